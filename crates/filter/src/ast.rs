@@ -1,7 +1,6 @@
-//! An expression as a tree: what is asked, before any link type or offset comes in.
+//! An expression as a tree, independent of link types and offsets.
 //!
-//! This is the form that a planner takes apart, to find what many expressions have in common and what of them a
-//! flow decides once.
+//! A planner splits this form to find the parts that many expressions share and the parts that a flow's key decides.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -14,7 +13,7 @@ pub enum Expr {
     /// One or more operands from left to right: `and` and `or` bind equally (pcap-filter(7)), so that
     /// `a or b and c` is `(a or b) and c`.
     Chain(Box<Expr>, Vec<(Connective, Expr)>),
-    /// The opposite.
+    /// Negation.
     Not(Box<Expr>),
     /// A primitive.
     Test(Test),
@@ -29,12 +28,12 @@ pub enum Connective {
     Or,
 }
 
-/// A primitive, and the bytes of the expression that it stands on.
+/// A primitive, and its position in the expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Test {
     /// The test.
     pub primitive: Primitive,
-    /// Its position in the text.
+    /// Byte range of the primitive in the text.
     pub span: Range<usize>,
 }
 
@@ -71,9 +70,9 @@ pub enum Primitive {
     PppoeDiscovery,
     /// `pppoes [session]`.
     PppoeSession(Option<u32>),
-    /// `geneve [vni]`: what follows is about the packet in it.
+    /// `geneve [vni]`: the tests that follow apply to the carried packet.
     Geneve(Option<u32>),
-    /// `vxlan [vni]`: what follows is about the packet in it.
+    /// `vxlan [vni]`: the tests that follow apply to the carried packet.
     Vxlan(Option<u32>),
     /// `llc [type]`.
     Llc(LlcType),
@@ -81,14 +80,14 @@ pub enum Primitive {
     WlanType {
         /// The required value.
         value: u32,
-        /// Its bits that matter.
+        /// Mask of the compared bits.
         mask: u32,
     },
     /// `dir d`: the direction bits of IEEE 802.11 frame control.
     WlanDirection(u32),
     /// A field of the packet filter's log.
     Pf(Pf),
-    /// A word of a link type that Weir does not decode, and the name of that link type.
+    /// A word for a link type that Weir does not decode, and the name of that link type.
     Elsewhere(&'static str, &'static str),
 }
 
@@ -103,7 +102,7 @@ pub enum ByteOperator {
     Or,
 }
 
-/// A field of the header of the log of OpenBSD's and FreeBSD's packet filter (pflog(4)), and the value asked for.
+/// A field of the header of the log of OpenBSD's and FreeBSD's packet filter (pflog(4)), and the required value.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Pf {
     /// `ifname name`: the interface's name begins with this.
@@ -114,14 +113,14 @@ pub enum Pf {
     Rule(u32),
     /// `subrulenum n`: the number of the rule of an anchored ruleset.
     Subrule(u32),
-    /// `reason code`: why it was logged.
+    /// `reason code`: the reason why the packet was logged.
     Reason(u32),
-    /// `action act`: what was done.
+    /// `action act`: the action that was taken.
     Action(u32),
 }
 
 impl Pf {
-    /// The word for the field.
+    /// The word for the field in an expression.
     pub fn name(&self) -> &'static str {
         match self {
             Pf::Interface(_) => "ifname",
@@ -137,7 +136,7 @@ impl Pf {
 /// Types of LLC frames (IEEE 802.2).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LlcType {
-    /// Any.
+    /// Any type.
     Any,
     /// Information.
     Information,
@@ -154,7 +153,7 @@ pub enum LlcType {
 /// The role of an id.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Qualifiers {
-    /// The protocol, where one is written.
+    /// The protocol, if one is written.
     pub protocol: Option<Protocol>,
     /// The side of the packet.
     pub direction: Side,
@@ -166,7 +165,7 @@ pub struct Qualifiers {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[allow(missing_docs)]
 pub enum Side {
-    /// Either, as nothing is written.
+    /// Either side, if none is written.
     #[default]
     Default,
     Src,
@@ -182,14 +181,14 @@ pub enum Side {
 }
 
 impl IdKind {
-    /// Whether it names a host, by a word or without.
+    /// Whether it names a host, with or without the word.
     pub(crate) fn is_host(self) -> bool {
         matches!(self, IdKind::Default | IdKind::Host)
     }
 }
 
 impl Side {
-    /// The word for a side that only IEEE 802.11 has.
+    /// The word for a side that exists only in IEEE 802.11.
     pub fn wlan_name(self) -> Option<&'static str> {
         Some(match self {
             Side::Addr1 => "addr1",
@@ -207,7 +206,7 @@ impl Side {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[allow(missing_docs)]
 pub enum IdKind {
-    /// A host, as nothing is written.
+    /// A host, if no kind is written.
     #[default]
     Default,
     Host,
@@ -220,7 +219,7 @@ pub enum IdKind {
 }
 
 impl IdKind {
-    /// The word for it.
+    /// The word for the kind.
     pub fn name(self) -> &'static str {
         match self {
             IdKind::Default | IdKind::Host => "host",
@@ -239,13 +238,13 @@ impl IdKind {
 pub enum Id {
     /// A number.
     Number(u32),
-    /// `1.2.3.4`, or the first bytes of such.
+    /// `1.2.3.4`, or its first bytes (`1.2`).
     Dotted(String),
     /// `1.2.3.0/24`.
     Prefix(String, u32),
     /// `1.2.3.0 mask 255.255.255.0`.
     Masked(String, String),
-    /// An IPv6 address, as written, and its prefix length where one is written.
+    /// An IPv6 address, as written, and its prefix length if one is written.
     V6([u8; 16], String, Option<u32>),
     /// A MAC address.
     Mac([u8; 6]),
@@ -271,7 +270,7 @@ pub struct Resolved {
 pub struct Relation {
     /// Jump of the BPF machine that tests it.
     pub(crate) jump: u16,
-    /// Whether the answer is turned round.
+    /// Whether the result is negated.
     pub(crate) reversed: bool,
     /// The left operand.
     pub left: Arithmetic,
@@ -288,7 +287,7 @@ pub enum Arithmetic {
     Len,
     /// `protocol[offset:size]`.
     Load(Protocol, Box<Arithmetic>, u32, Range<usize>),
-    /// A first operand, then pairs of a BPF operator and an operand, from left to right.
+    /// A first operand, then pairs of a BPF operator and an operand, evaluated from left to right.
     Chain(Box<Arithmetic>, Vec<(u16, Arithmetic)>, Range<usize>),
     /// `-a`.
     Negative(Box<Arithmetic>),
@@ -311,7 +310,7 @@ impl Expr {
 
     /// Whether the verdict depends only on addresses, ports and protocol, so that one packet of a flow decides for all
     /// of them. This holds for packets that are not fragments, have no IPv6 extension headers, and are captured up to
-    /// their ports: a flow knows its transport protocol, while an expression looks only at the first header.
+    /// their ports: the protocol of a flow is its transport protocol, while an expression tests only the first header.
     pub fn only_flow_key(&self) -> bool {
         let mut only = true;
         self.visit(&mut |test| only &= test.primitive.only_flow_key());
@@ -330,7 +329,7 @@ impl Primitive {
                 )
             }
             Primitive::Id(q, _) => match q.kind {
-                // Addresses in ARP and RARP do not belong to a flow.
+                // A flow has no addresses of ARP and RARP packets.
                 IdKind::Default | IdKind::Host | IdKind::Net => matches!(q.protocol, None | Some(Ip | Ip6)),
                 IdKind::Port | IdKind::PortRange => true,
                 IdKind::Proto => matches!(q.protocol, None | Some(Ip | Ip6)),

@@ -3,7 +3,7 @@
 
 use crate::view::{Plain, View};
 
-/// Instruction classes, modes, sizes and operators, by the names that bpf(4) has for them.
+/// Instruction classes, modes, sizes and operators, by their names in bpf(4).
 #[allow(missing_docs)]
 pub(crate) mod op {
     pub const LD: u16 = 0x00;
@@ -27,8 +27,8 @@ pub(crate) mod op {
     pub const MSH: u16 = 0xa0;
     /// Not in bpf(4): loads a fact about the packet that is not in its bytes, see [`super::Extension`].
     pub const EXT: u16 = 0xc0;
-    /// Not in bpf(4): a flag on a packet load that sees the frame as it was captured, where other loads see it
-    /// without its VLAN tags, MPLS labels and PPPoE header.
+    /// Not in bpf(4): a flag on a packet load that reads the frame as it was captured. Other loads read it without its
+    /// VLAN tags, MPLS labels and PPPoE header.
     pub const RAW: u16 = 0x100;
 
     pub const ADD: u16 = 0x00;
@@ -80,19 +80,19 @@ pub(crate) const MEMORY_WORDS: usize = 16;
 
 /// The result of an [`op::EXT`] load. The kind is in the top byte of the operand, an index or a value in the rest.
 pub(crate) mod extension {
-    /// 4 (PACKET_OUTGOING of packet(7)) where the interface sent the packet, else 0.
+    /// 4 (PACKET_OUTGOING of packet(7)) if the interface sent the packet, else 0.
     pub const PACKET_TYPE: u32 = 0x0100_0000;
-    /// Identifier of the VLAN tag of that index, outermost 0; [`ABSENT`] without one.
+    /// Identifier of the VLAN tag of that index, the outermost being 0; [`ABSENT`] without one.
     pub const VLAN: u32 = 0x0200_0000;
     /// MPLS label of that index.
     pub const MPLS: u32 = 0x0300_0000;
     /// PPPoE session of that index.
     pub const PPPOE: u32 = 0x0400_0000;
-    /// 1 where an encapsulation of that EtherType was removed, else 0.
+    /// 1 if an encapsulation of that EtherType was removed, else 0.
     pub const HAS_TYPE: u32 = 0x0500_0000;
     /// 1 if the kernel keeps a VLAN tag apart from the bytes; only the kernel can provide it.
     pub const TAG_APART: u32 = 0x0600_0000;
-    /// No value.
+    /// The value of an absent tag, label or session.
     pub const ABSENT: u32 = u32::MAX;
 
     pub const fn split(k: u32) -> (u32, u32) {
@@ -100,24 +100,24 @@ pub(crate) mod extension {
     }
 }
 
-/// An instruction of classic BPF as the kernel takes it (`struct sock_filter`), in host byte order.
+/// An instruction of classic BPF in the kernel's format (`struct sock_filter`), in host byte order.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct BpfInsn {
     /// Operation.
     pub code: u16,
-    /// Instructions to skip where a conditional jump is taken.
+    /// Instructions to skip if a conditional jump is taken.
     pub jt: u8,
-    /// Instructions to skip where it is not.
+    /// Instructions to skip if it is not taken.
     pub jf: u8,
     /// Operand.
     pub k: u32,
 }
 
-/// The operation of an [`Insn`]: the operations of bpf(4), and a load fused with the test after it. Without fields, so
-/// that one jump dispatches it.
+/// The operation of an [`Insn`]: the operations of bpf(4), and a load fused with the test after it. The variants have
+/// no fields, so that one jump dispatches an operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Op {
-    /// Ends the program without a match: an operation that there is not.
+    /// Ends the program without a match: the operation does not exist.
     Reject,
     Return,
     LoadByte,
@@ -126,7 +126,7 @@ pub(crate) enum Op {
     IndirectByte,
     IndirectHalf,
     IndirectWord,
-    /// A load that sees the frame as it was captured; [`Insn::value`] is its code.
+    /// A load that reads the frame as it was captured; [`Insn::value`] is its code.
     Raw,
     /// The length of an IPv4 header, into X.
     HeaderLength,
@@ -209,7 +209,7 @@ impl Op {
         }
     }
 
-    /// This load and a test after it in one.
+    /// The operation that combines this load with the test after it; `None` if there is none.
     pub fn then(self, test: Self) -> Option<Self> {
         let row = match self {
             Self::LoadByte => [Self::ByteEqual, Self::ByteGreater, Self::ByteAtLeast, Self::ByteAnyBit],
@@ -223,7 +223,7 @@ impl Op {
     }
 }
 
-/// An instruction with jumps that reach anywhere: absolute, so that no program is too long.
+/// An instruction with absolute jumps, so that the length of a program is not limited.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Insn {
     pub op: Op,
@@ -234,8 +234,8 @@ pub(crate) struct Insn {
     pub jf: u32,
 }
 
-/// Instructions that one packet may take beyond the length of the program before it is rejected. Only
-/// `protochain` can loop, and no packet has this many headers.
+/// Maximum number of instructions for one packet beyond the length of the program; after them the packet is rejected.
+/// Only `protochain` can loop, and no packet has this many headers.
 const STEP_LIMIT: usize = 1 << 16;
 
 /// Runs a program and returns the value of its return instruction, 0 for "no match". A load beyond the captured bytes
@@ -349,7 +349,7 @@ fn raw_load(i: &Insn, x: u32, plain: Plain<'_>) -> Option<u32> {
     }
 }
 
-/// An operator of the ALU class; `None` is a division by 0. A shift by more than the word is wide gives 0.
+/// An operator of the ALU class; `None` for a division by 0. A shift by more than the width of the word gives 0.
 pub(crate) fn arithmetic(operator: u16, a: u32, b: u32) -> Option<u32> {
     Some(match operator {
         op::ADD => a.wrapping_add(b),

@@ -1,5 +1,5 @@
-//! From blocks to instructions, in the order that libpcap lays them out: a block stands before the ones that it
-//! leads to, the one of its true branch first.
+//! From blocks to instructions in libpcap's layout: a block comes before its successors, the successor of its true
+//! branch first.
 
 use std::collections::HashMap;
 
@@ -37,8 +37,8 @@ fn positions(b: &Block) -> HashMap<u32, usize> {
     live(b).enumerate().map(|(i, s)| (s.id, i)).collect()
 }
 
-/// Instructions with jumps of any length. A load right before a test is fused with it: most blocks consist of just
-/// that.
+/// Instructions with jumps of any length. A load directly before a test is fused with it: most blocks consist of such
+/// a pair.
 pub(crate) fn program(graph: &Graph, root: BlockId) -> Vec<Insn> {
     let order = layout(graph, root);
     let mut starts = vec![0u32; graph.len()];
@@ -77,7 +77,7 @@ pub(crate) fn program(graph: &Graph, root: BlockId) -> Vec<Insn> {
     insns
 }
 
-/// The last statement of a block and its test in one, where they are a load and a comparison. Nothing may jump
+/// The last statement of a block and its test in one operation, if they are a load and a comparison. No jump may lead
 /// between them.
 fn fused(b: &Block) -> Option<Op> {
     if live(b).any(|s| op::class(s.code) == op::JMP) {
@@ -87,8 +87,8 @@ fn fused(b: &Block) -> Option<Op> {
     Op::of(last.code).then(Op::of(b.code))
 }
 
-/// Instructions of the kernel: a jump reaches 255 ahead, and a further one goes by an unconditional jump right
-/// after it. `None` where a jump inside of a block is too long for that.
+/// Instructions of the kernel. A jump reaches 255 instructions ahead; a longer one uses an unconditional jump directly
+/// after it. `None` if a jump inside a block is too long for that.
 pub(crate) fn classic(graph: &Graph, root: BlockId) -> Option<Vec<BpfInsn>> {
     let order = layout(graph, root);
     // Long jumps: the position of each block depends on which branches are long. A branch that has become long stays

@@ -7,37 +7,37 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The words are not in the order of the grammar.
+    /// The words do not follow the grammar.
     Syntax,
     /// A number, an address or a name is malformed, out of range or unknown.
     Value,
-    /// A qualifier does not go with what it qualifies.
+    /// A qualifier does not fit the word that it qualifies.
     Qualifier,
     /// The link type has no such field.
     Link,
     /// The expression cannot match any packet.
     RejectsAll,
-    /// The expression is longer, deeper or needs more scratch registers than there are.
+    /// The expression is too long, too deeply nested, or needs too many scratch registers.
     TooComplex,
 }
 
 /// An expression that cannot be compiled.
 ///
-/// `Display` gives three lines: the message, the expression (the part of it around the place, where it is
-/// long), and a caret line under the place.
+/// `Display` gives three lines: the message, the expression (or the part of it around the error, if it is long), and a
+/// caret line under the error.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FilterError {
     /// Its class.
     pub kind: ErrorKind,
     /// The error and what was expected, without the position.
     pub message: String,
-    /// The bytes of the expression that it is about; empty and at the end where something is missing.
+    /// The byte range of the error in the expression; empty and at the end if something is missing.
     pub span: Range<usize>,
     /// The expression.
     pub expression: String,
 }
 
-/// Bytes of the expression shown before and after the place.
+/// Bytes of the expression shown before and after the error.
 const AROUND: usize = 60;
 
 impl FilterError {
@@ -45,7 +45,7 @@ impl FilterError {
         Self { kind, message: message.into(), span, expression: String::new() }
     }
 
-    /// The message as libpcap (1.11) words it, which has one for all that is not in the order of the grammar.
+    /// The message in libpcap's (1.11) words. libpcap has one message for all syntax errors.
     pub fn libpcap_message(&self) -> &str {
         match self.kind {
             ErrorKind::Syntax => "can't parse filter expression: syntax error",

@@ -1,4 +1,4 @@
-//! A filter: an expression, compiled for every link type that a run may meet.
+//! A filter: an expression, compiled for every link type of a run.
 
 use std::net::IpAddr;
 use std::sync::OnceLock;
@@ -51,7 +51,7 @@ pub const LINK_TYPES: &[LinkType] = &[
 /// Bytes of addresses and type.
 const ETHERNET_HEADER: u32 = 14;
 
-/// Instructions that the Linux kernel takes (BPF_MAXINSNS).
+/// Maximum number of instructions in the Linux kernel (BPF_MAXINSNS).
 const KERNEL_LIMIT: usize = 4096;
 
 /// Resolves names. This crate opens no sockets and reads no files: without a resolver, only numbers and the names of
@@ -60,34 +60,34 @@ pub trait Resolve: Sync {
     /// Addresses of a host; empty if it is unknown.
     fn addresses(&self, name: &str) -> Vec<IpAddr>;
 
-    /// Number of a network in host byte order, without its trailing zero bytes, as networks(5) has it.
+    /// Number of a network in host byte order, without its trailing zero bytes, as in networks(5).
     fn network(&self, _name: &str) -> Option<u32> {
         None
     }
 
-    /// MAC address of a host, as ethers(5) has it.
+    /// MAC address of a host, as in ethers(5).
     fn mac(&self, _name: &str) -> Option<[u8; 6]> {
         None
     }
 }
 
-/// The inputs of a filter besides its expression.
+/// The inputs of a filter, apart from its expression.
 #[derive(Clone, Copy)]
 pub struct Options<'r> {
-    /// The verdict is libpcap's: no looking through VLAN tags, MPLS labels and PPPoE.
+    /// Whether the verdict is libpcap's, without looking through VLAN tags, MPLS labels and PPPoE.
     pub strict_bpf: bool,
-    /// Whether the innermost packet of a tunnel is tested, as if it had come without the tunnel.
+    /// Whether the innermost packet of a tunnel is tested, as if it had been captured without the tunnel.
     pub inner: bool,
-    /// Whether packets come from a live source, which knows their direction ([`Packet::hints`]).
+    /// Whether packets come from a live source, which reports their direction ([`Packet::hints`]).
     pub live: bool,
     /// With `strict_bpf`: whether packets come from a file in the other byte order, on which [`LinkType::NULL`]
     /// depends. Without `strict_bpf`, both orders are accepted.
     pub swapped: bool,
-    /// Bytes that a matching packet is cut to: the value that a program returns. At least 1.
+    /// Number of bytes that a matching packet is truncated to: the return value of a program. At least 1.
     pub snaplen: u32,
     /// Netmask of the interface, for `ip broadcast`, in host byte order.
     pub netmask: Option<u32>,
-    /// Finds what names stand for.
+    /// Resolves names.
     pub resolver: Option<&'r dyn Resolve>,
 }
 
@@ -124,9 +124,9 @@ impl std::fmt::Debug for Options<'_> {
 pub struct Program {
     link: LinkType,
     looks_through: bool,
-    /// For packets as they are.
+    /// The program for packets as they are.
     plain: Vec<Insn>,
-    /// For packets with tags, labels or PPPoE, where it is another one.
+    /// The program for packets with tags, labels or PPPoE, if it differs.
     encapsulated: Option<Vec<Insn>>,
 }
 
@@ -148,13 +148,13 @@ impl Program {
         run(&self.plain, Plain(packet))
     }
 
-    /// Whether a packet matches; `None` where it was rejected because it is too short for a test.
+    /// Whether a packet matches; `None` if it was rejected because it is too short for a test.
     fn verdict(&self, packet: &Packet<'_>, layers: Option<&Layers>) -> Option<bool> {
         if self.looks_through
             && let Some(encapsulation) = Encapsulation::of(packet, layers)
         {
             let program = self.encapsulated.as_ref().unwrap_or(&self.plain);
-            // An empty program is one that rejects everything.
+            // An empty program rejects everything.
             if program.is_empty() {
                 return Some(false);
             }
@@ -171,22 +171,21 @@ pub struct Filter {
     expr: Option<Expr>,
     context: Context,
     inner: bool,
-    /// The program of each link type, compiled at first use: most runs meet one or two.
+    /// The program of each link type, compiled at first use: most runs have one or two.
     programs: Vec<(LinkType, OnceLock<Result<Program, FilterError>>)>,
-    /// The program for packets of every link type that is none of [`LINK_TYPES`]: it sees bytes, and no headers.
+    /// The program for packets of every link type outside [`LINK_TYPES`]: it reads bytes, but no headers.
     other: OnceLock<Result<Program, FilterError>>,
 }
 
-/// Stands for every link type of which nothing is known.
+/// Stands for every link type outside [`LINK_TYPES`].
 const OTHER: LinkType = LinkType(u16::MAX);
 
 impl Filter {
     /// Compiles an expression for packets of all [`LINK_TYPES`], each at its first packet. An empty expression matches
     /// every packet.
     ///
-    /// A link type that lacks what the expression tests is not an error: its packets do not match, and
-    /// [`Filter::error`] gives the reason. An expression that is invalid, or cannot match, on every link type is an
-    /// error.
+    /// A link type without a tested field is not an error: its packets do not match, and [`Filter::error`] gives the
+    /// reason. An expression that is invalid, or cannot match, on every link type is an error.
     pub fn compile(expression: &str, options: &Options<'_>) -> Result<Self, FilterError> {
         Self::compile_for(expression, LINK_TYPES, options)
     }
@@ -205,7 +204,7 @@ impl Filter {
         }
     }
 
-    /// Takes a tree that is known to compile, or that must match nothing if it does not.
+    /// Takes a tree that is known to compile. If it does not compile, it matches nothing.
     pub(crate) fn of(expression: &str, expr: Option<Expr>, options: &Options<'_>) -> Self {
         Self::over(expression, expr, LINK_TYPES, options)
     }
@@ -234,7 +233,7 @@ impl Filter {
         let mut worst: Option<&FilterError> = None;
         for (link, _) in &self.programs {
             let error = self.program(*link)?.as_ref().err()?;
-            // A real error is more useful than the statement that nothing can match.
+            // A real error is more useful than the message that nothing can match.
             if worst.is_none_or(|w| w.kind == ErrorKind::RejectsAll && error.kind != w.kind) {
                 worst = Some(error);
             }
@@ -252,9 +251,9 @@ impl Filter {
         }
     }
 
-    /// The program for a link type, or the reason why there is none.
+    /// The program for a link type, or the error.
     pub fn for_link(&self, link: LinkType) -> Result<Program, FilterError> {
-        // What is found by decoding is always apart from the frame.
+        // Values found by decoding are always separate from the frame.
         let by_layers = self.context.mode != Mode::Strict && finds_network_by_layers(link);
         let code = self.code(link, if by_layers { Mode::Encapsulated } else { self.context.mode })?;
         let encapsulated = if code.distinguishes && !by_layers {
@@ -292,14 +291,14 @@ impl Filter {
             error(ErrorKind::Value, message)
         })?;
         let root = &code.graph[code.root];
-        // A packet with tags can match what one without cannot.
+        // A packet with tags can match even if one without tags cannot.
         if root.code == op::RET && root.k == 0 && !(mode == Mode::LookThrough && code.distinguishes) {
             return Err(error(ErrorKind::RejectsAll, "expression rejects all packets"));
         }
         Ok(code)
     }
 
-    /// Whether a packet matches. `layers` are its own ([`weir_wire::decode`]).
+    /// Whether a packet matches. `layers` must be the packet's own ([`weir_wire::decode`]).
     pub fn matches(&self, packet: &Packet<'_>, layers: &Layers) -> bool {
         if !self.inner || layers.tunnel == Tunnel::None {
             return self.decide(packet, layers);
@@ -308,7 +307,7 @@ impl Filter {
         self.decide(&packet, &layers)
     }
 
-    /// Whether a packet matches that was looked into before, where it is to be ([`innermost`]); `None` where it was
+    /// Whether a packet matches, after its innermost packet was selected if required ([`innermost`]); `None` if it was
     /// rejected because it is too short for a test.
     pub(crate) fn verdict(&self, packet: &Packet<'_>, layers: Option<&Layers>) -> Option<bool> {
         match self.program(packet.link) {
@@ -326,13 +325,13 @@ impl Filter {
         &self.expression
     }
 
-    /// The expression as a tree; `None` is the empty one.
+    /// The expression as a tree; `None` for the empty expression.
     pub fn expr(&self) -> Option<&Expr> {
         self.expr.as_ref()
     }
 
-    /// Why packets of a link type can never match; `None` where some may. A link type of which no more than its bytes
-    /// is known has packets that match expressions about those and about lengths.
+    /// The reason why packets of a link type can never match; `None` if some may. Expressions about bytes and lengths
+    /// can match packets of a link type that is not decoded.
     pub fn error(&self, link: LinkType) -> Option<FilterError> {
         match self.programs.iter().any(|(known, _)| *known == link) {
             true => self.program(link)?.as_ref().err().cloned(),
@@ -345,7 +344,7 @@ impl Filter {
         self.expr.as_ref().is_none_or(Expr::only_flow_key)
     }
 
-    /// The program that libpcap makes, for packets whose bytes are all captured.
+    /// The program as libpcap compiles it, for packets that are captured in full.
     pub fn classic(&self, link: LinkType) -> Option<Vec<BpfInsn>> {
         let code = self.code(link, self.context.mode).ok()?;
         emit::classic(&code.graph, code.root)
@@ -358,7 +357,7 @@ impl Filter {
     /// without `strict_bpf` a packet with a header that is looked through, is therefore passed; the program decides
     /// the others.
     pub fn to_cbpf(&self, link: LinkType) -> Option<Vec<BpfInsn>> {
-        // Other headers are added by the capturing program; the kernel does not see them.
+        // The capturing program adds other headers; the kernel does not see them.
         let real = matches!(link, LinkType::ETHERNET | LinkType::RAW | LinkType::IPV4 | LinkType::IPV6);
         if !real || self.inner || self.expr.as_ref().is_some_and(looks_into_tunnels) {
             return None;
@@ -375,7 +374,7 @@ impl Filter {
         Some(program)
     }
 
-    /// Puts before a program the tests for packets of which the kernel cannot decide.
+    /// Puts tests before a program for packets that the kernel cannot decide.
     fn with_prologue(&self, graph: &mut Graph, root: BlockId, link: LinkType) -> BlockId {
         let accept = graph.block(op::RET, self.context.snaplen, Vec::new());
         let test = |graph: &mut Graph, code: u16, k: u32, value: u32, next: BlockId| {
@@ -398,7 +397,8 @@ impl Filter {
     }
 }
 
-/// The innermost packet of a tunnel, as if it had come without the tunnel; the packet itself if it is not a tunnel.
+/// The innermost packet of a tunnel, as if it had been captured without the tunnel; the packet itself if it is not a
+/// tunnel.
 pub(crate) fn innermost<'a>(packet: &Packet<'a>, layers: &Layers) -> (Packet<'a>, Layers) {
     let (mut innermost, mut tunnel) = (*layers, Tunnel::None);
     for _ in 0..MAX_TUNNELS {
@@ -409,7 +409,7 @@ pub(crate) fn innermost<'a>(packet: &Packet<'a>, layers: &Layers) -> (Packet<'a>
     if tunnel == Tunnel::None {
         return (*packet, *layers);
     }
-    // A frame, or what has no link-layer header that an expression could ask for.
+    // A frame, or a packet without a link-layer header that an expression could test.
     let bare = matches!(tunnel, Tunnel::IpInIp | Tunnel::Gre | Tunnel::GtpU | Tunnel::Teredo | Tunnel::Ayiya);
     let header = innermost.network.saturating_sub(innermost.link);
     let (start, link) = if !bare && header >= ETHERNET_HEADER {
@@ -427,7 +427,7 @@ pub(crate) fn innermost<'a>(packet: &Packet<'a>, layers: &Layers) -> (Packet<'a>
 /// The first of the kernel's offsets for facts about a packet besides its bytes (linux/filter.h).
 const SKF_AD_OFF: u32 = 0xffff_f000;
 
-/// An instruction as the kernel has it; `None` where it has none, or does something else.
+/// An instruction in the kernel's form; `None` if the kernel has none, or does something else.
 fn for_kernel(insn: BpfInsn) -> Option<BpfInsn> {
     const PACKET_TYPE: u32 = 4;
     const VLAN_TAG_PRESENT: u32 = 48;
@@ -440,7 +440,7 @@ fn for_kernel(insn: BpfInsn) -> Option<BpfInsn> {
                 extension::TAG_APART => {
                     BpfInsn { code: op::LD | op::ABS | op::B, k: SKF_AD_OFF + VLAN_TAG_PRESENT, ..insn }
                 }
-                // Of packets that the prologue leaves there is nothing to be found.
+                // The packets that pass the prologue have no such header.
                 extension::HAS_TYPE => BpfInsn { code: op::LD | op::IMM, k: 0, ..insn },
                 extension::VLAN | extension::MPLS | extension::PPPOE => {
                     BpfInsn { code: op::LD | op::IMM, k: extension::ABSENT, ..insn }
@@ -456,9 +456,9 @@ fn for_kernel(insn: BpfInsn) -> Option<BpfInsn> {
         {
             None
         }
-        // It loops.
+        // The jump loops.
         code if code == op::JMP | op::JA && insn.k >= 1 << 31 => None,
-        // A long shift is not 0 there.
+        // A shift by more than the width of the word does not give 0 in the kernel.
         code if op::class(code) == op::ALU
             && matches!(op::operator(code), op::LSH | op::RSH)
             && (op::source(code) == op::X || insn.k > 31) =>
@@ -469,7 +469,7 @@ fn for_kernel(insn: BpfInsn) -> Option<BpfInsn> {
     }
 }
 
-/// Whether an expression follows a tunnel in which another tag may be looked for.
+/// Whether an expression looks into a tunnel and may test another tag inside.
 fn looks_into_tunnels(expr: &Expr) -> bool {
     let mut found = false;
     expr.visit(&mut |test| found |= matches!(test.primitive, Primitive::Geneve(_) | Primitive::Vxlan(_)));

@@ -1,6 +1,6 @@
 //! Expressions over finished flows: over a row with addresses, ports, protocol and VLAN, without packets.
 //!
-//! `src` is the initiator, `dst` the responder. Tests of packets (lengths, flags, bytes, MAC addresses) are refused
+//! `src` is the initiator, `dst` the responder. Tests of packets (lengths, flags, bytes, MAC addresses) are errors
 //! with their position, because a row cannot answer them.
 
 use crate::ast::{Connective, Expr, Id, IdKind, Primitive, Qualifiers, Side, Test};
@@ -12,27 +12,27 @@ use crate::parse::parse;
 use std::net::IpAddr;
 use weir_wire::mapped;
 
-/// IPv4 mapped into IPv6 (RFC 4291 2.5.5.2), which is how flows have addresses.
+/// IPv4 mapped into IPv6 (RFC 4291 2.5.5.2): the form of addresses in flows.
 const V4: (u128, u128) = (0xffff_0000_0000, 0xffff_ffff_ffff);
 
-/// A question to a flow's row.
+/// A test of a flow's row.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum FlowTest {
     /// All of these hold; true if empty.
     All(Vec<FlowTest>),
     /// One of these holds; false if empty.
     Any(Vec<FlowTest>),
-    /// It does not hold.
+    /// The test does not hold.
     Not(Box<FlowTest>),
-    /// The ends' addresses are IPv4's or, where `false`, IPv6's.
+    /// The endpoints have IPv4 addresses or, if `false`, IPv6 addresses.
     IsV4(bool),
     /// The IP protocol.
     Protocol(u8),
     /// The outer VLAN identifier; `None` for any tag.
     Vlan(Option<u16>),
-    /// An address between these, both included, IPv4 mapped into IPv6.
+    /// An address in this range, both ends included, IPv4 mapped into IPv6.
     Address(Endpoints, u128, u128),
-    /// A port between these, both included.
+    /// A port in this range, both ends included.
     Port(Endpoints, u16, u16),
 }
 
@@ -43,9 +43,9 @@ pub enum Endpoints {
     Source,
     /// The responder.
     Destination,
-    /// Either.
+    /// Either endpoint.
     Either,
-    /// Both.
+    /// Both endpoints.
     Both,
 }
 
@@ -63,10 +63,11 @@ pub struct FlowEndpoints {
 }
 
 impl FlowTest {
-    /// Reads an expression of pcap-filter(7); the empty one holds for every flow.
+    /// Parses an expression of pcap-filter(7); the empty one holds for every flow.
     ///
     /// # Errors
-    /// What is wrong with it, or what of it only packets have, and where.
+    ///
+    /// The expression is invalid, or it tests a property that only packets have. The error has the position.
     pub fn parse(text: &str, options: &Options<'_>) -> Result<Self, FilterError> {
         let Some(expr) = parse(text, options.resolver)? else { return Ok(FlowTest::All(Vec::new())) };
         // The planner checks the combination of qualifiers of each primitive.
@@ -137,7 +138,8 @@ fn of(expr: &Expr) -> Result<FlowTest, FilterError> {
 
 fn primitive(test: &Test) -> Result<FlowTest, FilterError> {
     let refused = || {
-        let message = "flows that are over have addresses, nets, ports, protocols and vlan; this is known of packets alone";
+        let message =
+            "finished flows have addresses, nets, ports, protocols and vlan; only packets have this property";
         FilterError::new(ErrorKind::Qualifier, test.span.clone(), message)
     };
     match &test.primitive {
@@ -208,7 +210,7 @@ fn named(q: Qualifiers, id: &Id) -> Option<FlowTest> {
 
 fn addresses(q: Qualifiers, ends: Endpoints, id: &Id) -> Option<FlowTest> {
     if let Some((address, mask)) = meaning::v4(id, q.kind == IdKind::Net) {
-        // A mask with holes has no range.
+        // A mask with gaps is no range.
         let is_prefix = mask.leading_ones() + mask.trailing_zeros() >= 32;
         let [low, high] =
             [address & mask, address | !mask].map(|v4| u128::from_be_bytes(mapped(v4.to_be_bytes())));
@@ -244,7 +246,7 @@ fn ports(q: Qualifiers, ends: Endpoints, id: &Id) -> Option<FlowTest> {
     };
     let protocol = match wanted {
         Some(protocol) => FlowTest::Protocol(protocol as u8),
-        // ICMP's types stand in the place of ports.
+        // The types of ICMP are stored in place of ports.
         None => {
             let all = [ip_protocol::TCP, ip_protocol::UDP, ip_protocol::SCTP];
             FlowTest::Any(all.map(|protocol| FlowTest::Protocol(protocol as u8)).into())
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_asked_what_their_rows_have() {
+    fn flows_are_tested_by_the_fields_of_their_rows() {
         let web = flow([10, 0, 0, 1], 40_000, [192, 0, 2, 9], 443, 6);
         for (text, holds) in [
             ("", true),
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_packets_have_is_refused_with_its_place() {
+    fn tests_of_packets_are_errors_with_a_position() {
         for (text, place) in [
             ("host 10.0.0.1 and len > 100", "len > 100"),
             ("tcp[13] & 2 != 0", "tcp[13] & 2 != 0"),

@@ -9,7 +9,7 @@ pub(crate) type BlockId = u32;
 /// No block: the end of a backpatch list.
 pub(crate) const NONE: BlockId = BlockId::MAX;
 
-/// A statement; the jumps are only for those within a block, and name statements by [`Stmt::id`].
+/// A statement. Jumps are used only within a block and name statements by [`Stmt::id`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stmt {
     pub id: u32,
@@ -72,7 +72,7 @@ impl Graph {
     }
 
     pub fn stmt(&mut self, code: u16, k: u32) -> Stmt {
-        // 0 is kept for "no statement".
+        // 0 means "no statement".
         self.next_stmt += 1;
         Stmt { id: self.next_stmt, code, k, ..Stmt::default() }
     }
@@ -108,7 +108,7 @@ impl Graph {
         self[b].sense = !self[b].sense;
     }
 
-    /// `b0` and then `b1`: the result is `b1`.
+    /// `b0` and then `b1`; returns `b1`.
     pub fn and(&mut self, b0: BlockId, b1: BlockId) -> BlockId {
         let head = self[b1].head;
         self.backpatch(b0, head);
@@ -120,7 +120,7 @@ impl Graph {
         b1
     }
 
-    /// `b0` or else `b1`: the result is `b1`.
+    /// `b0` or else `b1`; returns `b1`.
     pub fn or(&mut self, b0: BlockId, b1: BlockId) -> BlockId {
         let head = self[b1].head;
         self.not(b0);
@@ -131,7 +131,7 @@ impl Graph {
         b1
     }
 
-    /// Ends the expression: `snaplen` bytes of a packet for which it holds, none of any other.
+    /// Ends the expression: returns `snaplen` bytes for a matching packet, and 0 for any other.
     pub fn finish(&mut self, b: BlockId, snaplen: u32) -> BlockId {
         let accept = self.block(op::RET, snaplen, Vec::new());
         self.backpatch(b, accept);

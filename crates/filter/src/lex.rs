@@ -1,11 +1,11 @@
-//! Words: the longest one at each place, as a scanner made by lex(1) reads them, with the bytes they stand on.
+//! Tokens: the longest one at each position, as a scanner made by lex(1) reads them, with their byte ranges.
 
 use std::ops::Range;
 
 use crate::error::{ErrorKind, FilterError};
 use crate::names::{CONSTANTS, PROTOCOLS, Protocol, lookup};
 
-/// A word that is part of the grammar and no name for a number, protocol or address.
+/// A word of the grammar that is no name of a number, protocol or address.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Word {
     Src,
@@ -53,7 +53,7 @@ pub(crate) enum Word {
     PfSubrule,
     PfReason,
     PfAction,
-    /// A word that only link types have that Weir does not decode.
+    /// A word that exists only for link types that Weir does not decode.
     Elsewhere(&'static str, &'static str),
 }
 
@@ -151,9 +151,9 @@ pub(crate) const WORDS: &[(&str, Word)] = &[
 pub(crate) enum Kind {
     Word(Word),
     Protocol(Protocol),
-    /// A decimal, octal or hexadecimal number, or a name for one.
+    /// A decimal, octal or hexadecimal number, or the name of one.
     Number(u32),
-    /// Two to four numbers with dots: an IPv4 address or the front of one, or a DECnet address.
+    /// Two to four numbers with dots: an IPv4 address or its first bytes, or a DECnet address.
     Dotted,
     /// An IPv6 address.
     V6([u8; 16]),
@@ -161,13 +161,13 @@ pub(crate) enum Kind {
     Mac([u8; 6]),
     /// An ARCnet address.
     Arcnet(u8),
-    /// Any other word; a backslash before it is not part of it.
+    /// Any other word, without a backslash before it.
     Name(String),
     /// An operator or a bracket.
     Sign(&'static str),
 }
 
-/// A token and where it stands.
+/// A token and its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Token {
     pub kind: Kind,
@@ -202,7 +202,7 @@ const SIGNS: &[(&str, &str)] = &[
     ("=", "="),
 ];
 
-/// Cuts an expression into tokens.
+/// Splits an expression into tokens.
 pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, FilterError> {
     let mut tokens = Vec::new();
     let bytes = text.as_bytes();
@@ -301,11 +301,11 @@ fn sign(text: &str, at: usize) -> Result<(Kind, usize), FilterError> {
     Err(FilterError::new(
         ErrorKind::Syntax,
         at..at + c.len_utf8(),
-        format!("`{}` does not belong here", c.escape_default()),
+        format!("unexpected `{}`", c.escape_default()),
     ))
 }
 
-/// Bytes of a name: it may hold `-`, `_` and `.`, and ends with none of them but a dot.
+/// Length of a name in bytes: it may contain `-`, `_` and `.`, and may end with a dot but not with `-` or `_`.
 fn name(rest: &str) -> usize {
     let Some(first) = rest.bytes().next() else { return 0 };
     if !first.is_ascii_alphanumeric() {
@@ -315,7 +315,7 @@ fn name(rest: &str) -> usize {
     rest[..run].trim_end_matches(['-', '_']).len().max(1)
 }
 
-/// Bytes of a number.
+/// Length of a number in bytes.
 fn number(rest: &str) -> usize {
     let hex = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X"));
     if let Some(digits) = hex {
@@ -327,7 +327,7 @@ fn number(rest: &str) -> usize {
     rest.bytes().take_while(u8::is_ascii_digit).count()
 }
 
-/// Bytes of two to four numbers with dots between.
+/// Length in bytes of two to four numbers with dots between.
 fn dotted(rest: &str) -> usize {
     let mut len = number(rest);
     if len == 0 {
@@ -345,8 +345,8 @@ fn dotted(rest: &str) -> usize {
     if parts > 1 { len } else { 0 }
 }
 
-/// A MAC address: six bytes with one and the same sign between, three groups of four digits with dots, or
-/// twelve digits.
+/// A MAC address: six bytes with the same separator between all, three groups of four digits with dots, or twelve
+/// digits.
 fn mac(rest: &str) -> Option<([u8; 6], usize)> {
     let hex = |s: &str| u8::from_str_radix(s, 16).ok();
     let digits = |s: &str, max: usize| s.bytes().take(max).take_while(u8::is_ascii_hexdigit).count();
@@ -402,7 +402,7 @@ fn mac(rest: &str) -> Option<([u8; 6], usize)> {
     best
 }
 
-/// Bytes of what was meant as a MAC address and is none: three groups or more with colons.
+/// Length in bytes of a malformed MAC address: three groups or more with colons.
 fn sloppy_mac(rest: &str) -> usize {
     let mut at = 0;
     let mut end = 0;
@@ -455,7 +455,7 @@ fn is_v6(s: &str) -> bool {
     all && if back.is_some() { groups < max } else { groups == max }
 }
 
-/// The value of a number as C writes it.
+/// The value of a number in C notation.
 pub(crate) fn parse_number(s: &str) -> Result<u32, String> {
     let overflow = |base: &str| format!("{base} number {s} overflows 32 bits");
     if let Some(digits) = s.strip_prefix("0x").or_else(|| s.strip_prefix("0X")) {

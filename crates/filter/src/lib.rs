@@ -1,4 +1,4 @@
-//! The pcap-filter language: parsed, planned, decided; classic BPF out for the kernel.
+//! The pcap-filter language: a parser, a planner and an evaluator; classic BPF for the kernel.
 //!
 //! [`Filter::compile`] parses an expression of pcap-filter(7) and translates it for each link type;
 //! [`Filter::matches`] decides packets. An expression has two modes:
@@ -14,11 +14,11 @@
 //! The strict verdict differs from libpcap's in three cases: a program with more than 4,000 blocks (about 300 ports)
 //! runs without the optimiser, so that a packet truncated within its headers may be rejected by another test; scratch
 //! memory that libpcap reads before it writes (`geneve or ...`) is 0 here; and a `protochain` that never ends in
-//! libpcap rejects the packet here. The version is 1.10.3; newer words and newer refusals are those of 1.11.
+//! libpcap rejects the packet here. The version is 1.10.3; newer words and newer errors are those of 1.11.
 //!
 //! [`Set`] compiles many expressions into one plan with shared parts; [`Counter`] puts packets through it.
 //!
-//! Not here: name resolution (see [`Resolve`]) and capture.
+//! This crate does not resolve names (see [`Resolve`]) and does not capture.
 //!
 //! ```
 //! use weir_filter::{Filter, Options};

@@ -1,10 +1,10 @@
-//! The numeric values of identifiers, for code that compares values instead of making programs.
+//! The numeric values of identifiers, for code that compares values without a program.
 
 use crate::ast::{Id, IdKind};
 use crate::codegen::{dotted, high_bits};
 use crate::names::{SERVICES, Transport, ip_protocol};
 
-/// The address and the mask of an IPv4 host or network; `None` for what is none.
+/// The address and the mask of an IPv4 host or network; `None` for other identifiers.
 pub(crate) fn v4(id: &Id, is_net: bool) -> Option<(u32, u32)> {
     let shifted = |(address, bits): (u32, u32)| address.checked_shl(32 - bits).unwrap_or(0);
     match id {
@@ -26,7 +26,7 @@ pub(crate) fn v4(id: &Id, is_net: bool) -> Option<(u32, u32)> {
     }
 }
 
-/// The address and the mask of an IPv6 host or network; `None` for what is none.
+/// The address and the mask of an IPv6 host or network; `None` for other identifiers.
 pub(crate) fn v6(id: &Id) -> Option<(u128, u128)> {
     let Id::V6(address, _, length) = id else { return None };
     let length = length.unwrap_or(128);
@@ -34,14 +34,14 @@ pub(crate) fn v6(id: &Id) -> Option<(u128, u128)> {
     (length <= 128).then_some((u128::from_be_bytes(*address), mask))
 }
 
-/// Ports between two, both included, and the IP protocol where a service has but one.
+/// A range of ports, both ends included, and the IP protocol if a service has only one.
 pub(crate) struct Ports {
     pub low: u16,
     pub high: u16,
     pub protocol: Option<u32>,
 }
 
-/// The ports of a number, a range or a service; `None` for what has none.
+/// The ports of a number, a range or a service; `None` for other identifiers.
 pub(crate) fn ports(kind: IdKind, id: &Id) -> Option<Ports> {
     let (low, high, protocol) = match id {
         Id::Number(port) => (*port, *port, None),
@@ -59,7 +59,7 @@ pub(crate) fn ports(kind: IdKind, id: &Id) -> Option<Ports> {
     Some(Ports { low, high, protocol })
 }
 
-/// A service's port and the protocol that it is of; `None` for both. A number is of both.
+/// A service's port and its protocol; a protocol of `None` means both, as for a number.
 fn service(name: &str) -> Option<(u32, Option<u32>)> {
     if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()) {
         return crate::lex::parse_number(name).ok().map(|port| (port, None));

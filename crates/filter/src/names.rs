@@ -1,5 +1,5 @@
-//! The names that an expression may use for numbers: the registries, as far as pcap-filter(7) and everyday use
-//! need them. Embedded, so that an expression means the same on every machine.
+//! Names for numbers in expressions: the registries, as far as pcap-filter(7) and common use need them. They are
+//! embedded, so that an expression has one meaning on every machine.
 
 use crate::bpf::op;
 
@@ -43,7 +43,7 @@ pub(crate) mod sap {
     pub const ISO: u32 = 0xfe;
 }
 
-/// IP protocol numbers that the code generator itself tests.
+/// IP protocol numbers that the code generator tests.
 pub(crate) mod ip_protocol {
     pub const HOP_OPTIONS: u32 = 0;
     pub const ICMP: u32 = 1;
@@ -70,7 +70,7 @@ pub(crate) mod nlpid {
     pub const ISIS: u32 = 0x83;
 }
 
-/// The protocols that qualify a primitive, or are one.
+/// The protocols that qualify a primitive or are a primitive.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[allow(missing_docs)]
 pub enum Protocol {
@@ -115,7 +115,7 @@ pub enum Protocol {
     Netbeui,
 }
 
-/// Words for protocols; the first of several is the one that messages use.
+/// Words for protocols. Messages use the first word of each protocol.
 pub(crate) const PROTOCOLS: &[(&str, Protocol)] = &[
     ("link", Protocol::Link),
     ("ether", Protocol::Link),
@@ -167,7 +167,7 @@ pub(crate) const PROTOCOLS: &[(&str, Protocol)] = &[
 ];
 
 impl Protocol {
-    /// The word for it.
+    /// The word for the protocol.
     pub fn name(self) -> &'static str {
         PROTOCOLS.iter().find(|(_, p)| *p == self).map_or("", |(name, _)| name)
     }
@@ -234,7 +234,7 @@ pub(crate) const CONSTANTS: &[(&str, u32)] = &[
     ("tcp-cwr", 0x80),
 ];
 
-/// Frame types of IEEE 802.11, in the place that they have in the first byte of frame control.
+/// Frame types of IEEE 802.11, as bits of the first byte of frame control.
 pub(crate) const WLAN_TYPES: &[(&str, u32)] =
     &[("data", 0x08), ("mgt", 0x00), ("management", 0x00), ("ctl", 0x04), ("control", 0x04)];
 
@@ -317,7 +317,7 @@ pub(crate) const LLC_UNNUMBERED: &[(&str, u32)] = &[
     ("frmr", 0x87),
 ];
 
-/// Reasons that the packet filter logs a packet for, by the names of pf(4).
+/// The packet filter's reasons for logging a packet, by their names in pf(4).
 pub(crate) const PF_REASONS: &[(&str, u32)] = &[
     ("match", 0),
     ("bad-offset", 1),
@@ -336,7 +336,7 @@ pub(crate) const PF_REASONS: &[(&str, u32)] = &[
     ("synproxy", 14),
 ];
 
-/// What the packet filter does with a packet.
+/// The packet filter's actions on a packet.
 pub(crate) const PF_ACTIONS: &[(&str, u32)] = &[
     ("pass", 0),
     ("accept", 0),
@@ -441,7 +441,7 @@ pub(crate) const IP_PROTOCOLS: &[(&str, u32)] = &[
     ("ethernet", 143),
 ];
 
-/// The transport protocols for which a service name stands.
+/// The transport protocols of a service name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Transport {
     Tcp,
@@ -449,8 +449,8 @@ pub(crate) enum Transport {
     Both,
 }
 
-/// Names after `port` (<https://www.iana.org/assignments/service-names-port-numbers>), with the aliases that
-/// services(5) gives them.
+/// Names after `port` (<https://www.iana.org/assignments/service-names-port-numbers>), with the aliases of
+/// services(5).
 pub(crate) const SERVICES: &[(&str, u16, Transport)] = {
     use Transport::{Both, Tcp, Udp};
     &[
@@ -581,7 +581,7 @@ pub(crate) fn lookup_any_case<T: Copy>(table: &[(&str, T)], name: &str) -> Optio
     table.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
 }
 
-/// Words that compare two numbers: the jump that tests it, and whether its answer is turned round.
+/// Words that compare two numbers: the jump that tests the relation, and whether its result is negated.
 pub(crate) fn comparison(word: &str) -> Option<(u16, bool)> {
     Some(match word {
         ">" => (op::JGT, false),

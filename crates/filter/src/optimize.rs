@@ -1,9 +1,9 @@
 //! The optimiser of the BPF paper, over the acyclic graph of blocks: value numbering within and between blocks,
 //! elimination of decided branches, merging of tests, and merging of equal blocks.
 //!
-//! It is here for the verdict and not for speed. A load beyond the captured bytes rejects the packet, and the
-//! optimiser decides which loads remain, and in which order. Each pass, and the order in which it walks the graph, is
-//! that of libpcap 1.10, so that programs are equal, instruction for instruction.
+//! Its purpose is the verdict and not speed. A load beyond the captured bytes rejects the packet, and the optimiser
+//! determines which loads remain, and in which order. Each pass, and the order in which it walks the graph, is that of
+//! libpcap 1.10, so that programs are equal, instruction for instruction.
 
 use std::collections::HashMap;
 
@@ -22,10 +22,10 @@ type Atoms = u32;
 type Value = u32;
 const UNKNOWN: Value = 0;
 
-/// Blocks beyond which a program is run as it was generated: sets of dominators grow with the square.
+/// Number of blocks beyond which a program is not optimised: sets of dominators grow with the square.
 const MAX_BLOCKS: usize = 4000;
 
-/// Passes that only move branches before it is taken that they go round in a circle.
+/// Passes that only move branches; after this number they are assumed to be in a cycle.
 const MAX_MOVES: u32 = 100;
 
 /// The reason why a program is impossible.
@@ -60,13 +60,13 @@ struct Facts {
     values: [Value; ATOMS],
     /// Value that the test compares with.
     operand: Value,
-    /// Edges that lead here, in the order in which they were found.
+    /// Edges that lead to this block, in the order in which they were found.
     in_edges: Vec<Edge>,
-    /// An equal block, if this one is not needed.
+    /// An equal block that replaces this one.
     same: Option<BlockId>,
 }
 
-/// An edge: the block it leaves, and by which branch.
+/// An edge: its source block, and the branch.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Edge {
     from: usize,
@@ -96,23 +96,24 @@ impl BitSet {
 struct Optimizer<'g> {
     graph: &'g mut Graph,
     root: BlockId,
-    /// Blocks by their number, and the number of each.
+    /// Blocks by their number, and the number of each block.
     order: Vec<BlockId>,
     number: Vec<usize>,
     facts: Vec<Facts>,
     /// Numbers of the blocks at each distance from the end, as they were reached.
     levels: Vec<Vec<usize>>,
     dominators: Vec<BitSet>,
-    /// Of edges; an edge has the number of its block, and that plus the number of blocks.
+    /// Dominators of edges. An edge has the number of its block; for the other branch, that number plus the number of
+    /// blocks.
     edge_dominators: Vec<BitSet>,
     values: HashMap<(u16, u32, u32), Value>,
     constants: Vec<Option<u32>>,
     done: bool,
-    /// Whether something other than a branch has changed.
+    /// Whether the pass changed something other than a branch.
     progress: bool,
 }
 
-/// The register of a scratch word; one that does not exist is taken for the first.
+/// The register of a scratch word; an invalid one counts as the first.
 fn word(k: u32) -> usize {
     if (k as usize) < MEMORY_WORDS { k as usize } else { 0 }
 }
@@ -216,7 +217,7 @@ impl<'g> Optimizer<'g> {
         self.progress = true;
     }
 
-    /// Passes until one changes nothing.
+    /// Repeats the passes until one changes nothing.
     fn fixed_point(&mut self, statements: bool) -> Result<(), Impossible> {
         let mut moves = 0;
         loop {
@@ -456,7 +457,7 @@ impl<'g> Optimizer<'g> {
         Ok(())
     }
 
-    /// Gives a register a value; with `alter` the statement goes where the register has it already.
+    /// Gives a register a value. With `alter` the statement is removed if the register has the value already.
     fn store(s: &mut Stmt, slot: &mut Value, value: Value, alter: bool) {
         if alter && value != UNKNOWN && *slot == value {
             s.dead = true;
@@ -687,7 +688,7 @@ impl<'g> Optimizer<'g> {
         self.known_test(i);
     }
 
-    /// Takes the last operation into a comparison for equality, where nothing else needs its result.
+    /// Moves the last operation into a comparison for equality, if nothing else needs its result.
     fn simplify_test(&mut self, i: usize, stmts: &mut [Stmt], last: usize) {
         if self.block(i).code != op::JMP | op::JEQ | op::K || self.facts[i].out_use >> A & 1 == 1 {
             return;
@@ -756,7 +757,7 @@ impl<'g> Optimizer<'g> {
         }
     }
 
-    /// Drops statements whose result is not used.
+    /// Removes statements whose result is not used.
     fn dead_stores(&mut self, i: usize) {
         let out_use = self.facts[i].out_use;
         let mut last: [Option<usize>; ATOMS] = [None; ATOMS];
@@ -799,7 +800,7 @@ impl<'g> Optimizer<'g> {
 
     // Between blocks.
 
-    /// Whether a register that is used after `to` has another value there than after `from`.
+    /// Whether a register that is used after `to` has different values there and after `from`.
     fn conflict(&self, from: usize, to: usize) -> bool {
         let (a, b) = (&self.facts[from].values, &self.facts[to]);
         (0..ATOMS).any(|atom| b.out_use >> atom & 1 == 1 && a[atom] != b.values[atom])
@@ -819,7 +820,7 @@ impl<'g> Optimizer<'g> {
         if before.operand == after.operand {
             return Some(if edge.branch == TRUE { t } else { f });
         }
-        // Equal to one constant, it is equal to no other.
+        // A value that equals one constant equals no other.
         (edge.branch == TRUE && b.code == op::JMP | op::JEQ | op::K).then_some(f)
     }
 
@@ -864,8 +865,8 @@ impl<'g> Optimizer<'g> {
         }
     }
 
-    /// In a chain of tests that all leave by `out` for the same block, brings one that looks at the same value as
-    /// the test before the chain up to it.
+    /// In a chain of tests that all leave by `out` for one block, moves a test of the same value as the test before
+    /// the chain up to that test.
     fn pull_up(&mut self, b: usize, out: usize) {
         let on = 1 - out;
         let Some(first) = self.facts[b].in_edges.last().copied() else { return };
@@ -963,7 +964,7 @@ impl<'g> Optimizer<'g> {
         live(a) == live(b)
     }
 
-    /// Drops tests at the start whose result does not matter; their statements stay.
+    /// Removes tests at the start whose result does not matter; their statements stay.
     fn shrink_root(&mut self) -> BlockId {
         let mut stmts = std::mem::take(&mut self.graph[self.root].stmts);
         loop {

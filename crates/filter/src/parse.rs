@@ -1,8 +1,8 @@
 //! From tokens to a tree: the grammar of pcap-filter(7), by recursive descent.
 //!
 //! An id without qualifiers takes those of the operand before it (`host a or b`), and in parentheses those before the
-//! parenthesis. A parenthesis can hold a number, an arithmetic expression, a list of ids or an expression. The kind
-//! shows only inside, so that the parser reads an [`Operand`] and checks it afterwards.
+//! parenthesis. A parenthesis can hold a number, an arithmetic expression, a list of ids or an expression. Only its
+//! content shows which, so that the parser reads an [`Operand`] and checks it afterwards.
 
 use std::ops::Range;
 
@@ -19,13 +19,13 @@ use crate::names::{
     WLAN_DIRECTIONS, WLAN_SUBTYPES, WLAN_TYPES, comparison, lookup_any_case,
 };
 
-/// Bytes that an expression may have: 10,000 hosts are a quarter of a megabyte.
+/// Maximum length of an expression in bytes: 10,000 hosts take a quarter of a megabyte.
 const MAX_LENGTH: usize = 4 << 20;
 
-/// Parentheses, negations and indexes that may be open at one place.
+/// Maximum number of open parentheses, negations and indexes.
 const MAX_DEPTH: usize = 128;
 
-/// Parses an expression; `None` is the empty one, which every packet matches.
+/// Parses an expression; `None` for the empty expression, which every packet matches.
 pub(crate) fn parse(text: &str, resolver: Option<&dyn Resolve>) -> Result<Option<Expr>, FilterError> {
     parse_tokens(text, resolver).map_err(|e| e.within(text))
 }
@@ -47,7 +47,7 @@ fn parse_tokens(text: &str, resolver: Option<&dyn Resolve>) -> Result<Option<Exp
     }
 }
 
-/// Qualifiers that an id inherits; `None` where there are none to inherit.
+/// Qualifiers that an id inherits; `None` if there are none.
 type Inherited = Option<Qualifiers>;
 
 /// The kind of an operand of `and` and `or`.
@@ -163,7 +163,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The operands after the first; of a list of ids all must be ids.
+    /// The operands after the first. All operands in a list of ids must be ids.
     fn chain(&mut self, first: Expr, mut qualifiers: Inherited, ids: bool) -> Parsed<(Expr, Inherited)> {
         let mut rest = Vec::new();
         loop {
@@ -226,7 +226,7 @@ impl Parser<'_> {
         resolved
     }
 
-    /// One operand, with the relation that it may be the left side of.
+    /// One operand, with the relation whose left side it is.
     fn operand(&mut self, inherited: Inherited) -> Parsed<Operand> {
         let start = self.at;
         if self.word(Word::Not) {
@@ -253,7 +253,7 @@ impl Parser<'_> {
         self.relation(left, start)
     }
 
-    /// `left relation right`, or `left` itself where it is closed by a parenthesis.
+    /// `left relation right`, or `left` alone if a parenthesis closes it.
     fn relation(&mut self, left: Arithmetic, start: usize) -> Parsed<Operand> {
         let found = match self.peek() {
             Some(Kind::Sign(sign)) => comparison(sign),
@@ -479,7 +479,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A number, in parentheses or not, where one may be left out.
+    /// An optional number, with or without parentheses.
     fn optional_number(&mut self) -> Option<u32> {
         let start = self.at;
         let mut open = 0;
@@ -683,7 +683,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Qualifiers and what they qualify; the protocol has been read.
+    /// Qualifiers and the id after them; the protocol has been read.
     fn qualified(&mut self, protocol: Option<Protocol>, start: usize) -> Parsed<Operand> {
         let whole = |this: &Self, primitive| {
             Ok(Operand::Term(Expr::Test(Test { primitive, span: this.since(start) }), None))
@@ -795,20 +795,20 @@ fn qualifies(word: Word) -> bool {
     )
 }
 
-/// A binary operator of arithmetic.
+/// Precedences of a binary operator of arithmetic.
 struct Binary {
     operator: u16,
-    /// Binding power to the left operand.
+    /// Precedence towards the operand on its left.
     before: u8,
-    /// and keeps the one after it.
+    /// Precedence towards the operand on its right.
     after: u8,
 }
 
 /// Higher than every declared precedence.
 const TIGHTEST: u8 = 9;
 
-/// The operator for a sign. `%` and `^` have no precedence in libpcap's grammar, so that they always take the
-/// operand before them and never let go of the one after: `a * b % c + d` is `a * (b % (c + d))`.
+/// The operator of a sign. `%` and `^` have no precedence in libpcap's grammar, so that they always take the operand
+/// before them and keep the one after: `a * b % c + d` is `a * (b % (c + d))`.
 fn binary(sign: &str) -> Option<Binary> {
     let (operator, before, after) = match sign {
         "|" => (op::OR, 1, 1),
@@ -838,7 +838,7 @@ fn hint(found: &str) -> String {
         }
         _ => {}
     }
-    // A service name is often meant as its port.
+    // A service name often means its port.
     if SERVICES.iter().any(|(name, ..)| *name == found) {
         return format!("; did you mean `port {found}`?");
     }
@@ -872,7 +872,7 @@ fn nearest(name: &str) -> Option<&'static str> {
         .map(|(_, word)| word)
 }
 
-/// Letters to change, insert, drop or swap to get from one word to the other (optimal string alignment).
+/// Number of letters to change, insert, delete or swap to turn one word into the other (optimal string alignment).
 fn distance(a: &str, b: &str) -> usize {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let mut rows = vec![vec![0usize; b.len() + 1]; a.len() + 1];

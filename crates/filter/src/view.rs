@@ -1,4 +1,4 @@
-//! A packet as a program sees it: its bytes as captured, or without VLAN tags, MPLS labels and PPPoE header. No byte
+//! A packet as a program reads it: its bytes as captured, or without VLAN tags, MPLS labels and PPPoE header. No byte
 //! is copied.
 
 use weir_wire::{Hints, Layers, LinkType, Network, Packet, Tag, decode};
@@ -17,14 +17,14 @@ pub(crate) struct Encapsulation {
     type_at: u32,
     /// The EtherType at that position after their removal.
     type_bytes: [u8; 2],
-    /// Bytes of the link-layer header without them.
+    /// Bytes of the link-layer header without these headers.
     header: u32,
     /// Offset of the network header in the captured packet.
     network: u32,
     vlan: Stack,
     mpls: Stack,
     pppoe: Stack,
-    /// EtherTypes taken out, one bit for each of [`ENCAPSULATIONS`].
+    /// Removed EtherTypes, one bit for each of [`ENCAPSULATIONS`].
     types: u8,
 }
 
@@ -70,11 +70,11 @@ const PPP_IPV6: u16 = 0x0057;
 const PPP_MPLS: u16 = 0x0281;
 const PPP_MPLS_MULTICAST: u16 = 0x0283;
 
-/// An EtherType that nothing has: IEEE 802 reserves it.
+/// A reserved EtherType of IEEE 802, which no packet has.
 const NOTHING: u16 = 0xffff;
 
-/// Where a program finds the EtherType and the network header of a packet whose link type does not say by itself
-/// where they are ([`finds_network_by_layers`]).
+/// Offset at which a program finds the EtherType of a packet whose network header is found by decoding
+/// ([`finds_network_by_layers`]). [`LAYERS_HEADER`] is the offset of its network header.
 pub(crate) const LAYERS_TYPE: u32 = 0;
 /// See [`LAYERS_TYPE`].
 pub(crate) const LAYERS_HEADER: u32 = 2;
@@ -93,10 +93,7 @@ fn layout(link: LinkType) -> Option<(u32, u32)> {
 }
 
 impl Encapsulation {
-    /// The removable headers of a packet, if it has some. Nearly every packet is decided by the first comparison.
-    ///
-    /// With `layers`, the position and the kind of the next header are those of the decoder: a pseudowire's label may
-    /// be followed by a frame with its own headers.
+    /// The removable headers of a packet, if it has some. The first comparison decides for nearly every packet.
     pub fn of(packet: &Packet<'_>, layers: Option<&Layers>) -> Option<Self> {
         let data = packet.data;
         if finds_network_by_layers(packet.link) {
@@ -142,8 +139,8 @@ impl Encapsulation {
         Some(e)
     }
 
-    /// The network header where decoding has found it, behind nothing but a type. A packet without one has a type
-    /// that nothing has, and ends there.
+    /// The network header that decoding has found, with only an EtherType before it. A packet without one gets the
+    /// reserved EtherType and ends after it.
     fn found(packet: &Packet<'_>, layers: &Layers) -> Self {
         let (kind, network) = match layers.network_kind {
             Network::None if layers.ether_type == 0 => (NOTHING, packet.data.len() as u32),
@@ -161,7 +158,7 @@ impl Encapsulation {
         }
     }
 
-    /// The EtherType behind all of them, and where its header is.
+    /// The EtherType after all of these headers, and the offset of its header.
     pub fn carries(&self) -> (u16, u32) {
         let kind = u16::from_be_bytes(self.type_bytes);
         (kind, self.network)
@@ -175,7 +172,7 @@ impl Encapsulation {
         }
     }
 
-    /// Steps over one header; `None` where it was not captured whole.
+    /// Skips one header; `None` if it was not captured in full.
     fn header(&mut self, data: &[u8], kind: u16) -> Option<u16> {
         match kind {
             ethertype::MPLS | ethertype::MPLS_MULTICAST => loop {
@@ -212,7 +209,7 @@ impl Encapsulation {
         }
     }
 
-    /// Byte `k` of the packet without them.
+    /// Byte `k` of the packet without these headers.
     fn byte(&self, data: &[u8], k: u32) -> Option<u8> {
         let at = if k >= self.header {
             k.checked_add(self.network)?.checked_sub(self.header)?
@@ -257,7 +254,7 @@ fn u32_at(data: &[u8], at: u32) -> Option<u32> {
     bytes(data, at).map(u32::from_be_bytes)
 }
 
-/// A packet as a program sees it. Loads are in network byte order, and `None` beyond the captured bytes.
+/// A packet as a program reads it. Loads are in network byte order, and `None` beyond the captured bytes.
 pub(crate) trait View: Copy {
     fn packet(&self) -> &Packet<'_>;
 

@@ -1,6 +1,6 @@
-//! What expressions may be, what is said of those that may not, and that none does harm.
+//! Valid and invalid expressions, error messages, and robustness.
 
-// Helpers of tests may give up, as tests may.
+// Helpers of tests may panic, as tests may.
 #![allow(clippy::unwrap_used)]
 
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ fn shown(expression: &str) -> String {
 }
 
 #[test]
-fn an_error_shows_the_place() {
+fn an_error_shows_its_position() {
     assert_eq!(
         shown("tcp and host and port 80"),
         "filter: expected an address after `host`, found `and`\n  \
@@ -44,12 +44,12 @@ fn an_error_shows_the_place() {
 }
 
 #[test]
-fn a_long_expression_is_shown_around_the_place() {
+fn a_long_expression_is_shown_around_the_error() {
     let text = format!("{} and host", vec!["port 80"; 200].join(" or "));
     let lines: Vec<String> = shown(&text).lines().map(str::to_owned).collect();
     assert_eq!(lines.len(), 3);
     assert!(lines.iter().all(|l| l.len() < 200), "{lines:?}");
-    // Letters of more than one byte do not move the caret, or break it.
+    // Letters of more than one byte do not shift the caret.
     assert!(shown("host ÄÖÜ").contains("ÄÖÜ"));
 }
 
@@ -77,7 +77,7 @@ fn an_empty_expression_matches_all() {
 }
 
 #[test]
-fn what_a_flow_decides() {
+fn expressions_that_a_flow_key_decides() {
     for text in ["tcp port 80", "host 10.0.0.1 and not udp", "net 10.0.0.0/8 or ip6 net fe80::/64", "icmp"] {
         assert!(compile(text).unwrap().only_flow_key(), "{text}");
     }
@@ -87,7 +87,7 @@ fn what_a_flow_decides() {
 }
 
 #[test]
-fn names_are_asked_for() {
+fn names_are_resolved() {
     struct Hosts;
     impl Resolve for Hosts {
         fn addresses(&self, name: &str) -> Vec<IpAddr> {
@@ -114,7 +114,7 @@ fn names_are_asked_for() {
 }
 
 #[test]
-fn many_terms() {
+fn long_expressions_compile() {
     let hosts: Vec<String> = (0..10_000).map(|i| format!("host 10.1.{}.{}", i / 256, i % 256)).collect();
     let filter = compile(&hosts.join(" or ")).unwrap();
     let mut data = vec![2; 12];
@@ -129,7 +129,7 @@ fn many_terms() {
 }
 
 #[test]
-fn too_much_is_refused() {
+fn expressions_beyond_the_limits_are_errors() {
     let deep = |n: usize| format!("{}tcp{}", "(".repeat(n), ")".repeat(n));
     assert!(compile(&deep(100)).is_ok());
     for text in [
@@ -150,21 +150,21 @@ fn too_much_is_refused() {
 }
 
 #[test]
-fn the_kernel_is_told_what_it_can_decide() {
+fn the_kernel_gets_what_it_can_decide() {
     let kernel = |text: &str, strict_bpf| {
         Filter::compile(text, &Options { strict_bpf, ..Options::default() })
             .unwrap()
             .to_cbpf(LinkType::ETHERNET)
     };
     let plain = kernel("udp port 53", true).unwrap();
-    // A tag that the card has taken out is left to the filter: ldb #vlan_avail, jeq #1.
+    // A tag that the card has removed is left to the filter: ldb #vlan_avail, jeq #1.
     assert_eq!((plain[0].code, plain[0].k), (0x30, 0xffff_f030));
     assert_eq!((plain[1].code, plain[1].k), (0x15, 1));
     assert!(kernel("udp port 53", false).unwrap().len() > plain.len());
     assert!(kernel("vlan 5 and udp", false).is_some());
     assert!(kernel("ip6 protochain 17", true).is_none(), "it loops");
     assert!(kernel("geneve and udp", true).is_none());
-    assert!(kernel("ether[0xfffff000] = 1 or tcp", true).is_none(), "the kernel reads something else there");
+    assert!(kernel("ether[0xfffff000] = 1 or tcp", true).is_none(), "the kernel reads other data there");
     let cooked = compile("udp").unwrap();
     assert!(cooked.to_cbpf(LinkType::LINUX_SLL).is_none());
     // Jumps of the kernel reach 255 instructions.
@@ -176,7 +176,7 @@ fn packet(data: &[u8], link: LinkType) -> Packet<'_> {
     Packet { time: Time(0), data, wire_len: data.len() as u32, interface: 0, link, hints: Hints::default() }
 }
 
-/// Words of the language, so that text made of them gets far.
+/// Words of the language, so that text made of them is often valid.
 fn words() -> impl Strategy<Value = String> {
     let word = prop_oneof![
         Just("host"),
@@ -258,9 +258,9 @@ fn words() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// No text does harm, and an error can always be shown.
+    /// No text causes a panic, and every error can be displayed.
     #[test]
-    fn any_text(text in prop_oneof![words(), "\\PC{0,60}", "[a-z0-9:./ ()\\[\\]=&|!<>-]{0,60}"],
+    fn any_text_compiles_or_gives_an_error(text in prop_oneof![words(), "\\PC{0,60}", "[a-z0-9:./ ()\\[\\]=&|!<>-]{0,60}"],
                 data in proptest::collection::vec(any::<u8>(), 0..120), strict_bpf: bool, inner: bool) {
         let options = Options { strict_bpf, inner, live: true, netmask: Some(0xffff_ff00), ..Options::default() };
         match Filter::compile(&text, &options) {

@@ -1,6 +1,6 @@
-//! What the default reading makes of tags, labels, sessions and tunnels.
+//! The default mode on tags, labels, sessions and tunnels.
 
-// Helpers of tests may give up, as tests may.
+// Helpers of tests may panic, as tests may.
 #![allow(clippy::unwrap_used)]
 
 use weir_filter::{Filter, Options};
@@ -101,7 +101,7 @@ fn vlan_is_a_predicate_on_a_tag() {
     assert!(!matches("vlan 6 and vlan 5", &both));
     assert!(!matches("vlan 6 and vlan 5", &inner_only));
     assert!(matches("vlan and vlan", &both) && !matches("vlan and vlan", &inner_only));
-    // Alternatives are about the same tag, and nothing moves for what comes after.
+    // Alternatives test the same tag, and later tests are not moved.
     assert!(matches("vlan 6 or vlan 5", &both) && matches("vlan 6 or vlan 5", &inner_only));
     assert!(matches("(vlan 6 or vlan 5) and vlan 6", &both));
     assert!(matches("not vlan and udp", &plain));
@@ -110,7 +110,7 @@ fn vlan_is_a_predicate_on_a_tag() {
 }
 
 #[test]
-fn bytes_of_the_frame_are_those_of_the_frame() {
+fn link_offsets_read_the_captured_frame() {
     let (kind, p) = tagged(0x8100, 5, 0x0800, &dns());
     let frame = ethernet(kind, &p);
     assert!(matches("ether[12:2] = 0x8100 and ether[14:2] & 0xfff = 5 and udp", &frame));
@@ -121,7 +121,7 @@ fn bytes_of_the_frame_are_those_of_the_frame() {
 }
 
 #[test]
-fn labels_and_sessions() {
+fn labels_and_sessions_are_looked_through() {
     let mut mpls = vec![0, 0x01, 0x00, 64, 0, 0x02, 0x11, 64];
     mpls.extend(dns());
     let frame = ethernet(0x8847, &mpls);
@@ -139,7 +139,7 @@ fn labels_and_sessions() {
 }
 
 #[test]
-fn a_frame_behind_a_label() {
+fn a_frame_after_a_label_is_looked_through() {
     // A pseudowire with a control word (RFC 4448).
     let mut mpls = vec![0, 0x01, 0x01, 64, 0, 0, 0, 0];
     mpls.extend(ethernet(0x0800, &dns()));
@@ -148,7 +148,7 @@ fn a_frame_behind_a_label() {
 }
 
 #[test]
-fn a_cut_tag_is_no_tag() {
+fn a_truncated_tag_is_no_tag() {
     let (kind, p) = tagged(0x8100, 5, 0x0800, &dns());
     let frame = ethernet(kind, &p);
     for len in 0..frame.len() {
@@ -159,7 +159,7 @@ fn a_cut_tag_is_no_tag() {
 }
 
 #[test]
-fn the_inner_packet_of_tunnels() {
+fn inner_selects_the_innermost_packet_of_tunnels() {
     let inner = Options { inner: true, ..Options::default() };
     let frame = ethernet(0x0800, &ipv4(4, [1, 1, 1, 1], [2, 2, 2, 2], &dns()));
     assert!(with(inner, "udp port 53 and host 10.0.0.1", &frame));
@@ -173,12 +173,12 @@ fn the_inner_packet_of_tunnels() {
     assert!(!with(inner, "udp port 4789", &frame));
     assert!(matches("vxlan 100", &frame) && !matches("vxlan 101", &frame));
     assert!(matches("vxlan and vlan 5 and udp port 53", &frame));
-    // Without a tunnel the packet is the innermost one.
+    // A packet without a tunnel is its own innermost packet.
     assert!(with(inner, "udp port 53", &ethernet(0x0800, &dns())));
 }
 
 #[test]
-fn direction_is_known_of_live_packets() {
+fn direction_is_available_for_live_packets() {
     let frame = ethernet(0x0800, &dns());
     let live = Options { live: true, ..Options::default() };
     let filter = Filter::compile("outbound and udp", &live).unwrap();
@@ -186,7 +186,7 @@ fn direction_is_known_of_live_packets() {
     assert!(!filter.matches(&p, &decode(&p)));
     p.hints = Hints::OUTBOUND;
     assert!(filter.matches(&p, &decode(&p)));
-    // Cooked captures have it in their header, so that only theirs are left.
+    // Cooked captures have the direction in their header, so that only they can match.
     let filter = Filter::compile("outbound", &Options::default()).unwrap();
     assert!(filter.error(LinkType::ETHERNET).is_some() && filter.error(LinkType::LINUX_SLL).is_none());
 }

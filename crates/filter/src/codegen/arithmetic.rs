@@ -24,7 +24,7 @@ impl Generator {
         self.relate(relation, left, right)
     }
 
-    /// A relation that libpcap makes by itself, with the right side's registers taken first.
+    /// A relation in which libpcap computes one side and takes the right side's registers first.
     pub(super) fn relation_from_the_right(&mut self, relation: &Relation) -> Gen<BlockId> {
         let right = self.number(&relation.right)?;
         let left = self.number(&relation.left)?;
@@ -123,12 +123,12 @@ impl Generator {
         left.register = self.alloc()?;
         let store = self.stmt(op::ST, left.register);
         left.code.push(store);
-        // A field on the right is read whether or not its guard holds: libpcap keeps only the left one's.
+        // A field on the right is read even if its guard does not hold: libpcap keeps only the guard of the left one.
         Ok(left)
     }
 
-    /// Code that adds the offset in a register to X, which holds where a header starts; or takes the offset
-    /// itself where the header starts at a constant.
+    /// Code that adds the offset in a register to X, which holds the variable start of a header; or sets X to the
+    /// offset if the header starts at a constant.
     fn index(&mut self, mut start: Vec<Stmt>, register: u32) -> Vec<Stmt> {
         if start.is_empty() {
             return vec![self.stmt(op::LDX | op::MEM, register)];

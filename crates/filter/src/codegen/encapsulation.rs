@@ -27,7 +27,7 @@ impl Generator {
         self.context.mode == Mode::Strict || self.inside
     }
 
-    /// A test of a tag, label or session that was taken out.
+    /// A test of a tag, label or session that was removed.
     fn taken_out(&mut self, k: u32, value: Option<u32>) -> BlockId {
         match value {
             Some(value) => self.extension(k, op::JEQ, value),
@@ -100,7 +100,7 @@ impl Generator {
             return Ok(self.taken_out(extension::MPLS | depth, label));
         }
         let mut b0 = if self.labels > 0 {
-            // Another label follows where the one before is not the last.
+            // Another label follows if the previous one is not the last.
             self.equal_masked(Base::PreviousMpls, 2, op::B, 0, 0x01)?
         } else {
             self.linktype(kind)?
@@ -163,7 +163,7 @@ impl Generator {
         Ok(self.enter(b0, s))
     }
 
-    /// Runs code where `b` holds; from now on tests are about the inner packet.
+    /// Runs code if `b` holds. The tests that follow apply to the inner packet.
     fn enter(&mut self, b: BlockId, mut s: Vec<Stmt>) -> BlockId {
         let b1 = self.constant(true);
         let block = &mut self.graph[b1];
@@ -174,7 +174,7 @@ impl Generator {
         self.graph.and(b, b1)
     }
 
-    /// A UDP tunnel; leaves the length of the IP header, with what varies before it, in A and X.
+    /// A UDP tunnel. Leaves the length of the IP header, with the variable part before it, in A and X.
     fn tunnel(
         &mut self,
         family: Family,
@@ -211,7 +211,7 @@ impl Generator {
                 s
             }
         };
-        // A and X are the same, so that this always holds.
+        // A and X are equal, so that this always holds.
         let b1 = self.graph.block(op::JMP | op::JEQ | op::X, 0, s);
         Ok(self.graph.and(b0, b1))
     }

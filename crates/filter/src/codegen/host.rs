@@ -47,7 +47,7 @@ fn decnet(text: &str) -> Option<u32> {
     (area < 1 << 6 && node < 1 << 10).then_some(area << 10 | node)
 }
 
-/// All bits, shifted left; by the whole word, none.
+/// All bits, shifted left by `n`; none if `n` is the width of the word or more.
 pub(crate) fn high_bits(n: u32) -> u32 {
     u32::MAX.checked_shl(32 - n).unwrap_or(0)
 }
@@ -80,7 +80,7 @@ impl Generator {
         })
     }
 
-    /// An IPv4 host or network; `what` names it where the protocol has none.
+    /// A test for an IPv4 host or network; `what` names it in errors if the protocol has no IPv4 addresses.
     pub(super) fn host4(&mut self, address: u32, mask: u32, q: Qualifiers, what: &str) -> Gen<BlockId> {
         match q.protocol {
             None => {
@@ -166,7 +166,7 @@ impl Generator {
         self.host4(address, mask, q, "net <IPv4 prefix>")
     }
 
-    /// A prefix or a mask makes a network.
+    /// An error unless the id is a network: only networks have a prefix or a mask.
     fn only_for_networks(&self, q: Qualifiers, written: &str) -> Gen<()> {
         if q.protocol == Some(Protocol::Decnet) {
             return self.not_a_qualifier("decnet", q.kind.name());
@@ -258,7 +258,7 @@ impl Generator {
         })
     }
 
-    /// A packet that goes through a host without being for it or from it.
+    /// A packet that passes through a host without being addressed to it or sent by it.
     pub(super) fn gateway(&mut self, q: Qualifiers, name: &str, resolved: &Resolved) -> Gen<BlockId> {
         if self.tunnelled {
             let message = "'gateway' cannot be used within VXLAN or Geneve";

@@ -1,4 +1,4 @@
-//! Tests of the link layer: what it carries, and its own addresses' groups.
+//! Tests of the link layer: the protocol that it carries, and its group addresses.
 
 use weir_wire::LinkType;
 
@@ -68,16 +68,16 @@ pub(super) fn is_wlan(link: LinkType) -> bool {
     matches!(link, LinkType::IEEE802_11 | LinkType::IEEE802_11_RADIOTAP | LinkType::PPI)
 }
 
-/// Whether libpcap knows of a link type no more than that it has bytes: `link[0]`, `len` and their like.
+/// Whether libpcap supports only bytes and lengths for a link type: `link[0]`, `len` and the like.
 pub(crate) fn has_bytes_only(link: LinkType) -> bool {
-    /// Where the numbers of files and of programs begin to be the same, and new link types are added.
+    /// From this number on, link types have equal numbers in files and in programs, and new link types are added.
     const MATCHING: u16 = 104;
     // Link-layer headers that do not start with the packet: Prism, AVS and netANALYZER.
     link.0 >= MATCHING && !matches!(link.0, 119 | 163 | 240 | 241)
 }
 
 impl Generator {
-    /// A test that the link layer carries `proto`: an EtherType, or a SAP where it is at most 1500.
+    /// A test that the link layer carries `proto`: an EtherType, or a SAP if it is at most 1500.
     pub(super) fn linktype(&mut self, proto: u32) -> Gen<BlockId> {
         if self.labels > 0 {
             return self.mpls_linktype(proto);
@@ -140,7 +140,7 @@ impl Generator {
         }
     }
 
-    /// The address family is in the byte order of the host that captured it, but for LOOP.
+    /// The address family is in the byte order of the capturing host, except for LOOP.
     fn loopback(&mut self, family: u32) -> Gen<BlockId> {
         if self.link == LinkType::LOOP {
             return self.equal(Base::Link, 0, op::W, family);
@@ -193,7 +193,7 @@ impl Generator {
         }
     }
 
-    /// AppleTalk has an organisation code of its own; its ARP has not.
+    /// AppleTalk has its own organisation code; its ARP does not.
     fn appletalk_snap(&mut self, proto: u32) -> Gen<BlockId> {
         let organisation = if proto == u32::from(ethertype::ATALK) { 0x08_00_07 } else { 0 };
         self.snap(organisation, proto)
@@ -234,7 +234,7 @@ impl Generator {
         }
     }
 
-    /// Link layers that always have an LLC header.
+    /// A test of the protocol on link layers that always have an LLC header.
     fn llc_linktype(&mut self, proto: u32) -> Gen<BlockId> {
         match proto {
             sap::ISO | sap::IP | sap::NETBEUI => self.equal(Base::Llc, 0, op::H, proto << 8 | proto),
@@ -269,7 +269,7 @@ impl Generator {
             LinkType::FDDI => Ok(self.constant(true)),
             link if is_ethernet(link) => {
                 let b0 = self.is_802_3()?;
-                // NetWare sends bare IPX in 802.3 frames.
+                // NetWare sends IPX directly in 802.3 frames.
                 let b1 = self.equal(Base::Llc, 0, op::H, 0xffff)?;
                 self.graph.not(b1);
                 Ok(self.graph.and(b0, b1))
@@ -396,7 +396,7 @@ impl Generator {
             ByteOperator::Less => (op::JGE, true),
             ByteOperator::Greater => (op::JGT, false),
             ByteOperator::And | ByteOperator::Or => {
-                // As libpcap does: the operation is on what the test before has left in A.
+                // As libpcap does: the operation uses the value that the previous test has left in A.
                 let alu = if operator == ByteOperator::And { op::AND } else { op::OR };
                 let s = vec![self.stmt(op::ALU | alu | op::K, value)];
                 let b = self.jump(op::JEQ, 0, s);

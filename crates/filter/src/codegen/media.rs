@@ -1,8 +1,8 @@
-//! Link types that few captures have: which network protocol a frame carries, addresses of the link, and fields of
-//! the headers that a capturing system writes.
+//! Rare link types: the network protocol of a frame, addresses of the link layer, and fields of the headers that a
+//! capturing system writes.
 //!
-//! libpcap looks for the network header at a fixed place, which is wrong for some frames of these link types (a SLIP
-//! header before the packet, a frame relay address of four bytes). Its verdict is kept in [`Mode::Strict`]. In the
+//! libpcap looks for the network header at a fixed position, which is wrong for some frames of these link types (a
+//! SLIP header before the packet, a frame relay address of four bytes). [`Mode::Strict`] keeps its verdict. In the
 //! other modes the network header is where decoding has found it ([`finds_network_by_layers`]).
 
 use weir_wire::LinkType;
@@ -26,7 +26,7 @@ mod arcnet {
     pub const OLD_ARP: u32 = 241;
 }
 
-/// Offsets of the packet filter's log header (pflog(4)), and bytes of the names in it.
+/// Offsets of the packet filter's log header (pflog(4)), and lengths of the names in it.
 mod pflog {
     pub const FAMILY: u32 = 1;
     pub const ACTION: u32 = 2;
@@ -40,16 +40,16 @@ mod pflog {
     pub const IN: u32 = 1;
     pub const OUT: u32 = 2;
     pub const INET: u32 = 2;
-    /// Linux's own number, which libpcap compares with on Linux, wherever the log is from.
+    /// Linux's own number. libpcap compares with it on Linux, whichever system wrote the log.
     pub const INET6: u32 = 10;
 }
 
-/// Ethernet, and Ethernet with a switch chip's tag.
+/// Whether frames of the link type are Ethernet, with or without a switch chip's tag.
 pub(crate) fn is_ethernet(link: LinkType) -> bool {
     tagged_ethernet(link).is_some()
 }
 
-/// Where the addresses and the type of an Ethernet-like frame start.
+/// Offset of the addresses and of the type of an Ethernet-like frame.
 pub(crate) fn tagged_ethernet(link: LinkType) -> Option<(u32, u32)> {
     match link {
         LinkType::ETHERNET => Some((0, 12)),
@@ -60,7 +60,7 @@ pub(crate) fn tagged_ethernet(link: LinkType) -> Option<(u32, u32)> {
     }
 }
 
-/// Whether the network header of packets of a link type is found by decoding them, where the verdict need not be
+/// Whether the network header of packets of a link type is found by decoding them, if the verdict need not be
 /// libpcap's.
 pub(crate) fn finds_network_by_layers(link: LinkType) -> bool {
     matches!(
@@ -82,14 +82,14 @@ fn is_arcnet(link: LinkType) -> bool {
 }
 
 impl Generator {
-    /// Any of several values at one place, in libpcap's order.
+    /// Tests for any of several values at one position, in libpcap's order.
     fn any_of(&mut self, base: Base, offset: u32, size: u16, values: [u32; 2]) -> Gen<BlockId> {
         let b0 = self.equal(base, offset, size, values[0])?;
         let b1 = self.equal(base, offset, size, values[1])?;
         Ok(self.graph.or(b0, b1))
     }
 
-    /// That an ARCNET frame carries a protocol; those that it has no number for it never does.
+    /// A test that an ARCNET frame carries a protocol. It never holds for protocols without an ARCNET number.
     pub(super) fn arcnet_linktype(&mut self, proto: u32) -> Gen<BlockId> {
         let base = Base::LinkType;
         match u16::try_from(proto) {
@@ -133,7 +133,7 @@ impl Generator {
         }
     }
 
-    /// What a packet carries by the type that decoding has found. Access points of LLC are not among those.
+    /// A test of the EtherType that decoding has found. LLC service access points are not EtherTypes.
     pub(super) fn linktype_by_layers(&mut self, proto: u32) -> Gen<BlockId> {
         const MAX_ACCESS_POINT: u32 = 0xff;
         match proto {
@@ -143,8 +143,8 @@ impl Generator {
         }
     }
 
-    /// Whether loads of the link-layer header see the frame as it was captured, and others the packet that decoding
-    /// has found.
+    /// Whether loads of the link-layer header read the frame as it was captured, and other loads the packet that
+    /// decoding has found.
     pub(super) fn by_layers(&self) -> bool {
         self.context.mode != Mode::Strict && !self.inside && finds_network_by_layers(self.link)
     }
@@ -164,10 +164,11 @@ impl Generator {
         self.equal(Base::Link, u32::from(!src), op::B, u32::from(address))
     }
 
-    /// `broadcast` and `multicast` of link types other than Ethernet and IEEE 802.11; `None` where there is none.
+    /// `broadcast` and `multicast` of link types other than Ethernet and IEEE 802.11; `None` if the link type has
+    /// none.
     pub(super) fn media_group(&mut self, broadcast: bool) -> Gen<Option<BlockId>> {
         Ok(Some(match self.link {
-            // There is but one address of a group.
+            // ARCNET has only one group address.
             link if is_arcnet(link) => self.arcnet_address(false, 0)?,
             LinkType::FDDI if broadcast => self.fddi_host(&[0xff; 6], Side::Dst)?,
             LinkType::FDDI => self.any_bit(Base::Link, 1, 1)?,
@@ -200,11 +201,11 @@ impl Generator {
         }
     }
 
-    /// `inbound` and `outbound` where the header of the link type says it; `None` where it does not.
+    /// `inbound` and `outbound` from the header of the link type; `None` if the header has no direction.
     pub(super) fn media_direction(&mut self, out: bool) -> Gen<Option<BlockId>> {
         /// Upper bits of the first byte of a Broadcom tag: from the switch, and to it.
         const BRCM: (u32, [u32; 2]) = (0xe0, [0x00, 0x20]);
-        /// The same of a Marvell tag.
+        /// Upper bits of the first byte of a Marvell tag: from the switch, and to it.
         const DSA: (u32, [u32; 2]) = (0xc0, [0x00, 0x40]);
         let (offset, (mask, values)) = match self.link {
             LinkType::PFLOG => {
@@ -221,7 +222,7 @@ impl Generator {
             LinkType::DSA_TAG_EDSA => (16, DSA),
             _ => return Ok(None),
         };
-        // Of a frame whose tag is before its addresses the tag is not part of the link-layer header.
+        // A tag before the addresses is not part of the link-layer header.
         let value = values[usize::from(out)];
         let offset = if self.link == LinkType::DSA_TAG_BRCM_PREPEND {
             0u32.wrapping_sub(self.off_link.constant)
@@ -231,7 +232,7 @@ impl Generator {
         self.equal_masked(Base::Link, offset, op::B, value, mask).map(Some)
     }
 
-    /// `link[0] = 0`, as it would be written; or `link[0] != 0`.
+    /// The test `link[0] = 0`, or `link[0] != 0`.
     fn first_byte_is_zero(&mut self, holds: bool) -> Gen<BlockId> {
         let zero = || Box::new(Arithmetic::Number(0));
         let left = Arithmetic::Load(Protocol::Link, zero(), 1, self.span.clone());
@@ -239,7 +240,7 @@ impl Generator {
     }
 
     /// Puts the length of the packet filter's log header, rounded up to a multiple of 4, into the register for the
-    /// offset of the payload.
+    /// payload's offset.
     pub(super) fn pflog_length(&mut self, register: u32) -> Vec<Stmt> {
         vec![
             self.stmt(op::LD | op::B | op::ABS, 0),

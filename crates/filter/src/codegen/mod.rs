@@ -1,8 +1,8 @@
-//! From the syntax tree to basic blocks: the tests that a link type makes of each primitive.
+//! From the syntax tree to basic blocks: the tests of each primitive on a link type.
 //!
-//! The blocks, their order and their offsets are those of libpcap's gencode, because a load beyond the captured bytes
-//! rejects the packet: the order of tests is part of the verdict. The state follows gencode too: `vlan`, `mpls`,
-//! `pppoes`, `geneve` and `vxlan` move the offsets of everything after them, if the mode says so.
+//! The blocks, their order and their offsets equal those of libpcap's gencode, because a load beyond the captured
+//! bytes rejects the packet: the order of tests is part of the verdict. The state follows gencode too: `vlan`, `mpls`,
+//! `pppoes`, `geneve` and `vxlan` move the offsets of all later tests, if the mode requires it.
 
 mod arithmetic;
 mod encapsulation;
@@ -36,9 +36,9 @@ use crate::view;
 pub(crate) enum Mode {
     /// As bytes of the frame, as libpcap sees them.
     Strict,
-    /// They are taken out, and `vlan`, `mpls` and `pppoes` are tests of what was taken out.
+    /// They are removed, and `vlan`, `mpls` and `pppoes` test the removed headers.
     LookThrough,
-    /// Such headers are looked through, for a packet that has some.
+    /// They are removed, for a packet that has some.
     Encapsulated,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Context {
 pub(crate) struct Code {
     pub graph: Graph,
     pub root: BlockId,
-    /// Whether the optimiser may work on it: not where blocks have jumps inside.
+    /// Whether the optimiser may change it: not if blocks have jumps inside.
     pub optimizable: bool,
     /// Whether [`Mode::LookThrough`] and [`Mode::Encapsulated`] give different code.
     pub distinguishes: bool,
@@ -64,8 +64,8 @@ pub(crate) struct Code {
 
 pub(crate) type Gen<T> = Result<T, FilterError>;
 
-/// An offset from the start of the packet: a constant, and where something before it has no fixed length the
-/// contents of a scratch register.
+/// An offset from the start of the packet: a constant, plus the content of a scratch register if something before it
+/// has a variable length.
 #[derive(Clone, Copy, Debug, Default)]
 struct Offset {
     variable: bool,
@@ -83,17 +83,17 @@ enum Base {
     Link,
     /// The 802.2 LLC header.
     Llc,
-    /// The MPLS label stack entry before.
+    /// The previous MPLS label stack entry.
     PreviousMpls,
     /// The link layer's type field.
     LinkType,
-    /// The link layer's payload, behind any SNAP header.
+    /// The link layer's payload, after any SNAP header.
     Payload,
     /// The network header if there is no SNAP header.
     PayloadNoSnap,
-    /// The transport header behind IPv4.
+    /// The transport header after IPv4.
     Transport4,
-    /// The transport header behind IPv6.
+    /// The transport header after IPv6.
     Transport6,
 }
 
@@ -103,7 +103,7 @@ struct Generator {
     context: Context,
     /// Link type of the packet.
     outermost: LinkType,
-    /// Link type of what is tested now.
+    /// Link type of the packet that is tested now.
     link: LinkType,
     off_link: Offset,
     off_payload: Offset,
@@ -114,9 +114,9 @@ struct Generator {
     labels: u32,
     /// Whether the link layer is that of a packet inside a GENEVE or VXLAN tunnel.
     tunnelled: bool,
-    /// Whether the code is of, or inside, such a packet.
+    /// Whether the code applies to such a packet, or to a part of it.
     inside: bool,
-    /// VLAN tags, MPLS labels and PPPoE headers asked for, in a mode that takes them out.
+    /// VLAN tags, MPLS labels and PPPoE headers that were tested, in a mode that removes them.
     depth: Depth,
     registers: [bool; MEMORY_WORDS],
     register: usize,
@@ -343,7 +343,7 @@ impl Generator {
         self.graph.stmt(code, k)
     }
 
-    /// Code that puts the variable part of an offset into X; none where it has none.
+    /// Code that puts the variable part of an offset into X; `None` if it has none.
     fn variable_part(&mut self, which: fn(&mut Self) -> &mut Offset) -> Gen<Vec<Stmt>> {
         let offset = *which(self);
         if !offset.variable {
@@ -401,7 +401,7 @@ impl Generator {
         }
     }
 
-    /// Loads into X the length of the IPv4 header, and with it the variable part of the payload's offset.
+    /// Loads the length of the IPv4 header into X, plus the variable part of the payload's offset.
     fn load_ip_header_len(&mut self) -> Gen<Vec<Stmt>> {
         let k = self.off_payload.constant.wrapping_add(self.off_network);
         let mut s = self.variable_part(|g| &mut g.off_payload)?;
@@ -569,7 +569,7 @@ impl Generator {
         }
     }
 
-    /// Ports and protocols are no addresses.
+    /// An error for an address after `port` or `proto`, which take none.
     fn not_for_address(&self, q: Qualifiers, what: &str) -> Gen<()> {
         match q.kind {
             IdKind::Port | IdKind::PortRange | IdKind::Proto | IdKind::ProtoChain => {
@@ -601,7 +601,7 @@ impl Generator {
         }
     }
 
-    /// Port number and transport protocol of a service; `None` for the protocol is both.
+    /// Port number and transport protocol of a service; a protocol of `None` means both.
     fn service(&self, name: &str) -> Gen<(u32, Option<u32>)> {
         if name.bytes().all(|b| b.is_ascii_digit()) || name.starts_with("0x") {
             return match crate::lex::parse_number(name) {
@@ -617,7 +617,7 @@ impl Generator {
         }
     }
 
-    /// The side must not be one of IEEE 802.11.
+    /// An error for a side that exists only in IEEE 802.11.
     fn no_wlan_side(&self, side: Side) -> Gen<()> {
         match side.wlan_name() {
             Some(name) => {

@@ -9,7 +9,7 @@ use crate::names::{Protocol, ethertype, ip_protocol};
 
 const MAX: u32 = 65535;
 
-/// The network protocol that a transport header is behind.
+/// The network protocol before a transport header.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(super) enum Family {
     V4,
@@ -27,7 +27,7 @@ impl Generator {
         self.ports(low, high, transport, q, q.kind == IdKind::PortRange)
     }
 
-    /// The protocol number of the transport protocol that is written.
+    /// The protocol number of the written transport protocol.
     fn transport(&self, q: Qualifiers, kind: &str) -> Gen<Option<u32>> {
         if let Some(name) = q.direction.wlan_name() {
             return self.not_a_qualifier(name, kind);
@@ -68,7 +68,7 @@ impl Generator {
         self.ports(low, high, wanted.or(of), q, is_range)
     }
 
-    /// `a-b`; a service's own name can have hyphens, so that every hyphen is tried.
+    /// `a-b`. The name of a service can have hyphens, so that every hyphen is tried.
     fn split_range<'n>(&self, name: &'n str) -> Gen<(&'n str, &'n str)> {
         let mut found = None;
         for (at, _) in name.match_indices('-') {
@@ -155,7 +155,7 @@ impl Generator {
         Ok(self.graph.and(b0, b1))
     }
 
-    /// Not an IPv4 fragment other than the first, which alone has the transport header.
+    /// A test that the packet is no later IPv4 fragment: only the first fragment has the transport header.
     pub(super) fn not_later_fragment(&mut self) -> Gen<BlockId> {
         let s = self.load(Base::Payload, 6, op::H)?;
         let b = self.jump(op::JSET, 0x1fff, s);

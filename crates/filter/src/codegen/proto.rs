@@ -112,7 +112,7 @@ impl Generator {
             Some(P::Ip6) => {
                 self.is_protocol_number(v)?;
                 let b0 = self.linktype(u32::from(ethertype::IPV6))?;
-                // In the fixed header, or behind a fragment header.
+                // In the fixed header, or in a fragment header.
                 let b2 = self.equal(Base::Payload, 6, op::B, ip_protocol::FRAGMENT)?;
                 let b1 = self.equal(Base::Payload, 40, op::B, v)?;
                 let b1 = self.graph.and(b2, b1);
@@ -127,7 +127,7 @@ impl Generator {
                 if self.link == LinkType::FRELAY {
                     return self.frame_relay_nlpid(v);
                 }
-                // Cisco HDLC has its own EtherType for OSI, and one byte before the header.
+                // Cisco HDLC has its own EtherType for OSI, and one more byte before the header.
                 let (kind, offset) =
                     if self.link == LinkType::C_HDLC { (sap::ISO << 8 | sap::ISO, 1) } else { (sap::ISO, 0) };
                 let b0 = self.linktype(kind)?;
@@ -153,7 +153,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Tests that `v` is in the chain of headers. The only test with a loop: the block has jumps inside.
+    /// Tests that `v` is in the chain of headers. This is the only test with a loop: the block has jumps inside.
     pub(super) fn protochain(&mut self, v: u32, protocol: Option<Protocol>) -> Gen<BlockId> {
         let scratch = self.alloc()?;
         let v6 = match protocol {
@@ -180,7 +180,7 @@ impl Generator {
         Ok(self.graph.and(b0, b))
     }
 
-    /// A is the protocol number at hand, X the offset of its header from the network header.
+    /// A is the current protocol number, X the offset of its header from the network header.
     fn chain_loop(&mut self, v: u32, v6: bool, network: u32, scratch: u32) -> Vec<Stmt> {
         const JEQ: u16 = op::JMP | op::JEQ | op::K;
         let mut s = Vec::new();
@@ -208,7 +208,7 @@ impl Generator {
             ] {
                 extensions.push(add(self, JEQ, header));
             }
-            // X += (P[X + 1] + 1) * 8, A = P[X] of before.
+            // X += (P[X + 1] + 1) * 8, A = P[previous X].
             advance = Some(add(self, op::LD | op::IND | op::B, network));
             add(self, op::ST, scratch);
             add(self, op::LD | op::IND | op::B, network.wrapping_add(1));
@@ -222,7 +222,7 @@ impl Generator {
             extensions.push(add(self, op::ALU | op::ADD | op::K, 0));
         }
         let ah = add(self, JEQ, ip_protocol::AH);
-        // As libpcap computes it, the new X is the length of the header and not its end.
+        // As in libpcap, the new X is the length of the header and not its end.
         let ah_body = add(self, op::MISC | op::TXA, 0);
         add(self, op::LD | op::IND | op::B, network);
         add(self, op::ST, scratch);

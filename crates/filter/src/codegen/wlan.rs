@@ -17,7 +17,7 @@ const CTS: u32 = 0xc0;
 const ACK: u32 = 0xd0;
 const QOS: u32 = 0x80;
 
-/// Bits of the second one.
+/// Bits of the second byte.
 const TO_DS: u32 = 0x01;
 const FROM_DS: u32 = 0x02;
 
@@ -116,8 +116,7 @@ impl Generator {
         self.data_or_management(b0, |g| test(g, 4))
     }
 
-    /// `data` where it is a data frame, `management` where it is a management frame; control frames have no such
-    /// addresses.
+    /// `data` for data frames, `management` for management frames; control frames have no such addresses.
     fn data_or_management(
         &mut self,
         data: BlockId,
@@ -147,7 +146,7 @@ impl Generator {
         self.equal_masked(Base::Link, 1, op::B, direction, TO_DS | FROM_DS)
     }
 
-    /// Puts before the first block what fills the registers that variable offsets are in.
+    /// Inserts before the first block the code that fills the registers of variable offsets.
     pub(super) fn compute_offsets(&mut self, head: BlockId) -> Gen<()> {
         if self.off_payload.register.is_some() && self.off_link.variable && self.off_link.register.is_none() {
             self.off_link.register = Some(self.alloc()?);

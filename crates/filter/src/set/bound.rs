@@ -14,7 +14,7 @@ use foldhash::{HashMap, HashMapExt};
 use std::sync::Arc;
 use weir_wire::{Layers, Packet};
 
-/// A number at a place of a header, which several atoms may look at.
+/// A number at an offset of a header, which several atoms may test.
 #[derive(Clone, Debug)]
 struct Field {
     base: Base,
@@ -30,9 +30,9 @@ enum Bound {
     Field { field: usize, mask: u32, range: (u32, u32), kinds: Kinds, classes: Vec<u16> },
     /// The bytes on the wire.
     Length { range: (u32, u32) },
-    /// The verdict of a program, by its number.
+    /// The verdict of a program, by the program's number.
     Program(usize),
-    /// Nothing: no number is above the largest.
+    /// Never holds: no number is above the largest.
     Never,
 }
 
@@ -40,13 +40,13 @@ enum Bound {
 pub(super) struct Atoms {
     bound: Vec<Bound>,
     fields: Vec<Field>,
-    /// Offset of each field in an IPv4 packet without options after an Ethernet header, and the number of bits after
-    /// it in the four bytes from there.
+    /// Offset of each field in an IPv4 packet without options after an Ethernet header, and number of bits after the
+    /// field in the four bytes from that offset.
     plain_fields: Vec<(u32, u32)>,
-    /// By class the fields that it has.
+    /// For each class, the fields that its packets have.
     fields_of_class: Vec<Vec<u32>>,
     programs: Vec<Arc<Filter>>,
-    /// For each expression the numbers of its atoms; `None` where there were too many.
+    /// For each expression the numbers of its atoms; `None` if there were too many.
     of_expression: Vec<Option<Vec<usize>>>,
 }
 
@@ -63,7 +63,7 @@ impl Atoms {
         atoms
     }
 
-    /// The number of an atom; `None` where there is no room for another one.
+    /// Returns the number of an atom; `None` if there is no room for another one.
     fn add(
         &mut self,
         atom: &Atom,
@@ -123,7 +123,7 @@ impl Atoms {
         }
     }
 
-    /// All sets of kinds that atoms ask for.
+    /// All sets of kinds that atoms test.
     pub fn kinds(&self) -> impl Iterator<Item = &Kinds> {
         let of_atoms = self.bound.iter().filter_map(|bound| match bound {
             Bound::Field { kinds, .. } => Some(kinds),
@@ -132,7 +132,7 @@ impl Atoms {
         of_atoms.chain(self.fields.iter().map(|field| &field.kinds))
     }
 
-    /// Call it when the classes of the set are complete.
+    /// Assigns fields to classes. Call it when the classes of the set are complete.
     pub fn classes(&mut self, of: &Classes) {
         for bound in &mut self.bound {
             if let Bound::Field { kinds, classes, .. } = bound {
@@ -169,14 +169,14 @@ impl Atoms {
         self.programs.len()
     }
 
-    /// Whether there is nothing to read of a packet.
+    /// Whether no field of a packet needs to be read.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.bound.is_empty()
     }
 
-    /// Reads the fields that a packet's class has into the place `at` of columns, and runs the programs. `None` where
-    /// it is too short for one of them.
+    /// Reads the fields of a packet's class into position `at` of the columns, and runs the programs. `None` if the
+    /// packet is too short for one of them.
     #[inline]
     pub fn read(
         &self,
@@ -202,18 +202,18 @@ impl Atoms {
         Some(())
     }
 
-    /// Whether everything there is to read are fields.
+    /// Whether all values to be read are fields.
     #[inline]
     pub fn are_fields(&self) -> bool {
         self.programs.is_empty()
     }
 
-    /// Reads the fields of an IPv4 packet without options after an Ethernet header into a place of the columns,
+    /// Reads the fields of an IPv4 packet without options after an Ethernet header into a position of the columns,
     /// including fields of other classes. `None` if the packet is too short for a field of its class.
     #[inline(always)]
     pub fn read_fields(&self, data: &[u8], class: u16, columns: &mut [Column<u32>], at: usize) -> Option<()> {
         for (number, ((start, shift), column)) in self.plain_fields.iter().zip(columns).enumerate() {
-            // Most packets have four more bytes from there, whatever the size.
+            // Most packets have four more bytes there, whatever the size of the field.
             if let Some(bytes) = data.get(*start as usize..).and_then(|rest| rest.first_chunk::<4>()) {
                 column[at % BATCH] = u32::from_be_bytes(*bytes) >> shift;
             } else {
@@ -246,7 +246,7 @@ impl Atoms {
         (!own.contains(&(field as u32))).then_some(())
     }
 
-    /// TCP flags of which one is set where an atom holds; `None` where it can hold without any.
+    /// TCP flags of which at least one is set if the atom holds; `None` if it can hold without any.
     pub fn flags(&self, atom: usize) -> Option<u8> {
         const FLAGS: u32 = 13;
         let Some(Bound::Field { field, mask, range: (min, _), kinds, .. }) = self.bound.get(atom) else {
@@ -258,7 +258,7 @@ impl Atoms {
         (is_flags && *kinds == kinds.intersection(&tcp) && *min > 0).then_some(*mask as u8)
     }
 
-    /// The atoms that hold for one packet, as far as they can be read.
+    /// The atoms that hold for one packet, as far as they can be evaluated.
     pub fn of_packet(&self, packet: &Packet<'_>, layers: Option<&Layers>, look: &Look) -> AtomBits {
         let mut bits = AtomBits::default();
         for (number, bound) in self.bound.iter().enumerate() {
@@ -281,7 +281,7 @@ impl Atoms {
         bits
     }
 
-    /// Decides every atom for a batch.
+    /// Evaluates every atom for a batch.
     pub fn compare(&self, level: Level, columns: &Columns, classes: &[Mask], results: &mut Vec<Mask>) {
         results.clear();
         for bound in &self.bound {
@@ -317,7 +317,7 @@ impl Field {
     }
 }
 
-/// The numbers for which a comparison holds; `None` for none.
+/// The range of numbers for which a comparison holds; `None` if it is empty.
 fn range(comparison: Comparison, value: u32) -> Option<(u32, u32)> {
     match comparison {
         Comparison::Equal => Some((value, value)),

@@ -24,19 +24,19 @@ pub(super) struct Columns {
     dport: Column<u16>,
     /// Outermost VLAN tags, as numbers.
     tag: Column<u16>,
-    /// Whether one of them is not 0, which is what all others are.
+    /// Whether a tag is not 0. If not, all entries of `tag` are 0.
     has_tags: bool,
     /// Bytes on the wire.
     length: Column<u32>,
     /// Position of each packet in the caller's batch.
     pub origin: Column<u32>,
-    /// Flows have more than one packet and its bytes.
+    /// Packets and bytes of each flow, if the entries are flows.
     weights: Vec<Total>,
     /// The largest length in the batch.
     longest: u32,
-    /// A column for each field that atoms look at.
+    /// A column for each field that atoms test.
     pub fields: Vec<Column<u32>>,
-    /// Packets whose verdict needs every test, not only those that the flow key leaves open.
+    /// Packets whose verdict needs every test. The others need only the tests that the flow key does not decide.
     pub full: Mask,
     /// Packets with IPv6 addresses.
     v6: Mask,
@@ -76,7 +76,7 @@ impl Columns {
         self.len == BATCH
     }
 
-    /// Adds a packet; its place. There must be room.
+    /// Adds a packet and returns its position. There must be room.
     #[inline]
     pub fn push(&mut self, look: &Look, class: u16, length: u32, is_full: bool) -> usize {
         let at = self.len % BATCH;
@@ -94,8 +94,8 @@ impl Columns {
         at
     }
 
-    /// Puts an IPv4 packet into a place behind those that there are, for [`Columns::extend`] to add it; of both ports
-    /// the source's is in the upper half.
+    /// Writes an IPv4 packet to a position after the last one; [`Columns::extend`] adds it later. The source's port is
+    /// in the upper half of `ports`.
     #[inline(always)]
     pub fn put_v4(&mut self, at: usize, class: u16, v4: [u32; 2], ports: u32, length: u32) {
         let at = at % BATCH;
@@ -107,7 +107,7 @@ impl Columns {
         self.length[at] = length;
     }
 
-    /// Accounts for packets that were appended, none longer than the given length.
+    /// Adds packets that were written before, none longer than the given length.
     pub fn extend(&mut self, packets: usize, longest: u32) {
         self.len = (self.len + packets).min(BATCH);
         self.longest = self.longest.max(longest);
@@ -129,8 +129,8 @@ impl Columns {
         self.v6[at / 64] |= 1 << (at % 64);
     }
 
-    /// Stores numbers for IPv6 addresses in the columns of addresses, so that both are distinguished by the same few
-    /// bits.
+    /// Stores numbers for IPv6 addresses in the columns of addresses, so that a few bits distinguish addresses of both
+    /// versions.
     pub fn number_v6(&mut self, number: impl Fn(u128) -> u32) {
         let Self { v6, src4, dst4, src6, dst6, .. } = self;
         each(v6, |at| {
@@ -153,7 +153,7 @@ impl Columns {
         (self.class[at], ends)
     }
 
-    /// Its addresses and its ports, in one number each, the source's in the upper half.
+    /// A packet's addresses and its ports, in one number each, the source's in the upper half.
     #[inline(always)]
     pub fn ends(&self, at: usize) -> (u64, u32) {
         let at = at % BATCH;
@@ -161,25 +161,25 @@ impl Columns {
         (addresses, u32::from(self.sport[at]) << 16 | u32::from(self.dport[at]))
     }
 
-    /// Its outermost VLAN tag, as a number.
+    /// The number of a packet's outermost VLAN tag.
     #[inline(always)]
     pub fn tag(&self, at: usize) -> u16 {
         self.tag[at % BATCH]
     }
 
-    /// Its bytes on the wire.
+    /// A packet's bytes on the wire.
     #[inline(always)]
     pub fn length(&self, at: usize) -> u32 {
         self.length[at % BATCH]
     }
 
-    /// Its addresses, where they are IPv6's.
+    /// A packet's addresses, if they are IPv6 addresses.
     #[inline]
     pub fn v6(&self, at: usize) -> [u128; 2] {
         [self.src6[at % BATCH], self.dst6[at % BATCH]]
     }
 
-    /// Packets and bytes that one stands for.
+    /// Packets and bytes of an entry.
     #[inline]
     pub fn weight(&self, at: usize) -> Total {
         match self.weights.get(at) {
@@ -188,7 +188,7 @@ impl Columns {
         }
     }
 
-    /// Whether the entries are flows, of which only the key is known.
+    /// Whether the entries are flows, of which only the key is available.
     pub fn are_flows(&self) -> bool {
         !self.weights.is_empty()
     }
@@ -197,7 +197,7 @@ impl Columns {
     pub fn sum(&self, level: Level, mask: &Mask) -> Total {
         if !self.are_flows() {
             let packets = mask.iter().map(|word| u64::from(word.count_ones())).sum();
-            // A length that no packet has on any wire, but that a file can claim.
+            // A length that no link allows but a file can claim.
             let level = if self.longest > MAX_SUMMAND { Level::Plain } else { level };
             return Total { packets, bytes: if packets == 0 { 0 } else { sum(level, &self.length, mask) } };
         }
@@ -239,7 +239,7 @@ impl Columns {
         mask
     }
 
-    /// Packets of a length on the wire.
+    /// Packets whose length on the wire is in a range.
     pub fn of_length(&self, level: Level, range: (u32, u32)) -> Mask {
         let mut mask = [0; BATCH / 64];
         in_range_u32(level, &self.length, range, &mut mask);
@@ -261,16 +261,16 @@ impl Columns {
     }
 }
 
-/// Classes of which each is compared with the column; more are noted packet by packet.
+/// Maximum number of classes that are compared with the column; more are looked up packet by packet.
 const MAX_COMPARED_CLASSES: usize = 48;
 
-/// Addresses, where they are IPv4's, and ports, source first.
+/// IPv4 addresses, and ports, source first.
 pub(super) struct Endpoints {
     pub v4: [u32; 2],
     pub ports: [u16; 2],
 }
 
-/// The lowest bits of a word, at most all.
+/// A word with the lowest `n` bits set.
 #[inline]
 fn first(bits: usize) -> u64 {
     if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
@@ -311,7 +311,7 @@ enum Predicate<'t> {
     Kinds(&'t super::kind::Kinds),
 }
 
-/// The owned form.
+/// The owned form of a comparison.
 #[derive(Clone, Debug)]
 enum Comparison {
     Address(Side, Addresses),
@@ -321,22 +321,22 @@ enum Comparison {
     Kinds(Vec<u16>),
 }
 
-/// A term as the comparisons that must hold for it.
+/// A term as a list of comparisons that must all hold.
 #[derive(Clone, Debug)]
 pub(super) struct Conjunction {
     pub expression: u32,
     comparisons: Vec<u32>,
-    /// The set's atoms, and whether they must hold.
+    /// The set's atoms, and whether each must hold.
     atoms: Vec<(u32, bool)>,
 }
 
-/// All comparisons of a set, each once.
+/// All comparisons of a set, without duplicates.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ColumnPlan {
     comparisons: Vec<Comparison>,
-    /// In the order of expressions.
+    /// The terms, in the order of expressions.
     pub terms: Vec<Conjunction>,
-    /// Classes of packets with addresses.
+    /// Classes of packets with IPv4 addresses.
     v4: Vec<u16>,
     v6: Vec<u16>,
 }
@@ -392,7 +392,7 @@ impl ColumnPlan {
         each.sum::<usize>() + self.terms.len()
     }
 
-    /// Decides every comparison for a batch.
+    /// Evaluates every comparison for a batch.
     pub fn compare(&self, level: Level, columns: &Columns, classes: &[Mask], results: &mut Vec<Mask>) {
         let any_of = |of: &[u16]| {
             of.iter().fold([0; BATCH / 64], |all, class| {

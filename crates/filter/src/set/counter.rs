@@ -16,13 +16,13 @@ use weir_wire::{Batch, FlowKey, Layers, LinkType, Packet, Tag};
 pub struct Totals {
     /// In the order of the set's expressions.
     pub expressions: Vec<Total>,
-    /// In the order of the set's remainders: what no expression of each matched.
+    /// In the order of the set's remainders: packets that no expression of the remainder matched.
     pub remainders: Vec<Total>,
 }
 
-/// Puts packets through a set and counts for each expression those that match. One owner, one thread.
+/// Puts packets through a set and counts the matches of each expression. One owner, one thread.
 ///
-/// Packets may wait to be decided together: what was counted is complete when it is taken.
+/// Packets may wait to be decided together. Counts are complete when they are taken.
 pub struct Counter {
     pub(super) set: Arc<Set>,
     pub(super) packets: Box<Columns>,
@@ -37,14 +37,14 @@ pub struct Counter {
 
 /// Counts since they were taken last.
 struct Counts {
-    /// At the nodes of the indexes.
+    /// Counts at the nodes of the indexes.
     keyed: Vec<Total>,
     changing: Vec<Total>,
     /// By expression.
     direct: Vec<Total>,
-    /// Everything that was to be decided.
+    /// All packets that had to be decided.
     all: Total,
-    /// By remainder, what some expression of it matched.
+    /// For each remainder, the packets that one of its expressions matched.
     charted: Vec<Total>,
 }
 
@@ -59,24 +59,24 @@ pub(super) struct Scratch {
     units: Vec<Unit>,
 }
 
-/// Facts about one packet while it is decided.
+/// Facts about one packet during its evaluation.
 pub(super) struct Deciding {
     charts: Vec<u64>,
     other_charts: Vec<u64>,
-    /// By expression the last packet that it was found to match, so that it is counted once.
+    /// For each expression, the last packet that it matched, so that the packet is counted once.
     pub seen: PacketFacts,
-    /// Of an index, those that may match.
+    /// The groups of an index that may match.
     pub groups: Vec<u32>,
 }
 
-/// Finds what was there before, without being emptied for each packet.
+/// Marks entries for one packet, without being cleared for each packet.
 pub(super) struct PacketFacts {
     last: Vec<u64>,
     pub now: u64,
 }
 
 impl PacketFacts {
-    /// Whether an expression comes up for the first time for this packet.
+    /// Whether an expression occurs for the first time for this packet.
     #[inline]
     pub fn is_first(&mut self, expression: u32) -> bool {
         match self.last.get_mut(expression as usize) {
@@ -88,14 +88,14 @@ impl PacketFacts {
 
 /// How a packet is decided.
 pub(super) enum Offered {
-    /// It is in the columns.
+    /// The packet is in the columns.
     Waits,
-    /// It has to be decided by programs.
+    /// Programs must decide the packet.
     Slow,
 }
 
 impl Counter {
-    /// A counter with nothing counted.
+    /// A counter without counts.
     pub fn new(set: Arc<Set>) -> Self {
         let programs = set.atoms.program_count() + set.programs.len();
         let columns = || Columns::new(set.atoms.field_count(), programs);
@@ -133,13 +133,13 @@ impl Counter {
         }
     }
 
-    /// The set.
+    /// The set of expressions.
     pub fn set(&self) -> &Arc<Set> {
         &self.set
     }
 
     /// Counts packets, each for every expression that matches it. `layers`, if given, has one entry for each packet of
-    /// the batch; without them, fields are found in the bytes.
+    /// the batch; without it, fields are read from the bytes.
     pub fn packets(&mut self, batch: Batch<'_>, layers: Option<&[Layers]>) {
         let mut at = 0;
         while at < batch.len() {
@@ -156,8 +156,8 @@ impl Counter {
         }
     }
 
-    /// Adds what most packets are, IPv4 without options right behind an Ethernet header, in as few steps as there can
-    /// be, until there is another one or no room; how many there were.
+    /// Adds packets of the most common form, IPv4 without options directly after an Ethernet header, in as few steps
+    /// as possible, until a packet has another form or there is no room. Returns their number.
     #[inline(never)]
     pub(super) fn push_plain(&mut self, batch: Batch<'_>) -> usize {
         const PLAIN: u32 = 0x08_0045;
@@ -190,7 +190,7 @@ impl Counter {
     }
 
     /// Counts packets of which some are also counted by flow: `by_flow` has a bit for each packet, the lowest bit of
-    /// the first word first. For those, only tests that the flow key leaves open are counted here.
+    /// the first word first. For packets with the bit, only tests that the flow key does not decide are counted here.
     pub fn packets_outside_flows(&mut self, batch: Batch<'_>, layers: &[Layers], by_flow: &[u64]) {
         let nothing_else = self.set.is_keyed();
         let flags = self.set.flags_outside_flows();
@@ -244,7 +244,7 @@ impl Counter {
         }
     }
 
-    /// Takes the counts since the last call.
+    /// Returns the counts since the last call and resets them.
     pub fn take(&mut self) -> Totals {
         self.decide_packets();
         self.decide_flows();
@@ -417,13 +417,13 @@ impl Counter {
     }
 }
 
-/// A bit for each packet that has one of these TCP flags. At most 64 packets.
+/// A bit for each packet that has one of these TCP flags, for at most 64 packets.
 fn with_flags(layers: &[Layers], flags: u8) -> u64 {
     let bits = layers.iter().enumerate().map(|(at, layers)| u64::from(layers.tcp_flags & flags != 0) << at);
     bits.fold(0, |all, bit| all | bit)
 }
 
-/// Calls with the runs of bits that are set, lowest first.
+/// Calls `see` with the runs of set bits, lowest first.
 fn runs(mut bits: u64, mut see: impl FnMut(std::ops::Range<usize>)) {
     let mut at = 0;
     while bits != 0 {
@@ -442,7 +442,7 @@ pub(super) fn have_keys(set: &Set) -> bool {
     set.atoms.len() + set.programs.len() + tag <= MAX_BITS
 }
 
-/// Makes the keys of the packets of a batch of which something is left to be decided.
+/// Builds the keys of the packets of a batch that are not fully decided.
 pub(super) fn make_keys(
     set: &Set,
     columns: &mut Columns,
@@ -464,7 +464,7 @@ pub(super) fn make_keys(
     keys.make(columns, bits, &wanted, tags, (set.indifferent, secret));
 }
 
-/// Counts packets that are the same to every expression.
+/// Counts packets that no expression distinguishes.
 fn decide_keys(set: &Set, keys: &[(Key, Total)], counts: &mut Counts, scratch: &mut Scratch) {
     // Lookups are independent, so that their memory accesses overlap.
     for (key, _) in keys {
@@ -527,7 +527,7 @@ fn by_columns(set: &Set, columns: &Columns, counts: &mut Counts, scratch: &mut S
     }
 }
 
-/// Calls with every expression and the packets that match it.
+/// Calls a function with every expression and the packets that match it.
 pub(super) fn each_mask(
     set: &Set,
     columns: &Columns,
@@ -563,8 +563,8 @@ fn by_index(set: &Set, columns: &Columns, counts: &mut Counts, scratch: &mut Scr
     }
 }
 
-/// Counts what is the same to every expression: what its key decides where it is `full`, and what can change from
-/// packet to packet where these `are_packets`.
+/// Counts packets that no expression distinguishes: the tests that the key decides if `full`, and the tests that can
+/// change from packet to packet if `are_packets`.
 #[allow(clippy::too_many_arguments)]
 #[inline]
 fn decide_unit(
@@ -612,7 +612,7 @@ fn decide_unit(
     count_charts(charted, charts, weight);
 }
 
-/// Decides the atoms of a batch.
+/// Evaluates the atoms for a batch.
 pub(super) fn compare_atoms(set: &Set, columns: &Columns, scratch: &mut Scratch) {
     let is_needed = set.strategy == Strategy::Columns || !set.atoms.is_empty();
     if is_needed {
@@ -621,7 +621,7 @@ pub(super) fn compare_atoms(set: &Set, columns: &Columns, scratch: &mut Scratch)
     }
 }
 
-/// The facts that an index needs of a packet in a batch.
+/// The facts about a packet in a batch that an index needs.
 #[inline]
 pub(super) fn unit_of(set: &Set, columns: &Columns, atom_masks: &[Mask], at: usize) -> (Unit, AtomBits) {
     let (class, ends) = columns.packet(at);
@@ -636,13 +636,13 @@ pub(super) fn unit_of(set: &Set, columns: &Columns, atom_masks: &[Mask], at: usi
     (unit, atoms)
 }
 
-/// The facts that an index needs of a packet outside a batch.
+/// The facts about a packet outside a batch that an index needs.
 fn unit(set: &Set, data: &[u8], look: &Look) -> Unit {
     let v6 = || v6_addresses(data, look).map(|address| set.addresses.of_v6(address));
     unit_at(set, set.classes.of(look.kind), look.v4, v6, look.ports, set.tags.of(look.tag.number()))
 }
 
-/// `v6` gives the stretches of the addresses where they are IPv6's; `tag` is a stretch.
+/// `v6` gives the stretches of IPv6 addresses; `tag` is a stretch.
 #[inline]
 fn unit_at(
     set: &Set,
@@ -676,7 +676,7 @@ pub(super) fn programs_of<'s>(
     set.programs.iter().zip(whole).filter(move |(_, mask)| has(mask, at)).map(|(expression, _)| *expression)
 }
 
-/// Takes the charts of what a flow's key decides out of `charts`: the flow has counted for them. `keyed` is scratch.
+/// Removes the charts that the flow's key decides from `charts`: the flow was counted for them. `keyed` is scratch.
 fn leave_to_flow(set: &Set, unit: &Unit, charts: &mut [u64], keyed: &mut [u64], groups: &mut Vec<u32>) {
     if charts.iter().any(|word| *word != 0) {
         keyed_charts(set, unit, keyed, groups);
@@ -686,7 +686,7 @@ fn leave_to_flow(set: &Set, unit: &Unit, charts: &mut [u64], keyed: &mut [u64], 
     }
 }
 
-/// The charts of what a flow's key decides.
+/// The charts that a flow's key decides.
 fn keyed_charts(set: &Set, unit: &Unit, charts: &mut [u64], groups: &mut Vec<u32>) {
     charts.fill(0);
     let mut listed = vec![0; charts.len()];
@@ -714,8 +714,7 @@ fn count_charts(charted: &mut [Total], charts: &[u64], weight: Total) {
 }
 
 impl Set {
-    /// The packet that expressions are about, where that is another one: with [`crate::Options::inner`] the
-    /// innermost.
+    /// The packet that expressions test: with [`crate::Options::inner`] the innermost one.
     #[inline]
     pub(super) fn seen<'a>(
         &self,

@@ -12,39 +12,39 @@ use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use weir_wire::{LinkType, Tag};
 
-/// The evaluation of an expression of a set.
+/// How an expression of a set is evaluated.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Explanation {
-    /// What is needed to decide it.
+    /// The data that decides it.
     pub decided: Decided,
-    /// Its terms: a packet matches if all tests of one of them hold. Empty for an expression that its program decides.
+    /// Its terms: a packet matches if all tests of one term hold. Empty for an expression that its program decides.
     pub terms: Vec<String>,
-    /// The tests of its terms, each once, in the order of the terms.
+    /// The tests of its terms, without duplicates, in the order of the terms.
     pub comparisons: Vec<Comparison>,
-    /// Whether packets that are too short for a comparison are given to its program even where no term takes them,
-    /// because there is a `not` before what they are too short for.
+    /// Whether its program decides all packets that are too short for a comparison, even if no term accepts them,
+    /// because a `not` precedes the comparison.
     pub wary: bool,
-    /// Whether packets of other link types than Ethernet are decided by its program.
+    /// Whether its program decides packets of link types other than Ethernet.
     pub ethernet_only: bool,
-    /// Instructions of its program for Ethernet; `None` where it can match nothing there.
+    /// Number of instructions of its program for Ethernet; `None` if it can match nothing there.
     pub instructions: Option<usize>,
 }
 
-/// What is needed to decide an expression.
+/// The data that decides an expression.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Decided {
-    /// The addresses, ports, protocol and VLAN that all packets of a flow have: once for each flow.
+    /// The addresses, ports, protocol and VLAN that all packets of a flow share: evaluated once for each flow.
     Flow,
-    /// Also fields that can change from packet to packet of a flow: columns or an index for each packet.
+    /// Also fields that can change from packet to packet of a flow: columns or an index, for each packet.
     Packet,
     /// Its own program for each packet.
     Program {
-        /// Why it cannot share anything with others.
+        /// The reason why it cannot share parts with others.
         reason: String,
     },
 }
 
-/// A comparison, and its other users.
+/// A comparison, and the number of its other users.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Comparison {
     /// Its text, close to the language.
@@ -58,7 +58,7 @@ pub struct Comparison {
 }
 
 /// Checks whether an expression compiles for some link type; an empty one does. Faster than
-/// [`Filter::compile`](crate::Filter::compile), since most expressions are known to compile without being translated.
+/// [`Filter::compile`](crate::Filter::compile), since most expressions are known to compile without a translation.
 ///
 /// # Errors
 ///
@@ -67,14 +67,14 @@ pub fn check(expression: &str, options: &Options<'_>) -> Result<(), FilterError>
     Expression::new(expression, options).map(drop)
 }
 
-/// A part of a term that others can have in common with it.
+/// A part of a term that other terms can share.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Part<'s> {
     Kinds(&'s Kinds),
     Address(End, &'s Addresses),
     Port(End, &'s Ranges<u16>),
     Tag(&'s Ranges<u16>),
-    /// By name, see [`Atom::name`].
+    /// An atom by its name, see [`Atom::name`].
     Atom(String),
 }
 
@@ -114,7 +114,7 @@ impl Set {
         };
         if !self.atoms.fits(index as u32) {
             return Some(program(format!(
-                "the expressions before it compare bytes in {MAX_ATOMS} ways, and there is no room for more"
+                "the expressions before it compare bytes in {MAX_ATOMS} ways, which is the maximum"
             )));
         }
         let comparisons = parts(lowered)
@@ -137,7 +137,7 @@ impl Set {
         })
     }
 
-    /// Number of expressions, besides one, that share a part.
+    /// Number of other expressions that share a part.
     fn others(&self, index: usize, part: &Part<'_>) -> usize {
         let others = self.expressions.iter().enumerate().filter(|(other, _)| *other != index);
         let lowered = others.filter_map(|(_, expression)| expression.lowered.as_ref());
@@ -145,7 +145,7 @@ impl Set {
     }
 }
 
-/// The tests of an expression, each once, with its atom if it is one.
+/// The tests of an expression, without duplicates, with the atom of each if it is one.
 fn parts<'s>(lowered: &'s Lowered) -> Vec<(Part<'s>, Option<&'s Atom>)> {
     let mut parts: Vec<(Part<'s>, Option<&'s Atom>)> = Vec::new();
     let mut add = |part: Part<'s>, atom: Option<&'s Atom>| {
@@ -185,12 +185,12 @@ fn ports(term: &Term) -> impl Iterator<Item = (End, &Ranges<u16>)> {
     src.chain(dst).chain(term.either_port.iter().map(|set| (End::Either, set)))
 }
 
-/// The VLAN tags that a term asks for; not that there can be any.
+/// The VLAN tags that a term requires; not the test that tags are possible at all.
 fn tags(term: &Term) -> Option<&Ranges<u16>> {
     term.tags.as_ref().filter(|tags| **tags != somewhere())
 }
 
-/// Every tag, or none, of the link types that can have some.
+/// Every tag, and none, on link types that can have tags.
 fn somewhere() -> Ranges<u16> {
     Ranges::one(0, Tag::TAGGED.1)
 }
@@ -314,7 +314,7 @@ fn atom_text(atom: &Atom, holds: bool, expression: &str) -> String {
     }
 }
 
-/// The word that a load names a header by, and the offset from there.
+/// The word for the header of a load, and the offset within that header.
 fn header(kinds: &Kinds, base: Base, offset: u32) -> (String, u32) {
     match base {
         Base::Link => ("ether".to_owned(), offset),
@@ -343,7 +343,7 @@ fn protocol_name(number: u8) -> String {
     }
 }
 
-/// A set of kinds, by the shorter of what is in it and what is not.
+/// The text of a set of kinds: the shorter of the set and its complement.
 fn kinds_text(kinds: &Kinds) -> String {
     let (is, is_not) = (pieces(kinds), pieces(&kinds.complement()));
     let length = |pieces: &[String]| pieces.iter().map(String::len).sum::<usize>();
@@ -367,7 +367,7 @@ fn pieces(kinds: &Kinds) -> Vec<String> {
     for ([v4, v6], how) in [
         (whole, ""),
         (first, " (not later fragments)"),
-        // In IPv6 the first fragment, too, has its transport header after the fragment header.
+        // In IPv6, the first fragment also has its transport header after the fragment header.
         (later, " (fragments only)"),
     ] {
         let families =
@@ -390,7 +390,7 @@ fn pieces(kinds: &Kinds) -> Vec<String> {
     out
 }
 
-/// Protocols of a family of addresses; `None` for none.
+/// The text for protocols of an IP version; `None` for none.
 fn protocols(family: &str, numbers: &[u8]) -> Option<String> {
     let names = |numbers: &[u8]| {
         let names: Vec<String> = numbers.iter().map(|number| protocol_name(*number)).collect();
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_decides() {
+    fn expressions_that_the_key_decides() {
         for (expression, terms) in [
             ("", &["every packet"][..]),
             ("tcp port 80", &["tcp (not later fragments); port 80"]),
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_each_packet_decide() {
+    fn expressions_that_bytes_of_each_packet_decide() {
         for (expression, changing) in [
             ("tcp port 80 and tcp[13] & 2 != 0", &["tcp[13] & 0x2 != 0"][..]),
             ("less 100", &["len > 100"]),
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_say_why() {
+    fn programs_have_a_reason() {
         let many: Vec<String> = (0..80).map(|n| format!("(src host 10.0.0.{n} and dst port {n})")).collect();
         for (expression, words) in [
             ("vlan 5 and vlan 6", "vlan"),
@@ -493,9 +493,9 @@ mod tests {
         assert_eq!(Set::compile(&["tcp"], &strict).unwrap().explain(1), None);
     }
 
-    /// Comparisons of bytes beyond those that there is room for.
+    /// Comparisons of bytes beyond the maximum.
     #[test]
-    fn one_comparison_too_many() {
+    fn a_comparison_beyond_the_maximum() {
         let expressions: Vec<String> = (0..=MAX_ATOMS).map(|n| format!("greater {n}")).collect();
         let set = Set::compile(&expressions, &Options::default()).unwrap();
         assert_eq!(set.explain(MAX_ATOMS - 1).unwrap().decided, Decided::Packet);
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn others_that_ask_the_same_are_counted() {
+    fn shared_comparisons_are_counted() {
         let found = explained(&[
             "tcp port 80 and tcp[13] & 2 != 0",
             "tcp port 80",
@@ -523,7 +523,7 @@ mod tests {
 
     /// `check` and a full compilation give equal results.
     #[test]
-    fn a_check_is_a_compilation() {
+    fn check_agrees_with_compilation() {
         for expression in [
             "",
             " ",

@@ -1,6 +1,6 @@
-//! Packets that are the same to every expression, together: what an expression decides of the first of them it
-//! decides of all. Not a flow table, since it follows nothing: a table of fixed size in which the newcomer takes the
-//! place of the lighter one of two, and what was there is decided.
+//! Groups packets that no expression distinguishes: the decision for the first packet is the decision for all. This is
+//! not a flow table, because it tracks nothing: it is a table of fixed size in which a new key displaces the lighter
+//! one of two keys, whose packets are then decided.
 
 use super::Indifferent;
 use super::columns::{Columns, each};
@@ -11,37 +11,36 @@ use super::simd::{BATCH, Mask, prefetch};
 use weir_wire::Tag;
 
 /// Number of pairs of slots, a power of two: one cache line each, 4 MiB in all. Twice as many flows are kept apart as
-/// with one slot a line, and a frequent flow stays when others hash to its pair.
+/// with one slot per line, and a frequent flow stays when others hash to its pair.
 const PAIRS: usize = 1 << 16;
 
-/// Places that are made free before what was in them is decided together, so that the memory that each needs is
-/// waited for at once.
+/// Displaced slots whose keys are decided together, so that their memory accesses overlap.
 const DECIDED_TOGETHER: usize = 256;
 
-/// All that expressions can distinguish packets by. IPv6 addresses are given as their stretches. If the direction
-/// makes no difference, the higher end stands for the source.
+/// All properties by which expressions can distinguish packets. IPv6 addresses are given as their stretches. If the
+/// direction makes no difference, the higher endpoint takes the place of the source.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Key {
-    /// The source's in the upper half.
+    /// Addresses, the source's in the upper half.
     ends: u64,
-    /// From the lowest bit: the class, whether every test is needed or only those that the flow key leaves open, and a
-    /// bit for each atom and each program. The upper [`TAG_BITS`] are the stretch of the VLAN tag, if an expression
-    /// tests it.
+    /// From the lowest bit: the class, whether every test is needed or only those that the flow key does not decide,
+    /// and a bit for each atom and each program. The upper [`TAG_BITS`] are the stretch of the VLAN tag, if an
+    /// expression tests it.
     rest: u64,
-    /// The source's in the upper half.
+    /// Ports, the source's in the upper half.
     ports: u32,
 }
 
-/// Bit of a key for "every test is needed", and its first bit for atoms.
+/// Bit of a key for "every test is needed", and the first bit for atoms.
 const FULL_BIT: u32 = 11;
 const ATOMS_FROM: u32 = FULL_BIT + 1;
 
 const _: () = assert!(KINDS <= 1 << FULL_BIT);
 
-/// Atoms and programs that a key has room for.
+/// Maximum number of atoms and programs in a key.
 pub(super) const MAX_BITS: usize = (u64::BITS - ATOMS_FROM) as usize;
 
-/// Bits of them that a VLAN tag's stretch takes.
+/// Number of bits for a VLAN tag's stretch.
 pub(super) const TAG_BITS: usize = 13;
 
 const _: () = assert!(Tag::MAX < 1 << TAG_BITS);
@@ -63,12 +62,12 @@ impl Key {
         self.rest >> FULL_BIT & 1 == 1
     }
 
-    /// The VLAN tag's stretch, where something asks for one.
+    /// The VLAN tag's stretch, if an expression tests the tag.
     pub fn tag(&self) -> u16 {
         (self.rest >> (u64::BITS - TAG_BITS as u32)) as u16
     }
 
-    /// Atoms first, then programs.
+    /// The bits of atoms, then those of programs.
     pub fn bits(&self) -> u64 {
         self.rest >> ATOMS_FROM
     }
@@ -86,7 +85,7 @@ struct Asked {
     rest: u64,
     ports: u32,
     hash: u16,
-    /// The packet.
+    /// Position of the packet.
     at: u16,
 }
 
@@ -103,9 +102,9 @@ impl Keys {
         Box::new(Self { rest: [0; BATCH], asked: Vec::with_capacity(BATCH) })
     }
 
-    /// Makes the keys of the packets that are `wanted`; `tags` are the stretches of VLAN tags, where something asks for
-    /// one. `bits` are masks of at most [`MAX_BITS`] atoms and programs.
-    /// The stretches of IPv6 addresses stand in the place of IPv4's.
+    /// Builds the keys of the `wanted` packets. `tags` are the stretches of VLAN tags, if an expression tests the tag.
+    /// `bits` are masks of at most [`MAX_BITS`] atoms and programs. Intervals of IPv6 addresses take the place of IPv4
+    /// addresses.
     pub fn make<'m>(
         &mut self,
         columns: &'m Columns,
@@ -154,13 +153,13 @@ impl Keys {
     }
 }
 
-/// Counts of a key that is not decided yet.
+/// Counts of a key that has not been decided yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     ends: u64,
     rest: u64,
     ports: u32,
-    /// None: the place is empty.
+    /// 0 for an empty slot.
     packets: u32,
     bytes: u64,
 }
@@ -175,7 +174,7 @@ impl Place {
         (self.ends ^ asked.ends) | (self.rest ^ asked.rest) | u64::from(self.ports ^ asked.ports) == 0
     }
 
-    /// Takes the counts, if there are any.
+    /// Removes and returns the counts, if there are any.
     fn take(&mut self) -> Option<(Key, Total)> {
         let total = Total { packets: u64::from(self.packets), bytes: self.bytes };
         let key = Key { ends: self.ends, rest: self.rest, ports: self.ports };
@@ -184,14 +183,14 @@ impl Place {
     }
 }
 
-/// The table.
+/// The table of undecided keys.
 pub(super) struct Together {
     pairs: Vec<Pair>,
-    /// Displaced entries that are not decided yet.
+    /// Displaced entries that have not been decided yet.
     undecided: Vec<(Key, Total)>,
 }
 
-/// The inputs of a key's slot besides the key.
+/// The inputs of a key's slot, apart from the key.
 #[derive(Clone, Copy)]
 pub(super) struct Secret([u64; 2]);
 
@@ -221,7 +220,7 @@ impl Together {
         if self.pairs.is_empty() {
             self.pairs = vec![Pair::default(); PAIRS];
         }
-        // All lines are asked for before the first is used.
+        // All lines are prefetched before the first is used.
         for asked in &keys.asked {
             prefetch(&self.pairs, usize::from(asked.hash));
         }
@@ -261,13 +260,13 @@ impl Together {
     }
 }
 
-/// The match sets of keys that were seen lately.
+/// The match sets of recent keys.
 pub(super) struct Remembered {
     places: Vec<Known>,
     lists: Vec<u32>,
 }
 
-/// A key and where its match set is: from, and how many.
+/// A key and its match set: start and length in the list.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     key: Key,
@@ -275,7 +274,7 @@ struct Known {
     len: u32,
 }
 
-/// Expressions that are remembered in all before everything is forgotten.
+/// Maximum number of expressions in all match sets; then the table is cleared.
 const MAX_REMEMBERED: usize = 1 << 20;
 
 /// An unused slot has an empty key without expressions, and so has a packet of class 0 without atoms. Unused slots are
@@ -287,7 +286,8 @@ impl Remembered {
         Self { places: Vec::new(), lists: Vec::new() }
     }
 
-    /// Calls `give` with each packet of a batch and its match set; `find` appends an unknown match set to a list.
+    /// Calls `give` with each packet of a batch and its match set; `find` appends a match set that is not in the table
+    /// to a list.
     pub fn each(
         &mut self,
         keys: &Keys,

@@ -1,14 +1,14 @@
 //! Finds the expressions that match without touching those that do not.
 //!
-//! Terms with equal kinds of packets, ports and atoms are one group. The groups that may match are found by the
+//! Terms with equal kinds of packets, ports and atoms form one group. The groups that may match are found by the
 //! packet's ports or, if they test none, by its kind. Within a group addresses are nodes of a prefix tree. The
 //! expressions that match are those of the nodes from the packet's own node up to the root. To count them, it is
 //! enough to count at the packet's node and to add up the tree at the end of an interval: the packets of `net X`
 //! (source or destination in X) are those counted at the source's node and at the destination's node, less those
 //! counted at the deepest common node.
 //!
-//! That is exact for an expression of one term with one address range. Others are looked up by one of their ranges and
-//! then compared with the rest.
+//! That is exact for an expression of one term with one address range. Others are looked up by one of their ranges,
+//! and then their remaining tests are evaluated.
 
 use super::columns::each;
 use super::kind::{Classes, Kinds};
@@ -17,19 +17,19 @@ use super::places::{AddressStretches, NO_ADDRESS, PortStretches, each_prefix};
 use super::ranges::{Addresses, Ranges};
 use foldhash::{HashMap, HashMapExt};
 
-/// The facts that an index needs of a packet, or of a flow.
+/// The facts about a packet, or a flow, that an index needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Unit {
     pub class: u16,
     /// Whether it has ports that were captured.
     pub has_ports: bool,
-    /// Stretches of addresses.
+    /// Intervals of addresses.
     pub src: u32,
     pub dst: u32,
-    /// Stretches of ports.
+    /// Intervals of ports.
     pub sport: u32,
     pub dport: u32,
-    /// Stretch of VLAN tags.
+    /// Interval of VLAN tags.
     pub tag: u32,
 }
 
@@ -39,7 +39,7 @@ pub(super) type AtomBits = [u64; 4];
 /// Maximum number of atoms in a set.
 pub(super) const MAX_ATOMS: usize = 256;
 
-/// Packets and bytes; differences of such, so that they wrap.
+/// Packets and bytes, or differences of such, which wrap.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Total {
     /// Packets.
@@ -62,7 +62,7 @@ impl Total {
     }
 }
 
-/// The address that a group is indexed by.
+/// The address by which a group is indexed.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum By {
     Nothing,
@@ -71,13 +71,13 @@ enum By {
     Either,
 }
 
-/// A group with all of its terms.
+/// A group and its terms.
 #[derive(Clone, Debug)]
 struct Group {
     /// The kinds of packets: an index into `Index::kinds`.
     kinds: u32,
     by: By,
-    /// Whether the packet is compared with the rest of each term, instead of counting at nodes.
+    /// Whether the remaining tests of each term are evaluated for the packet, instead of counting at nodes.
     listed: bool,
     /// For a group by either port: its stretches, in `Index::stretches`.
     ports: (u32, u32),
@@ -87,14 +87,13 @@ struct Group {
     atoms: u32,
     /// Nodes of the tree, in the order of their first stretch, parents first.
     nodes: (u32, u32),
-    /// Position of the nodes of stretches: `len` entries of `Index::starts`, or one for each stretch in
-    /// `Index::table`.
+    /// Finds the node of a stretch: `len` entries of `Index::starts`, or one for each stretch in `Index::table`.
     find: Find,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Find {
-    /// Begins of stretches and the node that holds from there on, in order.
+    /// Starts of stretches and the node that applies from there, in order.
     Sorted { from: u32, len: u32 },
     /// One node for each stretch.
     Table { from: u32 },
@@ -103,7 +102,7 @@ enum Find {
 /// A node of a group's prefix tree.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// Stretches that it covers, both ends included.
+    /// Intervals that it covers, both ends included.
     low: u32,
     high: u32,
     /// The node above; [`NONE`] for none.
@@ -116,13 +115,13 @@ struct Node {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     expression: u32,
-    /// Further tests, in `Index::checks`; [`NONE`] for none.
+    /// Remaining tests, in `Index::checks`; [`NONE`] for none.
     check: u32,
 }
 
 const NONE: u32 = u32::MAX;
 
-/// The tests of a term besides those of its group and node; ranges of stretches.
+/// The remaining tests of a term, apart from those of its group and node; ranges of stretches.
 #[derive(Clone, Debug, Default)]
 struct Check {
     src: Option<Vec<(u32, u32)>>,
@@ -133,16 +132,16 @@ struct Check {
     either_port: Vec<Vec<(u32, u32)>>,
 }
 
-/// How the terms of a port are found.
+/// The first key by which terms are found.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum First {
-    /// The groups of a packet are found by its ports.
+    /// Groups are found by the packet's ports.
     Ports,
-    /// By the VLAN tag; ports are compared with those of each term.
+    /// Groups are found by the VLAN tag; the ports of each term are compared.
     Tags,
 }
 
-/// Lists by number, end to end.
+/// Lists by number, stored end to end.
 #[derive(Clone, Debug, Default)]
 struct Lists {
     starts: Vec<u32>,
@@ -172,19 +171,20 @@ impl Lists {
     }
 }
 
-/// Groups by a stretch of ports: where a range has few stretches it is in the list of each, else in the lists of the
-/// few nodes of a binary tree that it is made of, of which every stretch has one for each level above it.
+/// Groups by a stretch of ports. A range with few stretches is in the list of each stretch. Other ranges are in the
+/// lists of the few nodes of a binary tree that they consist of; a stretch has one such node for each level above
+/// it.
 #[derive(Clone, Debug, Default)]
 struct ByPort {
     exact: Lists,
-    /// Of the tree's nodes, the root being 1 and the children of `n` being `2n` and `2n + 1`; empty where no range is
-    /// wide.
+    /// Lists of the tree's nodes, the root being 1 and the children of `n` being `2n` and `2n + 1`; empty if no range
+    /// is wide.
     wide: Lists,
-    /// The number of the tree's leaves, a power of two.
+    /// Number of the tree's leaves, a power of two.
     leaves: u32,
 }
 
-/// Stretches of a range that are each listed.
+/// Maximum number of stretches of a range that is listed for each.
 const NARROW: u32 = 8;
 
 impl ByPort {
@@ -242,9 +242,9 @@ pub(super) struct Index {
     /// Sets of classes, `class_words` words each.
     kinds: Vec<u64>,
     class_words: usize,
-    /// Groups that ask for no port, by class.
+    /// Groups without a test of ports, by class.
     by_class: Lists,
-    /// Groups that ask for a VLAN tag and for no port.
+    /// Groups that require a VLAN tag and test no port.
     by_tag: ByPort,
     by_source_port: ByPort,
     by_destination_port: ByPort,
@@ -252,16 +252,16 @@ pub(super) struct Index {
     /// Atoms that must and that must not hold.
     atoms: Vec<(AtomBits, AtomBits)>,
     nodes: Vec<Node>,
-    /// The uppermost node above each, or itself.
+    /// For each node, the uppermost node above it, or itself.
     tops: Vec<u32>,
     starts: Vec<(u32, u32)>,
     table: Vec<u32>,
     entries: Vec<Entry>,
     checks: Vec<Check>,
-    /// For each node the charts of its terms and of those above it, `chart_words` words each.
+    /// For each node, the charts of its terms and of those above it, `chart_words` words each.
     charts: Vec<u64>,
     chart_words: usize,
-    /// Atoms of which one must hold for any group to match, where every group asks for one.
+    /// Atoms of which one must hold for any group to match; `None` if a group needs none.
     needed: Option<AtomBits>,
 }
 
@@ -272,7 +272,7 @@ pub(super) struct Source<'s> {
     pub terms: &'s [Term],
     /// Number of its first term among the terms of all expressions.
     pub first: u32,
-    /// The set's numbers of the atoms of the expression.
+    /// The set's numbers for the expression's atoms.
     pub atoms: &'s [usize],
 }
 
@@ -282,10 +282,10 @@ pub(super) struct Places<'p> {
     pub addresses: &'p AddressStretches,
     pub ports: &'p PortStretches,
     pub tags: &'p PortStretches,
-    /// All sets of kinds, and for each term which it asks for.
+    /// All sets of kinds, and for each term its set.
     pub kinds: &'p [&'p Kinds],
     pub kinds_of_terms: &'p [u32],
-    /// For each expression the charts that it is a line of, `chart_words` words each.
+    /// For each expression its charts, `chart_words` words each.
     pub charts: &'p [u64],
     pub chart_words: usize,
 }
@@ -308,14 +308,14 @@ struct GroupKey<'t> {
 struct Placed {
     group: u32,
     low: u32,
-    /// The remainder above its end: of ranges with equal begin the wider one comes first, so that parents come before
+    /// The complement of its end: of ranges with equal start the wider one comes first, so that parents come before
     /// children.
     above: u32,
     entry: Entry,
 }
 
 impl<'t> GroupKey<'t> {
-    /// The group of a term, and the addresses that index it there.
+    /// The group of a term, and the addresses that index it in the group.
     fn of(
         term: &'t Term,
         kinds: u32,
@@ -330,7 +330,7 @@ impl<'t> GroupKey<'t> {
         let by_one = [(By::Source, &term.src), (By::Destination, &term.dst)];
         let candidates = by_one.into_iter().filter_map(|(by, set)| Some((by, set.as_ref()?)));
         let candidates = candidates.chain(term.either.first().map(|set| (By::Either, set)));
-        // A negated address is nearly everywhere; the other one is more selective.
+        // A negated address matches nearly everything; the other one is more selective.
         let (by, set) = match candidates.min_by_key(|(_, set)| set.none) {
             Some((by, set)) => (by, Some(set)),
             None => (By::Nothing, None),
@@ -361,7 +361,7 @@ impl<'t> GroupKey<'t> {
 }
 
 impl Index {
-    /// An index of these expressions. Every atom's number is below [`MAX_ATOMS`].
+    /// Builds the index of these expressions. Every atom's number is below [`MAX_ATOMS`].
     pub fn new(sources: &[Source<'_>], places: &Places<'_>) -> Self {
         let class_words = places.classes.len().div_ceil(64).max(1);
         let mut index = Self { class_words, chart_words: places.chart_words, ..Self::default() };
@@ -476,7 +476,7 @@ impl Index {
         self.stretches.extend(either.iter().flatten());
         let to = self.stretches.len() as u32;
         self.stretches.extend(key.tags.iter().flat_map(|set| places.tags.within(set.as_slice())));
-        // Terms that accept untagged packets are searched among all.
+        // Terms that accept untagged packets are looked up among all.
         let tags = key.tags.filter(|set| !set.contains(0)).map(|set| places.tags.within(set.as_slice()));
         ports.add(number, stretch(key.source_port), stretch(key.destination_port), either, tags, || {
             self.classes_of(key.kinds)
@@ -498,7 +498,7 @@ impl Index {
         (0..self.class_words as u32 * 64).filter(|class| self.takes(kinds, *class as u16)).collect()
     }
 
-    /// For each node the charts of its terms and of the nodes above.
+    /// For each node, the charts of its terms and of the nodes above.
     fn charts_of(&mut self, nodes: (u32, u32), places: &Places<'_>) {
         let words = self.chart_words;
         for at in nodes.0..nodes.1 {
@@ -510,7 +510,7 @@ impl Index {
                 self.charts.copy_within(above..above + words, from);
             }
             for entry in &self.entries[node.terms.0 as usize..node.terms.1 as usize] {
-                // A term with further tests matches only after they were made.
+                // A term with remaining tests matches only after their evaluation.
                 if entry.check == NONE {
                     let charts = entry.expression as usize * words;
                     for word in 0..words {
@@ -546,7 +546,7 @@ impl Index {
                 begin(after, open.last().copied().unwrap_or(NONE));
             }
         }
-        // A table where it is not much larger than what it replaces.
+        // A table is used if it is not much larger than the list that it replaces.
         if starts.len() > 16 && starts.len() * 16 >= stretches {
             let from = self.table.len() as u32;
             let mut node = NONE;
@@ -565,7 +565,7 @@ impl Index {
         Find::Sorted { from, len }
     }
 
-    /// Nodes that are counted at.
+    /// Number of nodes with counts.
     pub fn nodes(&self) -> usize {
         self.nodes.len()
     }
@@ -574,13 +574,13 @@ impl Index {
         self.groups.is_empty()
     }
 
-    /// The atoms of which one must hold for anything here to match; `None` where nothing has to.
+    /// The atoms of which one must hold for anything in the index to match; `None` if no atom is required.
     pub fn needed(&self) -> Option<&AtomBits> {
         self.needed.as_ref()
     }
 
-    /// TCP flags of which a packet must have one to match anything here; `flags` gives the flags that each atom tests.
-    /// `None` if something matches without them.
+    /// TCP flags of which a packet must have one to match anything in the index; `flags` gives the flags that each
+    /// atom tests. `None` if something matches without them.
     pub fn needed_flags(&self, flags: impl Fn(usize) -> Option<u8>) -> Option<u8> {
         self.groups.iter().try_fold(0, |all, group| {
             let (yes, _) = self.atoms.get(group.atoms as usize)?;
@@ -590,7 +590,7 @@ impl Index {
         })
     }
 
-    /// Whether a packet with these atoms can match anything here.
+    /// Whether a packet with these atoms can match anything in the index.
     #[inline]
     pub fn may_match(&self, atoms: &AtomBits) -> bool {
         match &self.needed {
@@ -645,7 +645,7 @@ impl Index {
         }
     }
 
-    /// Leaves out the groups from a place on that were found by the source's port before.
+    /// Removes, from a position on, the groups that the source's port has already given.
     #[inline]
     fn leave_out_twice(&self, unit: &Unit, found: &mut Vec<u32>, from: usize) {
         let mut keep = from;
@@ -680,7 +680,7 @@ impl Index {
         self.nodes.get(at as usize)
     }
 
-    /// The nodes that a unit has in a group: by its source and by its destination.
+    /// The nodes of a packet in a group: of its source and of its destination.
     #[inline]
     fn ends(&self, group: &Group, unit: &Unit) -> (u32, u32) {
         match group.by {
@@ -719,7 +719,7 @@ impl Index {
                     *charts |= self.charts.get(node as usize * self.chart_words + word).copied().unwrap_or(0);
                 }
             }
-            // Most often they have nothing in common.
+            // Usually the two nodes have no common ancestor.
             if a != NONE && b != NONE && self.tops.get(a as usize) == self.tops.get(b as usize) {
                 let mut both = a;
                 while let Some(node) = self.node(both)
@@ -734,7 +734,7 @@ impl Index {
         });
     }
 
-    /// Gives every expression that matches, one that has several terms more than once.
+    /// Emits every expression that matches; an expression with several terms may occur more than once.
     #[inline]
     pub fn list(&self, unit: &Unit, atoms: &AtomBits, found: &mut Vec<u32>, mut see: impl FnMut(u32)) {
         self.each_group(unit, atoms, found, |group| self.list_group(group, unit, &mut see));
@@ -766,7 +766,7 @@ impl Index {
         }
     }
 
-    /// Adds up what was counted at nodes, by expression; the counts are zero afterwards.
+    /// Adds up the counts at nodes by expression and resets them.
     pub fn add_up(&self, counts: &mut [Total], mut see: impl FnMut(u32, Total)) {
         // Children follow their parents.
         for at in (0..self.nodes.len()).rev() {
@@ -785,10 +785,10 @@ impl Index {
     }
 }
 
-/// Groups by the ports that they ask for.
+/// Groups by the ports that they test.
 #[derive(Default)]
 struct Ports {
-    /// Class and group.
+    /// Class and group, for groups without a test of ports.
     none: Vec<(u32, u32)>,
     source: Vec<((u32, u32), u32)>,
     destination: Vec<((u32, u32), u32)>,
@@ -835,7 +835,7 @@ impl Check {
     }
 }
 
-/// Calls with the ranges of stretches that a set of addresses is made of.
+/// Calls a function with the ranges of stretches that a set of addresses consists of.
 fn each_stretches(set: &Addresses, places: &AddressStretches, mut see: impl FnMut(u32, u32)) {
     each_prefix(set, |prefix| {
         let (low, high) = places.of_prefix(prefix);
@@ -846,7 +846,7 @@ fn each_stretches(set: &Addresses, places: &AddressStretches, mut see: impl FnMu
     }
 }
 
-/// The VLAN tags of which a packet must have one, where a term asks for that.
+/// The VLAN tags of which a packet must have one, if a term requires a tag.
 fn asks_for_tag(term: &Term) -> Option<&Ranges<u16>> {
     term.tags.as_ref().filter(|tags| !tags.contains(0))
 }
@@ -865,7 +865,7 @@ fn first_of(sources: &[Source<'_>]) -> First {
     if tags.len() > ports.len() { First::Tags } else { First::Ports }
 }
 
-/// The set's atoms that must and that must not hold.
+/// The set's atoms that must hold, and those that must not.
 pub(super) fn atom_bits(term: &Term, atoms: &[usize]) -> (AtomBits, AtomBits) {
     let (mut yes, mut no) = (AtomBits::default(), AtomBits::default());
     for (local, holds) in &term.atoms {

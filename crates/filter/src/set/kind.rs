@@ -1,5 +1,5 @@
-//! The properties of a packet's headers that an expression can test, apart from addresses, ports and single bytes: a
-//! number below about a thousand, so that a set of kinds is a bit set.
+//! The properties of a packet's headers that an expression can test, apart from addresses, ports and single bytes, as
+//! a number below about a thousand. A set of kinds is a bit set.
 
 use crate::names::{ethertype, ip_protocol};
 
@@ -10,11 +10,11 @@ pub(super) type Kind = u16;
 const IP: u16 = 0;
 /// IPv6: the next header of the fixed header.
 const IP6: u16 = 512;
-/// IPv6: the next header of a fragment header right after the fixed one.
+/// IPv6: the next header of a fragment header directly after the fixed one.
 const IP6_FRAGMENT: u16 = 768;
 pub(super) const ARP: Kind = 1024;
 pub(super) const RARP: Kind = 1025;
-/// Everything else, but for these.
+/// All other EtherTypes; ARP, RARP and a few more have kinds of their own.
 pub(super) const OTHER: Kind = 1026;
 const LISTED: [u16; 9] = [
     ethertype::PPPOE_DISCOVERY,
@@ -43,7 +43,7 @@ pub(super) fn ip6(next: u8) -> Kind {
     IP6 + u16::from(next)
 }
 
-/// IPv6 with a fragment header right behind the fixed one, and this behind it.
+/// IPv6 with a fragment header directly after the fixed one, and this next header after it.
 #[inline]
 pub(super) fn ip6_fragment(next: u8) -> Kind {
     IP6_FRAGMENT + u16::from(next)
@@ -82,7 +82,7 @@ pub(super) fn is_v6(kind: Kind) -> bool {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Kinds([u64; WORDS]);
 
-/// Thousands of terms share a few sets: one number distinguishes them, and is fast to compute.
+/// Thousands of terms share a few sets: one number distinguishes the sets, and is fast to compute.
 impl std::hash::Hash for Kinds {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         state.write_u64(self.0.iter().fold(0, |all: u64, word| all.rotate_left(7) ^ word));
@@ -111,7 +111,7 @@ impl Kinds {
         Self::of([ip(protocol, false), ip(protocol, true)])
     }
 
-    /// IPv6 with this protocol, right behind the fixed header or a fragment header.
+    /// IPv6 with this protocol, directly after the fixed header or a fragment header.
     pub fn ip6_protocol(protocol: u8) -> Self {
         Self::of([ip6(protocol), ip6_fragment(protocol)]).union(&if u32::from(protocol)
             == ip_protocol::FRAGMENT
@@ -165,13 +165,13 @@ impl Kinds {
 /// Classes of kinds that no expression of a set distinguishes: their number is small.
 #[derive(Clone, Debug)]
 pub(super) struct Classes {
-    /// By kind.
+    /// Class by kind.
     class: Box<[u16; KINDS]>,
-    /// By kind of IPv4 the class, with [`HAS_PORTS`] where it has ports.
+    /// Class by kind of IPv4, with [`HAS_PORTS`] if it has ports.
     ip: Box<[u32; IP6 as usize]>,
     /// The properties of each class.
     traits: Vec<Traits>,
-    /// A kind of each class.
+    /// An example kind of each class.
     example: Vec<Kind>,
 }
 
@@ -186,7 +186,7 @@ pub(super) struct Traits {
 }
 
 impl Classes {
-    /// The coarsest classes of which every one of `sets` is made.
+    /// The coarsest classes of which each of `sets` is a union.
     pub fn new<'s>(sets: impl Iterator<Item = &'s Kinds>) -> Self {
         let mut class = Box::new([0_u16; KINDS]);
         // The layout of packets is always distinguished: other tables depend on it.
@@ -233,7 +233,7 @@ impl Classes {
         Self { class, ip, traits: example.iter().map(traits).collect(), example }
     }
 
-    /// The class of an IPv4 packet, and all ones where it has ports.
+    /// The class of an IPv4 packet, and a mask of all ones if it has ports.
     #[inline(always)]
     pub fn of_ip(&self, protocol: u8, later_fragment: bool) -> (u16, u32) {
         let found = self.ip[usize::from(ip(protocol, later_fragment)) % self.ip.len()];
@@ -254,12 +254,12 @@ impl Classes {
         self.class.get(usize::from(kind)).copied().unwrap_or(0)
     }
 
-    /// A kind that is in the class.
+    /// An example kind of the class.
     pub fn example(&self, class: usize) -> Kind {
         self.example.get(class).copied().unwrap_or(OTHER)
     }
 
-    /// The classes that a set is made of.
+    /// The classes in a set of kinds.
     pub fn within(&self, set: &Kinds) -> Vec<u16> {
         (0..self.len()).filter(|class| set.contains(self.example(*class))).map(|class| class as u16).collect()
     }
@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_tell_apart_what_the_sets_tell_apart() {
+    fn classes_distinguish_what_the_sets_distinguish() {
         let sets = [Kinds::ip(), Kinds::ip_protocol(6), Kinds::with_ports(&[6, 17]), Kinds::of([ARP])];
         let classes = Classes::new(sets.iter());
         assert!(classes.len() < 16, "{}", classes.len());
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_where_an_expression_finds_them() {
+    fn ports_are_found_in_the_kinds_that_have_them() {
         assert!(
             has_ports(ip(6, false))
                 && !has_ports(ip(6, true))

@@ -1,4 +1,4 @@
-//! The facts that all expressions of a set need of a packet, read once.
+//! The facts about a packet that all expressions of a set need, read once.
 
 use super::kind::{ARP, Kind, RARP, has_ports, ip, ip6, ip6_fragment, other};
 use crate::names::{ethertype, ip_protocol};
@@ -9,19 +9,19 @@ use weir_wire::{FlowKey, Layers, LinkType, Packet, Tag};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Look {
     pub kind: Kind,
-    /// Whether its ports, which its kind has, were not captured both.
+    /// Whether the packet's kind has ports and at least one was not captured.
     pub ports_missing: bool,
-    /// Whether the source's was, then: it stands for both.
+    /// Whether only the source's port was captured; `ports` then holds it twice.
     pub source_port_only: bool,
-    /// Source and destination, where they are IPv4's.
+    /// Source and destination, if they are IPv4 addresses.
     pub v4: [u32; 2],
-    /// Of the source and of the destination; 0 where the kind has none.
+    /// Ports of the source and of the destination; 0 if the kind has none.
     pub ports: [u16; 2],
-    /// Its outermost VLAN tag, where tags are looked through.
+    /// The outermost VLAN tag, if tags are looked through.
     pub tag: Tag,
     /// Offset of the network header.
     pub network: u32,
-    /// Offset of what is behind an IPv4 header with its options.
+    /// Offset after an IPv4 header and its options.
     pub transport: u32,
 }
 
@@ -78,7 +78,7 @@ fn look_closely(
     if !matches!(kind, ethertype::ARP | ethertype::RARP) {
         return Some(nothing);
     }
-    // RFC 826, with addresses of 6 and 4 bytes, which an expression takes for granted.
+    // RFC 826, with addresses of 6 and 4 bytes, which expressions assume.
     let header = data.get(network as usize..)?.first_chunk::<28>()?;
     Some(Look {
         kind: if kind == ethertype::ARP { ARP } else { RARP },
@@ -140,7 +140,7 @@ fn read_ports(data: &[u8], look: &mut Look) {
     }
 }
 
-/// Source and destination of an IPv6 packet that was looked at.
+/// Source and destination address of an IPv6 packet.
 #[inline]
 pub(super) fn v6_addresses(data: &[u8], look: &Look) -> [u128; 2] {
     let at = |from: usize| {

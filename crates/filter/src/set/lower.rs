@@ -1,5 +1,5 @@
-//! From an expression to parts that are shared with others: a union of terms. Each term has kinds of packets,
-//! addresses, ports, and tests of further bytes.
+//! From an expression to parts that expressions share: a union of terms. Each term has kinds of packets, addresses,
+//! ports, and tests of further bytes.
 //!
 //! The verdict composed of these parts is libpcap's for every packet whose tested bytes are all captured. A load
 //! beyond the captured bytes rejects a packet whatever else holds, so that the expression's own program decides such a
@@ -18,17 +18,17 @@ use weir_wire::Tag;
 /// Maximum number of terms of an expression; beyond it, its program decides.
 const MAX_TERMS: usize = 64;
 
-/// Addresses or ports that one term may ask of either side.
+/// Maximum number of addresses or ports that one term may require on either side.
 const MAX_EITHER: usize = 4;
 
-/// Packets for which all of this holds.
+/// Packets for which all of these tests hold.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Term {
     pub kinds: Kinds,
     /// Required source and destination; `None` for any.
     pub src: Option<Addresses>,
     pub dst: Option<Addresses>,
-    /// In each of these must be the one or the other.
+    /// The source or the destination must be in each of these.
     pub either: Vec<Addresses>,
     pub sport: Option<Ranges<u16>>,
     pub dport: Option<Ranges<u16>>,
@@ -40,7 +40,7 @@ pub(super) struct Term {
 }
 
 impl Term {
-    /// Prefetches the terms after this one: first the terms, then what they refer to.
+    /// Prefetches the terms after this one: first the terms, then the data that they refer to.
     pub fn expect<'t>(number: usize, term: impl Fn(usize) -> Option<&'t Self>) {
         if let Some(term) = term(number + 9) {
             prefetch(std::slice::from_ref(&term.kinds), 0);
@@ -65,7 +65,7 @@ impl Term {
 /// A test of bytes or of the length, which can change from packet to packet of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Atom {
-    /// A comparison of a number at a fixed place of a header, in packets of some kinds.
+    /// A comparison of a number at a fixed offset of a header, in packets of some kinds.
     Field {
         kinds: Kinds,
         base: Base,
@@ -87,11 +87,11 @@ pub(super) enum Atom {
 pub(super) enum Base {
     Link,
     Network,
-    /// Behind an IPv4 header with its options.
+    /// After an IPv4 header with its options.
     Transport,
 }
 
-/// A comparison without sign.
+/// An unsigned comparison.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Comparison {
     Equal,
@@ -104,10 +104,10 @@ pub(super) enum Comparison {
 pub(super) struct Lowered {
     pub terms: Vec<Term>,
     pub atoms: Vec<Atom>,
-    /// Whether a term can fail where a load from beyond the packet would be needed for the opposite to hold, because
-    /// there is a `not` before a port or an atom.
+    /// Whether a term can fail although its opposite would need a load beyond the packet, because a `not` precedes a
+    /// port or an atom.
     pub wary: bool,
-    /// Whether a word stands in it that other link types than Ethernet do not have.
+    /// Whether it contains a word that link types other than Ethernet do not have.
     pub ethernet_only: bool,
 }
 
@@ -147,7 +147,7 @@ impl Term {
         Self::of(Kinds::all())
     }
 
-    /// Whether no packet can be in it, as far as that shows.
+    /// Whether the term is obviously empty.
     fn is_empty(&self) -> bool {
         let no_address = |set: &Addresses| set.is_empty();
         self.kinds.is_empty()
@@ -161,7 +161,7 @@ impl Term {
             || self.atoms.windows(2).any(|pair| pair[0].0 == pair[1].0 && pair[0].1 != pair[1].1)
     }
 
-    /// Packets in both; `None` where the term would be too long.
+    /// The intersection of two terms; `None` if the term would be too long.
     fn and(&self, other: &Self) -> Option<Self> {
         let mut both = Self {
             kinds: self.kinds.intersection(&other.kinds),
@@ -183,7 +183,7 @@ impl Term {
         (both.either.len() <= MAX_EITHER && both.either_port.len() <= MAX_EITHER).then_some(both)
     }
 
-    /// Merges another term if the two differ in one part only.
+    /// Merges another term if the two differ in only one part.
     fn unite(&mut self, other: &Self) -> bool {
         if self.atoms != other.atoms {
             return false;
@@ -234,8 +234,8 @@ impl Term {
         }
     }
 
-    /// The opposite, as terms of which no two have a packet in common: what fails the first part, then what holds
-    /// for it and fails the second ...
+    /// The complement, as disjoint terms: packets that fail the first part, then packets that pass it and fail the
+    /// second, and so on.
     fn not(&self) -> Vec<Self> {
         let mut out = Vec::new();
         let mut held = Self::all();
@@ -312,25 +312,25 @@ fn unite_one<T>(mine: &mut [T], other: &[T], any: impl Fn(&T, &T) -> T) -> bool 
     }
 }
 
-/// The expression is better left to its program: why.
+/// The reason why an expression is left to its program.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Unshared(pub &'static str);
 
-const TOO_MANY: &str = "it comes to more than 64 terms";
-const TOO_LONG: &str = "a term asks for more than 4 addresses or ports of either side";
+const TOO_MANY: &str = "it has more than 64 terms";
+const TOO_LONG: &str = "a term tests more than 4 addresses or ports of either side";
 const ZERO_TWICE: &str =
-    "it tests twice that the same bits are 0, and libpcap's optimiser may join such tests to another verdict";
+    "it tests the same bits for 0 twice, and libpcap's optimiser may merge such tests into another verdict";
 const ALL_ONES: &str =
-    "libpcap's optimiser takes some bit of `& 0xffffffff` to be set, whatever the value is";
-const FORM: &str = "it has an address, protocol or port that only a program can tell";
-const MAC: &str = "it has a link-layer address with a qualifier that only a program can tell";
-const MASK: &str = "a netmask in it is no prefix, or an address has bits outside of its mask";
-const CHAIN: &str = "protochain goes through as many headers as there are";
-const GATEWAY: &str = "gateway asks for a link-layer address and the lack of another one";
+    "libpcap's optimiser assumes that `& 0xffffffff` leaves a bit set, whatever the value is";
+const FORM: &str = "it has an address, protocol or port that only a program can test";
+const MAC: &str = "it has a link-layer address with a qualifier that only a program can test";
+const MASK: &str = "it has a netmask that is no prefix, or an address with bits outside its mask";
+const CHAIN: &str = "protochain follows any number of headers";
+const GATEWAY: &str = "gateway tests for a link-layer address and for the absence of an IP address";
 
 type Terms = Result<Vec<Term>, Unshared>;
 
-/// Takes an expression apart. `look_through` is the reading without [`crate::Options::strict_bpf`].
+/// Splits an expression into terms. `look_through` is true without [`crate::Options::strict_bpf`].
 pub(super) fn lower(expr: Option<&Expr>, look_through: bool) -> Result<Lowered, Unshared> {
     let Some(expr) = expr else {
         return Ok(Lowered { terms: vec![Term::all()], ..Lowered::default() });
@@ -353,15 +353,15 @@ struct Lowering {
     atoms: Vec<Atom>,
     wary: bool,
     ethernet_only: bool,
-    /// Tests so far that a packet can be too short for.
+    /// Number of tests so far for which a packet can be too short.
     fragile: usize,
-    /// Whether there is a `vlan`.
+    /// Whether the expression has a `vlan`.
     asks_tags: bool,
-    /// Tags that were tested and are therefore present when the next `vlan` is read, which tests the tag inside them.
+    /// Number of tags that were tested so far. The next `vlan` tests the tag inside them.
     depth: usize,
-    /// Tests that bits under a mask are all 0, so far.
+    /// Tests so far that bits under a mask are all 0.
     zeros: Vec<Zero>,
-    /// Whether there are ports.
+    /// Whether the expression has ports.
     has_ports: bool,
 }
 
@@ -370,7 +370,7 @@ struct Lowering {
 /// verdict is then left to the program.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Zero {
-    /// Of the source (`true`) or the destination: which word, and the mask.
+    /// An address of the source (`true`) or the destination: the word, and the mask.
     Address {
         v6: bool,
         source: bool,
@@ -428,7 +428,7 @@ impl Lowering {
             Primitive::Id(qualifiers, id) => self.id(*qualifiers, id, test),
             Primitive::Relation(relation) => self.relation(relation, test),
             Primitive::Less(n) => {
-                // At most n: not more.
+                // At most n means not more than n.
                 let atom = self.atom(Atom::Length { comparison: Comparison::Greater, value: *n });
                 Ok(vec![Term { atoms: vec![(atom, false)], ..Term::all() }])
             }
@@ -474,16 +474,16 @@ impl Lowering {
         }
     }
 
-    /// Whether libpcap's optimiser may find out that a load is not needed, because what is known of the same value by
-    /// another test decides (`ether[60] = 0 or ether[60] != 0`). Then the expression can match a packet that is too
-    /// short for the load, though none of its atoms can be read.
+    /// Whether libpcap's optimiser may remove a load because another test of the same value decides (`ether[60] = 0 or
+    /// ether[60] != 0`). The expression can then match a packet that is too short for the load, although none of its
+    /// atoms can be evaluated.
     fn can_lose_a_load(&self) -> bool {
         let same_place = |a: &Atom, b: &Atom| match (a, b) {
             (
                 Atom::Field { base: a, offset: from, size: width, .. },
                 Atom::Field { base: b, offset: to, size: other, .. },
             ) => {
-                // A link-layer offset may be that of a network header's field.
+                // A link-layer offset may be the offset of a field in a network header.
                 let by_link = a != b && *a != Base::Transport && *b != Base::Transport;
                 width == other && (by_link || (a == b && from == to))
             }
@@ -499,7 +499,7 @@ impl Lowering {
             || self.atoms.iter().enumerate().any(twice)
     }
 
-    /// Notes a test; an error where it was there before.
+    /// Notes a test; an error if an equal test was noted before.
     fn zero(&mut self, zero: Zero) -> Result<(), Unshared> {
         if self.zeros.contains(&zero) {
             return Err(Unshared(ZERO_TWICE));
@@ -538,7 +538,7 @@ impl Lowering {
         vec![Term { atoms: vec![(atom, true)], ..Term::all() }]
     }
 
-    /// A test that a number in the frame has these bits under a mask.
+    /// A test that a number in the frame has this value under a mask.
     fn link_field(&mut self, offset: u32, size: u8, mask: u32, value: u32) -> usize {
         let (kinds, base, comparison) = (Kinds::all(), Base::Link, Comparison::Equal);
         self.atom(Atom::Field { kinds, base, offset, size, mask, comparison, value })
@@ -726,25 +726,23 @@ impl Lowering {
     }
 }
 
-/// Why a primitive is left to a program.
+/// The reason why a primitive is left to a program.
 fn why_not(primitive: &Primitive) -> &'static str {
     match primitive {
-        Primitive::Vlan(_) => {
-            "vlan moves the place of what is tested after it, or asks for a tag inside of another"
-        }
-        Primitive::Mpls(_) => "mpls moves the place of what is tested after it",
-        Primitive::PppoeSession(_) => "pppoes moves the place of what is tested after it",
-        Primitive::Geneve(_) => "what is tested after geneve is in the packet that it carries",
-        Primitive::Vxlan(_) => "what is tested after vxlan is in the packet that it carries",
+        Primitive::Vlan(_) => "vlan moves the offsets of later tests, or tests a tag inside another one",
+        Primitive::Mpls(_) => "mpls moves the offsets of later tests",
+        Primitive::PppoeSession(_) => "pppoes moves the offsets of later tests",
+        Primitive::Geneve(_) => "tests after geneve apply to the carried packet",
+        Primitive::Vxlan(_) => "tests after vxlan apply to the carried packet",
         Primitive::Broadcast(_) => "ip broadcast depends on the interface's netmask",
-        Primitive::Byte(..) => "byte compares bytes of the frame, whatever they are",
-        Primitive::WlanType { .. } | Primitive::WlanDirection(_) => "it asks for fields of IEEE 802.11",
-        _ => "it has a word that only a program can tell",
+        Primitive::Byte(..) => "byte compares bytes at any offset of the frame",
+        Primitive::WlanType { .. } | Primitive::WlanDirection(_) => "it tests fields of IEEE 802.11",
+        _ => "it has a word that only a program can test",
     }
 }
 
-/// The test with "above 0" in place of "not 0". A packet without any tested atom matches nothing, and the number of
-/// such packets decides the cost of a set of `tcp[tcpflags] & tcp-syn != 0`.
+/// The test with "above 0" in place of "not 0". A packet that passes no atom matches nothing, and the number of such
+/// packets determines the cost of a set of `tcp[tcpflags] & tcp-syn != 0`.
 fn positive(atom: Atom, holds: bool) -> (Atom, bool) {
     match atom {
         Atom::Field { comparison: Comparison::Equal, value: 0, kinds, base, offset, size, mask }
@@ -763,7 +761,7 @@ fn masks_with_all_ones(number: &Arithmetic) -> bool {
         Arithmetic::Chain(first, rest, _) => {
             let is_all_ones = |operand: &Arithmetic| !matches!(constant(operand), Some(k) if k != u32::MAX);
             let masks = rest.iter().any(|(operator, _)| *operator == op::AND);
-            // What is computed of constants by the machine may be all ones, too.
+            // The result of an operation on constants may also have all bits set.
             let may_be = std::iter::once(&**first)
                 .chain(rest.iter().map(|(_, operand)| operand))
                 .any(|operand| is_constant(operand) && is_all_ones(operand));
@@ -777,7 +775,7 @@ fn masks_with_all_ones(number: &Arithmetic) -> bool {
     }
 }
 
-/// Whether no packet changes a number.
+/// Whether a number is equal for all packets.
 fn is_constant(number: &Arithmetic) -> bool {
     match number {
         Arithmetic::Number(_) => true,
@@ -787,7 +785,8 @@ fn is_constant(number: &Arithmetic) -> bool {
     }
 }
 
-/// The value of a constant operand; `None` for others, and for divisions and shifts that only the machine may do.
+/// The value of a constant operand; `None` for others, and for divisions and shifts that only the machine may
+/// evaluate.
 fn constant(operand: &Arithmetic) -> Option<u32> {
     match operand {
         Arithmetic::Number(value) => Some(*value),
@@ -822,7 +821,7 @@ fn field(relation: &Relation) -> Option<Atom> {
     let (load, mask) = match &relation.left {
         Arithmetic::Len => return Some(Atom::Length { comparison, value }),
         Arithmetic::Chain(load, rest, _) => match rest.as_slice() {
-            // Of no bits there is nothing to be loaded.
+            // A mask without bits needs no load.
             [(op::AND, mask)] => (&**load, constant(mask).filter(|mask| *mask != 0)?),
             _ => return None,
         },
@@ -831,7 +830,7 @@ fn field(relation: &Relation) -> Option<Atom> {
     let Arithmetic::Load(protocol, offset, size, _) = load else { return None };
     let offset = constant(offset)?;
     let size = u8::try_from(*size).ok().filter(|size| matches!(size, 1 | 2 | 4))?;
-    // Far beyond any packet, where sums of offsets would wrap; and what no number is above.
+    // Far beyond any packet, where sums of offsets would wrap; and a comparison that no number passes.
     if offset > 0xffff || (comparison == Comparison::Greater && value == u32::MAX) {
         return None;
     }
@@ -915,7 +914,7 @@ fn or(mut a: Vec<Term>, b: Vec<Term>) -> Terms {
     if a.len() > MAX_TERMS { Err(Unshared(TOO_MANY)) } else { Ok(a) }
 }
 
-/// A network; the mask must be a prefix, and no bit set outside of it.
+/// A network; an error unless the mask is a prefix and no bit is set outside of it.
 fn masked(address: u32, mask: u32) -> Result<Addresses, Unshared> {
     if mask.leading_ones() + mask.trailing_zeros() < 32 || address & !mask != 0 {
         return Err(Unshared(MASK));

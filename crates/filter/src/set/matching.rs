@@ -17,8 +17,8 @@ pub const MASK_PACKETS: usize = BATCH;
 pub type PacketMask = [u64; MASK_PACKETS / 64];
 
 impl Counter {
-    /// Calls with each packet's number in the batch and the expressions that match it, in order, where there are any.
-    /// Nothing is counted.
+    /// Calls `see` with each packet's number in the batch and the expressions that match it, in order; not called for
+    /// packets without a match. Nothing is counted.
     pub fn match_sets(
         &mut self,
         batch: Batch<'_>,
@@ -74,8 +74,8 @@ impl Counter {
         }
     }
 
-    /// Gives the match set of each packet of the batch in work, by the index, and empties it. Packets that are the same
-    /// to every expression are looked up once, as long as they are remembered.
+    /// Emits the match set of each packet of the current batch by the index, and empties the batch. Packets that no
+    /// expression distinguishes are looked up once, as long as their key is remembered.
     fn list(&mut self, see: &mut dyn FnMut(usize, &[u32])) {
         let Self { set, packets, keys, secret, remembered, scratch, .. } = self;
         compare_atoms(set, packets, scratch);
@@ -101,8 +101,8 @@ impl Counter {
         packets.clear();
     }
 
-    /// For each expression the packets that match it, of a batch of at most [`MASK_PACKETS`]; those beyond are left
-    /// out. Nothing is counted.
+    /// For each expression, the packets that match it, in a batch of at most [`MASK_PACKETS`]; packets beyond that are
+    /// ignored. Nothing is counted.
     pub fn masks(&mut self, batch: Batch<'_>, layers: &[Layers], masks: &mut Vec<PacketMask>) {
         self.decide_packets();
         masks.clear();
@@ -158,7 +158,7 @@ impl Counter {
 }
 
 impl Scratch {
-    /// Finds in `matched` the expressions that match a packet of a batch.
+    /// Finds the expressions that match a packet of a batch and stores them in `matched`.
     #[inline]
     fn list_packet(&mut self, set: &Set, columns: &Columns, at: usize) {
         let (unit, atoms) = unit_of(set, columns, &self.atoms, at);

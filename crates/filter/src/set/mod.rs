@@ -3,12 +3,12 @@
 //! A [`Set`] splits each expression (`lower.rs`) into tests that the flow key decides and tests that can change from
 //! packet to packet, and shares common parts. A [`Counter`] puts packets through it by one of three strategies:
 //!
-//! - **Columns** (`columns.rs`): the packets of a batch lie in columns, each comparison covers a column with SIMD and is made
-//!   once for all expressions, and expressions combine masks. For sets of some hundreds.
+//! - **Columns** (`columns.rs`): the packets of a batch are stored in columns, each comparison covers a column with SIMD and
+//!   is made once for all expressions, and expressions combine masks. For sets of some hundreds.
 //! - **Index** (`index.rs`): prefix trees and tables of ports find the expressions that match without touching the others. For
 //!   thousands, and for the exact list of expressions that match a packet.
-//! - **Programs**: the expression's own program runs, where the others cannot decide: an expression without such parts, and a
-//!   packet that is too short for a comparison (a load beyond it rejects the packet, whatever else holds, so that the
+//! - **Programs**: the expression's own program runs if the others cannot decide: for an expression without such parts, and
+//!   for a packet that is too short for a comparison (a load beyond it rejects the packet, whatever else holds, so that the
 //!   order of the tests matters).
 //!
 //! All strategies give libpcap's verdict, packet by packet; one test forces each of them. Tests that depend only on
@@ -48,7 +48,7 @@ use simd::{Level, prefetch};
 use std::sync::{Arc, OnceLock};
 use weir_wire::LinkType;
 
-/// How packets are put through a set.
+/// The strategy by which packets are put through a set.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Strategy {
     /// Every comparison over columns of packets.
@@ -59,13 +59,13 @@ pub enum Strategy {
     Programs,
 }
 
-/// Comparisons of vectors for a batch beyond which the index is quicker.
+/// Number of vector comparisons for a batch beyond which the index is faster.
 const MAX_COLUMN_COST: usize = 600;
 
-/// An expression that does not compile, and which.
+/// An expression that does not compile.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SetError {
-    /// Its number, counted from 0.
+    /// Number of the expression, counted from 0.
     pub index: usize,
     /// The error.
     pub error: FilterError,
@@ -79,14 +79,14 @@ impl std::fmt::Display for SetError {
 
 impl std::error::Error for SetError {}
 
-/// An expression of a set. Plans that have it in common share it.
+/// An expression of a set. Plans that have the expression share it.
 #[derive(Debug)]
 struct Expression {
     text: String,
     expr: Option<Expr>,
-    /// In parts; `None` where its program decides.
+    /// The expression in parts; `None` if its program decides.
     lowered: Option<Lowered>,
-    /// Its program, made when the first packet needs it.
+    /// Its program, compiled when the first packet needs it.
     filter: OnceLock<Filter>,
 }
 
@@ -97,7 +97,7 @@ struct Indifferent {
     ports: bool,
 }
 
-/// The inputs of a set's expressions besides their text.
+/// The inputs of a set's expressions, apart from their text.
 #[derive(Clone, Copy)]
 struct Reading {
     strict_bpf: bool,
@@ -119,38 +119,39 @@ impl Reading {
     }
 }
 
-/// Expressions, compiled into one plan. It does not change; workers share it.
+/// Expressions, compiled into one immutable plan that workers share.
 pub struct Set {
     reading: Reading,
     expressions: Vec<Arc<Expression>>,
-    /// For each remainder the expressions that it is the rest of.
+    /// For each remainder, the expressions that it excludes.
     remainders: Vec<Vec<u32>>,
     strategy: Strategy,
     level: Level,
     classes: Classes,
     addresses: AddressStretches,
     ports: PortStretches,
-    /// Of VLAN tags.
+    /// Intervals of VLAN tags.
     tags: PortStretches,
     asks_tags: bool,
     atoms: Atoms,
-    /// The tests that the flow key decides, and the rest.
+    /// The tests that the flow key decides, and the others.
     keyed: Index,
     changing: Index,
     plan: ColumnPlan,
-    /// TCP flags of which a packet must have one to match anything that changes from packet to packet, where that is so.
+    /// TCP flags of which a packet must have one to match anything that changes from packet to packet; `None` if no
+    /// flag is required.
     changing_flags: Option<u8>,
     /// Expressions that only their program decides.
     programs: Vec<u32>,
     /// Whether the verdict of each can change from packet to packet of a flow.
     is_changing: Vec<bool>,
-    /// Expressions that are asked of every packet that is too short for something.
+    /// Expressions that are evaluated for every packet that is too short for a comparison.
     wary: Vec<u32>,
-    /// Expressions that are asked of every packet of another link type than Ethernet.
+    /// Expressions that are evaluated for every packet of a link type other than Ethernet.
     ethernet_only: Vec<u32>,
-    /// Properties that make no difference to any expression.
+    /// Properties that no expression distinguishes.
     indifferent: Indifferent,
-    /// For each expression the remainders that it counts against: `chart_words` words.
+    /// For each expression, the remainders that exclude it: `chart_words` words.
     charts: Vec<u64>,
     chart_words: usize,
 }
@@ -211,26 +212,22 @@ impl Set {
         Ok(Self::of(compiled, remainders, Reading::of(options)))
     }
 
-    /// Returns the set with remainders: for each of these lists, the packets that none of its expressions matches are
-    /// counted, see [`Totals::remainders`]. Numbers without an expression are skipped.
+    /// Returns the set with remainders: for each list, the packets that none of its expressions matches are counted,
+    /// see [`Totals::remainders`]. Numbers without an expression are skipped.
     #[must_use]
     pub fn with_remainders(self, remainders: Vec<Vec<u32>>) -> Self {
         let strategy = self.strategy;
         Self::of(self.expressions, remainders, self.reading).by(strategy)
     }
 
-    /// The set with one expression more, at the end.
-    ///
-    /// # Errors
-    ///
-    /// The expression does not compile.
+    /// The set with one more expression at the end.
     pub fn with(&self, expression: &str, options: &Options<'_>) -> Result<Self, FilterError> {
         let mut expressions = self.expressions.clone();
         expressions.push(Arc::new(Expression::new(expression, options)?));
         Ok(Self::of(expressions, self.remainders.clone(), self.reading))
     }
 
-    /// The set without the expression of that number. Those behind it move up.
+    /// The set without the expression of that number. Later expressions move up.
     #[must_use]
     pub fn without(&self, index: usize) -> Self {
         let mut expressions = self.expressions.clone();
@@ -267,10 +264,10 @@ impl Set {
         self.expressions.len()
     }
 
-    /// What is wrong with expressions that can match no packet of a link type.
+    /// The errors of expressions that can match no packet of a link type.
     pub fn errors(&self, link: LinkType) -> impl Iterator<Item = FilterError> + '_ {
         let expressions = self.expressions.iter().zip(0..);
-        // Parts of expressions that no program was made of are those that Ethernet has.
+        // Parts of expressions for which no program was compiled exist on Ethernet.
         let doubtful =
             expressions.filter(move |(e, _)| link != LinkType::ETHERNET || e.filter.get().is_some());
         doubtful.filter_map(move |(_, number)| self.filter(number)?.error(link))
@@ -281,13 +278,13 @@ impl Set {
         self.expressions.is_empty()
     }
 
-    /// Whether nothing depends on more than the flow's key, so that [`Counter::packets_outside_flows`] has only to
-    /// see the packets that no flow stands for.
+    /// Whether nothing depends on more than the flow's key, so that [`Counter::packets_outside_flows`] needs only the
+    /// packets that no flow covers.
     pub fn is_keyed(&self) -> bool {
         self.changing.is_empty() && self.programs.is_empty()
     }
 
-    /// Whether an expression asks for VLAN tags of what a flow's key and its tag decide.
+    /// Whether an expression that a flow's key and tag decide tests VLAN tags.
     #[inline]
     pub fn asks_tags(&self) -> bool {
         self.asks_tags
@@ -358,14 +355,14 @@ impl Set {
         }
     }
 
-    /// TCP flags of which a packet, whose headers show its flow key, must have one to match anything that the flow
-    /// leaves open.
+    /// TCP flags of which a packet whose headers show its flow key must have one to match anything that the flow does
+    /// not decide.
     fn flags_outside_flows(&self) -> Option<u8> {
         let decides_all = self.programs.is_empty() && self.strategy != Strategy::Programs;
         self.changing_flags.filter(|_| decides_all)
     }
 
-    /// Whether a packet's bytes at fixed places are all that has to be looked at.
+    /// Whether only bytes of the packet at fixed offsets need to be read.
     #[inline]
     fn is_quick(&self) -> bool {
         self.strategy != Strategy::Programs
@@ -390,7 +387,7 @@ impl Set {
         self.is_changing.get(expression as usize).copied().unwrap_or(true)
     }
 
-    /// The remainders that an expression counts against.
+    /// The remainders that exclude an expression.
     #[inline]
     fn charts_of(&self, expression: u32) -> &[u64] {
         let from = expression as usize * self.chart_words;
@@ -402,7 +399,7 @@ impl Expression {
     fn new(text: &str, options: &Options<'_>) -> Result<Self, FilterError> {
         let expr = crate::parse::parse(text, options.resolver)?;
         let lowered = lower(expr.as_ref(), !options.strict_bpf).ok();
-        // An expression that was split completely is known to compile, if anything can match it.
+        // An expression that was split completely is known to compile if anything can match it.
         let is_known = lowered.as_ref().is_some_and(|lowered| {
             !lowered.terms.is_empty() && lowered.atoms.len() <= 1 && !lowered.has_programs()
         });
@@ -415,17 +412,17 @@ impl Expression {
     }
 }
 
-/// The expressions that their program need not decide, and all their tests. Terms lie scattered in memory, and waiting
-/// for them dominates the time to build a set: all is found in one pass, with prefetches.
+/// The expressions that need not be decided by their program, and all their tests. Terms are scattered in memory, and
+/// waiting for them dominates the time to build a set: all are read in one pass, with prefetches.
 struct Parts<'s> {
     sources: Vec<Source<'s>>,
-    /// Each once.
+    /// Sets of kinds, without duplicates.
     kinds: Vec<&'s Kinds>,
-    /// For each term which of them.
+    /// For each term, the index of its set of kinds.
     kinds_of_terms: Vec<u32>,
     addresses: AddressEndpoints,
     ports: PortEndpoints,
-    /// If an expression tests VLAN tags.
+    /// Present if an expression tests VLAN tags.
     tags: Option<PortEndpoints>,
     indifferent: Indifferent,
     wary: Vec<u32>,
@@ -494,7 +491,7 @@ impl<'s> Parts<'s> {
     }
 }
 
-/// For each expression a bit for each remainder that it counts against.
+/// For each expression, a bit for each remainder that excludes it.
 fn chart_bits(remainders: &[Vec<u32>], expressions: usize, words: usize) -> Vec<u64> {
     let mut bits = vec![0; expressions * words];
     for (chart, lines) in remainders.iter().enumerate() {
@@ -509,9 +506,9 @@ fn chart_bits(remainders: &[Vec<u32>], expressions: usize, words: usize) -> Vec<
 mod tests {
     use super::*;
 
-    /// A packet may only be passed over where every term that bytes decide asks for one of the flags.
+    /// A packet may be skipped only if every term that bytes decide requires one of the flags.
     #[test]
-    fn flags_without_which_nothing_changes() {
+    fn terms_that_bytes_decide_require_a_flag() {
         for (expressions, flags) in [
             (&["tcp[13] & 2 != 0 and net 10.0.0.0/8", "port 80"][..], Some(2)),
             (&["tcp[13] & 2 != 0", "tcp[tcpflags] & (tcp-rst|tcp-fin) != 0"], Some(7)),

@@ -1,5 +1,5 @@
-//! Addresses and ports as the numbers of the stretches that a set's expressions cut them into: two addresses of one
-//! stretch are the same to all of them.
+//! Addresses and ports as numbers of stretches. The expressions of a set divide the addresses into stretches; no
+//! expression distinguishes two addresses of one stretch.
 
 use super::columns::each;
 use super::ranges::Addresses;
@@ -12,8 +12,7 @@ pub(super) enum Prefix {
     V6(u128, u128),
 }
 
-/// Calls with the prefixes that a set is made of: any two of any sets either have nothing in common or lie one in the
-/// other.
+/// Calls a function with the prefixes that a set consists of. Any two prefixes of any sets are disjoint or nested.
 pub(super) fn each_prefix(set: &Addresses, mut see: impl FnMut(Prefix)) {
     for &(low, high) in set.v4.as_slice() {
         let len = high.wrapping_sub(low).wrapping_add(1);
@@ -31,7 +30,7 @@ pub(super) fn each_prefix(set: &Addresses, mut see: impl FnMut(Prefix)) {
 /// The stretch of packets without an address.
 pub(super) const NO_ADDRESS: u32 = 0;
 
-/// A stretch for each address.
+/// The stretch of each address.
 #[derive(Clone, Debug)]
 pub(super) struct AddressStretches {
     /// The first number of each stretch of IPv4, starting at 0.
@@ -39,7 +38,7 @@ pub(super) struct AddressStretches {
     /// By the upper half of an address: the first stretch that begins in it or later.
     v4_at: Vec<u32>,
     v6: Vec<u128>,
-    /// Empty where all of IPv6 is one stretch.
+    /// Empty if all of IPv6 is one stretch.
     v6_at: Vec<u32>,
 }
 
@@ -64,7 +63,7 @@ impl AddressEndpoints {
         });
     }
 
-    /// The stretches between them.
+    /// The stretches between the bounds.
     pub fn stretches(self) -> AddressStretches {
         let Self { mut v4, mut v6 } = self;
         v4.push(0);
@@ -87,7 +86,7 @@ impl AddressStretches {
 
     #[inline]
     pub fn of_v4(&self, address: u32) -> u32 {
-        // 1 for those without an address, less 1 for the one before the first that begins later: 0.
+        // Plus 1 for packets without an address, minus 1 for the stretch before the first one that begins later: 0.
         find(&self.v4, &self.v4_at, (address >> 16) as u16, address)
     }
 
@@ -114,7 +113,7 @@ impl AddressStretches {
         }
     }
 
-    /// The stretches of a set, as ranges with both ends in them.
+    /// The stretches of a set, as ranges with both ends included.
     pub fn within(&self, set: &Addresses) -> Vec<(u32, u32)> {
         let none = set.none.then_some((NO_ADDRESS, NO_ADDRESS));
         let v4 = set.v4.as_slice().iter().map(|(low, high)| (self.of_v4(*low), self.of_v4(*high)));
@@ -138,7 +137,7 @@ fn directory<T: Copy>(starts: &[T], upper: impl Fn(T) -> u16) -> Vec<u32> {
     at
 }
 
-/// The number of stretches that begin at or below a point.
+/// The number of stretches that begin at or below a value.
 #[inline]
 fn find<T: Copy + Ord>(starts: &[T], at: &[u32], upper: u16, point: T) -> u32 {
     let (Some(&from), Some(&to)) = (at.get(usize::from(upper)), at.get(usize::from(upper) + 1)) else {
@@ -146,7 +145,7 @@ fn find<T: Copy + Ord>(starts: &[T], at: &[u32], upper: u16, point: T) -> u32 {
     };
     let mut from = from;
     let mut len = to.wrapping_sub(from);
-    // Halves without a branch that would be guessed wrong every other time.
+    // Halves the range without a branch, which would be mispredicted every other time.
     while len > 0 {
         let half = len / 2;
         let begins_later = starts.get((from + half) as usize).is_none_or(|start| *start > point);
@@ -156,7 +155,7 @@ fn find<T: Copy + Ord>(starts: &[T], at: &[u32], upper: u16, point: T) -> u32 {
     from
 }
 
-/// A stretch for each port, or for each VLAN tag.
+/// The stretch of each port, or of each VLAN tag.
 #[derive(Clone, Debug)]
 pub(super) struct PortStretches {
     of: Vec<u16>,
@@ -180,7 +179,7 @@ impl PortEndpoints {
         }
     }
 
-    /// The stretches between them.
+    /// The stretches between the bounds.
     pub fn stretches(&self) -> PortStretches {
         let (mut of, mut number, mut from) = (vec![0_u16; 1 << 16], 0_u16, 0);
         each(&self.0[..], |port| {
@@ -194,7 +193,7 @@ impl PortEndpoints {
 }
 
 impl PortStretches {
-    /// One stretch for all, of a set in which nothing asks for them.
+    /// One stretch for all numbers, for a set that tests none.
     pub fn none() -> Self {
         Self { of: Vec::new(), len: 1 }
     }
@@ -219,13 +218,13 @@ impl PortStretches {
     }
 }
 
-/// The prefixes that a range of IPv4 addresses is made of, from low to high.
+/// The prefixes that a range of IPv4 addresses consists of, from low to high.
 fn prefixes_v4((low, high): (u32, u32)) -> Vec<(u32, u32)> {
     let wide = prefixes(u128::from(low), u128::from(high), 32);
     wide.into_iter().map(|(low, high)| (low as u32, high as u32)).collect()
 }
 
-/// The prefixes that a range of IPv6 addresses is made of, from low to high.
+/// The prefixes that a range of IPv6 addresses consists of, from low to high.
 fn prefixes_v6((low, high): (u128, u128)) -> Vec<(u128, u128)> {
     prefixes(low, high, 128)
 }
@@ -234,7 +233,7 @@ fn prefixes(low: u128, high: u128, bits: u32) -> Vec<(u128, u128)> {
     let mut out = Vec::new();
     let mut next = Some(low);
     while let Some(start) = next.filter(|start| *start <= high) {
-        // As long as the start's zeros allow and the end does.
+        // The largest prefix that the start's zero bits allow and that does not exceed the end.
         let mut free = start.trailing_zeros().min(bits);
         let end_of = |free: u32| start | !u128::MAX.checked_shl(free).unwrap_or(0);
         while end_of(free) > high {
@@ -252,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stretches_are_told_apart_where_ranges_end() {
+    fn stretches_end_where_ranges_end() {
         let mut set = Addresses::v4(0x0a00_0000, 0x0aff_ffff);
         set = set.union(&Addresses::v6(0xfe80 << 112, (0xfe80 << 112) | 0xffff));
         let other = Addresses::v4(0x0a01_0203, 0x0a01_0203);
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_made_of_prefixes() {
+    fn a_range_consists_of_prefixes() {
         assert_eq!(prefixes_v4((0, u32::MAX)), [(0, u32::MAX)]);
         assert_eq!(prefixes_v4((1, 4)), [(1, 1), (2, 3), (4, 4)]);
         assert_eq!(prefixes_v6((1, u128::MAX)).len(), 128);
@@ -280,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_have_stretches() {
+    fn stretches_of_ports() {
         let mut ends = PortEndpoints::default();
         [(80, 80), (1024, 65535), (0, 10)].into_iter().for_each(|range| ends.add(range));
         let p = ends.stretches();

@@ -1,12 +1,12 @@
-//! Sets of numbers as sorted ranges: ports and addresses that an expression asks for.
+//! Sets of numbers as sorted ranges: the ports and addresses that an expression tests.
 
 /// A number that ranges are made of.
 pub(super) trait Point: Copy + Ord {
-    /// The smallest and the largest.
+    /// The smallest and the largest number.
     const LIMITS: (Self, Self);
-    /// The one after; `None` after the largest.
+    /// The next number; `None` after the largest.
     fn after(self) -> Option<Self>;
-    /// The one before; `None` before the smallest.
+    /// The previous number; `None` before the smallest.
     fn before(self) -> Option<Self>;
 }
 
@@ -25,7 +25,7 @@ macro_rules! points {
 }
 points!(u16, u32, u128);
 
-/// A set of numbers: ranges with both ends in them, sorted, with a gap between any two.
+/// A set of numbers: ranges with both ends included, sorted, with a gap between any two.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Ranges<T>(Vec<(T, T)>);
 
@@ -101,7 +101,7 @@ impl<T: Point> Ranges<T> {
     }
 }
 
-/// A set of addresses of both families, and whether a packet without an address is in it too.
+/// A set of addresses of both IP versions, and whether it includes packets without an address.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Addresses {
     pub v4: Ranges<u32>,
@@ -154,7 +154,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_are_sets(
+        fn ranges_behave_as_sets(
             a in prop::collection::vec(part(), 0..6),
             b in prop::collection::vec(part(), 0..6),
             points in prop::collection::vec(prop_oneof![0u16..45, 65_490u16..=65_535, any::<u16>()], 50),

@@ -7,10 +7,10 @@
 //! vectorises where it can.
 #![allow(unsafe_code)]
 
-/// Packets that are decided together.
+/// Number of packets that are decided together.
 pub(super) const BATCH: usize = 512;
 
-/// Largest summand that [`sum`] can add [`BATCH`] times in 32 bits.
+/// Maximum summand that [`sum`] can add [`BATCH`] times in 32 bits.
 pub(super) const MAX_SUMMAND: u32 = u32::MAX / BATCH as u32;
 
 /// A bit for each packet of a batch.
@@ -29,7 +29,7 @@ pub(super) enum Level {
 }
 
 impl Level {
-    /// The instruction sets of this processor, the widest last.
+    /// The instruction sets of this processor, the widest one last.
     pub fn available() -> Vec<Self> {
         let mut levels = vec![Self::Plain];
         #[cfg(target_arch = "x86_64")]
@@ -44,7 +44,7 @@ impl Level {
         levels
     }
 
-    /// The widest that this processor has.
+    /// The widest instruction set of this processor.
     pub fn best() -> Self {
         Self::available().last().copied().unwrap_or(Self::Plain)
     }
@@ -55,7 +55,7 @@ impl Level {
 pub(super) fn prefetch<T>(items: &[T], at: usize) {
     #[cfg(target_arch = "x86_64")]
     if let Some(item) = items.get(at) {
-        // SAFETY: nothing is read, and every x86-64 processor has the instruction.
+        // SAFETY: the instruction reads nothing, and every x86-64 processor has it.
         unsafe {
             std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
                 std::ptr::from_ref(item).cast(),
@@ -70,7 +70,7 @@ pub(super) fn prefetch<T>(items: &[T], at: usize) {
 pub(super) fn in_range_u16(level: Level, column: &Column<u16>, (low, high): (u16, u16), mask: &mut Mask) {
     match level {
         Level::Plain => plain::in_range(column, low, high, mask),
-        // SAFETY: a level is only made where the processor has its instructions.
+        // SAFETY: a level is only created if the processor has its instructions.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { avx2::in_range_u16(column, low, high, mask) },
         // SAFETY: as above.
@@ -83,7 +83,7 @@ pub(super) fn in_range_u16(level: Level, column: &Column<u16>, (low, high): (u16
 pub(super) fn in_range_u32(level: Level, column: &Column<u32>, (low, high): (u32, u32), mask: &mut Mask) {
     match level {
         Level::Plain => plain::in_range(column, low, high, mask),
-        // SAFETY: a level is only made where the processor has its instructions.
+        // SAFETY: a level is only created if the processor has its instructions.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { avx2::in_range_u32(column, low, high, mask) },
         // SAFETY: as above.
@@ -101,7 +101,7 @@ pub(super) fn either_in_range_u32(
     mask: &mut Mask,
 ) {
     match level {
-        // SAFETY: a level is only made where the processor has its instructions.
+        // SAFETY: a level is only created if the processor has its instructions.
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => unsafe { avx512::either_in_range_u32(one, other, range, mask) },
         _ => {
@@ -120,7 +120,7 @@ pub(super) fn either_in_range_u16(
     mask: &mut Mask,
 ) {
     match level {
-        // SAFETY: a level is only made where the processor has its instructions.
+        // SAFETY: a level is only created if the processor has its instructions.
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => unsafe { avx512::either_in_range_u16(one, other, range, mask) },
         _ => {
@@ -140,7 +140,7 @@ pub(super) fn masked_in_range(
 ) {
     match level {
         Level::Plain => plain::masked_in_range(column, bits, low, high, mask),
-        // SAFETY: a level is only made where the processor has its instructions.
+        // SAFETY: a level is only created if the processor has its instructions.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { avx2::masked_in_range(column, bits, low, high, mask) },
         // SAFETY: as above.
@@ -152,10 +152,10 @@ pub(super) fn masked_in_range(
 /// The sum of a column over the packets of a mask. No number may be above [`MAX_SUMMAND`].
 pub(super) fn sum(level: Level, column: &Column<u32>, mask: &Mask) -> u64 {
     match level {
-        // SAFETY: a level is only made where the processor has its instructions.
+        // SAFETY: a level is only created if the processor has its instructions.
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => unsafe { avx512::sum(column, mask) },
-        // Masked sums are what AVX-512 is better at; with AVX2 a walk over the bits is as quick.
+        // AVX-512 has masked sums; with AVX2 a loop over the bits is as fast.
         _ => plain::sum(column, mask),
     }
 }
@@ -213,7 +213,7 @@ mod avx2 {
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn load_u32(column: &Column<u32>, at: usize) -> __m256i {
-        // SAFETY: the caller's promise; the load needs no alignment.
+        // SAFETY: the caller guarantees the length; the load needs no alignment.
         unsafe { _mm256_loadu_si256(column.as_ptr().add(at).cast()) }
     }
 
@@ -255,7 +255,7 @@ mod avx2 {
             for half in 0..2 {
                 let at = word * 64 + half * 32;
                 let within = |at: usize| {
-                    // SAFETY: `at` is at most word * 64 + 48, and the column has 16 more from there.
+                    // SAFETY: `at` is at most word * 64 + 48, and the column has 16 more numbers from there.
                     let numbers = unsafe { _mm256_loadu_si256(column.as_ptr().add(at).cast()) };
                     let above = _mm256_sub_epi16(numbers, first);
                     _mm256_cmpeq_epi16(_mm256_min_epu16(above, width), above)
@@ -348,7 +348,7 @@ mod avx512 {
                     _mm512_cmple_epu32_mask(_mm512_sub_epi32(b, first), width),
                 )
             });
-            // Joined as masks: one move out of the mask registers in place of four.
+            // Joined as masks: one move from the mask registers instead of four.
             let low = _mm512_kunpackw(u32::from(b), u32::from(a));
             let high = _mm512_kunpackw(u32::from(d), u32::from(c));
             *bits |= _mm512_kunpackd(u64::from(high), u64::from(low));
@@ -390,7 +390,7 @@ mod avx512 {
             }
             for part in 0..4 {
                 let wanted = (bits >> (part * 16)) as u16;
-                // SAFETY: word * 64 + part * 16 + 16 is at most the length; what the mask leaves out is not read.
+                // SAFETY: word * 64 + part * 16 + 16 is at most the length; numbers outside the mask are not read.
                 let numbers = unsafe {
                     _mm512_maskz_loadu_epi32(wanted, column.as_ptr().add(word * 64 + part * 16).cast())
                 };
@@ -405,7 +405,7 @@ mod avx512 {
 mod tests {
     use super::*;
 
-    /// Every form against the meaning of the words, on numbers at and around the limits of the ranges.
+    /// Compares every form with a simple definition, on numbers at and around the limits of the ranges.
     #[test]
     fn all_levels_give_the_same_bits() {
         let mut x = 0x9e37_79b9_7f4a_7c15_u64;

@@ -1,4 +1,4 @@
-//! libpcap's own cases: filters on captures, filters that must compile, filters that must be refused.
+//! libpcap's own cases: filters on captures, filters that must compile, filters that must be rejected.
 
 use std::path::PathBuf;
 
@@ -47,8 +47,8 @@ fn text<'a>(case: &'a Value, key: &str) -> &'a str {
     case[key].as_str().unwrap_or("")
 }
 
-/// Prints what a section came to, of all its cases, and fails below what it has reached before. What is outside counts
-/// as not passed, and is printed with its reason.
+/// Prints the result of a section over all its cases, and fails below the required number. Excluded cases count as not
+/// passed, and are printed with their reason.
 fn verdict(section: &str, passed: usize, required: usize, failed: &[String], outside: &[String]) {
     for case in failed {
         println!("  not as libpcap: {case}");
@@ -61,7 +61,7 @@ fn verdict(section: &str, passed: usize, required: usize, failed: &[String], out
     assert!(passed >= required, "{section}");
 }
 
-/// Cases of the master branch that are for other systems than Linux: IGRP has number 88 there.
+/// Cases of the master branch for systems other than Linux: IGRP has number 88 there.
 const OTHER_SYSTEMS: &[&str] = &["igrp_88"];
 
 #[test]
@@ -97,8 +97,8 @@ fn apply() {
         if results == expected {
             passed += 1;
         } else if results == installed {
-            // Where versions of libpcap differ the installed one is the oracle.
-            outside.push(format!("{name}: newer than the installed libpcap, which says what we say"));
+            // If versions of libpcap differ, the installed one is the oracle.
+            outside.push(format!("{name}: newer than the installed libpcap, which agrees with us"));
         } else {
             failed.push(format!("{name}: {results:?}, expected {expected:?}"));
         }
@@ -116,7 +116,7 @@ fn accept() {
         let link = link(text(case, "DLT"));
         let name = text(case, "name").to_owned();
         if OTHER_SYSTEMS.contains(&name.as_str()) {
-            outside.push(format!("{name}: a number of other systems than Linux"));
+            outside.push(format!("{name}: a number of systems other than Linux"));
             continue;
         }
         let netmask = case["netmask"].as_str().map(|s| u32::from(s.parse::<std::net::Ipv4Addr>().unwrap()));
@@ -127,12 +127,12 @@ fn accept() {
             let alias = alias.as_str().unwrap();
             match Filter::compile_for(alias, &[link], &options) {
                 Ok(filter) => programs.push((alias, filter.for_link(link).ok())),
-                // The optimiser finds that it cannot match: as an expression it is right.
+                // The optimiser finds that it cannot match: the expression itself is valid.
                 Err(e) if e.kind == ErrorKind::RejectsAll => programs.push((alias, None)),
                 Err(e) => problem = Some(e.to_string()),
             }
         }
-        // Not always the same program, but always the same verdict.
+        // The program may differ, but the verdict may not.
         let packets: Vec<Owned> = match pool.get(&link) {
             Some(packets) if programs.len() > 1 => (0..3_000).map(|_| any(&mut r, packets)).collect(),
             _ => Vec::new(),

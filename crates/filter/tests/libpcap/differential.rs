@@ -1,4 +1,4 @@
-//! Random expressions against libpcap.
+//! Compares random expressions with libpcap.
 
 use weir_filter::{BpfInsn, Filter, Options};
 use weir_wire::{LinkType, decode};
@@ -37,9 +37,9 @@ fn listing(insns: &[BpfInsn]) -> String {
     insns.iter().enumerate().map(line).collect()
 }
 
-/// libpcap 1.10 and we make the same program, instruction for instruction; or both make none.
+/// libpcap 1.10 and this crate compile the same program, instruction for instruction, or both reject the expression.
 #[test]
-fn programs_are_libpcaps() {
+fn programs_equal_libpcaps() {
     let mut r = Random::new(seed());
     let count = setting("WEIR_DIFF_PROGRAMS", 20_000);
     let (mut same, mut refused, mut wrong) = (0, 0, Vec::new());
@@ -74,23 +74,23 @@ fn programs_are_libpcaps() {
     for w in wrong.iter().take(setting("WEIR_SHOW", 8) as usize) {
         println!("{w}");
     }
-    println!("{count} expressions: {same} the same, {refused} refused by both, {} different", wrong.len());
+    println!("{count} expressions: {same} equal, {refused} rejected by both, {} different", wrong.len());
     assert!(wrong.is_empty());
 }
 
-/// What libpcap would do with a packet.
+/// How libpcap would process a packet.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Run {
-    /// It decides.
+    /// It decides the packet.
     Fine,
     /// It never ends: only `protochain` loops, and it can do so for ever.
     Endless,
-    /// It reads a scratch word that it has not written, which is whatever was on its stack: offsets that `geneve`
-    /// and `pppoes` compute are used behind an `or`, too, and the optimiser drops code that computes others.
+    /// It reads a scratch word before writing it, so that the value is undefined: offsets that `geneve` and `pppoes`
+    /// compute are used after an `or`, too, and the optimiser removes code that computes others.
     Garbage,
 }
 
-/// Runs a program as bpf(4) says, to find the packets of which libpcap's verdict means nothing.
+/// Runs a program as bpf(4) specifies, to find the packets for which libpcap's verdict is undefined.
 fn rehearse(insns: &[BpfInsn], packet: &Owned) -> Run {
     let (mut a, mut x, mut memory, mut pc) = (0u32, 0u32, [None; 16], 0usize);
     let bytes = |at: u64, n: u64| {
@@ -158,7 +158,7 @@ struct Both {
     link: LinkType,
     ours: weir_filter::Program,
     theirs: Program,
-    /// Whether some packet may have no meaningful verdict of libpcap's.
+    /// Whether libpcap's verdict may be undefined for some packet.
     doubtful: bool,
 }
 
@@ -174,11 +174,11 @@ fn both(r: &mut Random, link: LinkType, strict: bool) -> Option<Both> {
     Some(Both { text, link, ours, theirs, doubtful })
 }
 
-/// Runs both on packets until there were enough pairs; returns how many differed.
+/// Runs both programs on packets until there are enough pairs. Returns the number of differences.
 fn compare(pairs: u64, strict: bool, links: &[LinkType], wanted: impl Fn(&Owned, LinkType) -> bool) -> u64 {
     let mut r = Random::new(seed());
     let pool = pool(if pairs > 10_000_000 { 60_000 } else { 4_000 });
-    // Broken packets are made once for this many expressions.
+    // Broken packets are generated once for this many expressions.
     let (expressions, batch) = (20, 500);
     let (mut done, mut matched, mut endless, mut garbage, mut different) = (0, 0, 0u64, 0u64, 0);
     let mut round = 0;
@@ -237,22 +237,23 @@ fn compare(pairs: u64, strict: bool, links: &[LinkType], wanted: impl Fn(&Owned,
     }
     println!(
         "{done} pairs, {matched} matched, {different} different; left out: {endless} where libpcap does not end, \
-         {garbage} where it reads what it has not written"
+         {garbage} where it reads undefined memory"
     );
     different
 }
 
 /// The strict verdict is libpcap's, on every packet and on broken ones.
 #[test]
-fn strict_verdicts_are_libpcaps() {
+fn strict_verdicts_equal_libpcaps() {
     let different = compare(setting("WEIR_DIFF_PAIRS", 1_500_000), true, &oracle(), |_, _| true);
     assert_eq!(different, 0);
 }
 
 /// On packets without tags, labels and PPPoE the default verdict is libpcap's too.
 #[test]
-fn default_verdicts_are_libpcaps_without_tags() {
-    // A loopback header tells nobody its byte order: by default both are understood, by libpcap that of the file.
+fn default_verdicts_without_tags_equal_libpcaps() {
+    // A loopback header does not show its byte order: by default both orders are accepted; libpcap uses the order of
+    // the file.
     let mut links = oracle();
     links.retain(|link| *link != LinkType::NULL && !BY_LAYERS.contains(link));
     let untagged = |p: &Owned, link: LinkType| {
@@ -265,7 +266,7 @@ fn default_verdicts_are_libpcaps_without_tags() {
 }
 
 /// Tags, labels and PPPoE between the link layer and the network layer do not change the default verdict of an
-/// expression that does not ask for them, or for bytes or lengths of the frame.
+/// expression that does not test them, or bytes or lengths of the frame.
 #[test]
 fn tags_are_looked_through() {
     const ABOUT_THE_FRAME: &[&str] = &["ether", "link", "byte", "len", "less", "greater", "llc"];
@@ -312,10 +313,10 @@ fn tags_are_looked_through() {
     println!("{pairs} pairs, {matched} matched");
 }
 
-/// Puts a header of what is looked through before what a frame carries.
+/// Puts a header that is looked through before the payload of a frame.
 fn wrap(r: &mut Random, data: &mut Vec<u8>) {
     let kind = [data[12], data[13]];
-    // Only a network packet tells its version behind a label, and PPP has no number for a tag.
+    // After a label, the version is known only for a network packet, and PPP has no number for a tag.
     let network = matches!(kind, [8, 0] | [0x86, 0xdd]);
     let (outer, header) = match r.below(if network { 5 } else { 2 }) {
         0 => ([0x81, 0], vec![r.below(256) as u8, r.below(256) as u8, kind[0], kind[1]]),

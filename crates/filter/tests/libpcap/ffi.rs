@@ -1,7 +1,7 @@
-//! libpcap itself, as the oracle: the few functions that compile, run and read.
+//! libpcap as the oracle: the few functions that compile, run and read.
 //!
-//! The library is C, so that every call is unsafe; each of these wrappers keeps the handle alive for as long as it
-//! is used, passes lengths that are those of the slices, and copies what libpcap gives before it is called again.
+//! The library is C, so that every call is unsafe. Each of these wrappers keeps the handle alive for as long as it is
+//! used, passes the lengths of the slices, and copies libpcap's results before the next call.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::path::Path;
@@ -63,7 +63,7 @@ impl Drop for Pcap {
     }
 }
 
-/// A compiled program of libpcap's.
+/// A program that libpcap has compiled.
 pub struct Program(RawProgram);
 
 impl Drop for Program {
@@ -100,7 +100,7 @@ fn text_of(pointer: *const c_char) -> String {
 
 /// libpcap's name for a link type, without its prefix.
 pub fn name(link: LinkType) -> Option<String> {
-    // SAFETY: the call reads a table and gives a string of it, or null.
+    // SAFETY: the call reads a table and returns one of its strings, or null.
     let name = unsafe { pcap_datalink_val_to_name(c_int::from(link.0)) };
     (!name.is_null()).then(|| text_of(name))
 }
@@ -114,13 +114,13 @@ impl Pcap {
         if pcap.is_null() { Err(text_of(error.as_ptr())) } else { Ok(Self(pcap)) }
     }
 
-    /// A handle for an empty file of this link type, so that a program is compiled as tcpdump -r does.
+    /// A handle for an empty file of this link type, so that a program is compiled as by tcpdump -r.
     pub fn empty(link: LinkType, snaplen: u32) -> Self {
         let mut header = Vec::new();
         for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, snaplen, u32::from(link.0)] {
             header.extend(word.to_le_bytes());
         }
-        // Tests run side by side, each with files of its own.
+        // Tests run in parallel, each with its own files.
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("weir-filter-{}-{number}.pcap", std::process::id()));
@@ -130,7 +130,7 @@ impl Pcap {
         pcap
     }
 
-    /// The link type of the file; libpcap's own number for raw IP is another one.
+    /// The link type of the file. libpcap's own number for raw IP is a different one.
     pub fn link(&self) -> LinkType {
         // SAFETY: the handle is open.
         match unsafe { pcap_datalink(self.0) } {
@@ -174,13 +174,13 @@ impl Pcap {
 
 impl Program {
     pub fn insns(&self) -> Vec<BpfInsn> {
-        // SAFETY: pcap_compile says that there are `len` instructions.
+        // SAFETY: pcap_compile has set `len` to the number of instructions.
         let insns = unsafe { std::slice::from_raw_parts(self.0.insns, self.0.len as usize) };
         insns.iter().map(|i| BpfInsn { code: i.code, jt: i.jt, jf: i.jf, k: i.k }).collect()
     }
 
     pub fn run(&self, packet: &Owned) -> u32 {
-        // SAFETY: the program is one that pcap_compile made, and the length is that of the data.
+        // SAFETY: pcap_compile made the program, and the length is that of the data.
         unsafe {
             bpf_filter(self.0.insns, packet.data.as_ptr(), packet.wire_len, packet.data.len() as c_uint)
         }

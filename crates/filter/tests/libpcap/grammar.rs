@@ -4,7 +4,7 @@ use weir_wire::LinkType;
 
 use crate::manual::{LLC_TYPES, PF_ACTIONS, PF_REASONS};
 
-/// A generator of numbers that is the same for the same seed (xorshift64*).
+/// A random number generator with a seed (xorshift64*).
 pub struct Random(u64);
 
 impl Random {
@@ -32,7 +32,7 @@ impl Random {
     }
 }
 
-/// An expression for a link type; `tags` says whether `vlan` and its like may be in it.
+/// An expression for a link type; `tags`: whether `vlan` and similar words may occur in it.
 pub fn expression(r: &mut Random, link: LinkType, tags: bool) -> String {
     let mut text = String::new();
     chain(r, link, tags, 3, &mut text);
@@ -59,7 +59,7 @@ fn chain(r: &mut Random, link: LinkType, tags: bool, depth: usize, out: &mut Str
 }
 
 fn host4(r: &mut Random) -> String {
-    // Addresses that the captures have, and others.
+    // Addresses that occur in the captures, and others.
     match r.below(6) {
         0 => format!("10.0.0.{}", r.below(4)),
         1 => format!("192.168.{}.{}", r.below(3), r.below(255)),
@@ -108,8 +108,8 @@ fn mac(r: &mut Random) -> String {
     bytes.join(r.pick(&[":", "-", "."]))
 }
 
-/// A comparison that libpcap's optimiser decides, or in part, without looking at the packet: constants that say all,
-/// the same field twice.
+/// A comparison that libpcap's optimiser decides, fully or in part, without reading the packet: constants that decide,
+/// or one field twice.
 pub fn folded(r: &mut Random, protocols: &[&str]) -> String {
     // Within headers, in the payload, and beyond most packets.
     let offset = [r.below(48), r.below(120), 40 + r.below(1500)][r.below(3)];
@@ -151,7 +151,7 @@ pub fn folded(r: &mut Random, protocols: &[&str]) -> String {
         5 => format!("{field} {} {field} {relation} {value}", r.pick(&["-", "^", "/", "%", "&", "|"])),
         6 => format!("{field} {relation} {field}"),
         _ => {
-            // Two tests of one value, of which one may say what the other does.
+            // Two tests of one value, which may be equivalent.
             let mask = r.pick(&["", " & 1", " & 0xff"]);
             let joined = r.pick(&["or", "and", "or not", "and not"]);
             let (one, two) = (r.pick(&["=", "!=", ">", "<="]), r.pick(&["=", "!=", ">=", "<"]));
@@ -255,7 +255,7 @@ fn primitive(r: &mut Random, link: LinkType, tags: bool) -> String {
             },
             LinkType::ARCNET | LinkType::ARCNET_LINUX => r.pick(&["broadcast", "link multicast"]).to_owned(),
             LinkType::PFLOG => pflog(r),
-            // Where there is no such thing, both refuse it.
+            // On links without such addresses both reject it.
             _ if r.one_in(8) => r
                 .pick(&["broadcast", "ether multicast", "inbound", "llc", "rnr 1", "vlan", "ifindex 2"])
                 .to_owned(),

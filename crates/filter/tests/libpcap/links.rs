@@ -1,4 +1,4 @@
-//! Link types of which libpcap says little, or nothing: what they carry is decided as where it stands alone.
+//! Link types that libpcap decodes partly or not at all: the verdict equals the one on the payload alone.
 
 use weir_filter::{Filter, Options};
 use weir_wire::LinkType;
@@ -11,7 +11,7 @@ use crate::packets::{BY_LAYERS, TAGGED, pool, reframe};
 const SNAPLEN: u32 = 262_144;
 const NETMASK: u32 = 0xffff_ff00;
 
-/// Frames of Ethernet, some of them cut behind their header.
+/// Ethernet frames, some of them truncated after their header.
 fn frames(r: &mut Random, count: usize, pool: &[Owned]) -> Vec<Owned> {
     let frame = |r: &mut Random| {
         let mut frame = pool[r.below(pool.len())].clone();
@@ -23,7 +23,8 @@ fn frames(r: &mut Random, count: usize, pool: &[Owned]) -> Vec<Owned> {
     (0..count).map(|_| frame(r)).collect()
 }
 
-/// Compares verdicts of ours on frames of `links` with those of libpcap on what `alone` makes of an Ethernet frame.
+/// Compares our verdicts on frames of `links` with those of libpcap on the packets that `alone` makes of Ethernet
+/// frames.
 fn compare(
     links: &[LinkType],
     oracle: LinkType,
@@ -40,7 +41,7 @@ fn compare(
         let link = links[round % links.len()];
         round += 1;
         let text = expression(&mut r, oracle, strict);
-        // Of these the whole frame is asked, and it is another one.
+        // These words test the whole frame, which differs.
         if about_the_frame.iter().any(|word| text.contains(word)) {
             continue;
         }
@@ -65,16 +66,16 @@ fn compare(
 
 /// A switch chip's tag changes no verdict.
 #[test]
-fn tags_of_switches_are_passed() {
+fn tags_of_switches_change_no_verdict() {
     const ABOUT_THE_FRAME: &[&str] =
         &["ether[", "link[", "byte", "len", "less", "greater", "inbound", "outbound", "ifindex", "rnr"];
     compare(&TAGGED, LinkType::ETHERNET, true, ABOUT_THE_FRAME, |frame| Some(frame.clone()));
 }
 
-/// What is behind a header that libpcap does not look behind, or looks at the wrong place, is decided as behind one that
-/// it knows, which is as simple: two bytes, an EtherType and the packet.
+/// The payload after a header that libpcap does not decode, or decodes at the wrong offset, gets the verdict of the
+/// payload after a simple header that libpcap decodes: two bytes, an EtherType and the packet.
 #[test]
-fn packets_behind_other_headers_are_decided_as_behind_known_ones() {
+fn payload_after_any_header_gets_the_same_verdict() {
     const ABOUT_THE_FRAME: &[&str] = &[
         "ether",
         "link",
@@ -84,7 +85,7 @@ fn packets_behind_other_headers_are_decided_as_behind_known_ones() {
         "greater",
         "broadcast",
         "vlan",
-        // Of OSI and of LLC, which frames have by other numbers than EtherTypes.
+        // Words for OSI and LLC, which frames identify by numbers other than EtherTypes.
         "is",
         "l1",
         "l2",
@@ -104,7 +105,7 @@ fn packets_behind_other_headers_are_decided_as_behind_known_ones() {
     compare(&BY_LAYERS, LinkType::C_HDLC, false, ABOUT_THE_FRAME, ip);
 }
 
-/// Of any other link type the bytes and the length can be asked, and nothing else.
+/// For any other link type bytes and length can be tested, and nothing else.
 #[test]
 fn unknown_link_types_have_bytes_and_a_length() {
     let packet = Owned { data: vec![5, 6, 7, 8], wire_len: 40 };

@@ -1,11 +1,11 @@
-//! The verdict is libpcap's: its own conformance cases, and random expressions on real and on broken packets, with
+//! The verdict equals libpcap's: its own conformance cases, and random expressions on real and on broken packets, with
 //! the installed libpcap as the oracle.
 //!
 //! Seeds are printed. `WEIR_SEED` sets the seed and `WEIR_DIFF_PAIRS` the number of packet-expression pairs.
 
-// libpcap is C: its functions can only be called so. Each call says why it is sound.
+// libpcap is C, so that calling it is unsafe. Each call has a comment that states why it is sound.
 #![allow(unsafe_code)]
-// Helpers of tests may give up and print, as tests may.
+// Helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod conformance;

@@ -1,15 +1,15 @@
-//! The names of pcap-filter(7), as its text lists them (libpcap 1.10.3, 19 November 2022), and not as our own tables do.
+//! The names in pcap-filter(7), from its text (libpcap 1.10.3, 19 November 2022) and not from our own tables.
 
 use weir_filter::{Filter, Options};
 use weir_wire::LinkType;
 
 use crate::ffi::{Pcap, name};
 
-/// `llc type`, with `dm`, which the text leaves out and the language has.
+/// `llc type`, with `dm`, which the text omits and the language has.
 pub const LLC_TYPES: &[&str] =
     &["i", "s", "u", "rr", "rnr", "rej", "ui", "ua", "disc", "sabme", "test", "xid", "frmr", "dm"];
 
-/// `reason code`, with those of later versions of pf(4) that the text leaves out.
+/// `reason code`, with those of later versions of pf(4) that the text omits.
 pub const PF_REASONS: &[&str] = &[
     "match",
     "bad-offset",
@@ -28,7 +28,7 @@ pub const PF_REASONS: &[&str] = &[
     "synproxy",
 ];
 
-/// `action act`, with those that the text leaves out.
+/// `action act`, with those that the text omits.
 pub const PF_ACTIONS: &[&str] = &[
     "pass",
     "block",
@@ -45,7 +45,7 @@ pub const PF_ACTIONS: &[&str] = &[
     "synproxy-drop",
 ];
 
-/// A form, and the names that may stand for its `%`.
+/// A form, and the names that can replace its `%`.
 const NAMES: &[(&str, &[&str])] = &[
     ("llc %", LLC_TYPES),
     ("reason %", PF_REASONS),
@@ -204,7 +204,7 @@ const NAMES: &[(&str, &[&str])] = &[
             "ifindex",
         ],
     ),
-    // Of ATM, on Solaris. The text's own `oamf4s` and `oamf4e` are in no version of the language.
+    // Words for ATM, on Solaris. The text's `oamf4s` and `oamf4e` are in no version of the language.
     (
         "%",
         &[
@@ -236,10 +236,10 @@ const NAMES: &[(&str, &[&str])] = &[
     ("decnet % 10.123", &["src", "dst", "host"]),
 ];
 
-/// What the manual names means the same to libpcap and to us, on each link type that has it, and is refused by both
-/// on the others.
+/// Each name in the manual has the same meaning for libpcap and for us on each link type that has it, and both reject
+/// it on the others.
 #[test]
-fn every_name_means_what_it_means_to_libpcap() {
+fn every_name_of_the_manual_compiles_to_libpcaps_program() {
     const NETMASK: u32 = 0xffff_ff00;
     let links = [
         LinkType::ETHERNET,
@@ -273,25 +273,24 @@ fn every_name_means_what_it_means_to_libpcap() {
                         taken += 1;
                     }
                     (Err(_), Err(_)) => refused += 1,
-                    (Ok(_), Err(e)) => panic!("libpcap takes `{text}` for {link}: {e}"),
-                    (Err(e), Ok(_)) => panic!("libpcap refuses `{text}` for {link}: {e}"),
+                    (Ok(_), Err(e)) => panic!("libpcap accepts `{text}` for {link}: {e}"),
+                    (Err(e), Ok(_)) => panic!("libpcap rejects `{text}` for {link}: {e}"),
                 }
             }
             known += u32::from(meant);
         }
     }
-    println!("{known} names: {taken} programs the same, {refused} refused by both");
+    println!("{known} names: {taken} programs equal, {refused} rejected by both");
     assert!(known > 250, "{known}");
 }
 
-/// The names of link types are libpcap's, as far as it has the same; where it has none for a number neither have we
-/// one of another number.
+/// Our names of link types equal libpcap's. A name that libpcap lacks is not a name that it has for another number.
 #[test]
 fn link_types_have_libpcaps_names() {
-    /// Names that are the registry's, or that tcpdump prints.
+    /// Names from the registry, or names that tcpdump prints.
     const OTHERS: &[u16] = &[1, 50, 195];
     let (mut same, mut missing) = (0, 0);
-    // Below this numbers of files are not those of programs.
+    // Below this number, link types in files and in programs have different numbers.
     for number in 104..=400 {
         let link = LinkType(number);
         match (link.name(), name(link)) {
@@ -303,6 +302,6 @@ fn link_types_have_libpcaps_names() {
             _ => {}
         }
     }
-    println!("{same} names the same, {missing} that only libpcap has");
+    println!("{same} equal names, {missing} that only libpcap has");
     assert!(same > 80);
 }

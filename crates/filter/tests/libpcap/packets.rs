@@ -1,4 +1,4 @@
-//! Packets: those of every capture, the same behind other link layers, and broken ones.
+//! Packets: those of every capture, the same packets with other link layers, and broken ones.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,8 +27,8 @@ fn captures(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Link types for which libpcap compiles expressions: the installed version knows of the tags of switch chips no more
-/// than their bytes.
+/// Link types for which libpcap compiles expressions: for the tags of switch chips the installed version supports only
+/// bytes.
 pub fn oracle() -> Vec<LinkType> {
     LINK_TYPES.iter().copied().filter(|link| !TAGGED.contains(link)).collect()
 }
@@ -37,7 +37,7 @@ pub fn oracle() -> Vec<LinkType> {
 pub const TAGGED: [LinkType; 4] =
     [LinkType::DSA_TAG_BRCM, LinkType::DSA_TAG_BRCM_PREPEND, LinkType::DSA_TAG_DSA, LinkType::DSA_TAG_EDSA];
 
-/// Link types whose network header is where decoding finds it, unless the verdict has to be libpcap's.
+/// Link types whose network header is found by decoding, unless the verdict has to be libpcap's.
 pub const BY_LAYERS: [LinkType; 9] = [
     LinkType::SLIP,
     LinkType::SLIP_BSDOS,
@@ -50,7 +50,7 @@ pub const BY_LAYERS: [LinkType; 9] = [
     LinkType::IPOIB,
 ];
 
-/// Every packet that libpcap can read of the captures, at most `max` for each link type, and made ones.
+/// Every packet of the captures that libpcap can read, at most `max` for each link type, and generated ones.
 pub fn pool(max: usize) -> Pool {
     let mut files = Vec::new();
     captures(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), &mut files);
@@ -67,14 +67,14 @@ pub fn pool(max: usize) -> Pool {
     }
     println!("{} captures, {total} packets", files.len());
     if pool.is_empty() {
-        println!("skipped: ../shared/data is absent; made packets only");
+        println!("skipped: ../shared/data is absent; generated packets only");
         pool.insert(LinkType::ETHERNET, vec![Owned { data: made(), wire_len: 60 }]);
     }
     pool.retain(|link, _| LINK_TYPES.contains(link));
     let frames = pool.get(&LinkType::ETHERNET).cloned().unwrap_or_default();
     for link in LINK_TYPES {
         let packets = pool.entry(*link).or_default();
-        // A link type that few captures have gets the packets of Ethernet ones.
+        // A link type that few captures have gets converted Ethernet packets.
         if packets.len() < 20_000 {
             let step = (frames.len() / 20_000).max(1);
             packets.extend(frames.iter().step_by(step).filter_map(|f| reframe(f, *link)));
@@ -95,7 +95,7 @@ fn made() -> Vec<u8> {
     frame
 }
 
-/// The network packet of an Ethernet frame behind another link layer.
+/// The network packet of an Ethernet frame with another link layer.
 pub fn reframe(frame: &Owned, link: LinkType) -> Option<Owned> {
     let (header, payload) = frame.data.split_at_checked(14)?;
     let kind = [header[12], header[13]];
@@ -126,7 +126,7 @@ pub fn reframe(frame: &Owned, link: LinkType) -> Option<Owned> {
             data.extend([1 + (header[0] & 1), 0, 0, 0]);
             data
         }
-        // libpcap looks for the version of IP in the direction, which is before it.
+        // libpcap looks for the version of IP in the direction byte before it.
         LinkType::SLIP | LinkType::SLIP_BSDOS => {
             let mut data = vec![0; if link == LinkType::SLIP { 16 } else { 24 }];
             data[0] = [0, 1, 0x45, 0x60][usize::from(header[5] & 3)];
@@ -181,10 +181,10 @@ pub fn reframe(frame: &Owned, link: LinkType) -> Option<Owned> {
     Some(Owned { data, wire_len })
 }
 
-/// A packet with VLAN tags, one or two, where its link type can have them: identifiers are few, so that expressions meet
-/// them.
+/// A packet with one or two VLAN tags, if its link type can have them. Few identifiers are used, so that expressions
+/// match them.
 pub fn tagged(r: &mut Random, mut packet: Owned, link: LinkType) -> Owned {
-    // Where its type stands, and where what that announces begins.
+    // Offset of its type, and offset of the payload after the type.
     let (kind_at, payload) = match link {
         LinkType::ETHERNET => (12, 14),
         LinkType::LINUX_SLL => (14, 16),
@@ -206,14 +206,14 @@ pub fn tagged(r: &mut Random, mut packet: Owned, link: LinkType) -> Owned {
     packet
 }
 
-/// A packet of the pool, as it is or broken.
+/// A packet of the pool, unchanged or broken.
 pub fn any(r: &mut Random, packets: &[Owned]) -> Owned {
     let mut packet = packets[r.below(packets.len())].clone();
     let data = &mut packet.data;
     match r.below(6) {
         0 | 1 => {}
         2 => {
-            // Cut, most often within the headers.
+            // Truncated, usually within the headers.
             let max = if r.one_in(4) { data.len() } else { data.len().min(80) };
             data.truncate(r.below(max + 1));
         }
@@ -227,7 +227,7 @@ pub fn any(r: &mut Random, packets: &[Owned]) -> Owned {
                 data[at] = match r.below(3) {
                     0 => data[at] ^ 1 << r.below(8),
                     1 => r.below(256) as u8,
-                    // Values that mean something somewhere.
+                    // Values that are significant in some header.
                     _ => {
                         [0x45, 0x60, 6, 17, 1, 58, 44, 51, 0, 4, 0x81, 0x86, 0xdd, 8, 0x88, 0x47][r.below(16)]
                     }

@@ -1,4 +1,4 @@
-//! Sets of expressions against libpcap, each way in turn: counts, bytes and match sets of every expression.
+//! Compares sets of expressions with libpcap, each strategy in turn: counts, bytes and match sets of every expression.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ const NETMASK: u32 = 0xffff_ff00;
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Columns, Strategy::Index, Strategy::Programs];
 
-/// Packets of a round: more than two batches, so that the edges of batches are in it.
+/// Packets of a round: more than two batches, so that the boundaries of batches are tested.
 const PACKETS: usize = 1_300;
 
-/// What people filter for: nets, hosts, ports and flags, of the packets that there are, most of them simple.
+/// Typical filters: nets, hosts, ports and flags of the packets, most of them simple.
 fn usual(r: &mut Random, packets: &[Owned], link: LinkType) -> String {
     let layers_of = |r: &mut Random| {
         let packet = &packets[r.below(packets.len())];
@@ -141,7 +141,7 @@ struct Case {
     theirs: Program,
 }
 
-/// An expression that both compile, and whose verdict libpcap gives for every packet.
+/// An expression that both compile, with libpcap's verdict for every packet.
 fn case(r: &mut Random, packets: &[Owned], link: LinkType, strict: bool) -> Option<Case> {
     let text = if r.one_in(4) { expression(r, link, true) } else { usual(r, packets, link) };
     let theirs = Pcap::empty(link, SNAPLEN).compile(&text, true, NETMASK).ok()?;
@@ -160,7 +160,7 @@ fn batch_of(packets: &[Owned], link: LinkType) -> PacketBuf {
     chunk
 }
 
-/// For each expression and packet whether it matches.
+/// For each expression and packet, whether it matches.
 type Truth = Vec<Vec<bool>>;
 
 fn total(batch: Batch<'_>, matches: impl Iterator<Item = bool>) -> Total {
@@ -172,7 +172,7 @@ fn total(batch: Batch<'_>, matches: impl Iterator<Item = bool>) -> Total {
     total
 }
 
-/// Counts, bytes, remainders and match sets in one way, with what is wrong about them.
+/// Compares counts, bytes, remainders and match sets of one strategy and returns the differences.
 fn differences(
     set: Set,
     batch: Batch<'_>,
@@ -183,7 +183,7 @@ fn differences(
 ) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut counter = Counter::new(Arc::new(set.with_remainders(remainders.to_vec())));
-    // In pieces, so that columns fill up over several calls.
+    // In parts, so that columns fill up over several calls.
     for (slots, at) in batch.slots.chunks(257).zip((0..).step_by(257)) {
         let layers = layers.and_then(|layers| layers.get(at..at + slots.len()));
         counter.packets(Batch { bytes: batch.bytes, slots }, layers);
@@ -199,11 +199,11 @@ fn differences(
         let none = (0..batch.len()).map(|at| !lines.iter().any(|line| truth[*line as usize][at]));
         let expected = total(batch, none);
         if expected != *counted {
-            wrong.push(format!("remainder of {lines:?}\n  counted {counted:?}, {expected:?} are left"));
+            wrong.push(format!("remainder of {lines:?}\n  counted {counted:?}, expected {expected:?}"));
         }
     }
     if counter.take().expressions.iter().any(|total| *total != Total::default()) {
-        wrong.push("what was taken is there again".to_owned());
+        wrong.push("counts that were taken are returned again".to_owned());
     }
     let mut sets: Vec<Vec<u32>> = vec![Vec::new(); batch.len()];
     counter.match_sets(batch, layers, &mut |at, matched| sets[at] = matched.to_vec());
@@ -248,7 +248,7 @@ fn compare(pairs: u64, largest: usize, strict: bool, links: &[LinkType]) {
         let chunk = batch_of(&packets, link);
         let batch = chunk.batch();
         let layers: Vec<Layers> = batch.packets().map(|packet| decode(&packet)).collect();
-        // Small sets and large ones: from 1 to `largest`, in powers.
+        // Small and large sets: from 1 to `largest`, in powers of two.
         let wanted = 1 << r.below(largest.ilog2() as usize + 1);
         let cases: Vec<Case> =
             (0..wanted * 4).filter_map(|_| case(&mut r, &packets, link, strict)).take(wanted).collect();
@@ -285,26 +285,26 @@ fn compare(pairs: u64, largest: usize, strict: bool, links: &[LinkType]) {
 }
 
 #[test]
-fn sets_decide_as_libpcap_does() {
+fn sets_decide_as_libpcap() {
     compare(setting("WEIR_SET_PAIRS", 4_000_000), 64, true, &[LinkType::ETHERNET]);
 }
 
 #[test]
-fn large_sets_decide_as_libpcap_does() {
+fn large_sets_decide_as_libpcap() {
     compare(setting("WEIR_SET_PAIRS", 8_000_000), 1024, true, &[LinkType::ETHERNET]);
 }
 
 #[test]
-fn sets_decide_as_libpcap_does_on_every_link_type() {
+fn sets_decide_as_libpcap_on_every_link_type() {
     compare(setting("WEIR_SET_PAIRS", 2_000_000), 64, true, &crate::packets::oracle());
 }
 
 #[test]
-fn sets_look_through_tags_as_single_expressions_do() {
+fn sets_look_through_tags_as_single_expressions() {
     compare(setting("WEIR_SET_PAIRS", 2_000_000), 64, false, weir_filter::LINK_TYPES);
 }
 
-/// What a set is for: a change takes little time, and is exact.
+/// Changing a set takes little time and is exact.
 #[test]
 fn a_set_changes_by_one() {
     let mut r = Random::new(seed());

@@ -1,4 +1,4 @@
-//! Random words, most of which make no expression: what libpcap takes we take, and what it refuses we refuse.
+//! Random words, most of which form no valid expression: libpcap and we accept and reject the same ones.
 
 use weir_filter::{Filter, Options};
 use weir_wire::LinkType;
@@ -7,7 +7,7 @@ use crate::differential::setting;
 use crate::ffi::Pcap;
 use crate::grammar::Random;
 
-/// Names only stand where they are no hosts, so that libpcap asks no name server.
+/// Names occur only in positions where they are no hosts, so that libpcap sends no DNS query.
 const WORDS: &[&str] = &[
     "host",
     "src",
@@ -117,13 +117,14 @@ const WORDS: &[&str] = &[
     "$a",
 ];
 
-/// What versions after 1.10.3 take and refuse: a service alone as a range, and DECnet addresses by their syntax.
+/// Expressions that versions after 1.10.3 accept or reject: a service alone as a range, and DECnet addresses by their
+/// syntax.
 fn newer(text: &str) -> bool {
     ["portrange", "decnet"].iter().any(|word| text.contains(word))
 }
 
 #[test]
-fn acceptance_is_libpcaps() {
+fn acceptance_equals_libpcaps() {
     let seed = setting("WEIR_SEED", std::process::id().into());
     println!("seed {seed}");
     let mut r = Random::new(seed);
@@ -142,9 +143,11 @@ fn acceptance_is_libpcaps() {
             }
             (Err(_), Err(_)) => neither += 1,
             _ if newer(&text) => known += 1,
-            (Ok(_), Err(e)) => panic!("libpcap takes it: {e}"),
-            (Err(e), Ok(_)) => panic!("libpcap refuses `{text}`: {e}"),
+            (Ok(_), Err(e)) => panic!("libpcap accepts it: {e}"),
+            (Err(e), Ok(_)) => panic!("libpcap rejects `{text}`: {e}"),
         }
     }
-    println!("{texts} texts: {both} taken by both, {neither} by neither, {known} judged by a newer version");
+    println!(
+        "{texts} texts: {both} accepted by both, {neither} by neither, {known} decided by a newer version"
+    );
 }
