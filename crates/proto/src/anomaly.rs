@@ -1,4 +1,4 @@
-//! Messages that are not as they should be.
+//! Malformed messages and exceeded limits.
 
 use crate::{Kind, Privacy, Protocol, Record, Table, Value, field};
 use weir_wire::{Direction, Time};
@@ -6,34 +6,36 @@ use weir_wire::{Direction, Time};
 /// An error in a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Anomaly<'a> {
-    /// Its name, in lower case with underscores; each protocol has a fixed number of names.
+    /// Its name, in lower case with underscores; each protocol has a fixed set of names.
     pub name: &'static str,
     /// The sending side.
     pub direction: Direction,
-    /// The bytes in question, or what else helps to understand it; cut to [`Anomaly::DETAIL`] bytes.
+    /// The bytes concerned, or other detail of the error; truncated to [`Anomaly::DETAIL`] bytes.
     pub detail: &'a [u8],
 }
 
-/// Malformed messages, met limits, and what else a protocol does not allow.
+/// Malformed messages, exceeded limits, and other violations of a protocol.
 pub static ANOMALY: Table = Table {
     name: "anomaly",
-    help: "A message that is malformed, or beyond a limit.",
+    help: "A message that is malformed or exceeds a limit.",
     zeek: "weird",
     eve: "anomaly",
     fields: &[
-        field("protocol", Kind::Word, "The protocol in which it was said.").eve("anomaly.app_proto"),
-        field("source", Kind::Word, "The protocol as Zeek calls its parser.").zeek("source"),
-        field("name", Kind::Word, "What is wrong.").zeek("name").eve("anomaly.event"),
-        field("reverse", Kind::Bool, "Whether the responder sent it."),
-        field("detail", Kind::Text, "The bytes in question.").zeek("addl").privacy(Privacy::Content),
+        field("protocol", Kind::Word, "Protocol of the flow, by our name.").eve("anomaly.app_proto"),
+        field("source", Kind::Word, "Protocol of the flow, by the name of Zeek's parser.").zeek("source"),
+        field("name", Kind::Word, "Name of the error.").zeek("name").eve("anomaly.event"),
+        field("reverse", Kind::Bool, "Whether the responder sent the message."),
+        field("detail", Kind::Text, "Bytes that caused the error, at most 64.")
+            .zeek("addl")
+            .privacy(Privacy::Content),
     ],
 };
 
 impl<'a> Anomaly<'a> {
-    /// Longest detail in bytes.
+    /// Maximum length of a detail in bytes.
     pub const DETAIL: usize = 64;
 
-    /// As a record.
+    /// The anomaly as a record.
     pub fn record(&self, time: Time, protocol: &'static Protocol) -> Record<'a> {
         let detail = self.detail.get(..Self::DETAIL).unwrap_or(self.detail);
         let detail = if detail.is_empty() { Value::None } else { detail.into() };

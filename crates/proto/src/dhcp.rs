@@ -1,7 +1,7 @@
 //! Dynamic Host Configuration Protocol (RFC 2131, RFC 2132): the configuration of a host.
 //!
-//! Two tables: Suricata has a row for each message, Zeek a row for all messages of one transaction number. A client's
-//! broadcasts and a server's answers are often two flows; their rows share the number.
+//! Two tables: Suricata has a row for each message, Zeek a row for all messages of one transaction identifier. A
+//! client's broadcasts and a server's answers are often two flows; their rows share the identifier.
 
 use crate::work::looked_at;
 use crate::{
@@ -26,78 +26,118 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 static DHCP: Table = Table {
     name: "dhcp",
-    help: "What was said in one flow about one number: how a host got its address.",
+    help: "All messages of one flow with one transaction identifier: how a host obtained its address.",
     zeek: "dhcp",
     eve: "",
     fields: &[
-        field("id", Kind::Uint, "The number that the client chose."),
-        field("client", Kind::Address, "The client's address, or that which it was given.")
-            .zeek("client_addr"),
-        field("server", Kind::Address, "The server that gave an address.").zeek("server_addr"),
-        field("mac", Kind::Text, "The client's hardware address.").zeek("mac").privacy(Privacy::Address),
-        field("host", Kind::Text, "The name that the client gives itself.")
+        field("id", Kind::Uint, "Transaction identifier, chosen by the client (xid)."),
+        field(
+            "client",
+            Kind::Address,
+            "Address of the client: the one in use (ciaddr) or else the sender's address.",
+        )
+        .zeek("client_addr"),
+        field("server", Kind::Address, "Address of the server that assigned the address.")
+            .zeek("server_addr"),
+        field("mac", Kind::Text, "Hardware address of the client (chaddr or client identifier).")
+            .zeek("mac")
+            .privacy(Privacy::Address),
+        field("host", Kind::Text, "Host name that the client sent (option 12).")
             .zeek("host_name")
             .privacy(Privacy::Name),
-        field("fqdn", Kind::Text, "Its whole name.").zeek("client_fqdn").privacy(Privacy::Name),
-        field("domain", Kind::Text, "The domain that it is given.").zeek("domain").privacy(Privacy::Name),
-        field("requested", Kind::Address, "The address that it asks for.").zeek("requested_addr"),
-        field("assigned", Kind::Address, "The address that it is given.").zeek("assigned_addr"),
-        field("lease", Kind::Duration, "For how long.").zeek("lease_time"),
-        field("client_message", Kind::Text, "Why the client declined or let go.")
+        field("fqdn", Kind::Text, "Fully qualified domain name of the client (option 81).")
+            .zeek("client_fqdn")
+            .privacy(Privacy::Name),
+        field("domain", Kind::Text, "Domain name that the server assigned (option 15).")
+            .zeek("domain")
+            .privacy(Privacy::Name),
+        field("requested", Kind::Address, "Address that the client requested (option 50).")
+            .zeek("requested_addr"),
+        field("assigned", Kind::Address, "Address that the server assigned (yiaddr).").zeek("assigned_addr"),
+        field("lease", Kind::Duration, "Lease time that the server granted, in seconds (option 51).")
+            .zeek("lease_time"),
+        field("client_message", Kind::Text, "Reason in the client's DECLINE or RELEASE (option 56).")
             .zeek("client_message")
             .privacy(Privacy::Content),
-        field("server_message", Kind::Text, "Why the server refused.")
+        field("server_message", Kind::Text, "Reason in the server's NAK (option 56).")
             .zeek("server_message")
             .privacy(Privacy::Content),
-        field("types", Kind::List(&Kind::Word), "Types of the messages.").zeek("msg_types"),
-        field("duration", Kind::Duration, "From the first message to the last.").zeek("duration"),
-        field("circuit", Kind::Text, "The line by which a relay heard the client.")
+        field("types", Kind::List(&Kind::Word), "Types of the messages in order of time (option 53).")
+            .zeek("msg_types"),
+        field("duration", Kind::Duration, "Time from the first message to the last, in seconds.")
+            .zeek("duration"),
+        field("circuit", Kind::Text, "Circuit of the client, from the relay (option 82, suboption 1).")
             .privacy(Privacy::Fingerprint),
-        field("remote", Kind::Text, "The host that a relay heard.").privacy(Privacy::Fingerprint),
-        field("subscriber", Kind::Text, "The customer that a relay knows.").privacy(Privacy::User),
+        field("remote", Kind::Text, "Remote host of the client, from the relay (option 82, suboption 2).")
+            .privacy(Privacy::Fingerprint),
+        field("subscriber", Kind::Text, "Subscriber of the client, from the relay (option 82, suboption 6).")
+            .privacy(Privacy::User),
     ],
 };
 
 static MESSAGE: Table =
-    Table { name: "dhcp_message", help: "A message.", zeek: "", eve: "dhcp", fields: MESSAGE_FIELDS };
+    Table { name: "dhcp_message", help: "A DHCP message.", zeek: "", eve: "dhcp", fields: MESSAGE_FIELDS };
 
 static MESSAGE_FIELDS: &[Field] = &[
-    field("type", Kind::Word, "request or reply.").eve("dhcp.type"),
-    field("id", Kind::Uint, "The number that the client chose.").eve("dhcp.id"),
-    field("mac", Kind::Text, "The client's hardware address.")
+    field("type", Kind::Word, "Direction of the message: request or reply (op).").eve("dhcp.type"),
+    field("id", Kind::Uint, "Transaction identifier, chosen by the client (xid).").eve("dhcp.id"),
+    field("mac", Kind::Text, "Hardware address of the client (chaddr).")
         .eve("dhcp.client_mac")
         .privacy(Privacy::Address),
-    field("assigned", Kind::Address, "The address that it is given.").eve("dhcp.assigned_ip"),
-    field("client", Kind::Address, "The address that it has.").eve("dhcp.client_ip"),
-    field("relay", Kind::Address, "The relay in between, in a reply.").eve("dhcp.relay_ip"),
-    field("next_server", Kind::Address, "Where to boot from, in a reply.").eve("dhcp.next_server_ip"),
-    field("dhcp_type", Kind::Word, "Type of the message.").eve("dhcp.dhcp_type"),
-    field("client_id", Kind::Text, "What the client calls itself, in hexadecimal digits.")
+    field("assigned", Kind::Address, "Address that the server assigns (yiaddr).").eve("dhcp.assigned_ip"),
+    field("client", Kind::Address, "Address that the client uses already (ciaddr).").eve("dhcp.client_ip"),
+    field("relay", Kind::Address, "Address of the relay agent (giaddr), in replies.").eve("dhcp.relay_ip"),
+    field("next_server", Kind::Address, "Address of the next server for booting (siaddr), in replies.")
+        .eve("dhcp.next_server_ip"),
+    field("dhcp_type", Kind::Word, "Type of the message (option 53).").eve("dhcp.dhcp_type"),
+    field("client_id", Kind::Text, "Client identifier in hexadecimal digits (option 61).")
         .eve("dhcp.client_id")
         .privacy(Privacy::Fingerprint),
-    field("lease_time", Kind::Uint, "Seconds of the lease.").eve("dhcp.lease_time"),
-    field("rebinding_time", Kind::Uint, "Seconds until any server is asked.").eve("dhcp.rebinding_time"),
-    field("renewal_time", Kind::Uint, "Seconds until this server is asked.").eve("dhcp.renewal_time"),
-    field("subnet_mask", Kind::Text, "The mask of its network.").eve("dhcp.subnet_mask"),
-    field("hostname", Kind::Text, "The host's name.").eve("dhcp.hostname").privacy(Privacy::Name),
-    field("requested", Kind::Address, "The address that it asks for.").eve("dhcp.requested_ip"),
-    field("params", Kind::List(&Kind::Word), "What it wants to know, as far as it has a name.")
-        .eve("dhcp.params"),
-    field("dns_servers", Kind::List(&Kind::Address), "Whom to ask for names.").eve("dhcp.dns_servers"),
-    field("routers", Kind::List(&Kind::Address), "The ways out.").eve("dhcp.routers"),
-    field("vendor_class", Kind::Text, "What the host is.")
+    field("lease_time", Kind::Uint, "Lease time in seconds (option 51).").eve("dhcp.lease_time"),
+    field(
+        "rebinding_time",
+        Kind::Uint,
+        "Time until the client may renew with any server, in seconds (option 59).",
+    )
+    .eve("dhcp.rebinding_time"),
+    field(
+        "renewal_time",
+        Kind::Uint,
+        "Time until the client renews with this server, in seconds (option 58).",
+    )
+    .eve("dhcp.renewal_time"),
+    field("subnet_mask", Kind::Text, "Subnet mask (option 1).").eve("dhcp.subnet_mask"),
+    field("hostname", Kind::Text, "Host name of the client (option 12).")
+        .eve("dhcp.hostname")
+        .privacy(Privacy::Name),
+    field("requested", Kind::Address, "Address that the client requests (option 50).")
+        .eve("dhcp.requested_ip"),
+    field(
+        "params",
+        Kind::List(&Kind::Word),
+        "Names of the options that the client requests (option 55), as far as Suricata names them.",
+    )
+    .eve("dhcp.params"),
+    field("dns_servers", Kind::List(&Kind::Address), "Addresses of DNS servers (option 6).")
+        .eve("dhcp.dns_servers"),
+    field("routers", Kind::List(&Kind::Address), "Addresses of routers (option 3).").eve("dhcp.routers"),
+    field("vendor_class", Kind::Text, "Vendor class of the client (option 60).")
         .eve("dhcp.vendor_class_identifier")
         .privacy(Privacy::Content),
-    field("parameters", Kind::List(&Kind::Uint), "Numbers of all that it wants to know, in its order."),
-    field("domain", Kind::Text, "The domain that it is given.").privacy(Privacy::Name),
-    field("server", Kind::Address, "The server's name for itself."),
-    field("message", Kind::Text, "What went wrong.").privacy(Privacy::Content),
-    field("boot_file", Kind::Text, "What to boot.").privacy(Privacy::Url),
+    field(
+        "parameters",
+        Kind::List(&Kind::Uint),
+        "Numbers of all options that the client requests, in its order (option 55).",
+    ),
+    field("domain", Kind::Text, "Domain name that the server assigns (option 15).").privacy(Privacy::Name),
+    field("server", Kind::Address, "Server identifier (option 54)."),
+    field("message", Kind::Text, "Error message (option 56).").privacy(Privacy::Content),
+    field("boot_file", Kind::Text, "Name of the boot file (file or option 67).").privacy(Privacy::Url),
 ];
 
-/// Numbers that are looked after at a time in one flow.
+/// Maximum number of transaction identifiers of one flow at a time.
 const MAX_NUMBERS: usize = 64;
-/// Messages of one row, as Zeek has it.
+/// Maximum number of messages of one row, as in Zeek.
 const MAX_MESSAGES: usize = 50;
 /// Silence of a transaction number after which its row is emitted: Zeek's limit, in nanoseconds.
 const MAX_SILENCE: u64 = 10_000_000_000;
@@ -107,7 +147,7 @@ const MARK: &[u8] = &[0x63, 0x82, 0x53, 0x63];
 
 const REPLY: u8 = 2;
 
-/// Codes of options (RFC 2132 and those after it).
+/// Codes of options (RFC 2132 and later RFCs).
 mod code {
     pub const SUBNET_MASK: u8 = 1;
     pub const ROUTERS: u8 = 3;
@@ -142,7 +182,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
 struct Message<'a> {
     op: u8,
     id: u32,
-    /// The client's, the given, the next server's and the relay's address.
+    /// Addresses of the client, of the assignment, of the next server and of the relay.
     addresses: [Ipv4Addr; 4],
     hardware: &'a [u8],
     /// Options by code; options in several parts are joined (RFC 3396).
@@ -204,7 +244,7 @@ impl<'a> Message<'a> {
         self.options.iter().find(|(known, _)| *known == code).map(|(_, value)| value.as_slice())
     }
 
-    /// An option that is text; some end it with zeros.
+    /// An option with text; trailing zero bytes are removed.
     fn text(&self, code: u8) -> Option<&[u8]> {
         self.option(code).map(without_zeros).filter(|text| !text.is_empty())
     }
@@ -347,7 +387,7 @@ struct Lease {
     client: Option<IpAddr>,
     server: Option<IpAddr>,
     mac: Option<String>,
-    /// The hardware address that the client's messages have, where it does not name itself by it.
+    /// The hardware address in the client's messages, if it sends no client identifier.
     hardware: Option<String>,
     host: Option<Vec<u8>>,
     fqdn: Option<Vec<u8>>,
@@ -475,7 +515,7 @@ impl Parser for Dhcp {
             lease.emit(out);
             return Step::Next;
         }
-        // Sorted by last activity: the idle ones are in front.
+        // Sorted by last activity, the oldest first.
         self.leases.push_back(lease);
         if self.leases.len() > MAX_NUMBERS
             && let Some(oldest) = self.leases.pop_front()

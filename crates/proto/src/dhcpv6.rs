@@ -1,4 +1,4 @@
-//! DHCP for IPv6 (RFC 8415): each message, taken out of the relays' envelopes.
+//! DHCP for IPv6 (RFC 8415): each message, extracted from the relays' envelopes.
 
 use crate::tls::hello::hex;
 use crate::{
@@ -21,36 +21,48 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 static DHCPV6: Table = Table {
     name: "dhcpv6",
-    help: "A message.",
+    help: "A DHCPv6 message.",
     zeek: "",
     eve: "",
     fields: &[
         field("type", Kind::Word, "Type of the message."),
-        field("id", Kind::Uint, "The number that the client chose."),
-        field("client", Kind::Text, "The client's lasting name (DUID), in hexadecimal digits.")
+        field("id", Kind::Uint, "Transaction identifier, chosen by the client."),
+        field("client", Kind::Text, "Client identifier (DUID, option 1) in hexadecimal digits.")
             .privacy(Privacy::Fingerprint),
-        field("server", Kind::Text, "The server's.").privacy(Privacy::Fingerprint),
-        field("addresses", Kind::List(&Kind::Address), "Addresses that are asked for or given."),
-        field("prefixes", Kind::List(&Kind::Address), "Prefixes that are asked for or given."),
-        field("prefix_lengths", Kind::List(&Kind::Uint), "Their lengths."),
-        field("preferred", Kind::Duration, "How long the first of them is to be used."),
-        field("valid", Kind::Duration, "How long it may be used."),
-        field("status", Kind::Uint, "How it went: the first status that is not success."),
-        field("message", Kind::Text, "What goes with the status.").privacy(Privacy::Content),
-        field("fqdn", Kind::Text, "The client's name.").privacy(Privacy::Name),
-        field("dns_servers", Kind::List(&Kind::Address), "Whom to ask for names."),
-        field("domains", Kind::List(&Kind::Text), "Where to look for names.").privacy(Privacy::Name),
-        field("parameters", Kind::List(&Kind::Uint), "Numbers of what the client wants to know."),
-        field("vendor_class", Kind::Text, "What the client is.").privacy(Privacy::Content),
-        field("relays", Kind::Uint, "Relays on the way."),
-        field("link", Kind::Address, "The link of the relay next to the client."),
-        field("peer", Kind::Address, "Whom that relay speaks with."),
+        field("server", Kind::Text, "Server identifier (DUID, option 2) in hexadecimal digits.")
+            .privacy(Privacy::Fingerprint),
+        field(
+            "addresses",
+            Kind::List(&Kind::Address),
+            "Addresses that are requested or assigned (option 5).",
+        ),
+        field("prefixes", Kind::List(&Kind::Address), "Prefixes that are requested or assigned (option 26)."),
+        field("prefix_lengths", Kind::List(&Kind::Uint), "Lengths of the prefixes in bits, in their order."),
+        field("preferred", Kind::Duration, "Preferred lifetime of the first address or prefix, in seconds."),
+        field("valid", Kind::Duration, "Valid lifetime of the first address or prefix, in seconds."),
+        field("status", Kind::Uint, "First status code that is not success (option 13)."),
+        field("message", Kind::Text, "Text of the status code (option 13).").privacy(Privacy::Content),
+        field("fqdn", Kind::Text, "Fully qualified domain name of the client (option 39).")
+            .privacy(Privacy::Name),
+        field("dns_servers", Kind::List(&Kind::Address), "Addresses of DNS servers (option 23)."),
+        field("domains", Kind::List(&Kind::Text), "Domains of the search list (option 24).")
+            .privacy(Privacy::Name),
+        field(
+            "parameters",
+            Kind::List(&Kind::Uint),
+            "Numbers of the options that the client requests (option 6).",
+        ),
+        field("vendor_class", Kind::Text, "Vendor class of the client (option 16).")
+            .privacy(Privacy::Content),
+        field("relays", Kind::Uint, "Number of relays that forwarded the message."),
+        field("link", Kind::Address, "Link address of the relay nearest to the client."),
+        field("peer", Kind::Address, "Peer address of the relay nearest to the client."),
     ],
 };
 
 /// Relays around a message: RFC 8415 has a limit of 8 (HOP_COUNT_LIMIT).
 const MAX_RELAYS: u64 = 8;
-/// Values of one list that are kept.
+/// Maximum number of values of one list.
 const MAX_LIST: usize = 64;
 
 const TYPES: [&str; 16] = [
@@ -75,7 +87,7 @@ const TYPES: [&str; 16] = [
 const RELAY: std::ops::RangeInclusive<u8> = 12..=13;
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    // The content alone is too unspecific on other ports.
+    // On other ports, the content alone is too unspecific.
     if !heads.ports.iter().any(|port| PROTOCOL.ports.contains(port)) {
         return Probe::Reject;
     }
@@ -225,7 +237,7 @@ fn push<'a>(list: &mut Vec<Value<'a>>, value: impl Into<Value<'a>>) {
     }
 }
 
-/// A name of labels (RFC 8415, 10); what is not whole in a client's name has no end.
+/// A domain name as labels (RFC 8415, 10). A partial name of a client lacks the final label.
 fn name(reader: &mut Reader<'_>) -> Option<Vec<u8>> {
     let mut labels = Vec::new();
     while let Some(len @ 1..64) = reader.u8() {
@@ -236,7 +248,7 @@ fn name(reader: &mut Reader<'_>) -> Option<Vec<u8>> {
 
 struct Dhcpv6;
 
-/// Reads a message; `None` where it is none.
+/// Reads a message; `None` if the bytes are no message.
 fn read(mut data: &[u8], time: Time) -> Option<Record<'_>> {
     let (mut relays, mut relay) = (0, None);
     loop {

@@ -1,5 +1,5 @@
-//! Datagram Transport Layer Security 1.0 to 1.3 (RFC 4347, RFC 6347, RFC 9147): what its handshake shows in clear, put
-//! together from fragments. STUN and media that share a pair of ports with it (RFC 7983) are passed over.
+//! Datagram Transport Layer Security 1.0 to 1.3 (RFC 4347, RFC 6347, RFC 9147): the unencrypted part of the handshake,
+//! reassembled from fragments. STUN and media on the same pair of ports (RFC 7983) are skipped.
 
 use crate::tls::handshake::{Handshake, Over};
 use crate::tls::message::{MAX_MESSAGE, Message};
@@ -20,11 +20,11 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     tables: &[],
 };
 
-/// Messages of one side that wait for those before them; beyond that one is held for lost.
+/// Maximum number of messages of one side that wait for earlier ones; with more, one is considered lost.
 const MAX_WAITING: usize = 8;
-/// Records of a datagram that are read.
+/// Maximum number of records of a datagram.
 const MAX_RECORDS: usize = 64;
-/// Datagrams of a handshake that are read: retransmissions end after some dozens.
+/// Maximum number of datagrams of a handshake: retransmissions end after some dozens.
 const MAX_DATAGRAMS: u32 = 4096;
 
 const CHANGE_CIPHER: u8 = 20;
@@ -61,7 +61,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// A part of a message.
+/// A fragment of a message.
 struct Fragment<'a> {
     kind: u8,
     length: usize,
@@ -83,7 +83,7 @@ impl<'a> Fragment<'a> {
     }
 }
 
-/// Bytes of a STUN message (RFC 8489, 5), where one begins.
+/// Length of a STUN message in bytes (RFC 8489, 5), if one begins here.
 fn stun(head: &[u8]) -> Option<usize> {
     const COOKIE: u32 = 0x2112_a442;
     let mut reader = Reader::new(head);
@@ -106,7 +106,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     verdict
 }
 
-/// Whether a handshake begins there: with a hello that fits its record.
+/// Whether a handshake begins here: with a hello that fits its record.
 fn begins(head: &[u8]) -> bool {
     let Some(record) = Record::next(&mut Reader::new(head)) else { return false };
     let is_hello = |part: Fragment<'_>| matches!(part.kind, 1..=3) && part.number <= 1 && part.offset == 0;
@@ -115,20 +115,20 @@ fn begins(head: &[u8]) -> bool {
         && Fragment::next(&mut Reader::new(record.content)).is_some_and(is_hello)
 }
 
-/// A message that is not whole yet.
+/// An incomplete message.
 #[derive(Default)]
 struct Part {
     kind: u8,
     length: usize,
     held: Vec<u8>,
-    /// It is longer than is kept.
+    /// Whether the message exceeds the limit.
     is_too_long: bool,
 }
 
-/// One side.
+/// State of one side.
 #[derive(Default)]
 struct Side {
-    /// The message that is next; the first one that is seen sets it.
+    /// Number of the next message, set by the first one seen.
     next: Option<u16>,
     waiting: BTreeMap<u16, Part>,
 }
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_is_told_with_its_certificate() {
+    fn a_handshake_is_emitted_with_its_certificate() {
         let emitted = case("session").emitted(|data| vec![data.to_vec()]);
         assert_eq!(value(&emitted, "version"), "DTLSv12".into());
         assert_eq!(value(&emitted, "server_name"), "weir.test".into());
@@ -275,7 +275,7 @@ mod tests {
 
     /// Retransmitted datagrams and fragments change nothing.
     #[test]
-    fn repetitions_change_nothing() {
+    fn retransmissions_change_nothing() {
         let mut talk = case("session");
         let once = talk.emitted(|data| vec![data.to_vec()]);
         let again = talk.turns.iter().flat_map(|turn| [turn.clone(), turn.clone()]).collect::<Vec<Turn>>();
@@ -289,7 +289,7 @@ mod tests {
 
     /// The fragmentation of messages, and retransmissions, do not change the handshake's record.
     #[test]
-    fn fragments_are_put_together() {
+    fn fragments_are_reassembled() {
         let [whole, cut] =
             ["session", "fragments"].map(|name| case(name).emitted(|data| vec![data.to_vec()]));
         for name in ["version", "cipher", "server_name", "chain", "history", "established", "ja4"] {
@@ -297,9 +297,9 @@ mod tests {
         }
     }
 
-    /// Behind STUN it is found all the same.
+    /// A handshake after STUN messages is identified.
     #[test]
-    fn stun_is_passed_over() {
+    fn stun_is_skipped() {
         let emitted = case("behind-stun").emitted(|data| vec![data.to_vec()]);
         assert_eq!(value(&emitted, "established"), true.into());
     }

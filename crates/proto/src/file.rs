@@ -1,9 +1,9 @@
 //! Files in streams: type, size, checksums, and whether they are complete.
 //!
-//! A parser opens a [`File`] where a body, an attachment or a transfer begins, feeds it the bytes as they come (in
-//! order by [`File::bytes`], or at offsets by [`File::bytes_at`]), and closes it. The file then emits one record of
-//! the table [`FILES`]. Of a file only the first bytes are kept, for the type by content, and early bytes until their
-//! turn.
+//! A parser opens a [`File`] at the beginning of a body, an attachment or a transfer, passes the bytes as they arrive
+//! (in order by [`File::bytes`], or at offsets by [`File::bytes_at`]), and closes it. The file then emits one record
+//! of the table [`FILES`]. Only the first bytes of a file are kept, to determine its type, and early bytes until they
+//! are next in order.
 
 mod kind;
 
@@ -15,98 +15,121 @@ use md5::Digest;
 use std::collections::BTreeMap;
 use weir_wire::{Direction, Time};
 
-/// Files, of all protocols.
+/// Files of all protocols.
 pub static FILES: Table = Table {
     name: "files",
-    help: "A file that was seen in a stream, when all of it is seen or no more will come.",
+    help: "A file in a stream, emitted when it is complete or when no more bytes will arrive.",
     zeek: "files",
     eve: "fileinfo",
     fields: &[
-        field("file", Kind::Text, "The file's name in records.").zeek("fuid"),
-        field("source", Kind::Word, "What carried it, as Zeek writes it.").zeek("source"),
-        field("protocol", Kind::Word, "What carried it.").eve("app_proto"),
-        field("transaction", Kind::Uint, "Which of the flow's transactions carried it, from 0.")
+        field("file", Kind::Text, "Identifier of the file in records (Zeek's fuid).").zeek("fuid"),
+        field("source", Kind::Word, "Carrier of the file, in Zeek's words.").zeek("source"),
+        field("protocol", Kind::Word, "Protocol that carried the file.").eve("app_proto"),
+        field("transaction", Kind::Uint, "Number of the flow's transaction that carried the file, from 0.")
             .eve("fileinfo.tx_id"),
-        field("depth", Kind::Uint, "How deep it was in what carried it.").zeek("depth"),
-        field("analyzers", Kind::Set(&Kind::Word), "What was done with it.").zeek("analyzers"),
-        field("mime_type", Kind::Word, "Its type by content.").zeek("mime_type"),
-        field("declared_type", Kind::Text, "Its type as it was declared."),
-        field("filename", Kind::Text, "Its name as it was declared.")
+        field("depth", Kind::Uint, "Nesting depth of the file within its carrier.").zeek("depth"),
+        field(
+            "analyzers",
+            Kind::Set(&Kind::Word),
+            "Analysers that processed the file: hashes and extraction.",
+        )
+        .zeek("analyzers"),
+        field("mime_type", Kind::Word, "Media type, determined from the content.").zeek("mime_type"),
+        field("declared_type", Kind::Text, "Media type that the sender declared."),
+        field("filename", Kind::Text, "File name that the sender declared.")
             .zeek("filename")
             .privacy(Privacy::Content),
-        field("name_or_path", Kind::Text, "Its name as it was declared, or else where it was asked for.")
-            .eve("fileinfo.filename")
-            .privacy(Privacy::Content),
-        field("duration", Kind::Duration, "From its first byte seen to its last.").zeek("duration"),
-        field("is_orig", Kind::Bool, "Whether the initiator sent it.").zeek("is_orig"),
-        field("seen_bytes", Kind::Uint, "Bytes seen.").zeek("seen_bytes"),
-        field("size", Kind::Uint, "Bytes up to the last one seen, with those that are missing.")
+        field(
+            "name_or_path",
+            Kind::Text,
+            "File name that the sender declared, or else the path of the request.",
+        )
+        .eve("fileinfo.filename")
+        .privacy(Privacy::Content),
+        field("duration", Kind::Duration, "Time from the first byte seen to the last, in seconds.")
+            .zeek("duration"),
+        field("is_orig", Kind::Bool, "Whether the initiator sent the file.").zeek("is_orig"),
+        field("seen_bytes", Kind::Uint, "Bytes of the file that were received.").zeek("seen_bytes"),
+        field("size", Kind::Uint, "Size up to the last byte seen, in bytes, missing bytes included.")
             .eve("fileinfo.size"),
-        field("total_bytes", Kind::Uint, "Its size as it was declared.").zeek("total_bytes"),
+        field("total_bytes", Kind::Uint, "Size that the sender declared, in bytes.").zeek("total_bytes"),
         field("missing_bytes", Kind::Uint, "Bytes lost on the way to the sensor.").zeek("missing_bytes"),
-        field("overflow_bytes", Kind::Uint, "Bytes that came too late to be put in order.")
+        field("overflow_bytes", Kind::Uint, "Bytes that arrived too late to be put in order.")
             .zeek("overflow_bytes"),
-        field("gaps", Kind::Bool, "Whether bytes are missing in the midst of it.").eve("fileinfo.gaps"),
-        field("state", Kind::Word, "CLOSED: it was seen to its end; TRUNCATED: it was not.")
+        field("gaps", Kind::Bool, "Whether bytes are missing within the file.").eve("fileinfo.gaps"),
+        field("state", Kind::Word, "CLOSED if the end of the file was seen, else TRUNCATED.")
             .eve("fileinfo.state"),
-        field("stored", Kind::Bool, "Whether its content was kept.").eve("fileinfo.stored"),
-        field("start", Kind::Uint, "Of a part of a file: where it begins.").eve("fileinfo.start"),
-        field("end", Kind::Uint, "Of a part of a file: where it ends.").eve("fileinfo.end"),
+        field("stored", Kind::Bool, "Whether the content was extracted.").eve("fileinfo.stored"),
+        field("start", Kind::Uint, "Offset of the first byte, if only a part of the file was sent.")
+            .eve("fileinfo.start"),
+        field("end", Kind::Uint, "Offset of the last byte, if only a part of the file was sent.")
+            .eve("fileinfo.end"),
         field(
             "md5",
             Kind::Text,
-            "MD5 of what was seen, where nothing is missing in it and it is within the limits.",
+            "MD5 of the content, if no byte is missing and the file is within the limits.",
         )
         .zeek("md5")
         .eve("fileinfo.md5")
         .privacy(Privacy::Fingerprint),
-        field("sha1", Kind::Text, "SHA-1 of the same.")
-            .zeek("sha1")
-            .eve("fileinfo.sha1")
-            .privacy(Privacy::Fingerprint),
-        field("sha256", Kind::Text, "SHA-256 of the same.")
-            .zeek("sha256")
-            .eve("fileinfo.sha256")
-            .privacy(Privacy::Fingerprint),
-        field("extracted", Kind::Text, "The name of its content on the disk, where that was kept.")
+        field(
+            "sha1",
+            Kind::Text,
+            "SHA-1 of the content, if no byte is missing and the file is within the limits.",
+        )
+        .zeek("sha1")
+        .eve("fileinfo.sha1")
+        .privacy(Privacy::Fingerprint),
+        field(
+            "sha256",
+            Kind::Text,
+            "SHA-256 of the content, if no byte is missing and the file is within the limits.",
+        )
+        .zeek("sha256")
+        .eve("fileinfo.sha256")
+        .privacy(Privacy::Fingerprint),
+        field("extracted", Kind::Text, "Name of the extracted file on disk.")
             .zeek("extracted")
             .privacy(Privacy::Fingerprint),
-        field("extracted_cutoff", Kind::Bool, "Whether not all of it was kept.").zeek("extracted_cutoff"),
-        field("extracted_size", Kind::Uint, "Bytes that were kept, where that is not all.")
+        field("extracted_cutoff", Kind::Bool, "Whether the extracted file was truncated.")
+            .zeek("extracted_cutoff"),
+        field("extracted_size", Kind::Uint, "Bytes that were extracted, if the file was truncated.")
             .zeek("extracted_size"),
-        // The carrier, which Suricata repeats in each such event.
-        field("http_host", Kind::Text, "HTTP: the host that was asked.")
+        // Facts about the carrier, which Suricata repeats in each event of a file.
+        field("http_host", Kind::Text, "HTTP: host of the request.")
             .eve("http.hostname")
             .privacy(Privacy::Name),
-        field("http_url", Kind::Text, "HTTP: what was asked for.").eve("http.url").privacy(Privacy::Url),
-        field("http_agent", Kind::Text, "HTTP: the user agent.")
+        field("http_url", Kind::Text, "HTTP: URI of the request.").eve("http.url").privacy(Privacy::Url),
+        field("http_agent", Kind::Text, "HTTP: User-Agent of the request.")
             .eve("http.http_user_agent")
             .privacy(Privacy::Content),
-        field("http_content_type", Kind::Text, "HTTP: the declared type of the response.")
+        field("http_content_type", Kind::Text, "HTTP: Content-Type of the response, without parameters.")
             .eve("http.http_content_type"),
-        field("http_referrer", Kind::Text, "HTTP: where the link was.")
+        field("http_referrer", Kind::Text, "HTTP: Referer of the request.")
             .eve("http.http_refer")
             .privacy(Privacy::Url),
-        field("http_method", Kind::Text, "HTTP: the method.").eve("http.http_method"),
-        field("http_protocol", Kind::Text, "HTTP: the version.").eve("http.protocol"),
-        field("http_status", Kind::Uint, "HTTP: the status.").eve("http.status"),
-        field("http_redirect", Kind::Text, "HTTP: where to go instead.")
+        field("http_method", Kind::Text, "HTTP: method of the request.").eve("http.http_method"),
+        field("http_protocol", Kind::Text, "HTTP: version of the request.").eve("http.protocol"),
+        field("http_status", Kind::Uint, "HTTP: status code of the response.").eve("http.status"),
+        field("http_redirect", Kind::Text, "HTTP: Location of the response.")
             .eve("http.redirect")
             .privacy(Privacy::Url),
         field("http_length", Kind::Uint, "HTTP: bytes of the body so far.").eve("http.length"),
-        field("helo", Kind::Text, "SMTP: how the client called itself.")
+        field("helo", Kind::Text, "SMTP: name in the client's HELO or EHLO.")
             .eve("smtp.helo")
             .privacy(Privacy::Name),
-        field("mail_from", Kind::Text, "SMTP: who sent it, on the envelope.")
+        field("mail_from", Kind::Text, "SMTP: sender in MAIL FROM.")
             .eve("smtp.mail_from")
             .privacy(Privacy::Mail),
-        field("rcpt_to", Kind::List(&Kind::Text), "SMTP: for whom it is, on the envelope.")
+        field("rcpt_to", Kind::List(&Kind::Text), "SMTP: recipients in RCPT TO.")
             .eve("smtp.rcpt_to")
             .privacy(Privacy::Mail),
-        field("email_status", Kind::Word, "Mail: how the message was read.").eve("email.status"),
-        field("email_from", Kind::Text, "Mail: who wrote it.").eve("email.from").privacy(Privacy::Mail),
-        field("email_to", Kind::List(&Kind::Text), "Mail: to whom.").eve("email.to").privacy(Privacy::Mail),
-        field("email_attachments", Kind::List(&Kind::Text), "Mail: names of its attachments.")
+        field("email_status", Kind::Word, "Mail: result of parsing the message.").eve("email.status"),
+        field("email_from", Kind::Text, "Mail: From of the header.").eve("email.from").privacy(Privacy::Mail),
+        field("email_to", Kind::List(&Kind::Text), "Mail: addresses of the To field.")
+            .eve("email.to")
+            .privacy(Privacy::Mail),
+        field("email_attachments", Kind::List(&Kind::Text), "Mail: names of the attachments.")
             .eve("email.attachment")
             .privacy(Privacy::Content),
     ],
@@ -115,22 +138,23 @@ pub static FILES: Table = Table {
 /// The first field of [`FILES`] that the carrier's parser sets.
 const CARRIER: &str = "http_host";
 
-/// First bytes that are kept for the type by content: what is looked for lies in them, but for disk images.
+/// Number of first bytes that are kept to determine the type: all signatures are within them, except those of disk
+/// images.
 const HEAD: usize = 2048;
-/// Most bytes of one file that wait for those before them.
+/// Maximum number of bytes of one file that wait for earlier ones.
 const HELD: usize = 1 << 20;
-/// Most pieces that wait so.
+/// Maximum number of pieces of one file that wait for earlier ones.
 const PIECES: usize = 256;
-/// Longest name that is kept; names in file systems have at most 255 bytes, paths 4,096.
+/// Maximum length of a name; names in file systems have at most 255 bytes, paths 4,096.
 const NAME: usize = 4096;
 
-/// Names files of one flow.
+/// Creates the files of one flow and their names.
 #[derive(Debug)]
 pub(crate) struct Files {
     flow: u64,
     made: u32,
     wants: Wants,
-    /// Bytes that the next compressed body may grow to whatever goes in.
+    /// Bytes that the next compressed body may grow to, whatever its length.
     credit: u64,
 }
 
@@ -149,7 +173,7 @@ pub(crate) struct About<'a> {
     pub depth: u64,
     /// The declared name.
     pub filename: Option<&'a [u8]>,
-    /// The requested location, if it has no name.
+    /// The requested path, if no name is declared.
     pub path: Option<&'a [u8]>,
     /// The declared type.
     pub declared: Option<&'a [u8]>,
@@ -167,20 +191,20 @@ impl Files {
         self.wants.passes_mails
     }
 
-    /// What the next body may grow to when its coding is undone; `None` where bodies are passed over, see
+    /// The limit for the next body when its coding is undone; `None` if bodies are skipped, see
     /// [`Wants::passes_bodies`].
     pub fn allowance(&self) -> Option<Allowance> {
         let ratio = self.wants.inflation.ratio.into();
         (!self.wants.passes_bodies).then_some(Allowance { credit: self.credit, ratio })
     }
 
-    /// A coded body is over: bytes that went in, and bytes that were made of them.
+    /// Accounts for a coded body that has ended: bytes before and after decoding.
     pub fn settle(&mut self, work: (u64, u64)) {
         let before = Allowance { credit: self.credit, ratio: self.wants.inflation.ratio.into() };
         self.credit = before.after(work).credit;
     }
 
-    /// A new file, before its first bytes.
+    /// Creates a file, before its first bytes.
     pub fn open(&mut self, time: Time, about: About<'_>) -> File {
         self.made += 1;
         let cut = |bytes: Option<&[u8]>| bytes.map(|o| o.get(..NAME).unwrap_or(o).to_vec());
@@ -214,7 +238,7 @@ impl Files {
     }
 }
 
-/// The name of a file in records and of what is carved: as Zeek's, an F and digits of base 62.
+/// The name of a file in records and on disk, in Zeek's form: an F and digits of base 62.
 pub fn file_name(file: u64) -> String {
     const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut name = String::from("F");
@@ -228,7 +252,7 @@ pub fn file_name(file: u64) -> String {
     }
 }
 
-/// The file that has that name: see [`file_name`].
+/// The file with that name: see [`file_name`].
 pub fn file_id(name: &[u8]) -> Option<u64> {
     let (b'F', digits) = name.split_first()? else { return None };
     digits.iter().rev().try_fold(0_u64, |id, digit| {
@@ -280,7 +304,7 @@ impl Sums {
     }
 }
 
-/// A file in work.
+/// A file that is being received.
 #[derive(Debug)]
 pub(crate) struct File {
     id: u64,
@@ -304,9 +328,9 @@ pub(crate) struct File {
     missing: u64,
     late: u64,
     head: Vec<u8>,
-    /// The type by content, once it was looked for.
+    /// The type by content, once it was determined.
     kind: Option<Option<&'static str>>,
-    /// None if a part of the file is missing, or if no hash was requested.
+    /// `None` if a part of the file is missing, or if no hash was requested.
     sums: Option<Box<Sums>>,
     /// Early bytes, by offset.
     held: BTreeMap<u64, Vec<u8>>,
@@ -314,12 +338,12 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// Its name in records.
+    /// The name of the file in records.
     pub fn name(&self) -> String {
         file_name(self.id)
     }
 
-    /// Its name as it was declared.
+    /// The declared file name.
     pub fn filename(&self) -> Option<&[u8]> {
         self.filename.as_deref()
     }
@@ -334,7 +358,7 @@ impl File {
         self.next
     }
 
-    /// Only a part of a larger file was sent: bytes from the first to before the second offset.
+    /// Declares that only a part of a larger file is sent: bytes from `start` up to but not including `end`.
     pub fn set_range(&mut self, start: u64, end: u64) {
         self.range = Some((start, end));
     }
@@ -349,7 +373,7 @@ impl File {
         }
     }
 
-    /// Its type by content: of what was seen so far, if that is little.
+    /// The type by content, from the bytes seen so far if these are few.
     pub fn kind(&self) -> Option<&'static str> {
         self.kind.unwrap_or_else(|| kind::of(&self.head))
     }
@@ -373,7 +397,7 @@ impl File {
         }
         let is_kept = !self.wants.content || out.content(self.id, offset, bytes);
         let is_beyond = self.next > self.wants.max;
-        // A checksum of what is not kept helps nobody, and is work.
+        // A checksum beyond the limits would not be emitted.
         if !is_kept || is_beyond {
             self.sums = None;
         }
@@ -393,14 +417,14 @@ impl File {
         self.decide();
     }
 
-    /// Takes bytes at an offset. Early ones wait, as far as there is room; beyond that, the bytes that they wait for
-    /// are taken as lost.
+    /// Takes bytes at an offset. Early bytes wait as long as there is room; then the bytes that they wait for are
+    /// taken as lost.
     pub fn bytes_at(&mut self, offset: u64, bytes: &[u8], time: Time, out: &mut dyn Out) {
         let (mut at, mut rest) = (offset, bytes);
         self.last = time;
         while !rest.is_empty() {
             if at < self.next {
-                // Seen before, or too late.
+                // Retransmitted or late bytes.
                 let old = usize::try_from(self.next - at).unwrap_or(usize::MAX).min(rest.len());
                 if self.missing > 0 {
                     self.late += old as u64;
@@ -450,7 +474,7 @@ impl File {
         (fit, true)
     }
 
-    /// Takes what has its turn now.
+    /// Takes the waiting bytes that are next in order.
     fn release(&mut self, time: Time, out: &mut dyn Out) {
         while let Some(piece) = self.held.remove(&self.next) {
             self.held_bytes -= piece.len();
@@ -458,7 +482,7 @@ impl File {
         }
     }
 
-    /// Does not wait any longer for what is before the pieces that are held.
+    /// Stops waiting for the bytes before the held pieces.
     fn skip(&mut self, time: Time, out: &mut dyn Out) {
         if let Some((first, _)) = self.held.first_key_value() {
             self.gap(first - self.next);
@@ -516,7 +540,7 @@ impl File {
             md5,
             sha1,
             sha256,
-            // The writer of the content sets it.
+            // The writer of the content sets this field.
             Value::None,
             Value::None,
             Value::None,
@@ -525,7 +549,7 @@ impl File {
         out.record(Record { table: &FILES, time: self.begun, values });
     }
 
-    /// Bytes of heap memory that are held, roughly.
+    /// Approximate heap memory in bytes.
     pub fn memory(&self) -> usize {
         let of = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::capacity);
         let held: usize = self.held.values().map(|piece| piece.capacity() + 48).sum();
@@ -569,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_order_has_the_sums_that_are_published() {
+    fn a_file_in_order_has_the_published_checksums() {
         let (mut file, mut out) = (open(), Collected::default());
         for piece in [&b"abc"[..], b"", b"dbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"] {
             file.bytes(piece, Time(9), &mut out);
@@ -587,9 +611,9 @@ mod tests {
         assert_eq!(*record.get("duration"), Value::Duration(4));
     }
 
-    /// Parts in any order and overlapping are the same file.
+    /// Parts in any order, also overlapping ones, form one file.
     #[test]
-    fn parts_in_any_order_are_the_same_file() {
+    fn parts_in_any_order_form_one_file() {
         let text: Vec<u8> = (0..5000u32).flat_map(|n| n.to_le_bytes()).collect();
         let emitted = |order: &[std::ops::Range<usize>]| {
             let (mut file, mut out) = (open(), Collected::default());
@@ -611,7 +635,7 @@ mod tests {
 
     /// Waiting bytes are limited. What they wait for is then lost, independent of how the parts were cut.
     #[test]
-    fn what_waits_is_bounded() {
+    fn waiting_bytes_are_bounded() {
         let text = vec![b'x'; 3 * HELD];
         let mut all = Vec::new();
         for size in [text.len(), 4096, 1000] {
@@ -632,7 +656,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_zeeks_form_and_differ() {
+    fn names_have_zeeks_form_and_are_unique() {
         let mut files = files();
         let about = About {
             source: "SMB",

@@ -7,23 +7,23 @@ use crate::work::looked_at;
 pub(crate) enum Size {
     /// The length in bytes, header included.
     Bytes(usize),
-    /// The length is within the first so many bytes.
+    /// The length is determined by the first bytes, of which at least this number is needed.
     Within(usize),
 }
 
-/// Puts the messages of one direction together. What comes whole is not copied.
+/// Joins the messages of one direction. Messages that arrive whole are not copied.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     held: Vec<u8>,
 }
 
-/// Room that is kept from one message to the next.
+/// Capacity that is kept from one message to the next, in bytes.
 const KEPT: usize = 4096;
 
 impl Frames {
-    /// Returns the next message of `data`, and moves `data` behind it. `None` if the message does not end in `data`,
-    /// which is then kept. `size` reads the beginning of a message, and is called again when as many bytes are there
-    /// as it asked for; it also limits the kept bytes.
+    /// Returns the next message of `data`, and advances `data` to the byte after it. `None` if the message does not
+    /// end in `data`, which is then kept. `size` reads the beginning of a message, and is called again when as many
+    /// bytes as it required have arrived; it also limits the kept bytes.
     pub fn next<T>(
         &mut self,
         data: &mut &[u8],
@@ -72,7 +72,7 @@ impl Frames {
         }
     }
 
-    /// Bytes of memory that are held.
+    /// Memory in bytes.
     pub fn memory(&self) -> usize {
         self.held.capacity()
     }

@@ -1,29 +1,28 @@
-//! What a stream costs grows with its bytes and no faster, whoever wrote them: each conversation under `testdata/` is
-//! made longer in the ways of those who want a parser to look again and again at what it has seen, and read with n
-//! bytes, and with a multiple of n. The gate counts steps; `bench/run --only growth` measures the time of the same cases.
+//! Tests that the cost of a stream is linear in its bytes, whoever wrote them. Each conversation under `testdata/` is
+//! extended as an attacker would, to make a parser read its state again and again, and is parsed with n bytes and with
+//! a multiple of n. The gate counts steps; `bench/run --only growth` measures the time of these cases.
 
 use crate::laws::{all_talks, testdata};
 use crate::talk::{Talk, Turn};
 use crate::{Expected, Out, Record, TCP, work};
 
-/// Bytes of the shorter input: beyond the limits of what parsers keep, where some are quicker.
+/// Length of the shorter input in bytes: above the limits of what parsers keep, beyond which some are faster.
 const BYTES: usize = 192 << 10;
 
-/// How much longer the other one is.
+/// Ratio of the longer input to the shorter one.
 const TIMES: usize = 4;
 
-/// How many times the steps of the shorter input the longer one may take: four times is linear, sixteen times quadratic.
-/// What is above four is for bounded lists, as SMB's of requests, that fill up on the way: 7.9 times is the most.
+/// Maximum ratio of the steps: 4 is linear, 16 quadratic. The range above 4 allows for bounded lists that fill up on
+/// the way, such as SMB's requests; the highest ratio is 7.9.
 const MAX_STEPS: u64 = 10;
 
-/// Fewer steps than this for each byte, in hundredths, say that the parser does not read the input to its end.
+/// Minimum number of steps per byte, in hundredths: fewer show that the parser does not read the input to its end.
 const MIN_STEPS: u64 = 50;
 
-/// How many times the nanoseconds of the shorter input the longer one may take; what is above four is for the machine's
-/// noise.
+/// Maximum ratio of the times in nanoseconds; the range above 4 allows for the noise of the machine.
 const MAX_TIMES: u64 = 8;
 
-/// Below this, nanoseconds, a run says nothing of its growth.
+/// Minimum time in nanoseconds: shorter runs give no reliable ratio.
 const MIN_NANOSECONDS: u64 = 300_000;
 
 struct NullSink;
@@ -36,16 +35,16 @@ impl Out for NullSink {
     }
 }
 
-/// How a conversation is made longer.
+/// How a conversation is extended.
 #[derive(Clone, Copy, Debug)]
 enum Longer {
-    /// All of it again and again.
+    /// The whole conversation, repeated.
     Again,
-    /// What the initiator says, again and again, without an answer.
+    /// The initiator's payload, repeated, without an answer.
     Asked,
-    /// What the responder says, again and again, without a question.
+    /// The responder's payload, repeated, without a request.
     Answered,
-    /// The longest block does not end: its first half, and then one byte.
+    /// The longest block without an end: its first half, and then one byte repeated.
     Endless(u8),
 }
 
@@ -77,7 +76,7 @@ impl Longer {
                     return talk.clone();
                 };
                 let mut data = data[..data.len() / 2].to_vec();
-                // A datagram has an end.
+                // The length of a datagram is limited.
                 data.resize(if talk.ip_proto == TCP { bytes } else { bytes / 4 }, byte);
                 let before = talk.turns.iter().take(longest.unwrap_or(0)).cloned();
                 let turns = before.chain([Turn::Data(*side, data)]).collect();
@@ -91,7 +90,7 @@ impl Longer {
     }
 }
 
-/// Nanoseconds that this thread has had a processor.
+/// CPU time of this thread in nanoseconds.
 fn cpu_time() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -101,21 +100,22 @@ fn read(talk: &Talk, piece: usize) {
     talk.emit(|data, see| data.chunks(piece).for_each(see), &mut NullSink);
 }
 
-/// Steps that reading a conversation takes in pieces of so many bytes.
+/// Number of steps to parse a conversation in pieces of `piece` bytes.
 fn steps(talk: &Talk, piece: usize) -> u64 {
     work::take();
     read(talk, piece);
     work::take()
 }
 
-/// Nanoseconds that it takes.
+/// Nanoseconds to parse a conversation in pieces of `piece` bytes.
 fn time(talk: &Talk, piece: usize) -> u64 {
     let before = cpu_time();
     read(talk, piece);
     cpu_time() - before
 }
 
-/// Each conversation made longer in each way, with its name: the shorter one, the longer one, and the sizes of the pieces.
+/// Calls `of` with each conversation extended in each way: its name, the shorter and the longer input, and the sizes
+/// of the pieces.
 fn cases(mut of: impl FnMut(&str, &[Talk; 2], usize)) {
     for (path, talk) in all_talks() {
         let path = path.strip_prefix(testdata()).unwrap_or(&path).display().to_string();
@@ -129,14 +129,14 @@ fn cases(mut of: impl FnMut(&str, &[Talk; 2], usize)) {
 }
 
 #[test]
-fn steps_for_a_byte_do_not_rise_with_size() {
+fn steps_per_byte_do_not_rise_with_size() {
     let (mut all, mut read, mut rising) = (0, 0, Vec::new());
     cases(|name, [one, two], piece| {
         let [one, two] = [one, two].map(|talk| steps(talk, piece));
         all += 1;
         read += u32::from(two * 100 >= (TIMES * BYTES) as u64 * MIN_STEPS);
-        // Where the shorter input is read to its end and the longer one is not, or the other way round, there is nothing to
-        // compare: limits on what is kept are below the shorter one.
+        // If only one of the two inputs is read to its end, they cannot be compared: the limits of parsers are below
+        // the shorter length.
         if two > one.max(BYTES as u64) * MAX_STEPS {
             rising.push(format!("{name}: {one} steps, {TIMES} times as many bytes {two}"));
         }
@@ -146,10 +146,10 @@ fn steps_for_a_byte_do_not_rise_with_size() {
     assert!(read > 400, "{read} of {all} cases are read to the end");
 }
 
-/// For the bench: what lies in loops that count no steps shows in the time.
+/// For the benchmark: the time also covers loops that count no steps.
 #[test]
 #[ignore = "measures time: bench/run --only growth"]
-fn time_for_a_byte_does_not_rise_with_size() {
+fn time_per_byte_does_not_rise_with_size() {
     let (mut all, mut long, mut worst, mut rising) = (0, 0, 0.0_f64, Vec::new());
     cases(|name, [one, two], piece| {
         let (mut min, mut rounds) = ([u64::MAX; 2], 0);

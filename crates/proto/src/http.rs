@@ -1,7 +1,7 @@
 //! HTTP/1 (RFC 9112) and older: each request with its response, and their files.
 //!
-//! Malformed messages are read as libhtp reads them, whose authors studied servers and browsers. libhtp itself
-//! exchanges bodies only through C pointers.
+//! Malformed messages are parsed as libhtp does, which follows the behaviour of servers and browsers. libhtp itself is
+//! not used because it exchanges bodies only through C pointers.
 
 mod body;
 mod coding;
@@ -30,25 +30,25 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     tables: &[&table::HTTP, &table::WEBSOCKET],
 };
 
-/// Headers of a message; libhtp's limit.
+/// Maximum number of headers of a message; libhtp's limit.
 const MAX_HEADERS: u16 = 1024;
 /// Maximum number of requests without a response; Suricata's limit.
 const MAX_WAITING: usize = 512;
-/// Bytes of memory that they hold; the heads of ordinary requests are a hundredth of it in all.
+/// Memory limit of these requests in bytes; ordinary requests take a hundredth of it.
 const MAX_WAITING_BYTES: usize = 1 << 20;
-/// Blank lines before a message.
+/// Maximum number of blank lines before a message.
 const MAX_BLANK: u16 = 1024;
-/// Longest chunk: libhtp takes no more for a length.
+/// Maximum length of a chunk in bytes: libhtp rejects larger ones.
 const MAX_CHUNK: u64 = i32::MAX as u64;
 
-/// Shortest message: what is shorter and missing hides none (`HTTP/1.1 200` and two ends of lines).
+/// Minimum length of a message in bytes: a shorter gap hides no message (`HTTP/1.1 200` and two line ends).
 const MIN_MESSAGE: u64 = 16;
 
-/// Words that requests without a version may begin with.
+/// Methods of requests without a version.
 const METHODS: [&[u8]; 8] = [b"GET", b"POST", b"HEAD", b"PUT", b"DELETE", b"OPTIONS", b"CONNECT", b"TRACE"];
 
-/// A million of them may be open, most of them between two messages or in a body: what is needed only while a head is
-/// read, or of a response, is made when it is.
+/// The parser of a flow. A million of them may exist, most of them between two messages or in a body: state that only
+/// a head or a response needs is allocated when it is needed.
 struct Http {
     request: Side,
     response: Side,
@@ -59,23 +59,23 @@ struct Http {
 struct Flow {
     files: Files,
     ranges: Ranges,
-    /// Names of transactions are consecutive.
+    /// Transactions without a complete response; their identifiers are consecutive.
     waiting: VecDeque<Transaction>,
     begun: u32,
-    /// Requests were sent before the responses to earlier ones.
+    /// Whether a request was sent before the response to an earlier one.
     pipelined: bool,
-    /// A response without its request was reported.
+    /// Whether a response without a request was reported.
     unmatched: bool,
 }
 
-/// One direction.
+/// State of one direction.
 struct Side {
     state: State,
     lines: RawLines,
-    /// Of the message in work.
+    /// The head of the current message.
     head: Option<Box<Head>>,
     body: Option<Box<Body>>,
-    /// The transaction in work.
+    /// The current transaction.
     current: u32,
     blank: u16,
     direction: Direction,
@@ -85,7 +85,7 @@ struct Side {
 enum State {
     /// Before a start line.
     Start,
-    /// A line that is not a status line: the next line shows whether it is a body.
+    /// A line that is not a status line. The next line shows whether it begins a body.
     Irregular(Box<IrregularLine>),
     Head,
     /// In a body with this many bytes left.
@@ -96,7 +96,7 @@ enum State {
     Trailers,
     /// In a body that ends with the stream.
     Close,
-    /// Behind `CONNECT`, until it is answered.
+    /// After `CONNECT`, until the response.
     Wait,
     /// A gap, perhaps with whole messages: the next message boundary is unknown.
     Lost {
@@ -113,7 +113,7 @@ pub(super) struct Transaction {
     request_headers: Headers,
     request_length: u64,
     sent: Option<Box<Listed>>,
-    /// The response, as far as it has come.
+    /// The response so far.
     answer: Option<Box<Answer>>,
     id: u32,
     is_asked: bool,
@@ -125,9 +125,9 @@ pub(super) struct Transaction {
 pub(super) struct Answer {
     line: Option<StatusLine>,
     headers: Headers,
-    /// The last response that announced another.
+    /// The last interim response (1xx).
     info: Option<StatusLine>,
-    /// When it ended; none where it did not.
+    /// Time of its end; `None` if it has not ended.
     ended: Option<Time>,
     length: u64,
     wire: u64,
@@ -272,7 +272,7 @@ impl Http {
         if !matches!(side.state, State::Start | State::Lost { .. } | State::Irregular(_)) {
             finish(side, flow, false, chunk.time, out);
         }
-        // Of a start line that was begun, its message is lost.
+        // If the gap is within a start line, the message is lost.
         let is_within = matches!(side.state, State::Start) && !side.lines.take().is_empty();
         let messages =
             is_within || gap >= MIN_MESSAGE || matches!(side.state, State::Lost { messages: true });
@@ -280,7 +280,7 @@ impl Http {
         !messages || !flow.pipelined
     }
 
-    /// Takes what the client sent next.
+    /// Takes bytes from the client.
     fn request(&mut self, data: &mut &[u8], time: Time, out: &mut dyn Out) -> Option<Step> {
         match self.request.state {
             State::Start | State::Lost { .. } => {
@@ -303,7 +303,7 @@ impl Http {
                 }
                 let line = RequestLine::of(text);
                 if line.protocol().is_none() {
-                    // Of HTTP/0.9 there is one request and nothing else.
+                    // HTTP/0.9 has only one request on a connection.
                     if self.flow.begun > 0 || !METHODS.contains(&line.method()) {
                         emit_anomaly("bad_HTTP_request", Direction::Forward, text, time, out);
                         self.request.state = State::Lost { messages: false };
@@ -337,7 +337,7 @@ impl Http {
         None
     }
 
-    /// Takes what the server sent next.
+    /// Takes bytes from the server.
     fn response(&mut self, data: &mut &[u8], time: Time, out: &mut dyn Out) -> Option<Step> {
         match &self.response.state {
             State::Start | State::Lost { .. } => {
@@ -374,7 +374,7 @@ impl Http {
                 self.response.header(rest, time, out);
             }
             State::Irregular(line) => {
-                // A line before the status line is passed over, as browsers do.
+                // A line before the status line is skipped, as browsers do.
                 if data.first() == Some(&b'H') || chomped(&line.0).len() <= 2 {
                     self.response.state = State::Start;
                     return None;
@@ -400,7 +400,7 @@ impl Http {
         None
     }
 
-    /// HTTP/0.9, or a server that answers as if it were: what it sends is the body, until it closes.
+    /// HTTP/0.9, or a server that answers in its format: all bytes until the close are the body.
     fn treat_as_body(&mut self, line: &[u8], time: Time, out: &mut dyn Out) {
         if self.flow.waiting.iter().all(|transaction| transaction.is_begun) {
             return;
@@ -418,7 +418,7 @@ impl Http {
         carry(&mut self.response, &mut self.flow, &mut line, time, out);
     }
 
-    /// The head of a request is complete.
+    /// Handles the complete head of a request.
     fn asked(&mut self, time: Time, out: &mut dyn Out) {
         let (side, flow) = (&mut self.request, &mut self.flow);
         let (headers, allowance) = (side.take_headers(), flow.files.allowance());
@@ -459,7 +459,7 @@ impl Http {
         }
     }
 
-    /// The head of a response is complete.
+    /// Handles the complete head of a response.
     fn answered(&mut self, time: Time, out: &mut dyn Out) -> After {
         let (side, flow) = (&mut self.response, &mut self.flow);
         let (headers, allowance) = (side.take_headers(), flow.files.allowance());
@@ -479,7 +479,7 @@ impl Http {
         let is_connect = transaction.method() == b"CONNECT";
         let has_none = !is_coded && length.is_none_or(|length| length == Some(0));
         match code {
-            // Another response comes.
+            // A final response follows.
             Some(100 | 102..200) if has_none => {
                 let answer = transaction.answer();
                 answer.info = answer.line.take();
@@ -502,7 +502,7 @@ impl Http {
             }
             _ => {}
         }
-        // The client waits for `100 Continue` and does not get it: its body does not come.
+        // The client waits for `100 Continue` and does not get it, so it sends no body.
         let expects = transaction.request_headers.get(b"expect").is_some();
         let refused = expects && code.is_some_and(|code| (400..500).contains(&code));
         let is_bare = matches!(code, Some(100..200 | 204 | 304));
@@ -546,7 +546,7 @@ impl Http {
 }
 
 impl Side {
-    /// A message begins.
+    /// Begins a message.
     fn begin(&mut self, id: u32) {
         self.current = id;
         self.blank = 0;
@@ -554,7 +554,7 @@ impl Side {
         self.state = State::Head;
     }
 
-    /// The received headers.
+    /// Takes the received headers.
     fn take_headers(&mut self) -> Headers {
         self.head.take().map(|mut head| head.finish()).unwrap_or_default()
     }
@@ -570,17 +570,17 @@ impl Side {
         }
     }
 
-    /// A line of nothing before a message.
+    /// Handles an empty line before a message.
     fn blank(&mut self) -> Option<Step> {
         self.blank += 1;
         (self.blank > MAX_BLANK).then_some(Step::GiveUp)
     }
 
-    /// Takes the next line of headers; whether it was the last.
+    /// Takes the next line of a head. Returns whether it was the last.
     fn head(&mut self, data: &mut &[u8], time: Time, out: &mut dyn Out) -> bool {
         let Some((line, is_cut)) = self.lines.next(data) else { return false };
         let text = chomped(&line);
-        // Browsers end the head of a response at a line of blanks, too.
+        // In browsers, a line of spaces also ends the head of a response.
         let is_blank = text.iter().all(|byte| matches!(byte, b' ' | b'\t'));
         if text.is_empty() || is_blank && self.direction == Direction::Reverse {
             return true;
@@ -596,7 +596,7 @@ impl Side {
         false
     }
 
-    /// Takes a line of headers. A carriage return alone ends a line, too.
+    /// Takes a line of headers. A single carriage return also ends a line.
     fn header(&mut self, text: &[u8], time: Time, out: &mut dyn Out) {
         if text.is_empty() {
             return;
@@ -614,7 +614,7 @@ impl Side {
     }
 }
 
-/// Takes what belongs to a body.
+/// Takes bytes of a body.
 fn carry(side: &mut Side, flow: &mut Flow, data: &mut &[u8], time: Time, out: &mut dyn Out) {
     match &mut side.state {
         State::Length(left) | State::Chunk(left) => {
@@ -659,7 +659,7 @@ fn carry(side: &mut Side, flow: &mut Flow, data: &mut &[u8], time: Time, out: &m
             let digits = text.get(start..).unwrap_or_default();
             let max = digits.iter().position(|o| !o.is_ascii_hexdigit()).unwrap_or(digits.len());
             if max == 0 {
-                // No chunk at all: browsers take what comes for the body.
+                // Malformed chunk: browsers treat the bytes as the body.
                 emit_anomaly("invalid_HTTP_chunk_size", side.direction, b"", time, out);
                 let begun = match line {
                     Some((line, _)) => line.into_owned(),
@@ -689,7 +689,7 @@ fn carry(side: &mut Side, flow: &mut Flow, data: &mut &[u8], time: Time, out: &m
     }
 }
 
-/// Bytes of a body.
+/// Passes bytes of a body on.
 fn give(side: &mut Side, flow: &mut Flow, bytes: &[u8], time: Time, out: &mut dyn Out) {
     let Some(body) = &mut side.body else { return };
     looked_at(bytes.len());
@@ -699,7 +699,7 @@ fn give(side: &mut Side, flow: &mut Flow, bytes: &[u8], time: Time, out: &mut dy
     }
 }
 
-/// Bytes of the framing: Suricata counts them to a response's length.
+/// Counts bytes of the framing, which Suricata adds to a response's length.
 fn count(side: &Side, flow: &mut Flow, bytes: u64) {
     if side.direction == Direction::Reverse
         && let Some(transaction) = flow.transaction(side.current)
@@ -708,7 +708,7 @@ fn count(side: &Side, flow: &mut Flow, bytes: u64) {
     }
 }
 
-/// The message in work has ended; `whole`: where it should.
+/// Ends the current message; `whole`: the message is complete.
 fn finish(side: &mut Side, flow: &mut Flow, whole: bool, time: Time, out: &mut dyn Out) {
     let is_idle = matches!(side.state, State::Start | State::Lost { .. } | State::Irregular(_));
     side.state = State::Start;
@@ -742,7 +742,7 @@ impl Flow {
         self.waiting.get_mut(id.checked_sub(first)? as usize)
     }
 
-    /// A new transaction.
+    /// Creates a transaction.
     fn begin(&mut self, time: Time, out: &mut dyn Out) -> u32 {
         let held: usize = self.waiting.iter().map(Transaction::memory).sum();
         if self.waiting.len() >= MAX_WAITING || held >= MAX_WAITING_BYTES {
@@ -753,7 +753,7 @@ impl Flow {
         }
         let id = self.begun;
         self.begun += 1;
-        // Most often there is one.
+        // Usually there is only one.
         self.waiting.reserve_exact(usize::from(self.waiting.is_empty()));
         self.waiting.push_back(Transaction {
             time,
@@ -770,8 +770,8 @@ impl Flow {
         id
     }
 
-    /// The transaction of a response that begins: the first request without one, or a new transaction if no request
-    /// was seen.
+    /// The transaction of a response that begins: the first request without a response, or a new transaction if no
+    /// request was seen.
     fn answering(&mut self, time: Time, out: &mut dyn Out) -> u32 {
         if let Some(transaction) = self.waiting.iter().find(|transaction| !transaction.is_begun) {
             return transaction.id;
@@ -786,7 +786,7 @@ impl Flow {
         id
     }
 
-    /// Requests were lost: those before are not answered any more, but for one that is being answered.
+    /// Handles lost requests: earlier requests get no more responses, except one whose response has begun.
     fn forget_asked(&mut self, out: &mut dyn Out) {
         for transaction in &mut self.waiting {
             transaction.is_asked = true;
@@ -795,7 +795,7 @@ impl Flow {
         self.settle(out);
     }
 
-    /// Responses were lost: what comes answers the last request.
+    /// Handles lost responses: the next response answers the last request.
     fn forget_unanswered(&mut self, out: &mut dyn Out) {
         let last = self.waiting.back().map(|transaction| transaction.id);
         for transaction in self.waiting.iter_mut().filter(|transaction| Some(transaction.id) != last) {
@@ -848,14 +848,14 @@ impl Transaction {
     }
 }
 
-/// A start line, and the headers behind it where only carriage returns end lines.
+/// A start line, and the headers after it if only carriage returns end lines.
 fn first_line(text: &[u8]) -> (&[u8], &[u8]) {
     let text = text.trim_ascii_start();
     let end = text.iter().position(|byte| *byte == b'\r').unwrap_or(text.len());
     text.split_at_checked(end).unwrap_or((text, &[]))
 }
 
-/// Whether a message comes in chunks: the word may stand among others.
+/// Whether a message is chunked: the value may contain other codings.
 fn is_chunked(headers: &Headers) -> bool {
     headers.all(b"transfer-encoding").any(|value| {
         let text: Vec<u8> = value.iter().filter(|o| **o != 0).map(u8::to_ascii_lowercase).collect();
@@ -874,7 +874,8 @@ mod tests {
     use crate::{Session, Wants};
     use std::net::{IpAddr, Ipv4Addr};
 
-    /// Memory of a flow whose request was just read and whose body is not wanted: there may be a million such flows.
+    /// Limits the memory of a flow whose request was just read and whose body is skipped: there may be a million such
+    /// flows.
     #[test]
     fn an_open_session_is_small() {
         let host = (IpAddr::V4(Ipv4Addr::LOCALHOST), 80);
@@ -892,9 +893,9 @@ mod tests {
         assert_eq!(session.memory() + size_of::<Session>(), whole);
     }
 
-    /// A file in a request has the request's host, as one in a response has.
+    /// A file in a request has the request's host, as a file in a response does.
     #[test]
-    fn files_of_requests_name_the_host() {
+    fn files_in_requests_have_the_host() {
         let host = (IpAddr::V4(Ipv4Addr::LOCALHOST), 80);
         let setup =
             || Setup { flow: 7, initiator: host, responder: host, ip_proto: 6, wants: Wants::default() };

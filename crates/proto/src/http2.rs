@@ -1,4 +1,4 @@
-//! HTTP/2 (RFC 9113) in the clear: recognised, and counted by its name.
+//! HTTP/2 (RFC 9113) without TLS: identified, but not parsed.
 
 use crate::{Heads, Out, Parser, Probe, Protocol, Step, Transport};
 use weir_wire::Time;
@@ -6,7 +6,7 @@ use weir_wire::stream::Chunk;
 
 pub(crate) static PROTOCOL: Protocol = Protocol {
     name: "http2",
-    help: "Hypertext Transfer Protocol version 2 (RFC 9113); it is recognised only.",
+    help: "Hypertext Transfer Protocol version 2 (RFC 9113); it is identified but not parsed.",
     transport: Transport::Tcp,
     ports: &[],
     probe,

@@ -1,5 +1,5 @@
-//! Internet Message Access Protocol (RFC 3501, 9051): each command with its answer, and the messages that are fetched
-//! and stored.
+//! Internet Message Access Protocol (RFC 3501, 9051): each command with its response, and the messages that are
+//! fetched and stored.
 
 use crate::file::Files;
 use crate::line::{Line, Lines};
@@ -25,29 +25,33 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 static IMAP: Table = Table {
     name: "imap",
-    help: "A command with its answer.",
+    help: "A command with its response.",
     zeek: "",
     eve: "",
     fields: &[
-        field("tag", Kind::Text, "The command's tag."),
-        field("command", Kind::Text, "The command, in capitals."),
-        field("argument", Kind::Text, "What followed it; of LOGIN and AUTHENTICATE only who and how.")
+        field("tag", Kind::Text, "Tag of the command."),
+        field("command", Kind::Text, "Command of the client, in capitals."),
+        field(
+            "argument",
+            Kind::Text,
+            "Argument of the command; for LOGIN and AUTHENTICATE only the user and the mechanism.",
+        )
+        .privacy(Privacy::Content),
+        field("user", Kind::Text, "User name that the client logged in with.").privacy(Privacy::User),
+        field("folder", Kind::Text, "Mailbox that is selected.").privacy(Privacy::Content),
+        field("status", Kind::Word, "Status of the response: OK, NO or BAD."),
+        field("answer", Kind::Text, "Text after the status.").privacy(Privacy::Content),
+        field("lines", Kind::List(&Kind::Text), "Untagged responses before it, without messages.")
             .privacy(Privacy::Content),
-        field("user", Kind::Text, "Who logged in.").privacy(Privacy::User),
-        field("folder", Kind::Text, "The folder that is selected.").privacy(Privacy::Content),
-        field("status", Kind::Word, "OK, NO or BAD."),
-        field("answer", Kind::Text, "What followed the status.").privacy(Privacy::Content),
-        field("lines", Kind::List(&Kind::Text), "What the server said before, without messages.")
-            .privacy(Privacy::Content),
-        field("messages", Kind::Uint, "Messages or headers that were moved."),
-        field("bytes", Kind::Uint, "Bytes of literals, both ways."),
-        field("duration", Kind::Duration, "From the command to its answer."),
+        field("messages", Kind::Uint, "Number of messages or headers that were transferred."),
+        field("bytes", Kind::Uint, "Bytes of literals in both directions."),
+        field("duration", Kind::Duration, "Time from the command to its response, in seconds."),
     ],
 };
 
 /// Longest line kept; RFC 7162 recommends that servers take 8,192 bytes.
 const MAX_LINE: usize = 8192;
-/// Longest literal that is kept as text: names and flags, no messages.
+/// Maximum length of a literal that is kept as text, in bytes: names and flags, no messages.
 const MAX_TEXT: u64 = 1024;
 /// Maximum number of commands without an answer.
 const MAX_WAITING: usize = 64;
@@ -100,7 +104,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
             Some(match greetings.iter().find(|word| fits(word)) {
                 Some(word) if head.get(word.len()).is_some_and(|next| b" \r".contains(next)) => Probe::Match,
                 Some(word) if head.len() <= word.len() => Probe::Maybe,
-                // In the middle of a session.
+                // Within a session.
                 _ if head.starts_with(b"* ") => Probe::Maybe,
                 _ => Probe::Reject,
             })
@@ -138,7 +142,7 @@ fn of_client(head: &[u8]) -> Probe {
     }
 }
 
-/// A command that waits for its answer.
+/// A command without a response so far.
 #[derive(Debug, Default)]
 struct Command {
     time: Time,
@@ -151,7 +155,7 @@ struct Command {
     bytes: u64,
 }
 
-/// One direction: a line continues after each literal in it.
+/// State of one direction: a line continues after each literal in it.
 struct Side {
     lines: Lines,
     text: Vec<u8>,
@@ -180,7 +184,7 @@ struct Imap {
     waiting: VecDeque<Command>,
     user: Option<Vec<u8>>,
     folder: Option<Vec<u8>>,
-    /// The client answers challenges.
+    /// Whether the client answers challenges (SASL).
     sasl: bool,
     moved: u64,
     has_ended: bool,
@@ -205,7 +209,7 @@ impl Imap {
 impl Parser for Imap {
     fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
         let (direction, time) = (chunk.direction, chunk.time);
-        // The side is taken out while its lines are read, since they concern both.
+        // The side is taken out while its lines are parsed, since they concern both sides.
         let mut side = std::mem::take(self.side(direction));
         if chunk.gap > 0 {
             self.miss(&mut side, chunk.gap, direction, time, out);
@@ -305,7 +309,7 @@ impl Imap {
             self.end_literal(side, literal, false, direction, time, out);
         }
         if gap > 0 {
-            // Answers name their commands by tag: only the current line is lost.
+            // Responses name their commands by tag: only the current line is lost.
             side.text.clear();
             self.sasl = false;
         }
@@ -329,7 +333,7 @@ impl Imap {
                 message.emit(command, self.user.as_deref(), target.as_deref(), is_whole, time, out);
                 side.messages += 1;
             }
-            // A name that is sent so is as good as a quoted one.
+            // A short literal is equivalent to a quoted string.
             None if literal.all <= MAX_TEXT && side.text.len() < MAX_LINE => {
                 side.text.push(b'"');
                 side.text.extend(literal.kept.iter().filter(|byte| **byte != b'"'));
@@ -339,7 +343,7 @@ impl Imap {
         }
     }
 
-    /// A line, or the part of one up to a literal.
+    /// Takes a line, or the part of a line up to a literal.
     fn line(
         &mut self,
         line: Line<'_>,
@@ -454,7 +458,7 @@ impl Imap {
                 return Step::Next;
             }
         };
-        // A refused literal is not sent.
+        // The client does not send a refused literal.
         if status != "OK" && word(&self.client.text, 0) == tag {
             self.client.literal = self.client.literal.take().filter(|literal| literal.left < literal.all);
             if self.client.literal.is_none() {
@@ -507,7 +511,7 @@ impl Imap {
     }
 }
 
-/// The literal that a line ends with, and what is before it: `{123}`, `{123+}`.
+/// The literal at the end of a line, and the text before it: `{123}`, `{123+}`.
 fn literal(line: &[u8]) -> Option<(&[u8], u64)> {
     let inner = line.strip_suffix(b"}")?;
     let at = inner.iter().rposition(|byte| *byte == b'{')?;
@@ -518,7 +522,7 @@ fn literal(line: &[u8]) -> Option<(&[u8], u64)> {
     Some((line.get(..at)?, length))
 }
 
-/// Whether the literal behind a text is a message or the header of one.
+/// Whether the literal after a text is a message or the header of a message.
 fn is_message(text: &[u8]) -> bool {
     let text = text.trim_ascii_end().to_ascii_uppercase();
     if text.ends_with(b"RFC822") || text.ends_with(b"RFC822.HEADER") {
@@ -528,7 +532,7 @@ fn is_message(text: &[u8]) -> bool {
     let section = text.get(at + 5..).unwrap_or_default();
     let Some(end) = section.iter().position(|byte| *byte == b']') else { return false };
     let (section, rest) = section.split_at(end);
-    // A part of it that does not begin at its beginning can not be read.
+    // A part that does not begin at offset 0 cannot be parsed.
     let is_begin = matches!(rest, b"]" | b"]<0>");
     is_begin && (section.is_empty() || section.starts_with(b"HEADER"))
 }
@@ -538,7 +542,7 @@ fn word(text: &[u8], number: usize) -> &[u8] {
     text.split(|byte| *byte == b' ').nth(number).unwrap_or_default()
 }
 
-/// A word of a line, or what stands in its quotes.
+/// A word of a line, or the content of its quotes.
 fn argument(text: &[u8], number: usize) -> Option<Vec<u8>> {
     let mut rest = text;
     for _ in 0..number {
@@ -588,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_find_their_answers_and_messages_are_read() {
+    fn commands_get_their_responses_and_messages_are_parsed() {
         let emitted = emitted("session");
         let commands = ["LOGIN", "SELECT", "FETCH", "FETCH", "APPEND", "IDLE", "LOGOUT"].map(Value::from);
         assert_eq!(column(&emitted, &IMAP, "command"), commands);
@@ -599,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_literals_do_not_come_and_gaps_end_no_session() {
+    fn refused_literals_and_gaps_end_no_session() {
         assert_eq!(column(&emitted("errors"), &IMAP, "status").len(), 4);
         assert_eq!(column(&emitted("gaps"), &MAIL, "whole"), [false.into(), false.into()]);
         assert_eq!(column(&emitted("gaps"), &IMAP, "status"), ["OK".into()]);

@@ -1,15 +1,15 @@
-//! How much compressed content may grow.
+//! Limits the growth of compressed content.
 //!
-//! A deflate stream makes at most 1,032 bytes of one, a brotli stream millions: what a peer can send in a packet must not
-//! cost seconds. The limit holds for all bodies of a flow together: many small bodies are one large body.
+//! A deflate stream makes at most 1,032 bytes of one byte, a brotli stream millions: the content of one packet must
+//! not cost seconds. The limit holds for all bodies of a flow together: many small bodies count as one large body.
 
-/// How much compressed content of a flow may grow. Content beyond that is not looked at, and the anomaly
-/// `compression_bomb` says so.
+/// Limit of the decompressed content of a flow. Content beyond it is not parsed, and the anomaly `compression_bomb` is
+/// emitted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Inflation {
-    /// Bytes that may come out whatever goes in.
+    /// Output bytes that are allowed for any input.
     pub free: u32,
-    /// Bytes that may come out for each that goes in, besides.
+    /// Output bytes that are allowed in addition for each input byte.
     pub ratio: u32,
 }
 
@@ -19,22 +19,22 @@ impl Default for Inflation {
     }
 }
 
-/// What the next compressed body of a flow may grow to.
+/// Limit of the next compressed body of a flow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Allowance {
-    /// Bytes that may come out whatever goes in.
+    /// Output bytes that are allowed for any input.
     pub credit: u64,
-    /// Bytes that may come out for each that goes in, besides.
+    /// Output bytes that are allowed in addition for each input byte.
     pub ratio: u64,
 }
 
 impl Allowance {
-    /// That of a flow's first body.
+    /// The limit of a flow's first body.
     pub fn new(limit: Inflation) -> Self {
         Self { credit: limit.free.into(), ratio: limit.ratio.into() }
     }
 
-    /// What is left when of a body so many bytes went in and so many were made of them.
+    /// The limit that remains after a body with `taken` input bytes and `made` output bytes.
     pub fn after(self, (taken, made): (u64, u64)) -> Self {
         let credit = self.ratio.saturating_mul(taken).saturating_add(self.credit).saturating_sub(made);
         Self { credit, ..self }

@@ -1,6 +1,6 @@
-//! What holds for every protocol: written once, over the registry and the conversations under `testdata/`.
+//! Properties that hold for every protocol, tested over the registry and the conversations under `testdata/`.
 //!
-//! A conversation is a text file `testdata/<protocol>/<case>.talk`; testdata/README.md describes its form.
+//! A conversation is a text file `testdata/<protocol>/<case>.talk`; testdata/README.md describes its format.
 
 use crate::talk::{Talk, Turn};
 use crate::{Expected, Out, PROTOCOLS, Record, Session, Setup, TCP, Wants, tables};
@@ -50,8 +50,8 @@ impl Talk {
         emitted
     }
 
-    /// Runs a session over the blocks; `cut` emits each piece of a block. Each block comes a millisecond after the one
-    /// before.
+    /// Runs a session over the blocks; `cut` emits each piece of a block. Each block arrives a millisecond after the
+    /// previous one.
     pub(crate) fn emit(&self, cut: impl Fn(&[u8], &mut dyn FnMut(&[u8])), emitted: &mut impl Out) {
         let setup = Setup {
             flow: 0x1234_5678,
@@ -110,7 +110,7 @@ fn whole(data: &[u8]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn names_are_unique_and_plain_and_explained() {
+fn names_are_unique_well_formed_and_have_help() {
     let plain = |name: &str| name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     let mut names = BTreeSet::new();
     for protocol in PROTOCOLS {
@@ -147,7 +147,7 @@ fn names_are_unique_and_plain_and_explained() {
 }
 
 #[test]
-fn every_protocol_has_a_conversation_and_is_found_in_it() {
+fn every_protocol_has_a_conversation_that_identifies_it() {
     for protocol in PROTOCOLS {
         let talks = talks(protocol.name, protocol.ports.first().copied().unwrap_or(4444));
         assert!(!talks.is_empty(), "testdata/{} has no conversation", protocol.name);
@@ -155,15 +155,11 @@ fn every_protocol_has_a_conversation_and_is_found_in_it() {
             emitted.records.iter().filter(|r| protocol.tables.iter().any(|t| **t == *r.table)).count()
         };
         let found: usize = talks.iter().map(|(_, talk)| own(&talk.emitted(whole))).sum();
-        assert!(
-            found > 0 || protocol.tables.is_empty(),
-            "{}: nothing is told of its conversations",
-            protocol.name
-        );
+        assert!(found > 0 || protocol.tables.is_empty(), "{}: its conversations emit nothing", protocol.name);
     }
 }
 
-/// A stream cut anywhere gives the same records.
+/// The records of a stream do not depend on its segmentation.
 #[test]
 fn records_do_not_depend_on_segmentation() {
     for (path, talk) in all_talks().filter(|(_, talk)| talk.ip_proto == TCP) {
@@ -187,9 +183,9 @@ fn records_do_not_depend_on_segmentation() {
     }
 }
 
-/// With any bytes changed, left out or cut off, a parser continues or gives up.
+/// With any bytes changed, removed or truncated, a parser continues or gives up.
 #[test]
-fn nothing_makes_a_parser_panic() {
+fn changed_bytes_make_no_parser_panic() {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut random = move |below: usize| {
         state ^= state << 13;

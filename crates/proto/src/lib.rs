@@ -1,10 +1,11 @@
-//! Application parsers: pieces of streams in, records out.
+//! Application parsers: chunks of streams in, records out.
 //!
-//! Each protocol is one file and one line in [`PROTOCOLS`]. A [`Protocol`] says everything that the rest of the
-//! program knows about it: its log columns, JSON keys, fields in expressions, what of it is private, and its page in
-//! the manual are all read from that one value. A [`Session`] finds out what is spoken in a flow and feeds its parser.
+//! Each protocol is one file and one line in [`PROTOCOLS`]. A [`Protocol`] holds everything that the rest of the
+//! program needs: its log columns, JSON keys, fields in expressions, the privacy of each field, and its page in the
+//! manual all come from that one value. A [`Session`] identifies the protocol of a flow and passes payload to its
+//! parser.
 //!
-//! Nothing here reads a clock or a file, no state grows without a limit, and no bytes make a parser panic.
+//! This crate reads no clock and no file, no state grows without a limit, and no bytes make a parser panic.
 //!
 //! ```
 //! use weir_proto::talk::{Talk, Turn};
@@ -100,7 +101,7 @@ pub use session::Session;
 pub use stream::{STREAM, STREAM_SAMPLE};
 pub use tunnel::TUNNEL;
 
-/// Every protocol, in the order in which they are asked.
+/// Every protocol, in the order in which they are probed.
 pub static PROTOCOLS: &[&Protocol] = &[
     &dhcp::PROTOCOL, //
     &dhcpv6::PROTOCOL,
@@ -137,7 +138,7 @@ pub static PROTOCOLS: &[&Protocol] = &[
 ];
 
 /// Protocols that stand alone: they announce no flows, switch to no other protocol, carry no files, and emit only rows
-/// of their own tables and of [`ANOMALY`]. If no output uses these tables, the flow needs no reading after
+/// of their own tables and of [`ANOMALY`]. If no output uses these tables, the flow is not parsed after
 /// identification: see [`Wants::unread`].
 pub static ALONE: &[&Protocol] = &[
     &dhcp::PROTOCOL, //
@@ -149,7 +150,7 @@ pub static ALONE: &[&Protocol] = &[
     &syslog::PROTOCOL,
 ];
 
-/// Tables that rows of many protocols go into.
+/// Tables that many protocols share.
 pub static SHARED_TABLES: &[&Table] = &[
     &ANOMALY, //
     &FILES,

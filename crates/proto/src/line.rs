@@ -1,34 +1,33 @@
-//! Lines out of a stream that is cut anywhere.
+//! Lines from a stream that is cut anywhere.
 
 use crate::work::looked_at;
 
-/// Puts the lines of one direction together. A line that is too long is given cut, once, and the rest of it is passed
-/// over.
+/// Joins the lines of one direction. A line that is too long is passed on once, truncated; the rest of it is skipped.
 #[derive(Debug)]
 pub(crate) struct Lines {
     held: Vec<u8>,
     max: usize,
-    /// The line was too long: what is left of it is not wanted.
+    /// Whether the line was too long and the rest of it is skipped.
     is_cut: bool,
 }
 
 /// A line without its end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Line<'a> {
-    /// Its bytes, without `\r\n` or `\n`.
+    /// The bytes of the line, without `\r\n` or `\n`.
     pub text: &'a [u8],
-    /// It was longer than is kept.
+    /// Whether the line was longer than the limit and was truncated.
     pub is_cut: bool,
 }
 
 impl Lines {
-    /// Lines of at most this many bytes.
+    /// A reader of lines of at most `max` bytes.
     pub fn new(max: usize) -> Self {
         Self { held: Vec::new(), max, is_cut: false }
     }
 
-    /// The next line of `data`, which is moved behind it; `None` where no line ends in it, and then all of it is kept
-    /// for the next time. `work` is given the line.
+    /// The next line of `data`, which is advanced past it; `None` if no line ends in `data`, whose bytes are then
+    /// kept. `work` gets the line.
     pub fn next<T>(&mut self, data: &mut &[u8], work: impl FnOnce(Line<'_>) -> T) -> Option<T> {
         let Some(end) = data.iter().position(|byte| *byte == b'\n') else {
             looked_at(data.len());
@@ -50,12 +49,12 @@ impl Lines {
         Some(result)
     }
 
-    /// Takes the lines out; they must be put back. Work on a line may change the rest of their owner.
+    /// Takes the lines out; they must be put back. Handling a line may change the rest of their owner.
     pub fn take(&mut self) -> Self {
         std::mem::replace(self, Self::new(0))
     }
 
-    /// Gives each line to `work` until it is the last one: the bytes behind it.
+    /// Passes each line to `work` until it returns `true`: the remaining bytes belong to something else.
     pub fn until(&mut self, data: &mut &[u8], mut work: impl FnMut(Line<'_>) -> bool) -> Option<usize> {
         while let Some(is_last) = self.next(data, &mut work) {
             if is_last {
@@ -81,28 +80,29 @@ impl Lines {
         }
     }
 
-    /// Bytes of memory that are held.
+    /// Memory in bytes.
     pub fn memory(&self) -> usize {
         self.held.capacity()
     }
 }
 
-/// Bytes up to a line with a dot alone, as SMTP and POP3 send messages: dots at the beginnings of lines are doubled.
+/// Position within a message of SMTP or POP3, which ends with a line of a single dot. Dots at the beginning of lines
+/// are doubled.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Dotted {
     /// At the beginning of a line.
     #[default]
     Start,
-    /// Behind a dot at the beginning of a line.
+    /// After a dot at the beginning of a line.
     Seen,
-    /// Behind that and `\r`.
+    /// After such a dot and `\r`.
     Return,
     /// Within a line.
     Within,
 }
 
 impl Dotted {
-    /// Gives the bytes of `data` to `sink` and moves `data` behind them; `true`: the end was among them.
+    /// Passes the bytes of `data` to `sink` and advances `data` past them. Returns `true` if the end was among them.
     pub fn bytes(&mut self, data: &mut &[u8], mut sink: impl FnMut(&[u8])) -> bool {
         while let Some((first, rest)) = data.split_first() {
             looked_at(1);

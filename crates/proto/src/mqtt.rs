@@ -25,60 +25,76 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 static CONNECT: Table = Table {
     name: "mqtt_connect",
-    help: "A client that wants to connect.",
+    help: "A client's connection (CONNECT).",
     zeek: "mqtt_connect",
     eve: "",
     fields: &[
-        field("proto_name", Kind::Text, "Name of the protocol.").zeek("proto_name"),
-        field("proto_version", Kind::Word, "Its version.").zeek("proto_version"),
-        field("client_id", Kind::Text, "Name of the client.").zeek("client_id").privacy(Privacy::User),
-        field("connect_status", Kind::Word, "What the server said.").zeek("connect_status"),
-        field("will_topic", Kind::Text, "Topic of its will.").zeek("will_topic").privacy(Privacy::Content),
-        field("will_payload", Kind::Text, "Its will.").zeek("will_payload").privacy(Privacy::Content),
+        field("proto_name", Kind::Text, "Protocol name in CONNECT.").zeek("proto_name"),
+        field("proto_version", Kind::Word, "Protocol version in CONNECT.").zeek("proto_version"),
+        field("client_id", Kind::Text, "Client identifier in CONNECT.")
+            .zeek("client_id")
+            .privacy(Privacy::User),
+        field("connect_status", Kind::Word, "Return code of the server's CONNACK, in words.")
+            .zeek("connect_status"),
+        field("will_topic", Kind::Text, "Will topic in CONNECT.")
+            .zeek("will_topic")
+            .privacy(Privacy::Content),
+        field("will_payload", Kind::Text, "Payload of the will in CONNECT.")
+            .zeek("will_payload")
+            .privacy(Privacy::Content),
     ],
 };
 
 static PUBLISH: Table = Table {
     name: "mqtt_publish",
-    help: "Something that is published.",
+    help: "A published message (PUBLISH).",
     zeek: "mqtt_publish",
     eve: "",
     fields: &[
-        field("from_client", Kind::Bool, "Whether the client sent it.").zeek("from_client"),
-        field("retain", Kind::Bool, "Whether it is to be kept.").zeek("retain"),
-        field("qos", Kind::Word, "Quality of service.").zeek("qos"),
-        field("status", Kind::Word, "How far it came.").zeek("status"),
-        field("topic", Kind::Text, "Its topic.").zeek("topic").privacy(Privacy::Content),
-        field("payload", Kind::Text, "What is published, up to a limit.")
+        field("from_client", Kind::Bool, "Whether the client sent the message.").zeek("from_client"),
+        field(
+            "retain",
+            Kind::Bool,
+            "Whether the server keeps the message for later subscribers (retain flag).",
+        )
+        .zeek("retain"),
+        field("qos", Kind::Word, "Quality of service, in words.").zeek("qos"),
+        field("status", Kind::Word, "State of the delivery: the last acknowledgement seen.").zeek("status"),
+        field("topic", Kind::Text, "Topic of the message.").zeek("topic").privacy(Privacy::Content),
+        field("payload", Kind::Text, "Payload of the message, up to 4,096 bytes.")
             .zeek("payload")
             .privacy(Privacy::Content),
-        field("payload_len", Kind::Uint, "Its length.").zeek("payload_len"),
+        field("payload_len", Kind::Uint, "Length of the payload in bytes.").zeek("payload_len"),
     ],
 };
 
 static SUBSCRIBE: Table = Table {
     name: "mqtt_subscribe",
-    help: "Topics that are wanted, or not any more.",
+    help: "A subscription to topics, or its end (SUBSCRIBE, UNSUBSCRIBE).",
     zeek: "mqtt_subscribe",
     eve: "",
     fields: &[
-        field("action", Kind::Word, "Whether they are wanted.").zeek("action"),
-        field("topics", Kind::List(&Kind::Text), "The topics.").zeek("topics").privacy(Privacy::Content),
-        field("qos_levels", Kind::List(&Kind::Uint), "The quality that is wanted of each.")
+        field("action", Kind::Word, "Whether the topics are subscribed to or unsubscribed from.")
+            .zeek("action"),
+        field("topics", Kind::List(&Kind::Text), "Topics of the message.")
+            .zeek("topics")
+            .privacy(Privacy::Content),
+        field("qos_levels", Kind::List(&Kind::Uint), "Quality of service requested for each topic.")
             .zeek("qos_levels"),
-        field("granted_qos_level", Kind::Uint, "The quality that is granted of the first.")
+        field("granted_qos_level", Kind::Uint, "Quality of service granted for the first topic.")
             .zeek("granted_qos_level"),
-        field("ack", Kind::Bool, "Whether the server answered.").zeek("ack"),
+        field("ack", Kind::Bool, "Whether the server acknowledged the message.").zeek("ack"),
     ],
 };
 
-/// Most of one message that is kept; of a longer one, which can have 256 MB, the rest is passed over.
+/// Maximum number of bytes of one message that are kept. The rest of a longer message, which can have 256 MB, is
+/// skipped.
 const MAX_HELD: usize = 65_536;
 /// Maximum number of published bytes in a record.
 const MAX_PAYLOAD: usize = 4096;
 /// Maximum number of topics of one subscription, and of properties.
 const MAX_LIST: usize = 64;
-/// Exchanges that are not over.
+/// Maximum number of incomplete exchanges.
 const MAX_WAITING: usize = 64;
 
 const KIND_CONNECT: u8 = 1;
@@ -120,7 +136,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
         Probe::Reject => {}
         answer => return answer,
     }
-    // A message in the middle of a connection is unspecific: the port must decide.
+    // A message within a connection is unspecific: the port must decide.
     let is_message = |head: &[u8]| match head {
         [first, ..] => has_good_flags(*first) && length(head) != Length::Bad,
         [] => true,
@@ -133,7 +149,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
 fn is_connect(head: &[u8]) -> Probe {
     match head.first() {
         Some(0x10) => {}
-        // The server never speaks first.
+        // The server never sends first.
         _ => return Probe::Reject,
     }
     let rest = match length(head) {
@@ -184,7 +200,7 @@ fn length(head: &[u8]) -> Length {
     if head.len() > 4 { Length::Bad } else { Length::Unknown }
 }
 
-/// Messages that belong together.
+/// A request and its acknowledgements.
 struct Exchange {
     time: Time,
     direction: Direction,
@@ -304,7 +320,7 @@ impl Exchange {
         }
     }
 
-    /// Whether nothing more belongs to it.
+    /// Whether the exchange is complete.
     fn is_over(&self) -> bool {
         match self.kind {
             KIND_CONNECT => self.last == KIND_CONNACK,
@@ -323,9 +339,9 @@ impl Exchange {
 #[derive(Default)]
 struct Side {
     frames: Frames,
-    /// Bytes of a long message that are passed over.
+    /// Remaining bytes of a long message that are skipped.
     skip: usize,
-    /// The missing CONNECT was reported.
+    /// Whether the missing CONNECT was reported.
     stranger: bool,
 }
 
@@ -367,7 +383,7 @@ impl Mqtt {
 
     fn read(&mut self, side: &mut Side, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
         if chunk.gap > 0 {
-            // A gap is survivable only within skipped bytes: message boundaries have no mark.
+            // A gap can be skipped only within skipped bytes: message boundaries have no mark.
             match usize::try_from(chunk.gap).ok().filter(|gap| *gap <= side.skip) {
                 Some(gap) => side.skip -= gap,
                 None => return Step::GiveUp,
@@ -423,7 +439,7 @@ impl Mqtt {
         Step::Next
     }
 
-    /// Takes a message; what is wrong with it.
+    /// Parses a message. Returns its error, if any.
     fn message(
         &mut self,
         first: u8,
@@ -496,7 +512,7 @@ impl Mqtt {
         emitted
     }
 
-    /// The exchange of a message.
+    /// The exchange that a message belongs to.
     fn asked(&self, kind: u8, id: Option<u16>, direction: Direction) -> Option<usize> {
         let (asked, is_back) = match kind {
             KIND_CONNACK => (KIND_CONNECT, true),
@@ -520,7 +536,7 @@ fn first_without_connect(version: Option<u8>, side: &mut Side) -> bool {
     version.is_none() && !std::mem::replace(&mut side.stranger, true)
 }
 
-/// A message while it is read.
+/// A message that is being parsed.
 struct Message<'a> {
     kind: u8,
     qos: u8,
@@ -547,7 +563,7 @@ impl<'a> Message<'a> {
         None
     }
 
-    /// Reads the number of the message.
+    /// Reads the packet identifier of the message.
     fn id(&mut self, own: &mut Exchange, at: usize) -> Option<()> {
         let id = self.reader.u16()?;
         self.id = Some(id);
@@ -625,7 +641,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// A reason and properties, which version 5 leaves away where all is well.
+    /// Reads a reason code and properties, which version 5 may omit on success.
     fn reason(&mut self, own: &mut Exchange, at: usize) -> Option<()> {
         if !self.is_5 {
             return Some(());
@@ -717,7 +733,7 @@ mod tests {
     }
 
     #[test]
-    fn exchanges_are_put_together() {
+    fn exchanges_are_joined_from_messages() {
         let records = emitted("exactly-once.talk", "mqtt");
         let [connect, subscribe, twice, server, ping, pong, un, last, bye, never] = records.as_slice() else {
             panic!("{}", records.len());
@@ -738,7 +754,7 @@ mod tests {
     }
 
     #[test]
-    fn properties_are_read() {
+    fn properties_are_parsed() {
         let records = emitted("properties.talk", "mqtt");
         let connect = records.iter().find(|record| !record.get("connack_return_code").is_none()).unwrap();
         assert_eq!(connect.get("connect_receive_maximum"), &Value::Uint(20));
@@ -752,7 +768,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_passed_over() {
+    fn long_messages_are_skipped() {
         let records = emitted("long.talk", "mqtt_publish");
         let [record] = records.as_slice() else { panic!("{records:?}") };
         assert_eq!(record.get("payload_len"), &Value::Uint(66_000));
@@ -760,7 +776,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn malformed_messages_are_reported() {
         let records = emitted("midstream.talk", "anomaly");
         let names: Vec<_> = records.iter().map(|record| record.get("name").clone()).collect();
         let expected = [

@@ -1,4 +1,4 @@
-//! Network Time Protocol (RFC 5905, and RFC 1305 before it): each message.
+//! Network Time Protocol (RFC 5905, and its predecessor RFC 1305): each message.
 
 use crate::{
     Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
@@ -20,7 +20,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 static NTP: Table = Table {
     name: "ntp",
-    help: "A message about the time.",
+    help: "A message that carries times.",
     zeek: "ntp",
     eve: "ntp",
     fields: &[
@@ -28,63 +28,67 @@ static NTP: Table = Table {
         field(
             "mode",
             Kind::Uint,
-            "1 and 2: between equals, 3: a client asks, 4: a server answers, 5: to everyone.",
+            "Mode: 1 symmetric active, 2 symmetric passive, 3 client, 4 server, 5 broadcast.",
         )
         .zeek("mode")
         .eve("ntp.mode"),
-        field("stratum", Kind::Uint, "Servers between the sender and a clock; 0: unknown.")
-            .zeek("stratum")
-            .eve("ntp.stratum"),
-        field("poll", Kind::Duration, "Longest time from one message to the next.").zeek("poll"),
-        field("precision", Kind::Duration, "Precision of the sender's clock.").zeek("precision"),
-        field("root_delay", Kind::Duration, "Way to the clock and back.").zeek("root_delay"),
-        field("root_dispersion", Kind::Duration, "Error on the way to the clock.").zeek("root_disp"),
         field(
-            "reference",
-            Kind::Text,
-            "The clock or server that the sender goes by, or a word about why not.",
+            "stratum",
+            Kind::Uint,
+            "Stratum: number of servers between the sender and a reference clock; 0: unknown.",
         )
-        .zeek("ref_id")
-        .privacy(Privacy::Address),
-        field("reference_time", Kind::Time, "When the sender's clock was last set.").zeek("ref_time"),
-        field("origin_time", Kind::Time, "When the client asked, as the server repeats it.").zeek("org_time"),
-        field("receive_time", Kind::Time, "When the server was asked.").zeek("rec_time"),
-        field("transmit_time", Kind::Time, "When this was sent.").zeek("xmt_time"),
-        field("extensions", Kind::Uint, "Extension fields behind it.").zeek("num_exts"),
+        .zeek("stratum")
+        .eve("ntp.stratum"),
+        field("poll", Kind::Duration, "Maximum interval between messages, in seconds.").zeek("poll"),
+        field("precision", Kind::Duration, "Precision of the sender's clock, in seconds.").zeek("precision"),
+        field("root_delay", Kind::Duration, "Round-trip delay to the reference clock, in seconds.")
+            .zeek("root_delay"),
+        field("root_dispersion", Kind::Duration, "Dispersion to the reference clock, in seconds.")
+            .zeek("root_disp"),
+        field("reference", Kind::Text, "Reference clock or server of the sender, or a kiss code.")
+            .zeek("ref_id")
+            .privacy(Privacy::Address),
+        field("reference_time", Kind::Time, "Time at which the sender's clock was last set.")
+            .zeek("ref_time"),
+        field("origin_time", Kind::Time, "Time of the client's request, repeated by the server.")
+            .zeek("org_time"),
+        field("receive_time", Kind::Time, "Time at which the server received the request.").zeek("rec_time"),
+        field("transmit_time", Kind::Time, "Time at which this message was sent.").zeek("xmt_time"),
+        field("extensions", Kind::Uint, "Number of extension fields after the message.").zeek("num_exts"),
         field(
             "leap",
             Kind::Uint,
-            "1: the last minute has a second more, 2: one less, 3: the clock is not set.",
+            "Leap indicator: 1: the last minute has 61 seconds, 2: 59 seconds, 3: the clock is not synchronised.",
         ),
-        field("reference_id", Kind::Text, "The reference in hexadecimal digits.")
+        field("reference_id", Kind::Text, "Reference identifier in hexadecimal digits.")
             .eve("ntp.reference_id")
             .privacy(Privacy::Address),
-        field("authenticated", Kind::Bool, "Whether it ends with a key's number and a checksum."),
+        field("authenticated", Kind::Bool, "Whether the message ends with a key identifier and a digest."),
     ],
 };
 
 static CONTROL: Table = Table {
     name: "ntp_control",
-    help: "A message that asks a server about itself, or its answer. Such answers are used to flood others.",
+    help: "A query about the state of a server, or its response. Attackers use such responses for amplification.",
     zeek: "",
     eve: "",
     fields: &[
         field("version", Kind::Uint, "Version of the protocol."),
-        field("mode", Kind::Uint, "6: control, 7: of one implementation (ntpdc)."),
-        field("response", Kind::Bool, "Whether it is an answer."),
-        field("error", Kind::Uint, "Of mode 7 the error, of mode 6 whether there was one."),
-        field("more", Kind::Bool, "Whether more parts follow."),
-        field("operation", Kind::Uint, "What is asked: operation or request code; 42 of mode 7 is monlist."),
-        field("implementation", Kind::Uint, "Of mode 7 whose."),
-        field("sequence", Kind::Uint, "Number of the question or of the part."),
-        field("association", Kind::Uint, "Of mode 6 which association."),
-        field("bytes", Kind::Uint, "Bytes of the message."),
+        field("mode", Kind::Uint, "Mode: 6 control, 7 private to one implementation (ntpdc)."),
+        field("response", Kind::Bool, "Whether the message is a response."),
+        field("error", Kind::Uint, "Error: in mode 7 its number, in mode 6 whether there was one."),
+        field("more", Kind::Bool, "Whether more fragments follow."),
+        field("operation", Kind::Uint, "Operation or request code; 42 of mode 7 is monlist."),
+        field("implementation", Kind::Uint, "Implementation number (mode 7)."),
+        field("sequence", Kind::Uint, "Sequence number of the query or of the fragment."),
+        field("association", Kind::Uint, "Association identifier (mode 6)."),
+        field("bytes", Kind::Uint, "Size of the message in bytes."),
     ],
 };
 
-/// Bytes of a message without what may follow.
+/// Bytes of a message without optional fields.
 const SIZE: usize = 48;
-/// A key's number with a checksum of MD5 or SHA-1 behind it.
+/// Bytes of a key identifier with an MD5 or SHA-1 digest.
 const CHECKS: [usize; 2] = [20, 24];
 /// Seconds from 1900 to 1970.
 const EPOCH: u64 = 2_208_988_800;
@@ -114,7 +118,7 @@ fn probe_one(data: &[u8], home: bool) -> Probe {
     if !is_size || !is_clock || !matches!(version, 3 | 4) {
         return Probe::Reject;
     }
-    // Servers send current times; clients may send any.
+    // Servers send current times; clients may send any times.
     let recent = |at: usize| data.get(at).is_some_and(|byte| *byte >= 0xc0);
     match mode {
         4 | 5 if (1..16).contains(stratum) && recent(16) && recent(40) => Probe::Match,
@@ -214,7 +218,7 @@ fn behind(version: u8, mut rest: Reader<'_>) -> (u64, bool) {
 }
 
 /// A time in seconds since 1900 and fractions of 2^-32; values before 1970 belong to the era after 2036. Zero means
-/// unknown, and stays.
+/// unknown and is kept.
 fn point(seconds: u32, fraction: u32) -> Time {
     if seconds == 0 && fraction == 0 {
         return Time(0);
@@ -229,7 +233,7 @@ fn power(exponent: u8) -> Value<'static> {
     Value::Duration((f64::from(exponent as i8).exp2() * 1e9) as u64)
 }
 
-/// Seconds with sixteen binary places.
+/// Seconds with 16 fractional bits.
 fn fixed(number: u32) -> Value<'static> {
     Value::Duration((u64::from(number) * 1_000_000_000) >> 16)
 }

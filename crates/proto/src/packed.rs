@@ -1,7 +1,7 @@
-//! Records on their way between threads: bytes in one piece of memory, with present values only.
+//! Records in transit between threads: one allocation of bytes that holds only present values.
 //!
 //! Most fields of a table have no value in any one record, and each text would be an allocation that another thread
-//! frees. The form is private to the running program and never written to disk.
+//! frees. The format is private to the running program and never written to disk.
 
 use crate::{Record, Table, Value};
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ pub struct Packed {
     bytes: Vec<u8>,
 }
 
-/// A record in a batch: what it is a row of, when it was, and where in the batch its values are.
+/// A record in a batch: its table, its time, and the position of its values in the batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// See [`Record::table`].
@@ -55,14 +55,14 @@ impl Packed {
         place
     }
 
-    /// The record at a place that [`Packed::push`] gave.
+    /// The record at a position that [`Packed::push`] returned.
     pub fn get(&self, place: &Place) -> Record<'_> {
         let mut rest = Rest(self.bytes.get(place.from as usize..).unwrap_or_default());
         let values = rest.values().unwrap_or_default();
         Record { table: place.table, time: place.time, values }
     }
 
-    /// Bytes of memory that it takes.
+    /// Memory in bytes.
     pub fn memory(&self) -> usize {
         self.bytes.capacity()
     }
@@ -117,7 +117,7 @@ impl Packed {
     }
 }
 
-/// Bytes that were not read yet.
+/// Bytes that have not been read yet.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_value_comes_out_as_it_went_in() {
+    fn every_kind_of_value_is_read_back() {
         let text = |text: &'static str| Value::from(text);
         let values = vec![
             Value::None,
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_is_no_value() {
+    fn truncated_values_are_none() {
         let record = Record { table: &crate::ANOMALY, time: Time(1), values: vec![Value::from("text")] };
         let mut packed = Packed::default();
         let place = packed.push(&record);

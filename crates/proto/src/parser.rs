@@ -16,11 +16,11 @@ pub trait Parser: Send {
     /// Ends the flow: incomplete transactions are emitted as they are.
     fn end(&mut self, time: Time, out: &mut dyn Out);
 
-    /// Bytes of heap memory that are held, roughly.
+    /// Approximate heap memory in bytes.
     fn memory(&self) -> usize;
 
-    /// Reads something of each piece of memory that the next chunk needs, so that it is near then; what it returns only
-    /// keeps the reads.
+    /// Prefetches the memory that the next chunk needs. The returned value only keeps the compiler from removing the
+    /// reads.
     fn touch(&self) -> u64 {
         0
     }
@@ -40,14 +40,14 @@ pub enum Step {
         /// Bytes at the chunk's end that were not read.
         unread: usize,
     },
-    /// It is not this protocol after all, or cannot be followed any more. The parser's flow ends.
+    /// The payload does not belong to this protocol, or cannot be parsed any more. The parser's flow ends.
     GiveUp,
 }
 
 /// The facts about a flow that a new parser gets.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The flow's name, from which names of what is in it are made.
+    /// The flow's identifier, from which identifiers of files are made.
     pub flow: u64,
     /// The initiator's address and port.
     pub initiator: (IpAddr, u16),
@@ -55,11 +55,11 @@ pub struct Setup {
     pub responder: (IpAddr, u16),
     /// IP protocol number: TCP or UDP.
     pub ip_proto: u8,
-    /// The wanted results.
+    /// The requested results.
     pub wants: Wants,
 }
 
-/// Results that are expensive enough to be requested.
+/// Results that are expensive and therefore only computed on request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Wants {
     /// Checksums of files.
@@ -68,11 +68,11 @@ pub struct Wants {
     pub content: bool,
     /// Whether mails are skipped, both headers and parts.
     pub passes_mails: bool,
-    /// Whether bodies of messages with a head, as HTTP's, are skipped: their bytes are only counted.
+    /// Whether the bodies of messages with a head, as in HTTP, are skipped: their bytes are only counted.
     pub passes_bodies: bool,
-    /// Bytes of the largest file of which checksums are made.
+    /// Maximum size in bytes of a file with checksums.
     pub max: u64,
-    /// How much compressed content may grow.
+    /// Limit of decompressed content.
     pub inflation: Inflation,
     /// Protocols that are identified and not parsed, as bits by their position in [`crate::ALONE`].
     pub unread: u8,
@@ -104,7 +104,7 @@ impl Default for Wants {
 }
 
 impl Wants {
-    /// Leaves those of [`crate::ALONE`] unparsed that emit none of these tables.
+    /// Sets the protocols of [`crate::ALONE`] that emit none of these tables to unparsed.
     pub fn leave_unread(&mut self, tables: &[&Table]) {
         let is_wanted = |table: &Table| tables.iter().any(|wanted| **wanted == *table);
         let is_unread = |protocol: &Protocol| {
@@ -116,10 +116,10 @@ impl Wants {
 }
 
 impl Hashes {
-    /// Everything.
+    /// All checksums.
     pub const ALL: Self = Self { md5: true, sha1: true, sha256: true };
 
-    /// Whether there is one.
+    /// Whether any checksum is requested.
     pub fn any(self) -> bool {
         self.md5 || self.sha1 || self.sha256
     }
@@ -130,16 +130,17 @@ pub trait Out {
     /// Takes a record.
     fn record(&mut self, record: Record<'_>);
 
-    /// Takes an announced flow, such as FTP's data: from whichever host it comes, it is for that parser.
+    /// Takes an expected flow, such as FTP's data channel: a flow to its responder goes to its parser, from whichever
+    /// host it comes if no initiator is given.
     fn expect(&mut self, expected: Expected);
 
-    /// Takes the next bytes of a file, where [`Wants::content`] asks for them. `file` is the file's name in records,
-    /// `offset` where they belong: behind the ones before, or further on where some are missing. Whether they were kept,
-    /// all of them: a file that is not kept whole has no checksum.
+    /// Takes the next bytes of a file, if [`Wants::content`] is set. `file` is the file's identifier in records,
+    /// `offset` the position of the bytes: after the previous ones, or further on if some are missing. Returns whether
+    /// all of the bytes were kept: a file that is not kept whole has no checksum.
     fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) -> bool;
 }
 
-/// An announced flow.
+/// An expected flow.
 pub struct Expected {
     /// The responder.
     pub responder: (IpAddr, u16),
@@ -147,22 +148,22 @@ pub struct Expected {
     pub initiator: Option<IpAddr>,
     /// IP protocol number: TCP or UDP.
     pub ip_proto: u8,
-    /// From when, and until when it is waited for.
+    /// Time of the announcement.
     pub from: Time,
-    /// The end of waiting.
+    /// Time at which the expectation expires.
     pub until: Time,
-    /// The protocol.
+    /// Protocol of the flow.
     pub protocol: &'static Protocol,
-    /// Its parser.
+    /// Parser of the flow.
     pub parser: Box<dyn Parser>,
 }
 
 /// The first payload of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Heads<'a> {
-    /// The first bytes of the initiator; of UDP its first datagram.
+    /// The first bytes of the initiator; over UDP its first datagram.
     pub forward: &'a [u8],
-    /// The first bytes of the responder; of UDP its first datagram.
+    /// The first bytes of the responder; over UDP its first datagram.
     pub reverse: &'a [u8],
     /// The initiator's and the responder's port.
     pub ports: [u16; 2],
@@ -171,7 +172,7 @@ pub struct Heads<'a> {
 }
 
 impl<'a> Heads<'a> {
-    /// The payload of each side that has sent some, the initiator first: for protocols whose two sides begin alike.
+    /// The payload of each side that has sent some, the initiator first: for protocols whose sides begin alike.
     pub fn both(&self) -> impl Iterator<Item = &'a [u8]> {
         [self.forward, self.reverse].into_iter().filter(|head| !head.is_empty())
     }
@@ -180,11 +181,11 @@ impl<'a> Heads<'a> {
 /// The answer of a probe.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Probe {
-    /// The payload belongs to this protocol and hardly to another.
+    /// The payload very likely belongs to this protocol.
     Match,
-    /// More bytes would decide. If none come, the port decides.
+    /// More bytes would decide. If none arrive, the port decides.
     Maybe,
-    /// It is not.
+    /// The payload belongs to another protocol.
     Reject,
 }
 

@@ -1,4 +1,4 @@
-//! Post Office Protocol version 3 (RFC 1939, RFC 2449, RFC 2595, RFC 5034): each command with its answer.
+//! Post Office Protocol version 3 (RFC 1939, RFC 2449, RFC 2595, RFC 5034): each command with its response.
 
 use crate::file::Files;
 use crate::line::{Dotted, Line, Lines};
@@ -23,37 +23,38 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 static POP3: Table = Table {
     name: "pop3",
-    help: "A command with its answer.",
+    help: "A command with its response.",
     zeek: "",
     eve: "pop3",
     fields: &[
-        field("command", Kind::Text, "The command, in capitals; <SASL DATA> for what answers a challenge.")
-            .eve("pop3.request.command"),
         field(
-            "arguments",
-            Kind::List(&Kind::Text),
-            "What followed it on the line; of PASS and SASL nothing.",
+            "command",
+            Kind::Text,
+            "Command of the client, in capitals; <SASL DATA> for the answer to a challenge.",
         )
-        .eve("pop3.request.args")
-        .privacy(Privacy::User),
-        field("success", Kind::Bool, "Whether the server agreed.").eve("pop3.response.success"),
-        field("status", Kind::Word, "OK, ERR or + (go on).").eve("pop3.response.status"),
-        field("answer", Kind::Text, "What followed the status on its line.")
+        .eve("pop3.request.command"),
+        field("arguments", Kind::List(&Kind::Text), "Argument of the command; empty for PASS and SASL.")
+            .eve("pop3.request.args")
+            .privacy(Privacy::User),
+        field("success", Kind::Bool, "Whether the server accepted the command.").eve("pop3.response.success"),
+        field("status", Kind::Word, "Status of the response: OK, ERR or + (continue).")
+            .eve("pop3.response.status"),
+        field("answer", Kind::Text, "Text after the status on its line.")
             .eve("pop3.response.header")
             .privacy(Privacy::Content),
-        field("lines", Kind::List(&Kind::Text), "The lines of a list; not those of a message.")
+        field("lines", Kind::List(&Kind::Text), "Lines of a list; not those of a message.")
             .eve("pop3.response.data")
             .privacy(Privacy::Content),
-        field("bytes", Kind::Uint, "Bytes of the lines that followed the answer."),
-        field("duration", Kind::Duration, "From the command to the end of its answer."),
+        field("bytes", Kind::Uint, "Bytes of the lines after the first line of the response."),
+        field("duration", Kind::Duration, "Time from the command to the end of its response, in seconds."),
     ],
 };
 
-/// Longest line kept: RFC 2449 allows 255 bytes of a command and 512 of an answer.
+/// Maximum length of a line in bytes: RFC 2449 allows 255 for a command and 512 for a response.
 const MAX_LINE: usize = 1024;
 /// Maximum number of commands without an answer.
 const MAX_WAITING: usize = 64;
-/// Lines of a list that are kept.
+/// Maximum number of lines of a list.
 const MAX_LINES: usize = 256;
 
 const COMMANDS: [&[u8]; 15] = [
@@ -63,17 +64,17 @@ const COMMANDS: [&[u8]; 15] = [
 
 fn probe(heads: &Heads<'_>) -> Probe {
     let client = is_begun_by(heads.forward, &COMMANDS);
-    // Greetings of IMAP and SMTP begin otherwise; that of Redis does not.
+    // Greetings of IMAP and SMTP begin otherwise; that of Redis is alike.
     let server = is_begun_by(heads.reverse, &[b"+OK", b"-ERR"]);
     match (client, server) {
         (Probe::Reject, _) | (_, Probe::Reject) => Probe::Reject,
         (Probe::Match, Probe::Match) => Probe::Match,
-        // FTP has some of the commands.
+        // FTP shares some of the commands.
         _ => Probe::Maybe,
     }
 }
 
-/// Whether a line begins with one of the words, as far as it goes.
+/// Whether a line begins with one of the words, or is a part of one.
 fn is_begun_by(head: &[u8], words: &[&[u8]]) -> Probe {
     let fits = |word: &&[u8]| {
         let max = word.len().min(head.len());
@@ -87,20 +88,20 @@ fn is_begun_by(head: &[u8], words: &[&[u8]]) -> Probe {
     }
 }
 
-/// A command that waits for its answer.
+/// A command without a response so far.
 struct Command {
     time: Time,
     name: Vec<u8>,
     arguments: Vec<Vec<u8>>,
 }
 
-/// An answer of several lines in work.
+/// An incomplete response of several lines.
 struct Listing {
     command: Command,
     answer: Vec<u8>,
     lines: Vec<Vec<u8>>,
     bytes: u64,
-    /// The message that it is.
+    /// The message in it.
     mail: Option<(Box<Message>, Dotted)>,
 }
 
@@ -113,9 +114,9 @@ struct Pop3 {
     waiting: VecDeque<Command>,
     listing: Option<Listing>,
     greeted: bool,
-    /// The client answers challenges: its lines are no commands.
+    /// Whether the client answers challenges: its lines are no commands.
     sasl: bool,
-    /// Answers cannot be assigned to commands any more.
+    /// Responses cannot be assigned to commands any more.
     lost: bool,
 }
 
@@ -196,7 +197,7 @@ impl Parser for Pop3 {
 }
 
 impl Pop3 {
-    /// Bytes of a message, if one is sent.
+    /// Takes bytes of a message, if one is being sent.
     fn message(&mut self, data: &mut &[u8], time: Time, out: &mut dyn Out) {
         let Some(listing) = &mut self.listing else { return };
         let Some((message, dot)) = &mut listing.mail else { return };
@@ -205,7 +206,7 @@ impl Pop3 {
         listing.bytes += (before - data.len()) as u64;
         if let Some(mut listing) = self.listing.take_if(|_| is_end) {
             self.end_message(&mut listing, true, time, out);
-            // The line with the dot is none of the message.
+            // The line with the dot is not part of the message.
             let bytes = listing.bytes.saturating_sub(3);
             emit(&listing.command, Some((b"OK", true)), &listing.answer, &[], bytes, time, out);
         }
@@ -217,7 +218,7 @@ impl Pop3 {
         message.emit(&listing.command.name, self.user.as_deref(), None, is_whole, time, out);
     }
 
-    /// Bytes are missing: what was begun is not put together with what comes.
+    /// Takes a gap: data before it is not joined with data after it.
     fn miss(&mut self, direction: Direction, gap: u64, time: Time, out: &mut dyn Out) {
         if direction == Direction::Reverse
             && let Some(listing) = &mut self.listing
@@ -233,7 +234,7 @@ impl Pop3 {
             Direction::Forward => self.client.forget(),
             Direction::Reverse => {
                 self.server.forget();
-                // The gap may contain an answer: later ones are not for the waiting commands.
+                // The gap may contain a response: later ones do not belong to the waiting commands.
                 self.end(time, out);
                 self.lost = true;
             }
@@ -244,7 +245,7 @@ impl Pop3 {
         let has_gap =
             |listing: &mut Listing| listing.mail.as_ref().is_some_and(|(message, _)| message.mail.has_gap);
         if let Some(mut listing) = self.listing.take_if(has_gap) {
-            // Its end was among what is missing.
+            // The end of the message was in the gap.
             self.end_message(&mut listing, false, time, out);
             emit(&listing.command, Some((b"OK", true)), &listing.answer, &[], listing.bytes, time, out);
         }
@@ -278,7 +279,7 @@ impl Pop3 {
         self.waiting.push_back(command);
     }
 
-    /// `true`: TLS begins behind this line.
+    /// Takes a line of the server. Returns `true` if TLS begins after it.
     fn answer(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) -> bool {
         if let Some(mut listing) = self.listing.take() {
             if line.text == b"." {
@@ -336,7 +337,7 @@ impl Pop3 {
     }
 }
 
-/// An answer's status, whether it agrees, and its text.
+/// A response's status, whether it is positive, and its text.
 fn status(line: &[u8]) -> Option<(&'static [u8], bool, &[u8])> {
     let with: [(&[u8], &'static [u8], bool); 3] =
         [(b"+OK", b"OK", true), (b"-ERR", b"ERR", false), (b"+", b"+", true)];
@@ -347,7 +348,7 @@ fn status(line: &[u8]) -> Option<(&'static [u8], bool, &[u8])> {
     })
 }
 
-/// Whether lines follow where the server agrees.
+/// Whether lines follow a positive response.
 fn has_list(command: &Command) -> bool {
     match command.name.as_slice() {
         b"RETR" | b"TOP" | b"CAPA" => true,
@@ -385,7 +386,7 @@ mod tests {
     use crate::laws::talks;
 
     #[test]
-    fn messages_are_read_while_they_come() {
+    fn messages_are_parsed_as_they_arrive() {
         let talks = talks("pop3", 110);
         let (_, talk) = talks.iter().find(|(path, _)| path.ends_with("mail.talk")).unwrap();
         let emitted = talk.emitted(|data| vec![data.to_vec()]);

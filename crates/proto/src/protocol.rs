@@ -1,4 +1,4 @@
-//! What the program knows about a protocol: one value, from which all else is read.
+//! The definition of a protocol: one value, from which everything else is derived.
 
 use crate::{Heads, Parser, Probe, Setup};
 
@@ -9,10 +9,10 @@ pub struct Protocol {
     pub name: &'static str,
     /// One line for the manual, with the document that defines it.
     pub help: &'static str,
-    /// Over what it is spoken.
+    /// Its transport protocols.
     pub transport: Transport,
-    /// Its usual ports. They decide which protocols are probed first, and between protocols that begin alike; the
-    /// payload decides the rest.
+    /// Its usual ports. They determine which protocols are probed first, and decide between protocols that begin
+    /// alike; the payload decides the rest.
     pub ports: &'static [u16],
     /// Whether the payload so far belongs to this protocol.
     pub probe: fn(&Heads<'_>) -> Probe,
@@ -22,7 +22,7 @@ pub struct Protocol {
     pub tables: &'static [&'static Table],
 }
 
-/// The transports of a protocol.
+/// The transport protocols of an application protocol.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Transport {
     /// TCP streams.
@@ -49,22 +49,22 @@ impl Transport {
     }
 }
 
-/// A kind of record: a log of its own.
+/// A kind of record, with its own log.
 #[derive(Debug)]
 pub struct Table {
-    /// Its name: of the log, of the table in the interface and in expressions.
+    /// Its name: of the log, and of the table in the HTTP interface and in expressions.
     pub name: &'static str,
-    /// One line for the manual: when there is a record.
+    /// One line for the manual: what a record describes.
     pub help: &'static str,
-    /// Zeek's log that has these rows, without `.log`; "" where Zeek has none.
+    /// Zeek's log with these rows, without `.log`; "" if Zeek has none.
     pub zeek: &'static str,
     /// Suricata's event type; "" if it has none.
     pub eve: &'static str,
-    /// Its fields, in the order of the log; the columns of the flow stand before them.
+    /// Its fields, in the order of the log; the columns of the flow precede them.
     pub fields: &'static [Field],
 }
 
-/// A field of a table. It is made by [`field`] and the methods that follow it.
+/// A field of a table. [`field`] and the methods after it create one.
 #[derive(Debug)]
 pub struct Field {
     /// Its name: the log column and the field in expressions.
@@ -73,11 +73,11 @@ pub struct Field {
     pub kind: Kind,
     /// One line for the manual.
     pub help: &'static str,
-    /// Column of Zeek's log; "" where Zeek has none.
+    /// Column of Zeek's log; "" if Zeek has none.
     pub zeek: &'static str,
     /// Path in Suricata's event, keys joined by points (`http.hostname`); "" if it has none.
     pub eve: &'static str,
-    /// The private information in it, for published outputs.
+    /// The private information in its values, for published outputs.
     pub privacy: Privacy,
     /// Whether it needs the body of a message: see [`crate::Wants::passes_bodies`].
     pub of_body: bool,
@@ -94,11 +94,11 @@ pub enum Kind {
     Int,
     /// A number with a fraction.
     Real,
-    /// A point of time.
+    /// A point in time.
     Time,
-    /// A length of time.
+    /// A duration.
     Duration,
-    /// Bytes as they were seen, most often text.
+    /// Bytes as captured, usually text.
     Text,
     /// One of a few fixed words.
     Word,
@@ -110,14 +110,14 @@ pub enum Kind {
     List(&'static Kind),
     /// A list without order or repetition. Zeek's `set`.
     Set(&'static Kind),
-    /// Rows with fields of their own. A log with columns omits them, so that a field that it needs stands beside them.
+    /// Rows with their own fields. A log with columns omits them, so that it needs another field for their content.
     Rows(&'static [Field]),
 }
 
 /// The private information in a value. The anonymiser applies it to every output.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Privacy {
-    /// Nothing about a person or host: numbers, words of the protocol.
+    /// Nothing about a person or host: numbers, keywords of the protocol.
     Plain,
     /// A host or domain name.
     Name,
@@ -125,19 +125,19 @@ pub enum Privacy {
     Address,
     /// A URL or path.
     Url,
-    /// A user's name.
+    /// A user name.
     User,
-    /// A mail address, or many in one text.
+    /// A mail address, or several in one text.
     Mail,
     /// A cookie, password, key, token or challenge.
     Secret,
-    /// Free text, content, names of files: anything may be in it.
+    /// Free text, content, names of files: they may contain anything.
     Content,
     /// A fingerprint or checksum that identifies an object.
     Fingerprint,
 }
 
-/// A field that only our own logs have, with nothing to hide.
+/// A field that only our own logs have, without private information.
 pub const fn field(name: &'static str, kind: Kind, help: &'static str) -> Field {
     Field { name, kind, help, zeek: "", eve: "", privacy: Privacy::Plain, of_body: false }
 }

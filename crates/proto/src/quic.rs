@@ -1,5 +1,5 @@
 //! QUIC versions 1 and 2 and earlier drafts (RFC 9000, RFC 9001, RFC 9369): Initial packets are decrypted with their
-//! public keys, and their hellos are parsed; of all other packets only the headers.
+//! public keys, and the hellos in them are parsed; of all other packets only the headers are parsed.
 
 mod keys;
 
@@ -29,24 +29,24 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 static QUIC: Table = Table {
     name: "quic",
-    help: "A connection: when it is closed in clear or begun anew, or the flow ends.",
+    help: "A connection, emitted when it is closed without encryption, restarted, or when the flow ends.",
     zeek: "quic",
     eve: "",
     fields: &[
-        field("version", Kind::Word, "The version of the first packet.").zeek("version"),
-        field("client_first_id", Kind::Text, "Whom the client first wrote to.")
+        field("version", Kind::Word, "Version of the first packet.").zeek("version"),
+        field("client_first_id", Kind::Text, "Destination connection identifier of the client's first packet, in hexadecimal digits.")
             .zeek("client_initial_dcid")
             .privacy(Privacy::Fingerprint),
-        field("client_id", Kind::Text, "What the client calls itself.")
+        field("client_id", Kind::Text, "Connection identifier that the client chose, in hexadecimal digits.")
             .zeek("client_scid")
             .privacy(Privacy::Fingerprint),
-        field("server_id", Kind::Text, "What the server calls itself.")
+        field("server_id", Kind::Text, "Connection identifier that the server chose, in hexadecimal digits.")
             .zeek("server_scid")
             .privacy(Privacy::Fingerprint),
-        field("server_name", Kind::Text, "The name that the client asks for.")
+        field("server_name", Kind::Text, "Server name that the client requests (SNI).")
             .zeek("server_name")
             .privacy(Privacy::Name),
-        field("client_protocol", Kind::Text, "The application protocol that the client likes best.")
+        field("client_protocol", Kind::Text, "Application protocol that the client prefers (first of ALPN).")
             .zeek("client_protocol"),
         field(
             "history",
@@ -66,42 +66,42 @@ static HELLO: Table = Table {
     zeek: "",
     eve: "quic",
     fields: &[
-        field("version", Kind::Word, "The version of its packet.").eve("quic.version"),
-        field("server_name", Kind::Text, "The name that the client asks for.")
+        field("version", Kind::Word, "Version of the packet with the hello.").eve("quic.version"),
+        field("server_name", Kind::Text, "Server name that the client requests (SNI).")
             .eve("quic.sni")
             .privacy(Privacy::Name),
         field("ja3", Kind::Text, "JA3 of a client.").eve("quic.ja3.hash").privacy(MARK),
-        field("ja3_text", Kind::Text, "What JA3 is the MD5 of.").eve("quic.ja3.string").privacy(MARK),
+        field("ja3_text", Kind::Text, "Text that JA3 is the MD5 of.").eve("quic.ja3.string").privacy(MARK),
         field("ja3s", Kind::Text, "JA3S of a server.").eve("quic.ja3s.hash").privacy(MARK),
-        field("ja3s_text", Kind::Text, "What JA3S is the MD5 of.").eve("quic.ja3s.string").privacy(MARK),
+        field("ja3s_text", Kind::Text, "Text that JA3S is the MD5 of.").eve("quic.ja3s.string").privacy(MARK),
         field("ja4", Kind::Text, "JA4 of a client.").eve("quic.ja4").privacy(MARK),
         field(
             "extensions",
             Kind::Rows(&[
-                field("name", Kind::Word, "Its name.").eve("name"),
-                field("type", Kind::Uint, "Its number.").eve("type"),
-                field("values", Kind::List(&Kind::Text), "Names or protocols in it.")
+                field("name", Kind::Word, "Name of the extension.").eve("name"),
+                field("type", Kind::Uint, "Number of the extension.").eve("type"),
+                field("values", Kind::List(&Kind::Text), "Names or protocols in the extension.")
                     .eve("values")
                     .privacy(Privacy::Name),
             ]),
             "Extensions of the hello, in their order.",
         )
         .eve("quic.extensions"),
-        field("reverse", Kind::Bool, "Whether the server said it."),
+        field("reverse", Kind::Bool, "Whether the server sent the hello."),
     ],
 };
 
-/// Longest hello: a record of TLS and what encryption may add (RFC 8446, 5.2).
+/// Maximum length of a hello: a record of TLS and the overhead of encryption (RFC 8446, 5.2).
 const MAX_HELLO: u64 = (1 << 14) + 256;
-/// Pieces of a hello that wait for those before them.
+/// Maximum number of pieces of a hello that wait for earlier ones.
 const MAX_PIECES: usize = 128;
-/// Letters of a history.
+/// Maximum number of letters of a history.
 const MAX_HISTORY: usize = 100;
 /// Maximum number of discarded datagrams in a history.
 const MAX_DISCARDED: u64 = 100;
 /// Maximum length of a connection identifier in known versions (RFC 9000, 17.2).
 const MAX_IDENTIFIER: usize = 20;
-/// Fewest bytes of a client's first datagram (RFC 9000, 14.1).
+/// Minimum length of a client's first datagram in bytes (RFC 9000, 14.1).
 const MIN_FIRST: usize = 1200;
 
 /// Kinds of packets with long headers.
@@ -111,7 +111,7 @@ enum Form {
     EarlyData,
     Handshake,
     Retry,
-    /// Versions that the server has.
+    /// Version negotiation: the versions of the server.
     Versions,
     /// A packet of an unknown version.
     Unknown,
@@ -223,7 +223,7 @@ struct Crypto {
 }
 
 impl Crypto {
-    /// Takes a piece; `false` where it is beyond a limit.
+    /// Takes a piece; `false` if it is beyond a limit.
     fn take(&mut self, offset: u64, data: &[u8]) -> bool {
         if self.is_done || data.is_empty() {
             return true;
@@ -260,7 +260,7 @@ impl Crypto {
         self.held.extend_from_slice(data.get(known..).unwrap_or_default());
     }
 
-    /// The hello, once, when it is whole.
+    /// The hello, once, when it is complete.
     fn hello(&mut self) -> Option<Vec<u8>> {
         let (_, length) = header(&self.held).filter(|_| !self.is_done)?;
         (self.held.len() >= 4 + length).then(|| {
@@ -286,18 +286,18 @@ struct Entry {
 struct Quic {
     entry: Option<Entry>,
     keys: Option<Keys>,
-    /// Of the client and of the server.
+    /// Hellos of the client and of the server.
     crypto: [Crypto; 2],
     handshake: Handshake,
-    /// The server asked for another beginning: it may once.
+    /// Whether the server has sent a Retry, which is allowed once.
     is_retried: bool,
-    /// A packet of the server was opened: it may not any more.
+    /// Whether a packet of the server was decrypted; Retry is not allowed after it.
     is_answered: bool,
     opened: u64,
     discarded: u64,
-    /// Packets with short headers, of the client and of the server.
+    /// Number of packets with short headers, of the client and of the server.
     short: [u64; 2],
-    /// A packet that should have been opened could not be.
+    /// Whether a packet could not be decrypted although it should.
     is_closed: bool,
 }
 
@@ -399,7 +399,8 @@ impl Quic {
             Form::Handshake => self.note(chunk, 'h', out),
             Form::Retry => {
                 self.note(chunk, 'r', out);
-                // A client takes the first only, and none after it was answered (RFC 9000, 17.2.5.2).
+                // A client accepts only the first Retry, and none after an Initial packet of the server (RFC 9000,
+                // 17.2.5.2).
                 if !is_client && !self.is_retried && !self.is_answered {
                     self.is_retried = true;
                     self.emit(out);
@@ -447,7 +448,7 @@ impl Quic {
                 self.keys = Some(keys);
                 Some(opened)
             }),
-            // The client's first packet was not seen, and the keys are made of it.
+            // The client's first packet was not captured, and the keys depend on it.
             None => return,
         };
         let Some(opened) = opened else {
@@ -461,7 +462,7 @@ impl Quic {
         }
     }
 
-    /// Reads the frames of an Initial packet; `None` where one may not be in it.
+    /// Reads the frames of an Initial packet; `None` if a frame is not allowed in it.
     fn frames(
         &mut self,
         frames: &[u8],
@@ -554,7 +555,7 @@ impl Quic {
         }
     }
 
-    /// Emits a connection, and starts anew.
+    /// Emits a connection and resets the state.
     fn emit(&mut self, out: &mut dyn Out) {
         let Some(entry) = self.entry.take() else { return };
         let values = vec![

@@ -1,4 +1,4 @@
-//! Remote Desktop Protocol (MS-RDPBCGR): the two messages before its security begins, which is most often TLS.
+//! Remote Desktop Protocol (MS-RDPBCGR): the two messages before its security begins, which is usually TLS.
 
 use crate::frames::{Frames, Size};
 use crate::{
@@ -10,7 +10,7 @@ use weir_wire::{Direction, Reader, Time};
 
 pub(crate) static PROTOCOL: Protocol = Protocol {
     name: "rdp",
-    help: "Remote Desktop Protocol (MS-RDPBCGR), until it turns to TLS.",
+    help: "Remote Desktop Protocol (MS-RDPBCGR), until it switches to TLS.",
     transport: Transport::Tcp,
     ports: &[3389],
     probe,
@@ -20,23 +20,22 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 static RDP: Table = Table {
     name: "rdp",
-    help: "A session was asked for: when it is answered, or the flow ends.",
+    help: "A requested session, emitted when it is answered, or when the flow ends.",
     zeek: "rdp",
     eve: "",
     fields: &[
-        field("cookie", Kind::Text, "Who asks, as routers before the host are told.")
+        field("cookie", Kind::Text, "Cookie of the request: the user name or a routing token.")
             .zeek("cookie")
             .privacy(Privacy::User),
-        field("result", Kind::Word, "What came of it: encrypted, plain, or why it was refused.")
-            .zeek("result"),
-        field("security", Kind::Word, "The security that the host chose.").zeek("security_protocol"),
-        field("asked", Kind::Uint, "Bits of the securities that the client can do."),
+        field("result", Kind::Word, "Result: encrypted, plain, or the reason of a refusal.").zeek("result"),
+        field("security", Kind::Word, "Security protocol that the server chose.").zeek("security_protocol"),
+        field("asked", Kind::Uint, "Security protocols that the client supports, as bits."),
     ],
 };
 
 /// Bytes before the variable part: TPKT (RFC 1006) and X.224's fixed part.
 const FIXED: usize = 11;
-/// Longest first message: Windows sends no longer cookie than some tens of bytes.
+/// Maximum length of the first message in bytes: Windows sends cookies of some tens of bytes.
 const MAX_MESSAGE: usize = 1024;
 
 const REQUEST: u8 = 0xe0;
@@ -69,7 +68,7 @@ fn begins(head: &[u8], kind: u8) -> Option<bool> {
 fn probe(heads: &Heads<'_>) -> Probe {
     match (begins(heads.forward, REQUEST), begins(heads.reverse, CONFIRM)) {
         (None, _) | (_, None) => Probe::Reject,
-        // Other users of the transport begin alike, with names of applications in place of a cookie.
+        // Other protocols over this transport begin alike, with names of applications in place of a cookie.
         (Some(true), _) => match Asked::of(heads.forward) {
             Some(_) => Probe::Match,
             None => Probe::Maybe,
@@ -101,7 +100,7 @@ impl Asked {
     }
 }
 
-/// The number in a negotiation of that kind: little-endian.
+/// The little-endian number in a negotiation of the given type.
 fn negotiation(bytes: &[u8], kind: u8) -> Option<u32> {
     let mut reader = Reader::new(bytes);
     reader.u8().filter(|found| *found == kind)?;
@@ -110,7 +109,7 @@ fn negotiation(bytes: &[u8], kind: u8) -> Option<u32> {
     reader.u32().map(u32::swap_bytes)
 }
 
-/// The names of securities in Zeek.
+/// Zeek's names of the security protocols.
 fn security(chosen: u32) -> &'static str {
     match chosen {
         0 => "RDP",
@@ -122,7 +121,7 @@ fn security(chosen: u32) -> &'static str {
     }
 }
 
-/// Why a host refuses.
+/// The reason why a server refuses.
 fn failure(code: u32) -> &'static str {
     match code {
         1 => "SSL_REQUIRED_BY_SERVER",
@@ -211,7 +210,7 @@ mod tests {
     use crate::laws::talks;
 
     #[test]
-    fn what_is_asked_and_chosen_is_told_and_tls_goes_on() {
+    fn requested_and_chosen_security_is_emitted_before_tls() {
         let talks = talks("rdp", 3389);
         let emitted: Vec<_> =
             talks.iter().map(|(_, talk)| talk.emitted(|data| vec![data.to_vec()])).collect();

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use weir_wire::Time;
 
-/// Something a protocol did: one row of a log.
+/// A row of a log: a transaction, a message or another event of a protocol.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record<'a> {
     /// The table.
     pub table: &'static Table,
-    /// Time of the beginning: of a transaction, its request.
+    /// Time of its beginning; for a transaction, of its request.
     pub time: Time,
     /// Values in the order of the table's fields.
     pub values: Vec<Value<'a>>,
@@ -30,11 +30,11 @@ pub enum Value<'a> {
     Int(i64),
     /// A number with a fraction.
     Real(f64),
-    /// A point of time.
+    /// A point in time.
     Time(Time),
-    /// A length of time in nanoseconds.
+    /// A duration in nanoseconds.
     Duration(u64),
-    /// Bytes as they were seen.
+    /// Bytes as captured.
     Text(Cow<'a, [u8]>),
     /// An address.
     Address(IpAddr),
@@ -53,7 +53,7 @@ impl PartialEq for Table {
 }
 
 impl<'a> Value<'a> {
-    /// A list; none where it is empty.
+    /// A list; no value if it is empty.
     pub fn list<T: Into<Value<'a>>>(values: impl IntoIterator<Item = T>) -> Self {
         match values.into_iter().map(Into::into).collect::<Vec<_>>() {
             values if values.is_empty() => Self::None,
@@ -61,7 +61,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Rows; none where there are none.
+    /// Rows; no value if there are none.
     pub fn rows(rows: impl IntoIterator<Item = Vec<Value<'a>>>) -> Self {
         match rows.into_iter().collect::<Vec<_>>() {
             rows if rows.is_empty() => Self::None,
@@ -102,7 +102,7 @@ impl Record<'_> {
         Record { table: self.table, time: self.time, values }
     }
 
-    /// Gives a field another value, where the table has such a field.
+    /// Sets the value of a field, if the table has that field.
     pub fn set(&mut self, name: &str, value: Value<'static>) {
         let at = self.table.fields.iter().position(|field| field.name == name);
         if let Some(place) = at.and_then(|at| self.values.get_mut(at)) {
@@ -117,7 +117,7 @@ impl Record<'_> {
     }
 }
 
-/// A value from what parsers have at hand.
+/// Converts types of parsers into values.
 macro_rules! from {
     ($($kind:ty => $make:expr,)*) => {
         $(impl<'a> From<$kind> for Value<'a> {

@@ -1,7 +1,7 @@
-//! Real-time Transport Protocol and its control protocol (RFC 3550): each stream with its loss, and each source of
-//! reports with its reports.
+//! Real-time Transport Protocol and its control protocol (RFC 3550): each stream with its loss, and each source with
+//! its reports.
 //!
-//! Streams are identified by session descriptions, and by content: a single header is too unspecific, so that several
+//! Streams are identified by session descriptions, or by content: a single header is too unspecific, so that several
 //! consecutive ones are required.
 
 use crate::work::looked_at;
@@ -23,65 +23,65 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 static RTP: Table = Table {
     name: "rtp",
-    help: "A stream of one source, when it is over.",
+    help: "A stream of one source, emitted at its end.",
     zeek: "",
     eve: "",
     fields: &[
-        field("reverse", Kind::Bool, "Whether the responder sent it."),
-        field("ssrc", Kind::Uint, "The source."),
-        field("payload_type", Kind::Uint, "The payload type of most of the first packets."),
-        field("codec", Kind::Text, "What that type is, as it was announced or is assigned."),
-        field("announced", Kind::Bool, "Whether a session description announced it."),
-        field("packets", Kind::Uint, "Packets seen, without those seen twice."),
-        field("bytes", Kind::Uint, "Bytes of payload."),
-        field("lost", Kind::Uint, "Packets that were sent and not seen."),
-        field("out_of_order", Kind::Uint, "Packets that came after one sent later."),
-        field("duplicates", Kind::Uint, "Packets seen more than once."),
-        field("restarts", Kind::Uint, "How often the sequence began anew."),
+        field("reverse", Kind::Bool, "Whether the responder sent the stream."),
+        field("ssrc", Kind::Uint, "Synchronisation source (SSRC)."),
+        field("payload_type", Kind::Uint, "Payload type of the majority of the first packets."),
+        field("codec", Kind::Text, "Codec of the payload type, as announced or assigned by RFC 3551."),
+        field("announced", Kind::Bool, "Whether a session description announced the stream."),
+        field("packets", Kind::Uint, "Packets received, without duplicates."),
+        field("bytes", Kind::Uint, "Payload bytes received."),
+        field("lost", Kind::Uint, "Packets that were sent and not received, from the sequence numbers."),
+        field("out_of_order", Kind::Uint, "Packets received after one with a later sequence number."),
+        field("duplicates", Kind::Uint, "Packets received more than once."),
+        field("restarts", Kind::Uint, "Number of restarts of the sequence numbers."),
         field(
             "jitter",
             Kind::Duration,
-            "Jitter at the end (RFC 3550, A.8), where the clock of the codec is known.",
+            "Jitter at the end (RFC 3550, A.8) in seconds, if the clock rate of the codec is known.",
         ),
-        field("jitter_max", Kind::Duration, "The highest it was."),
-        field("duration", Kind::Duration, "From the first packet to the last."),
+        field("jitter_max", Kind::Duration, "Maximum jitter in seconds."),
+        field("duration", Kind::Duration, "Time from the first packet to the last, in seconds."),
     ],
 };
 
 static REPORTS: [crate::Field; 5] = [
-    field("ssrc", Kind::Uint, "Whom it is about."),
-    field("fraction_lost", Kind::Real, "The highest part that was lost between two reports."),
-    field("lost", Kind::Int, "Packets lost in all."),
-    field("jitter", Kind::Uint, "Jitter, in units of the clock."),
-    field("reports", Kind::Uint, "How often it was said."),
+    field("ssrc", Kind::Uint, "Synchronisation source (SSRC) that the report is about."),
+    field("fraction_lost", Kind::Real, "Maximum fraction of packets lost between two reports, from 0 to 1."),
+    field("lost", Kind::Int, "Cumulative number of packets lost."),
+    field("jitter", Kind::Uint, "Jitter, in units of the codec's clock."),
+    field("reports", Kind::Uint, "Number of reports."),
 ];
 
 static RTCP: Table = Table {
     name: "rtcp",
-    help: "What a source sent and received, as it says itself.",
+    help: "Sent and received data of a source, from its own RTCP reports.",
     zeek: "",
     eve: "",
     fields: &[
-        field("reverse", Kind::Bool, "Whether the responder sent it."),
-        field("ssrc", Kind::Uint, "The source."),
-        field("cname", Kind::Text, "Its name.").privacy(Privacy::Mail),
-        field("tool", Kind::Text, "Its software."),
-        field("packets", Kind::Uint, "Reports seen."),
-        field("sent_packets", Kind::Uint, "Packets of media that it sent."),
-        field("sent_bytes", Kind::Uint, "Bytes of media that it sent."),
-        field("reports", Kind::Rows(&REPORTS), "What it received of others."),
-        field("bye", Kind::Bool, "Whether it took its leave."),
-        field("duration", Kind::Duration, "From its first report to its last."),
+        field("reverse", Kind::Bool, "Whether the responder sent the reports."),
+        field("ssrc", Kind::Uint, "Synchronisation source (SSRC)."),
+        field("cname", Kind::Text, "Canonical name of the source (CNAME of SDES).").privacy(Privacy::Mail),
+        field("tool", Kind::Text, "Software of the source (TOOL of SDES)."),
+        field("packets", Kind::Uint, "Number of reports."),
+        field("sent_packets", Kind::Uint, "RTP packets that the source sent."),
+        field("sent_bytes", Kind::Uint, "Payload bytes that the source sent."),
+        field("reports", Kind::Rows(&REPORTS), "Its reception reports about other sources."),
+        field("bye", Kind::Bool, "Whether the source sent BYE."),
+        field("duration", Kind::Duration, "Time from its first report to its last, in seconds."),
     ],
 };
 
-/// Streams of one flow that are followed: a conference over one port has one for each speaker.
+/// Maximum number of streams of one flow: a conference over one port has one for each speaker.
 const MAX_STREAMS: usize = 64;
-/// Sources of reports, and those that each reports of.
+/// Maximum number of sources of reports, and of sources in the reports of each.
 const MAX_SOURCES: usize = 64;
 /// Number of foreign packets after which the flow is given up.
 const MAX_WRONG: u32 = 64;
-/// By how much a sequence may go on or back and still be the same (RFC 3550, A.1).
+/// Maximum step of a sequence number forwards or backwards within one stream (RFC 3550, A.1).
 const MAX_DROPOUT: u16 = 3000;
 const MAX_MISORDER: u16 = 100;
 
@@ -92,7 +92,7 @@ const HEADER: usize = 12;
 pub(crate) struct Codec {
     kind: u8,
     name: Vec<u8>,
-    /// Ticks of its clock in a second.
+    /// Clock rate in ticks per second.
     clock: Option<u32>,
 }
 
@@ -125,7 +125,7 @@ const ASSIGNED: [(u8, &str, u32); 24] = [
 ];
 
 impl Codec {
-    /// The assigned meanings.
+    /// The assigned meaning of a payload type.
     pub fn of(kind: u8) -> Self {
         match ASSIGNED.iter().find(|(assigned, ..)| *assigned == kind) {
             Some((_, name, clock)) => Self { kind, name: (*name).into(), clock: Some(*clock) },
@@ -133,9 +133,9 @@ impl Codec {
         }
     }
 
-    /// As a session description has it: `PCMU/8000`, `opus/48000/2`.
+    /// The codec in a session description: `PCMU/8000`, `opus/48000/2`.
     pub fn named(kind: u8, map: &[u8]) -> Self {
-        /// Longest name that is kept.
+        /// Maximum length of a name.
         const NAME: usize = 32;
         let mut parts = map.split(|byte| *byte == b'/');
         let name = parts.next().unwrap_or_default();
@@ -145,7 +145,7 @@ impl Codec {
     }
 }
 
-/// A parser of a flow that was announced, with these codecs.
+/// A parser for an expected flow with these codecs.
 pub(crate) fn announced(codecs: &[Codec]) -> Box<dyn Parser> {
     Box::new(Rtp { codecs: codecs.to_vec(), is_announced: true, ..Rtp::default() })
 }
@@ -184,7 +184,7 @@ impl Header {
 }
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    // Below are the ports of other protocols.
+    // Lower ports belong to other protocols.
     if heads.ports.iter().any(|port| *port < 1024) {
         return Probe::Reject;
     }
@@ -200,9 +200,9 @@ fn probe(heads: &Heads<'_>) -> Probe {
 }
 
 /// Whether these are consecutive packets of one stream. Packets have no length field, so that headers with the next
-/// numbers are searched for: 56 bits must match for each.
+/// numbers are searched for; 56 bits must match in each.
 fn is_stream(head: &[u8]) -> Probe {
-    /// Headers that have to be found.
+    /// Number of headers that have to be found.
     const WANTED: u16 = 3;
     let Some(first) = Header::read(head) else { return Probe::Reject };
     let assigned = first.kind >= 96 || ASSIGNED.iter().any(|(kind, ..)| *kind == first.kind);
@@ -224,7 +224,7 @@ fn is_stream(head: &[u8]) -> Probe {
     Probe::Match
 }
 
-/// Whether it is a compound of reports whose lengths add up.
+/// Whether the payload is a compound of reports whose lengths add up.
 fn is_control(head: &[u8]) -> Probe {
     let mut packets = Packets(Reader::new(head));
     let first = packets.next();
@@ -266,19 +266,19 @@ impl<'a> Iterator for Packets<'a> {
     }
 }
 
-/// A stream in work.
+/// State of a stream.
 struct Stream {
     direction: Direction,
     first: Header,
     begun: Time,
     last: Time,
     clock: Option<u32>,
-    /// Numbers of the sequences that are over.
+    /// Number of packets in sequences that have ended.
     expected_before: u64,
     base: u32,
-    /// The highest number, with how often it went round.
+    /// The highest sequence number, extended by its wraps.
     highest: u32,
-    /// The received ones of the 64 numbers below the highest.
+    /// A bit for each of the 64 numbers below the highest: whether it was received.
     seen: u64,
     /// The number that would begin a new sequence.
     bad: Option<u16>,
@@ -336,14 +336,14 @@ impl Stream {
             }
             self.seen |= mark;
             self.out_of_order += 1;
-            // One from before the first that was seen.
+            // A packet before the first one received.
             let place = self.highest.checked_sub(behind.into());
             self.base = self.base.min(place.unwrap_or(self.base));
         } else if self.bad == Some(header.seq) {
             self.expected_before += u64::from(self.highest - self.base) + 1;
             self.restarts += 1;
             (self.base, self.highest, self.seen) = (header.seq.into(), header.seq.into(), 1);
-            // The one before it, which began this sequence, was seen too.
+            // The packet before it, which began this sequence, was received too.
             if let Some(before) = self.base.checked_sub(1) {
                 (self.base, self.seen) = (before, 3);
                 self.packets += 1;
@@ -360,11 +360,11 @@ impl Stream {
         self.last = time;
     }
 
-    /// RFC 3550, A.8.
+    /// Updates the jitter (RFC 3550, A.8).
     fn delay(&mut self, header: Header, time: Time) {
         let Some(clock) = self.clock else { return };
         let arrival = time.since(self.begun) as f64 / 1e9 * f64::from(clock);
-        // The difference, so that timestamps that go round do no harm.
+        // The difference, so that timestamps may wrap.
         let sent = f64::from(header.timestamp.wrapping_sub(self.first.timestamp) as i32);
         let transit = arrival - sent;
         if self.packets > 1 && self.transit.is_finite() {
@@ -590,7 +590,7 @@ impl Rtp {
             let jitter = body.u32()?;
             body.take(8)?;
             let fraction = (loss >> 24) as u8;
-            // A number of 24 bits with a sign.
+            // A signed number of 24 bits.
             let lost = ((loss << 8) as i32) >> 8;
             let has_room = source.reports.len() < MAX_SOURCES;
             match source.reports.iter_mut().find(|report| report.ssrc == ssrc) {
@@ -607,7 +607,7 @@ impl Rtp {
         Some(())
     }
 
-    /// Takes the descriptions that sources send of themselves.
+    /// Takes the source descriptions (SDES).
     fn describe(&mut self, packet: &mut Packet<'_>, chunk: &Chunk<'_>) -> Option<()> {
         const CNAME: u8 = 1;
         const TOOL: u8 = 6;
@@ -647,10 +647,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_late_and_twice_is_counted() {
+    fn lost_late_and_duplicate_packets_are_counted() {
         let records = emitted("stream.talk");
         let [there, back] = records.as_slice() else { panic!("{records:?}") };
-        // Of the ten numbers one is missing; of the three that begin anew, none.
+        // One of the ten numbers is missing, and none of the three after the restart.
         for (name, number) in
             [("packets", 12), ("lost", 1), ("out_of_order", 1), ("duplicates", 1), ("restarts", 1)]
         {
@@ -658,7 +658,7 @@ mod tests {
         }
         assert_eq!(back.get("packets"), &Value::Uint(4));
         assert_eq!(back.get("codec"), &"PCMA".into());
-        // Four packets, each two milliseconds after the one before and 20 by its clock: |D| is 18.
+        // Four packets, each two milliseconds after the previous one and 20 by its clock: |D| is 18.
         let jitter: f64 = (0..3).fold(0.0, |jitter, _| jitter + (18.0 - jitter) / 16.0);
         let Value::Duration(span) = back.get("jitter") else { panic!() };
         assert!((*span as f64 / 1e6 - jitter).abs() < 1e-3, "{span} {jitter}");
@@ -666,7 +666,7 @@ mod tests {
 
     /// Three large packets identify a stream that was not announced.
     #[test]
-    fn large_packets_are_found() {
+    fn large_packets_are_identified() {
         let records = emitted("large.talk");
         let [stream] = records.as_slice() else { panic!("{records:?}") };
         assert_eq!(stream.get("packets"), &Value::Uint(5));
@@ -674,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_read() {
+    fn reports_are_parsed() {
         let records = emitted("control.talk");
         let [first, second] = records.as_slice() else { panic!("{records:?}") };
         assert_eq!(first.get("cname"), &"alice@192.0.2.1".into());

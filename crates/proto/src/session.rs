@@ -7,22 +7,22 @@ use std::sync::OnceLock;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 
-/// Bytes of both directions, in order of arrival, that identify a protocol; datagrams are read whole.
+/// Number of bytes of both directions, in order of arrival, that identify a protocol; datagrams are read whole.
 const HEAD: usize = 1024;
-/// Most datagrams that are kept until a protocol is found.
+/// Maximum number of datagrams that are kept until a protocol is identified.
 const DATAGRAMS: usize = 32;
-/// Bytes of datagrams that identify a protocol, so that several large ones can follow each other, as in media.
+/// Number of bytes of datagrams that identify a protocol, enough for several consecutive large ones, as in media.
 const DATAGRAM_BYTES: usize = 8 << 10;
 /// Maximum number of times that a flow may switch its protocol.
 const TURNS: u8 = 8;
 
-/// One flow's payload and its parser.
+/// The parser of one flow, and its state.
 ///
-/// There are as many sessions as flows, so that values needed only for identification are not kept: the caller
-/// provides them, always the same.
+/// There is one session for each flow, so that values needed only for identification are not stored: the caller passes
+/// the same values at each call.
 pub struct Session {
     state: State,
-    /// Places among [`PROTOCOLS`], plus 1, of those that were found, the first one first.
+    /// Positions in [`PROTOCOLS`], plus 1, of the identified protocols, the first one first.
     found: [u8; 3],
     turns: u8,
 }
@@ -30,13 +30,13 @@ pub struct Session {
 enum State {
     /// Not identified yet; the payload is kept.
     Probing(Vec<Piece>),
-    /// It is read.
+    /// Identified and parsed.
     Identified(Box<dyn Parser>),
-    /// Not identified, no longer readable, or not wanted.
+    /// Unidentified, not parsed any more, or not requested.
     Unknown,
 }
 
-/// A chunk that waits.
+/// A chunk that is kept for identification.
 struct Piece {
     time: Time,
     direction: Direction,
@@ -55,19 +55,19 @@ impl Piece {
 }
 
 impl Session {
-    /// A session of an unknown flow.
+    /// A session of a flow that is not identified yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Of a flow that was announced.
+    /// A session of an expected flow.
     pub fn expected(expected: Expected, wants: Wants) -> Self {
         let mut session = Self::new();
         session.enter(expected.protocol, expected.parser, wants);
         session
     }
 
-    /// A session of a flow that is not read.
+    /// A session of a flow that is not parsed.
     pub fn unread() -> Self {
         Self { state: State::Unknown, ..Self::default() }
     }
@@ -98,27 +98,27 @@ impl Session {
         self.leave(time, out);
     }
 
-    /// Ends the reading before the flow ends: what was begun is told, and what is held is given back.
+    /// Ends the parsing before the flow ends: incomplete transactions are emitted and memory is released.
     pub fn stop(&mut self, time: Time, out: &mut dyn Out) {
         self.leave(time, out);
     }
 
-    /// Whether the flow is unidentified for certain.
+    /// Whether the flow is known to be unidentified.
     pub fn is_unidentified(&self) -> bool {
         matches!(self.state, State::Unknown)
     }
 
-    /// The protocols that were found, in the order in which they were.
+    /// The identified protocols, in the order of identification.
     pub fn found(&self) -> impl Iterator<Item = &'static Protocol> {
         self.places().filter_map(|place| PROTOCOLS.get(usize::from(place) - 1)).copied()
     }
 
-    /// The protocols as their positions among [`PROTOCOLS`], plus 1.
+    /// The protocols as their positions in [`PROTOCOLS`], plus 1.
     pub fn places(&self) -> impl Iterator<Item = u8> + use<> {
         self.found.into_iter().filter(|place| *place != 0)
     }
 
-    /// Bytes of heap memory that are held, roughly.
+    /// Approximate heap memory in bytes.
     pub fn memory(&self) -> usize {
         match &self.state {
             State::Probing(pieces) => {
@@ -129,7 +129,8 @@ impl Session {
         }
     }
 
-    /// Brings what the next chunk needs nearer: what it returns only keeps the read.
+    /// Prefetches the memory that the next chunk needs. The returned value only keeps the compiler from removing the
+    /// read.
     #[inline]
     pub fn touch(&self) -> u64 {
         if let State::Identified(parser) = &self.state { parser.touch() } else { 0 }
@@ -142,7 +143,7 @@ impl Session {
         let State::Probing(pieces) = &mut self.state else { return };
         let mut pieces = std::mem::take(pieces);
         if pieces.is_empty() {
-            // Most flows are identified by their first bytes: nothing is copied then.
+            // Most flows are identified by their first bytes, without a copy.
             let head = chunk.data.get(..head_of(&flow_ref)).unwrap_or(chunk.data);
             let (forward, reverse) = match chunk.direction {
                 Direction::Forward => (head, &[][..]),
@@ -170,7 +171,7 @@ impl Session {
                 last.data.extend_from_slice(chunk.data);
             }
             _ => {
-                // Most often there is one.
+                // Usually there is only one.
                 pieces.reserve_exact(usize::from(pieces.is_empty()));
                 pieces.push(Piece::of(chunk));
             }
@@ -186,7 +187,7 @@ impl Session {
         }
     }
 
-    /// Lets a new parser read what was kept.
+    /// Creates a parser and passes the kept payload to it.
     fn begin(
         &mut self,
         protocol: &'static Protocol,
@@ -220,7 +221,7 @@ impl Session {
         }
     }
 
-    /// The rest of the chunk and later bytes go to another protocol.
+    /// Passes the rest of the chunk and all later bytes to another protocol.
     fn turn(
         &mut self,
         protocol: Option<&'static Protocol>,
@@ -254,16 +255,16 @@ impl Default for Session {
     }
 }
 
-/// Bytes by which a protocol is found.
+/// Number of bytes that identify a protocol.
 fn head_of(setup: &Setup) -> usize {
     if setup.ip_proto == TCP { HEAD } else { usize::MAX }
 }
 
-/// The protocols of each port: positions among [`PROTOCOLS`] as bits.
+/// The protocols of each port, as bits by their positions in [`PROTOCOLS`].
 struct Homes {
     /// Protocols over TCP and over UDP.
     spoken: [u64; 2],
-    /// By port, in order.
+    /// Protocols by port, in order.
     ports: Vec<(u16, u64)>,
 }
 
@@ -271,7 +272,7 @@ impl Homes {
     fn of_all() -> &'static Self {
         static HOMES: OnceLock<Homes> = OnceLock::new();
         HOMES.get_or_init(|| {
-            // At most as many as there are bits; a test checks it.
+            // The number of protocols is at most the number of bits; a test checks it.
             let places = || PROTOCOLS.iter().zip(0..u64::BITS).map(|(protocol, at)| (*protocol, 1 << at));
             let spoken = |ip_proto| {
                 places().filter(|(p, _)| p.transport.covers(ip_proto)).fold(0, |all, (_, bit)| all | bit)
@@ -293,7 +294,7 @@ impl Homes {
     }
 }
 
-/// The protocol of the payload; `is_all`: nothing more will come.
+/// The protocol of the payload; `is_all`: no more payload will arrive.
 fn decide(setup: &Setup, forward: &[u8], reverse: &[u8], is_all: bool) -> Verdict {
     if forward.is_empty() && reverse.is_empty() {
         return Verdict::Wait;
@@ -360,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_protocol_has_a_bit_and_every_session_is_small() {
+    fn protocols_fit_into_bits_and_sessions_are_small() {
         assert!(PROTOCOLS.len() <= 64 && ALONE.len() <= 8);
         assert!(size_of::<Session>() <= 32, "{}", size_of::<Session>());
         for (at, protocol) in PROTOCOLS.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Session Initiation Protocol (RFC 3261) over UDP and TCP: each message, each request with its responses, and what
-//! session descriptions (RFC 8866) announce.
+//! Session Initiation Protocol (RFC 3261) over UDP and TCP: each message, each request with its responses, and the
+//! streams in session descriptions (RFC 8866).
 
 mod sdp;
 
@@ -26,113 +26,124 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 static SIP: Table = Table {
     name: "sip",
-    help: "A response with its request, or a request without response.",
+    help: "A response with its request, or a request without a response.",
     zeek: "sip",
     eve: "",
     fields: &[
-        field("trans_depth", Kind::Uint, "Requests that waited for their responses before it.")
+        field("trans_depth", Kind::Uint, "Number of requests that were waiting for responses before it.")
             .zeek("trans_depth"),
-        field("method", Kind::Text, "What was asked for.").zeek("method"),
-        field("uri", Kind::Text, "Of whom it was asked.").zeek("uri").privacy(Privacy::Mail),
-        field("date", Kind::Text, "The request's date.").zeek("date"),
-        field("request_from", Kind::Text, "Who asked, without tag.")
+        field("method", Kind::Text, "Method of the request.").zeek("method"),
+        field("uri", Kind::Text, "URI of the request.").zeek("uri").privacy(Privacy::Mail),
+        field("date", Kind::Text, "Date field of the request.").zeek("date"),
+        field("request_from", Kind::Text, "From field of the request, without tag.")
             .zeek("request_from")
             .privacy(Privacy::Mail),
-        field("request_to", Kind::Text, "Who was asked.").zeek("request_to").privacy(Privacy::Mail),
-        field("response_from", Kind::Text, "Who asked, as the response says it, without tag.")
+        field("request_to", Kind::Text, "To field of the request.").zeek("request_to").privacy(Privacy::Mail),
+        field("response_from", Kind::Text, "From field of the response, without tag.")
             .zeek("response_from")
             .privacy(Privacy::Mail),
-        field("response_to", Kind::Text, "Who was asked, as the response says it.")
+        field("response_to", Kind::Text, "To field of the response.")
             .zeek("response_to")
             .privacy(Privacy::Mail),
-        field("reply_to", Kind::Text, "To whom to reply.").zeek("reply_to").privacy(Privacy::Mail),
-        field("call_id", Kind::Text, "Name of the call.").zeek("call_id").privacy(Privacy::Fingerprint),
-        field("seq", Kind::Text, "Number of the request in the call, with the method.").zeek("seq"),
-        field("subject", Kind::Text, "Subject of the call.").zeek("subject").privacy(Privacy::Content),
-        field("request_path", Kind::List(&Kind::Text), "The way of the request.")
+        field("reply_to", Kind::Text, "Reply-To field of the request.")
+            .zeek("reply_to")
+            .privacy(Privacy::Mail),
+        field("call_id", Kind::Text, "Identifier of the call (Call-ID).")
+            .zeek("call_id")
+            .privacy(Privacy::Fingerprint),
+        field("seq", Kind::Text, "Number of the request in the call, with the method (CSeq).").zeek("seq"),
+        field("subject", Kind::Text, "Subject field of the request.")
+            .zeek("subject")
+            .privacy(Privacy::Content),
+        field("request_path", Kind::List(&Kind::Text), "Via fields of the request.")
             .zeek("request_path")
             .privacy(Privacy::Address),
-        field("response_path", Kind::List(&Kind::Text), "The way of the response.")
+        field("response_path", Kind::List(&Kind::Text), "Via fields of the response.")
             .zeek("response_path")
             .privacy(Privacy::Address),
-        field("user_agent", Kind::Text, "What the client calls itself.").zeek("user_agent"),
-        field("status_code", Kind::Uint, "The response's status.").zeek("status_code"),
-        field("status_msg", Kind::Text, "The status in words.").zeek("status_msg"),
-        field("warning", Kind::Text, "The response's warning.").zeek("warning").privacy(Privacy::Content),
-        field("request_body_len", Kind::Uint, "Length of the request's body, as it was declared.")
+        field("user_agent", Kind::Text, "User-Agent field of the request.").zeek("user_agent"),
+        field("status_code", Kind::Uint, "Status code of the response.").zeek("status_code"),
+        field("status_msg", Kind::Text, "Reason phrase of the response.").zeek("status_msg"),
+        field("warning", Kind::Text, "Warning field of the response.")
+            .zeek("warning")
+            .privacy(Privacy::Content),
+        field("request_body_len", Kind::Uint, "Length of the request's body in bytes (Content-Length).")
             .zeek("request_body_len"),
-        field("response_body_len", Kind::Uint, "Length of the response's body, as it was declared.")
+        field("response_body_len", Kind::Uint, "Length of the response's body in bytes (Content-Length).")
             .zeek("response_body_len"),
-        field("content_type", Kind::Text, "Type of the response's body.").zeek("content_type"),
-        field("duration", Kind::Duration, "From the request to the response."),
+        field("content_type", Kind::Text, "Content-Type field of the response.").zeek("content_type"),
+        field("duration", Kind::Duration, "Time from the request to the response, in seconds."),
     ],
 };
 
 static SIP_MESSAGE: Table = Table {
     name: "sip_message",
-    help: "A request or a response, with the session that it describes.",
+    help: "A request or a response, with its session description.",
     zeek: "",
     eve: "sip",
     fields: &[
-        field("method", Kind::Text, "What is asked for.").eve("sip.method"),
-        field("uri", Kind::Text, "Of whom it is asked.").eve("sip.uri").privacy(Privacy::Mail),
+        field("method", Kind::Text, "Method of the request.").eve("sip.method"),
+        field("uri", Kind::Text, "URI of the request.").eve("sip.uri").privacy(Privacy::Mail),
         field("version", Kind::Text, "Version of the protocol.").eve("sip.version"),
-        field("request_line", Kind::Text, "The first line of a request.")
+        field("request_line", Kind::Text, "First line of a request.")
             .eve("sip.request_line")
             .privacy(Privacy::Content),
-        field("code", Kind::Text, "The status of a response.").eve("sip.code"),
-        field("reason", Kind::Text, "The status in words.").eve("sip.reason"),
-        field("response_line", Kind::Text, "The first line of a response.").eve("sip.response_line"),
-        field("call_id", Kind::Text, "Name of the call.").privacy(Privacy::Fingerprint),
-        field("seq", Kind::Text, "Number of the request in the call, with the method."),
-        field("sdp_version", Kind::Text, "Session: version of its description.").eve("sip.sdp.version"),
-        field("sdp_origin", Kind::Text, "Session: who made it.")
+        field("code", Kind::Text, "Status code of a response.").eve("sip.code"),
+        field("reason", Kind::Text, "Reason phrase of a response.").eve("sip.reason"),
+        field("response_line", Kind::Text, "First line of a response.").eve("sip.response_line"),
+        field("call_id", Kind::Text, "Identifier of the call (Call-ID).").privacy(Privacy::Fingerprint),
+        field("seq", Kind::Text, "Number of the request in the call, with the method (CSeq)."),
+        field("sdp_version", Kind::Text, "Session description: version (v=).").eve("sip.sdp.version"),
+        field("sdp_origin", Kind::Text, "Session description: originator (o=).")
             .eve("sip.sdp.origin")
             .privacy(Privacy::Content),
-        field("sdp_name", Kind::Text, "Session: its name.")
+        field("sdp_name", Kind::Text, "Session description: name (s=).")
             .eve("sip.sdp.session_name")
             .privacy(Privacy::Content),
-        field("sdp_info", Kind::Text, "Session: what it is about.")
+        field("sdp_info", Kind::Text, "Session description: information (i=).")
             .eve("sip.sdp.session_info")
             .privacy(Privacy::Content),
-        field("sdp_uri", Kind::Text, "Session: where there is more about it.")
+        field("sdp_uri", Kind::Text, "Session description: URI with further information (u=).")
             .eve("sip.sdp.uri")
             .privacy(Privacy::Url),
-        field("sdp_email", Kind::Text, "Session: whom to write to.")
+        field("sdp_email", Kind::Text, "Session description: mail address (e=).")
             .eve("sip.sdp.email")
             .privacy(Privacy::Mail),
-        field("sdp_phone", Kind::Text, "Session: whom to call.")
+        field("sdp_phone", Kind::Text, "Session description: telephone number (p=).")
             .eve("sip.sdp.phone_number")
             .privacy(Privacy::Content),
-        field("sdp_connection", Kind::Text, "Session: where to send.")
+        field("sdp_connection", Kind::Text, "Session description: connection address (c=).")
             .eve("sip.sdp.connection_data")
             .privacy(Privacy::Address),
-        field("sdp_bandwidths", Kind::List(&Kind::Text), "Session: bandwidths.").eve("sip.sdp.bandwidths"),
-        field("sdp_times", Kind::Rows(&sdp::TIMES), "Session: when it is.").eve("sip.sdp.time_descriptions"),
-        field("sdp_zone", Kind::Text, "Session: changes of the time zone.").eve("sip.sdp.timezone"),
-        field("sdp_key", Kind::Text, "Session: its key.")
+        field("sdp_bandwidths", Kind::List(&Kind::Text), "Session description: bandwidths (b=).")
+            .eve("sip.sdp.bandwidths"),
+        field("sdp_times", Kind::Rows(&sdp::TIMES), "Session description: times of the session (t=, r=).")
+            .eve("sip.sdp.time_descriptions"),
+        field("sdp_zone", Kind::Text, "Session description: changes of the time zone (z=).")
+            .eve("sip.sdp.timezone"),
+        field("sdp_key", Kind::Text, "Session description: encryption key (k=).")
             .eve("sip.sdp.encryption_key")
             .privacy(Privacy::Secret),
-        field("sdp_attributes", Kind::List(&Kind::Text), "Session: attributes.")
+        field("sdp_attributes", Kind::List(&Kind::Text), "Session description: attributes (a=).")
             .eve("sip.sdp.attributes")
             .privacy(Privacy::Content),
-        field("sdp_media", Kind::Rows(&sdp::MEDIA), "Session: what is sent.")
+        field("sdp_media", Kind::Rows(&sdp::MEDIA), "Session description: media (m=).")
             .eve("sip.sdp.media_descriptions"),
     ],
 };
 
-/// Longest line kept; messages over UDP are at most 65,535 bytes, and a Via or a Contact with its parameters has
-/// some hundred.
+/// Maximum length of a line in bytes; messages over UDP have at most 65,535 bytes, and a Via or a Contact with its
+/// parameters has some hundred.
 const MAX_LINE: usize = 8192;
-/// Lines of a header; RFC 3261 sets no limit, and real messages have about twenty.
+/// Maximum number of header lines; RFC 3261 sets no limit, and real messages have about twenty.
 const MAX_HEADERS: usize = 256;
-/// Most of a session description that is kept.
+/// Maximum length of a session description in bytes.
 const MAX_BODY: usize = 16_384;
 /// Maximum number of requests without a response.
 const MAX_WAITING: usize = 64;
 /// Maximum number of proxies: RFC 3261 allows 70 hops.
 const MAX_PATH: usize = 70;
-/// Longest method.
+/// Maximum length of a method in bytes.
 const MAX_METHOD: usize = 32;
 
 const VERSION: &[u8] = b"SIP/";
@@ -213,7 +224,7 @@ struct Message {
 }
 
 impl Message {
-    /// Begins with a first line; `None` where it is none.
+    /// Creates a message from its first line; `None` if the line is no first line.
     fn begin(line: &[u8]) -> Option<Self> {
         let mut words = line.split(|byte| *byte == b' ');
         let first = words.next()?;
@@ -313,17 +324,17 @@ impl Message {
     }
 }
 
-/// One direction's message in work.
+/// The current message of one direction.
 struct Side {
     lines: Lines,
     message: Option<Message>,
-    /// A header that the next line may go on with.
+    /// A header line that the next line may continue.
     header: Vec<u8>,
     /// Remaining bytes of the body; `None` in the header.
     body: Option<u64>,
-    /// Some of the body are missing.
+    /// Whether bytes of the body are missing.
     is_holed: bool,
-    /// Something was missing: the next first line is waited for.
+    /// After a gap: bytes are skipped up to the next first line.
     lost: bool,
 }
 
@@ -341,7 +352,7 @@ impl Default for Side {
 }
 
 impl Side {
-    /// Takes the header that waits.
+    /// Adds the held header line.
     fn header(&mut self) {
         looked_at(self.header.len());
         if let Some(message) = &mut self.message
@@ -360,12 +371,12 @@ impl Side {
     }
 }
 
-/// A request that waits.
+/// A request without a final response.
 struct Request {
     time: Time,
     depth: usize,
     message: Message,
-    /// It was emitted with a provisional response.
+    /// Whether it was emitted with a provisional response.
     is_emitted: bool,
 }
 
@@ -401,7 +412,7 @@ impl Parser for Sip {
             }
         }
         let mut data = chunk.data;
-        // After so many foreign lines nothing is parsed, wherever the stream was cut.
+        // Parsing stops after this number of foreign lines, wherever the stream was cut.
         while !data.is_empty() && self.wrong <= MAX_WRONG {
             match side.body {
                 Some(left) => {
@@ -424,7 +435,7 @@ impl Parser for Sip {
             }
         }
         if !self.is_stream {
-            // A datagram is a message, whole or not.
+            // A datagram is one message, complete or not.
             if side.body.is_none() {
                 self.line(&mut side, &mut &b"\n"[..], chunk, out);
             }
@@ -461,7 +472,7 @@ impl Sip {
         }
     }
 
-    /// Takes a line of a header, where one ends in the data.
+    /// Takes a header line, if one ends in the data.
     fn line(&mut self, side: &mut Side, data: &mut &[u8], chunk: &Chunk<'_>, out: &mut dyn Out) {
         let (direction, time) = (chunk.direction, chunk.time);
         let mut emitted = None;
@@ -524,7 +535,7 @@ impl Sip {
         }
     }
 
-    /// A message is whole.
+    /// Handles a complete message.
     fn finish(&mut self, side: &mut Side, chunk: &Chunk<'_>, out: &mut dyn Out) {
         side.body = None;
         let Some(mut message) = side.message.take() else { return };
@@ -550,7 +561,7 @@ impl Sip {
         self.pair(message, chunk, out);
     }
 
-    /// Brings requests and responses together.
+    /// Pairs requests with responses.
     fn pair(&mut self, message: Message, chunk: &Chunk<'_>, out: &mut dyn Out) {
         let time = chunk.time;
         let is_same = |request: &Request| {
@@ -682,7 +693,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_told_and_its_media_are_announced() {
+    fn a_call_is_emitted_and_its_media_are_announced() {
         let emitted = emitted("call.talk");
         let rows = [("INVITE", 100), ("INVITE", 180), ("INVITE", 200), ("ACK", 0), ("BYE", 200)];
         assert_eq!(pairs(&emitted), expected(&rows));
@@ -704,7 +715,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_find_their_requests() {
+    fn responses_are_paired_with_their_requests() {
         let emitted = emitted("stream.talk");
         let rows = [("OPTIONS", 200), ("INVITE", 486), ("", 404), ("MESSAGE", 0)];
         assert_eq!(pairs(&emitted), expected(&rows));
@@ -717,7 +728,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_not_made_up() {
+    fn gaps_create_no_messages() {
         let emitted = emitted("gaps.talk");
         assert_eq!(pairs(&emitted), expected(&[("INVITE", 603), ("INFO", 200)]));
         assert!(emitted.expected.is_empty());

@@ -1,5 +1,5 @@
 //! Server Message Block 1, 2 and 3 (MS-CIFS, MS-SMB, MS-SMB2) over TCP, directly or in NetBIOS sessions: logins,
-//! shares, files and actions on them, each command with its response.
+//! shares, files and actions on files, each command with its response.
 //!
 //! Encrypted and compressed messages are skipped.
 
@@ -46,77 +46,80 @@ macro_rules! columns {
 
 columns! {
     Id "id" Kind::Uint, "Number of the exchange in the connection.", "smb.id", Plain;
-    Dialect "dialect" Kind::Text, "The dialect that both speak.", "smb.dialect", Plain;
-    Command "command" Kind::Word, "What is asked for.", "smb.command", Plain;
-    Status "status" Kind::Word, "What became of it.", "smb.status", Plain;
-    StatusCode "status_code" Kind::Word, "The same as a number.", "smb.status_code", Plain;
-    Session "session_id" Kind::Uint, "Number of the session.", "smb.session_id", Plain;
-    Tree "tree_id" Kind::Uint, "Number of the tree.", "smb.tree_id", Plain;
+    Dialect "dialect" Kind::Text, "Negotiated dialect.", "smb.dialect", Plain;
+    Command "command" Kind::Word, "Name of the command.", "smb.command", Plain;
+    Status "status" Kind::Word, "NT status of the response, by name.", "smb.status", Plain;
+    StatusCode "status_code" Kind::Word, "NT status of the response, as a number.", "smb.status_code", Plain;
+    Session "session_id" Kind::Uint, "Session identifier.", "smb.session_id", Plain;
+    Tree "tree_id" Kind::Uint, "Tree identifier.", "smb.tree_id", Plain;
     Dialects "client_dialects" Kind::List(&Kind::Text), "Dialects that the client offers.", "smb.client_dialects", Plain;
-    ClientGuid "client_guid" Kind::Text, "Name of the client.", "smb.client_guid", Fingerprint;
-    ServerGuid "server_guid" Kind::Text, "Name of the server.", "smb.server_guid", Fingerprint;
-    MaxRead "max_read_size" Kind::Uint, "Most that is read at once.", "smb.max_read_size", Plain;
-    MaxWrite "max_write_size" Kind::Uint, "Most that is written at once.", "smb.max_write_size", Plain;
-    Domain "domain" Kind::Text, "Domain of the user.", "smb.ntlmssp.domain", Name;
-    User "user" Kind::Text, "The user.", "smb.ntlmssp.user", User;
-    Host "host" Kind::Text, "The client, as it calls itself.", "smb.ntlmssp.host", Name;
-    NtlmVersion "ntlm_version" Kind::Text, "Version of the client's system.", "smb.ntlmssp.version", Plain;
-    Mechanism "mechanism" Kind::Word, "How the user logs in: ntlmssp or kerberos.", "", Plain;
-    OwnOs "client_os" Kind::Text, "The client's system.", "smb.request.native_os", Plain;
-    OwnLm "client_lm" Kind::Text, "The client's software.", "smb.request.native_lm", Plain;
-    Os "server_os" Kind::Text, "The server's system.", "smb.response.native_os", Plain;
-    Lm "server_lm" Kind::Text, "The server's software.", "smb.response.native_lm", Plain;
-    Filename "filename" Kind::Text, "The file.", "smb.filename", Content;
-    Directory "directory" Kind::Text, "The folder.", "smb.directory", Content;
-    Disposition "disposition" Kind::Word, "How it is opened.", "smb.disposition", Plain;
-    Access "access" Kind::Word, "Whether it goes when it is closed.", "smb.access", Plain;
-    Created "created" Kind::Uint, "When it was created, in seconds since 1970.", "smb.created", Plain;
-    Accessed "accessed" Kind::Uint, "When it was last read.", "smb.accessed", Plain;
-    Modified "modified" Kind::Uint, "When it was last written.", "smb.modified", Plain;
-    Changed "changed" Kind::Uint, "When it was last changed.", "smb.changed", Plain;
-    FileSize "size" Kind::Uint, "Its size.", "smb.size", Plain;
-    Share "share" Kind::Text, "The share.", "smb.share", Content;
-    NamedPipe "named_pipe" Kind::Text, "The share of pipes.", "smb.named_pipe", Content;
-    ShareType "share_type" Kind::Word, "What is shared.", "smb.share_type", Plain;
-    ServiceAsked "service_asked" Kind::Text, "The kind of service that is wanted.", "smb.service.request", Plain;
-    Service "service" Kind::Text, "The kind of service.", "smb.service.response", Plain;
-    Class "class" Kind::Word, "What is set.", "smb.set_info.class", Plain;
-    Level "level" Kind::Word, "What of it is set.", "smb.set_info.info_level", Plain;
-    From "renamed_from" Kind::Text, "The name before.", "smb.rename.from", Content;
-    To "renamed_to" Kind::Text, "The name after.", "smb.rename.to", Content;
-    Fuid "fuid" Kind::Text, "Number of the open file.", "smb.fuid", Plain;
-    RpcAsked "rpc_request" Kind::Word, "Kind of the call's packet in a pipe.", "smb.dcerpc.request", Plain;
-    RpcAnswer "rpc_response" Kind::Word, "Kind of the answer's.", "smb.dcerpc.response", Plain;
-    RpcNumber "rpc_number" Kind::Uint, "Number of what is called.", "smb.dcerpc.opnum", Plain;
-    RpcInterfaces "rpc_interfaces" Kind::Rows(&INTERFACES), "Interfaces that are asked for.", "smb.dcerpc.interfaces", Plain;
-    Duration "duration" Kind::Duration, "From the command to the response.", "", Plain;
+    ClientGuid "client_guid" Kind::Text, "GUID of the client.", "smb.client_guid", Fingerprint;
+    ServerGuid "server_guid" Kind::Text, "GUID of the server.", "smb.server_guid", Fingerprint;
+    MaxRead "max_read_size" Kind::Uint, "Maximum size of a read, in bytes (server's limit).", "smb.max_read_size", Plain;
+    MaxWrite "max_write_size" Kind::Uint, "Maximum size of a write, in bytes (server's limit).", "smb.max_write_size", Plain;
+    Domain "domain" Kind::Text, "Domain of the user (NTLM).", "smb.ntlmssp.domain", Name;
+    User "user" Kind::Text, "User name (NTLM).", "smb.ntlmssp.user", User;
+    Host "host" Kind::Text, "Name of the client host (NTLM).", "smb.ntlmssp.host", Name;
+    NtlmVersion "ntlm_version" Kind::Text, "Version of the client's operating system (NTLM).", "smb.ntlmssp.version", Plain;
+    Mechanism "mechanism" Kind::Word, "Authentication mechanism: ntlmssp or kerberos.", "", Plain;
+    OwnOs "client_os" Kind::Text, "Operating system of the client (version 1).", "smb.request.native_os", Plain;
+    OwnLm "client_lm" Kind::Text, "Software of the client (version 1).", "smb.request.native_lm", Plain;
+    Os "server_os" Kind::Text, "Operating system of the server (version 1).", "smb.response.native_os", Plain;
+    Lm "server_lm" Kind::Text, "Software of the server (version 1).", "smb.response.native_lm", Plain;
+    Filename "filename" Kind::Text, "Name of the file.", "smb.filename", Content;
+    Directory "directory" Kind::Text, "Name of the directory.", "smb.directory", Content;
+    Disposition "disposition" Kind::Word, "Create disposition of the request.", "smb.disposition", Plain;
+    Access "access" Kind::Word, "Whether the file is deleted when it is closed.", "smb.access", Plain;
+    Created "created" Kind::Uint, "Creation time of the file, in seconds since 1970.", "smb.created", Plain;
+    Accessed "accessed" Kind::Uint, "Time of the last access, in seconds since 1970.", "smb.accessed", Plain;
+    Modified "modified" Kind::Uint, "Time of the last write, in seconds since 1970.", "smb.modified", Plain;
+    Changed "changed" Kind::Uint, "Time of the last change, in seconds since 1970.", "smb.changed", Plain;
+    FileSize "size" Kind::Uint, "Size of the file in bytes.", "smb.size", Plain;
+    Share "share" Kind::Text, "Path of the share.", "smb.share", Content;
+    NamedPipe "named_pipe" Kind::Text, "Path of the share of named pipes.", "smb.named_pipe", Content;
+    ShareType "share_type" Kind::Word, "Type of the share: file, pipe or print.", "smb.share_type", Plain;
+    ServiceAsked "service_asked" Kind::Text, "Service that the client requests (version 1).", "smb.service.request", Plain;
+    Service "service" Kind::Text, "Service of the share (version 1).", "smb.service.response", Plain;
+    Class "class" Kind::Word, "Information class of SET_INFO.", "smb.set_info.class", Plain;
+    Level "level" Kind::Word, "Information level of SET_INFO.", "smb.set_info.info_level", Plain;
+    From "renamed_from" Kind::Text, "Name before renaming.", "smb.rename.from", Content;
+    To "renamed_to" Kind::Text, "Name after renaming.", "smb.rename.to", Content;
+    Fuid "fuid" Kind::Text, "Identifier of the open file.", "smb.fuid", Plain;
+    RpcAsked "rpc_request" Kind::Word, "Packet type of the DCE/RPC request in a pipe.", "smb.dcerpc.request", Plain;
+    RpcAnswer "rpc_response" Kind::Word, "Packet type of the DCE/RPC response.", "smb.dcerpc.response", Plain;
+    RpcNumber "rpc_number" Kind::Uint, "Operation number of the DCE/RPC request.", "smb.dcerpc.opnum", Plain;
+    RpcInterfaces "rpc_interfaces" Kind::Rows(&INTERFACES), "Interfaces that a DCE/RPC bind requests.", "smb.dcerpc.interfaces", Plain;
+    Duration "duration" Kind::Duration, "Time from the command to the response, in seconds.", "", Plain;
 }
 
 static INTERFACES: [crate::Field; 5] = [
-    field("uuid", Kind::Text, "Its name.").eve("uuid"),
-    field("version", Kind::Text, "Its version.").eve("version"),
-    field("result", Kind::Uint, "Whether it is granted: 0.").eve("ack_result"),
-    field("reason", Kind::Uint, "Why it is not."),
-    field("result_high", Kind::Uint, "The higher byte of the result, which Suricata takes for the reason.")
+    field("uuid", Kind::Text, "UUID of the interface.").eve("uuid"),
+    field("version", Kind::Text, "Version of the interface.").eve("version"),
+    field("result", Kind::Uint, "Acknowledgement result of the interface; 0 is acceptance.")
+        .eve("ack_result"),
+    field("reason", Kind::Uint, "Reason of a rejection."),
+    field("result_high", Kind::Uint, "Higher byte of the result, which Suricata logs as the reason.")
         .eve("ack_reason"),
 ];
 
 static SMB_FILES: Table = Table {
     name: "smb_files",
-    help: "Something is done with a file.",
+    help: "An action on a file.",
     zeek: "smb_files",
     eve: "",
     fields: &[
-        field("fuid", Kind::Text, "The file's name in records.").zeek("fuid"),
-        field("action", Kind::Word, "What is done.").zeek("action"),
-        field("path", Kind::Text, "The share.").zeek("path").privacy(Privacy::Content),
-        field("name", Kind::Text, "The file.").zeek("name").privacy(Privacy::Content),
-        field("size", Kind::Uint, "Its size.").zeek("size"),
-        field("prev_name", Kind::Text, "Its name before.").zeek("prev_name").privacy(Privacy::Content),
-        field("modified", Kind::Time, "When it was last written.").zeek("times.modified"),
-        field("accessed", Kind::Time, "When it was last read.").zeek("times.accessed"),
-        field("created", Kind::Time, "When it was created.").zeek("times.created"),
-        field("changed", Kind::Time, "When it was last changed.").zeek("times.changed"),
+        field("fuid", Kind::Text, "Identifier of the file in records (Zeek's fuid).").zeek("fuid"),
+        field("action", Kind::Word, "Action on the file.").zeek("action"),
+        field("path", Kind::Text, "Path of the share.").zeek("path").privacy(Privacy::Content),
+        field("name", Kind::Text, "Name of the file.").zeek("name").privacy(Privacy::Content),
+        field("size", Kind::Uint, "Size of the file in bytes.").zeek("size"),
+        field("prev_name", Kind::Text, "Name of the file before renaming.")
+            .zeek("prev_name")
+            .privacy(Privacy::Content),
+        field("modified", Kind::Time, "Time of the last write.").zeek("times.modified"),
+        field("accessed", Kind::Time, "Time of the last access.").zeek("times.accessed"),
+        field("created", Kind::Time, "Creation time.").zeek("times.created"),
+        field("changed", Kind::Time, "Time of the last change.").zeek("times.changed"),
     ],
 };
 
@@ -126,24 +129,25 @@ static SMB_MAPPING: Table = Table {
     zeek: "smb_mapping",
     eve: "",
     fields: &[
-        field("path", Kind::Text, "The share.").zeek("path").privacy(Privacy::Content),
-        field("service", Kind::Text, "The kind of service.").zeek("service"),
-        field("native_file_system", Kind::Text, "Its file system.").zeek("native_file_system"),
-        field("share_type", Kind::Word, "What is shared: DISK, PIPE or PRINT.").zeek("share_type"),
+        field("path", Kind::Text, "Path of the share.").zeek("path").privacy(Privacy::Content),
+        field("service", Kind::Text, "Service of the share (version 1).").zeek("service"),
+        field("native_file_system", Kind::Text, "File system of the share.").zeek("native_file_system"),
+        field("share_type", Kind::Word, "Type of the share: DISK, PIPE or PRINT.").zeek("share_type"),
     ],
 };
 
-/// Maximum kept bytes of one message; data of reads and writes may be 8 MB, and goes to its file as it comes.
+/// Maximum number of kept bytes of one message; data of reads and writes may have 8 MB, and is passed to its file as
+/// it arrives.
 const MAX_HELD: usize = 65_536;
 /// Maximum number of commands without a response: a server grants 512 credits by default, Windows 8,192.
 const MAX_WAITING: usize = 1024;
-/// Files that are open at once, and trees.
+/// Maximum number of open files, and of trees.
 const MAX_OPEN: usize = 1024;
 /// Maximum number of remembered rows of `smb_files`, so that equal rows are not repeated.
 const MAX_RECENT: usize = 128;
-/// Messages of one compound.
+/// Maximum number of messages of one compound.
 const MAX_COMPOUND: usize = 64;
-/// Longest name kept.
+/// Maximum length of a name in bytes.
 const MAX_NAME: usize = 4096;
 
 const OLD: &[u8] = b"\xffSMB";
@@ -179,7 +183,7 @@ fn is_begun(head: &[u8]) -> Probe {
                     _ => Probe::Reject,
                 };
             }
-            // A session is asked for and granted before.
+            // A session is requested and granted before the first message.
             [0x81, 0, 0, 68, _, ..] => rest = rest.get(72..).unwrap_or_default(),
             [0x82, 0, 0, 0, ..] => rest = rest.get(4..).unwrap_or_default(),
             [SESSION_MESSAGE | 0x81 | 0x82, ..] | [] => return Probe::Maybe,
@@ -189,7 +193,7 @@ fn is_begun(head: &[u8]) -> Probe {
     Probe::Maybe
 }
 
-/// A number of an open file. Version 1 has two bytes.
+/// Identifier of an open file. In version 1 it has two bytes.
 type Fid = [u8; 16];
 
 /// An open file.
@@ -198,7 +202,7 @@ struct Open {
     name: Vec<u8>,
     path: Option<Vec<u8>>,
     size: u64,
-    /// Last written, last read, created, last changed.
+    /// Times of the last write, last access, creation and last change.
     times: [u64; 4],
     is_pipe: bool,
     goes: bool,
@@ -208,7 +212,7 @@ struct Open {
 /// Data read from or written to a file.
 struct Transfer {
     file: File,
-    /// Received bytes, of which some may wait for earlier ones.
+    /// Received bytes, some of which may wait for earlier ones.
     bytes: u64,
     time: Time,
     command: String,
@@ -223,7 +227,7 @@ struct Tree {
     is_pipe: bool,
 }
 
-/// A command that waits for its response.
+/// A command without a response so far.
 struct Request {
     time: Time,
     key: (u64, u16),
@@ -249,9 +253,9 @@ enum What {
         fid: Fid,
         offset: u64,
     },
-    /// A call in a pipe.
+    /// A DCE/RPC call in a pipe.
     Call,
-    /// It is about the file that the command before it in a compound opened.
+    /// The command applies to the file that the previous command of the compound opened.
     Related,
     /// Not emitted.
     Silent,
@@ -425,7 +429,7 @@ impl Smb {
         Request { time, key, values: vec![Value::None; SMB.fields.len()], what: What::Other }
     }
 
-    /// Lets a command wait.
+    /// Adds a waiting command.
     fn wait(&mut self, request: Request, out: &mut dyn Out) {
         if self.waiting.len() == MAX_WAITING
             && let Some(oldest) = self.waiting.pop_front()
@@ -438,7 +442,7 @@ impl Smb {
         self.waiting.push_back(request);
     }
 
-    /// The command that a response is for.
+    /// Removes and returns the command that a response belongs to.
     fn asked(&mut self, key: (u64, u16)) -> Option<Request> {
         looked_at(self.waiting.len());
         let at = self.waiting.iter().position(|request| request.key == key)?;
@@ -456,7 +460,7 @@ impl Smb {
         out.record(Record { table: &SMB, time: request.time, values: request.values });
     }
 
-    /// Takes bytes that are read from or written to a file.
+    /// Takes bytes of a file that are read or written.
     fn content(
         &mut self,
         fid: &Fid,
@@ -474,7 +478,7 @@ impl Smb {
         }
     }
 
-    /// Something is about to be read from or written to a file.
+    /// Begins a read or write of a file.
     fn transfer(
         &mut self,
         fid: &Fid,
@@ -512,7 +516,7 @@ impl Smb {
         }
     }
 
-    /// Closes a file, and emits what was read and written.
+    /// Closes a file and emits the transferred content.
     fn close(&mut self, fid: &Fid, open: Open, out: &mut dyn Out) {
         for (back, transfer) in open.transfers.into_iter().enumerate() {
             let Some(transfer) = transfer else { continue };
@@ -534,7 +538,7 @@ impl Smb {
         }
     }
 
-    /// Emits an action on a file, as Zeek does: equal ones only once.
+    /// Emits an action on a file, as Zeek does: repeated ones only once.
     fn act(
         &mut self,
         action: &'static str,
@@ -544,7 +548,7 @@ impl Smb {
         out: &mut dyn Out,
     ) {
         let [modified, accessed, created, changed] = open.times.map(names::rough_time);
-        // Files of pipes have no times.
+        // Pipes have no times.
         let has_times = modified.is_some();
         let only = |time: Option<Time>| Value::from(time.filter(|_| has_times));
         let values = vec![
@@ -607,7 +611,7 @@ impl Request {
         }
     }
 
-    /// A request that opens a file.
+    /// Handles a request that opens a file.
     fn create(&mut self, name: &[u8], is_directory: bool, disposition: u32, goes: bool) {
         const WORDS: [&str; 6] = [
             "FILE_SUPERSEDE",
@@ -637,7 +641,7 @@ impl Request {
     }
 }
 
-/// The name of a file; the root of a share has none.
+/// The name of a file for display; the root of a share has none.
 fn shown(name: &[u8]) -> Vec<u8> {
     if name.is_empty() { b"<share_root>".to_vec() } else { name.get(..MAX_NAME).unwrap_or(name).to_vec() }
 }
@@ -667,7 +671,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_followed() {
+    fn files_are_tracked() {
         let emitted = emitted("files.talk");
         let expected = [
             "SMB::FILE_OPEN <share_root> -",
@@ -689,7 +693,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_in_pipes_are_named() {
+    fn rpc_calls_in_pipes_are_named() {
         let emitted = emitted("pipe.talk");
         let calls = rows(&emitted, "smb", &["command", "rpc_request", "rpc_response", "rpc_number"]);
         let expected = [
@@ -702,7 +706,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_counted_and_what_follows_is_found() {
+    fn gaps_are_counted_and_later_messages_are_found() {
         let emitted = emitted("gaps.talk");
         let files = rows(&emitted, "files", &["seen_bytes", "missing_bytes", "state"]);
         assert_eq!(files, ["69000 1000 TRUNCATED"]);
@@ -710,7 +714,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_is_read() {
+    fn version_1_is_parsed() {
         let emitted = emitted("old.talk");
         let expected = ["SMB::FILE_OPEN \\x.txt", "SMB::FILE_RENAME \\y.txt", "SMB::FILE_DELETE y"];
         assert_eq!(rows(&emitted, "smb_files", &["action", "name"]), expected);
@@ -724,7 +728,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn malformed_messages_are_reported() {
         assert_eq!(rows(&emitted("malformed.talk"), "anomaly", &["name"]), ["malformed_data"; 3]);
     }
 }

@@ -24,66 +24,66 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 static SNMP: Table = Table {
     name: "snmp",
-    help: "All that was said in a flow.",
+    help: "All messages of a flow.",
     zeek: "snmp",
     eve: "",
     fields: &[
-        field("duration", Kind::Duration, "From the first message to the last.").zeek("duration"),
+        field("duration", Kind::Duration, "Time from the first message to the last, in seconds.")
+            .zeek("duration"),
         field("version", Kind::Word, "1, 2c or 3.").zeek("version"),
-        field("community", Kind::Text, "The first community string.")
-            .zeek("community")
-            .privacy(Privacy::Secret),
-        field("get_requests", Kind::Uint, "Variables asked for, or for those behind them.")
+        field("community", Kind::Text, "First community string.").zeek("community").privacy(Privacy::Secret),
+        field("get_requests", Kind::Uint, "Number of variables in GetRequest and GetNextRequest.")
             .zeek("get_requests"),
-        field("get_bulk_requests", Kind::Uint, "Variables asked for in bulk.").zeek("get_bulk_requests"),
-        field("get_responses", Kind::Uint, "Variables in answers.").zeek("get_responses"),
-        field("set_requests", Kind::Uint, "Variables to be set.").zeek("set_requests"),
-        field("display_string", Kind::Text, "What the responder says that it is (sysDescr).")
+        field("get_bulk_requests", Kind::Uint, "Number of variables in GetBulkRequest.")
+            .zeek("get_bulk_requests"),
+        field("get_responses", Kind::Uint, "Number of variables in responses.").zeek("get_responses"),
+        field("set_requests", Kind::Uint, "Number of variables in SetRequest.").zeek("set_requests"),
+        field("display_string", Kind::Text, "Description of the responder (sysDescr).")
             .zeek("display_string")
             .privacy(Privacy::Content),
-        field("up_since", Kind::Time, "Since when it says that it is up (sysUpTime).").zeek("up_since"),
+        field("up_since", Kind::Time, "Start time of the responder (from sysUpTime).").zeek("up_since"),
     ],
 };
 
 static MESSAGE: Table = Table {
     name: "snmp_message",
-    help: "A message.",
+    help: "An SNMP message.",
     zeek: "",
     eve: "snmp",
     fields: &[
         field("version", Kind::Uint, "1, 2 or 3.").eve("snmp.version"),
-        field("pdu_type", Kind::Word, "What is asked or said; encrypted if it cannot be seen.")
+        field("pdu_type", Kind::Word, "Type of the PDU; encrypted if it cannot be read.")
             .eve("snmp.pdu_type"),
-        field("error", Kind::Word, "Why it did not go well.").eve("snmp.error"),
-        field("trap_type", Kind::Word, "What happened, as version 1 says.").eve("snmp.trap_type"),
-        field("trap_oid", Kind::Text, "Whose kind of trap it is, as version 1 says.").eve("snmp.trap_oid"),
-        field("trap_address", Kind::Address, "To what it happened, as version 1 says.")
+        field("error", Kind::Word, "Error status of the response.").eve("snmp.error"),
+        field("trap_type", Kind::Word, "Generic trap (version 1).").eve("snmp.trap_type"),
+        field("trap_oid", Kind::Text, "Enterprise of the trap (version 1).").eve("snmp.trap_oid"),
+        field("trap_address", Kind::Address, "Address of the agent that sent the trap (version 1).")
             .eve("snmp.trap_address"),
         field("vars", Kind::List(&Kind::Text), "Names of the variables.").eve("snmp.vars"),
-        field("community", Kind::Text, "The community string of versions 1 and 2c.")
+        field("community", Kind::Text, "Community string (versions 1 and 2c).")
             .eve("snmp.community")
             .privacy(Privacy::Secret),
-        field("usm", Kind::Text, "The user of version 3.").eve("snmp.usm").privacy(Privacy::User),
-        field("request", Kind::Int, "The number by which the answer names the question."),
-        field("engine", Kind::Text, "The engine of version 3 that decides, in hexadecimal digits.")
+        field("usm", Kind::Text, "User name (version 3).").eve("snmp.usm").privacy(Privacy::User),
+        field("request", Kind::Int, "Request identifier, equal in request and response."),
+        field("engine", Kind::Text, "Authoritative engine (version 3), in hexadecimal digits.")
             .privacy(Privacy::Fingerprint),
-        field("context", Kind::Text, "The context of version 3.").privacy(Privacy::Name),
-        field("authenticated", Kind::Bool, "Whether a message of version 3 is signed."),
+        field("context", Kind::Text, "Context name (version 3).").privacy(Privacy::Name),
+        field("authenticated", Kind::Bool, "Whether the message is authenticated (version 3)."),
         field("variables", Kind::Rows(VARIABLE), "Variables with their values."),
     ],
 };
 
 static VARIABLE: &[Field] = &[
-    field("name", Kind::Text, "Its name."),
+    field("name", Kind::Text, "Name of the variable (object identifier)."),
     field("type", Kind::Word, "Type of the value."),
-    field("number", Kind::Int, "The value, if it is a number."),
-    field("address", Kind::Address, "The value, if it is an address."),
-    field("text", Kind::Text, "The value, if it is anything else.").privacy(Privacy::Content),
+    field("number", Kind::Int, "Value, if it is a number."),
+    field("address", Kind::Address, "Value, if it is an address."),
+    field("text", Kind::Text, "Value, if it is neither a number nor an address.").privacy(Privacy::Content),
 ];
 
 /// Maximum number of variables of one message. A datagram has room for some thousands of the shortest.
 const MAX_VARIABLES: usize = 256;
-/// Parts of an object identifier (RFC 2578, 3.5).
+/// Maximum number of parts of an object identifier (RFC 2578, 3.5).
 const MAX_PARTS: usize = 128;
 /// sysDescr.0 and sysUpTime.0.
 const DESCRIPTION: &str = "1.3.6.1.2.1.1.1.0";
@@ -114,7 +114,7 @@ mod pdu {
     pub const GET_BULK: u8 = 0xa5;
 }
 
-/// A value of BER with its tag: definite lengths only, as SNMP has it.
+/// A value of BER with its tag. Only definite lengths are accepted, as in SNMP.
 fn value<'a>(reader: &mut Reader<'a>) -> Option<(u8, &'a [u8])> {
     let tag = reader.u8()?;
     let len = match reader.u8()? {
@@ -138,13 +138,13 @@ fn integer(bytes: &[u8]) -> Option<i64> {
     Some(bytes.iter().fold(start, |number, byte| number << 8 | i64::from(*byte)))
 }
 
-/// Of counters, which have a zero before them where the highest bit is set.
+/// An unsigned number, with a leading zero byte if the highest bit is set.
 fn unsigned(bytes: &[u8]) -> Option<u64> {
     let bytes = bytes.strip_prefix(&[0]).unwrap_or(bytes);
     (bytes.len() <= 8).then(|| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-/// An object identifier with points between its parts.
+/// An object identifier, with dots between its parts.
 fn object(bytes: &[u8]) -> Option<String> {
     let (mut text, mut part, mut parts) = (String::new(), 0_u64, 0);
     for byte in bytes {
@@ -204,7 +204,7 @@ struct Message<'a> {
     error: i64,
     trap: Option<(String, Option<IpAddr>, i64)>,
     variables: Vec<Variable<'a>>,
-    /// Variables in all.
+    /// Number of all variables.
     count: u64,
 }
 
@@ -230,7 +230,8 @@ impl<'a> Message<'a> {
         Some(message)
     }
 
-    /// RFC 3412, 6: what it is about, how it is secured (RFC 3414, 2.4), and the message within.
+    /// Reads a version 3 message (RFC 3412, 6): its header, its security parameters (RFC 3414, 2.4), and the message
+    /// within.
     fn read_third(&mut self, body: &mut Reader<'a>) -> Option<()> {
         let mut about = Reader::new(expect(body, tag::SEQUENCE)?);
         expect(&mut about, tag::INTEGER)?;
@@ -258,7 +259,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The PDU.
+    /// Reads the PDU.
     fn say(&mut self, reader: &mut Reader<'a>) -> Option<()> {
         let (kind, said) = value(reader).filter(|(kind, _)| kind & 0xe0 == 0xa0)?;
         self.kind = Some(kind);
@@ -274,7 +275,7 @@ impl<'a> Message<'a> {
             self.request = integer(expect(&mut said, tag::INTEGER)?);
             let error = integer(expect(&mut said, tag::INTEGER)?)?;
             expect(&mut said, tag::INTEGER)?;
-            // Of a bulk request these two are other numbers.
+            // In GetBulkRequest these two numbers have another meaning.
             self.error = if kind == pdu::GET_BULK { 0 } else { error };
         }
         let mut list = Reader::new(expect(&mut said, tag::SEQUENCE)?);
@@ -365,7 +366,7 @@ fn said(kind: u8) -> String {
     .to_owned()
 }
 
-/// The generic trap, in the words of RFC 1157 as Suricata writes them.
+/// The generic trap, in the words of RFC 1157 as in Suricata.
 fn trap(kind: i64) -> String {
     match kind {
         0 => "ColdStart",
@@ -380,7 +381,7 @@ fn trap(kind: i64) -> String {
     .to_owned()
 }
 
-/// Why it did not go well, in the words of RFC 3416 as Suricata writes them.
+/// The error status, in the words of RFC 3416 as in Suricata.
 fn error(number: i64) -> String {
     const ERRORS: [&str; 19] = [
         "NoError",
@@ -504,7 +505,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_names_are_read() {
+    fn numbers_and_names_are_parsed() {
         assert_eq!(integer(&[0xff, 0x7f]), Some(-129));
         assert_eq!(integer(&[0x80]), Some(-128));
         assert_eq!(integer(&[]), None);

@@ -21,27 +21,31 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 static SOCKS: Table = Table {
     name: "socks",
-    help: "A connection was asked for: when the proxy answers, or the flow ends.",
+    help: "A requested connection, emitted when the proxy answers, or when the flow ends.",
     zeek: "socks",
     eve: "",
     fields: &[
-        field("version", Kind::Uint, "The version.").zeek("version"),
-        field("user", Kind::Text, "Who asks.").zeek("user").privacy(Privacy::User),
-        field("password", Kind::Text, "The password.").zeek("password").privacy(Privacy::Secret),
-        field("status", Kind::Word, "What came of it.").zeek("status"),
-        field("host", Kind::Address, "The address that is asked for.").zeek("request.host"),
-        field("name", Kind::Text, "The name that is asked for.").zeek("request.name").privacy(Privacy::Name),
-        field("port", Kind::Port, "The port that is asked for.").zeek("request_p"),
-        field("bound_host", Kind::Address, "The address that the proxy uses.").zeek("bound.host"),
-        field("bound_name", Kind::Text, "The name that the proxy uses.")
+        field("version", Kind::Uint, "Version of the protocol: 4 or 5.").zeek("version"),
+        field("user", Kind::Text, "User name that the client sent.").zeek("user").privacy(Privacy::User),
+        field("password", Kind::Text, "Password that the client sent.")
+            .zeek("password")
+            .privacy(Privacy::Secret),
+        field("status", Kind::Word, "Result of the request, by the proxy's reply.").zeek("status"),
+        field("host", Kind::Address, "Address that the client requests.").zeek("request.host"),
+        field("name", Kind::Text, "Host name that the client requests.")
+            .zeek("request.name")
+            .privacy(Privacy::Name),
+        field("port", Kind::Port, "Port that the client requests.").zeek("request_p"),
+        field("bound_host", Kind::Address, "Address that the proxy uses (bound address).").zeek("bound.host"),
+        field("bound_name", Kind::Text, "Host name that the proxy uses (bound name).")
             .zeek("bound.name")
             .privacy(Privacy::Name),
-        field("bound_port", Kind::Port, "The port that the proxy uses.").zeek("bound_p"),
-        field("command", Kind::Word, "What is asked for: connect, bind or associate."),
+        field("bound_port", Kind::Port, "Port that the proxy uses (bound port).").zeek("bound_p"),
+        field("command", Kind::Word, "Command of the request: connect, bind or associate."),
     ],
 };
 
-/// Bytes of one side that are held: the longest message has two texts of 255.
+/// Maximum number of held bytes of one side: the longest message has two texts of 255 bytes.
 const MAX_HELD: usize = 1024;
 
 const CONNECT: u8 = 1;
@@ -49,14 +53,14 @@ const BIND: u8 = 2;
 const PASSWORD: u8 = 2;
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    // A proxy behind a firewall calls its client.
+    // A proxy behind a firewall connects to its client (reverse proxy).
     match speaks(heads.forward, heads.reverse) {
         Probe::Reject => speaks(heads.reverse, heads.forward),
         answer => answer,
     }
 }
 
-/// Whether a client and a proxy begin so.
+/// Whether a client and a proxy begin like this.
 fn speaks(client: &[u8], proxy: &[u8]) -> Probe {
     let answer = |is_good: &dyn Fn(u8) -> bool, first: u8| match proxy {
         [] => Probe::Maybe,
@@ -69,14 +73,14 @@ fn speaks(client: &[u8], proxy: &[u8]) -> Probe {
         [5, methods @ ..] => {
             let Some((count, offered)) = methods.split_first() else { return Probe::Maybe };
             let offered = offered.get(..usize::from(*count)).unwrap_or(offered);
-            // Nothing more is sent before the proxy has chosen.
+            // The client sends nothing more before the proxy has chosen.
             if *count == 0 || proxy.is_empty() && methods.len() > 1 + usize::from(*count) {
                 return Probe::Reject;
             }
             answer(&|chosen| chosen == 0xff || offered.contains(&chosen), 5)
         }
         [4, command, ..] => {
-            // The user's name ends with a zero before the proxy answers.
+            // The user name ends with a zero byte before the proxy answers.
             let is_whole = client.get(8..).is_some_and(|name| name.contains(&0));
             if !matches!(*command, CONNECT | BIND) || !is_whole && !proxy.is_empty() {
                 return Probe::Reject;
@@ -96,7 +100,7 @@ struct Target {
 }
 
 impl Target {
-    /// As version 5 has it.
+    /// Reads a target in the format of version 5.
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let mut target = Self::default();
         match reader.u8()? {
@@ -118,26 +122,26 @@ impl Target {
 enum Next {
     #[default]
     Greeting,
-    /// The client waits for the proxy's choice.
+    /// The client waits for the choice of the proxy.
     Choice,
     Login,
     Request,
     Done,
 }
 
-/// Whether a message was read.
+/// The result of reading a message.
 enum Read {
     /// A message of this length.
     Bytes(usize),
     /// More bytes are needed.
     More,
-    /// It is none.
+    /// The bytes are no message.
     Wrong,
 }
 
 #[derive(Default)]
 struct Socks {
-    /// The side that sent first: the client.
+    /// The side that sent first, which is the client.
     client: Option<Direction>,
     /// Unread bytes of the client and of the proxy.
     held: [Vec<u8>; 2],
@@ -150,12 +154,12 @@ struct Socks {
     status: Option<&'static str>,
     request: Target,
     bound: Target,
-    /// Answers that the proxy gave to the request.
+    /// Number of replies to the request.
     answers: u8,
     is_refused: bool,
 }
 
-/// The text up to the next zero.
+/// The text up to the next zero byte.
 fn text<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     let length = reader.rest().iter().position(|byte| *byte == 0)?;
     let text = reader.take(length)?;
@@ -204,7 +208,7 @@ impl Socks {
         true
     }
 
-    /// A message of the client; `None` where it is not whole.
+    /// Reads a message of the client; `None` if it is incomplete.
     fn client(&mut self, held: &[u8]) -> Option<Read> {
         let mut reader = Reader::new(held);
         let next = match self.next[0] {
@@ -214,7 +218,7 @@ impl Socks {
                     let user = text(&mut reader)?;
                     self.request.port = Some(port);
                     match address {
-                        // 4a: the proxy is to find the address.
+                        // 4a: the proxy resolves the name.
                         1..=255 => self.request.name = Some(text(&mut reader)?.to_vec()),
                         _ => self.request.host = Some(Ipv4Addr::from(address).into()),
                     }
@@ -257,7 +261,7 @@ impl Socks {
         Some(Read::Bytes(held.len() - reader.rest().len()))
     }
 
-    /// A message of the proxy.
+    /// Reads a message of the proxy; `None` if it is incomplete.
     fn server(&mut self, held: &[u8]) -> Option<Read> {
         let mut reader = Reader::new(held);
         match (self.version, self.next[1]) {
@@ -328,12 +332,12 @@ impl Parser for Socks {
             held.extend_from_slice(chunk.data);
         }
         looked_at(self.held.iter().map(Vec::len).sum());
-        // Bytes of one side may wait for the other's.
+        // Bytes of one side may wait for those of the other.
         if !self.read(side) || !self.read(1 - side) || !self.read(side) {
             return Step::GiveUp;
         }
         if self.next[1] != Next::Done {
-            // Too many early bytes are not a SOCKS dialogue.
+            // A large amount of early bytes does not belong to SOCKS.
             let is_much = self.held.iter().any(|held| held.len() > MAX_HELD);
             return if is_much { Step::GiveUp } else { Step::Next };
         }
@@ -381,7 +385,7 @@ mod tests {
     use crate::talk::Turn;
 
     #[test]
-    fn whom_a_proxy_connects_is_told_and_what_is_said_is_read() {
+    fn the_requested_target_is_emitted_and_the_payload_is_parsed() {
         let talks = talks("socks", 1080);
         let emitted: Vec<_> =
             talks.iter().map(|(_, talk)| talk.emitted(|data| vec![data.to_vec()])).collect();
@@ -401,9 +405,9 @@ mod tests {
         assert_eq!(http.count(), 3);
     }
 
-    /// A proxy that calls its client is one.
+    /// A proxy that connects to its client is identified.
     #[test]
-    fn a_reverse_proxy_is_found() {
+    fn a_reverse_proxy_is_identified() {
         let (_, mut talk) = talks("socks", 1080).remove(1);
         for turn in &mut talk.turns {
             if let Turn::Data(direction @ Direction::Forward, _) = turn {

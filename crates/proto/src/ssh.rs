@@ -1,9 +1,9 @@
-//! Secure Shell (RFC 4253, and the rest of version 1): both banners, the algorithms offered and chosen with their
-//! HASSH fingerprints, the host key if it is sent in clear, and whether a login succeeded.
+//! Secure Shell (RFC 4253, and what is left of version 1): both banners, the algorithms offered and chosen with their
+//! HASSH fingerprints, the host key if it is unencrypted, and whether a login succeeded.
 //!
 //! Encrypted content is not read. Success is inferred from the sizes of the server's messages: the message that
 //! accepts the service is 16 bytes longer than the one that reports success, and all that report failure are of one
-//! size. A size is that of bytes with equal time, as the lengths of messages are mostly encrypted too: this inference,
+//! size. Bytes with equal time form one size, as the lengths of messages are usually encrypted too: this inference,
 //! and only this, needs the original packets.
 
 use crate::frames::{Frames, Size};
@@ -32,65 +32,69 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 static SSH: Table = Table {
     name: "ssh",
-    help: "A connection: who spoke, what was agreed upon, and whether somebody got in.",
+    help: "A connection: both programs, the negotiated algorithms, and whether a login succeeded.",
     zeek: "ssh",
     eve: "ssh",
     fields: &[
         field(
             "version",
             Kind::Uint,
-            "Version of the protocol that both speak: 1 or 2; 0 where there is none.",
+            "Version of the protocol that both sides use: 1 or 2; 0 if there is none.",
         )
         .zeek("version"),
         field(
             "auth_success",
             Kind::Bool,
-            "Whether somebody got in, guessed from sizes; nothing where it is not clear.",
+            "Whether a login succeeded, inferred from sizes; no value if unclear.",
         )
         .zeek("auth_success"),
-        field("auth_attempts", Kind::Uint, "Attempts to get in that were seen, guessed from sizes.")
+        field("auth_attempts", Kind::Uint, "Number of login attempts, inferred from sizes.")
             .zeek("auth_attempts"),
-        field("client", Kind::Text, "The client's banner.").zeek("client"),
-        field("server", Kind::Text, "The server's banner.").zeek("server"),
-        field("cipher_alg", Kind::Text, "The cipher agreed upon.").zeek("cipher_alg"),
-        field("mac_alg", Kind::Text, "The message authentication code agreed upon.").zeek("mac_alg"),
-        field("compression_alg", Kind::Text, "The compression agreed upon.").zeek("compression_alg"),
-        field("kex_alg", Kind::Text, "The key exchange agreed upon.").zeek("kex_alg"),
-        field("host_key_alg", Kind::Text, "The kind of host key agreed upon.").zeek("host_key_alg"),
-        field("host_key_short", Kind::Text, "The host key's SHA-256 as Zeek cuts it, to 32 characters.")
-            .zeek("host_key_fingerprint")
+        field("client", Kind::Text, "Banner of the client.").zeek("client"),
+        field("server", Kind::Text, "Banner of the server.").zeek("server"),
+        field("cipher_alg", Kind::Text, "Negotiated cipher.").zeek("cipher_alg"),
+        field("mac_alg", Kind::Text, "Negotiated message authentication code.").zeek("mac_alg"),
+        field("compression_alg", Kind::Text, "Negotiated compression.").zeek("compression_alg"),
+        field("kex_alg", Kind::Text, "Negotiated key exchange.").zeek("kex_alg"),
+        field("host_key_alg", Kind::Text, "Negotiated type of host key.").zeek("host_key_alg"),
+        field(
+            "host_key_short",
+            Kind::Text,
+            "SHA-256 of the host key, truncated to 32 characters as in Zeek.",
+        )
+        .zeek("host_key_fingerprint")
+        .privacy(Privacy::Fingerprint),
+        field("host_key_fingerprint", Kind::Text, "Fingerprint of the host key, as ssh-keygen prints it.")
             .privacy(Privacy::Fingerprint),
-        field("host_key_fingerprint", Kind::Text, "The host key's fingerprint, as ssh-keygen prints it.")
-            .privacy(Privacy::Fingerprint),
-        field("host_key", Kind::Text, "The host key, in base64.").privacy(Privacy::Fingerprint),
-        field("client_version", Kind::Text, "The client's version of the protocol, from its banner.")
+        field("host_key", Kind::Text, "Host key, in base64.").privacy(Privacy::Fingerprint),
+        field("client_version", Kind::Text, "Protocol version in the client's banner.")
             .eve("ssh.client.proto_version"),
-        field("client_software", Kind::Text, "The client's software, from its banner.")
+        field("client_software", Kind::Text, "Software in the client's banner.")
             .eve("ssh.client.software_version"),
         field("client_hassh", Kind::Text, "HASSH: MD5 of the algorithms that the client offers.")
             .eve("ssh.client.hassh.hash")
             .privacy(Privacy::Fingerprint),
-        field("client_algorithms", Kind::Text, "The algorithms that HASSH is of.")
+        field("client_algorithms", Kind::Text, "Text that HASSH is the MD5 of.")
             .eve("ssh.client.hassh.string"),
-        field("server_version", Kind::Text, "The server's version of the protocol, from its banner.")
+        field("server_version", Kind::Text, "Protocol version in the server's banner.")
             .eve("ssh.server.proto_version"),
-        field("server_software", Kind::Text, "The server's software, from its banner.")
+        field("server_software", Kind::Text, "Software in the server's banner.")
             .eve("ssh.server.software_version"),
         field("server_hassh", Kind::Text, "HASSH of the server: MD5 of the algorithms that it offers.")
             .eve("ssh.server.hassh.hash")
             .privacy(Privacy::Fingerprint),
-        field("server_algorithms", Kind::Text, "The algorithms that the server's HASSH is of.")
+        field("server_algorithms", Kind::Text, "Text that the server's HASSH is the MD5 of.")
             .eve("ssh.server.hassh.string"),
     ],
 };
 
-/// Longest banner: RFC 4253 allows 255 bytes with its end.
+/// Maximum length of a banner in bytes: RFC 4253 allows 255 with its line end.
 const MAX_BANNER: usize = 255;
 /// Maximum number of lines before a server's banner.
 const MAX_PREFACE: u8 = 32;
-/// Maximum length of a message in clear: RFC 4253 requires support for 35,000 bytes.
+/// Maximum length of an unencrypted message in bytes: RFC 4253 requires support for 35,000.
 const MAX_MESSAGE: usize = 35_000;
-/// Maximum length of a host key: RSA keys of 16,384 bits have 2,071 bytes.
+/// Maximum length of a host key in bytes: RSA keys of 16,384 bits have 2,071.
 const MAX_KEY: usize = 4096;
 
 const SSH1_PUBLIC_KEY: u8 = 2;
@@ -122,17 +126,17 @@ fn banner(head: &[u8]) -> Option<Probe> {
     })
 }
 
-/// The current state of a side.
+/// State of a side.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Saying {
-    /// Its banner.
+    /// In the banner.
     #[default]
     Banner,
-    /// Messages in clear.
+    /// In unencrypted messages.
     Clear,
-    /// Encrypted messages.
+    /// In encrypted messages.
     Encrypted,
-    /// No longer parsed, because of a gap or an error.
+    /// Not parsed any more, because of a gap or an error.
     Lost,
 }
 
@@ -141,7 +145,7 @@ struct Side {
     saying: Saying,
     lines: Lines,
     frames: Frames,
-    /// Lines before the banner.
+    /// Number of lines before the banner.
     preface: u8,
     banner: Vec<u8>,
     offer: Option<Offer>,
@@ -178,18 +182,18 @@ impl Side {
     }
 }
 
-/// The lists of a KEXINIT, in its order, up to the compressions.
+/// The lists of a KEXINIT in their order, up to the compressions.
 struct Offer([Vec<u8>; 8]);
 
 const KEX: usize = 0;
 const HOST_KEY: usize = 1;
-/// Lists of the direction to the server; those of the other direction follow each.
+/// Positions of the lists for the direction to the server; each is followed by the list for the other direction.
 const CIPHER: usize = 2;
 const MAC: usize = 4;
 const COMPRESSION: usize = 6;
 
 impl Offer {
-    /// Reads what follows a KEXINIT's number.
+    /// Reads the body of a KEXINIT.
     fn read(body: &[u8]) -> Option<Self> {
         const COOKIE: usize = 16;
         let mut reader = Reader::new(body);
@@ -221,7 +225,7 @@ fn string<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     reader.take(usize::try_from(bytes).ok()?)
 }
 
-/// The first of the client's algorithms that the server has too.
+/// The first of the client's algorithms that the server supports.
 fn chosen<'a>(client: &'a [u8], server: &[u8]) -> &'a [u8] {
     let names = |list: &'a [u8]| list.split(|byte| *byte == b',');
     // A set, so that two long lists take linear time.
@@ -229,7 +233,7 @@ fn chosen<'a>(client: &'a [u8], server: &[u8]) -> &'a [u8] {
     names(client).find(|name| offered.contains(name)).unwrap_or(b"Algorithm negotiation failed")
 }
 
-/// The choice for both directions: one name, or both if they differ.
+/// The choice for both directions: one name, or both names if they differ.
 fn chosen_both(client: &Offer, server: &Offer, at: usize) -> Vec<u8> {
     let there = chosen(client.list(at), server.list(at));
     let back = chosen(client.list(at + 1), server.list(at + 1));
@@ -239,14 +243,14 @@ fn chosen_both(client: &Offer, server: &Offer, at: usize) -> Vec<u8> {
     [b"To server: ", there, b", to client: ", back].concat()
 }
 
-/// The inference from the server's sizes.
+/// The inference of logins from the server's sizes.
 #[derive(Debug, Default)]
 struct Guess {
-    /// After a gap, sizes mean nothing.
+    /// Whether the inference has stopped: after a gap, sizes are not reliable.
     is_off: bool,
-    /// The client has sent encrypted bytes: earlier bytes of the server are not its answer.
+    /// Whether the client has sent encrypted bytes: earlier bytes of the server are no answer to it.
     asked: bool,
-    /// Number of bytes with equal time, and that time.
+    /// Time of the latest bytes, and their number at that time.
     burst: (Time, u64),
     accept: Option<u64>,
     failure: Option<u64>,
@@ -269,7 +273,7 @@ impl Guess {
         self.burst = (time, self.burst.1 + bytes);
     }
 
-    /// Takes the bytes of one time, which are complete.
+    /// Handles the bytes of one time, which are complete.
     fn flush(&mut self) {
         /// Difference in length between the message that accepts the service and the one that reports success.
         const LONGER: u64 = 16;
@@ -286,7 +290,7 @@ impl Guess {
         } else if self.failure == Some(size) {
             (self.success, self.attempts) = (Some(false), self.attempts + 1);
         } else if self.failure.is_none() {
-            // Of the method "none", with which clients ask for those that there are.
+            // The failure of the method "none", by which clients request the list of methods.
             self.failure = Some(size);
         }
     }
@@ -408,7 +412,7 @@ impl Ssh {
         }
     }
 
-    /// Takes one message in clear.
+    /// Takes one unencrypted message.
     fn clear(&mut self, direction: Direction, data: &mut &[u8], time: Time, out: &mut dyn Out) {
         let is_old = self.is_old(direction);
         let mut frames = std::mem::take(&mut self.side(direction).frames);
@@ -418,7 +422,7 @@ impl Ssh {
             };
             let said = usize::try_from(said).unwrap_or(usize::MAX);
             if said > MAX_MESSAGE {
-                // No message is that long: the first bytes are shown.
+                // No message has this length: only its first bytes are passed on.
                 return Size::Bytes(4);
             }
             Size::Bytes(4 + said + if is_old { 8 - said % 8 } else { 0 })
@@ -432,7 +436,7 @@ impl Ssh {
         }
     }
 
-    /// The error in a message, if any.
+    /// Parses a message. Returns its error, if any.
     fn message(&mut self, direction: Direction, is_old: bool, message: &[u8]) -> Result<(), &'static str> {
         let mut reader = Reader::new(message);
         let said = reader.u32().map_or(0, |said| said as usize);
@@ -460,7 +464,7 @@ impl Ssh {
         Ok(())
     }
 
-    /// Whether the server's message of that number begins with its host key, in the key exchange agreed upon.
+    /// Whether the server's message of that number begins with its host key, in the negotiated key exchange.
     fn brings_key(&self, number: u8) -> bool {
         let (Some(client), Some(server)) = (&self.client.offer, &self.server.offer) else { return false };
         let name = chosen(client.list(KEX), server.list(KEX));
@@ -474,7 +478,7 @@ impl Ssh {
         self.host_key.is_empty() && number == at
     }
 
-    /// A message of version 1, of which only the server's first matters.
+    /// Takes a message of version 1, of which only the server's first matters.
     fn old(&mut self, direction: Direction, said: usize, mut reader: Reader<'_>) -> Option<()> {
         reader.take(8 - said % 8)?;
         match reader.u8()? {
@@ -508,7 +512,7 @@ impl Ssh {
         let one =
             |at| Value::from(both.map(|(client, server)| chosen(client.list(at), server.list(at)).to_vec()));
         let version = self.version();
-        // Sizes of compressed text mean nothing.
+        // Sizes of compressed text are not reliable.
         let compression =
             both.map(|(client, server)| chosen_both(client, server, COMPRESSION)).unwrap_or_default();
         let is_clear = version == Some(2) && !compression.starts_with(b"zlib");
@@ -562,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_tell_who_got_in() {
+    fn sizes_show_whether_a_login_succeeded() {
         let records = emitted("password.talk");
         let [record] = records.as_slice() else { panic!("{records:?}") };
         assert_eq!(record.get("auth_success"), &Value::Bool(true));
@@ -574,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed_or_missing_tells_nothing() {
+    fn compressed_or_missing_bytes_stop_the_inference() {
         for case in ["group-exchange.talk", "gap.talk"] {
             let records = emitted(case);
             let [record] = records.as_slice() else { panic!("{case}: {records:?}") };
@@ -584,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn malformed_messages_are_reported() {
         let records = emitted("too-long.talk");
         let names: Vec<_> = records.iter().map(|record| record.get("name").clone()).collect();
         let expected: [Value<'_>; 4] =

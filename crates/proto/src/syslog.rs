@@ -21,25 +21,25 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 static SYSLOG: Table = Table {
     name: "syslog",
-    help: "A message.",
+    help: "A syslog message.",
     zeek: "syslog",
     eve: "",
     fields: &[
-        field("proto", Kind::Word, "udp or tcp.").zeek("proto"),
-        field("facility", Kind::Word, "What kind of program says it.").zeek("facility"),
-        field("severity", Kind::Word, "How bad it is.").zeek("severity"),
-        field("message", Kind::Text, "What it says, with all that stands before it.")
+        field("proto", Kind::Word, "Transport protocol: udp or tcp.").zeek("proto"),
+        field("facility", Kind::Word, "Facility: kind of program that sent the message.").zeek("facility"),
+        field("severity", Kind::Word, "Severity of the message.").zeek("severity"),
+        field("message", Kind::Text, "Text of the message, including its header.")
             .zeek("message")
             .privacy(Privacy::Content),
-        field("host", Kind::Text, "The host that says it.").privacy(Privacy::Name),
-        field("program", Kind::Text, "The program that says it."),
-        field("process", Kind::Text, "Its process."),
+        field("host", Kind::Text, "Host name in the message.").privacy(Privacy::Name),
+        field("program", Kind::Text, "Program name in the message."),
+        field("process", Kind::Text, "Process identifier in the message."),
     ],
 };
 
-/// Longest message that is kept: RFC 5425 asks receivers for 8192 bytes.
+/// Maximum length of a message in bytes: RFC 5425 recommends that receivers accept 8192.
 const MAX_MESSAGE: usize = 8192;
-/// Most digits of a length before a message.
+/// Maximum number of digits of a length before a message.
 const MAX_DIGITS: usize = 5;
 
 const FACILITIES: [&str; 24] = [
@@ -58,7 +58,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     if heads.ip_proto != TCP {
         return match priority(heads.forward) {
             Some((_, text)) if home || is_dated(text) => Probe::Match,
-            // Some leave the priority out.
+            // Some senders omit the priority.
             None if home && heads.ports.contains(&514) => Probe::Maybe,
             _ => Probe::Reject,
         };
@@ -78,7 +78,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     }
 }
 
-/// The number in angle brackets, at most 191, and what follows it.
+/// The number in angle brackets, at most 191, and the text after it.
 fn priority(text: &[u8]) -> Option<(u8, &[u8])> {
     let rest = text.strip_prefix(b"<")?;
     let end = rest.iter().take(4).position(|byte| *byte == b'>')?;
@@ -86,7 +86,7 @@ fn priority(text: &[u8]) -> Option<(u8, &[u8])> {
     (number < 192).then_some((number, rest.get(end + 1..)?))
 }
 
-/// Whether a version and year follow, or a month.
+/// Whether a version and a year follow, or a month.
 fn is_dated(text: &[u8]) -> bool {
     let text = text.trim_ascii_start();
     const MONTHS: [&[u8]; 12] = [
@@ -122,11 +122,11 @@ fn parts(text: &[u8]) -> [Option<&[u8]>; 3] {
 
 struct Syslog {
     is_tcp: bool,
-    /// A message that is not all there.
+    /// An incomplete message.
     held: Vec<u8>,
-    /// Remaining bytes by the message's length; without a length it ends with the line.
+    /// Remaining bytes of a message with a length; `None` if the message ends with the line.
     left: Option<usize>,
-    /// Messages are framed by length.
+    /// Whether messages are framed by length.
     is_counted: bool,
     /// The next message boundary is unknown.
     lost: bool,
@@ -159,14 +159,14 @@ impl Syslog {
         out.record(Record { table: &SYSLOG, time, values });
     }
 
-    /// Takes bytes of the message in work, as many as are kept.
+    /// Keeps bytes of the current message, up to the limit.
     fn hold(&mut self, bytes: &[u8]) {
         looked_at(bytes.len());
         let room = MAX_MESSAGE.saturating_sub(self.held.len());
         self.held.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
     }
 
-    /// The message in work is whole.
+    /// Handles the end of the current message.
     fn close(&mut self, time: Time, out: &mut dyn Out) {
         let held = std::mem::take(&mut self.held);
         self.left = None;

@@ -1,22 +1,22 @@
-//! Conversations as text: the form of `testdata/<protocol>/<case>.talk`, which testdata/README.md describes.
+//! Conversations as text: the format of `testdata/<protocol>/<case>.talk`, which testdata/README.md describes.
 
 use crate::{TCP, UDP};
 use std::fmt::{self, Write};
 use weir_wire::Direction;
 
-/// Where a line of a conversation is broken: after the first character at which it has this many.
+/// A line of a conversation is broken after the first character at which it has this many.
 const WIDTH: usize = 110;
 
-/// One side's bytes, or bytes that are missing.
+/// The bytes of one side, or a gap.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Turn {
-    /// What one side sends until the other one does; of UDP one datagram.
+    /// The bytes that one side sends until the other side sends; over UDP one datagram.
     Data(Direction, Vec<u8>),
-    /// So many bytes of that side are missing.
+    /// A gap of this many bytes on that side.
     Gap(Direction, u64),
 }
 
-/// What the two sides of one flow send, in order and without times.
+/// The payload of both sides of one flow, in order and without times.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Talk {
     /// IP protocol number: TCP or UDP.
@@ -28,10 +28,11 @@ pub struct Talk {
 }
 
 impl Talk {
-    /// Reads the text of a conversation. `ports` are those of a text that does not name its own.
+    /// Parses the text of a conversation. `ports` are the ports of a text that does not name its own.
     ///
     /// # Errors
-    /// The number of the first line that cannot be read, from 1, and what is wrong with it.
+    ///
+    /// The number of the first invalid line, from 1, and its error.
     pub fn parse(text: &str, ports: [u16; 2]) -> Result<Self, String> {
         let mut talk = Self { ip_proto: TCP, ports, turns: Vec::new() };
         for (number, line) in text.lines().enumerate() {
@@ -46,7 +47,7 @@ impl Talk {
             "" if rest.is_empty() => {}
             "" => match self.turns.last_mut() {
                 Some(Turn::Data(_, data)) => data.extend(unescaped(rest)?),
-                _ => return Err("there is no block to continue".to_owned()),
+                _ => return Err("no block precedes this line".to_owned()),
             },
             ">" => self.turns.push(Turn::Data(Direction::Forward, unescaped(rest)?)),
             "<" => self.turns.push(Turn::Data(Direction::Reverse, unescaped(rest)?)),
@@ -95,11 +96,11 @@ impl fmt::Display for Talk {
     }
 }
 
-/// Writes a conversation piece by piece, as the pieces come.
+/// Writes a conversation piece by piece.
 #[derive(Clone, Copy, Debug)]
 pub struct Writer {
     ip_proto: u8,
-    /// The side whose block was written last, where its next bytes continue that block.
+    /// The side whose block was written last, if its next bytes continue that block.
     open: Option<Direction>,
 }
 
@@ -115,15 +116,15 @@ impl Writer {
         format!(": {transport} {} {}\n", ports[0], ports[1])
     }
 
-    /// A line for bytes that are missing.
+    /// A line for a gap.
     pub fn gap(&mut self, direction: Direction, bytes: u64) -> String {
         self.open = None;
         let side = if direction == Direction::Forward { "forward" } else { "reverse" };
         format!("! {side} {bytes}\n")
     }
 
-    /// The next bytes of a side. Of TCP they continue its block, if the other side has sent nothing since; of UDP each
-    /// call is one datagram and a block.
+    /// Writes the next bytes of a side. Over TCP they continue its block, if the other side has sent nothing since;
+    /// over UDP each call is one datagram and one block.
     pub fn data(&mut self, direction: Direction, data: &[u8]) -> String {
         let mark = if direction == Direction::Forward { "> " } else { "< " };
         let continues = self.ip_proto == TCP && self.open == Some(direction);
@@ -149,7 +150,7 @@ impl Writer {
     }
 }
 
-/// Adds a byte, escaped where it is not plain text of ASCII.
+/// Appends a byte, escaped unless it is plain ASCII text.
 fn escape(byte: u8, text: &mut String) {
     match byte {
         b'\r' => text.push_str("\\r"),
@@ -165,7 +166,7 @@ fn escape(byte: u8, text: &mut String) {
     }
 }
 
-/// A blank at the end of a line is written as an escape: editors remove blanks there.
+/// A space at the end of a line is escaped: editors remove spaces there.
 fn shield_last_blank(byte: u8, text: &mut String) {
     if byte == b' ' {
         text.pop();
@@ -173,7 +174,7 @@ fn shield_last_blank(byte: u8, text: &mut String) {
     }
 }
 
-/// The bytes of a text with Rust's escapes `\r \n \t \0 \\ \xNN`.
+/// The bytes of a text with the escapes `\r \n \t \0 \\ \xNN` of Rust.
 fn unescaped(text: &str) -> Result<Vec<u8>, String> {
     let (mut bytes, mut chars) = (Vec::with_capacity(text.len()), text.chars());
     while let Some(c) = chars.next() {
@@ -203,7 +204,7 @@ mod tests {
     use crate::laws::all_talks;
     use proptest::prelude::*;
 
-    /// The turns without their cuts: of TCP, data of one side without anything between is one block.
+    /// The turns without their cuts: over TCP, consecutive data of one side is one block.
     fn joined(talk: &Talk) -> Vec<Turn> {
         let mut turns: Vec<Turn> = Vec::new();
         for turn in &talk.turns {
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn every_conversation_of_the_tests_is_read_back_as_it_was_written() {
+    fn conversations_of_the_tests_are_read_back_unchanged() {
         let mut read = 0;
         for (_, talk) in all_talks() {
             reads_back(&talk);
@@ -254,9 +255,9 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_with_its_line() {
+    fn errors_name_the_line() {
         for (text, error) in [
-            ("  x", "line 1: there is no block to continue:   x"),
+            ("  x", "line 1: no block precedes this line:   x"),
             ("# comment\n? x", "line 2: a line begins with one of `> < ! : #` or two blanks: ? x"),
             ("> a\\q", "line 1: an escape is one of \\r \\n \\t \\0 \\\\ \\xNN: > a\\q"),
             ("> \\xg0", "line 1: \\xg0 is no byte: > \\xg0"),

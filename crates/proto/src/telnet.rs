@@ -1,4 +1,4 @@
-//! Telnet (RFC 854): typed text with its output, logins, and the options apart from the text.
+//! Telnet (RFC 854): typed text with its output, logins, and the options, which are separated from the text.
 
 use crate::work::looked_at;
 use crate::{
@@ -19,41 +19,42 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 static TELNET: Table = Table {
     name: "telnet",
-    help: "A line that was typed, with what the server said up to the next one.",
+    help: "A typed line, with the server's output up to the next one.",
     zeek: "",
     eve: "",
     fields: &[
-        field("user", Kind::Text, "Who was asked for at the last login prompt.").privacy(Privacy::User),
-        field("prompt", Kind::Text, "What the server's line had when typing began.")
+        field("user", Kind::Text, "User name typed at the last login prompt.").privacy(Privacy::User),
+        field("prompt", Kind::Text, "Line of the server when typing began: the prompt.")
             .privacy(Privacy::Content),
-        field("line", Kind::Text, "What was typed; nothing where a password was asked for.")
+        field("line", Kind::Text, "Text that was typed; no value at a password prompt.")
             .privacy(Privacy::Content),
-        field("answers", Kind::List(&Kind::Text), "Lines of the server behind it.").privacy(Privacy::Content),
+        field("answers", Kind::List(&Kind::Text), "Lines of the server after the typed line.")
+            .privacy(Privacy::Content),
     ],
 };
 
 static SESSION: Table = Table {
     name: "telnet_session",
-    help: "A Telnet session, when it has ended.",
+    help: "A Telnet session, emitted at its end.",
     zeek: "",
     eve: "",
     fields: &[
-        field("user", Kind::Text, "Who was asked for at the last login prompt.").privacy(Privacy::User),
-        field("terminal", Kind::Text, "The client's terminal (RFC 1091)."),
-        field("client_options", Kind::List(&Kind::Text), "Options that the client named, such as WILL 31."),
-        field("server_options", Kind::List(&Kind::Text), "Options that the server named."),
+        field("user", Kind::Text, "User name typed at the last login prompt.").privacy(Privacy::User),
+        field("terminal", Kind::Text, "Terminal type of the client (RFC 1091)."),
+        field("client_options", Kind::List(&Kind::Text), "Options that the client sent, such as WILL 31."),
+        field("server_options", Kind::List(&Kind::Text), "Options that the server sent."),
         field("client_bytes", Kind::Uint, "Bytes of text that the client sent."),
         field("server_bytes", Kind::Uint, "Bytes of text that the server sent."),
     ],
 };
 
-/// Longest line kept.
+/// Maximum length of a line in bytes.
 const MAX_LINE: usize = 512;
 /// Maximum number of output lines after a typed one.
 const MAX_ANSWERS: usize = 32;
 /// Maximum number of options of a side; about 50 exist.
 const MAX_OPTIONS: usize = 64;
-/// Longest subnegotiation kept: names of terminals have at most 40 bytes.
+/// Maximum length of a subnegotiation in bytes: names of terminals have at most 40.
 const MAX_SUB: usize = 64;
 
 const IAC: u8 = 255;
@@ -104,7 +105,7 @@ enum At {
     SubIac,
 }
 
-/// One direction.
+/// State of one direction.
 #[derive(Debug, Default)]
 struct Side {
     at: At,
@@ -112,11 +113,11 @@ struct Side {
     options: Vec<Vec<u8>>,
     bytes: u64,
     line: Vec<u8>,
-    /// The last byte was `\r`: what follows belongs to it.
+    /// Whether the last byte was `\r`: the next byte belongs to it.
     is_return: bool,
 }
 
-/// A line that was typed.
+/// A typed line.
 #[derive(Debug)]
 struct Typed {
     time: Time,
@@ -187,7 +188,7 @@ impl Parser for Telnet {
 }
 
 impl Side {
-    /// Takes a byte; gives it back if it is text.
+    /// Takes a byte and returns it if it is text.
     fn option(&mut self, byte: u8, terminal: &mut Option<Vec<u8>>) -> Option<u8> {
         match (self.at, byte) {
             (At::Text, IAC) => self.at = At::Iac,
@@ -255,7 +256,7 @@ impl Telnet {
         }
     }
 
-    /// A line is typed.
+    /// Handles the end of a typed line.
     fn enter(&mut self, time: Time, out: &mut dyn Out) {
         self.finish(out);
         let line = std::mem::take(&mut self.client.line);
@@ -268,7 +269,7 @@ impl Telnet {
         }
         let line = Some(line).filter(|_| !is_secret);
         self.typed = Some(Typed { time, user: self.user.clone(), prompt, line, answers: Vec::new() });
-        // The server's echo is the end of its line.
+        // The server's echo ends its line.
         self.server.line.clear();
     }
 
@@ -314,7 +315,7 @@ mod tests {
     use crate::laws::talks;
 
     #[test]
-    fn users_are_known_and_passwords_are_not() {
+    fn user_names_are_emitted_and_passwords_are_not() {
         let talks = talks("telnet", 23);
         let (_, talk) = talks.iter().find(|(path, _)| path.ends_with("login.talk")).unwrap();
         let emitted = talk.emitted(|data| vec![data.to_vec()]);

@@ -1,7 +1,7 @@
 //! Trivial File Transfer Protocol (RFC 1350, options of RFC 2347 to 2349 and RFC 7440): requested files, and their
 //! content.
 //!
-//! A server answers from a new port: the flow of the file is announced by the request.
+//! A server answers from a new port, so that the request announces the flow of the file.
 
 use crate::file::{About, File, Files};
 use crate::{
@@ -23,45 +23,45 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 static REQUEST: Table = Table {
     name: "tftp",
-    help: "A file is asked for, or offered.",
+    help: "A request to read or write a file.",
     zeek: "",
     eve: "tftp",
     fields: &[
-        field("packet", Kind::Word, "read or write.").eve("tftp.packet"),
-        field("file", Kind::Text, "The file's name.").eve("tftp.file").privacy(Privacy::Url),
-        field("mode", Kind::Text, "byte, netascii or mail.").eve("tftp.mode"),
-        field("options", Kind::List(&Kind::Text), "Options and their values, one behind the other."),
+        field("packet", Kind::Word, "Direction of the transfer: read or write.").eve("tftp.packet"),
+        field("file", Kind::Text, "Name of the file in the request.").eve("tftp.file").privacy(Privacy::Url),
+        field("mode", Kind::Text, "Transfer mode: byte, netascii or mail.").eve("tftp.mode"),
+        field("options", Kind::List(&Kind::Text), "Options of the request and their values, alternating."),
     ],
 };
 
 static TRANSFER: Table = Table {
     name: "tftp_transfer",
-    help: "What became of it.",
+    help: "Result of the request.",
     zeek: "",
     eve: "",
     fields: &[
-        field("packet", Kind::Word, "read or write."),
-        field("file", Kind::Text, "The file's name.").privacy(Privacy::Url),
-        field("file_name", Kind::Text, "The content's name in records."),
-        field("bytes", Kind::Uint, "Bytes that were seen of it."),
-        field("blocks", Kind::Uint, "Blocks that were seen for the first time."),
-        field("repeated", Kind::Uint, "Blocks that were seen again."),
-        field("complete", Kind::Bool, "Whether it was seen to its end."),
-        field("error", Kind::Uint, "Why it was broken off."),
-        field("message", Kind::Text, "The same in words.").privacy(Privacy::Content),
-        field("duration", Kind::Duration, "From the request to the last block."),
+        field("packet", Kind::Word, "Direction of the transfer: read or write."),
+        field("file", Kind::Text, "Name of the file in the request.").privacy(Privacy::Url),
+        field("file_name", Kind::Text, "Identifier of the file in records (Zeek's fuid)."),
+        field("bytes", Kind::Uint, "Bytes of the file that were received."),
+        field("blocks", Kind::Uint, "Blocks that were received for the first time."),
+        field("repeated", Kind::Uint, "Blocks that were received again."),
+        field("complete", Kind::Bool, "Whether the file was received completely."),
+        field("error", Kind::Uint, "Error code of an aborted transfer."),
+        field("message", Kind::Text, "Error message of an aborted transfer.").privacy(Privacy::Content),
+        field("duration", Kind::Duration, "Time from the request to the last block, in seconds."),
     ],
 };
 
-/// Longest name of a file, mode, or option that is kept.
+/// Maximum length of a file name, mode or option in bytes.
 const MAX_TEXT: usize = 512;
-/// Options of one request.
+/// Maximum number of options of one request.
 const MAX_OPTIONS: usize = 16;
-/// Bytes of a block, where nothing else is agreed.
+/// Size of a block in bytes, unless another size is negotiated.
 const BLOCK: u64 = 512;
-/// Time for which an answer is expected, in nanoseconds: clients repeat for about as long.
+/// Time for which an answer is expected, in nanoseconds: clients repeat requests for about as long.
 const PATIENCE: u64 = 60_000_000_000;
-/// Blocks that may be missing before one: a window of RFC 7440.
+/// Maximum number of missing blocks before one: a window of RFC 7440.
 const MAX_WINDOW: u64 = 65535;
 
 const READ: u16 = 1;
@@ -91,7 +91,7 @@ impl<'a> Request<'a> {
     fn read(data: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(data);
         let kind = reader.u16()?;
-        // Padding of some senders stands behind the last zero.
+        // Some senders add padding after the last zero byte.
         let mut texts =
             reader.rest().split(|byte| *byte == 0).map(|text| text.get(..MAX_TEXT).unwrap_or(text));
         let (file, mode) = (texts.next()?, texts.next()?);
@@ -102,7 +102,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A number of an option.
+/// The numeric value of an option.
 fn option(options: &[&[u8]], name: &[u8]) -> Option<u64> {
     let pair =
         options.chunks_exact(2).find(|pair| pair.first().is_some_and(|o| o.eq_ignore_ascii_case(name)))?;
@@ -116,17 +116,17 @@ struct Transfer {
     name: Vec<u8>,
     begun: Time,
     last: Time,
-    /// The requesting side: the one that writes, or reads.
+    /// The side that sent the request.
     client: Direction,
     file: Option<File>,
     block: u64,
-    /// The file's size, as it was agreed on.
+    /// The negotiated size of the file.
     total: Option<u64>,
-    /// Number of the block before the next one, extended beyond 16 bits.
+    /// Number of the last block in order, extended beyond 16 bits.
     at: u64,
     blocks: u64,
     repeated: u64,
-    /// Number of the last block, which is shorter than the others.
+    /// Number of the final block, which is shorter than the others.
     end: Option<u64>,
     error: Option<(u16, Vec<u8>)>,
 }
@@ -160,7 +160,7 @@ impl Transfer {
         }
     }
 
-    /// Takes a datagram; `false` where it is none of this protocol.
+    /// Takes a datagram; `false` if it does not belong to this protocol.
     fn datagram(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> bool {
         let mut reader = Reader::new(chunk.data);
         let (Some(kind), time) = (reader.u16(), chunk.time) else { return false };
@@ -213,7 +213,7 @@ impl Transfer {
     }
 
     fn data(&mut self, number: u16, bytes: &[u8], time: Time, out: &mut dyn Out) {
-        // The nearest count with that number: after 65535 comes 0.
+        // The nearest block count with that number: 0 follows 65535.
         let ahead = u64::from(number.wrapping_sub(self.at as u16));
         let count = match ahead {
             0 => self.at,
@@ -234,7 +234,7 @@ impl Transfer {
             self.repeated += 1;
         }
         let block = self.block;
-        // A first block that is larger shows that options were acknowledged before the capture began.
+        // A larger first block shows that options were acknowledged before the capture began.
         if count == 1 && bytes.len() as u64 > block {
             self.block = bytes.len() as u64;
         }
@@ -245,7 +245,7 @@ impl Transfer {
         self.open(time).bytes_at(offset, bytes, time, out);
     }
 
-    /// Whether all of it was seen.
+    /// Whether the file was received completely.
     fn is_complete(&self) -> bool {
         self.end.is_some_and(|end| {
             let next = self.file.as_ref().map_or(0, File::next);
@@ -280,10 +280,10 @@ impl Transfer {
     }
 }
 
-/// The flow in which files are asked for.
+/// The flow with the requests.
 struct Tftp {
     setup: Setup,
-    /// Of a server that answers from where it was asked.
+    /// The transfer of a server that answers from the requested port.
     transfer: Option<Transfer>,
 }
 
@@ -317,7 +317,7 @@ impl Parser for Tftp {
             options,
         ];
         out.record(Record { table: &REQUEST, time, values });
-        // A repeated request is not another transfer.
+        // A repeated request is no other transfer.
         let again =
             self.transfer.as_ref().is_some_and(|t| t.name == request.file && t.is_read == request.is_read);
         if again && self.transfer.as_ref().is_some_and(|transfer| transfer.blocks == 0) {
@@ -398,7 +398,7 @@ mod tests {
         [&DATA.to_be_bytes()[..], &number.to_be_bytes(), bytes].concat()
     }
 
-    /// The flow that a request announces, fed with what the server sends.
+    /// Runs the expected flow of a request over the server's datagrams.
     fn announced(sent: &[Vec<u8>]) -> Collected {
         let mut emitted = talk("session.talk");
         let expected = emitted.expected.remove(0);
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_become_a_file() {
+    fn blocks_are_joined_to_a_file() {
         let full = vec![b'x'; 512];
         let sent = [block(2, &full), block(1, &full), block(1, &full), block(3, b"end")];
         let emitted = announced(&sent);
@@ -435,14 +435,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_said() {
+    fn lost_blocks_are_reported() {
         let full = vec![b'x'; 512];
         let emitted = announced(&[block(1, &full), block(3, b"end")]);
         assert_eq!(transfer(&emitted).get("complete"), &Value::Bool(false));
     }
 
     #[test]
-    fn numbers_begin_again() {
+    fn block_numbers_wrap() {
         let sent: Vec<_> = (1..=70_000_u32).map(|number| block(number as u16, &[0; 512])).collect();
         let emitted = announced(&sent);
         assert_eq!(transfer(&emitted).get("bytes"), &Value::Uint(70_000 * 512));

@@ -1,5 +1,5 @@
-//! Transport Layer Security: SSLv2's hello (its Internet draft of 1995), SSLv3 (RFC 6101) and TLS up to 1.3 (RFC 8446).
-//! What a handshake shows in clear; what is encrypted is passed over.
+//! Transport Layer Security: SSLv2's hello (its Internet draft of 1995), SSLv3 (RFC 6101) and TLS up to 1.3 (RFC
+//! 8446). The unencrypted part of a handshake is parsed; encrypted content is skipped.
 
 pub(crate) mod certificate;
 pub(crate) mod handshake;
@@ -32,22 +32,22 @@ const NUMBERS: Kind = Kind::List(&Kind::Uint);
 
 pub(crate) static TLS: Table = Table {
     name: "tls",
-    help: "A handshake of TLS, over a stream or datagrams: when it is done, or the flow ends.",
+    help: "A TLS handshake over a stream or datagrams, emitted when it is complete, or when the flow ends.",
     zeek: "ssl",
     eve: "tls",
     fields: &[
-        field("version", Kind::Word, "The version that the server chose.").zeek("version"),
-        field("cipher", Kind::Word, "The cipher suite that the server chose.").zeek("cipher"),
-        field("curve", Kind::Word, "The curve or group of the server's key.").zeek("curve"),
-        field("server_name", Kind::Text, "The name that the client asks for.")
+        field("version", Kind::Word, "Version that the server chose.").zeek("version"),
+        field("cipher", Kind::Word, "Cipher suite that the server chose.").zeek("cipher"),
+        field("curve", Kind::Word, "Curve or group of the server's key exchange.").zeek("curve"),
+        field("server_name", Kind::Text, "Server name that the client requests (SNI).")
             .zeek("server_name")
             .eve("tls.sni")
             .privacy(Privacy::Name),
-        field("resumed", Kind::Bool, "Whether an earlier session goes on.").zeek("resumed"),
-        field("last_alert", Kind::Word, "The last alert in clear.").zeek("last_alert"),
-        field("next_protocol", Kind::Text, "The application protocol that the server chose.")
+        field("resumed", Kind::Bool, "Whether the handshake resumes an earlier session.").zeek("resumed"),
+        field("last_alert", Kind::Word, "Last unencrypted alert.").zeek("last_alert"),
+        field("next_protocol", Kind::Text, "Application protocol that the server chose (ALPN).")
             .zeek("next_protocol"),
-        field("established", Kind::Bool, "Whether both sides came to encrypt.").zeek("established"),
+        field("established", Kind::Bool, "Whether both sides switched to encryption.").zeek("established"),
         field(
             "history",
             Kind::Text,
@@ -61,24 +61,28 @@ pub(crate) static TLS: Table = Table {
         field("client_chain", TEXTS, "SHA-256 of each certificate of the client.")
             .zeek("client_cert_chain_fps")
             .privacy(Privacy::Fingerprint),
-        field("subject", Kind::Text, "Whose the server's certificate is (RFC 2253).")
+        field("subject", Kind::Text, "Subject of the server's certificate (RFC 2253).")
             .zeek("subject")
             .privacy(Privacy::Name),
-        field("issuer", Kind::Text, "Who signed the server's certificate (RFC 2253).")
+        field("issuer", Kind::Text, "Issuer of the server's certificate (RFC 2253).")
             .zeek("issuer")
             .privacy(Privacy::Name),
-        field("client_subject", Kind::Text, "Whose the client's certificate is (RFC 2253).")
+        field("client_subject", Kind::Text, "Subject of the client's certificate (RFC 2253).")
             .zeek("client_subject")
             .privacy(Privacy::User),
-        field("client_issuer", Kind::Text, "Who signed the client's certificate (RFC 2253).")
+        field("client_issuer", Kind::Text, "Issuer of the client's certificate (RFC 2253).")
             .zeek("client_issuer")
             .privacy(Privacy::Name),
-        field("name_matches", Kind::Bool, "Whether the server's certificate is for the name asked for.")
-            .zeek("sni_matches_cert"),
-        field("subject_line", Kind::Text, "Whose the server's certificate is, the country first.")
+        field(
+            "name_matches",
+            Kind::Bool,
+            "Whether the server's certificate is valid for the requested server name.",
+        )
+        .zeek("sni_matches_cert"),
+        field("subject_line", Kind::Text, "Subject of the server's certificate, the country first.")
             .eve("tls.subject")
             .privacy(Privacy::Name),
-        field("issuer_line", Kind::Text, "Who signed the server's certificate, the country first.")
+        field("issuer_line", Kind::Text, "Issuer of the server's certificate, the country first.")
             .eve("tls.issuerdn")
             .privacy(Privacy::Name),
         field("serial", Kind::Text, "Serial number of the server's certificate.")
@@ -87,15 +91,17 @@ pub(crate) static TLS: Table = Table {
         field("sha1", Kind::Text, "SHA-1 of the server's certificate.")
             .eve("tls.fingerprint")
             .privacy(Privacy::Fingerprint),
-        field("not_before", Kind::Text, "From when the server's certificate is valid.").eve("tls.notbefore"),
-        field("not_after", Kind::Text, "Until when the server's certificate is valid.").eve("tls.notafter"),
-        field("names", TEXTS, "Names and addresses that the server's certificate is for.")
+        field("not_before", Kind::Text, "Time from which the server's certificate is valid.")
+            .eve("tls.notbefore"),
+        field("not_after", Kind::Text, "Time until which the server's certificate is valid.")
+            .eve("tls.notafter"),
+        field("names", TEXTS, "Alternative names and addresses of the server's certificate.")
             .eve("tls.subjectaltname")
             .privacy(Privacy::Name),
-        field("client_subject_line", Kind::Text, "Whose the client's certificate is, the country first.")
+        field("client_subject_line", Kind::Text, "Subject of the client's certificate, the country first.")
             .eve("tls.client.subject")
             .privacy(Privacy::User),
-        field("client_issuer_line", Kind::Text, "Who signed the client's certificate, the country first.")
+        field("client_issuer_line", Kind::Text, "Issuer of the client's certificate, the country first.")
             .eve("tls.client.issuerdn")
             .privacy(Privacy::Name),
         field("client_serial", Kind::Text, "Serial number of the client's certificate.")
@@ -104,58 +110,62 @@ pub(crate) static TLS: Table = Table {
         field("client_sha1", Kind::Text, "SHA-1 of the client's certificate.")
             .eve("tls.client.fingerprint")
             .privacy(Privacy::Fingerprint),
-        field("client_not_before", Kind::Text, "From when the client's certificate is valid.")
+        field("client_not_before", Kind::Text, "Time from which the client's certificate is valid.")
             .eve("tls.client.notbefore"),
-        field("client_not_after", Kind::Text, "Until when the client's certificate is valid.")
+        field("client_not_after", Kind::Text, "Time until which the client's certificate is valid.")
             .eve("tls.client.notafter"),
-        field("client_names", TEXTS, "Names and addresses that the client's certificate is for.")
+        field("client_names", TEXTS, "Alternative names and addresses of the client's certificate.")
             .eve("tls.client.subjectaltname")
             .privacy(Privacy::User),
-        field("spoken", Kind::Word, "The version that the server chose, written out.").eve("tls.version"),
-        field("session_resumed", Kind::Bool, "True where an earlier session goes on.")
+        field("spoken", Kind::Word, "Version that the server chose, in Suricata's words.").eve("tls.version"),
+        field("session_resumed", Kind::Bool, "True if the handshake resumes an earlier session.")
             .eve("tls.session_resumed"),
-        field("ja3", Kind::Text, "JA3: MD5 of what the client offers.")
+        field("ja3", Kind::Text, "JA3: MD5 fingerprint of the client hello.")
             .eve("tls.ja3.hash")
             .privacy(Privacy::Fingerprint),
-        field("ja3_text", Kind::Text, "What JA3 is the MD5 of.")
+        field("ja3_text", Kind::Text, "Text that JA3 is the MD5 of.")
             .eve("tls.ja3.string")
             .privacy(Privacy::Fingerprint),
-        field("ja3s", Kind::Text, "JA3S: MD5 of what the server chooses.")
+        field("ja3s", Kind::Text, "JA3S: MD5 fingerprint of the server hello.")
             .eve("tls.ja3s.hash")
             .privacy(Privacy::Fingerprint),
-        field("ja3s_text", Kind::Text, "What JA3S is the MD5 of.")
+        field("ja3s_text", Kind::Text, "Text that JA3S is the MD5 of.")
             .eve("tls.ja3s.string")
             .privacy(Privacy::Fingerprint),
-        field("ja4", Kind::Text, "JA4: what the client offers, without its order.")
+        field("ja4", Kind::Text, "JA4: fingerprint of the client hello, independent of its order.")
             .eve("tls.ja4")
             .privacy(Privacy::Fingerprint),
-        field("client_protocols", TEXTS, "Application protocols that the client offers.")
+        field("client_protocols", TEXTS, "Application protocols that the client offers (ALPN).")
             .eve("tls.client_alpns"),
-        field("server_protocols", TEXTS, "The application protocol that the server chose.")
+        field("server_protocols", TEXTS, "Application protocol that the server chose (ALPN).")
             .eve("tls.server_alpns"),
-        field("client_version", Kind::Word, "The newest version that the client offers.")
+        field("client_version", Kind::Word, "Highest version that the client offers.")
             .eve("tls.client_handshake.version"),
         field("client_ciphers", NUMBERS, "Cipher suites that the client offers.")
             .eve("tls.client_handshake.ciphers"),
-        field("client_extensions", NUMBERS, "Extensions of the client's hello.")
+        field("client_extensions", NUMBERS, "Extensions of the client hello.")
             .eve("tls.client_handshake.exts"),
-        field("client_signatures", NUMBERS, "Signature algorithms that the client takes.")
+        field("client_signatures", NUMBERS, "Signature algorithms that the client accepts.")
             .eve("tls.client_handshake.sig_algs"),
-        field("server_version", Kind::Word, "The version of the server's hello.")
+        field("server_version", Kind::Word, "Version in the server hello.")
             .eve("tls.server_handshake.version"),
-        field("server_cipher", Kind::Uint, "The number of the cipher suite that the server chose.")
+        field("server_cipher", Kind::Uint, "Number of the cipher suite that the server chose.")
             .eve("tls.server_handshake.cipher"),
-        field("server_extensions", NUMBERS, "Extensions of the server's hello.")
+        field("server_extensions", NUMBERS, "Extensions of the server hello.")
             .eve("tls.server_handshake.exts"),
-        field("encrypted_hello", Kind::Bool, "Whether a hello or name that is encrypted is in the client's."),
-        field("early_data", Kind::Bool, "Whether the client announces data before the server answers."),
+        field(
+            "encrypted_hello",
+            Kind::Bool,
+            "Whether the client hello contains an encrypted client hello or server name.",
+        ),
+        field("early_data", Kind::Bool, "Whether the client announces early data."),
     ],
 };
 
-/// TLS within QUIC, of which Suricata has events of its own.
+/// TLS within QUIC, for which Suricata has events of its own.
 pub(crate) static QUIC_TLS: Table = Table {
     name: "quic_tls",
-    help: "A handshake of TLS within QUIC: when it is done, or the flow ends.",
+    help: "A TLS handshake within QUIC, emitted when it is complete, or when the flow ends.",
     zeek: "ssl",
     eve: "",
     fields: TLS.fields,
@@ -163,45 +173,63 @@ pub(crate) static QUIC_TLS: Table = Table {
 
 pub(crate) static X509: Table = Table {
     name: "x509",
-    help: "A certificate that one side shows.",
+    help: "A certificate that one side sent.",
     zeek: "x509",
     eve: "",
     fields: &[
-        field("sha256", Kind::Text, "SHA-256 of it.").zeek("fingerprint").privacy(Privacy::Fingerprint),
-        field("version", Kind::Uint, "Version, the first being 1.").zeek("certificate.version"),
-        field("serial", Kind::Text, "Serial number.")
+        field("sha256", Kind::Text, "SHA-256 of the certificate.")
+            .zeek("fingerprint")
+            .privacy(Privacy::Fingerprint),
+        field("version", Kind::Uint, "Version of the certificate, from 1.").zeek("certificate.version"),
+        field("serial", Kind::Text, "Serial number of the certificate.")
             .zeek("certificate.serial")
             .privacy(Privacy::Fingerprint),
-        field("subject", Kind::Text, "Whose it is (RFC 2253).")
+        field("subject", Kind::Text, "Subject of the certificate (RFC 2253).")
             .zeek("certificate.subject")
             .privacy(Privacy::Name),
-        field("issuer", Kind::Text, "Who signed it (RFC 2253).")
+        field("issuer", Kind::Text, "Issuer of the certificate (RFC 2253).")
             .zeek("certificate.issuer")
             .privacy(Privacy::Name),
-        field("not_before", Kind::Time, "From when it is valid.").zeek("certificate.not_valid_before"),
-        field("not_after", Kind::Time, "Until when it is valid.").zeek("certificate.not_valid_after"),
-        field("key_algorithm", Kind::Word, "What its key is for.").zeek("certificate.key_alg"),
-        field("signature_algorithm", Kind::Word, "How it is signed.").zeek("certificate.sig_alg"),
-        field("key_type", Kind::Word, "Kind of key: rsa, dsa, ecdsa or unknown.")
+        field("not_before", Kind::Time, "Time from which the certificate is valid.")
+            .zeek("certificate.not_valid_before"),
+        field("not_after", Kind::Time, "Time until which the certificate is valid.")
+            .zeek("certificate.not_valid_after"),
+        field("key_algorithm", Kind::Word, "Algorithm of the public key.").zeek("certificate.key_alg"),
+        field("signature_algorithm", Kind::Word, "Signature algorithm.").zeek("certificate.sig_alg"),
+        field("key_type", Kind::Word, "Type of the public key: rsa, dsa, ecdsa or unknown.")
             .zeek("certificate.key_type"),
-        field("key_length", Kind::Uint, "Bits of the key.").zeek("certificate.key_length"),
+        field("key_length", Kind::Uint, "Length of the public key in bits.").zeek("certificate.key_length"),
         field("exponent", Kind::Text, "Exponent of an RSA key.").zeek("certificate.exponent"),
-        field("curve", Kind::Word, "Curve of a key.").zeek("certificate.curve"),
-        field("dns_names", TEXTS, "Host names that it is for.").zeek("san.dns").privacy(Privacy::Name),
-        field("uris", TEXTS, "URIs that it is for.").zeek("san.uri").privacy(Privacy::Url),
-        field("mails", TEXTS, "Mail addresses that it is for.").zeek("san.email").privacy(Privacy::Mail),
-        field("addresses", Kind::List(&Kind::Address), "Addresses that it is for.").zeek("san.ip"),
-        field("is_ca", Kind::Bool, "Whether its owner may sign others.").zeek("basic_constraints.ca"),
-        field("path_length", Kind::Uint, "How many may follow between it and a leaf.")
-            .zeek("basic_constraints.path_len"),
-        field("host", Kind::Bool, "Whether it is that of the one who shows it.").zeek("host_cert"),
-        field("client", Kind::Bool, "Whether the client shows it.").zeek("client_cert"),
+        field("curve", Kind::Word, "Curve of an elliptic-curve key.").zeek("certificate.curve"),
+        field("dns_names", TEXTS, "Host names in the alternative names.")
+            .zeek("san.dns")
+            .privacy(Privacy::Name),
+        field("uris", TEXTS, "URIs in the alternative names.").zeek("san.uri").privacy(Privacy::Url),
+        field("mails", TEXTS, "Mail addresses in the alternative names.")
+            .zeek("san.email")
+            .privacy(Privacy::Mail),
+        field("addresses", Kind::List(&Kind::Address), "IP addresses in the alternative names.")
+            .zeek("san.ip"),
+        field(
+            "is_ca",
+            Kind::Bool,
+            "Whether the certificate belongs to a certificate authority (basic constraints).",
+        )
+        .zeek("basic_constraints.ca"),
+        field(
+            "path_length",
+            Kind::Uint,
+            "Maximum number of certificates between it and a leaf (path length).",
+        )
+        .zeek("basic_constraints.path_len"),
+        field("host", Kind::Bool, "Whether the certificate is the sender's own one.").zeek("host_cert"),
+        field("client", Kind::Bool, "Whether the client sent the certificate.").zeek("client_cert"),
     ],
 };
 
-/// Longest record: 2^14 bytes and what encryption may add (RFC 5246, 6.2.3).
+/// Maximum length of a record: 2^14 bytes and the overhead of encryption (RFC 5246, 6.2.3).
 const MAX_RECORD: usize = (1 << 14) + 2048;
-/// Records without any content that are passed over: a few are sent against old attacks.
+/// Maximum number of records without content that are skipped: senders use a few as a countermeasure to old attacks.
 const MAX_EMPTY: u8 = 32;
 
 fn probe(heads: &Heads<'_>) -> Probe {
@@ -265,7 +293,7 @@ enum Place {
     Content { kind: u8, left: usize, is_encrypted: bool },
     /// In an SSLv2 record of this length.
     Old { length: usize },
-    /// Nowhere: bytes were missing.
+    /// Position unknown after a gap.
     Lost,
 }
 
@@ -275,9 +303,9 @@ struct Side {
     /// An incomplete header, alert or SSLv2 record.
     held: Vec<u8>,
     messages: Messages,
-    /// All records were of SSLv2.
+    /// Whether all records were of SSLv2.
     is_old: bool,
-    /// Bytes were missing before, so that what follows may be anything.
+    /// Whether bytes were missing before, so that any bytes may follow.
     is_unsure: bool,
     empty: u8,
 }
@@ -319,7 +347,7 @@ impl Parser for Tls {
                 return Step::GiveUp;
             }
             if handshake.is_emitted() {
-                // Nothing more is in clear: what was held is of no use.
+                // Everything after this is encrypted: held bytes are not needed.
                 self.sides = Tls::new().sides;
                 break;
             }
@@ -338,7 +366,7 @@ impl Parser for Tls {
 }
 
 impl Side {
-    /// Bytes are missing.
+    /// Takes a gap.
     fn miss(&mut self, gap: u64) {
         let gap = usize::try_from(gap).unwrap_or(usize::MAX);
         self.is_unsure = true;
@@ -346,7 +374,7 @@ impl Side {
             Place::Content { kind, left, is_encrypted } if gap <= *left => {
                 *left -= gap;
                 if *kind == 22 && !*is_encrypted && !self.messages.miss(gap) {
-                    // The next message of this record would not be found.
+                    // The next message of this record could not be found.
                     self.messages = Messages::default();
                     *is_encrypted = true;
                 }
@@ -364,7 +392,7 @@ impl Side {
         }
     }
 
-    /// Takes bytes until the given number is held. `false`: some are still missing.
+    /// Takes bytes until the given number is held. `false` if some are still missing.
     fn hold(&mut self, data: &mut &[u8], max: usize) -> bool {
         let room = max.saturating_sub(self.held.len());
         let (part, rest) = data.split_at_checked(room).unwrap_or((data, &[]));

@@ -1,16 +1,16 @@
-//! The table of tunnels, which the pass over packets fills.
+//! The table of tunnels, which the engine fills.
 
 use crate::{Kind, Table, field};
 
-/// Tunnels that were found, and that are over.
+/// Tunnels that were found or have ended.
 pub static TUNNEL: Table = Table {
     name: "tunnel",
     help: "A tunnel was found, or has ended.",
     zeek: "tunnel",
     eve: "",
     fields: &[
-        field("type", Kind::Word, "Which kind of tunnel.").zeek("tunnel_type"),
-        field("action", Kind::Word, "Whether it was found, has ended, or had no packet for an hour.")
+        field("type", Kind::Word, "Type of the tunnel.").zeek("tunnel_type"),
+        field("action", Kind::Word, "Whether the tunnel was found, has ended, or had no packet for an hour.")
             .zeek("action"),
     ],
 };

@@ -13,7 +13,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     help: "WebSocket (RFC 6455).",
     transport: Transport::Tcp,
     ports: &[],
-    // It is announced by HTTP's upgrade, not identified by its first bytes.
+    // HTTP's upgrade announces it; its first bytes do not identify it.
     probe: |_: &Heads<'_>| Probe::Reject,
     parser: |_| Box::new(Websocket::default()),
     tables: &[&FRAMES],
@@ -25,22 +25,23 @@ static FRAMES: Table = Table {
     zeek: "",
     eve: "websocket",
     fields: &[
-        field("reverse", Kind::Bool, "Whether the server sent it."),
-        field("fin", Kind::Bool, "Whether it is the last of its message.").eve("websocket.fin"),
-        field("mask", Kind::Uint, "What its bytes are masked with.").eve("websocket.mask"),
-        field("opcode", Kind::Word, "What it is.").eve("websocket.opcode"),
-        field("compressed", Kind::Bool, "Whether an extension changed its bytes."),
-        field("length", Kind::Uint, "Bytes in it."),
-        field("payload", Kind::Text, "The first of them, unmasked.")
+        field("reverse", Kind::Bool, "Whether the server sent the frame."),
+        field("fin", Kind::Bool, "Whether the frame is the last one of its message (FIN).")
+            .eve("websocket.fin"),
+        field("mask", Kind::Uint, "Masking key of the payload.").eve("websocket.mask"),
+        field("opcode", Kind::Word, "Opcode of the frame.").eve("websocket.opcode"),
+        field("compressed", Kind::Bool, "Whether an extension compressed the payload (RSV1)."),
+        field("length", Kind::Uint, "Length of the payload in bytes."),
+        field("payload", Kind::Text, "First bytes of the payload, unmasked.")
             .eve("websocket.payload_printable")
             .privacy(Privacy::Content),
         field("missing", Kind::Uint, "Bytes lost on the way to the sensor."),
     ],
 };
 
-/// Bytes of a frame that are kept.
+/// Maximum number of payload bytes of a frame that are kept.
 const KEPT: usize = 256;
-/// The longest header: two bytes, a length of eight, a mask of four.
+/// Maximum length of a header in bytes: two bytes, a length of eight, a mask of four.
 const MAX_HEADER: usize = 14;
 
 #[derive(Default)]
@@ -108,7 +109,7 @@ impl Parser for Websocket {
 }
 
 impl Side {
-    /// Bytes are missing: `false` where the next frame cannot be found.
+    /// Takes a gap; `false` if the next frame cannot be found.
     fn miss(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> bool {
         let Some(frame) = self.frame.as_mut().filter(|frame| chunk.gap <= frame.length - frame.seen) else {
             return false;
@@ -119,7 +120,7 @@ impl Side {
         true
     }
 
-    /// Emits a frame, if it is complete or if the rest does not come.
+    /// Emits a frame if it is complete, or if the rest will not arrive.
     fn emit(&mut self, direction: Direction, is_over: bool, out: &mut dyn Out) {
         let complete = |frame: &mut Frame| frame.seen >= frame.length || is_over;
         let Some(frame) = self.frame.take_if(complete) else { return };
@@ -148,7 +149,7 @@ impl Side {
 }
 
 impl Frame {
-    /// Of a header; none while it is not complete.
+    /// Parses a header; `None` if it is incomplete.
     fn of(header: &[u8], time: Time) -> Option<Self> {
         let (first, rest) = header.split_first()?;
         let (second, rest) = rest.split_first()?;

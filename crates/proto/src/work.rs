@@ -1,4 +1,4 @@
-//! The work that parsers do, counted in tests only: a test compares it for inputs of two lengths.
+//! Counts the work of parsers, in tests only: a test compares it for inputs of two lengths.
 
 #[cfg(test)]
 thread_local!(static DONE: std::cell::Cell<u64> = const { std::cell::Cell::new(0) });
@@ -15,7 +15,7 @@ pub(crate) fn looked_at(steps: usize) {
     let _ = steps;
 }
 
-/// The steps of this thread since the last call.
+/// Returns the steps of this thread since the last call and resets them.
 #[cfg(test)]
 pub(crate) fn take() -> u64 {
     DONE.replace(0)

@@ -1,5 +1,5 @@
 //! Extensible Messaging and Presence Protocol (RFC 6120): the stream's hosts and login, up to TLS or the end of
-//! authentication. Messages are not read.
+//! authentication. Messages are not parsed.
 
 use crate::work::looked_at;
 use crate::{
@@ -10,7 +10,7 @@ use weir_wire::{Direction, Time};
 
 pub(crate) static PROTOCOL: Protocol = Protocol {
     name: "xmpp",
-    help: "Extensible Messaging and Presence Protocol (RFC 6120): how its streams begin.",
+    help: "Extensible Messaging and Presence Protocol (RFC 6120): the beginning of its streams.",
     transport: Transport::Tcp,
     ports: &[5222, 5269, 5280],
     probe,
@@ -20,23 +20,26 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 static XMPP: Table = Table {
     name: "xmpp",
-    help: "A stream was opened: when it turns to TLS, its first stanza comes, or the flow ends.",
+    help: "An opened stream, emitted when it switches to TLS, at its first stanza, or when the flow ends.",
     zeek: "",
     eve: "",
     fields: &[
-        field("from", Kind::Text, "Who opens it, as the client says.").privacy(Privacy::Mail),
-        field("to", Kind::Text, "The domain that is called.").privacy(Privacy::Name),
-        field("namespace", Kind::Text, "Who talks: jabber:client or jabber:server."),
-        field("server", Kind::Text, "The domain that answers.").privacy(Privacy::Name),
-        field("id", Kind::Text, "The stream's name at the server.").privacy(Privacy::Fingerprint),
-        field("mechanism", Kind::Text, "How the client logs in."),
-        field("tls", Kind::Bool, "Whether it goes on in TLS."),
+        field("from", Kind::Text, "Address of the client (from attribute of its stream).")
+            .privacy(Privacy::Mail),
+        field("to", Kind::Text, "Domain that the client connects to (to attribute of its stream).")
+            .privacy(Privacy::Name),
+        field("namespace", Kind::Text, "Namespace of the stream: jabber:client or jabber:server."),
+        field("server", Kind::Text, "Domain of the server (from attribute of its stream).")
+            .privacy(Privacy::Name),
+        field("id", Kind::Text, "Stream identifier of the server.").privacy(Privacy::Fingerprint),
+        field("mechanism", Kind::Text, "Authentication mechanism of the client."),
+        field("tls", Kind::Bool, "Whether the stream switches to TLS."),
     ],
 };
 
-/// Longest tag that is kept.
+/// Maximum length of a tag in bytes.
 const MAX_TAG: usize = 4096;
-/// Maximum number of tags of one side that are read before the login.
+/// Maximum number of tags of one side before the login.
 const MAX_TAGS: u32 = 512;
 /// The first tag of both sides, after a declaration.
 const OPENING: &[u8] = b"<stream:stream";
@@ -78,7 +81,7 @@ struct Tags {
 }
 
 impl Tags {
-    /// The next tag of `data`, without its brackets; `data` is moved behind it.
+    /// The next tag of `data`, without its brackets; `data` is advanced past it.
     fn next<T>(&mut self, data: &mut &[u8], work: impl FnOnce(&[u8]) -> T) -> Option<T> {
         while let Some((byte, rest)) = data.split_first() {
             *data = rest;
@@ -234,7 +237,7 @@ mod tests {
     use crate::laws::talks;
 
     #[test]
-    fn streams_are_told_and_tls_goes_on() {
+    fn streams_are_emitted_before_tls() {
         let talks = talks("xmpp", 5222);
         let emitted: Vec<_> =
             talks.iter().map(|(_, talk)| talk.emitted(|data| vec![data.to_vec()])).collect();
@@ -252,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_are_read() {
+    fn attributes_are_parsed() {
         let tag = b"stream:stream to='a' xmlns:stream=\"x='y'\" xmlns = 'z'";
         assert_eq!(attribute(tag, b"to"), Some(b"a".to_vec()));
         assert_eq!(attribute(tag, b"xmlns"), Some(b"z".to_vec()));

@@ -6,151 +6,208 @@ use super::{Flavour, Waiting, words};
 use crate::{Field, Kind, Privacy, Record, Table, Value, field};
 use weir_wire::{Reader, Time};
 
-/// A question with its answer. In multicast each message is a row, since an answer does not belong to one question.
+/// A query with its response. In multicast DNS each message is a row, since a response answers no single query.
 pub static DNS: Table = Table {
     name: "dns",
-    help: "A question with its answer, or either where the other was not seen.",
+    help: "A query with its response, or either alone if the other was not captured.",
     zeek: "dns",
     eve: "",
     fields: &[
-        field("proto", Kind::Word, "udp or tcp.").zeek("proto"),
-        field("id", Kind::Uint, "The number by which the answer names the question.").zeek("trans_id"),
-        field("rtt", Kind::Duration, "From the question to its answer.").zeek("rtt"),
-        field("query", Kind::Text, "The name that is asked for, in lower case.")
+        field("proto", Kind::Word, "Transport protocol: udp or tcp.").zeek("proto"),
+        field("id", Kind::Uint, "Identifier of the message, equal in query and response.").zeek("trans_id"),
+        field("rtt", Kind::Duration, "Time from the query to its response, in seconds.").zeek("rtt"),
+        field("query", Kind::Text, "Queried name (QNAME), in lower case.")
             .zeek("query")
             .privacy(Privacy::Name),
-        field("class", Kind::Uint, "The class that is asked for.").zeek("qclass"),
-        field("class_name", Kind::Word, "Its name.").zeek("qclass_name"),
-        field("type", Kind::Uint, "The type that is asked for.").zeek("qtype"),
-        field("type_name", Kind::Word, "Its name.").zeek("qtype_name"),
-        field("rcode", Kind::Uint, "How it went, as the answer says.").zeek("rcode"),
-        field("rcode_name", Kind::Word, "Its name.").zeek("rcode_name"),
-        field("authoritative", Kind::Bool, "Whether the server is an authority for the name.").zeek("AA"),
-        field("truncated", Kind::Bool, "Whether the question was cut off.").zeek("TC"),
-        field("recursion_desired", Kind::Bool, "Whether the server is to ask others.").zeek("RD"),
-        field("recursion_available", Kind::Bool, "Whether the server would ask others.").zeek("RA"),
-        field("z", Kind::Uint, "Three reserved bits of the question, of which two are AD and CD now.")
+        field("class", Kind::Uint, "Queried class (QCLASS).").zeek("qclass"),
+        field("class_name", Kind::Word, "Name of the queried class.").zeek("qclass_name"),
+        field("type", Kind::Uint, "Queried type (QTYPE).").zeek("qtype"),
+        field("type_name", Kind::Word, "Name of the queried type.").zeek("qtype_name"),
+        field("rcode", Kind::Uint, "Response code (RCODE).").zeek("rcode"),
+        field("rcode_name", Kind::Word, "Name of the response code.").zeek("rcode_name"),
+        field(
+            "authoritative",
+            Kind::Bool,
+            "Whether the server is authoritative for the name (AA of the response).",
+        )
+        .zeek("AA"),
+        field("truncated", Kind::Bool, "Whether the query was truncated (TC of the query).").zeek("TC"),
+        field("recursion_desired", Kind::Bool, "Whether the client requests recursion (RD).").zeek("RD"),
+        field("recursion_available", Kind::Bool, "Whether the server offers recursion (RA).").zeek("RA"),
+        field("z", Kind::Uint, "Three reserved bits of the query (Z); two of them are AD and CD today.")
             .zeek("Z"),
-        field("answers", Kind::List(&Kind::Text), "What was answered; addresses as such.")
+        field("answers", Kind::List(&Kind::Text), "Data of the answer records, addresses as such.")
             .zeek("answers")
             .privacy(Privacy::Name),
-        field("ttls", Kind::List(&Kind::Duration), "How long each answer may be kept.").zeek("TTLs"),
-        field("rejected", Kind::Bool, "Whether there is no record at all in the answer.").zeek("rejected"),
-        field("opcode", Kind::Uint, "What was asked to be done.").zeek("opcode"),
-        field("opcode_name", Kind::Word, "Its name.").zeek("opcode_name"),
-        field("records", Kind::Rows(RECORD), "The answers: which name has which address or other name."),
+        field("ttls", Kind::List(&Kind::Duration), "Time to live of each answer record, in seconds.")
+            .zeek("TTLs"),
+        field("rejected", Kind::Bool, "Whether the response has no records at all.").zeek("rejected"),
+        field("opcode", Kind::Uint, "Operation (OPCODE).").zeek("opcode"),
+        field("opcode_name", Kind::Word, "Name of the operation.").zeek("opcode_name"),
+        field("records", Kind::Rows(RECORD), "Answer records with names, addresses and times to live."),
     ],
 };
 
 static RECORD: &[Field] = &[
-    field("name", Kind::Text, "Whose record it is.").privacy(Privacy::Name),
-    field("type", Kind::Word, "Its type."),
-    field("ttl", Kind::Duration, "How long it may be kept."),
-    field("address", Kind::Address, "The address in it."),
-    field("target", Kind::Text, "The name in it.").privacy(Privacy::Name),
-    field("data", Kind::Text, "What else is in it.").privacy(Privacy::Content),
+    field("name", Kind::Text, "Owner name of the record.").privacy(Privacy::Name),
+    field("type", Kind::Word, "Type of the record."),
+    field("ttl", Kind::Duration, "Time to live of the record, in seconds."),
+    field("address", Kind::Address, "Address in the record (A, AAAA)."),
+    field("target", Kind::Text, "Name in the record (CNAME, MX, NS, PTR, SRV).").privacy(Privacy::Name),
+    field("data", Kind::Text, "Other data of the record.").privacy(Privacy::Content),
 ];
 
 static SOA: &[Field] = &[
-    field("mname", Kind::Text, "The first server of the zone.").eve("mname").privacy(Privacy::Name),
-    field("rname", Kind::Text, "The mail address of who keeps it.").eve("rname").privacy(Privacy::Name),
-    field("serial", Kind::Uint, "The zone's version.").eve("serial"),
-    field("refresh", Kind::Uint, "Seconds until it is looked after.").eve("refresh"),
-    field("retry", Kind::Uint, "Seconds until that is tried again.").eve("retry"),
-    field("expire", Kind::Uint, "Seconds until it is given up.").eve("expire"),
-    field("minimum", Kind::Uint, "Seconds that absence may be kept.").eve("minimum"),
+    field("mname", Kind::Text, "Primary name server of the zone (MNAME of SOA).")
+        .eve("mname")
+        .privacy(Privacy::Name),
+    field("rname", Kind::Text, "Mail address of the person responsible for the zone (RNAME of SOA).")
+        .eve("rname")
+        .privacy(Privacy::Name),
+    field("serial", Kind::Uint, "Serial number of the zone (SERIAL of SOA).").eve("serial"),
+    field("refresh", Kind::Uint, "Seconds between refreshes of the zone (REFRESH of SOA).").eve("refresh"),
+    field("retry", Kind::Uint, "Seconds until a failed refresh is repeated (RETRY of SOA).").eve("retry"),
+    field("expire", Kind::Uint, "Seconds until the zone expires without a refresh (EXPIRE of SOA).")
+        .eve("expire"),
+    field("minimum", Kind::Uint, "Seconds for which a negative answer may be cached (MINIMUM of SOA).")
+        .eve("minimum"),
 ];
 
 static SRV: &[Field] = &[
-    field("priority", Kind::Uint, "Lower ones are asked first.").eve("priority"),
-    field("weight", Kind::Uint, "Share among those of one priority.").eve("weight"),
-    field("port", Kind::Port, "The port of the service.").eve("port"),
-    field("name", Kind::Text, "Who serves.").eve("name").privacy(Privacy::Name),
+    field("priority", Kind::Uint, "Priority of the server; lower values are tried first (SRV).")
+        .eve("priority"),
+    field("weight", Kind::Uint, "Share of the server among those of equal priority (WEIGHT of SRV).")
+        .eve("weight"),
+    field("port", Kind::Port, "Port of the service (SRV).").eve("port"),
+    field("name", Kind::Text, "Host that provides the service (TARGET of SRV).")
+        .eve("name")
+        .privacy(Privacy::Name),
 ];
 
 static SSHFP: &[Field] = &[
-    field("fingerprint", Kind::Text, "Fingerprint of the key.")
+    field("fingerprint", Kind::Text, "Fingerprint of the key (SSHFP).")
         .eve("fingerprint")
         .privacy(Privacy::Fingerprint),
-    field("algorithm", Kind::Uint, "The key's algorithm.").eve("algo"),
-    field("type", Kind::Uint, "The fingerprint's algorithm.").eve("type"),
+    field("algorithm", Kind::Uint, "Algorithm of the key (SSHFP).").eve("algo"),
+    field("type", Kind::Uint, "Algorithm of the fingerprint (SSHFP).").eve("type"),
 ];
 
 static OPT: &[Field] = &[
-    field("code", Kind::Uint, "Which option.").eve("code"),
-    field("data", Kind::Text, "Its value in hexadecimal digits.").eve("data").privacy(Privacy::Content),
+    field("code", Kind::Uint, "Code of the option.").eve("code"),
+    field("data", Kind::Text, "Data of the option in hexadecimal digits.")
+        .eve("data")
+        .privacy(Privacy::Content),
 ];
 
-/// A record in a message; exactly one of those fields that are `rdata` has a value.
+/// A record in a message. Exactly one of the fields marked `rdata` has a value.
 static DETAIL: &[Field] = &[
-    field("name", Kind::Text, "Whose record it is.").eve("rrname").privacy(Privacy::Name),
-    field("name_truncated", Kind::Bool, "Whether that was too long.").eve("rrname_truncated"),
-    field("type", Kind::Word, "Its type.").eve("rrtype"),
-    field("ttl", Kind::Uint, "Seconds that it may be kept.").eve("ttl"),
-    field("address", Kind::Address, "The address in it.").eve("rdata"),
-    field("target", Kind::Text, "The name in it.").eve("rdata").privacy(Privacy::Name),
-    field("target_truncated", Kind::Bool, "Whether that was too long.").eve("rdata_truncated"),
-    field("text", Kind::Text, "The text in it.").eve("rdata").privacy(Privacy::Content),
-    field("soa_mname", Kind::Text, "The first server of the zone.").eve("soa.mname").privacy(Privacy::Name),
-    field("soa_rname", Kind::Text, "Who keeps it.").eve("soa.rname").privacy(Privacy::Name),
-    field("soa_serial", Kind::Uint, "The zone's version.").eve("soa.serial"),
-    field("soa_refresh", Kind::Uint, "Seconds until it is looked after.").eve("soa.refresh"),
-    field("soa_retry", Kind::Uint, "Seconds until that is tried again.").eve("soa.retry"),
-    field("soa_expire", Kind::Uint, "Seconds until it is given up.").eve("soa.expire"),
-    field("soa_minimum", Kind::Uint, "Seconds that absence may be kept.").eve("soa.minimum"),
-    field("srv_priority", Kind::Uint, "Lower ones are asked first.").eve("srv.priority"),
-    field("srv_weight", Kind::Uint, "Share among those of one priority.").eve("srv.weight"),
-    field("srv_port", Kind::Port, "The port of the service.").eve("srv.port"),
-    field("srv_name", Kind::Text, "Who serves.").eve("srv.name").privacy(Privacy::Name),
-    field("sshfp_fingerprint", Kind::Text, "Fingerprint of the key.")
+    field("name", Kind::Text, "Owner name of the record.").eve("rrname").privacy(Privacy::Name),
+    field(
+        "name_truncated",
+        Kind::Bool,
+        "Whether the owner name was longer than the limit and was truncated.",
+    )
+    .eve("rrname_truncated"),
+    field("type", Kind::Word, "Type of the record.").eve("rrtype"),
+    field("ttl", Kind::Uint, "Time to live of the record, in seconds.").eve("ttl"),
+    field("address", Kind::Address, "Address in the record (A, AAAA).").eve("rdata"),
+    field("target", Kind::Text, "Name in the record (CNAME, MX, NS, PTR).")
+        .eve("rdata")
+        .privacy(Privacy::Name),
+    field("target_truncated", Kind::Bool, "Whether that name was longer than the limit and was truncated.")
+        .eve("rdata_truncated"),
+    field("text", Kind::Text, "Text in the record (TXT).").eve("rdata").privacy(Privacy::Content),
+    field("soa_mname", Kind::Text, "Primary name server of the zone (MNAME of SOA).")
+        .eve("soa.mname")
+        .privacy(Privacy::Name),
+    field("soa_rname", Kind::Text, "Mail address of the person responsible for the zone (RNAME of SOA).")
+        .eve("soa.rname")
+        .privacy(Privacy::Name),
+    field("soa_serial", Kind::Uint, "Serial number of the zone (SERIAL of SOA).").eve("soa.serial"),
+    field("soa_refresh", Kind::Uint, "Seconds between refreshes of the zone (REFRESH of SOA).")
+        .eve("soa.refresh"),
+    field("soa_retry", Kind::Uint, "Seconds until a failed refresh is repeated (RETRY of SOA).")
+        .eve("soa.retry"),
+    field("soa_expire", Kind::Uint, "Seconds until the zone expires without a refresh (EXPIRE of SOA).")
+        .eve("soa.expire"),
+    field("soa_minimum", Kind::Uint, "Seconds for which a negative answer may be cached (MINIMUM of SOA).")
+        .eve("soa.minimum"),
+    field("srv_priority", Kind::Uint, "Priority of the server; lower values are tried first (SRV).")
+        .eve("srv.priority"),
+    field("srv_weight", Kind::Uint, "Share of the server among those of equal priority (WEIGHT of SRV).")
+        .eve("srv.weight"),
+    field("srv_port", Kind::Port, "Port of the service (SRV).").eve("srv.port"),
+    field("srv_name", Kind::Text, "Host that provides the service (TARGET of SRV).")
+        .eve("srv.name")
+        .privacy(Privacy::Name),
+    field("sshfp_fingerprint", Kind::Text, "Fingerprint of the key (SSHFP).")
         .eve("sshfp.fingerprint")
         .privacy(Privacy::Fingerprint),
-    field("sshfp_algorithm", Kind::Uint, "The key's algorithm.").eve("sshfp.algo"),
-    field("sshfp_type", Kind::Uint, "The fingerprint's algorithm.").eve("sshfp.type"),
-    field("options", Kind::Rows(OPT), "Options of EDNS.").eve("opt"),
-    field("data", Kind::Text, "What else is in it.").privacy(Privacy::Content),
+    field("sshfp_algorithm", Kind::Uint, "Algorithm of the key (SSHFP).").eve("sshfp.algo"),
+    field("sshfp_type", Kind::Uint, "Algorithm of the fingerprint (SSHFP).").eve("sshfp.type"),
+    field("options", Kind::Rows(OPT), "Options of EDNS (RFC 6891).").eve("opt"),
+    field("data", Kind::Text, "Other data of the record.").privacy(Privacy::Content),
 ];
 
-/// A record in a multicast message; the key gives the type.
+/// A record in a multicast DNS message; the key names the type.
 static SIMPLE: &[Field] = &[
-    field("name", Kind::Text, "Whose record it is.").eve("rrname").privacy(Privacy::Name),
-    field("name_truncated", Kind::Bool, "Whether that was too long.").eve("rrname_truncated"),
-    field("type", Kind::Word, "Its type."),
-    field("ttl", Kind::Uint, "Seconds that it may be kept."),
-    field("flush", Kind::Bool, "Whether it replaces what was known before."),
-    field("a", Kind::Address, "An IPv4 address.").eve("a"),
-    field("aaaa", Kind::Address, "An IPv6 address.").eve("aaaa"),
-    field("cname", Kind::Text, "The name in a CNAME.").eve("cname").privacy(Privacy::Name),
-    field("mx", Kind::Text, "The name in an MX.").eve("mx").privacy(Privacy::Name),
-    field("ns", Kind::Text, "The name in an NS.").eve("ns").privacy(Privacy::Name),
-    field("ptr", Kind::Text, "The name in a PTR.").eve("ptr").privacy(Privacy::Name),
-    field("target_truncated", Kind::Bool, "Whether that was too long.").eve("rdata_truncated"),
-    field("txt", Kind::List(&Kind::Text), "Texts.").eve("txt").privacy(Privacy::Content),
-    field("soa_mname", Kind::Text, "The first server of the zone.").eve("soa.mname").privacy(Privacy::Name),
-    field("soa_rname", Kind::Text, "Who keeps it.").eve("soa.rname").privacy(Privacy::Name),
-    field("soa_serial", Kind::Uint, "The zone's version.").eve("soa.serial"),
-    field("soa_refresh", Kind::Uint, "Seconds until it is looked after.").eve("soa.refresh"),
-    field("soa_retry", Kind::Uint, "Seconds until that is tried again.").eve("soa.retry"),
-    field("soa_expire", Kind::Uint, "Seconds until it is given up.").eve("soa.expire"),
-    field("soa_minimum", Kind::Uint, "Seconds that absence may be kept.").eve("soa.minimum"),
-    field("srv_priority", Kind::Uint, "Lower ones are asked first.").eve("srv.priority"),
-    field("srv_weight", Kind::Uint, "Share among those of one priority.").eve("srv.weight"),
-    field("srv_port", Kind::Port, "The port of the service.").eve("srv.port"),
-    field("srv_name", Kind::Text, "Who serves.").eve("srv.name").privacy(Privacy::Name),
-    field("options", Kind::Rows(OPT), "Options of EDNS.").eve("opt"),
-    field("hinfo", Kind::Text, "Bytes of a HINFO.").eve("hinfo").privacy(Privacy::Content),
-    field("nsec", Kind::Text, "Bytes of an NSEC.").eve("nsec").privacy(Privacy::Content),
-    field("data", Kind::Text, "What else is in it.").privacy(Privacy::Content),
+    field("name", Kind::Text, "Owner name of the record.").eve("rrname").privacy(Privacy::Name),
+    field(
+        "name_truncated",
+        Kind::Bool,
+        "Whether the owner name was longer than the limit and was truncated.",
+    )
+    .eve("rrname_truncated"),
+    field("type", Kind::Word, "Type of the record."),
+    field("ttl", Kind::Uint, "Time to live of the record, in seconds."),
+    field("flush", Kind::Bool, "Whether the record replaces cached ones (cache-flush bit, RFC 6762)."),
+    field("a", Kind::Address, "Address in an A record.").eve("a"),
+    field("aaaa", Kind::Address, "Address in an AAAA record.").eve("aaaa"),
+    field("cname", Kind::Text, "Name in a CNAME record.").eve("cname").privacy(Privacy::Name),
+    field("mx", Kind::Text, "Name in an MX record.").eve("mx").privacy(Privacy::Name),
+    field("ns", Kind::Text, "Name in an NS record.").eve("ns").privacy(Privacy::Name),
+    field("ptr", Kind::Text, "Name in a PTR record.").eve("ptr").privacy(Privacy::Name),
+    field("target_truncated", Kind::Bool, "Whether that name was longer than the limit and was truncated.")
+        .eve("rdata_truncated"),
+    field("txt", Kind::List(&Kind::Text), "Texts in a TXT record.").eve("txt").privacy(Privacy::Content),
+    field("soa_mname", Kind::Text, "Primary name server of the zone (MNAME of SOA).")
+        .eve("soa.mname")
+        .privacy(Privacy::Name),
+    field("soa_rname", Kind::Text, "Mail address of the person responsible for the zone (RNAME of SOA).")
+        .eve("soa.rname")
+        .privacy(Privacy::Name),
+    field("soa_serial", Kind::Uint, "Serial number of the zone (SERIAL of SOA).").eve("soa.serial"),
+    field("soa_refresh", Kind::Uint, "Seconds between refreshes of the zone (REFRESH of SOA).")
+        .eve("soa.refresh"),
+    field("soa_retry", Kind::Uint, "Seconds until a failed refresh is repeated (RETRY of SOA).")
+        .eve("soa.retry"),
+    field("soa_expire", Kind::Uint, "Seconds until the zone expires without a refresh (EXPIRE of SOA).")
+        .eve("soa.expire"),
+    field("soa_minimum", Kind::Uint, "Seconds for which a negative answer may be cached (MINIMUM of SOA).")
+        .eve("soa.minimum"),
+    field("srv_priority", Kind::Uint, "Priority of the server; lower values are tried first (SRV).")
+        .eve("srv.priority"),
+    field("srv_weight", Kind::Uint, "Share of the server among those of equal priority (WEIGHT of SRV).")
+        .eve("srv.weight"),
+    field("srv_port", Kind::Port, "Port of the service (SRV).").eve("srv.port"),
+    field("srv_name", Kind::Text, "Host that provides the service (TARGET of SRV).")
+        .eve("srv.name")
+        .privacy(Privacy::Name),
+    field("options", Kind::Rows(OPT), "Options of EDNS (RFC 6891).").eve("opt"),
+    field("hinfo", Kind::Text, "Data of a HINFO record.").eve("hinfo").privacy(Privacy::Content),
+    field("nsec", Kind::Text, "Data of an NSEC record.").eve("nsec").privacy(Privacy::Content),
+    field("data", Kind::Text, "Other data of the record.").privacy(Privacy::Content),
 ];
 
 static QUERY: &[Field] = &[
-    field("name", Kind::Text, "The name that is asked for.").eve("rrname").privacy(Privacy::Name),
-    field("type", Kind::Word, "The type that is asked for.").eve("rrtype"),
-    field("name_truncated", Kind::Bool, "Whether the name was too long.").eve("rrname_truncated"),
+    field("name", Kind::Text, "Queried name (QNAME).").eve("rrname").privacy(Privacy::Name),
+    field("type", Kind::Word, "Queried type (QTYPE).").eve("rrtype"),
+    field("name_truncated", Kind::Bool, "Whether the name was longer than the limit and was truncated.")
+        .eve("rrname_truncated"),
 ];
 
-/// A message, with what Suricata calls its parts under `$eve`; in link-local name resolution two bits mean something
-/// else.
+/// A message with Suricata's names of its parts under `$eve`; in link-local name resolution two bits have another
+/// meaning.
 macro_rules! message_table {
     ($table:ident, $name:literal, $help:literal, $eve:literal, $aa:literal, $rd:literal) => {
         pub(super) static $table: Table = Table {
@@ -159,92 +216,107 @@ macro_rules! message_table {
             zeek: "",
             eve: $eve,
             fields: &[
-                field("version", Kind::Uint, "Version of the event's form.").eve(concat!($eve, ".version")),
-                field("type", Kind::Word, "request or response.").eve(concat!($eve, ".type")),
-                field("tx", Kind::Uint, "Which message of the flow a request is.")
+                field("version", Kind::Uint, "Version of the event's format.").eve(concat!($eve, ".version")),
+                field("type", Kind::Word, "Kind of message: request or response (QR).").eve(concat!($eve, ".type")),
+                field("tx", Kind::Uint, "Number of the transaction in the flow, from 0.")
                     .eve(concat!($eve, ".tx_id")),
-                field("id", Kind::Uint, "The number by which the answer names the question.")
+                field("id", Kind::Uint, "Identifier of the message, equal in query and response.")
                     .eve(concat!($eve, ".id")),
-                field("flags", Kind::Text, "All flags in hexadecimal digits.").eve(concat!($eve, ".flags")),
-                field("response", Kind::Bool, "Set in a response.").eve(concat!($eve, ".qr")),
+                field("flags", Kind::Text, "All flags of the header in hexadecimal digits.").eve(concat!($eve, ".flags")),
+                field("response", Kind::Bool, "Whether the message is a response (QR).").eve(concat!($eve, ".qr")),
                 field(
                     "authoritative",
                     Kind::Bool,
-                    "Whether the server is an authority, or a name conflicts.",
+                    "Whether the server is authoritative (AA); in LLMNR, whether the name conflicts (C).",
                 )
                 .eve(concat!($eve, ".", $aa)),
-                field("truncated", Kind::Bool, "Whether the message was cut off.").eve(concat!($eve, ".tc")),
-                field("recursion_desired", Kind::Bool, "Whether others are to be asked, or it is tentative.")
+                field("truncated", Kind::Bool, "Whether the message was truncated (TC).").eve(concat!($eve, ".tc")),
+                field("recursion_desired", Kind::Bool, "Whether the client requests recursion (RD); in LLMNR, whether the response is tentative (T).")
                     .eve(concat!($eve, ".", $rd)),
-                field("recursion_available", Kind::Bool, "Whether others would be asked.")
+                field("recursion_available", Kind::Bool, "Whether the server offers recursion (RA).")
                     .eve(concat!($eve, ".ra")),
-                field("z", Kind::Bool, "A reserved bit.").eve(concat!($eve, ".z")),
-                field("opcode", Kind::Uint, "What is to be done.").eve(concat!($eve, ".opcode")),
-                field("rcode", Kind::Word, "How it went.").eve(concat!($eve, ".rcode")),
-                field("queries", Kind::Rows(QUERY), "What is asked for.").eve(concat!($eve, ".queries")),
-                field("answers", Kind::Rows(DETAIL), "Answers.").eve(concat!($eve, ".answers")),
-                field("grouped_a", Kind::List(&Kind::Address), "Addresses of A answers.")
+                field("z", Kind::Bool, "Reserved bit of the header (Z).").eve(concat!($eve, ".z")),
+                field("opcode", Kind::Uint, "Operation (OPCODE).").eve(concat!($eve, ".opcode")),
+                field("rcode", Kind::Word, "Response code (RCODE).").eve(concat!($eve, ".rcode")),
+                field("queries", Kind::Rows(QUERY), "Questions of the message.").eve(concat!($eve, ".queries")),
+                field("answers", Kind::Rows(DETAIL), "Records of the answer section.").eve(concat!($eve, ".answers")),
+                field("grouped_a", Kind::List(&Kind::Address), "Addresses of the A answers.")
                     .eve(concat!($eve, ".grouped.A")),
-                field("grouped_aaaa", Kind::List(&Kind::Address), "Addresses of AAAA answers.")
+                field("grouped_aaaa", Kind::List(&Kind::Address), "Addresses of the AAAA answers.")
                     .eve(concat!($eve, ".grouped.AAAA")),
-                field("grouped_cname", Kind::List(&Kind::Text), "Names of CNAME answers.")
+                field("grouped_cname", Kind::List(&Kind::Text), "Names of the CNAME answers.")
                     .eve(concat!($eve, ".grouped.CNAME"))
                     .privacy(Privacy::Name),
-                field("grouped_mx", Kind::List(&Kind::Text), "Names of MX answers.")
+                field("grouped_mx", Kind::List(&Kind::Text), "Names of the MX answers.")
                     .eve(concat!($eve, ".grouped.MX"))
                     .privacy(Privacy::Name),
-                field("grouped_ns", Kind::List(&Kind::Text), "Names of NS answers.")
+                field("grouped_ns", Kind::List(&Kind::Text), "Names of the NS answers.")
                     .eve(concat!($eve, ".grouped.NS"))
                     .privacy(Privacy::Name),
-                field("grouped_ptr", Kind::List(&Kind::Text), "Names of PTR answers.")
+                field("grouped_ptr", Kind::List(&Kind::Text), "Names of the PTR answers.")
                     .eve(concat!($eve, ".grouped.PTR"))
                     .privacy(Privacy::Name),
-                field("grouped_txt", Kind::List(&Kind::Text), "Texts of TXT answers.")
+                field("grouped_txt", Kind::List(&Kind::Text), "Texts of the TXT answers.")
                     .eve(concat!($eve, ".grouped.TXT"))
                     .privacy(Privacy::Content),
-                field("grouped_null", Kind::List(&Kind::Text), "Bytes of NULL answers.")
+                field("grouped_null", Kind::List(&Kind::Text), "Data of the NULL answers.")
                     .eve(concat!($eve, ".grouped.NULL"))
                     .privacy(Privacy::Content),
-                field("grouped_soa", Kind::Rows(SOA), "SOA answers.").eve(concat!($eve, ".grouped.SOA")),
-                field("grouped_srv", Kind::Rows(SRV), "SRV answers.").eve(concat!($eve, ".grouped.SRV")),
-                field("grouped_sshfp", Kind::Rows(SSHFP), "SSHFP answers.")
+                field("grouped_soa", Kind::Rows(SOA), "Data of the SOA answers.").eve(concat!($eve, ".grouped.SOA")),
+                field("grouped_srv", Kind::Rows(SRV), "Data of the SRV answers.").eve(concat!($eve, ".grouped.SRV")),
+                field("grouped_sshfp", Kind::Rows(SSHFP), "Data of the SSHFP answers.")
                     .eve(concat!($eve, ".grouped.SSHFP")),
-                field("authorities", Kind::Rows(DETAIL), "Records that name authorities.")
+                field("authorities", Kind::Rows(DETAIL), "Records of the authority section.")
                     .eve(concat!($eve, ".authorities")),
-                field("additionals", Kind::Rows(DETAIL), "Other records; EDNS only where it has options.")
+                field("additionals", Kind::Rows(DETAIL), "Records of the additional section; OPT only if it has options.")
                     .eve(concat!($eve, ".additionals")),
-                field("edns_size", Kind::Uint, "Bytes that the sender of EDNS takes by UDP."),
-                field("dnssec_ok", Kind::Bool, "Whether the sender of EDNS wants signatures."),
+                field("edns_size", Kind::Uint, "Maximum UDP payload of the sender in bytes (EDNS)."),
+                field("dnssec_ok", Kind::Bool, "Whether the sender requests DNSSEC records (DO bit of EDNS)."),
             ],
         };
     };
 }
 
 message_table!(MESSAGE, "dns_message", "A message.", "dns", "aa", "rd");
-message_table!(LLMNR, "llmnr_message", "A message of link-local name resolution.", "llmnr", "c", "t");
+message_table!(
+    LLMNR,
+    "llmnr_message",
+    "A message of link-local multicast name resolution.",
+    "llmnr",
+    "c",
+    "t"
+);
 
 /// A multicast message.
 pub(super) static MDNS: Table = Table {
     name: "mdns_message",
-    help: "A multicast message.",
+    help: "A multicast DNS message.",
     zeek: "",
     eve: "mdns",
     fields: &[
-        field("type", Kind::Word, "request or response.").eve("mdns.type"),
-        field("id", Kind::Uint, "A number; 0 but for those who do not know multicast.").eve("mdns.id"),
-        field("flags", Kind::List(&Kind::Word), "Flags that are set.").eve("mdns.flags"),
-        field("opcode", Kind::Uint, "What is to be done.").eve("mdns.opcode"),
-        field("rcode", Kind::Uint, "How it went.").eve("mdns.rcode"),
-        field("queries", Kind::Rows(QUERY), "What is asked for.").eve("mdns.queries"),
-        field("answers", Kind::Rows(SIMPLE), "Answers.").eve("mdns.answers"),
-        field("authorities", Kind::Rows(SIMPLE), "Records that somebody is about to claim.")
-            .eve("mdns.authorities"),
-        field("additionals", Kind::Rows(SIMPLE), "Other records; EDNS only where it has options.")
-            .eve("mdns.additionals"),
+        field("type", Kind::Word, "Kind of message: request or response (QR).").eve("mdns.type"),
+        field("id", Kind::Uint, "Identifier of the message; 0 in multicast messages.").eve("mdns.id"),
+        field("flags", Kind::List(&Kind::Word), "Flags that are set in the header.").eve("mdns.flags"),
+        field("opcode", Kind::Uint, "Operation (OPCODE).").eve("mdns.opcode"),
+        field("rcode", Kind::Uint, "Response code (RCODE).").eve("mdns.rcode"),
+        field("queries", Kind::Rows(QUERY), "Questions of the message.").eve("mdns.queries"),
+        field("answers", Kind::Rows(SIMPLE), "Records of the answer section.").eve("mdns.answers"),
+        field(
+            "authorities",
+            Kind::Rows(SIMPLE),
+            "Records of the authority section, which a host is about to claim.",
+        )
+        .eve("mdns.authorities"),
+        field(
+            "additionals",
+            Kind::Rows(SIMPLE),
+            "Records of the additional section; OPT only if it has options.",
+        )
+        .eve("mdns.additionals"),
     ],
 };
 
-/// A message in work.
+/// A parsed message.
 pub(super) struct ParsedMessage<'a> {
     pub message: &'a Message,
     pub data: &'a [u8],
@@ -268,7 +340,7 @@ impl<'a> ParsedMessage<'a> {
         all.filter(move |rr| !(is_empty(rr) && rr.bytes(data).is_empty()))
     }
 
-    /// The message as an event.
+    /// The message as a record.
     pub fn message(&self, time: Time, tx: u64) -> Record<'a> {
         if self.flavour == Flavour::Multicast {
             return self.multicast(time);
@@ -475,7 +547,7 @@ impl<'a> ParsedMessage<'a> {
         row
     }
 
-    /// The transaction that the message ends: its question, and the answers.
+    /// The transaction that the message completes: its question and the answers.
     pub fn transaction(&self, proto: &'static str, time: Time, waiting: Option<&'a Waiting>) -> Record<'a> {
         let header = &self.message.header;
         let is_netbios = self.flavour == Flavour::NetBios;
@@ -523,7 +595,7 @@ impl<'a> ParsedMessage<'a> {
         if is_netbios || self.message.header.opcode() != UPDATE {
             return present::reply(rr, self.message, self.data, is_netbios);
         }
-        // RFC 2136: the class says whether a record is to be added or deleted.
+        // RFC 2136: the class shows whether a record is to be added or deleted.
         const NONE: u16 = 254;
         const ANY: u16 = 255;
         let kind = words::zeek_type(rr.kind);
@@ -567,7 +639,7 @@ impl<'a> ParsedMessage<'a> {
         ]
     }
 
-    /// A name as it stands in a transaction.
+    /// A name in the form of a transaction's fields.
     fn query(&self, name: Name) -> Value<'a> {
         let text = self.message.text(name);
         let decoded = present::netbios_name(text).filter(|_| self.flavour == Flavour::NetBios);
@@ -578,10 +650,10 @@ impl<'a> ParsedMessage<'a> {
         }
     }
 
-    /// The part of a question that is kept until its answer comes.
+    /// The part of a question that is kept until its answer arrives.
     pub fn waiting(&self, time: Time) -> Waiting {
         let header = &self.message.header;
-        // Of several questions Zeek logs the last.
+        // If there are several questions, Zeek logs the last one.
         let question = self.message.questions.last().filter(|_| header.opcode() != UPDATE);
         let query = question.map(|question| match self.query(question.name) {
             Value::Text(text) => text.into_owned(),
@@ -609,7 +681,7 @@ pub(super) fn unanswered<'a>(flavour: Flavour, proto: &'static str, waiting: &'a
     Row::new(flavour, proto, &waiting.header, Some(waiting)).record(waiting.time)
 }
 
-/// A transaction in work.
+/// A transaction being built.
 struct Row<'a> {
     flavour: Flavour,
     proto: &'static str,

@@ -84,7 +84,7 @@ const PREFIX: usize = 2;
 
 fn probe(heads: &Heads<'_>, flavour: Flavour) -> Probe {
     let home = heads.ports.iter().any(|port| flavour.protocol().ports.contains(port));
-    // The others differ from plain DNS only by their ports.
+    // These protocols differ from plain DNS only by their ports.
     if !home && flavour != Flavour::Plain {
         return Probe::Reject;
     }
@@ -128,7 +128,7 @@ fn plausible(data: &[u8], home: bool) -> Result<usize, Walk> {
     let header = Header::read(data).ok_or(Walk::Short)?;
     let [questions, answers, authorities, additionals] = header.counts;
     if home {
-        // An answer of multicast has no question, and those that are refused may have none.
+        // A multicast response has no question, and error responses may have none.
         return match questions {
             0 if header.is_response() => Ok(HEADER),
             0 => Err(Walk::Wrong),
@@ -150,7 +150,7 @@ fn plausible(data: &[u8], home: bool) -> Result<usize, Walk> {
     if is_text && is_class && words::is_known_type(kind) { Ok(end) } else { Err(Walk::Wrong) }
 }
 
-/// A question that waits for its answer.
+/// A question without an answer so far.
 #[derive(Debug)]
 struct Waiting {
     time: Time,
@@ -163,11 +163,11 @@ struct Waiting {
 /// The state of one direction of a TCP stream.
 #[derive(Default)]
 struct Half {
-    /// A message that is not all there, with its length before it.
+    /// An incomplete message, with its length prefix.
     held: Vec<u8>,
-    /// Bytes at the end of a message of which others are missing.
+    /// Remaining bytes of a message of which bytes are missing.
     skip: usize,
-    /// The boundary of messages is lost: the next bytes are taken as a message, and if they are none, the parser ends.
+    /// The message boundary is lost: the next bytes are parsed as a message, and if they are none, the parser ends.
     guess: bool,
     lost: bool,
 }
@@ -211,13 +211,13 @@ impl Dns {
         anomaly(out, time, self.flavour.protocol(), &Anomaly { name, direction, detail });
     }
 
-    /// Reads one message; `false` where it is none.
+    /// Parses one message; `false` if the bytes are no message.
     fn message(&mut self, data: &[u8], chunk: &Chunk<'_>, is_guess: bool, out: &mut dyn Out) -> bool {
         let (time, direction) = (chunk.time, chunk.direction);
         let mut message = std::mem::take(&mut self.message);
         let is_read = message.read(data);
         let is_whole = is_read && message.fault.is_none();
-        // A message whose counts exceed its content by so much is another protocol.
+        // A message whose counts exceed its content by far belongs to another protocol.
         let is_bare = message.questions.is_empty() && message.records.is_empty() && message.fault.is_some();
         if is_guess && (!is_whole || message.len != data.len()) {
             self.message = message;
@@ -334,8 +334,8 @@ impl Half {
     }
 }
 
-/// The next message of a stream, put together in `held` where it is in pieces; `None`: it is not all there, and `held`
-/// has what is.
+/// The next message of a stream, joined in `held` if it comes in parts. `None` if the message is incomplete; its bytes
+/// are then in `held`.
 fn next<'a, 'd: 'a>(held: &'a mut Vec<u8>, data: &mut &'d [u8]) -> Option<&'a [u8]> {
     if held.is_empty()
         && let Some((len, rest)) = data.split_first_chunk::<PREFIX>()
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_find_their_questions() {
+    fn answers_are_assigned_to_their_questions() {
         let emitted = emitted("session.talk");
         let rows: Vec<_> =
             rows(&emitted).into_iter().map(|r| (text(r, "query"), text(r, "rcode_name"))).collect();
@@ -430,16 +430,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_in_a_stream_is_not_made_up() {
+    fn gaps_in_a_stream_create_no_answers() {
         let emitted = emitted("gaps.talk");
         let answered = rows(&emitted).iter().filter(|record| !record.get("rcode").is_none()).count();
-        // The one behind the cut answer, and two behind the lost one; the last piece begins in the midst.
+        // The answer after the truncated one, and two after the lost one; the last chunk begins within a message.
         assert_eq!(answered, 3);
         assert!(emitted.records.iter().all(|record| *record.table != ANOMALY));
     }
 
     #[test]
-    fn a_question_that_is_never_answered_is_let_go() {
+    fn unanswered_questions_are_removed() {
         let setup = crate::Setup {
             flow: 1,
             initiator: ([192, 0, 2, 1].into(), 50000),

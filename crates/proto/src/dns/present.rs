@@ -7,20 +7,20 @@ use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use weir_wire::Reader;
 
-/// Most bytes of a record's data that are written in hexadecimal digits.
+/// Maximum number of bytes of a record's data in hexadecimal digits.
 const MAX_HEX: usize = 256;
 
 /// Zeek's text of a record in `answers`.
 pub(super) enum Reply {
-    /// Nothing, and nothing else of the message either.
+    /// No text, and none for the rest of the message.
     Suppressed,
-    /// Nothing.
+    /// No text.
     Empty,
-    /// This.
+    /// This text.
     Shown(Value<'static>),
 }
 
-/// A name as Zeek writes names: in lower case.
+/// A name in Zeek's form: in lower case.
 pub(super) fn lower(text: &[u8]) -> Vec<u8> {
     text.to_ascii_lowercase()
 }
@@ -90,7 +90,7 @@ pub(super) fn reply(rr: &Rr, message: &Message, data: &[u8], is_netbios: bool) -
     }
 }
 
-/// The address of the first entry of a name service answer (RFC 1002, 4.2.13): two bytes of flags stand before it.
+/// The address of the first entry of a name service answer (RFC 1002, 4.2.13), after two bytes of flags.
 pub(super) fn netbios_address(bytes: &[u8]) -> Option<std::net::IpAddr> {
     let bytes = bytes.get(2..)?.first_chunk::<4>()?;
     Some(Ipv4Addr::from(*bytes).into())
@@ -111,7 +111,7 @@ pub(super) fn netbios_name(text: &[u8]) -> Option<(Vec<u8>, u8)> {
     Some((name, suffix))
 }
 
-/// The data of those records that have neither an address nor only a name, about as zone files have it.
+/// The data of records with neither an address nor only a name, approximately in the form of zone files.
 pub(super) fn data(rr: &Rr, message: &Message, packet: &[u8]) -> Option<Vec<u8>> {
     let bytes = rr.bytes(packet);
     let mut reader = Reader::new(bytes);
@@ -208,7 +208,7 @@ fn quoted(text: &[u8]) -> Vec<u8> {
     [b"\"", text, b"\""].concat()
 }
 
-/// Bytes in hexadecimal digits with something between them.
+/// Bytes in hexadecimal digits with a separator.
 pub(super) fn hex(bytes: &[u8], between: &str) -> String {
     let bytes = bytes.get(..MAX_HEX).unwrap_or(bytes);
     let mut text = String::with_capacity(bytes.len() * (2 + between.len()));
@@ -223,7 +223,7 @@ pub(super) fn hex(bytes: &[u8], between: &str) -> String {
     text
 }
 
-/// Types that a bit map names (RFC 4034, 4.1.2), each with a blank before it.
+/// Types in a bit map (RFC 4034, 4.1.2), each with a space before it.
 fn types(map: &[u8]) -> String {
     let (mut text, mut reader) = (String::new(), Reader::new(map));
     while let (Some(window), Some(len @ 1..=32)) = (reader.u8(), reader.u8()) {
@@ -241,7 +241,7 @@ fn types(map: &[u8]) -> String {
     text
 }
 
-/// A parameter of SVCB and HTTPS with the sign before it (RFC 9460, 14.3.2).
+/// A parameter of SVCB and HTTPS with its separator (RFC 9460, 14.3.2).
 fn parameter(key: u16, value: &[u8]) -> Vec<u8> {
     let list = |parts: Vec<String>| format!("={}", parts.join(",")).into_bytes();
     match key {
@@ -254,7 +254,7 @@ fn parameter(key: u16, value: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A place (RFC 1876): degrees, minutes and seconds of latitude and longitude, and metres above the sea.
+/// A location (RFC 1876): degrees, minutes and seconds of latitude and longitude, and altitude in metres.
 fn location(bytes: &[u8]) -> Option<String> {
     let mut reader = Reader::new(bytes);
     let [version, ..] = reader.take(4)? else { return None };

@@ -1,20 +1,21 @@
 //! The wire format of RFC 1035: a header, names that may point backwards, questions and records.
 //!
-//! A message is read into reused vectors that hold only offsets: reading one allocates nothing once they have grown.
+//! A message is parsed into reused vectors that hold only offsets: parsing allocates nothing once the vectors have
+//! grown.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_wire::Reader;
 
 /// Bytes of the header.
 pub(super) const HEADER: usize = 12;
-/// Maximum length of a name, in bytes of its text. RFC 1035 allows 255; longer ones are truncated where Suricata
-/// truncates them.
+/// Maximum length of a name, in bytes of its text. RFC 1035 allows 255; longer ones are truncated as in Suricata.
 const MAX_NAME: usize = 1025;
-/// Pointers that are followed in one name.
+/// Maximum number of pointers in one name.
 const MAX_HOPS: usize = 128;
-/// Text of all names of one message. A message of 64 KiB can name the longest name 5,000 times.
+/// Maximum length of the text of all names of one message. A message of 64 KiB can refer to a name of maximum length
+/// 5,000 times.
 const MAX_TEXT: usize = 1 << 18;
-/// Records and questions of one message that are read.
+/// Maximum number of records and questions of one message.
 const MAX_RECORDS: usize = 4096;
 
 /// The header of a message.
@@ -60,12 +61,12 @@ impl Header {
 /// The opcode of RFC 2136, whose sections have other meanings.
 pub(super) const UPDATE: u8 = 5;
 
-/// A name: where its text is.
+/// A name, as the position of its text.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Name {
     start: u32,
     end: u32,
-    /// It was longer than is kept.
+    /// Whether the name was longer than the limit and was truncated.
     pub is_cut: bool,
 }
 
@@ -94,7 +95,7 @@ pub(super) struct Rr {
     pub class: u16,
     pub ttl: u32,
     pub data: Data,
-    /// Position of its data in the message.
+    /// Position of the record's data in the message.
     from: usize,
     to: usize,
     /// Position of the data after its names.
@@ -119,12 +120,12 @@ pub(super) struct Message {
     text: Vec<u8>,
     /// The first error of the message, in Zeek's words.
     pub fault: Option<&'static str>,
-    /// Bytes that were read.
+    /// Number of bytes parsed.
     pub len: usize,
 }
 
 impl Message {
-    /// Reads a message as far as it can be read; `false` where there is not even a header.
+    /// Parses a message as far as possible; `false` if it has no complete header.
     pub fn read(&mut self, data: &[u8]) -> bool {
         self.questions.clear();
         self.records.clear();
@@ -158,19 +159,19 @@ impl Message {
         true
     }
 
-    /// The text of a name: its labels as they are, with points between them.
+    /// The text of a name: its labels unchanged, separated by dots.
     pub fn text(&self, name: Name) -> &[u8] {
         self.text.get(name.start as usize..name.end as usize).unwrap_or_default()
     }
 
-    /// Bytes of memory that are held.
+    /// Memory in bytes.
     pub fn memory(&self) -> usize {
         self.text.capacity()
             + self.questions.capacity() * size_of::<Question>()
             + self.records.capacity() * size_of::<Rr>()
     }
 
-    /// Lets go of what one large message needed.
+    /// Releases the memory that a large message needed.
     pub fn shrink(&mut self) {
         if self.memory() > 1 << 16 {
             *self = Self::default();
@@ -201,7 +202,7 @@ impl Message {
             return None;
         };
         let mut rr = Rr { section, name, kind, class, ttl, data: Data::Bytes, from, to, rest: from };
-        // An update names what is to go by records without data.
+        // An update uses records without data to name the records to delete.
         if from < to && self.data(body, &mut rr).is_none() {
             self.note("DNS_RR_bad_length");
             (rr.data, rr.rest) = (Data::Bytes, rr.from);
@@ -211,7 +212,7 @@ impl Message {
         Some(())
     }
 
-    /// Reads the addresses and names of a record's data, which ends where `body` does.
+    /// Parses the addresses and names of a record's data, which ends at the end of `body`.
     fn data(&mut self, body: &[u8], rr: &mut Rr) -> Option<()> {
         let before = match rr.kind {
             kind::A => {
@@ -251,7 +252,7 @@ impl Message {
         Some(())
     }
 
-    /// Reads the name at an offset, and where what follows it begins.
+    /// Parses the name at an offset. Returns the name and the offset after it.
     fn name(&mut self, data: &[u8], from: usize) -> Option<(Name, usize)> {
         let start = self.text.len();
         if start >= MAX_TEXT {
@@ -310,17 +311,17 @@ impl Message {
 }
 
 impl Rr {
-    /// The bytes of its data.
+    /// The bytes of the record's data.
     pub fn bytes<'a>(&self, message: &'a [u8]) -> &'a [u8] {
         message.get(self.from..self.to).unwrap_or_default()
     }
 
-    /// The data after the names.
+    /// The data after its names.
     pub fn rest<'a>(&self, message: &'a [u8]) -> &'a [u8] {
         message.get(self.rest..self.to).unwrap_or_default()
     }
 
-    /// Its address, if it has one.
+    /// The record's address, if it has one.
     pub fn address(&self) -> Option<IpAddr> {
         match self.data {
             Data::Address(address) => Some(address),
@@ -328,7 +329,7 @@ impl Rr {
         }
     }
 
-    /// Its name, or the first of two.
+    /// The record's name, or the first of two.
     pub fn target(&self) -> Option<Name> {
         match self.data {
             Data::Name(name) | Data::Names(name, _) => Some(name),
@@ -337,7 +338,7 @@ impl Rr {
     }
 }
 
-/// Strings one behind the other, each with its length before it.
+/// Consecutive strings, each with its length before it.
 pub(super) fn strings(mut data: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (len, rest) = data.split_first()?;
@@ -347,7 +348,7 @@ pub(super) fn strings(mut data: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Pairs of a number and bytes, as options of EDNS and parameters of SVCB are.
+/// Pairs of a number and bytes, as in options of EDNS and parameters of SVCB.
 pub(super) fn options(data: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut reader = Reader::new(data);
     std::iter::from_fn(move || {
@@ -356,7 +357,8 @@ pub(super) fn options(data: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// Passes over the first question: its name's bytes (`None`: it points), type and class, and where it ends.
+/// Skips the first question. Returns the length of its name (`None` if it is a pointer), its type and class, and the
+/// offset after it.
 pub(super) fn first_question(data: &[u8]) -> Result<(&[u8], u16, u16, usize), Walk> {
     let mut at = HEADER;
     loop {
@@ -364,7 +366,7 @@ pub(super) fn first_question(data: &[u8]) -> Result<(&[u8], u16, u16, usize), Wa
             None => return Err(Walk::Short),
             Some(0) => break,
             Some(len @ 1..64) => at += 1 + len,
-            // Nothing stands before the first question that it could point to.
+            // Nothing precedes the first question that it could point to.
             Some(_) => return Err(Walk::Wrong),
         }
         if at > HEADER + 255 {
@@ -377,12 +379,12 @@ pub(super) fn first_question(data: &[u8]) -> Result<(&[u8], u16, u16, usize), Wa
     Ok((name, next()?, next()?, at + 5))
 }
 
-/// Why a question cannot be read.
+/// The reason why a question cannot be parsed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Walk {
-    /// It is not all there.
+    /// It is incomplete.
     Short,
-    /// It is none.
+    /// It is malformed.
     Wrong,
 }
 
@@ -433,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_put_together() {
+    fn names_are_joined_from_labels_and_pointers() {
         let mut read = Message::default();
         let data = message(2, b"\x03www\x07example\0\0\x01\0\x01\x03ftp\xc0\x10\0\x1c\0\x01");
         assert!(read.read(&data) && read.fault.is_none());
@@ -443,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_end() {
+    fn pointer_loops_end() {
         for body in
             [&b"\xc0\x0c\0\x01\0\x01"[..], b"\x01a\xc0\x0c\0\x01\0\x01", b"\xc0\x0e\xc0\x0c\0\x01\0\x01"]
         {
@@ -455,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_cut() {
+    fn long_names_are_truncated() {
         let mut body = Vec::new();
         for _ in 0..40 {
             body.push(60);

@@ -72,7 +72,7 @@ const TYPES: [&str; 66] = [
     "HTTPS",
 ];
 
-/// The name of a type, where it has one.
+/// The name of a type, if it has one.
 fn known_type(number: u16) -> Option<&'static str> {
     let high = match number {
         99 => "SPF",
@@ -106,7 +106,7 @@ fn known_type(number: u16) -> Option<&'static str> {
     (!high.is_empty()).then_some(high)
 }
 
-/// Whether IANA names the type.
+/// Whether IANA has assigned the type.
 pub(super) fn is_known_type(number: u16) -> bool {
     known_type(number).is_some()
 }

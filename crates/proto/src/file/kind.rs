@@ -1,6 +1,6 @@
 //! The type of a file by its first bytes, in Zeek's names.
 
-/// The type; empty if no known type begins like this.
+/// The media type; `None` if no known type begins like this.
 pub(super) fn of(head: &[u8]) -> Option<&'static str> {
     zip(head)
         .or_else(|| BY_MAGIC.iter().find(|magic| magic.fits(head)).map(|magic| magic.kind))
@@ -13,7 +13,7 @@ pub(super) fn of(head: &[u8]) -> Option<&'static str> {
         .or_else(|| is_text(head).then_some("text/plain"))
 }
 
-/// Bytes at an offset.
+/// A signature: bytes at an offset.
 struct Magic {
     at: usize,
     bytes: &'static [u8],
@@ -34,7 +34,8 @@ const fn magic_at(at: usize, bytes: &'static [u8], kind: &'static str) -> Magic 
     Magic { at, bytes, kind }
 }
 
-/// The longer of those that begin alike first. What is named otherwise, or not at all, by the crate `infer`.
+/// Signatures for types that the crate `infer` names otherwise or does not have. Of signatures with a common
+/// beginning, longer ones come first.
 static BY_MAGIC: &[Magic] = &[
     // Archives and compressed data.
     magic(b"!<arch>\ndebian", "application/x-debian-package"),
@@ -95,7 +96,7 @@ static BY_MAGIC: &[Magic] = &[
     magic(b"gimp xcf", "image/x-xcf"),
     magic_at(8, b"WEBP", "image/webp"),
     magic_at(4, b"jP", "image/jp2"),
-    // Sound and pictures that move.
+    // Audio and video.
     magic(b"FLV", "video/x-flv"),
     magic(b"\x8aMNG", "video/x-mng"),
     magic(b"\0\0\x01\xb3", "video/mpv"),
@@ -150,7 +151,7 @@ fn zip(head: &[u8]) -> Option<&'static str> {
         (b"xl/", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
         (b"ppt/", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
     ];
-    // Each member's header, wherever in the part that is kept.
+    // The header of each member within the kept part.
     let mut rest = head;
     while let Some(at) = rest.windows(4).position(|window| window == b"PK\x03\x04") {
         let name = rest.get(at + 30..).unwrap_or_default();
@@ -165,7 +166,7 @@ fn zip(head: &[u8]) -> Option<&'static str> {
 
 fn elf(head: &[u8]) -> Option<&'static str> {
     if let Some(rest) = head.strip_prefix(b"\xca\xfe\xba\xbe") {
-        // Java's classes begin as Apple's programs for many processors do; those are for a few.
+        // Java classes begin as Apple's binaries for several processors do; those have few processors.
         let version = rest.get(3)?;
         return Some(if (1..=20).contains(version) {
             "application/x-mach-o-executable"
@@ -214,7 +215,7 @@ fn begins(head: &[u8], word: &[u8]) -> bool {
     head.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word))
 }
 
-/// HTML and what else is written in angle brackets, by its first element; blanks and comments before it do not count.
+/// HTML and other markup, by its first element; spaces and comments before it are skipped.
 fn markup(head: &[u8]) -> Option<&'static str> {
     let mut rest = without_mark(head);
     let mut is_xml = false;
@@ -259,7 +260,7 @@ fn markup(head: &[u8]) -> Option<&'static str> {
     ];
     let found = kinds.iter().find(|(word, _)| begins(rest, word)).map(|(_, kind)| *kind);
     match found {
-        // Scripts only if a tag says so, or if the file begins with one.
+        // Scripts only if a tag names one, or if the file begins with one.
         Some("application/javascript") => {
             let tag = rest.split(|byte| *byte == b'>').next().unwrap_or_default();
             let contains = tag.windows(10).any(|window| window.eq_ignore_ascii_case(b"javascript"));
@@ -318,7 +319,7 @@ fn json(head: &[u8]) -> Option<&'static str> {
     is.then_some("text/json")
 }
 
-/// Programs in text that do not name an interpreter.
+/// Source code without an interpreter line.
 fn program_text(head: &[u8]) -> Option<&'static str> {
     let line = head.split(|byte| *byte == b'\n').next()?;
     if line.windows(5).any(|window| window == b"<?php") {
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn members_of_archives_tell_documents() {
+    fn members_of_archives_identify_documents() {
         let mut head = b"PK\x03\x04\x14\0\x06\0\x08\0".to_vec();
         head.resize(30, 0);
         head.extend(b"[Content_Types].xml and so on");

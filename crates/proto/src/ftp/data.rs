@@ -12,7 +12,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     help: "Data channels of the File Transfer Protocol (RFC 959), as their control connections announce them.",
     transport: Transport::Tcp,
     ports: &[],
-    // The content can be anything: the channel is identified only by its control connection.
+    // The content can be anything: only the control connection identifies the channel.
     probe: |_| Probe::Reject,
     parser: |setup| Box::new(Data::new(setup, Channel::default())),
     // Its table belongs to FTP.
@@ -26,9 +26,9 @@ pub(super) struct Channel(Arc<Mutex<Known>>);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
-    /// The command that uses it, and the file that it names.
+    /// The command that uses the channel, and the file that it names.
     pub command: Option<(Vec<u8>, Vec<u8>)>,
-    /// The file that went over it: its name in records and its type.
+    /// The file that was transferred: its name in records and its type.
     pub file: Option<(String, Option<&'static str>)>,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Data {
     file: Option<File>,
     begun: Option<Time>,
     has_gap: bool,
-    /// The type of the file, found in the channel.
+    /// Whether the type of the file is determined.
     is_known: bool,
 }
 
@@ -81,7 +81,7 @@ impl Parser for Data {
             self.has_gap = true;
         }
         file.bytes(chunk.data, chunk.time, out);
-        // The log row of the transfer may be emitted before the channel is closed. The first bytes give the type.
+        // The row of the transfer may be emitted before the channel is closed, so the type comes from the first bytes.
         if !self.is_known {
             self.is_known = file.seen() >= 2048;
             let known = (file.name(), file.kind());
@@ -124,7 +124,7 @@ impl Parser for Data {
     }
 }
 
-/// Whether a command's argument is the file that goes over the channel.
+/// Whether a command's argument is the file that the channel carries.
 fn names_file(command: &[u8]) -> bool {
     matches!(command, b"RETR" | b"STOR" | b"APPE" | b"STOU")
 }

@@ -1,5 +1,5 @@
-//! File Transfer Protocol (RFC 959) with AUTH (4217), EPRT and EPSV (2428): commands with their replies, the files
-//! that they name, the channels of these files, and the handshakes in ADAT (2228).
+//! File Transfer Protocol (RFC 959) with AUTH (4217), EPRT and EPSV (2428): commands with their replies, files and
+//! data channels, and the handshakes in ADAT (2228).
 
 mod data;
 mod tables;
@@ -29,14 +29,14 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     tables: &[&FTP, &COMMANDS, &tables::DATA],
 };
 
-/// Longest line kept, as in Suricata.
+/// Maximum length of a line in bytes, as in Suricata.
 const MAX_LINE: usize = 4096;
 /// Maximum number of commands without a reply; Zeek has 20.
 const MAX_WAITING: usize = 20;
 /// Maximum number of reply lines to one command, and of their bytes: greetings fill a screen or two.
 const MAX_LINES: usize = 256;
 const MAX_BYTES: usize = 32 << 10;
-/// Longest working directory that is followed.
+/// Maximum length of the tracked working directory in bytes.
 const MAX_PATH: usize = 4096;
 /// Time for which a data channel is expected, as in Zeek: five minutes.
 const PATIENCE: u64 = 300_000_000_000;
@@ -71,7 +71,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     match heads.reverse.get(3) {
         Some(b' ' | b'-') if contains(b"SMTP") => Probe::Reject,
         Some(b' ' | b'-') if contains(b"FTP") => Probe::Match,
-        // No client of another protocol begins so after such a greeting.
+        // After such a greeting, no client of another protocol begins like this.
         Some(b' ' | b'-') if has_client && heads.forward.len() > 4 => Probe::Match,
         Some(b' ' | b'-') | None => Probe::Maybe,
         Some(_) => Probe::Reject,
@@ -112,15 +112,15 @@ struct Ftp {
     done: Option<Command>,
     greeting: Option<Command>,
     greeted: bool,
-    /// The code of a reply of several lines.
+    /// The code of an incomplete reply of several lines.
     in_reply: Option<[u8; 3]>,
     user: Option<Vec<u8>>,
     password: Option<Vec<u8>>,
     directory: Vec<u8>,
-    /// The channel that the next transfer uses.
+    /// The channel of the next transfer.
     channel: Option<Channel>,
     channels: u64,
-    /// TLS in the tokens of `AUTH GSSAPI` (RFC 2228), as GridFTP has it.
+    /// TLS in the tokens of `AUTH GSSAPI` (RFC 2228), as in GridFTP.
     tokens: Option<Box<dyn Parser>>,
     /// Replies cannot be assigned to commands until the client sends a new one.
     lost: bool,
@@ -198,7 +198,7 @@ impl Parser for Ftp {
 }
 
 impl Ftp {
-    /// Emits the waiting commands as they are.
+    /// Emits the waiting commands without replies.
     fn flush(&mut self, time: Time, out: &mut dyn Out) {
         if let Some(done) = self.done.take() {
             self.emit(&done, out);
@@ -209,7 +209,7 @@ impl Ftp {
         }
     }
 
-    /// Reads a token that goes before what is encrypted.
+    /// Reads a token that precedes encryption.
     fn token(&mut self, text: &[u8], direction: Direction, time: Time, out: &mut dyn Out) {
         let data = crate::mime::base64(text);
         let Self { tokens, setup, .. } = self;
@@ -245,7 +245,7 @@ impl Ftp {
         if line.is_cut {
             self.emit_anomaly("request_command_too_long", Direction::Forward, line.text, time, out);
         }
-        // Telnet's options stand before ABOR.
+        // Telnet options may precede ABOR.
         let skip = line.text.iter().position(|byte| byte.is_ascii_graphic()).unwrap_or(line.text.len());
         let text = line.text.get(skip..).unwrap_or_default();
         let length = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
@@ -295,11 +295,11 @@ impl Ftp {
         self.waiting.push_back(command);
     }
 
-    /// A data channel is about to be opened.
+    /// Announces a data channel.
     fn expect(&mut self, endpoint: Endpoint, time: Time, out: &mut dyn Out) {
         self.channels += 1;
         let channel = Channel::default();
-        // The data channel's own flow is not known yet: its files are named after this flow.
+        // The identifier of the data channel's flow is not known yet: its files are named after this flow.
         let flow = self.setup.flow.rotate_left(17) ^ self.channels;
         let (responder, _) = endpoint.responder;
         let own = if endpoint.is_passive { self.setup.responder.0 } else { self.setup.initiator.0 };
@@ -330,7 +330,7 @@ impl Ftp {
         self.channel = Some(channel);
     }
 
-    /// `true`: TLS begins behind this line.
+    /// Takes a line of a reply. Returns `true` if TLS begins after it.
     fn reply(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) -> bool {
         if line.is_cut {
             self.emit_anomaly("response_command_too_long", Direction::Reverse, line.text, time, out);
@@ -353,7 +353,7 @@ impl Ftp {
                 if !self.lost {
                     self.emit_anomaly("ftp_reply_without_code", Direction::Reverse, line.text, time, out);
                 }
-                // It is the reply all the same: those after it are for the commands after this one.
+                // A reply without a code still answers the command: later replies belong to later commands.
                 if let Some(mut command) = self.waiting.pop_front() {
                     command.lines.push(line.text.to_vec());
                     command.last = Some((0, line.text.to_vec()));
@@ -410,7 +410,7 @@ impl Ftp {
         }
     }
 
-    /// A command has its last reply.
+    /// Handles the last reply to a command.
     fn answered(
         &mut self,
         mut command: Command,
@@ -461,7 +461,7 @@ impl Ftp {
         is_tls
     }
 
-    /// Emits a command if it is one with files.
+    /// Emits a command if it is about files.
     fn emit(&self, command: &Command, out: &mut dyn Out) {
         if !LOGGED.contains(&command.name.as_slice()) || command.last.is_none() {
             return;
@@ -563,7 +563,7 @@ fn joined(directory: &[u8], path: &[u8]) -> Vec<u8> {
     whole
 }
 
-/// Six numbers with commas between them.
+/// Six numbers separated by commas.
 fn port(text: &[u8]) -> Option<(IpAddr, u16)> {
     let mut numbers = text.split(|byte| *byte == b',').map(|number| {
         let number = std::str::from_utf8(number.trim_ascii()).ok()?;
@@ -603,7 +603,7 @@ fn extended_passive(text: &[u8]) -> Option<u16> {
     std::str::from_utf8(number).ok()?.parse().ok()
 }
 
-/// The size of a file in the text of a reply: `(1164 bytes)`.
+/// The size of a file in the text of a reply, such as `(1164 bytes)`.
 fn size(text: &[u8]) -> Option<u64> {
     let words = text.split(|byte| b" ()".contains(byte)).filter(|word| !word.is_empty());
     let mut before = None;
@@ -635,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_told_with_their_replies_and_files() {
+    fn commands_are_emitted_with_replies_and_files() {
         let emitted = emitted("session");
         let expected = ["PASV", "RETR", "EPSV", "PORT", "STOR", "EPRT", "DELE"].map(Value::from);
         assert_eq!(column(&emitted, &FTP, "command"), expected);
@@ -651,7 +651,7 @@ mod tests {
 
     /// A data channel emits its content under the command that opened it.
     #[test]
-    fn data_channels_are_files() {
+    fn data_channels_carry_files() {
         let mut session = emitted("session");
         let mut data = session.expected.remove(0);
         let mut out = Collected::default();
@@ -666,13 +666,13 @@ mod tests {
     }
 
     #[test]
-    fn passwords_of_guests_only_are_told() {
+    fn only_passwords_of_guests_are_emitted() {
         assert!(!format!("{:?}", emitted("errors").records).contains("secret"));
         assert_eq!(column(&emitted("session"), &FTP, "password")[0], "me@example.org".into());
     }
 
     #[test]
-    fn ports_are_read() {
+    fn port_arguments_are_parsed() {
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
         assert_eq!(port(b"192,0,2,1,4,5"), Some((address("192.0.2.1"), 1029)));
         assert_eq!(port(b"192,0,2,1,4"), None);

@@ -9,14 +9,14 @@ use crate::inflation::Allowance;
 use crate::{Out, Value};
 use weir_wire::{Direction, Time};
 
-/// Files of a message that its record names: Zeek's limit.
+/// Maximum number of files of a message in its record: Zeek's limit.
 const LISTED: usize = 15;
-/// Parts of a message that are files of their own, as many as in a mail: what follows is passed over.
+/// Maximum number of parts of a message that are files, as in mails: later parts are skipped.
 const MAX_PARTS: usize = 1024;
-/// Maximum number of files of a flow that come in ranges and wait for more.
+/// Maximum number of files of a flow that are received in ranges and are incomplete.
 const RANGES: usize = 8;
 
-/// Files of a message, as its record names them.
+/// Files of a message, as named in its record.
 #[derive(Default)]
 pub(super) struct Listed {
     pub names: Vec<String>,
@@ -44,13 +44,13 @@ impl Listed {
     }
 }
 
-/// Files of one flow of which parts were asked for.
+/// Files of one flow that were requested in parts.
 #[derive(Default)]
 pub(super) struct Ranges {
     kept: Option<Box<Kept>>,
 }
 
-/// By what was asked for and how large it is.
+/// Incomplete files by source and size.
 #[derive(Default)]
 struct Kept {
     waiting: Vec<((Vec<u8>, u64), File)>,
@@ -74,7 +74,7 @@ impl Ranges {
         waiting.push((key, file));
     }
 
-    /// No more comes.
+    /// Closes all files.
     pub fn end(&mut self, out: &mut dyn Out) {
         for (_, file) in self.kept.take().map(|kept| kept.waiting).unwrap_or_default() {
             file.close(false, out);
@@ -91,7 +91,7 @@ impl Ranges {
 pub(super) struct Described {
     pub direction: Direction,
     pub transaction: u64,
-    /// Host and URI: the name of a file that comes in ranges.
+    /// Host and URI: the key of a file that is received in ranges.
     pub source: Vec<u8>,
     pub path: Vec<u8>,
     pub carrier: Vec<(&'static str, Value<'static>)>,
@@ -99,7 +99,7 @@ pub(super) struct Described {
 
 /// The body of a message.
 pub(super) struct Body {
-    /// The content, if it is wanted: see [`crate::Wants::passes_bodies`].
+    /// The content, if it is parsed: see [`crate::Wants::passes_bodies`].
     inside: Option<Box<Inside>>,
     /// Bytes on the wire, without the framing of chunks.
     pub wire: u64,
@@ -115,10 +115,10 @@ struct Content {
     filename: Option<Vec<u8>>,
     declared: Option<Vec<u8>>,
     total: Option<u64>,
-    /// Begin and end of what is sent of a file, and its size.
+    /// Begin and end of the part of the file, and the size of the whole file.
     range: Option<(u64, u64, u64)>,
     multipart: Option<Multipart>,
-    /// Files among its parts.
+    /// Number of files among its parts.
     parts: usize,
     file: Option<File>,
     listed: Listed,
@@ -128,8 +128,8 @@ struct Content {
 }
 
 impl Body {
-    /// That of a transaction's request or response, whose head is there. `length`: as it is declared;
-    /// `allowance`: what it may grow to, `None` where its content is not looked at.
+    /// The body of a transaction's request or response, whose head is complete. `length`: the declared length;
+    /// `allowance`: limit of the decoded content, `None` if the content is skipped.
     pub fn of(
         transaction: &Transaction,
         direction: Direction,
@@ -185,7 +185,7 @@ impl Inside {
 }
 
 impl Body {
-    /// Takes the next bytes; what is wrong with them.
+    /// Takes the next bytes. Returns an error in the coding, if any.
     pub fn bytes(
         &mut self,
         bytes: &[u8],
@@ -204,7 +204,7 @@ impl Body {
         decoder.fault()
     }
 
-    /// The next bytes were lost.
+    /// Takes a gap.
     pub fn gap(&mut self, bytes: u64, time: Time, files: &mut Files) {
         self.wire = self.wire.saturating_add(bytes);
         let Some(inside) = &mut self.inside else { return };
@@ -221,13 +221,13 @@ impl Body {
             content.begin(time, files);
         }
         content.at = content.at.saturating_add(bytes);
-        // The number of lost bytes of the decoded file is unknown.
+        // The number of decoded bytes in the gap is unknown.
         if let Some(file) = content.file.as_mut().filter(|_| content.range.is_none()) {
             file.gap(bytes);
         }
     }
 
-    /// No more comes; `whole`: all of it did. The files that were in it, and its length.
+    /// Ends the body; `whole`: it is complete. Returns its files and its length.
     pub fn end(
         self,
         whole: bool,
@@ -289,12 +289,12 @@ impl Content {
         self.at += bytes.len() as u64;
     }
 
-    /// The file that the whole body is.
+    /// Opens the file that the whole body forms.
     fn begin(&mut self, time: Time, files: &mut Files) {
         let filename = self.filename.take();
         let mut file = self.open(filename.as_deref(), self.declared.as_deref(), self.total, time, files);
         if self.range.is_none() {
-            // Bytes lost before.
+            // Bytes that were lost before.
             file.gap(self.at);
         }
         self.file = Some(file);

@@ -1,38 +1,38 @@
-//! Content codings undone as bytes come: gzip, deflate (with or without zlib's header), brotli, and one in another.
+//! Decodes content codings as bytes arrive: gzip, deflate (with or without zlib's header), brotli, and nested codings.
 
 use crate::inflation::Allowance;
 use crate::work::looked_at;
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// Codings in one another that are undone; libhtp undoes two, some of its tests want a third.
+/// Maximum number of nested codings; libhtp decodes two, and some of its tests need a third.
 const LAYERS: usize = 3;
-/// Bytes that a coding inside of another may have before the last one is undone, as parts of what may come out: what
-/// is compressed already hardly shrinks again, and costs the most to look through.
+/// Limit of the output of an inner coding, as a divisor of the limit of the last one's output: compressed data hardly
+/// shrinks when compressed again, and is expensive to parse.
 const INNER: u64 = 32;
-/// Bytes that count as made for the beginning of each gzip member: one without content costs work, too.
+/// Bytes that count as output for the beginning of each gzip member: a member without content costs work, too.
 const MEMBER: u64 = 256;
-/// Where the limit grows: at multiples of so many bytes of input, so that cuts do not matter.
+/// The limit grows at multiples of this number of input bytes, so that it does not depend on cuts.
 const STEP: u64 = 256;
-/// Bytes that are kept until something comes out.
+/// Maximum number of bytes that are kept until there is output.
 const MAX_RAW: usize = 4096;
-/// Bytes of output at a time.
+/// Maximum number of output bytes at a time.
 const PIECE: usize = 8192;
-/// What is said of content that grows beyond its limit.
+/// The anomaly of content that grows beyond its limit.
 const BOMB: &str = "compression_bomb";
 
-/// Undoes the codings of one body.
+/// Decodes the codings of one body.
 pub(super) struct Decoder {
     layers: Vec<Layer>,
     taken: u64,
     given: u64,
-    /// Bytes that each layer has made.
+    /// Output bytes of each layer.
     made: [u64; LAYERS],
-    /// Bytes that may come out whatever goes in.
+    /// Output bytes that are allowed for any input.
     credit: u64,
-    /// Bytes that may come out for each that goes in.
+    /// Output bytes that are allowed for each input byte.
     ratio: u64,
-    /// What was taken, while nothing has come out: it may not be coded at all.
+    /// Input bytes until the first output: the body may not be coded at all.
     raw: Vec<u8>,
     fault: Option<&'static str>,
     is_over: bool,
@@ -41,27 +41,27 @@ pub(super) struct Decoder {
 /// One coding.
 struct Layer {
     state: State,
-    /// Of gzip and deflate, once it is needed: it is used again by the next member.
+    /// Decoder of gzip and deflate, allocated when needed and reused by the next member.
     inflate: Option<Box<Decompress>>,
 }
 
 enum State {
-    /// Not known yet: the first bytes say whether it is what it claims to be.
+    /// Undecided: the first bytes show whether the content has the declared coding.
     Begin {
         claims_deflate: bool,
         head: Vec<u8>,
     },
-    /// Gzip's header in front of the compressed data.
+    /// In gzip's header.
     Header(GzipHeader),
     Deflate {
         is_gzip: bool,
     },
-    /// Gzip's checksum and length, then perhaps another member.
+    /// In gzip's checksum and length; another member may follow.
     Trailer(u8),
     Brotli(Box<Brotli>),
-    /// It is not coded at all.
+    /// The content is not coded.
     Plain,
-    /// At its end, or past what can be decoded.
+    /// After the end, or after an error.
     Over,
 }
 
@@ -74,15 +74,15 @@ impl From<State> for Layer {
 type Brotli = BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>;
 
 impl Decoder {
-    /// Of a `Content-Encoding`; none where there is nothing to undo. The last of a list was applied last. `allowance`:
-    /// what the body may grow to.
+    /// The decoder of a `Content-Encoding`; `None` if there is nothing to decode. The last coding of a list was
+    /// applied last. `allowance`: limit of the decoded body.
     pub fn of(encoding: &[u8], allowance: Allowance) -> Option<Self> {
         let mut layers = Vec::<Layer>::new();
         let names = encoding.split(|byte| matches!(byte, b',' | b' ')).filter(|name| !name.is_empty());
         for name in names {
             let name = name.to_ascii_lowercase();
             let has = |word: &[u8]| name.windows(word.len()).any(|window| window == word);
-            // What contains the word counts, as in libhtp: servers write `x-gzip`, browsers do not look close.
+            // A value that contains the word counts, as in libhtp: servers write `x-gzip`, and browsers accept it.
             if has(b"gzip") {
                 layers.push(State::Begin { claims_deflate: false, head: Vec::new() }.into());
             } else if has(b"deflate") {
@@ -110,7 +110,7 @@ impl Decoder {
         (!decoder.layers.is_empty()).then_some(decoder)
     }
 
-    /// Takes bytes and gives those that come out to `sink`.
+    /// Takes bytes and passes the decoded ones to `sink`.
     pub fn bytes(&mut self, mut bytes: &[u8], sink: &mut dyn FnMut(&[u8])) {
         while !bytes.is_empty() && !self.is_over {
             let step = (STEP - self.taken % STEP).min(bytes.len() as u64) as usize;
@@ -133,7 +133,7 @@ impl Decoder {
             if fault.is_some() {
                 self.fault = fault;
                 if self.given == 0 && fault != Some(BOMB) && self.raw.len() as u64 == self.taken {
-                    // It was never coded, whatever was said of it: browsers show it as it is.
+                    // The body was never coded, in spite of its declaration: browsers show it unchanged.
                     sink(&std::mem::take(&mut self.raw));
                     self.given = self.taken;
                     self.layers = vec![State::Plain.into()];
@@ -147,18 +147,18 @@ impl Decoder {
         }
     }
 
-    /// Bytes that went in, and bytes that all layers have made of them.
+    /// Number of input bytes, and of output bytes of all layers.
     pub fn work(&self) -> (u64, u64) {
         (self.taken, self.made.iter().sum())
     }
 
-    /// Bytes are missing: what comes cannot be decoded.
+    /// Takes a gap: later bytes cannot be decoded.
     pub fn lose(&mut self) {
         self.is_over = true;
         self.layers = Vec::new();
     }
 
-    /// No more comes: what is too short to be coded is given as it is.
+    /// Ends the input: content that is too short to be coded is passed on unchanged.
     pub fn finish(&mut self, sink: &mut dyn FnMut(&[u8])) {
         if let Some(Layer { state: State::Begin { head, .. }, .. }) = self.layers.first_mut() {
             let head = std::mem::take(head);
@@ -166,12 +166,12 @@ impl Decoder {
         }
     }
 
-    /// What went wrong, once.
+    /// The error, once.
     pub fn fault(&mut self) -> Option<&'static str> {
         self.fault.take()
     }
 
-    /// Bytes of heap memory that are held, roughly.
+    /// Approximate heap memory in bytes.
     pub fn memory(&self) -> usize {
         let of = |layer: &Layer| {
             let state = match &layer.state {
@@ -185,12 +185,12 @@ impl Decoder {
     }
 }
 
-/// Bytes that a deflate stream's state takes, its window of 32 KiB among them.
+/// Bytes of a deflate decoder's state, including its window of 32 KiB.
 const INFLATE: usize = 48 << 10;
 
 type Sink<'a> = dyn FnMut(&[u8]) + 'a;
 
-/// Lets bytes run through the layers. Each counts what it makes; the last one may make `max`.
+/// Passes bytes through the layers. Each layer counts its output; the last one may have `max` bytes.
 fn push(
     layers: &mut [Layer],
     made: &mut [u64],
@@ -266,7 +266,7 @@ fn push(
                 let Some((first, later)) = bytes.split_first() else { break };
                 bytes = later;
                 *seen += 1;
-                // Another member begins with gzip's mark; anything else is not for us.
+                // Another member begins with gzip's signature; other bytes are ignored.
                 match (*seen, *first) {
                     (..=8, _) | (9, 0x1f) => {}
                     (10, 0x8b) => {
@@ -320,19 +320,19 @@ fn push(
     Ok(())
 }
 
-/// Where the bytes that a layer makes go.
+/// The destination of a layer's output.
 struct Outlet<'a> {
     rest: &'a mut [Layer],
     theirs: &'a mut [u64],
-    /// Bytes that the layer has made, and may make.
+    /// Output bytes of the layer so far, and its limit.
     mine: &'a mut u64,
     own: u64,
-    /// Bytes that the last layer may make.
+    /// Limit of the last layer's output bytes.
     max: u64,
 }
 
 impl Outlet<'_> {
-    /// Hands on what was made, as far as it may be.
+    /// Passes on the output, up to the limit.
     fn give(&mut self, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), &'static str> {
         let room = usize::try_from(self.own.saturating_sub(*self.mine)).unwrap_or(usize::MAX);
         let some = bytes.get(..room).unwrap_or(bytes);
@@ -358,8 +358,8 @@ fn begin(inflate: &mut Option<Box<Decompress>>) {
     }
 }
 
-/// Gzip's header (RFC 1952) behind its mark, passed over byte by byte. Its checksum and what is reserved do not
-/// count: those who receive it do not look either.
+/// Gzip's header (RFC 1952) after its signature, skipped byte by byte. Its checksum and reserved bits are ignored, as
+/// clients do.
 #[derive(Default)]
 struct GzipHeader {
     seen: u8,
@@ -410,7 +410,7 @@ impl GzipHeader {
         self.stage >= 8
     }
 
-    /// The first part from this on that is there.
+    /// Selects the first present part from `from` on.
     fn next(&mut self, from: u8) {
         let parts = [(1, 4), (4, 8), (5, 16), (6, 2)];
         let part = parts.iter().find(|(stage, flag)| *stage >= from && self.flags & flag != 0);
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_encoded_comes_out_wherever_it_is_cut() {
+    fn encoded_content_is_decoded_wherever_it_is_cut() {
         let text: Vec<u8> = (0..20000u32).flat_map(|n| n.to_string().into_bytes()).collect();
         let mut deflate = DeflateEncoder::new(Vec::new(), Compression::fast());
         deflate.write_all(&text).unwrap();
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn brotli_comes_out_wherever_it_is_cut() {
+    fn brotli_is_decoded_wherever_it_is_cut() {
         // An uncompressed metablock of "hello" and the last, empty one, written by hand after RFC 7932.
         let data = b"\x0b\x02\x80hello\x03";
         for size in [1, 2, 100] {
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_gives_the_same_wherever_it_is_cut() {
+    fn broken_content_gives_equal_results_wherever_it_is_cut() {
         // Blocks that are stored, and one of a kind that does not exist.
         let mut data = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3];
         for n in 0..500u16 {
@@ -500,16 +500,16 @@ mod tests {
         }
     }
 
-    /// Bytes that make millions of themselves are not followed, and end at the same byte wherever they are cut.
+    /// Decoding of bytes that expand a million times stops, at a position that does not depend on cuts.
     #[test]
-    fn bombs_are_not_followed() {
+    fn decompression_bombs_are_stopped() {
         let Inflation { free, ratio } = Inflation::default();
         let zeros = vec![0; 64 << 20];
         let cases = [
             ("gzip", gzip(&zeros)),
             ("gzip, gzip", gzip(&gzip(&zeros))),
             ("gzip, gzip, gzip", gzip(&gzip(&gzip(&zeros)))),
-            // Empty blocks and empty members make nothing, and are work all the same.
+            // Empty blocks and empty members have no output, but cost work.
             ("gzip, gzip", gzip(&[0, 0, 0, 0xff, 0xff].repeat(4 << 20))),
             ("gzip, gzip", gzip(&gzip(&[]).repeat(1 << 20))),
         ];
@@ -534,9 +534,9 @@ mod tests {
         }
     }
 
-    /// What a flow has made counts for its next bodies, and what went in earns as much as it may grow.
+    /// The output of a flow's earlier bodies counts for its later ones, and input increases the limit.
     #[test]
-    fn a_flow_has_one_allowance() {
+    fn a_flow_has_one_decompression_limit() {
         let body = gzip(&vec![0; 600 << 10]);
         let mut allowance = Allowance::default();
         let decode = |data: &[u8], allowance: &mut Allowance| {
@@ -547,7 +547,7 @@ mod tests {
         };
         let faults: Vec<_> = (0..3).map(|_| decode(&body, &mut allowance)).collect();
         assert_eq!(faults, [None, Some("compression_bomb"), Some("compression_bomb")]);
-        // Bytes that hardly shrink.
+        // Bytes that hardly compress.
         let mut state = 1_u64;
         let noise: Vec<u8> = (0..1 << 20)
             .map(|_| {

@@ -1,14 +1,14 @@
-//! Start lines and headers, read as leniently as servers and browsers read them.
+//! Start lines and headers, parsed as leniently as servers and browsers do.
 
 use crate::work::looked_at;
 use std::borrow::Cow;
 
-/// Longest line that is kept: libhtp's hard limit.
+/// Maximum length of a line in bytes: libhtp's hard limit.
 pub(super) const MAX_LINE: usize = 18_000;
-/// Bytes of all headers of a message that are kept.
+/// Maximum length of all headers of a message in bytes.
 const MAX_BYTES: usize = 64 << 10;
 
-/// Lines of one direction with their ends, out of a stream that is cut anywhere.
+/// Lines of one direction, including line ends, from a stream that is cut anywhere.
 #[derive(Default)]
 pub(super) struct RawLines {
     /// The incomplete line, if any.
@@ -22,8 +22,8 @@ struct Held {
 }
 
 impl RawLines {
-    /// The next line with its end, and whether it was too long; `data` is moved behind it. None where no line ends
-    /// in it: it is kept then.
+    /// The next line with its end, and whether it was too long; `data` is advanced past it. `None` if no line ends in
+    /// `data`, whose bytes are then kept.
     pub fn next<'a>(&mut self, data: &mut &'a [u8]) -> Option<(Cow<'a, [u8]>, bool)> {
         let end = data.iter().position(|byte| *byte == b'\n');
         let (head, rest) = data.split_at_checked(end.map_or(data.len(), |end| end + 1))?;
@@ -64,7 +64,7 @@ pub(super) fn chomped(line: &[u8]) -> &[u8] {
     line
 }
 
-/// The headers of a message, while more come.
+/// The headers of a message that is being parsed.
 #[derive(Default)]
 pub(super) struct Head {
     /// See [`Headers`].
@@ -73,7 +73,7 @@ pub(super) struct Head {
     /// Position of the last header, plus 1; 0 for none.
     last: u32,
     count: u16,
-    /// Some were left out.
+    /// Whether headers were left out.
     pub is_full: bool,
 }
 
@@ -138,23 +138,23 @@ impl Head {
     }
 }
 
-/// Bytes that the headers of most messages need.
+/// Capacity in bytes that suffices for the headers of most messages.
 const ORDINARY: usize = 512;
-/// Bytes of the length of a name in [`Headers`]: none is longer than [`MAX_BYTES`] without its colon.
+/// Bytes of the length of a name in [`Headers`]: no name is longer than [`MAX_BYTES`] without its colon.
 const NAME_LENGTH: usize = size_of::<u16>();
 
-/// All headers of a message, in one piece of memory: of each the length of its name and of its value in this machine's
-/// order, then both.
+/// All headers of a message in one allocation: for each the length of its name and of its value in native byte order,
+/// then both.
 #[derive(Default)]
 pub(super) struct Headers(Option<Box<[u8]>>);
 
 impl Headers {
-    /// Without any.
+    /// Empty headers.
     pub const fn none() -> Self {
         Self(None)
     }
 
-    /// The first of a name, which is given in lower case. Zeros in names do not count.
+    /// The first header of a name, which is given in lower case. Zero bytes in names are ignored.
     pub fn get(&self, name: &'static [u8]) -> Option<&[u8]> {
         self.all(name).next()
     }
@@ -232,16 +232,16 @@ pub(super) fn parameter(value: &[u8], name: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// A request line. What stands between the method and the version is the URI, blanks and all; without a version it is
+/// A request line. The text between the method and the version is the URI, including spaces; without a version it is
 /// HTTP/0.9.
 pub(super) struct RequestLine {
-    /// The three, one behind the other.
+    /// Method, URI and version, concatenated.
     text: Box<[u8]>,
     /// Positions of the URI and of the version.
     ends: (u16, u16),
 }
 
-/// Its parts: the method, the URI, and the version where there is one.
+/// The method, the URI, and the version if there is one.
 fn request_parts(line: &[u8]) -> (&[u8], &[u8], Option<&[u8]>) {
     let line = line.trim_ascii();
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | 0x0b | 0x0c);
@@ -280,7 +280,7 @@ impl RequestLine {
         self.text.get(usize::from(self.ends.1)..).filter(|protocol| !protocol.is_empty())
     }
 
-    /// Whether a line can be one: by a word in capitals, something asked for, and a version.
+    /// Whether a line can be a request line: a word in capitals, a target, and a version.
     pub fn looks_so(line: &[u8]) -> bool {
         let (method, uri, protocol) = request_parts(line);
         let is_method =
@@ -302,7 +302,7 @@ pub(super) struct StatusLine {
 }
 
 impl StatusLine {
-    /// None where the line does not look like one: browsers take it for the body then.
+    /// `None` if the line does not look like a status line: browsers then treat it as the body.
     pub fn of(line: &[u8]) -> Option<Self> {
         let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | 0x0b | 0x0c | b'\r' | 0);
         // Longer lines do not occur: see [`MAX_LINE`].
@@ -324,7 +324,7 @@ impl StatusLine {
         self.text.get(..usize::from(self.protocol)).unwrap_or_default()
     }
 
-    /// The status as it was written.
+    /// The status code as written.
     pub fn status(&self) -> &[u8] {
         self.text.get(usize::from(self.protocol)..usize::from(self.status)).unwrap_or_default()
     }
@@ -333,7 +333,7 @@ impl StatusLine {
         self.text.get(usize::from(self.status)..).unwrap_or_default()
     }
 
-    /// The status as a number of three digits.
+    /// The status code as a number of three digits.
     pub fn code(&self) -> Option<u16> {
         let text = std::str::from_utf8(self.status()).ok()?;
         text.parse().ok().filter(|code| (100..1000).contains(code))
@@ -370,7 +370,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn request_lines_are_read_as_servers_do() {
+    fn request_lines_are_parsed_leniently() {
         let read = |line: &[u8]| {
             let line = RequestLine::of(line);
             [line.method(), line.uri(), line.protocol().unwrap_or_default()]
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_found_outside_of_quotes() {
+    fn parameters_outside_of_quotes_are_found() {
         let value = b"attachment; x=\"a;filename=no\"; FileName=\"a b;c.txt\"; name*=utf-8''%e2%82%ac";
         assert_eq!(parameter(value, b"filename").unwrap(), b"a b;c.txt");
         assert_eq!(parameter(value, b"name").unwrap(), "\u{20ac}".as_bytes());
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_read() {
+    fn content_ranges_are_parsed() {
         assert_eq!(content_range(b"bytes 0-67/68"), Some((0, 67, Some(68))));
         assert_eq!(content_range(b"bytes 5-9/*"), Some((5, 9, None)));
         assert_eq!(content_range(b"bytes 9-5/10"), None);

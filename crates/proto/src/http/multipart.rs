@@ -1,11 +1,11 @@
-//! `multipart/form-data` and the like (RFC 2046, RFC 7578): the parts of a body, as bytes come.
+//! `multipart/form-data` and similar types (RFC 2046, RFC 7578): the parts of a body, as bytes arrive.
 
 use super::message::{Head, Headers, parameter};
 use crate::work::looked_at;
 
-/// Longest line of a part's headers.
+/// Maximum length of a part's header line in bytes.
 const MAX_LINE: usize = 4096;
-/// Headers of a part.
+/// Maximum number of headers of a part.
 const MAX_HEADERS: u16 = 32;
 
 /// An element of a body.
@@ -18,7 +18,7 @@ pub(super) enum Found<'a> {
     End,
 }
 
-/// Takes a body apart.
+/// Splits a body into its parts.
 pub(super) struct Multipart {
     /// `\r\n--` and the boundary.
     delimiter: Vec<u8>,
@@ -36,12 +36,12 @@ enum State {
     Line,
     Headers,
     Part,
-    /// Behind the last delimiter.
+    /// After the last delimiter.
     Over,
 }
 
 impl Multipart {
-    /// Of a `Content-Type`; none where it has no parts.
+    /// The splitter for a `Content-Type`; `None` if the type has no parts.
     pub fn of(content_type: &[u8]) -> Option<Self> {
         let is_multipart = content_type.get(..10).is_some_and(|t| t.eq_ignore_ascii_case(b"multipart/"));
         let boundary = parameter(content_type, b"boundary").filter(|_| is_multipart)?;
@@ -49,12 +49,12 @@ impl Multipart {
         let fits =
             (1..=256).contains(&boundary.len()) && !boundary.iter().any(|o| matches!(o, b'\r' | b'\n'));
         let delimiter = [b"\r\n--", boundary.as_slice()].concat();
-        // A body may begin with a delimiter: as if a line had ended before it.
+        // A body may begin with a delimiter without a line end before it.
         let (state, held) = (State::Preamble, b"\r\n".to_vec());
         fits.then(|| Self { delimiter, state, held, head: Head::default() })
     }
 
-    /// Takes bytes, and gives what is found in them.
+    /// Takes bytes and passes the elements to `found`.
     pub fn bytes(&mut self, mut bytes: &[u8], found: &mut dyn FnMut(Found<'_>)) {
         while !bytes.is_empty() {
             bytes = match self.state {
@@ -65,7 +65,7 @@ impl Multipart {
         }
     }
 
-    /// No more comes; whether the last delimiter was seen.
+    /// Ends the body. Returns whether the last delimiter was seen.
     pub fn finish(&mut self, found: &mut dyn FnMut(Found<'_>)) -> bool {
         let is_whole =
             self.state == State::Over || (self.state == State::Line && self.held.starts_with(b"--"));
@@ -109,17 +109,18 @@ impl Multipart {
         }
         looked_at(self.held.len());
         self.held.clear();
-        // The byte itself may begin a delimiter.
+        // This byte may begin a delimiter.
         bytes
     }
 
-    /// The delimiter that what is held may become: the line before may end by a line feed alone.
+    /// The delimiter that the held bytes may become: a line feed alone may end the line before it.
     fn wanted(&self) -> &[u8] {
         let bare = self.delimiter.get(1..).unwrap_or_default();
         if self.held.first() == Some(&b'\n') { bare } else { &self.delimiter }
     }
 
-    /// Where the first delimiter begins, or what may become one at the end, and how much of it is there.
+    /// Position of the first delimiter, or of its possible beginning at the end, and the length of the part that is
+    /// present.
     fn delimited(&self, bytes: &[u8]) -> (usize, usize) {
         let bare = self.delimiter.get(1..).unwrap_or_default();
         let mut from = 0;
@@ -137,7 +138,7 @@ impl Multipart {
         (bytes.len(), 0)
     }
 
-    /// Ends the part if what is held is a delimiter.
+    /// Ends the part if the held bytes are a delimiter.
     fn close(&mut self, found: &mut dyn FnMut(Found<'_>)) {
         if self.held.is_empty() || self.held.len() < self.wanted().len() {
             return;
@@ -166,7 +167,7 @@ impl Multipart {
             _ if text.is_empty() => {
                 found(Found::Begin(&self.head.finish()));
                 self.state = State::Part;
-                // A part without bytes: its delimiter follows at once.
+                // A part without bytes: its delimiter follows directly.
                 self.held = Vec::new();
             }
             _ => {

@@ -1,10 +1,10 @@
-//! Recognises HTTP/1.
+//! Identifies HTTP/1.
 
 use super::METHODS;
 use super::message::RequestLine;
 use crate::{Heads, Probe};
 
-/// A line of this length that began with a method and a path is almost certainly HTTP.
+/// An unfinished line of this length that begins with a method and a path is almost certainly HTTP.
 const LONG: usize = 200;
 
 pub(super) fn probe(heads: &Heads<'_>) -> Probe {
@@ -20,7 +20,7 @@ pub(super) fn probe(heads: &Heads<'_>) -> Probe {
     }
 }
 
-/// Whether there is a part of a first line.
+/// Whether a first line has begun.
 fn is_begun(head: &[u8]) -> bool {
     let head = head.trim_ascii_start();
     !head.is_empty() && !head.contains(&b'\n')

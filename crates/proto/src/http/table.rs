@@ -8,9 +8,9 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use weir_wire::Direction;
 
 const HEADER: &[crate::Field] = &[
-    field("name", Kind::Text, "Its name.").eve("name"),
-    // Cookies and credentials are among them.
-    field("value", Kind::Text, "Its value.").eve("value").privacy(Privacy::Secret),
+    field("name", Kind::Text, "Name of the header.").eve("name"),
+    // Cookies and credentials are in this field too.
+    field("value", Kind::Text, "Value of the header.").eve("value").privacy(Privacy::Secret),
 ];
 
 pub(super) static HTTP: Table = Table {
@@ -19,104 +19,149 @@ pub(super) static HTTP: Table = Table {
     zeek: "http",
     eve: "http",
     fields: &[
-        field("depth", Kind::Uint, "Which of the flow's transactions, from 1.").zeek("trans_depth"),
-        field("transaction", Kind::Uint, "The same from 0.").eve("tx_id"),
-        field("method", Kind::Text, "The method.").zeek("method").eve("http.http_method"),
-        field("host", Kind::Text, "The Host header.").zeek("host").privacy(Privacy::Name),
-        field("hostname", Kind::Text, "The host that was asked, of the URI or else of the Host header.")
+        field("depth", Kind::Uint, "Number of the transaction in the flow, from 1.").zeek("trans_depth"),
+        field("transaction", Kind::Uint, "Number of the transaction in the flow, from 0.").eve("tx_id"),
+        field("method", Kind::Text, "Method of the request.").zeek("method").eve("http.http_method"),
+        field("host", Kind::Text, "Host header of the request.").zeek("host").privacy(Privacy::Name),
+        field("hostname", Kind::Text, "Host of the request, from the URI or else from the Host header.")
             .eve("http.hostname")
             .privacy(Privacy::Name),
-        field("port", Kind::Port, "The port that stands with it.").eve("http.http_port"),
-        field("uri", Kind::Text, "What was asked for, unescaped.").zeek("uri").privacy(Privacy::Url),
-        field("url", Kind::Text, "What was asked for, as it was written.")
-            .eve("http.url")
+        field("port", Kind::Port, "Port in the URI or the Host header.").eve("http.http_port"),
+        field("uri", Kind::Text, "URI of the request, with percent-encoding decoded.")
+            .zeek("uri")
             .privacy(Privacy::Url),
-        field("referrer", Kind::Text, "Where the link was.")
+        field("url", Kind::Text, "URI of the request, as sent.").eve("http.url").privacy(Privacy::Url),
+        field("referrer", Kind::Text, "Referer header of the request.")
             .zeek("referrer")
             .eve("http.http_refer")
             .privacy(Privacy::Url),
-        field("version", Kind::Text, "The version of the response.").zeek("version"),
-        field("protocol", Kind::Text, "The version of the request, as it was written.").eve("http.protocol"),
-        field("user_agent", Kind::Text, "The client's program.")
+        field("version", Kind::Text, "HTTP version of the response.").zeek("version"),
+        field("protocol", Kind::Text, "HTTP version of the request, as sent.").eve("http.protocol"),
+        field("user_agent", Kind::Text, "User-Agent header of the request.")
             .zeek("user_agent")
             .eve("http.http_user_agent")
             .privacy(Privacy::Content),
-        field("origin", Kind::Text, "The page that asked.").zeek("origin").privacy(Privacy::Url),
-        field("request_body_len", Kind::Uint, "Bytes of the request's body, decoded.")
+        field("origin", Kind::Text, "Origin header of the request.").zeek("origin").privacy(Privacy::Url),
+        field("request_body_len", Kind::Uint, "Size of the request's body in bytes, decoded.")
             .zeek("request_body_len")
             .of_body(),
-        field("response_body_len", Kind::Uint, "Bytes of the response's body, decoded.")
+        field("response_body_len", Kind::Uint, "Size of the response's body in bytes, decoded.")
             .zeek("response_body_len")
             .of_body(),
-        field("status_code", Kind::Uint, "The status.").zeek("status_code").eve("http.status"),
-        field("status_string", Kind::Text, "The status, where it is no number.").eve("http.status_string"),
-        field("status_msg", Kind::Text, "The words behind it.").zeek("status_msg"),
-        field("info_code", Kind::Uint, "The last status that announced another.").zeek("info_code"),
-        field("info_msg", Kind::Text, "The words behind it.").zeek("info_msg"),
-        field("tags", Kind::Set(&Kind::Word), "What the request was recognised as.").zeek("tags"),
-        field("username", Kind::Text, "The user of basic authorisation.")
+        field("status_code", Kind::Uint, "Status code of the response.")
+            .zeek("status_code")
+            .eve("http.status"),
+        field("status_string", Kind::Text, "Status of the response, if it is not a number.")
+            .eve("http.status_string"),
+        field("status_msg", Kind::Text, "Reason phrase of the response.").zeek("status_msg"),
+        field("info_code", Kind::Uint, "Status code of the last interim response (1xx).").zeek("info_code"),
+        field("info_msg", Kind::Text, "Reason phrase of the last interim response (1xx).").zeek("info_msg"),
+        field("tags", Kind::Set(&Kind::Word), "Properties that were recognised in the request.").zeek("tags"),
+        field("username", Kind::Text, "User name of basic authentication.")
             .zeek("username")
             .privacy(Privacy::User),
-        field("password", Kind::Text, "The password of basic authorisation.")
+        field("password", Kind::Text, "Password of basic authentication.")
             .zeek("password")
             .privacy(Privacy::Secret),
         field("proxied", Kind::Set(&Kind::Text), "Headers that proxies add.")
             .zeek("proxied")
             .privacy(Privacy::Address),
-        field("orig_fuids", Kind::List(&Kind::Text), "Files of the request.").zeek("orig_fuids").of_body(),
-        field("orig_filenames", Kind::List(&Kind::Text), "Their names.")
+        field(
+            "orig_fuids",
+            Kind::List(&Kind::Text),
+            "Identifiers of the files in the request (Zeek's fuid).",
+        )
+        .zeek("orig_fuids")
+        .of_body(),
+        field("orig_filenames", Kind::List(&Kind::Text), "Names of the files in the request.")
             .zeek("orig_filenames")
             .privacy(Privacy::Content)
             .of_body(),
-        field("orig_mime_types", Kind::List(&Kind::Word), "Their types by content.")
-            .zeek("orig_mime_types")
-            .of_body(),
-        field("resp_fuids", Kind::List(&Kind::Text), "Files of the response.").zeek("resp_fuids").of_body(),
-        field("resp_filenames", Kind::List(&Kind::Text), "Their names.")
+        field(
+            "orig_mime_types",
+            Kind::List(&Kind::Word),
+            "Media types of the files in the request, determined from the content.",
+        )
+        .zeek("orig_mime_types")
+        .of_body(),
+        field(
+            "resp_fuids",
+            Kind::List(&Kind::Text),
+            "Identifiers of the files in the response (Zeek's fuid).",
+        )
+        .zeek("resp_fuids")
+        .of_body(),
+        field("resp_filenames", Kind::List(&Kind::Text), "Names of the files in the response.")
             .zeek("resp_filenames")
             .privacy(Privacy::Content)
             .of_body(),
-        field("resp_mime_types", Kind::List(&Kind::Word), "Their types by content.")
-            .zeek("resp_mime_types")
-            .of_body(),
-        field("forwarded_for", Kind::Text, "For whom a proxy asked.")
+        field(
+            "resp_mime_types",
+            Kind::List(&Kind::Word),
+            "Media types of the files in the response, determined from the content.",
+        )
+        .zeek("resp_mime_types")
+        .of_body(),
+        field("forwarded_for", Kind::Text, "Client of a proxy (X-Forwarded-For of the request).")
             .eve("http.xff")
             .privacy(Privacy::Address),
-        field("content_type", Kind::Text, "The declared type of the response.").eve("http.http_content_type"),
-        field("request_content_type", Kind::Text, "The declared type of the request."),
-        field("range", Kind::Text, "Which part of a file the response has.").eve("http.content_range.raw"),
-        field("range_start", Kind::Uint, "Where it begins.").eve("http.content_range.start"),
-        field("range_end", Kind::Uint, "Where it ends.").eve("http.content_range.end"),
-        field("range_size", Kind::Uint, "Of how many bytes.").eve("http.content_range.size"),
-        field("redirect", Kind::Text, "Where to go instead.").eve("http.redirect").privacy(Privacy::Url),
-        field("length", Kind::Uint, "Bytes of the response's body on the wire.").eve("http.length"),
-        field("server", Kind::Text, "The server's program.").privacy(Privacy::Content),
-        field("authorization", Kind::Word, "The scheme of authorisation."),
-        field("cookie", Kind::Text, "Cookies of the request.").privacy(Privacy::Secret),
-        field("set_cookie", Kind::List(&Kind::Text), "Cookies of the response.").privacy(Privacy::Secret),
+        field("content_type", Kind::Text, "Content-Type of the response, without parameters.")
+            .eve("http.http_content_type"),
+        field("request_content_type", Kind::Text, "Content-Type of the request, without parameters."),
+        field("range", Kind::Text, "Content-Range header of the response.").eve("http.content_range.raw"),
+        field("range_start", Kind::Uint, "Offset of the first byte in the response's range.")
+            .eve("http.content_range.start"),
+        field("range_end", Kind::Uint, "Offset of the last byte in the response's range.")
+            .eve("http.content_range.end"),
+        field("range_size", Kind::Uint, "Size of the whole resource in bytes, from Content-Range.")
+            .eve("http.content_range.size"),
+        field("redirect", Kind::Text, "Location header of the response.")
+            .eve("http.redirect")
+            .privacy(Privacy::Url),
+        field("length", Kind::Uint, "Size of the response's body on the wire, in bytes.").eve("http.length"),
+        field("server", Kind::Text, "Server header of the response.").privacy(Privacy::Content),
+        field("authorization", Kind::Word, "Scheme in the Authorization header of the request."),
+        field("cookie", Kind::Text, "Cookie header of the request.").privacy(Privacy::Secret),
+        field("set_cookie", Kind::List(&Kind::Text), "Set-Cookie headers of the response.")
+            .privacy(Privacy::Secret),
         field("request_headers", Kind::Rows(HEADER), "Headers of the request.").eve("http.request_headers"),
         field("response_headers", Kind::Rows(HEADER), "Headers of the response.")
             .eve("http.response_headers"),
-        field("duration", Kind::Duration, "From the request to the end of its response."),
+        field("duration", Kind::Duration, "Time from the request to the end of its response, in seconds."),
     ],
 };
 
 pub(super) static WEBSOCKET: Table = Table {
     name: "websocket",
-    help: "A flow that turned into a WebSocket.",
+    help: "A flow that was upgraded to WebSocket.",
     zeek: "websocket",
     eve: "",
     fields: &[
-        field("host", Kind::Text, "The Host header.").zeek("host").privacy(Privacy::Name),
-        field("uri", Kind::Text, "What was asked for.").zeek("uri").privacy(Privacy::Url),
-        field("user_agent", Kind::Text, "The client's program.").zeek("user_agent").privacy(Privacy::Content),
-        field("subprotocol", Kind::Text, "The protocol that the server chose.").zeek("subprotocol"),
-        field("client_protocols", Kind::List(&Kind::Text), "Those that the client offered.")
-            .zeek("client_protocols"),
-        field("server_extensions", Kind::List(&Kind::Text), "Extensions that the server chose.")
-            .zeek("server_extensions"),
-        field("client_extensions", Kind::List(&Kind::Text), "Those that the client offered.")
-            .zeek("client_extensions"),
+        field("host", Kind::Text, "Host header of the request.").zeek("host").privacy(Privacy::Name),
+        field("uri", Kind::Text, "URI of the request.").zeek("uri").privacy(Privacy::Url),
+        field("user_agent", Kind::Text, "User-Agent header of the request.")
+            .zeek("user_agent")
+            .privacy(Privacy::Content),
+        field("subprotocol", Kind::Text, "Subprotocol that the server chose (Sec-WebSocket-Protocol).")
+            .zeek("subprotocol"),
+        field(
+            "client_protocols",
+            Kind::List(&Kind::Text),
+            "Subprotocols that the client offered (Sec-WebSocket-Protocol).",
+        )
+        .zeek("client_protocols"),
+        field(
+            "server_extensions",
+            Kind::List(&Kind::Text),
+            "Extensions that the server chose (Sec-WebSocket-Extensions).",
+        )
+        .zeek("server_extensions"),
+        field(
+            "client_extensions",
+            Kind::List(&Kind::Text),
+            "Extensions that the client offered (Sec-WebSocket-Extensions).",
+        )
+        .zeek("client_extensions"),
     ],
 };
 
@@ -132,7 +177,7 @@ const PROXIES: [&[u8]; 7] = [
 ];
 
 impl Transaction {
-    /// The host that was asked, and its port.
+    /// The host of the request, and its port.
     pub(super) fn hostname(&self) -> (Option<Vec<u8>>, Option<u16>) {
         let target = self.request.as_ref().map_or(&[][..], RequestLine::uri);
         let authority = match self.method() {
@@ -202,7 +247,7 @@ impl Transaction {
         Some(&websocket::PROTOCOL)
     }
 
-    /// Emits the transaction, as far as it is known.
+    /// Emits the transaction, as far as it was seen.
     pub(super) fn emit(mut self, out: &mut dyn Out) {
         let sent = self.sent.take().map(|listed| *listed).unwrap_or_default();
         let received = self.answer.as_mut().and_then(|answer| answer.received.take());

@@ -1,6 +1,6 @@
 //! Request URIs.
 
-/// Decodes `%XX` as Zeek does: malformed sequences stay.
+/// Decodes `%XX` as Zeek does: malformed sequences are kept.
 pub(super) fn unescaped(uri: &[u8]) -> Vec<u8> {
     let mut found = Vec::with_capacity(uri.len());
     let mut rest = uri;
@@ -51,7 +51,7 @@ pub(super) fn host_port(authority: &[u8]) -> (Vec<u8>, Option<u16>) {
     (host.to_ascii_lowercase(), port)
 }
 
-/// The path: without query, unescaped, its dots and doubled slashes resolved, for a file that has no other name.
+/// The path as the name of a file without another name: without query, decoded, with dots and double slashes resolved.
 pub(super) fn path(uri: &[u8]) -> Vec<u8> {
     let (_, path) = split(uri);
     let path = path.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uris_are_taken_apart() {
+    fn uris_are_split() {
         assert_eq!(unescaped(b"/a%20b%2fc%zz%4"), b"/a b/c%zz%4");
         let host = |uri: &'static [u8]| split(uri).0.map(host_port);
         assert_eq!(host(b"http://u:p@Example.ORG:8080/x?y"), Some((b"example.org".to_vec(), Some(8080))));

@@ -10,7 +10,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     help: "Files between clients of Internet Relay Chat (DCC SEND), as the chat announces them.",
     transport: Transport::Tcp,
     ports: &[],
-    // The content can be anything: the flow is identified only by its chat.
+    // The content can be anything: only the chat identifies the flow.
     probe: |_| Probe::Reject,
     parser: |setup| Box::new(Dcc::new(setup, Vec::new(), None)),
     tables: &[],

@@ -25,37 +25,42 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 static IRC: Table = Table {
     name: "irc",
-    help: "A name taken (NICK, USER), a channel joined, or a file offered over DCC.",
+    help: "A nick or user name (NICK, USER), a joined channel, or a file offered over DCC.",
     zeek: "irc",
     eve: "",
     fields: &[
-        field("nick", Kind::Text, "The client's nick so far.").zeek("nick").privacy(Privacy::User),
-        field("user", Kind::Text, "The client's user name so far.").zeek("user").privacy(Privacy::User),
-        field("command", Kind::Text, "The command.").zeek("command"),
-        field("value", Kind::Text, "What it is about: the new nick or user, the channel.")
+        field("nick", Kind::Text, "Nick of the client before the command.")
+            .zeek("nick")
+            .privacy(Privacy::User),
+        field("user", Kind::Text, "User name of the client before the command.")
+            .zeek("user")
+            .privacy(Privacy::User),
+        field("command", Kind::Text, "Command of the message.").zeek("command"),
+        field("value", Kind::Text, "New nick, new user name, or channel.")
             .zeek("value")
             .privacy(Privacy::User),
         field(
             "addition",
             Kind::Text,
-            "What else was said: of JOIN the keys, of USER the host, server and name.",
+            "Further parameters: the keys of JOIN; host, server and real name of USER.",
         )
         .zeek("addl")
         .privacy(Privacy::Content),
         field("dcc_file_name", Kind::Text, "DCC: name of the offered file.")
             .zeek("dcc_file_name")
             .privacy(Privacy::Content),
-        field("dcc_file_size", Kind::Uint, "DCC: its size.").zeek("dcc_file_size"),
-        field("dcc_mime_type", Kind::Word, "DCC: its type by content.").zeek("dcc_mime_type"),
-        field("dcc_address", Kind::Address, "DCC: where it can be had."),
-        field("dcc_port", Kind::Port, "DCC: at which port."),
-        field("reverse", Kind::Bool, "Whether the server said it."),
+        field("dcc_file_size", Kind::Uint, "DCC: size of the file in bytes.").zeek("dcc_file_size"),
+        field("dcc_mime_type", Kind::Word, "DCC: media type of the file, determined from the content.")
+            .zeek("dcc_mime_type"),
+        field("dcc_address", Kind::Address, "DCC: address that offers the file."),
+        field("dcc_port", Kind::Port, "DCC: port that offers the file."),
+        field("reverse", Kind::Bool, "Whether the server sent the message."),
     ],
 };
 
-/// Longest line kept: RFC 2812 allows 512 bytes, IRCv3's tags 8,191 before them.
+/// Maximum length of a line in bytes: RFC 2812 allows 512, and IRCv3's tags take 8,191 before them.
 const MAX_LINE: usize = 8703 - 512;
-/// Longest line that is read without tags before it, as in Zeek.
+/// Maximum length of a parsed line without its tags in bytes, as in Zeek.
 const MAX_PLAIN: usize = 512;
 /// Maximum number of offered files of one chat that are expected.
 const MAX_OFFERS: u64 = 256;
@@ -73,7 +78,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     let server = match heads.reverse {
         [] => Probe::Maybe,
         [b':', rest @ ..] => {
-            // A server's name, a blank, and three digits or NOTICE.
+            // A server's name, a space, and three digits or NOTICE.
             let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
             let mut parts = line.split(|byte| *byte == b' ');
             let (_, command) = (parts.next(), parts.next());
@@ -97,7 +102,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
         },
     };
     if let (Probe::Maybe, []) = (server, heads.reverse) {
-        // USER and PASS alone are POP3's and FTP's as well.
+        // USER and PASS alone also occur in POP3 and FTP.
         let second = heads.forward.split(|byte| *byte == b'\n').nth(1).unwrap_or_default();
         let first = heads.forward;
         let is_user = is_begun(first, b"USER ") && first.len() > 5;
@@ -114,7 +119,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     server
 }
 
-/// Whether the bytes begin with a word, as far as they go.
+/// Whether the bytes begin with a word, or are a part of it.
 fn is_begun(head: &[u8], word: &[u8]) -> bool {
     head.iter().zip(word).all(|(a, b)| a.to_ascii_uppercase() == *b)
 }
@@ -125,7 +130,7 @@ struct Irc {
     sides: [Lines; 2],
     nick: Option<Vec<u8>>,
     user: Option<Vec<u8>>,
-    /// The client has asked for TLS.
+    /// Whether the client has requested TLS.
     asked: bool,
 }
 
@@ -177,7 +182,7 @@ impl Parser for Irc {
 }
 
 impl Irc {
-    /// `true`: TLS begins behind this line.
+    /// Takes a line. Returns `true` if TLS begins after it.
     fn line(&mut self, line: Line<'_>, direction: Direction, time: Time, out: &mut dyn Out) -> bool {
         let emit_anomaly = |name, detail: &[u8], out: &mut dyn Out| {
             anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail });
@@ -214,7 +219,8 @@ impl Irc {
         }
         let command = command.to_ascii_uppercase();
         let is_client = direction == Direction::Forward;
-        // The server's messages about other users are not this client's actions, but files are offered to it.
+        // The server's messages about other users are not this client's actions, but the files in them are offered to
+        // it.
         match command.as_slice() {
             b"NICK" if is_client => {
                 let nick = parameters(rest).next().map(<[u8]>::to_vec);
@@ -296,7 +302,7 @@ impl Irc {
         out.record(Record { table: &IRC, time, values });
     }
 
-    /// A file is offered: `name address port size`.
+    /// Handles an offered file: `name address port size`.
     fn offer(
         &mut self,
         offer: &[u8],
@@ -307,7 +313,7 @@ impl Irc {
         out: &mut dyn Out,
     ) {
         let offer = offer.strip_suffix(b"\x01").unwrap_or(offer);
-        // A name with blanks stands in quotes; what is behind it has none.
+        // A name with spaces is in quotes; the fields after it have none.
         let (name, rest) = match offer {
             [b'"', quoted @ ..] => match quoted.iter().position(|byte| *byte == b'"') {
                 Some(at) => (quoted.get(..at).unwrap_or_default(), quoted.get(at + 1..).unwrap_or_default()),
@@ -334,12 +340,12 @@ impl Irc {
             *place = value;
         }
         out.record(Record { table: &IRC, time, values });
-        // Port 0 asks the other side to listen (passive DCC): it replies with an offer of its own.
+        // Port 0 asks the other side to listen (passive DCC); it replies with another offer.
         if port == 0 || self.offers == MAX_OFFERS {
             return;
         }
         self.offers += 1;
-        // The flow of the file is not known yet: its file is named after this flow.
+        // The identifier of the file's flow is not known yet: its file is named after this flow.
         let flow = self.setup.flow.rotate_left(17) ^ self.offers;
         let responder = (address, port);
         let setup = Setup { flow, responder, ip_proto: TCP, ..self.setup.clone() };
@@ -355,7 +361,7 @@ impl Irc {
     }
 }
 
-/// The parameters of a message: the last one may hold blanks.
+/// The parameters of a message; the last one may contain spaces.
 fn parameters(rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = rest;
     std::iter::from_fn(move || {
@@ -383,7 +389,7 @@ mod tests {
     use crate::laws::{Collected, talks};
 
     #[test]
-    fn names_channels_and_files_are_told() {
+    fn names_channels_and_files_are_emitted() {
         let talks = talks("irc", 6667);
         let (_, talk) = talks.iter().find(|(path, _)| path.ends_with("session.talk")).unwrap();
         let mut emitted = talk.emitted(|data| vec![data.to_vec()]);

@@ -1,9 +1,9 @@
-//! Transfer encodings (RFC 2045, 6), decoded while bytes come.
+//! Transfer encodings (RFC 2045, 6), decoded as bytes arrive.
 
-/// Bytes that are decoded at once.
+/// Number of bytes that are decoded at once.
 const BLOCK: usize = 768;
 
-/// A transfer encoding in work.
+/// A transfer encoding and its state.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Decoder {
     /// 7bit, 8bit, binary, and unknown encodings.
@@ -20,24 +20,24 @@ pub(crate) enum Decoder {
 pub(crate) struct Base64 {
     bits: u32,
     digits: u8,
-    /// Something was among the digits that is none.
+    /// Whether a byte that is no digit was among the digits.
     pub is_broken: bool,
 }
 
-/// Quoted-printable: what was begun.
+/// State of quoted-printable.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Quoted {
     #[default]
     Plain,
-    /// Behind `=`.
+    /// After `=`.
     Escape,
-    /// Behind `=` and a hexadecimal digit.
+    /// After `=` and a hexadecimal digit.
     Half(u8),
-    /// After `=` and blanks or `\r`: a soft line break.
+    /// After `=` and spaces or `\r`: a soft line break.
     Soft,
 }
 
-/// Gathers bytes and hands them on in blocks.
+/// Collects bytes and passes them on in blocks.
 struct Block<'a> {
     bytes: [u8; BLOCK],
     used: usize,
@@ -88,7 +88,7 @@ impl Decoder {
         block.flush();
     }
 
-    /// Gives what is left: the bytes of a last group that lacks its padding, or an escape that was cut.
+    /// Passes on the remaining bytes: those of a last group without its padding, or a truncated escape.
     pub fn end(&mut self, sink: &mut dyn FnMut(&[u8])) {
         let mut block = Block { bytes: [0; BLOCK], used: 0, sink };
         match self {
@@ -156,7 +156,7 @@ impl Quoted {
             (Self::Escape | Self::Soft, b' ' | b'\t' | b'\r') => Self::Soft,
             (Self::Escape | Self::Soft, b'\n') => Self::Plain,
             (Self::Escape, byte) if byte.is_ascii_hexdigit() => Self::Half(byte),
-            // Not an escape: the bytes stay.
+            // Not an escape: the bytes are kept.
             (Self::Escape, byte) => {
                 block.push(b'=');
                 block.push(byte);
@@ -178,7 +178,7 @@ impl Quoted {
     }
 }
 
-/// Base64 that is at hand whole.
+/// Decodes a complete base64 text.
 pub(crate) fn base64(text: &[u8]) -> Vec<u8> {
     let (mut decoder, mut bytes) = (Decoder::Base64(Base64::default()), Vec::new());
     decoder.bytes(text, &mut |decoded| bytes.extend_from_slice(decoded));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn encodings_are_undone_however_they_are_cut() {
+    fn encodings_are_decoded_wherever_they_are_cut() {
         let cases: [(&[u8], &[u8], &[u8]); 9] = [
             (b"BASE64", b"", b""),
             (b"base64", b"Zg==", b"f"),

@@ -8,9 +8,9 @@ use weir_wire::{Direction, Time};
 /// The carrier of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carrier {
-    /// As Zeek writes it.
+    /// Zeek's name of the carrier.
     pub source: &'static str,
-    /// The protocol that it is.
+    /// The protocol of the carrier.
     pub protocol: &'static Protocol,
     /// The sending side.
     pub direction: Direction,
@@ -26,7 +26,7 @@ pub(crate) struct Message {
     pub(super) carrier: Carrier,
     part: Option<Part>,
     file: Option<File>,
-    /// Complete files, which wait for the facts of the whole message.
+    /// Complete files that wait for the facts of the whole message.
     done: Vec<(File, bool)>,
     /// Names of the files in records.
     pub names: Vec<String>,
@@ -45,7 +45,7 @@ impl Message {
         self.with(files, time, out, |mail, sink| mail.bytes(bytes, sink));
     }
 
-    /// Bytes are missing.
+    /// Takes a gap.
     pub fn gap(&mut self, bytes: u64, files: &mut Files, time: Time, out: &mut dyn Out) {
         self.with(files, time, out, |mail, sink| mail.gap(bytes, sink));
     }
@@ -76,7 +76,7 @@ impl Message {
         }
     }
 
-    /// Bytes of memory that are held, roughly.
+    /// Approximate heap memory in bytes.
     pub fn memory(&self) -> usize {
         let files = self.file.iter().chain(self.done.iter().map(|(file, _)| file)).map(File::memory);
         self.mail.memory() + files.sum::<usize>() + self.names.len() * 40

@@ -4,11 +4,11 @@ use mail_parser::HeaderValue;
 use mail_parser::parsers::MessageStream;
 use std::net::IpAddr;
 
-/// Bytes of one field that are kept: RFC 5322 allows 998 on a line, and lists of addresses fold over many.
+/// Maximum length of one field in bytes: RFC 5322 allows 998 per line, and lists of addresses fold over many lines.
 const MAX_FIELD: usize = 16 << 10;
-/// Bytes of all fields of a header that are kept.
+/// Maximum length of all fields of a header in bytes.
 const MAX_HEAD: usize = 128 << 10;
-/// Fields of a header that are kept.
+/// Maximum number of fields of a header.
 const MAX_FIELDS: usize = 512;
 /// Maximum number of addresses of a list.
 const MAX_ADDRESSES: usize = 1024;
@@ -20,7 +20,7 @@ pub(crate) struct Head {
     bytes: usize,
     /// Whether the last line belongs to a field that is kept.
     goes_on: bool,
-    /// A limit was met.
+    /// Whether a limit was exceeded.
     pub is_cut: bool,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Description {
     pub media: Vec<u8>,
     /// Boundary of its parts.
     pub boundary: Vec<u8>,
-    /// Name of the file that it is.
+    /// Declared file name.
     pub name: Option<Vec<u8>>,
 }
 
@@ -68,13 +68,13 @@ impl Head {
         self.fields.push((name.to_ascii_lowercase(), value.to_vec()));
     }
 
-    /// Values of the fields of a name (in lower case), folded lines apart by `\n`.
+    /// Values of the fields of a name (in lower case), with `\n` between folded lines.
     fn folded<'a>(&'a self, name: &'a str) -> impl DoubleEndedIterator<Item = &'a [u8]> {
         let named = self.fields.iter().filter(move |(field, _)| field == name.as_bytes());
         named.map(|(_, value)| value.as_slice())
     }
 
-    /// The last value of a field, unfolded with its blanks.
+    /// The last value of a field, unfolded; the spaces of the fold are kept.
     pub fn get(&self, name: &str) -> Option<Vec<u8>> {
         self.folded(name).next_back().map(unfolded)
     }
@@ -91,7 +91,7 @@ impl Head {
         self.folded(name).map(unfolded).collect()
     }
 
-    /// All values of a field, folded lines put together without the first blank.
+    /// All values of a field, with folded lines joined without their first space.
     pub fn all_joined(&self, name: &str) -> Vec<Vec<u8>> {
         let joined = |value: &[u8]| {
             let mut lines = value.split(|byte| *byte == b'\n');
@@ -102,19 +102,19 @@ impl Head {
         self.folded(name).map(joined).collect()
     }
 
-    /// The last value of a field with its encoded words (RFC 2047) put into UTF-8.
+    /// The last value of a field with its encoded words (RFC 2047) decoded to UTF-8.
     pub fn text(&self, name: &str) -> Option<String> {
         self.folded(name).next_back().map(decoded)
     }
 
-    /// The addresses of the lists of a name.
+    /// The addresses in all fields of a name.
     pub fn addresses(&self, name: &str) -> Option<Vec<Vec<u8>>> {
         let lists = self.all(name);
         let addresses = lists.iter().flat_map(|list| addresses(list)).take(MAX_ADDRESSES);
         (!lists.is_empty()).then(|| addresses.map(<[u8]>::to_vec).collect())
     }
 
-    /// The names of the fields, each once, in the order of the alphabet.
+    /// The names of the fields, each once, in alphabetical order.
     pub fn names(&self) -> Vec<&[u8]> {
         let mut names: Vec<&[u8]> = self.fields.iter().map(|(name, _)| name.as_slice()).collect();
         names.sort_unstable();
@@ -145,7 +145,7 @@ impl Head {
         description
     }
 
-    /// Bytes of memory that are held.
+    /// Memory in bytes.
     pub fn memory(&self) -> usize {
         self.bytes + self.fields.capacity() * size_of::<(Vec<u8>, Vec<u8>)>()
     }
@@ -155,7 +155,7 @@ fn unfolded(value: &[u8]) -> Vec<u8> {
     value.iter().copied().filter(|byte| *byte != b'\n').collect()
 }
 
-/// A text with its encoded words (RFC 2047) put into UTF-8.
+/// A text with its encoded words (RFC 2047) decoded to UTF-8.
 pub(crate) fn decoded(value: &[u8]) -> String {
     let mut text = value.to_vec();
     text.push(b'\n');
@@ -166,7 +166,7 @@ pub(crate) fn decoded(value: &[u8]) -> String {
     }
 }
 
-/// A value and its parameters, with what RFC 2231 does to them undone.
+/// A value and its parameters, with the encoding of RFC 2231 decoded.
 fn parameters(value: &[u8]) -> (Vec<u8>, Vec<(String, Vec<u8>)>) {
     let mut text = value.to_vec();
     text.push(b'\n');
@@ -187,7 +187,7 @@ fn parameters(value: &[u8]) -> (Vec<u8>, Vec<(String, Vec<u8>)>) {
     (media.to_ascii_lowercase(), attributes.collect())
 }
 
-/// The members of a list of addresses: commas in quotes are none.
+/// The members of a list of addresses; commas in quotes are no separators.
 pub(crate) fn addresses(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut is_quoted = false;
     let members = list.split(move |byte| {
@@ -197,7 +197,7 @@ pub(crate) fn addresses(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     members.map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 
-/// The first mail address of a text, without what stands around it.
+/// The first mail address in a text, without surrounding text.
 pub(crate) fn address(text: &[u8]) -> Option<&[u8]> {
     let at = text.iter().position(|byte| *byte == b'@')?;
     let (before, after) = text.split_at(at);
@@ -220,7 +220,7 @@ pub(crate) fn hosts(text: &[u8]) -> impl Iterator<Item = IpAddr> {
     })
 }
 
-/// An address; leading zeros are not taken for octal digits, as mail programs mean them.
+/// An address; leading zeros do not mark octal digits, as in mail programs.
 fn host(word: &str) -> Option<IpAddr> {
     word.parse().ok().or_else(|| {
         let mut parts = word.split('.').map(|part| part.parse::<u8>().ok());

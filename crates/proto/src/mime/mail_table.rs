@@ -1,37 +1,43 @@
-//! Messages that are fetched or stored, over protocols without an envelope.
+//! Mails that are fetched or stored over protocols without an envelope.
 
 use super::{Carrier, Message};
 use crate::{Kind, Out, Privacy, Record, Table, Value, field};
 use weir_wire::Time;
 
-/// Messages of POP3 and IMAP.
+/// Mails of POP3 and IMAP.
 pub static MAIL: Table = Table {
     name: "mail",
-    help: "A message that was fetched or stored over POP3 or IMAP, or its header.",
+    help: "A mail, or its header, that was fetched or stored over POP3 or IMAP.",
     zeek: "",
     eve: "",
     fields: &[
-        field("protocol", Kind::Word, "What carried it."),
-        field("command", Kind::Text, "The command that moved it."),
-        field("user", Kind::Text, "Who logged in.").privacy(Privacy::User),
-        field("folder", Kind::Text, "The folder that it is in.").privacy(Privacy::Content),
-        field("reverse", Kind::Bool, "Whether the server sent it."),
-        field("date", Kind::Text, "Date of the header."),
-        field("from", Kind::Text, "From of the header.").privacy(Privacy::Mail),
-        field("to", Kind::List(&Kind::Text), "To of the header.").privacy(Privacy::Mail),
-        field("cc", Kind::List(&Kind::Text), "Cc of the header.").privacy(Privacy::Mail),
-        field("reply_to", Kind::Text, "Reply-To of the header.").privacy(Privacy::Mail),
-        field("message_id", Kind::Text, "Message-ID of the header.").privacy(Privacy::Mail),
-        field("in_reply_to", Kind::Text, "In-Reply-To of the header.").privacy(Privacy::Mail),
-        field("subject", Kind::Text, "Subject with its encoded words in UTF-8.").privacy(Privacy::Content),
-        field("user_agent", Kind::Text, "The program that wrote it."),
-        field("received", Kind::List(&Kind::Text), "The Received fields.").privacy(Privacy::Content),
-        field("attachments", Kind::List(&Kind::Text), "Names of the files in it, as they were sent.")
+        field("protocol", Kind::Word, "Protocol that carried the mail."),
+        field("command", Kind::Text, "Command that transferred the mail."),
+        field("user", Kind::Text, "User name that the client logged in with.").privacy(Privacy::User),
+        field("folder", Kind::Text, "Mailbox of the mail.").privacy(Privacy::Content),
+        field("reverse", Kind::Bool, "Whether the server sent the mail."),
+        field("date", Kind::Text, "Date field of the header."),
+        field("from", Kind::Text, "From field of the header.").privacy(Privacy::Mail),
+        field("to", Kind::List(&Kind::Text), "Addresses of the To field.").privacy(Privacy::Mail),
+        field("cc", Kind::List(&Kind::Text), "Addresses of the Cc field.").privacy(Privacy::Mail),
+        field("reply_to", Kind::Text, "Reply-To field of the header.").privacy(Privacy::Mail),
+        field("message_id", Kind::Text, "Message-ID field of the header.").privacy(Privacy::Mail),
+        field("in_reply_to", Kind::Text, "In-Reply-To field of the header.").privacy(Privacy::Mail),
+        field("subject", Kind::Text, "Subject field, with encoded words decoded to UTF-8.")
             .privacy(Privacy::Content),
-        field("urls", Kind::List(&Kind::Text), "URLs in its text.").privacy(Privacy::Url),
-        field("files", Kind::List(&Kind::Text), "Names of the files that are its parts, in records."),
-        field("bytes", Kind::Uint, "Bytes of what was sent."),
-        field("whole", Kind::Bool, "Whether all that was to be sent was seen."),
+        field("user_agent", Kind::Text, "Program that wrote the mail (User-Agent or X-Mailer)."),
+        field("received", Kind::List(&Kind::Text), "Received fields of the header.")
+            .privacy(Privacy::Content),
+        field("attachments", Kind::List(&Kind::Text), "Names of the attachments, as sent.")
+            .privacy(Privacy::Content),
+        field("urls", Kind::List(&Kind::Text), "URLs in the text of the mail.").privacy(Privacy::Url),
+        field(
+            "files",
+            Kind::List(&Kind::Text),
+            "Identifiers of the files that are parts of the mail (Zeek's fuid).",
+        ),
+        field("bytes", Kind::Uint, "Size of the transferred mail in bytes."),
+        field("whole", Kind::Bool, "Whether the mail was captured completely."),
     ],
 };
 

@@ -1,4 +1,4 @@
-//! Messages (RFC 5322) and their parts (RFC 2045 to 2049), parsed as they come: of a body only a line that may be a
+//! Messages (RFC 5322) and their parts (RFC 2045 to 2049), parsed as they arrive: only a line of a body that may be a
 //! boundary is kept.
 
 mod decode;
@@ -18,28 +18,28 @@ use crate::work::looked_at;
 use decode::Decoder;
 use urls::Urls;
 
-/// Parts in parts in parts: Zeek goes 100 deep, mail that people read hardly 10.
+/// Maximum nesting depth of parts: Zeek allows 100, ordinary mail hardly has 10.
 const MAX_DEPTH: usize = 32;
-/// Maximum number of distinguished parts of a message.
+/// Maximum number of parts of a message; later bytes belong to the last one.
 const MAX_PARTS: usize = 1024;
-/// Longest header line kept; RFC 5322 allows 998.
+/// Maximum length of a header line in bytes; RFC 5322 allows 998.
 const MAX_LINE: usize = 8 << 10;
-/// Longest line that may be a boundary; RFC 2046 allows 70 bytes and blanks behind.
+/// Maximum length of a line that may be a boundary, in bytes; RFC 2046 allows 70 bytes and spaces after them.
 const MAX_BOUNDARY: usize = 256;
-/// Longest file name kept, as in Suricata.
+/// Maximum length of a file name in bytes, as in Suricata.
 const MAX_NAME: usize = 255;
 
 /// An element of a message.
 pub(crate) enum Event<'a> {
-    /// A part begins that has no parts.
+    /// Begin of a part without parts.
     Begin(&'a Part),
     /// Its next bytes, decoded.
     Data(&'a [u8]),
-    /// Bytes of it are missing.
+    /// Bytes of the part are missing.
     Gap(u64),
-    /// It ends; `true`: whole.
+    /// End of the part; `true` if it is complete.
     End(bool),
-    /// Something is not as it should be.
+    /// An error.
     Anomaly(&'static str, &'a [u8]),
 }
 
@@ -48,37 +48,37 @@ pub(crate) enum Event<'a> {
 pub(crate) struct Part {
     /// Media type in lower case; text/plain by default.
     pub media: Vec<u8>,
-    /// Name of the file that it is.
+    /// Declared file name.
     pub name: Option<Vec<u8>>,
-    /// Depth: number of enclosing parts and messages, itself included.
+    /// Nesting depth: number of enclosing parts and messages, itself included.
     pub depth: u64,
 }
 
 type Sink<'a> = &'a mut dyn FnMut(Event<'_>);
 
-/// A message in work.
+/// A message that is being parsed.
 #[derive(Debug)]
 pub(crate) struct Mail {
-    /// Its own header.
+    /// The message's own header.
     pub head: Head,
-    /// Names of the files in it.
+    /// Names of the attachments.
     pub attachments: Vec<Vec<u8>>,
     /// Bytes of the message.
     pub bytes: u64,
-    /// Bytes are missing.
+    /// Whether bytes are missing.
     pub has_gap: bool,
     urls: Urls,
     place: Place,
-    /// The boundaries of the parts that are open, the innermost last.
+    /// The boundaries of the open parts, the innermost last.
     boundaries: Vec<Vec<u8>>,
-    /// Messages in messages.
+    /// Number of nested messages.
     nested: usize,
     parts: usize,
-    /// A line that may be a boundary, or of a header.
+    /// A line that may be a boundary, or a header line.
     line: Vec<u8>,
     is_line_cut: bool,
     at_start: bool,
-    /// The end of the line before: it belongs to the boundary if one follows.
+    /// The end of the previous line: it belongs to a boundary if one follows.
     end: &'static [u8],
 }
 
@@ -88,7 +88,7 @@ enum Place {
     Head(Option<Head>),
     /// In a part without parts.
     Leaf { decoder: Decoder, is_text: bool, is_whole: bool },
-    /// Before the first part or behind the last.
+    /// Before the first part or after the last.
     Between,
 }
 
@@ -128,7 +128,7 @@ impl Mail {
         }
     }
 
-    /// Bytes of the message are missing.
+    /// Takes a gap in the message.
     pub fn gap(&mut self, bytes: u64, sink: Sink<'_>) {
         self.has_gap = true;
         self.bytes += bytes;
@@ -145,7 +145,7 @@ impl Mail {
         (self.at_start, self.is_line_cut, self.end) = (false, true, b"");
     }
 
-    /// The message has ended; `is_whole`: with all that belongs to it.
+    /// Ends the message; `is_whole`: it is complete.
     pub fn end(&mut self, is_whole: bool, sink: Sink<'_>) {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
@@ -162,12 +162,12 @@ impl Mail {
         self.place = Place::Between;
     }
 
-    /// URLs in its text, each once.
+    /// URLs in the text of the message, each once.
     pub fn urls(&self) -> &[Vec<u8>] {
         &self.urls.found
     }
 
-    /// Bytes of memory that are held, roughly.
+    /// Approximate heap memory in bytes.
     pub fn memory(&self) -> usize {
         let names = self.attachments.iter().chain(&self.boundaries).map(|name| name.capacity() + 24);
         let head = if let Place::Head(Some(head)) = &self.place { head.memory() } else { 0 };
@@ -214,7 +214,7 @@ impl Mail {
         self.begin(description, &encoding, sink);
     }
 
-    /// A header has ended: what follows it is decided.
+    /// Handles the end of a header and begins the content after it.
     fn begin(&mut self, description: head::Description, encoding: &[u8], sink: Sink<'_>) {
         let depth = self.boundaries.len() + self.nested;
         let is_composite = description.media.starts_with(b"multipart/") && !description.boundary.is_empty()
@@ -257,7 +257,7 @@ impl Mail {
 
     fn of_body(&mut self, piece: &[u8], sink: Sink<'_>) {
         let is_complete = piece.last() == Some(&b'\n');
-        // The end of the line before was cut in two.
+        // The previous line end was cut between `\r` and `\n`.
         if self.end == b"\r" && self.line.is_empty() && piece == b"\n" {
             (self.end, self.at_start) = (b"\r\n", true);
             return;
@@ -285,7 +285,7 @@ impl Mail {
         self.at_start = is_complete;
     }
 
-    /// Whether a line is a boundary, and then what is behind it begins.
+    /// Returns whether a line is a boundary, and begins the part after it.
     fn boundary(&mut self, line: &[u8], sink: Sink<'_>) -> bool {
         looked_at(line.len() + self.boundaries.len());
         let Some(text) = line.trim_ascii_end().strip_prefix(b"--") else { return false };
@@ -329,7 +329,7 @@ impl Mail {
         self.place = Place::Between;
     }
 
-    /// Bytes of a part. A line end is held until it is known to belong to the part.
+    /// Takes bytes of a part. A line end is held until it is known to belong to the part.
     fn content(&mut self, piece: &[u8], sink: Sink<'_>) {
         if piece.is_empty() {
             return;
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_told_apart() {
+    fn nested_parts_are_separated() {
         let message = b"Content-Type: multipart/mixed; boundary=\"outer\"\r\n\r\npreamble\r\n--outer\r\n\
             Content-Type: multipart/alternative; boundary=inner\r\n\r\n--inner\r\n\r\n-a\r\n--b\r\n--inner \r\n\
             Content-Type: TEXT/html\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n<a=\r\nb>=3D\r\n--inner--\r\n\
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_told_and_the_next_part_is_found() {
+    fn gaps_are_emitted_and_the_next_part_is_found() {
         let (mut mail, mut ends) = (Mail::default(), Vec::new());
         let mut sink = |event: Event<'_>| {
             if let Event::End(is_whole) = event {

@@ -1,16 +1,16 @@
-//! Addresses of pages in the text of a mail.
+//! URLs in the text of a mail.
 
 use crate::work::looked_at;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Longest URL that is kept: what browsers and servers take is about 2,000 bytes.
+/// Maximum length of a URL in bytes: browsers and servers accept about 2,000.
 const MAX_URL: usize = 2048;
-/// URLs of a mail that are kept.
+/// Maximum number of URLs of a mail.
 const MAX_URLS: usize = 64;
 
 const SCHEMES: [&[u8]; 3] = [b"http://", b"https://", b"ftp://"];
 
-/// Finds them while text comes.
+/// Finds URLs as text arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Urls {
     word: Vec<u8>,
@@ -52,7 +52,7 @@ impl Urls {
         self.word.clear();
     }
 
-    /// Bytes of memory that are held.
+    /// Memory in bytes.
     pub fn memory(&self) -> usize {
         self.word.capacity() + self.found.iter().map(|url| url.capacity() + 24).sum::<usize>()
     }
@@ -69,19 +69,19 @@ fn host(url: &[u8]) -> &[u8] {
     rest.get(..end).unwrap_or_default()
 }
 
-/// Whether its host is an IPv4 address.
+/// Whether the URL's host is an IPv4 address.
 pub(crate) fn is_ipv4(url: &[u8]) -> bool {
     let name = host(url).split(|byte| *byte == b':').next().unwrap_or_default();
     std::str::from_utf8(name).is_ok_and(|name| name.parse::<Ipv4Addr>().is_ok())
 }
 
-/// Whether its host is an IPv6 address.
+/// Whether the URL's host is an IPv6 address.
 pub(crate) fn is_ipv6(url: &[u8]) -> bool {
     let inner = host(url).strip_prefix(b"[").and_then(|rest| rest.split(|byte| *byte == b']').next());
     inner.and_then(|name| std::str::from_utf8(name).ok()).is_some_and(|name| name.parse::<Ipv6Addr>().is_ok())
 }
 
-/// Whether it names a Windows program.
+/// Whether the URL names a Windows program.
 pub(crate) fn is_program(url: &[u8]) -> bool {
     let path = url.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
     path.ends_with(b".exe")
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_found_however_text_is_cut() {
+    fn urls_are_found_wherever_text_is_cut() {
         let text = b"see (HTTP://Example.org/a?b) or <a href=\"https://192.0.2.1/x.exe?y\">\nhttp:// ftp://[2001:db8::1]/ http://example.org/a?b)";
         for size in [1, 2, 5, text.len()] {
             let mut urls = Urls::default();

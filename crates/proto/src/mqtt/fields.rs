@@ -1,58 +1,65 @@
-//! The columns of an exchange: those that each kind of message has, in the order of the kinds.
+//! The columns of an exchange: those of each message type, in the order of the types.
 
 use crate::{Field, Kind, Privacy, Table, field};
 
-/// A topic that is subscribed to.
+/// A topic of a subscription.
 static TOPICS: [Field; 2] = [
-    field("topic", Kind::Text, "The topic.").eve("topic").privacy(Privacy::Content),
-    field("qos", Kind::Uint, "The quality of service that is wanted.").eve("qos"),
+    field("topic", Kind::Text, "Topic of the subscription.").eve("topic").privacy(Privacy::Content),
+    field("qos", Kind::Uint, "Quality of service that the client requests.").eve("qos"),
 ];
 
-/// A property that a sender made up.
+/// A user property.
 static PAIRS: [Field; 3] = [
-    field("message", Kind::Word, "The kind of message that has it."),
-    field("name", Kind::Text, "Its name.").privacy(Privacy::Content),
-    field("value", Kind::Text, "Its value.").privacy(Privacy::Content),
+    field("message", Kind::Word, "Type of the message that has the property."),
+    field("name", Kind::Text, "Name of the property.").privacy(Privacy::Content),
+    field("value", Kind::Text, "Value of the property.").privacy(Privacy::Content),
 ];
 
-/// Messages that belong together: a request with what answers it.
+/// A request with the messages that acknowledge it.
 pub(super) static MQTT: Table = Table {
     name: "mqtt",
-    help: "A message with those that answer it.",
+    help: "A message with its acknowledgements.",
     zeek: "",
     eve: "mqtt",
     fields: &[
-        field("connect_qos", Kind::Uint, "CONNECT: quality of service.").eve("mqtt.connect.qos"),
-        field("connect_retain", Kind::Bool, "CONNECT: whether it is to be kept.").eve("mqtt.connect.retain"),
-        field("connect_dup", Kind::Bool, "CONNECT: whether it is sent again.").eve("mqtt.connect.dup"),
-        field("connect_protocol_string", Kind::Text, "CONNECT: name of the protocol.")
+        field("connect_qos", Kind::Uint, "CONNECT: quality of service in the fixed header, 0 to 2.")
+            .eve("mqtt.connect.qos"),
+        field("connect_retain", Kind::Bool, "CONNECT: retain flag of the fixed header.")
+            .eve("mqtt.connect.retain"),
+        field("connect_dup", Kind::Bool, "CONNECT: duplicate flag (DUP) of the fixed header.")
+            .eve("mqtt.connect.dup"),
+        field("connect_protocol_string", Kind::Text, "CONNECT: protocol name.")
             .eve("mqtt.connect.protocol_string"),
-        field("connect_protocol_version", Kind::Uint, "CONNECT: its version: 3, 4 (3.1.1) or 5.")
+        field("connect_protocol_version", Kind::Uint, "CONNECT: protocol version: 3, 4 (3.1.1) or 5.")
             .eve("mqtt.connect.protocol_version"),
-        field("connect_has_username", Kind::Bool, "CONNECT: whether there is a user.")
+        field("connect_has_username", Kind::Bool, "CONNECT: whether it has a user name.")
             .eve("mqtt.connect.flags.username"),
-        field("connect_has_password", Kind::Bool, "CONNECT: whether there is a password.")
+        field("connect_has_password", Kind::Bool, "CONNECT: whether it has a password.")
             .eve("mqtt.connect.flags.password"),
-        field("connect_has_will", Kind::Bool, "CONNECT: whether there is a will.")
+        field("connect_has_will", Kind::Bool, "CONNECT: whether it has a will.")
             .eve("mqtt.connect.flags.will"),
-        field("connect_will_retain", Kind::Bool, "CONNECT: whether the will is to be kept.")
+        field("connect_will_retain", Kind::Bool, "CONNECT: retain flag of the will.")
             .eve("mqtt.connect.flags.will_retain"),
-        field("connect_clean_session", Kind::Bool, "CONNECT: whether an older session is forgotten.")
-            .eve("mqtt.connect.flags.clean_session"),
-        field("connect_keep_alive", Kind::Uint, "CONNECT: seconds of silence that are allowed."),
-        field("connect_client_id", Kind::Text, "CONNECT: name of the client.")
+        field(
+            "connect_clean_session",
+            Kind::Bool,
+            "CONNECT: clean session flag: whether an earlier session is discarded.",
+        )
+        .eve("mqtt.connect.flags.clean_session"),
+        field("connect_keep_alive", Kind::Uint, "CONNECT: keep alive interval in seconds."),
+        field("connect_client_id", Kind::Text, "CONNECT: client identifier.")
             .eve("mqtt.connect.client_id")
             .privacy(Privacy::User),
-        field("connect_username", Kind::Text, "CONNECT: the user.")
+        field("connect_username", Kind::Text, "CONNECT: user name.")
             .eve("mqtt.connect.username")
             .privacy(Privacy::User),
-        field("connect_password", Kind::Text, "CONNECT: the password.")
+        field("connect_password", Kind::Text, "CONNECT: password.")
             .eve("mqtt.connect.password")
             .privacy(Privacy::Secret),
-        field("connect_will_topic", Kind::Text, "CONNECT: topic of the will.")
+        field("connect_will_topic", Kind::Text, "CONNECT: will topic.")
             .eve("mqtt.connect.will.topic")
             .privacy(Privacy::Content),
-        field("connect_will_message", Kind::Text, "CONNECT: the will.")
+        field("connect_will_message", Kind::Text, "CONNECT: payload of the will.")
             .eve("mqtt.connect.will.message")
             .privacy(Privacy::Content),
         field("connect_session_expiry_interval", Kind::Uint, "CONNECT: property session expiry interval.")
@@ -94,12 +101,19 @@ pub(super) static MQTT: Table = Table {
             .privacy(Privacy::Content),
         field("will_will_delay_interval", Kind::Uint, "Will: property will delay interval.")
             .eve("mqtt.connect.will.properties.will_delay_interval"),
-        field("connack_qos", Kind::Uint, "CONNACK: quality of service.").eve("mqtt.connack.qos"),
-        field("connack_retain", Kind::Bool, "CONNACK: whether it is to be kept.").eve("mqtt.connack.retain"),
-        field("connack_dup", Kind::Bool, "CONNACK: whether it is sent again.").eve("mqtt.connack.dup"),
-        field("connack_session_present", Kind::Bool, "CONNACK: whether an older session goes on.")
-            .eve("mqtt.connack.session_present"),
-        field("connack_return_code", Kind::Uint, "CONNACK: 0: the client may go on.")
+        field("connack_qos", Kind::Uint, "CONNACK: quality of service in the fixed header, 0 to 2.")
+            .eve("mqtt.connack.qos"),
+        field("connack_retain", Kind::Bool, "CONNACK: retain flag of the fixed header.")
+            .eve("mqtt.connack.retain"),
+        field("connack_dup", Kind::Bool, "CONNACK: duplicate flag (DUP) of the fixed header.")
+            .eve("mqtt.connack.dup"),
+        field(
+            "connack_session_present",
+            Kind::Bool,
+            "CONNACK: session present flag: whether an earlier session continues.",
+        )
+        .eve("mqtt.connack.session_present"),
+        field("connack_return_code", Kind::Uint, "CONNACK: return code; 0: accepted.")
             .eve("mqtt.connack.return_code"),
         field("connack_session_expiry_interval", Kind::Uint, "CONNACK: property session expiry interval.")
             .eve("mqtt.connack.properties.session_expiry_interval"),
@@ -154,18 +168,20 @@ pub(super) static MQTT: Table = Table {
         field("connack_authentication_data", Kind::Text, "CONNACK: property authentication data.")
             .eve("mqtt.connack.properties.authentication_data")
             .privacy(Privacy::Secret),
-        field("publish_qos", Kind::Uint, "PUBLISH: quality of service.").eve("mqtt.publish.qos"),
-        field("publish_retain", Kind::Bool, "PUBLISH: whether it is to be kept.").eve("mqtt.publish.retain"),
-        field("publish_dup", Kind::Bool, "PUBLISH: whether it is sent again.").eve("mqtt.publish.dup"),
+        field("publish_qos", Kind::Uint, "PUBLISH: quality of service in the fixed header, 0 to 2.")
+            .eve("mqtt.publish.qos"),
+        field("publish_retain", Kind::Bool, "PUBLISH: retain flag of the fixed header.")
+            .eve("mqtt.publish.retain"),
+        field("publish_dup", Kind::Bool, "PUBLISH: duplicate flag (DUP) of the fixed header.")
+            .eve("mqtt.publish.dup"),
         field("publish_topic", Kind::Text, "PUBLISH: topic.")
             .eve("mqtt.publish.topic")
             .privacy(Privacy::Content),
-        field("publish_message_id", Kind::Uint, "PUBLISH: number of the message.")
-            .eve("mqtt.publish.message_id"),
-        field("publish_message", Kind::Text, "PUBLISH: what is published, up to a limit.")
+        field("publish_message_id", Kind::Uint, "PUBLISH: packet identifier.").eve("mqtt.publish.message_id"),
+        field("publish_message", Kind::Text, "PUBLISH: payload, up to 4,096 bytes.")
             .eve("mqtt.publish.message")
             .privacy(Privacy::Content),
-        field("publish_bytes", Kind::Uint, "PUBLISH: length of what is published."),
+        field("publish_bytes", Kind::Uint, "PUBLISH: length of the payload in bytes."),
         field("publish_payload_format_indicator", Kind::Uint, "PUBLISH: property payload format indicator.")
             .eve("mqtt.publish.properties.payload_format_indicator"),
         field("publish_message_expiry_interval", Kind::Uint, "PUBLISH: property message expiry interval.")
@@ -182,49 +198,59 @@ pub(super) static MQTT: Table = Table {
             .eve("mqtt.publish.properties.subscription_identifier"),
         field("publish_content_type", Kind::Text, "PUBLISH: property content type.")
             .eve("mqtt.publish.properties.content_type"),
-        field("puback_qos", Kind::Uint, "PUBACK: quality of service.").eve("mqtt.puback.qos"),
-        field("puback_retain", Kind::Bool, "PUBACK: whether it is to be kept.").eve("mqtt.puback.retain"),
-        field("puback_dup", Kind::Bool, "PUBACK: whether it is sent again.").eve("mqtt.puback.dup"),
-        field("puback_message_id", Kind::Uint, "PUBACK: number of the message.")
-            .eve("mqtt.puback.message_id"),
-        field("puback_reason_code", Kind::Uint, "PUBACK: how it went.").eve("mqtt.puback.reason_code"),
+        field("puback_qos", Kind::Uint, "PUBACK: quality of service in the fixed header, 0 to 2.")
+            .eve("mqtt.puback.qos"),
+        field("puback_retain", Kind::Bool, "PUBACK: retain flag of the fixed header.")
+            .eve("mqtt.puback.retain"),
+        field("puback_dup", Kind::Bool, "PUBACK: duplicate flag (DUP) of the fixed header.")
+            .eve("mqtt.puback.dup"),
+        field("puback_message_id", Kind::Uint, "PUBACK: packet identifier.").eve("mqtt.puback.message_id"),
+        field("puback_reason_code", Kind::Uint, "PUBACK: reason code.").eve("mqtt.puback.reason_code"),
         field("puback_reason_string", Kind::Text, "PUBACK: property reason string.")
             .eve("mqtt.puback.properties.reason_string")
             .privacy(Privacy::Content),
-        field("pubrec_qos", Kind::Uint, "PUBREC: quality of service.").eve("mqtt.pubrec.qos"),
-        field("pubrec_retain", Kind::Bool, "PUBREC: whether it is to be kept.").eve("mqtt.pubrec.retain"),
-        field("pubrec_dup", Kind::Bool, "PUBREC: whether it is sent again.").eve("mqtt.pubrec.dup"),
-        field("pubrec_message_id", Kind::Uint, "PUBREC: number of the message.")
-            .eve("mqtt.pubrec.message_id"),
-        field("pubrec_reason_code", Kind::Uint, "PUBREC: how it went.").eve("mqtt.pubrec.reason_code"),
+        field("pubrec_qos", Kind::Uint, "PUBREC: quality of service in the fixed header, 0 to 2.")
+            .eve("mqtt.pubrec.qos"),
+        field("pubrec_retain", Kind::Bool, "PUBREC: retain flag of the fixed header.")
+            .eve("mqtt.pubrec.retain"),
+        field("pubrec_dup", Kind::Bool, "PUBREC: duplicate flag (DUP) of the fixed header.")
+            .eve("mqtt.pubrec.dup"),
+        field("pubrec_message_id", Kind::Uint, "PUBREC: packet identifier.").eve("mqtt.pubrec.message_id"),
+        field("pubrec_reason_code", Kind::Uint, "PUBREC: reason code.").eve("mqtt.pubrec.reason_code"),
         field("pubrec_reason_string", Kind::Text, "PUBREC: property reason string.")
             .eve("mqtt.pubrec.properties.reason_string")
             .privacy(Privacy::Content),
-        field("pubrel_qos", Kind::Uint, "PUBREL: quality of service.").eve("mqtt.pubrel.qos"),
-        field("pubrel_retain", Kind::Bool, "PUBREL: whether it is to be kept.").eve("mqtt.pubrel.retain"),
-        field("pubrel_dup", Kind::Bool, "PUBREL: whether it is sent again.").eve("mqtt.pubrel.dup"),
-        field("pubrel_message_id", Kind::Uint, "PUBREL: number of the message.")
-            .eve("mqtt.pubrel.message_id"),
-        field("pubrel_reason_code", Kind::Uint, "PUBREL: how it went.").eve("mqtt.pubrel.reason_code"),
+        field("pubrel_qos", Kind::Uint, "PUBREL: quality of service in the fixed header, 0 to 2.")
+            .eve("mqtt.pubrel.qos"),
+        field("pubrel_retain", Kind::Bool, "PUBREL: retain flag of the fixed header.")
+            .eve("mqtt.pubrel.retain"),
+        field("pubrel_dup", Kind::Bool, "PUBREL: duplicate flag (DUP) of the fixed header.")
+            .eve("mqtt.pubrel.dup"),
+        field("pubrel_message_id", Kind::Uint, "PUBREL: packet identifier.").eve("mqtt.pubrel.message_id"),
+        field("pubrel_reason_code", Kind::Uint, "PUBREL: reason code.").eve("mqtt.pubrel.reason_code"),
         field("pubrel_reason_string", Kind::Text, "PUBREL: property reason string.")
             .eve("mqtt.pubrel.properties.reason_string")
             .privacy(Privacy::Content),
-        field("pubcomp_qos", Kind::Uint, "PUBCOMP: quality of service.").eve("mqtt.pubcomp.qos"),
-        field("pubcomp_retain", Kind::Bool, "PUBCOMP: whether it is to be kept.").eve("mqtt.pubcomp.retain"),
-        field("pubcomp_dup", Kind::Bool, "PUBCOMP: whether it is sent again.").eve("mqtt.pubcomp.dup"),
-        field("pubcomp_message_id", Kind::Uint, "PUBCOMP: number of the message.")
-            .eve("mqtt.pubcomp.message_id"),
-        field("pubcomp_reason_code", Kind::Uint, "PUBCOMP: how it went.").eve("mqtt.pubcomp.reason_code"),
+        field("pubcomp_qos", Kind::Uint, "PUBCOMP: quality of service in the fixed header, 0 to 2.")
+            .eve("mqtt.pubcomp.qos"),
+        field("pubcomp_retain", Kind::Bool, "PUBCOMP: retain flag of the fixed header.")
+            .eve("mqtt.pubcomp.retain"),
+        field("pubcomp_dup", Kind::Bool, "PUBCOMP: duplicate flag (DUP) of the fixed header.")
+            .eve("mqtt.pubcomp.dup"),
+        field("pubcomp_message_id", Kind::Uint, "PUBCOMP: packet identifier.").eve("mqtt.pubcomp.message_id"),
+        field("pubcomp_reason_code", Kind::Uint, "PUBCOMP: reason code.").eve("mqtt.pubcomp.reason_code"),
         field("pubcomp_reason_string", Kind::Text, "PUBCOMP: property reason string.")
             .eve("mqtt.pubcomp.properties.reason_string")
             .privacy(Privacy::Content),
-        field("subscribe_qos", Kind::Uint, "SUBSCRIBE: quality of service.").eve("mqtt.subscribe.qos"),
-        field("subscribe_retain", Kind::Bool, "SUBSCRIBE: whether it is to be kept.")
+        field("subscribe_qos", Kind::Uint, "SUBSCRIBE: quality of service in the fixed header, 0 to 2.")
+            .eve("mqtt.subscribe.qos"),
+        field("subscribe_retain", Kind::Bool, "SUBSCRIBE: retain flag of the fixed header.")
             .eve("mqtt.subscribe.retain"),
-        field("subscribe_dup", Kind::Bool, "SUBSCRIBE: whether it is sent again.").eve("mqtt.subscribe.dup"),
-        field("subscribe_message_id", Kind::Uint, "SUBSCRIBE: number of the message.")
+        field("subscribe_dup", Kind::Bool, "SUBSCRIBE: duplicate flag (DUP) of the fixed header.")
+            .eve("mqtt.subscribe.dup"),
+        field("subscribe_message_id", Kind::Uint, "SUBSCRIBE: packet identifier.")
             .eve("mqtt.subscribe.message_id"),
-        field("subscribe_topics", Kind::Rows(&TOPICS), "SUBSCRIBE: what is subscribed to.")
+        field("subscribe_topics", Kind::Rows(&TOPICS), "SUBSCRIBE: topics with their quality of service.")
             .eve("mqtt.subscribe.topics"),
         field(
             "subscribe_subscription_identifier",
@@ -232,50 +258,66 @@ pub(super) static MQTT: Table = Table {
             "SUBSCRIBE: property subscription identifier.",
         )
         .eve("mqtt.subscribe.properties.subscription_identifier"),
-        field("suback_qos", Kind::Uint, "SUBACK: quality of service.").eve("mqtt.suback.qos"),
-        field("suback_retain", Kind::Bool, "SUBACK: whether it is to be kept.").eve("mqtt.suback.retain"),
-        field("suback_dup", Kind::Bool, "SUBACK: whether it is sent again.").eve("mqtt.suback.dup"),
-        field("suback_message_id", Kind::Uint, "SUBACK: number of the message.")
-            .eve("mqtt.suback.message_id"),
-        field("suback_qos_granted", Kind::List(&Kind::Uint), "SUBACK: what is granted of each topic.")
-            .eve("mqtt.suback.qos_granted"),
+        field("suback_qos", Kind::Uint, "SUBACK: quality of service in the fixed header, 0 to 2.")
+            .eve("mqtt.suback.qos"),
+        field("suback_retain", Kind::Bool, "SUBACK: retain flag of the fixed header.")
+            .eve("mqtt.suback.retain"),
+        field("suback_dup", Kind::Bool, "SUBACK: duplicate flag (DUP) of the fixed header.")
+            .eve("mqtt.suback.dup"),
+        field("suback_message_id", Kind::Uint, "SUBACK: packet identifier.").eve("mqtt.suback.message_id"),
+        field(
+            "suback_qos_granted",
+            Kind::List(&Kind::Uint),
+            "SUBACK: quality of service granted for each topic.",
+        )
+        .eve("mqtt.suback.qos_granted"),
         field("suback_reason_string", Kind::Text, "SUBACK: property reason string.")
             .eve("mqtt.suback.properties.reason_string")
             .privacy(Privacy::Content),
-        field("unsubscribe_qos", Kind::Uint, "UNSUBSCRIBE: quality of service.").eve("mqtt.unsubscribe.qos"),
-        field("unsubscribe_retain", Kind::Bool, "UNSUBSCRIBE: whether it is to be kept.")
+        field("unsubscribe_qos", Kind::Uint, "UNSUBSCRIBE: quality of service in the fixed header, 0 to 2.")
+            .eve("mqtt.unsubscribe.qos"),
+        field("unsubscribe_retain", Kind::Bool, "UNSUBSCRIBE: retain flag of the fixed header.")
             .eve("mqtt.unsubscribe.retain"),
-        field("unsubscribe_dup", Kind::Bool, "UNSUBSCRIBE: whether it is sent again.")
+        field("unsubscribe_dup", Kind::Bool, "UNSUBSCRIBE: duplicate flag (DUP) of the fixed header.")
             .eve("mqtt.unsubscribe.dup"),
-        field("unsubscribe_message_id", Kind::Uint, "UNSUBSCRIBE: number of the message.")
+        field("unsubscribe_message_id", Kind::Uint, "UNSUBSCRIBE: packet identifier.")
             .eve("mqtt.unsubscribe.message_id"),
-        field("unsubscribe_topics", Kind::List(&Kind::Text), "UNSUBSCRIBE: what is not wanted any more.")
+        field("unsubscribe_topics", Kind::List(&Kind::Text), "UNSUBSCRIBE: topics.")
             .eve("mqtt.unsubscribe.topics")
             .privacy(Privacy::Content),
-        field("unsuback_qos", Kind::Uint, "UNSUBACK: quality of service.").eve("mqtt.unsuback.qos"),
-        field("unsuback_retain", Kind::Bool, "UNSUBACK: whether it is to be kept.")
+        field("unsuback_qos", Kind::Uint, "UNSUBACK: quality of service in the fixed header, 0 to 2.")
+            .eve("mqtt.unsuback.qos"),
+        field("unsuback_retain", Kind::Bool, "UNSUBACK: retain flag of the fixed header.")
             .eve("mqtt.unsuback.retain"),
-        field("unsuback_dup", Kind::Bool, "UNSUBACK: whether it is sent again.").eve("mqtt.unsuback.dup"),
-        field("unsuback_message_id", Kind::Uint, "UNSUBACK: number of the message.")
+        field("unsuback_dup", Kind::Bool, "UNSUBACK: duplicate flag (DUP) of the fixed header.")
+            .eve("mqtt.unsuback.dup"),
+        field("unsuback_message_id", Kind::Uint, "UNSUBACK: packet identifier.")
             .eve("mqtt.unsuback.message_id"),
-        field("unsuback_reason_codes", Kind::List(&Kind::Uint), "UNSUBACK: how it went with each topic.")
+        field("unsuback_reason_codes", Kind::List(&Kind::Uint), "UNSUBACK: reason code of each topic.")
             .eve("mqtt.unsuback.reason_codes"),
         field("unsuback_reason_string", Kind::Text, "UNSUBACK: property reason string.")
             .eve("mqtt.unsuback.properties.reason_string")
             .privacy(Privacy::Content),
-        field("pingreq_qos", Kind::Uint, "PINGREQ: quality of service.").eve("mqtt.pingreq.qos"),
-        field("pingreq_retain", Kind::Bool, "PINGREQ: whether it is to be kept.").eve("mqtt.pingreq.retain"),
-        field("pingreq_dup", Kind::Bool, "PINGREQ: whether it is sent again.").eve("mqtt.pingreq.dup"),
-        field("pingresp_qos", Kind::Uint, "PINGRESP: quality of service.").eve("mqtt.pingresp.qos"),
-        field("pingresp_retain", Kind::Bool, "PINGRESP: whether it is to be kept.")
+        field("pingreq_qos", Kind::Uint, "PINGREQ: quality of service in the fixed header, 0 to 2.")
+            .eve("mqtt.pingreq.qos"),
+        field("pingreq_retain", Kind::Bool, "PINGREQ: retain flag of the fixed header.")
+            .eve("mqtt.pingreq.retain"),
+        field("pingreq_dup", Kind::Bool, "PINGREQ: duplicate flag (DUP) of the fixed header.")
+            .eve("mqtt.pingreq.dup"),
+        field("pingresp_qos", Kind::Uint, "PINGRESP: quality of service in the fixed header, 0 to 2.")
+            .eve("mqtt.pingresp.qos"),
+        field("pingresp_retain", Kind::Bool, "PINGRESP: retain flag of the fixed header.")
             .eve("mqtt.pingresp.retain"),
-        field("pingresp_dup", Kind::Bool, "PINGRESP: whether it is sent again.").eve("mqtt.pingresp.dup"),
-        field("disconnect_qos", Kind::Uint, "DISCONNECT: quality of service.").eve("mqtt.disconnect.qos"),
-        field("disconnect_retain", Kind::Bool, "DISCONNECT: whether it is to be kept.")
+        field("pingresp_dup", Kind::Bool, "PINGRESP: duplicate flag (DUP) of the fixed header.")
+            .eve("mqtt.pingresp.dup"),
+        field("disconnect_qos", Kind::Uint, "DISCONNECT: quality of service in the fixed header, 0 to 2.")
+            .eve("mqtt.disconnect.qos"),
+        field("disconnect_retain", Kind::Bool, "DISCONNECT: retain flag of the fixed header.")
             .eve("mqtt.disconnect.retain"),
-        field("disconnect_dup", Kind::Bool, "DISCONNECT: whether it is sent again.")
+        field("disconnect_dup", Kind::Bool, "DISCONNECT: duplicate flag (DUP) of the fixed header.")
             .eve("mqtt.disconnect.dup"),
-        field("disconnect_reason_code", Kind::Uint, "DISCONNECT: why.").eve("mqtt.disconnect.reason_code"),
+        field("disconnect_reason_code", Kind::Uint, "DISCONNECT: reason code.")
+            .eve("mqtt.disconnect.reason_code"),
         field(
             "disconnect_session_expiry_interval",
             Kind::Uint,
@@ -288,10 +330,11 @@ pub(super) static MQTT: Table = Table {
         field("disconnect_server_reference", Kind::Text, "DISCONNECT: property server reference.")
             .eve("mqtt.disconnect.properties.server_reference")
             .privacy(Privacy::Name),
-        field("auth_qos", Kind::Uint, "AUTH: quality of service.").eve("mqtt.auth.qos"),
-        field("auth_retain", Kind::Bool, "AUTH: whether it is to be kept.").eve("mqtt.auth.retain"),
-        field("auth_dup", Kind::Bool, "AUTH: whether it is sent again.").eve("mqtt.auth.dup"),
-        field("auth_reason_code", Kind::Uint, "AUTH: how it goes on.").eve("mqtt.auth.reason_code"),
+        field("auth_qos", Kind::Uint, "AUTH: quality of service in the fixed header, 0 to 2.")
+            .eve("mqtt.auth.qos"),
+        field("auth_retain", Kind::Bool, "AUTH: retain flag of the fixed header.").eve("mqtt.auth.retain"),
+        field("auth_dup", Kind::Bool, "AUTH: duplicate flag (DUP) of the fixed header.").eve("mqtt.auth.dup"),
+        field("auth_reason_code", Kind::Uint, "AUTH: reason code.").eve("mqtt.auth.reason_code"),
         field("auth_authentication_method", Kind::Text, "AUTH: property authentication method.")
             .eve("mqtt.auth.properties.authentication_method"),
         field("auth_authentication_data", Kind::Text, "AUTH: property authentication data.")
@@ -300,11 +343,11 @@ pub(super) static MQTT: Table = Table {
         field("auth_reason_string", Kind::Text, "AUTH: property reason string.")
             .eve("mqtt.auth.properties.reason_string")
             .privacy(Privacy::Content),
-        field("user_properties", Kind::Rows(&PAIRS), "Properties that senders made up."),
+        field("user_properties", Kind::Rows(&PAIRS), "User properties."),
     ],
 };
 
-/// First column of each kind of message, by its number; each begins with quality, retain and repetition.
+/// First column of each message type, by its number; each begins with quality of service, retain and duplicate flag.
 pub(super) const BEGIN: [usize; 16] = [0, 0, 30, 51, 65, 71, 77, 83, 89, 95, 101, 106, 112, 115, 118, 125];
 
 pub(super) const CONNECT_PROTOCOL_STRING: usize = 3;
@@ -339,7 +382,7 @@ pub(super) const AUTH_REASON_CODE: usize = 128;
 pub(super) const USER_PROPERTIES: usize = 132;
 pub(super) const WIDTH: usize = 133;
 
-/// Column of a property of a kind of message; kind 0 is a will.
+/// Column of a property of a message type; type 0 is a will.
 pub(super) const PROPERTIES: [(u8, u8, usize); 50] = [
     (1, 17, 16),
     (1, 33, 17),
@@ -399,7 +442,7 @@ mod tests {
     use crate::mqtt::NAMES;
 
     #[test]
-    fn columns_are_where_they_are_said_to_be() {
+    fn columns_are_at_their_declared_positions() {
         assert_eq!(MQTT.fields.len(), WIDTH);
         assert_eq!(MQTT.fields[USER_PROPERTIES].name, "user_properties");
         assert_eq!(MQTT.fields[CONNECT_PASSWORD].name, "connect_password");

@@ -6,22 +6,22 @@ use aes_gcm::{AeadInPlace, Aes128Gcm, Nonce, Tag};
 use hkdf::Hkdf;
 use sha2::Sha256;
 
-/// Of version 1, and of drafts from the 33rd on.
+/// Salt of version 1, and of drafts from the 33rd on.
 const SALT_1: [u8; 20] = [
     0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17, 0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad, 0xcc,
     0xbb, 0x7f, 0x0a,
 ];
-/// Of version 2.
+/// Salt of version 2.
 const SALT_2: [u8; 20] = [
     0x0d, 0xed, 0xe3, 0xde, 0xf7, 0x00, 0xa6, 0xdb, 0x81, 0x93, 0x81, 0xbe, 0x6e, 0x26, 0x9d, 0xcb, 0xf9,
     0xbd, 0x2e, 0xd9,
 ];
-/// Of drafts 29 to 32.
+/// Salt of drafts 29 to 32.
 const SALT_29: [u8; 20] = [
     0xaf, 0xbf, 0xec, 0x28, 0x99, 0x93, 0xd2, 0x4c, 0x9e, 0x97, 0x86, 0xf1, 0x9c, 0x61, 0x11, 0xe0, 0x43,
     0x90, 0xa8, 0x99,
 ];
-/// Of drafts 23 to 28.
+/// Salt of drafts 23 to 28.
 const SALT_23: [u8; 20] = [
     0xc3, 0xee, 0xf7, 0x12, 0xc7, 0x2e, 0xbb, 0x5a, 0x11, 0xa7, 0xd2, 0x43, 0x2b, 0xb4, 0x63, 0x65, 0xbe,
     0xf9, 0xf5, 0x02,
@@ -30,14 +30,14 @@ const SALT_23: [u8; 20] = [
 /// Version 2 (RFC 9369).
 pub(crate) const VERSION_2: u32 = 0x6b33_43cf;
 
-/// Salts that a version may use, the likely one first.
+/// Salts that a version may use, the most likely one first.
 fn salts(version: u32) -> &'static [[u8; 20]] {
     match version {
         1 | 0xff00_0021..=0xff00_0022 => &[SALT_1],
         VERSION_2 => &[SALT_2],
         0xff00_001d..=0xff00_0020 => &[SALT_29],
         0xff00_0017..=0xff00_001c => &[SALT_23],
-        // Experiments of one sender, made of drafts at different times.
+        // Experimental versions of one vendor, based on different drafts.
         0xface_b000..=0xface_b0ff => &[SALT_23, SALT_29, SALT_1],
         _ => &[],
     }
@@ -87,7 +87,7 @@ impl Side {
     }
 
     fn open(&mut self, packet: &[u8], number_at: usize) -> Option<Vec<u8>> {
-        // The number is taken to have four bytes, and what follows them masks it (RFC 9001, 5.4.2).
+        // The packet number is assumed to have four bytes, and the bytes after them mask it (RFC 9001, 5.4.2).
         let sample = packet.get(number_at + 4..number_at + 20)?;
         let mut mask = *aes_gcm::aes::Block::from_slice(sample);
         self.header.encrypt_block(&mut mask);
@@ -131,7 +131,7 @@ fn whole(short: u64, bytes: usize, last: Option<u64>) -> u64 {
 }
 
 impl Keys {
-    /// All pairs of keys of a connection whose client first used this identifier.
+    /// All possible keys of a connection whose client first used this identifier.
     pub fn of(version: u32, identifier: &[u8]) -> impl Iterator<Item = Self> {
         salts(version).iter().filter_map(move |salt| {
             let (_, initial) = Hkdf::<Sha256>::extract(Some(salt), identifier);
@@ -140,14 +140,15 @@ impl Keys {
         })
     }
 
-    /// The content of a packet whose number is at that position; `None` if it was not encrypted with these keys.
+    /// The decrypted content of a packet whose number is at that position; `None` if it was not encrypted with these
+    /// keys.
     pub fn open(&mut self, packet: &[u8], number_at: usize, is_client: bool) -> Option<Vec<u8>> {
         let side = if is_client { &mut self.client } else { &mut self.server };
         side.open(packet, number_at)
     }
 }
 
-/// Whether packets of a version can be opened.
+/// Whether packets of a version can be decrypted.
 pub(crate) fn is_known(version: u32) -> bool {
     !salts(version).is_empty()
 }
@@ -159,7 +160,7 @@ mod tests {
 
     /// RFC 9001, A.1 and RFC 9369, A.1.
     #[test]
-    fn keys_are_those_of_the_standards() {
+    fn keys_equal_the_examples_of_the_rfcs() {
         let identifier = [0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08];
         let first = Keys::of(1, &identifier).next().unwrap();
         assert_eq!(hex(&first.client.iv), "fa044b2f42a3fd3b46fb255c");
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_found_again() {
+    fn packet_numbers_are_restored() {
         assert_eq!(whole(0x9b32, 2, Some(0xa82f_30ea)), 0xa82f_9b32);
         assert_eq!(whole(3, 1, None), 3);
         assert_eq!(whole(0, 1, Some(255)), 256);

@@ -1,34 +1,38 @@
-//! Session descriptions (RFC 8866): what is to be sent, where to, and by which codec.
+//! Session descriptions (RFC 8866): the media to be sent, their destination, and their codecs.
 
 use crate::rtp::{Codec, announced};
 use crate::{Expected, Field, Kind, Out, Privacy, UDP, Value, field};
 use std::net::IpAddr;
 use weir_wire::Time;
 
-/// Lines that are read; a call with pictures and sound behind many candidates has about a hundred.
+/// Maximum number of lines; a call with video and audio and many candidates has about a hundred.
 const MAX_LINES: usize = 512;
-/// Media that are read and announced.
+/// Maximum number of media that are read and announced.
 const MAX_MEDIA: usize = 16;
-/// Time for which announced media are expected: a telephone may ring for minutes (in RFC 3261 an INVITE expires after
-/// three, and a call on hold restarts).
+/// Time for which announced media are expected, in nanoseconds: a telephone may ring for minutes (in RFC 3261 an
+/// INVITE expires after three, and a call on hold restarts).
 const PATIENCE: u64 = 600_000_000_000;
 
-/// The keys of a medium.
+/// The fields of a medium.
 pub(super) static MEDIA: [Field; 6] = [
-    field("media", Kind::Text, "What is sent: kind, port, protocol, formats.").eve("media"),
-    field("media_info", Kind::Text, "Its title.").eve("media_info").privacy(Privacy::Content),
-    field("bandwidths", Kind::List(&Kind::Text), "Its bandwidths.").eve("bandwidths"),
-    field("connection_data", Kind::Text, "Where to.").eve("connection_data").privacy(Privacy::Address),
-    field("encryption_key", Kind::Text, "Its key.").eve("encryption_key").privacy(Privacy::Secret),
-    field("attributes", Kind::List(&Kind::Text), "Its attributes.")
+    field("media", Kind::Text, "Media description: kind, port, protocol, formats (m=).").eve("media"),
+    field("media_info", Kind::Text, "Title of the medium (i=).").eve("media_info").privacy(Privacy::Content),
+    field("bandwidths", Kind::List(&Kind::Text), "Bandwidths of the medium (b=).").eve("bandwidths"),
+    field("connection_data", Kind::Text, "Connection address of the medium (c=).")
+        .eve("connection_data")
+        .privacy(Privacy::Address),
+    field("encryption_key", Kind::Text, "Encryption key of the medium (k=).")
+        .eve("encryption_key")
+        .privacy(Privacy::Secret),
+    field("attributes", Kind::List(&Kind::Text), "Attributes of the medium (a=).")
         .eve("attributes")
         .privacy(Privacy::Content),
 ];
 
-/// The keys of a time.
+/// The fields of a time.
 pub(super) static TIMES: [Field; 2] = [
-    field("time", Kind::Text, "From when, until when.").eve("time"),
-    field("repeat_time", Kind::Text, "How it is repeated.").eve("repeat_time"),
+    field("time", Kind::Text, "Start and end of the session (t=).").eve("time"),
+    field("repeat_time", Kind::Text, "Repetition of the session (r=).").eve("repeat_time"),
 ];
 
 #[derive(Default)]
@@ -64,7 +68,7 @@ pub(super) struct Description<'a> {
 }
 
 impl<'a> Description<'a> {
-    /// Reads a body; `None` where it is no description.
+    /// Reads a body; `None` if it is no session description.
     pub fn read(body: &'a [u8]) -> Option<Self> {
         let mut this = Self::default();
         let lines = body.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
@@ -151,7 +155,7 @@ impl<'a> Description<'a> {
         ]
     }
 
-    /// Announces the flows that it speaks of.
+    /// Announces the flows of the media.
     pub fn announce(&self, time: Time, out: &mut dyn Out) {
         for medium in &self.media {
             let mut words = medium.media.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
@@ -194,7 +198,7 @@ impl Medium<'_> {
         self.attributes.iter().filter_map(move |attribute| attribute.strip_prefix(name))
     }
 
-    /// The meanings of payload types.
+    /// The codec of a payload type.
     fn codec(&self, kind: u8) -> Codec {
         let map = self.attribute(b"rtpmap:").find_map(|map| {
             let (number_, name) = map.split_at_checked(map.iter().position(|byte| *byte == b' ')?)?;
@@ -217,7 +221,7 @@ fn number(text: &[u8]) -> Option<u16> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// The address of `IN IP4 192.0.2.1`, without what multicast adds.
+/// The address in `IN IP4 192.0.2.1`, without the suffix for multicast.
 fn address(text: &[u8]) -> Option<IpAddr> {
     let word = text.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).nth(2)?;
     std::str::from_utf8(word.split(|byte| *byte == b'/').next()?).ok()?.parse().ok()

@@ -1,18 +1,18 @@
-//! Numbers of the protocol as words, and the bytes that its messages are made of.
+//! Names of the protocol's numbers, and little-endian accessors.
 
 use weir_wire::Time;
 
-/// A 16-bit number, lowest byte first.
+/// A 16-bit number, little-endian.
 pub(super) fn u16_at(data: &[u8], at: usize) -> Option<u16> {
     data.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
 }
 
-/// A 32-bit number, lowest byte first.
+/// A 32-bit number, little-endian.
 pub(super) fn u32_at(data: &[u8], at: usize) -> Option<u32> {
     data.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// A 64-bit number, lowest byte first.
+/// A 64-bit number, little-endian.
 pub(super) fn u64_at(data: &[u8], at: usize) -> Option<u64> {
     data.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
@@ -24,17 +24,17 @@ pub(super) fn wide(bytes: &[u8]) -> Vec<u8> {
     String::from_utf16_lossy(&units).into_bytes()
 }
 
-/// Hundreds of nanoseconds since 1601; `None` where there is no time.
+/// A time in units of 100 ns since 1601; `None` for 0 and other values without a time.
 pub(super) fn time(ticks: u64) -> Option<Time> {
-    /// From 1601 to 1970.
+    /// Offset of 1970 from 1601, in units of 100 ns.
     const BEFORE: u64 = 116_444_736_000_000_000;
     let since = ticks.checked_sub(BEFORE)?;
     since.checked_mul(100).map(Time)
 }
 
-/// A time as Zeek shows it, in floating-point numbers with a precision of two microseconds.
+/// A time in Zeek's representation, a floating-point number with a precision of two microseconds.
 pub(super) fn rough_time(ticks: u64) -> Option<Time> {
-    /// From 1601 to 1970.
+    /// Offset of 1970 from 1601, in seconds.
     const BEFORE: f64 = 11_644_473_600.0;
     time(ticks)?;
     let seconds = ticks as f64 / 1e7 - BEFORE;
@@ -42,7 +42,7 @@ pub(super) fn rough_time(ticks: u64) -> Option<Time> {
     Some(Time(seconds.trunc() as u64 * 1_000_000_000 + micros as u64 * 1000))
 }
 
-/// A GUID or the number of a file, as Suricata writes it.
+/// A GUID or an identifier of a file, in Suricata's notation.
 pub(super) fn guid(bytes: &[u8]) -> String {
     const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 9, 8, 11, 10, 15, 14, 13, 12];
     let mut text = String::new();
@@ -183,7 +183,7 @@ const STATUSES: [(u32, &str); 38] = [
     (0xc000_0225, "STATUS_NOT_FOUND"),
 ];
 
-/// A status in words; its number where there are none.
+/// The name of a status, or its number if it has none.
 pub(super) fn status(number: u32) -> String {
     STATUSES
         .iter()
@@ -191,7 +191,7 @@ pub(super) fn status(number: u32) -> String {
         .map_or_else(|| number.to_string(), |(_, name)| (*name).to_owned())
 }
 
-/// An error of the time before there were statuses.
+/// A DOS error, from before NT statuses.
 pub(super) fn old_error(class: u8, code: u16) -> String {
     match (class, code) {
         (1, 1) => "DOS_BADFUNC".into(),
@@ -248,9 +248,9 @@ impl Ntlm {
     }
 }
 
-/// Whether a security blob speaks of Kerberos 5 first.
+/// Whether the first mechanism in a security blob is Kerberos 5.
 pub(super) fn is_kerberos(blob: &[u8]) -> bool {
-    /// 1.2.840.113554.1.2.2, and the same as Microsoft once miscounted it.
+    /// 1.2.840.113554.1.2.2, and Microsoft's variant of it with a wrong number.
     const NAMES: [&[u8]; 2] =
         [b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02", b"\x2a\x86\x48\x82\xf7\x12\x01\x02\x02"];
     let is_ntlm = blob.windows(7).any(|window| window == b"NTLMSSP");

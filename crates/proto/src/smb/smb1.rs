@@ -6,7 +6,7 @@ use crate::{Anomaly, Out, Value, anomaly};
 use weir_wire::stream::Chunk;
 
 const HEADER: usize = 32;
-/// Commands that one message may chain.
+/// Maximum number of commands that one message may chain.
 const MAX_CHAIN: usize = 8;
 const RESPONSE: u8 = 0x80;
 const UNICODE: u16 = 0x8000;
@@ -24,7 +24,7 @@ const LOGOFF: u8 = 0x74;
 const TREE_CONNECT: u8 = 0x75;
 const NT_CREATE: u8 = 0xa2;
 
-/// Commands that another may follow in the same message.
+/// Commands after which another may follow in one message.
 const CHAINING: [u8; 8] = [0x24, 0x2d, READ, WRITE, SESSION_SETUP, LOGOFF, TREE_CONNECT, NT_CREATE];
 
 /// A command in a message.
@@ -44,7 +44,7 @@ struct Header {
     id: u64,
 }
 
-/// The texts of a block's data.
+/// The texts in a block's data.
 struct Texts<'a> {
     message: &'a [u8],
     at: usize,
@@ -54,7 +54,7 @@ struct Texts<'a> {
 impl Texts<'_> {
     fn next(&mut self) -> Option<Vec<u8>> {
         if self.is_wide {
-            // Wide text begins at an even place.
+            // UTF-16 text begins at an even offset.
             self.at = self.at.next_multiple_of(2);
             let rest = self.message.get(self.at..).filter(|rest| rest.len() >= 2)?;
             let end = rest.chunks_exact(2).position(|pair| pair == [0, 0]);
@@ -73,7 +73,7 @@ impl Texts<'_> {
     }
 }
 
-/// The number of a file as it is kept, and as it is shown.
+/// The identifier of a file as stored, and as displayed.
 fn fid(number: u16) -> Fid {
     let mut fid = [0; 16];
     if let Some(begin) = fid.first_chunk_mut() {

@@ -6,10 +6,10 @@ use crate::{Anomaly, Out, Value, anomaly};
 use weir_wire::stream::Chunk;
 
 const HEADER: usize = 64;
-/// A file whose number only the previous command of the compound has.
+/// Stands for the file that the previous command of the compound uses.
 const RELATED: Fid = [0xff; 16];
 const PENDING: u32 = 0x103;
-/// More was there than fits: what is there is good.
+/// STATUS_BUFFER_OVERFLOW: the response has only a part of the data, which is valid.
 const OVERFLOW: u32 = 0x8000_0005;
 const RESPONSE: u32 = 1;
 const ASYNC: u32 = 2;
@@ -56,7 +56,7 @@ fn part(message: &[u8], offset: usize, bytes: usize) -> Option<&[u8]> {
     message.get(offset..)?.get(..bytes)
 }
 
-/// As much of a part as there is.
+/// The present bytes of a part.
 fn begun(message: &[u8], offset: usize, bytes: usize) -> &[u8] {
     let rest = message.get(offset..).unwrap_or_default();
     rest.get(..bytes).unwrap_or(rest)
@@ -165,7 +165,7 @@ impl Smb {
                 let (at, bytes) = (usize::from(u16_at(body, 2)?), u32_at(body, 4)? as usize);
                 let (offset, fid) = (u64_at(body, 8)?, fid_at(body, 16)?);
                 let data = begun(message, at, bytes);
-                // If the tree was mapped before the capture began, only the content shows that it is a pipe.
+                // If the tree was connected before the capture began, only the content shows that it is a pipe.
                 if !self.trees.contains_key(&header.tree)
                     && matches!(data, [5, 0, 0 | 11 | 14, _, 0x10, 0, 0, 0, ..])
                     && let Some(open) = self.open.get_mut(&fid)
@@ -343,7 +343,7 @@ impl Smb {
                 Self::answer(&mut request, begun(message, offset, bytes));
             }
             (WRITE, What::Call) => {
-                // The answer to the call is read later.
+                // The response to the call is read later.
                 request.key = CALLED;
                 request.what = What::Call;
                 self.wait(request, out);
@@ -355,7 +355,7 @@ impl Smb {
         Some(())
     }
 
-    /// An answer was read from a pipe: the oldest call there gets it.
+    /// Handles a response that was read from a pipe: it belongs to the oldest call of the pipe.
     fn answer_waiting(&mut self, data: &[u8], out: &mut dyn Out) {
         if let Some(mut request) = self.asked(CALLED) {
             Self::answer(&mut request, data);
@@ -364,7 +364,7 @@ impl Smb {
         }
     }
 
-    /// Names a call (DCE 1.1, 12.6) that is written to a pipe.
+    /// Parses a call (DCE 1.1, 12.6) that is written to a pipe.
     fn call(&mut self, request: &mut Request, data: &[u8]) {
         const BIND: u8 = 11;
         let [5, 0, kind, _, order, ..] = data else { return };
@@ -398,7 +398,7 @@ impl Smb {
         }
     }
 
-    /// Names the answer to a call.
+    /// Parses the response to a call.
     fn answer(request: &mut Request, data: &[u8]) {
         const BIND_ACK: u8 = 12;
         let [5, 0, kind, ..] = data else { return };
@@ -407,7 +407,7 @@ impl Smb {
             return;
         }
         let Some(name) = u16_at(data, 24) else { return };
-        // The name of an address stands before the results, which begin at a multiple of four.
+        // The secondary address precedes the results, which begin at a multiple of four.
         let results = (26 + usize::from(name)).next_multiple_of(4) + 4;
         if let Some(Value::Rows(rows)) = request.values.get_mut(At::RpcInterfaces as usize) {
             for (at, row) in rows.iter_mut().enumerate() {
@@ -422,7 +422,7 @@ impl Smb {
     }
 }
 
-/// The key of calls whose answer is read later.
+/// The key of calls whose response is read later.
 const CALLED: (u64, u16) = (u64::MAX, u16::MAX);
 
 fn packet(kind: u8) -> String {

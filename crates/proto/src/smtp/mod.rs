@@ -1,5 +1,5 @@
 //! Simple Mail Transfer Protocol (RFC 5321) with pipelining (2920), chunks (3030), STARTTLS (3207) and AUTH (4954):
-//! each mail with its envelope, its header and what is in it.
+//! each mail with its envelope, its header and its files.
 
 mod tables;
 
@@ -22,17 +22,17 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     tables: &[&SMTP, &SESSION],
 };
 
-/// Longest line kept: RFC 5321 allows 512 bytes, extensions add to it; RFC 4954 allows 12,288 for answers to
-/// challenges, of which the user stands near the beginning.
+/// Maximum length of a line in bytes: RFC 5321 allows 512, and extensions add to it. RFC 4954 allows 12,288 for
+/// answers to challenges, in which the user name is near the beginning.
 const MAX_LINE: usize = 2048;
 /// Maximum number of commands without a reply.
 const MAX_WAITING: usize = 256;
-/// Receivers of a mail that are kept; RFC 5321 asks for 100.
+/// Maximum number of recipients of a mail; RFC 5321 requires 100.
 const MAX_RECIPIENTS: usize = 1000;
-/// Transactions out of order until a session is given up, as in Zeek.
+/// Maximum number of transactions out of order before a session is given up, as in Zeek.
 const MAX_INVALID: u32 = 25;
 
-/// First words of a client, also in the middle of a session.
+/// First words of a client, including those within a session.
 const WORDS: [&[u8]; 5] = [b"EHLO", b"HELO", b"LHLO", b"MAIL FROM:", b"RCPT TO:"];
 
 fn probe(heads: &Heads<'_>) -> Probe {
@@ -60,7 +60,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
         }
         head => head.iter().all(u8::is_ascii_digit),
     };
-    // FTP's greeting is alike; its text differs.
+    // FTP's greeting begins alike; its text differs.
     let contains = |word: &[u8]| line.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
     match client {
         _ if !is_code => Probe::Reject,
@@ -75,21 +75,21 @@ fn probe(heads: &Heads<'_>) -> Probe {
     }
 }
 
-/// The subject of a reply.
+/// The command that a reply belongs to.
 #[derive(Debug)]
 enum Asked {
     Hello,
     Mail,
     Recipient,
     Data,
-    /// End of a mail: the reply says whether it was accepted.
+    /// End of a mail: the reply shows whether it was accepted.
     End(Box<Transaction>),
     /// A chunk that is not the last.
     Chunk,
     Reset,
     StartTls,
     Auth,
-    /// A line with a dot alone, where no mail was.
+    /// A line with a dot alone, outside of a mail.
     Dot,
     Other,
 }
@@ -98,7 +98,7 @@ enum Asked {
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Commands,
-    /// A mail, until a line with a dot alone.
+    /// A mail, up to a line with a dot alone.
     Data(Dotted),
     /// A chunk of the given length.
     Chunk {
@@ -119,27 +119,27 @@ struct Smtp {
     hello: Hello,
     transaction: Transaction,
     last_reply: Option<Vec<u8>>,
-    /// Mails that were taken.
+    /// Number of mails that were accepted.
     accepted: u64,
     /// Number of mails that were emitted or wait.
     transactions: u64,
-    /// When the session began.
+    /// Time at which the session began.
     begun: Option<Time>,
     has_emitted: bool,
-    /// Something was refused for which no mail was begun.
+    /// Whether a command outside of a mail was refused.
     has_refused: bool,
     server_seen: bool,
     greeted: bool,
-    /// Within a reply of several lines.
+    /// Whether a reply of several lines is incomplete.
     in_reply: bool,
     /// Replies cannot be assigned to commands until the client sends a new one.
     lost: bool,
-    /// Bytes of a mail are missing, and perhaps its end.
+    /// Whether bytes of a mail are missing, possibly including its end.
     end_missed: bool,
     invalid: u32,
-    /// The server waits for the mail.
+    /// Whether the server waits for the mail (354).
     go_ahead: bool,
-    /// It has replied before the end of the mail was seen.
+    /// Code of a reply that came before the end of the mail was seen.
     early: Option<u16>,
     has_ended: bool,
 }
@@ -254,11 +254,11 @@ impl Parser for Smtp {
 }
 
 impl Smtp {
-    /// Bytes are missing: what was begun is not put together with what comes.
+    /// Takes a gap: data before it is not joined with data after it.
     fn miss(&mut self, direction: Direction, mut gap: u64, time: Time, out: &mut dyn Out) {
         if direction == Direction::Reverse {
             self.server.forget();
-            // The gap may contain replies: later ones are not for the waiting commands.
+            // The gap may contain replies: later ones do not belong to the waiting commands.
             self.flush_waiting(out);
             (self.in_reply, self.lost, self.server_seen) = (false, true, true);
             return;
@@ -274,7 +274,7 @@ impl Smtp {
             Place::Data(_) => {
                 self.mail_gap(gap, time, out);
                 if self.early.is_some() {
-                    // It was about all of the mail, so its end is among what is missing.
+                    // The gap has about the size of the whole mail, so its end is in the gap.
                     self.place = Place::Commands;
                     self.end_of_mail(false, time, out);
                 } else {
@@ -306,7 +306,7 @@ impl Smtp {
         (self.last_reply, self.has_emitted) = (None, true);
     }
 
-    /// Ends the transaction as it is.
+    /// Ends the transaction in its current state.
     fn finish(&mut self, out: &mut dyn Out) {
         if self.transaction.is_active {
             let transaction = std::mem::take(&mut self.transaction);
@@ -330,7 +330,7 @@ impl Smtp {
 
     fn ask(&mut self, asked: Asked, time: Time, out: &mut dyn Out) {
         if !self.server_seen {
-            // Of a side that is not seen no reply is waited for.
+            // If the server's side is not captured, the parser does not wait for a reply.
             if let Asked::End(transaction) = asked {
                 self.emit(*transaction, out);
             }
@@ -433,7 +433,7 @@ impl Smtp {
         }
     }
 
-    /// BDAT: its size and whether it is the last.
+    /// BDAT: the size of the chunk and whether it is the last.
     fn chunk_command(&mut self, rest: &[u8], time: Time, out: &mut dyn Out) {
         let mut words = rest.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
         let size = words.next().unwrap_or_default();
@@ -516,7 +516,7 @@ impl Smtp {
         self.transaction.mail.get_or_insert_with(|| Message::new(carrier));
     }
 
-    /// The mail is complete.
+    /// Handles the end of a mail.
     fn end_of_mail(&mut self, is_whole: bool, time: Time, out: &mut dyn Out) {
         self.close_mail(is_whole, time, out);
         self.end_missed = false;
@@ -533,7 +533,7 @@ impl Smtp {
         }
     }
 
-    /// `true`: TLS begins behind this line.
+    /// Takes a line of a reply. Returns `true` if TLS begins after it.
     fn reply(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) -> bool {
         if line.is_cut {
             self.emit_anomaly("MAX_REPLY_LINE_LEN_EXCEEDED", Direction::Reverse, line.text, time, out);
@@ -566,7 +566,7 @@ impl Smtp {
             if let (Place::Data(_), true) = (self.place, self.go_ahead) {
                 self.early = Some(code);
                 if self.end_missed {
-                    // The end of the mail is among what is missing: this is the reply to it.
+                    // The end of the mail was in the gap: this is the reply to it.
                     self.client.forget();
                     self.place = Place::Commands;
                     self.end_of_mail(false, time, out);
@@ -634,7 +634,7 @@ impl Smtp {
         }
     }
 
-    /// Both sides abandon the transaction.
+    /// Abandons the transaction on both sides.
     fn restart(&mut self, time: Time, out: &mut dyn Out) {
         if self.transaction.is_active {
             self.finish(out);
@@ -658,7 +658,7 @@ fn parameter<'a>(text: &'a [u8], word: &[u8]) -> Option<&'a [u8]> {
     head.eq_ignore_ascii_case(word).then_some(steps)
 }
 
-/// The user in the data of a mechanism (RFC 4616, and LOGIN as it is in use).
+/// The user name in the data of an authentication mechanism (RFC 4616, and LOGIN as in common use).
 fn user(mechanism: &[u8], steps: &[u8]) -> Option<Vec<u8>> {
     if steps == b"*" {
         return None;
@@ -671,7 +671,7 @@ fn user(mechanism: &[u8], steps: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// A reply's code, whether it ends here, and its text.
+/// A reply's code, whether this is its last line, and its text.
 fn code(line: &[u8]) -> Option<(u16, bool, &[u8])> {
     let (digits, rest) = line.split_at_checked(3)?;
     let code = digits.iter().all(u8::is_ascii_digit);
@@ -706,7 +706,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mail_is_told_with_its_envelope_header_and_files() {
+    fn a_mail_is_emitted_with_its_envelope_header_and_files() {
         let emitted = emitted("mail");
         let [mail, bounce] = rows(&emitted, &SMTP)[..] else { panic!() };
         assert_eq!(*mail.get("sender"), "alice@example.org".into());
@@ -724,7 +724,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_end_where_they_say() {
+    fn chunks_end_at_their_declared_size() {
         let emitted = emitted("chunks");
         assert_eq!(emitted.content[0].1, b".\nhello\r\n.\r\n");
         let depths: Vec<_> = rows(&emitted, &SMTP).iter().map(|row| row.get("last_reply").clone()).collect();
@@ -735,7 +735,7 @@ mod tests {
     }
 
     #[test]
-    fn users_are_known_and_passwords_are_not() {
+    fn user_names_are_emitted_and_passwords_are_not() {
         let emitted = emitted("auth");
         let text = format!("{:?}", emitted.records);
         assert!(!text.contains("secret") && !text.contains("c2VjcmV0"));
@@ -744,14 +744,14 @@ mod tests {
 
     /// Mails after one whose end is missing are not taken for its body.
     #[test]
-    fn mails_behind_gaps_are_found() {
+    fn mails_after_gaps_are_found() {
         let emitted = emitted("gaps");
         let senders: Vec<_> = rows(&emitted, &SMTP).iter().map(|row| row.get("sender").clone()).collect();
         assert_eq!(senders, ["a@b.example", "a2@b.example", "a3@b.example"].map(Value::from));
     }
 
     #[test]
-    fn one_side_is_enough() {
+    fn one_side_is_sufficient() {
         let emitted = emitted("oneside");
         let status: Vec<_> = rows(&emitted, &SMTP).iter().map(|row| row.get("status").clone()).collect();
         assert_eq!(status, ["PARSE_DONE", "PARSE_ERROR"].map(Value::from));

@@ -1,154 +1,171 @@
-//! The tables of mail, and how their rows are filled.
+//! The tables of mail, and the code that fills their rows.
 
 use crate::mime::{self, Head, Mail, Message};
 use crate::{Kind, Out, Privacy, Record, Table, Value, field};
 use std::net::IpAddr;
 use weir_wire::Time;
 
-/// Maximum number of URLs, receivers and hosts of a path.
+/// Maximum number of URLs, recipients and hosts of a path.
 const MAX_PATH: usize = 64;
 
 pub(super) static SMTP: Table = Table {
     name: "smtp",
-    help: "A mail, or what was said for one that did not come to be; also that a session went on encrypted.",
+    help: "A mail, or a mail transaction that was not completed; also a switch to TLS.",
     zeek: "smtp",
     eve: "smtp",
     fields: &[
-        field("depth", Kind::Uint, "Which of the session's mails it is, those accepted before it counted.")
-            .zeek("trans_depth"),
-        field("helo", Kind::Text, "What the client calls itself (HELO, EHLO).")
+        field(
+            "depth",
+            Kind::Uint,
+            "Number of the mail in the session: 1 plus the number of mails accepted before it.",
+        )
+        .zeek("trans_depth"),
+        field("helo", Kind::Text, "Name of the client in HELO or EHLO.")
             .zeek("helo")
             .eve("smtp.helo")
             .privacy(Privacy::Name),
-        field("sender", Kind::Text, "The address of MAIL FROM.").zeek("mailfrom").privacy(Privacy::Mail),
-        field("recipients", Kind::Set(&Kind::Text), "The addresses of RCPT TO.")
+        field("sender", Kind::Text, "Address in MAIL FROM.").zeek("mailfrom").privacy(Privacy::Mail),
+        field("recipients", Kind::Set(&Kind::Text), "Addresses in RCPT TO.")
             .zeek("rcptto")
             .privacy(Privacy::Mail),
-        field("date", Kind::Text, "Date of the header.").zeek("date").eve("email.date"),
-        field("from", Kind::Text, "From of the header.")
+        field("date", Kind::Text, "Date field of the header.").zeek("date").eve("email.date"),
+        field("from", Kind::Text, "From field of the header.")
             .zeek("from")
             .eve("email.from")
             .privacy(Privacy::Mail),
-        field("to", Kind::Set(&Kind::Text), "To of the header.")
+        field("to", Kind::Set(&Kind::Text), "Addresses of the To field.")
             .zeek("to")
             .eve("email.to")
             .privacy(Privacy::Mail),
-        field("cc", Kind::Set(&Kind::Text), "Cc of the header.")
+        field("cc", Kind::Set(&Kind::Text), "Addresses of the Cc field.")
             .zeek("cc")
             .eve("email.cc")
             .privacy(Privacy::Mail),
-        field("reply_to", Kind::Text, "Reply-To of the header.").zeek("reply_to").privacy(Privacy::Mail),
-        field("message_id", Kind::Text, "Message-ID of the header.")
+        field("reply_to", Kind::Text, "Reply-To field of the header.")
+            .zeek("reply_to")
+            .privacy(Privacy::Mail),
+        field("message_id", Kind::Text, "Message-ID field of the header.")
             .zeek("msg_id")
             .eve("email.message_id")
             .privacy(Privacy::Mail),
-        field("in_reply_to", Kind::Text, "In-Reply-To of the header.")
+        field("in_reply_to", Kind::Text, "In-Reply-To field of the header.")
             .zeek("in_reply_to")
             .eve("email.in_reply_to")
             .privacy(Privacy::Mail),
-        field("subject", Kind::Text, "Subject of the header, as it was sent.")
+        field("subject", Kind::Text, "Subject field of the header, as sent.")
             .zeek("subject")
             .eve("email.subject")
             .privacy(Privacy::Content),
-        field("originating", Kind::Address, "The address of X-Originating-IP.").zeek("x_originating_ip"),
-        field("first_received", Kind::Text, "The last of the Received fields: the first host that took it.")
+        field("originating", Kind::Address, "Address in the X-Originating-IP field.")
+            .zeek("x_originating_ip"),
+        field("first_received", Kind::Text, "Last Received field of the header: that of the first host.")
             .zeek("first_received")
             .privacy(Privacy::Content),
-        field("second_received", Kind::Text, "The Received field above it.")
+        field("second_received", Kind::Text, "Received field before the last one.")
             .zeek("second_received")
             .privacy(Privacy::Content),
-        field("last_reply", Kind::Text, "The server's last reply.")
+        field("last_reply", Kind::Text, "Last reply of the server.")
             .zeek("last_reply")
             .privacy(Privacy::Content),
-        field("path", Kind::List(&Kind::Address), "The hosts it came through, the last one first.")
+        field("path", Kind::List(&Kind::Address), "Hosts of the mail's path, the last one first.")
             .zeek("path"),
-        field("user_agent", Kind::Text, "The program that wrote it (X-Mailer, User-Agent, X-User-Agent).")
+        field("user_agent", Kind::Text, "Program that wrote the mail (X-Mailer, User-Agent, X-User-Agent).")
             .zeek("user_agent"),
-        field("tls", Kind::Bool, "Whether the session goes on encrypted.").zeek("tls"),
-        field("files", Kind::List(&Kind::Text), "Names of the files that are its parts.").zeek("fuids"),
-        field("webmail", Kind::Bool, "Whether its program is one of the web.").zeek("is_webmail"),
-        field("subject_text", Kind::Text, "Subject with its encoded words in UTF-8.")
+        field("tls", Kind::Bool, "Whether the session switched to TLS.").zeek("tls"),
+        field(
+            "files",
+            Kind::List(&Kind::Text),
+            "Identifiers of the files that are parts of the mail (Zeek's fuid).",
+        )
+        .zeek("fuids"),
+        field("webmail", Kind::Bool, "Whether the mail was written with a webmail program.")
+            .zeek("is_webmail"),
+        field("subject_text", Kind::Text, "Subject field, with encoded words decoded to UTF-8.")
             .privacy(Privacy::Content),
-        field("user", Kind::Text, "Who logged in (AUTH).").privacy(Privacy::User),
+        field("user", Kind::Text, "User name that the client logged in with (AUTH).").privacy(Privacy::User),
         field("mechanism", Kind::Text, "How (PLAIN, LOGIN, ...)."),
-        field("mail_from", Kind::Text, "MAIL FROM as it was said, without parameters.")
+        field("mail_from", Kind::Text, "Argument of MAIL FROM, without parameters.")
             .eve("smtp.mail_from")
             .privacy(Privacy::Mail),
-        field("rcpt_to", Kind::List(&Kind::Text), "RCPT TO as it was said, without parameters.")
+        field("rcpt_to", Kind::List(&Kind::Text), "Arguments of RCPT TO, without parameters.")
             .eve("smtp.rcpt_to")
             .privacy(Privacy::Mail),
         field(
             "status",
             Kind::Word,
-            "How far the mail was read: PARSE_DONE, or PARSE_ERROR where bytes lack.",
+            "Result of parsing the mail: PARSE_DONE, or PARSE_ERROR if bytes are missing.",
         )
         .eve("email.status"),
-        field("reply_to_list", Kind::List(&Kind::Text), "The addresses of Reply-To.")
+        field("reply_to_list", Kind::List(&Kind::Text), "Addresses of the Reply-To field.")
             .eve("email.reply_to")
             .privacy(Privacy::Mail),
-        field("bcc", Kind::List(&Kind::Text), "Bcc of the header.").eve("email.bcc").privacy(Privacy::Mail),
-        field("mailer", Kind::Text, "X-Mailer of the header.").eve("email.x_mailer"),
-        field("agent", Kind::Text, "User-Agent of the header.").eve("email.user_agent"),
-        field("originating_text", Kind::Text, "X-Originating-IP of the header.")
+        field("bcc", Kind::List(&Kind::Text), "Bcc field of the header.")
+            .eve("email.bcc")
+            .privacy(Privacy::Mail),
+        field("mailer", Kind::Text, "X-Mailer field of the header.").eve("email.x_mailer"),
+        field("agent", Kind::Text, "User-Agent field of the header.").eve("email.user_agent"),
+        field("originating_text", Kind::Text, "X-Originating-IP field of the header.")
             .eve("email.x_originating_ip")
             .privacy(Privacy::Address),
-        field("received", Kind::List(&Kind::Text), "The Received fields.")
+        field("received", Kind::List(&Kind::Text), "Received fields of the header.")
             .eve("email.received")
             .privacy(Privacy::Content),
-        field("references", Kind::Text, "References of the header.")
+        field("references", Kind::Text, "References field of the header.")
             .eve("email.references")
             .privacy(Privacy::Mail),
-        field("importance", Kind::Text, "Importance of the header.").eve("email.importance"),
-        field("priority", Kind::Text, "Priority of the header.").eve("email.priority"),
-        field("sensitivity", Kind::Text, "Sensitivity of the header.").eve("email.sensitivity"),
-        field("organization", Kind::Text, "Organization of the header.")
+        field("importance", Kind::Text, "Importance field of the header.").eve("email.importance"),
+        field("priority", Kind::Text, "Priority field of the header.").eve("email.priority"),
+        field("sensitivity", Kind::Text, "Sensitivity field of the header.").eve("email.sensitivity"),
+        field("organization", Kind::Text, "Organization field of the header.")
             .eve("email.organization")
             .privacy(Privacy::Name),
-        field("attachments", Kind::List(&Kind::Text), "Names of the files in it, as they were sent.")
+        field("attachments", Kind::List(&Kind::Text), "Names of the attachments, as sent.")
             .eve("email.attachment")
             .privacy(Privacy::Content),
-        field("urls", Kind::List(&Kind::Text), "URLs in its text.").privacy(Privacy::Url),
-        field("plain_urls", Kind::List(&Kind::Text), "The same without scheme.")
+        field("urls", Kind::List(&Kind::Text), "URLs in the text of the mail.").privacy(Privacy::Url),
+        field("plain_urls", Kind::List(&Kind::Text), "URLs in the text of the mail, without scheme.")
             .eve("email.url")
             .privacy(Privacy::Url),
-        field("ipv4_url", Kind::Bool, "Whether a URL's host is an IPv4 address.").eve("email.has_ipv4_url"),
-        field("ipv6_url", Kind::Bool, "Whether a URL's host is an IPv6 address.").eve("email.has_ipv6_url"),
-        field("exe_url", Kind::Bool, "Whether a URL names a program of Windows.").eve("email.has_exe_url"),
-        field("content_type", Kind::Text, "Content-Type of the header."),
-        field("mime_version", Kind::Text, "MIME-Version of the header."),
+        field("ipv4_url", Kind::Bool, "Whether the host of a URL is an IPv4 address.")
+            .eve("email.has_ipv4_url"),
+        field("ipv6_url", Kind::Bool, "Whether the host of a URL is an IPv6 address.")
+            .eve("email.has_ipv6_url"),
+        field("exe_url", Kind::Bool, "Whether a URL names a Windows program.").eve("email.has_exe_url"),
+        field("content_type", Kind::Text, "Content-Type field of the header."),
+        field("mime_version", Kind::Text, "MIME-Version field of the header."),
         field("headers", Kind::List(&Kind::Text), "Names of the header fields, in lower case."),
-        field("bytes", Kind::Uint, "Bytes of the message."),
-        field("accepted", Kind::Bool, "Whether the server took the mail."),
+        field("bytes", Kind::Uint, "Size of the message in bytes."),
+        field("accepted", Kind::Bool, "Whether the server accepted the mail."),
     ],
 };
 
 pub(super) static SESSION: Table = Table {
     name: "smtp_session",
-    help: "A session, or the part of one, in which no mail was begun.",
+    help: "A session, or the part of one, without a mail.",
     zeek: "",
     eve: "smtp",
     fields: &[
-        field("helo", Kind::Text, "What the client calls itself (HELO, EHLO).")
+        field("helo", Kind::Text, "Name of the client in HELO or EHLO.")
             .eve("smtp.helo")
             .privacy(Privacy::Name),
-        field("user", Kind::Text, "Who logged in (AUTH).").privacy(Privacy::User),
+        field("user", Kind::Text, "User name that the client logged in with (AUTH).").privacy(Privacy::User),
         field("mechanism", Kind::Text, "How (PLAIN, LOGIN, ...)."),
-        field("greeting", Kind::Text, "What the server said first.").privacy(Privacy::Content),
-        field("last_reply", Kind::Text, "The server's last reply.").privacy(Privacy::Content),
+        field("greeting", Kind::Text, "Greeting of the server.").privacy(Privacy::Content),
+        field("last_reply", Kind::Text, "Last reply of the server.").privacy(Privacy::Content),
     ],
 };
 
-/// The dialogue for one mail.
+/// The dialogue of one mail transaction.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
-    /// When it began.
+    /// Time at which it began.
     pub time: Time,
-    /// MAIL FROM, RCPT TO or STARTTLS was sent.
+    /// Whether MAIL FROM, RCPT TO or STARTTLS was sent.
     pub is_active: bool,
     pub mail_from: Option<Vec<u8>>,
     pub rcpt_to: Vec<Vec<u8>>,
     pub mail: Option<Message>,
-    /// The mail has ended, and whether with its last bytes.
+    /// Whether the mail has ended, and whether with its last bytes.
     pub is_whole: bool,
     pub tls: bool,
     pub accepted: Option<bool>,
@@ -164,7 +181,7 @@ pub(super) struct Hello {
 }
 
 impl Transaction {
-    /// Bytes of memory that are held, roughly.
+    /// Approximate heap memory in bytes.
     pub fn memory(&self) -> usize {
         let texts = self.rcpt_to.iter().chain(&self.mail_from).map(|text| text.capacity() + 24);
         self.mail.as_ref().map_or(0, Message::memory) + texts.sum::<usize>()
@@ -261,7 +278,7 @@ impl Transaction {
 }
 
 impl Hello {
-    /// Emits a session without mail.
+    /// Emits a session without a mail.
     pub fn emit(&self, time: Time, last_reply: Option<&[u8]>, out: &mut dyn Out) {
         let owned = |text: &Option<Vec<u8>>| Value::from(text.clone());
         let values = vec![
@@ -283,8 +300,8 @@ fn names(head: &Head) -> Value<'static> {
     }
 }
 
-/// The server, the client, and before them the hosts of the trace; of two in one field the second is the one that
-/// was seen and not claimed.
+/// The server, the client, and before them the hosts of the Received fields; of two hosts in one field the second is
+/// the one that was observed and not claimed.
 fn path(received: &[Vec<u8>], ends: [IpAddr; 2]) -> Value<'static> {
     let mut path = ends.to_vec();
     for field in received.iter().take(MAX_PATH) {
@@ -298,7 +315,7 @@ fn path(received: &[Vec<u8>], ends: [IpAddr; 2]) -> Value<'static> {
     path.into_iter().collect()
 }
 
-/// Programs that write mail for a browser.
+/// Whether a program is a webmail program.
 fn is_webmail(agent: &[u8]) -> bool {
     let begins: [&[u8]; 4] =
         [b"iPlanet Messenger", b"Sun Java(tm) System Messenger Express", b"SquirrelMail", b"NeoMail"];

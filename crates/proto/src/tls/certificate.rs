@@ -10,12 +10,12 @@ use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::{ASN1Time, AttributeTypeAndValue, FromDer, X509Certificate, X509Name};
 use x509_parser::public_key::PublicKey;
 
-/// A certificate, read.
+/// A parsed certificate.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Certificate {
-    /// SHA-256 of all of it.
+    /// SHA-256 of the whole certificate.
     pub sha256: String,
-    /// SHA-1 of all of it, in pairs.
+    /// SHA-1 of the whole certificate, as pairs of hexadecimal digits.
     pub sha1: String,
     /// The contents, if it is a certificate.
     pub content: Option<Content>,
@@ -25,14 +25,14 @@ pub(crate) struct Certificate {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Content {
     pub version: u32,
-    /// Digits without leading zeros.
+    /// Serial number without leading zeros.
     pub serial: String,
-    /// All bytes, in pairs.
+    /// All bytes of the serial number, as pairs of hexadecimal digits.
     pub serial_pairs: String,
-    /// The most special part first (RFC 2253).
+    /// Subject, most specific part first (RFC 2253).
     pub subject: String,
     pub issuer: String,
-    /// The most general part first.
+    /// Subject, most general part first.
     pub subject_line: String,
     pub issuer_line: String,
     pub common_name: Option<Vec<u8>>,
@@ -48,20 +48,20 @@ pub(crate) struct Content {
     pub uris: Vec<Vec<u8>>,
     pub mails: Vec<Vec<u8>>,
     pub addresses: Vec<IpAddr>,
-    /// All values as text, in order.
+    /// All alternative names as text, in order.
     pub names: Vec<Vec<u8>>,
     pub is_ca: Option<bool>,
     pub path_length: Option<u32>,
 }
 
 impl Certificate {
-    /// Reads one.
+    /// Parses a certificate.
     pub fn parse(bytes: &[u8]) -> Self {
         let content = X509Certificate::from_der(bytes).ok().map(|(_, certificate)| Content::of(&certificate));
         Self { sha256: hex(&Sha256::digest(bytes)), sha1: pairs(&Sha1::digest(bytes), false), content }
     }
 
-    /// Whether it is valid for a host of that name.
+    /// Whether the certificate is valid for a host of that name.
     pub fn is_for(&self, host: &[u8]) -> Option<bool> {
         let content = self.content.as_ref()?;
         let host = host.to_ascii_lowercase();
@@ -171,12 +171,12 @@ impl Content {
     }
 }
 
-/// A time in a log; times out of range become the first or last representable one.
+/// A time for a log; times out of range become the first or last representable one.
 pub(crate) fn time(seconds: i64) -> Time {
     Time(u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000_000_000))
 }
 
-/// A point of time as `2017-03-23T00:00:00`.
+/// A time in the form `2017-03-23T00:00:00`.
 pub(crate) fn stamp(seconds: i64) -> String {
     let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     // Days since the first of March of year 0, so that leap days end a year (Hinnant, chrono-compatible dates).
@@ -208,7 +208,7 @@ fn pairs(bytes: &[u8], is_upper: bool) -> String {
     text
 }
 
-/// A number's bytes without those that are nothing.
+/// A number's bytes without leading zeros.
 fn significant(bytes: &[u8]) -> &[u8] {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     bytes.get(zeros..).unwrap_or_default()
@@ -226,7 +226,7 @@ fn bits(number: &[u8]) -> usize {
     bytes.first().map_or(0, |first| bytes.len() * 8 - first.leading_zeros() as usize)
 }
 
-/// A number in decimal digits where it fits into sixteen bytes, else in hexadecimal ones.
+/// A number in decimal digits if it fits into sixteen bytes, else in hexadecimal digits.
 fn decimal(number: &[u8]) -> String {
     let bytes = significant(number);
     match bytes.len() {
@@ -235,7 +235,7 @@ fn decimal(number: &[u8]) -> String {
     }
 }
 
-/// An algorithm by the name that OpenSSL has for it.
+/// OpenSSL's name of an algorithm.
 fn algorithm(oid: String) -> String {
     let name = match oid.as_str() {
         "1.2.840.113549.1.1.1" => "rsaEncryption",
@@ -274,7 +274,7 @@ fn key_type(oid: &str) -> &'static str {
     }
 }
 
-/// A curve by the name that OpenSSL has for it.
+/// OpenSSL's name of a curve.
 fn curve(oid: String) -> String {
     let name = match oid.as_str() {
         "1.2.840.10045.3.1.1" => "prime192v1",
@@ -303,7 +303,7 @@ fn curve_bits(curve: Option<&str>) -> Option<usize> {
     })
 }
 
-/// The short name of a part of a name, as OpenSSL has it, and as Suricata has it.
+/// The short names of an attribute of a distinguished name, OpenSSL's and Suricata's.
 fn part(oid: &str) -> Option<(&'static str, &'static str)> {
     Some(match oid {
         "2.5.4.3" => ("CN", "CN"),
@@ -338,9 +338,9 @@ fn part(oid: &str) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// Tag of a string of two bytes for each character.
+/// Tag of a string with two bytes for each character.
 const BMP_STRING: u32 = 30;
-/// Tags of strings that are UTF-8, or a part of it.
+/// Tags of strings in UTF-8 or in a subset of it.
 const UTF8_STRINGS: [u32; 6] = [12, 18, 19, 22, 26, 27];
 
 /// The text of a part, as UTF-8.
@@ -357,7 +357,7 @@ fn text_of(attribute: &AttributeTypeAndValue<'_>) -> Vec<u8> {
     bytes.iter().map(|byte| char::from(*byte)).collect::<String>().into_bytes()
 }
 
-/// A name with its most special part first and all else than plain characters escaped (RFC 2253), as Zeek writes it.
+/// A distinguished name with its most specific part first and special characters escaped (RFC 2253), in Zeek's form.
 fn special_first(name: &X509Name<'_>) -> String {
     let parts: Vec<_> = name.iter_rdn().collect();
     let mut text = String::new();
@@ -406,7 +406,7 @@ fn escape(value: &[u8], text: &mut String) {
     }
 }
 
-/// A name with its most general part first, as Suricata writes it.
+/// A distinguished name with its most general part first, in Suricata's form.
 fn general_first(name: &X509Name<'_>) -> String {
     let mut text = String::new();
     for rdn in name.iter_rdn() {
@@ -431,7 +431,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stamps_are_dates() {
+    fn times_are_formatted_as_dates() {
         for (seconds, expected) in [
             (0, "1970-01-01T00:00:00"),
             (951_782_400, "2000-02-29T00:00:00"),
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_is_one_label() {
+    fn a_wildcard_matches_one_label() {
         for (name, host, expected) in [
             ("a.example", "a.example", true),
             ("*.example", "a.example", true),
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn no_certificate_has_a_mark_all_the_same() {
+    fn an_invalid_certificate_has_fingerprints() {
         let certificate = Certificate::parse(b"no certificate");
         assert!(certificate.content.is_none());
         assert_eq!(certificate.sha1.len(), 59);

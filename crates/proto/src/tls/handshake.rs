@@ -1,4 +1,4 @@
-//! A handshake: its messages, over any carrier.
+//! The messages of a handshake, over any carrier.
 
 use super::certificate::{Certificate, Content, stamp, time};
 use super::hello::{ClientHello, ServerHello, long, md5};
@@ -8,9 +8,9 @@ use super::{QUIC_TLS, TLS, X509};
 use crate::{Anomaly, Out, Protocol, Record, Value, anomaly};
 use weir_wire::{Direction, Reader, Time};
 
-/// Certificates of a chain that are read: browsers give up at ten or so.
+/// Maximum number of certificates of a chain: browsers stop at about ten.
 const MAX_CERTIFICATES: usize = 32;
-/// Letters of a history, as Zeek has it.
+/// Maximum number of letters of a history, as in Zeek.
 const MAX_HISTORY: usize = 100;
 
 /// The carrier of the messages.
@@ -37,16 +37,16 @@ pub(crate) struct Handshake {
     resumed: bool,
     established: bool,
     last_alert: Option<u8>,
-    /// Of the server and of the client.
+    /// Certificates of the server and of the client.
     chains: [Vec<Certificate>; 2],
-    /// Whether the server and the client encrypt what they send.
+    /// Whether the server and the client encrypt.
     encrypted: [bool; 2],
-    /// The client sent its part of a key.
+    /// Whether the client has sent its part of the key exchange.
     exchanged: bool,
     emitted: bool,
 }
 
-/// The client's place in arrays of server and client.
+/// The client's index in arrays of server and client.
 const CLIENT: usize = 1;
 
 impl Handshake {
@@ -72,7 +72,7 @@ impl Handshake {
         }
     }
 
-    /// Whether the handshake is complete.
+    /// Whether the handshake was emitted.
     pub fn is_emitted(&self) -> bool {
         self.emitted
     }
@@ -87,9 +87,9 @@ impl Handshake {
         self.answer.as_ref()
     }
 
-    /// Whether a record of a side is encrypted though it looks as a message does.
+    /// Whether a record of a side is encrypted although it looks like a message.
     pub fn is_encrypted(&self, direction: Direction) -> bool {
-        // From TLS 1.3 on, encrypted records have the type of data, and a change of cipher means nothing.
+        // From TLS 1.3 on, encrypted records have the type of data, and a change of cipher has no effect.
         let is_new = self.version.is_some_and(is_new);
         !is_new && self.encrypted.get(self.role(direction)).is_some_and(|encrypted| *encrypted)
     }
@@ -209,7 +209,7 @@ impl Handshake {
             let detail = hello.server_names.join(&b' ');
             self.wrong(time, direction, "SSL_many_server_names", &detail, out);
         }
-        // A second hello follows on the server's request, with equal content.
+        // A second hello, with equal content, follows on the server's request.
         match self.over {
             Over::Quic => self.hello = Some(hello),
             Over::Stream | Over::Datagrams => _ = self.hello.get_or_insert(hello),
@@ -232,7 +232,7 @@ impl Handshake {
         self.answer = Some(answer);
     }
 
-    /// The curve of a server's key, where the cipher has one.
+    /// The curve of a server's key exchange, if the cipher suite uses one.
     fn key_exchange(&self, body: &[u8]) -> Option<u16> {
         let cipher = names::cipher(self.cipher?);
         let mut reader = Reader::new(body);
@@ -324,7 +324,7 @@ impl Handshake {
         let is_new = self.version.is_some_and(is_new);
         let [server, client] = &mut self.encrypted;
         match role {
-            // Data of a client before the server's are early data.
+            // Data of a client before the server's messages is early data.
             CLIENT if is_data && is_new => *client = *server && self.answer.is_some(),
             CLIENT => *client |= is_data,
             _ => *server |= is_data && self.answer.is_some(),
@@ -335,13 +335,13 @@ impl Handshake {
         }
     }
 
-    /// The client of SSLv2 sent its key.
+    /// Handles the client's key of SSLv2.
     pub fn establish(&mut self, out: &mut dyn Out) {
         self.established = true;
         self.emit(out);
     }
 
-    /// Bytes of memory that are held, roughly.
+    /// Approximate heap memory in bytes.
     pub fn memory(&self) -> usize {
         let hello = self.hello.as_ref().map_or(0, |hello| {
             4 * hello.ciphers.len() + 2 * (hello.extensions.len() + hello.signatures.len()) + 256
@@ -353,7 +353,7 @@ impl Handshake {
         hello + certificates.sum::<usize>()
     }
 
-    /// Emits the handshake once, and forgets it.
+    /// Emits the handshake once, and releases its state.
     pub fn emit(&mut self, out: &mut dyn Out) {
         let Some(begun) = self.begun.filter(|_| !self.emitted) else { return };
         self.emitted = true;
@@ -447,7 +447,7 @@ impl Handshake {
     }
 }
 
-/// Whether a version encrypts all behind the hellos: TLS 1.3, its drafts and experiments.
+/// Whether a version encrypts everything after the hellos: TLS 1.3, its drafts and experiments.
 fn is_new(version: u16) -> bool {
     version == names::TLS13 || version == 0xfefc || matches!(version >> 8, 0x7e | 0x7f | 0xfb)
 }
@@ -459,7 +459,7 @@ fn other(direction: Direction) -> Direction {
     }
 }
 
-/// Bytes after a length of three bytes.
+/// The bytes after a length of three bytes.
 fn three<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     let [high, low] = [reader.u8()?.into(), usize::from(reader.u16()?)];
     let high: usize = high;

@@ -1,4 +1,4 @@
-//! The two hellos, and the fingerprints that are made of them.
+//! The two hellos, and their fingerprints.
 
 use super::names::{FIRST_DRAFTS, TLS13, is_grease};
 use md5::{Digest, Md5};
@@ -16,7 +16,7 @@ const PRE_SHARED_KEY: u16 = 41;
 const EARLY_DATA: u16 = 42;
 const VERSIONS: u16 = 43;
 const KEY_SHARE: u16 = 51;
-/// Its number in drafts up to the 22nd.
+/// Number of the key share extension in drafts up to the 22nd.
 const KEY_SHARE_DRAFT: u16 = 40;
 /// Encrypted client hello (RFC 9849).
 const ECH: u16 = 0xfe0d;
@@ -28,7 +28,7 @@ const ESNI: u16 = 0xffce;
 pub(crate) struct ClientHello {
     pub version: u16,
     pub session_id: Vec<u8>,
-    /// Of SSLv2 those with three bytes too.
+    /// Cipher suites; those of SSLv2 have three bytes.
     pub ciphers: Vec<u32>,
     pub extensions: Vec<u16>,
     pub server_names: Vec<Vec<u8>>,
@@ -37,11 +37,11 @@ pub(crate) struct ClientHello {
     pub point_formats: Vec<u8>,
     pub signatures: Vec<u16>,
     pub versions: Vec<u16>,
-    /// It shows a ticket of an earlier session.
+    /// Whether it contains a ticket of an earlier session.
     pub ticket: bool,
     pub pre_shared_key: bool,
     pub early_data: bool,
-    /// An encrypted hello, or an encrypted name, is in it.
+    /// Whether it contains an encrypted hello or an encrypted name.
     pub encrypted_hello: bool,
 }
 
@@ -58,29 +58,29 @@ pub(crate) struct ServerHello {
     pub chosen: Option<u16>,
     pub group: Option<u16>,
     pub pre_shared_key: bool,
-    /// It is none, but asks for another client hello.
+    /// Whether it is a hello retry request.
     pub retry: bool,
 }
 
-/// The random of a server hello that asks for another client hello (RFC 8446, 4.1.3).
+/// The random value of a hello retry request (RFC 8446, 4.1.3).
 const RETRY: [u8; 32] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2,
     0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
-/// Bytes after a length of one byte.
+/// The bytes after a length of one byte.
 fn short<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     let length = reader.u8()?;
     reader.take(length.into())
 }
 
-/// Bytes after a length of two bytes.
+/// The bytes after a length of two bytes.
 pub(crate) fn long<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     let length = reader.u16()?;
     reader.take(length.into())
 }
 
-/// Numbers of two bytes, as many as there are.
+/// All numbers of two bytes.
 fn numbers(bytes: &[u8]) -> impl Iterator<Item = u16> {
     bytes.chunks_exact(2).filter_map(|pair| pair.first_chunk().map(|pair| u16::from_be_bytes(*pair)))
 }
@@ -92,7 +92,7 @@ fn protocols(data: &[u8]) -> Vec<Vec<u8>> {
     std::iter::from_fn(|| short(&mut reader)).map(<[u8]>::to_vec).collect()
 }
 
-/// Each extension; one that does not fit ends them.
+/// Each extension; one that exceeds the remaining bytes ends the list.
 fn extensions<'a>(reader: &mut Reader<'a>) -> impl Iterator<Item = (u16, &'a [u8])> + use<'a> {
     let length = usize::from(reader.u16().unwrap_or(0));
     let all = reader.rest();
@@ -101,7 +101,7 @@ fn extensions<'a>(reader: &mut Reader<'a>) -> impl Iterator<Item = (u16, &'a [u8
 }
 
 impl ClientHello {
-    /// Reads the body of a message; of a datagram protocol with its cookie.
+    /// Parses the body of a message; that of a datagram protocol contains a cookie.
     pub fn parse(body: &[u8], is_datagram: bool) -> Option<Self> {
         let mut reader = Reader::new(body);
         let version = reader.u16()?;
@@ -119,7 +119,7 @@ impl ClientHello {
         Some(hello)
     }
 
-    /// Reads the body of an SSLv2 record.
+    /// Parses the body of an SSLv2 record.
     pub fn parse_v2(record: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(record);
         reader.u8().filter(|kind| *kind == 1)?;
@@ -217,7 +217,7 @@ impl ClientHello {
 }
 
 impl ServerHello {
-    /// Reads the body of a message.
+    /// Parses the body of a message.
     pub fn parse(body: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(body);
         let version = reader.u16()?;
@@ -249,12 +249,12 @@ impl ServerHello {
         }
     }
 
-    /// The version that is spoken from here on.
+    /// The version in use from here on.
     pub fn spoken(&self) -> u16 {
         self.chosen.unwrap_or(self.version)
     }
 
-    /// The version, with an own number for drafts before the 16th, which had 1.3 in the header.
+    /// The version, with a number of our own for drafts before the 16th, which had 1.3 in the header.
     pub fn drafted(&self) -> u16 {
         match (self.chosen, self.version) {
             (None, TLS13) => FIRST_DRAFTS,
@@ -292,7 +292,7 @@ fn hex_list(values: &[u16]) -> String {
     text
 }
 
-/// The part of a checksum that JA4 has; zeros for nothing.
+/// The truncated checksum in JA4; zeros for an empty text.
 fn mark(text: &str) -> String {
     if text.is_empty() {
         return "000000000000".to_owned();
@@ -300,7 +300,7 @@ fn mark(text: &str) -> String {
     hex(&Sha256::digest(text)).get(..12).unwrap_or_default().to_owned()
 }
 
-/// The first and last character of a name, or of its hexadecimal form where one of them is no letter or digit.
+/// The first and last character of a name, or of its hexadecimal form if one of them is no letter or digit.
 fn ends(name: &[u8]) -> [char; 2] {
     let (Some(first), Some(last)) = (name.first(), name.last()) else { return ['0', '0'] };
     if first.is_ascii_alphanumeric() && last.is_ascii_alphanumeric() {
@@ -310,7 +310,7 @@ fn ends(name: &[u8]) -> [char; 2] {
     [digit(first >> 4), digit(last & 15)]
 }
 
-/// The checksum that JA3 is.
+/// The checksum of JA3.
 pub(crate) fn md5(text: &str) -> String {
     hex(&Md5::digest(text))
 }

@@ -1,20 +1,20 @@
-//! Handshake messages out of records that are cut anywhere.
+//! Handshake messages from records that are cut anywhere.
 
 use crate::work::looked_at;
 use weir_wire::Reader;
 
-/// Longest message that is kept: what OpenSSL takes of a chain of certificates (100 KiB), and a half more.
+/// Maximum length of a message in bytes: 1.5 times OpenSSL's limit for a chain of certificates (100 KiB).
 pub(crate) const MAX_MESSAGE: usize = 150 * 1024;
-/// Type and length.
+/// Bytes of type and length.
 const HEADER: usize = 4;
 
-/// Puts the messages of one direction together.
+/// Joins the messages of one direction.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
     held: Vec<u8>,
     /// Received bytes of the message, kept or not.
     seen: usize,
-    /// Bytes are missing in it.
+    /// Whether bytes of the message are missing.
     is_holed: bool,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Message<'a> {
     pub kind: u8,
     /// Its content; shorter if incomplete.
     pub body: &'a [u8],
-    /// It is neither longer than is kept nor is anything missing in it.
+    /// Whether the message is within the limit and no byte is missing.
     pub is_whole: bool,
     pub is_too_long: bool,
 }
@@ -36,7 +36,7 @@ pub(crate) fn header(bytes: &[u8]) -> Option<(u8, usize)> {
 }
 
 impl Messages {
-    /// The next message of `data`, which is moved behind it; `None` where no message ends in it.
+    /// The next message of `data`, which is advanced past it; `None` if no message ends in it.
     pub fn next<T>(&mut self, data: &mut &[u8], work: impl FnOnce(Message<'_>) -> T) -> Option<T> {
         if self.held.is_empty() {
             // Most messages are in one record, and that in one chunk: nothing is copied then.
@@ -75,7 +75,7 @@ impl Messages {
         *data = rest;
     }
 
-    /// Bytes are missing. `true` where they are all of the message in work, so that the next one is found.
+    /// Takes a gap. Returns `true` if the gap ends with the current message, so that the next message is found.
     pub fn miss(&mut self, bytes: usize) -> bool {
         let Some((_, length)) = header(&self.held) else { return false };
         self.seen = self.seen.saturating_add(bytes);
@@ -84,7 +84,7 @@ impl Messages {
         self.seen < HEADER + length
     }
 
-    /// Bytes of memory that are held.
+    /// Memory in bytes.
     pub fn memory(&self) -> usize {
         self.held.capacity()
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use tls_parser::TlsCipherSuite;
 
-/// The old version of all: its hello has no record layer.
+/// SSLv2: its hello has no record layer.
 pub(crate) const SSL2: u16 = 0x0002;
 pub(crate) const TLS13: u16 = 0x0304;
 /// Stands for the drafts of TLS 1.3 before the 16th.
@@ -51,7 +51,7 @@ pub(crate) fn long_version(version: Option<u16>) -> Cow<'static, str> {
     })
 }
 
-/// Name of a cipher suite in the registry (RFC 8447); those of SSLv2 have three bytes.
+/// Name of a cipher suite in the registry (RFC 8447); numbers of SSLv2 have three bytes.
 pub(crate) fn cipher(number: u32) -> Cow<'static, str> {
     let known = u16::try_from(number).ok().and_then(TlsCipherSuite::from_id).map(|suite| suite.name);
     let name = known.or(match number {
