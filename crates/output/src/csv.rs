@@ -22,8 +22,8 @@ pub(crate) static CSV: OutputSpec = OutputSpec {
     open: |context| Ok(Box::new(Csv::open(context)?)),
 };
 
-/// Columns of counts.csv. `error` is the most by which the truth may be above the count, in the unit of the list. The row `no row`
-/// of a list is what had no room; no key of it had more than the error.
+/// Columns of counts.csv. `error` is the upper bound of the undercount, in the unit of the list. The row `no row` of a
+/// list has the counts of keys without a row; each such key had at most the error.
 const COUNTS: [&str; 10] =
     ["start", "end", "subscription", "chart", "function", "label", "packets", "bytes", "flows", "error"];
 
@@ -117,7 +117,7 @@ impl Csv {
     }
 }
 
-/// Opens a file and gives it its header, or checks the one that it has.
+/// Opens a file and writes its header, or checks the existing one.
 fn open(context: &OutputContext, name: &str, header: &[&str]) -> io::Result<LineFile> {
     let header = header.join(",");
     let line = format!("{header}\r\n");
@@ -128,7 +128,7 @@ fn open(context: &OutputContext, name: &str, header: &[&str]) -> io::Result<Line
         && file.first_line()?.trim_ascii_end() != header.as_bytes()
     {
         let path = context.directory.join(name);
-        let text = format!("{}: it has other columns than are written now; move it away", path.display());
+        let text = format!("{}: its columns differ from the current ones; move it away", path.display());
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     } else {
         file.go_on();
@@ -197,7 +197,7 @@ impl Output for Csv {
     }
 }
 
-/// Only text can hold what a cell must not.
+/// Only text can contain characters that a cell must escape.
 fn write_value(out: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Unset => {}
@@ -206,17 +206,17 @@ fn write_value(out: &mut Vec<u8>, value: &Value) {
         Value::Bool(yes) => out.extend_from_slice(if *yes { b"true" } else { b"false" }),
         Value::Text(text) => cell(out, text),
         Value::Only(id) => push_uid(out, *id),
-        // A base64 digest in a Community ID has signs that `cell` looks at, but none that it changes.
+        // The base64 digest of a Community ID has characters that `cell` checks, but none that it changes.
         value => {
             value.push(out);
         }
     }
 }
 
-/// Writes a cell: in quotes where it must be, after an apostrophe where a spreadsheet would take it for a formula
-/// (OWASP, CSV injection), and without control characters, so that a record is a line.
+/// Writes a cell: quoted if necessary, after an apostrophe if a spreadsheet would take it for a formula (OWASP, CSV
+/// injection), and without control characters, so that a record is a line.
 pub fn cell(out: &mut Vec<u8>, text: &str) {
-    // Nothing in most cells has to be looked at twice.
+    // Most cells need no escaping.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".:/_ ".contains(&byte);
     if text.bytes().all(is_plain) {
         out.extend_from_slice(text.as_bytes());
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_formula_from_outside_is_text() {
+    fn a_formula_in_input_becomes_text() {
         let directory = tempfile::tempdir().unwrap();
         let (_, counts) = written(Existing::Replace, directory.path());
         let record = parse(counts.lines().nth(1).unwrap());
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_exact_has_its_bounds() {
+    fn inexact_rows_have_error_bounds() {
         let directory = tempfile::tempdir().unwrap();
         let context = OutputContext { directory: directory.path().to_owned(), ..OutputContext::default() };
         let mut csv = (CSV.open)(&context).unwrap();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn going_on_with_a_file_repeats_no_header_and_mixes_no_columns() {
+    fn a_continued_file_repeats_no_header_and_mixes_no_columns() {
         let directory = tempfile::tempdir().unwrap();
         let once = written(Existing::Replace, directory.path()).0;
         let twice = written(Existing::Continue, directory.path()).0;
@@ -332,6 +332,6 @@ mod tests {
             ..OutputContext::default()
         };
         let error = (CSV.open)(&context).err().unwrap().to_string();
-        assert!(error.contains("flows.csv: it has other columns"), "{error}");
+        assert!(error.contains("flows.csv: its columns differ"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! eve.json: events in the form of Suricata 8.
+//! eve.json: events in Suricata 8's format.
 //!
 //! The keys are those of its EVE JSON format (docs.suricata.io, "Eve JSON Format"). Facts that only a parser or a rule
 //! has (app_proto, alerted flows) are omitted or false.
@@ -18,7 +18,7 @@ use weir_proto::Record;
 
 pub(crate) static EVE: OutputSpec = OutputSpec {
     name: "eve",
-    help: "Events as Suricata's eve.json: flow, stats, and http, dns, tls and so on where records are read.",
+    help: "Events in Suricata's eve.json: flow, stats, and http, dns, tls and other protocols if records are parsed.",
     files: &["eve.json"],
     flows: true,
     has: |table| !table.eve.is_empty(),
@@ -26,7 +26,7 @@ pub(crate) static EVE: OutputSpec = OutputSpec {
     open: |context| {
         let file = LineFile::framed(context, "eve.json", Frame::default())?;
         let zone = context.zone.clone();
-        // Suricata keeps what has closed until its time is up, and over a file ends it with the file.
+        // Suricata keeps closed flows until their timeout; over a file it ends them with the file.
         let closed = if context.existing == Existing::Replace { "shutdown" } else { "timeout" };
         let (ledger, flows) = (Ledger::default(), FlowCount::default());
         Ok(Box::new(Eve { file, zone, closed, events: Events::default(), began: None, ledger, flows }))
@@ -36,12 +36,12 @@ pub(crate) static EVE: OutputSpec = OutputSpec {
 struct Eve {
     file: LineFile,
     zone: Zone,
-    /// Why flows end that have closed.
+    /// The reason for the end of closed flows.
     closed: &'static str,
     events: Events,
-    /// The beginning of the first interval.
+    /// Beginning of the first interval.
     began: Option<u64>,
-    /// Since the beginning: Suricata's counters are totals.
+    /// Sums since the beginning: Suricata's counters are totals.
     ledger: Ledger,
     flows: FlowCount,
 }
@@ -92,7 +92,7 @@ pub(crate) fn push_common(
     vlan: [u16; 2],
 ) {
     event.ours("timestamp", |out| zone.push_eve(out, time));
-    // 51 bits, as Suricata's, so that JavaScript reads it.
+    // 51 bits, as in Suricata, so that JavaScript can represent it.
     event.number("flow_id", flow & ((1 << 51) - 1));
     event.word("event_type", kind);
     let tags = vlan.into_iter().filter(|id| *id != 0);
@@ -101,7 +101,7 @@ pub(crate) fn push_common(
     }
 }
 
-/// Suricata's names of IP protocols; numbers in three digits for the rest.
+/// Suricata's names of IP protocols, or three digits for other protocols.
 pub(crate) fn push_proto(out: &mut Vec<u8>, number: u8) {
     match number {
         6 => out.extend_from_slice(b"TCP"),
@@ -233,7 +233,7 @@ fn push_tcp(event: &mut Object<'_>, flow: &FlowRecord) {
 impl Eve {
     fn event(&mut self, time: u64, event: &impl Serialize) {
         self.file.line(time, |out| {
-            // Memory does not fail, and none of the events has a key that is not text.
+            // Writing into memory does not fail, and every key is text.
             let _ = serde_json::to_writer(out, event);
         });
     }

@@ -1,6 +1,6 @@
-//! Formatting of numbers, rates, shares and strips: SI units, aligned, never wider than asked.
+//! Formatting of numbers, rates, shares and bars: SI units, aligned, never wider than the given width.
 //!
-//! Every text has a known width on a terminal; nothing here writes control characters.
+//! Every text has a known width on a terminal and contains no control characters.
 
 use std::fmt::Write;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -23,7 +23,7 @@ pub fn short_count(n: u64) -> String {
     if n < 100_000 { count(n) } else { si(n as f64, "").trim_end().to_owned() }
 }
 
-/// A number and its noun, which takes an `s` unless there is exactly one: `1 flow`, `1,657 packets`.
+/// A number and its noun, which takes an `s` unless the number is 1: `1 flow`, `1,657 packets`.
 pub fn counted(n: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
 }
@@ -37,12 +37,12 @@ pub fn bytes(n: u64) -> String {
     format!("{value:.1} {prefix}B")
 }
 
-/// Bits a second: `4.63 Mb/s`.
+/// Bits per second: `4.63 Mb/s`.
 pub fn bit_rate(bits_per_second: f64) -> String {
     si(bits_per_second, "b/s")
 }
 
-/// Packets a second: `1,657 pkt/s`, from a million on with a prefix; `<1` where it is less and not nothing.
+/// Packets per second: `1,657 pkt/s`, from a million on with a prefix; `<1` for less than 1 and more than 0.
 pub fn packet_rate(packets_per_second: f64) -> String {
     if (1.0..999_999.5).contains(&packets_per_second) {
         format!("{} pkt/s", count(packets_per_second.round() as u64))
@@ -69,7 +69,7 @@ pub fn si(value: f64, unit: &str) -> String {
     format!("{value:.decimals$} {prefix}{unit}")
 }
 
-/// The value below `limit` that a prefix leaves, and the prefix.
+/// The value below `limit` after scaling, and its prefix.
 fn scaled(value: f64, limit: f64) -> (f64, &'static str) {
     let mut value = value;
     for prefix in ["", "k", "M", "G", "T", "P"] {
@@ -81,7 +81,7 @@ fn scaled(value: f64, limit: f64) -> (f64, &'static str) {
     (value, "E")
 }
 
-/// A stretch of time in nanoseconds: `55 ms`, `0.547 s`, `2 min 03 s`, `1 h 02 min`, `3 d 04 h`.
+/// A duration in nanoseconds: `55 ms`, `0.547 s`, `2 min 03 s`, `1 h 02 min`, `3 d 04 h`.
 pub fn duration(nanoseconds: u64) -> String {
     let seconds = nanoseconds / 1_000_000_000;
     match nanoseconds {
@@ -95,7 +95,7 @@ pub fn duration(nanoseconds: u64) -> String {
     }
 }
 
-/// A share in percent. It is `100%` only for all of it and `0%` only for nothing; else at most `>99%` and at
+/// A share in percent. It is `100%` only if the part is the whole and `0%` only if it is 0; else at most `>99%` and at
 /// least `<1%`.
 pub fn percent(part: u64, whole: u64) -> String {
     match (part, whole) {
@@ -114,7 +114,7 @@ pub fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// A share of loss in percent, precise enough to see that it is not nothing.
+/// A share of loss in percent, precise enough to show that it is not 0.
 pub fn loss_percent(share: f64) -> String {
     match share {
         s if s <= 0.0 => "0%".to_owned(),
@@ -124,7 +124,7 @@ pub fn loss_percent(share: f64) -> String {
     }
 }
 
-/// A horizontal bar of at most `width` columns, in eighths of a column; anything above 0 shows.
+/// A horizontal bar of at most `width` columns, in eighths of a column; any value above 0 is visible.
 pub fn bar(value: u64, greatest: u64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     if value == 0 || greatest == 0 || width == 0 {
@@ -137,8 +137,8 @@ pub fn bar(value: u64, greatest: u64, width: usize) -> String {
     out
 }
 
-/// One column for each value, as high as its share of the greatest. Nothing at all is a space: a gap is not
-/// the same as little.
+/// One column for each value, with its share of the maximum as height. 0 is a space, to distinguish it from small
+/// values.
 pub fn sparkline(values: &[u64]) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let greatest = values.iter().copied().max().unwrap_or_default();
@@ -151,7 +151,8 @@ pub fn sparkline(values: &[u64]) -> String {
         .collect()
 }
 
-/// Adds up neighbours so that at most `width` values are left; and how many of the old are in each.
+/// Adds up neighbours so that at most `width` values are left. Returns them, and the number of original values in
+/// each.
 pub fn squeeze(values: &[u64], width: usize) -> (Vec<u64>, usize) {
     let each = values.len().div_ceil(width.max(1)).max(1);
     (
@@ -166,7 +167,7 @@ pub fn width(text: &str) -> usize {
 }
 
 /// The text without anything that a terminal would interpret or that would disturb a line: control characters, and
-/// marks that change the direction of writing or have no width, become `\u{..}`.
+/// characters that change the direction of writing or have no width, become `\u{..}`.
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -179,7 +180,7 @@ pub fn printable(text: &str) -> String {
     out
 }
 
-/// The printable text in at most `width` columns; what is cut is shown as `…`.
+/// The printable text in at most `width` columns; a truncated text ends with `…`.
 pub fn fit(text: &str, width: usize) -> String {
     let text = printable(text);
     if text.width() <= width {
@@ -200,8 +201,8 @@ pub fn fit(text: &str, width: usize) -> String {
     out
 }
 
-/// The printable text on lines of at most `width` columns, broken at spaces where it can be. Of more than `max`
-/// lines (at least 1) the last shows with `…` that it is cut.
+/// The printable text on lines of at most `width` columns, broken at spaces if possible. If there are more than `max`
+/// lines (at least 1), the last one ends with `…`.
 pub fn wrap(text: &str, width: usize, max: usize) -> Vec<String> {
     let text = printable(text);
     let mut lines = Vec::new();
@@ -213,7 +214,7 @@ pub fn wrap(text: &str, width: usize, max: usize) -> Vec<String> {
         }
         let (mut used, mut end, mut space) = (0, 0, None);
         for (at, c) in rest.char_indices() {
-            // The space that ends a line takes no column.
+            // The space at the end of a line takes no column.
             if c == ' ' {
                 space = Some(at);
             }
@@ -249,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_for_people() {
+    fn numbers_are_formatted_with_prefixes() {
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!(counted(1, "flow"), "1 flow");
         assert_eq!(counted(0, "flow"), "0 flows");
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_have_the_unit_that_fits() {
+    fn durations_have_a_suitable_unit() {
         let cases = [
             (5, "5 ns"),
             (55_000, "55 us"),
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_all_or_nothing_only_when_it_is() {
+    fn a_share_is_0_or_100_percent_only_if_exact() {
         assert_eq!(percent(0, 10), "0%");
         assert_eq!(percent(1, 1_000_000), "<1%");
         assert_eq!(percent(50, 100), "50%");
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn strips_and_bars_keep_their_width() {
+    fn sparklines_and_bars_keep_their_width() {
         assert_eq!(bar(10, 10, 4), "████");
         assert_eq!(bar(5, 10, 3), "█▌");
         assert_eq!(bar(1, 1_000_000, 12), "▏");
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_text_is_harmless_and_as_wide_as_said() {
+    fn hostile_text_is_escaped_and_has_the_stated_width() {
         assert_eq!(printable("a\u{1b}[31mb\u{202e}c\n"), "a\\u{1b}[31mb\\u{202e}c\\u{a}");
         assert_eq!(fit("日本語のファイル", 7), "日本語…");
         assert_eq!(width(&left("日本", 5)), 5);

@@ -11,26 +11,27 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use weir_files::Part;
 
-/// Bytes that are gathered before they are written.
+/// Number of bytes that are collected before they are written.
 const BLOCK: usize = 64 << 10;
-/// Bytes that wait while the disk is full; beyond them lines are lost, and counted.
+/// Maximum number of bytes that wait while the disk is full; beyond it lines are lost and counted.
 const MAX_WAITING: usize = 1 << 20;
 
 /// Treatment of an existing file.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Existing {
-    /// For runs over files. It is replaced when the new one is complete: until then that is a [`Part`].
+    /// For runs over files: the existing file is replaced when the new one is complete. Until then the new one is a
+    /// [`Part`].
     #[default]
     Replace,
-    /// For live runs, whose logs are read while they grow: appended to in place. An incomplete last line is removed
-    /// before.
+    /// For live runs, whose logs are read while they grow: the file is appended to. An incomplete last line is removed
+    /// first.
     Continue,
 }
 
 /// Rotation of files, besides [`crate::Output::roll`].
 #[derive(Clone, Debug, Default)]
 pub struct Rolling {
-    /// A new file begins with the first line after this many bytes.
+    /// A new file begins with the first line after this number of bytes.
     pub bytes: Option<u64>,
     /// Finished files are compressed with zstd.
     pub zstd: bool,
@@ -39,7 +40,7 @@ pub struct Rolling {
 /// Whole lines, at a time in nanoseconds since the epoch.
 type Lines = Box<dyn Fn(u64) -> String + Send>;
 
-/// The head and the tail of each file of a format; both get the time of the adjacent line.
+/// The head and the foot of each file of a format; both get the time of the adjacent line.
 #[derive(Default)]
 pub struct Frame {
     /// Lines at the beginning.
@@ -49,27 +50,27 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// These lines before all others.
+    /// A frame with these lines before all others.
     pub fn head(head: impl Fn(u64) -> String + Send + 'static) -> Self {
         Self { head: Some(Box::new(head)), foot: None }
     }
 
-    /// And these behind them.
+    /// Adds lines after all others.
     pub fn foot(self, foot: impl Fn(u64) -> String + Send + 'static) -> Self {
         Self { foot: Some(Box::new(foot)), ..self }
     }
 }
 
-/// Most files of one name that are compressed at once: then the next one waits.
+/// Maximum number of files of one name that are compressed at once; then the next one waits.
 const COMPRESSING: usize = 2;
 
 /// The destination of lines.
 trait Store: Send {
     /// As [`Write::write`].
     fn put(&mut self, bytes: &[u8]) -> io::Result<usize>;
-    /// Cuts to a length; what is put next comes right after it.
+    /// Truncates to a length; the next bytes follow directly.
     fn cut(&mut self, length: u64) -> io::Result<()>;
-    /// Whether the file of that name is this one.
+    /// Whether the file at that path is this one.
     fn is_at(&self, path: &Path) -> bool;
 }
 
@@ -91,35 +92,35 @@ impl Store for File {
 
 /// A file to which lines are added.
 pub struct LineFile {
-    /// Its final name, which messages show.
+    /// Its final path, which messages show.
     path: PathBuf,
-    /// The file until then, where it has another name.
+    /// The temporary file until then, if it has another name.
     part: Option<Part>,
-    /// `None` where a new file could not be opened, until it can.
+    /// `None` if a new file could not be opened; opening is retried.
     store: Option<Box<dyn Store>>,
     existing: Existing,
     rolling: Rolling,
     zone: Zone,
     frame: Frame,
-    /// The head is written.
+    /// Whether the head is written.
     begun: bool,
-    /// There are lines behind it.
+    /// Whether there are lines after the head.
     has_lines: bool,
-    /// The greatest time of a line.
+    /// The maximum time of a line.
     latest: u64,
-    /// The last stamp that a finished file got, and how often.
+    /// The last time stamp in the name of a finished file, and the number of its uses.
     stamp: (String, u32),
-    /// The time of it.
+    /// The time of that stamp.
     stamped: u64,
     compressing: VecDeque<JoinHandle<io::Result<()>>>,
-    /// Bytes in the file, all of them of whole lines.
+    /// Length of the file in bytes, all of them whole lines.
     length: u64,
-    /// Part of a line may stand behind them, which could not be cut off yet.
+    /// Whether a partial line may follow, which could not be removed yet.
     torn: bool,
     waiting: Vec<u8>,
     /// The disk's error, until writing succeeds again.
     failure: Option<io::Error>,
-    /// Whether it was reported.
+    /// Whether the error was reported.
     reported: bool,
     lost: u64,
 }
@@ -128,7 +129,8 @@ impl LineFile {
     /// Opens the file `name` in `directory`.
     ///
     /// # Errors
-    /// When it cannot be opened or repaired, with its path.
+    ///
+    /// The file cannot be opened or repaired; the error has its path.
     pub fn open(directory: &Path, name: &str, existing: Existing) -> io::Result<Self> {
         let path = directory.join(name);
         let opened = match existing {
@@ -143,9 +145,10 @@ impl LineFile {
         Ok(Self { part, length, existing, has_lines, ..Self::over(path, Box::new(file)) })
     }
 
-    /// Opens the file `name` of a run's logs; `frame` is what each file of that name begins and ends with.
+    /// Opens the file `name` of a run's logs; `frame` is the head and foot of each file of that name.
     ///
     /// # Errors
+    ///
     /// As [`LineFile::open`].
     pub fn framed(context: &OutputContext, name: &str, frame: Frame) -> io::Result<Self> {
         let file = Self::open(&context.directory, name, context.existing)?;
@@ -158,7 +161,7 @@ impl LineFile {
         self.begun = true;
     }
 
-    /// Writes the head, where it is not written.
+    /// Writes the head, unless it is written.
     pub fn begin(&mut self, time: u64) {
         if !std::mem::replace(&mut self.begun, true) {
             self.latest = if self.has_lines { self.latest.max(time) } else { time };
@@ -168,7 +171,7 @@ impl LineFile {
         }
     }
 
-    /// Notes the time up to which the file's contents reach.
+    /// Notes the time up to which the file's content extends.
     pub fn reach(&mut self, time: u64) {
         self.latest = self.latest.max(time);
     }
@@ -177,7 +180,8 @@ impl LineFile {
     /// A file that was renamed from outside, as by logrotate(8), keeps that name. A file without lines continues.
     ///
     /// # Errors
-    /// When it cannot be written, renamed or begun anew; then it continues, or lines wait.
+    ///
+    /// The file cannot be written, renamed or begun. Then it continues, or lines wait.
     pub fn roll(&mut self, now: u64) -> io::Result<()> {
         let current = self.part.as_ref().map_or(&*self.path, Part::written).to_owned();
         let is_there = self.store.as_ref().is_some_and(|store| store.is_at(&current));
@@ -191,7 +195,7 @@ impl LineFile {
         self.end_lines();
         self.write_out();
         if self.failure.is_some() {
-            // The next part has a head of its own, in the same file.
+            // The next part has its own head, in the same file.
             return self.flush();
         }
         if is_there {
@@ -208,7 +212,7 @@ impl LineFile {
         self.open_again().map_err(|error| at(&self.path, &error))
     }
 
-    /// The foot, where there is a head.
+    /// Writes the foot, if there is a head.
     fn end_lines(&mut self) {
         if std::mem::take(&mut self.begun)
             && let Some(foot) = &self.frame.foot
@@ -231,8 +235,8 @@ impl LineFile {
         Ok(())
     }
 
-    /// `conn.2026-11-22-04-00-00.log`, with a number where that is taken: a run over files takes what an earlier one
-    /// left.
+    /// `conn.2026-11-22-04-00-00.log`, with a number if that name is in use: a run over files replaces the file of an
+    /// earlier run.
     fn finished_name(&mut self, time: u64) -> PathBuf {
         // Rows come in order of intervals, not of times: a time that goes back would produce the name of an existing
         // file of this run.
@@ -254,7 +258,7 @@ impl LineFile {
         }
     }
 
-    /// Compresses a finished file, where that is wanted, while the next one is written.
+    /// Compresses a finished file, if configured, while the next one is written.
     fn compress(&mut self, finished: PathBuf) -> io::Result<()> {
         if !self.rolling.zstd {
             return Ok(());
@@ -293,7 +297,7 @@ impl LineFile {
         }
     }
 
-    /// Whether there is no line in it.
+    /// Whether the file has no lines.
     pub fn is_empty(&self) -> bool {
         self.length == 0 && self.waiting.is_empty()
     }
@@ -331,10 +335,11 @@ impl LineFile {
         self.waiting.push(b'\n');
     }
 
-    /// Writes what waits.
+    /// Writes the waiting bytes.
     ///
     /// # Errors
-    /// When it cannot be written; once for each time that the disk begins to refuse.
+    ///
+    /// The bytes cannot be written; reported once each time that writing begins to fail.
     pub fn flush(&mut self) -> io::Result<()> {
         self.write_out();
         match &self.failure {
@@ -347,10 +352,11 @@ impl LineFile {
         }
     }
 
-    /// Writes the waiting lines and gives the file its name. Lines that cannot be written now are lost.
+    /// Writes the waiting lines and renames the file to its final name. Lines that cannot be written now are lost.
     ///
     /// # Errors
-    /// When lines were lost, now or before, with their number; or when the file cannot be renamed.
+    ///
+    /// Lines were lost, now or before, with their number; or the file cannot be renamed.
     pub fn finish(&mut self) -> io::Result<()> {
         self.end_lines();
         self.write_out();
@@ -414,7 +420,8 @@ impl LineFile {
         Ok(())
     }
 
-    /// The first `done` bytes of what waits are in the file: the lines that are whole among them stay there.
+    /// Handles a partial write: the first `done` waiting bytes are in the file, and only whole lines among them stay
+    /// there.
     fn keep_whole_lines(&mut self, done: usize) {
         let written = self.waiting.get(..done).unwrap_or_default();
         let whole = written.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
@@ -425,7 +432,7 @@ impl LineFile {
     }
 }
 
-/// The file for appending, cut after its last whole line, and its length.
+/// Opens the file for appending, truncated after its last whole line. Returns it with its length.
 fn open_repaired(path: &Path) -> io::Result<(File, u64)> {
     let mut file = weir_files::append(path)?;
     let length = file.metadata()?.len();
@@ -436,23 +443,23 @@ fn open_repaired(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, whole))
 }
 
-/// A new file that is to become `path`, and the same opened for appending: what is written comes right after the end, also
-/// when the file was cut in the meantime.
+/// Creates a new file that will become `path`, and opens it for appending: writes go directly to the end, also after
+/// the file was truncated.
 fn begin_part(path: &Path) -> io::Result<(Part, File)> {
     let part = Part::create(path)?;
     let file = weir_files::append(part.written())?;
     Ok((part, file))
 }
 
-/// Takes away what runs left that were killed: the log is written anew.
+/// Removes the files of runs that were killed: the log is written anew.
 fn remove_leftovers(path: &Path) {
     for part in weir_files::leftovers(path).unwrap_or_default() {
-        // It only takes space.
+        // The file only takes space.
         let _ = std::fs::remove_file(part);
     }
 }
 
-/// The length of what ends with the last line break, searched from the end.
+/// The length of the file up to its last line break, searched from the end.
 fn whole_lines(file: &mut File, length: u64) -> io::Result<u64> {
     let mut end = length;
     let mut block = vec![0; BLOCK];
@@ -469,26 +476,26 @@ fn whole_lines(file: &mut File, length: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-/// The name of a file when it is compressed.
+/// The name of a compressed file.
 fn packed_name(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".zst");
     PathBuf::from(name)
 }
 
-/// Compresses a file with zstd; the compressed one takes its place when it is complete.
+/// Compresses a file with zstd; the compressed file replaces it when it is complete.
 fn pack(path: &Path) -> io::Result<()> {
     let packed = packed_name(path);
     let named = |error: io::Error| at(&packed, &error);
     let mut part = Part::create(&packed).map_err(named)?;
     let written = File::open(path)
         .and_then(|from| zstd::stream::copy_encode(from, part.file(), zstd::DEFAULT_COMPRESSION_LEVEL))
-        // The plain file goes: the compressed one must be on the disk before.
+        // The plain file is removed: the compressed one must be on the disk before.
         .and_then(|()| part.file().sync_all());
     match written {
         Ok(()) => part.finish().and_then(|()| std::fs::remove_file(path)).map_err(named),
         Err(error) => {
-            // What was written of it only takes space that is needed; what it is made from stays.
+            // The partial compressed file is removed; its source stays.
             part.discard();
             Err(named(error))
         }
@@ -553,9 +560,10 @@ mod tests {
         (0..to).map(|n| format!("line {n}\n")).collect()
     }
 
-    /// For every byte at which the disk becomes full: whole lines, an error, and all lines once there is room again.
+    /// Tests each byte at which the disk may become full: whole lines, an error, and all lines once there is room
+    /// again.
     #[test]
-    fn a_full_disk_cuts_no_line_and_is_written_on_when_there_is_space() {
+    fn a_full_disk_cuts_no_line_and_writing_resumes() {
         for room in 0..200 {
             let disk = Disk::new(room);
             let mut file = LineFile::over("logs/x.log".into(), Box::new(disk.clone()));
@@ -563,7 +571,7 @@ mod tests {
             let error = file.flush().unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::StorageFull);
             assert!(error.to_string().starts_with("logs/x.log: "), "{error}");
-            file.flush().expect("it is told once");
+            file.flush().expect("it is reported once");
             let text = disk.text();
             assert!(text.is_empty() || text.ends_with('\n'), "{room}: {text:?}");
             assert!(expected(30).starts_with(&text));
@@ -575,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_beyond_what_may_wait_are_counted() {
+    fn lines_beyond_the_buffer_are_counted() {
         let disk = Disk::new(100);
         let mut file = LineFile::over("x.log".into(), Box::new(disk.clone()));
         let all = 400_000;
@@ -589,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_file_is_repaired_wherever_it_was_cut() {
+    fn a_truncated_file_is_repaired_wherever_it_was_cut() {
         let directory = tempfile::tempdir().unwrap();
         let whole = expected(20);
         for cut in 0..=whole.len() {
@@ -605,7 +613,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_line_longer_than_a_block_is_cut_off() {
+    fn a_last_line_longer_than_a_block_is_removed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.log");
         std::fs::write(&path, format!("first\n{}", "x".repeat(3 * BLOCK + 1))).unwrap();
@@ -614,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_file_has_its_name_only_when_it_is_complete() {
+    fn a_replaced_file_gets_its_name_when_it_is_complete() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.log");
         std::fs::write(&path, "old\n").unwrap();
@@ -635,7 +643,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_go_back_in_time_take_no_name_of_the_same_run() {
+    fn older_rows_take_no_file_name_of_the_current_run() {
         let directory = tempfile::tempdir().unwrap();
         let rolling = Rolling { bytes: Some(1), zstd: false };
         let mut file = framed(directory.path(), Existing::Replace, rolling);
@@ -661,7 +669,7 @@ mod tests {
     }
 
     #[test]
-    fn who_renamed_a_file_keeps_it_and_a_new_one_has_the_name() {
+    fn a_file_renamed_from_outside_keeps_its_name() {
         let directory = tempfile::tempdir().unwrap();
         let (path, moved) = (directory.path().join("x.log"), directory.path().join("x.log.1"));
         let mut file = framed(directory.path(), Existing::Continue, Rolling::default());
@@ -672,7 +680,7 @@ mod tests {
         numbered(&mut file, 2, 3);
         file.roll(0).unwrap();
         numbered(&mut file, 3, 4);
-        // Without a rename from outside it gets a name of ours, and another one in the same second.
+        // Without a rename from outside it gets our name, and a number within one second.
         file.roll(0).unwrap();
         file.roll(0).unwrap();
         numbered(&mut file, 4, 5);
@@ -689,7 +697,7 @@ mod tests {
             content(directory.path()),
             expected.map(|(name, text)| (name.to_owned(), text.to_owned()))
         );
-        // The next run takes no name that is taken.
+        // The next run uses no name that exists.
         let mut file = framed(directory.path(), Existing::Continue, Rolling::default());
         numbered(&mut file, 6, 7);
         file.roll(0).unwrap();
@@ -698,7 +706,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_finished_is_compressed_and_whole() {
+    fn finished_files_are_compressed_and_complete() {
         let directory = tempfile::tempdir().unwrap();
         let rolling = Rolling { bytes: Some(100), zstd: true };
         let mut file = framed(directory.path(), Existing::Replace, rolling);
@@ -721,7 +729,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_has_gone_costs_no_line_until_it_is_back() {
+    fn a_removed_directory_costs_no_line_once_it_is_back() {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("logs");
         std::fs::create_dir(&directory).unwrap();
@@ -741,14 +749,14 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_not_there_is_named() {
+    fn an_absent_directory_is_named_in_the_error() {
         let error = LineFile::open(Path::new("/nowhere"), "x.log", Existing::Replace).err().unwrap();
         assert!(error.to_string().starts_with("/nowhere/x.log: "), "{error}");
     }
 
-    /// On a file system that is really full, where one can be made.
+    /// On a file system that is full, if one can be mounted.
     #[test]
-    fn a_full_file_system() {
+    fn a_full_file_system_loses_no_line() {
         let directory = tempfile::tempdir().unwrap();
         let run = |program: &str, arguments: &[&str]| {
             std::process::Command::new(program).args(arguments).arg(directory.path()).output()

@@ -1,4 +1,4 @@
-//! Snapshots and flows made by hand, for tests.
+//! Snapshots and flows for tests.
 
 use std::net::IpAddr;
 use weir_api::{
@@ -55,7 +55,7 @@ pub fn classes(unit: Unit, parts: &[(&str, u64, u64)]) -> Reading {
     Reading::Classes { unit, classes }
 }
 
-/// A scan of ports, one of hosts, and a client that was refused once.
+/// A scan of ports, a scan of hosts, and a client that was refused once.
 pub fn scans() -> Reading {
     let source = ip("10.99.0.102");
     let mut ports = Trials::new(Sweep::Ports { source, target: ip("10.99.0.1") });
@@ -80,7 +80,7 @@ pub fn distinct(hosts: u64) -> Reading {
     Reading::Distinct(DistinctCount::new(DistinctOf::Hosts, 1, sketch))
 }
 
-/// The talkers of a snapshot in a list that had not room for all: by 5 % each they may be wrong.
+/// The talkers of a snapshot in a list that was full: each may undercount by 5 %.
 pub fn flooded(snapshot: &Snapshot) -> Reading {
     let reading = snapshot.answers.first().map(|answer| answer.reading.clone());
     let Some(Reading::Top(mut top)) = reading else { panic!("the first answer is the list of talkers") };
@@ -178,7 +178,7 @@ pub fn snapshot() -> Snapshot {
     }
 }
 
-/// A flow of 10.0.0.5:40000 to 192.0.2.1:443 that ended well.
+/// A flow from 10.0.0.5:40000 to 192.0.2.1:443 that was closed regularly.
 pub fn flow() -> FlowRecord {
     let mut flow = FlowRecord {
         key: FlowKey {
@@ -264,7 +264,7 @@ pub fn identity() -> FlowIdentity {
     FlowIdentity { key, initiator_is_lower, first, vlan, alias: 0 }
 }
 
-/// A message that was not as it should be.
+/// A record of a malformed message.
 pub fn record() -> Record<'static> {
     let anomaly =
         Anomaly { name: "line_too_long", direction: Direction::Reverse, detail: b"a\tb, \"c\" \xff\x1b[0m" };

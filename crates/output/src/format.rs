@@ -1,4 +1,5 @@
-//! Values appended as bytes: a row has dozens of them, and a text for each would cost more than the rest of the row.
+//! Formatting of values as bytes: a row has dozens of them, and a string for each would cost more than the rest of the
+//! row.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -8,7 +9,7 @@ pub fn push_number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// An address as people write it.
+/// An address in its text form.
 pub fn push_address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(v4) => {
@@ -32,7 +33,7 @@ pub fn push_hex(out: &mut Vec<u8>, byte: u8) {
     }
 }
 
-/// Zeek's form of a flow's id: `C` and base 62, with as many digits for each.
+/// Zeek's form of a flow's identifier: `C` and a fixed number of base-62 digits.
 pub fn push_uid(out: &mut Vec<u8>, id: u64) {
     const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut text = [b'0'; 12];
@@ -46,7 +47,7 @@ pub fn push_uid(out: &mut Vec<u8>, id: u64) {
     out.extend_from_slice(&text);
 }
 
-/// The id in Zeek's form of it.
+/// The identifier from its Zeek form.
 pub fn read_uid(text: &str) -> Option<u64> {
     text.strip_prefix('C')?.bytes().try_fold(0_u64, |id, byte| {
         let digit = match byte {
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_read_as_they_are_written() {
+    fn identifiers_are_read_back() {
         for id in [0, 1, 61, 62, u64::MAX] {
             let mut out = Vec::new();
             push_uid(&mut out, id);
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_what_the_standard_library_says() {
+    fn addresses_equal_those_of_the_standard_library() {
         for text in ["0.0.0.0", "255.255.255.255", "10.0.0.5", "::", "2001:db8::1", "::ffff:1.2.3.4"] {
             let mut out = Vec::new();
             push_address(&mut out, text.parse().unwrap());

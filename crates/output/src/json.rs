@@ -1,7 +1,7 @@
 //! JSON objects written member by member, directly to their destination.
 //!
-//! Serde's flattened maps, or a tree of values, cost microseconds a row for a structure that is known beforehand. Text
-//! from outside is escaped by serde_json, here as everywhere.
+//! Serde's flattened maps, or a tree of values, cost microseconds per row for a structure that is known beforehand.
+//! Text from outside is escaped by serde_json.
 
 use crate::format::{push_address, push_number};
 use crate::records::lossless;
@@ -14,14 +14,14 @@ pub struct Object<'o> {
 }
 
 impl<'o> Object<'o> {
-    /// Writes an object behind what is there.
+    /// Appends an object.
     pub fn write(out: &'o mut Vec<u8>, members: impl FnOnce(&mut Object<'_>)) {
         out.push(b'{');
         members(&mut Object { out, is_begun: false });
         out.push(b'}');
     }
 
-    /// Begins a member; its value is to be written next.
+    /// Begins a member; the caller appends its value.
     pub fn member(&mut self, key: &str) -> &mut Vec<u8> {
         if std::mem::replace(&mut self.is_begun, true) {
             self.out.push(b',');
@@ -32,7 +32,7 @@ impl<'o> Object<'o> {
         self.out
     }
 
-    /// An object in the object.
+    /// Writes a nested object.
     pub fn object(&mut self, key: &str, members: impl FnOnce(&mut Object<'_>)) {
         Object::write(self.member(key), members);
     }
@@ -47,7 +47,7 @@ impl<'o> Object<'o> {
         self.member(key).extend_from_slice(if yes { b"true" } else { b"false" });
     }
 
-    /// A text that needs no escaping: `write` puts it between the quotes.
+    /// Writes a text that needs no escaping: `write` appends it between the quotes.
     pub fn ours(&mut self, key: &str, write: impl FnOnce(&mut Vec<u8>)) {
         let out = self.member(key);
         out.push(b'"');
@@ -66,7 +66,7 @@ impl<'o> Object<'o> {
     }
 }
 
-/// Text from outside, in quotes; what is not UTF-8 as [`lossless`] has it.
+/// Appends text from outside, in quotes; bytes that are not UTF-8 are escaped as in [`lossless`].
 pub fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
     if text.iter().all(is_plain) {
@@ -79,7 +79,7 @@ pub fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// Values with commas between them, in brackets.
+/// Appends values in brackets, separated by commas.
 pub fn push_list<T>(
     out: &mut Vec<u8>,
     values: impl IntoIterator<Item = T>,
@@ -101,7 +101,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn an_object_is_read_as_it_was_meant() {
+    fn an_object_is_read_back_unchanged() {
         let mut out = Vec::new();
         Object::write(&mut out, |object| {
             object.number("n", 7_u8);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_is_written_as_serde_would() {
+    fn every_byte_is_escaped_as_serde_does() {
         for byte in 0..=u8::MAX {
             let mut out = Vec::new();
             push_text(&mut out, &[b'a', byte]);

@@ -1,12 +1,11 @@
-//! Summary, logs and series of what the engine found.
+//! Summary, logs and series of the engine's results.
 //!
-//! An [`Output`] takes the snapshots and flow rows of a run; [`OUTPUTS`] is their registry: the command line, the
-//! configuration and the manual read it. The [`summary`] is text for people and the same facts as NDJSON.
-//! [`figures`], [`zone`] and [`ports`] are how numbers, times and ports are written everywhere.
+//! An [`Output`] takes the snapshots and flow rows of a run. [`OUTPUTS`] is the registry, which the command line, the
+//! configuration and the manual read. The [`summary`] is text for people, or the same facts as NDJSON. [`figures`],
+//! [`zone`] and [`ports`] format numbers, times and ports for all outputs.
 //!
-//! What comes from packets, and from the names of files, is escaped in each format's own way before it is
-//! written. What is not here: threads and the clock. Files are opened here, because a format decides what of
-//! a file can be repaired.
+//! Text from packets, and from the names of files, is escaped in each format's own way. This crate starts no threads
+//! for packets and reads no clock. It opens files, because a format decides what of a file can be repaired.
 //!
 //! ```
 //! use weir_api::{Answer, Count, Interval, Reading, Snapshot};
@@ -68,20 +67,22 @@ use zone::Zone;
 
 /// Writes the results of a run.
 ///
-/// A full disk is not the end: rows wait in bounded memory, rows without room are counted, and writing continues when
-/// space returns. Errors therefore come from [`Output::interval`], [`Output::flush`] and [`Output::finish`], once each
-/// time that writing begins to fail, and callers continue to offer rows after them.
+/// A full disk does not end the output: rows wait in bounded memory, rows without room are counted, and writing
+/// continues when space returns. Errors therefore come from [`Output::interval`], [`Output::flush`] and
+/// [`Output::finish`], once each time that writing begins to fail, and callers continue to offer rows after them.
 pub trait Output: Send {
-    /// The readings of a finished interval.
+    /// Takes the readings of a finished interval.
     ///
     /// # Errors
-    /// When something could not be written: which file and why.
+    ///
+    /// Something could not be written; the error names the file and the reason.
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()>;
 
     /// Takes a finished flow; rows come ordered by time and key within an interval.
     ///
     /// # Errors
-    /// None of the outputs here returns one.
+    ///
+    /// None of the outputs in this crate returns one.
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
         let _ = flow;
         Ok(())
@@ -90,6 +91,7 @@ pub trait Output: Send {
     /// Takes a finished flow with the name that the initiator had resolved for the responder, if it is known.
     ///
     /// # Errors
+    ///
     /// As [`Output::flow`].
     fn named_flow(&mut self, flow: &FlowRecord, name: Option<&str>) -> io::Result<()> {
         let _ = name;
@@ -99,34 +101,38 @@ pub trait Output: Send {
     /// Takes a record of a protocol; records come in the order of rows too.
     ///
     /// # Errors
-    /// None of the outputs here returns one.
+    ///
+    /// None of the outputs in this crate returns one.
     fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
         let _ = (flow, record);
         Ok(())
     }
 
-    /// Writes what is held back: called every second and at the end of an interval.
+    /// Writes the waiting rows: called every second and at the end of an interval.
     ///
     /// # Errors
+    ///
     /// As [`Output::interval`].
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 
     /// Ends the files that have lines, renames them with the time of their last line or `now`, in nanoseconds since
-    /// the epoch, whichever is later, and begins others. A file that was renamed from outside keeps its name.
+    /// the epoch, whichever is later, and begins new ones. A file that was renamed from outside keeps its name.
     ///
     /// # Errors
+    ///
     /// As [`Output::interval`].
     fn roll(&mut self, now: u64) -> io::Result<()> {
         let _ = now;
         Ok(())
     }
 
-    /// Ends the files: footers, names.
+    /// Ends the files: writes footers and renames files to their final names.
     ///
     /// # Errors
-    /// As [`Output::interval`], and when rows were lost: how many.
+    ///
+    /// As [`Output::interval`]; also if rows were lost, with their number.
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -140,14 +146,14 @@ pub struct OutputSpec {
     pub help: &'static str,
     /// The files that it always writes into the directory. Files of records come with the first record of a kind.
     pub files: &'static [&'static str],
-    /// Whether it writes flow rows: if no output does, none are made.
+    /// Whether it writes flow rows: if no output does, none are built.
     pub flows: bool,
-    /// Whether it writes the records of a table. Records without an output are not made, and if no output writes
+    /// Whether it writes the records of a table. Records that no output writes are not built, and if no output writes
     /// records, streams are not reassembled.
     pub has: fn(&Table) -> bool,
     /// Whether it writes a field of a record.
     pub shows: fn(&Field) -> bool,
-    /// Opens them.
+    /// Opens the output.
     pub open: fn(&OutputContext) -> io::Result<Box<dyn Output>>,
 }
 
@@ -164,19 +170,19 @@ pub struct OutputContext {
     pub keep: store::sqlite::Keep,
     /// Bytes of rows and names that a store may keep in memory until they are written; 0 for 64 MiB.
     pub memory: usize,
-    /// For times that are written for people.
+    /// Time zone of times for people.
     pub zone: Zone,
     /// The command that began the run.
     pub command: String,
-    /// When the run began, in nanoseconds since the epoch: for what has no packet to take a time from, so that
-    /// the same packets give the same files.
+    /// Start of the run in nanoseconds since the epoch, for facts without a packet's time, so that equal packets give
+    /// equal files.
     pub start: u64,
-    /// Length of a whole interval in nanoseconds, if known: the first and the last are often shorter.
+    /// Length of a whole interval in nanoseconds, if known: the first and the last interval are often shorter.
     pub interval: u64,
-    /// A clock that never goes back, in nanoseconds: by it, what has failed is tried again once a second. Without one,
-    /// it is tried again at each call.
+    /// A monotonic clock in nanoseconds, by which failed writes are retried once a second. Without a clock they are
+    /// retried at each call.
     pub clock: Option<fn() -> u64>,
-    /// Set when the run is to end: what takes long before it begins is given up then.
+    /// Set when the run is to end: long operations that have not begun are then skipped.
     pub stop: Option<Arc<AtomicBool>>,
 }
 
@@ -198,7 +204,8 @@ impl OutputSpec {
     /// The output of that name; the error lists all names.
     ///
     /// # Errors
-    /// When the name is unknown.
+    ///
+    /// The name is unknown.
     pub fn find(name: &str) -> Result<&'static OutputSpec, String> {
         OUTPUTS.iter().find(|spec| spec.name == name).copied().ok_or_else(|| {
             let names: Vec<&str> = OUTPUTS.iter().map(|spec| spec.name).collect();
@@ -217,7 +224,7 @@ mod tests {
         OutputContext { directory: directory.to_owned(), existing, ..OutputContext::default() }
     }
 
-    /// The outputs with files of lines: all but the databases of the store, which has tests of its own.
+    /// The outputs with files of lines: all except the databases of the store, which have their own tests.
     fn of_lines() -> impl Iterator<Item = &'static &'static OutputSpec> {
         OUTPUTS.iter().filter(|spec| spec.name != "store")
     }
@@ -233,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_and_plain_and_explained() {
+    fn names_are_unique_well_formed_and_have_help() {
         let mut names = BTreeSet::new();
         for spec in OUTPUTS {
             assert!(spec.name.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{}", spec.name);
@@ -257,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn each_writes_the_files_that_it_names_and_the_same_ones_again() {
+    fn each_writes_the_files_that_it_names_again_at_each_run() {
         for spec in of_lines() {
             let [one, two] = [(); 2].map(|()| tempfile::tempdir().unwrap());
             write(spec, one.path(), Existing::Replace);
@@ -302,7 +309,7 @@ mod tests {
 
     /// A process is killed in the middle of a write; the next one continues the file.
     #[test]
-    fn whatever_was_cut_off_the_next_run_goes_on_with_whole_lines() {
+    fn a_truncated_file_is_continued_with_whole_lines() {
         for spec in of_lines() {
             let directory = tempfile::tempdir().unwrap();
             write(spec, directory.path(), Existing::Replace);
@@ -327,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_not_there_is_an_error_with_its_name() {
+    fn an_absent_directory_is_an_error_with_its_name() {
         for spec in of_lines() {
             let opened = (spec.open)(&context(Path::new("/nowhere"), Existing::Replace));
             let error = match opened {

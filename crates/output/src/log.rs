@@ -1,4 +1,4 @@
-//! Selection of rows of an output: `eve` for all that it has, `eve:flow+http+dns` for these.
+//! Selection of rows of an output: `eve` for all rows, `eve:flow+http+dns` for these.
 
 use crate::{Output, OutputContext, OutputSpec};
 use std::io;
@@ -6,14 +6,14 @@ use weir_api::Snapshot;
 use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::{Field, Record, Table, tables};
 
-/// The name of a flow's rows.
+/// The name for the rows of flows.
 const FLOW: &str = "flow";
 
-/// An output that is asked for, and which of its rows.
+/// An output, and the selected rows.
 #[derive(Clone)]
 pub struct Log {
     spec: &'static OutputSpec,
-    /// As it was asked for.
+    /// The text of the selection.
     text: String,
     /// Whether flows have rows.
     flows: bool,
@@ -26,7 +26,8 @@ impl Log {
     /// as Weir, Zeek or Suricata call them.
     ///
     /// # Errors
-    /// When the output is unknown, or lacks such rows; the text lists what it has.
+    ///
+    /// The output is unknown, or lacks such rows; the text lists the rows that it has.
     pub fn find(text: &str) -> Result<Self, String> {
         let (name, rows) = text.split_once(':').map_or((text, None), |(name, rows)| (name, Some(rows)));
         let spec = OutputSpec::find(name)?;
@@ -51,10 +52,11 @@ impl Log {
         Ok(log)
     }
 
-    /// Parses selections, each once.
+    /// Parses selections and removes duplicates.
     ///
     /// # Errors
-    /// When [`Log::find`] refuses one, or when two would write one file.
+    ///
+    /// [`Log::find`] returns an error, or two selections would write one file.
     pub fn find_all<'n>(texts: impl IntoIterator<Item = &'n str>) -> Result<Vec<Self>, String> {
         let mut found: Vec<Self> = Vec::new();
         for text in texts {
@@ -78,17 +80,17 @@ impl Log {
         self.spec
     }
 
-    /// Whether it has a row for each flow: if no log has, none are made.
+    /// Whether it has a row for each flow: if no log has, none are built.
     pub fn flows(&self) -> bool {
         self.flows
     }
 
-    /// The tables whose records it has.
+    /// The tables whose records are selected.
     pub fn tables(&self) -> &[&'static Table] {
         &self.tables
     }
 
-    /// The fields of them that it has.
+    /// The fields of these tables that the output writes.
     pub fn fields(&self) -> impl Iterator<Item = &'static Field> {
         let shows = self.spec.shows;
         self.tables.iter().flat_map(|table| table.fields).filter(move |field| shows(field))
@@ -97,14 +99,15 @@ impl Log {
     /// Opens its files.
     ///
     /// # Errors
-    /// When one cannot be opened.
+    ///
+    /// A file cannot be opened.
     pub fn open(&self, context: &OutputContext) -> io::Result<Box<dyn Output>> {
         let output = (self.spec.open)(context)?;
         Ok(Box::new(Chosen { output, flows: self.flows, tables: self.tables.clone() }))
     }
 }
 
-/// An output of which only some rows are wanted.
+/// An output with a selection of rows.
 struct Chosen {
     output: Box<dyn Output>,
     flows: bool,
@@ -146,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_have_the_names_of_all_who_know_them() {
+    fn rows_are_selected_by_the_names_of_weir_zeek_and_suricata() {
         let log = Log::find("eve:flow+tls+dns").unwrap();
         assert!(log.flows());
         assert!(log.tables().iter().all(|table| ["tls", "dns"].contains(&table.eve)));
@@ -156,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_log_does_not_have_is_answered_with_what_it_has() {
+    fn an_unknown_row_is_answered_with_the_known_ones() {
         for (text, right) in [("eve:htp", "http"), ("zeek:", "conn"), ("mon:flow", "")] {
             let error = Log::find(text).err().unwrap();
             assert!(error.contains(right) && error.contains("there are"), "{error}");

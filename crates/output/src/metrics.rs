@@ -1,8 +1,8 @@
-//! Counters for Prometheus: what a run has counted since it began, as OpenMetrics text.
+//! Counters for Prometheus: the counts since the start of a run, as OpenMetrics text.
 //!
 //! Label values come from the configuration and from fixed names, never from packets, so that their number is bounded.
-//! As an output it is `weir.prom`, a file that is replaced as a whole at each interval and read by the textfile collector
-//! of the Prometheus node exporter.
+//! As an output it is `weir.prom`, a file that is replaced as a whole at each interval and read by the textfile
+//! collector of the Prometheus node exporter.
 
 use crate::{Output, OutputContext, OutputSpec};
 use prometheus_client::collector::Collector;
@@ -54,7 +54,7 @@ pub struct Metrics(Arc<Sums>);
 
 #[derive(Clone, Debug, Default)]
 struct Sums {
-    /// All intervals, without their answers.
+    /// Sum of all intervals, without their answers.
     counted: Snapshot,
     lines: Vec<Line>,
     /// The end of the last interval, in nanoseconds since the epoch.
@@ -71,7 +71,7 @@ struct Line {
     found: Found,
 }
 
-/// The part of a reading that sums without growing, or its last value.
+/// The part of a reading that can be summed in bounded memory, or its last value.
 #[derive(Clone, Debug)]
 enum Found {
     Count(Count),
@@ -130,7 +130,7 @@ impl Found {
 }
 
 impl Metrics {
-    /// Adds an interval. Where the plan has changed, lines that are no more are left out.
+    /// Adds an interval. After a change of plan, lines that no longer exist are left out.
     pub fn add(&mut self, snapshot: &Snapshot) {
         let sums = Arc::make_mut(&mut self.0);
         sums.counted.merge_counters(snapshot);
@@ -145,7 +145,7 @@ impl Metrics {
         let mut registry = Registry::with_prefix("weir");
         registry.register_collector(Box::new(Arc::clone(&self.0)));
         let mut text = String::new();
-        // Memory does not fail.
+        // Writing into memory does not fail.
         let _ = encode(&mut text, &registry);
         text
     }
@@ -160,7 +160,7 @@ impl Line {
             nanoseconds: answer.nanoseconds,
             found: Found::of(&answer.reading),
         };
-        // Most often the plan is the same, and a line is where it was.
+        // Usually the plan is unchanged, and a line is at its previous position.
         let same = before.get(at).filter(|before| before.is(&line));
         if let Some(before) = same.or_else(|| before.iter().find(|before| before.is(&line))) {
             line.nanoseconds += before.nanoseconds;
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn every_counter_is_there_and_grows() {
+    fn every_counter_is_present_and_grows() {
         let snapshot = fixtures::snapshot();
         let twice = text(&[snapshot.clone(), snapshot.clone()]);
         assert!(twice.ends_with("# EOF\n"));
@@ -395,7 +395,7 @@ mod tests {
         let samples: Vec<&str> = twice.lines().filter(|line| !line.starts_with('#')).collect();
         let names: BTreeSet<&str> =
             samples.iter().map(|line| line.rsplit_once(' ').expect("a value").0).collect();
-        assert_eq!(names.len(), samples.len(), "none is there twice");
+        assert_eq!(names.len(), samples.len(), "no counter is present twice");
     }
 
     #[test]
@@ -432,7 +432,7 @@ mod tests {
 
     /// Adding a line in the middle must not give one line's sums to another.
     #[test]
-    fn a_changed_plan_keeps_the_sums_of_what_stays() {
+    fn a_changed_plan_keeps_the_sums_of_unchanged_lines() {
         let line = |name: &str, packets| {
             fixtures::answer(name, None, "count", Reading::Count(fixtures::count(packets, 0)))
         };

@@ -1,8 +1,8 @@
-//! mon.lite, the file of Ourmon's probe, rewritten as a whole each interval.
+//! mon.lite, the file of Ourmon's probe, rewritten as a whole at each interval.
 //!
 //! There are two dialects: that of the probe 2.5, which its graphics engine reads, and that of the figures in
-//! "Experiments with a network monitor" (Binkley and Massey, 2006, sections 2.2 and 3). They agree but in the
-//! lines of the packet counts, of `fixed_cast` and of filter-sets.
+//! "Experiments with a network monitor" (Binkley and Massey, 2006, sections 2.2 and 3). They differ only in the lines
+//! of the packet counts, of `fixed_cast` and of filter-sets.
 //!
 //! | line | function |
 //! |---|---|
@@ -11,13 +11,13 @@
 //! | `bpf` | the answers of a chart, in the order of the plan; the remainder is the one named `xtra` |
 //! | `topn_ip`, `topn_tcp`, `topn_udp`, `topn_icmp` | top by flow, of the subscription of that name |
 //! | `tcp_ports`, `udp_ports` | top by port, of `topn_port_tcp` and `topn_port_udp` |
-//! | `hs_stat` | how many keys the first list of flows was given |
+//! | `hs_stat` | number of keys inserted into the first list of flows |
 //!
-//! Over files (where existing logs are replaced) it tells of the whole run, as the probe with `-r` does; live, of
-//! the last interval.
+//! Over files (when existing logs are replaced) it covers the whole run, as the probe with `-r` does; live, the last
+//! interval.
 //!
-//! Ourmon separates by colons: in names they become underscores. IPv6 addresses, which it does not know, are in
-//! brackets with dots for colons.
+//! Ourmon uses colons as separators: in names they become underscores. IPv6 addresses, which Ourmon does not support,
+//! are in brackets with dots for colons.
 
 use crate::file::Existing;
 use crate::{Output, OutputContext, OutputSpec};
@@ -28,12 +28,12 @@ use std::path::PathBuf;
 use weir_api::{Answer, Class, Key, KeyKind, Reading, Snapshot, Top, Unit};
 
 const FILE: &str = "mon.lite";
-/// The line of a filter-set that counts what no other line does.
+/// The line of a filter-set that counts the packets of no other line.
 const REMAINDER: &str = "xtra";
 
 pub(crate) static MON: OutputSpec = OutputSpec {
     name: "mon",
-    help: "Ourmon's mon.lite, as its probe 2.5 writes it.",
+    help: "Ourmon's mon.lite in the format of its probe 2.5.",
     files: &[FILE],
     flows: false,
     has: |_| false,
@@ -43,7 +43,7 @@ pub(crate) static MON: OutputSpec = OutputSpec {
 
 pub(crate) static MON_PAPER: OutputSpec = OutputSpec {
     name: "mon-paper",
-    help: "The same as in the paper of 2006.",
+    help: "Ourmon's mon.lite in the format of the paper of 2006.",
     files: &[FILE],
     flows: false,
     has: |_| false,
@@ -222,8 +222,8 @@ fn end(address: IpAddr, port: u16) -> String {
     }
 }
 
-/// Bytes, port, packets from it, packets to it. A packet counts for both of its ports here, so that from and to are
-/// not distinguished: all are in the first of the two numbers.
+/// Bytes, port, packets from it, packets to it. A packet counts for both of its ports, so that the two directions are
+/// not distinguished: the first number holds all packets.
 fn ports_line(name: &str, top: &Top, protocol: u8) -> String {
     let mut text = format!("{name}: {}:", top.rows.len());
     for row in top.ranked() {
@@ -236,7 +236,7 @@ fn ports_line(name: &str, top: &Top, protocol: u8) -> String {
     text
 }
 
-/// A name without what separates, and without what would disturb a line.
+/// A name without separators and characters that would disturb a line.
 fn plain(name: &str) -> String {
     crate::figures::printable(name).replace(':', "_")
 }
@@ -247,7 +247,7 @@ mod tests {
     use crate::fixtures::{answer, classes, count, ip, row, top};
     use weir_api::{CaptureCount, Ledger};
 
-    /// The configuration of the paper's figure 3, and more.
+    /// The configuration of the paper's figure 3, with additions.
     fn snapshot() -> Snapshot {
         let line = |name: &str, bytes| answer(name, Some("ports"), "bytes", Reading::Count(count(7, bytes)));
         let flow = |port, protocol| Key::Flow {
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn the_probes_dialect() {
+    fn the_format_of_the_probe() {
         let expected = "\
 elog: ourmon restarted
 pkts: caught:53420 : drops:7: caught2:0 : drop2:0
@@ -360,9 +360,9 @@ udp_ports: 0:
         assert_eq!(mon_lite(&snapshot(), Dialect::Probe, true), expected);
     }
 
-    /// The figures of the paper, with the line breaks of its columns taken out.
+    /// The figures of the paper, without the line breaks of its columns.
     #[test]
-    fn the_papers_dialect() {
+    fn the_format_of_the_paper() {
         let text = mon_lite(&snapshot(), Dialect::Paper, true);
         for line in [
             "pkts: caught 53420 drops: 7",
@@ -373,7 +373,7 @@ udp_ports: 0:
         }
     }
 
-    /// Parses a line like Ourmon's graphics engine: blanks are removed, colons separate, counts are every second item
+    /// Parses a line like Ourmon's graphics engine: spaces are removed, colons separate, counts are every second item
     /// from the third on.
     #[test]
     fn the_graphics_engine_finds_its_counts() {
@@ -393,7 +393,7 @@ udp_ports: 0:
     }
 
     #[test]
-    fn a_whole_file_of_the_interval_live_and_of_the_run_over_files() {
+    fn the_file_covers_the_interval_live_and_the_run_over_files() {
         let directory = tempfile::tempdir().unwrap();
         let context = |existing| OutputContext {
             directory: directory.path().to_owned(),

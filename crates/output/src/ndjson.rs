@@ -1,5 +1,5 @@
-//! weir.ndjson: one JSON object a line, one fact a line. `v` is the version of these forms, `kind` names the form.
-//! Times are RFC 3339 in UTC.
+//! weir.ndjson: one JSON object per line, one fact per line. `v` is the version of the format, `kind` the kind of
+//! fact. Times are RFC 3339 in UTC.
 
 use crate::file::{Frame, LineFile};
 use crate::row::{COLUMNS, Endpoints, Times, write_members};
@@ -15,7 +15,7 @@ use weir_engine::FlowRecord;
 
 pub(crate) static NDJSON: OutputSpec = OutputSpec {
     name: "ndjson",
-    help: "Everything as JSON, one fact a line.",
+    help: "All results as JSON, one fact per line.",
     files: &["weir.ndjson"],
     flows: true,
     has: |_| false,
@@ -23,7 +23,7 @@ pub(crate) static NDJSON: OutputSpec = OutputSpec {
     open: |context| Ok(Box::new(Ndjson::open(context)?)),
 };
 
-/// Version of the lines: it rises when a reader of the old ones would misread the new ones.
+/// Version of the lines. It increases when a reader of the old format would misread the new one.
 pub const VERSION: u8 = 1;
 
 /// A line.
@@ -42,11 +42,11 @@ struct Line<'a, T> {
 fn line<T: Serialize>(kind: &'static str, interval: Option<Interval>, body: &T) -> Vec<u8> {
     let start = interval.map(|interval| zone::rfc3339(interval.start));
     let end = interval.map(|interval| zone::rfc3339(interval.end));
-    // Memory does not fail, and none of the types here has a key that is not text.
+    // Writing into memory does not fail, and every key is text.
     serde_json::to_vec(&Line { v: VERSION, kind, start, end, body }).unwrap_or_default()
 }
 
-/// Nothing but the interval.
+/// A fact with only the interval.
 #[derive(Serialize)]
 struct Nothing {}
 
@@ -55,7 +55,7 @@ struct Run<'a> {
     command: &'a str,
 }
 
-/// The question of an answer, and the answer.
+/// An answer with its subscription and function.
 #[derive(Serialize)]
 struct To<'a, T> {
     subscription: &'a str,
@@ -75,7 +75,7 @@ struct TopBody {
     /// Inserts of keys without a row.
     inserts: u64,
     shed: Count,
-    /// The most that a key without a row had, in `unit`.
+    /// Upper bound for a key without a row, in `unit`.
     absent: u64,
 }
 
@@ -86,7 +86,7 @@ struct RowBody {
     #[serde(flatten)]
     count: Count,
     flows: u64,
-    /// By how much the truth may be above the count, in the list's unit.
+    /// Upper bound of the undercount, in the list's unit.
     error: u64,
 }
 
@@ -188,7 +188,7 @@ impl From<&Ledger> for LedgerBody {
     }
 }
 
-/// The scans that were found; what else was tried is for adding up, not for showing.
+/// The detected scans; other attempts serve only for merging.
 #[derive(Serialize)]
 struct ScansBody {
     scans: Vec<ScanBody>,
@@ -202,7 +202,7 @@ struct ScanBody {
     target: Option<std::net::IpAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
     port: Option<u16>,
-    /// Different ports of the target or, of a port, different hosts.
+    /// Number of distinct ports of the target or, for a port, of distinct hosts.
     failed: u64,
     answered: u64,
     exact: bool,
@@ -239,7 +239,7 @@ struct DistinctBody {
     of: DistinctOf,
     estimate: u64,
     exact: bool,
-    /// The standard error, as a part of the truth.
+    /// The standard error, relative to the true number.
     relative_error: f64,
 }
 
@@ -366,7 +366,7 @@ fn to<T>(answer: &Answer, body: T) -> To<'_, T> {
     }
 }
 
-/// The summary's facts, one a line: the summary itself, the inputs, then as in weir.ndjson.
+/// The summary's facts, one per line: the summary itself, the inputs, then as in weir.ndjson.
 pub fn summary(facts: &Facts) -> String {
     let mut lines: Vec<Vec<u8>> = Vec::new();
     let body = SummaryBody {
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn the_facts_of_a_summary() {
+    fn the_facts_of_a_summary_are_lines() {
         let nasty = "a\"b\\c\n\u{1b}[31m\u{2028}".to_owned();
         let mut facts = Facts {
             total: fixtures::snapshot(),
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_exact_has_its_bounds() {
+    fn inexact_rows_have_error_bounds() {
         let mut lines = Vec::new();
         let mut snapshot = fixtures::snapshot();
         snapshot.answers = vec![
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_beyond_64_bits_and_empty_histograms_are_whole() {
+    fn large_numbers_and_empty_histograms_are_written_in_full() {
         let mut snapshot = fixtures::snapshot();
         let mut histogram = weir_api::Histogram::new("bytes", vec![0]);
         snapshot.answers =
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_is_told_with_its_parts() {
+    fn a_scan_is_written_with_its_parts() {
         let mut lines = Vec::new();
         let mut snapshot = fixtures::snapshot();
         snapshot.answers = vec![fixtures::answer("scans", None, "scans", fixtures::scans())];
@@ -556,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_flat() {
+    fn a_flow_is_a_flat_object() {
         let directory = tempfile::tempdir().unwrap();
         let context = OutputContext {
             directory: directory.path().to_owned(),

@@ -1,4 +1,4 @@
-//! Names of well-known ports, as IANA registered them.
+//! Names of well-known ports, as registered by IANA.
 //!
 //! A name describes the port, not the protocol that was used on it.
 
@@ -9,7 +9,7 @@ const DCCP: u8 = 33;
 const SCTP: u8 = 132;
 const UDP_LITE: u8 = 136;
 
-/// For which transports a name stands.
+/// The transports of a service name.
 #[derive(Clone, Copy, PartialEq)]
 enum On {
     Tcp,
@@ -221,7 +221,7 @@ pub fn service(protocol: u8, port: u16) -> Option<&'static str> {
         .map(|(.., name)| *name)
 }
 
-/// Services that TCP and UDP share and that use UDP as a rule.
+/// Services that TCP and UDP share and that normally use UDP.
 static MOSTLY_UDP: &[u16] = &[
     53, 137, 138, 161, 162, 177, 427, 546, 547, 1194, 1701, 1719, 1812, 1813, 3478, 3702, 4739, 5004, 5005,
     5060, 5355, 5683, 5684, 34962,
@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_in_order_and_plain() {
+    fn the_table_is_sorted_and_well_formed() {
         for pair in SERVICES.windows(2) {
             let [(a, on_a, _), (b, on_b, _)] = pair else { continue };
             assert!(a < b || a == b && on_a != on_b, "{a} {b}");
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn one_transport_of_two_is_unusual() {
+    fn the_less_common_transport_is_unusual() {
         assert!(unusual_transport(6, 53) && !unusual_transport(17, 53));
         assert!(unusual_transport(17, 443) && !unusual_transport(6, 443));
         assert!(!unusual_transport(6, 22) && !unusual_transport(17, 69) && !unusual_transport(17, 40_000));

@@ -9,17 +9,17 @@ use weir_engine::{CommunityId, FlowRecord, Side};
 use weir_proto::PROTOCOLS;
 use weir_wire::{Direction, Tunnel};
 
-/// The ends of a flow as people write them.
+/// The endpoints of a flow for display.
 pub struct Endpoints {
     /// The initiator's address.
     pub source: IpAddr,
-    /// Its port; of ICMP the type.
+    /// Its port; for ICMP the type.
     pub source_port: u16,
     /// The responder's address.
     pub destination: IpAddr,
     /// The responder's port; for ICMP the type of the reply, or the code without one.
     pub destination_port: u16,
-    /// The name by which the initiator had asked for the responder's address.
+    /// The name that the initiator had resolved for the responder's address.
     pub destination_name: Option<String>,
 }
 
@@ -37,12 +37,12 @@ impl Endpoints {
     }
 }
 
-/// An address as people write it: mapped IPv4 as IPv4.
+/// An address for display: mapped IPv4 as IPv4.
 pub fn ip(address: [u8; 16]) -> IpAddr {
     Ipv6Addr::from(address).to_canonical()
 }
 
-/// Zeek's form of a flow's id: `C` and base 62, with as many digits for each.
+/// Zeek's form of a flow's identifier: `C` and a fixed number of base-62 digits.
 pub fn uid(id: u64) -> String {
     let mut text = Vec::with_capacity(12);
     push_uid(&mut text, id);
@@ -67,7 +67,7 @@ pub fn tunnel(tunnel: Tunnel) -> Option<&'static str> {
     })
 }
 
-/// Names of the protocols that were found in a flow, the first one first.
+/// Names of the protocols identified in a flow, the first one first.
 pub fn services(flow: &FlowRecord) -> impl Iterator<Item = &'static str> {
     let found = flow.services.into_iter().filter_map(|place| place.checked_sub(1));
     found.filter_map(|at| PROTOCOLS.get(usize::from(at))).map(|protocol| protocol.name)
@@ -87,7 +87,7 @@ pub enum Value {
     Bool(bool),
     /// An address.
     Address(IpAddr),
-    /// A flow's name, see [`push_uid`].
+    /// A flow's identifier, see [`push_uid`].
     Uid(u64),
     /// A Community ID.
     Community(CommunityId),
@@ -99,13 +99,13 @@ pub enum Value {
     Word(&'static str),
     /// Text.
     Text(String),
-    /// A set with one flow's name.
+    /// A set with the identifier of one flow.
     Only(u64),
 }
 
 impl Value {
-    /// Writes what has the same form in every format, where it has; else `false`, and nothing is written. Nothing in
-    /// it needs escaping, and nothing but numbers goes without the quotes of JSON.
+    /// Writes a value whose form is equal in every format; else returns `false` and writes nothing. The written text
+    /// needs no escaping, and only numbers go without quotes in JSON.
     pub fn push(&self, out: &mut Vec<u8>) -> bool {
         match self {
             Value::Count(count) => push_number(out, *count),
@@ -137,7 +137,7 @@ impl Value {
 /// How a format writes times.
 #[derive(Clone, Copy)]
 pub enum Times {
-    /// Seconds since the epoch and six decimals.
+    /// Seconds since the epoch with six decimals.
     Epoch,
     /// RFC 3339 in UTC, with nanoseconds.
     Rfc3339,
@@ -153,8 +153,8 @@ impl Times {
     }
 }
 
-/// Writes the names and values of a flow's columns as members of a JSON object, each after a comma; what is
-/// unset is left out.
+/// Writes the names and values of a flow's columns as members of a JSON object, each after a comma; unset values are
+/// left out.
 pub fn write_members<'a>(
     out: &mut Vec<u8>,
     columns: impl Iterator<Item = (&'a str, Value)>,
@@ -206,7 +206,7 @@ fn write_json(out: &mut Vec<u8>, value: &Value, times: Times) {
 pub struct Column {
     /// Its name.
     pub name: &'static str,
-    /// A flow's value of it.
+    /// The value of a flow.
     pub value: fn(&FlowRecord, &Endpoints) -> Value,
 }
 
@@ -301,7 +301,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn ids_are_told_apart() {
+    fn identifiers_are_unique() {
         assert_eq!(uid(0), "C00000000000");
         assert_eq!(uid(61), "C0000000000z");
         assert_eq!(uid(62), "C00000000010");

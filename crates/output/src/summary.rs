@@ -28,7 +28,7 @@ pub struct Facts {
     pub expression: Option<String>,
     /// Totals of the run.
     pub total: Snapshot,
-    /// Ended flows by state, in descending order; empty where they were not counted.
+    /// Ended flows by state, in descending order; empty if they were not counted.
     pub states: Vec<(String, u64)>,
     /// Names of responders, by their address and that of the initiator that resolved it.
     pub names: BTreeMap<(IpAddr, IpAddr), String>,
@@ -57,9 +57,9 @@ pub struct InputFacts {
     pub bytes: u64,
     /// Error that ended reading, if any.
     pub problem: Option<String>,
-    /// Whether its packets were in time order; `None` where that is not known.
+    /// Whether its packets were in time order; `None` if unknown.
     pub in_order: Option<bool>,
-    /// Packets lost during capture, where the file records it.
+    /// Packets lost during capture, if the file records it.
     pub lost_before: Option<u64>,
     /// Whether it is a network interface.
     pub live: bool,
@@ -111,7 +111,7 @@ pub fn series(snapshot: &Snapshot) -> Option<&Series> {
     })
 }
 
-/// Packets and bytes of everything analysed: of the series where there is one, else of the ledger.
+/// Packets and bytes of everything analysed: of the series if there is one, else of the ledger.
 pub fn analysed(snapshot: &Snapshot) -> Count {
     match series(snapshot) {
         Some(series) => series.cells.iter().fold(Count::default(), |mut sum, cell| {
@@ -122,7 +122,7 @@ pub fn analysed(snapshot: &Snapshot) -> Count {
     }
 }
 
-/// An interval in one line: time, packets and bits a second, new flows, the heaviest talker, loss.
+/// An interval in one line: time, packets and bits per second, new flows, the top talker, loss.
 pub fn line(snapshot: &Snapshot, zone: &Zone, names: bool) -> String {
     let interval = snapshot.interval;
     let seconds = interval.end.saturating_sub(interval.start) as f64 / 1e9;

@@ -1,7 +1,7 @@
-//! Zeek's conn.log, as text separated by tabs and as JSON.
+//! Zeek's conn.log, as tab-separated text and as JSON.
 //!
-//! Columns, types and the form of values are those of Zeek 8 (scripts/base/protocols/conn, the ASCII writer),
-//! whose baselines the tests compare with. What Weir does not know is unset (`-`), never 0.
+//! Columns, types and formats of values are those of Zeek 8 (scripts/base/protocols/conn, the ASCII writer), whose
+//! baselines the tests compare with. Unknown values are unset (`-`), never 0.
 
 use crate::file::{Frame, LineFile};
 use crate::format::push_uid;
@@ -18,7 +18,7 @@ use weir_wire::Direction;
 
 pub(crate) static ZEEK: OutputSpec = OutputSpec {
     name: "zeek",
-    help: "Zeek's logs: conn.log, tunnel.log, and http.log, dns.log, ssl.log and so on where records are read.",
+    help: "Zeek's logs: conn.log, tunnel.log, and http.log, dns.log, ssl.log and others if records are parsed.",
     files: &["conn.log"],
     flows: true,
     has: |table| !table.zeek.is_empty(),
@@ -28,7 +28,7 @@ pub(crate) static ZEEK: OutputSpec = OutputSpec {
 
 pub(crate) static ZEEK_JSON: OutputSpec = OutputSpec {
     name: "zeek-json",
-    help: "The same as JSON, one object a line.",
+    help: "Zeek's logs as JSON, one object per line.",
     files: &["conn.json"],
     flows: true,
     has: |table| !table.zeek.is_empty(),
@@ -46,7 +46,7 @@ struct Column {
     value: fn(&FlowRecord, &Endpoints) -> Value,
 }
 
-/// Zeek gives no size, as no duration, of a connection that took no time.
+/// Zeek gives neither size nor duration for a connection without duration.
 fn stream_bytes(flow: &FlowRecord, direction: Direction) -> Value {
     if flow.duration() > 0 { Value::Count(flow.zeek_bytes(direction)) } else { Value::Unset }
 }
@@ -106,7 +106,7 @@ static COLUMNS: &[Column] = &[
     Column { name: "community_id", kind: "string", value: |f, _| Value::Community(f.community_id(0)) },
 ];
 
-/// The protocols that were found, joined by commas; those of one name once.
+/// The identified protocols, joined by commas, each name once.
 fn service(flow: &FlowRecord) -> Value {
     match crate::row::services(flow).collect::<Vec<_>>().as_slice() {
         [] => Value::Unset,
@@ -118,7 +118,7 @@ fn vlan(id: u16) -> Value {
     if id == 0 { Value::Unset } else { Value::Count(id.into()) }
 }
 
-/// Zeek's names of transports: all but three are one.
+/// Zeek's name of a transport; all protocols but three share one name.
 fn transport(protocol: u8) -> &'static str {
     match protocol {
         6 => "tcp",
@@ -128,11 +128,11 @@ fn transport(protocol: u8) -> &'static str {
     }
 }
 
-/// Whether an address is of the site by Zeek's default: it is in a block that IANA does not route globally.
+/// Whether an address is local by Zeek's default: it is in a block that IANA does not route globally.
 fn is_private(address: IpAddr) -> bool {
     let (address, nets) = match address {
         IpAddr::V4(v4) => (u128::from(u32::from(v4)) << 96, PRIVATE_V4),
-        // 6to4 (RFC 3056): what counts is the IPv4 address in it.
+        // 6to4 (RFC 3056): the IPv4 address in it decides.
         IpAddr::V6(v6) => match v6.segments() {
             [0x2002, high, low, ..] => (u128::from(high) << 112 | u128::from(low) << 96, PRIVATE_V4),
             _ => (u128::from(v6), PRIVATE_V6),
@@ -155,7 +155,7 @@ const PRIVATE_V4: &[(u128, u32)] = &[
     (v4(198, 18, 0), 15),
     (v4(198, 51, 100), 24),
     (v4(203, 0, 113), 24),
-    // Multicast that stays on the link (RFC 5771) or in the organisation (RFC 2365).
+    // Multicast within the link (RFC 5771) or the organisation (RFC 2365).
     (v4(224, 0, 0), 24),
     (v4(239, 0, 0), 8),
     (v4(240, 0, 0), 4),
@@ -183,10 +183,10 @@ const fn v6(a: u16, b: u16, c: u16) -> u128 {
 /// conn.log.
 struct Tsv {
     records: Logs,
-    /// Its header tells the time of the first flow, or of the first interval; readers of Zeek's logs take one wherever it
-    /// stands, so that who goes on with a file writes one too.
+    /// Its header has the time of the first flow, or of the first interval. Readers of Zeek's logs accept a header
+    /// anywhere, so that a continued file gets another one.
     file: LineFile,
-    /// When the run began.
+    /// Start of the run.
     start: u64,
 }
 
@@ -313,7 +313,7 @@ mod tests {
     use crate::row::uid;
 
     #[test]
-    fn rows_as_zeek_writes_them() {
+    fn rows_have_zeeks_format() {
         let directory = tempfile::tempdir().unwrap();
         let context = OutputContext { directory: directory.path().to_owned(), ..OutputContext::default() };
         let mut log = (ZEEK.open)(&context).unwrap();

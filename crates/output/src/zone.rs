@@ -1,11 +1,11 @@
-//! Times as people and files read them. Inside of Weir a time is nanoseconds since the epoch, UTC.
+//! Times for people and for files. Internally a time is nanoseconds since the epoch, UTC.
 
 use crate::format::push_number;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 
-/// The zone in which times are written.
+/// The time zone of displayed times.
 #[derive(Clone, Debug)]
 pub struct Zone {
     zone: TimeZone,
@@ -23,16 +23,17 @@ impl Zone {
         Self { zone: TimeZone::UTC }
     }
 
-    /// A zone of the IANA time zone database, as `Europe/Berlin`.
+    /// A zone of the IANA time zone database, such as `Europe/Berlin`.
     ///
     /// # Errors
-    /// When there is no such zone; the text says what would be accepted.
+    ///
+    /// There is no such zone; the text names the accepted values.
     pub fn named(name: &str) -> Result<Self, String> {
         if name.eq_ignore_ascii_case("utc") {
             return Ok(Self::utc());
         }
         TimeZone::get(name).map(|zone| Self { zone }).map_err(|_| {
-            format!("no time zone {name:?}; names are those of the IANA database, as Europe/Berlin, or UTC")
+            format!("no time zone {name:?}; use a name of the IANA database such as Europe/Berlin, or UTC")
         })
     }
 
@@ -67,7 +68,7 @@ impl Zone {
         })
     }
 
-    /// What is printed beside a time: `UTC`, or abbreviation and offset as `CET +01:00`.
+    /// The label of a time: `UTC`, or abbreviation and offset as `CET +01:00`.
     pub fn label(&self, nanoseconds: u64) -> String {
         if self.zone == TimeZone::UTC {
             return "UTC".to_owned();
@@ -82,12 +83,12 @@ impl Zone {
         }
     }
 
-    /// As Suricata writes it: `2026-11-21T01:46:08.985123+0000`.
+    /// Suricata's format: `2026-11-21T01:46:08.985123+0000`.
     pub fn eve(&self, nanoseconds: u64) -> String {
         text(|out| self.push_eve(out, nanoseconds))
     }
 
-    /// Writes the same behind what is there.
+    /// Appends a time in Suricata's format, see [`Self::eve`].
     pub fn push_eve(&self, out: &mut Vec<u8>, nanoseconds: u64) {
         let time = timestamp(nanoseconds);
         let shift = self.zone.to_offset(time);
@@ -100,7 +101,7 @@ impl Zone {
         }
     }
 
-    /// As Zeek writes the time of a log's opening: `2026-11-21-01-46-08`.
+    /// Zeek's format of a log's opening time: `2026-11-21-01-46-08`.
     pub fn dashed(&self, nanoseconds: u64) -> String {
         let civil = self.civil(nanoseconds);
         text(|out| {
@@ -120,29 +121,29 @@ pub fn rfc3339(nanoseconds: u64) -> String {
     text(|out| push_rfc3339(out, nanoseconds))
 }
 
-/// Writes the same behind what is there.
+/// Appends RFC 3339 in UTC with nanoseconds.
 pub fn push_rfc3339(out: &mut Vec<u8>, nanoseconds: u64) {
     push_date_time(out, &Offset::UTC.to_datetime(timestamp(nanoseconds)));
     push_fraction(out, nanoseconds, 9);
     out.push(b'Z');
 }
 
-/// Seconds and six decimals: `1795225568.985123`.
+/// Seconds with six decimals: `1795225568.985123`.
 pub fn epoch_micros(nanoseconds: u64) -> String {
     text(|out| push_epoch_micros(out, nanoseconds))
 }
 
-/// Writes the same behind what is there.
+/// Appends seconds with six decimals.
 pub fn push_epoch_micros(out: &mut Vec<u8>, nanoseconds: u64) {
     push_decimal(out, nanoseconds, 6);
 }
 
-/// Nanoseconds as seconds and nine decimals: `0.211484000`.
+/// Nanoseconds as seconds with nine decimals: `0.211484000`.
 pub fn seconds(nanoseconds: u64) -> String {
     text(|out| push_seconds(out, nanoseconds))
 }
 
-/// Writes the same behind what is there.
+/// Appends nanoseconds as seconds with nine decimals.
 pub fn push_seconds(out: &mut Vec<u8>, nanoseconds: u64) {
     push_decimal(out, nanoseconds, 9);
 }
@@ -152,14 +153,14 @@ fn push_decimal(out: &mut Vec<u8>, nanoseconds: u64, decimals: usize) {
     push_fraction(out, nanoseconds, decimals);
 }
 
-/// What is written, which is ASCII, as text.
+/// The written text, which is ASCII.
 fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut out = Vec::with_capacity(40);
     write(&mut out);
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// 2^64 ns are the year 2554: every time there is can be written.
+/// 2^64 ns are the year 2554: every time can be written.
 fn timestamp(nanoseconds: u64) -> Timestamp {
     Timestamp::from_nanosecond(i128::from(nanoseconds)).unwrap_or_default()
 }
@@ -186,14 +187,14 @@ fn push_clock(out: &mut Vec<u8>, civil: &DateTime, between: u8) {
     push_digits(out, civil.second().unsigned_abs().into(), 2);
 }
 
-/// A point and the first decimals of the second.
+/// A decimal point and the first decimals of the second.
 fn push_fraction(out: &mut Vec<u8>, nanoseconds: u64, decimals: usize) {
     out.push(b'.');
     let fraction = (nanoseconds % 1_000_000_000) as u32;
     push_digits(out, fraction / 10u32.pow(9 - decimals as u32), decimals);
 }
 
-/// The last `digits` digits of a number, zeros before it. Rows have several times each: this is much faster than
+/// The last `digits` digits of a number, with leading zeros. Rows have several such numbers: this is much faster than
 /// formatting by a pattern.
 fn push_digits(out: &mut Vec<u8>, number: u32, digits: usize) {
     let mut text = [b'0'; 9];
@@ -205,7 +206,7 @@ fn push_digits(out: &mut Vec<u8>, number: u32, digits: usize) {
     out.extend_from_slice(text.get(9 - digits..).unwrap_or_default());
 }
 
-/// `+01:00`, with this between hours and minutes.
+/// `+01:00`, with the given separator between hours and minutes.
 fn offset(offset: Offset, between: &str) -> String {
     let minutes = offset.seconds() / 60;
     let sign = if minutes < 0 { '-' } else { '+' };
@@ -220,7 +221,7 @@ mod tests {
     const TIME: u64 = 1_795_225_568_985_123_456;
 
     #[test]
-    fn every_form_of_a_time() {
+    fn every_format_of_a_time() {
         let utc = Zone::utc();
         assert_eq!(utc.date_time(TIME), "2026-11-21 01:46:08.985");
         assert_eq!(utc.label(TIME), "UTC");
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_is_named_beside_its_times() {
+    fn a_zone_has_a_label() {
         let Ok(berlin) = Zone::named("Europe/Berlin") else {
             println!("skipped: no time zone database");
             return;
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_zone_is_answered_with_what_is_right() {
+    fn an_unknown_zone_is_answered_with_valid_names() {
         let error = Zone::named("Mars/Olympus").unwrap_err();
         assert!(error.contains("Mars/Olympus") && error.contains("Europe/Berlin"), "{error}");
         assert_eq!(Zone::named("UTC").unwrap().label(TIME), "UTC");

@@ -1,12 +1,12 @@
 //! The format of values in conn.log: the header, and how addresses, numbers, durations and unset values are written.
 //!
-//! Each row of Zeek's is read into a flow and written again. So this is a test of formatting, not of what a flow is:
-//! that one is `weir/tests/truth/zeek.rs`.
+//! Each row of Zeek's log is converted to a flow and written again. This tests the format of values, and not what a flow
+//! is, which is tested by `weir/tests/truth/zeek.rs`.
 
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
-    reason = "tests say what they ran, and end where they fail"
+    reason = "tests report what they ran, and end where they fail"
 )]
 
 use std::collections::HashMap;
@@ -16,14 +16,14 @@ use weir_engine::{ConnState, EndReason, FlowRecord, History, Side};
 use weir_output::{OutputContext, OutputSpec};
 use weir_wire::{FlowKey, Time, Tunnel, mapped};
 
-/// Rows whose values are to be formatted alike.
+/// Minimum number of rows with equally formatted values.
 const REQUIRED: usize = 310;
 
-/// What Zeek's script policy/protocols/conn/vlan-logging adds, and its community-id-logging.
+/// Columns of Zeek's scripts policy/protocols/conn/vlan-logging and community-id-logging.
 const MORE_FIELDS: &str = "\tvlan\tinner_vlan\tcommunity_id";
 const MORE_TYPES: &str = "\tint\tint\tstring";
 
-/// Columns that come from elsewhere: masked in the baseline, or not in a flow.
+/// Columns that are not compared: masked in the baseline, or not in a flow.
 const OTHERS: [&str; 6] = ["ts", "uid", "service", "history", "tunnel_parents", "missed_bytes"];
 
 fn baseline() -> Option<PathBuf> {
@@ -35,7 +35,7 @@ fn baseline() -> Option<PathBuf> {
     Some(folder)
 }
 
-/// conn.log of some flows.
+/// conn.log of the given flows.
 fn written(flows: &[FlowRecord]) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     let context = OutputContext { directory: directory.path().to_owned(), ..OutputContext::default() };
@@ -58,7 +58,7 @@ fn rows(lines: &[String]) -> Vec<Row> {
         .collect()
 }
 
-/// The flow that a row tells of.
+/// The flow of a row.
 fn flow(row: &Row) -> Option<FlowRecord> {
     let number = |name: &str| row.get(name).and_then(|text| text.parse::<u64>().ok());
     let address = |name: &str| {
@@ -124,7 +124,7 @@ fn flow(row: &Row) -> Option<FlowRecord> {
 }
 
 #[test]
-fn the_header_is_zeeks_and_three_columns_more() {
+fn the_header_is_zeeks_with_three_more_columns() {
     let Some(folder) = baseline() else { return };
     let theirs = std::fs::read_to_string(folder.join("core.q-in-q/conn.log")).unwrap();
     let ours = written(&[]);
@@ -150,7 +150,7 @@ fn the_header_is_zeeks_and_three_columns_more() {
 }
 
 #[test]
-fn values_are_formatted_as_zeek_formats_them() {
+fn values_are_formatted_as_in_zeek() {
     let Some(folder) = baseline() else { return };
     let (mut passed, mut total) = (0, 0);
     let mut logs: Vec<PathBuf> =

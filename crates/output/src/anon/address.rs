@@ -1,8 +1,8 @@
 //! Mapping of addresses to other addresses.
 //!
-//! All mappings but `nullip` preserve prefixes: two addresses with exactly n equal leading bits are mapped to two with
-//! exactly n equal leading bits. Such a mapping is a bit for each node of the binary tree of prefixes: whether the
-//! next bit is flipped. The bit comes from a block cipher, so that it depends on the key alone and not on earlier
+//! All mappings except `nullip` preserve prefixes: two addresses with exactly n equal leading bits are mapped to two
+//! with exactly n equal leading bits. Such a mapping is a bit for each node of the binary tree of prefixes: whether
+//! the next bit is flipped. The bit comes from a block cipher, so that it depends on the key alone and not on earlier
 //! addresses: any number of workers and outputs map alike.
 
 use aes::Aes128;
@@ -18,8 +18,8 @@ pub enum Mode {
     Nullip,
     /// Prefix-preserving and random, for one run, like tcpdpriv's -A50. The key is not kept.
     Table,
-    /// Prefix-preserving by a key, as the reference implementation of Crypto-PAn does it (Xu, Fan, Ammar, Moon:
-    /// "Prefix-preserving IP address anonymization", 2002); IPv6 is the same over 128 bits.
+    /// Prefix-preserving by a key, as in the reference implementation of Crypto-PAn (Xu, Fan, Ammar, Moon:
+    /// "Prefix-preserving IP address anonymization", 2002), extended to 128 bits for IPv6.
     #[default]
     CryptoPan,
     /// Prefix-preserving by a key, as `ipcrypt-pfx` of draft-denis-ipcrypt-09 and later.
@@ -35,12 +35,12 @@ impl Mode {
         ("ipcrypt", Self::IpCrypt),
     ];
 
-    /// Its name.
+    /// Name of the mode.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, mode)| *mode == self).map_or("", |(name, _)| name)
     }
 
-    /// Whether two runs with one key map alike, so that the key is the user's to give.
+    /// Whether two runs with one key map alike, so that the user may give the key.
     pub fn is_keyed(self) -> bool {
         matches!(self, Self::CryptoPan | Self::IpCrypt)
     }
@@ -58,19 +58,19 @@ impl std::fmt::Debug for Key {
 
 /// Number of leading bits with a precomputed table.
 const TOP: u32 = 16;
-/// Mapped IPv4 addresses that are remembered.
+/// Number of mapped IPv4 addresses in the cache.
 const RECENT4: usize = 1 << 14;
-/// Mapped halves of IPv6 addresses and whole ones that are remembered.
+/// Number of mapped halves of IPv6 addresses, and of whole ones, in the cache.
 const RECENT6: usize = 1 << 12;
 
 /// A mapping of addresses.
 #[derive(Clone)]
 pub struct Addresses {
     tree: Tree,
-    /// By the first 16 bits of an IPv4 address, what these are turned by.
+    /// For the first 16 bits of an IPv4 address, the bits to flip.
     top: Vec<u16>,
     recent4: Vec<(u32, u32)>,
-    /// First halves of IPv6 addresses, and what they are turned by.
+    /// First halves of IPv6 addresses, and the bits to flip.
     halves: Vec<(u64, u64)>,
     recent6: Vec<(u128, u128)>,
 }
@@ -79,14 +79,15 @@ impl Addresses {
     /// The mapping of a mode under a key.
     ///
     /// # Errors
-    /// When the key is not one for the mode.
+    ///
+    /// The key is not valid for the mode.
     pub fn new(mode: Mode, key: &Key) -> Result<Self, String> {
         let tree = Tree::new(mode, key)?;
         let mut addresses =
             Self { tree, top: Vec::new(), recent4: Vec::new(), halves: Vec::new(), recent6: Vec::new() };
         if !matches!(addresses.tree, Tree::Null) {
             addresses.top = addresses.tree.top();
-            // Every slot holds a valid entry: no slot needs a mark for empty.
+            // Every slot holds a valid entry, so that no mark for an empty slot is needed.
             let zero = addresses.cold4(0);
             addresses.recent4 = vec![(0, zero); RECENT4];
             addresses.halves = vec![(0, (addresses.tree.turns(0, 0, 64) >> 64) as u64); RECENT6];
@@ -96,7 +97,7 @@ impl Addresses {
         Ok(addresses)
     }
 
-    /// An IPv4 address.
+    /// Maps an IPv4 address.
     pub fn v4(&mut self, address: [u8; 4]) -> [u8; 4] {
         if matches!(self.tree, Tree::Null) {
             return [0; 4];
@@ -115,7 +116,7 @@ impl Addresses {
         image.to_be_bytes()
     }
 
-    /// An IPv6 address; one that is an IPv4 address mapped into IPv6 stays one.
+    /// Maps an IPv6 address. An IPv4 address mapped into IPv6 stays one.
     pub fn v6(&mut self, address: [u8; 16]) -> [u8; 16] {
         if let Some(v4) = Ipv6Addr::from(address).to_ipv4_mapped() {
             return mapped(self.v4(v4.octets()));
@@ -142,7 +143,7 @@ impl Addresses {
         image.to_be_bytes()
     }
 
-    /// An address of either version.
+    /// Maps an address of either version.
     pub fn ip(&mut self, address: IpAddr) -> IpAddr {
         match address {
             IpAddr::V4(v4) => Ipv4Addr::from(self.v4(v4.octets())).into(),
@@ -150,7 +151,7 @@ impl Addresses {
         }
     }
 
-    /// Not from memory, but for the table of the first bits: what an address costs that was not met before.
+    /// Maps an IPv4 address without the cache, with only the table of the first bits: the cost of a new address.
     pub fn cold4(&self, address: u32) -> u32 {
         let top = self.top.get((address >> TOP) as usize).copied().unwrap_or_default();
         address ^ (u32::from(top) << TOP) ^ self.tree.turns4(address, TOP, 32)
@@ -179,14 +180,14 @@ fn slot6(bits: u64) -> usize {
 
 /// The bits of the tree of prefixes.
 #[derive(Clone)]
-#[expect(clippy::large_enum_variant, reason = "there is one of it in a run")]
+#[expect(clippy::large_enum_variant, reason = "a run has one cipher")]
 enum Tree {
     Null,
     CryptoPan { cipher: Aes128, pad: u128 },
     IpCrypt { ciphers: [Aes128; 2] },
 }
 
-/// Blocks that are encrypted at once: the processor works on eight side by side.
+/// Number of blocks that are encrypted at once: the processor works on eight side by side.
 const BLOCKS: usize = 16;
 
 impl Tree {
@@ -202,7 +203,7 @@ impl Tree {
                 cipher.encrypt_block(&mut pad);
                 Self::CryptoPan { cipher, pad: u128::from_be_bytes(pad.into()) }
             }
-            // The draft: equal halves would cancel each other out.
+            // According to the draft, equal halves would cancel each other out.
             Mode::IpCrypt if first == second => {
                 return Err("the two halves of a key for ipcrypt must differ".to_owned());
             }
@@ -210,7 +211,8 @@ impl Tree {
         })
     }
 
-    /// The flipped ones of the bits `from..to` of an address, counted from the most significant, in their positions.
+    /// The bits to flip among the bits `from..to` of an address, counted from the most significant, at their
+    /// positions.
     fn turns(&self, address: u128, from: u32, to: u32) -> u128 {
         let mut turned = 0;
         let mut bit = from;
@@ -222,14 +224,14 @@ impl Tree {
         turned
     }
 
-    /// At most [`BLOCKS`] bits.
+    /// Computes at most [`BLOCKS`] bits.
     fn some(&self, address: u128, from: u32, count: u32) -> u128 {
         let count = (count as usize).min(BLOCKS);
         let block = |n: usize| self.block(address, from + n as u32);
         let bits = match self {
             Self::Null => 0,
             Self::CryptoPan { cipher, .. } => {
-                // The most significant bit of each.
+                // The most significant bit of each block.
                 gather(&encrypt(cipher, count, block), count, 127)
             }
             Self::IpCrypt { ciphers: [one, two] } => {
@@ -237,11 +239,11 @@ impl Tree {
                 one ^ two
             }
         };
-        // `bits` has the first of them at the top.
+        // The first bit of `bits` is at the top.
         bits >> from
     }
 
-    /// The plaintext for the bit after the first `length` ones.
+    /// The plaintext for the bit after the first `length` bits.
     fn block(&self, address: u128, length: u32) -> u128 {
         let prefix = |bits: u32| u128::MAX.checked_shl(128 - bits).unwrap_or_default();
         match self {
@@ -253,8 +255,8 @@ impl Tree {
         }
     }
 
-    /// The plaintext for an IPv4 address and its 32 bits. Crypto-PAn has the address at the front of the block;
-    /// ipcrypt maps it into IPv6.
+    /// The bits to flip in an IPv4 address. Crypto-PAn has the address at the front of the block; ipcrypt maps it into
+    /// IPv6.
     fn turns4(&self, address: u32, from: u32, to: u32) -> u32 {
         match self {
             Self::Null => 0,
@@ -266,7 +268,7 @@ impl Tree {
         }
     }
 
-    /// For every 16 bits, what they are turned by: each node of the tree is asked once.
+    /// For every value of the first 16 bits, the bits to flip: each node of the tree is computed once.
     fn top(&self) -> Vec<u16> {
         let mut turned = vec![0_u16; 1 << TOP];
         for length in 0..TOP {
@@ -283,8 +285,8 @@ impl Tree {
     }
 }
 
-/// Crypto-PAn of at most [`BLOCKS`] bits of an IPv4 address: only the first four bytes of a block differ from the pad,
-/// and only the first bit of the result is used.
+/// Crypto-PAn for at most [`BLOCKS`] bits of an IPv4 address: only the first four bytes of a block differ from the
+/// pad, and only the first bit of the result is used.
 fn crypto_pan4(cipher: &Aes128, pad: u128, address: u32, from: u32, to: u32) -> u32 {
     let bytes = pad.to_be_bytes();
     let pad = (pad >> 96) as u32;
@@ -355,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn as_the_sample_trace_of_the_reference() {
+    fn equals_the_sample_trace_of_the_reference_implementation() {
         let (Some(raw), Some(sanitized)) = (data("sample_trace_raw.dat"), data("sample_trace_sanitized.dat"))
         else {
             println!("skipped 2 files: no ../shared/data");
@@ -375,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn as_an_independent_implementation() {
+    fn equals_an_independent_implementation() {
         let Some(text) = data("generated_vectors.tsv") else {
             println!("skipped 1 file: no ../shared/data");
             return;
@@ -404,7 +406,7 @@ mod tests {
 
     /// The vectors of draft-denis-ipcrypt for ipcrypt-pfx.
     #[test]
-    fn as_the_draft_of_ipcrypt() {
+    fn equals_the_draft_of_ipcrypt() {
         let hex = |text: &str| -> [u8; 32] {
             std::array::from_fn(|n| u8::from_str_radix(&text[2 * n..2 * n + 2], 16).unwrap())
         };
@@ -422,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn nullip_is_null() {
+    fn nullip_maps_every_address_to_zero() {
         let mut mapping = addresses(Mode::Nullip, SAMPLE);
         assert_eq!(mapping.v4([10, 1, 2, 3]), [0; 4]);
         assert_eq!(mapping.v6([7; 16]), [0; 16]);
@@ -430,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_modes_are_theirs() {
+    fn every_mode_has_its_name() {
         for (name, mode) in Mode::ALL {
             assert_eq!(mode.name(), name);
         }
@@ -438,7 +440,7 @@ mod tests {
     }
 
     proptest! {
-        /// Law 9: addresses keep the exact length of their common prefix, whatever was mapped before.
+        /// Addresses keep the exact length of their common prefix, whatever was mapped before.
         #[test]
         fn prefixes_are_preserved_and_the_key_decides(
             key in any::<[u8; 32]>(),

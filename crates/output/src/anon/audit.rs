@@ -18,11 +18,11 @@ pub struct Originals {
     names: BTreeMap<Vec<u8>, Privacy>,
 }
 
-/// Shorter names are found everywhere by chance.
+/// Minimum length of a name in bytes: shorter ones occur everywhere by chance.
 const MIN_LENGTH: usize = 4;
 
-/// Words in the place of a user's name that are none: SASL mechanisms (IANA's registry), as arguments of `AUTH` and
-/// `AUTHENTICATE`, and placeholders. Each is also a common word of logs and headers.
+/// Words in the place of a user name that are no names: SASL mechanisms (IANA's registry), as arguments of `AUTH` and
+/// `AUTHENTICATE`, and placeholders. They are also common words of logs and headers.
 const NOBODYS: &[&str] = &[
     "anonymous",
     "cram-md5",
@@ -37,11 +37,11 @@ const NOBODYS: &[&str] = &[
     "scram-sha-256",
     "xoauth2",
 ];
-/// Names that are looked for at most: of a flood of random ones any part shows a leak.
+/// Maximum number of names to search for: of a flood of random ones any part shows a leak.
 const MAX: usize = 200_000;
 
 impl Originals {
-    /// Notes the addresses in the headers of a packet, and the names of a message of DNS.
+    /// Notes the addresses in the headers of a packet, and the names in a DNS message.
     pub fn packet(&mut self, packet: &Packet<'_>) {
         let mut layers = decode(packet);
         loop {
@@ -108,7 +108,7 @@ impl Originals {
 
     fn name(&mut self, name: &[u8], class: Privacy) {
         let name = name.trim_ascii().to_ascii_lowercase();
-        // An address in the place of a name is one.
+        // An address in the place of a name is searched for as an address.
         if let Some(address) = std::str::from_utf8(&name).ok().and_then(|name| name.parse().ok()) {
             return self.address(address);
         }
@@ -124,7 +124,7 @@ impl Originals {
         (self.addresses.len(), self.names.len())
     }
 
-    /// Whether there is nothing to look for.
+    /// Whether there is nothing to search for.
     pub fn is_empty(&self) -> bool {
         self.len() == (0, 0)
     }
@@ -132,7 +132,8 @@ impl Originals {
     /// The search over the anonymiser's output.
     ///
     /// # Errors
-    /// When there are too many originals for the tables of the search.
+    ///
+    /// There are too many originals for the tables of the search.
     pub fn finder(&self, anonymiser: &mut Anonymiser) -> Result<Finder, String> {
         let images: BTreeSet<IpAddr> =
             self.addresses.iter().map(|address| anonymiser.addresses.ip(*address)).collect();
@@ -230,7 +231,7 @@ impl Needles {
     }
 }
 
-/// Looks for originals.
+/// Searches for originals.
 pub struct Finder {
     wanted: BTreeSet<IpAddr>,
     texts: Needles,
@@ -242,21 +243,21 @@ pub struct Finder {
 /// An original that was found.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Leak {
-    /// Offset in what was looked through.
+    /// Offset in the searched data.
     pub at: usize,
-    /// A finding.
+    /// The original.
     pub what: String,
-    /// Whether as text; else as bytes.
+    /// Whether it was found as text; else as bytes.
     pub is_text: bool,
 }
 
 impl Finder {
-    /// The longest form of what is looked for, in bytes.
+    /// The longest pattern in bytes.
     pub fn longest(&self) -> usize {
         self.texts.bytes.iter().chain(&self.bytes.bytes).map(Vec::len).max().unwrap_or(0)
     }
 
-    /// Looks through text.
+    /// Searches text.
     pub fn text(&self, text: &[u8]) -> Vec<Leak> {
         let is_word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
         let found = self.in_text.occurrences(text);
@@ -267,7 +268,7 @@ impl Finder {
             .collect()
     }
 
-    /// Searches a part of a log. A name that is the key of a value, or in a header line, is a word of the log itself;
+    /// Searches a part of a log. A name that is a key, or part of a header line, is a word of the log itself;
     /// `begins`: the part begins with the header of a table. In binary parts, byte patterns are searched too.
     pub fn log(&self, log: &[u8], begins: bool) -> Vec<Leak> {
         let mut leaks = Vec::new();
@@ -333,7 +334,7 @@ impl Finder {
         let Some(region) = data.get(from..to.min(data.len())) else { return };
         for (needle, start, end) in self.in_bytes.occurrences(region) {
             let Some((leak, exact)) = self.bytes.leak(needle, from + start, false) else { continue };
-            // The search takes letters of both cases for one; bytes of an address are none.
+            // The search ignores case; the bytes of an address must be equal.
             if !exact || region.get(start..end) == self.bytes.bytes.get(needle).map(Vec::as_slice) {
                 leaks.push(leak);
             }
@@ -341,7 +342,7 @@ impl Finder {
     }
 }
 
-/// Every occurrence: number of the needle, beginning and end.
+/// Every occurrence: number of the pattern, beginning and end.
 trait Occurrences {
     fn occurrences<'a>(&'a self, haystack: &'a [u8]) -> impl Iterator<Item = (usize, usize, usize)> + 'a;
 }

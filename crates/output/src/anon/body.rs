@@ -5,13 +5,13 @@ use super::{Anonymiser, Payload};
 
 /// The result of rewriting a control message.
 pub(super) enum Body {
-    /// Number of known and rewritten bytes; the rest is payload.
+    /// Number of parsed and rewritten bytes; the rest is payload.
     Rewritten(usize),
-    /// A packet that it is about begins there.
+    /// The packet that the message is about begins at this offset.
     Packet(usize),
 }
 
-/// RFC 791 3.1: routes, recorded or given, and timestamps with addresses.
+/// IPv4 options (RFC 791 3.1): routes, recorded or given, and timestamps with addresses.
 pub(super) fn ipv4_options(anonymiser: &mut Anonymiser, options: &mut [u8]) {
     each_option(options, |kind, option| match kind {
         // Loose and strict source route, record route: kind, length, pointer, addresses.
@@ -52,8 +52,8 @@ pub(super) fn tcp_options(anonymiser: &mut Anonymiser, options: &mut [u8]) {
     });
 }
 
-/// Calls `work` with each option of the kind, length, value form; kinds 0 and 1 are single bytes. What has no sense is
-/// blanked.
+/// Calls `work` with each option in the form kind, length, value; kinds 0 and 1 are single bytes. Malformed options
+/// are blanked.
 fn each_option(options: &mut [u8], mut work: impl FnMut(u8, &mut [u8])) {
     let mut at = 0;
     while let Some(&kind) = options.get(at) {
@@ -73,7 +73,7 @@ fn each_option(options: &mut [u8], mut work: impl FnMut(u8, &mut [u8])) {
     }
 }
 
-/// Extension headers of IPv6 from the first on: routes, and the home address of a mobile host.
+/// IPv6 extension headers from the first on: routes, and the home address of a mobile host.
 pub(super) fn ipv6_extensions(anonymiser: &mut Anonymiser, headers: &mut [u8], next: u8) {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;
@@ -131,7 +131,7 @@ fn extension_options(anonymiser: &mut Anonymiser, header: &mut [u8]) {
     }
 }
 
-/// RFC 792, RFC 1256.
+/// ICMP (RFC 792, RFC 1256).
 pub(super) fn icmp(anonymiser: &mut Anonymiser, message: &mut [u8]) -> Body {
     match message.first() {
         Some(3 | 4 | 11 | 12) => Body::Packet(8.min(message.len())),
@@ -152,7 +152,7 @@ pub(super) fn icmp(anonymiser: &mut Anonymiser, message: &mut [u8]) -> Body {
     }
 }
 
-/// Gives the address at a place another one.
+/// Rewrites the address at an offset.
 type AddressAt = fn(&mut Anonymiser, &mut [u8], usize);
 
 /// Rewrites the groups and sources of a membership report from byte 8 on (RFC 9776 4.2, RFC 9777 5.2), with addresses
@@ -186,7 +186,7 @@ fn sources(
     header + size * count
 }
 
-/// RFC 2236, RFC 9776: groups and sources.
+/// IGMP (RFC 2236, RFC 9776): groups and sources.
 pub(super) fn igmp(anonymiser: &mut Anonymiser, message: &mut [u8]) -> Body {
     let known = match message.first() {
         Some(0x22) => memberships(anonymiser, message, 4, Anonymiser::v4_at),
@@ -199,7 +199,7 @@ pub(super) fn igmp(anonymiser: &mut Anonymiser, message: &mut [u8]) -> Body {
     Body::Rewritten(known.min(message.len()))
 }
 
-/// RFC 4443, RFC 4861, RFC 2710, RFC 9777.
+/// ICMPv6 (RFC 4443, RFC 4861, RFC 2710, RFC 9777).
 pub(super) fn icmpv6(anonymiser: &mut Anonymiser, message: &mut [u8]) -> Body {
     let known = match message.first() {
         Some(1..=4) => return Body::Packet(8.min(message.len())),
@@ -234,7 +234,7 @@ fn neighbours(anonymiser: &mut Anonymiser, message: &mut [u8], from: usize) -> u
             break;
         };
         match kind {
-            // Link-layer addresses; of Ethernet the option has 8 bytes.
+            // Link-layer addresses; with Ethernet the option has 8 bytes.
             1 | 2 if length == 8 => {
                 if let Some(place) = option.get_mut(2..8) {
                     anonymiser.mac(place);
@@ -243,7 +243,7 @@ fn neighbours(anonymiser: &mut Anonymiser, message: &mut [u8], from: usize) -> u
             3 if length == 32 => anonymiser.v6_at(option, 16),
             5 | 14 => {}
             25 => (8..length).step_by(16).for_each(|at| anonymiser.v6_at(option, at)),
-            // A route: the prefix may be cut.
+            // A route: the prefix may be truncated.
             24 if length == 24 => anonymiser.v6_at(option, 8),
             // The redirected packet, search domains, and unknown options.
             _ => blank(option, 2, usize::MAX),

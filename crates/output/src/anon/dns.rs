@@ -4,15 +4,15 @@
 use super::Anonymiser;
 use super::packet::blank;
 
-/// Pointers of a name that are followed.
+/// Maximum number of pointers in a name.
 const JUMPS: usize = 32;
 
-/// Rewrites a message; what is not understood, and all behind it, is blanked.
+/// Rewrites a message; malformed or unknown data, and all data after it, is blanked.
 pub(super) fn message(anonymiser: &mut Anonymiser, message: &mut [u8]) {
     let before = message.to_vec();
     let known = Message { before: &before, at: 12 }.rewrite(anonymiser, message);
     if let Err(at) = known {
-        // If nothing parses it is not a DNS message: its header is payload too.
+        // If nothing can be parsed, it is not a DNS message: its header is payload too.
         blank(message, if at <= 12 { 0 } else { at }, usize::MAX);
     }
 }
@@ -23,7 +23,7 @@ struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// The error is up to where it is understood.
+    /// Rewrites the message; the error is the offset up to which it could be parsed.
     fn rewrite(mut self, anonymiser: &mut Anonymiser, out: &mut [u8]) -> Result<(), usize> {
         let counts = [4, 6, 8, 10].map(|at| self.word(at));
         let [Some(questions), Some(answers), Some(authorities), Some(additional)] = counts else {
@@ -77,7 +77,7 @@ impl Message<'_> {
                 names.and_then(|()| self.skip(20))
             }
             (17, _) => self.name(anonymiser, out).and_then(|()| self.name(anonymiser, out)),
-            // NSEC: the next name, and which kinds there are.
+            // NSEC: the next name, and a bit map of types.
             (47, _) => self.name(anonymiser, out).map(|()| self.at = end),
             (OPT, _) => {
                 self.options(out, end);
@@ -85,7 +85,7 @@ impl Message<'_> {
             }
             _ => None,
         };
-        // Other data of records is text, keys, signatures.
+        // Other data of records: text, keys, signatures.
         let known_to = if known.is_some() && self.at <= end { self.at } else { data };
         if !matches!(kind, 1 | 28 | OPT) || known.is_none() {
             blank(out, known_to, end);
@@ -94,7 +94,7 @@ impl Message<'_> {
         Some(())
     }
 
-    /// EDNS options: their types stay, their values do not.
+    /// EDNS options: their types are kept, their values are not.
     fn options(&self, out: &mut [u8], end: usize) {
         let mut at = self.at;
         while at + 4 <= end {
@@ -104,7 +104,7 @@ impl Message<'_> {
         }
     }
 
-    /// Rewrites the labels of the name that stand here, and goes behind it.
+    /// Rewrites the labels of the name at the current position and advances past it.
     fn name(&mut self, anonymiser: &mut Anonymiser, out: &mut [u8]) -> Option<()> {
         let start = self.at;
         if self.reverse(anonymiser, out, start) {
@@ -173,7 +173,7 @@ impl Message<'_> {
         true
     }
 
-    /// The name at a place in lower case, labels joined by points; `None` where it has no end.
+    /// The name at an offset in lower case, labels joined by dots; `None` if it has no end.
     fn text(&self, at: usize) -> Option<Vec<u8>> {
         let (mut at, mut jumps) = (at, 0);
         let mut text = Vec::new();

@@ -19,9 +19,9 @@ pub struct FieldRule {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Place {
-    /// Bytes of a header: which, from where, how many; or what lies behind it.
+    /// Bytes of a header, by offset and length, or the payload after it.
     Packet(&'static PacketField),
-    /// A field of a table of records, by both names.
+    /// A field of a table of records, by table and field name.
     Record(&'static str, &'static str),
 }
 
@@ -44,7 +44,7 @@ enum Function {
     ChecksumAdjust,
 }
 
-/// Every function, with what it is given.
+/// Every function, with its arguments.
 pub const FUNCTIONS: &str = "UNCHANGED, MAP, MAP_DISTRIBUTION,UNIFORM,LEAST,MOST, MAP_DISTRIBUTION,GAUSSIAN,MEAN,DEVIATION, \
                              STRIP,BYTES, RANDOM, FILENAME_RANDOM, HASHED,SHA_2,PAD_WITH_ZERO or STRIP_REST, \
                              PATTERN_FILL,STR,TEXT, PATTERN_FILL,INTEGER,NUMBER, ZERO, REPLACE,TEXT, PREFIX_PRESERVING, \
@@ -109,7 +109,7 @@ static PACKET_FIELDS: [PacketField; 39] = [
 const CHECKSUM: &str = "CHECKSUM";
 /// The part between the fixed header and its payload.
 const OPTIONS: &str = "OPTIONS";
-/// All behind the header.
+/// All bytes after the header.
 const PAYLOAD: &str = "PAYLOAD";
 
 impl FromStr for FieldRule {
@@ -118,7 +118,7 @@ impl FromStr for FieldRule {
     fn from_str(text: &str) -> Result<Self, String> {
         let parts: Vec<&str> = text.split(',').map(str::trim).collect();
         let [protocol, field, function, given @ ..] = &parts[..] else {
-            return Err(format!("{text:?}: PROTOCOL,FIELD,FUNCTION is wanted, such as IP,TTL,ZERO"));
+            return Err(format!("{text:?}: expected PROTOCOL,FIELD,FUNCTION, such as IP,TTL,ZERO"));
         };
         let place = place(protocol, field)?;
         let function = self::function(function, given)?;
@@ -126,10 +126,10 @@ impl FromStr for FieldRule {
         let is_checksum = matches!(place, Place::Packet(field) if field.name == CHECKSUM);
         match function {
             Function::PrefixPreserving if matches!(place, Place::Packet(_)) && !is_address => {
-                Err(format!("{text:?}: PREFIX_PRESERVING is of addresses: SRC_IP and DST_IP"))
+                Err(format!("{text:?}: PREFIX_PRESERVING applies to addresses only: SRC_IP and DST_IP"))
             }
             Function::ChecksumAdjust if !is_checksum => {
-                Err(format!("{text:?}: CHECKSUM_ADJUST is of the field {CHECKSUM}"))
+                Err(format!("{text:?}: CHECKSUM_ADJUST applies to the field {CHECKSUM} only"))
             }
             function => Ok(Self { place, function }),
         }
@@ -164,9 +164,9 @@ fn place(protocol: &str, field: &str) -> Result<Place, String> {
 fn function(name: &str, given: &[&str]) -> Result<Function, String> {
     let upper: Vec<String> = given.iter().map(|word| word.to_ascii_uppercase()).collect();
     let words: Vec<&str> = upper.iter().map(String::as_str).collect();
-    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("{text:?} is no whole number"));
+    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("{text:?} is not a whole number"));
     let real = |text: &str| {
-        text.parse::<f64>().ok().filter(|n| n.is_finite()).ok_or_else(|| format!("{text:?} is no number"))
+        text.parse::<f64>().ok().filter(|n| n.is_finite()).ok_or_else(|| format!("{text:?} is not a number"))
     };
     Ok(match (name.to_ascii_uppercase().as_str(), &words[..]) {
         ("UNCHANGED", []) => Function::Unchanged,
@@ -186,7 +186,7 @@ fn function(name: &str, given: &[&str]) -> Result<Function, String> {
         ("PATTERN_FILL", ["INTEGER", value]) => Function::Number(number(value)?),
         ("PATTERN_FILL", ["STR", ..]) => match given.get(1).filter(|text| !text.is_empty()) {
             Some(text) => Function::Pattern(text.as_bytes().to_vec()),
-            None => return Err("PATTERN_FILL,STR: a text is wanted".to_owned()),
+            None => return Err("PATTERN_FILL,STR: expected a text".to_owned()),
         },
         ("ZERO", []) => Function::Zero,
         ("REPLACE", [_]) => Function::Replace(given.concat().into_bytes()),
@@ -202,8 +202,8 @@ fn function(name: &str, given: &[&str]) -> Result<Function, String> {
 }
 
 impl Anonymiser {
-    /// Fields of one level of a packet: those that checksums cover, or the checksums themselves. Bytes that stay of the
-    /// packet.
+    /// Applies the rules to the fields of one level of a packet: those that checksums cover, or the checksums
+    /// themselves. Returns the bytes of the packet that are kept.
     pub(super) fn fields(
         &mut self,
         before: &[u8],
@@ -271,7 +271,7 @@ impl Anonymiser {
         true
     }
 
-    /// Bytes for bytes; of a number as many.
+    /// Applies a function to bytes; a number keeps its length.
     fn apply(&mut self, function: &Function, context: &[u8], old: &[u8], is_number: bool) -> Vec<u8> {
         let number = |value: u64| {
             let bytes = value.to_be_bytes();
@@ -292,7 +292,7 @@ impl Anonymiser {
             }
             Function::Gaussian(mean, deviation) => {
                 let hash = self.names.hash(context, old);
-                // Box and Muller, of two numbers between 0 and 1.
+                // The Box-Muller transform of two numbers between 0 and 1.
                 let [one, two] = [0, 8].map(|at| {
                     let bytes = hash.get(at..).unwrap_or_default();
                     (u64::from_be_bytes(first(bytes)) >> 11) as f64 / (1_u64 << 53) as f64
@@ -343,7 +343,7 @@ impl Anonymiser {
         }
     }
 
-    /// One number of a size for each other: a network of Feistel over its two halves in bits.
+    /// A permutation of the numbers of one length: a Feistel network over the two halves of their bits.
     fn turned(&self, context: &[u8], old: &[u8]) -> Vec<u8> {
         const ROUNDS: u8 = 8;
         let bits = (old.len().min(8) * 8) as u32;
@@ -363,7 +363,7 @@ fn first(bytes: &[u8]) -> [u8; 8] {
     bytes.first_chunk().copied().unwrap_or_default()
 }
 
-/// The name as the registry has it.
+/// The name in the registry.
 fn table_of(name: &str) -> &'static str {
     tables().find(|table| table.name == name).map_or("", |table| table.name)
 }
@@ -376,7 +376,7 @@ fn name_of(table: &str, name: &str) -> &'static str {
 }
 
 impl PacketField {
-    /// Its position in a packet of that length.
+    /// Position of the field in a packet of that length.
     fn range(&self, layers: &Layers, bytes: usize) -> Option<(usize, usize)> {
         let (network, transport) = (layers.network as usize, layers.transport as usize);
         let end = (network + layers.network_len as usize).min(bytes);
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_of_every_table_has_rules() {
+    fn every_field_of_every_table_can_have_rules() {
         for table in tables() {
             for field in table.fields {
                 let rule = format!("{},{},UNCHANGED", table.name.to_uppercase(), field.name);
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_ipv6_and_options_become_what_their_functions_say() {
+    fn functions_apply_to_fields_of_ipv6_and_options() {
         let options = [2, 4, 5, 180, 1, 1, 1, 1];
         let addresses = ([0x20; 16], [0x21; 16]);
         let frame = build::ip()
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_packets_become_what_their_functions_say() {
+    fn functions_apply_to_fields_of_packets() {
         assert_eq!(image(&["IP,TTL,ZERO"])[8], 0);
         assert_eq!(image(&["IP,TTL,PATTERN_FILL,INTEGER,64"])[8], 64);
         assert_eq!(image(&["ip,src_ip,unchanged"])[12..16], [10, 1, 2, 3]);
@@ -515,12 +515,12 @@ mod tests {
         assert_eq!(image(&["TCP,CHECKSUM,UNCHANGED"])[36..38], plain[36..38]);
         assert_eq!(image(&["TCP,CHECKSUM,ZERO", "IP,CHECKSUM,CHECKSUM_ADJUST"])[36..38], [0, 0]);
         assert_eq!(image(&["TCP,CHECKSUM,CHECKSUM_ADJUST"]), image(&[]));
-        // Packets of other protocols stay.
+        // Packets of other protocols are not changed.
         assert_eq!(image(&["UDP,SRC_PORT,ZERO", "ICMP,TYPE,ZERO"]), image(&[]));
     }
 
     #[test]
-    fn random_is_another_each_time_and_map_one_for_one() {
+    fn random_differs_each_time_and_map_is_one_to_one() {
         let mut anonymiser = anonymiser(&["IP,ID,RANDOM", "IP,TTL,MAP"]);
         let (mut ids, mut hops) = (BTreeSet::new(), BTreeSet::new());
         for ttl in 0..=255 {
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_records_become_what_their_functions_say() {
+    fn functions_apply_to_fields_of_records() {
         assert_eq!(text("HTTP,HOST,UNCHANGED", "www.smith.org"), "www.smith.org");
         assert_eq!(text("HTTP,URI,STRIP,5", "/home/jane"), "/home");
         assert_eq!(text("HTTP,URI,REPLACE,/", "/home/jane"), "/");
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_rule_is_said() {
+    fn errors_in_rules_are_named() {
         for (rule, says) in [
             ("IP,TTL", "FUNCTION"),
             ("IPX,TTL,ZERO", "IP, IPV6, TCP, UDP, ICMP"),

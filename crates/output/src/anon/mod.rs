@@ -3,7 +3,7 @@
 //! A [`Policy`] and a key make an [`Anonymiser`]. Every output has one: written packets, rows and records of logs, and
 //! snapshots. Equal policies and keys map alike, so that each output has its own anonymiser and nothing is shared.
 //!
-//! Nothing here reads a clock or a file, or draws a random number: the key comes from the caller.
+//! This module reads no clock and no file and draws no random number: the key comes from the caller.
 
 mod address;
 mod audit;
@@ -33,12 +33,12 @@ use weir_wire::Time;
 /// Treatment of payload.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Payload {
-    /// Packets end behind the transport header, as if the snap length had cut them there.
+    /// Packets end after the transport header, as if the snap length had cut them there.
     Cut,
-    /// Bytes are 0. Messages of DNS are rewritten instead.
+    /// Bytes are set to 0. Messages of DNS are rewritten instead.
     #[default]
     Blank,
-    /// Keep payload, except its known private parts.
+    /// Payload is kept, except its known private parts.
     Keep,
 }
 
@@ -51,13 +51,13 @@ impl Payload {
 /// Treatment of a value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Treatment {
-    /// It stays. An address is mapped all the same.
+    /// The value is kept. Addresses are mapped in any case.
     Keep,
-    /// Another one stands for it: the same for the same.
+    /// The value is replaced by a pseudonym; equal values have equal pseudonyms.
     Pseudonym,
     /// The value is absent.
     Drop,
-    /// A meaningless text of equal length.
+    /// The value is replaced by a meaningless text of equal length.
     Blank,
 }
 
@@ -84,13 +84,13 @@ pub const CLASSES: [(&str, Privacy); 8] = [
 pub struct Policy {
     /// The mapping of addresses.
     pub mode: Mode,
-    /// Of payload.
+    /// Treatment of payload.
     pub payload: Payload,
-    /// Nanoseconds that all times are moved by.
+    /// Nanoseconds that are added to all times.
     pub shift: i64,
-    /// Whether the first three bytes of hardware addresses, which identify the vendor, stay.
+    /// Whether the first three bytes of hardware addresses, which identify the vendor, are kept.
     pub vendors: bool,
-    /// Whether the last label of a name stays if it is a well-known one.
+    /// Whether the last label of a name is kept if it is a well-known top-level domain.
     pub top_domains: bool,
     /// Treatments of values, in the order of [`CLASSES`].
     pub treatments: [Treatment; CLASSES.len()],
@@ -115,11 +115,12 @@ impl Policy {
     /// Sets treatments from a text such as `name=keep,url=drop`.
     ///
     /// # Errors
-    /// When it names an unknown class or treatment; the error lists the known ones.
+    ///
+    /// The text names an unknown class or treatment; the error lists the known ones.
     pub fn set(&mut self, text: &str) -> Result<(), String> {
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (class, treatment) =
-                part.split_once('=').ok_or_else(|| format!("{part}: CLASS=TREATMENT is wanted"))?;
+                part.split_once('=').ok_or_else(|| format!("{part}: expected CLASS=TREATMENT"))?;
             let names = |names: &[&str]| names.join(", ");
             let at = CLASSES.iter().position(|(name, _)| *name == class).ok_or_else(|| {
                 format!("no class {class:?}; there are {}", names(&CLASSES.map(|(name, _)| name)))
@@ -147,7 +148,7 @@ impl Default for Policy {
             vendors: false,
             top_domains: true,
             treatments: CLASSES.map(|(_, class)| match class {
-                // Anything may be in it.
+                // These fields may contain anything.
                 Privacy::Content | Privacy::Secret => Treatment::Drop,
                 _ => Treatment::Pseudonym,
             }),
@@ -156,14 +157,14 @@ impl Default for Policy {
     }
 }
 
-/// Maps everything by one policy and one key.
+/// Maps everything with one policy and one key.
 #[derive(Clone)]
 pub struct Anonymiser {
     policy: Policy,
     addresses: Addresses,
     names: Names,
     cipher: Aes128,
-    /// Lines of text that go over from one segment into the next, where payload is kept.
+    /// Lines of text that continue in the next segment, if payload is kept.
     directions: scrub::Directions,
     /// Number of random values drawn.
     drawn: u64,
@@ -173,7 +174,8 @@ impl Anonymiser {
     /// Creates an anonymiser from policy and key.
     ///
     /// # Errors
-    /// When the key is not valid for the mode.
+    ///
+    /// The key is not valid for the mode.
     pub fn new(policy: Policy, key: &Key) -> Result<Self, String> {
         let addresses = Addresses::new(policy.mode, key)?;
         let [first, second] = name::derive(key, b"macs and identifiers");
@@ -188,12 +190,12 @@ impl Anonymiser {
         &self.policy
     }
 
-    /// An address, mapped.
+    /// Maps an address.
     pub fn address(&mut self, address: IpAddr) -> IpAddr {
         self.addresses.ip(address)
     }
 
-    /// Rewrites bytes of one side of a stream, which come in order: `None` if nothing may be shown.
+    /// Rewrites bytes of one direction of a stream, which must come in order. `None` if nothing may be shown.
     pub fn scrub(&mut self, lines: &mut Lines, scrub: &[u8]) -> Option<Vec<u8>> {
         match self.policy.payload {
             Payload::Cut => None,
@@ -206,12 +208,12 @@ impl Anonymiser {
         }
     }
 
-    /// A time, moved.
+    /// Shifts a time.
     pub fn time(&self, time: Time) -> Time {
         Time(time.0.saturating_add_signed(self.policy.shift))
     }
 
-    /// A keyed number for a number: the same for the same.
+    /// A keyed hash; equal bytes give equal numbers.
     fn keyed(&self, tag: u8, bytes: &[u8]) -> u128 {
         let mut block = [0; 16];
         for (to, from) in block.iter_mut().zip([tag].iter().chain(bytes)) {
@@ -246,7 +248,7 @@ impl Anonymiser {
         }
     }
 
-    /// The name of a flow, independent of its endpoints and times. Never 0.
+    /// Maps the identifier of a flow, independent of its endpoints and times. Never 0.
     pub fn id(&self, id: u64) -> u64 {
         (self.keyed(b'f', &id.to_be_bytes()) as u64).max(1)
     }

@@ -19,7 +19,7 @@ pub(super) fn derive(key: &Key, purpose: &[u8]) -> [[u8; 16]; 2] {
 }
 
 fn keyed(key: &[u8; 32]) -> Keyed {
-    // A key of any length is one: the other arm is never taken.
+    // A key of any length is valid: the other arm is never taken.
     <Keyed as Mac>::new_from_slice(key).unwrap_or_else(|_| <Keyed as Mac>::new(&Default::default()))
 }
 
@@ -47,10 +47,10 @@ const ALL: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 const HEX: &[u8; 16] = b"0123456789abcdef";
 const DIGITS: &[u8; 10] = b"0123456789";
 
-/// The longest word that is permuted: the number of those fits into 64 bits.
+/// Maximum length of a permuted word: the number of such words fits into 64 bits.
 const PERMUTED: usize = 12;
 
-/// Top-level domains that do not identify the owner; those of two letters are countries.
+/// Top-level domains that do not identify the owner. Two letters are a country.
 const TOP: &[&str] = &[
     "aero",
     "app",
@@ -116,8 +116,8 @@ impl Names {
         blocks.take(count).collect()
     }
 
-    /// A word for a word, of the same length. `context` is what it stands in: the same word in another is another one.
-    /// The case of letters makes no difference.
+    /// Replaces a word by a word of equal length. `context` is the text around it: one word has different pseudonyms
+    /// in different contexts. Case is ignored.
     pub fn word(&self, context: &[u8], text: &[u8]) -> Vec<u8> {
         let text = text.to_ascii_lowercase();
         if text.is_empty() {
@@ -133,7 +133,7 @@ impl Names {
         self.permuted(context, &text, alphabet).unwrap_or_else(|| self.cut(context, &text, alphabet))
     }
 
-    /// From HMAC, as much as is needed.
+    /// A pseudonym from HMAC, truncated to the length of the word.
     fn cut(&self, context: &[u8], text: &[u8], alphabet: &[u8]) -> Vec<u8> {
         let mut word = Vec::with_capacity(text.len());
         for block in 0_u64.. {
@@ -186,7 +186,8 @@ impl Names {
         Some(word)
     }
 
-    /// A label of a domain name, in lower case, for one; `suffix` is what follows it, without the point between.
+    /// Replaces a label of a domain name by a label in lower case; `suffix` is the rest of the name after it, without
+    /// the dot between.
     pub(super) fn label(&self, label: &[u8], suffix: &[u8], is_only: bool) -> Vec<u8> {
         let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         // Services, as in _http._tcp, and the wildcard of a certificate.
@@ -199,7 +200,7 @@ impl Names {
         self.word(&[b"name ", suffix].concat(), label)
     }
 
-    /// A host or domain name for one. An address stays an address, mapped, and so does one that is written backwards.
+    /// Replaces a host or domain name. An address, also a reversed one, is mapped.
     pub fn domain(&self, addresses: &mut Addresses, name: &[u8]) -> Vec<u8> {
         let name = name.to_ascii_lowercase();
         if let Ok(text) = std::str::from_utf8(&name) {
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_short_words_are_one() {
+    fn short_words_never_share_a_pseudonym() {
         let (names, _) = names();
         for length in [1, 2] {
             let mut words = BTreeSet::new();
@@ -304,7 +305,7 @@ mod tests {
                 let word: Vec<u8> = (0..length).map(|place| ALL[n / 36_usize.pow(place) % 36]).collect();
                 let image = names.word(b"x", &word);
                 assert_eq!(image.len(), word.len());
-                // Digits among themselves are another set of words.
+                // Words of digits are a separate set.
                 if !word.iter().all(u8::is_ascii_digit) {
                     words.insert(word);
                     images.insert(image);
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn subdomains_stay_together() {
+    fn subdomains_of_a_domain_keep_a_common_suffix() {
         let (one, two, other) =
             (domain("www.example-site.com"), domain("Mail.Example-Site.com."), domain("www.elsewhere.org"));
         let tail = |name: &str| name.split_once('.').unwrap().1.trim_end_matches('.').to_owned();
@@ -354,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_in_order() {
+    fn the_list_of_top_level_domains_is_sorted() {
         assert!(TOP.is_sorted());
     }
 }

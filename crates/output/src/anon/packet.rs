@@ -1,7 +1,7 @@
 //! Packets: every address is mapped, payload is blanked, and checksums that were correct are correct again.
 //!
-//! Bytes are rewritten in place, level by level of a tunnel, and lengths stay. Unknown content does not pass: unless
-//! payload is kept, everything after the last known header is blanked, and so are trailers.
+//! Bytes are rewritten in place, level by level of a tunnel, and lengths are kept. Unknown content is not passed on:
+//! unless payload is kept, everything after the last known header is blanked, and so are trailers.
 
 use super::body::{self, Body};
 use super::scrub::Lines;
@@ -14,7 +14,7 @@ use weir_wire::{
 };
 
 impl Anonymiser {
-    /// The packet as it may be shown. `out` is where it is made.
+    /// The anonymised packet, which is built in `out`.
     pub fn packet<'o>(&mut self, packet: &Packet<'_>, out: &'o mut Vec<u8>) -> Packet<'o> {
         out.clear();
         out.extend_from_slice(packet.data);
@@ -34,7 +34,7 @@ impl Anonymiser {
         }
     }
 
-    /// Rewrites a packet in its place. Bytes up to the payload, and those that rules for fields let stay.
+    /// Rewrites a packet in place. Returns the end of the header bytes, and the bytes that rules for fields keep.
     fn rewrite(&mut self, before: &Packet<'_>, out: &mut [u8]) -> (usize, usize) {
         let mut levels = Vec::with_capacity(2);
         levels.push(decode(before));
@@ -109,7 +109,7 @@ impl Anonymiser {
         );
         let mut payload = layers.payload as usize;
         if broken {
-            // Ports stay if the header contains them.
+            // Ports are kept if the header contains them.
             let known = match layers.transport {
                 0 => network + if layers.network_kind == Network::Ipv4 { 20 } else { 40 },
                 transport => transport as usize + 4,
@@ -136,7 +136,7 @@ impl Anonymiser {
         out.len()
     }
 
-    /// Lines in payload that is kept.
+    /// Rewrites lines in payload that is kept.
     fn lines(&mut self, before: &Packet<'_>, out: &mut [u8], layers: &Layers, payload: Range<usize>) {
         let is_all = payload.end <= out.len();
         let tcp = out.get(layers.transport as usize..).and_then(|tcp| tcp.first_chunk::<14>().copied());
@@ -163,7 +163,7 @@ impl Anonymiser {
         }
     }
 
-    /// Whether the payload is of a protocol that is rewritten as a whole.
+    /// Whether the payload belongs to a protocol that is rewritten as a whole.
     fn is_kept(&self, layers: &Layers) -> bool {
         layers.ip_proto == 17 && layers.ports.iter().any(|port| matches!(port, 53 | 5353 | 5355))
     }
@@ -195,10 +195,10 @@ impl Anonymiser {
         payload
     }
 
-    /// The packet that an error is about: its beginning.
+    /// Rewrites the beginning of the packet that an error message is about.
     fn embedded(&mut self, before: &Packet<'_>, out: &mut [u8], from: usize, to: usize) {
         let (Some(data), Some(out)) = (before.data.get(from..to), out.get_mut(from..to)) else { return };
-        // It claims its true length, and most of it is not here.
+        // It has its true length in its header, and most of it is missing.
         let packet = Packet {
             data,
             wire_len: u32::from(u16::MAX).max(data.len() as u32),
@@ -213,7 +213,7 @@ impl Anonymiser {
             }
             return;
         }
-        // An error in an error has no business there.
+        // An error message about an error message is invalid.
         let is_icmp = matches!(layers.ip_proto, 1 | 2 | 58);
         if is_icmp {
             match layers.network_kind {
@@ -229,7 +229,7 @@ impl Anonymiser {
         mend(&packet, &layers, out);
     }
 
-    /// Addresses of the link layer of the whole packet.
+    /// Rewrites the link-layer addresses of the whole packet.
     fn link(&mut self, out: &mut [u8], link: LinkType) {
         match link {
             LinkType::ETHERNET => self.macs(out, &[0, 6]),
@@ -246,13 +246,13 @@ impl Anonymiser {
             LinkType::DSA_TAG_BRCM_PREPEND => self.macs(out, &[4, 10]),
             LinkType::FDDI => self.macs(out, &[1, 7]),
             LinkType::PPI => self.ppi(out),
-            // Stations, global identifiers, and what a driver keeps of the headers that it has compressed.
+            // Stations, global identifiers, and a driver's copies of compressed headers.
             LinkType::ARCNET | LinkType::ARCNET_LINUX => blank(out, 0, 2),
             LinkType::IPOIB => blank(out, 0, 40),
             LinkType::SLIP => blank(out, 1, 16),
             LinkType::SLIP_BSDOS => blank(out, 0, 24),
             LinkType::NFLOG => nflog(out),
-            // Users and processes; the addresses before translation, in the longer header of OpenBSD.
+            // Users and processes; in the longer header of OpenBSD also the addresses before translation.
             LinkType::PFLOG => {
                 let header = out.first().map_or(0, |len| usize::from(*len).next_multiple_of(4));
                 blank(out, 44, header.min(60));
@@ -262,7 +262,7 @@ impl Anonymiser {
         }
     }
 
-    /// Per-Packet Information: its fields, among which are places, and the addresses of the frame.
+    /// Per-Packet Information: its fields, which include locations, and the addresses of the frame.
     fn ppi(&mut self, out: &mut [u8]) {
         let Some(&[_, _, l0, l1, d0, d1, d2, d3]) = out.first_chunk::<8>() else { return };
         let at = usize::from(u16::from_le_bytes([l0, l1]));
@@ -287,7 +287,7 @@ impl Anonymiser {
         }
     }
 
-    /// Linux "cooked" frames: the sender's address, of the stated type and length.
+    /// Linux "cooked" frames: the sender's address, of the given type and length.
     fn cooked(&mut self, out: &mut [u8], kind: usize, length: usize, at: usize) {
         let is_mac =
             out.get(length) == Some(&6) && matches!(out.get(kind..kind + 2), Some([0, 1] | [3, 0x20..=0x23]));
@@ -298,7 +298,7 @@ impl Anonymiser {
         }
     }
 
-    /// IEEE 802.11: up to four addresses. Control frames have fewer, and then fewer bytes.
+    /// IEEE 802.11: up to four addresses. Control frames have fewer, and fewer bytes.
     fn wifi(&mut self, out: &mut [u8], at: usize) {
         let Some(&[control, flags]) = out.get(at..).and_then(|frame| frame.first_chunk::<2>()) else {
             return;
@@ -342,14 +342,14 @@ impl Anonymiser {
         }
     }
 
-    /// The IPv4 address at a place.
+    /// Rewrites the IPv4 address at an offset.
     pub(super) fn v4_at(&mut self, out: &mut [u8], at: usize) {
         if let Some(place) = out.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<4>()) {
             *place = self.addresses.v4(*place);
         }
     }
 
-    /// The IPv6 address at a place.
+    /// Rewrites the IPv6 address at an offset.
     pub(super) fn v6_at(&mut self, out: &mut [u8], at: usize) {
         if let Some(place) = out.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<16>()) {
             *place = self.addresses.v6(*place);
@@ -383,8 +383,8 @@ impl Anonymiser {
     fn tunnel(&mut self, out: &mut [u8], outer: &Layers, inner: &Layers) {
         let (from, to) = (outer.payload as usize, inner.link as usize);
         match outer.tunnel {
-            // The mapped address of the client with all bits turned (RFC 4380 5.1.1), and what authenticates it: the
-            // origin, where there is one, is right before the packet.
+            // The mapped address of the client with all bits inverted (RFC 4380 5.1.1), and its authentication; the
+            // origin, if present, is directly before the packet.
             Tunnel::Teredo => {
                 let has_origin = to.saturating_sub(from) >= 8 && out.get(to - 8..to - 6) == Some(&[0, 0][..]);
                 if has_origin
@@ -410,7 +410,7 @@ impl Anonymiser {
     }
 }
 
-/// Number of bytes of the link header that stay if the rest is unknown.
+/// Number of bytes of the link header that are kept if the rest is unknown.
 fn head(link: LinkType, at: u32) -> usize {
     match link {
         _ if at != 0 => 0,
@@ -423,7 +423,7 @@ fn head(link: LinkType, at: u32) -> usize {
     }
 }
 
-/// Netfilter's log: what its attributes say besides the protocol and the packet, such as hardware addresses, users and
+/// Netfilter's log: blanks all attributes except the protocol and the packet, such as hardware addresses, users and
 /// the rule's own text.
 fn nflog(out: &mut [u8]) {
     const PACKET_HEADER: u16 = 1;
@@ -454,8 +454,8 @@ pub(super) fn blank(out: &mut [u8], from: usize, to: usize) {
     }
 }
 
-/// Brings the checksums of a level up to what is there now: one that was right is right, one that was wrong is wrong by
-/// as much as it was, and so is one of which not all is here.
+/// Updates the checksums of a level: a correct checksum is correct afterwards. A wrong one is wrong by the same
+/// difference, and so is one of a truncated packet.
 fn mend(before: &Packet<'_>, layers: &Layers, out: &mut [u8]) {
     let packet = Packet { hints: Hints::default(), ..*before };
     let was: Checksums = verify(&packet, layers);
@@ -491,7 +491,7 @@ fn mend(before: &Packet<'_>, layers: &Layers, out: &mut [u8]) {
     }
 }
 
-/// A transport checksum that is not right, after what it covers has changed.
+/// Updates a wrong transport checksum after the bytes that it covers have changed.
 fn moved(before: &Packet<'_>, layers: &Layers, out: &[u8], stored: u16) -> u16 {
     let after = Packet { data: out, ..*before };
     let has_pseudo_header = !matches!(layers.ip_proto, 1 | 2);
@@ -522,7 +522,7 @@ fn header_end(data: &[u8], layers: &Layers) -> usize {
     (start + size).min(data.len())
 }
 
-/// Offset of the checksum in a transport header, for checksums that are sums.
+/// Offset of the checksum in a transport header, for protocols with a ones' complement sum.
 fn place(ip_proto: u8) -> Option<usize> {
     match ip_proto {
         6 => Some(16),

@@ -20,7 +20,7 @@ const ENDINGS: &[&str] = &[
 ];
 
 impl Anonymiser {
-    /// A row of a flow.
+    /// Rewrites the row of a flow.
     pub fn flow(&mut self, flow: &mut FlowRecord) {
         self.key(&mut flow.key, &mut flow.initiator_is_lower);
         flow.id = self.id(flow.id);
@@ -33,14 +33,14 @@ impl Anonymiser {
         self.mac(&mut flow.reverse.mac);
     }
 
-    /// The identity of a record's flow: named as in its row.
+    /// Rewrites the identity of a record's flow, with the identifier in the flow's row.
     pub fn identity(&mut self, flow: &mut FlowIdentity) {
         flow.alias = self.id(flow.id());
         self.key(&mut flow.key, &mut flow.initiator_is_lower);
         flow.first = self.time(flow.first);
     }
 
-    /// Maps the endpoints, and restores their order.
+    /// Maps the endpoints and restores their order.
     fn key(&mut self, key: &mut FlowKey, initiator_is_lower: &mut bool) {
         let addr = key.addr.map(|address| self.addresses.v6(address));
         key.addr = addr;
@@ -95,7 +95,7 @@ impl Anonymiser {
         let treatment = self.policy.treatment(privacy);
         match (treatment, &mut *value) {
             (Treatment::Keep, Value::Text(text)) => {
-                // An address is one wherever it stands.
+                // An address in any field is mapped as an address.
                 if let Some(address) = parse(text) {
                     *text = Cow::Owned(self.addresses.ip(address).to_string().into_bytes());
                 }
@@ -110,7 +110,7 @@ impl Anonymiser {
         }
     }
 
-    /// The name of a host beside a record, treated like any name.
+    /// Rewrites the name of a host that accompanies a record, as any name.
     pub fn name(&mut self, name: &str) -> Option<String> {
         let mut value = Value::from(name.to_owned());
         self.value(&mut value, Privacy::Name, &Kind::Text);
@@ -137,14 +137,14 @@ impl Anonymiser {
         }
     }
 
-    /// A name or address, with a port where there is one; of a list each.
+    /// Rewrites a name or address, with a port if there is one; in a list each of them.
     fn host(&mut self, text: &[u8]) -> Vec<u8> {
         let is_between = |byte: &u8| matches!(byte, b',' | b' ' | b';' | b'/' | b'\t');
         self.each(text, is_between, |this, part| {
             if parse(part).is_some() {
                 return this.names.domain(&mut this.addresses, part);
             }
-            // After the last colon digits alone: a port.
+            // Only digits after the last colon: a port.
             let colon = part.iter().rposition(|byte| *byte == b':');
             let (name, port) = match colon.and_then(|at| part.split_at_checked(at)) {
                 Some((name, port)) if port.iter().skip(1).all(u8::is_ascii_digit) => (name, port),
@@ -156,7 +156,8 @@ impl Anonymiser {
         })
     }
 
-    /// A user's name; one with a host is as a mail address, one of a domain has it before a backslash.
+    /// Rewrites a user name. A name with a host is treated as a mail address; a domain may precede it with a
+    /// backslash.
     fn user(&mut self, text: &[u8]) -> Vec<u8> {
         if text.contains(&b'@') {
             return self.mail(text);
@@ -164,14 +165,14 @@ impl Anonymiser {
         self.words(b"user", text)
     }
 
-    /// Words of letters and digits, each for one; what separates them stays.
+    /// Replaces each word of letters and digits; separators are kept.
     fn words(&mut self, context: &[u8], text: &[u8]) -> Vec<u8> {
-        // A byte beyond ASCII is a letter of some alphabet.
+        // A byte beyond ASCII belongs to a letter.
         let is_between = |byte: &u8| byte.is_ascii() && !byte.is_ascii_alphanumeric();
         self.each(text, is_between, |this, part| this.names.word(context, part))
     }
 
-    /// Mail addresses, and words around them.
+    /// Rewrites mail addresses, and the words around them.
     fn mail(&mut self, text: &[u8]) -> Vec<u8> {
         let is_between = |byte: &u8| matches!(byte, b'<' | b'>' | b',' | b';' | b' ' | b'"' | b'\t' | b':');
         self.each(text, is_between, |this, part| {
@@ -186,7 +187,7 @@ impl Anonymiser {
         })
     }
 
-    /// A URL or path: scheme and ports stay, and what a file is.
+    /// Rewrites a URL or path: scheme, ports and file name extensions are kept.
     fn url(&mut self, text: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(text.len());
         let mut rest = text;
@@ -232,7 +233,7 @@ impl Anonymiser {
         out
     }
 
-    /// Does the same to every part between separators.
+    /// Applies a function to every part between separators.
     fn each(
         &mut self,
         text: &[u8],
@@ -267,7 +268,7 @@ impl Anonymiser {
             match &mut answer.reading {
                 Reading::Top(top) => self.top(top),
                 Reading::Series(series) => {
-                    // Its cells lie at multiples of their width and are shifted by whole ones.
+                    // Its cells begin at multiples of their width and are shifted by whole cells.
                     let step = series.step.max(1) as i64;
                     let cells = shift.div_euclid(step);
                     series.first = series.first.saturating_add_signed(cells);
@@ -324,7 +325,7 @@ impl Anonymiser {
     }
 }
 
-/// A name for a number, which cannot be reversed without the key.
+/// Encrypts a number to an identifier that cannot be reversed without the key.
 fn encrypted(cipher: &Aes128, number: u128) -> u128 {
     let mut block = GenericArray::from(number.to_be_bytes());
     cipher.encrypt_block(&mut block);

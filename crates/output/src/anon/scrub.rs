@@ -1,9 +1,9 @@
 //! Kept text: names in lines of HTTP, SIP, FTP and mail are replaced by pseudonyms.
 //!
 //! Packets are rewritten one by one, and a line may span several. The state of an unfinished line is kept for each
-//! direction of a stream ([`Lines`]). Of such a line only the first word passes, if it is a known one, and the rest is
-//! blanked unless it is within one segment. A segment without its predecessor begins within a line. Lengths stay: a
-//! mapped address with more digits than there is room for is replaced by zeros.
+//! direction of a stream ([`Lines`]). Of such a line only the first word is kept, if it is a known one, and the rest
+//! is blanked unless it is within one segment. A segment without its predecessor begins within a line. Lengths are
+//! kept: a mapped address with more digits than there is room for is replaced by zeros.
 
 use super::{Anonymiser, Privacy};
 use std::collections::{HashMap, VecDeque};
@@ -33,7 +33,7 @@ const HEADERS: &[(&str, Privacy)] = &[
     ("x-forwarded-for", Privacy::Name),
 ];
 
-/// Commands with what they are given.
+/// Commands, and the class of their arguments.
 const COMMANDS: &[(&str, Privacy)] = &[
     ("acct", Privacy::User),
     ("apop", Privacy::Secret),
@@ -78,7 +78,7 @@ enum At {
     Start,
     /// After these bytes, which may become a known line and contain nothing private yet.
     Word(Vec<u8>),
-    /// In one that is blanked to its end.
+    /// In a line that is blanked to its end.
     Blanked,
     /// Unknown: blanked if it looks like text.
     Unknown,
@@ -90,12 +90,12 @@ pub struct Lines {
     at: At,
     /// The kind of a continuation line.
     folded: Option<Privacy>,
-    /// A login is in progress, whose answers are lines of one word.
+    /// Whether a login is in progress, whose answers are lines of one word.
     answers: bool,
 }
 
 impl Lines {
-    /// A value that begins within a line.
+    /// State within a line whose beginning is unknown.
     pub fn unknown() -> Self {
         Self { at: At::Unknown, ..Self::default() }
     }
@@ -107,7 +107,7 @@ impl Lines {
             let is_request_of =
                 |line: &[u8]| is_request(line) && (!is_whole || version(line.trim_ascii_end()) > 0);
             match std::mem::take(&mut self.at) {
-                // Behind these words everything is replaced, whether the line begins there or not.
+                // Everything after these words is replaced, even if the line does not begin here.
                 At::Unknown if is_whole && (known(line).is_some() || is_request_of(line)) => {
                     self.whole(anonymiser, line);
                 }
@@ -138,7 +138,7 @@ impl Lines {
         }
     }
 
-    /// A line that is all there.
+    /// Rewrites a complete line.
     fn whole(&mut self, anonymiser: &mut Anonymiser, line: &mut [u8]) {
         let end = line.trim_ascii_end().len();
         let Some(line) = line.get_mut(..end) else { return };
@@ -174,7 +174,7 @@ impl Lines {
         numbers(anonymiser, line, b',');
     }
 
-    /// The beginning of a line, of which the first bytes were seen before and may not change.
+    /// Rewrites the beginning of a line, whose first bytes were seen before and may not change.
     fn part(&mut self, line: &mut [u8], seen: usize) {
         if line.is_empty() {
             return;
@@ -202,7 +202,7 @@ impl Lines {
             self.at = At::Unknown;
             return;
         }
-        // A continuation is of the line's kind, or unknown.
+        // A continuation has the class of its line, or is unknown.
         if !matches!(line.first(), Some(b' ' | b'\t')) {
             self.folded = Some(found.map_or(Privacy::Content, |(_, class)| class));
         }
@@ -219,7 +219,7 @@ impl Lines {
     }
 }
 
-/// Bytes of the version behind the target of a request, and the blank before it; 0 where it is none.
+/// Length in bytes of the version after the target of a request, and of the space before it; 0 if there is none.
 fn version(line: &[u8]) -> usize {
     let versions = [" HTTP/1.1", " HTTP/1.0", " SIP/2.0"];
     versions.iter().find(|version| line.ends_with(version.as_bytes())).map_or(0, |version| version.len())
@@ -247,7 +247,8 @@ fn known(line: &[u8]) -> Option<(usize, Privacy)> {
     header.or_else(|| place(b' ').and_then(|at| Some((at + 1, found(COMMANDS, line.get(..at)?)?))))
 }
 
-/// Maximum number of tracked directions. Beyond it all are forgotten, and their next bytes are unknown.
+/// Maximum number of tracked directions. Beyond it the table is cleared, and the next bytes of each direction are
+/// unknown.
 const DIRECTIONS: usize = 16_384;
 /// Number of segments of a direction that are recognised when retransmitted.
 const SEGMENTS: usize = 16;
@@ -255,7 +256,7 @@ const SEGMENTS: usize = 16;
 /// A direction of a stream: addresses and ports, the sender's first.
 pub(super) type Endpoints = ([u8; 16], [u8; 16], [u16; 2]);
 
-/// The directions of all streams, where each is by sequence number.
+/// The directions of all streams, with the state at a sequence number for each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Directions(HashMap<Endpoints, VecDeque<(u32, Lines)>>);
 
@@ -282,20 +283,20 @@ impl Directions {
         places.push_back((seq, lines));
     }
 
-    /// A stream begins there.
+    /// Notes the beginning of a stream.
     pub(super) fn begin(&mut self, ends: &Endpoints, seq: u32) {
         self.0.remove(ends);
         self.note(ends, seq, Lines::default());
     }
 }
 
-/// Puts a pseudonym of the same length there.
+/// Writes a pseudonym of equal length.
 fn fit(anonymiser: &mut Anonymiser, class: Privacy, place: &mut [u8]) {
     if matches!(class, Privacy::Secret | Privacy::Content) {
         return place.fill(b'x');
     }
     let image = anonymiser.text(class, place);
-    // A mapped address was too long: its digits are treated like any word.
+    // The mapped address is too long: its digits are treated like any word.
     let image = if image.len() > place.len() { anonymiser.text(Privacy::User, place) } else { image };
     place.fill(b' ');
     for (to, from) in place.iter_mut().zip(image) {
@@ -303,7 +304,7 @@ fn fit(anonymiser: &mut Anonymiser, class: Privacy, place: &mut [u8]) {
     }
 }
 
-/// Maps the addresses of four numbers with that mark between: 10.0.0.1, or the first four of FTP's 10,0,0,1,4,1.
+/// Maps the addresses made of four numbers with that separator: 10.0.0.1, or the first four of FTP's 10,0,0,1,4,1.
 fn numbers(anonymiser: &mut Anonymiser, line: &mut [u8], mark: u8) {
     let mut at = 0;
     while at < line.len() {
@@ -380,7 +381,7 @@ mod tests {
             text.match_indices(word).find_map(|(at, _)| {
                 let same = |n: &usize| image[at + n] == text.as_bytes()[at + n];
                 let runs = (0..word.len()).collect::<Vec<_>>();
-                // Letters are the same by chance, three in a row as good as never.
+                // Single letters are equal by chance, three in a row practically never.
                 let mut runs = runs.windows(3.min(word.len()));
                 let found = runs.any(|run| run.iter().all(same));
                 found.then(|| format!("{word} at {at}: {}", String::from_utf8_lossy(image)))
@@ -389,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_cut_at_any_byte_names_nobody() {
+    fn a_line_cut_at_any_byte_contains_no_private_word() {
         let (mut cuts, mut anonymiser) = (0, anonymiser());
         for (text, words) in TOLD {
             assert_eq!(left(text, scrubbed(text).as_bytes(), words), None);
@@ -402,13 +403,13 @@ mod tests {
                         lines.rewrite(&mut anonymiser, &mut bytes[from..to], false);
                     }
                     assert_eq!(left(text, &bytes, words), None, "cut at {first} and {second}");
-                    // Ends of lines stay where they are.
+                    // The ends of lines keep their positions.
                     for (at, byte) in text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n') {
                         assert_eq!(bytes[at], byte);
                     }
                     cuts += 1;
                 }
-                // The part before was not seen.
+                // The previous part was not captured.
                 let mut bytes = text.as_bytes().to_vec();
                 Lines::unknown().rewrite(&mut anonymiser, &mut bytes[first..], true);
                 let words: Vec<&str> =
@@ -427,10 +428,10 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_one_segment_is_what_it_is_uncut() {
+    fn a_line_within_one_segment_is_rewritten_as_without_cuts() {
         let text = "GET /home/jane HTTP/1.1\r\nHost: www.smith.org\r\n\r\n";
         let whole = scrubbed(text);
-        // Within the method, behind it, in the name of the header, behind it.
+        // Within the method, after it, in the name of the header, after it.
         for cut in [1, 3, 4, 26, 30, 31] {
             let mut bytes = text.as_bytes().to_vec();
             let (mut lines, mut anonymiser) = (Lines::default(), anonymiser());
@@ -441,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_stay() {
+    fn binary_bytes_are_kept() {
         let bytes: Vec<u8> = (0..=255).cycle().skip(128).take(4000).filter(|byte| *byte != b'\n').collect();
         for cut in [1, 77, 1000] {
             let mut image = bytes.clone();
@@ -453,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_are_known_by_number_and_not_without_end() {
+    fn directions_are_tracked_by_sequence_number_up_to_a_limit() {
         let mut directions = Directions::default();
         let ends = |n: u32| ([0; 16], [0; 16], [n as u16, (n >> 16) as u16]);
         directions.begin(&ends(0), 7);
@@ -468,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_named_in_lines_that_are_known() {
+    fn known_lines_contain_no_private_word() {
         let request = "GET /home/jane/cv.html?user=jane HTTP/1.1\r\nHost: www.smith-family.org:8080\r\n\
                        Accept: */*\r\nCookie: id=jane\r\nauthorization: Basic amFuZTpwdw==\r\n\r\n";
         let image = scrubbed(request);
@@ -489,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_in_text_are_mapped_or_zeros() {
+    fn addresses_in_text_are_mapped_or_zeroed() {
         let text = "PORT 192,168,100,200,4,1\r\n227 Entering (10,0,0,1,4,1).\r\nc=IN IP4 192.168.100.200\r\nv 1.2.3\r\n";
         let image = scrubbed(text);
         assert!(

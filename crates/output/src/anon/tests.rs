@@ -1,4 +1,4 @@
-//! Laws of every packet, row and record, in every mode.
+//! Properties of every packet, row and record, in every mode.
 
 use super::*;
 use crate::fixtures;
@@ -82,7 +82,7 @@ fn made(anonymiser: &mut Anonymiser, data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn ends_are_mapped_and_the_rest_of_the_key_stays() {
+fn endpoints_are_mapped_and_the_rest_of_the_key_is_kept() {
     for mode in MODES {
         let mut anonymiser = anonymiser(mode, Payload::Blank);
         for frame in frames() {
@@ -101,7 +101,7 @@ fn ends_are_mapped_and_the_rest_of_the_key_stays() {
 }
 
 #[test]
-fn checksums_that_were_right_are_right_and_wrong_ones_wrong() {
+fn correct_checksums_stay_correct_and_wrong_ones_wrong() {
     for (mode, payload) in MODES.iter().flat_map(|mode| PAYLOADS.map(|payload| (*mode, payload))) {
         let mut anonymiser = anonymiser(mode, payload);
         for frame in frames() {
@@ -131,7 +131,7 @@ fn checksums_that_were_right_are_right_and_wrong_ones_wrong() {
 
 /// Offloaded checksums stay offloaded.
 #[test]
-fn a_checksum_that_is_not_computed_yet_is_one_still() {
+fn an_offloaded_checksum_stays_offloaded() {
     let mut frame = build::ethernet().ipv4(A, B).tcp(1, 2, flags::ACK).payload(b"words");
     let length = (frame.len() - 34) as u16;
     let mut pseudo = [&A[..], &B, &[0, 6], &length.to_be_bytes()].concat();
@@ -146,7 +146,7 @@ fn a_checksum_that_is_not_computed_yet_is_one_still() {
 }
 
 #[test]
-fn names_in_dns_are_those_of_logs() {
+fn names_in_dns_messages_equal_those_in_logs() {
     let mut anonymiser = anonymiser(Mode::CryptoPan, Payload::Blank);
     let frame =
         build::ethernet().ipv4(A, B).udp(4000, 53).payload(&message(&["WWW", "smith-family", "org"], A));
@@ -162,7 +162,7 @@ fn names_in_dns_are_those_of_logs() {
 }
 
 #[test]
-fn nobody_is_found_unless_payload_is_kept() {
+fn no_private_data_is_left_unless_payload_is_kept() {
     for mode in MODES {
         let mut originals = Originals::default();
         let frames = frames();
@@ -186,7 +186,7 @@ fn nobody_is_found_unless_payload_is_kept() {
 }
 
 #[test]
-fn arp_and_what_is_no_ip() {
+fn arp_and_other_protocols_are_rewritten() {
     let mut anonymiser = anonymiser(Mode::CryptoPan, Payload::Blank);
     let mac = [2, 3, 4, 5, 6, 8];
     let mut arp = [&[0xff; 6][..], &mac, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1], &mac, &A, &[0; 6], &B].concat();
@@ -205,7 +205,7 @@ fn arp_and_what_is_no_ip() {
 }
 
 #[test]
-fn vendors_stay_where_they_may() {
+fn vendors_are_kept_if_allowed() {
     let policy = Policy { vendors: true, ..Policy::default() };
     let anonymiser = Anonymiser::new(policy, &KEY).unwrap();
     let mut mac = [0x00, 0x1b, 0x21, 1, 2, 3];
@@ -215,7 +215,7 @@ fn vendors_stay_where_they_may() {
 }
 
 #[test]
-fn a_row_and_what_was_said_in_it_have_one_name() {
+fn a_flow_and_its_records_have_one_identifier() {
     let policy = Policy { shift: -3_600_000_000_000, ..Policy::default() };
     let mut anonymiser = Anonymiser::new(policy, &KEY).unwrap();
     let (mut identity, original) = (fixtures::identity(), fixtures::identity());
@@ -237,7 +237,7 @@ fn a_row_and_what_was_said_in_it_have_one_name() {
 }
 
 #[test]
-fn what_people_read_has_no_address_of_before() {
+fn snapshots_contain_no_original_address() {
     let mut anonymiser = anonymiser(Mode::CryptoPan, Payload::Blank);
     let mut snapshot = fixtures::snapshot();
     snapshot.answers.push(fixtures::answer("scans", None, "scans", fixtures::scans()));
@@ -259,11 +259,11 @@ fn what_people_read_has_no_address_of_before() {
     };
     let sum = all(&snapshot);
     null.snapshot(&mut snapshot);
-    assert_eq!(all(&snapshot), sum, "rows that became one are added");
+    assert_eq!(all(&snapshot), sum, "rows that became equal are added");
 }
 
 #[test]
-fn texts_are_treated_by_what_they_say() {
+fn texts_are_treated_by_their_content() {
     let mut anonymiser = anonymiser(Mode::CryptoPan, Payload::Blank);
     let mut text =
         |privacy, text: &str| String::from_utf8(anonymiser.text(privacy, text.as_bytes())).unwrap();
@@ -283,7 +283,7 @@ fn texts_are_treated_by_what_they_say() {
 }
 
 #[test]
-fn a_policy_says_what_becomes_of_each_class() {
+fn a_policy_decides_the_treatment_of_each_class() {
     let mut policy = Policy::default();
     assert_eq!(policy.treatment(Privacy::Content), Treatment::Drop);
     assert_eq!(policy.treatment(Privacy::Plain), Treatment::Keep);
@@ -311,7 +311,7 @@ fn free_text_of_a_record_is_dropped() {
 }
 
 #[test]
-fn mapped_addresses_are_those_of_ipv4() {
+fn mapped_addresses_equal_those_of_ipv4() {
     let mut anonymiser = anonymiser(Mode::CryptoPan, Payload::Blank);
     let v4 = anonymiser.addresses.ip("10.1.2.3".parse().unwrap());
     let v6 = anonymiser.addresses.ip("::ffff:10.1.2.3".parse().unwrap());
@@ -320,9 +320,9 @@ fn mapped_addresses_are_those_of_ipv4() {
 }
 
 proptest! {
-    /// Any bytes: no panic, the length stays, and equal input gives equal output.
+    /// Any bytes: no panic, the length is kept, and equal input gives equal output.
     #[test]
-    fn bytes_without_sense_stay_so_long(
+    fn malformed_packets_keep_their_length(
         which in 0_usize..13,
         cut in 0_usize..400,
         changes in proptest::collection::vec((0_usize..400, any::<u8>()), 0..6),
@@ -349,7 +349,7 @@ proptest! {
 }
 
 #[test]
-fn lines_over_segments_name_nobody_and_come_twice_alike() {
+fn lines_over_segments_are_private_and_repeatable() {
     use weir_wire::build::flags::{ACK, SYN};
     let mut anonymiser = Anonymiser::new(
         Policy { payload: Payload::Keep, ..Policy::default() },
@@ -377,7 +377,7 @@ fn lines_over_segments_name_nobody_and_come_twice_alike() {
         let text = String::from_utf8(whole.clone()).unwrap();
         assert!(!text.contains("jane") && !text.contains("smith"), "{cut}: {text}");
         assert_eq!(host(&whole), host(said), "{cut}: {text}");
-        assert_eq!(map(tcp(100 + cut as u32, ACK, &said[cut..])), second, "it comes once more");
+        assert_eq!(map(tcp(100 + cut as u32, ACK, &said[cut..])), second, "the segment is retransmitted");
         // A segment without its predecessor begins within a line.
         let alone = String::from_utf8(map(tcp(7_000, ACK, &said[cut..]))).unwrap();
         assert!(!alone.contains("jane") && !alone.contains("smith"), "{cut}: {alone}");

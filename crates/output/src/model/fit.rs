@@ -1,4 +1,4 @@
-//! Distributions fitted to what was seen, by maximum likelihood, and how well they fit.
+//! Distributions fitted to measured values by maximum likelihood, and the quality of the fits.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,41 +6,41 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(tag = "name", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Fit {
-    /// Without memory.
+    /// Exponential: memoryless.
     Exponential {
-        /// Events in a unit: 1 over the mean.
+        /// Rate: 1 over the mean.
         rate: f64,
     },
-    /// Its logarithm is normal.
+    /// Lognormal: the logarithm is normal.
     Lognormal {
         /// Mean of the logarithm.
         mu: f64,
         /// Standard deviation of the logarithm.
         sigma: f64,
     },
-    /// A power law above a least value.
+    /// Pareto: a power law above a minimum.
     Pareto {
-        /// The least value.
+        /// The minimum.
         scale: f64,
         /// The exponent: the mean is infinite up to 1, the variance up to 2.
         shape: f64,
     },
-    /// Exponential stretched: heavier in its tail below a shape of 1.
+    /// Weibull: a stretched exponential, with a heavier tail for a shape below 1.
     Weibull {
-        /// The value that 1/e of all are above.
+        /// The value that 1/e of all values exceed.
         scale: f64,
         /// The exponent.
         shape: f64,
     },
 }
 
-/// A fit, and how good it is.
+/// A fit, and its quality.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fitted {
     /// The distribution.
     pub fit: Fit,
-    /// Kolmogorov-Smirnov distance: the greatest difference of the two distribution functions.
+    /// Kolmogorov-Smirnov distance: the maximum difference of the two distribution functions.
     pub distance: f64,
     /// Probability that a sample of the distribution is at least as far from it. The parameters come from the same
     /// values, so that it is an upper bound: a small one refutes the fit, a large one does not prove it.
@@ -64,13 +64,13 @@ impl Fit {
         }
     }
 
-    /// A value drawn from it, made of two numbers that are even between 0 and 1.
+    /// A value drawn from the distribution, computed from two uniform numbers between 0 and 1.
     pub fn draw(&self, [u, v]: [f64; 2]) -> f64 {
-        // Never the logarithm of 0.
+        // Avoids the logarithm of 0.
         let u = (1.0 - u).clamp(f64::MIN_POSITIVE, 1.0);
         match *self {
             Self::Exponential { rate } => -u.ln() / rate,
-            // Box and Muller.
+            // The Box-Muller transform.
             Self::Lognormal { mu, sigma } => {
                 (mu + sigma * (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()).exp()
             }
@@ -79,7 +79,7 @@ impl Fit {
         }
     }
 
-    /// Its name.
+    /// Name of the distribution.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Exponential { .. } => "exponential",
@@ -107,7 +107,7 @@ impl Fit {
     }
 }
 
-/// Every distribution fitted to the values above 0, the nearest first. None where fewer than two values differ.
+/// Every distribution fitted to the values above 0, the nearest first. None if fewer than two values differ.
 pub fn fit_all(values: &[f64]) -> Vec<Fitted> {
     let mut sorted: Vec<f64> =
         values.iter().copied().filter(|value| value.is_finite() && *value > 0.0).collect();
@@ -141,10 +141,10 @@ pub fn fit_all(values: &[f64]) -> Vec<Fitted> {
     fitted
 }
 
-/// The root of the likelihood's equation: it rises from below 0 to above, so halving finds it.
+/// The root of the likelihood equation, which increases from below 0 to above, found by bisection.
 fn weibull_shape(sorted: &[f64], max: f64, mean_log: f64) -> f64 {
     let slope = |shape: f64| {
-        // Relative to the greatest, so that no power overflows.
+        // Relative to the maximum, so that no power overflows.
         let (mut sum, mut logs) = (0.0, 0.0);
         for x in sorted {
             let power = (x / max).powf(shape);
@@ -180,7 +180,7 @@ fn distance(sorted: &[f64], fit: &Fit) -> f64 {
 fn kolmogorov(distance: f64, n: f64) -> f64 {
     let root = n.sqrt();
     let lambda = (root + 0.12 + 0.11 / root) * distance;
-    // Below, the series needs more terms than there is doubt.
+    // Below this value the series converges slowly, and the probability is practically 1.
     if lambda < 0.2 {
         return 1.0;
     }
@@ -204,7 +204,7 @@ mod tests {
 
     /// The standard errors of the estimates at 20,000 values are below 1.5 %.
     #[test]
-    fn what_was_drawn_is_found_again() {
+    fn parameters_of_drawn_values_are_recovered() {
         for fit in [
             Fit::Exponential { rate: 0.25 },
             Fit::Lognormal { mu: 7.0, sigma: 1.5 },
@@ -229,7 +229,7 @@ mod tests {
 
     /// Kolmogorov's distribution has 0.05 at 1.3581 and 0.01 at 1.6276.
     #[test]
-    fn probabilities_are_those_of_the_tables() {
+    fn probabilities_equal_those_of_the_tables() {
         for (lambda, p) in [(1.3581, 0.05), (1.6276, 0.01), (0.8276, 0.5)] {
             let n = 1e8_f64;
             let found = kolmogorov(lambda / n.sqrt(), n);
@@ -238,14 +238,14 @@ mod tests {
     }
 
     #[test]
-    fn the_distance_of_few_values_is_right() {
-        // Of 1, 2, 3 from an exponential of rate 1: greatest just before 1, where none of three is.
+    fn the_distance_of_few_values_is_correct() {
+        // For 1, 2, 3 and an exponential of rate 1 the distance is greatest just before 1, below all three values.
         let fit = Fit::Exponential { rate: 1.0 };
         assert!((distance(&[1.0, 2.0, 3.0], &fit) - 0.632_120_558_8).abs() < 1e-9);
     }
 
     #[test]
-    fn what_has_no_spread_has_no_fit() {
+    fn equal_values_have_no_fit() {
         assert!(
             fit_all(&[]).is_empty()
                 && fit_all(&[5.0; 9]).is_empty()

@@ -1,4 +1,4 @@
-//! The values of a report and of a model, gathered in one pass.
+//! The values of a report and of a model, collected in one pass.
 
 use super::{Described, Group, Model, QUANTITIES, VERSION, Values};
 use crate::anon::Anonymiser;
@@ -13,13 +13,13 @@ use weir_wire::{Batch, Time};
 const EACH: usize = 256;
 /// Maximum number of such values of all flows.
 const ALL: usize = 4 << 20;
-/// Hosts that are counted one by one.
+/// Maximum number of hosts that are counted individually.
 const HOSTS: usize = 100_000;
-/// Groups; the flows of what comes later are counted together.
+/// Maximum number of groups; the flows of later ones are counted together.
 const GROUPS: usize = 200;
-/// Points of the chart over time.
+/// Maximum number of points of the chart over time.
 const MOMENTS: usize = 240;
-/// Flows that are shown one by one.
+/// Maximum number of flows that are shown individually.
 const STREAMS: usize = 50;
 
 /// One host.
@@ -44,7 +44,7 @@ pub struct Moment {
     pub bytes: u64,
 }
 
-/// A flow that is shown.
+/// A flow in the report.
 #[derive(Clone, Debug)]
 pub struct StreamRow {
     /// Its counts.
@@ -55,7 +55,7 @@ pub struct StreamRow {
     pub protocol: String,
 }
 
-/// Gathers.
+/// Collects the values of a report.
 #[derive(Default)]
 pub struct Gather {
     /// Packets, and bytes on the wire.
@@ -68,21 +68,21 @@ pub struct Gather {
     pub last: Time,
     /// Flows.
     pub flows: u64,
-    /// Traffic over time: each is [`Gather::step`] nanoseconds, the first begins at [`Gather::first`].
+    /// Traffic over time: each moment is [`Gather::step`] nanoseconds long, the first begins at [`Gather::first`].
     pub moments: Vec<Moment>,
-    /// Nanoseconds of a moment.
+    /// Length of a moment in nanoseconds.
     pub step: u64,
-    /// Hosts up to a maximum number; later ones are counted under none.
+    /// Hosts up to a maximum number; later ones are not counted individually.
     pub hosts: HashMap<IpAddr, Host>,
-    /// Flows of hosts that were too many.
+    /// Flows of hosts beyond the maximum number.
     pub other_hosts: u64,
     /// Flows, packets and bytes of IP packets of each protocol.
     pub protocols: BTreeMap<String, (u64, u64, u64)>,
     /// Records by table.
     pub records: BTreeMap<&'static str, u64>,
-    /// The flows with most bytes, the greatest first.
+    /// The flows with most bytes, the largest first.
     pub streams: Vec<StreamRow>,
-    /// Values that had no room.
+    /// Values that were left out for lack of room.
     pub shed: u64,
     waiting: HashMap<u64, Waiting>,
     waiting_values: usize,
@@ -97,7 +97,7 @@ struct Waiting {
     measure: Option<Box<Measure>>,
 }
 
-/// Place in [`QUANTITIES`].
+/// Position in [`QUANTITIES`].
 #[derive(Clone, Copy)]
 enum Quantity {
     PacketSize,
@@ -119,7 +119,7 @@ struct Gathered {
     flows: u64,
     ip_proto: u8,
     port: u16,
-    /// When flows began, until they are put in order.
+    /// Start times of flows, until they are sorted.
     begun: Vec<Time>,
     values: [Values; QUANTITIES.len()],
 }
@@ -165,7 +165,7 @@ fn spoken(flow: &FlowRecord, port: u16) -> String {
 }
 
 impl Gather {
-    /// The gathered values as a model.
+    /// The collected values as a model.
     pub fn model(&mut self) -> Model {
         let groups = self.groups.iter_mut().map(|((protocol, from, to), gathered)| {
             gathered.begun.sort_unstable();
@@ -192,7 +192,7 @@ impl Gather {
         Model { v: VERSION, groups }
     }
 
-    /// Anonymises the values of a report. Groups of hosts stay: they separate private networks from others, and
+    /// Anonymises the values of a report. Groups of hosts are kept: they separate private networks from others, and
     /// identify no host.
     pub fn anonymise(&mut self, anonymiser: &mut Anonymiser) {
         for (address, host) in std::mem::take(&mut self.hosts) {
@@ -228,7 +228,7 @@ impl Gather {
         if self.step == 0 {
             self.step = 10_000_000;
         }
-        // A clock that was set must not make a chart of a million years.
+        // A wrong clock must not make a chart of a million years.
         let mut at = time.since(first) / self.step;
         while at >= MOMENTS as u64 {
             self.step = self.step.saturating_mul(2);
@@ -301,7 +301,7 @@ fn address(bytes: [u8; 16]) -> IpAddr {
 
 impl Sink for Gather {
     fn flow(&mut self, flow: &FlowRecord) {
-        // The packets of a carrier are also in what it carries.
+        // The packets of a carrier are also in the carried flows.
         if flow.carrier {
             return;
         }

@@ -1,4 +1,4 @@
-//! Traffic as distributions: what a generator or a simulation needs to make more of it.
+//! Traffic as distributions, for a generator or a simulation.
 
 mod fit;
 mod gather;
@@ -11,14 +11,14 @@ pub use values::{Dice, Values};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The version of the file.
+/// The version of the file format.
 pub const VERSION: u32 = 1;
 
 /// Traffic, by protocol and by groups of hosts.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
-    /// [`VERSION`].
+    /// Version of the file format, see [`VERSION`].
     pub v: u32,
     /// Groups of flows, most flows first.
     pub groups: Vec<Group>,
@@ -48,15 +48,15 @@ pub struct Group {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Described {
-    /// Values that were seen.
+    /// Number of values.
     pub count: u64,
     /// Mean of the values.
     pub mean: f64,
-    /// The least.
+    /// Minimum.
     pub min: f64,
-    /// The greatest.
+    /// Maximum.
     pub max: f64,
-    /// Values at the shares 0 %, 1 %, ... 100 %, of a random sample where there were many.
+    /// Values at the shares 0 %, 1 %, ... 100 %, of a random sample if there were many.
     pub quantiles: Vec<f64>,
     /// The fits, the best first.
     pub fits: Vec<Fitted>,
@@ -81,7 +81,7 @@ impl Described {
     /// Draws a value: from the best fit; without one, from the quantiles.
     pub fn draw(&self, dice: &mut Dice) -> f64 {
         match self.fits.iter().find(|fitted| fitted.fit.is_sound()) {
-            // No further out than was seen, by far: the tail of a fit is a guess.
+            // Far beyond the measured range the tail of a fit is unreliable.
             Some(fitted) => fitted.fit.draw(dice.pair()).min(self.max * 10.0),
             None => {
                 let at = (dice.even() * self.quantiles.len() as f64) as usize;
@@ -91,13 +91,13 @@ impl Described {
     }
 }
 
-/// Quantities, in the order in which they are shown: name, unit, what it is.
+/// Quantities, in the order of display: name, unit, description.
 pub const QUANTITIES: [(&str, &str, &str); 12] = [
     ("packet_size", "bytes", "Size of IP packets"),
     ("packet_gap", "s", "Time between packets of a flow"),
-    ("flow_size", "bytes", "Bytes of payload of a flow"),
+    ("flow_size", "bytes", "Payload bytes of a flow"),
     ("flow_duration", "s", "Duration of a flow"),
-    ("flow_gap", "s", "Time between beginnings of flows"),
+    ("flow_gap", "s", "Time between starts of flows"),
     ("round_trip", "s", "Round trip of the handshake"),
     ("requests", "", "Requests of a flow"),
     ("request_size", "bytes", "Size of a request"),

@@ -1,14 +1,14 @@
-//! Many values in little memory.
+//! A random sample of many values.
 
-/// Values that are kept of a quantity: enough for quantiles to half a percent.
+/// Maximum number of values that are kept of a quantity: enough for quantiles to half a percent.
 const KEPT: usize = 20_000;
 
-/// Numbers that look like chance and are the same for the same seed (SplitMix64, by Sebastiano Vigna, public domain).
+/// A pseudorandom generator with a seed (SplitMix64, by Sebastiano Vigna, public domain).
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// Begins with a seed.
+    /// Creates a generator with a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -22,18 +22,18 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// Even between 0 and 1, never 1.
+    /// A uniform number from 0 to 1, excluding 1.
     pub fn even(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Two of them.
+    /// Two uniform numbers.
     pub fn pair(&mut self) -> [f64; 2] {
         [self.even(), self.even()]
     }
 }
 
-/// A random sample of values, and sums of all.
+/// A random sample of values, and sums over all.
 #[derive(Clone, Debug)]
 pub struct Values {
     kept: Vec<f64>,
@@ -51,7 +51,7 @@ impl Default for Values {
 }
 
 impl Values {
-    /// Adds one.
+    /// Adds a value.
     pub fn add(&mut self, value: f64) {
         self.count += 1;
         self.sum += value;
@@ -78,12 +78,12 @@ impl Values {
         if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
     }
 
-    /// The least; 0 of none.
+    /// Minimum of the values; 0 if empty.
     pub fn min(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.min }
     }
 
-    /// The greatest.
+    /// Maximum of the values; 0 if empty.
     pub fn max(&self) -> f64 {
         self.max
     }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sample_of_many_is_like_them() {
+    fn a_sample_has_the_quantiles_of_all_values() {
         let mut values = Values::default();
         (0..1_000_000).for_each(|value| values.add(f64::from(value)));
         let sorted = values.sorted();

@@ -20,7 +20,7 @@ pub struct Csvs {
 }
 
 impl Csvs {
-    /// Files in the folder of a run.
+    /// Files in the directory of a run.
     pub fn new(context: &OutputContext) -> Self {
         Self { files: Files::new(context) }
     }
@@ -56,7 +56,7 @@ impl Csvs {
         });
     }
 
-    /// Writes what is held back.
+    /// Writes the waiting rows.
     pub fn flush(&mut self) -> io::Result<()> {
         self.files.flush()
     }
@@ -91,7 +91,7 @@ fn push_cell(out: &mut Vec<u8>, value: &Value<'_>) {
     }
 }
 
-/// A value for people: empty if absent, lists with blanks between.
+/// The text of a value: empty if absent, lists separated by spaces.
 pub(crate) fn text(value: &Value<'_>) -> String {
     match value {
         Value::None | Value::Rows(_) => String::new(),

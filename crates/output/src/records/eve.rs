@@ -27,7 +27,7 @@ impl Events {
         !record.table.eve.is_empty()
     }
 
-    /// Writes the event that a record is.
+    /// Writes a record as an event.
     pub fn write(&mut self, out: &mut Vec<u8>, flow: &FlowIdentity, record: &Record<'_>, zone: &Zone) {
         let (mut from, mut to) = (flow.initiator(), flow.responder());
         if is_reverse(record) {
@@ -48,8 +48,8 @@ impl Events {
     }
 }
 
-/// Whether the responder sent it: Suricata's events of one side, such as a DNS answer or a sent file, have that side
-/// as source.
+/// Whether the responder sent the event's message: in Suricata's events of one side, such as a DNS answer or a sent
+/// file, that side is the source.
 fn is_reverse(record: &Record<'_>) -> bool {
     let is = |name: &str, value: &Value<'_>| record.get(name) == value;
     is("reverse", &Value::Bool(true))

@@ -10,14 +10,14 @@ use weir_proto::{Field, Kind, Table, Value};
 /// How a format writes the values of a record as JSON.
 #[derive(Clone, Copy)]
 pub struct Style {
-    /// Points and lengths of time.
+    /// Points in time and durations.
     pub times: Times,
-    /// Name of a field, keys of nested objects joined by points; an empty name omits it.
+    /// Name of a field, keys of nested objects joined by dots; an empty name omits it.
     pub name: fn(&Field) -> &'static str,
 }
 
-/// Positions of a table's fields in an object: built once for each table, since names with points put values into
-/// nested objects, wherever in the table they are.
+/// Positions of a table's fields in an object: built once for each table, since names with dots put values into nested
+/// objects, wherever in the table they are.
 pub struct Shape {
     members: Vec<Member>,
 }
@@ -28,7 +28,7 @@ struct Member {
 }
 
 enum What {
-    /// A field. Where many have the same name, the last one that has a value is it.
+    /// A field. If several fields have one name, the last one with a value is used.
     Fields(Vec<usize>, Kind, Option<Shape>),
     Object(Shape),
 }
@@ -98,14 +98,14 @@ impl Shape {
     }
 }
 
-/// The shapes of tables, each made when it is first asked for.
+/// The shapes of tables, each built at its first use.
 pub struct Shapes {
     style: Style,
     known: Vec<(&'static Table, Shape)>,
 }
 
 impl Shapes {
-    /// None yet.
+    /// An empty collection.
     pub fn new(style: Style) -> Self {
         Self { style, known: Vec::new() }
     }

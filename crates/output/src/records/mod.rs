@@ -1,7 +1,7 @@
 //! Records of protocols in each format: the common parts.
 //!
-//! A format reads the tables of `weir-proto` and knows no protocol by name. Files are opened with their first record,
-//! so that a protocol without records leaves none.
+//! A format reads the tables of `weir-proto` and refers to no protocol by name. Files are opened with their first
+//! record, so that a protocol without records has no file.
 
 pub mod csv;
 pub mod eve;
@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 
-/// Files that are opened when they are needed.
+/// Files that are opened at their first use.
 pub struct Files {
     context: OutputContext,
     files: BTreeMap<String, LineFile>,
@@ -24,7 +24,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// None yet.
+    /// Without any files.
     pub fn new(context: &OutputContext) -> Self {
         Self { context: context.clone(), files: BTreeMap::new(), failed: BTreeMap::new() }
     }
@@ -48,7 +48,7 @@ impl Files {
         self.files.get_mut(name)
     }
 
-    /// Does the same with every file; the first error.
+    /// Applies a function to every file. Returns the first error.
     pub fn each(&mut self, mut work: impl FnMut(&mut LineFile) -> io::Result<()>) -> io::Result<()> {
         let failed = self.failed.values_mut().find_map(Option::take);
         let mut result = failed.map_or(Ok(()), Err);
@@ -62,21 +62,23 @@ impl Files {
     /// Finishes the files, and begins new ones under the same names; `now` is in nanoseconds since 1970.
     ///
     /// # Errors
-    /// An error of the disk while the old file is finished or the new one is opened.
+    ///
+    /// The old file cannot be finished or the new one cannot be opened.
     pub fn roll(&mut self, now: u64) -> io::Result<()> {
         self.each(|file| file.roll(now))
     }
 
-    /// Writes what is held back.
+    /// Writes the waiting lines.
     ///
     /// # Errors
-    /// An error of the disk, also where a file could not be opened earlier.
+    ///
+    /// A file cannot be written, or could not be opened earlier.
     pub fn flush(&mut self) -> io::Result<()> {
         self.each(LineFile::flush)
     }
 }
 
-/// Bytes as text: what is not UTF-8 as `\xNN`.
+/// Bytes as text: bytes that are not UTF-8 become `\xNN`.
 pub fn lossless(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),

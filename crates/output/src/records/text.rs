@@ -12,7 +12,7 @@ use weir_proto::{Field, Kind, Record, Value};
 
 pub(crate) static TEXT: OutputSpec = OutputSpec {
     name: "text",
-    help: "What was said, for people: a text file for each protocol, its records in layers.",
+    help: "Records as text for people: a file for each protocol, with addresses, transport and record on separate lines.",
     files: &[],
     flows: false,
     has: |_| true,

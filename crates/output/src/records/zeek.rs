@@ -22,7 +22,7 @@ const FLOW: [(&str, &str); 6] = [
     ("id.resp_p", "port"),
 ];
 
-/// The one that stands behind them.
+/// The column after them.
 const COMMUNITY: (&str, &str) = ("community_id", "string");
 
 /// Zeek's logs of records.
@@ -32,7 +32,7 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// Logs in the folder of a run.
+    /// Logs in the directory of a run.
     pub fn new(context: &OutputContext) -> Self {
         Self { files: Files::new(context), zone: context.zone.clone() }
     }
@@ -75,7 +75,7 @@ impl Logs {
         });
     }
 
-    /// Writes what is held back.
+    /// Writes the waiting lines.
     pub fn flush(&mut self) -> io::Result<()> {
         self.files.flush()
     }
@@ -91,7 +91,7 @@ impl Logs {
     }
 }
 
-/// A frame with the line that Zeek's logs end with.
+/// A frame with the last line of Zeek's logs.
 pub(crate) fn closed(zone: &Zone, frame: Frame) -> Frame {
     let zone = zone.clone();
     frame.foot(move |time| format!("#close\t{}\n", zone.dashed(time)))
@@ -102,7 +102,7 @@ fn columns<'r, 'v>(record: &'r Record<'v>) -> impl Iterator<Item = (&'static Fie
     record.table.fields.iter().zip(&record.values).filter(|(field, _)| is_column(field))
 }
 
-/// Whether a field is a column: rows are none.
+/// Whether a field is a column: rows are not.
 fn is_column(field: &Field) -> bool {
     !field.zeek.is_empty() && !matches!(field.kind, Kind::Rows(_))
 }
@@ -177,8 +177,8 @@ fn write_value(out: &mut Vec<u8>, value: &Value<'_>, in_set: bool) {
     };
 }
 
-/// As Zeek prints times, which are of double precision: values of protocols such as NTP are finer than microseconds,
-/// and which one is the nearest depends on it.
+/// Zeek prints times with double precision: values of protocols such as NTP are finer than microseconds, and rounding
+/// depends on it.
 fn write_time(out: &mut Vec<u8>, nanoseconds: u64) -> io::Result<()> {
     let seconds = (nanoseconds / 1_000_000_000) as f64 + (nanoseconds % 1_000_000_000) as f64 / 1e9;
     write!(out, "{seconds:.6}")
@@ -228,7 +228,7 @@ pub struct JsonLogs {
 }
 
 impl JsonLogs {
-    /// Logs in the folder of a run.
+    /// Logs in the directory of a run.
     pub fn new(context: &OutputContext) -> Self {
         Self { files: Files::new(context) }
     }
@@ -249,7 +249,7 @@ impl JsonLogs {
                 object.number("id.orig_p", source_port);
                 object.address("id.resp_h", destination);
                 object.number("id.resp_p", destination_port);
-                // Names of columns have points that make no objects.
+                // Dots in names of columns make no nested objects.
                 for (field, value) in columns(record).filter(|(_, value)| !value.is_none()) {
                     push_value(object.member(field.zeek), value, &field.kind, None, Times::Epoch);
                 }
@@ -258,7 +258,7 @@ impl JsonLogs {
         });
     }
 
-    /// Writes what is held back.
+    /// Writes the waiting lines.
     pub fn flush(&mut self) -> io::Result<()> {
         self.files.flush()
     }
@@ -274,7 +274,7 @@ impl JsonLogs {
     }
 }
 
-/// Text in a log that is for people and machines: see [`lossless`].
+/// Text in a log for people and programs: see [`lossless`].
 pub(crate) fn plain(bytes: &[u8]) -> String {
     lossless(bytes).into_owned()
 }
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_a_row_of_the_log_that_has_its_kind() {
+    fn a_record_is_a_row_of_its_log() {
         let directory = tempfile::tempdir().unwrap();
         let context = OutputContext { directory: directory.path().to_owned(), ..OutputContext::default() };
         let (mut logs, mut json) = (Logs::new(&context), JsonLogs::new(&context));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_from_outside_separates() {
+    fn no_text_from_outside_separates_fields() {
         assert_eq!(escaped("a\tb\nc\\d", false), "a\\x09b\\x0ac\\\\d");
         assert_eq!(escaped("a,b", true), "a\\x2cb");
         assert_eq!(escaped("a,b", false), "a,b");

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 const WIDTH: f64 = 320.0;
 const HEIGHT: f64 = 170.0;
-/// Room for the figures at the axes.
+/// Space for the figures at the axes.
 const LEFT: f64 = 34.0;
 const BOTTOM: f64 = 20.0;
 const TOP: f64 = 8.0;
@@ -24,7 +24,7 @@ fn up(share: f64, height: f64) -> f64 {
     height - BOTTOM - share.clamp(0.0, 1.0) * (height - BOTTOM - TOP)
 }
 
-/// Bytes on the wire over time, as bits a second.
+/// Bytes on the wire over time, as bits per second.
 pub fn time(moments: &[Moment], step: u64, label: &str) -> String {
     let (width, height) = (900.0, 190.0);
     let rate = |moment: &Moment| moment.bytes as f64 * 8e9 / step.max(1) as f64;
@@ -60,7 +60,7 @@ pub fn distribution(described: &Described, unit: &str, label: &str) -> String {
     let positive = || described.quantiles.iter().copied().filter(|value| *value > 0.0);
     let min = positive().next().unwrap_or(1.0);
     let max = positive().next_back().unwrap_or(1.0);
-    // A decade at least, so that one value alone has an axis.
+    // At least a decade, so that a single value has an axis.
     let (low, high) = if max / min < 10.0 {
         let middle = (min * max).sqrt();
         (middle / 3.2, middle * 3.2)
@@ -116,7 +116,7 @@ pub fn distribution(described: &Described, unit: &str, label: &str) -> String {
     svg + "</svg>"
 }
 
-/// A value with its unit, as short as an axis needs it.
+/// A value with its unit, in the short form of an axis.
 pub fn with_unit(value: f64, unit: &str) -> String {
     match unit {
         "s" => {

@@ -1,7 +1,7 @@
-//! A report: one page that needs nothing but itself, and the same figures as CSV.
+//! A report: one self-contained page, and the same figures as CSV.
 //!
-//! The page has no script and asks for nothing; a policy in its head forbids it to. All that comes from packets and
-//! from file names is escaped.
+//! The page has no script and requests nothing; a policy in its head forbids both. All text from packets and from file
+//! names is escaped.
 
 mod chart;
 
@@ -16,21 +16,21 @@ const STYLE: &str = include_str!("page.css");
 
 /// Maximum number of groups whose distributions are drawn; all are in the CSV.
 const DRAWN: usize = 12;
-/// Rows of a table.
+/// Maximum number of rows of a table.
 const ROWS: usize = 30;
 
-/// The contents of a page besides the gathered values.
+/// The contents of a page, apart from the collected values.
 #[derive(Clone, Debug)]
 pub struct Heading {
     /// The inputs.
     pub title: String,
-    /// For times.
+    /// Time zone of times.
     pub zone: Zone,
     /// Errors of the inputs.
     pub problems: Vec<String>,
 }
 
-/// Text that may stand anywhere in a page, attributes included.
+/// Escapes text for any position in a page, including attributes.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in figures::printable(text).chars() {
@@ -46,7 +46,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// Three digits that mean something.
+/// A number with three significant digits.
 pub(crate) fn number(value: f64) -> String {
     let magnitude = value.abs();
     if !magnitude.is_finite() {
@@ -126,7 +126,7 @@ fn traffic(page: &mut String, gather: &Gather) {
         *page += "<p>No packets.</p>";
         return;
     }
-    // In words too: on a narrow screen the figures in the chart are small.
+    // The maximum is also given in words: on a narrow screen the figures in the chart are small.
     let max = gather.moments.iter().map(|moment| moment.bytes).max().unwrap_or_default();
     let highest = figures::bit_rate(max as f64 * 8e9 / gather.step.max(1) as f64);
     let label = format!("Bits a second, {} each step; at most {highest}", figures::duration(gather.step));
@@ -134,7 +134,7 @@ fn traffic(page: &mut String, gather: &Gather) {
     let _ = write!(page, "<figure>{svg}<figcaption>{}</figcaption></figure>", escape(&label));
 }
 
-/// A table: the heads, then rows of cells that are escaped already.
+/// A table: the headings, then rows of cells that are already escaped.
 fn table(page: &mut String, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) {
     *page += "<div class=\"wide\"><table><thead><tr>";
     heads.iter().for_each(|head| {
@@ -205,8 +205,11 @@ fn talkers(page: &mut String, gather: &Gather) {
     table(page, &heads, shown);
     left_out(page, ROWS, rows.len());
     if gather.other_hosts > 0 {
-        let _ =
-            write!(page, "<p class=\"soft\">Hosts that had no room are in {} flows.</p>", gather.other_hosts);
+        let _ = write!(
+            page,
+            "<p class=\"soft\">Hosts beyond the maximum number are in {} flows.</p>",
+            gather.other_hosts
+        );
     }
 }
 
@@ -270,7 +273,7 @@ fn named(group: &Group) -> String {
     format!("{}, {} to {}", group.protocol, group.from, group.to)
 }
 
-/// A fit in words.
+/// The description of a fit.
 fn words(fitted: &Fitted) -> String {
     let parameters = fitted.fit.parameters();
     let parameters: Vec<String> =
@@ -283,11 +286,11 @@ fn distributions(page: &mut String, gather: &Gather, model: &Model) {
               <span class=\"key\"></span> as seen and <span class=\"key fitted\"></span> as the nearest of four fits \
               (exponential, lognormal, Pareto, Weibull; by maximum likelihood). D is the Kolmogorov-Smirnov distance. \
               p is an upper bound, because the parameters come from the same values: a small p refutes the fit. \
-              Inside are addresses that are not routed.</p>";
+              Inside are private addresses.</p>";
     if gather.shed > 0 {
         let _ = write!(
             page,
-            "<p class=\"soft\">Of each flow the first 256 values of a kind are counted; {} more were seen.</p>",
+            "<p class=\"soft\">The first 256 values of a kind are counted for each flow; {} more were seen.</p>",
             figures::count(gather.shed)
         );
     }
@@ -324,7 +327,7 @@ fn figure(page: &mut String, help: &str, unit: &str, described: &Described) {
     *page += "</figcaption></figure>";
 }
 
-/// `distributions.csv`: each quantity of each group, its figures and percentiles.
+/// `distributions.csv`: each quantity of each group, with its statistics and percentiles.
 pub fn distributions_csv(model: &Model) -> String {
     let mut lines = String::from("protocol,from,to,quantity,unit,count,mean,least,most");
     (0..=100).for_each(|percent| {
@@ -399,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_page_is_taken_for_markup_or_fetched() {
+    fn a_page_contains_no_foreign_markup_and_fetches_nothing() {
         let evil = "<script>x</script>\"'&\u{1b}[2J\u{202e}";
         let heading = Heading { title: evil.to_owned(), zone: Zone::utc(), problems: vec![evil.to_owned()] };
         let mut gather = Gather::default();
@@ -414,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_of_the_csv_is_whole() {
+    fn every_row_of_the_csv_has_all_columns() {
         let model = model("a,\"b");
         let lines = distributions_csv(&model);
         let rows: Vec<&str> = lines.split_terminator("\r\n").collect();

@@ -145,7 +145,7 @@ mod tests {
     use weir_filter::{FlowTest, Options};
 
     #[test]
-    fn every_key_has_an_expression_that_flows_can_be_asked() {
+    fn every_key_has_an_expression_for_flows() {
         let [a, b] = ["10.0.0.1", "2001:db8::1"].map(|text| text.parse::<IpAddr>().unwrap());
         for key in [
             Key::Address(b),

@@ -1,11 +1,11 @@
-//! What a monitor keeps: series, top lists, distinct counts, events, flows and records, in one folder.
+//! The data that a monitor keeps: series, top lists, distinct counts, events, flows and records, in one folder.
 //!
 //! [`Store`] answers queries. SQLite databases implement it, and a distributed engine can be the second
 //! implementation. Data is written by an [`crate::Output`].
 //!
-//! Everything is kept in tiers. A finished interval is added to one cell of each tier, because adding is all that
-//! tiers need (`Reading::merge` for lists; sum, minimum and maximum for series): there is nothing to catch up after a
-//! crash, and a clock that leaps only writes into other cells.
+//! Everything is kept in tiers. A finished interval is added to one cell of each tier, because tiers need only
+//! addition (`Reading::merge` for lists; sum, minimum and maximum for series): after a crash nothing has to be
+//! recomputed, and a clock jump only writes into other cells.
 
 pub mod label;
 #[cfg(feature = "parquet")]
@@ -25,22 +25,22 @@ use weir_api::web::{
 };
 use weir_filter::FlowTest;
 
-/// Why a store does not answer, or cannot be opened.
+/// The reason why a store does not answer, or cannot be opened.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// A newer version of the program has written it.
+    /// A newer version of the program has written the store.
     #[error(
         "{path}: store version {found} is newer than this program supports ({known}): a newer Weir can read it"
     )]
     Newer {
-        /// Its database.
+        /// Path of its database.
         path: PathBuf,
         /// Its version.
         found: i64,
         /// The last known version.
         known: i64,
     },
-    /// There is nothing there.
+    /// There is no store.
     #[error("{0}: no store; create one with `weir -i INTERFACE -o DIR --log store`")]
     NotThere(PathBuf),
     /// No object of that name.
@@ -64,29 +64,29 @@ pub enum StoreError {
     },
 }
 
-/// A stretch of time in nanoseconds since the epoch; what is left out is all that is kept.
+/// A time range in nanoseconds since the epoch; an absent bound means all stored data.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct TimeRange {
     /// Its beginning.
     pub from: Option<u64>,
-    /// Its end, not included.
+    /// Its end, excluded.
     pub to: Option<u64>,
 }
 
 /// A query for flows.
 #[derive(Clone, Debug)]
 pub struct FlowsWanted {
-    /// Their test.
+    /// Test of the flows.
     pub test: FlowTest,
-    /// When they were.
+    /// Time range of the flows.
     pub span: TimeRange,
-    /// Their order.
+    /// Order of the rows.
     pub order: FlowOrder,
-    /// The greatest first.
+    /// Whether the order is descending.
     pub descending: bool,
-    /// Most rows of the answer.
+    /// Maximum number of rows.
     pub limit: usize,
-    /// Rows before them.
+    /// Number of rows to skip.
     pub offset: usize,
 }
 
@@ -107,7 +107,7 @@ pub enum FlowOrder {
 }
 
 impl FlowOrder {
-    /// Every one, with its name.
+    /// Every order with its name.
     pub const ALL: [(&'static str, FlowOrder); 9] = [
         ("first", FlowOrder::First),
         ("last", FlowOrder::Last),
@@ -120,9 +120,10 @@ impl FlowOrder {
         ("state", FlowOrder::State),
     ];
 
-    /// Parses an order; a leading `-` means the largest first.
+    /// Parses an order; a leading `-` means descending.
     ///
     /// # Errors
+    ///
     /// The known names.
     pub fn parse(text: &str) -> Result<(Self, bool), String> {
         let (name, descending) = text.strip_prefix('-').map_or((text, false), |name| (name, true));
@@ -141,17 +142,17 @@ impl FlowOrder {
 pub struct RecordsWanted {
     /// The table.
     pub table: String,
-    /// The test of their flows.
+    /// Test of the records' flows.
     pub test: FlowTest,
-    /// Text within one of their values; "" for any.
+    /// Text within one of the values; "" for any.
     pub text: String,
     /// Whether values of fields that hold payload are shown and searched.
     pub payload: bool,
-    /// When they were.
+    /// Time range of the records.
     pub span: TimeRange,
-    /// Most rows of the answer.
+    /// Maximum number of rows.
     pub limit: usize,
-    /// Rows before them.
+    /// Number of rows to skip.
     pub offset: usize,
 }
 
@@ -170,36 +171,40 @@ pub enum GroupBy {
     Protocol,
     Vlan,
     State,
-    /// The protocol that was found.
+    /// The identified protocol.
     Application,
-    /// The name that was asked for.
+    /// The name that the initiator resolved.
     Name,
 }
 
-/// The queries of a store. Each answer is complete or says what it leaves out.
+/// The queries of a store. Each answer is complete or contains a note of what it leaves out.
 pub trait Store: Send + Sync {
     /// Begin and end of the stored data, in nanoseconds since the epoch.
     ///
     /// # Errors
-    /// When the engine fails, as in all queries.
+    ///
+    /// The engine fails. This applies to all queries.
     fn extent(&self) -> Result<Option<(u64, u64)>, StoreError>;
 
     /// Every series.
     ///
     /// # Errors
+    ///
     /// As [`Store::extent`].
     fn series(&self) -> Result<Vec<SeriesInfo>, StoreError>;
 
     /// About `points` points of each of some series; unknown series are left out.
     ///
     /// # Errors
+    ///
     /// As [`Store::extent`].
     fn points(&self, ids: &[String], span: TimeRange, points: usize) -> Result<SeriesData, StoreError>;
 
     /// The heaviest `top` of many series, the sum of the others, and the total of each. Thousands of series get fewer
-    /// points than asked for.
+    /// points than requested.
     ///
     /// # Errors
+    ///
     /// As [`Store::extent`].
     fn heaviest(
         &self,
@@ -209,9 +214,10 @@ pub trait Store: Send + Sync {
         top: usize,
     ) -> Result<SeriesData, StoreError>;
 
-    /// Minimum, median and maximum of the same hours in earlier weeks, by the clocks of a zone.
+    /// Minimum, median and maximum of the same hours in earlier weeks, in local time of a zone.
     ///
     /// # Errors
+    ///
     /// As [`Store::extent`].
     fn band(
         &self,
@@ -225,13 +231,15 @@ pub trait Store: Send + Sync {
     /// Every list and distinct count.
     ///
     /// # Errors
+    ///
     /// As [`Store::extent`].
     fn lists(&self) -> Result<Lists, StoreError>;
 
     /// The rows of a list, added up over the range; ranked by its own unit by default.
     ///
     /// # Errors
-    /// As [`Store::extent`]; when there is no such list.
+    ///
+    /// As [`Store::extent`]; also if the list does not exist.
     fn top(
         &self,
         list: &str,
@@ -242,10 +250,11 @@ pub trait Store: Send + Sync {
         self.top_over_time(list, span, by, limit, 0)
     }
 
-    /// The rows of a list, each with its values in a number of parts of the range: approximately, if the stored cells
-    /// are longer.
+    /// The rows of a list, each with its values in a number of parts of the range. The values are approximate if the
+    /// stored cells are longer than a part.
     ///
     /// # Errors
+    ///
     /// As [`Store::top`].
     fn top_over_time(
         &self,
@@ -259,6 +268,7 @@ pub trait Store: Send + Sync {
     /// The rows of a list computed from stored flows.
     ///
     /// # Errors
+    ///
     /// As [`Store::extent`].
     fn group(
         &self,
@@ -269,57 +279,66 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> Result<TopList, StoreError>;
 
-    /// Distinct counts over the span.
+    /// Distinct counts over the range.
     ///
     /// # Errors
+    ///
     /// As [`Store::extent`].
     fn distinct(&self, span: TimeRange) -> Result<Distincts, StoreError>;
 
     /// Values seen in the range and not in the seven days before.
     ///
     /// # Errors
+    ///
     /// As [`Store::extent`].
     fn news(&self, span: TimeRange) -> Result<News, StoreError>;
 
     /// Flows.
     ///
     /// # Errors
+    ///
     /// As [`Store::extent`].
     fn flows(&self, wanted: &FlowsWanted) -> Result<Flows, StoreError>;
 
     /// A flow and its records; `None` if it does not exist.
     ///
     /// # Errors
+    ///
     /// As [`Store::extent`].
     fn flow(&self, id: &str) -> Result<Option<FlowDetail>, StoreError>;
 
-    /// Flows that match a test, beside all flows.
+    /// Flows that match a test, compared with all flows.
     ///
     /// # Errors
+    ///
     /// As [`Store::extent`].
     fn trial(&self, test: &FlowTest, span: TimeRange) -> Result<FilterTry, StoreError>;
 
     /// Records, the latest first.
     ///
     /// # Errors
+    ///
     /// As [`Store::extent`].
     fn records(&self, wanted: &RecordsWanted) -> Result<Records, StoreError>;
 
     /// Number of stored records of each table.
     ///
     /// # Errors
+    ///
     /// As [`Store::extent`].
     fn record_counts(&self) -> Result<Vec<(String, u64)>, StoreError>;
 
     /// Events of the sensor, the latest first.
     ///
     /// # Errors
+    ///
     /// As [`Store::extent`].
     fn events(&self, span: TimeRange, limit: usize) -> Result<Events, StoreError>;
 
     /// State of the store.
     ///
     /// # Errors
+    ///
     /// As [`Store::extent`].
     fn state(&self) -> Result<StoreState, StoreError>;
 }
@@ -337,6 +356,7 @@ impl RankBy {
     /// Parses a ranking.
     ///
     /// # Errors
+    ///
     /// The known names.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         Ok(match text {

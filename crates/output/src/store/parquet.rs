@@ -1,7 +1,7 @@
 //! Answers as Parquet files (Apache Parquet format 2): one row group, columns compressed with zstd.
 //!
-//! A column in which all values are whole numbers is INT64, one of numbers DOUBLE, of yes and no BOOLEAN, any other
-//! is UTF-8 text; lists and rows in it are JSON. What there is not is null.
+//! A column of whole numbers is INT64, one of numbers DOUBLE, one of booleans BOOLEAN, any other is UTF-8 text; lists
+//! and rows in it are JSON. Absent values are null.
 
 use parquet::basic::{Compression, ConvertedType, Repetition, Type as Physical, ZstdLevel};
 use parquet::column::writer::ColumnWriter;
@@ -60,10 +60,11 @@ impl Kind {
     }
 }
 
-/// Writes an answer. The file appears when it is whole.
+/// Writes an answer. The file gets its name when it is complete.
 ///
 /// # Errors
-/// When it cannot be written, with its path.
+///
+/// The file cannot be written; the error has its path.
 pub fn write(path: &Path, answer: &Answered) -> io::Result<()> {
     let mut content = Vec::new();
     write_into(&mut content, answer).map_err(io::Error::other)?;
@@ -134,7 +135,7 @@ mod tests {
     use weir_api::web::Column;
 
     #[test]
-    fn what_is_written_is_read_by_the_reader() {
+    fn a_written_file_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.parquet");
         let column = |name: &str| Column { name: name.to_owned(), unit: String::new() };

@@ -1,7 +1,7 @@
-//! Which fields of a record hold text of the connection itself: messages, passwords, cookies, names of files.
+//! The fields of a record that hold payload: messages, passwords, cookies, names of files.
 //!
-//! They are what [`Privacy::Content`] and [`Privacy::Secret`] name, so that the anonymiser and the rights of those who
-//! read a store agree.
+//! They are the fields of class [`Privacy::Content`] and [`Privacy::Secret`], so that the anonymiser and the rights of
+//! a store's readers agree.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ fn is_payload(field: &Field) -> bool {
 pub struct Withheld(BTreeSet<String>);
 
 impl Withheld {
-    /// Leaves out what holds payload of a table's values, and what the table does not name.
+    /// Leaves out the values of a table that hold payload, and values that the table does not name.
     pub fn withhold(&mut self, table: &str, values: &mut Map<String, Value>) {
         // Two protocols can share the name of a table.
         let tables: Vec<&Table> = weir_proto::tables().filter(|known| known.name == table).collect();
@@ -35,7 +35,7 @@ impl Withheld {
         });
     }
 
-    /// A sentence about them; none where nothing was left out.
+    /// A sentence about the fields that were left out; `None` if there are none.
     pub fn sentence(&self) -> Option<String> {
         let names: Vec<&str> = self.0.iter().map(String::as_str).collect();
         let text = format!("without the right packets these fields are empty: {}", names.join(", "));
@@ -43,7 +43,7 @@ impl Withheld {
     }
 }
 
-/// Whether a text stands in one of the values, whatever its case in ASCII, as the store's own search finds it.
+/// Whether one of the values contains a text, ignoring case in ASCII, as in the store's own search.
 pub fn has_text(values: &Map<String, Value>, text: &str) -> bool {
     let body = serde_json::to_string(values).unwrap_or_default();
     body.to_ascii_lowercase().contains(&text.to_ascii_lowercase())
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_the_connection_is_left_out_and_counted_by_name() {
+    fn payload_fields_are_left_out_and_named() {
         let mut withheld = Withheld::default();
         let mut http = values(json!({"host": "example.org", "uri": "/a", "user_agent": "x", "password": "y",
             "cookie": "z", "no_such_field": 1}));
@@ -71,7 +71,7 @@ mod tests {
         let sentence = withheld.sentence().unwrap_or_default();
         let names = "cookie, no_such_field, password, payload, user_agent";
         assert_eq!(sentence, format!("without the right packets these fields are empty: {names}"));
-        // Of a table that is not known nothing is.
+        // An unknown table shows no values.
         let mut other = values(json!({"a": 1}));
         withheld.withhold("no such table", &mut other);
         assert!(other.is_empty() && Withheld::default().sentence().is_none());
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_does_not_mind_the_case() {
+    fn a_search_ignores_case() {
         let values = values(json!({"host": "Example.org"}));
         assert!(
             has_text(&values, "example.ORG") && has_text(&values, "") && !has_text(&values, "example.com")

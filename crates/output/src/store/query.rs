@@ -1,4 +1,4 @@
-//! The query language: one question on one line, or the same as a JSON object.
+//! The query language: one query on one line, or as a JSON object.
 //!
 //! ```text
 //! top src by bytes since 24h where dst net 10.0.0.0/8
@@ -9,9 +9,9 @@
 //! series ledger/caught since 7d points 100
 //! ```
 //!
-//! What is asked comes first, then clauses in any order; `where` takes the rest of the line, an expression of
-//! pcap-filter(7) in which `src` is who began a flow. Without it a list is read as it was kept, with its ±; with it flows are
-//! added up. Lengths of time count back from the end of what is kept. Dates are UTC.
+//! The subject comes first, then clauses in any order. `where` takes the rest of the line, an expression of
+//! pcap-filter(7) in which `src` is the initiator of a flow. Without it a list is read as stored, with its error; with
+//! it flows are added up. Durations count back from the end of the stored data. Dates are UTC.
 
 use super::{FlowOrder, FlowsWanted, GroupBy, RankBy, RecordsWanted, Store, StoreError, TimeRange};
 use crate::zone::rfc3339;
@@ -27,16 +27,16 @@ use weir_filter::{FilterError, FlowTest, Options};
 
 /// Default number of rows of an answer.
 const ROWS: usize = 20;
-/// The most rows of an answer.
+/// Maximum number of rows of an answer.
 const MAX_ROWS: usize = 10_000;
 /// Default number of points of a series.
 const POINTS: usize = 600;
 const SECOND: u64 = 1_000_000_000;
 
-/// An error in a question, and its position.
+/// An error in a query, and its position.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct QueryError {
-    /// The error, and what would be accepted.
+    /// The error, and the accepted values.
     pub message: String,
     /// Position in the text, in bytes.
     pub offset: usize,
@@ -52,13 +52,13 @@ impl fmt::Display for QueryError {
 
 impl std::error::Error for QueryError {}
 
-/// A question.
+/// A query.
 #[derive(Clone, Debug)]
 pub struct Question {
     text: String,
     subject: Subject,
     span: TimeRange,
-    /// Counts back from the end of what is kept.
+    /// Counts back from the end of the stored data.
     ago: Option<u64>,
     until_ago: Option<u64>,
     rank: Option<RankBy>,
@@ -67,13 +67,13 @@ pub struct Question {
     points: usize,
     words: String,
     test: Option<FlowTest>,
-    /// Whether records show what is payload.
+    /// Whether records show payload.
     payload: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum Subject {
-    /// The heaviest keys: of a list by default, and of flows with an expression.
+    /// The heaviest keys: of a list without an expression, of flows with one.
     Top(Option<&'static str>, GroupBy),
     /// A list by its own name.
     List(String),
@@ -99,12 +99,12 @@ static KEYS: &[(&[&str], Option<&str>, GroupBy)] = &[
     (&["name", "names"], None, GroupBy::Name),
 ];
 
-/// The lists whose keys flows have too, and the key by which flows are added up to such a list.
+/// The lists whose keys flows have too, with the key by which flows are added up to such a list.
 pub fn lists_of_flows() -> impl Iterator<Item = (&'static str, GroupBy)> {
     KEYS.iter().filter_map(|(_, list, by)| Some(((*list)?, *by)))
 }
 
-/// A word of the text and where it is.
+/// A word of the text and its position.
 #[derive(Clone, Copy, Debug)]
 struct Word<'t> {
     text: &'t str,
@@ -151,17 +151,18 @@ const SUBJECTS: &str =
 const CLAUSES: &str = "`by`, `since`, `until`, `in`, `order`, `limit`, `points`, `text` or `where`";
 
 impl Question {
-    /// The question of a client that may not see payload: fields that hold it are empty, and are not searched.
+    /// The query of a client that may not see payload: fields that hold it are empty, and are not searched.
     #[must_use]
     pub fn without_payload(mut self) -> Self {
         self.payload = false;
         self
     }
 
-    /// Reads a question; names of hosts in its expression are found by `options`.
+    /// Parses a query; `options` resolves names of hosts in its expression.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    ///
+    /// The error in the query, and its position.
     pub fn parse(text: &str, options: &Options<'_>) -> Result<Self, QueryError> {
         if text.trim_start().starts_with('{') {
             return Self::of_json(text, options);
@@ -176,7 +177,7 @@ impl Question {
                 question.filter(text.get(begin..).unwrap_or_default(), begin, options)?;
                 break;
             }
-            // `order by` is what people write.
+            // `order by` is accepted too.
             if clause.text == "order" && words.peek().is_some_and(|word| word.text == "by") {
                 words.next();
             }
@@ -221,7 +222,7 @@ impl Question {
             |name: &str| ["top", "list", "flows", "count", "records", "series", "distinct"].contains(&name);
         let of_subject: Vec<_> = texts.iter().filter(|(name, _)| is_subject(name)).collect();
         let [(name, value)] = of_subject.as_slice() else {
-            return Err(whole(format!("one of {SUBJECTS} is wanted")));
+            return Err(whole(format!("expected one of {SUBJECTS}")));
         };
         let in_object = |error: QueryError| whole(error.message);
         let word = |text| Word { text, at: 0 };
@@ -291,7 +292,7 @@ impl Question {
         };
         match &self.subject {
             Subject::Series(_) | Subject::Distinct | Subject::List(_) if self.test.is_some() => refuse(
-                "series, distinct counts and lists are kept as they were counted: `where` is for top, flows, count and records",
+                "series, distinct counts and lists cannot be filtered: `where` is for top, flows, count and records",
             ),
             subject if self.order.is_some() && *subject != Subject::Flows => {
                 refuse("`order` is for flows; top has `by`")
@@ -306,6 +307,7 @@ impl Question {
     /// Queries a store.
     ///
     /// # Errors
+    ///
     /// Those of [`Store`].
     pub fn ask(&self, store: &dyn Store) -> Result<Answered, StoreError> {
         let begun = Instant::now();
@@ -523,9 +525,9 @@ fn subject<'t>(
 }
 
 enum Moment {
-    /// So many nanoseconds before the end of what is kept.
+    /// Nanoseconds before the end of the stored data.
     Ago(u64),
-    /// From there, and to the end of the day, month or year that was meant.
+    /// A time, and the end of the day, month or year that it names.
     At(u64, u64),
 }
 
@@ -581,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_read() {
+    fn queries_are_parsed() {
         let question = parse("top src by bytes since 24h where dst net 10.0.0.0/8").unwrap();
         assert_eq!(question.subject, Subject::Top(Some("sources"), GroupBy::Source));
         assert_eq!(question.ago, Some(86_400 * SECOND));
@@ -606,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_in_json() {
+    fn queries_in_json_are_parsed() {
         let json =
             parse(r#"{"top": "src", "by": "flows", "since": "24h", "limit": 7, "where": "tcp"}"#).unwrap();
         let text = parse("top src by flows since 24h limit 7 where tcp").unwrap();
@@ -624,7 +626,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_has_its_place() {
+    fn errors_have_a_position() {
         for (text, place, says) in [
             ("", "", "expected `top KEY`"),
             ("tpo src", "tpo", "found `tpo`"),
@@ -637,7 +639,7 @@ mod tests {
             ("flows where len > 100", "len > 100", "packets alone"),
             ("top src in 7d", "7d", "`2026-03`"),
             ("top src in 2026-13", "2026-13", ""),
-            ("series ledger/caught where tcp", "series ledger/caught where tcp", "as they were counted"),
+            ("series ledger/caught where tcp", "series ledger/caught where tcp", "cannot be filtered"),
             ("flows order size", "size", "duration"),
         ] {
             let error = parse(text).unwrap_err();

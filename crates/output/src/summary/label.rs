@@ -104,7 +104,7 @@ pub fn key_short(key: &Key, width: usize) -> (String, String) {
     }
 }
 
-/// The service registered for a port, with the transport where it is unusual for the service; else the transport.
+/// The service registered for a port, with the transport if it is unusual for the service; else the transport.
 pub(super) fn service_name(protocol: u8, port: u16, names: bool) -> String {
     match ports::service(protocol, port).filter(|_| names) {
         Some(name) if ports::unusual_transport(protocol, port) => {
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_in_a_row_are_a_range() {
+    fn consecutive_numbers_are_a_range() {
         let numbers: Vec<u128> = (1..=40).chain([53, 55, 56, 443]).collect();
         assert_eq!(ranges(&numbers, 40), "1-40, 53, 55-56, 443");
         assert_eq!(ranges(&numbers, 16), "1-40, 53, ...");
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_read_well() {
+    fn keys_have_readable_labels() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         let talker = Key::Talker { server: ip("10.0.0.1"), port: 443, client: ip("10.0.0.9"), protocol: 6 };
         assert_eq!(key(&talker, true), "10.0.0.1:443 <-> 10.0.0.9 https");

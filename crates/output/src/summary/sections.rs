@@ -44,7 +44,7 @@ impl Section {
 const CELLS: usize = 24;
 /// Minimum bars of the sparkline.
 const MIN_CELLS: usize = 4;
-/// Minimum columns of an input's name beside its description.
+/// Minimum columns of an input's name next to its description.
 const MIN_OF_NAME: usize = 24;
 /// Maximum inputs whose problems are listed.
 const PROBLEMS: usize = 2;
@@ -76,7 +76,7 @@ pub(super) fn inputs(facts: &Facts, style: &Style, room: usize) -> Vec<(String, 
         several => format!("{} inputs", several.len()),
     };
     let mut lines = Vec::new();
-    // The end of a long name is shown, since it distinguishes files. Where the room is too small, the name has a
+    // The end of a long name is shown, since it distinguishes files. If there is not enough room, the name has a
     // separate line.
     let name = printable(&name);
     let beside = room.saturating_sub(width(&what) + 2);
@@ -130,7 +130,7 @@ fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
     found
 }
 
-/// `2026-11-21 01:46:08.985 -> 01:46:09.532 UTC`, with the date repeated where it is another.
+/// `2026-11-21 01:46:08.985 -> 01:46:09.532 UTC`, with the date repeated if it differs.
 fn times(start: u64, end: u64, style: &Style) -> String {
     let zone = &style.zone;
     if start == end {
@@ -212,14 +212,14 @@ pub(super) fn traffic(facts: &Facts, room: usize) -> Section {
     section
 }
 
-/// A sparkline of bytes with the duration of a bar, where there is room and more than one interval.
+/// A sparkline of bytes with the duration of a bar, if there is room and more than one interval.
 fn strip(series: &Series, room: usize) -> Option<String> {
     let values: Vec<u64> = series.cells.iter().map(|cell| cell.bytes).collect();
     let first = values.iter().position(|&value| value > 0)?;
     let last = values.iter().rposition(|&value| value > 0)?;
     let values = values.get(first..=last).filter(|values| values.len() > 1)?;
     let note = |each: usize| format!("  (each bar {})", short(series.step.saturating_mul(each as u64)));
-    // The duration of a bar depends on their number, and their number on the room beside that duration.
+    // The duration of a bar depends on their number, and their number on the room next to that duration.
     (MIN_CELLS..=CELLS.min(room)).rev().find_map(|cells| {
         let (values, each) = squeeze(values, cells);
         let strip = format!("{}{}", sparkline(&values), note(each));
@@ -236,7 +236,7 @@ fn short(nanoseconds: u64) -> String {
     }
 }
 
-/// Shares of bytes by network and transport protocol, where they are exact.
+/// Shares of bytes by network and transport protocol, if they are exact.
 fn shares(facts: &Facts, all: &Count) -> Vec<String> {
     let mut shares = Vec::new();
     if let Some(top) = top_by(&facts.total, KeyKind::Source).filter(|top| top.is_exact()) {
@@ -295,7 +295,7 @@ pub(super) fn talkers(facts: &Facts, style: &Style, room: usize, max: usize) -> 
     };
     let widths: [usize; 4] = std::array::from_fn(widest);
     let gaps = 2 * widths.iter().filter(|width| **width > 0).count();
-    // The rest of the line is shared by the two addresses; what they do not need is for the bar.
+    // The rest of the line is shared by the two addresses; the remaining room is for the bar.
     let left_over = room.saturating_sub(widths.iter().sum::<usize>() + gaps + " <-> ".len());
     let ends: Vec<(String, String)> = rows.iter().map(|row| key_short(&row.key, left_over / 2)).collect();
     let server = ends.iter().map(|(server, _)| width(server)).max().unwrap_or(0);
@@ -369,7 +369,7 @@ pub(super) fn scans(facts: &Facts, room: usize) -> Section {
     section
 }
 
-/// The heaviest source and destination where no pair of hosts stands out, as in a flood from many addresses.
+/// The heaviest source and destination if no pair of hosts stands out, as in a flood from many addresses.
 pub(super) fn hosts(facts: &Facts) -> Section {
     let mut section = Section::new("HOSTS");
     let all = analysed(&facts.total);
@@ -572,7 +572,7 @@ pub(super) fn loss(facts: &Facts, room: usize) -> Section {
     let before: u64 = facts.inputs.iter().filter_map(|input| input.lost_before).sum();
     let cut = facts.inputs.iter().any(|input| input.problem.is_some());
     let balance = balance(facts);
-    // The balance follows the verdict on its line where there is room, else below.
+    // The balance follows the verdict on its line if there is room, else below.
     let mut verdict = |verdict: &str, tone: Tone| {
         let both = format!("{verdict}   {balance}");
         if width(&both) <= room {
@@ -628,7 +628,7 @@ pub(super) fn loss(facts: &Facts, room: usize) -> Section {
     section
 }
 
-/// `read 906 = decoded 906 = analysed 906`, or where they differ by how much.
+/// `read 906 = decoded 906 = analysed 906`, or the differences.
 fn balance(facts: &Facts) -> String {
     let ledger = &facts.total.ledger;
     let (verb, caught) =
@@ -651,7 +651,7 @@ fn balance(facts: &Facts) -> String {
     format!("{verb} {} = {parts} = analysed {}", count(caught), count(ledger.analysed))
 }
 
-/// Suggested commands, made from the results: each as its lines, the most useful first.
+/// Suggested commands, derived from the results: each as its lines, the most useful first.
 pub(super) fn next(facts: &Facts, room: usize) -> Vec<Vec<String>> {
     let [input] = facts.inputs.as_slice() else { return Vec::new() };
     // Standard input cannot be read again.
@@ -675,7 +675,7 @@ pub(super) fn next(facts: &Facts, room: usize) -> Vec<Vec<String>> {
     commands
 }
 
-/// A command with its description, where there is room.
+/// A command with its description, if there is room.
 fn explained(command: &str, what: &str, room: usize) -> Vec<String> {
     let both = format!("{command}  {what}");
     vec![if width(&both) <= room { both } else { command.to_owned() }]
@@ -687,7 +687,7 @@ fn broken(begin: &str, end: &str, room: usize) -> Vec<String> {
     if width(&line) <= room { vec![line] } else { vec![format!("{begin} \\"), format!("  {end}")] }
 }
 
-/// A name quoted for a shell; `None` when it has characters that cannot be printed.
+/// A name quoted for a shell; `None` if it has characters that cannot be printed.
 fn quoted(name: &str) -> Option<String> {
     if name.is_empty() || printable(name) != name {
         return None;

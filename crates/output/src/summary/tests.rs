@@ -45,7 +45,7 @@ Next      weir web.pcap -o out --log zeek,eve  logs into out/
 }
 
 #[test]
-fn one_line_an_interval() {
+fn an_interval_is_one_line() {
     let mut snapshot = fixtures::snapshot();
     let text = line(&snapshot, &Zone::utc(), true);
     assert_eq!(
@@ -58,7 +58,7 @@ fn one_line_an_interval() {
     assert!(line(&snapshot, &Zone::utc(), true).contains("0 pkt/s  0 b/s"));
 }
 
-/// Everything that can be said at once, each as long as it can be.
+/// All facts at once, each as long as possible.
 fn hostile() -> Facts {
     let mut facts = facts();
     let nasty = "\u{1b}]0;owned\u{7}\u{202e}日本語\n\t".repeat(40);
@@ -120,7 +120,7 @@ fn hostile() -> Facts {
 }
 
 #[test]
-fn no_facts_make_it_longer_or_wider_or_dangerous() {
+fn no_facts_make_it_longer_wider_or_unsafe() {
     let variants = [
         hostile(),
         Facts { inputs: hostile().inputs.into_iter().take(1).collect(), ..hostile() },
@@ -147,7 +147,7 @@ fn no_facts_make_it_longer_or_wider_or_dangerous() {
 }
 
 #[test]
-fn colour_changes_nothing_but_colour() {
+fn colour_changes_only_colour() {
     for facts in [facts(), hostile()] {
         let plain = render(&facts, &Style::default());
         let coloured = render(&facts, &Style { colour: true, ..Style::default() });
@@ -165,7 +165,7 @@ fn colour_changes_nothing_but_colour() {
 }
 
 #[test]
-fn loss_is_never_called_none_when_there_is_some() {
+fn loss_is_never_shown_as_none() {
     let mut lossy = facts();
     lossy.total.ledger.capture.dropped = 94;
     lossy.total.ledger.capture.offered += 94;
@@ -202,7 +202,7 @@ fn loss_is_never_called_none_when_there_is_some() {
 }
 
 #[test]
-fn what_was_wrong_is_told_to_its_end() {
+fn an_error_is_shown_to_its_end() {
     let mut cut = facts();
     cut.inputs[0].problem = Some(
         "truncated at byte 99,976, after 10,455 packets: record of 100 bytes or more, of which 24 are present"
@@ -223,9 +223,9 @@ LOSS      unknown after the error
     assert!(text.contains(loss) && !text.contains('…'), "{text}");
 }
 
-/// Strips and bars have the room that they take, whatever stands beside them.
+/// Sparklines and bars have the room that they need, whatever is next to them.
 #[test]
-fn strips_and_bars_are_never_cut() {
+fn sparklines_and_bars_are_never_truncated() {
     let talker = |port, client: &str| Key::Talker {
         server: fixtures::ip("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff"),
         port,
@@ -268,7 +268,7 @@ fn strips_and_bars_are_never_cut() {
 }
 
 #[test]
-fn what_is_not_decoded_is_said_plainly() {
+fn undecoded_packets_are_shown() {
     let mut facts = facts();
     facts.inputs[0].undecoded = vec!["USER0".to_owned()];
     facts.total.ledger.errors.0[0][2] = 3;
@@ -285,7 +285,7 @@ fn what_is_not_decoded_is_said_plainly() {
 }
 
 #[test]
-fn commands_are_such_as_a_shell_takes() {
+fn suggested_commands_are_valid_in_a_shell() {
     let next = |name: &str| {
         let mut facts = facts();
         facts.inputs[0].name = name.to_owned();
@@ -303,7 +303,7 @@ fn commands_are_such_as_a_shell_takes() {
 }
 
 #[test]
-fn scans_are_told_where_there_are_some() {
+fn scans_are_shown_if_there_are_some() {
     let mut facts = facts();
     facts.total.answers.push(fixtures::answer("scans", None, "scans", fixtures::scans()));
     let text = render(&facts, &Style::default());
@@ -344,7 +344,7 @@ SCANS     10.99.0.102 -> 10.99.0.1  41 ports (1-40, 443) in 0.213 s, refused
 }
 
 #[test]
-fn what_is_not_exact_says_so() {
+fn inexact_numbers_are_marked() {
     let mut facts = facts();
     for answer in &mut facts.total.answers {
         if let Reading::Top(top) = &mut answer.reading {
@@ -359,7 +359,7 @@ fn what_is_not_exact_says_so() {
 }
 
 #[test]
-fn a_list_says_how_full_it_was_and_what_it_had_no_room_for() {
+fn a_list_shows_its_size_and_its_shed_keys() {
     let mut facts = facts();
     facts.total.answers[0].reading = fixtures::flooded(&facts.total);
     facts.total.answers.push(fixtures::answer(
@@ -388,7 +388,7 @@ Distinct counts
 }
 
 #[test]
-fn an_empty_capture_is_no_wall_of_zeros() {
+fn an_empty_capture_has_a_short_summary() {
     let facts = Facts {
         inputs: vec![InputFacts {
             name: "empty.pcap".into(),
@@ -405,7 +405,7 @@ fn an_empty_capture_is_no_wall_of_zeros() {
 }
 
 #[test]
-fn numeric_means_no_names() {
+fn numeric_shows_no_names() {
     let text = render(&facts(), &Style { names: false, ..Style::default() });
     assert!(!text.contains("https") && text.contains("tcp/443 27%"), "{text}");
 }

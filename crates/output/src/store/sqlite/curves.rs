@@ -1,4 +1,4 @@
-//! Values of a list's rows over a range, part by part, for small curves beside them.
+//! Values of a list's rows over a range, part by part, for small curves.
 
 use super::readings;
 use super::tiers::{Cell, LISTS};
@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use weir_api::{Key, Reading, TopRow};
 
-/// Over longer times cells of hours are read where parts are shorter than an hour: half minutes would be too many.
+/// Over longer ranges, cells of hours are read even if parts are shorter than an hour: cells of half minutes would be
+/// too many.
 const LONG: u64 = 12 * 3_600_000_000_000;
 
 /// A value for each key and part of the time.
@@ -30,7 +31,7 @@ pub fn read(
         let last = part(end.min(to).saturating_sub(1).max(from), (from, to), parts).max(first);
         for row in &top.rows {
             let Some(curve) = places.get(&row.key).and_then(|at| curves.get_mut(*at)) else { continue };
-            // A cell that is longer than a part is in all of its parts alike.
+            // A cell that is longer than a part is spread evenly over its parts.
             let share = weight(row) / (last - first + 1) as u64;
             curve.iter_mut().take(last + 1).skip(first).for_each(|value| *value += share);
         }
@@ -38,13 +39,13 @@ pub fn read(
     Ok(curves)
 }
 
-/// In which of the parts of a time an instant of it is.
+/// The part of a range that contains an instant.
 fn part(time: u64, (from, to): (u64, u64), parts: usize) -> usize {
     let at = u128::from(time - from) * parts as u128 / u128::from((to - from).max(1));
     (at as usize).min(parts.saturating_sub(1))
 }
 
-/// The tier with the longest cells that are no longer than a part, and that reaches back.
+/// The tier with the longest cells that are not longer than a part, and that has data from the start of the range.
 fn tier(
     of: &Connection,
     path: &Path,
@@ -60,7 +61,7 @@ fn tier(
         tier = Some(1);
     }
     let mut tier = tier.unwrap_or(0);
-    // Cells of coarser tiers begin before what is in them.
+    // Cells of coarser tiers begin before their first data.
     while let Some(coarser) = LISTS.get(tier + 1) {
         let kept = readings::first(of, path, tier, name)?;
         let coarse = readings::first(of, path, tier + 1, name)?;

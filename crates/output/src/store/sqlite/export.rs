@@ -1,4 +1,4 @@
-//! Series for other tools: files that `rrdtool restore` reads, and OpenMetrics text with times.
+//! Series for other tools: files for `rrdtool restore`, and OpenMetrics text with times.
 
 use super::schema::describe;
 use super::series::{CellGrid, Reader};
@@ -21,7 +21,8 @@ impl SqliteStore {
     /// on.
     ///
     /// # Errors
-    /// When the database fails, or the series does not exist.
+    ///
+    /// The database fails, or the series does not exist.
     pub fn rrd(&self, id: &str) -> Result<String, StoreError> {
         self.main(|from, path| {
             let number_of = |name| writer::number(from, path, name);
@@ -74,7 +75,8 @@ impl SqliteStore {
     /// The points of series as OpenMetrics text with times, for `promtool tsdb create-blocks-from openmetrics`.
     ///
     /// # Errors
-    /// When the database fails.
+    ///
+    /// The database fails.
     pub fn open_metrics(
         &self,
         series: &[SeriesInfo],

@@ -1,4 +1,4 @@
-//! Flows and records: how they are found.
+//! Queries for flows and records.
 
 use super::schema::describe;
 use crate::format::read_uid;
@@ -17,9 +17,9 @@ use weir_api::web::{Flow, FlowHistogram, FlowRecordRow, Flows, RecordRow, Record
 use weir_api::{Count, Key};
 use weir_filter::{Endpoints, FlowTest};
 
-/// Rows before and on a page at most.
+/// Maximum number of rows before and on a page.
 pub const MAX_ROWS: usize = 100_000;
-/// Keys that flows are added up by at most.
+/// Maximum number of keys by which flows are added up.
 const MAX_KEYS: usize = 500_000;
 /// Bins of a histogram.
 const BINS: u64 = 120;
@@ -124,7 +124,7 @@ impl Condition {
         self
     }
 
-    /// Of flows that have a part of a time.
+    /// Restricts to flows that overlap a time range.
     fn during(self, span: TimeRange) -> Self {
         let (from, to) = bounds(span);
         self.and("last >= ? AND first < ?", [from, to].map(Sql::Integer))
@@ -136,15 +136,15 @@ fn bounds(span: TimeRange) -> (i64, i64) {
     (bound(span.from.unwrap_or(0)), bound(span.to.unwrap_or(u64::MAX)))
 }
 
-/// A partition to be asked.
+/// A partition to be queried.
 pub struct Part {
     /// Its file.
     pub path: PathBuf,
     /// The database.
     pub connection: Connection,
-    /// The first and the last time in it.
+    /// The first and the last time in the partition.
     pub extent: (u64, u64),
-    /// When it stops to answer.
+    /// Time at which the query stops.
     pub until: Instant,
 }
 
@@ -156,7 +156,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// Asks a partition; `false` when there is no time left for it, or for all of it.
+    /// Queries a partition. Returns `false` if there is no time left for it, or for all of it.
     fn ask(
         &mut self,
         part: &Part,
@@ -179,7 +179,7 @@ impl Progress {
         }
     }
 
-    /// The note about it in an answer.
+    /// The note about skipped partitions in an answer.
     fn partial(&self, parts: usize) -> Option<String> {
         self.is_stopped.then(|| {
             format!("stopped at the time limit: {} of {parts} partitions searched, latest first", self.asked)
@@ -206,14 +206,14 @@ fn order_column(order: FlowOrder) -> &'static str {
 
 fn order_of(value: ValueRef<'_>) -> Order {
     match value {
-        // Offset, so that bytes are in the order of numbers.
+        // Offset, so that bytes sort like numbers.
         ValueRef::Integer(n) => (n as u64 ^ 1 << 63).to_be_bytes().into(),
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.into(),
         ValueRef::Real(_) | ValueRef::Null => Order::new(),
     }
 }
 
-/// The order in which rows are kept: the one that goes first when there is no room is the greatest.
+/// The order of the kept rows: the greatest is removed first when there is no room.
 #[derive(Eq, Ord, PartialEq, PartialOrd)]
 enum Rank {
     Up(Order, (usize, i64)),
@@ -311,7 +311,7 @@ fn one_flow(part: &Part, id: i64) -> Result<Flow, StoreError> {
     query.query_row([id], |row| Ok(flow_of(row)?.0)).map_err(describe)
 }
 
-/// A flow with its further facts.
+/// A flow with its details.
 fn flow_of(row: &Row<'_>) -> rusqlite::Result<(Flow, String)> {
     let id: i64 = row.get(0)?;
     let (first, last): (i64, i64) = (row.get(1)?, row.get(2)?);
@@ -350,14 +350,14 @@ fn member(object: &str, name: &str) -> Option<String> {
     Some(object.get(name)?.as_str()?.to_owned())
 }
 
-/// The number in a flow's name, and the time of its first packet, if given.
+/// The number in a flow's identifier, and the time of its first packet, if given.
 pub fn number_of(id: &str) -> Option<(u64, Option<u64>)> {
     let (name, first) = id.split_once('.').map_or((id, None), |(name, first)| (name, Some(first)));
     let number = read_uid(name)?;
     Some((number, first.map(str::parse).transpose().ok()?))
 }
 
-/// The flow of a number in a partition, with its further facts.
+/// The flow of a number in a partition, with its details.
 pub fn flow(part: &Part, number: u64, first: Option<u64>) -> Result<Option<(Flow, String)>, StoreError> {
     let describe = describe(&part.path);
     let text =
@@ -408,7 +408,8 @@ pub fn records(parts: &[Part], wanted: &RecordsWanted) -> Result<Records, StoreE
     for part in parts {
         let go_on = progress.ask(part, |connection| {
             if !wanted.payload && !wanted.text.is_empty() {
-                // What the database finds can be in a field that is not shown: each row is searched again without.
+                // The database may find the text in a field that is not shown: each row is searched again without such
+                // fields.
                 let here = search(connection, &text, &condition, |mut row| {
                     withheld.withhold(&wanted.table, &mut row.values);
                     let is_found = has_text(&row.values, &wanted.text);
@@ -452,7 +453,7 @@ pub fn records(parts: &[Part], wanted: &RecordsWanted) -> Result<Records, StoreE
     Ok(answer)
 }
 
-/// Shows every row of a condition, and counts those for which it is told true.
+/// Calls `show` for every row of a condition, and counts those for which it returns true.
 fn search(
     connection: &Connection,
     text: &str,
@@ -489,7 +490,7 @@ fn record_of(row: &Row<'_>) -> rusqlite::Result<RecordRow> {
 /// Sums of flows by key.
 #[derive(Default)]
 pub struct Groups {
-    /// For each key what its flows had, and how many they were.
+    /// For each key its sums, and the number of its flows.
     pub rows: Vec<(Group, Count, u64)>,
     /// Sum over all flows.
     pub total: Count,

@@ -18,7 +18,7 @@ pub struct Health {
 #[derive(Default)]
 struct State {
     failed: Option<String>,
-    /// Attempts that have failed since writing went well.
+    /// Failed attempts since writing succeeded.
     attempts: u64,
     lost: u64,
     events: Vec<Event>,
@@ -74,7 +74,7 @@ impl Health {
         self.with(|state| state.lost)
     }
 
-    /// Notes that an attempt to write failed.
+    /// Notes a failed attempt to write.
     pub fn failed(&self, why: &str) {
         self.with(|state| {
             state.failed = Some(why.to_owned());
@@ -82,7 +82,7 @@ impl Health {
         });
     }
 
-    /// Attempts that have failed since writing went well.
+    /// Failed attempts since writing succeeded.
     pub fn failed_attempts(&self) -> u64 {
         self.with(|state| state.attempts)
     }
@@ -164,17 +164,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_leaps_drops_nothing_before_an_hour() {
+    fn a_clock_jump_drops_nothing_for_an_hour() {
         let mut leap = Leap::after(0);
         let now = 20_000 * DAY;
         assert_eq!(leap.see(now), None);
         let future = now + 3652 * DAY;
         assert!(leap.see(future).is_some_and(|text| text.contains("3652 days")));
         assert_eq!((leap.see(future + HOUR / 2), leap.trusted()), (None, now));
-        // It was a mistake.
+        // The clock was wrong.
         assert!(leap.see(now + HOUR).is_none());
         assert_eq!(leap.trusted(), now + HOUR);
-        // It was none.
+        // The clock was right.
         assert!(leap.see(future).is_some());
         assert_eq!((leap.see(future + HOUR), leap.trusted()), (None, future + HOUR));
     }

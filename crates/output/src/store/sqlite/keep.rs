@@ -1,4 +1,4 @@
-//! Limits of the store, and what is removed first.
+//! Limits of the store, and the order of removal.
 
 use super::schema::{self, MAIN, describe};
 use super::tiers::{LISTS, SERIES, Tier};
@@ -8,18 +8,18 @@ use rusqlite::Connection;
 use std::path::Path;
 
 const DAY: u64 = 24 * 3_600_000_000_000;
-/// A limit is kept by dropping whole partitions, so one must be a small part of it.
+/// Number of partitions within the size limit: whole partitions are dropped, so each must be a small part of it.
 const PARTS: u64 = 20;
-/// Bytes of a partition at least, unless that is more than [`SMALL_PARTS`] of all: many small files cost more than they
-/// save.
+/// Minimum size of a partition in bytes, unless that is more than one part in [`SMALL_PARTS`] of the store: many small
+/// files cost more than they save.
 const MIN_SIZE: u64 = 4 << 20;
-/// In how many partitions a small store is at least.
+/// Minimum number of partitions of a small store.
 const SMALL_PARTS: u64 = 8;
-/// Pages of a write-ahead log before they go into the database, at most and at least.
+/// Maximum and minimum number of pages in a write-ahead log before they are moved into the database.
 const LOG_PAGES: (u64, u64) = (1000, 32);
 /// Bytes of a page.
 const PAGE: u64 = 4096;
-/// Finer tiers first: what they have is in coarser ones too.
+/// Finer tiers first: their data is in coarser ones too.
 const THINNED: [(&str, i64); 9] = [
     ("points", 0),
     ("readings", 0),
@@ -35,15 +35,15 @@ const THINNED: [(&str, i64); 9] = [
 /// Limits of the store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Keep {
-    /// Nanoseconds that flows and records are kept.
+    /// Nanoseconds for which flows and records are kept.
     pub age: u64,
-    /// Bytes that the store may take; when it has more, flows and records are dropped.
+    /// Maximum size of the store in bytes; beyond it, flows and records are dropped.
     pub bytes: u64,
-    /// Bytes that stay free on the disk; when there are fewer, flows and records are dropped.
+    /// Bytes to leave free on the disk; below that, flows and records are dropped.
     pub free: u64,
-    /// Nanoseconds that each tier of [`SERIES`] keeps its cells.
+    /// Nanoseconds for which each tier of [`SERIES`] keeps its cells.
     pub series: [u64; SERIES.len()],
-    /// Nanoseconds that each tier of [`LISTS`] keeps its cells.
+    /// Nanoseconds for which each tier of [`LISTS`] keeps its cells.
     pub lists: [u64; LISTS.len()],
 }
 
@@ -65,40 +65,41 @@ impl Keep {
         own.chain(series).chain(lists)
     }
 
-    /// The oldest time that a tier keeps at a time.
+    /// The oldest time that a tier keeps.
     pub(super) fn before(keep: &[u64], tier: usize, now: u64) -> u64 {
         now.saturating_sub(keep.get(tier).copied().unwrap_or(u64::MAX))
     }
 
-    /// Bytes of a partition.
+    /// Size of a partition in bytes.
     fn part(&self) -> u64 {
         (self.bytes / PARTS).max(MIN_SIZE.min(self.bytes / SMALL_PARTS))
     }
 
-    /// Whether a partition that was begun then, and is so large, takes more rows.
+    /// Whether a partition of that start time and size takes more rows.
     pub fn has_room(&self, begun: u64, now: u64, size: u64) -> bool {
         size < self.part() && now.saturating_sub(begun) < (self.age / PARTS).min(DAY)
     }
 
-    /// Bytes of rows that are written together: `max`, or less in a small store, which a batch must not overrun.
+    /// Bytes of rows that are written together: `max`, or less in a small store, whose limit one batch must not
+    /// exceed.
     pub fn batch(&self, max: usize) -> usize {
         usize::try_from(self.part() / 4).unwrap_or(max).min(max)
     }
 
-    /// Bytes that may come before it is looked again whether there is too much.
+    /// Bytes that may be written before the size is checked again.
     fn reserve(&self) -> u64 {
         (2 * self.part()).min(2 * MIN_SIZE)
     }
 
-    /// Bounds the write-ahead log of a database to a part of what the store may take.
+    /// Limits the write-ahead log of a database to a part of the store's size.
     pub fn bound_log(&self, connection: &Connection) -> rusqlite::Result<()> {
         let pages = (self.part() / 2 / PAGE).clamp(LOG_PAGES.1, LOG_PAGES.0);
         connection.pragma_update(None, "wal_autocheckpoint", pages as i64)?;
         connection.pragma_update(None, "journal_size_limit", (pages * PAGE) as i64)
     }
 
-    /// Drops the older half of the finest cells, tier by tier, while series and lists have more than half of what the
-    /// store may take: what was dropped, in words.
+    /// Drops the older half of the finest cells, tier by tier, while series and lists take more than half of the
+    /// store's size. Returns a description of the dropped cells.
     pub fn thin(&self, folder: &Path, main: &Connection) -> Result<Option<String>, StoreError> {
         let path = folder.join(MAIN);
         let describe = describe(&path);
@@ -132,7 +133,7 @@ impl Keep {
         if !has_dropped {
             return Ok(None);
         }
-        // Each row that this steps over is a page that is given back.
+        // Each row that this returns is a page that was released.
         let mut vacuum = main.prepare("PRAGMA incremental_vacuum").map_err(describe)?;
         let mut pages = vacuum.query([]).map_err(describe)?;
         while pages.next().map_err(describe)?.is_some() {}
@@ -142,7 +143,8 @@ impl Keep {
         )))
     }
 
-    /// Drops the partitions that are too old, then the oldest while there is too much; each in words.
+    /// Drops the partitions that are too old, then the oldest while the store is too large. Returns a description of
+    /// each.
     pub fn drop_partitions(
         &self,
         folder: &Path,
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_first_and_the_last_one_stays() {
+    fn the_oldest_partitions_are_dropped_first_and_the_last_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let day = 86_400;
         for at in 0..5 {
@@ -200,7 +202,7 @@ mod tests {
         let keep = Keep { age: 2 * DAY, bytes: 1 << 30, free: 0, ..Keep::default() };
         let dropped = keep.drop_partitions(folder.path(), None, 4 * DAY).unwrap();
         assert_eq!(dropped.len(), 1, "{dropped:?}");
-        // A part of the limit is kept free for what comes before the next look.
+        // A part of the limit is reserved for rows written before the next check.
         let keep = Keep { bytes: 3300, ..keep };
         let dropped = keep.drop_partitions(folder.path(), None, 4 * DAY).unwrap();
         assert_eq!(dropped.len(), 2, "{dropped:?}");

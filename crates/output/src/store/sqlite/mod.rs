@@ -45,9 +45,9 @@ use weir_filter::FlowTest;
 
 /// Time limit of an answer; it holds the results up to then.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Idle connections for reuse.
+/// Maximum number of idle connections for reuse.
 const SPARE: usize = 8;
-/// Records of a flow that are shown.
+/// Maximum number of records of a flow in an answer.
 const MAX_RECORDS: usize = 1000;
 const DAY: u64 = 24 * 3_600_000_000_000;
 const SECOND: f64 = 1e9;
@@ -55,7 +55,7 @@ const SECOND: f64 = 1e9;
 /// Answers from the databases of a folder, which another process may be writing.
 pub struct SqliteStore {
     folder: PathBuf,
-    /// Connections to the database of series, and which file that was.
+    /// Connections to the database of series, and the identity of its file.
     spare: Mutex<(u64, Vec<Connection>)>,
     health: Option<Arc<Health>>,
     /// Time limit of an answer.
@@ -66,7 +66,8 @@ impl SqliteStore {
     /// The store of a folder; `health` is the state of the writer, if it is in this process.
     ///
     /// # Errors
-    /// When there is none, or it is of a newer version.
+    ///
+    /// There is no store, or it has a newer version.
     pub fn open(folder: &Path, health: Option<Arc<Health>>) -> Result<Self, StoreError> {
         let store = Self { folder: folder.to_owned(), spare: Mutex::default(), health, patience: PATIENCE };
         store.main(|_, _| Ok(()))?;
@@ -77,7 +78,7 @@ impl SqliteStore {
         self.folder.join(MAIN)
     }
 
-    /// Asks the database of series. Where that has another file now, because it was broken, the new one is asked.
+    /// Queries the database of series. If it was replaced because it was corrupt, the new file is queried.
     fn main<T>(
         &self,
         ask: impl FnOnce(&Connection, &Path) -> Result<T, StoreError>,
@@ -104,14 +105,14 @@ impl SqliteStore {
         answer
     }
 
-    /// The partitions that have a part of a time, the latest first.
+    /// The partitions that overlap a time range, the latest first.
     fn parts(&self, span: TimeRange) -> Result<Vec<Part>, StoreError> {
         let until = Instant::now() + self.patience;
         let mut parts = Vec::new();
         for (_, path) in schema::partitions(&self.folder).into_iter().rev() {
             let mut connection = match schema::open_to_read(&path, Kind::Rows) {
                 Ok(connection) => connection,
-                // It was dropped meanwhile, or is being made.
+                // The partition was dropped meanwhile, or is being created.
                 Err(StoreError::NotThere(_)) => continue,
                 Err(StoreError::Database { .. }) if schema::size(&path) == 0 => continue,
                 Err(error) => return Err(error),
@@ -146,7 +147,7 @@ impl SqliteStore {
         })
     }
 
-    /// Rows as people read them, with the names by which hosts were asked for.
+    /// Rows for display, with the resolved names of hosts.
     fn named(&self, rows: &[TopRow]) -> Result<Vec<ListRow>, StoreError> {
         self.main(|from, path| {
             let has_names = schema::has(from, path, names::SINCE)?;
@@ -183,7 +184,7 @@ impl SqliteStore {
             if span.to.is_some_and(|to| to <= first) || span.from.is_some_and(|from| from >= last) {
                 return Ok(readings::Sum::default());
             }
-            // All that there is needs no rounding.
+            // All stored data needs no rounding.
             let begin = span.from.filter(|from| *from > first).unwrap_or(0);
             let end = span.to.filter(|to| *to < last).unwrap_or(i64::MAX as u64);
             readings::sum(from, path, name, begin, end)
@@ -333,7 +334,7 @@ impl Store for SqliteStore {
         let parts = self.parts(span)?;
         let mut groups = find::group(&parts, by, test, span, rank)?;
         groups.rows.truncate(limit);
-        // A query has keys or words, never both: they are in the order of the rows.
+        // A query has keys or texts, never both, in the order of the rows.
         let (mut keys, mut rows) = (Vec::new(), Vec::new());
         for (group, count, flows) in groups.rows {
             match group {
@@ -399,7 +400,7 @@ impl Store for SqliteStore {
             let (old, _) = self.keys(list, before)?;
             let Some(now) = now else { continue };
             let known: HashSet<Key> = old.iter().flat_map(|old| &old.rows).map(|row| row.key).collect();
-            // A key that the old list had no room for may have been there with less than this.
+            // A key without a row in the old list may have had less than this bound.
             let unsure = old.as_ref().map_or(0, |old| old.absent);
             if unsure > 0 {
                 news.partial = Some(format!(
@@ -604,7 +605,7 @@ impl Store for SqliteStore {
 /// Bytes of a point, in a page that is two thirds full.
 const POINT: u64 = 50;
 
-/// Limits that the writer of a database has set; defaults for those that an older one did not write.
+/// Limits that the writer of a database has set; defaults for limits that an older version did not write.
 fn keep_of(main: &Connection, path: &Path) -> Result<Keep, StoreError> {
     let mut keep = Keep::default();
     for (name, limit) in keep.limits() {

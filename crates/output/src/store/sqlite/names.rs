@@ -8,14 +8,14 @@ use std::net::IpAddr;
 use std::path::Path;
 use weir_api::Key;
 
-/// The version of the database of series that has them.
+/// The first version of the database of series with names.
 pub const SINCE: i64 = 2;
-/// Names that wait to be written.
+/// Maximum number of names that wait to be written.
 const MAX_WAITING: usize = 65_536;
-/// Names that are kept; beyond that the ones that were seen last.
+/// Maximum number of stored names; those seen last are kept.
 const MAX: usize = 262_144;
 
-/// Bytes of a name that waits, with its place in a map that has up to twice as many.
+/// Bytes of a waiting name, including its slot in a map with up to twice as many slots.
 const EACH: usize = 192;
 
 /// Names to write, by address: IPv4 mapped into IPv6.
@@ -25,7 +25,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// None yet; they may take so many bytes.
+    /// An empty table with a memory limit in bytes.
     pub fn new(memory: usize) -> Self {
         Self { waiting: HashMap::new(), max: (memory / EACH).clamp(64, MAX_WAITING) }
     }
@@ -37,7 +37,7 @@ impl Names {
         }
     }
 
-    /// Writes them.
+    /// Writes the waiting names.
     pub fn write(&self, to: &Transaction<'_>) -> rusqlite::Result<()> {
         let mut add = to.prepare_cached(
             "INSERT INTO names VALUES (?1, ?2, ?3) ON CONFLICT (address) DO UPDATE SET name = ?2, time = max(time, ?3)",
@@ -48,19 +48,19 @@ impl Names {
         Ok(())
     }
 
-    /// Whether none waits.
+    /// Whether no name is waiting.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// They are written.
+    /// Notes that the waiting names are written.
     pub fn written(&mut self) {
-        // What a flood has made large is given back.
+        // Memory that a flood has taken is released.
         self.waiting = HashMap::new();
     }
 }
 
-/// Drops names that were not used since a time, and the oldest beyond the maximum.
+/// Removes names that were not used since a time, and the oldest beyond the maximum.
 pub fn sweep(of: &Transaction<'_>, before: u64) -> rusqlite::Result<()> {
     of.execute("DELETE FROM names WHERE time < ?1", [before as i64])?;
     of.execute(
@@ -70,7 +70,7 @@ pub fn sweep(of: &Transaction<'_>, before: u64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The name of a key's subject: of its host, or of its responder.
+/// The name of a key's host, or of its responder.
 pub fn of_key(from: &Connection, path: &Path, key: &Key) -> Result<Option<String>, StoreError> {
     let (Key::Address(address)
     | Key::Pair(_, address)

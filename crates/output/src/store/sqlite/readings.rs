@@ -1,4 +1,4 @@
-//! Top lists and distinct counts: how they are kept, and added up over a time.
+//! Top lists and distinct counts: their storage, and their sums over time.
 
 use super::schema::describe;
 use super::tiers::{LISTS, Tier};
@@ -32,7 +32,7 @@ struct KeptTop {
 const TOP: &str = "top";
 const DISTINCT: &str = "distinct";
 
-/// The kind of a reading, where it is one that is kept here.
+/// The kind of a reading, if it is stored.
 pub fn kind(reading: &Reading) -> Option<&'static str> {
     match reading {
         Reading::Top(_) => Some(TOP),
@@ -80,7 +80,7 @@ fn unpack(kind: &str, body: &[u8]) -> io::Result<Reading> {
             let (key, show, unit, absent, inserts) =
                 (kept.key, kept.show, kept.unit, kept.absent, kept.inserts);
             let shed = Count { packets: kept.shed.0, bytes: kept.shed.1 };
-            // Tiers hold different numbers of rows; a sum of them has room for the most.
+            // Tiers have different numbers of rows; a sum has room for the maximum.
             let capacity = rows.len().max(max_rows());
             Reading::Top(Top { key, show, unit, capacity, rows, absent, inserts, shed })
         }
@@ -89,7 +89,7 @@ fn unpack(kind: &str, body: &[u8]) -> io::Result<Reading> {
     })
 }
 
-/// Reduces the list to what a tier keeps of it.
+/// Reduces a list to the rows that a tier keeps.
 fn cut(reading: Reading, tier: &Tier) -> Reading {
     match reading {
         Reading::Top(top) => Reading::Top(top.within(tier.rows)),
@@ -97,7 +97,7 @@ fn cut(reading: Reading, tier: &Tier) -> Reading {
     }
 }
 
-/// Bytes that a reading takes in memory, roughly.
+/// Approximate memory of a reading in bytes.
 pub fn memory(reading: &Reading) -> usize {
     match reading {
         Reading::Top(top) => size_of_val(top.rows.as_slice()),
@@ -106,7 +106,7 @@ pub fn memory(reading: &Reading) -> usize {
     }
 }
 
-/// The cells that are open: adding to them needs no reading.
+/// The open cells: adding to them needs no reading from the database.
 #[derive(Default)]
 pub struct Open(HashMap<(usize, String), Cell>);
 
@@ -116,17 +116,17 @@ struct Cell {
     until: u64,
     kind: &'static str,
     sum: Reading,
-    /// Whether it has what the database does not.
+    /// Whether it has changes that the database lacks.
     is_changed: bool,
 }
 
 impl Open {
-    /// Forgets all: what they were may not have been written.
+    /// Removes all cells: they may not have been written.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Adds a reading to one cell of each tier. Cells that are over are written, the others with [`Open::write`].
+    /// Adds a reading to one cell of each tier. Cells that have ended are written, the others with [`Open::write`].
     pub fn add(
         &mut self,
         to: &Transaction<'_>,
@@ -151,14 +151,14 @@ impl Open {
                     let sum = known.unwrap_or_else(|| reading.clone());
                     let cell = Cell { from, until, kind, sum, is_changed };
                     if is_changed {
-                        // It has the reading.
+                        // The cell contains the reading already.
                         self.0.insert(key, cell.cut(tier));
                         continue;
                     }
                     cell
                 }
             };
-            // A list that is asked by another key now begins anew.
+            // A list with another key now begins anew.
             if is_alike(&cell.sum, reading) {
                 cell.sum.merge(reading);
             } else {
@@ -177,7 +177,7 @@ impl Open {
             cell.write(to, path, *at, name)?;
             cell.is_changed = false;
         }
-        // An interval is not added to again.
+        // Nothing is added to an interval again.
         self.0.retain(|(at, _), _| *at > 0);
         Ok(())
     }
@@ -232,16 +232,16 @@ fn one(
     Ok(row.and_then(|(kind, body)| unpack(&kind, &body).ok()))
 }
 
-/// A sum of readings, and what of the time it does not follow exactly.
+/// A sum of readings, and a note about its time range.
 #[derive(Debug, Default)]
 pub struct Sum {
-    /// The sum; `None` where nothing is kept of the time.
+    /// The sum; `None` if no data of the range is stored.
     pub reading: Option<Reading>,
     /// Note about rounding.
     pub partial: Option<String>,
 }
 
-/// Adds up what is kept of a list from `from` to `to`, out of as few cells as can be.
+/// Adds up the stored data of a list from `from` to `to`, from as few cells as possible.
 pub fn sum(of: &Connection, path: &Path, name: &str, from: u64, to: u64) -> Result<Sum, StoreError> {
     let mut sum = Sum::default();
     let mut pieces = vec![(from, to)];
@@ -252,7 +252,7 @@ pub fn sum(of: &Connection, path: &Path, name: &str, from: u64, to: u64) -> Resu
             at => first(of, path, at - 1, name)?,
         };
         for (from, to) in pieces {
-            // If the next finer tier does not reach back far enough, cells of this one are taken whole.
+            // If the next finer tier lacks older data, cells of this one are used whole.
             let is_last = at == 0 || first_of_finer.is_none_or(|first| first >= to);
             let cells = cells(of, path, at, name, (from, to), is_last)?;
             let Some((begin, end)) = cells.first().zip(cells.last()).map(|(a, b)| (a.0, b.1)) else {
@@ -305,7 +305,7 @@ pub(super) fn first(
     Ok(first.map(|first| first as u64))
 }
 
-/// The cells of a tier that lie in a time, or with `overlapping` those that have a part of it.
+/// The cells of a tier within a time range, or with `overlapping` those that overlap it.
 pub(super) fn cells(
     of: &Connection,
     path: &Path,
@@ -316,7 +316,7 @@ pub(super) fn cells(
 ) -> Result<Vec<(u64, u64, Reading)>, StoreError> {
     let describe = describe(path);
     let text = match (overlapping, tier) {
-        // An interval belongs to where it begins.
+        // An interval belongs to the time of its start.
         (true, 0) => "time >= ?3 AND time < ?4",
         (true, _) => "until > ?3 AND time < ?4",
         (false, _) => "time >= ?3 AND until <= ?4",

@@ -1,8 +1,8 @@
-//! Series of counters, and a list, that have another name since version 3 of the database of series.
+//! Series of counters, and a list, that were renamed in version 3 of the database of series.
 
 use rusqlite::{Transaction, params};
 
-/// Names of counters: before version 3, and since.
+/// Names of counters before version 3, and since.
 static RENAMED: [(&str, &str); 18] = [
     ("said", "with_payload"),
     ("refused", "skipped"),
@@ -61,7 +61,7 @@ mod tests {
     use weir_api::counters;
 
     #[test]
-    fn every_present_name_is_a_counter_and_no_earlier_one_is() {
+    fn every_present_name_is_a_counter_and_no_earlier_name_is() {
         for (before, now) in RENAMED {
             assert!(counters().any(|counter| counter.name == now), "{now}");
             assert!(counters().all(|counter| counter.name != before), "{before}");

@@ -1,4 +1,4 @@
-//! Flows and records: how they are written into partitions of time.
+//! Writing flows and records into partitions of time.
 
 use super::keep::Keep;
 use super::schema::{self, Kind, describe};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::Record;
 
-/// Columns that stand in the table itself: what is left of a flow is its detail.
+/// Columns in the table itself: all other facts of a flow are in its detail.
 const IN_TABLE: [&str; 14] = [
     "start",
     "end",
@@ -48,7 +48,7 @@ pub struct RecordRow {
 }
 
 impl Row {
-    /// Bytes that it takes while it waits, roughly.
+    /// Approximate memory of a waiting row in bytes.
     pub fn memory(&self) -> usize {
         size_of::<Row>()
             + match self {
@@ -59,7 +59,7 @@ impl Row {
             }
     }
 
-    /// When it was, in nanoseconds since the epoch.
+    /// Time of the row, in nanoseconds since the epoch.
     pub fn time(&self) -> u64 {
         match self {
             Row::Flow(flow, _) => flow.last.0,
@@ -68,7 +68,7 @@ impl Row {
     }
 }
 
-/// Makes rows of records.
+/// Builds rows of records.
 pub struct Maker(Shapes);
 
 impl Default for Maker {
@@ -91,13 +91,13 @@ impl Maker {
 pub struct Partition {
     connection: Connection,
     path: PathBuf,
-    /// The time in its name.
+    /// The time in its file name.
     begun: u64,
     is_empty: bool,
 }
 
 impl Partition {
-    /// Continues the last partition of a folder, or makes the first one.
+    /// Continues the last partition of a folder, or creates the first one.
     pub fn open(folder: &Path, now: u64, keep: &Keep) -> Result<Self, StoreError> {
         if let Some((second, path)) = schema::partitions(folder).pop()
             && keep.has_room(second * 1_000_000_000, now, schema::size(&path))
@@ -107,7 +107,7 @@ impl Partition {
         Self::begin(folder, now, keep)
     }
 
-    /// Makes a new one. Where one of that second is there, it is of the next second that has none.
+    /// Creates a new partition. If one of that second exists, the name has the next free second.
     pub fn begin(folder: &Path, now: u64, keep: &Keep) -> Result<Self, StoreError> {
         let mut second = now / 1_000_000_000;
         let name = |second: u64| folder.join(format!("{}{second:012}.db", schema::PARTITION));
@@ -126,17 +126,17 @@ impl Partition {
         Ok(Self { connection, path, begun: second * 1_000_000_000, is_empty: !has_rows })
     }
 
-    /// Whether nothing was written into it.
+    /// Whether it has no rows.
     pub fn is_empty(&self) -> bool {
         self.is_empty
     }
 
-    /// Its file.
+    /// Path of its file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The time in its name: that of its first rows, in nanoseconds since the epoch.
+    /// The time in its file name: that of its first rows, in nanoseconds since the epoch.
     pub fn begun(&self) -> u64 {
         self.begun
     }

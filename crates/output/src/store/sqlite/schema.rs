@@ -1,8 +1,8 @@
 //! The databases of a store and their versions.
 //!
 //! `weir.db` has series, lists, distinct counts and events. Flows and records are in `rows-SECONDS.db`, one for each
-//! partition of time, so that old or excess data goes as whole files, at no cost for the rest. All are in WAL mode:
-//! readers do not wait for the writer, and a killed process loses at most what it had not committed.
+//! partition of time, so that old or excess data is removed as whole files, at no cost for the rest. All are in WAL
+//! mode: readers do not wait for the writer, and a killed process loses at most its uncommitted data.
 
 use super::renamed;
 use crate::store::StoreError;
@@ -63,7 +63,7 @@ static ROW_STEPS: &[Step] = &[Step::Sql("
     CREATE INDEX records_by_table ON records (tbl, time);
 ")];
 
-/// What brings a database from one version to the next.
+/// The step from one version of a database to the next.
 enum Step {
     Sql(&'static str),
     Code(fn(&Transaction<'_>) -> rusqlite::Result<()>),
@@ -97,12 +97,12 @@ pub fn describe(path: &Path) -> impl Fn(rusqlite::Error) -> StoreError + Copy + 
     move |error| StoreError::Database { path: path.to_owned(), error }
 }
 
-/// Opens a database to write into; it is made, or brought to the version of this program, where that is needed.
+/// Opens a database for writing. It is created, or upgraded to the version of this program, if necessary.
 pub fn open(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
     let describe = describe(path);
     let file = |error| StoreError::File { path: path.to_owned(), error };
-    // SQLite gives its other files the mode of the database. One that is there must not be opened and closed by others
-    // than SQLite: that would end the locks of this process's connections (fcntl_locking(2)).
+    // SQLite gives its other files the mode of the database. An existing database must not be opened and closed by
+    // anything but SQLite: that would release the locks of this process's connections (fcntl_locking(2)).
     match path.exists() {
         true => weir_files::make_private(path),
         false => weir_files::open(path).map(drop),
@@ -111,10 +111,10 @@ pub fn open(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
     let mut connection = Connection::open(path).map_err(describe)?;
     connection.busy_timeout(Duration::from_secs(5)).map_err(describe)?;
     sort_beside(&connection, path);
-    // Of a new database only: pages that are free can be given back to the disk.
+    // Effective for a new database only: free pages can be returned to the disk.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(describe)?;
     connection.pragma_update(None, "journal_mode", "WAL").map_err(describe)?;
-    // With a write-ahead log this loses nothing when the process is killed.
+    // With a write-ahead log nothing is lost when the process is killed.
     connection.pragma_update(None, "synchronous", "NORMAL").map_err(describe)?;
     connection.pragma_update(None, "wal_autocheckpoint", 1000).map_err(describe)?;
     migrate(&mut connection, path, kind)?;
@@ -135,13 +135,13 @@ pub fn open_to_read(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// SQLite sorts what does not fit into its cache in temporary files. They hold captured data, and a process that is
-/// confined to its folders can make them there only. The setting holds for all connections of a process.
+/// SQLite sorts data larger than its cache in temporary files. They hold captured data, and a process that is confined
+/// to its folders can create them only there. The setting holds for all connections of a process.
 fn sort_beside(connection: &Connection, path: &Path) {
     static ONCE: Once = Once::new();
     let Some(folder) = path.parent() else { return };
     ONCE.call_once(|| {
-        // Who may not write there sorts where SQLite sorts otherwise.
+        // A process without the right to write there sorts in SQLite's default folder.
         let _ = connection.pragma_update(None, "temp_store_directory", folder.to_string_lossy());
     });
 }
@@ -175,13 +175,13 @@ pub fn has(connection: &Connection, path: &Path, since: i64) -> Result<bool, Sto
     Ok(version(connection, path)? >= since)
 }
 
-/// Whether an error means that a file is not a database, or a broken one.
+/// Whether an error means that a file is no database, or a corrupt one.
 pub fn is_corrupt(error: &StoreError) -> bool {
     let StoreError::Database { error, .. } = error else { return false };
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-/// Gives a broken database, with its log, another name; that name.
+/// Renames a corrupt database, with its log, and returns the new name.
 pub fn move_aside(path: &Path, now: u64) -> Result<PathBuf, StoreError> {
     let with = |suffix: &str| {
         let mut name = path.as_os_str().to_owned();
@@ -193,13 +193,13 @@ pub fn move_aside(path: &Path, now: u64) -> Result<PathBuf, StoreError> {
     for part in ["-wal", "-shm"] {
         let mut name = aside.as_os_str().to_owned();
         name.push(part);
-        // Without its log it is as broken as before.
+        // Without its log the database is as corrupt as before.
         let _ = std::fs::rename(with(part), name);
     }
     Ok(aside)
 }
 
-/// The partitions of a folder, the oldest first: the second of their beginning, and their files.
+/// The partitions of a folder, the oldest first: the second of their start, and their files.
 pub fn partitions(folder: &Path) -> Vec<(u64, PathBuf)> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut found: Vec<(u64, PathBuf)> = entries
@@ -213,7 +213,7 @@ pub fn partitions(folder: &Path) -> Vec<(u64, PathBuf)> {
     found
 }
 
-/// Bytes that a database and its log take on the disk.
+/// Bytes of a database and its log on the disk.
 pub fn size(path: &Path) -> u64 {
     ["", "-wal", "-shm"]
         .iter()
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_earlier_version_is_brought_forward_and_a_newer_one_refused() {
+    fn earlier_versions_are_upgraded_and_a_newer_one_is_an_error() {
         for kind in [Kind::Main, Kind::Rows] {
             for from in 0..=kind.version() {
                 let folder = tempfile::tempdir().unwrap();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_database_is_known_as_such() {
+    fn a_file_that_is_no_database_is_recognised() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(MAIN);
         std::fs::write(&path, vec![b'x'; 8192]).unwrap();

@@ -14,7 +14,7 @@ use weir_api::web::{Band, BandPoints, Points, PointsOfOthers, SeriesData, Series
 use weir_api::{Answer, Count, Reading, Snapshot, counters};
 
 const SECOND: f64 = 1e9;
-/// Points of all series together that an answer may have.
+/// Maximum number of points of all series in an answer.
 const MAX_POINTS: usize = 2_000_000;
 /// Maximum offset of a zone's clock changes.
 const CLOCKS: u64 = 2 * 3_600_000_000_000;
@@ -38,22 +38,22 @@ pub fn counter_id(name: &str) -> String {
     format!("ledger/{name}")
 }
 
-/// A name as a part of a series' name: parts are joined by `/`, names by commas.
+/// Escapes a name for a series' identifier: parts are joined by `/`, names by commas.
 fn part(name: &str) -> String {
     name.replace('%', "%25").replace('/', "%2f").replace(',', "%2c")
 }
 
-/// The series of a line of a chart, in bits or packets a second.
+/// The series of a line of a chart, in bits or packets per second.
 pub fn line_id(chart: &str, line: &str, bits: bool) -> String {
     format!("chart/{}/{}/{}", part(chart), part(line), if bits { "bits" } else { "packets" })
 }
 
-/// The series of a class of packets of a subscription, in bits or packets a second.
+/// The series of a class of packets of a subscription, in bits or packets per second.
 pub fn class_id(subscription: &str, class: &str, bits: bool) -> String {
     format!("class/{}/{}/{}", part(subscription), part(class), if bits { "bits" } else { "packets" })
 }
 
-/// The points of an interval: counters, lines, classes, distinct counts, and how many keys lists were given.
+/// The points of an interval: counters, lines, classes, distinct counts, and the inserts of lists.
 pub fn points(snapshot: &Snapshot) -> Vec<Point> {
     let length = snapshot.interval.end.saturating_sub(snapshot.interval.start).max(1_000_000) as f64 / SECOND;
     let mut points: Vec<Point> = counters()
@@ -141,7 +141,7 @@ pub fn write<'p>(
         "INSERT INTO series (name, unit, help) VALUES (?1, ?2, ?3)
          ON CONFLICT (name) DO UPDATE SET unit = ?2, help = ?3 RETURNING id",
     )?;
-    // In the order in which the cells lie in the table.
+    // In the order of the cells in the table.
     let mut cells: BTreeMap<(usize, i64, i64), Bucket> = BTreeMap::new();
     for ((start, end), points) in intervals {
         let seconds = end.saturating_sub(start).max(1_000_000) as f64 / SECOND;
@@ -169,7 +169,7 @@ pub fn write<'p>(
     )?;
     for ((tier, id, time), cell) in cells {
         let Bucket { seconds, sum, min, max } = cell;
-        // Of one interval, least and most are the value itself.
+        // For a single interval, minimum and maximum equal the value.
         let extremes = (tier > 0 || min < max).then_some((min, max)).unzip();
         add.execute(params![tier as i64, id, time, seconds, sum, extremes.0, extremes.1, min, max])?;
     }
@@ -189,27 +189,27 @@ pub fn list(from: &Connection, path: &Path) -> Result<Vec<SeriesInfo>, StoreErro
     found.collect::<Result<_, _>>().map_err(describe)
 }
 
-/// A stretch of time in cells of equal length.
+/// A time range in cells of equal length.
 #[derive(Clone, Copy, Debug)]
 pub struct CellGrid {
     /// The tier.
     pub tier: usize,
     /// Its beginning, in nanoseconds since the epoch.
     pub from: u64,
-    /// Its end, not included.
+    /// Its end, excluded.
     pub to: u64,
     /// The length of a cell.
     pub step: u64,
 }
 
 impl CellGrid {
-    /// Average, least and most of each cell.
+    /// Average, minimum and maximum of each cell.
     pub fn read(self, from: &Connection, series: i64) -> rusqlite::Result<Vec<Option<[f64; 3]>>> {
         let buckets = read(from, series, self)?;
         Ok(buckets.into_iter().map(|bucket| bucket.map(|b| [b.sum / b.seconds, b.min, b.max])).collect())
     }
 
-    /// The coarsest tier that is fine enough and still reaches back to the beginning.
+    /// The coarsest tier that is fine enough and has data from the start of the range.
     fn of(
         span: (u64, u64),
         points: usize,
@@ -224,7 +224,7 @@ impl CellGrid {
             at => SERIES.get(at).map_or(interval, |tier: &Tier| tier.cell.length()),
         };
         let mut tier = (0..SERIES.len()).rev().find(|at| length(*at) <= wanted).unwrap_or(0);
-        // Cells of coarser tiers begin before what is in them: what is kept begins with the first interval.
+        // Cells of coarser tiers begin before their first data: stored data begins with the first interval.
         let wanted_first = from.max(kept_from);
         while tier + 1 < SERIES.len()
             && first(tier).is_none_or(|first| first > wanted_first.saturating_add(length(tier)))
@@ -300,7 +300,7 @@ fn points_of(id: &str, buckets: &[Option<Bucket>]) -> Points {
     Points { id: id.to_owned(), avg: of(|b| b.sum / b.seconds), min: of(|b| b.min), max: of(|b| b.max) }
 }
 
-/// Adds a series to a sum: nothing and nothing are nothing, nothing and something are something.
+/// Adds a series to a sum: the sum of two absent values is absent, an absent value and a number give the number.
 fn add(to: &mut PointsOfOthers, points: &Points) {
     let parts = [(&mut to.avg, &points.avg), (&mut to.min, &points.min), (&mut to.max, &points.max)];
     for (sums, values) in parts {
@@ -313,8 +313,8 @@ fn add(to: &mut PointsOfOthers, points: &Points) {
     }
 }
 
-/// The time in an earlier week at which the clocks of a zone showed the same. If its distance is not a multiple of the
-/// cells' length, they are too long to separate hours, and the time is whole weeks earlier.
+/// The instant in an earlier week with the same local time. If its distance is not a multiple of the cells' length,
+/// they are too long to separate hours, and the time is whole weeks earlier.
 fn same_hour(time: u64, weeks: u64, step: u64, zone: &TimeZone) -> u64 {
     let then = time.saturating_sub(weeks);
     let offset = |time: u64| {
@@ -334,18 +334,18 @@ pub struct Reader<'c> {
     pub from: &'c Connection,
     /// Its file.
     pub path: &'c Path,
-    /// The beginning and the end of what is kept.
+    /// Begin and end of the stored data.
     pub extent: (u64, u64),
-    /// The length of the intervals that were written last.
+    /// Length of the most recent intervals.
     pub interval: u64,
-    /// When it stops to answer.
+    /// Time at which the query stops.
     pub until: Instant,
 }
 
 impl Reader<'_> {
     fn grid(&self, span: TimeRange, points: usize) -> Result<CellGrid, StoreError> {
         let (first, last) = self.extent;
-        // Before what is kept there is nothing to draw.
+        // Before the first stored data there is nothing to draw.
         let (from, to) = (span.from.unwrap_or(first).max(first), span.to.unwrap_or(last));
         let mut firsts = [None; SERIES.len()];
         for (tier, first) in firsts.iter_mut().enumerate() {
@@ -355,7 +355,7 @@ impl Reader<'_> {
         Ok(CellGrid::of((from, to.max(from + 1)), points, first, self.extent.0, self.interval.max(1)))
     }
 
-    /// The beginning of what a tier has: of the counters, which every interval has.
+    /// Start of a tier's data: that of the counters, which every interval has.
     fn first_of(&self, tier: usize) -> Result<Option<u64>, StoreError> {
         let describe = describe(self.path);
         let mut query = self
@@ -408,7 +408,7 @@ impl Reader<'_> {
         let grid = self.grid(span, points.clamp(1, room.clamp(1, 100_000)))?;
         let mut data = grid.empty();
         let mut ranking: Vec<Weight> = Vec::with_capacity(ids.len());
-        // Series and their totals, the heaviest first, up to the number asked for.
+        // Series and their totals, the heaviest first, up to the requested number.
         let mut heaviest: Vec<(f64, Points)> = Vec::new();
         let mut others: Option<PointsOfOthers> = None;
         for id in ids {
@@ -460,11 +460,11 @@ impl Reader<'_> {
         let shape = CellGrid { from: from - from % shape.step, to, ..shape };
         band.times =
             (0..shape.cells()).map(|at| (shape.from + at as u64 * shape.step) as f64 / SECOND).collect();
-        // Each week's cells, and which of them each cell of the range is compared with: the same for every series.
+        // Each week's cells, and for each cell of the range the cell to compare with; these are equal for all series.
         let weeks_of_cells: Vec<(CellGrid, Vec<Option<usize>>)> = past
             .iter()
             .map(|week| {
-                // A clock that was put forward or back since then shows the same hour two hours earlier or later at most.
+                // After a clock change, the same local hour is at most two hours earlier or later.
                 let room = CLOCKS.next_multiple_of(shape.step);
                 let from = back(shape.from, *week).saturating_sub(room);
                 let place = |at: usize| {

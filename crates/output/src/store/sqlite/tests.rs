@@ -1,4 +1,4 @@
-//! The store against what was written into it.
+//! Compares the store with the data written into it.
 
 use super::*;
 use crate::fixtures::{self, count, ip};
@@ -68,7 +68,7 @@ fn wanted(text: &str) -> FlowsWanted {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_data_is_read_back() {
     let folder = tempfile::tempdir().unwrap();
     let mut to = writer(folder.path());
     let snapshot = fixtures::snapshot();
@@ -91,7 +91,7 @@ fn what_is_written_is_read() {
     let ranked: Vec<u64> = talkers.ranked().iter().take(3).map(|row| row.count.bytes).collect();
     assert_eq!(top.rows.iter().map(|row| row.bytes).collect::<Vec<_>>(), ranked);
     assert!(top.exact && top.rows[0].filter.contains("host "), "{top:?}");
-    // The flow's responder was asked for by that name; its pair with the initiator, too.
+    // The initiator had resolved that name for the responder; the pair of both has it, too.
     let all = FlowTest::All(Vec::new());
     for (by, wanted) in [
         (GroupBy::Destination, Some("www.example.org")),
@@ -139,7 +139,7 @@ fn what_is_written_is_read() {
     assert_eq!((records.matched, records.rows.len()), (1, 1));
     assert!(!records.rows[0].values.is_empty());
     assert_eq!(ask("no such thing").matched, 0);
-    // Without payload its fields are empty, and a search does not find what is in them.
+    // Without the right to see payload its fields are empty, and a search does not find their text.
     let bare = ask_with("", false);
     assert_eq!((bare.matched, bare.rows.len()), (1, 1));
     assert!(records.rows[0].values.contains_key("detail") && !bare.rows[0].values.contains_key("detail"));
@@ -166,7 +166,7 @@ fn points_of_every_step_have_the_same_sum() {
     for points in [1, 3, 7, 36, 180, 360, 5000] {
         let data = store.points(&ids("caught"), TimeRange::default(), points).unwrap();
         let sum: f64 = caught(&data).into_iter().flatten().map(|rate| rate * data.step).sum();
-        // The last bucket may end after the data: then its rate is over the measured part.
+        // The last bucket may end after the data; its rate is then over the measured part.
         let whole = (3.0 * 3600.0 / data.step).fract() == 0.0;
         assert!(
             !whole || (sum - all as f64).abs() < 1e-3,
@@ -186,9 +186,9 @@ fn points_of_every_step_have_the_same_sum() {
     assert!((caught(&data)[0].unwrap() * 3600.0 - expected as f64).abs() < 1e-3);
 }
 
-/// As in a capture: the first and the last interval are shorter, and the day began long before.
+/// As in a capture, the first and the last interval are shorter, and the day began long before.
 #[test]
-fn the_heaviest_of_ten_thousand_series_and_the_sum_of_the_others_are_all_of_them() {
+fn the_heaviest_series_and_the_sum_of_the_others_are_complete() {
     const LINES: u64 = 10_000;
     let folder = tempfile::tempdir().unwrap();
     let mut to = writer(folder.path());
@@ -196,7 +196,7 @@ fn the_heaviest_of_ten_thousand_series_and_the_sum_of_the_others_are_all_of_them
         let mut snapshot = interval(DAY0 + at * 10 * S, 10 * S, 5, &[]);
         snapshot.answers = (0..LINES)
             .map(|line| {
-                // Every second line has nothing in every second interval.
+                // Every second line is absent in every second interval.
                 let packets = if (line + at) % 2 == 0 { 10 * (line + 1) } else { 0 };
                 let name = format!("line {line}");
                 fixtures::answer(&name, Some("chart"), "count", Reading::Count(count(packets, packets * 100)))
@@ -221,9 +221,9 @@ fn the_heaviest_of_ten_thousand_series_and_the_sum_of_the_others_are_all_of_them
     }
 }
 
-/// A store of the version without names, which is not written any more.
+/// A store of the version without names, which is no longer written.
 #[test]
-fn a_store_without_names_is_read_as_before() {
+fn a_store_without_names_is_still_read() {
     let folder = tempfile::tempdir().unwrap();
     let mut to = writer(folder.path());
     to.interval(&interval(DAY0, 10 * S, 5, &[(1, 9)])).unwrap();
@@ -236,8 +236,8 @@ fn a_store_without_names_is_read_as_before() {
     assert_eq!((top.rows.len(), top.rows[0].name.as_deref()), (1, None));
 }
 
-/// A store that an earlier version has written, read only and then written by this one: its series are found by their
-/// present names, and by their earlier ones.
+/// A store that an earlier version has written is first read only and then written by this version: its series are
+/// found by their present names, and by their earlier ones.
 #[test]
 fn renamed_series_are_found_in_a_store_of_an_earlier_version() {
     let folder = tempfile::tempdir().unwrap();
@@ -279,9 +279,9 @@ fn renamed_series_are_found_in_a_store_of_an_earlier_version() {
     }
 }
 
-/// As many names as there may be, and no more; those that were used last stay.
+/// Writes more names than the maximum: those used last are kept.
 #[test]
-fn names_are_bounded_and_the_oldest_go() {
+fn names_are_bounded_and_the_oldest_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let mut main = schema::open(&folder.path().join(MAIN), Kind::Main).unwrap();
     let transaction = main.transaction().unwrap();
@@ -308,7 +308,7 @@ fn names_are_bounded_and_the_oldest_go() {
 }
 
 #[test]
-fn tiers_keep_what_they_are_told_to_and_readers_know_it() {
+fn tiers_keep_their_configured_age_and_readers_see_it() {
     let folder = tempfile::tempdir().unwrap();
     let hour = 3600 * S;
     let mut keep = Keep { free: 0, ..Keep::default() };
@@ -334,9 +334,9 @@ fn tiers_keep_what_they_are_told_to_and_readers_know_it() {
     assert!(state.tiers.iter().all(|tier| tier.bytes > 0 || tier.name == "flows and records"), "{state:?}");
 }
 
-/// Two weeks of intervals of an hour around the night in which clocks are changed; each has caught what they show.
+/// Two weeks of intervals of an hour around the night of a clock change; the value of each is its local hour.
 #[test]
-fn the_same_hour_of_weeks_before_is_that_of_the_clocks_when_they_are_put_forward_and_back() {
+fn the_band_follows_local_time_across_clock_changes() {
     for (name, from) in [("back", "2026-10-18T22:00:00Z"), ("forward", "2026-03-22T23:00:00Z")] {
         let folder = tempfile::tempdir().unwrap();
         let mut to = writer(folder.path());
@@ -348,17 +348,17 @@ fn the_same_hour_of_weeks_before_is_that_of_the_clocks_when_they_are_put_forward
             to.interval(&interval(start, 3600 * S, 3600 * (shown(start) + 1), &[])).unwrap();
         }
         let store = store(folder.path());
-        // The week behind the change, without the hour of which a part was before the first interval.
+        // The week after the change, without the hour of which a part was before the first interval.
         let span = TimeRange { from: Some(begin + (7 * 24 + 1) * 3600 * S), to: None };
         let band = store.band(&ids("caught"), span, 167, 1, &zone).unwrap();
         assert_eq!((band.weeks, band.times.len()), (1, 167), "{name}");
         for (time, mid) in band.times.iter().zip(&band.series[0].mid) {
-            // In the night in which clocks were put forward there was no hour that began at two: the next one stands for it.
+            // In the night of the change no hour began at two: the next hour replaces it.
             let is_skipped = *time == 1_775_347_200.0;
             let now = shown((time * 1e9) as u64) + 1 + u64::from(is_skipped);
             assert!((mid.unwrap() - now as f64).abs() < 1e-6, "{name}: {time}: {mid:?} {now}");
         }
-        // By clocks that are never changed the weeks are an hour apart.
+        // In a zone without clock changes the weeks are an hour apart.
         let utc = store.band(&ids("caught"), span, 167, 1, &Zone::utc()).unwrap();
         assert_ne!(utc.series[0].mid, band.series[0].mid);
     }
@@ -366,7 +366,7 @@ fn the_same_hour_of_weeks_before_is_that_of_the_clocks_when_they_are_put_forward
 
 /// A query for everything gets a partial answer within the time limit, marked as such.
 #[test]
-fn a_question_that_would_read_everything_is_stopped_and_says_so() {
+fn a_query_for_everything_is_stopped_and_marked_partial() {
     let folder = tempfile::tempdir().unwrap();
     let mut to = writer(folder.path());
     let all = 40_000;
@@ -384,7 +384,7 @@ fn a_question_that_would_read_everything_is_stopped_and_says_so() {
     let group = store.group(GroupBy::Flow, &none, TimeRange::default(), RankBy::Flows, 10).unwrap();
     let series: Vec<String> = (0..100_000).map(|_| counter_id("caught")).collect();
     let heaviest = store.heaviest(&series, TimeRange::default(), 10, 3).unwrap();
-    // SQLite looks at the time each 10,000 of its steps, of which a row takes several.
+    // SQLite checks the time limit each 10,000 of its steps, of which a row takes several.
     assert!(flows.matched < 10_000, "{}", flows.matched);
     for partial in [flows.partial, group.partial, heaviest.partial] {
         let partial = partial.unwrap();
@@ -393,7 +393,7 @@ fn a_question_that_would_read_everything_is_stopped_and_says_so() {
 }
 
 #[test]
-fn intervals_of_a_second_have_points_of_a_second() {
+fn intervals_of_a_second_give_points_of_a_second() {
     let folder = tempfile::tempdir().unwrap();
     let mut to = writer(folder.path());
     let start = DAY0 + 43_200 * S + S / 2;
@@ -412,9 +412,10 @@ fn intervals_of_a_second_have_points_of_a_second() {
     }
 }
 
-/// The first interval of a link ends at the next half minute: a step is half a minute all the same, in which all of it is.
+/// The first interval of a live run ends at the next half minute: a step is still half a minute and contains all of
+/// it.
 #[test]
-fn a_first_interval_that_is_short_is_in_one_whole_step() {
+fn a_short_first_interval_is_in_one_whole_step() {
     let folder = tempfile::tempdir().unwrap();
     let whole = OutputContext { interval: 30 * S, ..context(folder.path(), Existing::Continue) };
     let mut to = Writer::open(&whole).unwrap();
@@ -426,10 +427,10 @@ fn a_first_interval_that_is_short_is_in_one_whole_step() {
 }
 
 #[test]
-fn a_list_over_a_time_is_the_sum_of_its_intervals() {
+fn a_list_over_a_range_is_the_sum_of_its_intervals() {
     let folder = tempfile::tempdir().unwrap();
     let mut to = writer(folder.path());
-    // Ten minutes each, over the end of a month, with weeks and days in it.
+    // Intervals of ten minutes, over the end of a month, with weeks and days in it.
     let start = DAY0 + 5 * 86_400 * S;
     let step = 600 * S;
     let sources = |at: u64| [((at % 50) as u8, 1000 + at), (77, 10), ((at % 7) as u8 + 100, 500)];
@@ -438,7 +439,7 @@ fn a_list_over_a_time_is_the_sum_of_its_intervals() {
         to.interval(&interval(start + at * step, step, 1, &sources(at))).unwrap();
     }
     let store = store(folder.path());
-    // Single intervals are kept for two days; before, ends are rounded to hours, as `partial` states.
+    // Single intervals are kept for two days; before that, ends are rounded to hours, as `partial` states.
     let last = count - 2 * 144;
     let exact =
         [(0, count), (0, 6), (144, 288), (6, 900), (last + 7, count), (6, last + 100), (last + 9, last + 10)];
@@ -462,15 +463,15 @@ fn a_list_over_a_time_is_the_sum_of_its_intervals() {
     assert!(store.top("sources", nothing, None, 10).unwrap().rows.is_empty());
 }
 
-/// Two days of intervals of ten minutes: curves of hours out of cells of hours, of minutes out of intervals. What is in a
-/// curve is what the row has.
+/// Two days of intervals of ten minutes: curves of hours from cells of hours, of minutes from intervals. The sum of a
+/// curve equals its row.
 #[test]
-fn curves_of_rows_come_to_what_the_rows_have() {
+fn curves_add_up_to_their_rows() {
     let folder = tempfile::tempdir().unwrap();
     let mut to = writer(folder.path());
     let length = 600 * S;
     for at in 0..288 {
-        // One speaks always, one in the second hour of each day alone.
+        // One source sends always, the other only in the second hour of each day.
         let second = if at / 6 % 24 == 1 { 700 } else { 0 };
         to.interval(&interval(DAY0 + at * length, length, 10, &[(1, 1000 + at), (2, second)])).unwrap();
     }
@@ -506,7 +507,7 @@ fn curves_of_rows_come_to_what_the_rows_have() {
 }
 
 #[test]
-fn what_is_new_was_not_there_before() {
+fn news_are_keys_that_were_not_seen_before() {
     let folder = tempfile::tempdir().unwrap();
     let mut to = writer(folder.path());
     for at in 0..48 {
@@ -524,7 +525,7 @@ fn what_is_new_was_not_there_before() {
 }
 
 #[test]
-fn the_band_is_of_the_weeks_before() {
+fn the_band_covers_the_previous_weeks() {
     let folder = tempfile::tempdir().unwrap();
     let mut to = writer(folder.path());
     for at in 0..24 * 7 * 4 {
@@ -543,9 +544,9 @@ fn the_band_is_of_the_weeks_before() {
     );
 }
 
-/// Each query answered by SQL and by the test itself.
+/// Evaluates each test in SQL and directly.
 #[test]
-fn conditions_are_what_tests_say() {
+fn sql_conditions_equal_their_tests() {
     let folder = tempfile::tempdir().unwrap();
     let mut to = writer(folder.path());
     let mut flows: Vec<FlowRecord> = Vec::new();
@@ -635,7 +636,7 @@ fn conditions_are_what_tests_say() {
 }
 
 #[test]
-fn a_full_disk_loses_nothing_that_has_room_to_wait() {
+fn a_full_disk_loses_no_row_that_has_room_to_wait() {
     let folder = tempfile::tempdir().unwrap();
     let mut to = writer(folder.path());
     to.interval(&interval(DAY0, 30 * S, 7, &[(1, 1)])).unwrap();
@@ -646,7 +647,7 @@ fn a_full_disk_loses_nothing_that_has_room_to_wait() {
         emitted += u64::from(to.interval(&interval(DAY0 + at * 30 * S, 30 * S, 7, &sources)).is_err());
         to.flow(&fixtures::flow()).unwrap();
     }
-    assert_eq!(emitted, 1, "it is said once");
+    assert_eq!(emitted, 1, "it is reported once");
     let health = to.health();
     assert!(health.why().is_some_and(|why| why.contains("full")), "{:?}", health.why());
     let with_health = SqliteStore::open(folder.path(), Some(health.clone())).unwrap();
@@ -662,9 +663,9 @@ fn a_full_disk_loses_nothing_that_has_room_to_wait() {
     assert!(events.iter().any(|event| event.text.contains("writing resumed")), "{events:?}");
 }
 
-/// However many rows and intervals come while the disk is full, there is one attempt a second.
+/// However many rows and intervals arrive while the disk is full, there is one attempt per second.
 #[test]
-fn a_full_disk_is_tried_once_a_second() {
+fn a_full_disk_is_retried_once_a_second() {
     static CLOCK: AtomicU64 = AtomicU64::new(0);
     let folder = tempfile::tempdir().unwrap();
     let context = OutputContext {
@@ -697,9 +698,9 @@ fn a_full_disk_is_tried_once_a_second() {
     assert_eq!(flows.matched, 20_001);
 }
 
-/// Rows of more than a batch, none of which can be written.
+/// More rows than one batch, none of which can be written.
 #[test]
-fn rows_beyond_what_may_wait_cost_no_attempt() {
+fn rows_beyond_the_buffer_cause_no_attempt() {
     let folder = tempfile::tempdir().unwrap();
     let context = OutputContext { clock: Some(|| 0), ..context(folder.path(), Existing::Replace) };
     let mut to = Writer::open(&context).unwrap();
@@ -717,9 +718,10 @@ fn rows_beyond_what_may_wait_cost_no_attempt() {
     assert!(error.contains(&format!("{rows} rows lost")), "{lost}, {error}");
 }
 
-/// A run over files gathers intervals: what is stored is the same, and coarse cells are written once for many.
+/// A run over files collects intervals: the stored data is equal, and coarse cells are written once for many
+/// intervals.
 #[test]
-fn intervals_that_are_gathered_are_stored_as_single_ones_are() {
+fn collected_intervals_are_stored_as_single_ones() {
     let (many, few) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut changes = Vec::new();
     let intervals = 600;
@@ -741,7 +743,7 @@ fn intervals_that_are_gathered_are_stored_as_single_ones_are() {
     let [single, gathered] = changes[..] else { panic!() };
     let series = store(few.path()).series().unwrap().len() as u64;
     println!("{single} and {gathered} rows of {series} series");
-    // Those of intervals, those of hours, and those of days; lists likewise.
+    // The cells of intervals, of hours and of days; for lists likewise.
     let cells = intervals + intervals / 2 + intervals / 2 + intervals / 48;
     assert!(gathered < (series + 1) * (cells + 100), "{gathered} rows");
     assert!(gathered * 3 < single * 2, "{gathered} rows against {single}");
@@ -756,9 +758,9 @@ fn intervals_that_are_gathered_are_stored_as_single_ones_are() {
     }
 }
 
-/// All rows are of one second and of one interval, as those of a flood are.
+/// All rows have one second and one interval, as in a flood.
 #[test]
-fn a_store_of_files_stays_under_its_size_at_any_moment() {
+fn a_store_of_files_stays_under_its_size_limit() {
     let folder = tempfile::tempdir().unwrap();
     let keep = Keep { bytes: 10 << 20, free: 0, ..Keep::default() };
     let context = OutputContext { keep, ..context(folder.path(), Existing::Replace) };
@@ -774,7 +776,7 @@ fn a_store_of_files_stays_under_its_size_at_any_moment() {
             max = max.max(size());
         }
         if at % 2000 == 0 {
-            // Short intervals, so that series and lists alone would be more.
+            // Short intervals, so that series and lists alone would exceed the limit.
             for second in 0..20 {
                 let start = DAY0 + (at / 2000 * 20 + second) * S;
                 let sources: Vec<(u8, u64)> = (0..100).map(|host| (host, at + second)).collect();
@@ -786,16 +788,16 @@ fn a_store_of_files_stays_under_its_size_at_any_moment() {
     max = max.max(size());
     println!("{max} bytes at most, {} at the end", size());
     assert!(max <= 10 << 20, "{max} bytes");
-    assert!(size() > 5 << 20, "what may be kept is kept: {} bytes", size());
+    assert!(size() > 5 << 20, "the limit is used: {} bytes", size());
     let store = store(folder.path());
     let data = store.points(&ids("caught"), TimeRange::default(), 10).unwrap();
-    assert!(caught(&data).iter().all(Option::is_some), "coarser cells are there: {data:?}");
+    assert!(caught(&data).iter().all(Option::is_some), "coarser cells are stored: {data:?}");
     let events = store.events(TimeRange::default(), 100).unwrap().events;
     assert!(events.iter().any(|event| event.text.contains("size limit")), "{events:?}");
 }
 
 #[test]
-fn a_broken_database_is_moved_aside_and_a_newer_one_refused() {
+fn a_corrupt_database_is_moved_aside_and_a_newer_one_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let mut to = writer(folder.path());
     to.interval(&interval(DAY0, 30 * S, 7, &[(1, 1)])).unwrap();
@@ -839,7 +841,7 @@ fn a_run_over_files_does_not_replace_the_store_of_a_live_one() {
 }
 
 #[test]
-fn clocks_that_leap_lose_nothing() {
+fn clock_jumps_lose_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut to = writer(folder.path());
     let year = 365 * 86_400 * S;
@@ -861,7 +863,7 @@ fn clocks_that_leap_lose_nothing() {
 }
 
 #[test]
-fn a_list_keeps_its_bounds_when_it_is_cut() {
+fn a_truncated_list_keeps_its_bounds() {
     let folder = tempfile::tempdir().unwrap();
     let mut to = writer(folder.path());
     let mut truth: std::collections::BTreeMap<u32, u64> = std::collections::BTreeMap::new();
@@ -886,7 +888,7 @@ fn a_list_keeps_its_bounds_when_it_is_cut() {
     let top = store(folder.path()).top("sources", TimeRange::default(), None, 10_000).unwrap();
     assert!(!top.exact && top.rows.len() <= 1024 && top.absent > 0, "{} {}", top.rows.len(), top.absent);
     let all: u64 = truth.values().sum();
-    assert_eq!(top.total.bytes, all, "what has no row is in the total");
+    assert_eq!(top.total.bytes, all, "keys without a row are in the total");
     let found: std::collections::BTreeMap<&str, (u64, u64)> =
         top.rows.iter().map(|row| (row.label.as_str(), (row.bytes, row.error))).collect();
     for (host, bytes) in truth {
@@ -900,7 +902,7 @@ fn a_list_keeps_its_bounds_when_it_is_cut() {
     }
 }
 
-/// A year of the six lists of the summary, each full, on a link whose hosts change all the time: intervals of half a
+/// A year of the six lists of the summary, each full, on a link whose hosts change constantly: intervals of half a
 /// minute for the last two days, which is their retention, and of an hour before.
 #[test]
 #[ignore = "compresses 14,000 intervals of lists, which takes minutes: `make test-long` runs it"]

@@ -1,4 +1,4 @@
-//! Retention: each tier has cells of one length, and keeps them for a time.
+//! Retention: each tier has cells of one length, and an age limit.
 
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -18,27 +18,27 @@ pub struct Tier {
     pub name: &'static str,
     /// The length of its cells.
     pub cell: Cell,
-    /// Nanoseconds that they are kept.
+    /// Nanoseconds for which they are kept.
     pub keep: u64,
-    /// Most rows of a list in a cell.
+    /// Maximum number of rows of a list in a cell.
     pub rows: usize,
 }
 
 /// The length of a cell.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Cell {
-    /// As long as the interval that is written.
+    /// The length of the written interval.
     Interval,
-    /// A number of nanoseconds, from the epoch on.
+    /// A fixed length in nanoseconds, counted from the epoch.
     Fixed(u64),
-    /// Seven days from Monday on, in UTC.
+    /// Seven days from Monday, in UTC.
     Week,
-    /// A month of the calendar, in UTC.
+    /// A calendar month, in UTC.
     Month,
 }
 
 impl Cell {
-    /// Begin and end of the cell that an interval is added to: that of its beginning.
+    /// Begin and end of the cell of an interval: the cell that contains the interval's start.
     pub fn of(self, start: u64, end: u64) -> (u64, u64) {
         match self {
             Cell::Interval => (start, end),
@@ -52,7 +52,7 @@ impl Cell {
         }
     }
 
-    /// Its length; of months and intervals about that.
+    /// Length of the cell in nanoseconds; approximate for months and intervals.
     pub fn length(self) -> u64 {
         match self {
             Cell::Interval => 30 * SECOND,
@@ -71,7 +71,7 @@ fn month(time: u64) -> Option<(u64, u64)> {
     Some((begin(first)?, begin(date.last_of_month().tomorrow().ok()?)?))
 }
 
-/// Of series.
+/// Tiers of series.
 pub const SERIES: [Tier; 4] = [
     Tier { name: "interval", cell: Cell::Interval, keep: 2 * DAY, rows: 0 },
     Tier { name: "5m", cell: Cell::Fixed(300 * SECOND), keep: 14 * DAY, rows: 0 },
@@ -79,7 +79,8 @@ pub const SERIES: [Tier; 4] = [
     Tier { name: "1d", cell: Cell::Fixed(DAY), keep: 3653 * DAY, rows: 0 },
 ];
 
-/// Of lists and distinct counts. A cell of an hour has fewer rows than one of a day, because there are more of them.
+/// Tiers of lists and distinct counts. A cell of an hour has fewer rows than one of a day, because there are more of
+/// them.
 pub const LISTS: [Tier; 5] = [
     Tier { name: "interval", cell: Cell::Interval, keep: 2 * DAY, rows: 128 },
     Tier { name: "1h", cell: Cell::Fixed(HOUR), keep: 92 * DAY, rows: 512 },
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_begin_where_the_calendar_says() {
+    fn cells_begin_at_calendar_boundaries() {
         let time = at("2026-03-29T01:30:00Z");
         assert_eq!(Cell::Fixed(HOUR).of(time, time + 1).0, at("2026-03-29T01:00:00Z"));
         assert_eq!(Cell::Month.of(time, time + 1), (at("2026-03-01T00:00:00Z"), at("2026-04-01T00:00:00Z")));

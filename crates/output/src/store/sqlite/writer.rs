@@ -1,8 +1,8 @@
-//! The store as an output: what a run finds goes into it.
+//! The store as an output of a run.
 //!
-//! An interval is written as soon as it is over, in one transaction; rows go in batches. When the disk is full rows and
-//! intervals wait in bounded memory, what has no room is counted, and writing goes on by itself when there is space. A
-//! database that turns out to be broken is given another name, and a new one is begun.
+//! An interval is written when it ends, in one transaction; rows are written in batches. When the disk is full, rows
+//! and intervals wait in bounded memory, excess rows are counted, and writing resumes when there is space. A corrupt
+//! database is renamed, and a new one is created.
 
 use super::health::{Health, Leap};
 use super::keep::Keep;
@@ -24,13 +24,13 @@ use weir_api::{Reading, Snapshot};
 use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::Record;
 
-/// Bytes of rows that are gathered before they are written.
+/// Bytes of rows that are collected before they are written.
 const BATCH: usize = 4 << 20;
-/// Bytes of rows that wait while nothing can be written.
+/// Maximum number of bytes of rows that wait while nothing can be written.
 const MAX_WAITING: usize = 64 << 20;
-/// Intervals that wait.
+/// Maximum number of intervals that wait.
 const MAX_INTERVALS: usize = 1000;
-/// Bytes of intervals that a run over files gathers before it writes them: its store is read after the run.
+/// Bytes of intervals that a run over files collects before it writes them: its store is read after the run.
 const GROUP: usize = 4 << 20;
 /// Nanoseconds between two attempts to write while writing fails.
 const RETRY: u64 = 1_000_000_000;
@@ -45,7 +45,7 @@ pub(crate) static STORE: OutputSpec = OutputSpec {
     open: |context| Ok(Box::new(Writer::open(context).map_err(io::Error::other)?)),
 };
 
-/// An interval on its way.
+/// A waiting interval.
 struct Waiting {
     span: (u64, u64),
     points: Vec<Point>,
@@ -53,7 +53,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Bytes that it takes while it waits, roughly.
+    /// Approximate memory of a waiting interval in bytes.
     fn memory(&self) -> usize {
         let points: usize = self.points.iter().map(|point| point.id.len() + point.help.len()).sum();
         let readings: usize = self.readings.iter().map(|(_, reading)| readings::memory(reading)).sum();
@@ -61,12 +61,12 @@ impl Waiting {
     }
 }
 
-/// Why nothing can be written at present.
+/// The reason why nothing can be written at present.
 struct Failing {
     why: String,
-    /// Whether the caller has had the error.
+    /// Whether the error was returned to the caller.
     is_reported: bool,
-    /// When the last attempt was, by [`OutputContext::clock`].
+    /// Time of the last attempt, by [`OutputContext::clock`].
     attempted: u64,
 }
 
@@ -83,34 +83,35 @@ pub struct Writer {
     intervals: VecDeque<Waiting>,
     rows: Vec<Row>,
     rows_memory: usize,
-    /// Bytes of rows that may wait, and that are gathered before they are written.
+    /// Maximum bytes of rows that wait; also the bytes that are collected before writing.
     max_rows: usize,
     batch: usize,
     health: Arc<Health>,
     /// Set when the last attempt has failed.
     failing: Option<Failing>,
-    /// When to try again; at each call without one.
+    /// Clock for retries; without one, each call retries.
     clock: Option<fn() -> u64>,
-    /// Whether intervals are gathered before they are written.
+    /// Whether intervals are collected before they are written.
     gathers: bool,
-    /// Bytes of intervals that wait.
+    /// Bytes of waiting intervals.
     gathered: usize,
-    /// Whether there is no interval to come.
+    /// Whether no further interval will come.
     is_ending: bool,
     leap: Leap,
-    /// Nanoseconds of the interval that was written last.
+    /// Length of the last written interval in nanoseconds.
     last_length: u64,
-    /// Of a whole interval, where that is known: a run may end, or be looked at, before it has one.
+    /// Length of a whole interval, if known: a run may end, or be queried, before it has one.
     whole: u64,
-    /// The hour in which was looked for what is too old.
+    /// The hour in which expired data was last searched for.
     swept: u64,
 }
 
 impl Writer {
-    /// Opens the store of a folder, or makes one.
+    /// Opens the store of a folder, or creates one.
     ///
     /// # Errors
-    /// When it is of a newer version, or of a live run where this is one over files, and when it cannot be opened.
+    ///
+    /// The store has a newer version, or belongs to a live run while this run is over files, or cannot be opened.
     pub fn open(context: &OutputContext) -> Result<Self, StoreError> {
         let keep = context.keep;
         let folder = context.directory.clone();
@@ -160,18 +161,18 @@ impl Writer {
         })
     }
 
-    /// How it does, for others to see.
+    /// State of the writer, for readers.
     pub fn health(&self) -> Arc<Health> {
         Arc::clone(&self.health)
     }
 
-    /// Rows of the database of series and lists that were written or changed so far.
+    /// Number of rows of the database of series and lists that were written or changed so far.
     #[cfg(test)]
     pub(super) fn changes(&self) -> u64 {
         self.main.total_changes()
     }
 
-    /// As if the disk had room for so many pages more; `None` for as many as there are.
+    /// Limits the database to this number of further pages; `None` removes the limit.
     #[cfg(test)]
     pub(super) fn limit_pages(&mut self, more: Option<i64>) {
         let connections =
@@ -199,7 +200,7 @@ impl Writer {
         }
     }
 
-    /// Notes why an attempt has failed. The next flush reports it.
+    /// Notes the reason of a failed attempt. The next flush reports it.
     fn fail(&mut self, why: String) {
         self.health.failed(&why);
         let is_reported = self.failing.as_ref().is_some_and(|failing| failing.is_reported);
@@ -217,7 +218,7 @@ impl Writer {
         }
     }
 
-    /// The error of an attempt that has failed, the first time that it is asked for.
+    /// Returns the error of a failed attempt once.
     fn report(&mut self) -> io::Result<()> {
         let Some(failing) = &mut self.failing else { return Ok(()) };
         if std::mem::replace(&mut failing.is_reported, true) {
@@ -226,7 +227,7 @@ impl Writer {
         Err(io::Error::other(failing.why.clone()))
     }
 
-    /// Writes the rows that wait, batch by batch, so that what fits is written.
+    /// Writes the waiting rows, batch by batch, so that as many as possible are written.
     fn write_rows(&mut self) -> Result<(), StoreError> {
         while !self.rows.is_empty() {
             self.write_batch()?;
@@ -279,7 +280,7 @@ impl Writer {
         if is_new { self.drop_partitions() } else { Ok(()) }
     }
 
-    /// Whether something waits for the database of series. Names wait for the next interval, or for the end.
+    /// Whether data waits for the database of series. Names wait for the next interval, or for the end.
     fn waits(&self) -> bool {
         let names = self.is_ending && !self.names.is_empty();
         !self.intervals.is_empty() || self.health.has_events() || names
@@ -292,12 +293,12 @@ impl Writer {
         }
         let written = self.commit_intervals(&path);
         if let Err(error) = &written {
-            // What was added to may not be what is on the disk.
+            // The open cells may differ from the database.
             self.open.clear();
             self.known.clear();
             if schema::is_corrupt(error) {
                 let now = self.intervals.back().map_or(0, |interval| interval.span.1);
-                // The old one is closed before another has its name.
+                // The old database is closed before another gets its name.
                 self.main = Connection::open_in_memory().map_err(describe(&path))?;
                 let aside = schema::move_aside(&path, now)?;
                 self.health.note(
@@ -329,7 +330,7 @@ impl Writer {
         }
         self.open.write(&transaction, path)?;
         if let Some((from, to)) = extent {
-            // The last interval of a capture, and the first, may be shorter than the others.
+            // The first and the last interval of a capture may be shorter than the others.
             let length = |interval: &Waiting| interval.span.1 - interval.span.0;
             let last = self.intervals.iter().rev().take(2).map(length).max().unwrap_or(0);
             let before = self.intervals.back().map_or(0, length);
@@ -359,9 +360,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what waits. An error is reported once; from then on there is an attempt each second until one succeeds.
+    /// Writes the waiting data. An error is reported once; then there is one attempt each second until one succeeds.
     fn write(&mut self) -> io::Result<()> {
-        // What could not be dropped is tried again.
+        // Partitions that could not be dropped are retried.
         if self.rows.is_empty() && !self.waits() && self.failing.is_none() {
             return Ok(());
         }
@@ -385,7 +386,7 @@ impl Writer {
         }
     }
 
-    /// Drops partitions that are too old or too much.
+    /// Drops partitions beyond the limits of age and size.
     fn drop_partitions(&mut self) -> Result<(), StoreError> {
         let current = self.partition.as_ref().map(|partition| partition.path().to_owned());
         for dropped in self.keep.drop_partitions(&self.folder, current.as_deref(), self.leap.trusted())? {
@@ -394,7 +395,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Drops what is too old or too much; what is too old is looked for once an hour.
+    /// Drops data beyond the limits of age and size; expired data is searched for once an hour.
     fn sweep(&mut self) -> Result<(), StoreError> {
         let path = self.folder.join(MAIN);
         if let Some(text) = self.keep.thin(&self.folder, &self.main)? {
@@ -439,14 +440,14 @@ impl Writer {
     }
 }
 
-/// Opens the database of series; a broken one is given another name.
+/// Opens the database of series; a corrupt one is renamed.
 fn open_main(path: &Path, context: &OutputContext, health: &Health) -> Result<Connection, StoreError> {
     let checked = schema::open(path, Kind::Main).and_then(|mut main| {
         if let Some(stop) = context.stop.clone() {
             let stops = move || stop.load(Ordering::Relaxed);
             main.progress_handler(10_000, Some(stops)).map_err(describe(path))?;
         }
-        // Broken pages of a database show when they are read.
+        // Corrupt pages of a database show when they are read.
         let check: String =
             main.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(describe(path))?;
         main.progress_handler(0, None::<fn() -> bool>).map_err(describe(path))?;
@@ -467,13 +468,13 @@ fn open_main(path: &Path, context: &OutputContext, health: &Health) -> Result<Co
     schema::open(path, Kind::Main)
 }
 
-/// A user who sees no store any more must know where it has gone.
+/// Prints a warning: a user who no longer sees a store must learn its new name.
 fn warn(text: &str) {
     use std::io::Write;
     let _ = writeln!(io::stderr(), "weir: {text}");
 }
 
-/// Takes the store of an earlier run over files away; that of a live run stays, and is an error.
+/// Removes the store of an earlier run over files; the store of a live run is kept, and is an error.
 fn clear(folder: &Path) -> Result<(), StoreError> {
     let path = folder.join(MAIN);
     if path.exists() {
@@ -513,7 +514,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A number that is kept under a name; 0 where there is none.
+/// A number that is stored under a name; 0 if there is none.
 pub fn number(main: &Connection, path: &Path, name: &str) -> Result<u64, StoreError> {
     let found: Option<i64> = main
         .query_row("SELECT value FROM meta WHERE name = ?1", [name], |row| row.get(0))
@@ -534,7 +535,7 @@ impl Output for Writer {
         let interval = Waiting { span, points: series::points(snapshot), readings };
         self.gathered += interval.memory();
         self.intervals.push_back(interval);
-        // Cells of hours and days are written once for all intervals that are written together.
+        // Cells of hours and days are written once for all intervals of a batch.
         if self.gathers && self.gathered < self.keep.batch(GROUP) && self.intervals.len() < MAX_INTERVALS / 2
         {
             return self.report();
@@ -571,7 +572,7 @@ impl Output for Writer {
             let waiting = self.rows.len() + self.intervals.len();
             self.health.lost(waiting as u64);
         }
-        // Readers find whole files, and no log beside them that has to be read first.
+        // Readers find complete files, without a log that has to be read first.
         for connection in
             [Some(&self.main), self.partition.as_ref().map(Partition::connection)].into_iter().flatten()
         {
