@@ -1,8 +1,8 @@
 //! Hostile bytes for every decoder, reader and table.
 //!
-//! A [`Target`] puts bytes through one part of Weir and panics when a promise is broken: that includes sums that do not
-//! add up and answers that depend on what they must not depend on, not only crashes. Two drivers feed it: `smoke`
-//! (stable Rust, seeded mutation, part of `make test`) and `libfuzzer/` (cargo-fuzz, guided by coverage, nightly).
+//! A [`Target`] runs bytes through one part of Weir and panics when an invariant is violated: not only crashes, but
+//! also sums that do not add up, and results that depend on something irrelevant. Two drivers run it: `smoke` (stable
+//! Rust, seeded mutation, part of `make test`) and `libfuzzer/` (cargo-fuzz, guided by coverage, nightly).
 
 #![forbid(unsafe_code)]
 
@@ -13,18 +13,18 @@ mod target;
 
 pub use target::TARGETS;
 
-/// A part of Weir, and bytes to try on it.
+/// A part of Weir, and inputs for it.
 pub struct Target {
     /// Its name on the command line and in `libfuzzer/fuzz_targets`.
     pub name: &'static str,
-    /// What the bytes are and what is promised of them, for the list of targets.
+    /// Format of the input and the tested invariants, for the list of targets.
     pub about: &'static str,
-    /// Inputs to start from: at least one, whatever data is there.
+    /// Initial inputs: at least one, whether captures are present or not.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Words that mean something in these inputs.
+    /// Words that are significant in these inputs.
     pub words: &'static [&'static [u8]],
-    /// Tries an input; panics when a promise is broken. What it returns is a digest of what happened: an input with a
-    /// new one is worth to be mutated further.
+    /// Runs an input; panics when an invariant is violated. Returns a digest of the outcome: an input with a new
+    /// digest is mutated further.
     pub run: fn(&[u8]) -> u64,
 }
 
@@ -35,7 +35,7 @@ impl Target {
     }
 }
 
-/// Tries an input on the target of that name, which there must be.
+/// Runs an input on the target of that name, which must exist.
 pub fn run(name: &str, bytes: &[u8]) {
     let target = Target::find(name).unwrap_or_else(|| panic!("no target {name}"));
     (target.run)(bytes);
@@ -47,7 +47,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
-    /// Every target has a cargo-fuzz target of its name, and there are no others.
+    /// Every target has a cargo-fuzz target of its name, and vice versa.
     #[test]
     fn both_drivers_have_the_same_targets() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("libfuzzer/fuzz_targets");
@@ -59,9 +59,9 @@ mod tests {
         assert_eq!(names.len(), TARGETS.len(), "a name twice");
     }
 
-    /// The built-in seeds alone, and nothing at all, go through.
+    /// The built-in seeds and an empty input cause no panic.
     #[test]
-    fn every_target_takes_its_seeds_and_nothing() {
+    fn every_target_accepts_its_seeds_and_an_empty_input() {
         for target in TARGETS {
             (target.run)(&[]);
             for seed in (target.seeds)().iter().take(20) {

@@ -1,9 +1,9 @@
-//! Files for what reads files.
+//! Temporary files for targets that read files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder of this thread's own, in memory where the system has such a place.
+/// A folder of this thread, in memory if the system provides that.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
@@ -22,7 +22,7 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// A file with these bytes.
+    /// Writes a file with these bytes.
     pub fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, bytes).expect("room for scratch files");
@@ -36,7 +36,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Lends this thread's folder.
+/// Lends the folder of this thread.
 pub fn with<T>(f: impl FnOnce(&Scratch) -> T) -> T {
     thread_local!(static SCRATCH: Scratch = Scratch::new());
     SCRATCH.with(f)

@@ -1,4 +1,4 @@
-//! What to start from: the captures of the repository, and those of `../shared/data` where it is there.
+//! Seeds: the captures of the repository, and those of `../shared/data` if it is present.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use weir_wire::{LinkType, PacketBuf};
 
 use crate::sequence;
 
-/// Captures larger than this make slow seeds.
+/// Maximum size of a capture in bytes: larger ones make slow seeds.
 const MAX_BYTES: u64 = 64 << 10;
-/// Packets taken from the beginning of a capture.
+/// Maximum number of packets from the beginning of a capture.
 const MAX_PACKETS: usize = 48;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Every small capture there is, by path.
+/// Every small capture, sorted by path.
 fn captures() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root().join("testdata"), root().join("../shared/data")];
@@ -64,7 +64,7 @@ pub fn sequences() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The same behind a byte that chooses what they are put into.
+/// Sequences of packets after a byte that selects their target.
 pub fn chosen_sequences() -> Vec<Vec<u8>> {
     let choices = (0..=u8::MAX).cycle();
     sequences()
@@ -80,7 +80,7 @@ pub fn packets() -> Vec<Vec<u8>> {
     for sequence in sequences() {
         let chunk = sequence::decode(&sequence);
         for packet in chunk.batch().packets().step_by(5) {
-            // What was encoded begins with the link type's number.
+            // The encoding begins with the link type's number.
             let encoded = sequence::encode(std::iter::once(packet));
             seeds.push([&encoded[..1], &encoded[3..]].concat());
         }
@@ -88,7 +88,7 @@ pub fn packets() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Expressions, each with a packet behind it.
+/// Expressions, each with a packet after it.
 pub fn expressions() -> Vec<Vec<u8>> {
     let packets = packets();
     let mut expressions: Vec<String> = EXPRESSIONS.iter().map(|text| (*text).to_owned()).collect();
@@ -101,7 +101,7 @@ pub fn expressions() -> Vec<Vec<u8>> {
     expressions.iter().zip(packets).map(pair).collect()
 }
 
-/// Everything under a key that holds expressions.
+/// All strings under a key that holds expressions.
 fn strings(value: &serde_json::Value, found: &mut Vec<String>) {
     match value {
         serde_json::Value::Object(fields) => {
@@ -143,7 +143,7 @@ fn first_packets(path: PathBuf) -> Option<PacketBuf> {
     files.fill(&mut chunk).ok()?.then_some(chunk)
 }
 
-/// Packets of many kinds, so that there is something where no captures are.
+/// Packets of many kinds, in case no captures are present.
 fn built() -> Vec<Vec<u8>> {
     let v4 = || ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]);
     let (a, b) = ([0x20; 16], [0x21; 16]);

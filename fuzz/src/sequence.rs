@@ -1,12 +1,12 @@
-//! Packets in a form that stays a sequence of packets under mutation: every string of bytes is one.
+//! A sequence of packets in a form that stays valid under mutation: every string of bytes is a sequence.
 //!
-//! A packet is: one byte that chooses the link type (low 4 bits) and how the time steps (high 4 bits), two for the
-//! captured length (little-endian), and the bytes.
+//! A packet is: one byte that selects the link type (low 4 bits) and the time step (high 4 bits), two for the captured
+//! length (little-endian), and the bytes.
 
 use weir_filter::LINK_TYPES;
 use weir_wire::{Hints, LinkType, Packet, PacketBuf, Time};
 
-/// What time steps by, in nanoseconds; the last one goes back.
+/// Time steps in nanoseconds; the last one is negative.
 const STEPS: [i64; 16] = [
     0,
     1,
@@ -28,12 +28,12 @@ const STEPS: [i64; 16] = [
 
 const START: u64 = 1_700_000_000_000_000_000;
 
-/// The link type that a number stands for; one of them is not decoded.
+/// The link type of a number; one of them is not decoded.
 pub fn link(number: u8) -> LinkType {
     LINK_TYPES.get(usize::from(number)).copied().unwrap_or(LinkType(147))
 }
 
-/// The packets that bytes stand for.
+/// Decodes a sequence.
 pub fn decode(mut bytes: &[u8]) -> PacketBuf {
     let mut chunk = PacketBuf::default();
     let mut time = START;
@@ -49,7 +49,7 @@ pub fn decode(mut bytes: &[u8]) -> PacketBuf {
     chunk
 }
 
-/// The bytes that stand for packets, as nearly as they can.
+/// Encodes a sequence, as closely as possible.
 pub fn encode<'a>(packets: impl Iterator<Item = Packet<'a>>) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut last = None;
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_come_back() {
+    fn encoded_packets_are_decoded_unchanged() {
         let bytes = [&[0x01, 3, 0][..], b"abc", &[0x60, 2, 0], b"de", &[0x10, 9, 0], b"cut"].concat();
         let chunk = decode(&bytes);
         let found: Vec<_> =

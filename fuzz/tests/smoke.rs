@@ -1,4 +1,4 @@
-//! The driver as a program.
+//! Tests the driver as a program.
 
 use std::process::{Command, Output};
 
@@ -7,7 +7,7 @@ fn smoke(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn an_input_in_a_file_is_tried_again() {
+fn an_input_in_a_file_is_run_again() {
     let input = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let tried = smoke(&["--target", "wire", "--input", input]);
     assert!(tried.status.success(), "{tried:?}");
@@ -15,7 +15,7 @@ fn an_input_in_a_file_is_tried_again() {
 }
 
 #[test]
-fn a_target_that_is_not_there_and_an_input_that_is_not_there_are_told() {
+fn an_absent_target_and_an_absent_input_are_errors() {
     for arguments in
         [["--target", "nowhere", "--list"].as_slice(), &["--target", "wire", "--input", "/nowhere"]]
     {

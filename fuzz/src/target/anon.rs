@@ -5,7 +5,7 @@ use weir_output::anon::{Anonymiser, Key, Mode, Payload, Policy};
 
 pub const TARGET: Target = Target {
     name: "anon",
-    about: "a sequence of packets: anonymised, each has its length and becomes the same again",
+    about: "a sequence of packets: anonymised, each keeps its length and gives equal results again",
     seeds: seeds::sequences,
     words: super::HEADERS,
     run,
@@ -14,7 +14,7 @@ pub const TARGET: Target = Target {
 const WAYS: [(Mode, Payload); 3] =
     [(Mode::CryptoPan, Payload::Blank), (Mode::IpCrypt, Payload::Keep), (Mode::Nullip, Payload::Cut)];
 
-/// Made once: the tables of a key take longer than most inputs.
+/// Created once: the tables of a key take longer than most inputs.
 static MADE: LazyLock<Vec<Anonymiser>> = LazyLock::new(|| {
     let make = |(mode, payload)| {
         let policy = Policy { mode, payload, ..Policy::default() };

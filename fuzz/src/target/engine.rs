@@ -16,7 +16,7 @@ pub const TARGET: Target = Target {
     run,
 };
 
-/// What came out of a worker besides snapshots.
+/// Output of a worker apart from snapshots.
 #[derive(Default)]
 struct Rows {
     flows: u64,
@@ -39,13 +39,13 @@ fn run(input: &[u8]) -> u64 {
     let chunk = sequence::decode(input);
     let one = pass(&plan, &chunk, 1);
     let two = pass(&plan, &chunk, 2);
-    // Which packets are looked at for their checksums depends on the worker, unless all are.
+    // The packets whose checksums are verified depend on the worker, unless all are.
     let same = |ledger: &Ledger| {
         (ledger.caught, ledger.bytes, ledger.filtered, ledger.analysed, ledger.flowed, ledger.errors)
     };
     assert_eq!(same(&one.ledger), same(&two.ledger));
     assert_eq!(one.ledger.caught, chunk.slots.len() as u64);
-    assert_eq!(counts(&one), counts(&two), "the number of workers changes what is counted");
+    assert_eq!(counts(&one), counts(&two), "the number of workers changes the counts");
     let mut digest = Digest::default();
     one.ledger.errors.0.iter().flatten().for_each(|n| digest.size(*n));
     digest.size(one.flows.created);
@@ -54,7 +54,7 @@ fn run(input: &[u8]) -> u64 {
     digest.0
 }
 
-/// The readings that are counts, with the names of what counted.
+/// The readings that are counts, with the names of their subscriptions.
 fn counts(snapshot: &Snapshot) -> Vec<(&str, &str, u64, u64)> {
     let of = |answer| match answer {
         &Reading::Count(count) => Some((count.packets, count.bytes)),
@@ -67,7 +67,7 @@ fn counts(snapshot: &Snapshot) -> Vec<(&str, &str, u64, u64)> {
     answers.collect()
 }
 
-/// Every function at every level that it has, over all packets, over some, and over the rest.
+/// A plan with every function at every level that it supports, over all packets, over some, and over the rest.
 fn plan(kind: u8) -> Plan {
     let mut specs = Vec::new();
     for function in FUNCTIONS {
@@ -100,7 +100,7 @@ fn plan(kind: u8) -> Plan {
     Plan::new(scope, specs, settings).expect("a plan of every function")
 }
 
-/// The total of a run with so many workers.
+/// The total of a run with this number of workers.
 fn pass(plan: &Arc<Plan>, chunk: &PacketBuf, workers: usize) -> Snapshot {
     let config = FlowConfig { memory: 1 << 20, ..FlowConfig::default() };
     let mut pool: Vec<Worker> = (0..workers).map(|_| Worker::new(Arc::clone(plan), &config)).collect();

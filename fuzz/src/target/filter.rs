@@ -80,11 +80,11 @@ fn run(input: &[u8]) -> u64 {
                 for link in LINK_TYPES {
                     let packet = Packet { link: *link, ..packet };
                     let matches = filter.matches(&packet, &decode(&packet));
-                    // Where there is no program there is a reason, and no match.
+                    // Without a program there is an error, and no match.
                     if let Some(error) = filter.error(*link) {
                         assert!(
                             inner || !matches,
-                            "`{expression}` matches a link type that has not what it asks for"
+                            "`{expression}` matches a link type without the tested field"
                         );
                         assert!(!error.to_string().is_empty());
                     }
@@ -92,7 +92,7 @@ fn run(input: &[u8]) -> u64 {
                     digest.add(filter.to_cbpf(*link).map_or(0, |program| 1 + program.len() as u64 / 8));
                 }
                 filter.only_flow_key();
-                // A set is much more to make than what it is compared with: one input in eight, in one mode.
+                // A set is more expensive to build than its check: one input in eight, in one mode.
                 if input.len().is_multiple_of(8) && (input.len() / 8) % 4 == mode {
                     agrees(&expression, &options, &filter, &packet);
                 }
@@ -107,7 +107,7 @@ fn run(input: &[u8]) -> u64 {
     digest.0
 }
 
-/// In a set with others an expression says what it says alone, whatever the way.
+/// In a set an expression gives the verdict that it gives alone, with each strategy.
 fn agrees(expression: &str, options: &Options<'_>, filter: &Filter, packet: &Packet<'_>) {
     let texts = ["tcp", expression, "net 10.0.0.0/8 and not port 53"];
     let Ok(set) = Set::compile(&texts, options) else { return };

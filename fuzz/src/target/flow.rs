@@ -11,7 +11,7 @@ pub const TARGET: Target = Target {
     run,
 };
 
-/// What came out of a table.
+/// Output of a table.
 #[derive(Default)]
 struct Sums {
     records: u64,
@@ -37,7 +37,7 @@ impl FlowSink for Sums {
     }
 
     fn tally(&mut self, tally: &Tally<'_>) {
-        assert!(tally.packets > 0 || tally.begins, "a tally of nothing: {tally:?}");
+        assert!(tally.packets > 0 || tally.begins, "an empty tally: {tally:?}");
         self.tallied_packets += tally.packets;
         self.tallied_bytes += tally.bytes;
         self.begun += u64::from(tally.begins);

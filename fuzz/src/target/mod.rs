@@ -26,7 +26,7 @@ pub static TARGETS: &[Target] = &[
     anon::TARGET,
 ];
 
-/// Adds up what happened: order matters, and nothing else about the numbers does.
+/// Digest of an outcome: it depends on the order and on nothing else about the numbers.
 #[derive(Default)]
 struct Digest(u64);
 
@@ -35,7 +35,7 @@ impl Digest {
         self.0 = (self.0 ^ what).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     }
 
-    /// The magnitude of a number: that there are 1,000 of something and not 1,001 is nothing new.
+    /// The magnitude of a number: 1,001 in place of 1,000 is no new outcome.
     fn size(&mut self, n: u64) {
         self.add(u64::from(n.checked_ilog2().map_or(0, |log| log + 1)));
     }

@@ -7,7 +7,7 @@ use weir_wire::{Packet, PacketBuf};
 
 pub const TARGET: Target = Target {
     name: "read",
-    about: "a capture file, plain or compressed: the same packets whatever the size of chunks, and in itself merged",
+    about: "a capture file, plain or compressed: equal packets for any size of chunks, and when merged with itself",
     seeds: seeds::files,
     words: WORDS,
     run,
@@ -37,21 +37,21 @@ pub const WORDS: &[&[u8]] = &[
     b"\xfc\xff\xff\xff",
 ];
 
-/// What was read from beginning to end.
+/// The result of reading to the end.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub struct Found {
     /// Packets.
     pub packets: u64,
-    /// Captured bytes of them.
+    /// Captured bytes of these packets.
     pub bytes: u64,
-    /// Of every packet and its time, in order.
+    /// Digest of every packet and its time, in order.
     pub digest: u64,
-    /// What went wrong.
+    /// Errors.
     pub errors: Vec<String>,
 }
 
-/// An input of this length that unpacks to more than this is not read to its end: a bomb ends when it is at its end,
-/// which is later than a fuzzer can wait.
+/// Maximum size of the decompressed input in bytes: a decompression bomb ends only at its end, which takes too long
+/// for a fuzzer.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// Reads files to their end.
@@ -113,7 +113,7 @@ fn check(scratch: &Scratch, input: &[u8]) -> u64 {
     let whole = read(&[&path], &ReadOptions::default());
     let small = read(&[&path], &ReadOptions { chunk_bytes: 4 << 10, ..ReadOptions::default() });
     if whole.bytes < MAX_BYTES {
-        assert_eq!(whole, small, "the size of chunks changes what is read");
+        assert_eq!(whole, small, "the size of chunks changes the result");
         if whole.packets > 0 {
             let listed = ReadOptions { order: Order::Listed, ..ReadOptions::default() };
             for options in [ReadOptions::default(), listed] {
@@ -134,7 +134,7 @@ fn check(scratch: &Scratch, input: &[u8]) -> u64 {
     let mut digest = Digest::default();
     digest.size(whole.packets);
     digest.size(recovered.packets);
-    // The text of an error without its numbers, hexadecimal ones too, says which it is.
+    // The text of an error without its decimal and hexadecimal numbers identifies it.
     for error in whole.errors.iter().chain(&recovered.errors) {
         error.bytes().filter(|byte| (b'g'..=b'z').contains(byte)).for_each(|byte| digest.add(byte.into()));
     }

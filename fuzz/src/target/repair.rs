@@ -6,7 +6,7 @@ use weir_capture::{ReadOptions, repair};
 
 pub const TARGET: Target = Target {
     name: "repair",
-    about: "a capture file: repaired, it is read without an error, and nothing that could be read before is lost",
+    about: "a capture file: repaired, it is read without an error, and no readable packet is lost",
     seeds: seeds::files,
     words: WORDS,
     run,
@@ -28,7 +28,7 @@ fn check(scratch: &Scratch, input: &[u8]) -> u64 {
             assert_eq!((after.packets, after.packets), (repair.packets, before.packets));
             assert_eq!(repair.changed, !before.errors.is_empty());
             let again = repair_again(&path);
-            assert_eq!(again, Some(false), "a second repair changes something");
+            assert_eq!(again, Some(false), "a second repair changes the file");
             digest.add(u64::from(repair.changed));
         }
         Err(error) => {

@@ -8,7 +8,7 @@ use weir_wire::{PacketBuf, Time};
 
 pub const TARGET: Target = Target {
     name: "rewrite",
-    about: "a sequence of packets: written in every format and read again, they are the same",
+    about: "a sequence of packets: written in every format and read again, they are equal",
     seeds: seeds::sequences,
     words: &[],
     run,
@@ -32,7 +32,7 @@ fn check(scratch: &Scratch, input: &[u8]) -> u64 {
         digest.size(lost);
         if name.starts_with("x.pcapng") {
             assert_eq!(lost, 0, "{name}");
-            // Compressed or not: the format and the packets are the same.
+            // Compressed or not, format and packets are equal.
             let first = first.get_or_insert((found.packets, found.bytes));
             assert_eq!((found.packets, found.bytes), *first, "{name}");
             assert_eq!(found.bytes, bytes(&chunk), "{name}");
@@ -43,12 +43,12 @@ fn check(scratch: &Scratch, input: &[u8]) -> u64 {
     digest.0
 }
 
-/// As `read` counts them.
+/// Bytes as `read` counts them.
 fn bytes(chunk: &PacketBuf) -> u64 {
     chunk.slots.iter().map(|slot| u64::from(slot.len) + 16).sum()
 }
 
-/// Packets written, and lost.
+/// Number of packets written, and lost.
 fn write(path: &Path, chunk: &PacketBuf) -> (u64, u64) {
     let options = WriteOptions { nanoseconds: true, ..WriteOptions::default() };
     // One interface for each link type, as in a file that held them.
@@ -61,7 +61,7 @@ fn write(path: &Path, chunk: &PacketBuf) -> (u64, u64) {
     let mut writer = PacketWriter::create(target, options, &interfaces, Time(0)).expect("a file to write");
     for mut packet in chunk.batch().packets() {
         packet.interface = links.iter().position(|link| *link == packet.link).unwrap_or_default() as u32;
-        // A packet of another link type than a classic file's is refused, and counted.
+        // A classic file rejects and counts a packet of another link type.
         let _ = writer.write(&packet);
     }
     let (written, closed) = writer.close();

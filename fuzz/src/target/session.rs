@@ -1,4 +1,4 @@
-//! What is said in a flow.
+//! The payload of a flow.
 
 use super::Digest;
 use crate::Target;
@@ -11,8 +11,8 @@ use weir_wire::{Direction, Time};
 
 pub const TARGET: Target = Target {
     name: "session",
-    about: "three bytes that choose transport, port and cut, and what two sides say: the same records however it is cut, memory \
-            bounded by what was said",
+    about: "three bytes that select transport, port and cut, and the payload of both sides: equal records for any cut, memory \
+            bounded by the payload",
     seeds,
     words: &[
         b"HTTP/1.1\r\n",
@@ -43,8 +43,8 @@ pub const TARGET: Target = Target {
     run,
 };
 
-/// A conversation's blocks, in a form that stays one under mutation: a byte (bit 0: the responder; bits 1 to 3 all set: a
-/// gap before it), two for the length (little-endian), and what is said.
+/// The blocks of a conversation, in a form that stays valid under mutation: a byte (bit 0: the responder; bits 1 to 3
+/// all set: a gap before it), two for the length (little-endian), and the payload.
 fn blocks(mut bytes: &[u8]) -> Vec<(Direction, u64, &[u8])> {
     let mut blocks = Vec::new();
     while let Some((&[kind, low, high], rest)) = bytes.split_first_chunk() {
@@ -102,7 +102,7 @@ fn emitted(setup: &Setup, blocks: &[(Direction, u64, &[u8])], cut: usize) -> (Ve
             gap = 0;
         }
         steps += data.len();
-        // Decompression makes more of it, within its own limits.
+        // Decompression increases it, within its own limits.
         assert!(session.memory() < 8 * steps + (4 << 20), "{} bytes are held of {steps}", session.memory());
     }
     session.end(time, &|| setup.clone(), &mut emitted);
@@ -129,7 +129,7 @@ fn run(input: &[u8]) -> u64 {
     let (found, whole) = emitted(&setup, &blocks, usize::MAX);
     if ip_proto == TCP {
         let (found_too, parts) = emitted(&setup, &blocks, 1 + usize::from(cut));
-        // Bytes that nobody says may be taken for one protocol before they are for another.
+        // Random bytes may be identified as another protocol if more of them are available.
         if found == found_too {
             assert_eq!(whole.records, parts.records, "{found:?} cut into pieces of {}", 1 + usize::from(cut));
             assert_eq!(whole.content, parts.content, "{found:?} cut into pieces of {}", 1 + usize::from(cut));
@@ -192,7 +192,7 @@ fn seed(own: &[u16], text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The escapes of conversations; what is none stays as it is.
+/// Decodes the escapes of conversations; invalid ones are kept.
 fn unescaped(text: &str) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let Some((first, tail)) = rest.split_first() {

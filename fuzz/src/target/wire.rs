@@ -7,13 +7,14 @@ use weir_wire::{
 
 pub const TARGET: Target = Target {
     name: "wire",
-    about: "a packet after the number of its link type: decoded as every link type there is, inward through tunnels",
+    about: "a packet after the number of its link type: decoded as every link type, inward through tunnels",
     seeds: seeds::packets,
     words: HEADERS,
     run,
 };
 
-/// A tunnel header takes bytes, so that tunnels end by themselves; this is far beyond what a packet has room for.
+/// Maximum number of tunnel levels: a tunnel header takes bytes, so that tunnels end by themselves; this is far beyond
+/// the room in a packet.
 const MAX_LEVELS: usize = 70_000;
 
 fn run(input: &[u8]) -> u64 {
@@ -24,7 +25,7 @@ fn run(input: &[u8]) -> u64 {
     for number in 0..=15 {
         one(data, sequence::link(number), &mut digest);
     }
-    // What is new as the link type that it was meant for.
+    // Outcomes count as new for the intended link type.
     own
 }
 
@@ -51,7 +52,7 @@ fn one(data: &[u8], link: LinkType, digest: &mut Digest) {
 
 fn level(packet: &Packet<'_>, layers: &Layers, digest: &mut Digest) {
     digest.add(layers.network_kind as u64);
-    // Numbers that nothing is known of are nothing new.
+    // Numbers of unknown protocols are no new outcome.
     digest.add(if layers.has_transport() { u64::from(layers.ip_proto) } else { 0 });
     digest.add(layers.fragment as u64);
     digest.add(layers.tunnel as u64);
@@ -69,7 +70,7 @@ fn level(packet: &Packet<'_>, layers: &Layers, digest: &mut Digest) {
     let sums = verify(packet, layers);
     digest.add(sums.network as u64 * 4 + sums.transport as u64);
 
-    // What is filled in is right: a checksum that could be found wrong is not wrong any more.
+    // Filled-in checksums are correct: a checksum that was found wrong is no longer wrong.
     if sums.network == Checksum::Bad || sums.transport == Checksum::Bad {
         let mut bytes = packet.data.to_vec();
         if checksum::fill(&mut bytes, layers) {

@@ -1,4 +1,4 @@
-//! The process that feeds one target.
+//! The process that runs one target.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -15,10 +15,10 @@ use weir_fuzz::Target;
 use crate::Arguments;
 use crate::mutate::Mutator;
 
-/// Inputs that were worth to keep, besides seeds. Later ones take the place of earlier ones.
+/// Maximum number of kept inputs with a new outcome, apart from seeds. Later ones replace earlier ones.
 const MAX_KEPT: usize = 4096;
 
-/// Feeds a target, first with its seeds as they are, until the time or the number of executions is over.
+/// Runs a target, first on its unchanged seeds, until the time or the number of executions is reached.
 pub fn feed(target: &Target, current: &Path, arguments: &Arguments) -> io::Result<()> {
     let file = File::create(current)?;
     let mut corpus = (target.seeds)();
@@ -50,7 +50,7 @@ pub fn feed(target: &Target, current: &Path, arguments: &Arguments) -> io::Resul
         }
     }
     println!(
-        "{:10} {executions:9} executions from {seeds} seeds, {} outcomes told apart, seed {}",
+        "{:10} {executions:9} executions from {seeds} seeds, {} distinct outcomes, seed {}",
         target.name,
         seen.len(),
         arguments.seed
@@ -58,13 +58,13 @@ pub fn feed(target: &Target, current: &Path, arguments: &Arguments) -> io::Resul
     Ok(())
 }
 
-/// The length first: the file is not cut each time.
+/// The length comes first: the file is not truncated each time.
 fn write_current(file: &File, input: &[u8]) -> io::Result<()> {
     file.write_all_at(&(input.len() as u64).to_le_bytes(), 0)?;
     file.write_all_at(input, 8)
 }
 
-/// The input that was being tried.
+/// The input of the interrupted execution.
 pub fn read_current(path: &Path) -> io::Result<Vec<u8>> {
     let bytes = fs::read(path)?;
     let Some((len, input)) = bytes.split_first_chunk() else { return Ok(Vec::new()) };
@@ -72,7 +72,7 @@ pub fn read_current(path: &Path) -> io::Result<Vec<u8>> {
     Ok(input.get(..len).unwrap_or(input).to_vec())
 }
 
-/// Ends the process when one execution takes too long, or memory grows too far. It is told of each execution.
+/// Ends the process if one execution takes too long or memory grows too far. Each execution is reported to it.
 fn watch(arguments: &Arguments) -> io::Result<Arc<AtomicU64>> {
     let emitted = Arc::new(AtomicU64::new(0));
     let executions = Arc::clone(&emitted);

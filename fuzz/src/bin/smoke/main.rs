@@ -1,8 +1,8 @@
-//! Feeds the targets with mutated seeds for a while: a short run of it is part of `make test`.
+//! Runs the targets on mutated seeds: a short run is part of `make test`.
 //!
-//! Each target runs in a process of its own, which leaves its current input in a file. So an input that ends the
-//! process in whatever way (a panic, a stack that overflows, an input that takes too long or too much memory) is found
-//! there afterwards and saved.
+//! Each target runs in a process of its own, which writes its current input to a file. An input that ends the process
+//! in any way (a panic, a stack overflow, an input that takes too much time or memory) is found there afterwards and
+//! saved.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
@@ -18,26 +18,26 @@ use std::{fs, io, thread};
 use clap::Parser;
 use weir_fuzz::{TARGETS, Target};
 
-/// Feeds the fuzz targets with mutated seeds.
+/// Runs the fuzz targets on mutated seeds.
 #[derive(Parser)]
 #[command(name = "smoke")]
 struct Arguments {
-    /// Time for all targets together; that for building and for reading seeds comes to it.
+    /// Time for all targets together in seconds, without building and reading seeds
     #[arg(long, default_value_t = 20.0)]
     seconds: f64,
-    /// Stop a target after so many inputs.
+    /// Stop a target after this number of inputs
     #[arg(long, default_value_t = u64::MAX)]
     executions: u64,
     /// Only these targets, by name.
     #[arg(long, value_delimiter = ',')]
     target: Vec<String>,
-    /// What the mutations follow from; a run with the same seed tries the same inputs in the same order.
+    /// Seed of the mutations; runs with equal seeds try equal inputs in equal order
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// An input may take so many seconds.
+    /// Maximum time of an input in seconds
     #[arg(long, default_value_t = 60)]
     slow: u64,
-    /// The process may grow by so many MiB.
+    /// Maximum growth of the process in MiB
     #[arg(long, default_value_t = 512)]
     memory: u64,
     /// List the targets.
@@ -46,10 +46,10 @@ struct Arguments {
     /// Write the seeds of the targets into a folder for each: corpora for cargo-fuzz.
     #[arg(long, value_name = "DIR")]
     export: Option<PathBuf>,
-    /// Run the chosen target on these inputs and nothing else.
+    /// Run the chosen target on these inputs only
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "target")]
     input: Vec<PathBuf>,
-    /// Feed the chosen target in this process, with the current input in this file.
+    /// Run the chosen target in this process, with the current input in this file
     #[arg(long, hide = true, value_name = "FILE")]
     child: Option<PathBuf>,
 }
@@ -102,7 +102,7 @@ fn replay(targets: &[&Target], inputs: &[PathBuf]) -> io::Result<()> {
     Ok(())
 }
 
-/// Every target in a process of its own, as many at a time as there are cores.
+/// Runs every target in a process of its own, as many at a time as there are cores.
 fn all(targets: &[&Target], arguments: &Arguments) -> ExitCode {
     let cores = thread::available_parallelism().map_or(1, usize::from).min(targets.len());
     let seconds = arguments.seconds * cores as f64 / targets.len() as f64;
@@ -122,7 +122,7 @@ fn all(targets: &[&Target], arguments: &Arguments) -> ExitCode {
     ExitCode::from(u8::from(failed.load(Ordering::Relaxed)))
 }
 
-/// One target in a process of its own; the error says what happened and where the input is.
+/// Runs one target in a process of its own; the error names the failure and the file with the input.
 fn apart(target: &Target, seconds: f64, arguments: &Arguments) -> Result<(), String> {
     let current = std::env::temp_dir().join(format!("weir-smoke-{}-{}", std::process::id(), target.name));
     let outcome = spawn(target, seconds, arguments, &current);
@@ -155,7 +155,7 @@ fn spawn(target: &Target, seconds: f64, arguments: &Arguments, current: &Path) -
     numbers.iter().fold(&mut command, |command, (name, value)| command.args([*name, value])).output()
 }
 
-/// Keeps the input in `fuzz/artifacts`, named by its bytes.
+/// Saves the input in `fuzz/artifacts`, named by its content.
 fn save(target: &Target, current: &Path) -> io::Result<String> {
     let input = child::read_current(current)?;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("artifacts");

@@ -1,16 +1,16 @@
-//! Seeded mutation: each input is one of the corpus with a few changes of the kinds that break parsers.
+//! Seeded mutation: each input is one of the corpus with a few changes of kinds that often break parsers.
 
-/// Inputs do not grow beyond this.
+/// Maximum length of an input in bytes.
 const MAX_BYTES: usize = 96 << 10;
 
-/// Makes inputs out of others.
+/// Makes inputs from other inputs.
 pub struct Mutator {
     state: u64,
     words: &'static [&'static [u8]],
 }
 
 impl Mutator {
-    /// One that makes the same inputs for the same seed.
+    /// A mutator; equal seeds give equal inputs.
     pub fn new(seed: u64, words: &'static [&'static [u8]]) -> Self {
         Self { state: seed, words }
     }
@@ -24,12 +24,12 @@ impl Mutator {
         z ^ (z >> 31)
     }
 
-    /// Below `n`; 0 where `n` is 0.
+    /// A random number below `n`; 0 if `n` is 0.
     fn below(&mut self, n: usize) -> usize {
         (self.bits() % n.max(1) as u64) as usize
     }
 
-    /// A place, near the beginning as often as anywhere: headers are there.
+    /// A position, often near the beginning, where headers are.
     fn place(&mut self, len: usize) -> usize {
         let near = if self.below(2) == 0 { len.min(64) } else { len };
         self.below(near)
@@ -79,7 +79,7 @@ impl Mutator {
             7 => self.splice(corpus, input, at),
             8 => self.word(input, at),
             _ => {
-                // The same bytes elsewhere: a header where another was.
+                // Copies bytes to another position: a header in place of another.
                 let len = (1 + self.below(40)).min(input.len() - at);
                 let to = self.place(input.len() - len + 1);
                 input.copy_within(at..at + len, to);
@@ -87,7 +87,7 @@ impl Mutator {
         }
     }
 
-    /// Changes what may be a length, a count or an offset: a little, or to an extreme, in either byte order.
+    /// Changes a possible length, count or offset: slightly, or to an extreme, in either byte order.
     fn number(&mut self, input: &mut [u8], at: usize) {
         let width = [1, 2, 2, 4, 4, 8][self.below(6)];
         let step = self.below(9) as u64;
@@ -114,7 +114,7 @@ impl Mutator {
         field.copy_from_slice(&bytes[8 - width..]);
     }
 
-    /// Goes on with a piece of another input.
+    /// Continues with a part of another input.
     fn splice(&mut self, corpus: &[Vec<u8>], input: &mut Vec<u8>, at: usize) {
         let chosen = self.below(corpus.len());
         let Some(other) = corpus.get(chosen) else { return };
@@ -124,7 +124,7 @@ impl Mutator {
         input.splice(at..end, other[from..to].iter().copied());
     }
 
-    /// Puts in a word of the target, over what is there or before it.
+    /// Inserts a word of the target, or overwrites bytes with it.
     fn word(&mut self, input: &mut Vec<u8>, at: usize) {
         let chosen = self.below(self.words.len());
         let Some(word) = self.words.get(chosen) else { return };
@@ -137,7 +137,7 @@ impl Mutator {
 mod tests {
     use super::*;
 
-    /// Nothing to begin with, a byte, and more: no panic, and the same inputs again for the same seed.
+    /// An empty corpus, a single byte, and longer inputs: no panic, and equal inputs for equal seeds.
     #[test]
     fn any_corpus_is_mutated_repeatably() {
         for corpus in [vec![], vec![vec![]], vec![vec![7]], vec![vec![1; 300], vec![2; 5], vec![]]] {
