@@ -1,5 +1,5 @@
-//! What the generator and the measurements share: numbers that follow from a seed, and the traffic and expressions
-//! made of them.
+//! Code that the generator and the measurements share: seeded random numbers, and traffic and expressions made from
+//! them.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Numbers that look random and follow from a seed.
+//! Seeded random numbers.
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
 #[derive(Clone, Debug)]
@@ -14,12 +14,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 to `n` - 1; `n` is at least 1. Even enough where `n` is far below 2^32.
+    /// A number from 0 to `n` - 1; `n` is at least 1. Nearly uniform if `n` is far below 2^32.
     pub fn below(&mut self, n: u32) -> u32 {
         (((self.bits() >> 32) * u64::from(n)) >> 32) as u32
     }
 
-    /// A number from 0 to 1, either excluded.
+    /// A number between 0 and 1, both excluded.
     pub fn unit(&mut self) -> f64 {
         ((self.bits() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     }
@@ -29,7 +29,7 @@ impl Random {
         self.unit() < share
     }
 
-    /// The time to the next of events that come independently of each other, `rate` of them in one unit of time.
+    /// The time to the next of independent events, `rate` of them per unit of time.
     pub fn gap(&mut self, rate: f64) -> f64 {
         -self.unit().ln() / rate
     }

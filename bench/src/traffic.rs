@@ -1,15 +1,15 @@
 //! A link's flows by Zipf's law, floods in which every packet is a new flow, and expressions about both.
 //!
-//! Hosts are few and popular, half of them in four networks, ports are mostly those of services: so that expressions
-//! with nets and ports match a part of the packets, as on a real link.
+//! There are few hosts, some of them popular, half of them in four networks, and most ports are those of services:
+//! expressions with nets and ports match a part of the packets, as on a real link.
 
 use crate::random::Random;
 use weir_wire::build::flags::{ACK, PSH, SYN};
 
-/// Flows of a [`Pool`].
+/// Number of flows of a [`Pool`].
 pub const FLOWS: usize = 65_536;
 
-/// IP protocol numbers of what the flows are.
+/// IP protocol numbers of the flows.
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -19,18 +19,18 @@ const HOSTS: u32 = 4096;
 const SERVICES: [u16; 16] =
     [443, 80, 53, 22, 25, 123, 445, 3389, 8080, 993, 1433, 3306, 5060, 6667, 110, 143];
 
-/// First bytes of the networks that half of the hosts are in.
+/// First bytes of the networks of half of the hosts.
 const NETWORKS: [u32; 4] = [10, 100, 172, 192];
 
-/// Expressions that stand at the head of every long list.
+/// Expressions at the head of every long list.
 const COMMON: [&str; 6] = ["tcp", "udp", "icmp", "port 80", "tcp and port 443", "port 53"];
 
-/// The ends of a flow, the first one that of the client.
+/// The endpoints of a flow, the client's first.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Flow {
-    /// IPv4 addresses; of an IPv6 flow what follows its network.
+    /// IPv4 addresses; for an IPv6 flow, the part after its network.
     pub addresses: [u32; 2],
-    /// Ports; of ICMP without meaning.
+    /// Ports; without meaning for ICMP.
     pub ports: [u16; 2],
     /// IP protocol number.
     pub protocol: u8,
@@ -39,7 +39,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// A TCP flow between addresses and ports that nobody has seen.
+    /// A TCP flow between random addresses and ports.
     pub fn random(random: &mut Random) -> Self {
         let (addresses, ports) = (random.bits(), random.bits());
         Self {
@@ -65,7 +65,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Draws hosts and flows.
+    /// Generates hosts and flows.
     pub fn new(random: &mut Random) -> Self {
         let host = |n: u32, random: &mut Random| {
             let bits = random.bits() as u32;
@@ -98,13 +98,13 @@ impl Pool {
         if random.chance(0.7) { host.unwrap_or_default() } else { random.bits() as u32 }
     }
 
-    /// The number of a flow, as often as its rank says.
+    /// The number of a flow, drawn by its rank.
     pub fn draw(&self, random: &mut Random) -> usize {
         random.rank(self.flows.len())
     }
 
     /// Pcap-filter expressions: 45 % nets and hosts, 35 % ports with or without a protocol, 15 % nets with a TCP port,
-    /// the rest TCP flags with a net; from 80 on some that every chart has come first. One alone is `tcp port 443`.
+    /// the rest TCP flags with a net; from 80 on some common ones come first. One alone is `tcp port 443`.
     pub fn expressions(&self, n: usize, random: &mut Random) -> Vec<String> {
         if n == 1 {
             return vec!["tcp port 443".to_owned()];
@@ -146,7 +146,7 @@ impl Pool {
     }
 }
 
-/// A port that servers use, the first ones often; or any below 10,001.
+/// A server port, the first ones often; or any below 10,001.
 fn service(random: &mut Random) -> u16 {
     if random.chance(0.2) {
         return 1 + random.below(10_000) as u16;
@@ -170,16 +170,16 @@ pub struct Shape {
     pub seq: u32,
     /// TCP acknowledgement number.
     pub ack: u32,
-    /// Whether it is a later fragment (of IPv4): there is no transport header.
+    /// Whether it is a later fragment (of IPv4), without a transport header.
     pub fragment: bool,
-    /// Bytes of the frame; where its headers need more, those.
+    /// Length of the frame in bytes, or of its headers if they need more.
     pub len: u16,
-    /// Whether it carries nothing: what is left of the frame is padding.
+    /// Whether it has no payload: the rest of the frame is padding.
     pub is_empty: bool,
 }
 
 impl Shape {
-    /// Any packet of flows that stay: half of them small, a tenth SYNs and a tenth their answers, sent again, one of a
+    /// Any packet of established flows: half of them small, a tenth retransmitted SYNs and a tenth SYN-ACKs, one in a
     /// hundred a fragment.
     pub fn any(random: &mut Random) -> Self {
         let len = match random.unit() {
@@ -203,19 +203,19 @@ impl Shape {
     }
 }
 
-/// How far the TCP streams of a pool's flows are: the next sequence number of client and server. Each begins at 1, and
-/// its SYN stands before that.
+/// State of the TCP streams of a pool's flows: the next sequence number of client and server. Each begins at 1, after
+/// its SYN.
 #[derive(Clone, Debug)]
 pub struct Streams(Vec<[u32; 2]>);
 
 impl Streams {
-    /// All at their beginnings.
+    /// All streams at their beginning.
     pub fn new() -> Self {
         Self(vec![[1, 1]; FLOWS])
     }
 
-    /// Numbers the next packet of a flow, by its number in the pool: what follows what was sent before, a SYN as often
-    /// as it comes.
+    /// Numbers the next packet of a flow, by its number in the pool: it follows the previous one; a SYN keeps its
+    /// number.
     pub fn number(&mut self, at: usize, flow: &Flow, shape: &mut Shape) {
         let (side, next) = (usize::from(shape.reverse), &mut self.0[at]);
         if shape.flags & SYN != 0 {
@@ -234,8 +234,8 @@ impl Default for Streams {
     }
 }
 
-/// Writes the first `max` bytes of a packet's Ethernet frame over what is in `out`, checksums left 0. Returns the
-/// bytes that it has on the wire.
+/// Writes the first `max` bytes of a packet's Ethernet frame to the beginning of `out`, with checksums 0. Returns its
+/// length on the wire in bytes.
 pub fn frame(flow: &Flow, shape: &Shape, max: usize, out: &mut Vec<u8>) -> u32 {
     let (from, to) = if shape.reverse { (1, 0) } else { (0, 1) };
     let transport = match flow.protocol {
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_decode_to_what_was_asked_for() {
+    fn frames_decode_to_the_requested_fields() {
         let mut random = Random(1);
         let pool = Pool::new(&mut random);
         assert_eq!(pool.flows.len(), FLOWS);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn traffic_has_the_shares_that_it_promises() {
+    fn traffic_has_the_documented_shares() {
         let mut random = Random(2);
         let pool = Pool::new(&mut random);
         let (mut tcp, mut v6, mut first) = (0, 0, 0);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_are_of_every_kind_and_follow_from_the_seed() {
+    fn expressions_are_of_every_kind_and_depend_on_the_seed() {
         let make = || {
             let mut random = Random(3);
             let pool = Pool::new(&mut random);

@@ -1,7 +1,7 @@
-//! A diverse mix: every capture of some folders, laid over each other many times, each copy with addresses of its own.
+//! A diverse mix: every capture of some folders, laid over each other many times, each copy with different addresses.
 //!
-//! Sessions of a provider's link are a few protocols in large packets. This is hundreds of protocols, tunnels, broken
-//! headers and attacks, in packets half as large.
+//! Sessions of a provider's link are a few protocols in large packets. This mix has hundreds of protocols, tunnels,
+//! malformed headers and attacks, in packets half as large.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::pcap::Writer;
 use crate::{Facts, Result};
 use weir_bench::random::Random;
 
-/// What to make.
+/// Parameters of the mix.
 pub struct Captures {
     pub folders: Vec<PathBuf>,
     pub seconds: f64,
@@ -23,9 +23,10 @@ pub struct Captures {
     pub seed: u64,
 }
 
-/// Silence in a capture is cut to so many microseconds.
+/// Maximum silence in a capture in microseconds: longer gaps are shortened.
 const MAX_GAP: u64 = 1_000_000;
-/// Larger frames than a link carries come from cards that gather; every peer takes these.
+/// Maximum length of a frame in bytes: larger ones than a link carries come from receive offload; every peer accepts
+/// these.
 const MAX_FRAME: usize = 65_535;
 
 /// Packets of a capture with the microseconds since its beginning.
@@ -41,13 +42,13 @@ pub fn write(path: &Path, mix: &Captures) -> Result<Facts> {
     let captures: Vec<Capture> = paths.iter().map(|path| load(path)).filter(|c| !c.is_empty()).collect();
     let end = (mix.seconds * 1e6) as u64;
     let mut random = Random(mix.seed);
-    // Time, copy, capture, packet: unique, so that the order is the same for the same seed.
+    // Time, copy, capture, packet: unique, so that the order is determined by the seed.
     let mut order: Vec<(u64, u32, u32, u32)> = Vec::new();
     for copy in 0..mix.copies {
         for (at, capture) in captures.iter().enumerate() {
             let start = random.bits() % (end * 9 / 10).max(1);
             let length = capture.last().map_or(0, |(time, _)| *time).max(1);
-            // What would go on beyond the end goes faster.
+            // Packets that would exceed the end come faster.
             let room = (end - start).min(length);
             for (number, (time, _)) in capture.iter().enumerate() {
                 let time = start + (u128::from(*time) * u128::from(room) / u128::from(length)) as u64;
@@ -104,8 +105,8 @@ fn load(path: &Path) -> Capture {
     capture
 }
 
-/// Gives the outermost IP addresses of hosts to another network by `key`; 0 leaves them. Checksums that were right stay
-/// right.
+/// Moves the outermost IP addresses of hosts to another network by `key`; 0 keeps them. Correct checksums stay
+/// correct.
 fn readdress(frame: &mut [u8], key: u32) {
     let layers = decode(&packet(frame, LinkType::ETHERNET));
     let network = layers.network as usize;
@@ -121,7 +122,7 @@ fn readdress(frame: &mut [u8], key: u32) {
         if matches!(address[0], 0 | 127 | 224..) {
             continue;
         }
-        // The first byte stays, and of IPv6 the prefix up to the interface identifier.
+        // The first byte is kept, and of IPv6 the prefix up to the interface identifier.
         let mut new = address.to_vec();
         let tail = new.len() - 3;
         for (byte, change) in new[tail..].iter_mut().zip(key.to_be_bytes()) {
@@ -131,7 +132,7 @@ fn readdress(frame: &mut [u8], key: u32) {
     }
 }
 
-/// Where the checksums are that cover the addresses.
+/// Offsets of the checksums that cover the addresses.
 fn checksums(frame: &[u8], layers: &Layers) -> [Option<usize>; 2] {
     let network = (layers.network_kind == Network::Ipv4).then_some(layers.network as usize + 10);
     let transport = layers.transport as usize;
@@ -152,7 +153,7 @@ mod tests {
     use weir_wire::{Checksum, addresses, verify};
 
     #[test]
-    fn other_addresses_and_right_checksums() {
+    fn readdressed_packets_have_correct_checksums() {
         let (a, b) = ([0x20; 16], [0x21; 16]);
         let frames = [
             ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1, 2, 2).payload(b"x"),
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn multicast_and_cut_headers_stay() {
+    fn multicast_and_truncated_headers_are_kept() {
         let frame = ethernet().ipv4([0, 0, 0, 0], [224, 0, 0, 1]).udp(1, 2).payload(b"x");
         for len in 0..frame.len() {
             let mut cut = frame[..len].to_vec();

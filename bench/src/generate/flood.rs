@@ -1,4 +1,4 @@
-//! Floods: what is worst for a flow table (every packet a new flow) and what a scan looks like.
+//! Floods: the worst case for a flow table (every packet a new flow), and the traffic of a scan.
 
 use std::path::Path;
 
@@ -11,16 +11,16 @@ use crate::pcap::Writer;
 use crate::{Facts, Result};
 use weir_bench::random::Random;
 
-/// Whose addresses a flood has.
+/// The addresses of a flood.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Addresses {
-    /// One source, 10,000 destinations in turn, the same ports.
+    /// One source, 10,000 destinations in turn, fixed ports.
     Rolling,
     /// Random source and destination addresses and source ports.
     Random,
 }
 
-/// What to make.
+/// Parameters of the flood.
 pub struct Flood {
     pub packets: u64,
     pub addresses: Addresses,
@@ -51,17 +51,18 @@ pub fn write(path: &Path, flood: &Flood) -> Result<Facts> {
     out.finish()
 }
 
-/// Into 1.0.0.0 to 223.255.255.255, without 127.0.0.0/8: what is not an address of a host is treated apart by some.
+/// Maps to 1.0.0.0 to 223.255.255.255, without 127.0.0.0/8: some programs treat addresses that are not of hosts
+/// differently.
 fn unicast(address: u32) -> u32 {
     let first = 1 + (address >> 24) % 223;
     let first = if first == 127 { 128 } else { first };
     first << 24 | address & 0x00ff_ffff
 }
 
-/// A frame whose addresses and source port are replaced again and again.
+/// A frame whose addresses and source port are replaced for each packet.
 struct Template {
     frame: Vec<u8>,
-    /// Where the transport checksum is.
+    /// Offset of the transport checksum.
     checksum: usize,
 }
 
@@ -90,7 +91,7 @@ impl Template {
     }
 }
 
-/// Replaces bytes, and brings the checksums that cover them up to date.
+/// Replaces bytes and updates the checksums that cover them.
 pub fn replace(frame: &mut [u8], at: usize, new: &[u8], checksums: &[usize]) {
     for place in checksums {
         let old = u16::from_be_bytes([frame[*place], frame[place + 1]]);
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_packet_of_a_flood_has_the_length_asked_for_and_valid_checksums() {
+    fn every_packet_of_a_flood_has_the_requested_length_and_valid_checksums() {
         let mut random = Random(7);
         for len in [60, 64, 1514] {
             for mut template in templates(len) {
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn random_addresses_are_those_of_hosts() {
+    fn random_addresses_are_host_addresses() {
         for first in 0..=255_u32 {
             let first = unicast(first << 24 | 0x1234) >> 24;
             assert!((1..224).contains(&first) && first != 127, "{first}");

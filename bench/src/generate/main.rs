@@ -1,9 +1,9 @@
-//! Makes traffic to measure with: floods of small packets, flows of small packets by Zipf's law, a realistic mix from
-//! a profile of a provider's link, and a diverse one from captures; and expressions about it.
+//! Generates traffic for measurements: floods of small packets, flows of small packets by Zipf's law, a realistic mix
+//! from a profile of a provider's link, and a diverse one from captures; and expressions for it.
 //!
-//! What is written depends on the arguments only, so that two machines measure the same packets. The facts of the
-//! capture (packets, bytes, flows) go to standard output as one JSON object: they are known by construction, and
-//! what a program counts can be held against them.
+//! The output depends only on the arguments, so that two machines measure equal packets. The facts of the capture
+//! (packets, bytes, flows) are printed as one JSON object: they are known by construction, and a program's counts can
+//! be compared with them.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
@@ -24,7 +24,7 @@ use clap::{Parser, Subcommand};
 use weir_bench::random::Random;
 use weir_bench::traffic::Pool;
 
-/// Makes captures to measure with.
+/// Generates captures for measurements.
 #[derive(Parser)]
 #[command(name = "generate")]
 struct Arguments {
@@ -34,14 +34,14 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Traffic {
-    /// Small packets, UDP and TCP SYN in turn.
+    /// Small packets, alternating UDP and TCP SYN
     Flood {
-        /// The capture to write.
+        /// The capture to write
         out: PathBuf,
-        /// How many packets.
+        /// Number of packets
         #[arg(long, default_value_t = 5_000_000)]
         packets: u64,
-        /// Whose addresses.
+        /// Addresses of the packets
         #[arg(long, value_enum, default_value_t = flood::Addresses::Random)]
         mode: flood::Addresses,
         /// Bytes of a frame, without the frame check sequence.
@@ -50,15 +50,15 @@ enum Traffic {
         /// Packets per second of capture time.
         #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
         rate: u64,
-        /// What the random addresses follow from.
+        /// Seed of the random addresses
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
     /// Small packets of 65,536 flows by Zipf's law, most of them TCP connections.
     Zipf {
-        /// The capture to write.
+        /// The capture to write
         out: PathBuf,
-        /// How many packets.
+        /// Number of packets
         #[arg(long, default_value_t = 10_000_000)]
         packets: u64,
         /// Bytes of a frame, without the frame check sequence; more where the headers are longer (IPv6 with TCP).
@@ -67,49 +67,49 @@ enum Traffic {
         /// Packets per second of capture time.
         #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
         rate: u64,
-        /// The share of TCP segments in whose place a SYN or its answer is sent again.
+        /// Share of TCP segments that are replaced by a retransmitted SYN or SYN-ACK
         #[arg(long, default_value_t = 0.0)]
         resent: f64,
-        /// What flows and their order follow from.
+        /// Seed of flows and their order
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// Pcap-filter expressions about the flows of `zipf` with the same seed, one a line on standard output.
+    /// Pcap-filter expressions about the flows of `zipf` with an equal seed, one per line on standard output
     Expressions {
-        /// How many.
+        /// Number of expressions
         n: usize,
-        /// What they follow from.
+        /// Seed of the expressions
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// Sessions of a TRex profile, each with addresses and a port of its own.
+    /// Sessions of a TRex profile, each with its own addresses and port
     Mix {
         /// The capture to write.
         out: PathBuf,
         /// Seconds of capture time.
         #[arg(long, default_value_t = 8.0)]
         seconds: f64,
-        /// How many times the profile's sessions per second.
+        /// Factor of the profile's sessions per second
         #[arg(long, default_value_t = 1.0)]
         multiplier: f64,
         /// The share of TCP segments that overtake the one before them.
         #[arg(long, default_value_t = 0.0)]
         reordered: f64,
-        /// What the times of sessions follow from.
+        /// Seed of the times of sessions
         #[arg(long, default_value_t = 1)]
         seed: u64,
         /// The profile; its templates are found relative to its folder.
         #[arg(long, default_value = "../shared/data/trex/sfr_profile.yaml")]
         profile: PathBuf,
     },
-    /// TCP streams of which many are open at once, each with a request whose body comes in pieces, in turn.
+    /// TCP streams of which many are open at once, each with a request whose body comes in parts, in turn
     Streams {
         /// The capture to write.
         out: PathBuf,
-        /// How many streams.
+        /// Number of streams
         #[arg(long, default_value_t = 1_000_000)]
         streams: u32,
-        /// How many are open at once: when they have ended, the next ones begin.
+        /// Number of streams open at once; when they have ended, the next ones begin
         #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..))]
         open: u32,
         /// Packets per second of capture time.
@@ -123,10 +123,10 @@ enum Traffic {
         /// Seconds of capture time.
         #[arg(long, default_value_t = 120.0)]
         seconds: f64,
-        /// How often each capture comes, each time with other addresses.
+        /// Number of copies of each capture, each with other addresses
         #[arg(long, default_value_t = 20)]
         copies: u32,
-        /// What the times follow from.
+        /// Seed of the times
         #[arg(long, default_value_t = 1)]
         seed: u64,
         /// The folders.
@@ -135,13 +135,13 @@ enum Traffic {
     },
 }
 
-/// What was written.
+/// Facts about the written capture.
 #[derive(Default)]
 struct Facts {
     packets: u64,
     /// Bytes of frames.
     bytes: u64,
-    /// Sessions of the mix, flows of a link; what a flow table makes of a flood depends on the table.
+    /// Sessions of the mix, or flows of a link; the flows in a flood depend on the flow table.
     sessions: Option<u64>,
 }
 

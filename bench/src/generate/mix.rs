@@ -1,5 +1,5 @@
-//! A realistic mix: sessions of a profile, begun at random at the profile's rates, each with addresses and a client
-//! port of its own, all merged in time order.
+//! A realistic mix: sessions of a profile, begun at random times at the profile's rates, each with its own addresses
+//! and client port, merged in time order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,17 +15,17 @@ use crate::profile::Profile;
 use crate::{Facts, Result};
 use weir_bench::random::Random;
 
-/// What to make.
+/// Parameters of the mix.
 pub struct Mix {
     pub seconds: f64,
     pub multiplier: f64,
-    /// The share of TCP segments that overtake the one before them, of the same sender.
+    /// Share of TCP segments that overtake the previous one of their sender.
     pub reordered: f64,
     pub seed: u64,
     pub profile: PathBuf,
 }
 
-/// What happens next, by time in microseconds; the number keeps the order of what happens at the same time.
+/// The next event, by time in microseconds; the number keeps the order of events at equal times.
 type Event = Reverse<(u64, u64, Next)>;
 
 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
@@ -36,7 +36,7 @@ enum Next {
     Packet(usize),
 }
 
-/// Writes a mix. Sessions that are under way at the end are cut there, as in a capture that stops.
+/// Writes a mix. Sessions that are open at the end are cut there, as in a capture that stops.
 pub fn write(path: &Path, mix: &Mix) -> Result<Facts> {
     let text =
         std::fs::read_to_string(&mix.profile).map_err(|e| format!("{}: {e}", mix.profile.display()))?;
@@ -64,7 +64,7 @@ pub fn write(path: &Path, mix: &Mix) -> Result<Facts> {
         at(&mut events, gap(template), Next::Session(template));
     }
     let mut frame = Vec::new();
-    // Which sessions there are does not depend on what is out of order in them.
+    // The set of sessions does not depend on the reordering within them.
     let mut dice = Random(!mix.seed);
     while let Some(Reverse((now, _, next))) = events.pop() {
         match next {
@@ -103,14 +103,14 @@ pub fn write(path: &Path, mix: &Mix) -> Result<Facts> {
     Ok(Facts { sessions: Some(sessions.len() as u64), ..facts })
 }
 
-/// A session under way.
+/// An open session.
 struct Session {
     template: usize,
     /// Packets written.
     sent: usize,
-    /// The packet before the last one is still to come.
+    /// Whether the packet before the last one has yet to be sent.
     overtaken: bool,
-    /// Microseconds.
+    /// Start in microseconds.
     start: u64,
     client: [u8; 4],
     server: [u8; 4],
@@ -118,7 +118,7 @@ struct Session {
 }
 
 impl Session {
-    /// Clients in turn, servers in turn, and another port each time that the clients are through.
+    /// Clients in turn, servers in turn, and another port each time that all clients were used.
     fn new(number: u32, template: usize, start: u64, profile: &Profile) -> Self {
         let count = |range: &std::ops::RangeInclusive<u32>| range.end() - range.start() + 1;
         let client = profile.clients.start() + number % count(&profile.clients);
@@ -139,15 +139,15 @@ impl Session {
 /// A packet of a template.
 struct Frame {
     bytes: Vec<u8>,
-    /// Microseconds after the template's first packet.
+    /// Time in microseconds after the template's first packet.
     after: u64,
     from_client: bool,
     is_tcp: bool,
-    /// Where the network header is.
+    /// Offset of the network header.
     network: usize,
-    /// Where the client's port is, and how manieth of the template's client ports it is.
+    /// Offset of the client's port, and its index among the client ports of the template.
     client_port: Option<(usize, u16)>,
-    /// Where the transport checksum is, if there is one.
+    /// Offset of the transport checksum, if there is one.
     checksum: Option<usize>,
 }
 
@@ -173,7 +173,7 @@ impl Frame {
     }
 }
 
-/// The IPv4 packets of a template, with valid checksums. Who sends first is the client.
+/// The IPv4 packets of a template, with valid checksums. The sender of the first packet is the client.
 fn load(path: &Path) -> Result<Vec<Frame>> {
     let mut files = Files::open(&[Input::Path(path.to_owned())], &ReadOptions::default())?;
     let mut frames = Vec::new();
@@ -235,9 +235,9 @@ mod tests {
     use std::collections::BTreeSet;
     use weir_wire::{Checksum, FlowKey, verify};
 
-    /// Of a mix of the real profile: packets in time order, checksums valid, at least one flow for each session.
+    /// A mix of the real profile has packets in time order, valid checksums, and at least one flow for each session.
     #[test]
-    fn a_mix_is_ordered_and_valid() {
+    fn a_mix_is_in_order_and_valid() {
         let profile = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/trex/sfr_profile.yaml");
         if !profile.exists() {
             println!("skipped: ../shared/data is absent");

@@ -1,4 +1,4 @@
-//! Writes classic pcap with microseconds, the one format that every peer reads.
+//! Writes classic pcap with microseconds, the format that every peer reads.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::{Facts, Result};
 
-/// The capture's first second: what was captured must not depend on when it was made.
+/// The time of the first packet in seconds: the capture must not depend on the time of its generation.
 const EPOCH: u64 = 1_700_000_000;
 
 /// A capture of Ethernet frames that is being written.
@@ -26,7 +26,7 @@ impl Writer {
         Ok(Self { out, facts: Facts::default() })
     }
 
-    /// Appends a frame, seen so many microseconds after the capture's beginning.
+    /// Appends a frame, at a time in microseconds after the capture's beginning.
     pub fn write(&mut self, micros: u64, frame: &[u8]) -> Result<()> {
         let len = u32::try_from(frame.len())?;
         let seconds = u32::try_from(EPOCH + micros / 1_000_000)?;

@@ -1,6 +1,6 @@
-//! Reads a TRex stateful profile.
+//! Parses a TRex stateful profile.
 //!
-//! Of YAML only what these profiles are written in: one key and value on a line, `- name:` begins a template.
+//! Only the subset of YAML in these profiles is supported: one key and value per line, `- name:` begins a template.
 
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
@@ -13,7 +13,7 @@ pub struct Profile {
     pub clients: RangeInclusive<u32>,
     /// Addresses of servers.
     pub servers: RangeInclusive<u32>,
-    /// What sessions look like.
+    /// The kinds of sessions.
     pub templates: Vec<Template>,
 }
 
@@ -53,10 +53,10 @@ impl FromStr for Profile {
         }
         let [clients, clients_end, servers, servers_end] = addresses;
         if clients == 0 || servers == 0 || clients > clients_end || servers > servers_end {
-            return Err("clients_start, clients_end, servers_start and servers_end are wanted".to_owned());
+            return Err("expected clients_start, clients_end, servers_start and servers_end".to_owned());
         }
         if templates.is_empty() || templates.iter().any(|template| template.rate <= 0.0) {
-            return Err("templates are wanted under cap_info, each with a name and a cps above 0".to_owned());
+            return Err("expected templates under cap_info, each with a name and a cps above 0".to_owned());
         }
         Ok(Self { clients: clients..=clients_end, servers: servers..=servers_end, templates })
     }
@@ -82,7 +82,7 @@ mod tests {
 ";
 
     #[test]
-    fn a_profile_is_read() {
+    fn a_profile_is_parsed() {
         let profile: Profile = TEXT.parse().unwrap();
         assert_eq!(profile.clients, 0x1000_0001..=0x1000_00ff);
         assert_eq!(profile.servers, 0x3000_0001..=0x3000_14ff);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_said() {
+    fn missing_and_invalid_values_are_reported() {
         let error = |text: &str| text.parse::<Profile>().unwrap_err();
         assert!(error("").contains("clients_start"));
         assert!(error(&TEXT.replace("cps : 2", "cps : fast")).contains("not a rate: `fast`"));

@@ -1,4 +1,4 @@
-//! A link of small packets: flows by Zipf's law, most of them TCP under way.
+//! A link of small packets: flows by Zipf's law, most of them established TCP connections.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use weir_wire::{LinkType, checksum, decode};
 use crate::pcap::Writer;
 use crate::{Facts, Result};
 
-/// What to make.
+/// Parameters of the traffic.
 pub struct Zipf {
     pub packets: u64,
     pub len: u16,
@@ -20,16 +20,17 @@ pub struct Zipf {
     pub seed: u64,
 }
 
-/// Packets of the shortest connection, and of the longest.
+/// Minimum and maximum number of packets of a connection.
 const MIN_LENGTH: f64 = 10.0;
 const MAX_LENGTH: f64 = 10_000.0;
 
-/// Writes the traffic. A TCP flow is one connection after the other: a handshake, segments of either side in order,
-/// each of which acknowledges all that came before it and one of three nothing more, and the FINs of both. Short connections are many, and few are
-/// long: of 20 packets and more there are half as many as of 10 and more, and so on, 80 packets on average.
+/// Writes the traffic. A TCP flow is a series of connections: a handshake, segments of either side in order, each of
+/// which acknowledges all earlier ones (a third of them have no payload), and the FINs of both. There are many short
+/// connections and few long ones: half as many have 20 packets or more as have 10 or more, and so on, with 80 packets
+/// on average.
 ///
-/// `resent` is the share of segments in whose place a SYN or its answer is sent again, which no link has so often: what
-/// is not in order takes a flow table longer.
+/// `resent` is the share of segments that are replaced by a retransmitted SYN or SYN-ACK. No link has so many; packets
+/// out of order take a flow table longer.
 pub fn write(path: &Path, zipf: &Zipf) -> Result<Facts> {
     let mut random = Random(zipf.seed);
     let pool = Pool::new(&mut random);
@@ -49,19 +50,19 @@ pub fn write(path: &Path, zipf: &Zipf) -> Result<Facts> {
     Ok(Facts { sessions: Some(sessions), ..out.finish()? })
 }
 
-/// A connection under way.
+/// An open connection.
 #[derive(Clone, Debug, Default)]
 struct Connection {
-    /// Packets that were written, and that it will have.
+    /// Number of packets written, and in total.
     sent: u64,
     total: u64,
-    /// Sequence numbers with which client and server began, and what each sends next.
+    /// Initial sequence numbers of client and server, and the next sequence number of each.
     first: [u32; 2],
     next: [u32; 2],
 }
 
 impl Connection {
-    /// The next packet; after the last one the first of another connection.
+    /// The next packet; after the last one, the first packet of another connection.
     fn packet(&mut self, flow: &Flow, zipf: &Zipf, random: &mut Random) -> Shape {
         if self.sent == self.total {
             self.first = [random.bits() as u32, random.bits() as u32];
@@ -93,7 +94,7 @@ impl Connection {
         shape
     }
 
-    /// The SYN, or its answer.
+    /// The SYN, or the SYN-ACK.
     fn again(&self, zipf: &Zipf, reverse: bool) -> Shape {
         let [client, server] = self.first;
         let (flags, seq, ack) =
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_sent_again() {
+    fn the_requested_share_is_retransmitted() {
         let syns = |resent: f64, name: &str| {
             let mut syns = 0;
             each(&Zipf { resent, ..ASKED }, name, |_, layers| syns += u64::from(layers.tcp_flags & SYN != 0));

@@ -1,4 +1,4 @@
-//! What it takes to map an address that was not met before, by each mode of anonymisation.
+//! Measures the mapping of a new address by each mode of anonymisation.
 
 use crate::Result;
 use crate::clock::{median, timed};
@@ -17,7 +17,7 @@ pub fn measure(rounds: u32, seed: u64, count: usize) -> Result<()> {
     for (name, mode) in Mode::ALL {
         let mut addresses = Addresses::new(mode, &Key(KEY))?;
         if mode == Mode::CryptoPan && addresses.v4([128, 11, 68, 132]) != [135, 242, 180, 132] {
-            return Err("cryptopan is not what the reference implementation gives".into());
+            return Err("cryptopan differs from the reference implementation".into());
         }
         if mode == Mode::Nullip {
             continue;

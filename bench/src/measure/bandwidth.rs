@@ -1,10 +1,10 @@
-//! How fast one core reads memory in order: what any pass over packets in memory is limited by.
+//! Measures how fast one core reads memory in order: the limit of any pass over packets in memory.
 
 use crate::Result;
 use crate::clock::{median, timed};
 use serde_json::json;
 
-/// Bytes that are read, far beyond any cache.
+/// Number of bytes read, far beyond any cache.
 const SIZE: usize = 1 << 30;
 
 /// Prints the row.
@@ -15,12 +15,12 @@ pub fn measure(rounds: u32) -> Result<()> {
     for _ in 0..rounds {
         taken.push(timed(|| sum ^= read(&words)) as f64);
     }
-    // The sum is shown so that nothing of the reading is left out.
+    // The sum is printed so that the compiler keeps the reads.
     println!("{}", json!({"what": "bandwidth", "bytes": SIZE, "ns": median(taken), "sum": sum}));
     Ok(())
 }
 
-/// Four lines at a time, so that as many reads are on their way as the processor can have.
+/// Reads four lines at a time, so that as many reads as possible overlap.
 fn read(words: &[u64]) -> u64 {
     let mut sums = [0_u64; 32];
     for block in words.as_chunks::<32>().0 {

@@ -1,4 +1,4 @@
-//! What the measuring thread took.
+//! Measures the time of the measuring thread.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -15,7 +15,7 @@ pub fn timed(work: impl FnOnce()) -> u64 {
     cpu() - before
 }
 
-/// The middle one of what the rounds took; 0 of none.
+/// The median of the rounds; 0 without rounds.
 pub fn median(mut taken: Vec<f64>) -> f64 {
     taken.sort_by(f64::total_cmp);
     let middle = taken.len() / 2;
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_one() {
+    fn the_median_is_the_middle_value() {
         for (taken, middle) in [(vec![], 0.0), (vec![3.0, 1.0, 9.0], 3.0), (vec![4.0, 1.0, 2.0, 9.0], 3.0)] {
             assert_eq!(median(taken), middle);
         }

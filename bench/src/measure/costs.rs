@@ -1,4 +1,4 @@
-//! What it costs to measure what everything costs: the whole pass with the clock of the cost profile, and without.
+//! Measures the cost of the cost profile: the whole pass with its clock, and without.
 
 use crate::clock::{median, timed};
 use crate::{Packets, Result};
@@ -14,10 +14,10 @@ use weir_wire::Batch;
 
 use crate::tables::Source;
 
-/// Lists as the summary has them.
+/// The lists of the summary.
 const LISTS: [&str; 5] = ["source", "port", "pair", "flow", "protocol"];
 
-/// Batches between two readings of the thread's clock, and between two ends of an interval.
+/// Number of batches between two readings of the thread's clock, and between two ends of an interval.
 const PART: usize = 64;
 const INTERVAL: usize = 512;
 
@@ -35,7 +35,7 @@ impl Sink for NullSink {
     fn kept(&mut self, _: Batch<'_>) {}
 }
 
-/// A chart of so many lines with its remainder, flows and lists.
+/// A chart with this number of lines and its remainder, flows and lists.
 fn plan(lines: usize, pool: &Pool, seed: u64) -> Result<Plan> {
     let line = |name: &str, expression: &str, remainder| SubscriptionSpec {
         chart: Some("chart".to_owned()),
@@ -52,8 +52,8 @@ fn plan(lines: usize, pool: &Pool, seed: u64) -> Result<Plan> {
     Ok(Plan::new("", specs, settings)?)
 }
 
-/// Measures and prints the rows. Both workers take the same packets, some at a time and in turn, each of them first every
-/// other time; a round is so many packets, of which the ratio is taken.
+/// Measures and prints the rows. Both workers take equal packets, alternating in parts, each of them first every other
+/// time; a round has this number of packets and gives one ratio.
 pub fn measure(packets: usize, rounds: u32, seed: u64) -> Result<()> {
     let pool = Pool::new(&mut Random(seed));
     for which in [Packets::Zipf, Packets::Flood] {
@@ -65,7 +65,7 @@ pub fn measure(packets: usize, rounds: u32, seed: u64) -> Result<()> {
             let mut without = Worker::new(plan, &config);
             let mut source = Source::new(which, &pool, seed);
             let (mut ratios, mut each, mut base) = (Vec::new(), Vec::new(), Vec::new());
-            // The first one fills tables and lists.
+            // The first round fills tables and lists.
             for round in 0..=rounds {
                 let (mut taken, mut done) = ([0, 0], 0);
                 let mut part = 0;

@@ -1,8 +1,8 @@
 //! libpcap's `bpf_filter()`, the baseline of filter sets: the few functions that compile and run.
 //!
-//! The room for unsafe code of this package. The `pcap` crate has a safe way to the same programs, through
-//! `pcap_offline_filter()`: that adds a header and two calls to each verdict, which would flatter what is compared with
-//! it, and takes the captured length for that on the wire.
+//! The only unsafe code of this package. The `pcap` crate has a safe interface to these programs,
+//! `pcap_offline_filter()`, which adds a header and two calls to each verdict, in favour of the compared program, and
+//! uses the captured length as the length on the wire.
 
 #![allow(unsafe_code)]
 
@@ -48,7 +48,7 @@ impl Drop for Program {
 impl Program {
     /// Compiles expressions for Ethernet, optimised.
     pub fn compile(expressions: &[String]) -> Result<Vec<Self>, String> {
-        // SAFETY: it takes two numbers and gives a handle, or none.
+        // SAFETY: it takes two numbers and returns a handle or null.
         let pcap = unsafe { pcap_open_dead(ETHERNET, SNAPLEN) };
         if pcap.is_null() {
             return Err("pcap_open_dead() failed".to_owned());
@@ -74,7 +74,7 @@ impl Program {
     /// Whether a packet matches.
     #[inline]
     pub fn matches(&self, packet: &Packet<'_>) -> bool {
-        // SAFETY: the program is one that pcap_compile made, and the length is that of the data.
+        // SAFETY: pcap_compile made the program, and the length is that of the data.
         let keep = unsafe {
             bpf_filter(
                 self.0.instructions,

@@ -1,4 +1,4 @@
-//! What a top list of bounded memory finds of the heaviest keys when five packets of six are random.
+//! Measures the recall of a top list of bounded memory when five packets of six are random.
 
 use crate::Result;
 use crate::clock::timed;
@@ -10,17 +10,17 @@ use weir_bench::random::Random;
 use weir_engine::{FunctionSpec, Item, Tally};
 use weir_wire::FlowKey;
 
-/// Keys of the skewed load.
+/// Number of keys of the skewed load.
 const KEYS: usize = 1_000_000;
-/// Of so many items one is of the load, the others are the flood.
+/// One item in this number belongs to the load, the others to the flood.
 const ONE_OF: usize = 6;
-/// How many of the heaviest are looked for.
+/// Numbers of heaviest keys for which recall is measured.
 const SHOWN: [usize; 2] = [100, 1000];
 
-/// What lists are keyed by, and how many rows 256 KB hold of each.
+/// The keys of the lists, and the number of rows in 256 KB for each.
 const LISTS: [(&str, usize); 2] = [("source", 3200), ("flow", 2640)];
 
-/// A flow that an item is of.
+/// The flow of an item.
 type Endpoints = (Ipv4Addr, Ipv4Addr, [u16; 2]);
 
 fn random_ends(random: &mut Random) -> Endpoints {
@@ -28,7 +28,7 @@ fn random_ends(random: &mut Random) -> Endpoints {
     ((addresses as u32).into(), ((addresses >> 32) as u32).into(), [ports as u16, (ports >> 16) as u16])
 }
 
-/// Items in order: the same for every list.
+/// Items in order, equal for every list.
 fn items(count: usize, seed: u64) -> impl Iterator<Item = Endpoints> {
     let mut random = Random(seed);
     let load: Vec<Endpoints> = (0..KEYS).map(|_| random_ends(&mut random)).collect();
@@ -91,7 +91,7 @@ pub fn measure(count: usize, seed: u64) -> Result<()> {
         let Reading::Top(top) = list.take() else { return Err("top gives another reading".into()) };
         let shown = top.ranked();
         let recall = |n: usize| {
-            // Equal counts are equally right: a row is found when it is as heavy as the last that belongs there.
+            // Equal counts are equivalent: a row counts as found if it is as heavy as the last of the true ones.
             let min = heaviest.get(n - 1).copied().unwrap_or(1);
             let rows: BTreeSet<Key> = shown.iter().take(n).map(|row| row.key).collect();
             let found = rows.iter().filter(|key| truth.get(key).is_some_and(|count| *count >= min));

@@ -1,7 +1,8 @@
-//! Measures the parts of Weir against what they replace: the same input, in turn, on one thread, by its CPU time.
+//! Measures parts of Weir and the programs that they replace: equal input, alternating, on one thread, by its CPU
+//! time.
 //!
-//! Prints one JSON object a row; `bench/run` makes the tables of them and knows what each row has to reach. Results are
-//! checked first: where ours differ from the baseline's the exit code is 1, and nothing is worth measuring.
+//! Prints one JSON object per row; `bench/run` makes the tables and has the required values. Results are checked
+//! first: if they differ from the baseline's, the exit code is 1 and nothing is measured.
 
 #![allow(clippy::print_stdout)]
 
@@ -24,17 +25,17 @@ use clap::{Parser, Subcommand, ValueEnum};
 #[derive(Parser)]
 #[command(name = "measure")]
 struct Arguments {
-    /// How often each is measured; the median counts.
+    /// Number of rounds; the median counts
     #[arg(long, default_value_t = 5, global = true, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// What the traffic follows from.
+    /// Seed of the traffic
     #[arg(long, default_value_t = 1, global = true)]
     seed: u64,
     #[command(subcommand)]
     part: Part,
 }
 
-/// Which packets.
+/// The kind of packets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Packets {
     /// 65,536 flows by Zipf's law.
@@ -45,43 +46,43 @@ pub enum Packets {
 
 #[derive(Subcommand)]
 enum Part {
-    /// Addresses mapped cold, by each mode of anonymisation.
+    /// Mapping of new addresses, by each mode of anonymisation
     Addresses {
-        /// How many random IPv4 addresses.
+        /// Number of random IPv4 addresses
         #[arg(long, default_value_t = 1 << 20)]
         count: usize,
     },
     /// A filter set against libpcap's bpf_filter(), called for each expression and packet.
     Sets {
-        /// How many expressions; may be repeated.
+        /// Number of expressions; may be repeated
         #[arg(long, default_values_t = [1, 80, 1000, 10_000])]
         expressions: Vec<usize>,
-        /// Which packets; may be repeated.
+        /// Kind of packets; may be repeated
         #[arg(long, value_enum, default_values_t = [Packets::Zipf, Packets::Flood])]
         traffic: Vec<Packets>,
-        /// How many packets, a multiple of 1,024.
+        /// Number of packets, a multiple of 1,024
         #[arg(long, default_value_t = 1 << 20)]
         packets: usize,
     },
     /// The flow table against the standard library's HashMap.
     Tables {
-        /// How many packets.
+        /// Number of packets
         #[arg(long, default_value_t = 10_000_000)]
         packets: usize,
     },
     /// The whole pass with the cost profile and without.
     Costs {
-        /// How many packets a round.
+        /// Number of packets per round
         #[arg(long, default_value_t = 1 << 20)]
         packets: usize,
     },
     /// Recall of top lists of bounded memory under a random flood.
     Lists {
-        /// How many items.
+        /// Number of items
         #[arg(long, default_value_t = 12_000_000)]
         items: usize,
     },
-    /// How fast one core reads memory in order.
+    /// Speed at which one core reads memory in order
     Bandwidth,
 }
 
@@ -93,7 +94,7 @@ fn main() -> ExitCode {
                 traffic.iter().map(|which| sets::measure(*which, packets, &expressions, rounds, seed));
             each.try_fold(0, |sum, wrong| wrong.map(|wrong| sum + wrong)).and_then(|wrong| match wrong {
                 0 => Ok(()),
-                wrong => Err(format!("{wrong} results are not libpcap's").into()),
+                wrong => Err(format!("{wrong} results differ from libpcap's").into()),
             })
         }
         Part::Costs { packets } => costs::measure(packets, rounds, seed),

@@ -7,10 +7,10 @@ use weir_filter::{Counter, Options, Set, Total};
 use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowTable, Tally};
 use weir_wire::{Batch, FlowKey, Layers, Tag, decode};
 
-/// Packets that go through the flow table together.
+/// Number of packets that go through the flow table together.
 const BLOCK: usize = 256;
 
-/// Expressions, compiled, with a counter for each.
+/// Compiled expressions, with a counter for each.
 pub struct Ours {
     set: Arc<Set>,
     counter: Counter,
@@ -18,7 +18,7 @@ pub struct Ours {
     layers: Vec<Layers>,
 }
 
-/// Counts by flow: what flows had, without packets that do not look it, and with those that no flow has.
+/// Counts by flow: the tallies of flows, minus irregular packets, plus uncounted ones.
 struct Flows<'c>(&'c mut Counter);
 
 impl FlowSink for Flows<'_> {
@@ -61,13 +61,13 @@ impl Ours {
         Ok(Self { counter, set, flows, layers: Vec::new() })
     }
 
-    /// Counts packets for every expression, from their bytes on.
+    /// Counts packets for every expression, from their bytes.
     pub fn count(&mut self, batch: Batch<'_>) {
         self.counter.packets(batch, None);
     }
 
-    /// The same by flow, from their bytes on: each packet is decoded and followed, and only what its flow's key does
-    /// not decide is decided for it. To be completed by [`Ours::take_flows`].
+    /// Counts packets by flow, from their bytes: each packet is decoded and tracked, and only tests that its flow's
+    /// key does not decide are evaluated for it. [`Ours::take_flows`] completes the counts.
     pub fn count_by_flow(&mut self, batch: Batch<'_>) {
         for slots in batch.slots.chunks(BLOCK) {
             let block = Batch { bytes: batch.bytes, slots };
@@ -82,38 +82,38 @@ impl Ours {
         }
     }
 
-    /// What was counted since the last time, with what flows have had since then.
+    /// Returns the counts since the last call, including the tallies of flows.
     pub fn take_flows(&mut self) -> Vec<Total> {
         self.flows.roll_up(&mut Flows(&mut self.counter));
         self.take()
     }
 
-    /// Ends all flows, so that the same packets are new ones.
+    /// Ends all flows, so that repeated packets begin new ones.
     pub fn end_flows(&mut self) {
         self.flows.drain(&mut Flows(&mut self.counter));
     }
 
-    /// Counts what one direction of a flow without VLAN tags had.
+    /// Counts the tally of one direction of a flow without VLAN tags.
     pub fn flow(&mut self, key: &FlowKey, source_is_lower: bool, total: Total) {
         self.counter.flow(key, Tag::NONE, source_is_lower, total.packets, total.bytes);
     }
 
-    /// What was counted since the last time.
+    /// Returns the counts since the last call.
     pub fn take(&mut self) -> Vec<Total> {
         self.counter.take().expressions
     }
 
-    /// Gives of every packet its index and the expressions that it matches.
+    /// Emits for every packet its index and the expressions that it matches.
     pub fn match_sets(&mut self, batch: Batch<'_>, see: &mut dyn FnMut(usize, &[u32])) {
         self.counter.match_sets(batch, None, see);
     }
 
-    /// The set with one expression more, made anew; how many it has then.
+    /// Builds the set with one more expression. Returns the number of expressions.
     pub fn with(&self, expression: &str) -> Result<usize> {
         Ok(self.set.with(expression, &Options::default())?.len())
     }
 
-    /// The set without one of its expressions, made anew; how many it has then.
+    /// Builds the set without one of its expressions. Returns the number of expressions.
     pub fn without(&self, index: usize) -> usize {
         self.set.without(index).len()
     }

@@ -11,12 +11,12 @@ use weir_filter::Total;
 use weir_wire::build::packet;
 use weir_wire::{Batch, FlowKey, LinkType, Slot, Time, decode};
 
-/// Packets that are counted together; those that stay in the cache.
+/// Number of packets that are counted together, and that stay in the cache.
 const TOGETHER: usize = 1024;
-/// Bytes from one packet in memory to the next, and the most of one that is captured.
+/// Bytes from one packet in memory to the next, and maximum captured length of a packet.
 const STRIDE: usize = 128;
 const SNAPLEN: usize = 96;
-/// Calls of `bpf_filter()` that are enough to time it.
+/// Number of calls of `bpf_filter()` for a reliable time.
 const CALLS: usize = 8 << 20;
 
 /// Counts a packet.
@@ -73,7 +73,7 @@ fn pieces(batch: Batch<'_>) -> impl Iterator<Item = Batch<'_>> {
     batch.slots.chunks(TOGETHER).map(move |slots| Batch { bytes: batch.bytes, slots })
 }
 
-/// Counts packets for every expression as libpcap has them, one program after the other.
+/// Counts packets for every expression with libpcap, one program after the other.
 fn baseline(programs: &[Program], batch: Batch<'_>, totals: &mut [Total]) {
     for packet in batch.packets() {
         for (program, total) in programs.iter().zip(totals.iter_mut()) {
@@ -84,7 +84,7 @@ fn baseline(programs: &[Program], batch: Batch<'_>, totals: &mut [Total]) {
     }
 }
 
-/// Measures sets of so many expressions, and prints their rows. Returns how often a way gave other results than libpcap.
+/// Measures sets of these sizes and prints their rows. Returns the number of results that differ from libpcap's.
 pub fn measure(which: Packets, packets: usize, sizes: &[usize], rounds: u32, seed: u64) -> Result<usize> {
     let packets = packets.next_multiple_of(TOGETHER);
     let mut random = Random(seed);
@@ -95,7 +95,7 @@ pub fn measure(which: Packets, packets: usize, sizes: &[usize], rounds: u32, see
     for &n in sizes {
         let expressions = pool.expressions(n, &mut Random(seed));
         wrong += set(which, &traffic, &flows, &expressions, rounds)?;
-        // Of few expressions it takes next to nothing; and it is the same whatever the packets.
+        // For few expressions the time is negligible, and it does not depend on the packets.
         if n >= 1000 && which == Packets::Zipf {
             changes(&expressions, rounds)?;
         }
@@ -103,7 +103,7 @@ pub fn measure(which: Packets, packets: usize, sizes: &[usize], rounds: u32, see
     Ok(wrong)
 }
 
-/// Keys of as many flows as there are in a pool, and whether the client is the lower end.
+/// Keys of the flows in a pool, and whether the client is the lower endpoint.
 fn keys(which: Packets, pool: &Pool, random: &mut Random) -> Vec<(FlowKey, bool)> {
     let mut bytes = Vec::new();
     let mut key = |flow: &Flow| {
@@ -117,12 +117,12 @@ fn keys(which: Packets, pool: &Pool, random: &mut Random) -> Vec<(FlowKey, bool)
     }
 }
 
-/// Making a set, and making another one of it with one expression more or less.
+/// Measures building a set, and building another one from it with one expression more or less.
 fn changes(expressions: &[String], rounds: u32) -> Result<()> {
     let n = expressions.len();
     let mut taken = [const { Vec::new() }; 3];
     for _ in 0..rounds {
-        let mut made = Err("nothing was made".into());
+        let mut made = Err("no set was built".into());
         taken[0].push(timed(|| made = Ours::compile(expressions)) as f64);
         let made = made?;
         let mut sizes = (Ok(0), 0);
@@ -178,7 +178,7 @@ fn set(
         let per = |nanos: u64, packets: usize| nanos as f64 / packets as f64;
         let nanos = timed(|| (0..repeated).for_each(|_| baseline(&programs, cached, &mut totals)));
         taken[0].push(per(nanos, repeated * TOGETHER));
-        // As many packets as there are in memory, then the totals, as at the end of an interval.
+        // All packets in memory, then the totals, as at the end of an interval.
         let nanos = timed(|| {
             (0..all / TOGETHER).for_each(|_| ours.count(cached));
             totals = ours.take();
@@ -220,7 +220,8 @@ fn set(
     Ok(wrong.len())
 }
 
-/// Counts and match sets of both on the same packets. Returns how many expressions a packet matches, and what differs.
+/// Compares counts and match sets on equal packets. Returns the number of expressions that a packet matches, and the
+/// differences.
 fn check(
     programs: &[Program],
     ours: &mut Ours,
@@ -271,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_packet_or_byte_more_is_a_difference() {
+    fn a_difference_of_one_packet_or_byte_is_found() {
         let expressions = ["tcp".to_owned(), "udp".to_owned()];
         let theirs = [Total { packets: 3, bytes: 300 }, Total { packets: 1, bytes: 64 }];
         assert_eq!(difference(&expressions, &theirs, &theirs), None);
@@ -282,9 +283,9 @@ mod tests {
         assert!(difference(&expressions, &theirs, &theirs[..1]).is_some());
     }
 
-    /// The baseline sees the length on the wire and what was captured, and no more.
+    /// The baseline uses the length on the wire and the captured bytes only.
     #[test]
-    fn the_baseline_is_libpcap() {
+    fn the_baseline_agrees_with_libpcap() {
         let mut random = Random(9);
         let pool = Pool::new(&mut random);
         let traffic = Traffic::new(Packets::Zipf, 2 * TOGETHER, &pool, &mut random);

@@ -11,10 +11,10 @@ use weir_wire::build::flags::ACK;
 use weir_wire::build::packet;
 use weir_wire::{FlowKey, Layers, LinkType, PacketBuf, Time, decode};
 
-/// Packets that are made, decoded and then counted together.
+/// Number of packets that are generated, decoded and then counted together.
 const TOGETHER: usize = 1024;
 
-/// Makes packets, the same ones each time it is made anew.
+/// Generates packets; equal ones each time it is created.
 pub struct Source<'p> {
     which: Packets,
     pool: &'p Pool,
@@ -27,7 +27,7 @@ pub struct Source<'p> {
 }
 
 impl<'p> Source<'p> {
-    /// Those that follow from a seed.
+    /// Packets from a seed.
     pub fn new(which: Packets, pool: &'p Pool, seed: u64) -> Self {
         Self {
             which,
@@ -52,7 +52,7 @@ impl<'p> Source<'p> {
         Time(1_700_000_000_000_000_000 + self.made * 1000)
     }
 
-    /// The next packets, a microsecond apart, and their layers: what a table is given.
+    /// Generates the next packets, a microsecond apart, and their layers: the input of a table.
     fn fill(&mut self) {
         self.chunk.clear();
         self.layers.clear();
@@ -79,7 +79,7 @@ impl<'p> Source<'p> {
     }
 }
 
-/// Adds up what a table gives.
+/// Adds up the output of a table.
 #[derive(Default)]
 struct Sum {
     flows: u64,
@@ -98,16 +98,16 @@ impl FlowSink for Sum {
     }
 }
 
-/// What one pass took.
+/// Measurements of one pass.
 struct Pass {
-    /// Nanoseconds for a packet.
+    /// Nanoseconds per packet.
     each: f64,
     flows: u64,
-    /// MiB in use when a fifth of the packets had come, and at the end.
+    /// MiB in use after a fifth of the packets, and at the end.
     memory: [f64; 2],
 }
 
-/// Through the flow table, every flow handed over in the end.
+/// Runs packets through the flow table and drains it.
 fn table(mut source: Source<'_>, packets: usize, seed: u64) -> Result<Pass> {
     let config = FlowConfig { seed: [seed, !seed], ..FlowConfig::default() };
     let mut table = FlowTable::new(&config);
@@ -135,7 +135,7 @@ fn table(mut source: Source<'_>, packets: usize, seed: u64) -> Result<Pass> {
     Ok(Pass { each: nanos as f64 / made as f64, flows: sum.flows, memory: [early, late] })
 }
 
-/// Through a `HashMap` with the same keys, packets and bytes in each entry.
+/// Runs packets through a `HashMap` with equal keys, packets and bytes in each entry.
 fn map(mut source: Source<'_>, packets: usize) -> Result<Pass> {
     let mut map: HashMap<FlowKey, (u64, u64)> = HashMap::new();
     let (mut nanos, mut early) = (0, 0.0);
