@@ -1,5 +1,5 @@
 # Sourced by lab/server and lab/client, inside a container that lab/run made: gives the machine a
-# name, an /etc, a /dev, a /run and a /tmp of its own. Nothing here reaches the real machine.
+# name, an /etc, a /dev, a /run and a /tmp of its own. The real machine is not changed.
 #
 #   machine LAB WORK DIR NAME    /srv/code (lab/, read only), /srv/work, /srv/NAME (DIR), and /etc
 
@@ -53,7 +53,7 @@ machine() {
   mount -t tmpfs -o mode=1777 lab /dev/shm
 }
 
-# What may hide the places that the arguments of `machine` lie in comes after it.
+# Mounts that may hide the paths of the arguments come after it.
 machine_home() {
   mount -t tmpfs -o mode=1777 lab /tmp
   mount -t tmpfs -o mode=700 lab /root
