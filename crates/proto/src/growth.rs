@@ -1,4 +1,4 @@
-//! Tests that the cost of a stream is linear in its bytes, whoever wrote them. Each conversation under `testdata/` is
+//! Tests that the cost of a stream is linear in its bytes for any input. Each conversation under `testdata/` is
 //! extended as an attacker would, to make a parser read its state again and again, and is parsed with n bytes and with
 //! a multiple of n. The gate counts steps; `bench/run --only growth` measures the time of these cases.
 

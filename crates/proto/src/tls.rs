@@ -51,7 +51,7 @@ pub(crate) static TLS: Table = Table {
         field(
             "history",
             Kind::Text,
-            "A letter for each message, in capitals those of the client; ^ before all where the responder is \
+            "A letter for each message, in capitals those of the client; ^ before all if the responder is \
              the client.",
         )
         .zeek("ssl_history"),
