@@ -314,7 +314,7 @@ mod tests {
         ] {
             let error = parse(text).unwrap_err();
             assert_eq!(text.get(error.span.clone()), Some(place), "{error}");
-            assert!(error.message.contains("packets alone"), "{error}");
+            assert!(error.message.contains("only packets have"), "{error}");
         }
         assert!(parse("hst 10").is_err());
         assert!(parse("net 10.0.0.1 mask 255.0.255.0").is_err());

@@ -240,7 +240,7 @@ fn errors_of_requests_name_the_accepted_values() {
         ("/api/v1/flows?limit=many", 400, "limit"),
         ("/api/v1/flows?sort=weight", 400, "bytes"),
         ("/api/v1/flows?filter=tcp+prt", 400, "offset"),
-        ("/api/v1/flows?filter=tcp%5B13%5D%3D2", 400, "packets alone"),
+        ("/api/v1/flows?filter=tcp%5B13%5D%3D2", 400, "only packets have"),
         ("/api/v1/flows?from=NaN", 400, "seconds since the epoch"),
         ("/api/v1/flows?from=-1", 400, "seconds since the epoch"),
         ("/api/v1/flows?to=1e300", 400, "seconds since the epoch"),

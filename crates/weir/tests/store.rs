@@ -56,7 +56,7 @@ fn queries_of_a_store_agree_with_the_capture() {
     }
     let web = query(folder.path(), "records http limit 100 text weir.test");
     assert!(web["rows"].as_array().unwrap().len() > 10, "{web}");
-    weir(["query", "-d", text(folder.path()), "flows where len > 9"]).exits(1).says("packets alone");
+    weir(["query", "-d", text(folder.path()), "flows where len > 9"]).exits(1).says("only packets have");
     weir(["query", "-d", "/nowhere", "flows"]).exits(2).says("no store");
     let csv = weir(["query", "-d", text(folder.path()), "--csv", "top service limit 2"]).exits(0).text();
     assert_eq!(csv.lines().count(), 3, "{csv}");

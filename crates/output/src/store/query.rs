@@ -636,7 +636,7 @@ mod tests {
             ("top src limit 0", "0", "from 1"),
             ("top src wher tcp", "wher", "`where`"),
             ("flows where tcp prt 80", "prt", ""),
-            ("flows where len > 100", "len > 100", "packets alone"),
+            ("flows where len > 100", "len > 100", "only packets have"),
             ("top src in 7d", "7d", "`2026-03`"),
             ("top src in 2026-13", "2026-13", ""),
             ("series ledger/caught where tcp", "series ledger/caught where tcp", "cannot be filtered"),
