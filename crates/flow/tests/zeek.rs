@@ -5,6 +5,7 @@
 
 #![allow(clippy::print_stdout, reason = "tests report what they ran")]
 
+#[allow(dead_code, reason = "each test uses a part")]
 #[path = "../../weir/tests/support/aside.rs"]
 mod aside;
 mod captures;
