@@ -51,7 +51,7 @@ fn line<T: Serialize>(kind: &'static str, interval: Option<Interval>, body: &T) 
 struct Nothing {}
 
 #[derive(Serialize)]
-struct Run<'a> {
+struct RunBody<'a> {
     command: &'a str,
 }
 
@@ -407,7 +407,7 @@ struct Ndjson {
 
 impl Ndjson {
     fn open(context: &OutputContext) -> io::Result<Self> {
-        let head = line("run", None, &Run { command: &context.command });
+        let head = line("run", None, &RunBody { command: &context.command });
         let head = String::from_utf8_lossy(&head).into_owned() + "\n";
         let mut file = LineFile::framed(context, "weir.ndjson", Frame::head(move |_| head.clone()))?;
         file.begin(0);

@@ -22,7 +22,7 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
     #[command(flatten)]
-    pub run: Run,
+    pub run: RunOptions,
 }
 
 impl Cli {
@@ -227,7 +227,7 @@ pub struct RingHelper {
 
 /// The options of a run.
 #[derive(Debug, Args)]
-pub struct Run {
+pub struct RunOptions {
     /// Capture files or directories, then a pcap-filter(7) expression. Leading words that name existing files are
     /// inputs; the rest is the expression. `--` ends the files.
     #[arg(value_name = "FILE|EXPR", num_args = 0..)]
@@ -483,7 +483,7 @@ pub const PORT: u16 = 8470;
 #[derive(Debug, Args)]
 pub struct Open {
     #[command(flatten)]
-    pub run: Run,
+    pub run: RunOptions,
 
     #[command(flatten)]
     pub pages: Pages,
@@ -513,7 +513,7 @@ pub struct Pages {
 #[derive(Debug, Args)]
 pub struct Serve {
     #[command(flatten)]
-    pub run: Run,
+    pub run: RunOptions,
 
     #[command(flatten)]
     pub pages: Pages,

@@ -44,7 +44,7 @@ pub enum For {
 /// The options of a packet file.
 pub struct DumpOptions<'r> {
     /// The command line.
-    pub options: &'r cli::Run,
+    pub options: &'r cli::RunOptions,
     /// Rotation of the files.
     pub rotate: Rotate,
     /// The kind of run.
@@ -169,7 +169,7 @@ impl Dump {
     }
 
     /// The rotation of -w according to the options.
-    pub fn rotation(options: &cli::Run, zone: TimeZone) -> Rotate {
+    pub fn rotation(options: &cli::RunOptions, zone: TimeZone) -> Rotate {
         Rotate {
             seconds: options.rotate_seconds,
             bytes: options.rotate_size.map(|megabytes| megabytes.saturating_mul(1_000_000)),

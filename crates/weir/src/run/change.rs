@@ -1,6 +1,6 @@
 //! Applies another configuration to a live run. It is compiled into a plan, which workers take at a tick.
 
-use super::{Request, Session, compile};
+use super::{Request, Run, compile};
 use crate::cli;
 use crate::memory;
 use crate::online::LiveClock;
@@ -13,7 +13,7 @@ use weir_engine::Plan;
 
 /// Changes the plan of a live run.
 pub struct Change {
-    options: Arc<cli::Run>,
+    options: Arc<cli::RunOptions>,
     request: Arc<Request>,
     /// The current plan: its compiled expressions are reused.
     plan: Mutex<Arc<Plan>>,
@@ -26,15 +26,15 @@ pub struct Change {
 
 impl Change {
     /// Changes for a run that starts with this plan.
-    pub fn new(session: &Session, plan: Arc<Plan>, mailbox: Arc<Mailbox>, clock: LiveClock) -> Self {
+    pub fn new(run: &Run, plan: Arc<Plan>, mailbox: Arc<Mailbox>, clock: LiveClock) -> Self {
         Self {
-            options: Arc::clone(&session.options),
-            request: Arc::clone(&session.request),
+            options: Arc::clone(&run.options),
+            request: Arc::clone(&run.request),
             plan: Mutex::new(plan),
             mailbox,
             clock,
-            hub: session.beside.as_ref().map(|beside| Arc::clone(&beside.hub)),
-            lists: session.division.lists,
+            hub: run.beside.as_ref().map(|beside| Arc::clone(&beside.hub)),
+            lists: run.division.lists,
         }
     }
 }

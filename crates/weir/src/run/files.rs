@@ -2,7 +2,7 @@
 
 use super::progress::Progress;
 use super::summary;
-use super::{Exit, Session, complain, report_read_errors};
+use super::{Exit, Run, complain, report_read_errors};
 use crate::applies::{Links, Misfits};
 use crate::collector::{Load, WhenFull, WorkerOutput, queue};
 use crate::dump::{Dump, For};
@@ -31,36 +31,36 @@ fn chunk_bytes(memory: usize, workers: usize) -> usize {
 }
 
 /// Reads everything, then prints the summary.
-pub fn run(session: Session) -> Exit {
-    match attempt(&session) {
+pub fn execute(run: Run) -> Exit {
+    match attempt(&run) {
         Ok(exit) => exit,
         // The run has not started and has nothing to report.
-        Err(_) if session.signals.has_interrupted() => Exit::Interrupted,
+        Err(_) if run.signals.has_interrupted() => Exit::Interrupted,
         Err((exit, error)) => complain(exit, error),
     }
 }
 
-fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
-    let options = &session.options;
+fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
+    let options = &run.options;
     // Packets that are written, or counted up to a limit, must be taken in order; so must extracted files, which have
     // limits.
     let ordered = options.write.is_some()
         || options.unidentified.is_some()
         || options.files.is_some()
-        || session.request.limit.is_some();
-    let workers = if ordered { 1 } else { session.request.workers };
+        || run.request.limit.is_some();
+    let workers = if ordered { 1 } else { run.request.workers };
     let read = ReadOptions {
-        chunk_bytes: chunk_bytes(session.division.packets, workers),
+        chunk_bytes: chunk_bytes(run.division.packets, workers),
         snaplen: (options.snaplen > 0).then_some(options.snaplen),
         recover: options.recover,
-        stop: Some(Arc::clone(&session.signals.stop)),
+        stop: Some(Arc::clone(&run.signals.stop)),
         ..ReadOptions::default()
     };
-    let files = match Files::open(&session.request.inputs, &read) {
+    let files = match Files::open(&run.request.inputs, &read) {
         Ok(files) => files,
         Err(error) => return Ok(report_read_errors(std::slice::from_ref(&error))),
     };
-    let ahead = Misfits::of_scope(&Links::ahead(&files), &session.plan);
+    let ahead = Misfits::of_scope(&Links::ahead(&files), &run.plan);
     if !ahead.nowhere.is_empty() {
         return Err((Exit::Unreadable, ahead.complaints.join("\nweir: ")));
     }
@@ -69,23 +69,23 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         exit = exit.or(complain(Exit::Unreadable, complaint));
     }
     // Folders are created only if the captures can be read.
-    let mut paths = session.paths();
-    let confined = match &session.user {
+    let mut paths = run.paths();
+    let confined = match &run.user {
         Some(_) => {
             paths.read(std::path::Path::new("/"));
-            privileges::give_up(session.user.as_ref(), &paths)
+            privileges::give_up(run.user.as_ref(), &paths)
         }
         None => privileges::confine_reader(&mut paths),
     };
     confined.map_err(|error| (Exit::Output, error))?;
-    let dumps = session.dumps(files.interfaces(), For::Files)?;
-    let carving = session.carving()?;
-    let outputs = session.outputs()?;
-    let room = Room::new(session.division.queue);
+    let dumps = run.dumps(files.interfaces(), For::Files)?;
+    let carving = run.carving()?;
+    let outputs = run.outputs()?;
+    let room = Room::new(run.division.queue);
     let load = Load {
         room: Arc::clone(&room),
-        rows: session.wants_rows(),
-        records: session.wants_records(),
+        rows: run.wants_rows(),
+        records: run.wants_records(),
         packets: dumps.matching.as_ref().map(Dump::intake),
         unidentified: dumps.unidentified.as_ref().map(Dump::intake),
         carver: carving.as_ref().map(|carving| carving.carver(true)),
@@ -95,16 +95,16 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let worker_outputs =
         (0..workers).map(|at| WorkerOutput::new(at, to.clone(), WhenFull::Wait, load.clone())).collect();
     drop((to, load));
-    let mut collector = session.collector(outputs, workers);
+    let mut collector = run.collector(outputs, workers);
     collector.take_from(&room);
-    let pool = session.workers(workers);
+    let pool = run.workers(workers);
     let progress = Progress::new(!options.quiet);
     let input = Input {
         files,
-        interval: session.request.interval,
-        plan: &session.plan,
-        limit: session.request.limit,
-        stop: &session.signals.stop,
+        interval: run.request.interval,
+        plan: &run.plan,
+        limit: run.request.limit,
+        stop: &run.signals.stop,
     };
     let outcome = std::thread::scope(|scope| {
         let pass = scope.spawn(|| offline::run(input, pool, worker_outputs, &|files| progress.watch(files)));
@@ -120,27 +120,27 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     };
     total.ledger.time_jumps += outcome.jumps;
 
-    if let Some(beside) = &session.beside {
+    if let Some(beside) = &run.beside {
         beside.hub.end(&total);
     }
 
     // A pcapng section may describe an interface after packets of others, and standard input can be read only once.
-    let misfits = Misfits::of_scope(&Links::read(&outcome.files), &session.plan);
+    let misfits = Misfits::of_scope(&Links::read(&outcome.files), &run.plan);
     for complaint in misfits.complaints.iter().filter(|complaint| !ahead.complaints.contains(complaint)) {
         exit = exit.or(complain(Exit::Unreadable, complaint));
     }
     exit = exit.or(report_read_errors(&outcome.errors)).or(written.exit());
-    let text = summary::of_files(session, &outcome, &total, &load, &written, &failures, names);
-    exit = exit.or(print(session, text));
-    Ok(session.conclude(exit, &total, failures.len()))
+    let text = summary::of_files(run, &outcome, &total, &load, &written, &failures, names);
+    exit = exit.or(print(run, text));
+    Ok(run.conclude(exit, &total, failures.len()))
 }
 
 /// Prints to standard output, unless packets are written there.
-fn print(session: &Session, text: String) -> Exit {
-    if session.options.write.as_deref() == Some("-") {
+fn print(run: &Run, text: String) -> Exit {
+    if run.options.write.as_deref() == Some("-") {
         return Exit::Good;
     }
-    match print_until(text, &session.signals.interrupted) {
+    match print_until(text, &run.signals.interrupted) {
         Ok(()) => Exit::Good,
         Err(error) => complain(Exit::Output, format!("standard output: {error}")),
     }

@@ -1,6 +1,6 @@
 //! A live run without a terminal for the full screen: one line a second.
 
-use super::{Exit, Session, complain};
+use super::{Exit, Run, complain};
 use crate::printer::Printer;
 use weir_api::Snapshot;
 use weir_capture::{LinkChange, LinkEvent};
@@ -18,13 +18,13 @@ pub struct Lines {
 
 impl Lines {
     /// Starts printing. `waits` is whether the run waits for removed interfaces.
-    pub fn new(session: &Session, waits: bool) -> Lines {
-        let to_stdout = session.options.write.as_deref() == Some("-");
+    pub fn new(run: &Run, waits: bool) -> Lines {
+        let to_stdout = run.options.write.as_deref() == Some("-");
         Lines {
-            printer: Printer::start(session.options.line_buffered, Some(session.stop())),
-            silent: to_stdout || session.options.quiet || session.options.json || session.beside.is_some(),
-            zone: session.zone.clone(),
-            names: !session.options.numeric,
+            printer: Printer::start(run.options.line_buffered, Some(run.stop())),
+            silent: to_stdout || run.options.quiet || run.options.json || run.beside.is_some(),
+            zone: run.zone.clone(),
+            names: !run.options.numeric,
             waits,
         }
     }

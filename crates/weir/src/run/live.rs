@@ -4,7 +4,7 @@ use super::change::Change;
 use super::lines::Lines;
 use super::screen::FullScreen;
 use super::summary;
-use super::{Exit, Session, complain};
+use super::{Exit, Run, complain};
 use crate::applies::{Links, Misfits};
 use crate::collector::{Collector, Load, Message, WhenFull, WorkerOutput, queue};
 use crate::dump::{Dump, For, Outcome};
@@ -31,48 +31,47 @@ use weir_wire::LinkType;
 const WAIT: Duration = Duration::from_millis(50);
 
 /// Captures until it is stopped, then drains the rings and prints the summary.
-pub fn run(session: Session) -> Exit {
-    match attempt(&session) {
+pub fn execute(run: Run) -> Exit {
+    match attempt(&run) {
         Ok(exit) => exit,
         // The run has not started and has nothing to report.
-        Err(_) if session.signals.has_interrupted() => Exit::Interrupted,
+        Err(_) if run.signals.has_interrupted() => Exit::Interrupted,
         Err((exit, error)) => complain(exit, error),
     }
 }
 
-fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
-    let workers = if session.request.limit.is_some() { 1 } else { session.request.workers };
-    let full_screen = wants_screen(session);
-    let changeable = full_screen || session.beside.as_ref().is_some_and(|beside| beside.changeable);
-    let rings = open(session, workers, full_screen, changeable)?;
-    let interfaces = describe(session, rings.first());
-    let misfit = refuse(session, &interfaces)?;
-    let dumps = session.dumps(&interfaces, if full_screen { For::Screen } else { For::Link })?;
-    let carving = session.carving()?;
-    let outputs = session.outputs()?;
-    let room = Room::new(session.division.queue);
+fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
+    let workers = if run.request.limit.is_some() { 1 } else { run.request.workers };
+    let full_screen = wants_screen(run);
+    let changeable = full_screen || run.beside.as_ref().is_some_and(|beside| beside.changeable);
+    let rings = open(run, workers, full_screen, changeable)?;
+    let interfaces = describe(run, rings.first());
+    let misfit = refuse(run, &interfaces)?;
+    let dumps = run.dumps(&interfaces, if full_screen { For::Screen } else { For::Link })?;
+    let carving = run.carving()?;
+    let outputs = run.outputs()?;
+    let room = Room::new(run.division.queue);
     let load = Load {
         room: Arc::clone(&room),
-        rows: session.wants_rows(),
-        records: session.wants_records(),
+        rows: run.wants_rows(),
+        records: run.wants_records(),
         packets: dumps.matching.as_ref().map(Dump::intake),
         unidentified: dumps.unidentified.as_ref().map(Dump::intake),
         carver: carving.as_ref().map(|carving| carving.carver(false)),
     };
     let (to, from) = queue();
-    let mut collector = session.collector(outputs, workers);
+    let mut collector = run.collector(outputs, workers);
     collector.take_from(&room);
     let clock = LiveClock::start();
-    let mailbox = Arc::new(Mailbox::new(Arc::clone(&session.plan), load.packets.clone()));
+    let mailbox = Arc::new(Mailbox::new(Arc::clone(&run.plan), load.packets.clone()));
     let mut threads: Vec<JoinHandle<Result<(), LiveError>>> = Vec::new();
     // A service continues when its interface returns. On the command line a run ends when all its interfaces are
     // removed.
-    let waits = session.beside.is_some();
+    let waits = run.beside.is_some();
     let removed = Arc::new(AtomicBool::new(false));
-    for (at, (rings, worker)) in rings.into_iter().zip(session.workers(workers)).enumerate() {
+    for (at, (rings, worker)) in rings.into_iter().zip(run.workers(workers)).enumerate() {
         let worker_output = WorkerOutput::new(at, to.clone(), WhenFull::Shed, load.clone());
-        let (stop, mailbox, limit) =
-            (Arc::clone(&session.signals.stop), Arc::clone(&mailbox), session.request.limit);
+        let (stop, mailbox, limit) = (Arc::clone(&run.signals.stop), Arc::clone(&mailbox), run.request.limit);
         let removed = Arc::clone(&removed);
         threads.push(std::thread::spawn(move || {
             let told = online::Told { clock, stop: &stop, mailbox: &mailbox, waits, removed: &removed };
@@ -84,16 +83,16 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
     let mut exit = misfit;
     if full_screen {
         let screen = Screen::open().map_err(|error| (Exit::Output, format!("the terminal: {error}")))?;
-        let mut view = FullScreen::new(session, screen, &mailbox, clock, interfaces);
+        let mut view = FullScreen::new(run, screen, &mailbox, clock, interfaces);
         exit = exit.or(view.watch(&mut collector, &from));
     } else {
-        if let Some(beside) = &session.beside {
-            let plan = Arc::clone(&session.plan);
-            let change = Change::new(session, plan, Arc::clone(&mailbox), clock);
+        if let Some(beside) = &run.beside {
+            let plan = Arc::clone(&run.plan);
+            let change = Change::new(run, plan, Arc::clone(&mailbox), clock);
             beside.begin(change, dumps.matching.as_ref().map(Dump::files));
         }
-        let mut lines = Lines::new(session, waits);
-        watch(&mut collector, &from, &mut lines, session.beside.as_ref());
+        let mut lines = Lines::new(run, waits);
+        watch(&mut collector, &from, &mut lines, run.beside.as_ref());
         exit = exit.or(lines.finish());
     }
     // The orders hold a sender to the packet file, whose writer ends after the last sender.
@@ -106,29 +105,29 @@ fn attempt(session: &Session) -> Result<Exit, (Exit, String)> {
         }
     }
     if removed.load(Ordering::Relaxed) {
-        let names = session.request.interfaces.join(", ");
+        let names = run.request.interfaces.join(", ");
         exit = exit.or(complain(Exit::Unreadable, format!("{names}: removed, so the run has ended")));
     }
-    if let Some(beside) = &session.beside {
+    if let Some(beside) = &run.beside {
         // The store is closed together with the collector.
         beside.hub.note("end", "the run was ended");
     }
     let load = collector.load();
     let (total, failures, names) = collector.finish();
-    if let Some(beside) = &session.beside {
+    if let Some(beside) = &run.beside {
         beside.hub.end(&total);
     }
     let written = dumps.finish(carving);
-    exit = exit.or(written.exit()).or(unwritten(session, &total, written.matching.as_ref()));
-    let text = summary::of_links(session, &total, &load, &written, &failures, names);
-    exit = exit.or(print_last(session, text));
-    Ok(session.conclude(exit, &total, failures.len()))
+    exit = exit.or(written.exit()).or(unwritten(run, &total, written.matching.as_ref()));
+    let text = summary::of_links(run, &total, &load, &written, &failures, names);
+    exit = exit.or(print_last(run, text));
+    Ok(run.conclude(exit, &total, failures.len()))
 }
 
 /// Refuses an expression that cannot match on any link. If it can match on some links, warns about the others.
 /// Expressions that may be changed during the run are not checked here but when they are changed.
-fn refuse(session: &Session, interfaces: &[InterfaceInfo]) -> Result<Exit, (Exit, String)> {
-    let misfits = Misfits::of_scope(&Links::of_interfaces(interfaces), &session.plan);
+fn refuse(run: &Run, interfaces: &[InterfaceInfo]) -> Result<Exit, (Exit, String)> {
+    let misfits = Misfits::of_scope(&Links::of_interfaces(interfaces), &run.plan);
     if !misfits.nowhere.is_empty() {
         return Err((Exit::Unreadable, misfits.complaints.join("\nweir: ")));
     }
@@ -136,8 +135,8 @@ fn refuse(session: &Session, interfaces: &[InterfaceInfo]) -> Result<Exit, (Exit
 }
 
 /// Reports in runs without a summary how many matching packets are missing in the packet file.
-fn unwritten(session: &Session, total: &Snapshot, dump: Option<&Outcome>) -> Exit {
-    let (Some(name), Some(Outcome { written, trouble, reader_gone })) = (&session.options.write, dump) else {
+fn unwritten(run: &Run, total: &Snapshot, dump: Option<&Outcome>) -> Exit {
+    let (Some(name), Some(Outcome { written, trouble, reader_gone })) = (&run.options.write, dump) else {
         return Exit::Good;
     };
     match total.ledger.packets_unwritten + written.lost {
@@ -154,16 +153,16 @@ fn unwritten(session: &Session, total: &Snapshot, dump: Option<&Outcome>) -> Exi
 }
 
 /// The full screen is used only if standard output is a terminal and the output is not JSON.
-fn wants_screen(session: &Session) -> bool {
-    let options = &session.options;
+fn wants_screen(run: &Run) -> bool {
+    let options = &run.options;
     let plain =
         options.json || options.quiet || options.line_buffered || options.write.as_deref() == Some("-");
-    !plain && session.beside.is_none() && std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
+    !plain && run.beside.is_none() && std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
 }
 
 /// Prints the summary without waiting for a reader that has stopped reading.
-fn print_last(session: &Session, text: String) -> Exit {
-    if session.options.write.as_deref() == Some("-") {
+fn print_last(run: &Run, text: String) -> Exit {
+    if run.options.write.as_deref() == Some("-") {
         return Exit::Good;
     }
     let mut printer = Printer::start(true, None);
@@ -173,42 +172,42 @@ fn print_last(session: &Session, text: String) -> Exit {
 
 /// Opens the rings, starts the helper process that reopens them, and drops the privileges of this process.
 fn open(
-    session: &Session,
+    run: &Run,
     workers: usize,
     full_screen: bool,
     changeable: bool,
 ) -> Result<Vec<Rings>, (Exit, String)> {
-    let options = ring_options(session, workers, changeable);
+    let options = ring_options(run, workers, changeable);
     let rings = Rings::open(&options, workers).map_err(|error| (Exit::Unreadable, error.to_string()))?;
-    let helper = helper::start(&options, workers, session.user.as_ref());
+    let helper = helper::start(&options, workers, run.user.as_ref());
     if let (Some(helper), Some(rings)) = (helper.map_err(|error| (Exit::Unreadable, error))?, rings.first()) {
         rings.reopen_by(&helper);
     }
-    let mut paths = session.paths();
+    let mut paths = run.paths();
     if full_screen {
         // A key of the screen starts a packet file in this folder.
         paths.optional(Path::new("."));
     }
-    privileges::give_up(session.user.as_ref(), &paths).map_err(|error| (Exit::Output, error))?;
+    privileges::give_up(run.user.as_ref(), &paths).map_err(|error| (Exit::Output, error))?;
     Ok(rings)
 }
 
-fn ring_options(session: &Session, workers: usize, changeable: bool) -> RingOptions {
+fn ring_options(run: &Run, workers: usize, changeable: bool) -> RingOptions {
     RingOptions {
-        interfaces: session.request.interfaces.clone(),
-        promiscuous: !session.options.no_promiscuous,
-        snaplen: session.options.snaplen,
-        ring_bytes: session.division.ring / workers / session.request.interfaces.len().max(1),
+        interfaces: run.request.interfaces.clone(),
+        promiscuous: !run.options.no_promiscuous,
+        snaplen: run.options.snaplen,
+        ring_bytes: run.division.ring / workers / run.request.interfaces.len().max(1),
         // The kernel must not filter by an expression that may be changed on the screen.
-        filters: if changeable { Vec::new() } else { kernel_filters(session) },
+        filters: if changeable { Vec::new() } else { kernel_filters(run) },
         ..RingOptions::default()
     }
 }
 
 /// The run's expression as kernel filters, if the kernel decides it as Weir does. The workers check again, because a
 /// filter that is attached to a running socket lets a few earlier packets pass.
-fn kernel_filters(session: &Session) -> Vec<(LinkType, Vec<SockFilter>)> {
-    let Some(filter) = session.plan.scope() else { return Vec::new() };
+fn kernel_filters(run: &Run) -> Vec<(LinkType, Vec<SockFilter>)> {
+    let Some(filter) = run.plan.scope() else { return Vec::new() };
     [LinkType::ETHERNET, LinkType::RAW, LinkType::LINUX_SLL2]
         .into_iter()
         .filter_map(|link| {
@@ -219,9 +218,9 @@ fn kernel_filters(session: &Session) -> Vec<(LinkType, Vec<SockFilter>)> {
         .collect()
 }
 
-fn describe(session: &Session, rings: Option<&Rings>) -> Vec<InterfaceInfo> {
+fn describe(run: &Run, rings: Option<&Rings>) -> Vec<InterfaceInfo> {
     let links = rings.map(Rings::links).unwrap_or_default();
-    let names = session.request.interfaces.iter();
+    let names = run.request.interfaces.iter();
     names
         .zip(links)
         .map(|(name, link)| InterfaceInfo {

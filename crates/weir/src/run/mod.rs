@@ -52,7 +52,7 @@ const MAILS: [&str; 5] = ["anomaly", "files", "mail", "smtp", "smtp_session"];
 const BODIES: [&str; 2] = ["anomaly", "files"];
 
 /// Runs the command.
-pub fn run(options: cli::Run) -> Exit {
+pub fn run(options: cli::RunOptions) -> Exit {
     if options.list_interfaces {
         end_with_reader();
         return interfaces::list();
@@ -65,17 +65,17 @@ pub fn run(options: cli::Run) -> Exit {
         end_with_reader();
         return interfaces::welcome();
     }
-    let session = match Session::new(options, request, None) {
-        Ok(session) => session,
+    let run = match Run::new(options, request, None) {
+        Ok(run) => run,
         Err((exit, error)) => return complain(exit, error),
     };
-    session.run()
+    run.execute()
 }
 
 /// Compiles the plan of a run with an expression, which may be changed on the screen. Reuses the compiled expressions
 /// of `before`.
 fn compile(
-    options: &cli::Run,
+    options: &cli::RunOptions,
     request: &Request,
     expression: &str,
     subscriptions: &[SubscriptionSpec],
@@ -94,9 +94,9 @@ fn compile(
     Plan::after(before, expression, request.plan(subscriptions), settings)
 }
 
-/// The state that both kinds of run share.
-pub struct Session {
-    options: Arc<cli::Run>,
+/// One execution over files or links, from its start to its summary.
+pub struct Run {
+    options: Arc<cli::RunOptions>,
     request: Arc<Request>,
     plan: Arc<Plan>,
     /// Shares of the memory, and the parts of the run that need it.
@@ -115,16 +115,16 @@ pub struct Session {
     user: Option<Account>,
 }
 
-impl Session {
+impl Run {
     /// Compiles the plan and registers the signal handlers.
     ///
     /// # Errors
     /// A part of the request is invalid or cannot be fulfilled.
     pub fn new(
-        options: cli::Run,
+        options: cli::RunOptions,
         request: Request,
         beside: Option<WebService>,
-    ) -> Result<Session, (Exit, String)> {
+    ) -> Result<Run, (Exit, String)> {
         let rolls = options.log_rotate.is_some() || options.log_rotate_size.is_some() || options.log_zstd;
         if rolls && request.logs.is_none() {
             let text =
@@ -179,7 +179,7 @@ impl Session {
         }
         let plan = Arc::new(plan);
         let (options, request) = (Arc::new(options), Arc::new(request));
-        Ok(Session { options, request, plan, division, work, zone, logs, anonymiser, signals, beside, user })
+        Ok(Run { options, request, plan, division, work, zone, logs, anonymiser, signals, beside, user })
     }
 
     /// The flag that ends the run.
@@ -193,13 +193,13 @@ impl Session {
     }
 
     /// Runs over the files or on the links.
-    pub fn run(self) -> Exit {
-        if self.request.inputs.is_empty() { live::run(self) } else { files::run(self) }
+    pub fn execute(self) -> Exit {
+        if self.request.inputs.is_empty() { live::execute(self) } else { files::execute(self) }
     }
 
     /// The files and folders that the run opens after it has dropped its privileges.
     fn paths(&self) -> Paths {
-        let cli::Run { write, unidentified, files, .. } = &*self.options;
+        let cli::RunOptions { write, unidentified, files, .. } = &*self.options;
         let mut paths = Paths::default();
         for name in [write, unidentified].into_iter().flatten().filter(|name| *name != "-") {
             paths.file(Path::new(name));
@@ -327,7 +327,7 @@ impl Session {
 
     /// Starts the extraction of files, if requested.
     fn carving(&self) -> Result<Option<Carving>, (Exit, String)> {
-        let cli::Run { files, files_each, files_total, files_count, .. } = &*self.options;
+        let cli::RunOptions { files, files_each, files_total, files_count, .. } = &*self.options;
         let Some(directory) = files else { return Ok(None) };
         let limits = Limits { each: *files_each, files: *files_count, total: *files_total };
         Carving::start(directory, limits).map(Some).map_err(|error| (Exit::Output, error.to_string()))
@@ -341,7 +341,7 @@ impl Session {
 
     /// Starts the requested packet files: of -w, and of unidentified flows.
     fn dumps(&self, interfaces: &[InterfaceInfo], purpose: For) -> Result<Dumps, (Exit, String)> {
-        let cli::Run { write, unidentified, .. } = &*self.options;
+        let cli::RunOptions { write, unidentified, .. } = &*self.options;
         if let Some(name) =
             unidentified.as_deref().filter(|name| *name == "-" || write.as_deref() == Some(name))
         {
@@ -497,7 +497,7 @@ impl Finished {
     }
 
     /// Lines for the summary.
-    fn notes(&self, options: &cli::Run, total: &Snapshot) -> Vec<String> {
+    fn notes(&self, options: &cli::RunOptions, total: &Snapshot) -> Vec<String> {
         let files = [
             (&self.matching, &options.write, "packets"),
             (&self.unidentified, &options.unidentified, "packets of unidentified flows"),

@@ -68,7 +68,7 @@ fn command_meant(word: &str) -> Option<String> {
 
 impl Request {
     /// Combines the command line and the configuration. The error is a message for the user.
-    pub fn new(options: &cli::Run) -> Result<Request, (Exit, String)> {
+    pub fn new(options: &cli::RunOptions) -> Result<Request, (Exit, String)> {
         let usage = |error| (Exit::Usage, error);
         let (limit, config_path) = count_or_config(options).map_err(usage)?;
         let config = match &config_path {
@@ -160,7 +160,7 @@ impl Request {
 }
 
 /// `-c` is a packet limit as in tcpdump if it is a number, and else the path of a configuration.
-fn count_or_config(options: &cli::Run) -> Result<(Option<u64>, Option<PathBuf>), String> {
+fn count_or_config(options: &cli::RunOptions) -> Result<(Option<u64>, Option<PathBuf>), String> {
     let Some(text) = &options.count_or_config else { return Ok((None, options.config.clone())) };
     match text.parse::<u64>() {
         Ok(0) => Err("-c 0: expected at least one packet".to_owned()),
@@ -207,7 +207,7 @@ pub fn worker_count(asked: usize) -> usize {
     .min(256)
 }
 
-fn logs(options: &cli::Run, config: &Config) -> Option<(PathBuf, Vec<String>)> {
+fn logs(options: &cli::RunOptions, config: &Config) -> Option<(PathBuf, Vec<String>)> {
     let dir = options.output.clone().or_else(|| config.output.dir.value.clone())?;
     let mut kinds =
         if options.log.is_empty() { config.output.log.value.clone() } else { options.log.clone() };

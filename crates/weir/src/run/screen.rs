@@ -1,7 +1,7 @@
 //! A live run on the full screen of a terminal.
 
 use super::lines::notice;
-use super::{Exit, Session, compile, complain};
+use super::{Exit, Run, compile, complain};
 use crate::collector::{Collector, Message};
 use crate::dump::{Dump, For, Outcome};
 use crate::live::{Action, History, LiveView, Screen};
@@ -22,7 +22,7 @@ const REDRAW: Duration = Duration::from_millis(250);
 
 /// The screen and its data.
 pub struct FullScreen<'s> {
-    session: &'s Session,
+    run: &'s Run,
     screen: Screen,
     mailbox: &'s Mailbox,
     clock: LiveClock,
@@ -41,20 +41,20 @@ pub struct FullScreen<'s> {
 impl<'s> FullScreen<'s> {
     /// Takes over the terminal.
     pub fn new(
-        session: &'s Session,
+        run: &'s Run,
         screen: Screen,
         mailbox: &'s Mailbox,
         clock: LiveClock,
         interfaces: Vec<InterfaceInfo>,
     ) -> Self {
         Self {
-            session,
+            run,
             screen,
             mailbox,
             clock,
             interfaces,
             started: clock.now().0,
-            expression: session.request.expression.clone(),
+            expression: run.request.expression.clone(),
             last: Snapshot::default(),
             total: Snapshot::default(),
             history: History::default(),
@@ -77,7 +77,7 @@ impl<'s> FullScreen<'s> {
                     Err(error) => terminal = Err(error),
                 }
             } else {
-                self.session.signals.stop.store(true, Ordering::Relaxed);
+                self.run.signals.stop.store(true, Ordering::Relaxed);
                 std::thread::sleep(PATIENCE);
             }
             if terminal.is_ok() && (changed || drawn.is_none_or(|at| at.elapsed() >= REDRAW)) {
@@ -98,7 +98,7 @@ impl<'s> FullScreen<'s> {
         collector.attend();
         for message in from.try_iter() {
             if let Message::Link(event) = &message {
-                self.notice = Some(notice(event, &self.session.zone, false));
+                self.notice = Some(notice(event, &self.run.zone, false));
                 changed = true;
             }
             if let Some(tick) = collector.take(message) {
@@ -118,7 +118,7 @@ impl<'s> FullScreen<'s> {
 
     fn draw(&mut self) -> io::Result<()> {
         let view = LiveView {
-            interfaces: &self.session.request.interfaces,
+            interfaces: &self.run.request.interfaces,
             expression: &self.expression,
             started: self.started,
             now: self.clock.now().0,
@@ -127,7 +127,7 @@ impl<'s> FullScreen<'s> {
             history: &self.history,
             ring_fill: None,
             writing: self.writing.as_ref().map(|(name, _)| name.as_str()),
-            names: !self.session.options.numeric,
+            names: !self.run.options.numeric,
             notice: self.notice.as_deref(),
         };
         self.screen.show(&view)
@@ -136,7 +136,7 @@ impl<'s> FullScreen<'s> {
     /// Performs the action of a key. Returns whether the screen has changed.
     fn act(&mut self, action: Action) -> bool {
         match action {
-            Action::Quit => self.session.signals.stop.store(true, Ordering::Relaxed),
+            Action::Quit => self.run.signals.stop.store(true, Ordering::Relaxed),
             Action::Write if self.writing.is_some() => {
                 self.end_writing();
             }
@@ -148,7 +148,7 @@ impl<'s> FullScreen<'s> {
     }
 
     fn change_expression(&mut self, expression: String) {
-        let Session { options, request, plan, .. } = self.session;
+        let Run { options, request, plan, .. } = self.run;
         match compile(options, request, &expression, &request.subscriptions, Some(plan)) {
             Ok(plan) => {
                 self.mailbox.change(self.clock.now(), |orders| orders.plan = Arc::new(plan));
@@ -163,10 +163,10 @@ impl<'s> FullScreen<'s> {
     fn begin_writing(&mut self) {
         let now = self.clock.now().0;
         let stamp: String =
-            self.session.zone.date_time(now).chars().filter(char::is_ascii_digit).take(14).collect();
+            self.run.zone.date_time(now).chars().filter(char::is_ascii_digit).take(14).collect();
         let name = format!("weir-{stamp}.pcapng");
-        let rotate = self.session.rotation();
-        match self.session.begin_dump(&name, rotate, &self.interfaces, For::Screen) {
+        let rotate = self.run.rotation();
+        match self.run.begin_dump(&name, rotate, &self.interfaces, For::Screen) {
             Ok(dump) => {
                 let intake = dump.intake();
                 self.mailbox.change(self.clock.now(), |orders| orders.packets = Some(intake));
@@ -184,7 +184,7 @@ impl<'s> FullScreen<'s> {
         self.mailbox.change(self.clock.now(), |orders| orders.packets = None);
         self.notice = Some(format!("{name} written"));
         let ending = std::thread::spawn(move || dump.finish());
-        if !self.session.signals.stop.load(Ordering::Relaxed) {
+        if !self.run.signals.stop.load(Ordering::Relaxed) {
             return Exit::Good;
         }
         match ending.join() {

@@ -1,6 +1,6 @@
 //! The contents of the summary, from the results of a run.
 
-use super::{Finished, Session, cost_profile, verbose};
+use super::{Finished, Run, cost_profile, verbose};
 use crate::memory::{self, Load};
 use crate::offline::Outcome;
 use crate::resolved::Shown;
@@ -11,7 +11,7 @@ use weir_output::summary::{Facts, InputFacts, Style, lists, ndjson, render};
 
 /// The summary of a run over files.
 pub fn of_files(
-    session: &Session,
+    run: &Run,
     outcome: &Outcome,
     total: &Snapshot,
     load: &Load,
@@ -25,35 +25,35 @@ pub fn of_files(
         alone.bytes = total.ledger.bytes;
         alone.in_order = (alone.packets > 0).then_some(outcome.in_order);
     }
-    let mut text = text(session, facts(session, inputs, total, written, failures, names));
-    if is_verbose(session) {
+    let mut text = text(run, facts(run, inputs, total, written, failures, names));
+    if is_verbose(run) {
         text += &verbose::ledger(total);
-        text += &memory::table(&session.division.shares(&session.work), total, load);
+        text += &memory::table(&run.division.shares(&run.work), total, load);
         text += &lists(total);
         text += &cost_profile::table(total);
         text += &verbose::files(files);
-    } else if session.options.verbose {
+    } else if run.options.verbose {
         text += &cost_profile::json(total);
     }
     text
 }
 
 /// Whether the text of `-v` follows. It does not follow the summary in JSON.
-fn is_verbose(session: &Session) -> bool {
-    session.options.verbose && !session.options.json
+fn is_verbose(run: &Run) -> bool {
+    run.options.verbose && !run.options.json
 }
 
 /// The summary of a live run.
 pub fn of_links(
-    session: &Session,
+    run: &Run,
     total: &Snapshot,
     load: &Load,
     written: &Finished,
     failures: &[String],
     names: Shown,
 ) -> String {
-    let alone = session.request.interfaces.len() == 1;
-    let inputs = session.request.interfaces.iter().map(|name| InputFacts {
+    let alone = run.request.interfaces.len() == 1;
+    let inputs = run.request.interfaces.iter().map(|name| InputFacts {
         name: name.clone(),
         format: "live".to_owned(),
         packets: if alone { total.ledger.caught } else { 0 },
@@ -61,13 +61,13 @@ pub fn of_links(
         live: true,
         ..InputFacts::default()
     });
-    let mut text = text(session, facts(session, inputs.collect(), total, written, failures, names));
-    if is_verbose(session) {
+    let mut text = text(run, facts(run, inputs.collect(), total, written, failures, names));
+    if is_verbose(run) {
         text += &verbose::ledger(total);
-        text += &memory::table(&session.division.shares(&session.work), total, load);
+        text += &memory::table(&run.division.shares(&run.work), total, load);
         text += &lists(total);
         text += &cost_profile::table(total);
-    } else if session.options.verbose {
+    } else if run.options.verbose {
         text += &cost_profile::json(total);
     }
     text
@@ -100,23 +100,23 @@ fn problem(error: &ReadError) -> String {
 }
 
 fn facts(
-    session: &Session,
+    run: &Run,
     inputs: Vec<InputFacts>,
     total: &Snapshot,
     written: &Finished,
     failures: &[String],
     names: Shown,
 ) -> Facts {
-    let expression = &session.request.expression;
+    let expression = &run.request.expression;
     Facts {
         inputs,
         expression: (!expression.is_empty()).then(|| expression.clone()),
         total: total.clone(),
         states: states(total),
         failures: failures.to_vec(),
-        notes: written.notes(&session.options, total),
+        notes: written.notes(&run.options, total),
         names: names.names,
-        interrupted: session.signals.has_interrupted(),
+        interrupted: run.signals.has_interrupted(),
     }
 }
 
@@ -128,8 +128,8 @@ fn states(total: &Snapshot) -> Vec<(String, u64)> {
     states
 }
 
-fn text(session: &Session, facts: Facts) -> String {
-    let options = &session.options;
+fn text(run: &Run, facts: Facts) -> String {
+    let options = &run.options;
     if options.json {
         return ndjson(&facts);
     }
@@ -137,7 +137,7 @@ fn text(session: &Session, facts: Facts) -> String {
     let style = Style {
         width: 80,
         colour: terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-        zone: session.zone.clone(),
+        zone: run.zone.clone(),
         names: !options.numeric,
         next: !options.quiet,
     };

@@ -319,9 +319,9 @@ mod tests {
     }
 
     /// Counts applied plans, and rejects one expression.
-    struct Run(Arc<AtomicUsize>, Arc<StdMutex<String>>);
+    struct CountingControl(Arc<AtomicUsize>, Arc<StdMutex<String>>);
 
-    impl Control for Run {
+    impl Control for CountingControl {
         fn prepare(
             &self,
             expression: &str,
@@ -349,7 +349,7 @@ mod tests {
         let configuration = Configuration::read(Some(&path), Vec::new()).unwrap();
         let (lines, expression) = (Arc::new(AtomicUsize::new(0)), Arc::new(StdMutex::new(String::new())));
         assert!(!configuration.can_apply());
-        configuration.control(Box::new(Run(Arc::clone(&lines), Arc::clone(&expression))));
+        configuration.control(Box::new(CountingControl(Arc::clone(&lines), Arc::clone(&expression))));
 
         let good = format!("interval = \"30s\"\nexpression = \"tcp\"\n{CHART}");
         assert!(configuration.check(&good).ok);

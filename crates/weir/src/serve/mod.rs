@@ -30,7 +30,7 @@ use crate::cli;
 use crate::dump::index::DumpIndex;
 use crate::exit::{Exit, complain};
 use crate::privileges::{self, Account, Paths};
-use crate::run::{Request, Session};
+use crate::run::{Request, Run};
 use crate::signals::Signals;
 use access::Access;
 use access_log::{AccessLog, LogFile};
@@ -141,12 +141,12 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
         begin: Mutex::default(),
     };
     let reading = reading(&options.run);
-    let session = Session::new(options.run, request, Some(beside))?;
-    if session.is_anonymised() {
+    let run = Run::new(options.run, request, Some(beside))?;
+    if run.is_anonymised() {
         packets = None;
     }
-    let stop = session.stop();
-    let exit = session.run();
+    let stop = run.stop();
+    let exit = run.execute();
     if stop.load(Ordering::Relaxed) || exit == Exit::Unreadable {
         return Ok(exit);
     }
@@ -272,8 +272,8 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
     });
     let beside =
         WebService { hub, store, temporary, log: log_path, changeable, begin: Mutex::new(Some(begin)) };
-    let session = Session::new(options.run, request, Some(beside))?;
-    let exit = session.run();
+    let run = Run::new(options.run, request, Some(beside))?;
+    let exit = run.execute();
     drop(end);
     if let Ok(server) = server.try_recv() {
         let _ = server.join();
@@ -482,7 +482,7 @@ fn signalled() -> Result<Arc<AtomicBool>, (Exit, String)> {
     Ok(signals.stop)
 }
 
-fn about(options: &cli::Run, request: &Request, mode: Mode) -> About {
+fn about(options: &cli::RunOptions, request: &Request, mode: Mode) -> About {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let source = match mode {
         Mode::File => request.inputs.iter().map(named).collect(),
@@ -506,7 +506,7 @@ fn named(input: &Input) -> String {
 }
 
 /// The capture files, if all of them can be read again.
-fn source(options: &cli::Run, request: &Request) -> Option<Source> {
+fn source(options: &cli::RunOptions, request: &Request) -> Option<Source> {
     let file = |input: &Input| match input {
         Input::Path(path) if path.is_file() || path.is_dir() => Some(path.clone()),
         _ => None,
@@ -519,13 +519,13 @@ fn source(options: &cli::Run, request: &Request) -> Option<Source> {
     })
 }
 
-fn reading(options: &cli::Run) -> Reading {
+fn reading(options: &cli::RunOptions) -> Reading {
     Reading { strict_bpf: options.strict_bpf, inner: options.inner }
 }
 
 /// The configuration, with the values of the command line that override it.
 fn configuration(
-    options: &cli::Run,
+    options: &cli::RunOptions,
     pages: &cli::Pages,
     request: &Request,
     is_short: bool,
