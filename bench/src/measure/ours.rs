@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::Result;
-use weir_filter::{Counter, Options, Set, Total};
+use weir_filter::{MatchCounter, Options, Set, Total};
 use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowTable, Tally};
 use weir_wire::{Batch, FlowKey, Layers, Tag, decode};
 
@@ -13,13 +13,13 @@ const BLOCK: usize = 256;
 /// Compiled expressions, with a counter for each.
 pub struct Ours {
     set: Arc<Set>,
-    counter: Counter,
+    counter: MatchCounter,
     flows: FlowTable,
     layers: Vec<Layers>,
 }
 
 /// Counts by flow: the tallies of flows, minus irregular packets, plus uncounted ones.
-struct Flows<'c>(&'c mut Counter);
+struct Flows<'c>(&'c mut MatchCounter);
 
 impl FlowSink for Flows<'_> {
     fn end(&mut self, _: &FlowRecord) {}
@@ -57,7 +57,7 @@ impl Ours {
     /// Compiles expressions.
     pub fn compile(expressions: &[String]) -> Result<Self> {
         let set = Arc::new(Set::compile(expressions, &Options::default())?);
-        let (counter, flows) = (Counter::new(Arc::clone(&set)), FlowTable::new(&FlowConfig::default()));
+        let (counter, flows) = (MatchCounter::new(Arc::clone(&set)), FlowTable::new(&FlowConfig::default()));
         Ok(Self { counter, set, flows, layers: Vec::new() })
     }
 

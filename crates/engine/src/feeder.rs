@@ -6,7 +6,7 @@ use crate::worker::{Sink, show};
 use crate::{FlowRecord, Function, Item, Plan, Share, Tally};
 use std::sync::Arc;
 use weir_api::States;
-use weir_filter::Counter;
+use weir_filter::MatchCounter;
 use weir_flow::{FlowPacket, FlowSink, FlowTable, IpTunnel};
 use weir_wire::{FlowKey, Layers, Packet, Tag, Time};
 
@@ -20,7 +20,7 @@ pub(crate) struct Functions {
     /// The cost of each subscription.
     pub costs: Vec<Cost>,
     /// Counts for the expressions that need only sums.
-    pub counted: Counter,
+    pub counted: MatchCounter,
     pub counted_cost: Cost,
     /// Tallies of flows that functions have not seen yet.
     tallied: Vec<Owned>,
@@ -36,7 +36,7 @@ impl Functions {
         Self {
             chains: plan.subscriptions.iter().map(|planned| planned.chain(plan.settings.seed)).collect(),
             costs: vec![Cost::default(); plan.subscriptions.len()],
-            counted: Counter::new(Arc::clone(&plan.counted)),
+            counted: MatchCounter::new(Arc::clone(&plan.counted)),
             counted_cost: Cost::default(),
             tallied: Vec::with_capacity(TOGETHER),
             shares: Vec::with_capacity(TOGETHER),

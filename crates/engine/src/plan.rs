@@ -52,19 +52,19 @@ pub struct Plan {
 /// A subscription, compiled.
 pub(crate) struct Planned {
     pub spec: SubscriptionSpec,
-    pub source: Source,
+    pub source: ItemSource,
     calls: Vec<(&'static FunctionSpec, FunctionCall)>,
 }
 
 /// The source of a subscription's items.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Source {
+pub(crate) enum ItemSource {
     /// Each packet of the selection.
     Packets(Selection),
     /// Tallies of flows, in place of their packets.
     Tallies,
     /// Flows that end.
-    FlowEndpoints,
+    FlowEnds,
     /// None: only the number of packets and bytes is needed.
     Sum(Sum),
 }
@@ -186,7 +186,7 @@ impl Plan {
         // Few packets remain for it if flows count the others, and columns compare for all expressions.
         let counted =
             Arc::new(if flows && by_flow(&settings) { counted.by(Strategy::Index) } else { counted });
-        let fed = |wanted: fn(&Source) -> bool| {
+        let fed = |wanted: fn(&ItemSource) -> bool| {
             (0..planned.len()).filter(|at| planned.get(*at).is_some_and(|p| wanted(&p.source))).collect()
         };
         // A set reads the fields directly from the packet, unless it looks into tunnels.
@@ -195,9 +195,9 @@ impl Plan {
             || settings.checksum != ChecksumMode::Off
             || (settings.filter.inner && !counted.is_empty())
             || planned.iter().any(Planned::needs_layers);
-        let of_packets = fed(|source| matches!(source, Source::Packets(_)));
-        let of_tallies = fed(|source| matches!(source, Source::Tallies));
-        let of_flow_ends = fed(|source| matches!(source, Source::FlowEndpoints));
+        let of_packets = fed(|source| matches!(source, ItemSource::Packets(_)));
+        let of_tallies = fed(|source| matches!(source, ItemSource::Tallies));
+        let of_flow_ends = fed(|source| matches!(source, ItemSource::FlowEnds));
         Ok(Plan {
             scope,
             subscriptions: planned,
@@ -339,8 +339,8 @@ impl Planned {
             lines.iter().map(|line| asked.number(specs[*line].expression.trim(), *line)).collect()
         };
         let source = match spec.level {
-            Level::Flow => Source::FlowEndpoints,
-            Level::Packet if takes(InputKind::Sums) => Source::Sum(if is_all {
+            Level::Flow => ItemSource::FlowEnds,
+            Level::Packet if takes(InputKind::Sums) => ItemSource::Sum(if is_all {
                 Sum::All
             } else if spec.remainder {
                 let lines = lines(&mut sets.counted);
@@ -349,17 +349,19 @@ impl Planned {
             } else {
                 Sum::Matching(sets.counted.number(expression, index))
             }),
-            Level::Packet if is_all && takes(InputKind::Tallies) => Source::Tallies,
-            Level::Packet if is_all => Source::Packets(Selection::All),
-            Level::Packet if spec.remainder => Source::Packets(Selection::Remainder(lines(&mut sets.shown))),
-            Level::Packet => Source::Packets(Selection::Matching(sets.shown.number(expression, index))),
+            Level::Packet if is_all && takes(InputKind::Tallies) => ItemSource::Tallies,
+            Level::Packet if is_all => ItemSource::Packets(Selection::All),
+            Level::Packet if spec.remainder => {
+                ItemSource::Packets(Selection::Remainder(lines(&mut sets.shown)))
+            }
+            Level::Packet => ItemSource::Packets(Selection::Matching(sets.shown.number(expression, index))),
         };
         Ok(Self { spec: spec.clone(), source, calls })
     }
 
     /// The functions, for one worker.
     pub fn chain(&self, seed: u64) -> Vec<Box<dyn Function>> {
-        if matches!(self.source, Source::Sum(_)) {
+        if matches!(self.source, ItemSource::Sum(_)) {
             return Vec::new();
         }
         // The arguments were checked when the plan was built, so that no call fails here.
@@ -368,12 +370,12 @@ impl Planned {
 
     fn needs_layers(&self) -> bool {
         match &self.source {
-            Source::Packets(Selection::All) => self
+            ItemSource::Packets(Selection::All) => self
                 .calls
                 .iter()
                 .any(|(function, _)| !matches!(function.input, InputKind::Lengths | InputKind::Sums)),
-            Source::Packets(_) | Source::Tallies | Source::FlowEndpoints => true,
-            Source::Sum(_) => false,
+            ItemSource::Packets(_) | ItemSource::Tallies | ItemSource::FlowEnds => true,
+            ItemSource::Sum(_) => false,
         }
     }
 

@@ -158,7 +158,7 @@ pub(crate) struct Sessions {
 
 /// A flow with payload.
 struct Entry {
-    flow_ref: FlowRef,
+    compact: CompactIdentity,
     session: Session,
     /// Bytes of memory accounted to this flow.
     held: u32,
@@ -167,8 +167,8 @@ struct Entry {
 }
 
 /// The identity of a flow in less than half the memory, because there is one for each flow.
-struct FlowRef {
-    ends: ProbeEnd,
+struct CompactIdentity {
+    ends: CompactEndpoints,
     first: Time,
     port: [u16; 2],
     vlan: [u16; 2],
@@ -178,18 +178,20 @@ struct FlowRef {
 }
 
 /// Its two endpoints, in the order of the key.
-enum ProbeEnd {
+enum CompactEndpoints {
     V4([[u8; 4]; 2]),
     /// State without a compact form.
     Other(Box<FlowIdentity>),
 }
 
-impl FlowRef {
+impl CompactIdentity {
     fn of(identity: &FlowIdentity) -> Self {
         let FlowIdentity { key, initiator_is_lower, first, vlan, alias } = *identity;
         let ends = match key.addr.map(|address| Ipv6Addr::from(address).to_ipv4_mapped()) {
-            [Some(lower), Some(higher)] if alias == 0 => ProbeEnd::V4([lower.octets(), higher.octets()]),
-            _ => ProbeEnd::Other(Box::new(*identity)),
+            [Some(lower), Some(higher)] if alias == 0 => {
+                CompactEndpoints::V4([lower.octets(), higher.octets()])
+            }
+            _ => CompactEndpoints::Other(Box::new(*identity)),
         };
         Self { ends, first, port: key.port, vlan, key_vlan: key.vlan, proto: key.proto, initiator_is_lower }
     }
@@ -197,18 +199,18 @@ impl FlowRef {
     fn identity(&self) -> FlowIdentity {
         let &Self { ref ends, first, port, vlan, key_vlan, proto, initiator_is_lower } = self;
         match ends {
-            ProbeEnd::V4(ends) => {
+            CompactEndpoints::V4(ends) => {
                 let addr = ends.map(weir_wire::mapped);
                 let key = FlowKey { addr, port, vlan: key_vlan, proto };
                 FlowIdentity { key, initiator_is_lower, first, vlan, alias: 0 }
             }
-            ProbeEnd::Other(identity) => **identity,
+            CompactEndpoints::Other(identity) => **identity,
         }
     }
 
     /// Bytes of heap memory.
     fn memory(&self) -> usize {
-        if let ProbeEnd::Other(_) = self.ends { size_of::<FlowIdentity>() } else { 0 }
+        if let CompactEndpoints::Other(_) = self.ends { size_of::<FlowIdentity>() } else { 0 }
     }
 }
 
@@ -333,17 +335,18 @@ impl Sessions {
             let room = self.limit.saturating_sub(others - self.held + waiting);
             let Self { streams, entries, refused, expected, config, held, stats, .. } = self;
             streams.segment(seen.row, &segment, |chunk| {
-                let mut reader =
-                    Reader { entries, refused, expected, config, held, is_full, room, stats, sink };
-                reader.chunk(seen.row, &seen.flow, &chunk);
+                let mut feed =
+                    SessionFeed { entries, refused, expected, config, held, is_full, room, stats, sink };
+                feed.chunk(seen.row, &seen.flow, &chunk);
             });
         } else if let Some(data) = seen.datagram().filter(|data| !data.is_empty()) {
             let chunk = Chunk { time: seen.packet.time, direction: seen.direction, gap: 0, data };
             let is_full = others + self.streams.memory() >= self.admitted();
             let room = self.limit.saturating_sub(others - self.held + self.streams.memory());
             let Self { entries, refused, expected, config, held, stats, .. } = self;
-            let mut reader = Reader { entries, refused, expected, config, held, is_full, room, stats, sink };
-            reader.chunk(seen.row, &seen.flow, &chunk);
+            let mut feed =
+                SessionFeed { entries, refused, expected, config, held, is_full, room, stats, sink };
+            feed.chunk(seen.row, &seen.flow, &chunk);
         }
     }
 
@@ -406,14 +409,14 @@ impl Sessions {
             self.stats.records += measurer.end(row, sink);
         }
         let Self { streams, entries, refused, expected, config, held, stats, .. } = self;
-        let identity = entries.get(row).and_then(Option::as_ref).map(|entry| entry.flow_ref.identity());
+        let identity = entries.get(row).and_then(Option::as_ref).map(|entry| entry.compact.identity());
         streams.end(row, time, |chunk| {
             if let Some(identity) = &identity {
                 // The flow is inspected already.
                 let (is_full, room) = (true, usize::MAX);
-                let mut reader =
-                    Reader { entries, refused, expected, config, held, is_full, room, stats, sink };
-                reader.chunk(row, identity, &chunk);
+                let mut feed =
+                    SessionFeed { entries, refused, expected, config, held, is_full, room, stats, sink };
+                feed.chunk(row, identity, &chunk);
             }
         });
         let ended = self.entries.get_mut(row).and_then(Option::take);
@@ -503,7 +506,7 @@ fn found(session: &Session) -> Found {
 }
 
 /// Passes chunks of flows to their sessions.
-struct Reader<'w> {
+struct SessionFeed<'w> {
     entries: &'w mut Rows<Option<Box<Entry>>>,
     refused: &'w mut Refused,
     expected: &'w mut Expectations,
@@ -517,7 +520,7 @@ struct Reader<'w> {
     sink: &'w mut dyn Sink,
 }
 
-impl Reader<'_> {
+impl SessionFeed<'_> {
     fn chunk(&mut self, row: u32, flow: &FlowIdentity, chunk: &Chunk<'_>) {
         if self.config.chunks {
             self.sink.chunk(flow, chunk);
@@ -542,14 +545,19 @@ impl Reader<'_> {
                     Some(expected) => Session::expected(expected, self.config.wants),
                     None => Session::new(),
                 };
-                place.insert(Box::new(Entry { flow_ref: FlowRef::of(flow), session, held: 0, uncounted: 0 }))
+                place.insert(Box::new(Entry {
+                    compact: CompactIdentity::of(flow),
+                    session,
+                    held: 0,
+                    uncounted: 0,
+                }))
             }
         };
-        let Entry { flow_ref, session, held, uncounted } = &mut **entry;
+        let Entry { compact, session, held, uncounted } = &mut **entry;
         if session.is_unidentified() && *held > 0 {
             return;
         }
-        let (identity, wants) = (flow_ref.identity(), self.config.wants);
+        let (identity, wants) = (compact.identity(), self.config.wants);
         let mut emitter = RecordEmitter {
             identity: &identity,
             expected: self.expected,
@@ -564,12 +572,12 @@ impl Reader<'_> {
         }
         *uncounted = 0;
         let before = *held as usize;
-        let mut now = session.memory() + flow_ref.memory() + ENTRY;
+        let mut now = session.memory() + compact.memory() + ENTRY;
         if now > before && *self.held + now - before > self.room {
             // The flow grows and there is no room. Flows that do not grow continue.
             session.stop(chunk.time, &mut emitter);
             self.stats.stopped += 1;
-            now = session.memory() + flow_ref.memory() + ENTRY;
+            now = session.memory() + compact.memory() + ENTRY;
         }
         *self.held = *self.held + now - before;
         *held = u32::try_from(now).unwrap_or(u32::MAX);
@@ -692,8 +700,8 @@ mod tests {
         let mixed = FlowIdentity { key: FlowKey { addr: [mapped(1), [0x20; 16]], ..v4.key }, ..v4 };
         let named = FlowIdentity { alias: 9, ..v4 };
         for (identity, is_short) in [(v4, true), (mixed, false), (named, false)] {
-            let flow_ref = FlowRef::of(&identity);
-            assert_eq!((flow_ref.identity(), flow_ref.memory() == 0), (identity, is_short));
+            let compact = CompactIdentity::of(&identity);
+            assert_eq!((compact.identity(), compact.memory() == 0), (identity, is_short));
         }
     }
 

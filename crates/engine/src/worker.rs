@@ -3,13 +3,13 @@
 use crate::checksum::ChecksumWatch;
 use crate::feeder::{Feeder, Functions};
 use crate::meter::{Clock, Meter};
-use crate::plan::{Selection, Source, Sum};
+use crate::plan::{ItemSource, Selection, Sum};
 use crate::sessions::Sessions;
 use crate::{Function, Item, Pass, Plan, SessionConfig, SessionStats};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use weir_api::{Answer, Costs, Count, FlowCount, Interval, Ledger, Reading, SessionCount, Snapshot};
-use weir_filter::{Counter, PacketMask, Total, Totals};
+use weir_filter::{MatchCounter, PacketMask, Total, Totals};
 use weir_flow::measure::{Measure, Measured};
 use weir_flow::{FlowConfig, FlowIdentity, FlowRecord, FlowSink, FlowStats, FlowTable};
 use weir_proto::Record;
@@ -64,7 +64,7 @@ pub struct Worker {
     /// Reads the payload of flows, if an output asks for it.
     sessions: Option<Sessions>,
     /// Finds the packets of the shown expressions.
-    shown: Counter,
+    shown: MatchCounter,
     /// Counts of this interval.
     analysed: Count,
     stages: Stages,
@@ -128,7 +128,7 @@ impl Worker {
             functions: Functions::new(&plan, Meter::new(None)),
             flows: plan.flows.then(|| FlowTable::new(flows)),
             sessions: None,
-            shown: Counter::new(Arc::clone(&plan.shown)),
+            shown: MatchCounter::new(Arc::clone(&plan.shown)),
             analysed: Count::default(),
             stages: Stages::default(),
             checksums: ChecksumWatch::new(plan.settings.checksum),
@@ -296,7 +296,7 @@ impl Worker {
         let Functions { chains, costs, meter, .. } = &mut self.functions;
         for at in &self.plan.of_packets {
             let planned = self.plan.subscriptions.get(*at).map(|planned| &planned.source);
-            let Some(Source::Packets(selection)) = planned else { continue };
+            let Some(ItemSource::Packets(selection)) = planned else { continue };
             let (Some(chain), Some(cost)) = (chains.get_mut(*at), costs.get_mut(*at)) else { continue };
             if *selection == Selection::All
                 && let [function] = chain.as_mut_slice()
@@ -369,7 +369,7 @@ impl Worker {
     pub fn change_plan(&mut self, plan: Arc<Plan>) {
         let meter = std::mem::take(&mut self.functions.meter);
         self.functions = Functions::new(&plan, meter);
-        self.shown = Counter::new(Arc::clone(&plan.shown));
+        self.shown = MatchCounter::new(Arc::clone(&plan.shown));
         self.plan = plan;
     }
 
@@ -403,7 +403,7 @@ impl Worker {
                 });
             };
             let mut spent = std::mem::take(cost).of(meter);
-            if let Source::Sum(sum) = planned.source {
+            if let ItemSource::Sum(sum) = planned.source {
                 spent = if is_counted(&planned.source) { counted } else { 0 };
                 for name in planned.names() {
                     let count = count_of(sum, &totals, analysed);
@@ -470,8 +470,8 @@ impl Worker {
 }
 
 /// Whether the source needs the counts of an expression.
-fn is_counted(source: &Source) -> bool {
-    matches!(source, Source::Sum(Sum::Matching(_) | Sum::Remainder(_)))
+fn is_counted(source: &ItemSource) -> bool {
+    matches!(source, ItemSource::Sum(Sum::Matching(_) | Sum::Remainder(_)))
 }
 
 fn count_of(sum: Sum, totals: &Totals, all: Count) -> Count {

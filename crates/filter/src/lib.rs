@@ -16,7 +16,7 @@
 //! memory that libpcap reads before it writes (`geneve or ...`) is 0 here; and a `protochain` that never ends in
 //! libpcap rejects the packet here. The version is 1.10.3; newer words and newer errors are those of 1.11.
 //!
-//! [`Set`] compiles many expressions into one plan with shared parts; [`Counter`] puts packets through it.
+//! [`Set`] compiles many expressions into one plan with shared parts; [`MatchCounter`] puts packets through it.
 //!
 //! This crate does not resolve names (see [`Resolve`]) and does not capture.
 //!
@@ -62,6 +62,6 @@ pub use filter::{Filter, LINK_TYPES, Options, Program, Resolve};
 pub use flowtest::{Endpoints, FlowEndpoints, FlowTest};
 pub use names::Protocol;
 pub use set::{
-    Comparison, Counter, Decided, Explanation, MASK_PACKETS, PacketMask, Set, SetError, Strategy, Total,
+    Comparison, Decided, Explanation, MASK_PACKETS, MatchCounter, PacketMask, Set, SetError, Strategy, Total,
     Totals, check,
 };

@@ -56,27 +56,27 @@ struct StatsEvent {
 #[derive(Serialize)]
 struct Stats {
     uptime: u64,
-    capture: CaptureStats,
-    decoder: DecoderStats,
-    flow: FlowStats,
+    capture: CaptureMembers,
+    decoder: DecoderMembers,
+    flow: FlowMembers,
 }
 
 #[derive(Serialize)]
-struct CaptureStats {
+struct CaptureMembers {
     kernel_packets: u64,
     kernel_drops: u64,
     kernel_ifdrops: u64,
 }
 
 #[derive(Serialize)]
-struct DecoderStats {
+struct DecoderMembers {
     pkts: u64,
     bytes: u64,
     invalid: u64,
 }
 
 #[derive(Serialize)]
-struct FlowStats {
+struct FlowMembers {
     total: u64,
     active: u64,
     emerg_mode_entered: u64,
@@ -251,17 +251,17 @@ impl Output for Eve {
             event_type: "stats",
             stats: Stats {
                 uptime: end.saturating_sub(began) / 1_000_000_000,
-                capture: CaptureStats {
+                capture: CaptureMembers {
                     kernel_packets: ledger.caught + ledger.capture.dropped,
                     kernel_drops: ledger.capture.dropped,
                     kernel_ifdrops: ledger.capture.interface_dropped,
                 },
-                decoder: DecoderStats {
+                decoder: DecoderMembers {
                     pkts: ledger.caught,
                     bytes: ledger.bytes,
                     invalid: ledger.errors.total(),
                 },
-                flow: FlowStats {
+                flow: FlowMembers {
                     total: flows.created,
                     active: flows.active(),
                     emerg_mode_entered: flows.evicted,

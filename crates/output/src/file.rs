@@ -65,7 +65,7 @@ impl Frame {
 const COMPRESSING: usize = 2;
 
 /// The destination of lines.
-trait Store: Send {
+trait Destination: Send {
     /// As [`Write::write`].
     fn put(&mut self, bytes: &[u8]) -> io::Result<usize>;
     /// Truncates to a length; the next bytes follow directly.
@@ -75,7 +75,7 @@ trait Store: Send {
 }
 
 /// Opened for appending.
-impl Store for File {
+impl Destination for File {
     fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write(bytes)
     }
@@ -97,7 +97,7 @@ pub struct LineFile {
     /// The temporary file until then, if it has another name.
     part: Option<Part>,
     /// `None` if a new file could not be opened; opening is retried.
-    store: Option<Box<dyn Store>>,
+    destination: Option<Box<dyn Destination>>,
     existing: Existing,
     rolling: Rolling,
     zone: Zone,
@@ -184,8 +184,8 @@ impl LineFile {
     /// The file cannot be written, renamed or begun. Then it continues, or lines wait.
     pub fn roll(&mut self, now: u64) -> io::Result<()> {
         let current = self.part.as_ref().map_or(&*self.path, Part::written).to_owned();
-        let is_there = self.store.as_ref().is_some_and(|store| store.is_at(&current));
-        if self.store.is_none() || is_there && !self.has_lines {
+        let is_there = self.destination.as_ref().is_some_and(|destination| destination.is_at(&current));
+        if self.destination.is_none() || is_there && !self.has_lines {
             return Ok(());
         }
         self.write_out();
@@ -207,7 +207,7 @@ impl LineFile {
             renamed.map_err(|error| at(&finished, &error))?;
             self.compress(finished)?;
         }
-        self.store = None;
+        self.destination = None;
         self.has_lines = false;
         self.open_again().map_err(|error| at(&self.path, &error))
     }
@@ -231,7 +231,7 @@ impl LineFile {
             Existing::Continue => open_repaired(&self.path)?,
         };
         (self.length, self.torn) = (length, false);
-        self.store = Some(Box::new(file));
+        self.destination = Some(Box::new(file));
         Ok(())
     }
 
@@ -273,11 +273,11 @@ impl LineFile {
         result
     }
 
-    fn over(path: PathBuf, store: Box<dyn Store>) -> Self {
+    fn over(path: PathBuf, destination: Box<dyn Destination>) -> Self {
         Self {
             path,
             part: None,
-            store: Some(store),
+            destination: Some(destination),
             existing: Existing::Continue,
             rolling: Rolling::default(),
             zone: Zone::default(),
@@ -392,17 +392,17 @@ impl LineFile {
     }
 
     fn try_write_out(&mut self) -> io::Result<()> {
-        if self.store.is_none() {
+        if self.destination.is_none() {
             self.open_again()?;
         }
-        let Some(store) = &mut self.store else { return Ok(()) };
+        let Some(destination) = &mut self.destination else { return Ok(()) };
         if self.torn {
-            store.cut(self.length)?;
+            destination.cut(self.length)?;
             self.torn = false;
         }
         let mut done = 0;
         while let Some(rest) = self.waiting.get(done..).filter(|rest| !rest.is_empty()) {
-            let outcome = match store.put(rest) {
+            let outcome = match destination.put(rest) {
                 Ok(0) => Err(io::ErrorKind::WriteZero.into()),
                 outcome => outcome,
             };
@@ -426,8 +426,8 @@ impl LineFile {
         let written = self.waiting.get(..done).unwrap_or_default();
         let whole = written.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         self.length += whole as u64;
-        let store = self.store.as_mut().filter(|_| whole < done);
-        self.torn = store.is_some_and(|store| store.cut(self.length).is_err());
+        let destination = self.destination.as_mut().filter(|_| whole < done);
+        self.torn = destination.is_some_and(|destination| destination.cut(self.length).is_err());
         self.waiting.drain(..whole);
     }
 }
@@ -529,7 +529,7 @@ mod tests {
         }
     }
 
-    impl Store for Disk {
+    impl Destination for Disk {
         fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let mut disk = self.0.lock().unwrap();
             let n = bytes.len().min(disk.1 - disk.0.len()).min(1000);

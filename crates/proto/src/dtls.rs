@@ -34,13 +34,13 @@ const DATA: u8 = 23;
 
 /// A record's header and content.
 #[derive(Clone, Copy)]
-struct Record<'a> {
+struct DtlsRecord<'a> {
     kind: u8,
     is_encrypted: bool,
     content: &'a [u8],
 }
 
-impl<'a> Record<'a> {
+impl<'a> DtlsRecord<'a> {
     /// The next record of a datagram.
     fn next(reader: &mut Reader<'a>) -> Option<Self> {
         let first = reader.u8()?;
@@ -108,7 +108,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
 
 /// Whether a handshake begins here: with a hello that fits its record.
 fn begins(head: &[u8]) -> bool {
-    let Some(record) = Record::next(&mut Reader::new(head)) else { return false };
+    let Some(record) = DtlsRecord::next(&mut Reader::new(head)) else { return false };
     let is_hello = |part: Fragment<'_>| matches!(part.kind, 1..=3) && part.number <= 1 && part.offset == 0;
     record.kind == HANDSHAKE
         && !record.is_encrypted
@@ -209,7 +209,7 @@ impl Parser for Dtls {
         let side = if direction == Direction::Forward { forward } else { reverse };
         let mut reader = Reader::new(data);
         for _ in 0..MAX_RECORDS {
-            let Some(record) = Record::next(&mut reader) else { break };
+            let Some(record) = DtlsRecord::next(&mut reader) else { break };
             match record.kind {
                 _ if record.is_encrypted => {
                     handshake.ciphertext(time, direction, record.kind == DATA, out);

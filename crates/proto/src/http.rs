@@ -52,11 +52,11 @@ const METHODS: [&[u8]; 8] = [b"GET", b"POST", b"HEAD", b"PUT", b"DELETE", b"OPTI
 struct Http {
     request: Side,
     response: Side,
-    flow: Flow,
+    flow: Shared,
 }
 
 /// State shared by both sides.
-struct Flow {
+struct Shared {
     files: Files,
     ranges: Ranges,
     /// Transactions without a complete response; their identifiers are consecutive.
@@ -219,7 +219,7 @@ impl Http {
         Self {
             request: side(Direction::Forward),
             response: side(Direction::Reverse),
-            flow: Flow {
+            flow: Shared {
                 files: Files::new(setup),
                 ranges: Ranges::default(),
                 waiting: VecDeque::new(),
@@ -230,7 +230,7 @@ impl Http {
         }
     }
 
-    fn side(&mut self, direction: Direction) -> (&mut Side, &mut Flow) {
+    fn side(&mut self, direction: Direction) -> (&mut Side, &mut Shared) {
         match direction {
             Direction::Forward => (&mut self.request, &mut self.flow),
             Direction::Reverse => (&mut self.response, &mut self.flow),
@@ -560,7 +560,7 @@ impl Side {
     }
 
     /// Adds the received headers, although incomplete, to their transaction.
-    fn give_headers(&mut self, flow: &mut Flow) {
+    fn give_headers(&mut self, flow: &mut Shared) {
         let headers = self.take_headers();
         if let Some(transaction) = flow.transaction(self.current) {
             match self.direction {
@@ -615,7 +615,7 @@ impl Side {
 }
 
 /// Takes bytes of a body.
-fn carry(side: &mut Side, flow: &mut Flow, data: &mut &[u8], time: Time, out: &mut dyn Out) {
+fn carry(side: &mut Side, flow: &mut Shared, data: &mut &[u8], time: Time, out: &mut dyn Out) {
     match &mut side.state {
         State::Length(left) | State::Chunk(left) => {
             let max = usize::try_from(*left).unwrap_or(usize::MAX).min(data.len());
@@ -690,7 +690,7 @@ fn carry(side: &mut Side, flow: &mut Flow, data: &mut &[u8], time: Time, out: &m
 }
 
 /// Passes bytes of a body on.
-fn give(side: &mut Side, flow: &mut Flow, bytes: &[u8], time: Time, out: &mut dyn Out) {
+fn give(side: &mut Side, flow: &mut Shared, bytes: &[u8], time: Time, out: &mut dyn Out) {
     let Some(body) = &mut side.body else { return };
     looked_at(bytes.len());
     let fault = body.bytes(bytes, time, &mut flow.files, &mut flow.ranges, out);
@@ -700,7 +700,7 @@ fn give(side: &mut Side, flow: &mut Flow, bytes: &[u8], time: Time, out: &mut dy
 }
 
 /// Counts bytes of the framing, which Suricata adds to a response's length.
-fn count(side: &Side, flow: &mut Flow, bytes: u64) {
+fn count(side: &Side, flow: &mut Shared, bytes: u64) {
     if side.direction == Direction::Reverse
         && let Some(transaction) = flow.transaction(side.current)
     {
@@ -709,7 +709,7 @@ fn count(side: &Side, flow: &mut Flow, bytes: u64) {
 }
 
 /// Ends the current message; `whole`: the message is complete.
-fn finish(side: &mut Side, flow: &mut Flow, whole: bool, time: Time, out: &mut dyn Out) {
+fn finish(side: &mut Side, flow: &mut Shared, whole: bool, time: Time, out: &mut dyn Out) {
     let is_idle = matches!(side.state, State::Start | State::Lost { .. } | State::Irregular(_));
     side.state = State::Start;
     let body = side.body.take();
@@ -736,7 +736,7 @@ fn finish(side: &mut Side, flow: &mut Flow, whole: bool, time: Time, out: &mut d
     flow.settle(out);
 }
 
-impl Flow {
+impl Shared {
     fn transaction(&mut self, id: u32) -> Option<&mut Transaction> {
         let first = self.waiting.front()?.id;
         self.waiting.get_mut(id.checked_sub(first)? as usize)

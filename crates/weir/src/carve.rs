@@ -82,13 +82,13 @@ impl Carving {
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", directory.display()));
         weir_files::make_folders(directory).map_err(named)?;
         let (to, from) = crossbeam_channel::bounded(QUEUE);
-        let store = Store {
+        let files = CarvedFiles {
             directory: directory.to_owned(),
             open: BTreeMap::new(),
             known: HashMap::new(),
             failed: None,
         };
-        let thread = std::thread::spawn(move || store.work(&from));
+        let thread = std::thread::spawn(move || files.work(&from));
         Ok(Self { to, taken: Arc::default(), limits, thread })
     }
 
@@ -271,7 +271,7 @@ static ENDINGS: &[(&str, &str)] = &[
 ];
 
 /// The state of the writing thread.
-struct Store {
+struct CarvedFiles {
     directory: PathBuf,
     /// Open files.
     open: BTreeMap<u64, File>,
@@ -280,7 +280,7 @@ struct Store {
     failed: Option<io::Error>,
 }
 
-impl Store {
+impl CarvedFiles {
     fn work(mut self, from: &Receiver<Order>) -> (u64, Option<io::Error>) {
         let mut again = 0;
         for order in from {

@@ -21,7 +21,7 @@ use weir_output::figures;
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct CountRow<'a> {
     v: u32,
     kind: &'static str,
     expression: &'a str,
@@ -126,7 +126,7 @@ fn pass(files: Files, plan: &Arc<Plan>, workers: usize) -> (Snapshot, Links, Exi
     }
 }
 
-fn rows<'a>(expressions: &'a [String], total: &Snapshot) -> Vec<Row<'a>> {
+fn rows<'a>(expressions: &'a [String], total: &Snapshot) -> Vec<CountRow<'a>> {
     let counts = total.answers.iter().map(|answer| match &answer.reading {
         Reading::Count(count) => *count,
         _ => Count::default(),
@@ -135,7 +135,7 @@ fn rows<'a>(expressions: &'a [String], total: &Snapshot) -> Vec<Row<'a>> {
     expressions
         .iter()
         .zip(counts)
-        .map(|(expression, Count { packets, bytes })| Row {
+        .map(|(expression, Count { packets, bytes })| CountRow {
             v: SCHEMA,
             kind: "count",
             expression,
@@ -145,13 +145,13 @@ fn rows<'a>(expressions: &'a [String], total: &Snapshot) -> Vec<Row<'a>> {
         .collect()
 }
 
-fn json(rows: &[Row<'_>]) -> String {
+fn json(rows: &[CountRow<'_>]) -> String {
     let lines = rows.iter().filter_map(|row| serde_json::to_string(row).ok());
     lines.fold(String::new(), |text, line| text + &line + "\n")
 }
 
 /// The expression is the last column, because its length varies.
-fn table(rows: &[Row<'_>]) -> String {
+fn table(rows: &[CountRow<'_>]) -> String {
     let mut text = format!("{:>14} {:>18}  expression\n", "packets", "bytes");
     for row in rows {
         let _ = writeln!(

@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_capture::{Files, ReadOptions};
-use weir_filter::{Counter, Decided, Explanation, Filter, FilterError, Options, Set, Strategy};
+use weir_filter::{Decided, Explanation, Filter, FilterError, MatchCounter, Options, Set, Strategy};
 use weir_output::figures;
 use weir_wire::{Batch, FlowKey, Layers, LinkType, Packet, PacketBuf, Tag, build, decode};
 
@@ -228,7 +228,7 @@ fn measure(
     };
     let flows: Vec<(FlowKey, Tag, bool)> = all.packets().zip(&layers).filter_map(flow).collect();
     let counting = |set: Set| {
-        let (mut counter, batches) = (Counter::new(Arc::new(set)), &batches);
+        let (mut counter, batches) = (MatchCounter::new(Arc::new(set)), &batches);
         move || {
             batches.iter().for_each(|(batch, layers)| counter.packets(*batch, Some(layers)));
             black_box(counter.take());
@@ -244,7 +244,7 @@ fn measure(
     });
     // Measured with this expression alone: any expression that the key decides costs a flow equally much.
     let flow = Set::compile(&[expression], reading).ok().filter(|_| *decided == Decided::Flow).map(|set| {
-        let (mut counter, flows) = (Counter::new(Arc::new(set)), &flows);
+        let (mut counter, flows) = (MatchCounter::new(Arc::new(set)), &flows);
         move || {
             flows.iter().for_each(|(key, tag, lower)| counter.flow(key, *tag, *lower, 1, 64));
             black_box(counter.take());

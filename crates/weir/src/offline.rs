@@ -48,16 +48,16 @@ pub fn run(
     worker_outputs: Vec<WorkerOutput>,
     watch: &(dyn Fn(&Files) + Sync),
 ) -> Outcome {
-    let line = Line::new(input, workers.len(), watch);
+    let pipeline = Pipeline::new(input, workers.len(), watch);
     std::thread::scope(|scope| {
         for (index, (worker, worker_output)) in workers.into_iter().zip(worker_outputs).enumerate() {
-            let line = &line;
-            scope.spawn(move || line.work(index, worker, worker_output));
+            let pipeline = &pipeline;
+            scope.spawn(move || pipeline.work(index, worker, worker_output));
         }
     });
-    let reading = line.reading.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let jumps = reading.clock.jumps() + reading.leaps_back;
-    Outcome { files: reading.files, errors: reading.errors, jumps, in_order: reading.in_order }
+    let reader = pipeline.reader.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let jumps = reader.clock.jumps() + reader.leaps_back;
+    Outcome { files: reader.files, errors: reader.errors, jumps, in_order: reader.in_order }
 }
 
 /// A larger step back in nanoseconds is a change of the clock: disorder between the queues of a card is much smaller.
@@ -73,8 +73,8 @@ pub const UNITS_PER_WORKER: usize = 3;
 /// A stretch of the input, decoded and sorted by owner.
 #[derive(Default)]
 struct WorkUnit {
-    chunk: PacketBuf,
-    /// The packets of `chunk`, by segment and then by owner.
+    buffer: PacketBuf,
+    /// The packets of `buffer`, by segment and then by owner.
     slots: Vec<Slot>,
     /// Layers of the packets in `slots`; empty if each worker decodes its own packets.
     layers: Vec<Layers>,
@@ -97,10 +97,11 @@ fn of_file(mut snapshot: Snapshot) -> Snapshot {
     snapshot
 }
 
-struct Line<'a> {
+/// The workers and what they share: the input, units in work, and the limit of the run.
+struct Pipeline<'a> {
     workers: usize,
     plan: &'a Plan,
-    reading: Mutex<Reading>,
+    reader: Mutex<UnitReader>,
     board: Mutex<Board>,
     changed: Condvar,
     limit: Option<u64>,
@@ -108,7 +109,8 @@ struct Line<'a> {
     watch: &'a (dyn Fn(&Files) + Sync),
 }
 
-struct Reading {
+/// Reads units: the input, its clock, and counts of what was read so far.
+struct UnitReader {
     files: Files,
     clock: IntervalClock,
     /// Time of the last packet.
@@ -141,9 +143,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<'a> Line<'a> {
+impl<'a> Pipeline<'a> {
     fn new(input: Input<'a>, workers: usize, watch: &'a (dyn Fn(&Files) + Sync)) -> Self {
-        let reading = Reading {
+        let reader = UnitReader {
             files: input.files,
             clock: IntervalClock::new(input.interval),
             latest: Time(0),
@@ -157,7 +159,7 @@ impl<'a> Line<'a> {
         Self {
             workers,
             plan: input.plan,
-            reading: Mutex::new(reading),
+            reader: Mutex::new(reader),
             board: Mutex::new(Board::default()),
             changed: Condvar::new(),
             limit: input.limit,
@@ -179,7 +181,7 @@ impl<'a> Line<'a> {
                 }
                 let Some(share) = segment.shares.get(index).cloned() else { continue };
                 let Some(slots) = unit.slots.get(share.clone()) else { continue };
-                let batch = Batch { bytes: &unit.chunk.bytes, slots };
+                let batch = Batch { bytes: &unit.buffer.bytes, slots };
                 match (&mut left, unit.layers.get(share)) {
                     (Some(left), _) => self.limited(&mut worker, batch, &mut worker_output, left),
                     (None, Some(layers)) => worker.decoded(batch, layers, &mut worker_output),
@@ -240,9 +242,9 @@ impl<'a> Line<'a> {
     /// Reads, decodes and posts the next unit.
     fn make(&self, mut unit: WorkUnit) {
         let mut cuts = Vec::new();
-        let mut reading = lock(&self.reading);
-        if !reading.read(&mut unit.chunk, &mut cuts, self.stop) {
-            drop(reading);
+        let mut reader = lock(&self.reader);
+        if !reader.read(&mut unit.buffer, &mut cuts, self.stop) {
+            drop(reader);
             let mut board = lock(&self.board);
             board.closed = true;
             board.spare.push(unit);
@@ -250,19 +252,19 @@ impl<'a> Line<'a> {
             self.changed.notify_all();
             return;
         }
-        (self.watch)(&reading.files);
-        let number = reading.next;
-        reading.next += 1;
-        let length = unit.chunk.slots.len();
-        let close = usize::try_from(CLOSE_LOOK.saturating_sub(reading.packets)).unwrap_or(length).min(length);
-        reading.packets += length as u64;
+        (self.watch)(&reader.files);
+        let number = reader.next;
+        reader.next += 1;
+        let length = unit.buffer.slots.len();
+        let close = usize::try_from(CLOSE_LOOK.saturating_sub(reader.packets)).unwrap_or(length).min(length);
+        reader.packets += length as u64;
         // Requested before the reader is unlocked, so that numbers are issued in order.
         let mut board = lock(&self.board);
         board.issued = number + 1;
         board.posted.push_back(None);
         board.untaken.push_back(self.workers);
         drop(board);
-        drop(reading);
+        drop(reader);
 
         let parts = parts(length, &cuts, close);
         if self.plan.follows_flows() && self.workers > 1 {
@@ -300,22 +302,22 @@ impl<'a> Line<'a> {
     }
 }
 
-impl Reading {
-    /// Fills `chunk`, and records before which packets an interval ends. `false` at the end of the input.
-    fn read(&mut self, chunk: &mut PacketBuf, cuts: &mut Vec<(usize, Time)>, stop: &AtomicBool) -> bool {
+impl UnitReader {
+    /// Fills `buffer`, and records before which packets an interval ends. `false` at the end of the input.
+    fn read(&mut self, buffer: &mut PacketBuf, cuts: &mut Vec<(usize, Time)>, stop: &AtomicBool) -> bool {
         loop {
             if self.ended || stop.load(Ordering::Relaxed) {
                 self.ended = true;
                 return false;
             }
-            match self.files.fill(chunk) {
+            match self.files.fill(buffer) {
                 Ok(true) => break,
                 Ok(false) => self.ended = true,
                 // A bad input does not stop the others.
                 Err(error) => self.errors.push(error),
             }
         }
-        for (at, slot) in chunk.slots.iter().enumerate() {
+        for (at, slot) in buffer.slots.iter().enumerate() {
             if slot.time < self.latest {
                 self.in_order = false;
                 self.leaps_back += u64::from(self.latest.since(slot.time) > LEAP_BACK);
@@ -358,8 +360,8 @@ fn parts(length: usize, cuts: &[(usize, Time)], close: usize) -> Vec<Part> {
 /// Gives all packets of a unit to one worker, because it is the only one or flows are not needed. The worker decodes
 /// them block by block, so that the layers are used before they leave the first-level cache.
 fn give(unit: &mut WorkUnit, parts: Vec<Part>, owner: usize) {
-    let WorkUnit { chunk, slots, layers, segments, .. } = unit;
-    std::mem::swap(slots, &mut chunk.slots);
+    let WorkUnit { buffer, slots, layers, segments, .. } = unit;
+    std::mem::swap(slots, &mut buffer.slots);
     layers.clear();
     segments.clear();
     segments.extend(parts.into_iter().map(|Part { packets, tick, closely }| {
@@ -371,11 +373,11 @@ fn give(unit: &mut WorkUnit, parts: Vec<Part>, owner: usize) {
 
 /// Decodes a unit's packets and sorts them by owner within each interval.
 fn sort(unit: &mut WorkUnit, parts: Vec<Part>, workers: usize) {
-    let WorkUnit { chunk, slots, layers, segments, .. } = unit;
+    let WorkUnit { buffer, slots, layers, segments, .. } = unit;
     slots.clear();
     layers.clear();
     segments.clear();
-    let batch = chunk.batch();
+    let batch = buffer.batch();
     let mut decoded = Vec::new();
     decode_batch(batch, &mut decoded);
     let owner = |(packet, layers)| steer_hash(&packet, layers) as usize % workers;
@@ -398,7 +400,7 @@ fn sort(unit: &mut WorkUnit, parts: Vec<Part>, workers: usize) {
         for at in packets {
             let place = ends[owners[at]];
             ends[owners[at]] += 1;
-            slots[place] = chunk.slots[at];
+            slots[place] = buffer.slots[at];
             layers[place] = decoded[at];
         }
         segments.push(Segment { tick, closely, shares });

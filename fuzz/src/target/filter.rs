@@ -1,7 +1,7 @@
 use super::Digest;
 use crate::{Target, seeds, sequence};
 use std::sync::Arc;
-use weir_filter::{Counter, Filter, LINK_TYPES, Options, Set, Strategy};
+use weir_filter::{Filter, LINK_TYPES, MatchCounter, Options, Set, Strategy};
 use weir_wire::{Hints, Packet, PacketBuf, Time, decode};
 
 pub const TARGET: Target = Target {
@@ -120,7 +120,7 @@ fn agrees(expression: &str, options: &Options<'_>, filter: &Filter, packet: &Pac
     let truth: Vec<bool> =
         batch.packets().zip(&layers).map(|(packet, l)| filter.matches(&packet, l)).collect();
     let with_remainder = Arc::new(set.with_remainders(vec![vec![1]]).by(Strategy::Columns));
-    let mut counter = Counter::new(with_remainder);
+    let mut counter = MatchCounter::new(with_remainder);
     counter.packets(batch, Some(&layers));
     let totals = counter.take();
     let matched = truth.iter().filter(|matches| **matches).count() as u64;
@@ -128,8 +128,12 @@ fn agrees(expression: &str, options: &Options<'_>, filter: &Filter, packet: &Pac
     assert_eq!(totals.remainders[0].packets, truth.len() as u64 - matched, "what `{expression}` leaves");
     let Ok(set) = Set::compile(&texts, options) else { return };
     let mut found = vec![false; truth.len()];
-    Counter::new(Arc::new(set.by(Strategy::Index))).match_sets(batch, Some(&layers), &mut |at, matched| {
-        found[at] = matched.contains(&1);
-    });
+    MatchCounter::new(Arc::new(set.by(Strategy::Index))).match_sets(
+        batch,
+        Some(&layers),
+        &mut |at, matched| {
+            found[at] = matched.contains(&1);
+        },
+    );
     assert_eq!(found, truth, "`{expression}` looked up in a set");
 }

@@ -23,15 +23,15 @@ pub(super) static BYTES: FunctionSpec = FunctionSpec {
 };
 
 fn build(_: &Arguments<'_>) -> Result<Box<dyn Function>, String> {
-    Ok(Box::new(Counter::default()))
+    Ok(Box::new(CountFunction::default()))
 }
 
 #[derive(Default)]
-struct Counter {
+struct CountFunction {
     count: Count,
 }
 
-impl Function for Counter {
+impl Function for CountFunction {
     fn item(&mut self, item: &Item<'_>) -> Pass {
         self.count.add(&item.count());
         Pass::Keep

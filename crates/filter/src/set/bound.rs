@@ -6,7 +6,7 @@ use super::index::{AtomBits, MAX_ATOMS};
 use super::kind::{Classes, Kinds};
 use super::look::Look;
 use super::lower::{Atom, Base, Comparison};
-use super::simd::{BATCH, Column, Level, Mask};
+use super::simd::{BATCH, Column, InstructionSet, Mask};
 use crate::ast::Expr;
 use crate::filter::Filter;
 use crate::names::ip_protocol;
@@ -51,13 +51,13 @@ pub(super) struct Atoms {
 }
 
 impl Atoms {
-    pub fn new(expressions: &[Arc<Expression>], reading: super::Reading) -> Self {
+    pub fn new(expressions: &[Arc<Expression>], options: super::SetOptions) -> Self {
         let mut atoms = Self::default();
         let mut known: HashMap<String, usize> = HashMap::new();
         for expression in expressions {
             let own = expression.lowered.iter().flat_map(|lowered| &lowered.atoms);
             let own: Option<Vec<usize>> =
-                own.map(|atom| atoms.add(atom, expression, &mut known, reading)).collect();
+                own.map(|atom| atoms.add(atom, expression, &mut known, options)).collect();
             atoms.of_expression.push(own);
         }
         atoms
@@ -69,7 +69,7 @@ impl Atoms {
         atom: &Atom,
         expression: &Expression,
         known: &mut HashMap<String, usize>,
-        reading: super::Reading,
+        options: super::SetOptions,
     ) -> Option<usize> {
         let name = atom.name();
         if let Some(at) = known.get(&name) {
@@ -94,7 +94,7 @@ impl Atoms {
             },
             Atom::Program(test) => {
                 let expr = Some(Expr::Test(test.clone()));
-                self.programs.push(Arc::new(Filter::of(&expression.text, expr, &reading.options())));
+                self.programs.push(Arc::new(Filter::of(&expression.text, expr, &options.to_options())));
                 Bound::Program(self.programs.len() - 1)
             }
         };
@@ -282,7 +282,7 @@ impl Atoms {
     }
 
     /// Evaluates every atom for a batch.
-    pub fn compare(&self, level: Level, columns: &Columns, classes: &[Mask], results: &mut Vec<Mask>) {
+    pub fn compare(&self, isa: InstructionSet, columns: &Columns, classes: &[Mask], results: &mut Vec<Mask>) {
         results.clear();
         for bound in &self.bound {
             results.push(match bound {
@@ -290,9 +290,9 @@ impl Atoms {
                     let of_kind = own.iter().fold([0; BATCH / 64], |all, class| {
                         super::columns::or(&all, classes.get(usize::from(*class)).unwrap_or(&[0; BATCH / 64]))
                     });
-                    super::columns::and(&columns.field(level, *field, *mask, *range), &of_kind)
+                    super::columns::and(&columns.field(isa, *field, *mask, *range), &of_kind)
                 }
-                Bound::Length { range } => columns.of_length(level, *range),
+                Bound::Length { range } => columns.of_length(isa, *range),
                 Bound::Program(program) => columns.programs.get(*program).copied().unwrap_or_default(),
                 Bound::Never => [0; BATCH / 64],
             });

@@ -1,12 +1,12 @@
 //! Packets as columns: one array for each field that an expression can test, so that one comparison covers all packets
 //! of a batch.
 
-use super::index::{Source, Total};
+use super::index::{ExpressionTerms, Total};
 use super::kind::Classes;
 use super::look::Look;
 use super::ranges::{Addresses, Ranges};
 use super::simd::{
-    BATCH, Column, Level, MAX_SUMMAND, Mask, either_in_range_u16, either_in_range_u32, in_range_u16,
+    BATCH, Column, InstructionSet, MAX_SUMMAND, Mask, either_in_range_u16, either_in_range_u32, in_range_u16,
     in_range_u32, masked_in_range, sum,
 };
 use foldhash::{HashMap, HashMapExt};
@@ -194,12 +194,12 @@ impl Columns {
     }
 
     /// Packets and bytes of a mask.
-    pub fn sum(&self, level: Level, mask: &Mask) -> Total {
+    pub fn sum(&self, isa: InstructionSet, mask: &Mask) -> Total {
         if !self.are_flows() {
             let packets = mask.iter().map(|word| u64::from(word.count_ones())).sum();
             // A length that no link allows but a file can claim.
-            let level = if self.longest > MAX_SUMMAND { Level::Plain } else { level };
-            return Total { packets, bytes: if packets == 0 { 0 } else { sum(level, &self.length, mask) } };
+            let isa = if self.longest > MAX_SUMMAND { InstructionSet::Plain } else { isa };
+            return Total { packets, bytes: if packets == 0 { 0 } else { sum(isa, &self.length, mask) } };
         }
         let mut total = Total::default();
         each(mask, |at| total.add(self.weight(at)));
@@ -212,13 +212,13 @@ impl Columns {
     }
 
     /// The packets of each class.
-    pub fn classes(&self, level: Level, count: usize, masks: &mut Vec<Mask>) {
+    pub fn classes(&self, isa: InstructionSet, count: usize, masks: &mut Vec<Mask>) {
         masks.clear();
         masks.resize(count, [0; BATCH / 64]);
         if count <= MAX_COMPARED_CLASSES {
             let present = self.present();
             for (class, mask) in masks.iter_mut().enumerate() {
-                in_range_u16(level, &self.class, (class as u16, class as u16), mask);
+                in_range_u16(isa, &self.class, (class as u16, class as u16), mask);
                 *mask = and(mask, &present);
             }
             return;
@@ -231,18 +231,18 @@ impl Columns {
     }
 
     /// Packets whose field, under `bits`, is in a range. The result is undefined for packets without that field.
-    pub fn field(&self, level: Level, field: usize, bits: u32, range: (u32, u32)) -> Mask {
+    pub fn field(&self, isa: InstructionSet, field: usize, bits: u32, range: (u32, u32)) -> Mask {
         let mut mask = [0; BATCH / 64];
         if let Some(column) = self.fields.get(field) {
-            masked_in_range(level, column, bits, range, &mut mask);
+            masked_in_range(isa, column, bits, range, &mut mask);
         }
         mask
     }
 
     /// Packets whose length on the wire is in a range.
-    pub fn of_length(&self, level: Level, range: (u32, u32)) -> Mask {
+    pub fn of_length(&self, isa: InstructionSet, range: (u32, u32)) -> Mask {
         let mut mask = [0; BATCH / 64];
-        in_range_u32(level, &self.length, range, &mut mask);
+        in_range_u32(isa, &self.length, range, &mut mask);
         mask
     }
 
@@ -342,14 +342,14 @@ pub(super) struct ColumnPlan {
 }
 
 impl ColumnPlan {
-    pub fn new<'t>(parts: &'t [Source<'t>], classes: &Classes) -> Self {
+    pub fn new<'t>(parts: &'t [ExpressionTerms<'t>], classes: &Classes) -> Self {
         let mut plan = Self {
             v4: (0..classes.len()).filter(|c| classes.traits(*c as u16).v4).map(|c| c as u16).collect(),
             v6: (0..classes.len()).filter(|c| classes.traits(*c as u16).v6).map(|c| c as u16).collect(),
             ..Self::default()
         };
         let mut known: HashMap<Predicate<'t>, u32> = HashMap::new();
-        for Source { expression, terms, atoms, .. } in parts {
+        for ExpressionTerms { expression, terms, atoms, .. } in parts {
             for term in *terms {
                 let mut comparisons = Vec::new();
                 let mut add = |predicate: Predicate<'t>| {
@@ -393,7 +393,7 @@ impl ColumnPlan {
     }
 
     /// Evaluates every comparison for a batch.
-    pub fn compare(&self, level: Level, columns: &Columns, classes: &[Mask], results: &mut Vec<Mask>) {
+    pub fn compare(&self, isa: InstructionSet, columns: &Columns, classes: &[Mask], results: &mut Vec<Mask>) {
         let any_of = |of: &[u16]| {
             of.iter().fold([0; BATCH / 64], |all, class| {
                 or(&all, classes.get(usize::from(*class)).unwrap_or(&[0; BATCH / 64]))
@@ -404,9 +404,9 @@ impl ColumnPlan {
         for comparison in &self.comparisons {
             results.push(match comparison {
                 Comparison::Kinds(kinds) => any_of(kinds),
-                Comparison::Address(side, set) => addresses(level, columns, *side, set, &v4, &v6),
-                Comparison::Port(side, set) => ports(level, columns, *side, set),
-                Comparison::Tag(set) => tags(level, columns, set),
+                Comparison::Address(side, set) => addresses(isa, columns, *side, set, &v4, &v6),
+                Comparison::Port(side, set) => ports(isa, columns, *side, set),
+                Comparison::Tag(set) => tags(isa, columns, set),
             });
         }
     }
@@ -446,14 +446,21 @@ pub(super) fn or(a: &Mask, b: &Mask) -> Mask {
     std::array::from_fn(|word| a[word] | b[word])
 }
 
-fn addresses(level: Level, columns: &Columns, side: Side, set: &Addresses, v4: &Mask, v6: &Mask) -> Mask {
+fn addresses(
+    isa: InstructionSet,
+    columns: &Columns,
+    side: Side,
+    set: &Addresses,
+    v4: &Mask,
+    v6: &Mask,
+) -> Mask {
     let mut mask = [0; BATCH / 64];
     if v4.iter().any(|word| *word != 0) {
         for range in set.v4.as_slice() {
             match side {
-                Side::Source => in_range_u32(level, &columns.src4, *range, &mut mask),
-                Side::Destination => in_range_u32(level, &columns.dst4, *range, &mut mask),
-                Side::Either => either_in_range_u32(level, &columns.src4, &columns.dst4, *range, &mut mask),
+                Side::Source => in_range_u32(isa, &columns.src4, *range, &mut mask),
+                Side::Destination => in_range_u32(isa, &columns.dst4, *range, &mut mask),
+                Side::Either => either_in_range_u32(isa, &columns.src4, &columns.dst4, *range, &mut mask),
             }
         }
         mask = and(&mask, v4);
@@ -472,24 +479,24 @@ fn addresses(level: Level, columns: &Columns, side: Side, set: &Addresses, v4: &
     mask
 }
 
-fn tags(level: Level, columns: &Columns, set: &Ranges<u16>) -> Mask {
+fn tags(isa: InstructionSet, columns: &Columns, set: &Ranges<u16>) -> Mask {
     if !columns.has_tags {
         return if set.contains(0) { columns.present() } else { [0; BATCH / 64] };
     }
     let mut mask = [0; BATCH / 64];
     for range in set.as_slice() {
-        in_range_u16(level, &columns.tag, *range, &mut mask);
+        in_range_u16(isa, &columns.tag, *range, &mut mask);
     }
     and(&mask, &columns.present())
 }
 
-fn ports(level: Level, columns: &Columns, side: Side, set: &Ranges<u16>) -> Mask {
+fn ports(isa: InstructionSet, columns: &Columns, side: Side, set: &Ranges<u16>) -> Mask {
     let mut mask = [0; BATCH / 64];
     for range in set.as_slice() {
         match side {
-            Side::Source => in_range_u16(level, &columns.sport, *range, &mut mask),
-            Side::Destination => in_range_u16(level, &columns.dport, *range, &mut mask),
-            Side::Either => either_in_range_u16(level, &columns.sport, &columns.dport, *range, &mut mask),
+            Side::Source => in_range_u16(isa, &columns.sport, *range, &mut mask),
+            Side::Destination => in_range_u16(isa, &columns.dport, *range, &mut mask),
+            Side::Either => either_in_range_u16(isa, &columns.sport, &columns.dport, *range, &mut mask),
         }
     }
     mask

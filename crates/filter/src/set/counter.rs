@@ -23,7 +23,7 @@ pub struct Totals {
 /// Puts packets through a set and counts the matches of each expression. One owner, one thread.
 ///
 /// Packets may wait to be decided together. Counts are complete when they are taken.
-pub struct Counter {
+pub struct MatchCounter {
     pub(super) set: Arc<Set>,
     pub(super) packets: Box<Columns>,
     flows: Box<Columns>,
@@ -94,7 +94,7 @@ pub(super) enum Offered {
     Slow,
 }
 
-impl Counter {
+impl MatchCounter {
     /// A counter without counts.
     pub fn new(set: Arc<Set>) -> Self {
         let programs = set.atoms.program_count() + set.programs.len();
@@ -292,7 +292,7 @@ impl Counter {
         if set.strategy == Strategy::Programs {
             return Offered::Slow;
         }
-        let Some(look) = look(packet, layers, !set.reading.strict_bpf) else { return Offered::Slow };
+        let Some(look) = look(packet, layers, !set.options.strict_bpf) else { return Offered::Slow };
         if look.ports_missing || (packet.link != LinkType::ETHERNET && !set.ethernet_only.is_empty()) {
             return Offered::Slow;
         }
@@ -338,7 +338,7 @@ impl Counter {
         };
         let look = match set.strategy {
             Strategy::Programs => None,
-            _ => look(packet, layers, !set.reading.strict_bpf),
+            _ => look(packet, layers, !set.options.strict_bpf),
         };
         let Some(look) = look else {
             (0..set.len() as u32).for_each(ask);
@@ -372,7 +372,7 @@ impl Counter {
             }
             add_charts(charts, set.charts_of(*expression));
         }
-        if !full && let Some(look) = look(packet, layers, !set.reading.strict_bpf) {
+        if !full && let Some(look) = look(packet, layers, !set.options.strict_bpf) {
             leave_to_flow(set, &unit(set, packet.data, &look), charts, other_charts, groups);
         }
         count_charts(&mut counts.charted, charts, weight);
@@ -383,7 +383,7 @@ impl Counter {
         if packets.len() == 0 {
             return;
         }
-        counts.all.add(packets.sum(set.level, &packets.full));
+        counts.all.add(packets.sum(set.isa, &packets.full));
         match set.strategy {
             Strategy::Columns => by_columns(set, packets, counts, scratch),
             Strategy::Index | Strategy::Programs => {
@@ -498,7 +498,7 @@ fn decide_keys(set: &Set, keys: &[(Key, Total)], counts: &mut Counts, scratch: &
 
 fn by_columns(set: &Set, columns: &Columns, counts: &mut Counts, scratch: &mut Scratch) {
     compare_atoms(set, columns, scratch);
-    set.plan.compare(set.level, columns, &scratch.classes, &mut scratch.comparisons);
+    set.plan.compare(set.isa, columns, &scratch.classes, &mut scratch.comparisons);
     for masks in &mut scratch.chart_masks {
         masks.clear();
         masks.resize(set.remainders.len(), [0; BATCH / 64]);
@@ -510,7 +510,7 @@ fn by_columns(set: &Set, columns: &Columns, counts: &mut Counts, scratch: &mut S
         }
         let counted = if changing { *mask } else { and(mask, &columns.full) };
         if let Some(count) = counts.direct.get_mut(expression as usize) {
-            count.add(columns.sum(set.level, &counted));
+            count.add(columns.sum(set.isa, &counted));
         }
         each(set.charts_of(expression), |chart| {
             if let Some(sum) = scratch.chart_masks[usize::from(changing)].get_mut(chart) {
@@ -523,7 +523,7 @@ fn by_columns(set: &Set, columns: &Columns, counts: &mut Counts, scratch: &mut S
     for ((keyed, changing), charted) in keyed.iter().zip(changing).zip(&mut counts.charted) {
         let all = and(&columns.full, &or(keyed, changing));
         let beside = and_not(&and_not(changing, keyed), &columns.full);
-        charted.add(columns.sum(set.level, &or(&all, &beside)));
+        charted.add(columns.sum(set.isa, &or(&all, &beside)));
     }
 }
 
@@ -616,8 +616,8 @@ fn decide_unit(
 pub(super) fn compare_atoms(set: &Set, columns: &Columns, scratch: &mut Scratch) {
     let is_needed = set.strategy == Strategy::Columns || !set.atoms.is_empty();
     if is_needed {
-        columns.classes(set.level, set.classes.len(), &mut scratch.classes);
-        set.atoms.compare(set.level, columns, &scratch.classes, &mut scratch.atoms);
+        columns.classes(set.isa, set.classes.len(), &mut scratch.classes);
+        set.atoms.compare(set.isa, columns, &scratch.classes, &mut scratch.atoms);
     }
 }
 
@@ -721,6 +721,6 @@ impl Set {
         packet: Packet<'a>,
         layers: Option<&Layers>,
     ) -> Option<(Packet<'a>, Layers)> {
-        layers.filter(|_| self.reading.inner).map(|layers| innermost(&packet, layers))
+        layers.filter(|_| self.options.inner).map(|layers| innermost(&packet, layers))
     }
 }

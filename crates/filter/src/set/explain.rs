@@ -109,7 +109,7 @@ impl Set {
             instructions: instructions.as_ref().map(Vec::len),
         };
         let Some(lowered) = &expression.lowered else {
-            let why = lower(expression.expr.as_ref(), !self.reading.strict_bpf).err();
+            let why = lower(expression.expr.as_ref(), !self.options.strict_bpf).err();
             return Some(program(why.map_or_else(String::new, |Unshared(why)| why.to_owned())));
         };
         if !self.atoms.fits(index as u32) {

@@ -267,7 +267,7 @@ pub(super) struct Index {
 
 /// An expression in parts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Source<'s> {
+pub(super) struct ExpressionTerms<'s> {
     pub expression: u32,
     pub terms: &'s [Term],
     /// Number of its first term among the terms of all expressions.
@@ -362,7 +362,7 @@ impl<'t> GroupKey<'t> {
 
 impl Index {
     /// Builds the index of these expressions. Every atom's number is below [`MAX_ATOMS`].
-    pub fn new(sources: &[Source<'_>], places: &Places<'_>) -> Self {
+    pub fn new(sources: &[ExpressionTerms<'_>], places: &Places<'_>) -> Self {
         let class_words = places.classes.len().div_ceil(64).max(1);
         let mut index = Self { class_words, chart_words: places.chart_words, ..Self::default() };
         places.kinds.iter().for_each(|kinds| index.add_kinds(places, kinds));
@@ -852,7 +852,7 @@ fn asks_for_tag(term: &Term) -> Option<&Ranges<u16>> {
 }
 
 /// The more selective of VLAN tag and ports, for terms that test both.
-fn first_of(sources: &[Source<'_>]) -> First {
+fn first_of(sources: &[ExpressionTerms<'_>]) -> First {
     let (mut tags, mut ports) = (HashMap::new(), HashMap::new());
     for term in sources.iter().flat_map(|source| source.terms) {
         if let Some(asked) = asks_for_tag(term)

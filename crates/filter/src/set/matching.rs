@@ -2,7 +2,8 @@
 
 use super::columns::{Columns, each};
 use super::counter::{
-    Counter, Deciding, Offered, Scratch, compare_atoms, each_mask, have_keys, make_keys, programs_of, unit_of,
+    Deciding, MatchCounter, Offered, Scratch, compare_atoms, each_mask, have_keys, make_keys, programs_of,
+    unit_of,
 };
 use super::index::{AtomBits, Unit};
 use super::simd::BATCH;
@@ -10,13 +11,13 @@ use super::{Set, Strategy};
 use std::sync::Arc;
 use weir_wire::{Batch, Layers, Packet};
 
-/// Number of packets that [`Counter::masks`] decides at once.
+/// Number of packets that [`MatchCounter::masks`] decides at once.
 pub const MASK_PACKETS: usize = BATCH;
 
 /// A bit for each of [`MASK_PACKETS`] packets, the lowest of the first word first.
 pub type PacketMask = [u64; MASK_PACKETS / 64];
 
-impl Counter {
+impl MatchCounter {
     /// Calls `see` with each packet's number in the batch and the expressions that match it, in order; not called for
     /// packets without a match. Nothing is counted.
     pub fn match_sets(
@@ -132,7 +133,7 @@ impl Counter {
         let columns = &self.packets;
         compare_atoms(&set, columns, &mut self.scratch);
         if set.strategy == Strategy::Columns {
-            set.plan.compare(set.level, columns, &self.scratch.classes, &mut self.scratch.comparisons);
+            set.plan.compare(set.isa, columns, &self.scratch.classes, &mut self.scratch.comparisons);
             each_mask(&set, columns, &self.scratch.comparisons, &self.scratch.atoms, |expression, found| {
                 if is_whole {
                     if let Some(mask) = masks.get_mut(expression as usize) {

@@ -1,7 +1,7 @@
 //! Many expressions as one plan.
 //!
 //! A [`Set`] splits each expression (`lower.rs`) into tests that the flow key decides and tests that can change from
-//! packet to packet, and shares common parts. A [`Counter`] puts packets through it by one of three strategies:
+//! packet to packet, and shares common parts. A [`MatchCounter`] puts packets through it by one of three strategies:
 //!
 //! - **Columns** (`columns.rs`): the packets of a batch are stored in columns, each comparison covers a column with SIMD and
 //!   is made once for all expressions, and expressions combine masks. For sets of some hundreds.
@@ -12,8 +12,8 @@
 //!   order of the tests matters).
 //!
 //! All strategies give libpcap's verdict, packet by packet; one test forces each of them. Tests that depend only on
-//! the flow key can be counted by flow: [`Counter::flow`] adds many packets at once, and
-//! [`Counter::packets_outside_flows`] adds the rest.
+//! the flow key can be counted by flow: [`MatchCounter::flow`] adds many packets at once, and
+//! [`MatchCounter::packets_outside_flows`] adds the rest.
 
 mod bound;
 mod columns;
@@ -29,7 +29,7 @@ mod places;
 mod ranges;
 mod simd;
 
-pub use counter::{Counter, Totals};
+pub use counter::{MatchCounter, Totals};
 pub use explain::{Comparison, Decided, Explanation, check};
 pub use index::Total;
 pub use matching::{MASK_PACKETS, PacketMask};
@@ -40,11 +40,11 @@ use crate::filter::{Filter, Options};
 use bound::Atoms;
 use columns::ColumnPlan;
 use foldhash::HashMap;
-use index::{Index, Places, Source};
+use index::{ExpressionTerms, Index, Places};
 use kind::{Classes, Kinds};
 use lower::{Lowered, Term, lower};
 use places::{AddressEndpoints, AddressStretches, PortEndpoints, PortStretches};
-use simd::{Level, prefetch};
+use simd::{InstructionSet, prefetch};
 use std::sync::{Arc, OnceLock};
 use weir_wire::LinkType;
 
@@ -99,7 +99,7 @@ struct Indifferent {
 
 /// The inputs of a set's expressions, apart from their text.
 #[derive(Clone, Copy)]
-struct Reading {
+struct SetOptions {
     strict_bpf: bool,
     inner: bool,
     live: bool,
@@ -107,13 +107,13 @@ struct Reading {
     netmask: Option<u32>,
 }
 
-impl Reading {
+impl SetOptions {
     fn of(options: &Options<'_>) -> Self {
         let Options { strict_bpf, inner, live, swapped, netmask, .. } = *options;
         Self { strict_bpf, inner, live, swapped, netmask }
     }
 
-    fn options(self) -> Options<'static> {
+    fn to_options(self) -> Options<'static> {
         let Self { strict_bpf, inner, live, swapped, netmask } = self;
         Options { strict_bpf, inner, live, swapped, netmask, ..Options::default() }
     }
@@ -121,12 +121,12 @@ impl Reading {
 
 /// Expressions, compiled into one immutable plan that workers share.
 pub struct Set {
-    reading: Reading,
+    options: SetOptions,
     expressions: Vec<Arc<Expression>>,
     /// For each remainder, the expressions that it excludes.
     remainders: Vec<Vec<u32>>,
     strategy: Strategy,
-    level: Level,
+    isa: InstructionSet,
     classes: Classes,
     addresses: AddressStretches,
     ports: PortStretches,
@@ -209,7 +209,7 @@ impl Set {
                 None => Arc::new(Expression::new(text, options).map_err(|error| SetError { index, error })?),
             });
         }
-        Ok(Self::of(compiled, remainders, Reading::of(options)))
+        Ok(Self::of(compiled, remainders, SetOptions::of(options)))
     }
 
     /// Returns the set with remainders: for each list, the packets that none of its expressions matches are counted,
@@ -217,14 +217,14 @@ impl Set {
     #[must_use]
     pub fn with_remainders(self, remainders: Vec<Vec<u32>>) -> Self {
         let strategy = self.strategy;
-        Self::of(self.expressions, remainders, self.reading).by(strategy)
+        Self::of(self.expressions, remainders, self.options).by(strategy)
     }
 
     /// The set with one more expression at the end.
     pub fn with(&self, expression: &str, options: &Options<'_>) -> Result<Self, FilterError> {
         let mut expressions = self.expressions.clone();
         expressions.push(Arc::new(Expression::new(expression, options)?));
-        Ok(Self::of(expressions, self.remainders.clone(), self.reading))
+        Ok(Self::of(expressions, self.remainders.clone(), self.options))
     }
 
     /// The set without the expression of that number. Later expressions move up.
@@ -240,7 +240,7 @@ impl Set {
             std::cmp::Ordering::Greater => Some(of - 1),
         };
         let moved = |list: &Vec<u32>| list.iter().copied().filter_map(moved).collect();
-        Self::of(expressions, self.remainders.iter().map(moved).collect(), self.reading)
+        Self::of(expressions, self.remainders.iter().map(moved).collect(), self.options)
     }
 
     /// Returns the set with a forced strategy.
@@ -278,7 +278,7 @@ impl Set {
         self.expressions.is_empty()
     }
 
-    /// Whether nothing depends on more than the flow's key, so that [`Counter::packets_outside_flows`] needs only the
+    /// Whether nothing depends on more than the flow's key, so that [`MatchCounter::packets_outside_flows`] needs only the
     /// packets that no flow covers.
     pub fn is_keyed(&self) -> bool {
         self.changing.is_empty() && self.programs.is_empty()
@@ -290,8 +290,8 @@ impl Set {
         self.asks_tags
     }
 
-    fn of(expressions: Vec<Arc<Expression>>, remainders: Vec<Vec<u32>>, reading: Reading) -> Self {
-        let mut atoms = Atoms::new(&expressions, reading);
+    fn of(expressions: Vec<Arc<Expression>>, remainders: Vec<Vec<u32>>, options: SetOptions) -> Self {
+        let mut atoms = Atoms::new(&expressions, options);
         let parts = Parts::of(&expressions, &atoms);
         let classes = Classes::new(parts.kinds.iter().copied().chain(atoms.kinds()));
         let Parts { sources, kinds, kinds_of_terms, addresses, ports, tags, .. } = parts;
@@ -311,7 +311,7 @@ impl Set {
             charts: &charts,
             chart_words,
         };
-        let (changing, keyed): (Vec<Source<'_>>, Vec<Source<'_>>) =
+        let (changing, keyed): (Vec<ExpressionTerms<'_>>, Vec<ExpressionTerms<'_>>) =
             sources.iter().partition(|part| !part.atoms.is_empty());
         let keyed = Index::new(&keyed, &places);
         let changing = Index::new(&changing, &places);
@@ -330,9 +330,9 @@ impl Set {
         atoms.classes(&classes);
         let changing_flags = changing.needed_flags(|atom| atoms.flags(atom));
         Self {
-            reading,
+            options,
             strategy: if is_small { Strategy::Columns } else { Strategy::Index },
-            level: Level::best(),
+            isa: InstructionSet::best(),
             keyed,
             changing,
             plan,
@@ -368,17 +368,15 @@ impl Set {
         self.strategy != Strategy::Programs
             && self.programs.is_empty()
             && self.atoms.are_fields()
-            && !self.reading.inner
+            && !self.options.inner
     }
 
     /// The expression's own filter.
     fn filter(&self, expression: u32) -> Option<&Filter> {
         let expression = self.expressions.get(expression as usize)?;
-        Some(
-            expression.filter.get_or_init(|| {
-                Filter::of(&expression.text, expression.expr.clone(), &self.reading.options())
-            }),
-        )
+        Some(expression.filter.get_or_init(|| {
+            Filter::of(&expression.text, expression.expr.clone(), &self.options.to_options())
+        }))
     }
 
     /// Whether an expression's verdict can change from packet to packet of a flow.
@@ -415,7 +413,7 @@ impl Expression {
 /// The expressions that need not be decided by their program, and all their tests. Terms are scattered in memory, and
 /// waiting for them dominates the time to build a set: all are read in one pass, with prefetches.
 struct Parts<'s> {
-    sources: Vec<Source<'s>>,
+    sources: Vec<ExpressionTerms<'s>>,
     /// Sets of kinds, without duplicates.
     kinds: Vec<&'s Kinds>,
     /// For each term, the index of its set of kinds.
@@ -456,7 +454,7 @@ impl<'s> Parts<'s> {
             };
             let number = number as u32;
             let first = parts.kinds_of_terms.len() as u32;
-            parts.sources.push(Source {
+            parts.sources.push(ExpressionTerms {
                 expression: number,
                 terms: &lowered.terms,
                 first,

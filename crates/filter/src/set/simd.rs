@@ -1,7 +1,7 @@
 //! Comparisons over a whole column, in three forms: AVX-512, AVX2 and plain. All give equal bits.
 //!
 //! This is the only room for `unsafe` in the crate, for three reasons. A function compiled for instructions that not
-//! every processor has may be called only after a check of the processor, which [`Level::best`] makes. Loads of whole
+//! every processor has may be called only after a check of the processor, which [`InstructionSet::best`] makes. Loads of whole
 //! vectors go through pointers, always into arrays of [`BATCH`] elements, whose length is in their type, at offsets
 //! below it. And there is no safe prefetch. docs/performance.md compares it with the plain form, which the compiler
 //! vectorises where it can.
@@ -20,7 +20,7 @@ pub(super) type Column<T> = [T; BATCH];
 
 /// The instruction set in use.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Level {
+pub(super) enum InstructionSet {
     Plain,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -28,20 +28,20 @@ pub(super) enum Level {
     Avx512,
 }
 
-impl Level {
+impl InstructionSet {
     /// The instruction sets of this processor, the widest one last.
     pub fn available() -> Vec<Self> {
-        let mut levels = vec![Self::Plain];
+        let mut sets = vec![Self::Plain];
         #[cfg(target_arch = "x86_64")]
         {
             if is_x86_feature_detected!("avx2") {
-                levels.push(Self::Avx2);
+                sets.push(Self::Avx2);
             }
             if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
-                levels.push(Self::Avx512);
+                sets.push(Self::Avx512);
             }
         }
-        levels
+        sets
     }
 
     /// The widest instruction set of this processor.
@@ -67,94 +67,104 @@ pub(super) fn prefetch<T>(items: &[T], at: usize) {
 }
 
 /// Adds the packets whose number is from `low` to `high`.
-pub(super) fn in_range_u16(level: Level, column: &Column<u16>, (low, high): (u16, u16), mask: &mut Mask) {
-    match level {
-        Level::Plain => plain::in_range(column, low, high, mask),
-        // SAFETY: a level is only created if the processor has its instructions.
+pub(super) fn in_range_u16(
+    isa: InstructionSet,
+    column: &Column<u16>,
+    (low, high): (u16, u16),
+    mask: &mut Mask,
+) {
+    match isa {
+        InstructionSet::Plain => plain::in_range(column, low, high, mask),
+        // SAFETY: a isa is only created if the processor has its instructions.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => unsafe { avx2::in_range_u16(column, low, high, mask) },
+        InstructionSet::Avx2 => unsafe { avx2::in_range_u16(column, low, high, mask) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => unsafe { avx512::in_range_u16(column, low, high, mask) },
+        InstructionSet::Avx512 => unsafe { avx512::in_range_u16(column, low, high, mask) },
     }
 }
 
 /// Adds the packets whose number is from `low` to `high`.
-pub(super) fn in_range_u32(level: Level, column: &Column<u32>, (low, high): (u32, u32), mask: &mut Mask) {
-    match level {
-        Level::Plain => plain::in_range(column, low, high, mask),
-        // SAFETY: a level is only created if the processor has its instructions.
+pub(super) fn in_range_u32(
+    isa: InstructionSet,
+    column: &Column<u32>,
+    (low, high): (u32, u32),
+    mask: &mut Mask,
+) {
+    match isa {
+        InstructionSet::Plain => plain::in_range(column, low, high, mask),
+        // SAFETY: a isa is only created if the processor has its instructions.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => unsafe { avx2::in_range_u32(column, low, high, mask) },
+        InstructionSet::Avx2 => unsafe { avx2::in_range_u32(column, low, high, mask) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => unsafe { avx512::in_range_u32(column, low, high, mask) },
+        InstructionSet::Avx512 => unsafe { avx512::in_range_u32(column, low, high, mask) },
     }
 }
 
 /// Adds the packets of which one number or the other is from `low` to `high`.
 pub(super) fn either_in_range_u32(
-    level: Level,
+    isa: InstructionSet,
     one: &Column<u32>,
     other: &Column<u32>,
     range: (u32, u32),
     mask: &mut Mask,
 ) {
-    match level {
-        // SAFETY: a level is only created if the processor has its instructions.
+    match isa {
+        // SAFETY: a isa is only created if the processor has its instructions.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => unsafe { avx512::either_in_range_u32(one, other, range, mask) },
+        InstructionSet::Avx512 => unsafe { avx512::either_in_range_u32(one, other, range, mask) },
         _ => {
-            in_range_u32(level, one, range, mask);
-            in_range_u32(level, other, range, mask);
+            in_range_u32(isa, one, range, mask);
+            in_range_u32(isa, other, range, mask);
         }
     }
 }
 
 /// Adds the packets of which one number or the other is from `low` to `high`.
 pub(super) fn either_in_range_u16(
-    level: Level,
+    isa: InstructionSet,
     one: &Column<u16>,
     other: &Column<u16>,
     range: (u16, u16),
     mask: &mut Mask,
 ) {
-    match level {
-        // SAFETY: a level is only created if the processor has its instructions.
+    match isa {
+        // SAFETY: a isa is only created if the processor has its instructions.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => unsafe { avx512::either_in_range_u16(one, other, range, mask) },
+        InstructionSet::Avx512 => unsafe { avx512::either_in_range_u16(one, other, range, mask) },
         _ => {
-            in_range_u16(level, one, range, mask);
-            in_range_u16(level, other, range, mask);
+            in_range_u16(isa, one, range, mask);
+            in_range_u16(isa, other, range, mask);
         }
     }
 }
 
 /// The packets whose number, under `bits`, is from `low` to `high`.
 pub(super) fn masked_in_range(
-    level: Level,
+    isa: InstructionSet,
     column: &Column<u32>,
     bits: u32,
     (low, high): (u32, u32),
     mask: &mut Mask,
 ) {
-    match level {
-        Level::Plain => plain::masked_in_range(column, bits, low, high, mask),
-        // SAFETY: a level is only created if the processor has its instructions.
+    match isa {
+        InstructionSet::Plain => plain::masked_in_range(column, bits, low, high, mask),
+        // SAFETY: a isa is only created if the processor has its instructions.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => unsafe { avx2::masked_in_range(column, bits, low, high, mask) },
+        InstructionSet::Avx2 => unsafe { avx2::masked_in_range(column, bits, low, high, mask) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => unsafe { avx512::masked_in_range(column, bits, low, high, mask) },
+        InstructionSet::Avx512 => unsafe { avx512::masked_in_range(column, bits, low, high, mask) },
     }
 }
 
 /// The sum of a column over the packets of a mask. No number may be above [`MAX_SUMMAND`].
-pub(super) fn sum(level: Level, column: &Column<u32>, mask: &Mask) -> u64 {
-    match level {
-        // SAFETY: a level is only created if the processor has its instructions.
+pub(super) fn sum(isa: InstructionSet, column: &Column<u32>, mask: &Mask) -> u64 {
+    match isa {
+        // SAFETY: a isa is only created if the processor has its instructions.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => unsafe { avx512::sum(column, mask) },
+        InstructionSet::Avx512 => unsafe { avx512::sum(column, mask) },
         // AVX-512 has masked sums; with AVX2 a loop over the bits is as fast.
         _ => plain::sum(column, mask),
     }
@@ -448,23 +458,23 @@ mod tests {
                 .filter(|(at, _)| of_masked[at / 64] >> (at % 64) & 1 == 1)
                 .map(|(_, n)| u64::from(*n))
                 .sum();
-            for level in Level::available() {
+            for isa in InstructionSet::available() {
                 let mut mask = [0; BATCH / 64];
-                in_range_u32(level, &wide, (low, high), &mut mask);
-                assert_eq!(mask, of_wide, "{level:?}");
+                in_range_u32(isa, &wide, (low, high), &mut mask);
+                assert_eq!(mask, of_wide, "{isa:?}");
                 let mut mask = [0; BATCH / 64];
-                in_range_u16(level, &narrow, (low16, high16), &mut mask);
-                assert_eq!(mask, of_narrow, "{level:?}");
+                in_range_u16(isa, &narrow, (low16, high16), &mut mask);
+                assert_eq!(mask, of_narrow, "{isa:?}");
                 let mut mask = [0; BATCH / 64];
-                masked_in_range(level, &wide, keep, (low, high), &mut mask);
-                assert_eq!(mask, of_masked, "{level:?}");
-                assert_eq!(sum(level, &small, &mask), total, "{level:?}");
+                masked_in_range(isa, &wide, keep, (low, high), &mut mask);
+                assert_eq!(mask, of_masked, "{isa:?}");
+                assert_eq!(sum(isa, &small, &mask), total, "{isa:?}");
                 let mut mask = [0; BATCH / 64];
-                either_in_range_u32(level, &wide, &small, (low, high), &mut mask);
-                assert_eq!(mask, of_either, "{level:?}");
+                either_in_range_u32(isa, &wide, &small, (low, high), &mut mask);
+                assert_eq!(mask, of_either, "{isa:?}");
                 let mut mask = [0; BATCH / 64];
-                either_in_range_u16(level, &narrow, &other_narrow, (low16, high16), &mut mask);
-                assert_eq!(mask, of_either_narrow, "{level:?}");
+                either_in_range_u16(isa, &narrow, &other_narrow, (low16, high16), &mut mask);
+                assert_eq!(mask, of_either_narrow, "{isa:?}");
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_filter::{Counter, Filter, MASK_PACKETS, Options, Set, Strategy, Total};
+use weir_filter::{Filter, MASK_PACKETS, MatchCounter, Options, Set, Strategy, Total};
 use weir_wire::{Batch, Layers, LinkType, PacketBuf, decode};
 
 use crate::differential::{options, seed, setting};
@@ -182,7 +182,7 @@ fn differences(
     remainders: &[Vec<u32>],
 ) -> Vec<String> {
     let mut wrong = Vec::new();
-    let mut counter = Counter::new(Arc::new(set.with_remainders(remainders.to_vec())));
+    let mut counter = MatchCounter::new(Arc::new(set.with_remainders(remainders.to_vec())));
     // In parts, so that columns fill up over several calls.
     for (slots, at) in batch.slots.chunks(257).zip((0..).step_by(257)) {
         let layers = layers.and_then(|layers| layers.get(at..at + slots.len()));

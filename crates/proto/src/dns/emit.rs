@@ -553,7 +553,7 @@ impl<'a> ParsedMessage<'a> {
         let is_netbios = self.flavour == Flavour::NetBios;
         let [_, counts @ ..] = header.counts;
         let is_bare = counts == [0; 3] && header.opcode() != UPDATE;
-        let mut row = Row::new(self.flavour, proto, header, waiting);
+        let mut row = DnsRow::new(self.flavour, proto, header, waiting);
         let (mut query, mut is_emitted) = (None, false);
         for rr in self.message.records.iter().filter(|rr| self.is_answer(rr)) {
             let reply = self.reply(rr, is_netbios);
@@ -678,11 +678,11 @@ fn cow(text: std::borrow::Cow<'static, str>) -> std::borrow::Cow<'static, [u8]> 
 
 /// A question without an answer.
 pub(super) fn unanswered<'a>(flavour: Flavour, proto: &'static str, waiting: &'a Waiting) -> Record<'a> {
-    Row::new(flavour, proto, &waiting.header, Some(waiting)).record(waiting.time)
+    DnsRow::new(flavour, proto, &waiting.header, Some(waiting)).record(waiting.time)
 }
 
 /// A transaction being built.
-struct Row<'a> {
+struct DnsRow<'a> {
     flavour: Flavour,
     proto: &'static str,
     id: u16,
@@ -699,7 +699,7 @@ struct Row<'a> {
     rejected: bool,
 }
 
-impl<'a> Row<'a> {
+impl<'a> DnsRow<'a> {
     fn new(flavour: Flavour, proto: &'static str, header: &Header, waiting: Option<&'a Waiting>) -> Self {
         Self {
             flavour,

@@ -1,6 +1,6 @@
 //! The parts of a message as files.
 
-use super::{Event, Mail, Part};
+use super::{Mail, Part, PartEvent};
 use crate::file::{About, File, Files};
 use crate::{Anomaly, Out, Protocol, Value, anomaly};
 use weir_wire::{Direction, Time};
@@ -87,15 +87,15 @@ impl Message {
         files: &mut Files,
         time: Time,
         out: &mut dyn Out,
-        work: impl FnOnce(&mut Mail, &mut dyn FnMut(Event<'_>)),
+        work: impl FnOnce(&mut Mail, &mut dyn FnMut(PartEvent<'_>)),
     ) {
         if files.passes_mails() {
             return;
         }
         let Self { mail, carrier, part, file, done, names } = self;
         work(mail, &mut |event| match event {
-            Event::Begin(begun) => *part = Some(begun.clone()),
-            Event::Data(bytes) => {
+            PartEvent::Begin(begun) => *part = Some(begun.clone()),
+            PartEvent::Data(bytes) => {
                 if let Some(part) = part.take() {
                     let opened = open(&part, *carrier, files, time);
                     names.push(opened.name());
@@ -105,12 +105,12 @@ impl Message {
                     file.bytes(bytes, time, out);
                 }
             }
-            Event::Gap(bytes) => {
+            PartEvent::Gap(bytes) => {
                 if let Some(file) = file {
                     file.gap(bytes);
                 }
             }
-            Event::End(is_whole) => {
+            PartEvent::End(is_whole) => {
                 *part = None;
                 match file.take() {
                     Some(file) if done.len() < MAX_DONE => done.push((file, is_whole)),
@@ -118,7 +118,7 @@ impl Message {
                     None => {}
                 }
             }
-            Event::Anomaly(name, detail) => {
+            PartEvent::Anomaly(name, detail) => {
                 let emitted = Anomaly { name, direction: carrier.direction, detail };
                 anomaly(out, time, carrier.protocol, &emitted);
             }

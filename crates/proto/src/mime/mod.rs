@@ -30,7 +30,7 @@ const MAX_BOUNDARY: usize = 256;
 const MAX_NAME: usize = 255;
 
 /// An element of a message.
-pub(crate) enum Event<'a> {
+pub(crate) enum PartEvent<'a> {
     /// Begin of a part without parts.
     Begin(&'a Part),
     /// Its next bytes, decoded.
@@ -54,7 +54,7 @@ pub(crate) struct Part {
     pub depth: u64,
 }
 
-type Sink<'a> = &'a mut dyn FnMut(Event<'_>);
+type Sink<'a> = &'a mut dyn FnMut(PartEvent<'_>);
 
 /// A message that is being parsed.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ impl Mail {
         if let Place::Leaf { .. } = self.place {
             self.content(&line, sink);
             self.flush_end(sink);
-            sink(Event::Gap(bytes));
+            sink(PartEvent::Gap(bytes));
         }
         if let Place::Leaf { is_whole, .. } = &mut self.place {
             *is_whole = false;
@@ -183,7 +183,7 @@ impl Mail {
         }
         let line = std::mem::take(&mut self.line);
         if std::mem::take(&mut self.is_line_cut) {
-            sink(Event::Anomaly("MIME_LONG_LINE", &line));
+            sink(PartEvent::Anomaly("MIME_LONG_LINE", &line));
         }
         self.at_start = true;
         self.head_line(&line, sink);
@@ -205,7 +205,7 @@ impl Mail {
             let was_cut = head.is_cut;
             head.line(text);
             if head.is_cut && !was_cut {
-                sink(Event::Anomaly("MIME_LONG_HEADER_VALUE", text));
+                sink(PartEvent::Anomaly("MIME_LONG_HEADER_VALUE", text));
             }
             return;
         }
@@ -223,7 +223,7 @@ impl Mail {
         if self.parts > MAX_PARTS || is_composite && depth >= MAX_DEPTH {
             if self.parts == MAX_PARTS + 1 || is_composite {
                 let name = if is_composite { "exceeded_mime_max_depth" } else { "too_many_mime_parts" };
-                sink(Event::Anomaly(name, b""));
+                sink(PartEvent::Anomaly(name, b""));
             }
             self.place = Place::Between;
             return;
@@ -235,7 +235,7 @@ impl Mail {
             } else {
                 let mut boundary = description.boundary;
                 if boundary.len() > MAX_BOUNDARY / 2 {
-                    sink(Event::Anomaly("MIME_LONG_BOUNDARY", &boundary));
+                    sink(PartEvent::Anomaly("MIME_LONG_BOUNDARY", &boundary));
                     boundary.truncate(MAX_BOUNDARY / 2);
                 }
                 self.boundaries.push(boundary);
@@ -246,12 +246,12 @@ impl Mail {
         let is_text = matches!(description.media.as_slice(), b"" | b"text/plain" | b"text/html");
         let mut name = description.name;
         if let Some(name) = name.as_mut().filter(|name| name.len() > MAX_NAME) {
-            sink(Event::Anomaly("MIME_LONG_FILENAME", name));
+            sink(PartEvent::Anomaly("MIME_LONG_FILENAME", name));
             name.truncate(MAX_NAME);
         }
         self.attachments.extend(name.clone());
         let media = if description.media.is_empty() { b"text/plain".to_vec() } else { description.media };
-        sink(Event::Begin(&Part { media, name, depth: depth as u64 + 1 }));
+        sink(PartEvent::Begin(&Part { media, name, depth: depth as u64 + 1 }));
         self.place = Place::Leaf { decoder: Decoder::named(encoding), is_text, is_whole: true };
     }
 
@@ -315,7 +315,7 @@ impl Mail {
             if *is_text {
                 urls.bytes(bytes);
             }
-            sink(Event::Data(bytes));
+            sink(PartEvent::Data(bytes));
         });
         if *is_text {
             urls.end();
@@ -323,9 +323,9 @@ impl Mail {
         if let Decoder::Base64(base64) = decoder
             && base64.is_broken
         {
-            sink(Event::Anomaly("MIME_INVALID_BASE64", b""));
+            sink(PartEvent::Anomaly("MIME_INVALID_BASE64", b""));
         }
-        sink(Event::End(*is_whole && ends_well));
+        sink(PartEvent::End(*is_whole && ends_well));
         self.place = Place::Between;
     }
 
@@ -360,7 +360,7 @@ impl Mail {
             if *is_text {
                 urls.bytes(bytes);
             }
-            sink(Event::Data(bytes));
+            sink(PartEvent::Data(bytes));
         });
     }
 }
@@ -373,15 +373,15 @@ mod tests {
     fn met(message: &[u8], size: usize) -> (Vec<String>, Mail) {
         let (mut mail, mut events) = (Mail::default(), Vec::<String>::new());
         let mut data = String::new();
-        let mut sink = |event: Event<'_>| match event {
-            Event::Begin(part) => {
+        let mut sink = |event: PartEvent<'_>| match event {
+            PartEvent::Begin(part) => {
                 let name = part.name.as_deref().unwrap_or_default().escape_ascii().to_string();
                 events.push(format!("{} {name}", part.media.escape_ascii()));
             }
-            Event::Data(bytes) => data += &bytes.escape_ascii().to_string(),
-            Event::Gap(bytes) => data += &format!("<{bytes}>"),
-            Event::End(is_whole) => events.push(format!("{}|{is_whole}", std::mem::take(&mut data))),
-            Event::Anomaly(name, _) => events.push(name.to_owned()),
+            PartEvent::Data(bytes) => data += &bytes.escape_ascii().to_string(),
+            PartEvent::Gap(bytes) => data += &format!("<{bytes}>"),
+            PartEvent::End(is_whole) => events.push(format!("{}|{is_whole}", std::mem::take(&mut data))),
+            PartEvent::Anomaly(name, _) => events.push(name.to_owned()),
         };
         message.chunks(size).for_each(|piece| mail.bytes(piece, &mut sink));
         mail.end(true, &mut sink);
@@ -445,8 +445,8 @@ mod tests {
     #[test]
     fn gaps_are_emitted_and_the_next_part_is_found() {
         let (mut mail, mut ends) = (Mail::default(), Vec::new());
-        let mut sink = |event: Event<'_>| {
-            if let Event::End(is_whole) = event {
+        let mut sink = |event: PartEvent<'_>| {
+            if let PartEvent::End(is_whole) = event {
                 ends.push(is_whole);
             }
         };

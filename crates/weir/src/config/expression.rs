@@ -1,7 +1,7 @@
 //! Expressions in a configuration. They are compiled while the file is read, so that an error is shown in its line.
 
 use super::fault::Fault;
-use super::read::{Node, Reader};
+use super::read::{ConfigReader, Node};
 use std::collections::HashSet;
 use weir_filter::{FilterError, Options};
 
@@ -25,7 +25,7 @@ impl Known {
 }
 
 /// Reads an expression, which must compile; an empty one matches every packet.
-pub fn read(r: &mut Reader<'_>, node: &Node<'_>) -> Option<String> {
+pub fn read(r: &mut ConfigReader<'_>, node: &Node<'_>) -> Option<String> {
     let text = r.string(node)?;
     if text.len() > MAX_BYTES {
         let length = text.len();

@@ -4,7 +4,7 @@
 //! first argument, or a list of its first arguments; every other key is an argument by name.
 
 use super::fault::{Fault, nearest};
-use super::read::{Key, Node, Reader, in_order, quoted, toml_string};
+use super::read::{ConfigReader, Key, Node, in_order, quoted, toml_string};
 use super::{EXPRESSION, expression};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
@@ -47,7 +47,7 @@ pub static SUBSCRIPTION_KEYS: [Key<SubscriptionSpec>; 4] = [
 ];
 
 /// Reports functions that do not apply to the subscription's level.
-pub fn check_levels(r: &mut Reader<'_>, table: &DeTable<'_>, level: Level) {
+pub fn check_levels(r: &mut ConfigReader<'_>, table: &DeTable<'_>, level: Level) {
     let Some(elements) = table.get("functions").and_then(|node| node.get_ref().as_array()) else { return };
     for element in elements {
         let Some(spec) = named(element).and_then(|name| find(&name)) else { continue };
@@ -90,7 +90,7 @@ struct Given {
 }
 
 /// Reads one function with its arguments, as the engine would build it.
-fn call(r: &mut Reader<'_>, element: &Node<'_>) -> Option<FunctionCall> {
+fn call(r: &mut ConfigReader<'_>, element: &Node<'_>) -> Option<FunctionCall> {
     let faults = r.faults.len();
     let (spec, given) = match element.get_ref() {
         DeValue::String(name) => (find_or_fault(r, name, element.span())?, Vec::new()),
@@ -131,7 +131,7 @@ fn refused(spec: &FunctionSpec, given: &[Given], message: String, whole: Range<u
 }
 
 fn from_table(
-    r: &mut Reader<'_>,
+    r: &mut ConfigReader<'_>,
     table: &DeTable<'_>,
     whole: Range<usize>,
 ) -> Option<(&'static FunctionSpec, Vec<Given>)> {
@@ -165,7 +165,7 @@ fn from_table(
 }
 
 /// The arguments in the value of the function's own key.
-fn positional(r: &mut Reader<'_>, spec: &'static FunctionSpec, node: &Node<'_>) -> Vec<Given> {
+fn positional(r: &mut ConfigReader<'_>, spec: &'static FunctionSpec, node: &Node<'_>) -> Vec<Given> {
     let values: Vec<&Node<'_>> = match node.get_ref() {
         DeValue::Array(array) => array.iter().collect(),
         _ => vec![node],
@@ -190,7 +190,7 @@ fn positional(r: &mut Reader<'_>, spec: &'static FunctionSpec, node: &Node<'_>) 
 }
 
 fn argument_of(
-    r: &mut Reader<'_>,
+    r: &mut ConfigReader<'_>,
     spec: &FunctionSpec,
     argument: &'static Argument,
     node: &Node<'_>,
@@ -208,7 +208,7 @@ fn argument_of(
     Some(Given { name: argument.name, help: argument.help, value, at: node.span() })
 }
 
-fn find_or_fault(r: &mut Reader<'_>, name: &str, at: Range<usize>) -> Option<&'static FunctionSpec> {
+fn find_or_fault(r: &mut ConfigReader<'_>, name: &str, at: Range<usize>) -> Option<&'static FunctionSpec> {
     let found = find(name);
     if found.is_none() {
         let names: Vec<&str> = FUNCTIONS.iter().map(|spec| spec.name).collect();

@@ -18,10 +18,10 @@ pub use explain::{explain, limits, settings};
 pub use fault::{ConfigErrors, nearest};
 pub use ourmon::from_ourmon;
 pub use server::Server;
-pub use store::Store;
+pub use store::StoreSettings;
 
 use fault::{Fault, printable};
-use read::{Key, Node, Reader};
+use read::{ConfigReader, Key, Node};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -78,7 +78,7 @@ pub struct Config {
     /// The server of the pages, and its users.
     pub server: Server,
     /// The store and its limits.
-    pub store: Store,
+    pub store: StoreSettings,
     /// Charts (Ourmon's filter-sets), in the order of the file.
     pub charts: Vec<Chart>,
     /// The other subscriptions, in the order of the file.
@@ -151,7 +151,7 @@ impl Default for Config {
             output: Output::default(),
             anon: Anon::default(),
             server: Server::default(),
-            store: Store::default(),
+            store: StoreSettings::default(),
             charts: Vec::new(),
             subscriptions: Vec::new(),
         }
@@ -412,7 +412,7 @@ static LINE_KEYS: [Key<Line>; 2] = [
     },
 ];
 
-fn read_charts(r: &mut Reader<'_>, node: &Node<'_>, config: &mut Config) {
+fn read_charts(r: &mut ConfigReader<'_>, node: &Node<'_>, config: &mut Config) {
     let mut seen = Unique::new("chart");
     for element in r.array(node) {
         let Some(table) = r.table(element) else { continue };
@@ -426,7 +426,7 @@ fn read_charts(r: &mut Reader<'_>, node: &Node<'_>, config: &mut Config) {
     }
 }
 
-fn read_subscriptions(r: &mut Reader<'_>, node: &Node<'_>, config: &mut Config) {
+fn read_subscriptions(r: &mut ConfigReader<'_>, node: &Node<'_>, config: &mut Config) {
     let mut seen = Unique::new("subscription");
     for element in r.array(node) {
         let Some(table) = r.table(element) else { continue };
@@ -442,7 +442,7 @@ fn read_subscriptions(r: &mut Reader<'_>, node: &Node<'_>, config: &mut Config) 
 }
 
 /// Reports the required keys that a table does not have.
-fn require(r: &mut Reader<'_>, table: &DeTable<'_>, at: Range<usize>, what: &str, keys: &[&str]) {
+fn require(r: &mut ConfigReader<'_>, table: &DeTable<'_>, at: Range<usize>, what: &str, keys: &[&str]) {
     for key in keys.iter().filter(|key| !table.contains_key(**key)) {
         r.faults.push(Fault::new(at.clone(), format!("{what} has no {key}")));
     }
@@ -460,7 +460,7 @@ impl Unique {
     }
 
     /// Returns whether the name is new, and reports a duplicate. An empty name has been reported already.
-    fn is_new(&mut self, r: &mut Reader<'_>, name: &str, at: Range<usize>) -> bool {
+    fn is_new(&mut self, r: &mut ConfigReader<'_>, name: &str, at: Range<usize>) -> bool {
         let line = r.line(at.start);
         match self.seen.get(name) {
             _ if name.is_empty() => {}
@@ -483,7 +483,7 @@ impl Unique {
 /// All errors in the text.
 pub fn load(path: &Path, text: &str) -> Result<Config, ConfigErrors> {
     let (table, syntax) = DeTable::parse_recoverable(text);
-    let mut reader = Reader::new(text);
+    let mut reader = ConfigReader::new(text);
     let mut config = Config::default();
     reader.fill(table.get_ref(), &KEYS, &mut config);
     let mut broken: Vec<Fault> = syntax

@@ -20,11 +20,11 @@ pub struct Key<T> {
     /// Description of the accepted values.
     pub takes: &'static str,
     /// Reads the value, and reports faults to the reader.
-    pub read: fn(&mut Reader<'_>, &Node<'_>, &mut T),
+    pub read: fn(&mut ConfigReader<'_>, &Node<'_>, &mut T),
 }
 
 /// Reads values of one text and collects their errors.
-pub struct Reader<'t> {
+pub struct ConfigReader<'t> {
     /// The text.
     pub text: &'t str,
     /// The errors so far.
@@ -36,7 +36,7 @@ pub struct Reader<'t> {
     takes: &'static str,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> ConfigReader<'t> {
     /// A reader without faults.
     pub fn new(text: &'t str) -> Self {
         Self {

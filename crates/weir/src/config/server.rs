@@ -2,7 +2,7 @@
 
 use super::Setting;
 use super::fault::Fault;
-use super::read::{Key, Node, Reader};
+use super::read::{ConfigReader, Key, Node};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use toml::de::DeTable;
@@ -53,13 +53,13 @@ pub(super) static KEYS: [Key<Server>; 7] = [
     Key { name: "access_log", takes: FILE, read: |r, node, server| path(r, node, &mut server.access_log) },
 ];
 
-fn path(r: &mut Reader<'_>, node: &Node<'_>, to: &mut Setting<Option<PathBuf>>) {
+fn path(r: &mut ConfigReader<'_>, node: &Node<'_>, to: &mut Setting<Option<PathBuf>>) {
     let path = r.path(node).map(Some);
     r.set(node, path, to);
 }
 
 /// Checks that certificate and private key are given together.
-pub(super) fn check(r: &mut Reader<'_>, table: &DeTable<'_>) {
+pub(super) fn check(r: &mut ConfigReader<'_>, table: &DeTable<'_>) {
     for (one, other) in [("tls_cert", "tls_key"), ("tls_key", "tls_cert")] {
         if let (Some(node), false) = (table.get(one), table.contains_key(other)) {
             r.faults.push(Fault::new(node.span(), format!("{one} without {other}")));

@@ -2,14 +2,14 @@
 
 use super::Setting;
 use super::fault::Fault;
-use super::read::{Key, Node, Reader};
+use super::read::{ConfigReader, Key, Node};
 use std::path::PathBuf;
 use toml::de::DeTable;
 use weir_output::store::sqlite::{Keep, LISTS, SERIES, Tier};
 
 /// The settings of the store in a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Store {
+pub struct StoreSettings {
     /// Folder; without one `weir serve` uses a temporary folder.
     pub dir: Setting<Option<PathBuf>>,
     /// Retention of flows and records, in nanoseconds.
@@ -24,7 +24,7 @@ pub struct Store {
     pub lists: [Setting<u64>; LISTS.len()],
 }
 
-impl Default for Store {
+impl Default for StoreSettings {
     fn default() -> Self {
         let keep = Keep::default();
         Self {
@@ -38,7 +38,7 @@ impl Default for Store {
     }
 }
 
-impl Store {
+impl StoreSettings {
     /// The limits.
     pub fn keep(&self) -> Keep {
         Keep {
@@ -61,7 +61,7 @@ pub(super) const LISTS_KEYS: [&str; LISTS.len()] =
 const TIME: &str = "a duration, such as \"2d\" or \"366d\"";
 const SIZE: &str = "an amount, such as \"10G\"";
 
-pub(super) static KEYS: [Key<Store>; 6] = [
+pub(super) static KEYS: [Key<StoreSettings>; 6] = [
     Key {
         name: "dir",
         takes: "a folder, such as \"/var/lib/weir\"",
@@ -108,24 +108,24 @@ static LISTS_TIERS: [Key<[Setting<u64>; LISTS.len()]>; LISTS.len()] = [
     Key { name: LISTS[4].name, takes: TIME, read: |r, node, tiers| time(r, node, &mut tiers[4]) },
 ];
 
-fn time(r: &mut Reader<'_>, node: &Node<'_>, to: &mut Setting<u64>) {
+fn time(r: &mut ConfigReader<'_>, node: &Node<'_>, to: &mut Setting<u64>) {
     let time = r.parsed(node, crate::cli::period);
     r.set(node, time, to);
 }
 
-fn size(r: &mut Reader<'_>, node: &Node<'_>, to: &mut Setting<u64>) {
+fn size(r: &mut ConfigReader<'_>, node: &Node<'_>, to: &mut Setting<u64>) {
     let size = r.parsed(node, crate::cli::bytes);
     r.set(node, size, to);
 }
 
 /// A tier must keep at least one cell, and no less than the next finer tier, because queries go from coarse to fine.
-pub(super) fn check(r: &mut Reader<'_>, table: &DeTable<'_>, store: &Store) {
+pub(super) fn check(r: &mut ConfigReader<'_>, table: &DeTable<'_>, store: &StoreSettings) {
     check_tiers(r, table, "series", &SERIES, &store.series);
     check_tiers(r, table, "lists", &LISTS, &store.lists);
 }
 
 fn check_tiers(
-    r: &mut Reader<'_>,
+    r: &mut ConfigReader<'_>,
     table: &DeTable<'_>,
     kind: &str,
     tiers: &[Tier],

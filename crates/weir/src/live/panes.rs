@@ -1,7 +1,7 @@
 //! The nine panes and the loss line.
 
 use super::state::Order;
-use super::table::{Row, Table};
+use super::table::{FigureRow, FigureTable};
 use super::{LiveView, Palette, ScreenState};
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -219,7 +219,7 @@ fn top_list(
         let mut cells = vec![key_text(&entry.key, view.names)];
         cells.extend(figures);
         cells.push(figures::count(entry.flows));
-        Row { cells, share: (entry.weight(state.order).0, max) }
+        FigureRow { cells, share: (entry.weight(state.order).0, max) }
     });
     let titles = match state.order {
         Order::BytesNow => ["bits/s", "pkt/s", "bytes", "packets"],
@@ -228,7 +228,7 @@ fn top_list(
         Order::Packets => ["packets", "pkt/s", "bytes", "bits/s"],
     };
     let titles = std::iter::once("").chain(titles).chain(["flows"]).collect();
-    Table { titles, rows: rows.collect() }.render(frame, rest, state.palette);
+    FigureTable { titles, rows: rows.collect() }.render(frame, rest, state.palette);
 }
 
 /// Marks a count that may be too low. Adds its error if its unit is the one that ranks the list.
@@ -327,7 +327,7 @@ fn classes_of<'a>(snapshot: &'a Snapshot, function: &str) -> Option<(Unit, &'a [
     })
 }
 
-fn class_table(unit: Unit, all: &[Class], now: &[Class], interval: Interval) -> Table {
+fn class_table(unit: Unit, all: &[Class], now: &[Class], interval: Interval) -> FigureTable {
     let sum: u64 = all.iter().map(|class| class.count.in_unit(unit)).sum();
     let rows = all.iter().map(|class| {
         let last = now.iter().find(|other| other.label == class.label).map(|other| other.count);
@@ -341,9 +341,9 @@ fn class_table(unit: Unit, all: &[Class], now: &[Class], interval: Interval) -> 
             figures::bytes(class.count.bytes),
             figures::count(class.count.packets),
         ];
-        Row { cells, share }
+        FigureRow { cells, share }
     });
-    Table { titles: vec!["", "share", "bits/s", "pkt/s", "bytes", "packets"], rows: rows.collect() }
+    FigureTable { titles: vec!["", "share", "bits/s", "pkt/s", "bytes", "packets"], rows: rows.collect() }
 }
 
 // -- errors ----------------------------------------------------------------------------------------------
@@ -360,18 +360,18 @@ fn errors(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palet
         ),
     };
     let rest = titled(frame, area, "DECODE ERRORS", &about, palette);
-    let mut rows: Vec<Row> = all
+    let mut rows: Vec<FigureRow> = all
         .errors
         .named()
         .map(|(layer, kind, count)| {
             let last =
                 now.errors.named().find(|(l, k, _)| (*l, *k) == (layer, kind)).map_or(0, |(_, _, n)| n);
-            figures_row(&format!("{layer}: {kind}"), count, last, wrong)
+            figure_row(&format!("{layer}: {kind}"), count, last, wrong)
         })
         .collect();
     let (part, rest) = cut(rest, if rows.is_empty() { 1 } else { rows.len() as u16 + 2 });
     if !rows.is_empty() {
-        Table { titles: vec!["", "packets", "last second"], rows: std::mem::take(&mut rows) }
+        FigureTable { titles: vec!["", "packets", "last second"], rows: std::mem::take(&mut rows) }
             .render(frame, part, palette);
     }
     let rest = titled(frame, rest, "OTHER", "", palette);
@@ -382,13 +382,14 @@ fn errors(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palet
         ("outside flows: not IP, or no addresses", all.unflowed, now.unflowed),
         ("time jumps", all.time_jumps, now.time_jumps),
     ];
-    let rows = notable.iter().map(|(name, count, last)| figures_row(name, *count, *last, all.analysed));
-    Table { titles: vec!["", "packets", "last second"], rows: rows.collect() }.render(frame, rest, palette);
+    let rows = notable.iter().map(|(name, count, last)| figure_row(name, *count, *last, all.analysed));
+    FigureTable { titles: vec!["", "packets", "last second"], rows: rows.collect() }
+        .render(frame, rest, palette);
 }
 
-fn figures_row(name: &str, count: u64, last: u64, of: u64) -> Row {
+fn figure_row(name: &str, count: u64, last: u64, of: u64) -> FigureRow {
     let cells = vec![name.to_owned(), figures::count(count), figures::count(last)];
-    Row { cells, share: (count, of) }
+    FigureRow { cells, share: (count, of) }
 }
 
 // -- ledger ----------------------------------------------------------------------------------------------
@@ -422,10 +423,10 @@ fn ledger(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palet
         ("in flows", |l| l.flowed),
     ];
     let of = stages[0].1(all);
-    let rows: Vec<Row> =
-        stages.iter().map(|(name, count)| figures_row(name, count(all), count(now), of)).collect();
+    let rows: Vec<FigureRow> =
+        stages.iter().map(|(name, count)| figure_row(name, count(all), count(now), of)).collect();
     let (part, rest) = cut(rest, rows.len() as u16 + 2);
-    Table { titles: vec!["", "packets", "last second"], rows }.render(frame, part, palette);
+    FigureTable { titles: vec!["", "packets", "last second"], rows }.render(frame, part, palette);
     let flows = [
         ("flows", view.total.flows.created, view.last.flows.created),
         ("flows ended", view.total.flows.ended, view.last.flows.ended),
@@ -433,11 +434,12 @@ fn ledger(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palet
         ("log rows shed", all.rows_shed, now.rows_shed),
         ("packets not written", all.packets_unwritten, now.packets_unwritten),
     ];
-    let rows = flows.iter().map(|(name, count, last)| Row {
+    let rows = flows.iter().map(|(name, count, last)| FigureRow {
         cells: vec![(*name).to_owned(), figures::count(*count), figures::count(*last)],
         share: (0, 0),
     });
-    Table { titles: vec!["", "total", "last second"], rows: rows.collect() }.render(frame, rest, palette);
+    FigureTable { titles: vec!["", "total", "last second"], rows: rows.collect() }
+        .render(frame, rest, palette);
 }
 
 // -- the loss line ---------------------------------------------------------------------------------------

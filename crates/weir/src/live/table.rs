@@ -9,11 +9,11 @@ use weir_output::figures;
 /// A table. The first column is the key, left-aligned. The others are figures in order of importance. The last columns
 /// are omitted if the area is too narrow.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
+pub struct FigureTable {
     /// Titles of the columns.
     pub titles: Vec<&'static str>,
     /// The rows; each has one cell per title.
-    pub rows: Vec<Row>,
+    pub rows: Vec<FigureRow>,
 }
 
 /// A part and its whole.
@@ -21,7 +21,7 @@ pub type Share = (u64, u64);
 
 /// A row of a table.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct FigureRow {
     /// The cells.
     pub cells: Vec<String>,
     /// Part and whole of its bar.
@@ -37,7 +37,7 @@ const MIN_NAME: usize = 16;
 /// Minimum and maximum width of a bar.
 const BAR: (usize, usize) = (6, 30);
 
-impl Table {
+impl FigureTable {
     /// Draws the columns and rows that fit into the area.
     pub fn render(&self, frame: &mut Frame<'_>, area: Rect, palette: Palette) {
         for (line, y) in self.lines(area.width.into(), palette).into_iter().zip(area.y..area.bottom()) {
@@ -86,12 +86,12 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn table() -> Table {
-        let row = |name: &str, a: &str, b: &str, share: Share| Row {
+    fn table() -> FigureTable {
+        let row = |name: &str, a: &str, b: &str, share: Share| FigureRow {
             cells: vec![name.into(), a.into(), b.into()],
             share,
         };
-        Table {
+        FigureTable {
             titles: vec!["host", "bits/s", "bytes"],
             rows: vec![
                 row("192.168.100.200", "1.20 Mb/s", "9 B", (9, 9)),

@@ -33,7 +33,7 @@ pub struct Request {
     /// The server of the pages in the configuration.
     pub server: config::Server,
     /// The store in the configuration.
-    pub store: config::Store,
+    pub store: config::StoreSettings,
     /// The configuration's file.
     pub config: Option<PathBuf>,
     /// Anonymisation in the configuration.

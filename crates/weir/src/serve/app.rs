@@ -6,7 +6,7 @@ use super::config::Configuration;
 use super::counts::Counts;
 use super::failure::Failure;
 use super::hub::Hub;
-use super::packets::Source;
+use super::packets::PacketSource;
 use super::shares::Shares;
 use axum::body::Bytes;
 use std::sync::{Arc, Mutex};
@@ -26,16 +26,16 @@ pub type Shared = Arc<App>;
 
 /// How expressions of requests are interpreted. Host names are not resolved: a passive monitor sends no packets.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reading {
+pub struct ExpressionOptions {
     /// Whether they are evaluated exactly as libpcap does.
     pub strict_bpf: bool,
     /// Whether they apply to the innermost packet of a tunnel.
     pub inner: bool,
 }
 
-impl Reading {
+impl ExpressionOptions {
     /// Options of the compiler.
-    pub fn options(self) -> Options<'static> {
+    pub fn to_options(self) -> Options<'static> {
         Options { strict_bpf: self.strict_bpf, inner: self.inner, ..Options::default() }
     }
 }
@@ -51,9 +51,9 @@ pub struct App {
     /// The configuration, and the means to change it.
     pub configuration: Configuration,
     /// Capture files that can be read again.
-    pub packets: Option<Source>,
+    pub packets: Option<PacketSource>,
     /// How expressions are interpreted.
-    pub reading: Reading,
+    pub expression_options: ExpressionOptions,
     /// Readers of the event stream.
     pub readers: Mutex<Vec<mpsc::Sender<Bytes>>>,
     /// Permits for store queries.

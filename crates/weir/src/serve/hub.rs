@@ -247,16 +247,16 @@ impl Hub {
     }
 
     /// Counts one event stream for the lifetime of the returned value.
-    pub fn reader(self: &Arc<Self>) -> Reader {
+    pub fn open_stream(self: &Arc<Self>) -> OpenStream {
         self.streams.connected.fetch_add(1, Ordering::Relaxed);
-        Reader(Arc::clone(self))
+        OpenStream(Arc::clone(self))
     }
 }
 
 /// An open event stream.
-pub struct Reader(Arc<Hub>);
+pub struct OpenStream(Arc<Hub>);
 
-impl Drop for Reader {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.0.streams.connected.fetch_sub(1, Ordering::Relaxed);
     }

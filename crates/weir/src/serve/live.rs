@@ -67,7 +67,7 @@ pub async fn live(
     if let Some(Extension(connection)) = connection {
         connection.is_stream();
     }
-    let mut response = Body::new(Pieces::new(from, (app.hub.reader(), share))).into_response();
+    let mut response = Body::new(Pieces::new(from, (app.hub.open_stream(), share))).into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     Ok(response)
 }

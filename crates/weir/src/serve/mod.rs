@@ -34,13 +34,13 @@ use crate::run::{Request, Run};
 use crate::signals::Signals;
 use access::Access;
 use access_log::{AccessLog, LogFile};
-use app::{App, Reading};
+use app::{App, ExpressionOptions};
 use axum::extract::DefaultBodyLimit;
 use axum::{Router, middleware};
 use config::Configuration;
 use counts::Counts;
 use hub::{About, Hub};
-use packets::{Captures, Source};
+use packets::{Captures, PacketSource};
 use shares::Shares;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -140,7 +140,7 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
         changeable: false,
         begin: Mutex::default(),
     };
-    let reading = reading(&options.run);
+    let expression_options = expression_options(&options.run);
     let run = Run::new(options.run, request, Some(beside))?;
     if run.is_anonymised() {
         packets = None;
@@ -153,7 +153,7 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
     let store = stored(folder.path(), &hub)?;
     // The terminal belongs to the user who downloads: only a store that is kept has an access log.
     let doors = Doors { access, has_tls: false, log: None, folder: named, echo: false };
-    let app = app(hub, Some(store), doors, configuration, packets, reading);
+    let app = app(hub, Some(store), doors, configuration, packets, expression_options);
     let address = address(false, &listeners, port);
     if options.no_wait {
         emit(&format!("without --no-wait, `weir open` serves this capture at {address} until Ctrl-C"));
@@ -213,7 +213,7 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
     let address = address(tls.is_some(), &listeners, port);
     let mode = if request.interfaces.is_empty() { Mode::Store } else { Mode::Live };
     let hub = Arc::new(Hub::new(about(&options.run, &request, mode), request.expression.clone()));
-    let reading = reading(&options.run);
+    let expression_options = expression_options(&options.run);
     let folder = options.pages.store.or_else(|| request.store.dir.value.clone());
     let changeable = access.has_writers();
     let doors = Doors { access, has_tls: tls.is_some(), log, folder: folder.clone(), echo: true };
@@ -231,7 +231,14 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
         log_path.iter().for_each(|log| paths.beside(log));
         privileges::give_up(user.as_ref(), &paths).map_err(|error| (Exit::Output, error))?;
         hub.end(&weir_api::Snapshot::default());
-        let app = app(Arc::clone(&hub), Some(stored(folder, &hub)?), doors, configuration, None, reading);
+        let app = app(
+            Arc::clone(&hub),
+            Some(stored(folder, &hub)?),
+            doors,
+            configuration,
+            None,
+            expression_options,
+        );
         let stop = signalled()?;
         serve_until(runtime, &stop, app, listeners, tls, &address);
         return Ok(Exit::Good);
@@ -244,12 +251,12 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
     let begin: Begin = Box::new(move |control, dump_index| {
         let store = stored(&path, &described).map_err(|(_, error)| complain(Exit::Output, error)).ok();
         // The dump is already filtered by the run's expression.
-        let packets = dump_index.map(|dump_index| Source {
+        let packets = dump_index.map(|dump_index| PacketSource {
             captures: Captures::Written(dump_index),
             expression: String::new(),
-            reading,
+            expression_options,
         });
-        let app = app(described, store, doors, configuration, packets, reading);
+        let app = app(described, store, doors, configuration, packets, expression_options);
         if changeable {
             app.configuration.control(control);
         }
@@ -313,8 +320,8 @@ fn app(
     store: Option<Arc<dyn Store>>,
     doors: Doors,
     configuration: Configuration,
-    packets: Option<Source>,
-    reading: Reading,
+    packets: Option<PacketSource>,
+    expression_options: ExpressionOptions,
 ) -> Arc<App> {
     let counts = Arc::new(Counts::default());
     // A folder that is not writable can still be served.
@@ -335,7 +342,7 @@ fn app(
         changes: Shares::new(routes::MAX_CHANGES, routes::MAX_CHANGES),
         configuration,
         packets,
-        reading,
+        expression_options,
         readers: Mutex::default(),
         turns: App::turns(),
     })
@@ -506,21 +513,21 @@ fn named(input: &Input) -> String {
 }
 
 /// The capture files, if all of them can be read again.
-fn source(options: &cli::RunOptions, request: &Request) -> Option<Source> {
+fn source(options: &cli::RunOptions, request: &Request) -> Option<PacketSource> {
     let file = |input: &Input| match input {
         Input::Path(path) if path.is_file() || path.is_dir() => Some(path.clone()),
         _ => None,
     };
     let files: Option<Vec<PathBuf>> = request.inputs.iter().map(file).collect();
-    Some(Source {
+    Some(PacketSource {
         captures: Captures::Read(files?),
         expression: request.expression.clone(),
-        reading: reading(options),
+        expression_options: expression_options(options),
     })
 }
 
-fn reading(options: &cli::RunOptions) -> Reading {
-    Reading { strict_bpf: options.strict_bpf, inner: options.inner }
+fn expression_options(options: &cli::RunOptions) -> ExpressionOptions {
+    ExpressionOptions { strict_bpf: options.strict_bpf, inner: options.inner }
 }
 
 /// The configuration, with the values of the command line that override it.

@@ -1,6 +1,6 @@
 //! Packets of the capture file or of a live run's dump, read again through an expression.
 
-use super::app::{Reading, Shared};
+use super::app::{ExpressionOptions, Shared};
 use super::body::Pieces;
 use super::failure::Failure;
 use super::routes::Ask;
@@ -32,13 +32,13 @@ const GATHER: usize = 64 << 10;
 
 /// Capture files that can be read again.
 #[derive(Clone)]
-pub struct Source {
+pub struct PacketSource {
     /// The files.
     pub captures: Captures,
     /// Expression of the run, if the files have not been filtered by it.
     pub expression: String,
     /// How expressions are interpreted.
-    pub reading: Reading,
+    pub expression_options: ExpressionOptions,
 }
 
 /// Capture files.
@@ -139,15 +139,18 @@ struct Wanted {
     limit: Option<u64>,
 }
 
-fn wanted(app: &Shared, asked: &PacketsAsked) -> Result<(Source, Wanted), Failure> {
-    let source = app.packets.clone().filter(Source::is_there);
+fn wanted(app: &Shared, asked: &PacketsAsked) -> Result<(PacketSource, Wanted), Failure> {
+    let source = app.packets.clone().filter(PacketSource::is_there);
     let source = source.ok_or_else(|| Failure::unknown("no capture file to read packets from"))?;
-    let own = Filter::compile(asked.filter.as_deref().unwrap_or_default(), &source.reading.options())?;
-    let run = Filter::compile(&source.expression, &source.reading.options())?;
+    let own = Filter::compile(
+        asked.filter.as_deref().unwrap_or_default(),
+        &source.expression_options.to_options(),
+    )?;
+    let run = Filter::compile(&source.expression, &source.expression_options.to_options())?;
     Ok((source, Wanted { filters: vec![run, own], span: span(asked.from, asked.to)?, limit: asked.limit }))
 }
 
-impl Source {
+impl PacketSource {
     /// Whether the files still exist.
     pub fn is_there(&self) -> bool {
         match &self.captures {

@@ -1,7 +1,7 @@
 //! Series for other tools: files for `rrdtool restore`, and OpenMetrics text with times.
 
 use super::schema::describe;
-use super::series::{CellGrid, Reader};
+use super::series::{CellGrid, SeriesReader};
 use super::tiers::SERIES;
 use super::{SqliteStore, keep_of, writer};
 use crate::store::{StoreError, TimeRange};
@@ -29,7 +29,7 @@ impl SqliteStore {
             let (first, last) = (number_of("first")?, number_of("last")?);
             let interval = number_of("interval")?;
             let until = Instant::now() + self.patience;
-            let reader = Reader { from, path, extent: (first, last), interval, until };
+            let reader = SeriesReader { from, path, extent: (first, last), interval, until };
             let series = reader.number(id)?.ok_or_else(|| StoreError::Unknown(format!("no series {id:?}")))?;
             // RRD's steps are whole seconds of which all rows are multiples.
             let wanted = (interval / SECOND).clamp(1, 300);

@@ -137,13 +137,13 @@ impl SqliteStore {
 
     fn reader<T>(
         &self,
-        ask: impl FnOnce(&series::Reader<'_>) -> Result<T, StoreError>,
+        ask: impl FnOnce(&series::SeriesReader<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.main(|from, path| {
             let number = |name| writer::number(from, path, name);
             let extent = (number("first")?, number("last")?);
             let until = Instant::now() + self.patience;
-            ask(&series::Reader { from, path, extent, interval: number("interval")?, until })
+            ask(&series::SeriesReader { from, path, extent, interval: number("interval")?, until })
         })
     }
 

@@ -329,7 +329,7 @@ fn same_hour(time: u64, weeks: u64, step: u64, zone: &TimeZone) -> u64 {
 }
 
 /// A database of series, for queries.
-pub struct Reader<'c> {
+pub struct SeriesReader<'c> {
     /// The database.
     pub from: &'c Connection,
     /// Its file.
@@ -342,7 +342,7 @@ pub struct Reader<'c> {
     pub until: Instant,
 }
 
-impl Reader<'_> {
+impl SeriesReader<'_> {
     fn grid(&self, span: TimeRange, points: usize) -> Result<CellGrid, StoreError> {
         let (first, last) = self.extent;
         // Before the first stored data there is nothing to draw.

@@ -58,10 +58,10 @@ pub async fn filter(
     State(app): State<Shared>,
     Ask(asked): Ask<FilterAsked>,
 ) -> Result<Json<FilterCheck>, Failure> {
-    let reading = app.reading;
+    let options = app.expression_options;
     let check = move || {
         let canonical = asked.expression.split_whitespace().collect::<Vec<_>>().join(" ");
-        Ok(match explain::lines(&asked.expression, &reading.options()) {
+        Ok(match explain::lines(&asked.expression, &options.to_options()) {
             Ok(explain) => FilterCheck { ok: true, error: None, canonical, explain },
             Err(error) => {
                 FilterCheck { ok: false, error: Some(error.into()), canonical, explain: Vec::new() }
@@ -89,7 +89,9 @@ pub async fn attempt(
     State(app): State<Shared>,
     Ask(asked): Ask<TryAsked>,
 ) -> Result<Json<FilterTry>, Failure> {
-    let (test, span) =
-        (flow_test(Some(&asked.expression), &app.reading.options())?, span(asked.from, asked.to)?);
+    let (test, span) = (
+        flow_test(Some(&asked.expression), &app.expression_options.to_options())?,
+        span(asked.from, asked.to)?,
+    );
     Ok(Json(app.ask(move |store| store.trial(&test, span)).await?))
 }

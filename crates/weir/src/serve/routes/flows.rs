@@ -46,7 +46,7 @@ pub async fn flows(State(app): State<Shared>, Ask(asked): Ask<FlowsAsked>) -> Re
     let (order, descending) = FlowOrder::parse(sort)
         .map_err(|names| Failure::question(format!("invalid sort key {sort:?}"), names))?;
     let wanted = FlowsWanted {
-        test: flow_test(asked.filter.as_deref(), &app.reading.options())?,
+        test: flow_test(asked.filter.as_deref(), &app.expression_options.to_options())?,
         span: span(asked.from, asked.to)?,
         order,
         descending,
@@ -161,7 +161,7 @@ pub async fn records(
     }
     let wanted = RecordsWanted {
         table,
-        test: flow_test(asked.filter.as_deref(), &app.reading.options())?,
+        test: flow_test(asked.filter.as_deref(), &app.expression_options.to_options())?,
         text: asked.text.unwrap_or_default(),
         payload: client.rights.has(Right::Packets),
         span: span(asked.from, asked.to)?,

@@ -74,7 +74,7 @@ pub async fn top(State(app): State<Shared>, Ask(asked): Ask<TopAsked>) -> Result
     let list = match &filter {
         None => app.ask(move |store| store.top_over_time(&asked.list, span, by, limit, curves)).await?,
         Some(filter) => {
-            let test = flow_test(Some(filter), &app.reading.options())?;
+            let test = flow_test(Some(filter), &app.expression_options.to_options())?;
             let Some((_, group)) = lists_of_flows().find(|(name, _)| *name == asked.list) else {
                 let names = lists_of_flows().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
                 let text = format!("list {} cannot be restricted by an expression", asked.list);

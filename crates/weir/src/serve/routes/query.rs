@@ -36,7 +36,7 @@ pub async fn query(
     Extension(client): Extension<Client>,
     Ask(asked): Ask<Asked>,
 ) -> Result<Json<Answered>, Failure> {
-    let mut question = Question::parse(&asked.q, &app.reading.options())?;
+    let mut question = Question::parse(&asked.q, &app.expression_options.to_options())?;
     if !client.rights.has(Right::Packets) {
         question = question.without_payload();
     }
