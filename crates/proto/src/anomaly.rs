@@ -1,6 +1,6 @@
 //! Malformed messages and exceeded limits.
 
-use crate::{Kind, Privacy, Protocol, Record, Table, Value, field};
+use crate::{Kind, Out, Privacy, Protocol, Record, Table, Value, field};
 use weir_wire::{Direction, Time};
 
 /// An error in a message.
@@ -48,6 +48,20 @@ impl<'a> Anomaly<'a> {
             detail,
         ];
         Record { table: &ANOMALY, time, values }
+    }
+}
+
+impl Protocol {
+    /// Emits a record about a malformed or excessive message, with the name, the side and the bytes of an [`Anomaly`].
+    pub fn emit_anomaly(
+        &'static self,
+        name: &'static str,
+        direction: Direction,
+        detail: &[u8],
+        time: Time,
+        out: &mut dyn Out,
+    ) {
+        out.record(Anomaly { name, direction, detail }.record(time, self));
     }
 }
 

@@ -5,8 +5,8 @@
 
 use crate::work::looked_at;
 use crate::{
-    Anomaly, Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table,
-    Transport, Value, anomaly, field,
+    Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table, Transport, Value,
+    field,
 };
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -489,13 +489,12 @@ impl Parser for Dhcp {
         let (time, direction) = (chunk.time, chunk.direction);
         let Some(message) = Message::read(chunk.data) else {
             if !chunk.data.is_empty() {
-                let emitted = Anomaly { name: "malformed_message", direction, detail: chunk.data };
-                anomaly(out, time, &PROTOCOL, &emitted);
+                PROTOCOL.emit_anomaly("malformed_message", direction, chunk.data, time, out);
             }
             return Step::Next;
         };
         if message.is_cut {
-            anomaly(out, time, &PROTOCOL, &Anomaly { name: "truncated_options", direction, detail: &[] });
+            PROTOCOL.emit_anomaly("truncated_options", direction, &[], time, out);
         }
         out.record(message.record(time));
         while self.leases.front().is_some_and(|lease| time.since(lease.last) > MAX_SILENCE) {
@@ -520,7 +519,7 @@ impl Parser for Dhcp {
         if self.leases.len() > MAX_NUMBERS
             && let Some(oldest) = self.leases.pop_front()
         {
-            anomaly(out, time, &PROTOCOL, &Anomaly { name: "too_many_transactions", direction, detail: &[] });
+            PROTOCOL.emit_anomaly("too_many_transactions", direction, &[], time, out);
             oldest.emit(out);
         }
         Step::Next

@@ -2,8 +2,7 @@
 
 use crate::tls::hello::hex;
 use crate::{
-    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
-    anomaly, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
 };
 use std::net::{IpAddr, Ipv6Addr};
 use weir_wire::stream::Chunk;
@@ -276,9 +275,7 @@ impl Parser for Dhcpv6 {
             Some(record) => out.record(record),
             None if chunk.data.is_empty() => {}
             None => {
-                let emitted =
-                    Anomaly { name: "malformed_message", direction: chunk.direction, detail: chunk.data };
-                anomaly(out, chunk.time, &PROTOCOL, &emitted);
+                PROTOCOL.emit_anomaly("malformed_message", chunk.direction, chunk.data, chunk.time, out);
             }
         }
         Step::Next

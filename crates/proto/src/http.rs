@@ -13,7 +13,7 @@ mod uri;
 
 use crate::file::Files;
 use crate::work::looked_at;
-use crate::{Anomaly, Out, Parser, Protocol, Setup, Step, Transport, anomaly};
+use crate::{Out, Parser, Protocol, Setup, Step, Transport};
 use body::{Body, Described, Listed, Ranges};
 use message::{Head, Headers, RawLines, RequestLine, StatusLine, chomped, decimal};
 use std::collections::VecDeque;
@@ -290,7 +290,7 @@ impl Http {
                     return self.request.blank();
                 }
                 if is_cut {
-                    emit_anomaly("request_field_too_long", Direction::Forward, text, time, out);
+                    PROTOCOL.emit_anomaly("request_field_too_long", Direction::Forward, text, time, out);
                 }
                 let looks_so = RequestLine::looks_so(text);
                 if let State::Lost { messages } = self.request.state {
@@ -305,7 +305,7 @@ impl Http {
                 if line.protocol().is_none() {
                     // HTTP/0.9 has only one request on a connection.
                     if self.flow.begun > 0 || !METHODS.contains(&line.method()) {
-                        emit_anomaly("bad_HTTP_request", Direction::Forward, text, time, out);
+                        PROTOCOL.emit_anomaly("bad_HTTP_request", Direction::Forward, text, time, out);
                         self.request.state = State::Lost { messages: false };
                         return None;
                     }
@@ -316,7 +316,13 @@ impl Http {
                     return None;
                 }
                 if !looks_so {
-                    emit_anomaly("unknown_HTTP_method", Direction::Forward, line.method(), time, out);
+                    PROTOCOL.emit_anomaly(
+                        "unknown_HTTP_method",
+                        Direction::Forward,
+                        line.method(),
+                        time,
+                        out,
+                    );
                 }
                 self.flow.pipelined |= self.flow.waiting.iter().any(|t| !t.is_begun);
                 let id = self.flow.begin(time, out);
@@ -347,7 +353,7 @@ impl Http {
                     return self.response.blank();
                 }
                 if is_cut {
-                    emit_anomaly("response_field_too_long", Direction::Reverse, text, time, out);
+                    PROTOCOL.emit_anomaly("response_field_too_long", Direction::Reverse, text, time, out);
                 }
                 let lost = match self.response.state {
                     State::Lost { messages } => Some(messages),
@@ -381,7 +387,7 @@ impl Http {
                 }
                 let line = line.0.clone();
                 if self.flow.waiting.iter().all(|transaction| transaction.is_begun) {
-                    emit_anomaly("bad_HTTP_reply", Direction::Reverse, &line, time, out);
+                    PROTOCOL.emit_anomaly("bad_HTTP_reply", Direction::Reverse, &line, time, out);
                     self.response.state = State::Lost { messages: false };
                     return None;
                 }
@@ -430,17 +436,29 @@ impl Http {
         let (is_connect, is_chunked) = (method == b"CONNECT", is_chunked(&headers));
         let length = headers.get(b"content-length").map(decimal);
         if is_chunked && length.is_some() {
-            emit_anomaly("request_smuggling", Direction::Forward, b"", time, out);
+            PROTOCOL.emit_anomaly("request_smuggling", Direction::Forward, b"", time, out);
         }
         if headers.all(b"content-length").any(|other| Some(decimal(other)) != length) {
-            emit_anomaly("duplicate_content_length_field_in_request", Direction::Forward, b"", time, out);
+            PROTOCOL.emit_anomaly(
+                "duplicate_content_length_field_in_request",
+                Direction::Forward,
+                b"",
+                time,
+                out,
+            );
         }
         side.state = match (is_connect, is_chunked, length) {
             (true, ..) => State::Wait,
             (_, true, _) => State::ChunkSize,
             (_, _, Some(Some(length))) if length > 0 => State::Length(length),
             (_, _, Some(None)) => {
-                emit_anomaly("invalid_content_length_field_in_request", Direction::Forward, b"", time, out);
+                PROTOCOL.emit_anomaly(
+                    "invalid_content_length_field_in_request",
+                    Direction::Forward,
+                    b"",
+                    time,
+                    out,
+                );
                 State::Start
             }
             _ => State::Start,
@@ -471,10 +489,16 @@ impl Http {
         let length = headers.get(b"content-length").map(decimal);
         let (is_chunked, is_coded) = (is_chunked(&headers), headers.get(b"transfer-encoding").is_some());
         if is_chunked && length.is_some() {
-            emit_anomaly("response_smuggling", Direction::Reverse, b"", time, out);
+            PROTOCOL.emit_anomaly("response_smuggling", Direction::Reverse, b"", time, out);
         }
         if headers.all(b"content-length").any(|other| Some(decimal(other)) != length) {
-            emit_anomaly("duplicate_content_length_field_in_response", Direction::Reverse, b"", time, out);
+            PROTOCOL.emit_anomaly(
+                "duplicate_content_length_field_in_response",
+                Direction::Reverse,
+                b"",
+                time,
+                out,
+            );
         }
         let is_connect = transaction.method() == b"CONNECT";
         let has_none = !is_coded && length.is_none_or(|length| length == Some(0));
@@ -515,7 +539,7 @@ impl Http {
                 Some(Some(0)) => State::Start,
                 Some(Some(length)) => State::Length(length),
                 Some(None) => {
-                    emit_anomaly(
+                    PROTOCOL.emit_anomaly(
                         "invalid_content_length_field_in_response",
                         Direction::Reverse,
                         b"",
@@ -590,7 +614,7 @@ impl Side {
                 Direction::Forward => "request_field_too_long",
                 Direction::Reverse => "response_field_too_long",
             };
-            emit_anomaly(name, self.direction, text, time, out);
+            PROTOCOL.emit_anomaly(name, self.direction, text, time, out);
         }
         self.header(text, time, out);
         false
@@ -605,11 +629,11 @@ impl Side {
         let was_full = head.is_full;
         for line in text.split(|byte| *byte == b'\r').filter(|line| !line.is_empty()) {
             if let Some(wrong) = head.line(line, MAX_HEADERS) {
-                emit_anomaly(wrong, self.direction, line, time, out);
+                PROTOCOL.emit_anomaly(wrong, self.direction, line, time, out);
             }
         }
         if head.is_full && !was_full {
-            emit_anomaly("too_many_headers", self.direction, text, time, out);
+            PROTOCOL.emit_anomaly("too_many_headers", self.direction, text, time, out);
         }
     }
 }
@@ -660,7 +684,7 @@ fn carry(side: &mut Side, flow: &mut Shared, data: &mut &[u8], time: Time, out: 
             let max = digits.iter().position(|o| !o.is_ascii_hexdigit()).unwrap_or(digits.len());
             if max == 0 {
                 // Malformed chunk: browsers treat the bytes as the body.
-                emit_anomaly("invalid_HTTP_chunk_size", side.direction, b"", time, out);
+                PROTOCOL.emit_anomaly("invalid_HTTP_chunk_size", side.direction, b"", time, out);
                 let begun = match line {
                     Some((line, _)) => line.into_owned(),
                     None => side.lines.take(),
@@ -677,7 +701,7 @@ fn carry(side: &mut Side, flow: &mut Shared, data: &mut &[u8], time: Time, out: 
                     side.state = State::Trailers;
                 }
                 Some(length) => side.state = State::Chunk(length),
-                None => emit_anomaly("invalid_HTTP_chunk_size", side.direction, line, time, out),
+                None => PROTOCOL.emit_anomaly("invalid_HTTP_chunk_size", side.direction, line, time, out),
             }
         }
         State::Trailers => {
@@ -695,7 +719,7 @@ fn give(side: &mut Side, flow: &mut Shared, bytes: &[u8], time: Time, out: &mut 
     looked_at(bytes.len());
     let fault = body.bytes(bytes, time, &mut flow.files, &mut flow.ranges, out);
     if let Some(fault) = fault {
-        emit_anomaly(fault, side.direction, b"", time, out);
+        PROTOCOL.emit_anomaly(fault, side.direction, b"", time, out);
     }
 }
 
@@ -746,7 +770,7 @@ impl Shared {
     fn begin(&mut self, time: Time, out: &mut dyn Out) -> u32 {
         let held: usize = self.waiting.iter().map(Transaction::memory).sum();
         if self.waiting.len() >= MAX_WAITING || held >= MAX_WAITING_BYTES {
-            emit_anomaly("too_many_requests", Direction::Forward, b"", time, out);
+            PROTOCOL.emit_anomaly("too_many_requests", Direction::Forward, b"", time, out);
             if let Some(transaction) = self.waiting.pop_front() {
                 transaction.emit(out);
             }
@@ -777,7 +801,7 @@ impl Shared {
             return transaction.id;
         }
         if !std::mem::replace(&mut self.unmatched, true) {
-            emit_anomaly("unmatched_HTTP_reply", Direction::Reverse, b"", time, out);
+            PROTOCOL.emit_anomaly("unmatched_HTTP_reply", Direction::Reverse, b"", time, out);
         }
         let id = self.begin(time, out);
         if let Some(transaction) = self.transaction(id) {
@@ -861,10 +885,6 @@ fn is_chunked(headers: &Headers) -> bool {
         let text: Vec<u8> = value.iter().filter(|o| **o != 0).map(u8::to_ascii_lowercase).collect();
         text.windows(7).any(|window| window == b"chunked")
     })
-}
-
-fn emit_anomaly(name: &'static str, direction: Direction, detail: &[u8], time: Time, out: &mut dyn Out) {
-    anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail });
 }
 
 #[cfg(test)]

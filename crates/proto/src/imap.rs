@@ -6,8 +6,7 @@ use crate::line::{Line, Lines};
 use crate::mime::{Carrier, Message};
 use crate::work::looked_at;
 use crate::{
-    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table, Transport,
-    Value, anomaly, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table, Transport, Value, field,
 };
 use std::collections::VecDeque;
 use weir_wire::stream::Chunk;
@@ -353,8 +352,7 @@ impl Imap {
         out: &mut dyn Out,
     ) -> Step {
         if line.is_cut {
-            let emitted = Anomaly { name: "line_too_long", direction, detail: line.text };
-            anomaly(out, time, &PROTOCOL, &emitted);
+            PROTOCOL.emit_anomaly("line_too_long", direction, line.text, time, out);
         }
         let (text, literal) = match literal(line.text) {
             Some((text, length)) if !line.is_cut && !self.sasl => (text, Some(length)),
@@ -415,8 +413,7 @@ impl Imap {
             _ => {}
         }
         if self.waiting.len() == MAX_WAITING {
-            let emitted = Anomaly { name: "too_many_commands", direction: Direction::Forward, detail: tag };
-            anomaly(out, time, &PROTOCOL, &emitted);
+            PROTOCOL.emit_anomaly("too_many_commands", Direction::Forward, tag, time, out);
             self.flush(time, out);
         }
         let tag = tag.to_vec();
@@ -453,8 +450,7 @@ impl Imap {
             b"NO" => "NO",
             b"BAD" => "BAD",
             _ => {
-                let emitted = Anomaly { name: "no_status", direction: Direction::Reverse, detail: text };
-                anomaly(out, time, &PROTOCOL, &emitted);
+                PROTOCOL.emit_anomaly("no_status", Direction::Reverse, text, time, out);
                 return Step::Next;
             }
         };

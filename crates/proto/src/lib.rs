@@ -94,7 +94,7 @@ pub use file::{FILES, file_id, file_name};
 pub use inflation::Inflation;
 pub use mime::MAIL;
 pub use packed::{Packed, Place};
-pub use parser::{Expected, Hashes, Heads, Out, Parser, Probe, Setup, Step, Wants, anomaly};
+pub use parser::{Expected, Hashes, Heads, Out, Parser, Probe, Setup, Step, Wants};
 pub use protocol::{Field, Kind, Privacy, Protocol, TCP, Table, Transport, UDP, field};
 pub use record::{Record, Value};
 pub use session::Session;

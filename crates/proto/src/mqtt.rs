@@ -5,8 +5,7 @@ mod fields;
 use crate::frames::{Frames, Size};
 use crate::work::looked_at;
 use crate::{
-    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
-    anomaly, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
 };
 use fields::{BEGIN, MQTT, PROPERTIES, WIDTH};
 use std::collections::VecDeque;
@@ -424,12 +423,7 @@ impl Mqtt {
                 emitted.push("unintroduced_message");
             }
             for name in emitted.into_iter().chain(name) {
-                anomaly(
-                    out,
-                    chunk.time,
-                    &PROTOCOL,
-                    &Anomaly { name, direction: chunk.direction, detail: b"" },
-                );
+                PROTOCOL.emit_anomaly(name, chunk.direction, b"", chunk.time, out);
             }
             match skip {
                 Some(skip) => side.skip = skip,

@@ -1,8 +1,7 @@
 //! Network Time Protocol (RFC 5905, and its predecessor RFC 1305): each message.
 
 use crate::{
-    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
-    anomaly, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
 };
 use std::net::Ipv4Addr;
 use weir_wire::stream::Chunk;
@@ -139,12 +138,7 @@ impl Parser for Ntp {
             Some(6) => emit(control(chunk.data, time), chunk, out),
             Some(7) => emit(private(chunk.data, time), chunk, out),
             Some(0) => {
-                anomaly(
-                    out,
-                    time,
-                    &PROTOCOL,
-                    &Anomaly { name: "reserved_mode", direction, detail: chunk.data },
-                );
+                PROTOCOL.emit_anomaly("reserved_mode", direction, chunk.data, time, out);
             }
             Some(_) => emit(message(chunk.data, time), chunk, out),
         }
@@ -163,8 +157,7 @@ fn emit(record: Option<Record<'_>>, chunk: &Chunk<'_>, out: &mut dyn Out) {
     match record {
         Some(record) => out.record(record),
         None => {
-            let emitted = Anomaly { name: "truncated_message", direction, detail: chunk.data };
-            anomaly(out, chunk.time, &PROTOCOL, &emitted);
+            PROTOCOL.emit_anomaly("truncated_message", direction, chunk.data, chunk.time, out);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The contract between a stream and its parser.
 
-use crate::{ALONE, ANOMALY, Anomaly, Inflation, Protocol, Record, Table};
+use crate::{ALONE, ANOMALY, Inflation, Protocol, Record, Table};
 use std::net::IpAddr;
 use weir_wire::Time;
 use weir_wire::stream::Chunk;
@@ -187,9 +187,4 @@ pub enum Probe {
     Maybe,
     /// The payload belongs to another protocol.
     Reject,
-}
-
-/// Reports a malformed message.
-pub fn anomaly(out: &mut dyn Out, time: Time, protocol: &'static Protocol, anomaly: &Anomaly<'_>) {
-    out.record(anomaly.record(time, protocol));
 }

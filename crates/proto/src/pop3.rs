@@ -4,8 +4,7 @@ use crate::file::Files;
 use crate::line::{Dotted, Line, Lines};
 use crate::mime::{Carrier, Message};
 use crate::{
-    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table, Transport,
-    Value, anomaly, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table, Transport, Value, field,
 };
 use std::collections::VecDeque;
 use weir_wire::stream::Chunk;
@@ -251,8 +250,7 @@ impl Pop3 {
         }
         if line.is_cut {
             let detail = line.text;
-            let emitted = Anomaly { name: "line_too_long", direction: Direction::Forward, detail };
-            anomaly(out, time, &PROTOCOL, &emitted);
+            PROTOCOL.emit_anomaly("line_too_long", Direction::Forward, detail, time, out);
         }
         let command = if self.sasl {
             Command { time, name: b"<SASL DATA>".to_vec(), arguments: Vec::new() }
@@ -271,9 +269,7 @@ impl Pop3 {
         }
         self.lost = false;
         if self.waiting.len() == MAX_WAITING {
-            let emitted =
-                Anomaly { name: "too_many_commands", direction: Direction::Forward, detail: &command.name };
-            anomaly(out, time, &PROTOCOL, &emitted);
+            PROTOCOL.emit_anomaly("too_many_commands", Direction::Forward, &command.name, time, out);
             self.end(time, out);
         }
         self.waiting.push_back(command);
@@ -297,8 +293,7 @@ impl Pop3 {
         }
         let Some((status, success, text)) = status(line.text) else {
             if !self.lost {
-                let emitted = Anomaly { name: "no_status", direction: Direction::Reverse, detail: line.text };
-                anomaly(out, time, &PROTOCOL, &emitted);
+                PROTOCOL.emit_anomaly("no_status", Direction::Reverse, line.text, time, out);
             }
             return false;
         };
@@ -307,12 +302,7 @@ impl Pop3 {
         }
         let Some(command) = self.waiting.pop_front() else {
             if !self.lost {
-                let emitted = Anomaly {
-                    name: "answer_without_command",
-                    direction: Direction::Reverse,
-                    detail: line.text,
-                };
-                anomaly(out, time, &PROTOCOL, &emitted);
+                PROTOCOL.emit_anomaly("answer_without_command", Direction::Reverse, line.text, time, out);
             }
             return false;
         };

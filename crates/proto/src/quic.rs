@@ -9,8 +9,7 @@ use crate::tls::message::{Message, header};
 use crate::tls::{QUIC_TLS, names};
 use crate::work::looked_at;
 use crate::{
-    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
-    anomaly, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
 };
 use keys::{Keys, VERSION_2};
 use std::collections::BTreeMap;
@@ -345,7 +344,7 @@ impl Parser for Quic {
 }
 
 fn wrong(name: &'static str, chunk: &Chunk<'_>, detail: &[u8], out: &mut dyn Out) {
-    anomaly(out, chunk.time, &PROTOCOL, &Anomaly { name, direction: chunk.direction, detail });
+    PROTOCOL.emit_anomaly(name, chunk.direction, detail, chunk.time, out);
 }
 
 impl Quic {

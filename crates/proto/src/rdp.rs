@@ -2,8 +2,7 @@
 
 use crate::frames::{Frames, Size};
 use crate::{
-    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
-    anomaly, field, tls,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field, tls,
 };
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Reader, Time};
@@ -178,9 +177,7 @@ impl Parser for Rdp {
                         Step::GiveUp
                     }
                     Some((false, ..)) => {
-                        let emitted =
-                            Anomaly { name: "rdp_not_confirmed", direction: chunk.direction, detail: &[] };
-                        anomaly(out, chunk.time, &PROTOCOL, &emitted);
+                        PROTOCOL.emit_anomaly("rdp_not_confirmed", chunk.direction, &[], chunk.time, out);
                         Step::GiveUp
                     }
                 }

@@ -6,8 +6,7 @@ mod sdp;
 use crate::line::Lines;
 use crate::work::looked_at;
 use crate::{
-    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, TCP, Table, Transport, Value,
-    anomaly, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, TCP, Table, Transport, Value, field,
 };
 use sdp::{Description, VALUES};
 use std::collections::VecDeque;
@@ -522,7 +521,7 @@ impl Sip {
         });
         side.lines = lines;
         if let Some((name, detail)) = emitted {
-            anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail: &detail });
+            PROTOCOL.emit_anomaly(name, direction, &detail, time, out);
         }
         if is_over == Some(true) {
             let length = side.message.as_ref().and_then(|message| message.length);
@@ -542,12 +541,7 @@ impl Sip {
         let description = if message.is_description() && !std::mem::take(&mut side.is_holed) {
             let description = Description::read(&message.body);
             if description.is_none() {
-                let emitted = Anomaly {
-                    name: "invalid_description",
-                    direction: chunk.direction,
-                    detail: &message.body,
-                };
-                anomaly(out, chunk.time, &PROTOCOL, &emitted);
+                PROTOCOL.emit_anomaly("invalid_description", chunk.direction, &message.body, chunk.time, out);
             }
             description
         } else {
@@ -581,8 +575,7 @@ impl Sip {
             }
             if depth == MAX_WAITING {
                 let detail = &request.message.line;
-                let emitted = Anomaly { name: "too_many_requests", direction: chunk.direction, detail };
-                anomaly(out, time, &PROTOCOL, &emitted);
+                PROTOCOL.emit_anomaly("too_many_requests", chunk.direction, detail, time, out);
                 if let Some(oldest) = self.waiting.pop_front().filter(|oldest| !oldest.is_emitted) {
                     emit(Some(&oldest), None, oldest.time, out);
                 }

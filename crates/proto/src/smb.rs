@@ -11,8 +11,7 @@ use crate::file::{About, File, Files};
 use crate::frames::{Frames, Size};
 use crate::work::looked_at;
 use crate::{
-    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table, Transport,
-    Value, anomaly, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table, Transport, Value, field,
 };
 use names::{Ntlm, guid};
 use std::collections::{BTreeMap, VecDeque};
@@ -414,9 +413,7 @@ impl Smb {
                 None => break,
                 Some(Ok(rest)) => side.rest = rest,
                 Some(Err(detail)) => {
-                    let emitted =
-                        Anomaly { name: "malformed_data", direction: chunk.direction, detail: &detail };
-                    anomaly(out, chunk.time, &PROTOCOL, &emitted);
+                    PROTOCOL.emit_anomaly("malformed_data", chunk.direction, &detail, chunk.time, out);
                     return Step::GiveUp;
                 }
             }
@@ -434,9 +431,7 @@ impl Smb {
         if self.waiting.len() == MAX_WAITING
             && let Some(oldest) = self.waiting.pop_front()
         {
-            let emitted =
-                Anomaly { name: "too_many_transactions", direction: Direction::Forward, detail: b"" };
-            anomaly(out, request.time, &PROTOCOL, &emitted);
+            PROTOCOL.emit_anomaly("too_many_transactions", Direction::Forward, b"", request.time, out);
             self.emit(oldest, out);
         }
         self.waiting.push_back(request);

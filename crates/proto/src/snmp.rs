@@ -4,8 +4,7 @@
 
 use crate::tls::hello::hex;
 use crate::{
-    Anomaly, Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport,
-    Value, anomaly, field,
+    Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
 };
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
@@ -462,11 +461,11 @@ impl Parser for Snmp {
         }
         let (time, direction) = (chunk.time, chunk.direction);
         let Some(message) = Message::read(chunk.data) else {
-            anomaly(out, time, &PROTOCOL, &Anomaly { name: "malformed_data", direction, detail: chunk.data });
+            PROTOCOL.emit_anomaly("malformed_data", direction, chunk.data, time, out);
             return Step::Next;
         };
         if message.count > MAX_VARIABLES as u64 {
-            anomaly(out, time, &PROTOCOL, &Anomaly { name: "too_many_variables", direction, detail: &[] });
+            PROTOCOL.emit_anomaly("too_many_variables", direction, &[], time, out);
         }
         out.record(message.record(time));
         self.add(&message, time);

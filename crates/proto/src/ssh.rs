@@ -10,8 +10,7 @@ use crate::frames::{Frames, Size};
 use crate::line::{Line, Lines};
 use crate::tls::hello::hex;
 use crate::{
-    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
-    anomaly, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
@@ -408,7 +407,7 @@ impl Ssh {
             side.saying = Saying::Lost;
         }
         if let Some(name) = emitted {
-            anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail: &detail });
+            PROTOCOL.emit_anomaly(name, direction, &detail, time, out);
         }
     }
 
@@ -431,7 +430,7 @@ impl Ssh {
         self.side(direction).frames = frames;
         if let Some(Err(name)) = emitted {
             let detail = self.side(direction).banner.clone();
-            anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail: &detail });
+            PROTOCOL.emit_anomaly(name, direction, &detail, time, out);
             self.side(direction).saying = Saying::Lost;
         }
     }

@@ -2,8 +2,8 @@
 
 use crate::work::looked_at;
 use crate::{
-    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, TCP, Table, Transport,
-    Value, anomaly, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, TCP, Table, Transport, Value,
+    field,
 };
 use std::borrow::Cow;
 use weir_wire::stream::Chunk;
@@ -174,9 +174,7 @@ impl Syslog {
         let text = held.trim_ascii_end();
         if !std::mem::take(&mut self.lost) && !text.is_empty() {
             if held.len() == MAX_MESSAGE {
-                let emitted =
-                    Anomaly { name: "message_too_long", direction: Direction::Forward, detail: text };
-                anomaly(out, time, &PROTOCOL, &emitted);
+                PROTOCOL.emit_anomaly("message_too_long", Direction::Forward, text, time, out);
             }
             self.emit(text, time, out);
         }

@@ -5,8 +5,8 @@
 
 use crate::file::{About, File, Files};
 use crate::{
-    Anomaly, Expected, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table,
-    Transport, UDP, Value, anomaly, field,
+    Expected, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table, Transport, UDP,
+    Value, field,
 };
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Reader, Time};
@@ -296,12 +296,7 @@ impl Parser for Tftp {
                 None => false,
             };
             if !is_good && !chunk.data.is_empty() {
-                anomaly(
-                    out,
-                    time,
-                    &PROTOCOL,
-                    &Anomaly { name: "malformed_packet", direction, detail: chunk.data },
-                );
+                PROTOCOL.emit_anomaly("malformed_packet", direction, chunk.data, time, out);
             }
             return Step::Next;
         };
@@ -364,9 +359,7 @@ impl Parser for Data {
     fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
         let is_good = self.transfer.as_mut().is_some_and(|transfer| transfer.datagram(chunk, out));
         if !is_good && !chunk.data.is_empty() {
-            let emitted =
-                Anomaly { name: "malformed_packet", direction: chunk.direction, detail: chunk.data };
-            anomaly(out, chunk.time, &PROTOCOL, &emitted);
+            PROTOCOL.emit_anomaly("malformed_packet", chunk.direction, chunk.data, chunk.time, out);
         }
         Step::Next
     }

@@ -8,9 +8,7 @@ pub(crate) mod message;
 pub(crate) mod names;
 
 use crate::work::looked_at;
-use crate::{
-    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, anomaly, field,
-};
+use crate::{Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, field};
 use handshake::{Handshake, Over};
 use hello::ClientHello;
 use message::Messages;
@@ -343,7 +341,7 @@ impl Parser for Tls {
         let mut data = data;
         while !data.is_empty() {
             if let Err(name) = side.read(&mut data, time, direction, handshake, out) {
-                anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail: &side.held });
+                PROTOCOL.emit_anomaly(name, direction, &side.held, time, out);
                 return Step::GiveUp;
             }
             if handshake.is_emitted() {

@@ -2,8 +2,7 @@
 
 use crate::work::looked_at;
 use crate::{
-    Anomaly, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
-    anomaly, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
 };
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
@@ -85,8 +84,7 @@ impl Parser for Websocket {
                 side.frame = Frame::of(&side.header, chunk.time);
                 if side.frame.is_none() && side.header.len() >= MAX_HEADER {
                     let (name, detail) = ("bad_websocket_frame", side.header.as_slice());
-                    let emitted = Anomaly { name, direction: chunk.direction, detail };
-                    anomaly(out, chunk.time, &PROTOCOL, &emitted);
+                    PROTOCOL.emit_anomaly(name, chunk.direction, detail, chunk.time, out);
                     return Step::GiveUp;
                 }
             }

@@ -9,7 +9,7 @@ mod wire;
 mod words;
 
 use crate::work::looked_at;
-use crate::{Anomaly, Heads, Out, Parser, Probe, Protocol, Setup, Step, TCP, Transport, anomaly};
+use crate::{Heads, Out, Parser, Probe, Protocol, Setup, Step, TCP, Transport};
 use std::collections::VecDeque;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
@@ -200,17 +200,6 @@ impl Dns {
         if self.is_tcp { "tcp" } else { "udp" }
     }
 
-    fn complain(
-        &self,
-        name: &'static str,
-        direction: Direction,
-        detail: &[u8],
-        time: Time,
-        out: &mut dyn Out,
-    ) {
-        anomaly(out, time, self.flavour.protocol(), &Anomaly { name, direction, detail });
-    }
-
     /// Parses one message; `false` if the bytes are no message.
     fn message(&mut self, data: &[u8], chunk: &Chunk<'_>, is_guess: bool, out: &mut dyn Out) -> bool {
         let (time, direction) = (chunk.time, chunk.direction);
@@ -224,10 +213,10 @@ impl Dns {
             return false;
         }
         if !is_read {
-            self.complain("DNS_truncated_len_lt_hdr_len", direction, data, time, out);
+            self.flavour.protocol().emit_anomaly("DNS_truncated_len_lt_hdr_len", direction, data, time, out);
         } else {
             if let Some(fault) = message.fault {
-                self.complain(fault, direction, data, time, out);
+                self.flavour.protocol().emit_anomaly(fault, direction, data, time, out);
             }
             if !is_bare {
                 self.emitted(&message, data, time, direction, out);
@@ -272,7 +261,7 @@ impl Dns {
         self.waiting.push_back(waiting);
         if self.waiting.len() > MAX_WAITING {
             if !std::mem::replace(&mut self.is_full, true) {
-                self.complain("too_many_queries", direction, &[], time, out);
+                self.flavour.protocol().emit_anomaly("too_many_queries", direction, &[], time, out);
             }
             if let Some(oldest) = self.waiting.pop_front() {
                 out.record(emit::unanswered(self.flavour, proto, &oldest));

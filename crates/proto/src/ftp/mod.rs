@@ -8,10 +8,7 @@ pub(crate) use data::PROTOCOL as DATA;
 
 use crate::line::{Line, Lines};
 use crate::tls;
-use crate::{
-    Anomaly, Expected, Heads, Out, Parser, Probe, Protocol, Record, Setup, Step, TCP, Transport, Value,
-    anomaly,
-};
+use crate::{Expected, Heads, Out, Parser, Probe, Protocol, Record, Setup, Step, TCP, Transport, Value};
 use data::{Channel, Data};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -230,20 +227,9 @@ impl Ftp {
         GUESTS.iter().any(|guest| user.eq_ignore_ascii_case(guest))
     }
 
-    fn emit_anomaly(
-        &self,
-        name: &'static str,
-        direction: Direction,
-        detail: &[u8],
-        time: Time,
-        out: &mut dyn Out,
-    ) {
-        anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail });
-    }
-
     fn command(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) {
         if line.is_cut {
-            self.emit_anomaly("request_command_too_long", Direction::Forward, line.text, time, out);
+            PROTOCOL.emit_anomaly("request_command_too_long", Direction::Forward, line.text, time, out);
         }
         // Telnet options may precede ABOR.
         let skip = line.text.iter().position(|byte| byte.is_ascii_graphic()).unwrap_or(line.text.len());
@@ -276,7 +262,9 @@ impl Ftp {
                         command.data = Some(endpoint);
                         self.expect(endpoint, time, out);
                     }
-                    None => self.emit_anomaly("ftp_invalid_port", Direction::Forward, argument, time, out),
+                    None => {
+                        PROTOCOL.emit_anomaly("ftp_invalid_port", Direction::Forward, argument, time, out)
+                    }
                 }
             }
             b"RETR" | b"STOR" | b"STOU" | b"APPE" | b"LIST" | b"NLST" | b"MLSD" => {
@@ -289,7 +277,13 @@ impl Ftp {
             _ => {}
         }
         if self.waiting.len() == MAX_WAITING {
-            self.emit_anomaly("FTP_too_many_pending_commands", Direction::Forward, &command.name, time, out);
+            PROTOCOL.emit_anomaly(
+                "FTP_too_many_pending_commands",
+                Direction::Forward,
+                &command.name,
+                time,
+                out,
+            );
             self.flush(time, out);
         }
         self.waiting.push_back(command);
@@ -333,7 +327,7 @@ impl Ftp {
     /// Takes a line of a reply. Returns `true` if TLS begins after it.
     fn reply(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) -> bool {
         if line.is_cut {
-            self.emit_anomaly("response_command_too_long", Direction::Reverse, line.text, time, out);
+            PROTOCOL.emit_anomaly("response_command_too_long", Direction::Reverse, line.text, time, out);
         }
         let (digits, rest) =
             line.text.split_first_chunk::<3>().map_or((None, line.text), |(digits, rest)| {
@@ -351,7 +345,7 @@ impl Ftp {
             (None, Some(digits), Some(b'-')) => (false, digits, rest),
             (None, _, _) => {
                 if !self.lost {
-                    self.emit_anomaly("ftp_reply_without_code", Direction::Reverse, line.text, time, out);
+                    PROTOCOL.emit_anomaly("ftp_reply_without_code", Direction::Reverse, line.text, time, out);
                 }
                 // A reply without a code still answers the command: later replies belong to later commands.
                 if let Some(mut command) = self.waiting.pop_front() {
@@ -383,7 +377,7 @@ impl Ftp {
                     // Some servers report the end of a transfer after they have already replied.
                     done.last = Some((number, text.to_vec()));
                 } else if !self.lost && is_last && number != 421 {
-                    self.emit_anomaly("unmatched_response", Direction::Reverse, line.text, time, out);
+                    PROTOCOL.emit_anomaly("unmatched_response", Direction::Reverse, line.text, time, out);
                 }
                 self.greeted = true;
                 return false;
@@ -433,9 +427,13 @@ impl Ftp {
                         command.data = Some(endpoint);
                         self.expect(endpoint, time, out);
                     }
-                    None => {
-                        self.emit_anomaly("ftp_invalid_passive_reply", Direction::Reverse, text, time, out)
-                    }
+                    None => PROTOCOL.emit_anomaly(
+                        "ftp_invalid_passive_reply",
+                        Direction::Reverse,
+                        text,
+                        time,
+                        out,
+                    ),
                 }
             }
             b"SIZE" if code == 213 => {

@@ -6,8 +6,8 @@ pub(crate) use dcc::PROTOCOL as DCC;
 
 use crate::line::{Line, Lines};
 use crate::{
-    Anomaly, Expected, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, TCP, Table,
-    Transport, Value, anomaly, field,
+    Expected, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, TCP, Table, Transport,
+    Value, field,
 };
 use std::net::{IpAddr, Ipv4Addr};
 use weir_wire::stream::Chunk;
@@ -184,9 +184,6 @@ impl Parser for Irc {
 impl Irc {
     /// Takes a line. Returns `true` if TLS begins after it.
     fn line(&mut self, line: Line<'_>, direction: Direction, time: Time, out: &mut dyn Out) -> bool {
-        let emit_anomaly = |name, detail: &[u8], out: &mut dyn Out| {
-            anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail });
-        };
         let text = match line.text {
             [b'@', tagged @ ..] => {
                 tagged.iter().position(|byte| *byte == b' ').and_then(|at| tagged.get(at + 1..))
@@ -195,7 +192,7 @@ impl Irc {
         };
         let text = text.unwrap_or_default().trim_ascii_start();
         if line.is_cut || text.len() > MAX_PLAIN {
-            emit_anomaly("irc_line_size_exceeded", text, out);
+            PROTOCOL.emit_anomaly("irc_line_size_exceeded", direction, text, time, out);
         }
         let text = text.get(..MAX_PLAIN).unwrap_or(text);
         let (prefix, rest) = match text {
@@ -214,7 +211,7 @@ impl Irc {
         let is_word = command.iter().all(u8::is_ascii_alphabetic);
         let is_number = command.len() == 3 && command.iter().all(u8::is_ascii_digit);
         if !is_word && !is_number {
-            emit_anomaly("irc_invalid_command", command, out);
+            PROTOCOL.emit_anomaly("irc_invalid_command", direction, command, time, out);
             return false;
         }
         let command = command.to_ascii_uppercase();
@@ -330,8 +327,7 @@ impl Irc {
         let port = next().and_then(|word| word.parse::<u16>().ok());
         let size = next().and_then(|word| word.parse::<u64>().ok());
         let (Some(address), Some(port)) = (address, port) else {
-            let emitted = Anomaly { name: "irc_invalid_dcc_message_format", direction, detail: offer };
-            return anomaly(out, time, &PROTOCOL, &emitted);
+            return PROTOCOL.emit_anomaly("irc_invalid_dcc_message_format", direction, offer, time, out);
         };
         let sender = Some(prefix).filter(|prefix| !prefix.is_empty()).or(target);
         let mut values = self.row(b"DCC", sender, None, direction);

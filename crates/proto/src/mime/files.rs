@@ -2,7 +2,7 @@
 
 use super::{Mail, Part, PartEvent};
 use crate::file::{About, File, Files};
-use crate::{Anomaly, Out, Protocol, Value, anomaly};
+use crate::{Out, Protocol, Value};
 use weir_wire::{Direction, Time};
 
 /// The carrier of a message.
@@ -119,8 +119,7 @@ impl Message {
                 }
             }
             PartEvent::Anomaly(name, detail) => {
-                let emitted = Anomaly { name, direction: carrier.direction, detail };
-                anomaly(out, time, carrier.protocol, &emitted);
+                carrier.protocol.emit_anomaly(name, carrier.direction, detail, time, out);
             }
         });
     }

@@ -2,7 +2,7 @@
 
 use super::names::{self, guid, u16_at, u32_at, u64_at, wide};
 use super::{At, Fid, MAX_OPEN, Open, Request, Rest, Smb, Tree, What, shown};
-use crate::{Anomaly, Out, Value, anomaly};
+use crate::{Out, Value};
 use weir_wire::stream::Chunk;
 
 const HEADER: usize = 32;
@@ -87,8 +87,7 @@ impl Smb {
     pub(super) fn old(&mut self, message: &[u8], rest: &mut Rest, chunk: &Chunk<'_>, out: &mut dyn Out) {
         if self.old_message(message, rest, chunk, out).is_none() {
             let detail = message.get(..64).unwrap_or(message);
-            let emitted = Anomaly { name: "malformed_data", direction: chunk.direction, detail };
-            anomaly(out, chunk.time, &super::PROTOCOL, &emitted);
+            super::PROTOCOL.emit_anomaly("malformed_data", chunk.direction, detail, chunk.time, out);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::names::{self, dialect, guid, u16_at, u32_at, u64_at, wide};
 use super::{At, Fid, MAX_COMPOUND, MAX_OPEN, Open, Request, Rest, Smb, Tree, What, shown};
-use crate::{Anomaly, Out, Value, anomaly};
+use crate::{Out, Value};
 use weir_wire::stream::Chunk;
 
 const HEADER: usize = 64;
@@ -88,20 +88,20 @@ impl Smb {
                 }
             });
             if !is_read {
-                let emitted = Anomaly {
-                    name: "malformed_data",
-                    direction: chunk.direction,
-                    detail: message.get(..64).unwrap_or(message),
-                };
-                anomaly(out, chunk.time, &super::PROTOCOL, &emitted);
+                super::PROTOCOL.emit_anomaly(
+                    "malformed_data",
+                    chunk.direction,
+                    message.get(..64).unwrap_or(message),
+                    chunk.time,
+                    out,
+                );
             }
             if is_last {
                 return;
             }
             left = after;
         }
-        let emitted = Anomaly { name: "too_many_transactions", direction: chunk.direction, detail: b"" };
-        anomaly(out, chunk.time, &super::PROTOCOL, &emitted);
+        super::PROTOCOL.emit_anomaly("too_many_transactions", chunk.direction, b"", chunk.time, out);
     }
 
     fn command(

@@ -6,7 +6,7 @@ mod tables;
 use crate::file::Files;
 use crate::line::{Dotted, Line, Lines};
 use crate::mime::{self, Carrier, Message};
-use crate::{Anomaly, Heads, Out, Parser, Probe, Protocol, Setup, Step, Transport, anomaly};
+use crate::{Heads, Out, Parser, Probe, Protocol, Setup, Step, Transport};
 use std::collections::VecDeque;
 use tables::{Hello, SESSION, SMTP, Transaction};
 use weir_wire::stream::Chunk;
@@ -200,12 +200,13 @@ impl Parser for Smtp {
                         }
                     }
                     if self.invalid > MAX_INVALID {
-                        let emitted = Anomaly {
-                            name: "smtp_excessive_invalid_mail_transactions",
-                            direction: Direction::Forward,
-                            detail: b"",
-                        };
-                        anomaly(out, chunk.time, &PROTOCOL, &emitted);
+                        PROTOCOL.emit_anomaly(
+                            "smtp_excessive_invalid_mail_transactions",
+                            Direction::Forward,
+                            b"",
+                            chunk.time,
+                            out,
+                        );
                         return Step::GiveUp;
                     }
                 }
@@ -317,17 +318,6 @@ impl Smtp {
         }
     }
 
-    fn emit_anomaly(
-        &self,
-        name: &'static str,
-        direction: Direction,
-        detail: &[u8],
-        time: Time,
-        out: &mut dyn Out,
-    ) {
-        anomaly(out, time, &PROTOCOL, &Anomaly { name, direction, detail });
-    }
-
     fn ask(&mut self, asked: Asked, time: Time, out: &mut dyn Out) {
         if !self.server_seen {
             // If the server's side is not captured, the parser does not wait for a reply.
@@ -337,7 +327,7 @@ impl Smtp {
             return;
         }
         if self.waiting.len() == MAX_WAITING {
-            self.emit_anomaly("too_many_commands", Direction::Forward, b"", time, out);
+            PROTOCOL.emit_anomaly("too_many_commands", Direction::Forward, b"", time, out);
             self.flush_waiting(out);
         }
         self.waiting.push_back(asked);
@@ -351,7 +341,7 @@ impl Smtp {
 
     fn command(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) {
         if line.is_cut {
-            self.emit_anomaly("MAX_COMMAND_LINE_LEN_EXCEEDED", Direction::Forward, line.text, time, out);
+            PROTOCOL.emit_anomaly("MAX_COMMAND_LINE_LEN_EXCEEDED", Direction::Forward, line.text, time, out);
         }
         self.lost = false;
         if let Place::Auth = self.place {
@@ -368,7 +358,7 @@ impl Smtp {
         let asked = match word.to_ascii_uppercase().as_slice() {
             b"EHLO" | b"HELO" | b"LHLO" => {
                 if self.hello.helo.is_some() {
-                    self.emit_anomaly("DUPLICATE_FIELDS", Direction::Forward, text, time, out);
+                    PROTOCOL.emit_anomaly("DUPLICATE_FIELDS", Direction::Forward, text, time, out);
                 }
                 if !rest.is_empty() || self.hello.helo.is_none() {
                     self.hello.helo = Some(rest.to_vec());
@@ -420,14 +410,14 @@ impl Smtp {
         if self.transaction.mail_from.is_none() {
             self.invalid += 1;
             let (name, detail) = ("smtp_mail_transaction_invalid", b"rcpt to missing mail from");
-            self.emit_anomaly(name, Direction::Forward, detail, time, out);
+            PROTOCOL.emit_anomaly(name, Direction::Forward, detail, time, out);
         }
         match self.transaction.rcpt_to.len() {
             MAX_RECIPIENTS => {}
             number => {
                 self.transaction.rcpt_to.push(steps.to_vec());
                 if number + 1 == MAX_RECIPIENTS {
-                    self.emit_anomaly("too_many_recipients", Direction::Forward, steps, time, out);
+                    PROTOCOL.emit_anomaly("too_many_recipients", Direction::Forward, steps, time, out);
                 }
             }
         }
@@ -449,7 +439,7 @@ impl Smtp {
             Some(_) => None,
         };
         if let Some((name, detail)) = wrong {
-            self.emit_anomaly(name, Direction::Forward, detail, time, out);
+            PROTOCOL.emit_anomaly(name, Direction::Forward, detail, time, out);
             return self.ask(Asked::Other, time, out);
         }
         self.open_mail();
@@ -536,11 +526,11 @@ impl Smtp {
     /// Takes a line of a reply. Returns `true` if TLS begins after it.
     fn reply(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) -> bool {
         if line.is_cut {
-            self.emit_anomaly("MAX_REPLY_LINE_LEN_EXCEEDED", Direction::Reverse, line.text, time, out);
+            PROTOCOL.emit_anomaly("MAX_REPLY_LINE_LEN_EXCEEDED", Direction::Reverse, line.text, time, out);
         }
         let Some((code, is_last, text)) = code(line.text) else {
             if !self.lost && !self.in_reply {
-                self.emit_anomaly("INVALID_REPLY", Direction::Reverse, line.text, time, out);
+                PROTOCOL.emit_anomaly("INVALID_REPLY", Direction::Reverse, line.text, time, out);
             }
             return false;
         };
@@ -574,7 +564,13 @@ impl Smtp {
                 return false;
             }
             if !self.lost && code != 421 && self.server_seen && self.begun_by_client() {
-                self.emit_anomaly("UNABLE_TO_MATCH_REPLY_WITH_REQUEST", Direction::Reverse, b"", time, out);
+                PROTOCOL.emit_anomaly(
+                    "UNABLE_TO_MATCH_REPLY_WITH_REQUEST",
+                    Direction::Reverse,
+                    b"",
+                    time,
+                    out,
+                );
             }
             return false;
         };
@@ -598,7 +594,7 @@ impl Smtp {
                     self.finish(out);
                     return true;
                 }
-                _ => self.emit_anomaly("TLS_REJECTED", Direction::Reverse, b"", time, out),
+                _ => PROTOCOL.emit_anomaly("TLS_REJECTED", Direction::Reverse, b"", time, out),
             },
             Asked::Auth => {
                 let goes_on = code == 334;
@@ -620,7 +616,7 @@ impl Smtp {
 
     /// DATA was refused: the following bytes are not a mail.
     fn refuse(&mut self, time: Time, out: &mut dyn Out) {
-        self.emit_anomaly("DATA_COMMAND_REJECTED", Direction::Reverse, b"", time, out);
+        PROTOCOL.emit_anomaly("DATA_COMMAND_REJECTED", Direction::Reverse, b"", time, out);
         if let Place::Data(_) = self.place {
             self.place = Place::Commands;
         }

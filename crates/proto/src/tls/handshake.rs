@@ -5,7 +5,7 @@ use super::hello::{ClientHello, ServerHello, long, md5};
 use super::message::Message;
 use super::names;
 use super::{QUIC_TLS, TLS, X509};
-use crate::{Anomaly, Out, Protocol, Record, Value, anomaly};
+use crate::{Out, Protocol, Record, Value};
 use weir_wire::{Direction, Reader, Time};
 
 /// Maximum number of certificates of a chain: browsers stop at about ten.
@@ -106,14 +106,10 @@ impl Handshake {
         }
     }
 
-    fn wrong(&self, time: Time, direction: Direction, name: &'static str, detail: &[u8], out: &mut dyn Out) {
-        anomaly(out, time, self.protocol, &Anomaly { name, direction, detail });
-    }
-
     /// Takes a message.
     pub fn message(&mut self, time: Time, direction: Direction, message: &Message<'_>, out: &mut dyn Out) {
         if message.is_too_long {
-            self.wrong(time, direction, "handshake_message_too_long", &[], out);
+            self.protocol.emit_anomaly("handshake_message_too_long", direction, &[], time, out);
         }
         let is_first = self.begun.is_none();
         let mut is_retry = false;
@@ -145,7 +141,7 @@ impl Handshake {
                 _ => true,
             };
         if !is_read {
-            self.wrong(time, direction, "invalid_handshake_message", message.body, out);
+            self.protocol.emit_anomaly("invalid_handshake_message", direction, message.body, time, out);
         }
         self.exchanged |= message.kind == 16 && direction == self.client;
         let letter = match message.kind {
@@ -207,7 +203,7 @@ impl Handshake {
     fn offer(&mut self, hello: ClientHello, time: Time, direction: Direction, out: &mut dyn Out) {
         if hello.server_names.len() > 1 {
             let detail = hello.server_names.join(&b' ');
-            self.wrong(time, direction, "SSL_many_server_names", &detail, out);
+            self.protocol.emit_anomaly("SSL_many_server_names", direction, &detail, time, out);
         }
         // A second hello, with equal content, follows on the server's request.
         match self.over {
@@ -271,12 +267,12 @@ impl Handshake {
         let role = self.role(direction);
         for bytes in certificates {
             if bytes.is_empty() {
-                self.wrong(time, direction, "zero_length_certificate", &[], out);
+                self.protocol.emit_anomaly("zero_length_certificate", direction, &[], time, out);
                 continue;
             }
             let Some(chain) = self.chains.get_mut(role) else { return };
             if chain.len() == MAX_CERTIFICATES {
-                return self.wrong(time, direction, "too_many_certificates", &[], out);
+                return self.protocol.emit_anomaly("too_many_certificates", direction, &[], time, out);
             }
             let certificate = Certificate::parse(bytes);
             let is_host = chain.is_empty();
@@ -285,8 +281,7 @@ impl Handshake {
                     emit_certificate(&certificate, content, time, is_host, role == CLIENT, out);
                 }
                 None => {
-                    let emitted = Anomaly { name: "invalid_certificate", direction, detail: bytes };
-                    anomaly(out, time, self.protocol, &emitted);
+                    self.protocol.emit_anomaly("invalid_certificate", direction, bytes, time, out);
                 }
             }
             chain.push(certificate);
