@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use strsim::osa_distance;
+
 use crate::ast::{
     Arithmetic, ByteOperator, Connective, Expr, Id, IdKind, LlcType, Pf, Primitive, Qualifiers, Relation,
     Resolved, Side, Test,
@@ -866,31 +868,8 @@ fn nearest(name: &str) -> Option<&'static str> {
     let words = PROTOCOLS.iter().map(|p| p.0).chain(words).chain(CONSTANTS.iter().map(|c| c.0));
     let max = if name.len() <= 4 { 1 } else { 2 };
     words
-        .map(|word| (distance(&name, word), word))
+        .map(|word| (osa_distance(&name, word), word))
         .filter(|(d, word)| *d <= max && *d < word.len())
         .min_by_key(|(d, _)| *d)
         .map(|(_, word)| word)
-}
-
-/// Number of letters to change, insert, delete or swap to turn one word into the other (optimal string alignment).
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    let mut rows = vec![vec![0usize; b.len() + 1]; a.len() + 1];
-    for (i, row) in rows.iter_mut().enumerate() {
-        row[0] = i;
-    }
-    for (j, cell) in rows[0].iter_mut().enumerate() {
-        *cell = j;
-    }
-    for i in 1..=a.len() {
-        for j in 1..=b.len() {
-            let change = usize::from(a[i - 1] != b[j - 1]);
-            let mut best = (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1).min(rows[i - 1][j - 1] + change);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(rows[i - 2][j - 2] + 1);
-            }
-            rows[i][j] = best;
-        }
-    }
-    rows[a.len()][b.len()]
 }

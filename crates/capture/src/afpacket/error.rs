@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use crate::interface::interfaces;
+use strsim::levenshtein;
 
 /// The reason why a live capture cannot start or continue. The text names the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -94,7 +95,7 @@ fn quote(path: &str) -> String {
 
 fn unknown_text(name: &str, have: &[String]) -> String {
     let mut text = format!("there is no interface {name:?}");
-    let near = have.iter().map(|n| (distance(name, n), n)).min();
+    let near = have.iter().map(|n| (levenshtein(name, n), n)).min();
     if let Some((d, near)) = near
         && d * 2 <= name.chars().count().max(2)
     {
@@ -102,24 +103,6 @@ fn unknown_text(name: &str, have: &[String]) -> String {
     }
     let _ = write!(text, "; the interfaces are: {}, any", have.join(", "));
     text
-}
-
-/// Levenshtein distance: the number of edits that turn one name into the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut previous = i;
-        let mut left = i + 1;
-        let mut next = vec![left];
-        for (y, above) in b.iter().zip(row.iter().skip(1)) {
-            left = (previous + usize::from(x != *y)).min(left + 1).min(above + 1);
-            previous = *above;
-            next.push(left);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -144,15 +127,5 @@ mod tests {
         );
         let text = unknown_text("enp0s31f6", &have);
         assert_eq!(text, "there is no interface \"enp0s31f6\"; the interfaces are: lo, eth0, wlan0, any");
-    }
-
-    #[test]
-    fn distances_are_levenshtein() {
-        for (a, b, d) in
-            [("", "", 0), ("", "abc", 3), ("kitten", "sitting", 3), ("eth0", "eth0", 0), ("ab", "ba", 2)]
-        {
-            assert_eq!(distance(a, b), d, "{a} {b}");
-            assert_eq!(distance(b, a), d, "{b} {a}");
-        }
     }
 }
