@@ -151,7 +151,7 @@ impl Dump {
         };
         let write = WriteOptions {
             snaplen: options.snaplen,
-            unbuffered: options.unbuffered,
+            unbuffered: options.packets.unbuffered,
             patience: Some(Patience { ends: Arc::clone(&ends), grace: GRACE }),
             rotate,
             application: concat!("weir ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -171,9 +171,9 @@ impl Dump {
     /// The rotation of -w according to the options.
     pub fn rotation(options: &cli::RunOptions, zone: TimeZone) -> Rotate {
         Rotate {
-            seconds: options.rotate_seconds,
-            bytes: options.rotate_size.map(|megabytes| megabytes.saturating_mul(1_000_000)),
-            files: options.rotate_files,
+            seconds: options.packets.rotate_seconds,
+            bytes: options.packets.rotate_size.map(|megabytes| megabytes.saturating_mul(1_000_000)),
+            files: options.packets.rotate_files,
             zone,
         }
     }

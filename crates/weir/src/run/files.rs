@@ -44,9 +44,9 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let options = &run.options;
     // Packets that are written, or counted up to a limit, must be taken in order; so must extracted files, which have
     // limits.
-    let ordered = options.write.is_some()
-        || options.unidentified.is_some()
-        || options.files.is_some()
+    let ordered = options.packets.write.is_some()
+        || options.packets.unidentified.is_some()
+        || options.extraction.files.is_some()
         || run.request.limit.is_some();
     let workers = if ordered { 1 } else { run.request.workers };
     let read = ReadOptions {
@@ -137,7 +137,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
 
 /// Prints to standard output, unless packets are written there.
 fn print(run: &Run, text: String) -> Exit {
-    if run.options.write.as_deref() == Some("-") {
+    if run.options.packets.write.as_deref() == Some("-") {
         return Exit::Good;
     }
     match print_until(text, &run.signals.interrupted) {

@@ -136,7 +136,8 @@ fn refuse(run: &Run, interfaces: &[InterfaceInfo]) -> Result<Exit, (Exit, String
 
 /// Reports in runs without a summary how many matching packets are missing in the packet file.
 fn unwritten(run: &Run, total: &Snapshot, dump: Option<&Outcome>) -> Exit {
-    let (Some(name), Some(Outcome { written, trouble, reader_gone })) = (&run.options.write, dump) else {
+    let (Some(name), Some(Outcome { written, trouble, reader_gone })) = (&run.options.packets.write, dump)
+    else {
         return Exit::Good;
     };
     match total.ledger.packets_unwritten + written.lost {
@@ -155,14 +156,16 @@ fn unwritten(run: &Run, total: &Snapshot, dump: Option<&Outcome>) -> Exit {
 /// The full screen is used only if standard output is a terminal and the output is not JSON.
 fn wants_screen(run: &Run) -> bool {
     let options = &run.options;
-    let plain =
-        options.json || options.quiet || options.line_buffered || options.write.as_deref() == Some("-");
+    let plain = options.json
+        || options.quiet
+        || options.line_buffered
+        || options.packets.write.as_deref() == Some("-");
     !plain && run.beside.is_none() && std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
 }
 
 /// Prints the summary without waiting for a reader that has stopped reading.
 fn print_last(run: &Run, text: String) -> Exit {
-    if run.options.write.as_deref() == Some("-") {
+    if run.options.packets.write.as_deref() == Some("-") {
         return Exit::Good;
     }
     let mut printer = Printer::start(true, None);

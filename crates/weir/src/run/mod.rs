@@ -125,7 +125,8 @@ impl Run {
         request: Request,
         beside: Option<WebService>,
     ) -> Result<Run, (Exit, String)> {
-        let rolls = options.log_rotate.is_some() || options.log_rotate_size.is_some() || options.log_zstd;
+        let cli::LogOptions { log_rotate, log_rotate_size, log_zstd, .. } = &options.logs;
+        let rolls = log_rotate.is_some() || log_rotate_size.is_some() || *log_zstd;
         if rolls && request.logs.is_none() {
             let text =
                 "--log-rotate, --log-rotate-size and --log-zstd are for logs: give their folder with -o DIR";
@@ -150,7 +151,7 @@ impl Run {
         let anonymiser =
             crate::anon::of_run(&options.anon, &request.anon).map_err(|error| (Exit::Usage, error))?;
         // The configuration may request it too, which the parser of the command line does not see.
-        if anonymiser.is_some() && options.files.is_some() {
+        if anonymiser.is_some() && options.extraction.files.is_some() {
             let text = "--files writes the original content and cannot be combined with anonymisation";
             return Err((Exit::Usage, text.to_owned()));
         }
@@ -161,16 +162,17 @@ impl Run {
         let signals = Signals::default();
         signals.take(request.logs.is_some()).map_err(|error| (Exit::Usage, error))?;
         let store = beside.is_some() || logs.iter().any(|log| log.spec().name == STORE);
-        let is_read = options.unidentified.is_some()
-            || options.files.is_some()
+        let is_read = options.packets.unidentified.is_some()
+            || options.extraction.files.is_some()
             || logs.iter().any(|log| !log.tables().is_empty());
         let work = Work {
             is_live: request.inputs.is_empty(),
             is_read,
             has_store: store,
             // A key of the live screen starts a packet file too.
-            dumps: usize::from(options.write.is_some() || request.inputs.is_empty() && beside.is_none())
-                + usize::from(options.unidentified.is_some()),
+            dumps: usize::from(
+                options.packets.write.is_some() || request.inputs.is_empty() && beside.is_none(),
+            ) + usize::from(options.packets.unidentified.is_some()),
             lists: plan.memory(request.workers),
         };
         let division = Division::new(request.memory, &work).map_err(|error| (Exit::Usage, error))?;
@@ -199,7 +201,8 @@ impl Run {
 
     /// The files and folders that the run opens after it has dropped its privileges.
     fn paths(&self) -> Paths {
-        let cli::RunOptions { write, unidentified, files, .. } = &*self.options;
+        let cli::PacketOptions { write, unidentified, .. } = &self.options.packets;
+        let files = &self.options.extraction.files;
         let mut paths = Paths::default();
         for name in [write, unidentified].into_iter().flatten().filter(|name| *name != "-") {
             paths.file(Path::new(name));
@@ -270,7 +273,7 @@ impl Run {
             // A live run appends to existing logs; a run over files replaces them.
             existing: if self.request.inputs.is_empty() { Existing::Continue } else { Existing::Replace },
             rolling: self.request.rolling.clone(),
-            keep: self.options.keep.unwrap_or_default().over(self.request.store.keep()),
+            keep: self.options.logs.keep.unwrap_or_default().over(self.request.store.keep()),
             memory: self.division.store,
         }
     }
@@ -292,12 +295,14 @@ impl Run {
 
     /// Whether payload is parsed.
     fn reads(&self) -> bool {
-        self.wants_records() || self.options.unidentified.is_some() || self.options.files.is_some()
+        self.wants_records()
+            || self.options.packets.unidentified.is_some()
+            || self.options.extraction.files.is_some()
     }
 
     /// Hashes and contents of files to compute.
     fn wants(&self) -> Wants {
-        let carves = self.options.files.is_some();
+        let carves = self.options.extraction.files.is_some();
         // Extracted files are named by their SHA-256.
         let unwritten_hashes = Hashes { sha256: carves, ..Hashes::default() };
         let is_mail_table = |table: &&Table| MAILS.contains(&table.name);
@@ -307,19 +312,19 @@ impl Run {
         let passes_bodies = !carves
             && !tables.iter().any(is_body_table)
             && !self.logs.iter().any(|log| log.fields().any(|field| field.of_body));
-        let hashes = self.options.hash.unwrap_or(unwritten_hashes);
+        let hashes = self.options.extraction.hash.unwrap_or(unwritten_hashes);
         let mut wants = Wants {
             hashes,
             content: carves,
             passes_mails,
             passes_bodies,
             // Bytes beyond the kept size are not hashed.
-            max: self.options.files_each,
+            max: self.options.extraction.files_each,
             inflation: self.request.inflation,
             unread: 0,
         };
         // --unidentified writes flows that no protocol was identified in, so that every protocol must be parsed.
-        if self.options.unidentified.is_none() {
+        if self.options.packets.unidentified.is_none() {
             wants.leave_unread(&tables);
         }
         wants
@@ -327,7 +332,8 @@ impl Run {
 
     /// Starts the extraction of files, if requested.
     fn carving(&self) -> Result<Option<Carving>, (Exit, String)> {
-        let cli::RunOptions { files, files_each, files_total, files_count, .. } = &*self.options;
+        let cli::ExtractionOptions { files, files_each, files_total, files_count, .. } =
+            &self.options.extraction;
         let Some(directory) = files else { return Ok(None) };
         let limits = Limits { each: *files_each, files: *files_count, total: *files_total };
         Carving::start(directory, limits).map(Some).map_err(|error| (Exit::Output, error.to_string()))
@@ -335,13 +341,13 @@ impl Run {
 
     /// Measurements of flows.
     fn measuring(&self) -> Option<Measuring> {
-        let sample = self.options.sample.map_or(0, |seconds| u64::from(seconds) * 1_000_000_000);
-        (self.options.measure || sample > 0).then_some(Measuring { sample, details: false })
+        let sample = self.options.logs.sample.map_or(0, |seconds| u64::from(seconds) * 1_000_000_000);
+        (self.options.logs.measure || sample > 0).then_some(Measuring { sample, details: false })
     }
 
     /// Starts the requested packet files: of -w, and of unidentified flows.
     fn dumps(&self, interfaces: &[InterfaceInfo], purpose: For) -> Result<Dumps, (Exit, String)> {
-        let cli::RunOptions { write, unidentified, .. } = &*self.options;
+        let cli::PacketOptions { write, unidentified, .. } = &self.options.packets;
         if let Some(name) =
             unidentified.as_deref().filter(|name| *name == "-" || write.as_deref() == Some(name))
         {
@@ -349,9 +355,9 @@ impl Run {
             return Err((Exit::Usage, format!("--unidentified {name}: {why}; give another file")));
         }
         let rotate = self.rotation();
-        let dump = self.dump(self.options.write.as_deref(), rotate, interfaces, purpose)?;
+        let dump = self.dump(self.options.packets.write.as_deref(), rotate, interfaces, purpose)?;
         let unidentified =
-            self.dump(self.options.unidentified.as_deref(), Rotate::default(), interfaces, purpose)?;
+            self.dump(self.options.packets.unidentified.as_deref(), Rotate::default(), interfaces, purpose)?;
         Ok(Dumps { matching: dump, unidentified })
     }
 
@@ -404,7 +410,7 @@ impl Run {
         let is_read = self.reads();
         let mut tables = self.wanted_tables();
         // The writer of extracted files needs the records of their table.
-        tables.extend(self.options.files.is_some().then_some(&FILES));
+        tables.extend(self.options.extraction.files.is_some().then_some(&FILES));
         let flows = FlowConfig {
             memory: self.division.flows / count,
             seed: [self.request.seed, !self.request.seed],
@@ -416,7 +422,7 @@ impl Run {
             memory: self.division.sessions / count,
             ports: list_rows(self.request.memory, 4096),
             measure: self.measuring(),
-            unidentified_packets: self.options.unidentified.is_some(),
+            unidentified_packets: self.options.packets.unidentified.is_some(),
             wants: self.wants(),
             tables: Some(tables),
             ..SessionConfig::default()
@@ -499,8 +505,8 @@ impl Finished {
     /// Lines for the summary.
     fn notes(&self, options: &cli::RunOptions, total: &Snapshot) -> Vec<String> {
         let files = [
-            (&self.matching, &options.write, "packets"),
-            (&self.unidentified, &options.unidentified, "packets of unidentified flows"),
+            (&self.matching, &options.packets.write, "packets"),
+            (&self.unidentified, &options.packets.unidentified, "packets of unidentified flows"),
         ];
         let packet_files = files.into_iter().filter_map(|(written, name, what)| {
             let (Outcome { written, .. }, name) = (written.as_ref()?, name.as_ref()?);
@@ -508,19 +514,20 @@ impl Finished {
                 if written.lost > 0 { format!(", {} LOST", count(written.lost)) } else { String::new() };
             Some(format!("{} {what} written to {name}{lost}", count(written.packets)))
         });
-        let carved = self.carved.as_ref().zip(options.files.as_ref()).map(|((again, _), directory)| {
-            let SessionCount { files_kept, files_cut, files_skipped, .. } = total.sessions;
-            let parts =
-                [("duplicates", *again), ("truncated", files_cut), ("skipped: limits", files_skipped)];
-            let parts =
-                parts.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!(", {} {what}", count(*n)));
-            format!(
-                "{} files kept in {}{}",
-                count(files_kept),
-                directory.display(),
-                parts.collect::<String>()
-            )
-        });
+        let carved =
+            self.carved.as_ref().zip(options.extraction.files.as_ref()).map(|((again, _), directory)| {
+                let SessionCount { files_kept, files_cut, files_skipped, .. } = total.sessions;
+                let parts =
+                    [("duplicates", *again), ("truncated", files_cut), ("skipped: limits", files_skipped)];
+                let parts =
+                    parts.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!(", {} {what}", count(*n)));
+                format!(
+                    "{} files kept in {}{}",
+                    count(files_kept),
+                    directory.display(),
+                    parts.collect::<String>()
+                )
+            });
         packet_files.chain(carved).collect()
     }
 }

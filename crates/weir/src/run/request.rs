@@ -115,10 +115,10 @@ impl Request {
             expression,
             subscriptions: config.plan(),
             logs: logs(options, &config),
-            rotate: options.log_rotate.or(config.output.rotate.value),
+            rotate: options.logs.log_rotate.or(config.output.rotate.value),
             rolling: Rolling {
-                bytes: options.log_rotate_size.or(config.output.rotate_size.value),
-                zstd: options.log_zstd || config.output.zstd.value,
+                bytes: options.logs.log_rotate_size.or(config.output.rotate_size.value),
+                zstd: options.logs.log_zstd || config.output.zstd.value,
             },
             pages: false,
             server: config.server,
@@ -208,15 +208,15 @@ pub fn worker_count(asked: usize) -> usize {
 }
 
 fn logs(options: &cli::RunOptions, config: &Config) -> Option<(PathBuf, Vec<String>)> {
-    let dir = options.output.clone().or_else(|| config.output.dir.value.clone())?;
+    let dir = options.logs.output.clone().or_else(|| config.output.dir.value.clone())?;
     let mut kinds =
-        if options.log.is_empty() { config.output.log.value.clone() } else { options.log.clone() };
+        if options.logs.log.is_empty() { config.output.log.value.clone() } else { options.logs.log.clone() };
     let mut seen = BTreeSet::new();
     kinds.retain(|kind| seen.insert(kind.clone()));
     if kinds.is_empty() {
         kinds = vec!["zeek".to_owned(), "eve".to_owned()];
         // These logs have no place for measurements.
-        if options.measure || options.sample.is_some() {
+        if options.logs.measure || options.logs.sample.is_some() {
             kinds.push("csv".to_owned());
         }
     }

@@ -554,28 +554,28 @@ fn configuration(
         "expression",
         request.expression.clone(),
     );
-    if let (Some(directory), Some((_, kinds))) = (&options.output, &request.logs) {
+    if let (Some(directory), Some((_, kinds))) = (&options.logs.output, &request.logs) {
         set(true, "output.dir", directory.display().to_string());
-        set(!options.log.is_empty(), "output.log", kinds.join(", "));
+        set(!options.logs.log.is_empty(), "output.log", kinds.join(", "));
     }
     set(
-        options.log_rotate.is_some(),
+        options.logs.log_rotate.is_some(),
         "output.rotate",
         format!("after {}s", request.rotate.unwrap_or(0) / 1_000_000_000),
     );
     set(
-        options.log_rotate_size.is_some(),
+        options.logs.log_rotate_size.is_some(),
         "output.rotate_size",
         format!("after {} bytes", request.rolling.bytes.unwrap_or(0)),
     );
-    set(options.log_zstd, "output.zstd", "true".to_owned());
+    set(options.logs.log_zstd, "output.zstd", "true".to_owned());
     if let Some(port) = pages.port {
         set(true, "server.port", port.to_string());
     }
     if let Some(store) = &pages.store {
         set(true, "store.dir", store.display().to_string());
     }
-    if let Some(limits) = options.keep {
+    if let Some(limits) = options.logs.keep {
         let keep = limits.over(request.store.keep());
         let given = [limits.age, limits.bytes, limits.free];
         for ((key, value), given) in crate::config::limits(&keep).into_iter().zip(given) {

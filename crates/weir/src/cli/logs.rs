@@ -1,0 +1,49 @@
+//! Logs, their files, and measurements that only logs have.
+
+use super::values::{KeepLimits, bytes, keep, period};
+use clap::Args;
+use std::path::PathBuf;
+
+/// Logs and their files.
+#[derive(Debug, Args)]
+pub struct LogOptions {
+    /// Write logs into a directory.
+    #[arg(short, long, value_name = "DIR", help_heading = "Logs")]
+    pub output: Option<PathBuf>,
+
+    /// Logs to write, separated by commas: zeek, zeek-json, eve, csv, ndjson, text, mon, mon-paper, prometheus, store.
+    /// A colon selects rows of a log (e.g. eve:flow+http+dns). With flow alone, payload is not parsed.
+    #[arg(long, value_name = "LOG,...", value_delimiter = ',', requires = "output", help_heading = "Logs")]
+    pub log: Vec<String>,
+
+    /// Begin new log files at this interval (e.g. 30s, 10m, 1h, 1d). Finished files get the time in their names. SIGHUP
+    /// begins new files at once.
+    #[arg(long, value_name = "TIME", value_parser = period, help_heading = "Logs", hide_short_help = true)]
+    pub log_rotate: Option<u64>,
+
+    /// Begin a new log file after this many bytes (e.g. 100M).
+    #[arg(long, value_name = "SIZE", value_parser = bytes, help_heading = "Logs", hide_short_help = true)]
+    pub log_rotate_size: Option<u64>,
+
+    /// Compress finished log files with zstd.
+    #[arg(long, help_heading = "Logs", hide_short_help = true)]
+    pub log_zstd: bool,
+
+    /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Folders get the matching search
+    /// permission.
+    #[arg(long = "mode", value_name = "MODE", help_heading = "Logs", hide_short_help = true)]
+    pub file_mode: Option<weir_files::Mode>,
+
+    /// Limits of flows and records in a store: age, size, and space to leave free on the disk (e.g. 30d,10G,free=1G).
+    #[arg(long, value_name = "KEEP", value_parser = keep, help_heading = "Store", hide_short_help = true)]
+    pub keep: Option<KeepLimits>,
+
+    /// Measure each flow for the logs csv and text: round trips, jitter, loss, hops, windows, throughput (record
+    /// `stream`).
+    #[arg(long, requires = "output", help_heading = "Logs", hide_short_help = true)]
+    pub measure: bool,
+
+    /// Measure each flow in periods of this many seconds (record `stream_sample`).
+    #[arg(long, value_name = "SECONDS", requires = "output", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Logs", hide_short_help = true)]
+    pub sample: Option<u32>,
+}

@@ -1,0 +1,50 @@
+//! Packet files: `-w` and --unidentified.
+
+use clap::Args;
+
+/// Files of packets, and how they follow each other.
+#[derive(Debug, Args)]
+pub struct PacketOptions {
+    /// Write matching packets: pcapng, or classic pcap if the name ends in .pcap; compressed if it ends in .gz or .zst;
+    /// `-` for standard output.
+    #[arg(short, long, value_name = "FILE", help_heading = "Packets")]
+    pub write: Option<String>,
+
+    /// Begin a new file of -w after this many seconds. strftime(3) sequences in its name are expanded.
+    #[arg(
+        short = 'G',
+        value_name = "SECONDS",
+        requires = "write",
+        help_heading = "Packets",
+        hide_short_help = true
+    )]
+    pub rotate_seconds: Option<u64>,
+
+    /// Begin a new file of -w before it exceeds this many million bytes.
+    #[arg(
+        short = 'C',
+        value_name = "MB",
+        requires = "write",
+        help_heading = "Packets",
+        hide_short_help = true
+    )]
+    pub rotate_size: Option<u64>,
+
+    /// With -C, keep this many files and overwrite the oldest; with -G, stop after this many files.
+    #[arg(
+        short = 'W',
+        value_name = "N",
+        requires = "write",
+        help_heading = "Packets",
+        hide_short_help = true
+    )]
+    pub rotate_files: Option<u32>,
+
+    /// Write each packet of -w immediately.
+    #[arg(short = 'U', requires = "write", help_heading = "Packets", hide_short_help = true)]
+    pub unbuffered: bool,
+
+    /// Write the packets of unidentified flows, including their first ones, to a file of their own. Formats as for -w.
+    #[arg(long, alias = "unparsed", value_name = "FILE", help_heading = "Packets", hide_short_help = true)]
+    pub unidentified: Option<String>,
+}

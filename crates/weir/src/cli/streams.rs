@@ -1,0 +1,92 @@
+//! Payload: `weir streams` and `weir talk`.
+
+use super::anon::AnonRun;
+use super::values::size;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Write each direction of each TCP stream into a file.
+///
+/// Files are named as tcpflow names them: sender, then receiver. Missing bytes are holes in the file.
+#[derive(Debug, Args)]
+pub struct Streams {
+    /// Capture files or directories, then a pcap-filter(7) expression.
+    #[arg(value_name = "FILE|EXPR", num_args = 1.., required = true)]
+    pub words: Vec<String>,
+
+    /// The expression, if its first word is also the name of a file.
+    #[arg(last = true, value_name = "EXPR")]
+    pub after_dashes: Vec<String>,
+
+    /// Directory of the files; `-` writes all streams to standard output, in the order of their data.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+
+    /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Folders get the matching search
+    /// permission.
+    #[arg(long = "mode", value_name = "MODE")]
+    pub file_mode: Option<weir_files::Mode>,
+
+    /// Write both directions of a stream into one file, in the order of their data.
+    #[arg(long)]
+    pub both: bool,
+
+    /// Which data wins where segments overlap: first, last, linux, windows or bsd.
+    #[arg(long, value_name = "POLICY", default_value = "linux")]
+    pub overlap: String,
+
+    /// Leave out urgent bytes, as hosts do without SO_OOBINLINE.
+    #[arg(long)]
+    pub urgent_apart: bool,
+
+    /// Leave out segments with a wrong checksum, as hosts do.
+    #[arg(long)]
+    pub verify_checksums: bool,
+
+    /// Evaluate expressions exactly as libpcap does.
+    #[arg(long)]
+    pub strict_bpf: bool,
+
+    /// Apply expressions to the innermost packet of a tunnel.
+    #[arg(long)]
+    pub inner: bool,
+
+    /// Memory limit (e.g. 512M, 2G).
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = size)]
+    pub memory: usize,
+
+    /// Print errors only.
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    #[command(flatten)]
+    pub anon: AnonRun,
+}
+
+/// Write conversations of a capture as text, in the form of the test data.
+///
+/// Each flow of TCP or UDP that matches is one conversation: what each side sent, in order, put together from segments and
+/// fragments, with gaps where bytes are missing. Without --output the first flow goes to standard output.
+#[derive(Debug, Args)]
+pub struct Talk {
+    /// Capture files or directories, then a pcap-filter(7) expression.
+    #[arg(value_name = "FILE|EXPR", num_args = 1.., required = true)]
+    pub words: Vec<String>,
+
+    /// The expression, where its first word is also the name of a file.
+    #[arg(last = true, value_name = "EXPR")]
+    pub after_dashes: Vec<String>,
+
+    /// A directory for a file of each flow, named after its addresses and ports.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+
+    /// Mode of the files that are written, in octal (600 when nothing is given): 640 lets the group read them. Whoever may
+    /// read the files may enter the folders.
+    #[arg(long = "mode", value_name = "MODE")]
+    pub file_mode: Option<weir_files::Mode>,
+
+    /// All memory that grows with traffic, as 512M or 2G.
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = size)]
+    pub memory: usize,
+}
