@@ -3,17 +3,19 @@
 //! This crate creates every file and folder that Weir writes, so that three rules hold everywhere:
 //!
 //! * A file has mode 0600 and a folder 0700, regardless of the umask, unless [`set_mode`] sets another mode.
-//! * A [`Part`] is a file that is written before it gets its final name. It is a new file under a random name: creating it
-//! neither follows a link nor opens an existing file.
-//! * A file that replaces another is synchronised to disk before it gets the name, and the folder afterwards: after a power
-//! cut the name refers to the old file or to the complete new one.
+//! * A [`Part`] is a file that is written before it gets its final name. It is a new file under a random name: creating
+//!   it neither follows a link nor opens an existing file.
+//! * A file that replaces another is synchronised to disk before it gets the name, and the folder afterwards: after a
+//!   power cut the name refers to the old file or to the complete new one.
 //!
 //! ```
 //! # fn main() -> std::io::Result<()> {
 //! let folder = weir_files::TemporaryFolder::create("weir-example-")?;
-//! weir_files::replace(&folder.path().join("mon.lite"), b"pkts: caught:1 : drops:0\n")?; let part =
-//! weir_files::Part::create(&folder.path().join("x.pcap"))?; assert!(part.written().exists() &&
-//! !part.path().exists()); part.finish()?; assert!(folder.path().join("x.pcap").exists());
+//! weir_files::replace(&folder.path().join("mon.lite"), b"pkts: caught:1 : drops:0\n")?;
+//! let part = weir_files::Part::create(&folder.path().join("x.pcap"))?;
+//! assert!(part.written().exists() && !part.path().exists());
+//! part.finish()?;
+//! assert!(folder.path().join("x.pcap").exists());
 //! # Ok(())
 //! # }
 //! ```

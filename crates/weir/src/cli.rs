@@ -39,7 +39,7 @@ use std::path::PathBuf;
     after_long_help = LONG_NOTES,
 )]
 pub struct Cli {
-    /// The command, in place of a summary.
+    /// The command; without one, a summary is printed.
     #[command(subcommand)]
     pub command: Option<Command>,
     #[command(flatten)]
@@ -64,18 +64,18 @@ impl Cli {
     }
 }
 
-/// A macro, because concat! takes no constants.
+/// A macro, because `concat!` accepts only literals.
 macro_rules! examples {
     () => {
         "\
 Examples:
   weir x.pcap                              a summary of a capture file
-  weir x.pcap 'tcp port 443'               a summary of the packets that match
+  weir x.pcap 'tcp port 443'               a summary of matching packets
   weir -i eth0                             live statistics; on a terminal a full-screen view
   weir open x.pcap                         the summary, then its pages until Ctrl-C
   weir serve -i eth0                       pages of a link: http://127.0.0.1:8470/
   weir x.pcap -o logs --log zeek,eve       logs into a directory
-  weir x.pcap 'host 10.0.0.1' -w y.pcapng  the packets that match into a file
+  weir x.pcap 'host 10.0.0.1' -w y.pcapng  matching packets into a file
   weir count x.pcap -e tcp -e 'port 53'    packets and bytes of each expression
   weir explain 'tcp port 80' x.pcap        how an expression is evaluated, and its cost
   weir streams x.pcap -o DIR               each direction of each TCP stream into a file
@@ -98,7 +98,7 @@ Exit codes:
   130  interrupted, after all received packets were reported"
 );
 
-/// The command, in place of a summary.
+/// The command; without one, a summary is printed.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Count packets and bytes of many expressions in one pass.
@@ -109,7 +109,7 @@ pub enum Command {
     Explain(Explain),
     /// Write each direction of each TCP stream into a file.
     Streams(Streams),
-    /// Write conversations of a capture as text, in the form of the test data.
+    /// Write conversations of a capture as text, in the format of the test data.
     Talk(Talk),
     /// Write a report about captures as one HTML page, and a model of their traffic.
     Report(Report),
@@ -139,7 +139,7 @@ pub enum Command {
         #[arg(value_enum, default_value_t)]
         page: ManPage,
     },
-    /// Open rings for a run that has given its rights away.
+    /// Open rings for a run that has dropped its privileges.
     #[command(hide = true)]
     RingHelper(RingHelper),
 }
@@ -154,19 +154,19 @@ pub enum ManPage {
     Fields,
 }
 
-/// What the process beside a run is told.
+/// Options of the helper process of a run.
 #[derive(Debug, Args)]
 pub struct RingHelper {
-    /// The user that it becomes.
+    /// Numeric identifier of its user.
     #[arg(long, requires = "gid")]
     pub uid: Option<u32>,
-    /// The group that it becomes.
+    /// Numeric identifier of its group.
     #[arg(long)]
     pub gid: Option<u32>,
     /// Rings on each interface.
     #[arg(long)]
     pub workers: usize,
-    /// Memory of each ring.
+    /// Memory of each ring, in bytes.
     #[arg(long)]
     pub ring_bytes: usize,
     /// Milliseconds after which a block is handed over that is not full.

@@ -88,7 +88,7 @@ pub struct AnonHow {
 }
 
 impl AnonHow {
-    /// The first option that was given.
+    /// The first given option.
     pub fn given(&self) -> Option<&'static str> {
         let all = [
             (self.key_file.is_some(), "--key-file"),

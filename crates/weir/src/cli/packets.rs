@@ -44,7 +44,7 @@ pub struct PacketOptions {
     #[arg(short = 'U', requires = "write", help_heading = "Packets", hide_short_help = true)]
     pub unbuffered: bool,
 
-    /// Write the packets of unidentified flows, including their first ones, to a file of their own. Formats as for -w.
+    /// Write the packets of unidentified flows, including their first ones, to a separate file. Formats as for -w.
     #[arg(long, alias = "unparsed", value_name = "FILE", help_heading = "Packets", hide_short_help = true)]
     pub unidentified: Option<String>,
 }

@@ -64,18 +64,18 @@ pub struct Serve {
     pub tls_key: Option<PathBuf>,
 
     /// Tokens, a line each: `TOKEN NAME RIGHTS`, such as `... backup look,packets`. RIGHTS are look, packets (download
-    /// packets, see payload) and write (apply a configuration). `TOKEN` alone may look. The file is for its owner alone
-    /// (chmod 600).
+    /// packets, see payload) and write (apply a configuration). `TOKEN` alone has the right look. Only the owner may
+    /// have access to the file (chmod 600).
     #[arg(long, value_name = "FILE", help_heading = "Pages")]
     pub token_file: Option<PathBuf>,
 
-    /// Users, a line each: `NAME:RIGHTS:HASH`, as --hash-password prints, with rights as in --token-file. The file is
-    /// for its owner alone (chmod 600).
+    /// Users, a line each: `NAME:RIGHTS:HASH`, as --hash-password prints, with rights as in --token-file. Only the
+    /// owner may have access to the file (chmod 600).
     #[arg(long, value_name = "FILE", help_heading = "Pages")]
     pub user_file: Option<PathBuf>,
 
-    /// Write who downloaded packets, who applied a configuration and whose log-in failed to this file, an object a
-    /// line, and to standard error; FILE.1 has the lines before [default: access.log in the folder of --store].
+    /// Log downloads of packets, applied configurations and failed log-ins to this file, one JSON object a line,
+    /// and to standard error; FILE.1 has the previous lines [default: access.log in the folder of --store].
     #[arg(long, value_name = "FILE", help_heading = "Pages")]
     pub access_log: Option<PathBuf>,
 

@@ -3,11 +3,11 @@
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// Query a store: a question on one line, or as a JSON object.
+/// Query a store: a query on one line, or as a JSON object.
 #[derive(Debug, Args)]
 #[command(after_help = QUESTIONS)]
 pub struct Query {
-    /// The question.
+    /// The query.
     #[arg(required = true, num_args = 1..)]
     pub question: Vec<String>,
     /// The folder of the store.
@@ -25,7 +25,7 @@ pub struct Query {
 }
 
 const QUESTIONS: &str = "\
-Questions: a subject, then clauses in any order; `where` takes the rest of the line.
+Query: a subject, then clauses in any order; `where` takes the rest of the line.
   top KEY      src, dst, talker, service, flow, protocol, pair, vlan, state, application, name
   list NAME    a list of the configuration
   flows | count | distinct | records TABLE | series NAME

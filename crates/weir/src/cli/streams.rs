@@ -63,30 +63,30 @@ pub struct Streams {
     pub anon: AnonRun,
 }
 
-/// Write conversations of a capture as text, in the form of the test data.
+/// Write conversations of a capture as text, in the format of the test data.
 ///
-/// Each flow of TCP or UDP that matches is one conversation: what each side sent, in order, put together from segments and
-/// fragments, with gaps where bytes are missing. Without --output the first flow goes to standard output.
+/// Each matching TCP or UDP flow is one conversation: the bytes that each side sent, reassembled in order, with gaps for
+/// missing bytes. Without --output the first flow is written to standard output.
 #[derive(Debug, Args)]
 pub struct Talk {
     /// Capture files or directories, then a pcap-filter(7) expression.
     #[arg(value_name = "FILE|EXPR", num_args = 1.., required = true)]
     pub words: Vec<String>,
 
-    /// The expression, where its first word is also the name of a file.
+    /// The expression, if its first word is also the name of a file.
     #[arg(last = true, value_name = "EXPR")]
     pub after_dashes: Vec<String>,
 
-    /// A directory for a file of each flow, named after its addresses and ports.
+    /// Write each flow into a file in this directory, named by addresses and ports.
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 
-    /// Mode of the files that are written, in octal (600 when nothing is given): 640 lets the group read them. Whoever may
-    /// read the files may enter the folders.
+    /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Folders get the matching search
+    /// permission.
     #[arg(long = "mode", value_name = "MODE")]
     pub file_mode: Option<weir_files::Mode>,
 
-    /// All memory that grows with traffic, as 512M or 2G.
+    /// Memory limit (e.g. 512M, 2G).
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = size)]
     pub memory: usize,
 }

@@ -58,9 +58,9 @@ pub fn hashes(text: &str) -> Result<Hashes, String> {
 pub struct KeepLimits {
     /// Nanoseconds.
     pub age: Option<u64>,
-    /// Bytes that the store may take.
+    /// Maximum size of the store in bytes.
     pub bytes: Option<u64>,
-    /// Bytes that stay free on the disk.
+    /// Bytes to leave free on the disk.
     pub free: Option<u64>,
 }
 
@@ -118,7 +118,7 @@ pub fn size(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| "expected a size of at least 16M, e.g. 512M or 2G".to_owned())
 }
 
-/// Bytes that compressed content may grow to.
+/// Parses the size up to which content is decompressed, in bytes.
 pub fn inflated(text: &str) -> Result<u32, String> {
     let number = bytes(text).ok().filter(|bytes| *bytes <= 1 << 30);
     let number = number.and_then(|bytes| u32::try_from(bytes).ok());
