@@ -10,7 +10,7 @@ use crate::exit::{Exit, complain};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use weir_capture::{PacketWriter, Target, WriteOptions};
-use weir_output::model::{Described, Dice, Group, Model, VERSION};
+use weir_output::model::{Described, Group, Model, Random, VERSION};
 use weir_wire::build::flags::{ACK, FIN, PSH, SYN};
 use weir_wire::{Direction, LinkType, Time, build};
 
@@ -57,19 +57,24 @@ pub fn generate(options: &cli::Generate) -> Exit {
         Err(error) => return complain(Exit::Output, error),
     };
     let end = BEGIN.saturating_add(u64::from(options.seconds) * 1_000_000_000);
-    let mut stage = Stage { coming: BinaryHeap::new(), number: 0, end };
-    let mut casts: Vec<Cast<'_>> =
-        generated.iter().enumerate().map(|(at, group)| Cast::new(group, at, options.seed)).collect();
+    let mut schedule = Schedule { coming: BinaryHeap::new(), number: 0, end };
+    let mut generators: Vec<GroupGenerator<'_>> = generated
+        .iter()
+        .enumerate()
+        .map(|(at, group)| GroupGenerator::new(group, at, options.seed))
+        .collect();
     // The flow with the earliest start is generated next. Each packet of a flow follows the flow's start, so that all
     // earlier packets can be written.
-    while let Some(cast) = casts.iter_mut().min_by_key(|cast| cast.next).filter(|cast| cast.next < end) {
-        let begin = cast.next;
-        if let Err(error) = stage.write_until(begin, &mut writer) {
+    while let Some(generator) =
+        generators.iter_mut().min_by_key(|generator| generator.next).filter(|generator| generator.next < end)
+    {
+        let begin = generator.next;
+        if let Err(error) = schedule.write_until(begin, &mut writer) {
             return complain(Exit::Output, error);
         }
-        cast.flow(&mut stage);
+        generator.flow(&mut schedule);
     }
-    let written = stage.write_until(u64::MAX, &mut writer).and_then(|()| writer.close().1);
+    let written = schedule.write_until(u64::MAX, &mut writer).and_then(|()| writer.close().1);
     match written {
         Ok(()) => Exit::Good,
         Err(error) => complain(Exit::Output, error),
@@ -96,14 +101,14 @@ fn can_be_generated(group: &Group) -> bool {
 }
 
 /// Future packets, by time and then in the order of their creation.
-struct Stage {
+struct Schedule {
     coming: BinaryHeap<Reverse<(u64, u64, Vec<u8>)>>,
     number: u64,
     /// End of the capture, at which flows are truncated.
     end: u64,
 }
 
-impl Stage {
+impl Schedule {
     fn put(&mut self, time: u64, frame: Vec<u8>) {
         if time < self.end {
             self.number += 1;
@@ -123,16 +128,16 @@ impl Stage {
 }
 
 /// The generator of a group.
-struct Cast<'m> {
+struct GroupGenerator<'m> {
     group: &'m Group,
-    dice: Dice,
+    random: Random,
     next: u64,
     flows: u64,
     place: u8,
 }
 
 /// One flow that is being generated.
-struct Play {
+struct GeneratedFlow {
     time: u64,
     client: ([u8; 4], u16),
     server: ([u8; 4], u16),
@@ -142,19 +147,19 @@ struct Play {
     is_tcp: bool,
 }
 
-impl<'m> Cast<'m> {
+impl<'m> GroupGenerator<'m> {
     fn new(group: &'m Group, at: usize, seed: u64) -> Self {
-        let mut dice = Dice::new(seed ^ (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let first = nanoseconds(group.quantities.get("flow_gap"), &mut dice).unwrap_or_default();
-        Self { group, dice, next: BEGIN.saturating_add(first), flows: 0, place: (at % 250) as u8 }
+        let mut random = Random::new(seed ^ (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let first = nanoseconds(group.quantities.get("flow_gap"), &mut random).unwrap_or_default();
+        Self { group, random, next: BEGIN.saturating_add(first), flows: 0, place: (at % 250) as u8 }
     }
 
     fn draw(&mut self, name: &str) -> Option<f64> {
-        self.group.quantities.get(name).map(|described| described.draw(&mut self.dice))
+        self.group.quantities.get(name).map(|described| described.draw(&mut self.random))
     }
 
     fn nanoseconds(&mut self, name: &str) -> Option<u64> {
-        nanoseconds(self.group.quantities.get(name), &mut self.dice)
+        nanoseconds(self.group.quantities.get(name), &mut self.random)
     }
 
     fn bytes(&mut self, name: &str) -> u64 {
@@ -162,7 +167,7 @@ impl<'m> Cast<'m> {
     }
 
     /// Generates one flow. Returns the start of the next one.
-    fn flow(&mut self, stage: &mut Stage) {
+    fn flow(&mut self, schedule: &mut Schedule) {
         let flow = self.flows;
         self.flows += 1;
         // Ports repeat only after 64,000 flows, so that flows have different keys.
@@ -178,40 +183,40 @@ impl<'m> Cast<'m> {
             to => (address(to, 2, 1), self.group.port),
         };
         let round_trip = self.nanoseconds("round_trip").unwrap_or(1_000_000).max(2);
-        let mut play = Play {
+        let mut generated = GeneratedFlow {
             time: self.next,
             client,
             server,
-            seq: [self.dice.bits() as u32, self.dice.bits() as u32],
+            seq: [self.random.bits() as u32, self.random.bits() as u32],
             round_trip,
             is_tcp: self.group.ip_proto == 6,
         };
         let gap = self.nanoseconds("flow_gap").unwrap_or(u64::MAX);
         self.next = self.next.saturating_add(gap.max(1));
         let requests = self.draw("requests").unwrap_or(1.0).round().clamp(0.0, REQUESTS) as u64;
-        play.open(stage);
+        generated.open(schedule);
         for request in 0..requests {
-            if play.time >= stage.end {
+            if generated.time >= schedule.end {
                 return;
             }
             if request > 0 {
-                play.time = play.time.saturating_add(self.nanoseconds("think").unwrap_or_default());
+                generated.time = generated.time.saturating_add(self.nanoseconds("think").unwrap_or_default());
             }
-            play.send(Direction::Forward, self.bytes("request_size"), stage);
+            generated.send(Direction::Forward, self.bytes("request_size"), schedule);
             let Some(wait) = self.nanoseconds("wait") else { continue };
-            play.time = play.time.saturating_add(wait);
-            play.send(Direction::Reverse, self.bytes("response_size"), stage);
+            generated.time = generated.time.saturating_add(wait);
+            generated.send(Direction::Reverse, self.bytes("response_size"), schedule);
         }
-        play.close(stage);
+        generated.close(schedule);
     }
 }
 
-fn nanoseconds(described: Option<&Described>, dice: &mut Dice) -> Option<u64> {
-    Some((described?.draw(dice).max(0.0) * 1e9).round() as u64)
+fn nanoseconds(described: Option<&Described>, random: &mut Random) -> Option<u64> {
+    Some((described?.draw(random).max(0.0) * 1e9).round() as u64)
 }
 
-impl Play {
-    fn packet(&mut self, direction: Direction, flags: u8, bytes: u64, stage: &mut Stage) {
+impl GeneratedFlow {
+    fn packet(&mut self, direction: Direction, flags: u8, bytes: u64, schedule: &mut Schedule) {
         let (from, to) = match direction {
             Direction::Forward => (self.client, self.server),
             Direction::Reverse => (self.server, self.client),
@@ -229,32 +234,32 @@ impl Play {
         } else {
             frame.udp(from.1, to.1).payload(&payload)
         };
-        stage.put(self.time, frame);
+        schedule.put(self.time, frame);
         let marks = u32::from(flags & (SYN | FIN) != 0);
         if let Some(next) = self.seq.get_mut(direction as usize) {
             *next = next.wrapping_add(bytes as u32).wrapping_add(marks);
         }
     }
 
-    fn open(&mut self, stage: &mut Stage) {
+    fn open(&mut self, schedule: &mut Schedule) {
         if !self.is_tcp {
             return;
         }
-        self.packet(Direction::Forward, SYN, 0, stage);
+        self.packet(Direction::Forward, SYN, 0, schedule);
         self.time = self.time.saturating_add(self.round_trip / 2);
-        self.packet(Direction::Reverse, SYN | ACK, 0, stage);
+        self.packet(Direction::Reverse, SYN | ACK, 0, schedule);
         self.time = self.time.saturating_add(self.round_trip - self.round_trip / 2);
-        self.packet(Direction::Forward, ACK, 0, stage);
+        self.packet(Direction::Forward, ACK, 0, schedule);
     }
 
     /// Sends a number of bytes from one side, and an acknowledgement from the other side at the end.
-    fn send(&mut self, direction: Direction, bytes: u64, stage: &mut Stage) {
+    fn send(&mut self, direction: Direction, bytes: u64, schedule: &mut Schedule) {
         let mut left = bytes;
         while left > 0 {
             let now = left.min(SEGMENT);
             left -= now;
             let flags = if left == 0 { PSH | ACK } else { ACK };
-            self.packet(direction, flags, now, stage);
+            self.packet(direction, flags, now, schedule);
             if left > 0 {
                 self.time = self.time.saturating_add(SERIAL);
             }
@@ -264,11 +269,11 @@ impl Play {
                 Direction::Forward => Direction::Reverse,
                 Direction::Reverse => Direction::Forward,
             };
-            self.packet(other, ACK, 0, stage);
+            self.packet(other, ACK, 0, schedule);
         }
     }
 
-    fn close(&mut self, stage: &mut Stage) {
+    fn close(&mut self, schedule: &mut Schedule) {
         if !self.is_tcp {
             return;
         }
@@ -276,7 +281,7 @@ impl Play {
             [(Direction::Forward, FIN | ACK), (Direction::Reverse, FIN | ACK), (Direction::Forward, ACK)]
         {
             self.time = self.time.saturating_add(self.round_trip / 2);
-            self.packet(direction, flags, 0, stage);
+            self.packet(direction, flags, 0, schedule);
         }
     }
 }

@@ -41,7 +41,7 @@ impl LiveClock {
 }
 
 /// State that the program and a live worker share.
-pub struct Told<'r> {
+pub struct LiveContext<'r> {
     /// The clock of the run.
     pub clock: LiveClock,
     /// Set when the run is to end.
@@ -62,10 +62,10 @@ pub fn work(
     mut rings: Rings,
     mut worker: Worker,
     mut worker_output: WorkerOutput,
-    told: &Told<'_>,
+    context: &LiveContext<'_>,
     mut limit: Option<u64>,
 ) -> Result<(), LiveError> {
-    let Told { clock, stop, mailbox, waits, removed } = told;
+    let LiveContext { clock, stop, mailbox, waits, removed } = context;
     let mut next_tick = clock.first_tick();
     let mut before = CaptureStats::default();
     let mut stopped = false;

@@ -195,11 +195,11 @@ fn kolmogorov(distance: f64, n: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Dice;
+    use crate::model::Random;
 
     fn drawn(fit: Fit, n: usize) -> Vec<f64> {
-        let mut dice = Dice::new(7);
-        (0..n).map(|_| fit.draw(dice.pair())).collect()
+        let mut random = Random::new(7);
+        (0..n).map(|_| fit.draw(random.pair())).collect()
     }
 
     /// The standard errors of the estimates at 20,000 values are below 1.5 %.

@@ -6,7 +6,7 @@ mod values;
 
 pub use fit::{Fit, Fitted, fit_all};
 pub use gather::{Gather, Host, Moment, StreamRow};
-pub use values::{Dice, Values};
+pub use values::{Random, Values};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -79,12 +79,12 @@ impl Described {
     }
 
     /// Draws a value: from the best fit; without one, from the quantiles.
-    pub fn draw(&self, dice: &mut Dice) -> f64 {
+    pub fn draw(&self, random: &mut Random) -> f64 {
         match self.fits.iter().find(|fitted| fitted.fit.is_sound()) {
             // Far beyond the measured range the tail of a fit is unreliable.
-            Some(fitted) => fitted.fit.draw(dice.pair()).min(self.max * 10.0),
+            Some(fitted) => fitted.fit.draw(random.pair()).min(self.max * 10.0),
             None => {
-                let at = (dice.even() * self.quantiles.len() as f64) as usize;
+                let at = (random.even() * self.quantiles.len() as f64) as usize;
                 self.quantiles.get(at).copied().unwrap_or(self.mean)
             }
         }

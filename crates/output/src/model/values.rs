@@ -5,9 +5,9 @@ const KEPT: usize = 20_000;
 
 /// A pseudorandom generator with a seed (SplitMix64, by Sebastiano Vigna, public domain).
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct Random(u64);
 
-impl Dice {
+impl Random {
     /// Creates a generator with a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
@@ -41,12 +41,12 @@ pub struct Values {
     sum: f64,
     min: f64,
     max: f64,
-    dice: Dice,
+    random: Random,
 }
 
 impl Default for Values {
     fn default() -> Self {
-        Self { kept: Vec::new(), count: 0, sum: 0.0, min: f64::INFINITY, max: 0.0, dice: Dice::new(1) }
+        Self { kept: Vec::new(), count: 0, sum: 0.0, min: f64::INFINITY, max: 0.0, random: Random::new(1) }
     }
 }
 
@@ -62,7 +62,7 @@ impl Values {
             return;
         }
         // Vitter's algorithm R: each value has the same chance to be kept.
-        let at = self.dice.bits() % self.count;
+        let at = self.random.bits() % self.count;
         if let Some(place) = usize::try_from(at).ok().and_then(|at| self.kept.get_mut(at)) {
             *place = value;
         }

@@ -74,8 +74,9 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
         let (stop, mailbox, limit) = (Arc::clone(&run.signals.stop), Arc::clone(&mailbox), run.request.limit);
         let removed = Arc::clone(&removed);
         threads.push(std::thread::spawn(move || {
-            let told = online::Told { clock, stop: &stop, mailbox: &mailbox, waits, removed: &removed };
-            online::work(rings, worker, worker_output, &told, limit)
+            let context =
+                online::LiveContext { clock, stop: &stop, mailbox: &mailbox, waits, removed: &removed };
+            online::work(rings, worker, worker_output, &context, limit)
         }));
     }
     drop((to, load));
