@@ -223,7 +223,15 @@ impl<'a> Message<'a> {
 
     fn read_options(&mut self, data: &[u8]) {
         let mut reader = Reader::new(data);
+        // An option may come in pieces (RFC 3396), as many as there are bytes.
+        let mut places = [None; 256];
+        for (at, (code, _)) in self.options.iter().enumerate() {
+            if let Some(place) = places.get_mut(usize::from(*code)) {
+                *place = Some(at);
+            }
+        }
         while let Some(code) = reader.u8() {
+            looked_at(2);
             match code {
                 0 => continue,
                 255 => return,
@@ -233,9 +241,13 @@ impl<'a> Message<'a> {
                 self.is_cut = true;
                 return;
             };
-            match self.options.iter_mut().find(|(known, _)| *known == code) {
+            let Some(place) = places.get_mut(usize::from(code)) else { return };
+            match place.and_then(|at: usize| self.options.get_mut(at)) {
                 Some((_, known)) => known.extend_from_slice(value),
-                None => self.options.push((code, value.to_vec())),
+                None => {
+                    *place = Some(self.options.len());
+                    self.options.push((code, value.to_vec()));
+                }
             }
         }
     }

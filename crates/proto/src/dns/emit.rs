@@ -1,7 +1,7 @@
 //! Messages and transactions as records.
 
 use super::present::{self, Reply};
-use super::wire::{Data, Header, Message, Name, Rr, Section, UPDATE, kind, options, strings};
+use super::wire::{Data, Header, MAX_RECORDS, Message, Name, Rr, Section, UPDATE, kind, options, strings};
 use super::{Flavour, Waiting, words};
 use crate::{Field, Kind, Privacy, Record, Table, Value, field};
 use weir_wire::{Reader, Time};
@@ -393,7 +393,8 @@ impl<'a> ParsedMessage<'a> {
         let mut all = Vec::new();
         for rr in self.section(section) {
             if matches!(rr.kind, kind::TXT) {
-                all.extend(strings(rr.bytes(self.data)).map(|text| self.detail(rr, text.into())));
+                let texts = strings(rr.bytes(self.data)).take(MAX_RECORDS - all.len().min(MAX_RECORDS));
+                all.extend(texts.map(|text| self.detail(rr, text.into())));
             } else {
                 let text = if rr.kind == kind::NULL { rr.bytes(self.data).into() } else { Value::None };
                 all.push(self.detail(rr, text));

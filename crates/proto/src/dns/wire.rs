@@ -16,7 +16,7 @@ const MAX_HOPS: usize = 128;
 /// 5,000 times.
 const MAX_TEXT: usize = 1 << 18;
 /// Maximum number of records and questions of one message.
-const MAX_RECORDS: usize = 4096;
+pub(super) const MAX_RECORDS: usize = 4096;
 
 /// The header of a message.
 #[derive(Clone, Copy, Debug, Default)]
