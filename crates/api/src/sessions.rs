@@ -70,6 +70,8 @@ counts! {
         stopped in flows (lost) at 0: "inspected in part: out of memory",
         /// Records that protocol parsers emitted.
         records in records at 0: "records",
+        /// Records that were not emitted: records of all flows of a worker are limited.
+        records_refused in records (lost) at 0: "records not emitted: limit of all flows",
         /// Flows that another flow announced and that did not begin in time, or had no room in the table.
         expectation_expired in flows at 0: "expected flows expired",
         /// Packets of flows that were not measured: out of memory.
@@ -106,6 +108,10 @@ counts! {
         fragments_shed in datagrams (lost) at 2: "dropped: out of memory",
         /// Fragmented packets with contradictory, too many or too long fragments.
         fragments_bad in datagrams at 2: "invalid",
+        /// Bytes made by decompression of content.
+        inflated in bytes at 0: "decompressed bytes",
+        /// Bodies that were not decompressed, or only in part: decompression of all flows of a worker is limited.
+        inflation_refused in files (lost) at 1: "bodies not decompressed: limit of all flows",
         /// Packets of unidentified flows handed on for writing.
         unidentified_packets in packets at 0: "packets of unidentified flows",
         /// Packets of unidentified flows that were not written: no room while the protocol was still undecided, or

@@ -33,6 +33,7 @@
 
 #![forbid(unsafe_code)]
 
+mod allowance;
 mod bounded;
 mod checksum;
 mod feeder;
@@ -52,7 +53,7 @@ pub use interval::IntervalClock;
 pub use item::Item;
 pub use meter::Clock;
 pub use plan::{ChecksumMode, Plan, PlanError, Settings};
-pub use sessions::{SessionConfig, SessionStats};
+pub use sessions::{RECORD_RATIO, SessionConfig, SessionStats};
 pub use streams::Measuring;
 pub use unidentified::UNIDENTIFIED;
 pub use weir_flow::measure::{Burst, Exchange, Measure, Measured};

@@ -1,5 +1,6 @@
 //! Sessions: reassembled streams, and the parsers that read them.
 
+use crate::allowance::{Allowance, weight};
 use crate::streams::{Measurer, Measuring};
 use crate::tunnels;
 use crate::unidentified::{HeldBack, Unidentified};
@@ -10,7 +11,7 @@ use weir_api::{Answer, SessionCount};
 use weir_flow::defrag::{Defrag, DefragConfig, DefragStats};
 use weir_flow::stream::{Overlap, StreamConfig, StreamStats, Streams};
 use weir_flow::{FlowPacket, IpTunnel, Rows};
-use weir_proto::{Expected, Out, Record, Session, Setup, Table, Wants};
+use weir_proto::{Expected, FILES, Inflation, Out, Record, Session, Setup, Table, Wants};
 use weir_wire::stream::Chunk;
 use weir_wire::{FlowKey, Layers, Packet, PacketBuf, Time};
 
@@ -18,6 +19,11 @@ use weir_wire::{FlowKey, Layers, Packet, PacketBuf, Time};
 const STREAM_PART: usize = 4;
 /// Streams get at least this part of the memory, whatever sessions hold.
 const MIN_PART: usize = 32;
+
+/// Bytes of records that may be emitted at once, about as they stand in one log. Packets refill them.
+const RECORDS: u64 = 4 << 20;
+/// Bytes of records for each byte of packets, by default. DNS in small packets has 5 to 8.
+pub const RECORD_RATIO: u32 = 16;
 
 /// The payload to read, and the memory for it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -30,6 +36,8 @@ pub struct SessionConfig {
     pub chunks: bool,
     /// File hashes to compute, and whether file content is emitted.
     pub wants: Wants,
+    /// Bytes of records that may be emitted for each byte of packets: see [`RECORD_RATIO`].
+    pub record_ratio: u32,
     /// Bytes for waiting segments, waiting fragments and parsers together. A new flow is skipped and counted while
     /// there is no room.
     pub memory: usize,
@@ -52,6 +60,7 @@ impl Default for SessionConfig {
             tables: None,
             chunks: false,
             wants: Wants::default(),
+            record_ratio: RECORD_RATIO,
             memory: 256 << 20,
             overlap: Overlap::default(),
             urgent_apart: false,
@@ -59,6 +68,29 @@ impl Default for SessionConfig {
             unidentified_packets: false,
             ports: 4096,
         }
+    }
+}
+
+/// Limits of all flows of a worker together.
+struct Allowances {
+    /// Bytes that decompression may make.
+    inflation: Allowance,
+    /// Bytes of records.
+    records: Allowance,
+}
+
+impl Allowances {
+    fn new(config: &SessionConfig) -> Self {
+        let Inflation { total, total_ratio, .. } = config.wants.inflation;
+        Self {
+            inflation: Allowance::new(total.into(), total_ratio.into()),
+            records: Allowance::new(RECORDS, config.record_ratio.into()),
+        }
+    }
+
+    fn receive(&mut self, bytes: usize) {
+        self.inflation.receive(bytes);
+        self.records.receive(bytes);
     }
 }
 
@@ -79,6 +111,8 @@ pub struct SessionStats {
     pub stopped: u64,
     /// Records emitted.
     pub records: u64,
+    /// Records that were not emitted because all flows together have reached their limit.
+    pub records_refused: u64,
     /// Packets of flows that were not measured for lack of memory.
     pub unmeasured: u64,
     /// Expected flows that did not begin in time, or for which there was no room.
@@ -87,6 +121,10 @@ pub struct SessionStats {
     pub unidentified_packets: u64,
     /// Packets of unidentified flows for which there was no room before the decision.
     pub unidentified_packets_lost: u64,
+    /// Bytes that were made by decompression.
+    pub inflated: u64,
+    /// Bodies that were not decompressed, or only in part, because all flows together have reached their limit.
+    pub inflation_refused: u64,
     /// Counts of streams.
     pub streams: StreamStats,
     /// Counts of fragments.
@@ -104,6 +142,7 @@ impl From<&SessionStats> for SessionCount {
             identified: stats.identified,
             unidentified: stats.unidentified,
             records: stats.records,
+            records_refused: stats.records_refused,
             expectation_expired: stats.expectation_expired,
             unmeasured: stats.unmeasured,
             streams: streams.streams,
@@ -124,6 +163,8 @@ impl From<&SessionStats> for SessionCount {
             fragments_bad: fragments.bad,
             unidentified_packets: stats.unidentified_packets,
             unidentified_packets_lost: stats.unidentified_packets_lost,
+            inflated: stats.inflated,
+            inflation_refused: stats.inflation_refused,
             // The writer of files counts these.
             ..Self::default()
         }
@@ -147,6 +188,7 @@ pub(crate) struct Sessions {
     held_back: Option<HeldBack>,
     /// Measures flows, if enabled.
     measurer: Option<Measurer>,
+    allowances: Allowances,
     /// Bytes that sessions hold.
     held: usize,
     /// Limit of sessions, streams and fragments together, in bytes.
@@ -282,6 +324,7 @@ impl Sessions {
             unidentified_packets: Unidentified::new(seed, config.ports),
             held_back: config.unidentified_packets.then(|| HeldBack::new(config.memory / 16)),
             measurer: config.measure.map(|measuring| Measurer::new(measuring, config.memory / 4)),
+            allowances: Allowances::new(config),
             held: 0,
             limit,
             stats: SessionStats::default(),
@@ -301,6 +344,7 @@ impl Sessions {
 
     /// Takes a packet that was counted to a flow.
     pub fn packet(&mut self, seen: &FlowPacket<'_>, sink: &mut dyn Sink) {
+        self.allowances.receive(seen.packet.data.len());
         if let Some(measurer) = &mut self.measurer {
             self.stats.records += measurer.packet(seen, sink);
         }
@@ -333,19 +377,39 @@ impl Sessions {
             let waiting = self.streams.stats().held as usize;
             let is_full = others + waiting >= self.admitted();
             let room = self.limit.saturating_sub(others - self.held + waiting);
-            let Self { streams, entries, refused, expected, config, held, stats, .. } = self;
+            let Self { streams, entries, refused, expected, allowances, config, held, stats, .. } = self;
             streams.segment(seen.row, &segment, |chunk| {
-                let mut feed =
-                    SessionFeed { entries, refused, expected, config, held, is_full, room, stats, sink };
+                let mut feed = SessionFeed {
+                    entries,
+                    refused,
+                    expected,
+                    allowances,
+                    config,
+                    held,
+                    is_full,
+                    room,
+                    stats,
+                    sink,
+                };
                 feed.chunk(seen.row, &seen.flow, &chunk);
             });
         } else if let Some(data) = seen.datagram().filter(|data| !data.is_empty()) {
             let chunk = Chunk { time: seen.packet.time, direction: seen.direction, gap: 0, data };
             let is_full = others + self.streams.memory() >= self.admitted();
             let room = self.limit.saturating_sub(others - self.held + self.streams.memory());
-            let Self { entries, refused, expected, config, held, stats, .. } = self;
-            let mut feed =
-                SessionFeed { entries, refused, expected, config, held, is_full, room, stats, sink };
+            let Self { entries, refused, expected, allowances, config, held, stats, .. } = self;
+            let mut feed = SessionFeed {
+                entries,
+                refused,
+                expected,
+                allowances,
+                config,
+                held,
+                is_full,
+                room,
+                stats,
+                sink,
+            };
             feed.chunk(seen.row, &seen.flow, &chunk);
         }
     }
@@ -408,14 +472,24 @@ impl Sessions {
         if let Some(measurer) = &mut self.measurer {
             self.stats.records += measurer.end(row, sink);
         }
-        let Self { streams, entries, refused, expected, config, held, stats, .. } = self;
+        let Self { streams, entries, refused, expected, allowances, config, held, stats, .. } = self;
         let identity = entries.get(row).and_then(Option::as_ref).map(|entry| entry.compact.identity());
         streams.end(row, time, |chunk| {
             if let Some(identity) = &identity {
                 // The flow is inspected already.
                 let (is_full, room) = (true, usize::MAX);
-                let mut feed =
-                    SessionFeed { entries, refused, expected, config, held, is_full, room, stats, sink };
+                let mut feed = SessionFeed {
+                    entries,
+                    refused,
+                    expected,
+                    allowances,
+                    config,
+                    held,
+                    is_full,
+                    room,
+                    stats,
+                    sink,
+                };
                 feed.chunk(row, identity, &chunk);
             }
         });
@@ -458,6 +532,7 @@ impl Sessions {
         let mut emitter = RecordEmitter {
             identity,
             expected: &mut self.expected,
+            allowances: &mut self.allowances,
             stats: &mut self.stats,
             config: &self.config,
             sink,
@@ -510,6 +585,7 @@ struct SessionFeed<'w> {
     entries: &'w mut Rows<Option<Box<Entry>>>,
     refused: &'w mut Refused,
     expected: &'w mut Expectations,
+    allowances: &'w mut Allowances,
     config: &'w SessionConfig,
     held: &'w mut usize,
     /// Whether there is no room for another flow.
@@ -561,6 +637,7 @@ impl SessionFeed<'_> {
         let mut emitter = RecordEmitter {
             identity: &identity,
             expected: self.expected,
+            allowances: self.allowances,
             stats: self.stats,
             config: self.config,
             sink: self.sink,
@@ -588,6 +665,7 @@ impl SessionFeed<'_> {
 struct RecordEmitter<'w> {
     identity: &'w FlowIdentity,
     expected: &'w mut Expectations,
+    allowances: &'w mut Allowances,
     stats: &'w mut SessionStats,
     config: &'w SessionConfig,
     sink: &'w mut dyn Sink,
@@ -597,6 +675,12 @@ impl Out for RecordEmitter<'_> {
     fn record(&mut self, record: Record<'_>) {
         let SessionConfig { records, tables, .. } = self.config;
         if *records && tables.as_ref().is_none_or(|tables| tables.contains(&record.table)) {
+            // The record of a file ends its extraction.
+            if !self.allowances.records.is_open() && *record.table != FILES {
+                self.stats.records_refused += 1;
+                return;
+            }
+            self.allowances.records.take(weight(&record));
             self.stats.records += 1;
             self.sink.record(self.identity, record);
         }
@@ -608,6 +692,17 @@ impl Out for RecordEmitter<'_> {
 
     fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) -> bool {
         self.sink.content(self.identity, file, offset, bytes)
+    }
+
+    fn may_inflate(&mut self) -> bool {
+        let may = self.allowances.inflation.is_open();
+        self.stats.inflation_refused += u64::from(!may);
+        may
+    }
+
+    fn inflated(&mut self, bytes: u64) {
+        self.stats.inflated += bytes;
+        self.allowances.inflation.take(bytes);
     }
 }
 

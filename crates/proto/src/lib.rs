@@ -85,6 +85,9 @@ mod tftp;
 mod tls;
 mod tunnel;
 mod websocket;
+#[cfg(feature = "work")]
+pub mod work;
+#[cfg(not(feature = "work"))]
 mod work;
 mod xmpp;
 

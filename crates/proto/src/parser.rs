@@ -138,6 +138,15 @@ pub trait Out {
     /// `offset` the position of the bytes: after the previous ones, or further on if some are missing. Returns whether
     /// all of the bytes were kept: a file that is not kept whole has no checksum.
     fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) -> bool;
+
+    /// Whether more may be decompressed: all flows share an allowance, [`Inflation::total`]. Asked before each piece of
+    /// a body; a body that is refused is not decompressed any further.
+    fn may_inflate(&mut self) -> bool {
+        true
+    }
+
+    /// Takes bytes that decompression has made from the allowance.
+    fn inflated(&mut self, _bytes: u64) {}
 }
 
 /// An expected flow.

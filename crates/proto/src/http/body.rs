@@ -200,7 +200,15 @@ impl Body {
             content.bytes(bytes, time, files, ranges, out);
             return None;
         };
-        decoder.bytes(bytes, &mut |bytes| content.bytes(bytes, time, files, ranges, out));
+        if decoder.is_over() || bytes.is_empty() {
+            return decoder.fault();
+        }
+        if out.may_inflate() {
+            decoder.bytes(bytes, &mut |bytes| content.bytes(bytes, time, files, ranges, out));
+            out.inflated(decoder.take_made());
+        } else {
+            decoder.refuse();
+        }
         decoder.fault()
     }
 

@@ -18,8 +18,12 @@ const STEP: u64 = 256;
 const MAX_RAW: usize = 4096;
 /// Maximum number of output bytes at a time.
 const PIECE: usize = 8192;
-/// The anomaly of content that grows beyond its limit.
+/// The anomaly of content that grows beyond the limit of its flow.
 const BOMB: &str = "compression_bomb";
+/// The anomaly of content that arrives when the allowance of all flows is used up.
+const REFUSED: &str = "decompression_limit";
+/// Bytes of a window that are cleared in the time in which one byte is made.
+const CLEARED: u64 = 32;
 
 /// Decodes the codings of one body.
 pub(super) struct Decoder {
@@ -28,6 +32,8 @@ pub(super) struct Decoder {
     given: u64,
     /// Output bytes of each layer.
     made: [u64; LAYERS],
+    /// Bytes that were taken from the allowance of all flows.
+    charged: u64,
     /// Output bytes that are allowed for any input.
     credit: u64,
     /// Output bytes that are allowed for each input byte.
@@ -71,6 +77,16 @@ impl From<State> for Layer {
     }
 }
 
+impl Layer {
+    /// Work without output: brotli decodes into its window of up to 16 MiB, which it clears.
+    fn hidden(&self) -> u64 {
+        let State::Brotli(brotli) = &self.state else { return 0 };
+        let window = brotli.ringbuffer_size.max(0) as u64;
+        let decoded = brotli.rb_roundtrips as u64 * window + (brotli.pos.max(0) as u64).min(window);
+        decoded.saturating_sub(brotli.partial_pos_out as u64) + window / CLEARED
+    }
+}
+
 type Brotli = BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>;
 
 impl Decoder {
@@ -101,6 +117,7 @@ impl Decoder {
             taken: 0,
             given: 0,
             made: [0; LAYERS],
+            charged: 0,
             credit: allowance.credit,
             ratio: allowance.ratio,
             raw: Vec::new(),
@@ -150,6 +167,25 @@ impl Decoder {
     /// Number of input bytes, and of output bytes of all layers.
     pub fn work(&self) -> (u64, u64) {
         (self.taken, self.made.iter().sum())
+    }
+
+    /// Returns the bytes that all layers have made since the last call, emitted or not, with a share of the windows that
+    /// they have cleared.
+    pub fn take_made(&mut self) -> u64 {
+        let hidden = self.layers.iter().map(Layer::hidden).sum::<u64>();
+        let made = self.charged.max(self.made.iter().sum::<u64>() + hidden);
+        made - std::mem::replace(&mut self.charged, made)
+    }
+
+    /// Whether later bytes are not decoded any more.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Refuses later bytes: the allowance of all flows is used up.
+    pub fn refuse(&mut self) {
+        self.lose();
+        self.fault = Some(REFUSED);
     }
 
     /// Takes a gap: later bytes cannot be decoded.
@@ -503,7 +539,7 @@ mod tests {
     /// Decoding of bytes that expand a million times stops, at a position that does not depend on cuts.
     #[test]
     fn decompression_bombs_are_stopped() {
-        let Inflation { free, ratio } = Inflation::default();
+        let Inflation { free, ratio, .. } = Inflation::default();
         let zeros = vec![0; 64 << 20];
         let cases = [
             ("gzip", gzip(&zeros)),

@@ -73,6 +73,33 @@ pub struct RunOptions {
     )]
     pub inflate_ratio: Option<u32>,
 
+    /// Size up to which compressed content of all flows of a worker is decompressed at once [default: 16M]. Packets
+    /// refill it; while it is used up, bodies are not decompressed, with an anomaly.
+    #[arg(long, value_name = "SIZE", value_parser = inflated, help_heading = "Limits", hide_short_help = true)]
+    pub inflate_total: Option<u32>,
+
+    /// Bytes by which each byte of packets refills --inflate-total, 1 to 2000 [default: 16].
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=2000),
+        help_heading = "Limits",
+        hide_short_help = true
+    )]
+    pub inflate_total_ratio: Option<u32>,
+
+    /// Bytes of records that are emitted for each byte of packets, beyond 4M at once, 1 to 2000. Records above that are
+    /// counted and not emitted.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = weir_engine::RECORD_RATIO,
+        value_parser = clap::value_parser!(u32).range(1..=2000),
+        help_heading = "Limits",
+        hide_short_help = true
+    )]
+    pub record_ratio: u32,
+
     #[command(flatten)]
     pub logs: LogOptions,
 

@@ -31,6 +31,12 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
         ("memory", memory(config.memory.value), config.memory.line),
         ("inflate", memory(config.inflate.value.into()), config.inflate.line),
         ("inflate_ratio", config.inflate_ratio.value.to_string(), config.inflate_ratio.line),
+        ("inflate_total", memory(config.inflate_total.value.into()), config.inflate_total.line),
+        (
+            "inflate_total_ratio",
+            config.inflate_total_ratio.value.to_string(),
+            config.inflate_total_ratio.line,
+        ),
         (
             "workers",
             config.workers.value.map_or("one for each core".to_owned(), |n| n.to_string()),

@@ -65,6 +65,10 @@ pub struct Config {
     pub inflate: Setting<u32>,
     /// Maximum decompressed bytes per compressed byte, beyond `inflate`.
     pub inflate_ratio: Setting<u32>,
+    /// Size in bytes up to which compressed content of all flows of a worker is decompressed at once.
+    pub inflate_total: Setting<u32>,
+    /// Bytes by which each byte of packets refills `inflate_total`.
+    pub inflate_total_ratio: Setting<u32>,
     /// Number of workers; `None`: one per core.
     pub workers: Setting<Option<usize>>,
     /// Interfaces to capture on, as one stream.
@@ -145,6 +149,8 @@ impl Default for Config {
             memory: Setting::default_of(DEFAULT_MEMORY),
             inflate: Setting::default_of(Inflation::default().free),
             inflate_ratio: Setting::default_of(Inflation::default().ratio),
+            inflate_total: Setting::default_of(Inflation::default().total),
+            inflate_total_ratio: Setting::default_of(Inflation::default().total_ratio),
             workers: Setting::default(),
             interfaces: Setting::default(),
             expression: Setting::default(),
@@ -181,7 +187,7 @@ impl Chart {
     }
 }
 
-static KEYS: [Key<Config>; 13] = [
+static KEYS: [Key<Config>; 15] = [
     Key {
         name: "interval",
         takes: "a duration from \"1s\" to \"1h\", such as \"30s\" or \"5m\"",
@@ -212,6 +218,22 @@ static KEYS: [Key<Config>; 13] = [
         read: |r, node, config| {
             let value = r.integer(node, 1, 2000).map(|ratio| ratio as u32);
             r.set(node, value, &mut config.inflate_ratio);
+        },
+    },
+    Key {
+        name: "inflate_total",
+        takes: "an amount up to \"1G\", such as \"8M\" or \"16M\"",
+        read: |r, node, config| {
+            let value = r.parsed(node, crate::cli::inflated);
+            r.set(node, value, &mut config.inflate_total);
+        },
+    },
+    Key {
+        name: "inflate_total_ratio",
+        takes: "a whole number from 1 to 2000",
+        read: |r, node, config| {
+            let value = r.integer(node, 1, 2000).map(|ratio| ratio as u32);
+            r.set(node, value, &mut config.inflate_total_ratio);
         },
     },
     Key {

@@ -424,6 +424,7 @@ impl Run {
             measure: self.measuring(),
             unidentified_packets: self.options.packets.unidentified.is_some(),
             wants: self.wants(),
+            record_ratio: self.options.record_ratio,
             tables: Some(tables),
             ..SessionConfig::default()
         };

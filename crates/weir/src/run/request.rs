@@ -130,6 +130,8 @@ impl Request {
             inflation: Inflation {
                 free: options.inflate.unwrap_or(config.inflate.value),
                 ratio: options.inflate_ratio.unwrap_or(config.inflate_ratio.value),
+                total: options.inflate_total.unwrap_or(config.inflate_total.value),
+                total_ratio: options.inflate_total_ratio.unwrap_or(config.inflate_total_ratio.value),
             },
             workers: worker_count(workers),
             limit,
