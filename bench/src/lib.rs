@@ -3,5 +3,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod hostile;
 pub mod random;
 pub mod traffic;

@@ -1,5 +1,5 @@
 //! Generates traffic for measurements: floods of small packets, flows of small packets by Zipf's law, a realistic mix
-//! from a profile of a provider's link, and a diverse one from captures; and expressions for it.
+//! from a profile of a provider's link, a diverse one from captures, and hostile captures; and expressions for it.
 //!
 //! The output depends only on the arguments, so that two machines measure equal packets. The facts of the capture
 //! (packets, bytes, flows) are printed as one JSON object: they are known by construction, and a program's counts can
@@ -10,6 +10,7 @@
 
 mod captures;
 mod flood;
+mod hostile;
 mod mix;
 mod pcap;
 mod profile;
@@ -133,6 +134,15 @@ enum Traffic {
         #[arg(long = "from", default_value = "../shared/data")]
         folders: Vec<PathBuf>,
     },
+    /// Captures of a megabyte each that cost as much as they can. Prints a line for each: name, bytes of frames, what
+    /// is in it.
+    Hostile {
+        /// The folder to write into; it is made.
+        out: PathBuf,
+        /// Conversations that are made longer: a folder of folders, as `testdata/`.
+        #[arg(long, default_value = "testdata")]
+        talks: PathBuf,
+    },
 }
 
 /// Facts about the written capture.
@@ -166,6 +176,7 @@ fn main() -> ExitCode {
         Traffic::Streams { out, streams, open, rate } => {
             streams::write(&out, &streams::Open { streams, open, rate })
         }
+        Traffic::Hostile { out, talks } => hostile::write(&out, &talks),
         Traffic::Captures { out, seconds, copies, seed, folders } => {
             captures::write(&out, &captures::Captures { folders, seconds, copies, seed })
         }
