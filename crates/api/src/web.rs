@@ -238,8 +238,77 @@ pub struct TopList {
     pub inserts: u64,
     /// Sum over all keys, with and without a row.
     pub total: Amount,
+    /// Flows that cross an end of the time range, when the list is computed from stored flows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crossing: Option<Crossing>,
     /// What the answer leaves out, and why.
     pub partial: Option<String>,
+}
+
+/// Flows that cross an end of a time range. A store has the sums of a flow and not their course: of such a flow the share by
+/// time is counted, and the true sums of the answer are at least without `counted` and at most with `whole` in its place.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, ToSchema)]
+pub struct Crossing {
+    /// Number of these flows.
+    pub flows: u64,
+    /// What is counted of them.
+    pub counted: Amount,
+    /// What they have inside and outside of the range.
+    pub whole: Amount,
+}
+
+/// Clients, services and servers with the traffic between them, over all flows of a time range.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+pub struct Paths {
+    /// Clients, then services, then servers, each the heaviest first and those that are together last.
+    pub nodes: Vec<PathNode>,
+    /// Traffic between a client and a service, and between a service and a server; the heaviest first.
+    pub links: Vec<Path>,
+    /// All flows.
+    pub flows: u64,
+    /// Their bytes on the wire in the range.
+    pub bytes: u64,
+    /// Flows that cross an end of the range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crossing: Option<Crossing>,
+    /// What the answer leaves out, and why.
+    pub partial: Option<String>,
+}
+
+/// A client, a service or a server, or all others of these.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct PathNode {
+    /// 0 for clients, 1 for services, 2 for servers.
+    pub side: usize,
+    /// Label for display.
+    pub label: String,
+    /// Host name or service name.
+    pub name: Option<String>,
+    /// A pcap-filter(7) expression that matches its packets; "" for others.
+    pub filter: String,
+    /// Bytes on the wire.
+    pub bytes: u64,
+    /// Flows.
+    pub flows: u64,
+    /// Number of clients, services or servers that are together here; 0 for one by itself.
+    pub others: u64,
+}
+
+/// Traffic between two nodes.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct Path {
+    /// Place of the first node in the list.
+    pub from: usize,
+    /// Place of the second node.
+    pub to: usize,
+    /// Bytes on the wire in both directions.
+    pub bytes: u64,
+    /// Bytes of these that the clients sent.
+    pub sent: u64,
+    /// Packets.
+    pub packets: u64,
+    /// Flows.
+    pub flows: u64,
 }
 
 /// Packets and bytes.
@@ -265,7 +334,8 @@ pub struct ListRow {
     pub bytes: u64,
     /// Flows with this key.
     pub flows: u64,
-    /// Maximum undercount, in the list's unit; 0 when the row is exact.
+    /// Maximum undercount, in the list's unit; 0 when the row is exact. For lists computed from flows: by how much the row
+    /// may be wrong because flows cross an end of the time range.
     pub error: u64,
     /// A pcap-filter(7) expression that matches its packets.
     pub filter: String,
@@ -338,11 +408,14 @@ pub struct Flows {
     pub rows: Vec<Flow>,
     /// Number of matching rows on all pages.
     pub matched: u64,
-    /// Packets of these flows.
+    /// Packets of these flows in the range.
     pub matched_packets: u64,
-    /// Bytes on the wire of these flows.
+    /// Bytes on the wire of these flows in the range.
     pub matched_bytes: u64,
-    /// Flows by start time.
+    /// Flows that cross an end of the range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crossing: Option<Crossing>,
+    /// Flows by start time, and their bytes over time.
     pub histogram: FlowHistogram,
     /// What the answer leaves out, and why.
     pub partial: Option<String>,
@@ -355,9 +428,9 @@ pub struct FlowHistogram {
     pub step: f64,
     /// Start of each bin.
     pub times: Vec<f64>,
-    /// Flows that began in each bin.
+    /// Flows that began in each bin; in the first one also flows that began before.
     pub flows: Vec<u64>,
-    /// Bytes of these flows.
+    /// Bytes in each bin, those of a flow spread evenly over its time.
     pub bytes: Vec<u64>,
 }
 
@@ -656,6 +729,23 @@ pub struct Answered {
     /// Cells: text, number or `null`.
     #[schema(value_type = Vec<Vec<Object>>)]
     pub rows: Vec<Vec<Value>>,
+    /// The sum of what has no row, in the same columns.
+    #[schema(value_type = Option<Vec<Object>>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other: Option<Vec<Value>>,
+    /// The sum of everything that matched, in the same columns.
+    #[schema(value_type = Option<Vec<Object>>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<Vec<Value>>,
+    /// The time range that is answered, in seconds since the epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
+    /// Flows that cross an end of the time range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crossing: Option<Crossing>,
+    /// Remarks about the answer, such as bounds of its numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// What the answer leaves out, and why.
     pub partial: Option<String>,
     /// Duration of the query in milliseconds.

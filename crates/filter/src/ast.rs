@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 use std::ops::Range;
 
+use crate::fields::FieldTest;
 use crate::names::Protocol;
 
 /// A boolean expression.
@@ -89,6 +90,8 @@ pub enum Primitive {
     Pf(Pf),
     /// A word for a link type that Weir does not decode, and the name of that link type.
     Elsewhere(&'static str, &'static str),
+    /// A test of a field of flows or records, which no packet has.
+    Field(Box<FieldTest>),
 }
 
 /// Operators of `byte`.

@@ -19,6 +19,8 @@ pub enum ErrorKind {
     RejectsAll,
     /// The expression is too long, too deeply nested, or needs too many scratch registers.
     TooComplex,
+    /// It tests what only flows and records have, and is asked of packets.
+    Level,
 }
 
 /// An expression that cannot be compiled.
@@ -48,7 +50,7 @@ impl FilterError {
     /// The message in libpcap's (1.11) words. libpcap has one message for all syntax errors.
     pub fn libpcap_message(&self) -> &str {
         match self.kind {
-            ErrorKind::Syntax => "can't parse filter expression: syntax error",
+            ErrorKind::Syntax | ErrorKind::Level => "can't parse filter expression: syntax error",
             _ => &self.message,
         }
     }

@@ -10,6 +10,7 @@ use crate::bpf::{BpfInsn, Insn, execute, extension, op, run};
 use crate::codegen::{Code, Context, Mode, finds_network_by_layers, generate, has_bytes_only};
 use crate::emit;
 use crate::error::{ErrorKind, FilterError};
+use crate::fields::Fields;
 use crate::graph::{BlockId, FALSE, Graph, TRUE};
 use crate::optimize::{Impossible, optimize};
 use crate::parse::parse;
@@ -89,6 +90,8 @@ pub struct Options<'r> {
     pub netmask: Option<u32>,
     /// Resolves names.
     pub resolver: Option<&'r dyn Resolve>,
+    /// The fields that an expression over flows and records may test; packets have none.
+    pub fields: Option<&'r dyn Fields>,
 }
 
 impl Default for Options<'_> {
@@ -101,6 +104,7 @@ impl Default for Options<'_> {
             snaplen: 262_144,
             netmask: None,
             resolver: None,
+            fields: None,
         }
     }
 }
@@ -115,6 +119,7 @@ impl std::fmt::Debug for Options<'_> {
             .field("snaplen", &self.snaplen)
             .field("netmask", &self.netmask)
             .field("resolver", &self.resolver.is_some())
+            .field("fields", &self.fields.is_some())
             .finish()
     }
 }
@@ -202,6 +207,16 @@ impl Filter {
             Some(error) => Err(error),
             None => Ok(filter),
         }
+    }
+
+    /// Checks the combination of qualifiers of each primitive in a tree.
+    ///
+    /// # Errors
+    ///
+    /// The first error. That no packet can match is no error: the expression has tests of fields besides.
+    pub(crate) fn check(text: &str, expr: Expr, options: &Options<'_>) -> Result<(), FilterError> {
+        let error = Self::over(text, Some(expr), LINK_TYPES, options).wrong_everywhere();
+        error.filter(|error| error.kind != ErrorKind::RejectsAll).map_or(Ok(()), Err)
     }
 
     /// Takes a tree that is known to compile. If it does not compile, it matches nothing.

@@ -2,21 +2,30 @@
 //!
 //! `src` is the initiator, `dst` the responder. Tests of packets (lengths, flags, bytes, MAC addresses) are errors
 //! with their position, because a row cannot answer them.
+//!
+//! Rows have fields besides ([`crate::fields`]): of the flow, in the table [`FLOW`], and of the records of its protocols.
+//! [`FlowTest::over`] plans an expression for rows of a table. A test of another table holds for a row if a record of the same
+//! flow satisfies it. Tests of one table that are joined by `and` hold for one record; `not` before a test means that no
+//! record satisfies it.
 
 use crate::ast::{Connective, Expr, Id, IdKind, Primitive, Qualifiers, Side, Test};
 use crate::error::{ErrorKind, FilterError};
+use crate::fields::FieldTest;
 use crate::filter::{Filter, Options};
 use crate::meaning;
 use crate::names::{IP_PROTOCOLS, Protocol, ip_protocol, lookup};
-use crate::parse::parse;
+use crate::parse::parse_with_fields;
 use std::net::IpAddr;
 use weir_wire::mapped;
 
 /// IPv4 mapped into IPv6 (RFC 4291 2.5.5.2): the form of addresses in flows.
 const V4: (u128, u128) = (0xffff_0000_0000, 0xffff_ffff_ffff);
 
+/// The table of a flow's own fields.
+pub const FLOW: &str = "flow";
+
 /// A test of a flow's row.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum FlowTest {
     /// All of these hold; true if empty.
     All(Vec<FlowTest>),
@@ -34,6 +43,37 @@ pub enum FlowTest {
     Address(Endpoints, u128, u128),
     /// A port in this range, both ends included.
     Port(Endpoints, u16, u16),
+    /// A test of a field.
+    Field(FieldTest),
+    /// The row's flow, or a record of it, is a row of this table for which the test holds.
+    Row(&'static str, Box<FlowTest>),
+}
+
+/// A row that tests are evaluated on: a flow, or a record with the endpoints of its flow.
+pub trait FlowRow {
+    /// Addresses, ports, protocol and VLAN.
+    fn endpoints(&self) -> &FlowEndpoints;
+
+    /// Whether a test of one of its fields holds.
+    fn field(&self, test: &FieldTest) -> bool;
+
+    /// Whether its flow has a row of a table for which a test holds.
+    fn has_row(&self, table: &str, test: &FlowTest) -> bool;
+}
+
+/// Endpoints alone have no fields.
+impl FlowRow for FlowEndpoints {
+    fn endpoints(&self) -> &FlowEndpoints {
+        self
+    }
+
+    fn field(&self, _test: &FieldTest) -> bool {
+        false
+    }
+
+    fn has_row(&self, _table: &str, _test: &FlowTest) -> bool {
+        false
+    }
 }
 
 /// The endpoint of a flow that is compared.
@@ -69,18 +109,86 @@ impl FlowTest {
     ///
     /// The expression is invalid, or it tests a property that only packets have. The error has the position.
     pub fn parse(text: &str, options: &Options<'_>) -> Result<Self, FilterError> {
-        let Some(expr) = parse(text, options.resolver)? else { return Ok(FlowTest::All(Vec::new())) };
+        let expr = parse_with_fields(text, options.resolver, options.fields)?;
+        let Some(expr) = expr else { return Ok(FlowTest::All(Vec::new())) };
+        let mut has_fields = false;
+        expr.visit(&mut |test| has_fields |= matches!(test.primitive, Primitive::Field(_)));
         // The planner checks the combination of qualifiers of each primitive.
-        Filter::compile(text, options)?;
+        match (has_fields, without_fields(&expr)) {
+            (false, _) => drop(Filter::compile(text, options)?),
+            (true, Some(others)) => Filter::check(text, others, options)?,
+            (true, None) => {}
+        }
         of(&expr).map_err(|error| error.within(text))
     }
 
-    /// Whether the test holds for a flow.
-    pub fn holds(&self, flow: &FlowEndpoints) -> bool {
+    /// The test for rows of a table. Tests of other tables become [`FlowTest::Row`], one for each table of a conjunction.
+    #[must_use]
+    pub fn over(self, table: &str) -> Self {
+        if let Some(other) = self.only_table().filter(|other| *other != table) {
+            return FlowTest::Row(other, Box::new(self));
+        }
+        let each = |tests: Vec<FlowTest>| tests.into_iter().map(|test| test.over(table)).collect();
         match self {
-            FlowTest::All(all) => all.iter().all(|test| test.holds(flow)),
-            FlowTest::Any(any) => any.iter().any(|test| test.holds(flow)),
-            FlowTest::Not(test) => !test.holds(flow),
+            FlowTest::All(all) => {
+                let mut planned = Vec::with_capacity(all.len());
+                let mut by_table: Vec<(&'static str, Vec<FlowTest>)> = Vec::new();
+                for test in all {
+                    match test.only_table().filter(|other| *other != table) {
+                        None => planned.push(test.over(table)),
+                        Some(other) => match by_table.iter_mut().find(|(known, _)| *known == other) {
+                            Some((_, tests)) => tests.push(test),
+                            None => by_table.push((other, vec![test])),
+                        },
+                    }
+                }
+                planned.extend(
+                    by_table
+                        .into_iter()
+                        .map(|(other, tests)| FlowTest::Row(other, Box::new(FlowTest::All(tests)))),
+                );
+                FlowTest::All(planned)
+            }
+            FlowTest::Any(any) => FlowTest::Any(each(any)),
+            FlowTest::Not(test) => FlowTest::Not(Box::new(test.over(table))),
+            other => other,
+        }
+    }
+
+    /// The table of all tests, where they are tests of fields of one table, without `not`.
+    fn only_table(&self) -> Option<&'static str> {
+        match self {
+            FlowTest::Field(test) => Some(test.field.table),
+            FlowTest::All(tests) | FlowTest::Any(tests) => {
+                let mut tables = tests.iter().map(FlowTest::only_table);
+                let first = tables.next()??;
+                tables.all(|table| table == Some(first)).then_some(first)
+            }
+            _ => None,
+        }
+    }
+
+    /// Calls `visit` with every test of a field.
+    pub fn fields<'t>(&'t self, visit: &mut dyn FnMut(&'t FieldTest)) {
+        match self {
+            FlowTest::All(tests) | FlowTest::Any(tests) => {
+                tests.iter().for_each(|test| test.fields(visit));
+            }
+            FlowTest::Not(test) | FlowTest::Row(_, test) => test.fields(visit),
+            FlowTest::Field(test) => visit(test),
+            _ => {}
+        }
+    }
+
+    /// Whether the test holds for a row.
+    pub fn holds<R: FlowRow + ?Sized>(&self, row: &R) -> bool {
+        let flow = row.endpoints();
+        match self {
+            FlowTest::All(all) => all.iter().all(|test| test.holds(row)),
+            FlowTest::Any(any) => any.iter().any(|test| test.holds(row)),
+            FlowTest::Not(test) => !test.holds(row),
+            FlowTest::Field(test) => row.field(test),
+            FlowTest::Row(table, test) => row.has_row(table, test),
             FlowTest::IsV4(wanted) => {
                 let [source, _] = flow.address;
                 (V4.0..=V4.1).contains(&u128::from_be_bytes(source)) == *wanted
@@ -105,6 +213,24 @@ impl Endpoints {
             Endpoints::Destination => destination,
             Endpoints::Either => source || destination,
             Endpoints::Both => source && destination,
+        }
+    }
+}
+
+/// A tree without its tests of fields; `None` where nothing is left.
+fn without_fields(expr: &Expr) -> Option<Expr> {
+    match expr {
+        Expr::Test(test) if matches!(test.primitive, Primitive::Field(_)) => None,
+        Expr::Test(_) => Some(expr.clone()),
+        Expr::Not(inner) => without_fields(inner).map(|inner| Expr::Not(Box::new(inner))),
+        Expr::Chain(first, rest) => {
+            let first = without_fields(first).map(|first| (Connective::And, first));
+            let rest =
+                rest.iter().filter_map(|(connective, next)| Some((*connective, without_fields(next)?)));
+            let mut left = first.into_iter().chain(rest);
+            let (_, first) = left.next()?;
+            let rest: Vec<_> = left.collect();
+            Some(if rest.is_empty() { first } else { Expr::Chain(Box::new(first), rest) })
         }
     }
 }
@@ -153,6 +279,7 @@ fn primitive(test: &Test) -> Result<FlowTest, FilterError> {
             Ok(FlowTest::Address(Endpoints::Destination, 0xff << 120, u128::MAX))
         }
         Primitive::Id(qualifiers, id) => named(*qualifiers, id).ok_or_else(refused),
+        Primitive::Field(test) => Ok(FlowTest::Field((**test).clone())),
         _ => Err(refused()),
     }
 }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::error::{ErrorKind, FilterError};
+use crate::fields::{self, FieldTest, Fields, looks_like_field};
 use crate::names::{CONSTANTS, PROTOCOLS, Protocol, lookup};
 
 /// A word of the grammar that is no name of a number, protocol or address.
@@ -165,6 +166,8 @@ pub(crate) enum Kind {
     Name(String),
     /// An operator or a bracket.
     Sign(&'static str),
+    /// A test of a field.
+    Field(Box<FieldTest>),
 }
 
 /// A token and its position.
@@ -202,8 +205,8 @@ const SIGNS: &[(&str, &str)] = &[
     ("=", "="),
 ];
 
-/// Splits an expression into tokens.
-pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, FilterError> {
+/// Splits an expression into tokens. Without fields, a test of a field is an error.
+pub(crate) fn tokens(text: &str, fields: Option<&dyn Fields>) -> Result<Vec<Token>, FilterError> {
     let mut tokens = Vec::new();
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -213,10 +216,29 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, FilterError> {
             continue;
         }
         let (kind, len) = token(text, at)?;
+        let (kind, len) = match &kind {
+            Kind::Name(word) if looks_like_field(word, text.get(at + len..).unwrap_or_default()) => {
+                field(text, at..at + len, fields)?
+            }
+            _ => (kind, len),
+        };
         tokens.push(Token { kind, span: at..at + len });
         at += len;
     }
     Ok(tokens)
+}
+
+/// A test of the field that stands there.
+fn field(text: &str, at: Range<usize>, fields: Option<&dyn Fields>) -> Result<(Kind, usize), FilterError> {
+    let Some(fields) = fields else {
+        let word = text.get(at.clone()).unwrap_or_default();
+        let message = format!(
+            "`{word}` is a field of flows and records, which packets do not have; `weir query` and the pages test it"
+        );
+        return Err(FilterError::new(ErrorKind::Level, at, message));
+    };
+    let (test, end) = fields::test(text, at.clone(), fields)?;
+    Ok((Kind::Field(Box::new(test)), end - at.start))
 }
 
 fn token(text: &str, at: usize) -> Result<(Kind, usize), FilterError> {

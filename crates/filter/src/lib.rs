@@ -18,6 +18,8 @@
 //!
 //! [`Set`] compiles many expressions into one plan with shared parts; [`MatchCounter`] puts packets through it.
 //!
+//! [`FlowTest`] decides flows and records, which have fields besides ([`fields`]).
+//!
 //! This crate does not resolve names (see [`Resolve`]) and does not capture.
 //!
 //! ```
@@ -45,6 +47,7 @@ mod bpf;
 mod codegen;
 mod emit;
 mod error;
+pub mod fields;
 mod filter;
 mod flowtest;
 mod graph;
@@ -59,7 +62,7 @@ mod view;
 pub use bpf::BpfInsn;
 pub use error::{ErrorKind, FilterError};
 pub use filter::{Filter, LINK_TYPES, Options, Program, Resolve};
-pub use flowtest::{Endpoints, FlowEndpoints, FlowTest};
+pub use flowtest::{Endpoints, FLOW, FlowEndpoints, FlowRow, FlowTest};
 pub use names::Protocol;
 pub use set::{
     Comparison, Decided, Explanation, MASK_PACKETS, MatchCounter, PacketMask, Set, SetError, Strategy, Total,

@@ -14,6 +14,7 @@ use crate::ast::{
 };
 use crate::bpf::op;
 use crate::error::{ErrorKind, FilterError};
+use crate::fields::{FieldTest, Fields, Operation, is_field};
 use crate::filter::Resolve;
 use crate::lex::{Kind, Token, WORDS, Word, tokens};
 use crate::names::{
@@ -29,19 +30,32 @@ const MAX_DEPTH: usize = 128;
 
 /// Parses an expression; `None` for the empty expression, which every packet matches.
 pub(crate) fn parse(text: &str, resolver: Option<&dyn Resolve>) -> Result<Option<Expr>, FilterError> {
-    parse_tokens(text, resolver).map_err(|e| e.within(text))
+    parse_with_fields(text, resolver, None)
 }
 
-fn parse_tokens(text: &str, resolver: Option<&dyn Resolve>) -> Result<Option<Expr>, FilterError> {
+/// Parses an expression that may test fields.
+pub(crate) fn parse_with_fields(
+    text: &str,
+    resolver: Option<&dyn Resolve>,
+    fields: Option<&dyn Fields>,
+) -> Result<Option<Expr>, FilterError> {
+    parse_tokens(text, resolver, fields).map_err(|e| e.within(text))
+}
+
+fn parse_tokens(
+    text: &str,
+    resolver: Option<&dyn Resolve>,
+    fields: Option<&dyn Fields>,
+) -> Result<Option<Expr>, FilterError> {
     if text.len() > MAX_LENGTH {
         let message = format!("expression of {} bytes is longer than {MAX_LENGTH}", text.len());
         return Err(FilterError::new(ErrorKind::TooComplex, 0..0, message));
     }
-    let tokens = tokens(text)?;
+    let tokens = tokens(text, fields)?;
     if tokens.is_empty() {
         return Ok(None);
     }
-    let mut parser = Parser { text, tokens, at: 0, depth: 0, resolver };
+    let mut parser = Parser { text, tokens, at: 0, depth: 0, resolver, fields };
     let (expr, _) = parser.expression(None)?;
     match parser.peek() {
         None => Ok(Some(expr)),
@@ -70,6 +84,7 @@ struct Parser<'a> {
     at: usize,
     depth: usize,
     resolver: Option<&'a dyn Resolve>,
+    fields: Option<&'a dyn Fields>,
 }
 
 type Parsed<T> = Result<T, FilterError>;
@@ -352,12 +367,27 @@ impl Parser<'_> {
             }
             Kind::Protocol(protocol) => self.protocol(protocol),
             Kind::Word(word) => self.primitive(word, start),
+            Kind::Field(test) => Ok(self.field(*test)),
             Kind::Dotted | Kind::V6(_) | Kind::Mac(_) | Kind::Arcnet(_) | Kind::Name(_) => {
+                if let Kind::Name(name) = &kind
+                    && let Some(found) = self.fields.and_then(|fields| is_field(fields, name))
+                {
+                    let field =
+                        found.map_err(|message| FilterError::new(ErrorKind::Value, self.span(), message))?;
+                    return Ok(self.field(FieldTest { field, operation: Operation::Present }));
+                }
                 let id = self.plain_id()?;
                 Ok(Operand::Id(self.id_test(id, inherited, start)?, inherited))
             }
             Kind::Sign(_) => Err(self.unexpected("a primitive")),
         }
+    }
+
+    /// The test of a field that stands here.
+    fn field(&mut self, test: FieldTest) -> Operand {
+        let span = self.span();
+        self.at += 1;
+        Operand::Term(Expr::Test(Test { primitive: Primitive::Field(Box::new(test)), span }), None)
     }
 
     fn parenthesis(&mut self, inherited: Inherited) -> Parsed<Operand> {

@@ -111,6 +111,21 @@ impl Zone {
         })
     }
 
+    /// RFC 3339 with nanoseconds and the zone's offset: `2026-11-21T02:46:08.985123456+01:00`, in UTC with `Z`.
+    pub fn rfc3339(&self, nanoseconds: u64) -> String {
+        let time = timestamp(nanoseconds);
+        let shift = self.zone.to_offset(time);
+        if shift == Offset::UTC {
+            return rfc3339(nanoseconds);
+        }
+        let mut out = text(|out| {
+            push_date_time(out, &shift.to_datetime(time));
+            push_fraction(out, nanoseconds, 9);
+        });
+        out.push_str(&offset(shift, ":"));
+        out
+    }
+
     fn civil(&self, nanoseconds: u64) -> DateTime {
         self.zone.to_datetime(timestamp(nanoseconds))
     }
@@ -243,6 +258,7 @@ mod tests {
         assert_eq!(berlin.date_time(TIME), "2026-11-21 02:46:08.985");
         assert_eq!(berlin.label(TIME), "CET +01:00");
         assert_eq!(berlin.eve(TIME), "2026-11-21T02:46:08.985123+0100");
+        assert_eq!(berlin.rfc3339(TIME), "2026-11-21T02:46:08.985123456+01:00");
         assert_eq!(Zone::named("America/St_Johns").unwrap().eve(TIME), "2026-11-20T22:16:08.985123-0330");
         let july = TIME - 130 * 86_400 * 1_000_000_000;
         assert_eq!(berlin.label(july), "CEST +02:00");

@@ -4,6 +4,8 @@ use crate::cli::{Cli, ManPage};
 use crate::exit::{Exit, complain};
 use clap::CommandFactory;
 use std::io::{self, Write};
+use weir_filter::fields::FieldKind;
+use weir_output::store::fields::FLOW_FIELDS;
 use weir_proto::{Field, Kind, PROTOCOLS, Privacy, SHARED_TABLES, Table, Transport};
 
 /// Prints a manual page to standard output.
@@ -58,8 +60,28 @@ fn fields() -> String {
             page += &section(table);
         }
     }
+    page += &flow_section();
     page += ".SH SEE ALSO\n.BR weir (1)\n";
     page
+}
+
+/// The fields of flows, which expressions over stored flows and records test as `flow.NAME`.
+fn flow_section() -> String {
+    let mut text = String::from(
+        ".SH FIELDS OF FLOWS\nQueries and expressions over a store name these fields as flow.NAME.\n",
+    );
+    for field in FLOW_FIELDS {
+        let kind = match field.kind {
+            FieldKind::Bool => "yes or no",
+            FieldKind::Number => "number",
+            FieldKind::Duration => "length of time",
+            FieldKind::Time => "point of time",
+            FieldKind::Text => "text",
+            FieldKind::Address => "address",
+        };
+        text += &format!(".TP\n.B {}\n{}\n({kind})\n", escaped(field.name), escaped(field.help));
+    }
+    text
 }
 
 fn section(table: &Table) -> String {

@@ -9,11 +9,13 @@ use weir_api::web::{Answered, Column};
 use weir_filter::Options;
 use weir_output::csv::cell;
 use weir_output::figures::{bytes, count, printable};
-use weir_output::store::StoreError;
+use weir_output::store::moment::Moments;
 #[cfg(feature = "parquet")]
 use weir_output::store::parquet;
-use weir_output::store::query::{QueryError, Question};
+use weir_output::store::query::{Asking, QueryError, Question};
 use weir_output::store::sqlite::SqliteStore;
+use weir_output::store::{Store, StoreError};
+use weir_output::zone::Zone;
 
 /// Runs the command.
 pub fn query(options: &cli::Query) -> Exit {
@@ -25,12 +27,24 @@ pub fn query(options: &cli::Query) -> Exit {
         );
     }
     let text = options.question.join(" ");
-    let names = Options { resolver: Some(&SystemNames), ..Options::default() };
-    let question = match Question::parse(&text, &names) {
+    let zone = match options.tz.as_deref().map_or_else(|| Ok(Zone::utc()), Zone::named) {
+        Ok(zone) => zone,
+        Err(error) => return complain(Exit::Usage, format!("--tz: {error}")),
+    };
+    // Times count back from the end of what is stored. A question that is wrong is a mistake before a store that is not there.
+    let store = SqliteStore::open(&options.dir, None);
+    let now = store.as_ref().ok().and_then(|store| store.extent().ok().flatten()).map_or(0, |(_, last)| last);
+    let asking = Asking {
+        options: Options { resolver: Some(&SystemNames), ..Options::default() },
+        moments: Moments { zone, now },
+        files: true,
+        ..Asking::default()
+    };
+    let question = match Question::parse(&text, &asking) {
         Ok(question) => question,
         Err(error) => return complain(Exit::Usage, place(&text, &error)),
     };
-    let answer = SqliteStore::open(&options.dir, None).and_then(|store| question.ask(&store));
+    let answer = store.and_then(|store| question.ask(&store));
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => return complain(exit_of(&error), error),
@@ -48,10 +62,10 @@ pub fn query(options: &cli::Query) -> Exit {
         _ => table(&answer),
     };
     print!("{text}");
-    if !options.json
-        && let Some(partial) = &answer.partial
-    {
-        eprintln!("weir: {partial}");
+    if !options.json {
+        for note in answer.notes.iter().chain(&answer.partial) {
+            eprintln!("weir: {note}");
+        }
     }
     if answer.partial.is_some() { Exit::Partial } else { Exit::Good }
 }
@@ -78,7 +92,7 @@ fn for_people(value: &Value, column: &Column) -> String {
         Value::String(text) => printable(text),
         Value::Number(number) => match (number.as_u64(), column.unit.as_str()) {
             (Some(n), "bytes") if column.name != "error" => bytes(n),
-            (Some(n), "packets" | "flows") => count(n),
+            (Some(n), "packets" | "flows" | "records") => count(n),
             (Some(n), _) => n.to_string(),
             (None, _) => {
                 let number = number.as_f64().unwrap_or_default();
@@ -100,11 +114,24 @@ fn table(answer: &Answered) -> String {
         unit if unit == column.name => column.name.clone(),
         unit => format!("{} ({unit})", column.name),
     });
-    let rows: Vec<Vec<String>> = std::iter::once(head.collect())
-        .chain(answer.rows.iter().map(|row| {
-            row.iter().zip(&answer.columns).map(|(value, column)| for_people(value, column)).collect()
-        }))
-        .collect();
+    let cells = |row: &Vec<Value>| -> Vec<String> {
+        let mut cells: Vec<String> =
+            row.iter().zip(&answer.columns).map(|(value, column)| for_people(value, column)).collect();
+        // A key without a value is a row all the same.
+        if let Some(first) = cells.first_mut().filter(|first| first.is_empty()) {
+            first.push('-');
+        }
+        cells
+    };
+    // Sums stand below, with their name in the first column.
+    let sums = [("other", &answer.other), ("total", &answer.total)].into_iter().filter_map(|(name, row)| {
+        let mut cells = cells(row.as_ref()?);
+        *cells.first_mut()? = name.to_owned();
+        Some(cells)
+    });
+    let sums = sums.filter(|_| !answer.rows.is_empty());
+    let rows: Vec<Vec<String>> =
+        std::iter::once(head.collect()).chain(answer.rows.iter().map(cells)).chain(sums).collect();
     let is_number = |at: usize| {
         let mut values =
             answer.rows.iter().filter_map(|row| row.get(at)).filter(|value| !value.is_null()).peekable();

@@ -45,7 +45,7 @@ fn queries_of_a_store_agree_with_the_capture() {
     }
     let facts = weir([text(&capture), "-j"]).exits(0).json();
     let sources = facts.iter().find(|line| line["subscription"] == "sources").unwrap();
-    let answer = query(folder.path(), "top src limit 3");
+    let answer = query(folder.path(), "top sender limit 3");
     for at in 0..3 {
         let (row, truth) = (&answer["rows"][at], &sources["rows"][at]);
         assert_eq!(
@@ -165,7 +165,7 @@ fn a_killed_process_loses_no_stored_data() {
                 assert_eq!(check, "ok", "{}", path.display());
             }
         }
-        weir(["query", "-d", text(folder.path()), "top src"]).exits(0).prints("127.0.0.1");
+        weir(["query", "-d", text(folder.path()), "top sender"]).exits(0).prints("127.0.0.1");
     }
     stop.store(true, Ordering::Relaxed);
     sender.join().unwrap();

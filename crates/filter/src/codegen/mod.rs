@@ -300,6 +300,10 @@ impl Generator {
             Primitive::Elsewhere(name, link) => {
                 Err(self.error(ErrorKind::Link, format!("'{name}' supported only on {link}")))
             }
+            Primitive::Field(test) => {
+                let message = format!("packets have no field `{}.{}`", test.field.table, test.field.name);
+                Err(self.error(ErrorKind::Qualifier, message))
+            }
         }
     }
 

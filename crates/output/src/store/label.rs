@@ -114,8 +114,8 @@ pub fn title(name: &str) -> String {
     match name {
         "talkers" => "Top talkers",
         "services" => "Top services",
-        "sources" => "Top sources",
-        "destinations" => "Top destinations",
+        "sources" => "Top senders",
+        "destinations" => "Top receivers",
         "flows" => "Top flows",
         "protocols" => "Top protocols",
         "unidentified" => "Unidentified payload by port",

@@ -7,22 +7,30 @@
 //! addition (`Reading::merge` for lists; sum, minimum and maximum for series): after a crash nothing has to be
 //! recomputed, and a clock jump only writes into other cells.
 
+pub mod fields;
 pub mod label;
+pub mod moment;
 #[cfg(feature = "parquet")]
 pub mod parquet;
+pub mod paths;
 pub mod payload;
 pub mod query;
+mod share;
 pub mod sqlite;
+pub mod tally;
 
 use crate::zone::Zone;
+use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
+pub use tally::GroupBy;
+use tally::{Tally, TallyWanted};
 use thiserror::Error;
-use weir_api::Unit;
 use weir_api::web::{
     Band, Distincts, Events, FilterTry, FlowDetail, Flows, Lists, News, Records, SeriesData, SeriesInfo,
     StoreState, TopList,
 };
+use weir_api::{Key, Unit};
 use weir_filter::FlowTest;
 
 /// The reason why a store does not answer, or cannot be opened.
@@ -156,27 +164,6 @@ pub struct RecordsWanted {
     pub offset: usize,
 }
 
-/// The key by which flows are added up.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[allow(missing_docs)]
-pub enum GroupBy {
-    Source,
-    Destination,
-    Pair,
-    /// Responder, its port, and initiator.
-    Talker,
-    Flow,
-    /// The responder's port, with the protocol.
-    Service,
-    Protocol,
-    Vlan,
-    State,
-    /// The identified protocol.
-    Application,
-    /// The name that the initiator resolved.
-    Name,
-}
-
 /// The queries of a store. Each answer is complete or contains a note of what it leaves out.
 pub trait Store: Send + Sync {
     /// Begin and end of the stored data, in nanoseconds since the epoch.
@@ -265,7 +252,7 @@ pub trait Store: Send + Sync {
         parts: usize,
     ) -> Result<TopList, StoreError>;
 
-    /// The rows of a list computed from stored flows.
+    /// The rows of a list computed from stored flows, each with its values in a number of parts of the range.
     ///
     /// # Errors
     ///
@@ -277,9 +264,50 @@ pub trait Store: Send + Sync {
         span: TimeRange,
         rank: RankBy,
         limit: usize,
+        parts: usize,
     ) -> Result<TopList, StoreError>;
 
-    /// Distinct counts over the range.
+    /// The rows of a stored list. If the stored cells are too coarse for the range and flows are stored, the rows are computed
+    /// from flows.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::top`].
+    fn ranked(
+        &self,
+        list: &str,
+        by: GroupBy,
+        span: TimeRange,
+        rank: Option<RankBy>,
+        limit: usize,
+        parts: usize,
+    ) -> Result<TopList, StoreError> {
+        let kept = self.top_over_time(list, span, rank, limit, parts)?;
+        if kept.partial.is_none() {
+            return Ok(kept);
+        }
+        let all = FlowTest::All(Vec::new());
+        let rank = rank.or(RankBy::parse(&kept.unit).ok()).unwrap_or(RankBy::Unit(Unit::Bytes));
+        let flows = self.group(by, &all, span, rank, limit, parts)?;
+        let is_better = flows.partial.is_none() && !flows.rows.is_empty();
+        Ok(if is_better { TopList { list: kept.list, ..flows } } else { kept })
+    }
+
+    /// The names that clients resolved to the hosts of keys.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn names(&self, keys: &[Key]) -> Result<HashMap<Key, String>, StoreError>;
+
+    /// Counts flows or records.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn tally(&self, wanted: &TallyWanted) -> Result<Tally, StoreError>;
+
+    /// Distinct counts over the span.
     ///
     /// # Errors
     ///

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use weir_proto::{Field, Kind, Privacy, Table};
 
 /// Whether a field, or a field of its rows, holds payload.
-fn is_payload(field: &Field) -> bool {
+pub(super) fn is_payload(field: &Field) -> bool {
     matches!(field.privacy, Privacy::Content | Privacy::Secret)
         || matches!(field.kind, Kind::Rows(fields) if fields.iter().any(is_payload))
 }

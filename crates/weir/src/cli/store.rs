@@ -22,17 +22,26 @@ pub struct Query {
     /// Write a Parquet file.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv"])]
     pub parquet: Option<PathBuf>,
+    /// Read and show times in this zone (e.g. Europe/Berlin) instead of UTC.
+    #[arg(long, value_name = "ZONE")]
+    pub tz: Option<String>,
 }
 
 const QUESTIONS: &str = "\
-Query: a subject, then clauses in any order; `where` takes the rest of the line.
-  top KEY      src, dst, talker, service, flow, protocol, pair, vlan, state, application, name
-  list NAME    a list of the configuration
-  flows | count | distinct | records TABLE | series NAME
+Questions: a subject, then clauses in any order; `where` takes the rest of the line.
+  top KEY[, KEY]             the heaviest: sender, receiver, client, server, host, service, protocol, pair, talker,
+                             flow, vlan, state, application, name, or a field: tls.server_name, flow.state
+  count | count TABLE|flows by KEY[, KEY]
+  quantiles FIELD by KEY     flow.duration, dns.rtt, stream.first_byte; quantiles series NAME
+  flows | flow UID | records TABLE | list NAME | series NAME | distinct | new
 Clauses:
-  by bytes|packets|flows     since 24h     until 1h     in 2026-03     limit 20
-  order -bytes (flows)       points 600 (series)        text WORD (records)
-  where EXPR                 pcap-filter(7) over flows: `src` is the initiator";
+  by bytes|packets|flows|records|FIELD (top)         limit 20       order -bytes (flows)
+  since 24h  since yesterday  since 3 days ago 14:05  until 1h  in 2026-03  at today 14:05
+  points 24 | every 1h       values over time        compare | compare 1w    with the time before
+  show FIELD, FIELD          text WORD (records)     where EXPR
+EXPR is pcap-filter(7) over flows, `src` being the client, with tests of fields:
+  host 10.0.0.7 and dns.rcode_name = NXDOMAIN       tls.server_name under example.org
+  http.status_code in (500, 503) and not http.uri ~ \"^/health\"      flow.bytes > 10M";
 
 /// Show the state of a store, or export its series.
 #[derive(Debug, Subcommand)]

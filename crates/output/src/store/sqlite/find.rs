@@ -1,140 +1,28 @@
 //! Queries for flows and records.
 
+use super::condition::{Condition, bounds};
 use super::schema::describe;
 use crate::format::read_uid;
 use crate::ports;
 use crate::row::{ip, uid};
 use crate::store::payload::{Withheld, has_text};
-use crate::store::{FlowOrder, FlowsWanted, GroupBy, RankBy, RecordsWanted, StoreError, TimeRange};
+use crate::store::share::{Crossings, Window};
+use crate::store::{FlowOrder, FlowsWanted, RecordsWanted, StoreError};
 use rusqlite::types::{Value as Sql, ValueRef};
 use rusqlite::{Connection, ErrorCode, Row, ToSql, params_from_iter};
 use serde_json::{Map, Value};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::path::PathBuf;
 use std::time::Instant;
+use weir_api::Count;
 use weir_api::web::{Flow, FlowHistogram, FlowRecordRow, Flows, RecordRow, Records};
-use weir_api::{Count, Key};
-use weir_filter::{Endpoints, FlowTest};
 
 /// Maximum number of rows before and on a page.
 pub const MAX_ROWS: usize = 100_000;
-/// Maximum number of keys by which flows are added up.
-const MAX_KEYS: usize = 500_000;
 /// Bins of a histogram.
 const BINS: u64 = 120;
 const SECOND: f64 = 1e9;
-
-/// A condition in SQL with its values.
-#[derive(Clone, Debug, Default)]
-pub struct Condition {
-    text: String,
-    values: Vec<Sql>,
-}
-
-impl Condition {
-    /// A test as SQL, over the columns that flows and records share.
-    pub fn of(test: &FlowTest) -> Self {
-        let mut condition = Self::default();
-        condition.push(test);
-        condition
-    }
-
-    fn push(&mut self, test: &FlowTest) {
-        match test {
-            FlowTest::All(all) => self.join(all, " AND ", "1"),
-            FlowTest::Any(any) => self.join(any, " OR ", "0"),
-            FlowTest::Not(test) => {
-                self.text.push_str("NOT ");
-                self.push(test);
-            }
-            FlowTest::IsV4(wanted) => {
-                let ends = [0xffff_0000_0000_u128, 0xffff_ffff_ffff];
-                self.text.push_str(if *wanted {
-                    "(src BETWEEN ? AND ?)"
-                } else {
-                    "(src NOT BETWEEN ? AND ?)"
-                });
-                self.values.extend(ends.map(|end| Sql::Blob(end.to_be_bytes().into())));
-            }
-            FlowTest::Protocol(protocol) => self.equal("proto", i64::from(*protocol)),
-            FlowTest::Vlan(None) => self.text.push_str("(vlan <> 0)"),
-            FlowTest::Vlan(Some(vlan)) => self.equal("vlan", i64::from(*vlan)),
-            FlowTest::Address(ends, low, high) => {
-                let bounds = [low, high].map(|end| Sql::Blob(end.to_be_bytes().into()));
-                self.ends(*ends, ["src", "dst"], bounds);
-            }
-            FlowTest::Port(ends, low, high) => {
-                let bounds = [low, high].map(|end| Sql::Integer(i64::from(*end)));
-                self.ends(*ends, ["sport", "dport"], bounds);
-            }
-        }
-    }
-
-    fn join(&mut self, tests: &[FlowTest], word: &str, of_none: &str) {
-        self.text.push('(');
-        for (at, test) in tests.iter().enumerate() {
-            if at > 0 {
-                self.text.push_str(word);
-            }
-            self.push(test);
-        }
-        if tests.is_empty() {
-            self.text.push_str(of_none);
-        }
-        self.text.push(')');
-    }
-
-    fn equal(&mut self, column: &str, value: i64) {
-        self.text.push_str(&format!("({column} = ?)"));
-        self.values.push(Sql::Integer(value));
-    }
-
-    fn ends(&mut self, ends: Endpoints, [source, destination]: [&str; 2], bounds: [Sql; 2]) {
-        let (columns, word) = match ends {
-            Endpoints::Source => (vec![source], ""),
-            Endpoints::Destination => (vec![destination], ""),
-            Endpoints::Either => (vec![source, destination], " OR "),
-            Endpoints::Both => (vec![source, destination], " AND "),
-        };
-        let [low, high] = &bounds;
-        // An equality is easier to read.
-        let texts: Vec<String> = columns
-            .iter()
-            .map(
-                |column| {
-                    if low == high { format!("{column} = ?") } else { format!("{column} BETWEEN ? AND ?") }
-                },
-            )
-            .collect();
-        self.text.push_str(&format!("({})", texts.join(word)));
-        for _ in columns {
-            self.values.push(low.clone());
-            if low != high {
-                self.values.push(high.clone());
-            }
-        }
-    }
-
-    /// Adds a condition.
-    fn and(mut self, text: &str, values: impl IntoIterator<Item = Sql>) -> Self {
-        self.text.push_str(" AND ");
-        self.text.push_str(text);
-        self.values.extend(values);
-        self
-    }
-
-    /// Restricts to flows that overlap a time range.
-    fn during(self, span: TimeRange) -> Self {
-        let (from, to) = bounds(span);
-        self.and("last >= ? AND first < ?", [from, to].map(Sql::Integer))
-    }
-}
-
-fn bounds(span: TimeRange) -> (i64, i64) {
-    let bound = |time: u64| time.min(i64::MAX as u64) as i64;
-    (bound(span.from.unwrap_or(0)), bound(span.to.unwrap_or(u64::MAX)))
-}
 
 /// A partition to be queried.
 pub struct Part {
@@ -150,14 +38,14 @@ pub struct Part {
 
 /// The partitions searched so far: an answer holds the results up to there.
 #[derive(Default)]
-struct Progress {
+pub struct Progress {
     asked: usize,
     is_stopped: bool,
 }
 
 impl Progress {
     /// Queries a partition. Returns `false` if there is no time left for it, or for all of it.
-    fn ask(
+    pub fn ask(
         &mut self,
         part: &Part,
         work: impl FnOnce(&Connection) -> rusqlite::Result<()>,
@@ -180,7 +68,7 @@ impl Progress {
     }
 
     /// The note about skipped partitions in an answer.
-    fn partial(&self, parts: usize) -> Option<String> {
+    pub fn partial(&self, parts: usize) -> Option<String> {
         self.is_stopped.then(|| {
             format!("stopped at the time limit: {} of {parts} partitions searched, latest first", self.asked)
         })
@@ -228,12 +116,19 @@ impl Rank {
     }
 }
 
-/// Flows of partitions, the latest first.
-pub fn flows(parts: &[Part], wanted: &FlowsWanted, extent: (u64, u64)) -> Result<Flows, StoreError> {
-    let condition = Condition::of(&wanted.test).during(wanted.span);
+/// Flows of partitions, the latest first; the condition is that of the test.
+pub fn flows(
+    parts: &[Part],
+    wanted: &FlowsWanted,
+    condition: Condition,
+    extent: (u64, u64),
+) -> Result<Flows, StoreError> {
+    let condition = condition.during(wanted.span);
     let mut progress = Progress::default();
     let (from, to) =
         (wanted.span.from.unwrap_or(extent.0), wanted.span.to.unwrap_or(extent.1.saturating_add(1)));
+    let window = Window { from, to };
+    let mut crossings = Crossings::default();
     let step = to.saturating_sub(from).div_ceil(BINS).max(1);
     let bins = to.saturating_sub(from).div_ceil(step).max(1) as usize;
     let mut answer = Flows {
@@ -248,28 +143,41 @@ pub fn flows(parts: &[Part], wanted: &FlowsWanted, extent: (u64, u64)) -> Result
     let max = wanted.offset.saturating_add(wanted.limit).min(MAX_ROWS);
     let mut page: BinaryHeap<Rank> = BinaryHeap::new();
     let text = format!(
-        "SELECT id, first, fpackets + rpackets, fbytes + rbytes, {} FROM flows WHERE {}",
+        "SELECT id, first, last, fpackets + rpackets, fbytes + rbytes, {} FROM flows WHERE {}",
         order_column(wanted.order),
         condition.text
     );
     for (at, part) in parts.iter().enumerate() {
         let go_on = progress.ask(part, |connection| {
+            condition.register(connection)?;
             let mut query = connection.prepare_cached(&text)?;
             let mut rows = query.query(params_from_iter(&condition.values))?;
             while let Some(row) = rows.next()? {
-                let (id, first, packets, bytes): (i64, i64, i64, i64) =
-                    (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
-                answer.matched += 1;
-                answer.matched_packets += packets as u64;
-                answer.matched_bytes += bytes as u64;
-                let bin = ((first as u64).saturating_sub(from) / step) as usize;
-                if let (Some(flows), Some(sum)) =
-                    (answer.histogram.flows.get_mut(bin), answer.histogram.bytes.get_mut(bin))
-                {
-                    *flows += 1;
-                    *sum += bytes as u64;
+                let number = |at: usize| row.get::<_, i64>(at).map(|n| n as u64);
+                let (id, first, last) = (row.get(0)?, number(1)?, number(2)?);
+                let whole = Count { packets: number(3)?, bytes: number(4)? };
+                let inside = window.share(first, last, whole);
+                if !window.holds(first, last) {
+                    crossings.add(inside, whole);
                 }
-                let (order, place) = (order_of(row.get_ref(4)?), (at, id));
+                answer.matched += 1;
+                answer.matched_packets += inside.packets;
+                answer.matched_bytes += inside.bytes;
+                let place = |time: u64| (time.saturating_sub(from) / step).min(bins as u64 - 1);
+                let (begin, end) = (place(first), place(last.min(to.saturating_sub(1))));
+                if let Some(flows) = answer.histogram.flows.get_mut(begin as usize) {
+                    *flows += 1;
+                }
+                for bin in begin..=end.max(begin) {
+                    let at = from + bin * step;
+                    let part = Window { from: at, to: (at + step).min(to) };
+                    let bytes =
+                        if begin == end { inside.bytes } else { part.share(first, last, whole).bytes };
+                    if let Some(sum) = answer.histogram.bytes.get_mut(bin as usize) {
+                        *sum += bytes;
+                    }
+                }
+                let (order, place) = (order_of(row.get_ref(5)?), (at, id));
                 page.push(if wanted.descending {
                     Rank::Down(Reverse(order), place)
                 } else {
@@ -290,7 +198,8 @@ pub fn flows(parts: &[Part], wanted: &FlowsWanted, extent: (u64, u64)) -> Result
             answer.rows.push(one_flow(part, id)?);
         }
     }
-    answer.partial = progress.partial(parts.len());
+    answer.crossing = crossings.stated();
+    answer.partial = progress.partial(parts.len()).or(condition.partial);
     if wanted.offset.saturating_add(wanted.limit) > MAX_ROWS {
         answer.partial = Some(format!(
             "only the first {MAX_ROWS} rows can be paged: narrow the time range or the expression"
@@ -386,9 +295,9 @@ pub fn flows_in(part: &Part, number: u64, max: usize) -> Result<Vec<FlowRecordRo
 }
 
 /// Records of partitions, the latest first.
-pub fn records(parts: &[Part], wanted: &RecordsWanted) -> Result<Records, StoreError> {
+pub fn records(parts: &[Part], wanted: &RecordsWanted, condition: Condition) -> Result<Records, StoreError> {
     let (from, to) = bounds(wanted.span);
-    let mut condition = Condition::of(&wanted.test).and(
+    let mut condition = condition.and(
         "tbl = ? AND time >= ? AND time < ?",
         [Sql::Text(wanted.table.clone()), Sql::Integer(from), Sql::Integer(to)],
     );
@@ -407,6 +316,7 @@ pub fn records(parts: &[Part], wanted: &RecordsWanted) -> Result<Records, StoreE
     let mut withheld = Withheld::default();
     for part in parts {
         let go_on = progress.ask(part, |connection| {
+            condition.register(connection)?;
             if !wanted.payload && !wanted.text.is_empty() {
                 // The database may find the text in a field that is not shown: each row is searched again without such
                 // fields.
@@ -449,7 +359,7 @@ pub fn records(parts: &[Part], wanted: &RecordsWanted) -> Result<Records, StoreE
             break;
         }
     }
-    answer.partial = progress.partial(parts.len()).or_else(|| withheld.sentence());
+    answer.partial = progress.partial(parts.len()).or(condition.partial).or_else(|| withheld.sentence());
     Ok(answer)
 }
 
@@ -485,117 +395,4 @@ fn record_of(row: &Row<'_>) -> rusqlite::Result<RecordRow> {
         destination_port: row.get(5)?,
         values: serde_json::from_str(&body).unwrap_or_default(),
     })
-}
-
-/// Sums of flows by key.
-#[derive(Default)]
-pub struct Groups {
-    /// For each key its sums, and the number of its flows.
-    pub rows: Vec<(Group, Count, u64)>,
-    /// Sum over all flows.
-    pub total: Count,
-    /// Note about what was left out.
-    pub partial: Option<String>,
-}
-
-/// The key of sums: a key as in lists, or a text.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub enum Group {
-    /// A key.
-    Key(Key),
-    /// A word of the column.
-    Text(String),
-}
-
-/// Adds flows up by key, the heaviest first.
-pub fn group(
-    parts: &[Part],
-    by: GroupBy,
-    test: &FlowTest,
-    span: TimeRange,
-    rank: RankBy,
-) -> Result<Groups, StoreError> {
-    let condition = Condition::of(test).during(span);
-    let columns = match by {
-        GroupBy::Source => "src",
-        GroupBy::Destination => "dst",
-        GroupBy::Pair => "src, dst",
-        GroupBy::Talker => "dst, dport, src, proto",
-        GroupBy::Flow => "src, sport, dst, dport, proto",
-        GroupBy::Service => "proto, dport",
-        GroupBy::Protocol => "proto",
-        GroupBy::Vlan => "vlan",
-        GroupBy::State => "state",
-        GroupBy::Application => "ifnull(service, '-')",
-        GroupBy::Name => "ifnull(name, '-')",
-    };
-    let text = format!(
-        "SELECT sum(fpackets + rpackets), sum(fbytes + rbytes), count(*), {columns} FROM flows WHERE {} GROUP BY {columns}",
-        condition.text
-    );
-    let mut progress = Progress::default();
-    let mut sums: HashMap<Group, (Count, u64)> = HashMap::new();
-    let mut groups = Groups::default();
-    let mut left_out = 0_u64;
-    for part in parts {
-        let go_on = progress.ask(part, |connection| {
-            let mut query = connection.prepare_cached(&text)?;
-            let mut rows = query.query(params_from_iter(&condition.values))?;
-            while let Some(row) = rows.next()? {
-                let count =
-                    Count { packets: row.get::<_, i64>(0)? as u64, bytes: row.get::<_, i64>(1)? as u64 };
-                let flows = row.get::<_, i64>(2)? as u64;
-                groups.total.add(&count);
-                let key = key_of(row, by)?;
-                let room = sums.len() < MAX_KEYS;
-                match sums.get_mut(&key) {
-                    Some((sum, all)) => {
-                        sum.add(&count);
-                        *all += flows;
-                    }
-                    None if room => {
-                        sums.insert(key, (count, flows));
-                    }
-                    None => left_out += 1,
-                }
-            }
-            Ok(())
-        })?;
-        if !go_on {
-            break;
-        }
-    }
-    groups.rows = sums.into_iter().map(|(key, (count, flows))| (key, count, flows)).collect();
-    let weight = |(_, count, flows): &(Group, Count, u64)| match rank {
-        RankBy::Unit(unit) => count.in_unit(unit),
-        RankBy::Flows => *flows,
-    };
-    groups.rows.sort_by_cached_key(|row| (Reverse(weight(row)), format!("{:?}", row.0)));
-    groups.partial = progress.partial(parts.len());
-    if left_out > 0 {
-        groups.partial = Some(format!("limited to {MAX_KEYS} keys: {left_out} are left out"));
-    }
-    Ok(groups)
-}
-
-fn key_of(row: &Row<'_>, by: GroupBy) -> rusqlite::Result<Group> {
-    let address = |at: usize| Ok::<_, rusqlite::Error>(ip(row.get(at)?));
-    Ok(Group::Key(match by {
-        GroupBy::Source | GroupBy::Destination => Key::Address(address(3)?),
-        GroupBy::Pair => Key::Pair(address(3)?, address(4)?),
-        GroupBy::Talker => {
-            Key::Talker { server: address(3)?, port: row.get(4)?, client: address(5)?, protocol: row.get(6)? }
-        }
-        GroupBy::Flow => Key::Flow {
-            source: address(3)?,
-            source_port: row.get(4)?,
-            destination: address(5)?,
-            destination_port: row.get(6)?,
-            protocol: row.get(7)?,
-        },
-        GroupBy::Service => Key::Port { protocol: row.get(3)?, port: row.get(4)? },
-        GroupBy::Protocol => Key::Protocol(row.get(3)?),
-        GroupBy::Vlan => Key::Vlan(row.get(3)?),
-        GroupBy::State | GroupBy::Application | GroupBy::Name => return Ok(Group::Text(row.get(3)?)),
-    }))
 }

@@ -1,7 +1,11 @@
 //! A store in SQLite databases, in one folder.
 
+mod body;
+mod condition;
 mod curves;
 mod export;
+#[cfg(test)]
+mod field_tests;
 mod find;
 mod health;
 mod keep;
@@ -11,6 +15,7 @@ mod renamed;
 mod rows;
 mod schema;
 mod series;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod tiers;
@@ -25,12 +30,14 @@ pub use writer::Writer;
 pub(crate) use writer::STORE;
 
 use super::label::{detail_rows, list_row, text_row, title};
-use super::{FlowsWanted, GroupBy, RankBy, RecordsWanted, Store, StoreError, TimeRange};
+use super::tally::{Cell, Dimension, GroupBy, Measure, Subject, Tally, TallyWanted};
+use super::{FlowsWanted, RankBy, RecordsWanted, Store, StoreError, TimeRange};
 use crate::zone::Zone;
-use find::{Group, Part};
+use condition::Condition;
+use find::{Part, Progress};
 use rusqlite::Connection;
 use schema::{Kind, MAIN, describe};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +48,7 @@ use weir_api::web::{
     TierState, TopList, TryHistogram,
 };
 use weir_api::{Key, KeyKind, Reading, Top, TopRow, Unit};
-use weir_filter::FlowTest;
+use weir_filter::{FLOW, FlowTest};
 
 /// Time limit of an answer; it holds the results up to then.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -133,6 +140,40 @@ impl SqliteStore {
     fn rows_extent(parts: &[Part]) -> (u64, u64) {
         let first = parts.iter().map(|part| part.extent.0).min().unwrap_or(0);
         (first, parts.iter().map(|part| part.extent.1).max().unwrap_or(0))
+    }
+
+    /// The condition of a test over the rows of a table in a time.
+    fn condition(
+        &self,
+        test: &FlowTest,
+        table: &str,
+        span: TimeRange,
+        parts: &[Part],
+    ) -> Result<Condition, StoreError> {
+        // Other rows of a flow are found wherever they are: within the time of the flows of this time.
+        let find = |of: &str, test: &FlowTest| {
+            let whole = tally::flows_extent(parts, span)?;
+            // The records of flows that have not ended are in this time.
+            let least = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.min(b));
+            let most = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.max(b));
+            let whole = TimeRange { from: least(whole.from, span.from), to: most(whole.to, span.to) };
+            let parts = self.parts(whole)?;
+            let none = |_: &str, _: &FlowTest| Ok(Default::default());
+            let condition = Condition::of(test, of, &none)?;
+            let (mut flows, mut progress, mut is_whole) = (HashSet::new(), Progress::default(), true);
+            for part in &parts {
+                let go_on = progress.ask(part, |_| {
+                    is_whole &= condition::flows_with(part, of, &condition, whole, &mut flows)?;
+                    Ok(())
+                })?;
+                if !go_on || !is_whole {
+                    break;
+                }
+            }
+            let few = (!is_whole).then(|| "too many flows match: choose a shorter time".to_owned());
+            Ok((flows, progress.partial(parts.len()).or(few)))
+        };
+        Condition::of(test, table, &find)
     }
 
     fn reader<T>(
@@ -319,6 +360,7 @@ impl Store for SqliteStore {
             absent: top.absent,
             inserts: top.inserts,
             total,
+            crossing: None,
             partial,
         })
     }
@@ -330,19 +372,48 @@ impl Store for SqliteStore {
         span: TimeRange,
         rank: RankBy,
         limit: usize,
+        parts: usize,
     ) -> Result<TopList, StoreError> {
-        let parts = self.parts(span)?;
-        let mut groups = find::group(&parts, by, test, span, rank)?;
-        groups.rows.truncate(limit);
-        // A query has keys or texts, never both, in the order of the rows.
+        let measure = match rank {
+            RankBy::Unit(Unit::Packets) => Measure::Packets,
+            RankBy::Unit(Unit::Bytes) => Measure::Bytes,
+            RankBy::Flows => Measure::Flows,
+        };
+        let wanted = TallyWanted {
+            subject: Subject::Flows,
+            by: vec![Dimension::Key(by)],
+            measure,
+            test: test.clone(),
+            span,
+            limit,
+            steps: parts,
+            values: None,
+        };
+        let tally = self.tally(&wanted)?;
+        // A query has keys or words, never both: they are in the order of the rows.
         let (mut keys, mut rows) = (Vec::new(), Vec::new());
-        for (group, count, flows) in groups.rows {
-            match group {
-                Group::Key(key) => keys.push(TopRow { key, count, flows, error: 0 }),
-                Group::Text(text) => rows.push(text_row(text, count, flows)),
+        let mut curves: Vec<Vec<u64>> = Vec::new();
+        for row in tally.rows {
+            curves.push(row.over.iter().map(|value| *value as u64).collect());
+            let (count, flows) = (row.sums.count, row.sums.flows);
+            match row.cells.into_iter().next() {
+                Some(Cell::Key(key)) => {
+                    let error = match rank {
+                        RankBy::Unit(unit) => row.sums.error.in_unit(unit),
+                        RankBy::Flows => 0,
+                    };
+                    keys.push(TopRow { key, count, flows, error });
+                }
+                Some(Cell::Text(text)) => rows.push(text_row(text, count, flows)),
+                _ => rows.push(text_row("-".to_owned(), count, flows)),
             }
         }
         rows.extend(self.named(&keys)?);
+        if parts > 0 {
+            for (row, curve) in rows.iter_mut().zip(curves) {
+                row.spark = Some(curve);
+            }
+        }
         Ok(TopList {
             list: "flows".to_owned(),
             key: format!("{by:?}").to_lowercase(),
@@ -350,11 +421,44 @@ impl Store for SqliteStore {
                 RankBy::Unit(unit) => unit_name(unit).to_owned(),
                 RankBy::Flows => "flows".to_owned(),
             },
-            exact: groups.partial.is_none(),
+            exact: tally.partial.is_none() && tally.crossing.is_none(),
             rows,
-            total: Amount { packets: groups.total.packets, bytes: groups.total.bytes },
-            partial: groups.partial,
+            total: Amount { packets: tally.total.count.packets, bytes: tally.total.count.bytes },
+            crossing: tally.crossing,
+            partial: tally.partial,
             ..TopList::default()
+        })
+    }
+
+    fn tally(&self, wanted: &TallyWanted) -> Result<Tally, StoreError> {
+        let parts = self.parts(wanted.span)?;
+        let extent = Self::rows_extent(&parts);
+        let table = match wanted.subject {
+            Subject::Flows => FLOW,
+            Subject::Records(table) => table,
+        };
+        let condition = self.condition(&wanted.test, table, wanted.span, &parts)?;
+        let by_flow = matches!(wanted.measure, Measure::Packets | Measure::Bytes);
+        let (flows, partial) = match (wanted.subject, by_flow) {
+            (Subject::Records(_), true) => tally::flow_sums(&parts, wanted.span, extent)?,
+            _ => Default::default(),
+        };
+        let mut tally = tally::tally(&parts, wanted, &condition, extent, &flows)?;
+        tally.partial = tally.partial.or(partial);
+        Ok(tally)
+    }
+
+    fn names(&self, keys: &[Key]) -> Result<HashMap<Key, String>, StoreError> {
+        self.main(|from, path| {
+            let mut found = HashMap::new();
+            if schema::has(from, path, names::SINCE)? {
+                for key in keys {
+                    if let Some(name) = names::of_key(from, path, key)? {
+                        found.insert(*key, name);
+                    }
+                }
+            }
+            Ok(found)
         })
     }
 
@@ -429,7 +533,8 @@ impl Store for SqliteStore {
 
     fn flows(&self, wanted: &FlowsWanted) -> Result<Flows, StoreError> {
         let parts = self.parts(wanted.span)?;
-        find::flows(&parts, wanted, Self::rows_extent(&parts))
+        let condition = self.condition(&wanted.test, FLOW, wanted.span, &parts)?;
+        find::flows(&parts, wanted, condition, Self::rows_extent(&parts))
     }
 
     fn flow(&self, id: &str) -> Result<Option<FlowDetail>, StoreError> {
@@ -457,9 +562,10 @@ impl Store for SqliteStore {
         let extent = Self::rows_extent(&parts);
         let span = TimeRange { from: span.from.or(Some(extent.0)), to: span.to.or(Some(extent.1 + 1)) };
         let asked = |test: FlowTest| {
+            let condition = self.condition(&test, FLOW, span, &parts)?;
             let wanted =
                 FlowsWanted { test, span, order: Default::default(), descending: false, limit: 0, offset: 0 };
-            find::flows(&parts, &wanted, extent)
+            find::flows(&parts, &wanted, condition, extent)
         };
         let (matching, all) = (asked(test.clone())?, asked(FlowTest::All(Vec::new()))?);
         Ok(FilterTry {
@@ -478,7 +584,9 @@ impl Store for SqliteStore {
     }
 
     fn records(&self, wanted: &RecordsWanted) -> Result<Records, StoreError> {
-        find::records(&self.parts(wanted.span)?, wanted)
+        let parts = self.parts(wanted.span)?;
+        let condition = self.condition(&wanted.test, &wanted.table, wanted.span, &parts)?;
+        find::records(&parts, wanted, condition)
     }
 
     fn record_counts(&self) -> Result<Vec<(String, u64)>, StoreError> {

@@ -78,11 +78,16 @@ impl Default for Maker {
 }
 
 impl Maker {
-    /// The row of a record.
-    pub fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> Row {
+    /// The values of a record as a JSON object.
+    pub fn body(&mut self, record: &Record<'_>) -> String {
         let mut body = Vec::with_capacity(256);
         Object::write(&mut body, |object| self.0.write(object, record.table, &record.values));
-        let body = String::from_utf8(body).unwrap_or_default();
+        String::from_utf8(body).unwrap_or_default()
+    }
+
+    /// The row of a record.
+    pub fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> Row {
+        let body = self.body(record);
         Row::Record(Box::new(RecordRow { table: record.table.name, flow: *flow, time: record.time.0, body }))
     }
 }

@@ -26,11 +26,11 @@ fn context(folder: &Path, existing: Existing) -> OutputContext {
     }
 }
 
-fn writer(folder: &Path) -> Writer {
+pub(super) fn writer(folder: &Path) -> Writer {
     Writer::open(&context(folder, Existing::Continue)).unwrap()
 }
 
-fn store(folder: &Path) -> SqliteStore {
+pub(super) fn store(folder: &Path) -> SqliteStore {
     SqliteStore::open(folder, None).unwrap()
 }
 
@@ -57,8 +57,12 @@ fn ids(name: &str) -> Vec<String> {
 }
 
 fn wanted(text: &str) -> FlowsWanted {
+    wanted_of(FlowTest::parse(text, &Options::default()).unwrap())
+}
+
+pub(super) fn wanted_of(test: FlowTest) -> FlowsWanted {
     FlowsWanted {
-        test: FlowTest::parse(text, &Options::default()).unwrap(),
+        test,
         span: TimeRange::default(),
         order: FlowOrder::First,
         descending: false,
@@ -94,11 +98,11 @@ fn written_data_is_read_back() {
     // The initiator had resolved that name for the responder; the pair of both has it, too.
     let all = FlowTest::All(Vec::new());
     for (by, wanted) in [
-        (GroupBy::Destination, Some("www.example.org")),
-        (GroupBy::Source, None),
+        (GroupBy::Server, Some("www.example.org")),
+        (GroupBy::Client, None),
         (GroupBy::Pair, Some("www.example.org")),
     ] {
-        let group = store.group(by, &all, TimeRange::default(), RankBy::Flows, 10).unwrap();
+        let group = store.group(by, &all, TimeRange::default(), RankBy::Flows, 10, 0).unwrap();
         let named: Vec<&str> = group.rows.iter().filter_map(|row| row.name.as_deref()).collect();
         assert_eq!(named, wanted.into_iter().collect::<Vec<_>>(), "{by:?}: {group:?}");
     }
@@ -381,7 +385,7 @@ fn a_query_for_everything_is_stopped_and_marked_partial() {
     store.patience = Duration::ZERO;
     let none = FlowTest::parse("src host 203.0.113.77", &Options::default()).unwrap();
     let flows = store.flows(&wanted("not host 203.0.113.77")).unwrap();
-    let group = store.group(GroupBy::Flow, &none, TimeRange::default(), RankBy::Flows, 10).unwrap();
+    let group = store.group(GroupBy::Flow, &none, TimeRange::default(), RankBy::Flows, 10, 0).unwrap();
     let series: Vec<String> = (0..100_000).map(|_| counter_id("caught")).collect();
     let heaviest = store.heaviest(&series, TimeRange::default(), 10, 3).unwrap();
     // SQLite checks the time limit each 10,000 of its steps, of which a row takes several.
@@ -630,7 +634,7 @@ fn sql_conditions_equal_their_tests() {
         assert_eq!(whole, down, "{name}");
     }
     let groups = store
-        .group(GroupBy::Service, &FlowTest::All(Vec::new()), TimeRange::default(), RankBy::Flows, 100)
+        .group(GroupBy::Service, &FlowTest::All(Vec::new()), TimeRange::default(), RankBy::Flows, 100, 0)
         .unwrap();
     assert_eq!(groups.rows.iter().map(|row| row.flows).sum::<u64>(), 64);
 }

@@ -172,6 +172,12 @@ impl Writer {
         self.main.total_changes()
     }
 
+    /// Begins a new partition, whatever room the present one has.
+    #[cfg(test)]
+    pub(super) fn begin_partition(&mut self, now: u64) {
+        self.partition = Some(Partition::begin(&self.folder, now, &self.keep).unwrap());
+    }
+
     /// Limits the database to this number of further pages; `None` removes the limit.
     #[cfg(test)]
     pub(super) fn limit_pages(&mut self, more: Option<i64>) {

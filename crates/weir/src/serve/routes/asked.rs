@@ -1,12 +1,17 @@
 //! Parameters of requests, parsed strictly.
 
+use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
+use crate::serve::rights::{Client, Right};
 use axum::extract::FromRequestParts;
 use axum::extract::Query;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
-use weir_filter::{FlowTest, Options};
+use weir_filter::FlowTest;
 use weir_output::store::TimeRange;
+use weir_output::store::moment::Moments;
+use weir_output::store::query::Asking;
+use weir_output::zone::Zone;
 
 /// The query parameters of a request.
 pub struct Ask<T>(pub T);
@@ -32,6 +37,7 @@ const LATEST: f64 = 18_446_744_073.0;
 /// Converts a time range from seconds to nanoseconds.
 ///
 /// # Errors
+///
 /// A time is out of range, or the end is before the start.
 pub fn span(from: Option<f64>, to: Option<f64>) -> Result<TimeRange, Failure> {
     let time = |name: &str, value: Option<f64>| match value {
@@ -57,6 +63,7 @@ pub fn span(from: Option<f64>, to: Option<f64>) -> Result<TimeRange, Failure> {
 /// Checks a number of rows or points, with a default and a maximum.
 ///
 /// # Errors
+///
 /// It is 0 or above the maximum.
 pub fn count(name: &str, asked: Option<usize>, otherwise: usize, max: usize) -> Result<usize, Failure> {
     match asked.unwrap_or(otherwise) {
@@ -68,12 +75,34 @@ pub fn count(name: &str, asked: Option<usize>, otherwise: usize, max: usize) -> 
     }
 }
 
-/// Compiles an expression for stored flows.
+/// How times and fields of a client's questions are read; times count back from the end of what is stored.
 ///
 /// # Errors
+///
+/// There is no store or no such zone, or the store fails.
+pub async fn asking(app: &Shared, client: &Client, zone: Option<&str>) -> Result<Asking<'static>, Failure> {
+    let (_, now) = app.ask(|store| store.extent()).await?.unwrap_or_default();
+    let zone = Zone::named(zone.unwrap_or(&app.hub.about.zone))
+        .map_err(|error| Failure::question(error, "`zone=Europe/Berlin`"))?;
+    Ok(Asking {
+        options: app.expression_options.to_options(),
+        moments: Moments { zone, now },
+        without_payload: !client.rights.has(Right::Packets),
+        files: false,
+    })
+}
+
+/// Compiles an expression for stored flows and records.
+///
+/// # Errors
+///
 /// The error, with its position in the expression.
-pub fn flow_test(text: Option<&str>, options: &Options<'_>) -> Result<FlowTest, Failure> {
-    Ok(FlowTest::parse(text.unwrap_or_default(), options)?)
+pub async fn flow_test(app: &Shared, client: &Client, text: Option<&str>) -> Result<FlowTest, Failure> {
+    let text = text.unwrap_or_default();
+    if text.trim().is_empty() {
+        return Ok(FlowTest::All(Vec::new()));
+    }
+    Ok(asking(app, client, None).await?.test(text)?)
 }
 
 #[cfg(test)]

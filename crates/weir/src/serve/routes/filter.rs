@@ -1,16 +1,17 @@
 //! Expressions: validation, evaluation plan and trial against stored flows.
 
 use super::Ask;
-use super::asked::{flow_test, span};
+use super::asked::{asking, flow_test, span};
 use crate::explain;
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
-use axum::Json;
+use crate::serve::rights::Client;
 use axum::extract::State;
+use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use weir_api::web::FilterTry;
-use weir_filter::FilterError;
+use weir_filter::{ErrorKind, FilterError, FlowTest};
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -56,12 +57,26 @@ impl From<FilterError> for Fault {
     responses((status = 200, body = FilterCheck), (status = 400, body = Failure)))]
 pub async fn filter(
     State(app): State<Shared>,
+    Extension(client): Extension<Client>,
     Ask(asked): Ask<FilterAsked>,
 ) -> Result<Json<FilterCheck>, Failure> {
     let options = app.expression_options;
+    // Without a store nothing has fields, and an expression is one over packets.
+    let asking = asking(&app, &client, None).await.ok();
     let check = move || {
-        let canonical = asked.expression.split_whitespace().collect::<Vec<_>>().join(" ");
-        Ok(match explain::lines(&asked.expression, &options.to_options()) {
+        // Blanks in quotes are part of a text.
+        let canonical = match asked.expression.contains(['"', '\'']) {
+            true => asked.expression.trim().to_owned(),
+            false => asked.expression.split_whitespace().collect::<Vec<_>>().join(" "),
+        };
+        let explained = explain::lines(&asked.expression, &options.to_options());
+        let explained = match (explained, asking) {
+            (Err(error), Some(asking)) if error.kind == ErrorKind::Level => {
+                asking.test(&asked.expression).map(|test| over_rows(&test))
+            }
+            (explained, _) => explained,
+        };
+        Ok(match explained {
             Ok(explain) => FilterCheck { ok: true, error: None, canonical, explain },
             Err(error) => {
                 FilterCheck { ok: false, error: Some(error.into()), canonical, explain: Vec::new() }
@@ -71,10 +86,25 @@ pub async fn filter(
     Ok(Json(app.wait(check).await?))
 }
 
+/// How an expression with tests of fields is decided.
+fn over_rows(test: &FlowTest) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    test.fields(&mut |test| {
+        let name = format!("{}.{}", test.field.table, test.field.name);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    });
+    vec![
+        "decided over stored flows and records, not over packets".to_owned(),
+        format!("fields: {}", names.join(", ")),
+    ]
+}
+
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct TryAsked {
-    /// A pcap-filter(7) expression over flow properties: addresses, nets, ports, protocols, VLAN.
+    /// An expression over flows: pcap-filter(7) over addresses, nets, ports, protocols and VLAN, with tests of fields.
     expression: String,
     /// Start of the time range, in seconds since the epoch.
     from: Option<f64>,
@@ -87,11 +117,10 @@ pub struct TryAsked {
     responses((status = 200, body = FilterTry), (status = 400, body = Failure)))]
 pub async fn attempt(
     State(app): State<Shared>,
+    Extension(client): Extension<Client>,
     Ask(asked): Ask<TryAsked>,
 ) -> Result<Json<FilterTry>, Failure> {
-    let (test, span) = (
-        flow_test(Some(&asked.expression), &app.expression_options.to_options())?,
-        span(asked.from, asked.to)?,
-    );
+    let (test, span) =
+        (flow_test(&app, &client, Some(&asked.expression)).await?, span(asked.from, asked.to)?);
     Ok(Json(app.ask(move |store| store.trial(&test, span)).await?))
 }

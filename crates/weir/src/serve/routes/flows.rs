@@ -23,7 +23,8 @@ const MAX_OFFSET: usize = 100_000_000;
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct FlowsAsked {
-    /// A pcap-filter(7) expression over flow properties: addresses, nets, ports, protocols, VLAN.
+    /// An expression over flows: pcap-filter(7) over addresses, nets, ports, protocols and VLAN, with tests of fields, as
+    /// `flow.bytes > 10M and tls.server_name under example.org`.
     filter: Option<String>,
     /// Start of the time range, in seconds since the epoch.
     from: Option<f64>,
@@ -41,12 +42,16 @@ pub struct FlowsAsked {
 /// Flows that match an expression, with a histogram of their start times and totals.
 #[utoipa::path(get, path = "/api/v1/flows", params(FlowsAsked),
     responses((status = 200, body = Flows), (status = 400, body = Failure)))]
-pub async fn flows(State(app): State<Shared>, Ask(asked): Ask<FlowsAsked>) -> Result<Json<Flows>, Failure> {
+pub async fn flows(
+    State(app): State<Shared>,
+    Extension(client): Extension<Client>,
+    Ask(asked): Ask<FlowsAsked>,
+) -> Result<Json<Flows>, Failure> {
     let sort = asked.sort.as_deref().unwrap_or("-first");
     let (order, descending) = FlowOrder::parse(sort)
         .map_err(|names| Failure::question(format!("invalid sort key {sort:?}"), names))?;
     let wanted = FlowsWanted {
-        test: flow_test(asked.filter.as_deref(), &app.expression_options.to_options())?,
+        test: flow_test(&app, &client, asked.filter.as_deref()).await?,
         span: span(asked.from, asked.to)?,
         order,
         descending,
@@ -132,7 +137,8 @@ fn kind(kind: Kind) -> &'static str {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RecordsAsked {
-    /// A pcap-filter(7) expression over properties of the record's flow.
+    /// An expression over records: pcap-filter(7) over properties of the record's flow, with tests of fields, as
+    /// `http.status_code >= 500`.
     filter: Option<String>,
     /// Text that one of the values contains.
     text: Option<String>,
@@ -161,7 +167,7 @@ pub async fn records(
     }
     let wanted = RecordsWanted {
         table,
-        test: flow_test(asked.filter.as_deref(), &app.expression_options.to_options())?,
+        test: flow_test(&app, &client, asked.filter.as_deref()).await?,
         text: asked.text.unwrap_or_default(),
         payload: client.rights.has(Right::Packets),
         span: span(asked.from, asked.to)?,

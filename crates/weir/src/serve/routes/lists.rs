@@ -4,17 +4,21 @@ use super::Ask;
 use super::asked::{count, flow_test, span};
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
-use axum::Json;
+use crate::serve::rights::Client;
 use axum::extract::State;
+use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use weir_api::Unit;
-use weir_api::web::{Distincts, Lists, News, TopList};
-use weir_output::store::RankBy;
-use weir_output::store::query::lists_of_flows;
+use weir_api::web::{Distincts, ListInfo, Lists, News, Paths, TopList};
+use weir_output::store::query::{kept_list, list_of_flows, lists_kept, lists_of_flows};
+use weir_output::store::{RankBy, paths};
 
 /// Maximum rows of one answer.
 const MAX_ROWS: usize = 10_000;
+
+/// Maximum number of nodes of a column of /api/v1/paths.
+const MAX_NODES: usize = 1_000;
 
 /// Maximum parts of a row's curve.
 const MAX_PARTS: usize = 100;
@@ -22,13 +26,25 @@ const MAX_PARTS: usize = 100;
 /// All top lists and distinct counts.
 #[utoipa::path(get, path = "/api/v1/lists", responses((status = 200, body = Lists), (status = 503, body = Failure)))]
 pub async fn lists(State(app): State<Shared>) -> Result<Json<Lists>, Failure> {
-    Ok(Json(app.ask(|store| store.lists()).await?))
+    let mut lists = app.ask(|store| store.lists()).await?;
+    // Beside senders and receivers, which are counted, stand clients and servers, which are computed from flows.
+    if let Some(at) = lists.lists.iter().position(|list| list.name == "destinations") {
+        let computed = [("client", "Top clients"), ("server", "Top servers")].map(|(key, title)| ListInfo {
+            name: format!("{key}s"),
+            title: title.to_owned(),
+            key: key.to_owned(),
+            unit: "bytes".to_owned(),
+        });
+        lists.lists.splice(at + 1..at + 1, computed);
+    }
+    Ok(Json(lists))
 }
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct TopAsked {
-    /// Name of the list.
+    /// Name of the list: one of /api/v1/lists, or `senders`, `receivers`, `clients`, `servers`, `hosts`, `pairs`, `vlans`,
+    /// `states`, `applications` or `names`. Clients began the flows, servers were spoken to first.
     list: String,
     /// Start of the time range, in seconds since the epoch.
     from: Option<f64>,
@@ -38,9 +54,10 @@ pub struct TopAsked {
     limit: Option<usize>,
     /// Ranking: `bytes`, `packets` or `flows` (the list's unit).
     by: Option<String>,
-    /// Number of parts of the time range for which each row has a value (0); ignored with `filter`.
+    /// Number of parts of the time range for which each row has a value (0).
     curves: Option<usize>,
-    /// A pcap-filter(7) expression; the list is then computed from stored flows.
+    /// An expression over flows: pcap-filter(7) with tests of fields, as `tls.server_name under example.org`; the list is then
+    /// computed from stored flows.
     filter: Option<String>,
 }
 
@@ -57,7 +74,11 @@ pub struct Narrowed {
 /// The heaviest rows of a list over a time range.
 #[utoipa::path(get, path = "/api/v1/top", params(TopAsked),
     responses((status = 200, body = Narrowed), (status = 400, body = Failure), (status = 404, body = Failure)))]
-pub async fn top(State(app): State<Shared>, Ask(asked): Ask<TopAsked>) -> Result<Json<Narrowed>, Failure> {
+pub async fn top(
+    State(app): State<Shared>,
+    Extension(client): Extension<Client>,
+    Ask(asked): Ask<TopAsked>,
+) -> Result<Json<Narrowed>, Failure> {
     let span = span(asked.from, asked.to)?;
     let limit = count("limit", asked.limit, 20, MAX_ROWS)?;
     let by = asked.by.as_deref().map(|by| {
@@ -71,22 +92,56 @@ pub async fn top(State(app): State<Shared>, Ask(asked): Ask<TopAsked>) -> Result
         curves => count("curves", curves, 0, MAX_PARTS)?,
     };
     let filter = asked.filter.filter(|filter| !filter.trim().is_empty());
-    let list = match &filter {
-        None => app.ask(move |store| store.top_over_time(&asked.list, span, by, limit, curves)).await?,
-        Some(filter) => {
-            let test = flow_test(Some(filter), &app.expression_options.to_options())?;
-            let Some((_, group)) = lists_of_flows().find(|(name, _)| *name == asked.list) else {
-                let names = lists_of_flows().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
-                let text = format!("list {} cannot be restricted by an expression", asked.list);
-                return Err(Failure::question(text, format!("expected one of {names}")));
-            };
+    let test = flow_test(&app, &client, filter.as_deref()).await?;
+    let name = kept_list(&asked.list).unwrap_or(&asked.list).to_owned();
+    let group = list_of_flows(&asked.list);
+    // Lists are counted in every interval; that of clients, of servers and others are computed from flows, as all are with
+    // an expression.
+    let is_kept = lists_kept().any(|kept| kept == name);
+    let list = match group {
+        None if filter.is_some() => {
+            let names = lists_of_flows().collect::<Vec<_>>().join(", ");
+            let text = format!("list {} cannot be restricted by an expression", asked.list);
+            return Err(Failure::question(text, format!("expected one of {names}")));
+        }
+        None => app.ask(move |store| store.top_over_time(&name, span, by, limit, curves)).await?,
+        Some(group) if filter.is_none() && is_kept => {
+            app.ask(move |store| store.ranked(&name, group, span, by, limit, curves)).await?
+        }
+        Some(group) => {
             let rank = by.unwrap_or(RankBy::Unit(Unit::Bytes));
-            let mut list = app.ask(move |store| store.group(group, &test, span, rank, limit)).await?;
-            list.list = asked.list;
-            list
+            let list = app.ask(move |store| store.group(group, &test, span, rank, limit, curves)).await?;
+            TopList { list: asked.list, ..list }
         }
     };
     Ok(Json(Narrowed { list, filter }))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct PathsAsked {
+    /// Start of the time range, in seconds since the epoch.
+    from: Option<f64>,
+    /// End of the time range, excluded.
+    to: Option<f64>,
+    /// Number of clients, of services and of servers that are shown by themselves (12).
+    limit: Option<usize>,
+    /// An expression over flows: pcap-filter(7) with tests of fields.
+    filter: Option<String>,
+}
+
+/// Clients, services and servers with the traffic between them, over all flows of a time range.
+#[utoipa::path(get, path = "/api/v1/paths", params(PathsAsked),
+    responses((status = 200, body = Paths), (status = 400, body = Failure)))]
+pub async fn paths(
+    State(app): State<Shared>,
+    Extension(client): Extension<Client>,
+    Ask(asked): Ask<PathsAsked>,
+) -> Result<Json<Paths>, Failure> {
+    let span = span(asked.from, asked.to)?;
+    let limit = count("limit", asked.limit, 12, MAX_NODES)?;
+    let test = flow_test(&app, &client, asked.filter.as_deref()).await?;
+    Ok(Json(app.ask(move |store| paths::of(store, &test, span, limit)).await?))
 }
 
 #[derive(Deserialize, IntoParams)]

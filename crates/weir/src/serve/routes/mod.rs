@@ -90,6 +90,7 @@ served! {
     look get "/api/v1/series/band" history::band;
     look get "/api/v1/lists" lists::lists;
     look get "/api/v1/top" lists::top;
+    look get "/api/v1/paths" lists::paths;
     look get "/api/v1/distinct" lists::distinct;
     look get "/api/v1/new" lists::news;
     look get "/api/v1/query" query::query;

@@ -1,9 +1,10 @@
 //! Queries in the query language.
 
 use super::Ask;
+use super::asked::asking;
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
-use crate::serve::rights::{Client, Right};
+use crate::serve::rights::Client;
 use axum::extract::State;
 use axum::{Extension, Json};
 use serde::Deserialize;
@@ -14,8 +15,10 @@ use weir_output::store::query::{QueryError, Question};
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Asked {
-    /// The query, on one line or as a JSON object: `top src by bytes since 24h where dst net 10.0.0.0/8`.
+    /// The query, on one line or as a JSON object: `top client by bytes since 24h where dst net 10.0.0.0/8`.
     q: String,
+    /// Time zone of the times in the query and the answer, by its IANA name (the sensor's).
+    zone: Option<String>,
 }
 
 impl From<QueryError> for Failure {
@@ -36,9 +39,7 @@ pub async fn query(
     Extension(client): Extension<Client>,
     Ask(asked): Ask<Asked>,
 ) -> Result<Json<Answered>, Failure> {
-    let mut question = Question::parse(&asked.q, &app.expression_options.to_options())?;
-    if !client.rights.has(Right::Packets) {
-        question = question.without_payload();
-    }
+    let asking = asking(&app, &client, asked.zone.as_deref()).await?;
+    let question = Question::parse(&asked.q, &asking)?;
     Ok(Json(app.ask(move |store| question.ask(store)).await?))
 }

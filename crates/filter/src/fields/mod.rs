@@ -1,0 +1,145 @@
+//! Tests of fields: `table.field op value`, beside the words of pcap-filter(7).
+//!
+//! ```text
+//! dns.rcode_name = NXDOMAIN and net 10.0.0.0/8
+//! tls.server_name under "example.org" or http.host in ("a.example", "b.example")
+//! flow.bytes > 10M and not flow.service = tls
+//! http.uri ~ "^/admin/[0-9]+$"
+//! ```
+//!
+//! Operators are `=`, `!=`, `<`, `<=`, `>`, `>=`, `contains`, `begins`, `ends`, `under` (a domain and the names below it), `~`
+//! (a regular expression) and `in`, with a list in parentheses or `@FILE`. A field alone holds where it has a value. A list
+//! satisfies a test if one of its values does, and `!=` if none of them is equal; without a value no operator holds, not even
+//! `!=`.
+//!
+//! Text in double quotes, and a word without quotes, is compared in any case of ASCII letters; text in single quotes as it is
+//! written. Regular expressions are decided in time linear in the text (the `regex` crate), over bytes, within [`PATTERN`].
+//!
+//! The caller hands over the fields: [`Fields`].
+
+mod operand;
+mod parse;
+mod test;
+
+pub use operand::{Addresses, Number, Operand, Text};
+pub use test::{Comparison, FieldTest, FieldValue, Operation, PATTERN, Pattern, Within};
+
+pub(crate) use parse::{is_field, looks_like_field, test};
+
+use crate::error::FilterError;
+
+/// The kind of a field's values, or of the values of its list.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum FieldKind {
+    /// Yes or no.
+    Bool,
+    /// A number.
+    Number,
+    /// A length of time; its values are seconds.
+    Duration,
+    /// A point of time; its values are seconds since the epoch.
+    Time,
+    /// Text.
+    Text,
+    /// An IP address.
+    Address,
+}
+
+/// A field that can be tested.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FieldInfo {
+    /// Its table.
+    pub table: &'static str,
+    /// Its name in the table.
+    pub name: &'static str,
+    /// The kind of its values.
+    pub kind: FieldKind,
+}
+
+/// The fields that an expression may test. This crate knows no protocol, reads no file and has no clock.
+pub trait Fields: Sync {
+    /// Names of all tables.
+    fn tables(&self) -> Vec<&'static str>;
+
+    /// Names of a table's fields; none where there is no such table.
+    fn names(&self, table: &str) -> Vec<&'static str>;
+
+    /// The field of a name, which may be one that another program has for it.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it must not be tested.
+    fn find(&self, table: &str, name: &str) -> Result<Option<FieldInfo>, String>;
+
+    /// A point of time in seconds since the epoch, such as `now` or `2026-03-15`; `None` if it is none.
+    fn time(&self, text: &str) -> Option<f64>;
+
+    /// The lines of a file, for `in @FILE`.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it cannot be read.
+    fn list(&self, path: &str) -> Result<Vec<String>, String>;
+}
+
+/// The most names that an error offers.
+const OFFERED: usize = 3;
+
+/// Finds a field.
+///
+/// # Errors
+///
+/// The field does not exist, with the nearest names, or must not be tested. The message has no position.
+pub fn find(fields: &dyn Fields, table: &str, name: &str) -> Result<FieldInfo, String> {
+    match fields.find(table, name) {
+        Ok(Some(found)) => Ok(found),
+        Ok(None) => Err(unknown(fields, table, name)),
+        Err(reason) => Err(reason),
+    }
+}
+
+/// The message about a field that no table has.
+fn unknown(fields: &dyn Fields, table: &str, name: &str) -> String {
+    let names = fields.names(table);
+    if names.is_empty() {
+        let near = offer(fields.tables().into_iter(), table, |table| table.to_owned());
+        return format!("no table `{table}`{near}");
+    }
+    let mut near = offer(names.into_iter(), name, |name| format!("{table}.{name}"));
+    if near.is_empty() {
+        let elsewhere = fields.tables().into_iter().filter(|other| fields.names(other).contains(&name));
+        near = list(elsewhere.map(|other| format!("{other}.{name}")).take(OFFERED).collect());
+    }
+    format!("table `{table}` has no field `{name}`{near}")
+}
+
+/// The nearest of some names: few letters away, or with the text in them.
+fn offer<'n>(names: impl Iterator<Item = &'n str>, text: &str, show: impl Fn(&str) -> String) -> String {
+    let text = text.to_ascii_lowercase();
+    if text.len() > 64 {
+        return String::new();
+    }
+    let max = (text.len() / 3).clamp(1, 3);
+    let mut near: Vec<(usize, &str)> = names
+        .filter_map(|name| {
+            let is_part = text.len() > 2 && (name.contains(&text) || text.contains(name) && name.len() > 2);
+            let distance = strsim::osa_distance(&text, name);
+            (distance <= max || is_part).then_some((distance, name))
+        })
+        .collect();
+    near.sort_unstable();
+    near.dedup();
+    list(near.into_iter().take(OFFERED).map(|(_, name)| show(name)).collect())
+}
+
+fn list(names: Vec<String>) -> String {
+    match names.as_slice() {
+        [] => String::new(),
+        names => format!("; did you mean `{}`?", names.join("` or `")),
+    }
+}
+
+type Parsed<T> = Result<T, FilterError>;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! The fields that expressions and queries over a store may name: those of flows, and of every table of records.
+
+use super::moment::Moments;
+use super::payload::is_payload;
+use weir_filter::FLOW;
+use weir_filter::fields::{FieldInfo, FieldKind, Fields};
+use weir_proto::{Field, Kind, Table};
+
+/// Bytes of a file of `in @FILE`.
+const MAX_FILE: u64 = 64 << 20;
+
+/// A field of a flow.
+pub struct FlowField {
+    /// Its name.
+    pub name: &'static str,
+    /// The kind of its values.
+    pub kind: FieldKind,
+    /// One line for the manual.
+    pub help: &'static str,
+    /// Source of its values.
+    pub source: FlowSource,
+}
+
+/// The place of a flow's field in a store.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum FlowSource {
+    /// An expression over columns.
+    Column(&'static str),
+    /// As a column, with words that are values too.
+    Words(&'static str),
+    /// Sum of members of the detail.
+    Detail(&'static [&'static str]),
+}
+
+macro_rules! flow_fields {
+    ($($name:literal $kind:ident $source:expr, $help:literal;)*) => {
+        /// Every field of a flow.
+        pub static FLOW_FIELDS: &[FlowField] =
+            &[$(FlowField { name: $name, kind: FieldKind::$kind, help: $help, source: $source }),*];
+    };
+}
+
+use FlowSource::{Column, Detail, Words};
+
+flow_fields! {
+    "bytes" Number Column("fbytes + rbytes"), "Bytes on the wire, in both directions.";
+    "sent_bytes" Number Column("fbytes"), "Bytes that the client sent.";
+    "received_bytes" Number Column("rbytes"), "Bytes that the server sent.";
+    "packets" Number Column("fpackets + rpackets"), "Packets, in both directions.";
+    "sent_packets" Number Column("fpackets"), "Packets that the client sent.";
+    "received_packets" Number Column("rpackets"), "Packets that the server sent.";
+    "duration" Duration Column("(last - first) / 1e9"), "From the first packet to the last.";
+    "first" Time Column("first / 1e9"), "Time of the first packet.";
+    "last" Time Column("last / 1e9"), "Time of the last packet.";
+    "state" Text Column("state"), "State of the connection, as in Zeek's conn.log.";
+    "service" Text Words("service"), "Protocols identified in it, by a blank between two.";
+    "name" Text Column("name"), "Name that the client had resolved to the server's address.";
+    "client" Address Column("src"), "Address of the client, the initiator.";
+    "client_port" Number Column("sport"), "Its port; of ICMP the type.";
+    "server" Address Column("dst"), "Address of the server, the responder.";
+    "server_port" Number Column("dport"), "Its port; of ICMP the code.";
+    "ip_proto" Number Column("proto"), "Number of the IP protocol.";
+    "vlan" Number Column("nullif(vlan, 0)"), "Outer VLAN identifier.";
+    "inner_vlan" Number Detail(&["inner_vlan"]), "Inner VLAN identifier.";
+    "tunnel" Text Detail(&["tunnel"]), "Kind of the tunnel that carried it.";
+    "community_id" Text Detail(&["community_id"]), "Community ID.";
+    "history" Text Detail(&["history"]), "Letters of the connection's events, as in Zeek's conn.log.";
+    "reason" Text Detail(&["reason"]), "Why the flow was ended.";
+    "interface" Number Detail(&["interface"]), "Number of the interface.";
+    "payload_bytes" Number Detail(&["payload_bytes", "reverse_payload_bytes"]), "Bytes of payload, in both directions.";
+    "sent_payload_bytes" Number Detail(&["payload_bytes"]), "Bytes of payload that the client sent.";
+    "received_payload_bytes" Number Detail(&["reverse_payload_bytes"]), "Bytes of payload that the server sent.";
+    "retransmitted" Number Detail(&["retransmitted", "reverse_retransmitted"]), "Segments sent again, in both directions.";
+    "sent_retransmitted" Number Detail(&["retransmitted"]), "Segments that the client sent again.";
+    "received_retransmitted" Number Detail(&["reverse_retransmitted"]), "Segments that the server sent again.";
+    "missed_bytes" Number Detail(&["missed_bytes", "reverse_missed_bytes"]), "Bytes of streams that the sensor did not see.";
+    "bad_checksums" Number Detail(&["bad_checksums", "reverse_bad_checksums"]), "Packets with a wrong checksum.";
+    "sent_tcp_flags" Text Detail(&["tcp_flags"]), "TCP flags that the client set, as `...AP.SF`.";
+    "received_tcp_flags" Text Detail(&["reverse_tcp_flags"]), "TCP flags that the server set.";
+    "sent_ttl" Number Detail(&["ttl"]), "Time to live of the client's packets.";
+    "received_ttl" Number Detail(&["reverse_ttl"]), "Time to live of the server's packets.";
+    "client_mac" Text Detail(&["mac"]), "MAC address in front of the client.";
+    "server_mac" Text Detail(&["reverse_mac"]), "MAC address in front of the server.";
+}
+
+impl FlowField {
+    /// The field of a name.
+    pub fn find(name: &str) -> Option<&'static FlowField> {
+        FLOW_FIELDS.iter().find(|field| field.name == name)
+    }
+}
+
+/// The tables of a name; several protocols can share one.
+pub fn tables(name: &str) -> impl Iterator<Item = &'static Table> {
+    weir_proto::tables().filter(move |table| table.name == name)
+}
+
+/// The kind of values, or of the values in a list.
+fn kind(kind: Kind) -> FieldKind {
+    match kind {
+        Kind::Bool => FieldKind::Bool,
+        Kind::Uint | Kind::Int | Kind::Real | Kind::Port => FieldKind::Number,
+        Kind::Time => FieldKind::Time,
+        Kind::Duration => FieldKind::Duration,
+        Kind::Text | Kind::Word | Kind::Rows(_) => FieldKind::Text,
+        Kind::Address => FieldKind::Address,
+        Kind::List(inner) | Kind::Set(inner) => self::kind(*inner),
+    }
+}
+
+/// A field of a table, by its name, else by Zeek's column, else by Suricata's key.
+fn find_in(table: &str, name: &str) -> Option<(&'static Table, &'static Field)> {
+    let all = || tables(table).flat_map(|table| table.fields.iter().map(move |field| (table, field)));
+    let by = |is: &dyn Fn(&Field) -> bool| all().find(|(_, field)| is(field));
+    let is_key = |field: &Field| {
+        field.eve == name
+            || field.eve.split_once('.').is_some_and(|(front, key)| {
+                // `http.status` is written in the table `http` as `status`.
+                front == table
+                    && (key == name
+                        || key.strip_prefix(table).is_some_and(|key| key.strip_prefix('_') == Some(name)))
+            })
+    };
+    by(&|field| field.name == name).or_else(|| by(&|field| field.zeek == name)).or_else(|| by(&is_key))
+}
+
+/// The registry of a store's fields.
+pub struct StoreFields<'m> {
+    /// Whether fields that hold payload may be tested.
+    pub payload: bool,
+    /// Whether lists in files may be read.
+    pub files: bool,
+    /// Zone and `now` of times.
+    pub moments: &'m Moments,
+}
+
+impl Fields for StoreFields<'_> {
+    fn tables(&self) -> Vec<&'static str> {
+        let mut names: Vec<&str> = weir_proto::tables().map(|table| table.name).chain([FLOW]).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    fn names(&self, table: &str) -> Vec<&'static str> {
+        if table == FLOW {
+            return FLOW_FIELDS.iter().map(|field| field.name).collect();
+        }
+        let mut names: Vec<&str> =
+            tables(table).flat_map(|table| table.fields).map(|field| field.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    fn find(&self, table: &str, name: &str) -> Result<Option<FieldInfo>, String> {
+        if table == FLOW {
+            let found = FlowField::find(name);
+            return Ok(found.map(|field| FieldInfo { table: FLOW, name: field.name, kind: field.kind }));
+        }
+        let Some((of, field)) = find_in(table, name) else { return Ok(None) };
+        if !self.payload && is_payload(field) {
+            return Err(format!(
+                "{}.{} holds text of connections: it needs the right packets",
+                of.name, field.name
+            ));
+        }
+        Ok(Some(FieldInfo { table: of.name, name: field.name, kind: kind(field.kind) }))
+    }
+
+    fn time(&self, text: &str) -> Option<f64> {
+        let moment = self.moments.parse(text).ok()?;
+        Some(moment.from as f64 / 1e9)
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<String>, String> {
+        if !self.files {
+            return Err("lists in files are read by `weir query` only".to_owned());
+        }
+        let text = |error: std::io::Error| error.to_string();
+        let size = std::fs::metadata(path).map_err(text)?.len();
+        if size > MAX_FILE {
+            return Err(format!("it has {size} bytes; at most {MAX_FILE} are read"));
+        }
+        let bytes = std::fs::read(path).map_err(text)?;
+        Ok(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registry(moments: &Moments) -> StoreFields<'_> {
+        StoreFields { payload: true, files: false, moments }
+    }
+
+    #[test]
+    fn every_field_of_every_table_is_found_by_its_name() {
+        let moments = Moments::default();
+        let known = registry(&moments);
+        let mut count = 0;
+        for table in known.tables() {
+            for name in known.names(table) {
+                let found = known.find(table, name).unwrap().unwrap();
+                assert_eq!((found.table, found.name), (table, name));
+                count += 1;
+            }
+        }
+        assert!(count > 500, "{count}");
+    }
+
+    #[test]
+    fn names_of_other_programs_stand_for_fields() {
+        let moments = Moments::default();
+        let known = registry(&moments);
+        for (table, other, name) in [
+            ("http", "status", "status_code"),
+            ("http", "http_user_agent", "user_agent"),
+            ("tls", "sni", "server_name"),
+            ("dns", "qtype_name", "type_name"),
+            ("x509", "certificate.not_valid_after", "not_after"),
+            ("x509", "san.dns", "dns_names"),
+        ] {
+            let found = known.find(table, other).unwrap().unwrap_or_else(|| panic!("{table}.{other}"));
+            assert_eq!((found.table, found.name), (table, name));
+        }
+    }
+
+    #[test]
+    fn payload_is_withheld() {
+        let moments = Moments::default();
+        let bare = StoreFields { payload: false, ..registry(&moments) };
+        assert!(bare.find("http", "user_agent").unwrap_err().contains("the right packets"));
+        assert!(bare.find("http", "host").unwrap().is_some());
+        assert!(bare.list("/etc/passwd").is_err());
+    }
+}

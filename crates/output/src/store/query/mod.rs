@@ -1,0 +1,179 @@
+//! The query language: one query on one line, or as a JSON object.
+//!
+//! ```text
+//! top client by bytes since 24h where dst net 10.0.0.0/8
+//! top tls.server_name by flows since 1d where host 10.0.0.7
+//! count http by status_code, host since yesterday
+//! top service points 24 since 7d
+//! top dns.query since 1d compare 1w where dns.rcode_name = NXDOMAIN
+//! quantiles stream.first_byte by server since 1d
+//! quantiles series ledger/bytes in 2026-03
+//! flows order -bytes since 3 days ago 14:05 limit 20 where tcp port 443
+//! records x509 show subject, not_after where x509.not_after < now
+//! series ledger/caught since 7d points 100
+//! ```
+//!
+//! The subject comes first, then clauses in any order; `where` takes the rest of the line, an expression of
+//! pcap-filter(7) in which `src` is the initiator of a flow, with tests of fields ([`weir_filter::fields`]). A stored list
+//! is read as it was counted, with its error; everything else is computed from stored flows and records. [`super::moment`] has
+//! the forms of times.
+
+mod answer;
+mod keys;
+mod parse;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use keys::{kept_list, list_of_flows, lists_kept, lists_of_flows};
+
+use super::fields::StoreFields;
+use super::moment::Moments;
+use super::tally::{Dimension, Measure, Subject};
+use super::{FlowOrder, GroupBy, RankBy, Store, StoreError, TimeRange};
+use std::fmt;
+use std::time::Instant;
+use weir_api::web::Answered;
+use weir_filter::fields::FieldInfo;
+use weir_filter::{FilterError, FlowTest, Options};
+
+/// Default number of rows of an answer.
+const ROWS: usize = 20;
+/// Maximum number of rows of an answer.
+const MAX_ROWS: usize = 10_000;
+/// Default number of points of a series.
+const POINTS: usize = 600;
+/// The most parts of a time in which rows are counted.
+const MAX_STEPS: usize = 2_000;
+/// The most keys of a question.
+const MAX_KEYS: usize = 4;
+
+/// An error in a query, and its position.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct QueryError {
+    /// The error, and the accepted values.
+    pub message: String,
+    /// Position in the text, in bytes.
+    pub offset: usize,
+    /// Length of the erroneous part, in bytes.
+    pub length: usize,
+}
+
+impl fmt::Display for QueryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for QueryError {}
+
+/// The context of a query: options of expressions, times and rights.
+#[derive(Clone, Debug, Default)]
+pub struct Asking<'r> {
+    /// Options of expressions.
+    pub options: Options<'r>,
+    /// Zone and `now` of times; `now` is the end of the stored data.
+    pub moments: Moments,
+    /// Whether fields that hold payload are withheld.
+    pub without_payload: bool,
+    /// Whether lists in files may be read.
+    pub files: bool,
+}
+
+impl Asking<'_> {
+    /// Parses an expression over flows and records.
+    ///
+    /// # Errors
+    ///
+    /// The error in the query, and its position.
+    pub fn test(&self, text: &str) -> Result<FlowTest, FilterError> {
+        let fields =
+            StoreFields { payload: !self.without_payload, files: self.files, moments: &self.moments };
+        FlowTest::parse(text, &Options { fields: Some(&fields), ..self.options })
+    }
+}
+
+/// A query.
+#[derive(Clone, Debug)]
+pub struct Question {
+    text: String,
+    matter: Matter,
+    moments: Moments,
+    span: TimeRange,
+    order: Option<(FlowOrder, bool)>,
+    limit: usize,
+    /// Points of a series, or parts of the time in which rows are counted.
+    points: Option<usize>,
+    /// Nanoseconds of a part.
+    every: Option<u64>,
+    compare: Option<Compare>,
+    words: String,
+    test: Option<FlowTest>,
+    /// Whether records show payload.
+    payload: bool,
+}
+
+/// The subject of a query.
+#[derive(Clone, Debug, PartialEq)]
+enum Matter {
+    /// Rows with equal values, the heaviest first.
+    Count(Counting),
+    /// A list by its own name.
+    List(String, Option<RankBy>),
+    Flows,
+    /// A flow and its records.
+    Flow(String),
+    Records(String, Vec<FieldInfo>),
+    Series(String),
+    Distinct,
+    /// Keys that were not seen before.
+    New,
+    /// Quantiles of a field.
+    Quantiles(Counting, FieldInfo),
+    /// Quantiles of a series' points.
+    SeriesQuantiles(String),
+}
+
+/// Rows to count, columns to group them by, and the ranking.
+#[derive(Clone, Debug, PartialEq)]
+struct Counting {
+    subject: Subject,
+    by: Vec<Dimension>,
+    names: Vec<String>,
+    measure: Measure,
+    /// The kept list of the key.
+    list: Option<(&'static str, GroupBy)>,
+}
+
+/// The range of a comparison.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Compare {
+    /// The range of equal length directly before.
+    Before,
+    /// The same range, this number of nanoseconds earlier.
+    Earlier(u64),
+}
+
+impl Question {
+    /// Parses a query.
+    ///
+    /// # Errors
+    ///
+    /// The error in the query, and its position.
+    pub fn parse(text: &str, asking: &Asking<'_>) -> Result<Self, QueryError> {
+        parse::question(text, asking)
+    }
+
+    /// Queries a store.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Store`].
+    pub fn ask(&self, store: &dyn Store) -> Result<Answered, StoreError> {
+        let begun = Instant::now();
+        let mut answered = answer::of(self, store)?;
+        answered.q.clone_from(&self.text);
+        answered.milliseconds = begun.elapsed().as_secs_f64() * 1e3;
+        Ok(answered)
+    }
+}
