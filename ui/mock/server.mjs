@@ -82,8 +82,8 @@ export function serve(options = {}) {
   const LISTS = [
     { name: 'talkers', title: 'Top talkers', key: 'server, port and client', unit: 'bytes' },
     { name: 'services', title: 'Top services', key: 'protocol and port', unit: 'bytes' },
-    { name: 'sources', title: 'Top sources', key: 'address', unit: 'bytes' },
-    { name: 'destinations', title: 'Top destinations', key: 'address', unit: 'bytes' },
+    { name: 'sources', title: 'Top senders', key: 'address', unit: 'bytes' },
+    { name: 'destinations', title: 'Top receivers', key: 'address', unit: 'bytes' },
     { name: 'flows', title: 'Top flows', key: 'five-tuple', unit: 'bytes' },
     { name: 'protocols', title: 'Top protocols', key: 'protocol', unit: 'bytes' },
   ];
@@ -310,6 +310,72 @@ export function serve(options = {}) {
         matched_bytes: sum(rows, bytesOf),
         histogram: histogram(request, rows),
         partial: !file && from < last - 86_400 ? 'Flows are kept for one day; older flows are left out.' : null,
+      };
+    },
+    paths: (request) => {
+      const rows = selected(request);
+      const limit = Number(text(request, 'limit') || 12);
+      const service = (flow) => (flow.destination_port ? `${flow.destination_port}/${flow.protocol}` : flow.protocol);
+      const ends = [(flow) => flow.source, service, (flow) => flow.destination];
+      const filters = [
+        (flow) => `host ${flow.source}`,
+        (flow) => (flow.destination_port ? `${flow.protocol} port ${flow.destination_port}` : flow.protocol),
+        (flow) => `host ${flow.destination}`,
+      ];
+      const nodes = [];
+      const places = ends.map((end, side) => {
+        const sums = new Map();
+        for (const flow of rows) {
+          const node = sums.get(end(flow)) ?? {
+            side,
+            label: end(flow),
+            name: side === 1 ? flow.service : side === 2 ? flow.name : null,
+            filter: filters[side](flow),
+            bytes: 0,
+            flows: 0,
+            others: 0,
+          };
+          node.bytes += bytesOf(flow);
+          node.flows += 1;
+          sums.set(end(flow), node);
+        }
+        const order = [...sums.values()].sort((a, b) => b.bytes - a.bytes);
+        const rest = order.slice(limit);
+        const first = nodes.length;
+        nodes.push(...order.slice(0, limit));
+        if (rest.length) {
+          const add = (name) => rest.reduce((all, node) => all + node[name], 0);
+          nodes.push({
+            side,
+            label: `${rest.length} other`,
+            name: null,
+            filter: '',
+            bytes: add('bytes'),
+            flows: add('flows'),
+            others: rest.length,
+          });
+        }
+        const known = new Map(order.map((node, at) => [node.label, first + Math.min(at, limit)]));
+        return (flow) => known.get(end(flow));
+      });
+      const links = new Map();
+      for (const flow of rows) {
+        for (const side of [0, 1]) {
+          const [from, to] = [places[side](flow), places[side + 1](flow)];
+          const link = links.get(`${from} ${to}`) ?? { from, to, bytes: 0, sent: 0, packets: 0, flows: 0 };
+          link.bytes += bytesOf(flow);
+          link.sent += flow.bytes[0];
+          link.packets += packetsOf(flow);
+          link.flows += 1;
+          links.set(`${from} ${to}`, link);
+        }
+      }
+      return {
+        nodes,
+        links: [...links.values()].sort((a, b) => b.bytes - a.bytes),
+        flows: rows.length,
+        bytes: sum(rows, bytesOf),
+        partial: null,
       };
     },
     protocols: () => ({

@@ -153,17 +153,16 @@ test('of ten thousand lines the heaviest are drawn, and the rest is one sum', as
 
 test('a Sankey diagram keeps every byte and fits its height', async () => {
   const { layout } = await load('/src/lib/sankey.ts');
-  const flows = Array.from({ length: 300 }, (_, at) => ({
-    source: `10.0.0.${at % 40}`,
-    destination: `192.0.2.${at % 25}`,
-    destination_port: 1 + (at % 30),
-    protocol: 'tcp',
-    bytes: [at, at * 3],
-    service: null,
-    name: null,
-  }));
-  const total = flows.reduce((sum, flow) => sum + flow.bytes[0] + flow.bytes[1], 0);
-  const drawn = layout(flows, 11, 380);
+  const weights = Array.from({ length: 12 }, (_, at) => 1 + (12 - at) ** 3);
+  const sum = weights.reduce((all, value) => all + value, 0);
+  const nodes = [0, 1, 2].flatMap((side) =>
+    weights.map((bytes, at) => ({ side, label: `n${at}`, name: null, filter: `host ${at}`, bytes, flows: 1, others: at === 11 ? 5 : 0 })),
+  );
+  const links = [0, 12].flatMap((first) =>
+    weights.map((bytes, at) => ({ from: first + at, to: first + 12 + at, bytes, sent: 1, packets: 1, flows: 1 })),
+  );
+  const total = sum;
+  const drawn = layout({ nodes, links, flows: 36, bytes: sum, partial: null }, 380);
   assert.equal(drawn.total, total);
   for (const side of [0, 1, 2]) {
     const nodes = drawn.nodes.filter((node) => node.side === side);

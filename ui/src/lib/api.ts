@@ -114,7 +114,7 @@ export interface TopRow {
   filter: string;
   /** Host name or service name. */
   name: string | null;
-  /** With `curves`: the ranked value in each part of the range. Absent with a filter. */
+  /** With `curves`: the ranked value in each part of the range. */
   spark?: number[];
 }
 
@@ -129,9 +129,39 @@ export interface TopList {
   absent: number;
   inserts: number;
   total: { packets: number; bytes: number };
+  /** With a list that is computed from flows. */
+  crossing?: Crossing;
   partial: string | null;
   /** The filter that was applied. */
   filter?: string | null;
+}
+
+/** Flows that cross an end of the range: what is counted of them, and what they have in all. */
+export interface Crossing {
+  flows: number;
+  counted: { packets: number; bytes: number };
+  whole: { packets: number; bytes: number };
+}
+
+/** GET /api/v1/paths?filter=EXPR&from=&to=&limit=12 */
+export interface Paths {
+  /** Clients (side 0), services (1) and servers (2), the heaviest first and those that are together last. */
+  nodes: {
+    side: 0 | 1 | 2;
+    label: string;
+    name: string | null;
+    filter: string;
+    bytes: number;
+    flows: number;
+    /** How many are together here; 0 for one by itself. */
+    others: number;
+  }[];
+  /** Between two nodes, by their place in `nodes`. */
+  links: { from: number; to: number; bytes: number; sent: number; packets: number; flows: number }[];
+  flows: number;
+  bytes: number;
+  crossing?: Crossing;
+  partial: string | null;
 }
 
 /** GET /api/v1/distinct?from=&to= */
@@ -178,6 +208,7 @@ export interface Flows {
   matched: number;
   matched_packets: number;
   matched_bytes: number;
+  crossing?: Crossing;
   histogram: { step: number; times: number[]; flows: number[]; bytes: number[] };
   partial: string | null;
 }

@@ -31,13 +31,15 @@ export function stored(range: Range | null, status: Status | null): Range | null
 export const GROUPS: Record<string, string> = {
   talkers: 'talker',
   services: 'service',
-  sources: 'src',
-  destinations: 'dst',
+  sources: 'sender',
+  destinations: 'receiver',
+  clients: 'client',
+  servers: 'server',
   flows: 'flow',
   protocols: 'protocol',
 };
 
-/** The `weir query` command for the rows of a list, such as `weir query 'list sources by bytes since 24h'`. */
+/** The `weir query` command for the rows of a list, such as `weir query 'top sender by bytes since 24h'`. */
 export function topQuery(
   list: string,
   by: string,
@@ -56,7 +58,7 @@ export function topQuery(
         ? `since ${range.text}`
         : `since ${iso(Math.floor(range.from))} until ${iso(Math.ceil(range.to))}`;
   const group = GROUPS[list];
-  const what = filter && group ? `top ${group}` : `list ${list}`;
+  const what = group ? `top ${group}` : `list ${list}`;
   const query = [what, `by ${by}`, time, `limit ${limit}`, filter && group ? `where ${filter}` : '']
     .filter((part) => part !== '')
     .join(' ');

@@ -1,6 +1,6 @@
 // Layout of a Sankey diagram: client, service, server. Widths are bytes; each ribbon has the bytes sent and received.
 
-import type { Flow } from './api';
+import type { Paths } from './api';
 
 export interface Node {
   id: string;
@@ -34,23 +34,6 @@ const GAP = 4;
 /** Minimum height of a name. */
 const SLOT = 13;
 
-function endpoint(host: string): string {
-  return `host ${host}`;
-}
-
-function service(flow: Flow): { label: string; filter: string } {
-  const ported = flow.protocol === 'tcp' || flow.protocol === 'udp';
-  const port = ported ? `${flow.destination_port}/${flow.protocol}` : flow.protocol;
-  return {
-    label: flow.service ? `${flow.service} ${port}` : port,
-    filter: ported
-      ? `${flow.protocol} port ${flow.destination_port}`
-      : /^(icmp6?|igmp|sctp|esp|ah|vrrp)$/.test(flow.protocol)
-        ? flow.protocol
-        : '',
-  };
-}
-
 /** Pixels per byte, so that a column with room for every name fits into `height`. */
 function fit(values: number[], height: number): number {
   const sum = values.reduce((all, value) => all + value, 0);
@@ -66,57 +49,21 @@ function fit(values: number[], height: number): number {
   return low;
 }
 
-/** The heaviest `count` nodes of each column are drawn; all others are one node. */
-export function layout(flows: Flow[], count: number, height: number): Sankey {
-  const names = flows.map((flow) => ({
-    flow,
-    sent: flow.bytes[0],
-    value: flow.bytes[0] + flow.bytes[1],
-    ends: [
-      { id: flow.source, filter: endpoint(flow.source), name: null as string | null },
-      { id: service(flow).label, filter: service(flow).filter, name: null as string | null },
-      { id: flow.destination, filter: endpoint(flow.destination), name: flow.name },
-    ],
+/** Places the nodes and links of an answer within a height. */
+export function layout(paths: Paths | null, height: number): Sankey {
+  const nodes: Node[] = (paths?.nodes ?? []).map((node) => ({
+    id: node.others > 0 ? '' : node.label,
+    label: node.side === 1 && node.name ? `${node.name} ${node.label}` : node.label,
+    side: node.side,
+    value: node.bytes,
+    filter: node.filter,
+    y: 0,
+    height: 0,
+    rest: node.others > 0,
+    name: node.side === 1 ? null : node.name,
   }));
-  const columns = [0, 1, 2].map((side) => {
-    const sums = new Map<string, Node>();
-    for (const each of names) {
-      const end = each.ends[side];
-      if (!end) continue;
-      const node = sums.get(end.id) ?? {
-        id: end.id,
-        label: end.id,
-        side: side as 0 | 1 | 2,
-        value: 0,
-        filter: end.filter,
-        y: 0,
-        height: 0,
-        rest: false,
-        name: end.name,
-      };
-      node.value += each.value;
-      node.name ??= end.name;
-      sums.set(end.id, node);
-    }
-    const order = [...sums.values()].sort((a, b) => b.value - a.value);
-    const shown = order.slice(0, order.length === count + 1 ? count + 1 : count);
-    const left = order.slice(shown.length);
-    const rest: Node | null = left.length
-      ? {
-          id: '',
-          label: `${left.length} other`,
-          side: side as 0 | 1 | 2,
-          value: left.reduce((sum, node) => sum + node.value, 0),
-          filter: '',
-          y: 0,
-          height: 0,
-          rest: true,
-          name: null,
-        }
-      : null;
-    return { nodes: rest ? [...shown, rest] : shown, find: (id: string) => shown.find((node) => node.id === id) ?? rest };
-  });
-  const total = names.reduce((sum, each) => sum + each.value, 0);
+  const columns = ([0, 1, 2] as const).map((side) => ({ nodes: nodes.filter((node) => node.side === side) }));
+  const total = paths?.bytes ?? 0;
   const scale = Math.min(
     ...columns.map((column) =>
       fit(
@@ -134,29 +81,13 @@ export function layout(flows: Flow[], count: number, height: number): Sankey {
       y += slot(node) + GAP;
     }
   }
-  const links = new Map<string, Link>();
-  for (const each of names) {
-    for (const side of [0, 1] as const) {
-      const from = columns[side]?.find(each.ends[side]?.id ?? '');
-      const to = columns[side + 1]?.find(each.ends[side + 1]?.id ?? '');
-      if (!from || !to) continue;
-      const key = `${side} ${from.id} ${to.id}`;
-      const link = links.get(key) ?? {
-        from,
-        to,
-        value: 0,
-        sent: 0,
-        y0: 0,
-        y1: 0,
-        height: 0,
-        filter: from.filter && to.filter ? `${from.filter} and ${to.filter}` : from.filter || to.filter,
-      };
-      link.value += each.value;
-      link.sent += each.sent;
-      links.set(key, link);
-    }
-  }
-  const all = [...links.values()];
+  const all: Link[] = (paths?.links ?? []).flatMap((link) => {
+    const from = nodes[link.from];
+    const to = nodes[link.to];
+    if (!from || !to) return [];
+    const filter = from.filter && to.filter ? `${from.filter} and ${to.filter}` : from.filter || to.filter;
+    return [{ from, to, value: link.bytes, sent: link.sent, y0: 0, y1: 0, height: 0, filter }];
+  });
   const used = new Map<Node, [number, number]>();
   const take = (node: Node, side: 0 | 1, size: number) => {
     const now = used.get(node) ?? [0, 0];
@@ -171,7 +102,7 @@ export function layout(flows: Flow[], count: number, height: number): Sankey {
     link.y0 = take(link.from, 1, link.height);
   }
   for (const link of [...all].sort((a, b) => a.to.y - b.to.y || a.from.y - b.from.y)) link.y1 = take(link.to, 0, link.height);
-  return { nodes: columns.flatMap((column) => column.nodes), links: all, height, total };
+  return { nodes, links: all, height, total };
 }
 
 /** A ribbon from x0 to x1: `offset` and `size` choose a part of its height. */
