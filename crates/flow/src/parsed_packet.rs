@@ -42,6 +42,8 @@ pub(crate) struct Facts {
     pub bad_checksum: bool,
     /// Whether the packet's own headers show the key, see [`shows_its_key`].
     pub regular: bool,
+    /// It is an answer of DNS to a port of DNS: its sender was asked before.
+    pub answers: bool,
     /// The TCP header, if the packet has one.
     pub segment: Option<Segment>,
     pub packets: u32,
@@ -177,6 +179,7 @@ impl Looker {
             carried: false,
             bad_checksum: false,
             regular,
+            answers: layers.ip_proto == 17 && is_answer(packet, layers),
             segment: if layers.ip_proto == 6 { segment(packet, layers) } else { None },
             packets: 1,
             frame_bytes: u64::from(packet.wire_len),
@@ -192,6 +195,14 @@ impl Looker {
     fn is_flow(&self, packet: &Packet<'_>, layers: &Layers) -> bool {
         matches!(layers.network_kind, Network::Ipv4 | Network::Ipv6) && FlowKey::of(packet, layers).is_some()
     }
+}
+
+/// Whether a datagram to a port of DNS (and of the protocols that have its form) is a response, by its first flag.
+#[inline]
+fn is_answer(packet: &Packet<'_>, layers: &Layers) -> bool {
+    matches!(layers.ports[1], 53 | 137 | 5353 | 5355)
+        && layers.payload_len >= 12
+        && packet.data.get(layers.payload as usize + 2).is_some_and(|flags| flags & 0x80 != 0)
 }
 
 /// Ethernet source address.

@@ -168,3 +168,20 @@ fn a_flow_that_began_before_the_capture_is_reversed() {
     assert_eq!(packet(443, 40_000, flags::SYN), (443, "S".to_owned()));
     assert_eq!(packet(80, 443, flags::ACK), (443, "^d".to_owned()));
 }
+
+/// Between two ports of DNS, its first message says who asked; of a group no answer is asked for.
+#[test]
+fn an_answer_of_dns_is_of_its_responder() {
+    for (flags, to, is_turned) in
+        [(0x81, [10, 0, 0, 2], true), (0x01, [10, 0, 0, 2], false), (0x81, [224, 0, 0, 251], false)]
+    {
+        let payload = [0, 7, flags, 0x80, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1];
+        let data = build::ethernet().ipv4([10, 0, 0, 1], to).udp(53, 53).payload(&payload);
+        let packet = build::packet(&data, LinkType::ETHERNET);
+        let (mut table, mut kept) = (FlowTable::new(&FlowConfig::default()), Kept::default());
+        table.packet(&packet, &decode(&packet), &mut kept);
+        table.drain(&mut kept);
+        let [flow] = kept.records.as_slice() else { panic!("{:?}", kept.records) };
+        assert_eq!(flow.forward.packets, u64::from(!is_turned), "{flags:x} {to:?}");
+    }
+}

@@ -278,8 +278,8 @@ mod tests {
                 found.insert(name);
             }
             let of_records: &[&str] = match spec.name {
-                "zeek" => &["weird.log"],
-                "zeek-json" => &["weird.json"],
+                "zeek" => &["weir.log"],
+                "zeek-json" => &["weir.json"],
                 "csv" => &["anomaly.csv"],
                 "text" => &["anomaly.txt"],
                 _ => &[],

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use weir_api::Snapshot;
 use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::Record;
-use weir_wire::Direction;
+use weir_wire::{Direction, Tunnel};
 
 pub(crate) static ZEEK: OutputSpec = OutputSpec {
     name: "zeek",
@@ -55,9 +55,9 @@ static COLUMNS: &[Column] = &[
     Column { name: "ts", kind: "time", value: |f, _| Value::Time(f.first.0) },
     Column { name: "uid", kind: "string", value: |f, _| Value::Uid(f.id) },
     Column { name: "id.orig_h", kind: "addr", value: |_, e| Value::Address(e.source) },
-    Column { name: "id.orig_p", kind: "port", value: |_, e| Value::Count(e.source_port.into()) },
+    Column { name: "id.orig_p", kind: "port", value: |f, e| port(f, e.source_port) },
     Column { name: "id.resp_h", kind: "addr", value: |_, e| Value::Address(e.destination) },
-    Column { name: "id.resp_p", kind: "port", value: |_, e| Value::Count(e.destination_port.into()) },
+    Column { name: "id.resp_p", kind: "port", value: |f, e| port(f, e.destination_port) },
     Column { name: "proto", kind: "enum", value: |f, _| Value::Word(transport(f.key.proto)) },
     Column { name: "service", kind: "string", value: |f, _| service(f) },
     Column {
@@ -106,12 +106,46 @@ static COLUMNS: &[Column] = &[
     Column { name: "community_id", kind: "string", value: |f, _| Value::Community(f.community_id(0)) },
 ];
 
-/// The identified protocols, joined by commas, each name once.
+/// The protocols that were found and the tunnel that the flow carries, in Zeek's words, each once.
 fn service(flow: &FlowRecord) -> Value {
-    match crate::row::services(flow).collect::<Vec<_>>().as_slice() {
-        [] => Value::Unset,
-        names => Value::Text(names.join(",")),
+    let mut names: Vec<&str> = Vec::new();
+    let found = crate::row::services(flow).map(zeek_service);
+    // The handshake in QUIC's first packets is read by Zeek's parser of TLS.
+    let inside = crate::row::services(flow).filter(|name| *name == "quic").map(|_| "ssl");
+    for name in found.chain(inside).chain(carried(flow.carries)) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
     }
+    if names.is_empty() { Value::Unset } else { Value::Text(names.join(",")) }
+}
+
+/// Zeek's name of a protocol; most names are equal.
+fn zeek_service(name: &'static str) -> &'static str {
+    match name {
+        "tls" => "ssl",
+        "ftp_data" => "ftp-data",
+        // One parser of Zeek's reads all of them.
+        "mdns" | "llmnr" | "nbns" => "dns",
+        name => name,
+    }
+}
+
+/// Zeek's name of a tunnel over UDP, which is a service of the flow that carries it.
+fn carried(tunnel: Tunnel) -> Option<&'static str> {
+    match tunnel {
+        Tunnel::Vxlan => Some("vxlan"),
+        Tunnel::Geneve => Some("geneve"),
+        Tunnel::GtpU => Some("gtpv1"),
+        Tunnel::Teredo => Some("teredo"),
+        Tunnel::Ayiya => Some("ayiya"),
+        _ => None,
+    }
+}
+
+/// A port as Zeek has it: 0 of transports that it does not read. Our own formats have the ports of SCTP and DCCP.
+fn port(flow: &FlowRecord, port: u16) -> Value {
+    Value::Count(if transport(flow.key.proto) == UNKNOWN { 0 } else { port.into() })
 }
 
 fn vlan(id: u16) -> Value {
@@ -124,9 +158,12 @@ fn transport(protocol: u8) -> &'static str {
         6 => "tcp",
         17 => "udp",
         1 | 58 => "icmp",
-        _ => "unknown_transport",
+        _ => UNKNOWN,
     }
 }
+
+/// Zeek's word for transports that it does not read.
+const UNKNOWN: &str = "unknown_transport";
 
 /// Whether an address is local by Zeek's default: it is in a block that IANA does not route globally.
 fn is_private(address: IpAddr) -> bool {
@@ -217,6 +254,7 @@ impl Output for Tsv {
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         self.file.begin(snapshot.interval.start);
         self.file.reach(snapshot.interval.end);
+        self.records.reach(snapshot.interval.end);
         self.file.flush().and(self.records.flush())
     }
 
@@ -273,7 +311,8 @@ struct Json {
 }
 
 impl Output for Json {
-    fn interval(&mut self, _: &Snapshot) -> io::Result<()> {
+    fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+        self.records.reach(snapshot.interval.end);
         self.file.flush().and(self.records.flush())
     }
 

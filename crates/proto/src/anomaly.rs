@@ -65,6 +65,63 @@ impl Protocol {
     }
 }
 
+/// Names that Zeek has for the same: these rows are in its weird.log. `true`: with the bytes in question in `addl`.
+const ZEEKS: [(&str, bool); 28] = [
+    ("DNS_Conn_count_too_large", false),
+    ("DNS_truncated_RR_rdlength_lt_len", false),
+    ("DNS_truncated_ans_too_short", false),
+    ("DNS_truncated_len_lt_hdr_len", false),
+    ("DNS_truncated_quest_too_short", false),
+    ("FTP_too_many_pending_commands", true),
+    ("HTTP_content_range_cannot_parse", true),
+    ("bad_HTTP_reply", false),
+    ("bad_HTTP_request", false),
+    ("bad_HTTP_request_with_version", false),
+    ("double_%_in_URI", false),
+    ("exceeded_mime_max_depth", false),
+    ("illegal_%_at_end_of_URI", false),
+    ("irc_invalid_command", false),
+    ("irc_invalid_dcc_message_format", false),
+    ("irc_line_size_exceeded", false),
+    ("irc_line_too_short", false),
+    ("missing_HTTP_uri", false),
+    ("partial_escape_at_end_of_URI", false),
+    ("sip_junk_before_request", true),
+    ("smtp_excessive_invalid_mail_transactions", true),
+    ("smtp_huge_bdat_chunk", true),
+    ("smtp_invalid_bdat_command", true),
+    ("smtp_mail_transaction_invalid", true),
+    ("smtp_unmatched_end_of_data", true),
+    ("unescaped_%_in_URI", false),
+    ("unknown_HTTP_method", true),
+    ("unmatched_HTTP_reply", false),
+];
+
+/// Zeek's log of a record.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ZeekLog {
+    /// Its name without `.log`; "" where there is none.
+    pub name: &'static str,
+    /// Whether the record's row has `addl`, where the log has this column.
+    pub has_addl: bool,
+}
+
+/// Zeek's log that has a record. Anomalies that Zeek has no name for are in `weir.log`, which has the columns of
+/// weird.log.
+pub fn zeek_log(record: &Record<'_>) -> ZeekLog {
+    if *record.table != ANOMALY {
+        return ZeekLog { name: record.table.zeek, has_addl: true };
+    }
+    let known = match record.get("name") {
+        Value::Text(name) => ZEEKS.iter().find(|(known, _)| known.as_bytes() == &**name),
+        _ => None,
+    };
+    match known {
+        Some((_, has_addl)) => ZeekLog { name: "weird", has_addl: *has_addl },
+        None => ZeekLog { name: "weir", has_addl: true },
+    }
+}
+
 /// Zeek's name for its parser of a protocol; most names are equal.
 fn parser(name: &str) -> String {
     if name == "tls" { "SSL".to_owned() } else { name.to_ascii_uppercase() }

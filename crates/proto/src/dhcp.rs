@@ -64,13 +64,17 @@ static DHCP: Table = Table {
             .privacy(Privacy::Content),
         field("types", Kind::List(&Kind::Word), "Types of the messages in order of time (option 53).")
             .zeek("msg_types"),
+        field("times", Kind::List(&Kind::Time), "Times of the messages in this order."),
         field("duration", Kind::Duration, "Time from the first message to the last, in seconds.")
             .zeek("duration"),
         field("circuit", Kind::Text, "Circuit of the client, from the relay (option 82, suboption 1).")
+            .zeek("circuit_id")
             .privacy(Privacy::Fingerprint),
         field("remote", Kind::Text, "Remote host of the client, from the relay (option 82, suboption 2).")
+            .zeek("agent_remote_id")
             .privacy(Privacy::Fingerprint),
         field("subscriber", Kind::Text, "Subscriber of the client, from the relay (option 82, suboption 6).")
+            .zeek("subscriber_id")
             .privacy(Privacy::User),
     ],
 };
@@ -139,8 +143,11 @@ static MESSAGE_FIELDS: &[Field] = &[
 const MAX_NUMBERS: usize = 64;
 /// Maximum number of messages of one row, as in Zeek.
 const MAX_MESSAGES: usize = 50;
-/// Silence of a transaction number after which its row is emitted: Zeek's limit, in nanoseconds.
-const MAX_SILENCE: u64 = 10_000_000_000;
+/// Zeek's limits of a session, in nanoseconds: its row is emitted at the earliest after `MIN_AGE`, if nothing came for
+/// `MAX_SILENCE`, and whatever comes after `MAX_AGE`.
+const MIN_AGE: u64 = 10_000_000_000;
+const MAX_SILENCE: u64 = 5_000_000_000;
+const MAX_AGE: u64 = 30_000_000_000;
 /// Bytes before the options, including the magic cookie.
 const HEADER: usize = 240;
 const MARK: &[u8] = &[0x63, 0x82, 0x53, 0x63];
@@ -409,10 +416,17 @@ struct Lease {
     seconds: Option<u32>,
     messages: [Option<Vec<u8>>; 2],
     types: Vec<&'static str>,
+    times: Vec<Time>,
     relay: [Option<Vec<u8>>; 3],
 }
 
 impl Lease {
+    /// Whether a message at that time begins another session.
+    fn is_over(&self, time: Time) -> bool {
+        let (age, silence) = (time.since(self.first), time.since(self.last));
+        age >= MIN_AGE && (silence > MAX_SILENCE || age > MAX_AGE)
+    }
+
     fn emit(self, out: &mut dyn Out) {
         let [client_message, server_message] = self.messages;
         let [circuit, remote, subscriber] = self.relay;
@@ -430,6 +444,7 @@ impl Lease {
             client_message.into(),
             server_message.into(),
             self.types.into_iter().collect(),
+            self.times.into_iter().collect(),
             Value::Duration(self.last.since(self.first)),
             circuit.into(),
             remote.into(),
@@ -441,7 +456,10 @@ impl Lease {
     fn add(&mut self, message: &Message<'_>, source: IpAddr, time: Time) {
         self.last = time;
         let kind = message.kind().and_then(|kind| TYPES.get(usize::from(kind)));
-        self.types.extend(kind.map(|(zeek, _)| *zeek).filter(|name| !name.is_empty()));
+        if let Some((name, _)) = kind.filter(|(name, _)| !name.is_empty()) {
+            self.types.push(name);
+            self.times.push(time);
+        }
         let set = |place: &mut Option<Vec<u8>>, code: u8| {
             if let Some(text) = message.text(code) {
                 *place = Some(text.to_vec());
@@ -509,10 +527,13 @@ impl Parser for Dhcp {
             PROTOCOL.emit_anomaly("truncated_options", direction, &[], time, out);
         }
         out.record(message.record(time));
-        while self.leases.front().is_some_and(|lease| time.since(lease.last) > MAX_SILENCE) {
-            if let Some(lease) = self.leases.pop_front() {
-                lease.emit(out);
-            }
+        looked_at(self.leases.len());
+        if self.leases.iter().any(|lease| lease.is_over(time)) {
+            let leases = std::mem::take(&mut self.leases);
+            let (over, others): (VecDeque<_>, VecDeque<_>) =
+                leases.into_iter().partition(|lease| lease.is_over(time));
+            over.into_iter().for_each(|lease| lease.emit(out));
+            self.leases = others;
         }
         let [initiator, responder] = self.ends;
         let source = if direction == Direction::Forward { initiator } else { responder };
@@ -547,8 +568,44 @@ impl Parser for Dhcp {
         let texts = |lease: &Lease| {
             let texts = [&lease.host, &lease.fqdn, &lease.domain].into_iter();
             let texts = texts.chain(&lease.messages).chain(&lease.relay).flatten();
-            texts.map(Vec::capacity).sum::<usize>() + lease.types.capacity() * size_of::<&str>()
+            let messages =
+                lease.types.capacity() * size_of::<&str>() + lease.times.capacity() * size_of::<Time>();
+            texts.map(Vec::capacity).sum::<usize>() + messages
         };
         self.leases.capacity() * size_of::<Lease>() + self.leases.iter().map(texts).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws::talks;
+
+    #[test]
+    fn refusals_of_both_sides_are_in_their_rows() {
+        let all = talks("dhcp", 67);
+        let (_, talk) = all.iter().find(|(path, _)| path.ends_with("refused.talk")).unwrap();
+        let emitted = talk.emitted(|data| vec![data.to_vec()]);
+        let rows: Vec<_> = emitted.records.iter().filter(|record| *record.table == DHCP).collect();
+        let [refused, declined] = rows[..] else { panic!("{rows:?}") };
+        assert_eq!(*refused.get("types"), ["REQUEST", "NAK"].into_iter().collect());
+        assert_eq!(*refused.get("server_message"), "wrong network".into());
+        assert_eq!((refused.get("server"), refused.get("assigned")), (&Value::None, &Value::None));
+        assert_eq!(
+            *declined.get("types"),
+            ["DISCOVER", "OFFER", "REQUEST", "ACK", "DECLINE"].into_iter().collect()
+        );
+        assert_eq!(*declined.get("client_message"), "in use".into());
+        assert_eq!(*declined.get("requested"), Value::Address([192, 0, 2, 9].into()));
+    }
+
+    #[test]
+    fn a_session_ends_by_silence_or_age() {
+        const SECOND: u64 = 1_000_000_000;
+        let lease = |last: u64| Lease { first: Time(0), last: Time(last * SECOND), ..Lease::default() };
+        let cases = [(0, 9, false), (0, 10, true), (8, 13, false), (8, 14, true), (30, 31, true)];
+        for (last, now, is_over) in cases {
+            assert_eq!(lease(last).is_over(Time(now * SECOND)), is_over, "{last} {now}");
+        }
     }
 }

@@ -13,7 +13,7 @@ mod uri;
 
 use crate::file::Files;
 use crate::work::looked_at;
-use crate::{Out, Parser, Protocol, Setup, Step, Transport};
+use crate::{Out, Parser, Protocol, Setup, Step, Transport, tunnel};
 use body::{Body, Described, Listed, Ranges};
 use message::{Head, Headers, RawLines, RequestLine, StatusLine, chomped, decimal};
 use std::collections::VecDeque;
@@ -46,6 +46,22 @@ const MIN_MESSAGE: u64 = 16;
 
 /// Methods of requests without a version.
 const METHODS: [&[u8]; 8] = [b"GET", b"POST", b"HEAD", b"PUT", b"DELETE", b"OPTIONS", b"CONNECT", b"TRACE"];
+/// Other methods that are nothing odd, as in Zeek.
+const OTHER_METHODS: [&[u8]; 13] = [
+    b"PROPFIND",
+    b"PROPPATCH",
+    b"MKCOL",
+    b"COPY",
+    b"MOVE",
+    b"LOCK",
+    b"UNLOCK",
+    b"POLL",
+    b"REPORT",
+    b"SUBSCRIBE",
+    b"BMOVE",
+    b"SEARCH",
+    b"PATCH",
+];
 
 /// The parser of a flow. A million of them may exist, most of them between two messages or in a body: state that only
 /// a head or a response needs is allocated when it is needed.
@@ -88,6 +104,8 @@ enum State {
     /// A line that is not a status line. The next line shows whether it begins a body.
     Irregular(Box<IrregularLine>),
     Head,
+    /// Behind a request without a version, of HTTP/0.9 or odd: headers may follow it all the same.
+    Old,
     /// In a body with this many bytes left.
     Length(u64),
     ChunkSize,
@@ -285,52 +303,19 @@ impl Http {
         match self.request.state {
             State::Start | State::Lost { .. } => {
                 let (line, is_cut) = self.request.lines.next(data)?;
-                let (text, rest) = first_line(chomped(&line));
-                if text.trim_ascii().is_empty() {
-                    return self.request.blank();
-                }
-                if is_cut {
-                    PROTOCOL.emit_anomaly("request_field_too_long", Direction::Forward, text, time, out);
-                }
-                let looks_so = RequestLine::looks_so(text);
-                if let State::Lost { messages } = self.request.state {
-                    if !looks_so {
-                        return None;
-                    }
-                    if messages {
-                        self.flow.forget_asked(out);
-                    }
-                }
-                let line = RequestLine::of(text);
-                if line.protocol().is_none() {
-                    // HTTP/0.9 has only one request on a connection.
-                    if self.flow.begun > 0 || !METHODS.contains(&line.method()) {
-                        PROTOCOL.emit_anomaly("bad_HTTP_request", Direction::Forward, text, time, out);
-                        self.request.state = State::Lost { messages: false };
-                        return None;
-                    }
-                    let id = self.flow.begin(time, out);
-                    if let Some(transaction) = self.flow.transaction(id) {
-                        (transaction.request, transaction.is_asked) = (Some(line), true);
-                    }
+                return self.request_line(&line, is_cut, time, out);
+            }
+            State::Old => {
+                let (line, is_cut) = self.request.lines.next(data)?;
+                let text = chomped(&line);
+                if is_field(text) {
+                    self.request.state = State::Head;
+                    self.request.header(text, time, out);
                     return None;
                 }
-                if !looks_so {
-                    PROTOCOL.emit_anomaly(
-                        "unknown_HTTP_method",
-                        Direction::Forward,
-                        line.method(),
-                        time,
-                        out,
-                    );
-                }
-                self.flow.pipelined |= self.flow.waiting.iter().any(|t| !t.is_begun);
-                let id = self.flow.begin(time, out);
-                if let Some(transaction) = self.flow.transaction(id) {
-                    transaction.request = Some(line);
-                }
-                self.request.begin(id);
-                self.request.header(rest, time, out);
+                // The request was its line alone.
+                self.asked(time, out);
+                return if text.is_empty() { None } else { self.request_line(&line, is_cut, time, out) };
             }
             State::Head => {
                 if self.request.head(data, time, out) {
@@ -340,6 +325,54 @@ impl Http {
             State::Wait => *data = &[],
             _ => carry(&mut self.request, &mut self.flow, data, time, out),
         }
+        None
+    }
+
+    /// Takes a line that begins a request.
+    fn request_line(&mut self, line: &[u8], is_cut: bool, time: Time, out: &mut dyn Out) -> Option<Step> {
+        let (text, rest) = first_line(chomped(line));
+        if text.trim_ascii().is_empty() {
+            return self.request.blank();
+        }
+        if is_cut {
+            PROTOCOL.emit_anomaly("request_field_too_long", Direction::Forward, text, time, out);
+        }
+        if let State::Lost { messages } = self.request.state {
+            if !RequestLine::looks_so(text) {
+                return None;
+            }
+            if messages {
+                self.flow.forget_asked(out);
+            }
+        }
+        let line = RequestLine::of(text);
+        if !line.is_one() {
+            let name =
+                if line.protocol().is_some() { "bad_HTTP_request_with_version" } else { "bad_HTTP_request" };
+            PROTOCOL.emit_anomaly(name, Direction::Forward, text, time, out);
+            self.request.state = State::Lost { messages: false };
+            return None;
+        }
+        if !METHODS.contains(&line.method()) && !OTHER_METHODS.contains(&line.method()) {
+            PROTOCOL.emit_anomaly("unknown_HTTP_method", Direction::Forward, line.method(), time, out);
+        }
+        if line.uri().is_empty() {
+            PROTOCOL.emit_anomaly("missing_HTTP_uri", Direction::Forward, b"", time, out);
+        }
+        for name in uri::faults(line.uri()) {
+            PROTOCOL.emit_anomaly(name, Direction::Forward, b"", time, out);
+        }
+        let is_old = line.protocol().is_none();
+        self.flow.pipelined |= self.flow.waiting.iter().any(|t| !t.is_begun);
+        let id = self.flow.begin(time, out);
+        if let Some(transaction) = self.flow.transaction(id) {
+            transaction.request = Some(line);
+        }
+        self.request.begin(id);
+        if is_old {
+            self.request.state = State::Old;
+        }
+        self.request.header(rest, time, out);
         None
     }
 
@@ -500,6 +533,21 @@ impl Http {
                 out,
             );
         }
+        if let Some(range) = headers.get(b"content-range")
+            && message::content_range(range).is_none()
+        {
+            let range = range.strip_prefix(b"bytes ").unwrap_or(range);
+            // `*/1234` says that there is no such range (RFC 9110, 14.4).
+            if !range.starts_with(b"*/") {
+                PROTOCOL.emit_anomaly(
+                    "HTTP_content_range_cannot_parse",
+                    Direction::Reverse,
+                    range,
+                    time,
+                    out,
+                );
+            }
+        }
         let is_connect = transaction.method() == b"CONNECT";
         let has_none = !is_coded && length.is_none_or(|length| length == Some(0));
         match code {
@@ -519,6 +567,7 @@ impl Http {
                 return After::SwitchTo(protocol);
             }
             Some(200..300) if is_connect => {
+                out.record(tunnel::found(transaction.time, "Tunnel::HTTP"));
                 transaction.answer().headers = headers;
                 transaction.is_asked = true;
                 finish(side, flow, true, time, out);
@@ -709,7 +758,7 @@ fn carry(side: &mut Side, flow: &mut Shared, data: &mut &[u8], time: Time, out: 
                 finish(side, flow, true, time, out);
             }
         }
-        State::Start | State::Head | State::Irregular(_) | State::Wait | State::Lost { .. } => {}
+        State::Start | State::Head | State::Old | State::Irregular(_) | State::Wait | State::Lost { .. } => {}
     }
 }
 
@@ -872,6 +921,12 @@ impl Transaction {
     }
 }
 
+/// Whether a line is a header: a name and a colon.
+fn is_field(line: &[u8]) -> bool {
+    let end = line.iter().position(|byte| !byte.is_ascii_alphanumeric() && !b"-_".contains(byte));
+    end.is_some_and(|end| end > 0 && line.get(end) == Some(&b':'))
+}
+
 /// A start line, and the headers after it if only carriage returns end lines.
 fn first_line(text: &[u8]) -> (&[u8], &[u8]) {
     let text = text.trim_ascii_start();
@@ -911,6 +966,53 @@ mod tests {
         assert!(whole <= 464, "{whole}");
         session.chunk(&chunk([b'x'; 1000].as_slice()), &setup, &mut emitted);
         assert_eq!(session.memory() + size_of::<Session>(), whole);
+    }
+
+    fn emitted(case: &str) -> Collected {
+        let talks = crate::laws::talks("http", 80);
+        let (_, talk) = talks.iter().find(|(path, _)| path.ends_with(case)).unwrap();
+        talk.emitted(|data| vec![data.to_vec()])
+    }
+
+    fn of<'a>(emitted: &'a Collected, table: &'static crate::Table) -> Vec<&'a crate::Record<'static>> {
+        emitted.records.iter().filter(|record| *record.table == *table).collect()
+    }
+
+    #[test]
+    fn odd_requests_are_rows() {
+        let emitted = emitted("requests.talk");
+        let rows: Vec<_> = of(&emitted, &table::HTTP)
+            .iter()
+            .map(|row| [row.get("method").clone(), row.get("url").clone(), row.get("host").clone()])
+            .collect();
+        let expected = [
+            ["GET", "/old%zz%", ""],
+            ["get", "/lower", "a.example"],
+            ["GET", "/no-version", "b.example"],
+            ["GET", "/a b", "c.example"],
+            ["BREW", "/pot", "d.example"],
+            ["GET", "/after", "e.example"],
+        ];
+        let value = |text: &'static str| if text.is_empty() { crate::Value::None } else { text.into() };
+        assert_eq!(rows, expected.map(|row| row.map(value)));
+        let names: Vec<_> = of(&emitted, &crate::ANOMALY).iter().map(|row| row.get("name").clone()).collect();
+        let expected = [
+            "unescaped_%_in_URI",
+            "illegal_%_at_end_of_URI",
+            "unknown_HTTP_method",
+            "HTTP_content_range_cannot_parse",
+            "unknown_HTTP_method",
+            "bad_HTTP_request_with_version",
+        ];
+        assert_eq!(names, expected.map(crate::Value::from));
+    }
+
+    #[test]
+    fn a_proxy_that_connects_is_a_tunnel() {
+        let emitted = emitted("connect.talk");
+        let rows = of(&emitted, &crate::TUNNEL);
+        assert_eq!(rows.len(), 1);
+        assert!(rows.iter().all(|row| crate::is_of_proxy(row)));
     }
 
     /// A file in a request has the request's host, as a file in a response does.

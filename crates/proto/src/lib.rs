@@ -91,7 +91,7 @@ pub mod work;
 mod work;
 mod xmpp;
 
-pub use anomaly::{ANOMALY, Anomaly};
+pub use anomaly::{ANOMALY, Anomaly, ZeekLog, zeek_log};
 pub use dns::DNS;
 pub use file::{FILES, file_id, file_name};
 pub use inflation::Inflation;
@@ -102,7 +102,7 @@ pub use protocol::{Field, Kind, Privacy, Protocol, TCP, Table, Transport, UDP, f
 pub use record::{Record, Value};
 pub use session::Session;
 pub use stream::{STREAM, STREAM_SAMPLE};
-pub use tunnel::TUNNEL;
+pub use tunnel::{OF_PROXIES, TUNNEL, is_of_proxy};
 
 /// Every protocol, in the order in which they are probed.
 pub static PROTOCOLS: &[&Protocol] = &[

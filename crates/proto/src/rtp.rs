@@ -188,15 +188,35 @@ fn probe(heads: &Heads<'_>) -> Probe {
     if heads.ports.iter().any(|port| *port < 1024) {
         return Probe::Reject;
     }
-    let mut answer = Probe::Reject;
-    for head in heads.both() {
-        match (is_control(head), is_stream(head)) {
-            (Probe::Match, _) | (_, Probe::Match) => return Probe::Match,
-            (Probe::Reject, Probe::Reject) => return Probe::Reject,
-            _ => answer = Probe::Maybe,
-        }
+    let both = heads.both().map(behind_opening);
+    let answers = both.map(|head| match (is_control(head), is_stream(head)) {
+        (Probe::Match, _) | (_, Probe::Match) => Probe::Match,
+        // Only what opens the way was sent so far.
+        _ if head.is_empty() => Probe::Maybe,
+        (Probe::Reject, Probe::Reject) => Probe::Reject,
+        _ => Probe::Maybe,
+    });
+    // One side's packets are enough: the other may send something else before them.
+    answers.fold(Probe::Reject, |best, answer| match (best, answer) {
+        (Probe::Match, _) | (_, Probe::Match) => Probe::Match,
+        (Probe::Maybe, _) | (_, Probe::Maybe) => Probe::Maybe,
+        _ => Probe::Reject,
+    })
+}
+
+/// The payload behind what opens the way through address translators before media: messages of STUN (RFC 8489), and
+/// zeros.
+fn behind_opening(mut head: &[u8]) -> &[u8] {
+    loop {
+        let length = match head {
+            [0 | 1, _, high, low, 0x21, 0x12, 0xa4, 0x42, ..] => {
+                20 + usize::from(u16::from_be_bytes([*high, *low]))
+            }
+            [0, 0, 0, 0, ..] => head.iter().take_while(|byte| **byte == 0).count(),
+            _ => return head,
+        };
+        head = head.get(length..).unwrap_or_default();
     }
-    answer
 }
 
 /// Whether these are consecutive packets of one stream. Packets have no length field, so that headers with the next
@@ -662,6 +682,14 @@ mod tests {
         let jitter: f64 = (0..3).fold(0.0, |jitter, _| jitter + (18.0 - jitter) / 16.0);
         let Value::Duration(span) = back.get("jitter") else { panic!() };
         assert!((*span as f64 / 1e6 - jitter).abs() < 1e-3, "{span} {jitter}");
+    }
+
+    /// Three packets in a row are enough, whatever opened the way and whatever the other side sends.
+    #[test]
+    fn media_behind_other_packets_are_found() {
+        let records = emitted("opened.talk");
+        let [stream] = records.as_slice() else { panic!("{records:?}") };
+        assert_eq!((stream.get("packets"), stream.get("announced")), (&Value::Uint(4), &Value::Bool(false)));
     }
 
     /// Three large packets identify a stream that was not announced.

@@ -54,10 +54,14 @@ static SIP: Table = Table {
         field("subject", Kind::Text, "Subject field of the request.")
             .zeek("subject")
             .privacy(Privacy::Content),
-        field("request_path", Kind::List(&Kind::Text), "Via fields of the request.")
-            .zeek("request_path")
-            .privacy(Privacy::Address),
-        field("response_path", Kind::List(&Kind::Text), "Via fields of the response.")
+        field(
+            "request_path",
+            Kind::List(&Kind::Text),
+            "Via fields of the request, each time that it was sent.",
+        )
+        .zeek("request_path")
+        .privacy(Privacy::Address),
+        field("response_path", Kind::List(&Kind::Text), "Via fields of all responses to the request so far.")
             .zeek("response_path")
             .privacy(Privacy::Address),
         field("user_agent", Kind::Text, "User-Agent field of the request.").zeek("user_agent"),
@@ -142,6 +146,8 @@ const MAX_BODY: usize = 16_384;
 const MAX_WAITING: usize = 64;
 /// Maximum number of proxies: RFC 3261 allows 70 hops.
 const MAX_PATH: usize = 70;
+/// Calls whose last request, an ACK, is remembered.
+const MAX_UNANSWERED: usize = 8;
 /// Maximum length of a method in bytes.
 const MAX_METHOD: usize = 32;
 
@@ -375,6 +381,8 @@ struct Request {
     time: Time,
     depth: usize,
     message: Message,
+    /// The way of the responses so far.
+    answered: Vec<Vec<u8>>,
     /// Whether it was emitted with a provisional response.
     is_emitted: bool,
 }
@@ -385,6 +393,8 @@ struct Sip {
     client: Side,
     server: Side,
     waiting: VecDeque<Request>,
+    /// The ways of requests that nothing answers, by the name of the call: they are part of the way of its next request.
+    unanswered: VecDeque<(Option<Vec<u8>>, Vec<Vec<u8>>)>,
     wrong: u32,
 }
 
@@ -458,8 +468,14 @@ impl Parser for Sip {
         let side = |side: &Side| {
             side.lines.memory() + side.header.capacity() + side.message.as_ref().map_or(0, Message::memory)
         };
-        let waiting: usize = self.waiting.iter().map(|request| request.message.memory() + 32).sum();
-        side(&self.client) + side(&self.server) + waiting
+        let path = |path: &[Vec<u8>]| path.iter().map(|hop| hop.capacity() + 24).sum::<usize>();
+        let waiting: usize = self
+            .waiting
+            .iter()
+            .map(|request| request.message.memory() + path(&request.answered) + size_of::<Request>())
+            .sum();
+        let unanswered: usize = self.unanswered.iter().map(|(_, hops)| path(hops) + 64).sum();
+        side(&self.client) + side(&self.server) + waiting + unanswered
     }
 }
 
@@ -483,7 +499,11 @@ impl Sip {
             if side.message.is_none() {
                 let text = line.text;
                 let begin = text.iter().position(|byte| *byte != 0).unwrap_or(text.len());
-                let text = text.get(begin..).unwrap_or_default();
+                let (zeros, text) = text.split_at_checked(begin).unwrap_or_default();
+                if !zeros.is_empty() {
+                    // As Zeek writes them.
+                    emitted = Some(("sip_junk_before_request", b"\\x00".repeat(zeros.len().min(16))));
+                }
                 if text.is_empty() {
                     return false;
                 }
@@ -564,14 +584,24 @@ impl Sip {
         looked_at(self.waiting.len());
         let at = self.waiting.iter().position(is_same);
         let Some(status) = message.status else {
-            if at.is_some() {
-                // A retransmitted request.
+            if let Some(known) = at.and_then(|at| self.waiting.get_mut(at)) {
+                // A retransmitted request: it went its way again.
+                let room = MAX_PATH.saturating_sub(known.message.path.len());
+                known.message.path.extend(message.path.into_iter().take(room));
                 return;
             }
             let depth = self.waiting.len();
-            let request = Request { time, depth, message, is_emitted: false };
+            let mut request = Request { time, depth, message, answered: Vec::new(), is_emitted: false };
             if request.message.line.starts_with(b"ACK ") {
-                return emit(Some(&request), None, time, out);
+                emit(Some(&request), None, time, out);
+                self.acknowledged(request.message);
+                return;
+            }
+            let before = self.unanswered.iter().position(|(call, _)| *call == request.message.call_id);
+            if let Some((_, mut path)) = before.and_then(|at| self.unanswered.remove(at)) {
+                path.append(&mut request.message.path);
+                path.truncate(MAX_PATH);
+                request.message.path = path;
             }
             if depth == MAX_WAITING {
                 let detail = &request.message.line;
@@ -583,16 +613,28 @@ impl Sip {
             self.waiting.push_back(request);
             return;
         };
-        match at {
-            Some(at) if status < 200 => {
-                if let Some(request) = self.waiting.get_mut(at) {
-                    request.is_emitted = true;
-                    emit(Some(request), Some(&message), time, out);
-                }
-            }
-            Some(at) => emit(self.waiting.remove(at).as_ref(), Some(&message), time, out),
-            None => emit(None, Some(&message), time, out),
+        let mut message = message;
+        let Some(at) = at else { return emit(None, Some(&message), time, out) };
+        let Some(mut request) = self.waiting.remove(at) else { return };
+        let room = MAX_PATH.saturating_sub(request.answered.len());
+        request.answered.extend(std::mem::take(&mut message.path).into_iter().take(room));
+        message.path.clone_from(&request.answered);
+        request.is_emitted = true;
+        emit(Some(&request), Some(&message), time, out);
+        if status < 200 {
+            self.waiting.insert(at, request);
         }
+    }
+
+    /// Keeps the way of a request that nothing answers.
+    fn acknowledged(&mut self, message: Message) {
+        if message.path.is_empty() {
+            return;
+        }
+        if self.unanswered.len() == MAX_UNANSWERED {
+            self.unanswered.pop_front();
+        }
+        self.unanswered.push_back((message.call_id, message.path));
     }
 }
 
@@ -718,6 +760,24 @@ mod tests {
             .find(|record| text(record, "method") == "INVITE" && record.table.name == "sip");
         assert_eq!(text(invite.unwrap(), "subject"), "lunch  and dinner");
         assert_eq!(text(invite.unwrap(), "request_from"), "Alice <sip:alice@example.org>");
+    }
+
+    /// A row has the ways of the request and of all responses to it so far, as Zeek has them.
+    #[test]
+    fn paths_are_whole() {
+        let emitted = emitted("path.talk");
+        let hops = |value: &Value<'_>| match value {
+            Value::List(hops) => hops.len(),
+            _ => 0,
+        };
+        let rows = emitted.records.iter().filter(|record| record.table.name == "sip");
+        let lengths: Vec<_> = rows
+            .map(|row| (text(row, "method"), hops(row.get("request_path")), hops(row.get("response_path"))))
+            .collect();
+        let expected = [("INVITE", 2, 1), ("INVITE", 2, 3), ("ACK", 1, 0), ("BYE", 2, 1)];
+        assert_eq!(lengths, expected.map(|(method, asked, answered)| (method.to_owned(), asked, answered)));
+        let junk: Vec<_> = emitted.records.iter().filter(|record| *record.table == crate::ANOMALY).collect();
+        assert_eq!(text(junk[0], "detail"), "\\x00".repeat(4));
     }
 
     #[test]

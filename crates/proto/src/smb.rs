@@ -192,6 +192,17 @@ fn is_begun(head: &[u8]) -> Probe {
     Probe::Maybe
 }
 
+/// Whether bytes begin a packet of a remote procedure call in the usual order of bytes (C706, 12.6).
+fn is_call(data: &[u8]) -> bool {
+    matches!(data, [5, 0 | 1, 0 | 2 | 3 | 11..=16, _, 0x10, 0, 0, 0, ..])
+}
+
+/// Whether a share is that of pipes, by its name.
+fn is_of_pipes(path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'\\').next().unwrap_or(path);
+    name.eq_ignore_ascii_case(b"IPC$")
+}
+
 /// Identifier of an open file. In version 1 it has two bytes.
 type Fid = [u8; 16];
 
@@ -444,6 +455,13 @@ impl Smb {
         self.waiting.remove(at)
     }
 
+    /// The first command of a kind that waits, whatever the number of its exchange.
+    fn asked_before(&mut self, command: u16) -> Option<Request> {
+        looked_at(self.waiting.len());
+        let at = self.waiting.iter().position(|request| request.key.1 == command)?;
+        self.waiting.remove(at)
+    }
+
     fn emit(&mut self, mut request: Request, out: &mut dyn Out) {
         if matches!(request.what, What::Silent | What::Read { .. }) {
             return;
@@ -471,6 +489,21 @@ impl Smb {
             transfer.bytes += bytes.len() as u64;
             transfer.file.bytes_at(offset, bytes, time, out);
         }
+    }
+
+    /// Whether bytes go through a pipe, which is no file. Where the capture began behind the mapping of the tree, only
+    /// they show it: they are a remote procedure call.
+    fn goes_through_pipe(&mut self, fid: &Fid, tree: u64, data: &[u8]) -> bool {
+        if let Some(tree) = self.trees.get(&tree) {
+            return tree.is_pipe || self.open.get(fid).is_some_and(|open| open.is_pipe);
+        }
+        if !self.open.contains_key(fid) && is_call(data) && self.open.len() < MAX_OPEN {
+            self.open.insert(*fid, Open::default());
+        }
+        self.open.get_mut(fid).is_some_and(|open| {
+            open.is_pipe |= is_call(data) && open.transfers.iter().all(Option::is_none);
+            open.is_pipe
+        })
     }
 
     /// Begins a read or write of a file.
@@ -663,6 +696,26 @@ mod tests {
     fn rows(emitted: &Collected, table: &str, fields: &[&str]) -> Vec<String> {
         let rows = emitted.records.iter().filter(|record| record.table.name == table);
         rows.map(|row| fields.iter().map(|name| text(row.get(name))).collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    /// A client of both versions is answered in version 2; what goes through a pipe is no file.
+    #[test]
+    fn the_dialect_is_that_of_the_last_negotiation() {
+        let emitted = emitted("multi-protocol.talk");
+        let rows = emitted.records.iter().filter(|record| record.table.name == "smb");
+        let dialects: Vec<_> = rows.map(|row| (text(row.get("command")), text(row.get("dialect")))).collect();
+        let [first, second, ..] = dialects.as_slice() else { panic!("{dialects:?}") };
+        assert_eq!((first.1.as_str(), second.1.as_str()), ("2.??", "2.10"), "{dialects:?}");
+        assert!(emitted.records.iter().all(|record| record.table.name != "files"));
+    }
+
+    #[test]
+    fn of_pipes_none_is_a_file() {
+        for case in ["pipe.talk", "pipe-in-the-midst.talk"] {
+            let emitted = emitted(case);
+            assert!(emitted.records.iter().all(|record| record.table.name != "files"), "{case}");
+            assert!(emitted.content.is_empty(), "{case}");
+        }
     }
 
     #[test]

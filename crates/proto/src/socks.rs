@@ -3,7 +3,7 @@
 
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field, tunnel,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_wire::stream::Chunk;
@@ -157,6 +157,8 @@ struct Socks {
     /// Number of replies to the request.
     answers: u8,
     is_refused: bool,
+    /// The row of the tunnel was emitted.
+    is_tunnel: bool,
 }
 
 /// The text up to the next zero byte.
@@ -322,7 +324,7 @@ impl Socks {
 }
 
 impl Parser for Socks {
-    fn chunk(&mut self, chunk: &Chunk<'_>, _: &mut dyn Out) -> Step {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
         if chunk.gap > 0 {
             return Step::GiveUp;
         }
@@ -335,6 +337,10 @@ impl Parser for Socks {
         // Bytes of one side may wait for those of the other.
         if !self.read(side) || !self.read(1 - side) || !self.read(side) {
             return Step::GiveUp;
+        }
+        let is_asked = self.next[0] == Next::Done && matches!(self.command, CONNECT | BIND);
+        if is_asked && !std::mem::replace(&mut self.is_tunnel, true) {
+            out.record(tunnel::found(self.begun.unwrap_or(chunk.time), "Tunnel::SOCKS"));
         }
         if self.next[1] != Next::Done {
             // A large amount of early bytes does not belong to SOCKS.

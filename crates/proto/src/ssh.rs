@@ -102,12 +102,11 @@ const KEXINIT: u8 = 20;
 const NEWKEYS: u8 = 21;
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    let [client, server] = [heads.forward, heads.reverse].map(banner);
+    let (client, server) = (banner(heads.forward), preface(heads.reverse));
     match (client, server) {
         (Some(Probe::Reject), _) => Probe::Reject,
         (Some(Probe::Match), _) | (_, Some(Probe::Match)) => Probe::Match,
-        // A server may send lines before its banner (RFC 4253, section 4.2).
-        (_, Some(Probe::Reject)) if !heads.ports.contains(&22) => Probe::Reject,
+        (_, Some(Probe::Reject)) => Probe::Reject,
         _ => Probe::Maybe,
     }
 }
@@ -123,6 +122,22 @@ fn banner(head: &[u8]) -> Option<Probe> {
         (_, [b'1' | b'2'] | []) => Probe::Maybe,
         _ => Probe::Reject,
     })
+}
+
+/// Whether a banner comes after lines of text, which a server may send before it (RFC 4253, section 4.2); `None` without
+/// bytes.
+fn preface(head: &[u8]) -> Option<Probe> {
+    let first = banner(head)?;
+    if first != Probe::Reject {
+        return Some(first);
+    }
+    // The lines are of UTF-8.
+    if head.iter().any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace()) {
+        return Some(Probe::Reject);
+    }
+    let later = head.split(|byte| *byte == b'\n').skip(1).take(MAX_PREFACE.into()).map(banner);
+    let is_found = later.into_iter().any(|line| line == Some(Probe::Match));
+    Some(if is_found { Probe::Match } else { Probe::Maybe })
 }
 
 /// State of a side.
@@ -574,6 +589,14 @@ mod tests {
         let both = "To server: chacha20-poly1305@openssh.com, to client: aes128-ctr";
         assert_eq!(record.get("cipher_alg"), &both.into());
         assert_eq!(record.get("client_software"), &"OpenSSH_9.6".into());
+    }
+
+    #[test]
+    fn lines_before_the_banner_are_passed_over_on_every_port() {
+        let records = emitted("preface.talk");
+        let [record] = records.as_slice() else { panic!("{records:?}") };
+        assert_eq!(record.get("server"), &"SSH-2.0-Server_1 comment".into());
+        assert_eq!(record.get("client"), &"SSH-2.0-client".into());
     }
 
     #[test]

@@ -200,9 +200,17 @@ fn flips(flow_ref: &FlowRef, s: &Facts) -> bool {
             server(from) && (!server(to) || both)
         }
         Some(_) => false,
-        None => flow_ref.key.proto == 17 && server(from) && !server(to),
+        None if flow_ref.key.proto != 17 => false,
+        None => server(from) && !server(to) || s.answers && !is_multicast(&flow_ref.key.addr[to]),
     };
     flips && flow_ref.key.addr[to] != BROADCAST
+}
+
+fn is_multicast(address: &[u8; 16]) -> bool {
+    match address {
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, first, ..] => first >> 4 == 0xe,
+        [first, ..] => *first == 0xff,
+    }
 }
 
 const fn mapped_broadcast() -> [u8; 16] {

@@ -6,6 +6,7 @@
 pub mod csv;
 pub mod eve;
 pub mod json;
+mod leases;
 pub mod text;
 pub mod zeek;
 

@@ -1,6 +1,7 @@
 //! Records as Zeek's logs: `http.log`, `dns.log` and all others that a table names.
 
 use super::json::push_value;
+use super::leases::Leases;
 use super::{Files, lossless};
 use crate::OutputContext;
 use crate::file::{Frame, LineFile};
@@ -9,8 +10,9 @@ use crate::json::Object;
 use crate::row::Times;
 use crate::zone::{Zone, push_epoch_micros};
 use std::io::{self, Write};
+use std::net::IpAddr;
 use weir_engine::FlowIdentity;
-use weir_proto::{Field, Kind, Record, Table, Value};
+use weir_proto::{Field, Kind, Record, Table, Value, ZeekLog, is_of_proxy, zeek_log};
 
 /// Columns before those of a table.
 const FLOW: [(&str, &str); 6] = [
@@ -22,6 +24,12 @@ const FLOW: [(&str, &str); 6] = [
     ("id.resp_p", "port"),
 ];
 
+/// The log whose rows are of sessions, which can be of several flows.
+const DHCP: &str = "dhcp";
+
+/// The column of weird.log that Zeek fills for some names only.
+const ADDL: &str = "addl";
+
 /// The column after them.
 const COMMUNITY: (&str, &str) = ("community_id", "string");
 
@@ -29,34 +37,44 @@ const COMMUNITY: (&str, &str) = ("community_id", "string");
 pub struct Logs {
     files: Files,
     zone: Zone,
+    leases: Leases,
 }
 
 impl Logs {
     /// Logs in the directory of a run.
     pub fn new(context: &OutputContext) -> Self {
-        Self { files: Files::new(context), zone: context.zone.clone() }
+        Self { files: Files::new(context), zone: context.zone.clone(), leases: Leases::default() }
     }
 
     /// Adds a record to the log that has such rows, if there is one.
     pub fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) {
+        if record.table.zeek != DHCP {
+            return self.write(flow, record);
+        }
+        if let Some((flow, record)) = self.leases.add(flow, record.clone().into_owned()) {
+            self.write(&flow, &record);
+        }
+    }
+
+    fn write(&mut self, flow: &FlowIdentity, record: &Record<'_>) {
         let table = record.table;
         if table.zeek.is_empty() {
             return;
         }
         let zone = &self.zone;
+        let ZeekLog { name: log, has_addl } = zeek_log(record);
         let frame = || {
             closed(
                 zone,
                 Frame::head({
                     let zone = zone.clone();
-                    move |time| header(table, &zone.dashed(time)).map(|line| line + "\n").concat()
+                    move |time| header(table, log, &zone.dashed(time)).map(|line| line + "\n").concat()
                 }),
             )
         };
-        let Some(file) = self.files.get(&format!("{}.log", table.zeek), frame) else { return };
+        let Some(file) = self.files.get(&format!("{log}.log"), frame) else { return };
         file.line(record.time.0, |out| {
-            let ((source, source_port), (destination, destination_port)) =
-                (flow.initiator(), flow.responder());
+            let [(source, source_port), (destination, destination_port)] = ends(flow, record);
             push_epoch_micros(out, record.time.0);
             out.push(b'\t');
             push_uid(out, flow.id());
@@ -66,13 +84,21 @@ impl Logs {
                 out.push(b'\t');
                 push_number(out, port.into());
             }
-            for (_, value) in columns(record) {
+            for (field, value) in columns(record) {
                 out.push(b'\t');
-                write_value(out, value, false);
+                let is_written = has_addl || field.zeek != ADDL;
+                write_value(out, if is_written { value } else { &Value::None }, false);
             }
             out.push(b'\t');
             out.extend_from_slice(&flow.community_id(0).text());
         });
+    }
+
+    /// Writes the sessions that have ended by then, in nanoseconds since 1970.
+    pub fn reach(&mut self, now: u64) {
+        for (flow, record) in self.leases.ended(now) {
+            self.write(&flow, &record);
+        }
     }
 
     /// Writes the waiting lines.
@@ -82,6 +108,9 @@ impl Logs {
 
     /// Ends the logs.
     pub fn finish(&mut self) -> io::Result<()> {
+        for (flow, record) in self.leases.all() {
+            self.write(&flow, &record);
+        }
         self.files.each(LineFile::finish)
     }
 
@@ -89,6 +118,13 @@ impl Logs {
     pub fn roll(&mut self, now: u64) -> io::Result<()> {
         self.files.roll(now)
     }
+}
+
+/// The initiator's and the responder's address and port as Zeek has them: of a tunnel through a proxy the initiator has
+/// no port, as many connections are one tunnel.
+fn ends(flow: &FlowIdentity, record: &Record<'_>) -> [(IpAddr, u16); 2] {
+    let (source, source_port) = flow.initiator();
+    [(source, if is_of_proxy(record) { 0 } else { source_port }), flow.responder()]
 }
 
 /// A frame with the last line of Zeek's logs.
@@ -107,7 +143,7 @@ fn is_column(field: &Field) -> bool {
     !field.zeek.is_empty() && !matches!(field.kind, Kind::Rows(_))
 }
 
-fn header(table: &Table, opened: &str) -> [String; 8] {
+fn header(table: &Table, log: &str, opened: &str) -> [String; 8] {
     let own = table.fields.iter().filter(|field| is_column(field));
     let own = own.map(|field| (field.zeek, kind(&field.kind)));
     let all = FLOW.iter().map(|(name, kind)| (*name, (*kind).to_owned())).chain(own);
@@ -119,7 +155,7 @@ fn header(table: &Table, opened: &str) -> [String; 8] {
         "#set_separator\t,".to_owned(),
         "#empty_field\t(empty)".to_owned(),
         "#unset_field\t-".to_owned(),
-        format!("#path\t{}", table.zeek),
+        format!("#path\t{log}"),
         format!("#open\t{opened}"),
         format!("#fields\t{}", names.join("\t")),
         format!("#types\t{}", kinds.join("\t")),
@@ -225,22 +261,41 @@ pub(crate) fn write_text(out: &mut Vec<u8>, text: &[u8], in_set: bool) {
 /// Zeek's logs as JSON.
 pub struct JsonLogs {
     files: Files,
+    leases: Leases,
 }
 
 impl JsonLogs {
     /// Logs in the directory of a run.
     pub fn new(context: &OutputContext) -> Self {
-        Self { files: Files::new(context) }
+        Self { files: Files::new(context), leases: Leases::default() }
     }
 
     /// Adds a record to the log that has such rows, if there is one.
     pub fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) {
+        if record.table.zeek != DHCP {
+            return self.write(flow, record);
+        }
+        if let Some((flow, record)) = self.leases.add(flow, record.clone().into_owned()) {
+            self.write(&flow, &record);
+        }
+    }
+
+    /// Writes the sessions that have ended by then, in nanoseconds since 1970.
+    pub fn reach(&mut self, now: u64) {
+        for (flow, record) in self.leases.ended(now) {
+            self.write(&flow, &record);
+        }
+    }
+
+    fn write(&mut self, flow: &FlowIdentity, record: &Record<'_>) {
         let table = record.table;
         if table.zeek.is_empty() {
             return;
         }
-        let Some(file) = self.files.get(&format!("{}.json", table.zeek), Frame::default) else { return };
-        let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());
+        let log = zeek_log(record);
+        let name = format!("{}.json", log.name);
+        let Some(file) = self.files.get(&name, Frame::default) else { return };
+        let [(source, source_port), (destination, destination_port)] = ends(flow, record);
         file.line(record.time.0, |out| {
             Object::write(out, |object| {
                 push_epoch_micros(object.member("ts"), record.time.0);
@@ -250,7 +305,9 @@ impl JsonLogs {
                 object.address("id.resp_h", destination);
                 object.number("id.resp_p", destination_port);
                 // Dots in names of columns make no nested objects.
-                for (field, value) in columns(record).filter(|(_, value)| !value.is_none()) {
+                let is_written = |field: &Field| log.has_addl || field.zeek != ADDL;
+                let columns = columns(record).filter(|(_, value)| !value.is_none());
+                for (field, value) in columns.filter(|(field, _)| is_written(field)) {
                     push_value(object.member(field.zeek), value, &field.kind, None, Times::Epoch);
                 }
                 object.ours(COMMUNITY.0, |out| out.extend_from_slice(&flow.community_id(0).text()));
@@ -270,6 +327,9 @@ impl JsonLogs {
 
     /// Ends the logs.
     pub fn finish(&mut self) -> io::Result<()> {
+        for (flow, record) in self.leases.all() {
+            self.write(&flow, &record);
+        }
         self.files.each(LineFile::finish)
     }
 }
@@ -302,7 +362,7 @@ mod tests {
         json.record(&flow, &record);
         logs.finish().unwrap();
         json.finish().unwrap();
-        let text = std::fs::read_to_string(directory.path().join("weird.log")).unwrap();
+        let text = std::fs::read_to_string(directory.path().join("weir.log")).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[6],
@@ -317,7 +377,7 @@ mod tests {
         );
         assert_eq!(lines[8], expected);
         assert!(lines[9].starts_with("#close\t2026-11-21-"));
-        let text = std::fs::read_to_string(directory.path().join("weird.json")).unwrap();
+        let text = std::fs::read_to_string(directory.path().join("weir.json")).unwrap();
         let row: Json = serde_json::from_str(&text).unwrap();
         assert_eq!((&row["ts"], &row["name"]), (&serde_json::json!(1795225568.992), &"line_too_long".into()));
         assert_eq!(row["addl"], "a\tb, \"c\" \\xff\u{1b}[0m");

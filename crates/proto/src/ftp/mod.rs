@@ -26,14 +26,14 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     tables: &[&FTP, &COMMANDS, &tables::DATA],
 };
 
-/// Maximum length of a line in bytes, as in Suricata.
-const MAX_LINE: usize = 4096;
+/// Longest line kept: a path of 4 KiB with the command before it.
+const MAX_LINE: usize = MAX_PATH + 64;
 /// Maximum number of commands without a reply; Zeek has 20.
 const MAX_WAITING: usize = 20;
 /// Maximum number of reply lines to one command, and of their bytes: greetings fill a screen or two.
 const MAX_LINES: usize = 256;
 const MAX_BYTES: usize = 32 << 10;
-/// Maximum length of the tracked working directory in bytes.
+/// Longest path in bytes, as on Linux (PATH_MAX): a longer working directory is not followed.
 const MAX_PATH: usize = 4096;
 /// Time for which a data channel is expected, as in Zeek: five minutes.
 const PATIENCE: u64 = 300_000_000_000;
@@ -277,13 +277,10 @@ impl Ftp {
             _ => {}
         }
         if self.waiting.len() == MAX_WAITING {
-            PROTOCOL.emit_anomaly(
-                "FTP_too_many_pending_commands",
-                Direction::Forward,
-                &command.name,
-                time,
-                out,
-            );
+            // Zeek shows their number.
+            let waiting = MAX_WAITING.to_string();
+            let name = "FTP_too_many_pending_commands";
+            PROTOCOL.emit_anomaly(name, Direction::Forward, waiting.as_bytes(), time, out);
             self.flush(time, out);
         }
         self.waiting.push_back(command);
@@ -440,11 +437,11 @@ impl Ftp {
                 command.file_size =
                     std::str::from_utf8(text.trim_ascii()).ok().and_then(|text| text.parse().ok());
             }
-            b"CWD" | b"XCWD" if is_good => self.directory = joined(&self.directory, &command.argument),
-            b"CDUP" | b"XCUP" if is_good => self.directory = joined(&self.directory, b".."),
+            b"CWD" | b"XCWD" if is_good => self.enter(&command.argument),
+            b"CDUP" | b"XCUP" if is_good => self.enter(b".."),
             b"PWD" | b"XPWD" if code == 257 => {
-                if let Some(path) = text.split(|byte| *byte == b'"').nth(1) {
-                    self.directory = path.get(..MAX_PATH).unwrap_or(path).to_vec();
+                if let Some(path) = quoted(text) {
+                    self.enter(&path);
                 }
             }
             _ => {}
@@ -457,6 +454,14 @@ impl Ftp {
             self.done = Some(command);
         }
         is_tls
+    }
+
+    /// Another working directory: the path of one that is too long is not known, and the one before stays.
+    fn enter(&mut self, path: &[u8]) {
+        let directory = joined(&self.directory, path);
+        if directory.len() <= MAX_PATH {
+            self.directory = directory;
+        }
     }
 
     /// Emits a command if it is about files.
@@ -541,24 +546,50 @@ fn is_hidden(address: IpAddr) -> bool {
     }
 }
 
-/// A path relative to a directory. Paths are not normalised.
+/// A path relative to a directory, without empty parts, `.` and `..`. The directory of a session that did not name it
+/// is `.`, which stays in front; a `..` of which nothing is known stays too.
 fn joined(directory: &[u8], path: &[u8]) -> Vec<u8> {
-    let mut whole =
-        if path.starts_with(b"/") || directory.is_empty() { Vec::new() } else { directory.to_vec() };
-    if path == b".." && whole.len() > 1 {
-        match whole.iter().rposition(|byte| *byte == b'/') {
-            Some(0) => whole.truncate(1),
-            Some(at) => whole.truncate(at),
-            None => whole = b".".to_vec(),
+    let is_absolute = path.starts_with(b"/") || has_drive(path);
+    let base = if is_absolute { &[][..] } else { directory };
+    let mut parts: Vec<&[u8]> = Vec::new();
+    let is_rooted = path.starts_with(b"/") || base.starts_with(b"/");
+    for part in base.split(|byte| *byte == b'/').chain(path.split(|byte| *byte == b'/')) {
+        match (part, parts.last()) {
+            (b"", _) => {}
+            (b".", None) if !is_rooted && !is_absolute => parts.push(part),
+            (b".", _) => {}
+            (b"..", None) if is_rooted => {}
+            (b"..", Some(last)) if *last != b".." => {
+                parts.pop();
+            }
+            _ => parts.push(part),
         }
-        return whole;
     }
-    if !whole.is_empty() && !whole.ends_with(b"/") {
-        whole.push(b'/');
+    let root: &[u8] = if is_rooted { b"/" } else { b"" };
+    [root, &parts.join(&b'/')].concat()
+}
+
+/// Whether a path begins with the letter of a drive: `C:\\` or `C:/`.
+fn has_drive(path: &[u8]) -> bool {
+    matches!(path, [letter, b':', b'\\' | b'/', ..] if letter.is_ascii_alphabetic())
+}
+
+/// The path between quotation marks, of which those within it are doubled (RFC 959, appendix II); without such marks
+/// the first word that is an absolute path.
+fn quoted(text: &[u8]) -> Option<Vec<u8>> {
+    let Some(begin) = text.iter().position(|byte| *byte == b'"') else {
+        let mut words = text.split(|byte| *byte == b' ');
+        return words.find(|word| word.starts_with(b"/") || has_drive(word)).map(<[u8]>::to_vec);
+    };
+    let mut path = Vec::new();
+    let mut rest = text.get(begin + 1..)?.iter().peekable();
+    while let Some(byte) = rest.next() {
+        if *byte == b'"' && rest.next_if_eq(&&b'"').is_none() {
+            return Some(path).filter(|path| !path.is_empty());
+        }
+        path.push(*byte);
     }
-    whole.extend_from_slice(path);
-    whole.truncate(MAX_PATH);
-    whole
+    None
 }
 
 /// Six numbers separated by commas.
@@ -670,6 +701,42 @@ mod tests {
     }
 
     #[test]
+    fn the_working_directory_is_followed() {
+        let arguments = column(&emitted("paths"), &FTP, "argument");
+        let urls = ["/./first", "/./pub/second", "/srv/\"pub\"/third", "/fourth", "/fifth"];
+        assert_eq!(arguments, urls.map(|path| Value::from(format!("ftp://198.51.100.2{path}"))));
+    }
+
+    #[test]
+    fn paths_are_normalised_and_never_cut() {
+        for (directory, path, expected) in [
+            ("/a/b", "..", "/a"),
+            ("/a", "..", "/"),
+            ("/", "..", "/"),
+            ("/a/b", "../../../c", "/c"),
+            ("/a", "b/../c/./d/", "/a/c/d"),
+            ("/a", "/x//y", "/x/y"),
+            ("/a", "...", "/a/..."),
+            (".", "x", "./x"),
+            (".", "x/../y", "./y"),
+            (".", "..", ""),
+            ("", "..", ".."),
+            ("..", "..", "../.."),
+            (".", "/x", "/x"),
+            ("", "x", "x"),
+            ("/a", "C:/b", "C:/b"),
+        ] {
+            let found = joined(directory.as_bytes(), path.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&found), expected, "{directory} {path}");
+        }
+        let long = vec![b'x'; MAX_PATH];
+        assert_eq!(joined(b"/home", &long).len(), MAX_PATH + 6);
+        assert_eq!(quoted(b" \"/a \"\"b\"\"\" is current").as_deref(), Some(&b"/a \"b\""[..]));
+        assert_eq!(quoted(b" /a/b is current").as_deref(), Some(&b"/a/b"[..]));
+        assert_eq!(quoted(b" \"/a"), None);
+    }
+
+    #[test]
     fn port_arguments_are_parsed() {
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
         assert_eq!(port(b"192,0,2,1,4,5"), Some((address("192.0.2.1"), 1029)));
@@ -677,7 +744,6 @@ mod tests {
         assert_eq!(passive(b"=192,0,2,1,0,21"), Some((address("192.0.2.1"), 21)));
         assert_eq!(extended_port(b"|2|::1|21|"), Some((address("::1"), 21)));
         assert_eq!(extended_passive(b"ok (|||6446|)"), Some(6446));
-        assert_eq!(joined(b"/a/b", b".."), b"/a");
         assert_eq!(size(b"Opening x (77 bytes)."), Some(77));
     }
 }

@@ -241,20 +241,32 @@ pub(super) struct RequestLine {
     ends: (u16, u16),
 }
 
-/// The method, the URI, and the version if there is one.
+/// Its parts: the method, the URI, and the version where there is one. The version is the last word; where that is
+/// none, it is the first that is one, and what stands behind it does not count.
 fn request_parts(line: &[u8]) -> (&[u8], &[u8], Option<&[u8]>) {
     let line = line.trim_ascii();
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | 0x0b | 0x0c);
     let end = line.iter().position(blank).unwrap_or(line.len());
     let (method, rest) = line.split_at_checked(end).unwrap_or((line, &[]));
     let rest = rest.trim_ascii();
+    let word = |at: usize| rest.get(at..).unwrap_or_default();
+    let is_version = |at: &usize| word(*at).get(..5).is_some_and(|head| head.eq_ignore_ascii_case(b"HTTP/"));
     let last = rest.iter().rposition(blank).map_or(0, |at| at + 1);
-    let word = rest.get(last..).unwrap_or_default();
-    if word.get(..5).is_some_and(|head| head.eq_ignore_ascii_case(b"HTTP/")) {
-        (method, rest.get(..last).unwrap_or_default().trim_ascii_end(), Some(word))
-    } else {
-        (method, rest, None)
+    let begins = || rest.iter().enumerate().filter(|(_, byte)| blank(byte)).map(|(at, _)| at + 1);
+    let has_digit = |at: &usize| word(*at).get(5).is_some_and(u8::is_ascii_digit);
+    let at = Some(last).filter(is_version).or_else(|| begins().find(|at| is_version(at) && has_digit(at)));
+    match at {
+        Some(at) => {
+            let version = word(at).split(blank).next().unwrap_or_default();
+            (method, rest.get(..at).unwrap_or_default().trim_ascii_end(), Some(version))
+        }
+        None => (method, rest, None),
     }
+}
+
+/// Whether a byte may stand in a method (RFC 9110, 5.6.2), as Zeek has it.
+fn is_of_token(byte: &u8) -> bool {
+    byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?={}".contains(byte)
 }
 
 impl RequestLine {
@@ -280,12 +292,22 @@ impl RequestLine {
         self.text.get(usize::from(self.ends.1)..).filter(|protocol| !protocol.is_empty())
     }
 
-    /// Whether a line can be a request line: a word in capitals, a target, and a version.
+    /// Whether a line is one beyond doubt: by a word, something asked for, and a version. The word is in capitals, or a
+    /// path follows it: prose that ends with a version is no request.
     pub fn looks_so(line: &[u8]) -> bool {
         let (method, uri, protocol) = request_parts(line);
-        let is_method =
-            |m: &[u8]| (2..32).contains(&m.len()) && m.iter().all(|o| o.is_ascii_uppercase() || *o == b'_');
-        is_method(method) && !uri.is_empty() && protocol.is_some()
+        let is_method = (2..32).contains(&method.len()) && method.iter().all(is_of_token);
+        let is_loud = method.iter().all(|byte| byte.is_ascii_uppercase() || *byte == b'_');
+        let is_path = uri.starts_with(b"/") || uri.starts_with(b"http://");
+        is_method && (is_loud || is_path) && !uri.is_empty() && protocol.is_some()
+    }
+
+    /// Whether it can be one at all: a request that is odd is one all the same. Without a version it needs a method of
+    /// three letters and something asked for.
+    pub fn is_one(&self) -> bool {
+        let method = self.method();
+        let is_token = !method.is_empty() && method.iter().all(is_of_token);
+        is_token && (self.protocol().is_some() || method.len() >= 3 && !self.uri().is_empty())
     }
 
     pub fn memory(&self) -> usize {

@@ -1,7 +1,7 @@
 //! Identifies HTTP/1.
 
-use super::METHODS;
 use super::message::RequestLine;
+use super::{METHODS, PROTOCOL};
 use crate::{Heads, Probe};
 
 /// An unfinished line of this length that begins with a method and a path is almost certainly HTTP.
@@ -9,7 +9,8 @@ const LONG: usize = 200;
 
 pub(super) fn probe(heads: &Heads<'_>) -> Probe {
     let server = response(heads.reverse);
-    match (request(heads.forward), server) {
+    let is_home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
+    match (request(heads.forward, is_home), server) {
         (Probe::Match, _) => Probe::Match,
         (Probe::Maybe, Probe::Match) => Probe::Match,
         (Probe::Reject, Probe::Match) => Probe::Maybe,
@@ -26,7 +27,7 @@ fn is_begun(head: &[u8]) -> bool {
     !head.is_empty() && !head.contains(&b'\n')
 }
 
-fn request(head: &[u8]) -> Probe {
+fn request(head: &[u8], is_home: bool) -> Probe {
     let head = head.trim_ascii_start();
     if head.is_empty() {
         return Probe::Maybe;
@@ -39,6 +40,8 @@ fn request(head: &[u8]) -> Probe {
             () if RequestLine::looks_so(line) => Probe::Match,
             // HTTP/0.9.
             () if METHODS.contains(&method) && line.len() > method.len() => Probe::Maybe,
+            // What is odd is a request where one is expected, if it is nothing else.
+            () if is_home && RequestLine::of(line).is_one() && is_printable(line) => Probe::Maybe,
             () => Probe::Reject,
         };
     }
@@ -54,6 +57,10 @@ fn request(head: &[u8]) -> Probe {
         return Probe::Match;
     }
     Probe::Maybe
+}
+
+fn is_printable(line: &[u8]) -> bool {
+    line.iter().all(|byte| !byte.is_ascii_control() || matches!(byte, b'\t' | b'\r'))
 }
 
 fn response(head: &[u8]) -> Probe {

@@ -1,23 +1,53 @@
 //! Request URIs.
 
-/// Decodes `%XX` as Zeek does: malformed sequences are kept.
+/// Decodes `%XX` and `%uXXXX` as Zeek does: of `%%` one stays, other malformed sequences stay whole.
 pub(super) fn unescaped(uri: &[u8]) -> Vec<u8> {
     let mut found = Vec::with_capacity(uri.len());
-    let mut rest = uri;
-    while let Some((first, later)) = rest.split_first() {
-        let digits = later.first_chunk::<2>().filter(|_| *first == b'%');
-        match digits.and_then(|[high, low]| Some((digit(*high)?, digit(*low)?))) {
-            Some((high, low)) => {
-                found.push(high << 4 | low);
-                rest = later.get(2..).unwrap_or_default();
-            }
-            None => {
-                found.push(*first);
-                rest = later;
-            }
-        }
-    }
+    decode(uri, &mut |byte| found.push(byte));
     found
+}
+
+/// What is wrong in the escapes of a URI, each once, in Zeek's words.
+pub(super) fn faults(uri: &[u8]) -> Vec<&'static str> {
+    decode(uri, &mut |_| {})
+}
+
+/// Decodes escapes into `sink`, and returns what is wrong in them.
+fn decode(uri: &[u8], sink: &mut dyn FnMut(u8)) -> Vec<&'static str> {
+    let (mut rest, mut faults) = (uri, Vec::new());
+    while let Some((first, later)) = rest.split_first() {
+        rest = later;
+        if *first != b'%' {
+            sink(*first);
+            continue;
+        }
+        let pair = |at: usize| Some(digit(*later.get(at)?)? << 4 | digit(*later.get(at + 1)?)?);
+        let mut plain = |read: usize| {
+            sink(b'%');
+            later.get(..read).unwrap_or_default().iter().for_each(|byte| sink(*byte));
+            read
+        };
+        let (read, fault) = match later {
+            [] => (plain(0), Some("illegal_%_at_end_of_URI")),
+            [b'%', ..] => (plain(0) + 1, Some("double_%_in_URI")),
+            [_] => (plain(1), Some("partial_escape_at_end_of_URI")),
+            _ => match (pair(0), later.first(), pair(1), pair(3)) {
+                (Some(byte), ..) => {
+                    sink(byte);
+                    (2, None)
+                }
+                (_, Some(b'u'), Some(high), Some(low)) => {
+                    sink(high);
+                    sink(low);
+                    (5, None)
+                }
+                _ => (plain(1), Some("unescaped_%_in_URI")),
+            },
+        };
+        faults.extend(fault.filter(|fault| !faults.contains(fault)));
+        rest = later.get(read..).unwrap_or_default();
+    }
+    faults
 }
 
 fn digit(byte: u8) -> Option<u8> {
@@ -89,6 +119,9 @@ mod tests {
     #[test]
     fn uris_are_split() {
         assert_eq!(unescaped(b"/a%20b%2fc%zz%4"), b"/a b/c%zz%4");
+        assert_eq!(unescaped(b"/%%41%u0041%"), b"/%41\0A%");
+        assert_eq!(faults(b"/a%20b%2fc%zz%yy%4"), ["unescaped_%_in_URI", "partial_escape_at_end_of_URI"]);
+        assert_eq!(faults(b"/%%41%u0041%"), ["double_%_in_URI", "illegal_%_at_end_of_URI"]);
         let host = |uri: &'static [u8]| split(uri).0.map(host_port);
         assert_eq!(host(b"http://u:p@Example.ORG:8080/x?y"), Some((b"example.org".to_vec(), Some(8080))));
         assert_eq!(host(b"http://[2001:db8::1]:80"), Some((b"[2001:db8::1]".to_vec(), Some(80))));

@@ -1,7 +1,7 @@
 //! Messages of version 1 (MS-CIFS, MS-SMB).
 
 use super::names::{self, guid, u16_at, u32_at, u64_at, wide};
-use super::{At, Fid, MAX_OPEN, Open, Request, Rest, Smb, Tree, What, shown};
+use super::{At, Fid, MAX_OPEN, Open, Request, Rest, Smb, Tree, What, is_of_pipes, shown};
 use crate::{Out, Value};
 use weir_wire::stream::Chunk;
 
@@ -23,6 +23,11 @@ const SESSION_SETUP: u8 = 0x73;
 const LOGOFF: u8 = 0x74;
 const TREE_CONNECT: u8 = 0x75;
 const NT_CREATE: u8 = 0xa2;
+
+/// Key of a request to negotiate among those that wait, without the number of its exchange.
+pub(super) const NEGOTIATE_KEY: u16 = NEGOTIATE as u16 | OLD;
+/// Marks the commands of this version among those that wait.
+const OLD: u16 = 0x100;
 
 /// Commands after which another may follow in one message.
 const CHAINING: [u8; 8] = [0x24, 0x2d, READ, WRITE, SESSION_SETUP, LOGOFF, TREE_CONNECT, NT_CREATE];
@@ -145,7 +150,7 @@ impl Smb {
         out: &mut dyn Out,
     ) -> Option<()> {
         let words = block.words;
-        let mut request = Self::request((header.id, u16::from(block.command) | 0x100), chunk.time);
+        let mut request = Self::request((header.id, u16::from(block.command) | OLD), chunk.time);
         request.set(At::Command, names::old_command(block.command));
         request.set(At::Session, header.user);
         request.set(At::Tree, header.tree);
@@ -255,6 +260,9 @@ impl Smb {
         chunk: &Chunk<'_>,
         out: &mut dyn Out,
     ) {
+        if self.goes_through_pipe(fid, header.tree.into(), data) {
+            return;
+        }
         let name = names::old_command(command);
         self.transfer(fid, chunk.direction, chunk.time, &name, header.user.into(), header.tree.into());
         self.content(fid, chunk.direction, offset, data, chunk.time, out);
@@ -271,7 +279,7 @@ impl Smb {
         chunk: &Chunk<'_>,
         out: &mut dyn Out,
     ) -> Option<()> {
-        let Some(mut request) = self.asked((header.id, u16::from(block.command) | 0x100)) else {
+        let Some(mut request) = self.asked((header.id, u16::from(block.command) | OLD)) else {
             return Some(());
         };
         let words = block.words;
@@ -297,7 +305,7 @@ impl Smb {
                 request.set(At::Tree, header.tree);
                 let granted = texts.narrow().unwrap_or_default();
                 let system = texts.next().filter(|system| !system.is_empty());
-                let is_pipe = granted == b"IPC";
+                let is_pipe = granted == b"IPC" || is_of_pipes(&path);
                 request.set(if is_pipe { At::NamedPipe } else { At::Share }, path.clone());
                 request.set(At::ServiceAsked, service);
                 if is_good {

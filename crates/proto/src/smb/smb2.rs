@@ -1,7 +1,9 @@
 //! Messages of versions 2 and 3 (MS-SMB2).
 
 use super::names::{self, dialect, guid, u16_at, u32_at, u64_at, wide};
-use super::{At, Fid, MAX_COMPOUND, MAX_OPEN, Open, Request, Rest, Smb, Tree, What, shown};
+use super::{
+    At, Fid, MAX_COMPOUND, MAX_OPEN, Open, Request, Rest, Smb, Tree, What, is_of_pipes, shown, smb1,
+};
 use crate::{Out, Value};
 use weir_wire::stream::Chunk;
 
@@ -165,14 +167,7 @@ impl Smb {
                 let (at, bytes) = (usize::from(u16_at(body, 2)?), u32_at(body, 4)? as usize);
                 let (offset, fid) = (u64_at(body, 8)?, fid_at(body, 16)?);
                 let data = begun(message, at, bytes);
-                // If the tree was connected before the capture began, only the content shows that it is a pipe.
-                if !self.trees.contains_key(&header.tree)
-                    && matches!(data, [5, 0, 0 | 11 | 14, _, 0x10, 0, 0, 0, ..])
-                    && let Some(open) = self.open.get_mut(&fid)
-                {
-                    open.is_pipe = true;
-                }
-                if self.is_pipe(&fid, header.tree) {
+                if self.goes_through_pipe(&fid, header.tree, data) {
                     self.call(&mut request, data);
                 } else {
                     let name = names::command(WRITE);
@@ -258,7 +253,12 @@ impl Smb {
         if header.status == PENDING && header.flags & ASYNC != 0 {
             return Some(());
         }
-        let Some(mut request) = self.asked((header.id, header.command)) else { return Some(()) };
+        let asked = self.asked((header.id, header.command));
+        // A client that speaks version 1 too asks in its form, and may be answered in this one (MS-SMB2, 3.3.5.3).
+        let is_negotiated = header.command == NEGOTIATE;
+        let asked =
+            asked.or_else(|| if is_negotiated { self.asked_before(smb1::NEGOTIATE_KEY) } else { None });
+        let Some(mut request) = asked else { return Some(()) };
         let body = message.get(HEADER..)?;
         request.status(header.status, chunk.time);
         if header.session != 0 {
@@ -275,7 +275,7 @@ impl Smb {
             (TREE_CONNECT, What::Tree { path, .. }) => {
                 request.set(At::Tree, header.tree);
                 let kind = body.get(2).copied().filter(|_| is_good);
-                let is_pipe = kind == Some(2);
+                let is_pipe = kind == Some(2) || kind.is_some() && is_of_pipes(&path);
                 request.set(if is_pipe { At::NamedPipe } else { At::Share }, path.clone());
                 if let Some(kind) = kind {
                     let words: [&'static str; 2] = match kind {
@@ -319,7 +319,7 @@ impl Smb {
                 if is_good || header.status == OVERFLOW {
                     let (at, bytes) = (usize::from(*body.get(2)?), u32_at(body, 4)? as usize);
                     let data = begun(message, at, bytes);
-                    if self.is_pipe(&fid, header.tree) {
+                    if self.goes_through_pipe(&fid, header.tree, data) {
                         self.answer_waiting(data, out);
                     } else {
                         let name = names::command(READ);

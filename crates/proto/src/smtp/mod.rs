@@ -52,20 +52,18 @@ fn probe(heads: &Heads<'_>) -> Probe {
         }
     };
     let line = heads.reverse.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let is_code = match heads.reverse {
-        [] => true,
-        [code @ .., _, _] if code.len() >= 2 => {
-            code.iter().take(3).all(u8::is_ascii_digit)
-                && heads.reverse.get(3).is_none_or(|next| b" -\r\n".contains(next))
-        }
-        head => head.iter().all(u8::is_ascii_digit),
-    };
+    let is_code = is_reply(heads.reverse);
     // FTP's greeting begins alike; its text differs.
     let contains = |word: &[u8]| line.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
+    // Some servers send text before their first reply; a client's first words are its own.
+    let is_text = || heads.reverse.iter().all(|byte| !byte.is_ascii_control() || byte.is_ascii_whitespace());
     match client {
+        Some(answer @ (Probe::Match | Probe::Maybe)) if is_code || is_text() => answer,
+        None if !is_code && is_text() && heads.ports.iter().any(|port| PROTOCOL.ports.contains(port)) => {
+            Probe::Maybe
+        }
+        Some(Probe::Match | Probe::Maybe) => Probe::Reject,
         _ if !is_code => Probe::Reject,
-        Some(Probe::Match) => Probe::Match,
-        Some(Probe::Maybe) => Probe::Maybe,
         Some(Probe::Reject) if line.starts_with(b"220") && contains(b"SMTP") && !contains(b"FTP") => {
             Probe::Match
         }
@@ -73,6 +71,12 @@ fn probe(heads: &Heads<'_>) -> Probe {
         Some(Probe::Reject) => Probe::Reject,
         None => Probe::Maybe,
     }
+}
+
+/// Whether the bytes can begin a reply: three digits and a blank, a hyphen or the line's end.
+fn is_reply(head: &[u8]) -> bool {
+    let digits = head.iter().take(3).take_while(|byte| byte.is_ascii_digit()).count();
+    digits == head.len().min(3) && head.get(3).is_none_or(|next| b" -\r\n".contains(next))
 }
 
 /// The command that a reply belongs to.
@@ -86,7 +90,8 @@ enum Asked {
     End(Box<Transaction>),
     /// A chunk that is not the last.
     Chunk,
-    Reset,
+    /// Of the transaction with this number: with pipelining the next one may have begun before the reply.
+    Reset(u64),
     StartTls,
     Auth,
     /// A line with a dot alone, outside of a mail.
@@ -119,8 +124,8 @@ struct Smtp {
     hello: Hello,
     transaction: Transaction,
     last_reply: Option<Vec<u8>>,
-    /// Number of mails that were accepted.
-    accepted: u64,
+    /// Mails that were answered, whether they were taken or not.
+    answered: u64,
     /// Number of mails that were emitted or wait.
     transactions: u64,
     /// Time at which the session began.
@@ -156,7 +161,7 @@ impl Smtp {
             hello: Hello::default(),
             transaction: Transaction::default(),
             last_reply: None,
-            accepted: 0,
+            answered: 0,
             transactions: 0,
             begun: None,
             has_emitted: false,
@@ -303,7 +308,7 @@ impl Smtp {
 
     fn emit(&mut self, transaction: Transaction, out: &mut dyn Out) {
         let ends = [self.setup.responder.0, self.setup.initiator.0];
-        transaction.emit(self.accepted + 1, &self.hello, self.last_reply.as_deref(), ends, out);
+        transaction.emit(self.answered + 1, &self.hello, self.last_reply.as_deref(), ends, out);
         (self.last_reply, self.has_emitted) = (None, true);
     }
 
@@ -387,7 +392,7 @@ impl Smtp {
                 Asked::Data
             }
             b"BDAT" => return self.chunk_command(rest, time, out),
-            b"RSET" => Asked::Reset,
+            b"RSET" => Asked::Reset(self.transactions),
             b"STARTTLS" => Asked::StartTls,
             b"AUTH" => {
                 let mut words = rest.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
@@ -576,7 +581,9 @@ impl Smtp {
         };
         match asked {
             Asked::Hello if is_good => self.restart(time, out),
-            Asked::Reset if is_good => self.restart(time, out),
+            Asked::Reset(transaction) if is_good && transaction == self.transactions => {
+                self.restart(time, out);
+            }
             Asked::Data => match code {
                 354 => self.go_ahead = true,
                 _ => self.refuse(time, out),
@@ -584,7 +591,7 @@ impl Smtp {
             Asked::End(mut transaction) => {
                 transaction.accepted = Some(is_good);
                 self.emit(*transaction, out);
-                self.accepted += u64::from(is_good);
+                self.answered += 1;
             }
             Asked::Dot => self.finish(out),
             Asked::StartTls => match code {
@@ -744,6 +751,29 @@ mod tests {
         let emitted = emitted("gaps");
         let senders: Vec<_> = rows(&emitted, &SMTP).iter().map(|row| row.get("sender").clone()).collect();
         assert_eq!(senders, ["a@b.example", "a2@b.example", "a3@b.example"].map(Value::from));
+    }
+
+    #[test]
+    fn text_before_the_greeting_is_passed_over() {
+        let emitted = emitted("preface");
+        let [mail] = rows(&emitted, &SMTP)[..] else { panic!("{:?}", emitted.records) };
+        assert_eq!((mail.get("sender"), mail.get("accepted")), (&"a@b.example".into(), &true.into()));
+    }
+
+    /// The reply to RSET is about the mail before it, whatever was sent with it.
+    #[test]
+    fn a_reset_in_a_pipeline_ends_only_what_was_before_it() {
+        let emitted = emitted("reset");
+        let mails: Vec<_> = rows(&emitted, &SMTP)
+            .iter()
+            .map(|row| (row.get("sender").clone(), row.get("depth").clone(), row.get("accepted").clone()))
+            .collect();
+        let expected = [
+            ("first@b.example".into(), 1_u8.into(), Value::None),
+            ("second@b.example".into(), 1_u8.into(), false.into()),
+            ("third@b.example".into(), 2_u8.into(), Value::None),
+        ];
+        assert_eq!(mails, expected);
     }
 
     #[test]
