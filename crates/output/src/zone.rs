@@ -126,6 +126,11 @@ impl Zone {
         out
     }
 
+    /// Seconds by which the zone's clocks are ahead of UTC at a time.
+    pub fn offset(&self, nanoseconds: u64) -> i32 {
+        self.zone.to_offset(timestamp(nanoseconds)).seconds()
+    }
+
     fn civil(&self, nanoseconds: u64) -> DateTime {
         self.zone.to_datetime(timestamp(nanoseconds))
     }

@@ -29,6 +29,7 @@ pub fn of(store: &dyn Store, test: &FlowTest, span: TimeRange, count: usize) -> 
         span,
         limit,
         steps: 0,
+        grid: None,
         values: None,
     };
     let all = store.tally(&wanted(&SIDES, MAX_ROWS))?;

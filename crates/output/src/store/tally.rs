@@ -89,6 +89,9 @@ pub struct TallyWanted {
     pub limit: usize,
     /// Number of parts of the time, each with a value of every row; 0 for none.
     pub steps: usize,
+    /// Begin of the first part, which may be before the range, and length of each, in nanoseconds. Without it the parts have
+    /// equal lengths and begin with the range.
+    pub grid: Option<(u64, u64)>,
     /// A field whose values are kept, for quantiles.
     pub values: Option<FieldInfo>,
 }
@@ -193,6 +196,8 @@ pub struct Tally {
     pub total: Sums,
     /// Beginning and end of the time, as far as it is stored.
     pub span: (u64, u64),
+    /// Begin of the first part of the time, and length of each.
+    pub grid: (u64, u64),
     /// Flows that cross an end of the time.
     pub crossing: Option<Crossing>,
     /// Note about what is left out.

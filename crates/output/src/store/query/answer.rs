@@ -67,6 +67,7 @@ impl Question {
             span: self.span,
             limit: self.limit,
             steps: 0,
+            grid: None,
             values: None,
         }
     }
@@ -87,8 +88,7 @@ fn counted(
         return Ok(top_table(store.ranked(list, by, question.span, Some(rank), question.limit, 0)?));
     }
     let mut wanted = question.wanted(counting, test);
-    if let Some(steps) = steps(question, store)? {
-        wanted.steps = steps;
+    if set_parts(question, store, &mut wanted)? {
         return Ok(over_time(question, counting, store.tally(&wanted)?));
     }
     let tally = store.tally(&wanted)?;
@@ -109,23 +109,29 @@ fn counted(
     Ok(answer)
 }
 
-/// Number of parts of the range, if the query has `points` or `every`.
-fn steps(question: &Question, store: &dyn Store) -> Result<Option<usize>, StoreError> {
+/// Sets the parts of the range, if the query has `points` or `every`. Parts of `every` begin at multiples of it by the clocks of
+/// the zone. Returns whether there are parts.
+fn set_parts(question: &Question, store: &dyn Store, wanted: &mut TallyWanted) -> Result<bool, StoreError> {
     if let Some(points) = question.points {
-        return Ok(Some(points));
+        wanted.steps = points;
+        return Ok(true);
     }
-    let Some(every) = question.every else { return Ok(None) };
+    let Some(every) = question.every else { return Ok(false) };
     let (first, last) = store.extent()?.unwrap_or_default();
-    let (from, to) =
-        (question.span.from.unwrap_or(first), question.span.to.unwrap_or(last.saturating_add(1)));
-    let steps = to.saturating_sub(from).div_ceil(every).max(1);
+    let from = question.span.from.unwrap_or(first);
+    let to = question.span.to.unwrap_or_else(|| last.saturating_add(1));
+    let local = i128::from(from) + i128::from(question.moments.zone.offset(from)) * 1_000_000_000;
+    let begin = from.saturating_sub(local.rem_euclid(i128::from(every)) as u64);
+    let steps = to.saturating_sub(begin).div_ceil(every).max(1);
     if steps > super::MAX_STEPS as u64 {
         return Err(StoreError::Unknown(format!(
             "{steps} parts of the time: at most {} can be counted; choose a longer `every`",
             super::MAX_STEPS
         )));
     }
-    Ok(Some(steps as usize))
+    wanted.steps = steps as usize;
+    wanted.grid = Some((begin, every));
+    Ok(true)
 }
 
 /// The range of the comparison.
@@ -367,8 +373,8 @@ pub fn crossing_note(crossing: &Crossing) -> String {
 /// A column for each of the heaviest, and one for the others.
 fn over_time(question: &Question, counting: &Counting, tally: Tally) -> Answered {
     let steps = tally.other_over.len();
-    let (from, to) = tally.span;
-    let length = to.saturating_sub(from).div_ceil(steps.max(1) as u64).max(1);
+    let (_, to) = tally.span;
+    let (from, length) = tally.grid;
     let unit = match counting.measure {
         Measure::Bytes => "bytes",
         Measure::Packets => "packets",
@@ -546,7 +552,7 @@ fn news(question: &Question, store: &dyn Store) -> Result<Answered, StoreError> 
     Ok(Answered {
         columns: columns(&[("kind", ""), ("key", ""), ("bytes", "bytes"), ("packets", "packets")]),
         rows: rows.collect(),
-        notes: vec![against],
+        notes: if found.against.from < found.against.to { vec![against] } else { Vec::new() },
         partial: found.partial,
         ..Answered::default()
     })

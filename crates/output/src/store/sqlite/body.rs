@@ -111,7 +111,7 @@ fn blank(bytes: &[u8], at: usize) -> usize {
 fn string(bytes: &[u8], at: usize) -> Option<usize> {
     let mut at = at + 1;
     loop {
-        at += bytes.get(at..)?.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+        at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
         match bytes.get(at) {
             Some(b'"') => return Some(at + 1),
             _ => at += 2,

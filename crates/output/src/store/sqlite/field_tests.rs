@@ -556,6 +556,7 @@ fn parts_of_a_time_come_to_the_whole() {
             span,
             limit,
             steps,
+            grid: None,
             values: None,
         };
         store.tally(&wanted).unwrap()
@@ -580,6 +581,30 @@ fn parts_of_a_time_come_to_the_whole() {
         let over = ask(vec![Dimension::Key(GroupBy::Service)], span, parts as usize, 3);
         let sum: f64 = over.rows.iter().flat_map(|row| &row.over).chain(&over.other_over).sum();
         assert_eq!(sum, whole.count.bytes as f64, "over {parts} parts");
+    }
+}
+
+/// Parts of a length begin at its multiples, have that length, and add up to everything.
+#[test]
+fn parts_of_a_length_begin_at_its_multiples() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = write_all(folder.path());
+    let store = store(folder.path());
+    let count = |flow: &FlowRecord| flow.forward.frame_bytes + flow.reverse.frame_bytes;
+    let truth: u64 = written.iter().map(|one| count(&one.flow)).sum();
+    for every in ["7s", "1m", "1h", "1d"] {
+        let text = format!("top service every {every} limit 3");
+        let answer = Question::parse(&text, &Asking::default()).unwrap().ask(&store).unwrap();
+        let numbers = answer.rows.iter().flat_map(|row| row.iter().skip(1)).filter_map(Value::as_u64);
+        assert_eq!(numbers.sum::<u64>(), truth, "{text}");
+        let times: Vec<u64> = answer
+            .rows
+            .iter()
+            .map(|row| row[0].as_str().unwrap().parse::<jiff::Timestamp>().unwrap().as_second() as u64)
+            .collect();
+        let length = crate::store::moment::length(every).unwrap();
+        assert!(times.iter().all(|time| time % length == 0), "{times:?}");
+        assert!(times.windows(2).all(|pair| pair[1] - pair[0] == length), "{times:?}");
     }
 }
 
@@ -720,6 +745,7 @@ fn many_values_are_bounded() {
         span: TimeRange::default(),
         limit: 5,
         steps: 0,
+        grid: None,
         values: None,
     };
     let tally = store.tally(&wanted).unwrap();

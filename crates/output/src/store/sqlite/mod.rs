@@ -387,6 +387,7 @@ impl Store for SqliteStore {
             span,
             limit,
             steps: parts,
+            grid: None,
             values: None,
         };
         let tally = self.tally(&wanted)?;

@@ -9,6 +9,7 @@ use crate::store::fields::{FlowField, FlowSource};
 use crate::store::share::{Crossings, Window, error};
 use crate::store::tally::{Cell, Dimension, GroupBy, Measure, Subject, Sums, Tally, TallyRow, TallyWanted};
 use crate::store::{StoreError, TimeRange};
+use foldhash::fast::RandomState;
 use rusqlite::types::{Value as Sql, ValueRef};
 use rusqlite::{Connection, Row, params_from_iter};
 use std::borrow::Cow;
@@ -30,7 +31,7 @@ const MAX_STEPS: usize = 8_000_000;
 const MAX_LIST: usize = 256;
 
 /// Flows by number: their part in the range, and its maximum error.
-pub type FlowSums = HashMap<i64, (Count, Count)>;
+pub type FlowSums = HashMap<i64, (Count, Count), RandomState>;
 
 /// Counts rows.
 pub fn tally(
@@ -78,7 +79,7 @@ pub fn flow_sums(
         Window { from: span.from.unwrap_or(extent.0), to: span.to.unwrap_or(extent.1.saturating_add(1)) };
     let (from, to) = condition::bounds(span);
     let text = "SELECT uid, first, last, fpackets + rpackets, fbytes + rbytes FROM flows WHERE last >= ? AND first < ?";
-    let mut sums = FlowSums::new();
+    let mut sums = FlowSums::default();
     let mut progress = Progress::default();
     let mut is_full = false;
     for part in parts {
@@ -168,14 +169,16 @@ struct Counter<'w> {
     sources: Vec<Source>,
     measured: Option<Source>,
     valued: Option<Source>,
+    /// Begin and length of the parts of the time.
+    grid: (u64, u64),
     /// Whether an end of a flow is a dimension, so that each direction is a row.
     by_end: bool,
     /// Whether a direction counts with what was sent in it alone.
     by_direction: bool,
-    by_key: HashMap<Box<[u8]>, u32>,
+    by_key: HashMap<Box<[u8]>, u32, RandomState>,
     groups: Vec<Group>,
-    seen: HashSet<(u32, i64)>,
-    all_seen: HashSet<i64>,
+    seen: HashSet<(u32, i64), RandomState>,
+    all_seen: HashSet<i64, RandomState>,
     total: Sums,
     contributed: Sums,
     contributed_over: Vec<f64>,
@@ -232,12 +235,16 @@ impl<'w> Counter<'w> {
             sources,
             measured,
             valued,
+            grid: wanted.grid.unwrap_or_else(|| {
+                let length = window.to.saturating_sub(window.from).div_ceil(wanted.steps.max(1) as u64);
+                (window.from, length.max(1))
+            }),
             by_end: !ends.is_empty(),
             by_direction: ends.iter().any(|by| *by != GroupBy::Host),
-            by_key: HashMap::new(),
+            by_key: HashMap::default(),
             groups: Vec::new(),
-            seen: HashSet::new(),
-            all_seen: HashSet::new(),
+            seen: HashSet::default(),
+            all_seen: HashSet::default(),
             total: Sums::default(),
             contributed: Sums::default(),
             contributed_over: vec![0.0; wanted.steps],
@@ -401,9 +408,14 @@ impl<'w> Counter<'w> {
 
     /// Adds a row to each combination of its values.
     fn contribute(&mut self, uid: i64, sums: &Sums, time: (u64, u64), whole: Count, values: &[f64]) {
-        let mut at = vec![0_usize; self.choices.len()];
+        let is_one = self.choices.iter().all(|choices| choices.len() == 1);
+        let mut at = vec![0_usize; if is_one { 0 } else { self.choices.len() }];
         loop {
             self.key.clear();
+            if is_one {
+                // The values stand one behind the other.
+                self.key.extend_from_slice(&self.scratch);
+            }
             for (choice, choices) in at.iter().zip(&self.choices) {
                 if let Some(bytes) = choices.get(*choice).and_then(|(from, to)| self.scratch.get(*from..*to))
                 {
@@ -479,19 +491,19 @@ impl<'w> Counter<'w> {
         if steps == 0 {
             return;
         }
-        let length = step(&self.window, steps);
+        let (begin_of_grid, length) = self.grid;
         let at = |time: u64| {
             let time = time.clamp(self.window.from, self.window.to.saturating_sub(1).max(self.window.from));
-            ((time - self.window.from) / length).min(steps - 1)
+            (time.saturating_sub(begin_of_grid) / length).min(steps - 1)
         };
         let measure = self.wanted.measure;
         let is_even = matches!(measure, Measure::Packets | Measure::Bytes) && last > first;
         let (begin, end) = if is_even { (at(first), at(last)) } else { (at(first), at(first)) };
         for place in begin..=end {
             let value = if is_even && (begin < end || !self.window.holds(first, last)) {
-                let from = self.window.from + place * length;
+                let from = begin_of_grid + place * length;
                 let to = if place + 1 == steps { self.window.to } else { from + length };
-                let part = Window { from, to: to.min(self.window.to) };
+                let part = Window { from: from.max(self.window.from), to: to.min(self.window.to) };
                 Sums { count: part.share(first, last, whole), ..Sums::default() }.of(measure)
             } else {
                 sums.of(measure)
@@ -565,16 +577,12 @@ impl<'w> Counter<'w> {
             other: self.contributed.without(&shown),
             other_over,
             total: self.total,
+            grid: self.grid,
             crossing: self.crossings.stated(),
             partial,
             ..Tally::default()
         }
     }
-}
-
-/// Length of each of a number of parts of a time; the last may be shorter.
-pub fn step(window: &Window, steps: u64) -> u64 {
-    window.to.saturating_sub(window.from).div_ceil(steps.max(1)).max(1)
 }
 
 fn source(field: FieldInfo, columns: &mut Columns, before: usize) -> Source {
