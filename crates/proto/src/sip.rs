@@ -387,6 +387,12 @@ struct Request {
     is_emitted: bool,
 }
 
+/// The Via fields of a request that no response follows.
+struct Unanswered {
+    call_id: Option<Vec<u8>>,
+    path: Vec<Vec<u8>>,
+}
+
 #[derive(Default)]
 struct Sip {
     is_stream: bool,
@@ -394,7 +400,7 @@ struct Sip {
     server: Side,
     waiting: VecDeque<Request>,
     /// The ways of requests that nothing answers, by the name of the call: they are part of the way of its next request.
-    unanswered: VecDeque<(Option<Vec<u8>>, Vec<Vec<u8>>)>,
+    unanswered: VecDeque<Unanswered>,
     wrong: u32,
 }
 
@@ -474,7 +480,7 @@ impl Parser for Sip {
             .iter()
             .map(|request| request.message.memory() + path(&request.answered) + size_of::<Request>())
             .sum();
-        let unanswered: usize = self.unanswered.iter().map(|(_, hops)| path(hops) + 64).sum();
+        let unanswered: usize = self.unanswered.iter().map(|before| path(&before.path) + 64).sum();
         side(&self.client) + side(&self.server) + waiting + unanswered
     }
 }
@@ -597,8 +603,9 @@ impl Sip {
                 self.acknowledged(request.message);
                 return;
             }
-            let before = self.unanswered.iter().position(|(call, _)| *call == request.message.call_id);
-            if let Some((_, mut path)) = before.and_then(|at| self.unanswered.remove(at)) {
+            let is_of_call = |before: &Unanswered| before.call_id == request.message.call_id;
+            let before = self.unanswered.iter().position(is_of_call);
+            if let Some(Unanswered { mut path, .. }) = before.and_then(|at| self.unanswered.remove(at)) {
                 path.append(&mut request.message.path);
                 path.truncate(MAX_PATH);
                 request.message.path = path;
@@ -634,7 +641,7 @@ impl Sip {
         if self.unanswered.len() == MAX_UNANSWERED {
             self.unanswered.pop_front();
         }
-        self.unanswered.push_back((message.call_id, message.path));
+        self.unanswered.push_back(Unanswered { call_id: message.call_id, path: message.path });
     }
 }
 
