@@ -1,8 +1,8 @@
 //! Hostile captures: about a megabyte of frames each, made to cost as much as they can in one parser or stage.
 //!
 //! `generate hostile DIR` writes them for `bench/run --only hostile`, which measures their CPU time; tests pass them
-//! through the engine and bound the work that is counted. [`CASES`] are written by hand. [`of_talk`] makes four more of
-//! each conversation under `testdata/`, so that each parser has some.
+//! through the engine and bound the work that is counted. The modules list captures that are written by hand.
+//! [`of_talk`] makes four more of each conversation under `testdata/`, so that each parser has some.
 
 mod bodies;
 mod certificates;
