@@ -8,7 +8,7 @@ use weir_wire::stream::Chunk;
 /// Takes the chunks of one flow and emits records.
 ///
 /// Records do not depend on how a stream is cut into chunks. State is bounded: a parser has a limit for everything
-/// that a peer can make longer, and emits an [`Anomaly`] when one is reached.
+/// that a peer can make longer, and emits an [`Anomaly`](crate::anomaly::Anomaly) when one is reached.
 pub trait Parser: Send {
     /// Takes the next chunk of either direction.
     fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step;
