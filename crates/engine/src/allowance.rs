@@ -22,7 +22,7 @@ impl Allowance {
         Self { total, ratio, left: total }
     }
 
-    /// Takes a packet of so many bytes.
+    /// Takes a packet of this length in bytes.
     pub fn receive(&mut self, bytes: usize) {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.left = self.ratio.saturating_mul(bytes).saturating_add(self.left).min(self.total);

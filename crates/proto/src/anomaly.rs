@@ -100,7 +100,7 @@ const ZEEKS: [(&str, bool); 28] = [
 /// Zeek's log of a record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ZeekLog {
-    /// Its name without `.log`; "" where there is none.
+    /// Its name without `.log`; "" without one.
     pub name: &'static str,
     /// Whether the record's row has `addl`, where the log has this column.
     pub has_addl: bool,

@@ -150,7 +150,7 @@ struct Counting {
 enum Compare {
     /// The range of equal length directly before.
     Before,
-    /// The same range, this number of nanoseconds earlier.
+    /// The range moved back by this number of nanoseconds.
     Earlier(u64),
 }
 

@@ -38,7 +38,7 @@ impl Leaf<'_> {
     }
 }
 
-/// The member of an object, as it is written; `None` where there is none.
+/// The member of an object, as it is written; `None` if it has no such member.
 pub fn member<'b>(body: &'b str, name: &str) -> Option<&'b str> {
     let bytes = body.as_bytes();
     let mut at = blank(bytes, 0);

@@ -27,7 +27,7 @@ const MAX_PARTS: usize = 100;
 #[utoipa::path(get, path = "/api/v1/lists", responses((status = 200, body = Lists), (status = 503, body = Failure)))]
 pub async fn lists(State(app): State<Shared>) -> Result<Json<Lists>, Failure> {
     let mut lists = app.ask(|store| store.lists()).await?;
-    // Beside senders and receivers, which are counted, stand clients and servers, which are computed from flows.
+    // Senders and receivers are counted by the pass, clients and servers are computed from flows.
     if let Some(at) = lists.lists.iter().position(|list| list.name == "destinations") {
         let computed = [("client", "Top clients"), ("server", "Top servers")].map(|(key, title)| ListInfo {
             name: format!("{key}s"),
