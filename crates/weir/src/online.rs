@@ -4,6 +4,7 @@ use crate::collector::{Message, WorkerOutput};
 use crate::orders::Mailbox;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weir_api::Ledger;
 use weir_capture::{CaptureStats, LiveError, Rings};
 use weir_engine::Worker;
 use weir_wire::{Batch, Time};
@@ -99,7 +100,7 @@ pub fn work(
         }
         while clock.now().0 >= next_tick {
             let mut snapshot = worker.tick(Time(next_tick), &mut worker_output);
-            count_capture(&mut snapshot.ledger.capture, &mut before, rings.stats()?);
+            count_capture(&mut snapshot.ledger, &mut before, rings.stats()?, limit);
             worker_output.send_snapshot(snapshot, worker.sessions_memory());
             // A live run verifies all checksums in its first second, then a sample.
             worker.look_closely(false);
@@ -111,11 +112,7 @@ pub fn work(
         }
     }
     let mut snapshot = worker.finish(clock.now(), &mut worker_output);
-    count_capture(&mut snapshot.ledger.capture, &mut before, rings.stats()?);
-    if limit == Some(0) {
-        // The packet limit was reached: the kernel's remaining packets are neither caught nor lost.
-        snapshot.ledger.capture.offered = snapshot.ledger.caught + snapshot.ledger.capture.dropped;
-    }
+    count_capture(&mut snapshot.ledger, &mut before, rings.stats()?, limit);
     worker_output.send_snapshot(snapshot, worker.sessions_memory());
     worker_output.send(Message::Done);
     Ok(())
@@ -134,8 +131,13 @@ fn limited(worker: &mut Worker, batch: Batch<'_>, worker_output: &mut WorkerOutp
     *left == 0
 }
 
-fn count_capture(to: &mut weir_api::CaptureCount, before: &mut CaptureStats, now: CaptureStats) {
-    to.offered += now.received - before.received;
-    to.dropped += now.dropped - before.dropped;
+/// Adds what the kernel has counted since the last call. A run with a limit leaves packets in the rings when it ends;
+/// they are neither caught nor lost, so that its packets are offered when they are caught.
+fn count_capture(ledger: &mut Ledger, before: &mut CaptureStats, now: CaptureStats, limit: Option<u64>) {
+    ledger.capture.dropped += now.dropped - before.dropped;
+    ledger.capture.offered += match limit {
+        Some(_) => ledger.caught + (now.dropped - before.dropped),
+        None => now.received - before.received,
+    };
     *before = now;
 }
