@@ -215,13 +215,9 @@ test('a copied command line prints what the page shows', { skip }, async (t) => 
       .map((line) => line.split(/\s/)[0])
       .filter((label) => !['other', 'total'].includes(label));
     assert.deepEqual(shown, printed, command);
-    // Sparklines are part of an unfiltered list: no flows are read for them.
-    assert.ok((await panel.locator('svg').count()) > 0 || path.includes('filter'));
-    assert.equal(
-      page.requests.some((url) => url.includes('/filter/try')),
-      path.includes('filter'),
-      path,
-    );
+    // Sparklines are part of the list, with a filter too: no further request is made for them.
+    assert.ok((await panel.locator('svg').count()) > 0, path);
+    assert.ok(!page.requests.some((url) => url.includes('/filter/try')), path);
     await done(page);
   }
 });
@@ -309,7 +305,7 @@ test('a link: live, updated every second, and the store equals the dump', { skip
   const some = join(into, 'some.pcap');
   await download.saveAs(some);
   assert.ok(
-    announced > 100 && count(some, 'udp port 9999').packets === announced && count(some, '').packets === announced,
+    announced > 0 && count(some, 'udp port 9999').packets === announced && count(some, '').packets === announced,
     `${announced}, ${count(some, '').packets}`,
   );
   client.stdin.end('enough\n');
