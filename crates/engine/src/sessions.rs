@@ -377,41 +377,29 @@ impl Sessions {
             let waiting = self.streams.stats().held as usize;
             let is_full = others + waiting >= self.admitted();
             let room = self.limit.saturating_sub(others - self.held + waiting);
-            let Self { streams, entries, refused, expected, allowances, config, held, stats, .. } = self;
-            streams.segment(seen.row, &segment, |chunk| {
-                let mut feed = SessionFeed {
-                    entries,
-                    refused,
-                    expected,
-                    allowances,
-                    config,
-                    held,
-                    is_full,
-                    room,
-                    stats,
-                    sink,
-                };
-                feed.chunk(seen.row, &seen.flow, &chunk);
-            });
+            let (streams, mut feed) = self.feed(is_full, room, sink);
+            streams.segment(seen.row, &segment, |chunk| feed.chunk(seen.row, &seen.flow, &chunk));
         } else if let Some(data) = seen.datagram().filter(|data| !data.is_empty()) {
             let chunk = Chunk { time: seen.packet.time, direction: seen.direction, gap: 0, data };
             let is_full = others + self.streams.memory() >= self.admitted();
             let room = self.limit.saturating_sub(others - self.held + self.streams.memory());
-            let Self { entries, refused, expected, allowances, config, held, stats, .. } = self;
-            let mut feed = SessionFeed {
-                entries,
-                refused,
-                expected,
-                allowances,
-                config,
-                held,
-                is_full,
-                room,
-                stats,
-                sink,
-            };
+            let (_, mut feed) = self.feed(is_full, room, sink);
             feed.chunk(seen.row, &seen.flow, &chunk);
         }
+    }
+
+    /// The streams, and the way of their chunks to the sessions. `is_full`: whether there is no room for another flow;
+    /// `room`: bytes that sessions may hold.
+    fn feed<'w>(
+        &'w mut self,
+        is_full: bool,
+        room: usize,
+        sink: &'w mut dyn Sink,
+    ) -> (&'w mut Streams, SessionFeed<'w>) {
+        let Self { streams, entries, refused, expected, allowances, config, held, stats, .. } = self;
+        let feed =
+            SessionFeed { entries, refused, expected, allowances, config, held, is_full, room, stats, sink };
+        (streams, feed)
     }
 
     /// Bytes above which no new flow is inspected: waiting data keeps its minimum part.
@@ -472,24 +460,11 @@ impl Sessions {
         if let Some(measurer) = &mut self.measurer {
             self.stats.records += measurer.end(row, sink);
         }
-        let Self { streams, entries, refused, expected, allowances, config, held, stats, .. } = self;
-        let identity = entries.get(row).and_then(Option::as_ref).map(|entry| entry.compact.identity());
+        let identity = self.entry(row).map(|entry| entry.compact.identity());
+        // The flow is inspected already, so that it needs no room.
+        let (streams, mut feed) = self.feed(true, usize::MAX, sink);
         streams.end(row, time, |chunk| {
             if let Some(identity) = &identity {
-                // The flow is inspected already.
-                let (is_full, room) = (true, usize::MAX);
-                let mut feed = SessionFeed {
-                    entries,
-                    refused,
-                    expected,
-                    allowances,
-                    config,
-                    held,
-                    is_full,
-                    room,
-                    stats,
-                    sink,
-                };
                 feed.chunk(row, identity, &chunk);
             }
         });
