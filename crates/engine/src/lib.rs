@@ -33,7 +33,6 @@
 
 #![forbid(unsafe_code)]
 
-mod allowance;
 mod bounded;
 mod checksum;
 mod feeder;
@@ -44,6 +43,7 @@ mod meter;
 mod plan;
 mod sessions;
 mod streams;
+mod token_bucket;
 mod tunnels;
 mod unidentified;
 mod worker;

@@ -1,7 +1,7 @@
 //! Sessions: reassembled streams, and the parsers that read them.
 
-use crate::allowance::{Allowance, weight};
 use crate::streams::{Measurer, Measuring};
+use crate::token_bucket::{TokenBucket, weight};
 use crate::tunnels;
 use crate::unidentified::{HeldBack, Unidentified};
 use crate::{FlowIdentity, FlowRecord, Sink};
@@ -74,17 +74,17 @@ impl Default for SessionConfig {
 /// Limits of all flows of a worker together.
 struct Allowances {
     /// Bytes that decompression may make.
-    inflation: Allowance,
+    inflation: TokenBucket,
     /// Bytes of records.
-    records: Allowance,
+    records: TokenBucket,
 }
 
 impl Allowances {
     fn new(config: &SessionConfig) -> Self {
         let Inflation { total, total_ratio, .. } = config.wants.inflation;
         Self {
-            inflation: Allowance::new(total.into(), total_ratio.into()),
-            records: Allowance::new(RECORDS, config.record_ratio.into()),
+            inflation: TokenBucket::new(total.into(), total_ratio.into()),
+            records: TokenBucket::new(RECORDS, config.record_ratio.into()),
         }
     }
 

@@ -1,21 +1,21 @@
-//! What all flows of a worker may cost together: a flow costs a sender nothing, so that limits of flows alone bound
-//! nothing.
+//! Limits the cost of all flows of a worker together. A sender can begin any number of flows, so that a limit for each
+//! flow does not bound their sum.
 
 use weir_proto::{Record, Value};
 
-/// A token bucket. Bytes of packets fill it, and not time: what is refused depends on the packets of the worker alone.
+/// A token bucket that bytes of packets fill, not time: refusals depend only on the packets of the worker.
 ///
-/// While n bytes of packets were received, at most `total + ratio * n` tokens were taken, and what was taken last beyond
-/// that, which is owed.
+/// After n bytes of packets, at most `total + ratio * n` tokens and the last request have been taken. The excess of that
+/// request is owed.
 #[derive(Debug)]
-pub(crate) struct Allowance {
+pub(crate) struct TokenBucket {
     total: i64,
     ratio: i64,
     /// Negative where more was taken than there was.
     left: i64,
 }
 
-impl Allowance {
+impl TokenBucket {
     /// A full bucket of `total` tokens, which gets `ratio` more for each byte of packets.
     pub fn new(total: u64, ratio: u64) -> Self {
         let [total, ratio] = [total, ratio].map(|number| i64::try_from(number).unwrap_or(i64::MAX));
@@ -67,20 +67,20 @@ mod tests {
 
     #[test]
     fn packets_fill_it_up_to_its_limit() {
-        let mut allowance = Allowance::new(1000, 2);
-        allowance.take(400);
-        assert!(allowance.is_open());
+        let mut bucket = TokenBucket::new(1000, 2);
+        bucket.take(400);
+        assert!(bucket.is_open());
         // 4,400 more than there are.
-        allowance.take(5000);
-        allowance.receive(2200);
-        assert!(!allowance.is_open());
-        allowance.receive(1);
-        assert!(allowance.is_open());
-        allowance.receive(usize::MAX);
-        allowance.take(999);
-        assert!(allowance.is_open());
-        allowance.take(1);
-        assert!(!allowance.is_open());
+        bucket.take(5000);
+        bucket.receive(2200);
+        assert!(!bucket.is_open());
+        bucket.receive(1);
+        assert!(bucket.is_open());
+        bucket.receive(usize::MAX);
+        bucket.take(999);
+        assert!(bucket.is_open());
+        bucket.take(1);
+        assert!(!bucket.is_open());
     }
 
     #[test]
