@@ -134,9 +134,10 @@ fn limited(worker: &mut Worker, batch: Batch<'_>, worker_output: &mut WorkerOutp
 /// Adds what the kernel has counted since the last call. A run with a limit leaves packets in the rings when it ends;
 /// they are neither caught nor lost, so that its packets are offered when they are caught.
 fn count_capture(ledger: &mut Ledger, before: &mut CaptureStats, now: CaptureStats, limit: Option<u64>) {
-    ledger.capture.dropped += now.dropped - before.dropped;
+    let dropped = now.dropped - before.dropped;
+    ledger.capture.dropped += dropped;
     ledger.capture.offered += match limit {
-        Some(_) => ledger.caught + (now.dropped - before.dropped),
+        Some(_) => ledger.caught + dropped,
         None => now.received - before.received,
     };
     *before = now;
