@@ -29,8 +29,8 @@ const MAX_LENGTH: f64 = 10_000.0;
 /// connections and few long ones: half as many have 20 packets or more as have 10 or more, and so on, with 80 packets
 /// on average.
 ///
-/// `resent` is the share of segments that are replaced by a retransmitted SYN or SYN-ACK. No link has so many; packets
-/// out of order take a flow table longer.
+/// `resent` is the share of segments that are replaced by a retransmitted SYN or SYN-ACK. Links have fewer of them. Packets
+/// out of order cost a flow table more time.
 pub fn write(path: &Path, zipf: &Zipf) -> Result<Facts> {
     let mut random = Random(zipf.seed);
     let pool = Pool::new(&mut random);

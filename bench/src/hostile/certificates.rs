@@ -44,7 +44,7 @@ fn counted(data: &[u8]) -> Vec<u8> {
     [&(data.len() as u32).to_be_bytes()[1..], data].concat()
 }
 
-/// Records with so many bytes of a message at most.
+/// Splits a message into TLS records of at most `each` bytes.
 fn record(kind: u8, data: &[u8], each: usize) -> Vec<u8> {
     let one = |piece: &[u8]| [&[kind, 3, 3], &(piece.len() as u16).to_be_bytes()[..], piece].concat();
     data.chunks(each).flat_map(one).collect()

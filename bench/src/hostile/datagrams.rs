@@ -167,7 +167,7 @@ fn snmp(capture: &mut Capture) {
     one(capture, [40_000, 161], |_| data.clone());
 }
 
-/// A first packet of version 1 of so many bytes in its protected part.
+/// An Initial packet of QUIC version 1 with `length` bytes in its protected part.
 fn initial(n: u32, length: u8) -> Vec<u8> {
     let mut data = vec![0xc3, 0, 0, 0, 1, 8];
     data.extend(u64::from(n).to_be_bytes());

@@ -44,7 +44,7 @@ pub fn cases() -> impl Iterator<Item = &'static Case> {
 }
 
 impl Case {
-    /// The frames: it ends with the one that reaches so many bytes.
+    /// Frames of at least `bytes` bytes: the capture ends with the frame that reaches the limit.
     pub fn capture(&self, bytes: usize) -> Capture {
         let mut capture = Capture::new(bytes);
         (self.fill)(&mut capture);
@@ -110,8 +110,8 @@ pub fn talks(folder: &Path) -> Result<Vec<(String, Talk)>, Box<dyn Error>> {
     Ok(found)
 }
 
-/// A capture of so many bytes that repeats a conversation. Gaps in the conversation are left out. `None` where the side
-/// that is asked for sends nothing.
+/// A capture that repeats a conversation up to `bytes` bytes. Gaps in the conversation are left out. `None` if the selected
+/// side sends nothing.
 pub fn of_talk(talk: &Talk, way: Way, bytes: usize) -> Option<Capture> {
     let mut capture = Capture::new(bytes);
     let wanted = |side: Direction| match way {
@@ -153,7 +153,7 @@ pub struct Capture {
     pub frames: Vec<Vec<u8>>,
     /// Bytes of all frames.
     pub bytes: usize,
-    /// It ends with the frame that reaches so many bytes.
+    /// Number of bytes; the capture ends with the frame that reaches it.
     limit: usize,
     flows: u32,
 }

@@ -194,7 +194,7 @@ fn mqtt_unanswered(capture: &mut Capture) {
     });
 }
 
-/// A frame of so many SMB 2 messages of a header and a size.
+/// Frames of `each` SMB 2 messages, each with a header and a size only.
 fn smb(capture: &mut Capture, side: Direction, each: u32) {
     stream(capture, [40_000, 445], &[], side, |n| {
         let mut frame = Vec::new();
@@ -234,7 +234,7 @@ fn ssh(capture: &mut Capture) {
     });
 }
 
-/// Flows of so many bytes.
+/// Flows that each send `data` in segments of one byte.
 fn short(capture: &mut Capture, data: &[u8]) {
     capture.fill(|capture, _| {
         let mut flow = capture.midstream([40_000, 4000]).in_pieces_of(1);

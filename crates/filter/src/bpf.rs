@@ -209,7 +209,7 @@ impl Op {
         }
     }
 
-    /// The operation that combines this load with the test after it; `None` if there is none.
+    /// The operation that combines this load with the test after it; `None` if no operation combines them.
     pub fn then(self, test: Self) -> Option<Self> {
         let row = match self {
             Self::LoadByte => [Self::ByteEqual, Self::ByteGreater, Self::ByteAtLeast, Self::ByteAnyBit],

@@ -21,7 +21,7 @@ pub struct FlowPacket<'a> {
 }
 
 impl<'a> FlowPacket<'a> {
-    /// The TCP segment in the packet; `None` if there is none, or if its header is truncated.
+    /// The TCP segment in the packet; `None` if it is no TCP packet, or if its header is truncated.
     pub fn segment(&self) -> Option<Segment<'a>> {
         if self.layers.ip_proto != 6 || !self.layers.has_transport() {
             return None;

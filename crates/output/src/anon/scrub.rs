@@ -219,7 +219,7 @@ impl Lines {
     }
 }
 
-/// Length in bytes of the version after the target of a request, and of the space before it; 0 if there is none.
+/// Length in bytes of the version after the target of a request, and of the space before it; 0 without a version.
 fn version(line: &[u8]) -> usize {
     let versions = [" HTTP/1.1", " HTTP/1.0", " SIP/2.0"];
     versions.iter().find(|version| line.ends_with(version.as_bytes())).map_or(0, |version| version.len())

@@ -520,7 +520,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A number that is stored under a name; 0 if there is none.
+/// The number that is stored under a name; 0 if the name is not stored.
 pub fn number(main: &Connection, path: &Path, name: &str) -> Result<u64, StoreError> {
     let found: Option<i64> = main
         .query_row("SELECT value FROM meta WHERE name = ?1", [name], |row| row.get(0))
