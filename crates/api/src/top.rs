@@ -122,6 +122,45 @@ impl Top {
 
     /// Merges another list; see the module for the bounds of the sum.
     pub(crate) fn merge(&mut self, other: &Top) {
+        if other.absent == 0 && other.rows.len() * 8 < self.rows.len() {
+            self.merge_few(other);
+        } else {
+            self.merge_all(other);
+        }
+        self.absent = self.absent.saturating_add(other.absent);
+        self.shed.add(&other.shed);
+        self.capacity = self.capacity.max(other.capacity);
+        self.trim();
+    }
+
+    /// Adds the rows of a much shorter, complete list without visiting the other rows of this one.
+    fn merge_few(&mut self, other: &Top) {
+        let known = self.rows.len();
+        let mut both = 0;
+        for row in &other.rows {
+            let rows = self.rows.get_mut(..known).unwrap_or_default();
+            match rows.binary_search_by(|mine| mine.key.cmp(&row.key)) {
+                Ok(at) => {
+                    if let Some(mine) = rows.get_mut(at) {
+                        mine.count.add(&row.count);
+                        mine.flows += row.flows;
+                        mine.error = mine.error.saturating_add(row.error);
+                    }
+                    both += 1;
+                }
+                Err(_) => {
+                    self.rows.push(TopRow { error: row.error.saturating_add(self.absent), ..*row });
+                }
+            }
+        }
+        if self.rows.len() > known {
+            // Both parts are sorted, and a stable sort merges two sorted parts in linear time.
+            self.rows.sort_by_key(|row| row.key);
+        }
+        self.inserts = (self.inserts + other.inserts).saturating_sub(both);
+    }
+
+    fn merge_all(&mut self, other: &Top) {
         let mut theirs: BTreeMap<Key, &TopRow> = other.rows.iter().map(|row| (row.key, row)).collect();
         let mut both = 0;
         for mine in &mut self.rows {
@@ -140,12 +179,8 @@ impl Top {
             theirs.into_values().map(|row| TopRow { error: row.error.saturating_add(unknown), ..*row }),
         );
         self.rows.sort_unstable_by_key(|row| row.key);
-        self.absent = self.absent.saturating_add(other.absent);
         // A key in both lists is one key, so that the sum does not depend on the number of workers.
         self.inserts = (self.inserts + other.inserts).saturating_sub(both);
-        self.shed.add(&other.shed);
-        self.capacity = self.capacity.max(other.capacity);
-        self.trim();
     }
 
     /// Reduces the list to `rows` rows: the heaviest. The rest is counted as shed.
@@ -185,6 +220,18 @@ mod tests {
         let (key, unit, shed) = (KeyKind::Vlan, Unit::Bytes, Count { packets: 0, bytes: absent });
         let inserts = rows.len() as u64;
         Top { key, show: 2, unit, capacity, rows, absent, inserts, shed }
+    }
+
+    #[test]
+    fn a_short_list_is_added_as_a_long_one_is() {
+        let long: Vec<TopRow> = (0..100).map(|v| row(v * 2, 10, 1)).collect();
+        let short = list(200, 0, vec![row(3, 5, 2), row(4, 7, 0), row(250, 1, 0)]);
+        for absent in [0, 9] {
+            let (mut few, mut all) = (list(200, absent, long.clone()), list(200, absent, long.clone()));
+            few.merge_few(&short);
+            all.merge_all(&short);
+            assert_eq!(few, all);
+        }
     }
 
     #[test]
