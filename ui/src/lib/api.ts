@@ -74,6 +74,8 @@ export interface SeriesData {
   /** "interval", "5m", "1h" or "1d". */
   tier: string;
   times: number[];
+  /** Watched seconds of each point: a rate multiplied by them is a sum. */
+  widths?: number[];
   series: { id: string; avg: Values; min: Values; max: Values }[];
   partial: string | null;
   /** With ?chart=NAME&top=N: the sum of all lines but the N heaviest. */
@@ -131,6 +133,9 @@ export interface TopList {
   total: { packets: number; bytes: number };
   /** With a list that is computed from flows. */
   crossing?: Crossing;
+  /** The answered time range: wider than requested where only coarser data is stored. */
+  from?: number | null;
+  to?: number | null;
   partial: string | null;
   /** The filter that was applied. */
   filter?: string | null;

@@ -38,6 +38,12 @@ function covered(status: Status, range: Range): number {
   return Math.max(0.001, to - from);
 }
 
+/** Watched seconds of each point within the range. */
+function measuredSeconds(data: SeriesData, status: Status, range: Range): number[] {
+  const within = seconds(data.times, data.step, ...covers(status, range));
+  return within.map((length, at) => Math.min(length, data.widths?.[at] ?? length));
+}
+
 function covers(status: Status, range: Range): [number, number] {
   return [
     Math.max(range.from, status.first ?? range.from),
@@ -70,11 +76,9 @@ export function traffic(
     sentences.push(`Now ${rate}, ${packets} on ${source}; ${plural(tick.flows_active, 'open flow')}.`);
   }
   if (data) {
-    const whole = counted?.bytes ?? total(bits, seconds(data.times, data.step, ...covers(status, range))) / 8;
+    const whole = counted?.bytes ?? total(bits, measuredSeconds(data, status, range)) / 8;
     const middle =
-      counted?.bytes === undefined
-        ? mean(bits, seconds(data.times, data.step, ...covers(status, range)))
-        : (counted.bytes * 8) / covered(status, range);
+      counted?.bytes === undefined ? mean(bits, measuredSeconds(data, status, range)) : (counted.bytes * 8) / covered(status, range);
     const max = bits.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
     const where = live && tick ? '' : ` on ${source}`;
     if (middle === null && live && tick) return sentences.join(' ');
@@ -172,7 +176,7 @@ export function loss(
   if (!data || !status || !range) return null;
   const caughtBy = sumOf(data, ['ledger/caught']);
   const droppedBy = sumOf(data, ['ledger/dropped']);
-  const measured = seconds(data.times, data.step, ...covers(status, range));
+  const measured = measuredSeconds(data, status, range);
   if (!counted && mean(caughtBy, measured) === null && mean(droppedBy, measured) === null)
     return { caught: 0, dropped: 0, offered: 0, text: 'No packets in this range.', bad: false };
   const caught = counted?.caught ?? Math.round(total(caughtBy, measured));
