@@ -71,7 +71,7 @@ fn pass(capture: &Capture, inflation: Inflation) -> Work {
     for slots in packets.slots.chunks(512) {
         worker.batch(Batch { bytes: &packets.bytes, slots }, &mut counted);
     }
-    worker.finish(Time(0), &mut counted);
+    worker.finish(&mut counted);
     Work { bytes: capture.bytes as u64, steps: work::take(), counted, stats: worker.sessions().unwrap() }
 }
 

@@ -117,6 +117,13 @@ static PACKETS: &[Counter] = &[
         "Packets older than an earlier packet by more than the time guard allows.",
         |s| s.ledger.time_jumps,
     ),
+    row(
+        0,
+        ("late", "packets"),
+        "counted in another interval",
+        "Packets counted in another interval than the one of their time, because times went back too often.",
+        |s| s.ledger.late,
+    ),
     lost(row(
         0,
         ("rows_shed", "rows"),
@@ -217,6 +224,7 @@ mod tests {
             checksums_bad: count(),
             checksums_offloaded: count(),
             time_jumps: count(),
+            late: count(),
             rows_shed: count(),
             packets_unwritten: count(),
         };

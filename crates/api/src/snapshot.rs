@@ -13,6 +13,22 @@ pub struct Interval {
     pub end: u64,
 }
 
+impl Interval {
+    /// Length in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.end.saturating_sub(self.start) as f64 / 1e9
+    }
+
+    /// The smallest interval that contains both. An interval without length is ignored.
+    fn hull(self, other: Interval) -> Interval {
+        match (self.start == self.end, other.start == other.end) {
+            (true, _) => other,
+            (_, true) => self,
+            _ => Interval { start: self.start.min(other.start), end: self.end.max(other.end) },
+        }
+    }
+}
+
 /// The result of one function of one subscription.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer {
@@ -48,8 +64,15 @@ impl Answer {
 /// The merged answers of an interval, or of a whole run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Snapshot {
-    /// The time range of the answers.
+    /// The time range of the answers: a whole interval, even if its packets cover only a part of it.
     pub interval: Interval,
+    /// The watched time that ends with the interval; it begins earlier if a watched silence precedes the interval. `None`
+    /// means the whole interval, and a range without length means that none of it was watched.
+    #[serde(skip)]
+    pub watched: Option<Interval>,
+    /// Times of the earliest and the latest packet, both inclusive.
+    #[serde(skip)]
+    pub packets: Option<Interval>,
     /// The fate of each packet of the interval.
     pub ledger: Ledger,
     /// Counts of the flow table in the interval.
@@ -88,6 +111,18 @@ impl Snapshot {
         }
     }
 
+    /// The time from the first packet to the last; the interval if it has no packet.
+    pub fn times(&self) -> Interval {
+        self.packets.unwrap_or(self.interval)
+    }
+
+    /// Watched seconds of the interval: the divisor of its rates.
+    pub fn watched_seconds(&self) -> f64 {
+        let watched = self.watched.unwrap_or(self.interval);
+        let start = watched.start.max(self.interval.start);
+        Interval { start, end: watched.end.min(self.interval.end).max(start) }.seconds()
+    }
+
     /// Approximate size in bytes.
     pub fn memory(&self) -> usize {
         let of = |answer: &Answer| {
@@ -108,6 +143,16 @@ impl Snapshot {
             self.interval.start = self.interval.start.min(other.interval.start);
             self.interval.end = self.interval.end.max(other.interval.end);
         }
+        self.watched = match (self.watched, other.watched) {
+            (Some(one), Some(other)) => Some(one.hull(other)),
+            (one, other) => one.or(other),
+        };
+        self.packets = match (self.packets, other.packets) {
+            (Some(one), Some(other)) => {
+                Some(Interval { start: one.start.min(other.start), end: one.end.max(other.end) })
+            }
+            (one, other) => one.or(other),
+        };
         self.ledger.add(&other.ledger);
         self.flows.add(&other.flows);
         self.sessions.add(&other.sessions);

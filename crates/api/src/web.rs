@@ -119,6 +119,8 @@ pub struct SeriesData {
     pub tier: String,
     /// Start of each point.
     pub times: Vec<f64>,
+    /// Watched seconds of each point: a rate multiplied by them is a sum. 0 where nothing was watched.
+    pub widths: Vec<f64>,
     /// In the order of the request, or heaviest first. Unknown series are left out.
     pub series: Vec<Points>,
     /// Sum of all other series, when the heaviest were requested.
@@ -241,6 +243,10 @@ pub struct TopList {
     /// Flows that cross an end of the time range, when the list is computed from stored flows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crossing: Option<Crossing>,
+    /// Start of the answered time range: earlier than requested where only coarser data is stored.
+    pub from: Option<f64>,
+    /// End of the answered time range.
+    pub to: Option<f64>,
     /// What the answer leaves out, and why.
     pub partial: Option<String>,
 }

@@ -8,7 +8,7 @@
 //! use std::sync::Arc;
 //! use weir_api::{Count, FunctionCall, Reading, SubscriptionSpec};
 //! use weir_engine::{ChecksumMode, FlowConfig, FlowRecord, Plan, Settings, Sink, Worker};
-//! use weir_wire::{Batch, LinkType, PacketBuf, Time, build};
+//! use weir_wire::{Batch, LinkType, PacketBuf, build};
 //!
 //! struct Nothing;
 //! impl Sink for Nothing {
@@ -26,7 +26,7 @@
 //! }
 //! let mut worker = Worker::new(Arc::new(plan), &FlowConfig::default());
 //! worker.batch(packets.batch(), &mut Nothing);
-//! let snapshot = worker.finish(Time(0), &mut Nothing);
+//! let snapshot = worker.finish(&mut Nothing);
 //! assert_eq!(snapshot.answers[0].reading, Reading::Count(Count { packets: 2, bytes: 2 * 42 }));
 //! assert_eq!(snapshot.ledger.analysed, 3);
 //! ```
@@ -49,7 +49,7 @@ mod unidentified;
 mod worker;
 
 pub use function::{Argument, Arguments, FUNCTIONS, Function, FunctionSpec, InputKind, Pass, Share};
-pub use interval::IntervalClock;
+pub use interval::{IntervalClock, Stretch};
 pub use item::Item;
 pub use meter::Clock;
 pub use plan::{ChecksumMode, Plan, PlanError, Settings};

@@ -55,7 +55,8 @@ pub trait Sink {
     }
 }
 
-/// Takes packets through the pass and returns a [`Snapshot`] at the end of each interval.
+/// Takes packets through the pass and returns a [`Snapshot`] at the end of each interval. The caller sets the interval and
+/// the watched time of a snapshot; the worker sets only the times of its packets.
 pub struct Worker {
     plan: Arc<Plan>,
     functions: Functions,
@@ -74,7 +75,7 @@ pub struct Worker {
     /// Counts of sessions at the beginning of the interval.
     sessions_before: SessionCount,
     ledger: Ledger,
-    interval_start: Option<Time>,
+    /// Times of the earliest and the latest packet since the last snapshot.
     earliest: Time,
     latest: Time,
     block: Block,
@@ -96,6 +97,8 @@ struct Block {
 enum Turn {
     /// An interval ends.
     Tick(Time),
+    /// Packets of another interval follow, and no flow ends.
+    RollUp,
     /// The run ends.
     Drain,
 }
@@ -107,6 +110,7 @@ impl Turn {
                 table.tick(now, sink);
                 table.roll_up(sink);
             }
+            Self::RollUp => table.roll_up(sink),
             Self::Drain => table.drain(sink),
         }
     }
@@ -135,7 +139,6 @@ impl Worker {
             flows_before: FlowStats::default(),
             sessions_before: SessionCount::default(),
             ledger: Ledger::default(),
-            interval_start: None,
             earliest: Time(u64::MAX),
             latest: Time::default(),
             block: Block::default(),
@@ -326,7 +329,14 @@ impl Worker {
         if let Some(sessions) = &mut self.sessions {
             sessions.tick(now, sink);
         }
-        self.snapshot(now)
+        self.snapshot()
+    }
+
+    /// Returns every function's reading without ending idle flows: packets of another interval follow before this interval
+    /// has ended.
+    pub fn hand_over(&mut self, sink: &mut dyn Sink) -> Snapshot {
+        self.with_table(sink, Turn::RollUp);
+        self.snapshot()
     }
 
     /// Runs an operation on the flow table, if there is one, and shows its results to the functions.
@@ -373,14 +383,13 @@ impl Worker {
         self.plan = plan;
     }
 
-    /// Ends the run and every flow. The last interval ends at `now`, or at the last packet if that is later; a `now`
-    /// of 0 always selects the last packet.
-    pub fn finish(&mut self, now: Time, sink: &mut dyn Sink) -> Snapshot {
+    /// Ends the run and every flow, and returns the last readings.
+    pub fn finish(&mut self, sink: &mut dyn Sink) -> Snapshot {
         self.with_table(sink, Turn::Drain);
         if let Some(sessions) = &mut self.sessions {
             sessions.finish();
         }
-        self.snapshot(now.max(self.latest))
+        self.snapshot()
     }
 
     /// Every function's reading of the interval.
@@ -433,9 +442,9 @@ impl Worker {
         costs
     }
 
-    fn snapshot(&mut self, end: Time) -> Snapshot {
-        // The first interval begins with the oldest packet of all workers.
-        let start = self.interval_start.replace(end).unwrap_or(self.earliest.min(end));
+    fn snapshot(&mut self) -> Snapshot {
+        let earliest = std::mem::replace(&mut self.earliest, Time(u64::MAX));
+        let latest = std::mem::take(&mut self.latest);
         let mut answers = self.answers();
         answers.extend(self.sessions.as_mut().and_then(Sessions::take_unidentified));
         let sessions_now =
@@ -444,7 +453,9 @@ impl Worker {
         let stats = self.flows.as_ref().map(FlowTable::stats).unwrap_or_default();
         let before = std::mem::replace(&mut self.flows_before, stats);
         Snapshot {
-            interval: Interval { start: start.0, end: end.0 },
+            interval: Interval::default(),
+            watched: None,
+            packets: (earliest <= latest).then_some(Interval { start: earliest.0, end: latest.0 }),
             ledger: std::mem::take(&mut self.ledger),
             flows: FlowCount {
                 created: stats.created - before.created,

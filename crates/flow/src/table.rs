@@ -199,9 +199,12 @@ impl FlowTable {
 
     /// Ends the flows that are idle at `now`, the end of an interval. All tables of a run must tick at the same times.
     ///
-    /// Ticks go forward. A tick that is further ahead than [`FlowConfig::jump`] takes effect only when the next tick
-    /// confirms it.
+    /// A tick that is further ahead than [`FlowConfig::jump`] takes effect only when the next tick confirms it. A tick
+    /// before an earlier one ends the flows that were idle at its time. A repeated tick has no effect.
     pub fn tick(&mut self, now: Time, sink: &mut impl FlowSink) {
+        if now == self.ticked {
+            return;
+        }
         if now.since(self.ticked) > self.config.jump && self.ticked != Time(0) {
             let confirmed = self.put_off != Time(0) && now >= self.put_off;
             if !confirmed {

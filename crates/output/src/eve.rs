@@ -245,7 +245,9 @@ impl Output for Eve {
         self.flows.add(&snapshot.flows);
         let (ledger, flows) = (self.ledger, self.flows);
         let Interval { start, end } = snapshot.interval;
-        let began = *self.began.get_or_insert(start);
+        // The last interval of a link may end after the run.
+        let end = snapshot.watched.map_or(end, |watched| watched.end.clamp(start, end));
+        let began = *self.began.get_or_insert(snapshot.times().start);
         let event = StatsEvent {
             timestamp: self.zone.eve(end),
             event_type: "stats",

@@ -109,6 +109,8 @@ pub fn snapshot() -> Snapshot {
     histogram.add(1500);
     Snapshot {
         interval: Interval { start: START, end: START + 547_000_000 },
+        watched: None,
+        packets: None,
         ledger: Ledger {
             caught: all.packets,
             bytes: all.bytes,

@@ -134,7 +134,7 @@ impl Metrics {
     pub fn add(&mut self, snapshot: &Snapshot) {
         let sums = Arc::make_mut(&mut self.0);
         sums.counted.merge_counters(snapshot);
-        sums.end = snapshot.interval.end;
+        sums.end = sums.end.max(snapshot.interval.end);
         let before = std::mem::take(&mut sums.lines);
         sums.lines =
             snapshot.answers.iter().enumerate().map(|(at, answer)| Line::of(answer, at, &before)).collect();
@@ -233,10 +233,6 @@ impl Sums {
                 }
             }
         }
-        let help = "Packets offered that are neither caught nor dropped yet: they are in the ring";
-        let unit = Some(&Unit::Other("packets".to_owned()));
-        let mut in_flight = to.encode_descriptor("in_flight", help, unit, MetricType::Gauge)?;
-        in_flight.encode_gauge(&(self.counted.ledger.in_flight() as f64))?;
         let help = "Ended flows by connection state, as Zeek names it";
         let mut metric = to.encode_descriptor("flows_by_state", help, None, MetricType::Counter)?;
         for (state, value) in CONN_STATES.iter().zip(self.counted.flows.states.0) {

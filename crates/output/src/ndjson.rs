@@ -147,6 +147,7 @@ struct LedgerBody {
     checksums_bad: u64,
     checksums_offloaded: u64,
     time_jumps: u64,
+    late: u64,
     rows_shed: u64,
     packets_unwritten: u64,
     loss_percent: f64,
@@ -180,6 +181,7 @@ impl From<&Ledger> for LedgerBody {
             checksums_bad: ledger.checksums_bad,
             checksums_offloaded: ledger.checksums_offloaded,
             time_jumps: ledger.time_jumps,
+            late: ledger.late,
             rows_shed: ledger.rows_shed,
             packets_unwritten: ledger.packets_unwritten,
             loss_percent: ledger.loss_percent(),
@@ -284,9 +286,15 @@ struct SummaryBody<'a> {
     failures: &'a [String],
 }
 
-/// Emits the line of each fact of a snapshot: ledger, flows, sessions, then the answers in order.
-fn snapshot_lines(snapshot: &Snapshot, states: &[(String, u64)], mut put: impl FnMut(Vec<u8>)) {
-    let when = Some(snapshot.interval);
+/// Emits the line of each fact of a snapshot: ledger, flows, sessions, then the answers in order. Each line has the time
+/// range `interval`.
+fn snapshot_lines(
+    snapshot: &Snapshot,
+    interval: Interval,
+    states: &[(String, u64)],
+    mut put: impl FnMut(Vec<u8>),
+) {
+    let when = Some(interval);
     put(line("ledger", when, &LedgerBody::from(&snapshot.ledger)));
     let states = states.iter().map(|(state, flows)| StateBody { state, flows: *flows }).collect();
     put(line("flows", when, &FlowsBody { count: &snapshot.flows, states }));
@@ -294,7 +302,7 @@ fn snapshot_lines(snapshot: &Snapshot, states: &[(String, u64)], mut put: impl F
         put(line("sessions", when, &snapshot.sessions));
     }
     for answer in &snapshot.answers {
-        put(answer_line(snapshot.interval, answer));
+        put(answer_line(interval, answer));
     }
 }
 
@@ -376,7 +384,7 @@ pub fn summary(facts: &Facts) -> String {
         notes: &facts.notes,
         failures: &facts.failures,
     };
-    lines.push(line("summary", Some(facts.total.interval), &body));
+    lines.push(line("summary", Some(facts.total.times()), &body));
     for input in &facts.inputs {
         let body = InputBody {
             name: &input.name,
@@ -392,7 +400,7 @@ pub fn summary(facts: &Facts) -> String {
         };
         lines.push(line("input", None, &body));
     }
-    snapshot_lines(&facts.total, &facts.states, |out| lines.push(out));
+    snapshot_lines(&facts.total, facts.total.times(), &facts.states, |out| lines.push(out));
     let mut text = String::new();
     for line in lines {
         text.push_str(&String::from_utf8_lossy(&line));
@@ -420,7 +428,7 @@ impl Output for Ndjson {
         let file = &mut self.file;
         let mut put = |line: Vec<u8>| file.line(snapshot.interval.end, |out| out.extend_from_slice(&line));
         put(line("interval", Some(snapshot.interval), &Nothing {}));
-        snapshot_lines(snapshot, &[], put);
+        snapshot_lines(snapshot, snapshot.interval, &[], put);
         self.file.flush()
     }
 
@@ -512,7 +520,9 @@ mod tests {
             fixtures::answer("talkers", None, "top", fixtures::flooded(&snapshot)),
             fixtures::answer("hosts", None, "distinct", fixtures::distinct(100_000)),
         ];
-        snapshot_lines(&snapshot, &[], |line| lines.push(String::from_utf8(line).unwrap()));
+        snapshot_lines(&snapshot, snapshot.interval, &[], |line| {
+            lines.push(String::from_utf8(line).unwrap())
+        });
         let list: Value = serde_json::from_str(&lines[2]).unwrap();
         assert_eq!(
             (&list["exact"], &list["inserts"], &list["absent"]),
@@ -535,7 +545,9 @@ mod tests {
         histogram.sum = u128::from(u64::MAX) * 2;
         snapshot.answers.push(fixtures::answer("d", None, "distribution", Reading::Histogram(histogram)));
         let mut lines = Vec::new();
-        snapshot_lines(&snapshot, &[], |line| lines.push(String::from_utf8(line).unwrap()));
+        snapshot_lines(&snapshot, snapshot.interval, &[], |line| {
+            lines.push(String::from_utf8(line).unwrap())
+        });
         assert!(!lines[2].contains("\"min\"") && lines[2].contains("\"chart\":\"c\""), "{}", lines[2]);
         assert!(lines[3].contains("\"sum\":36893488147419103230,"), "{}", lines[3]);
     }
@@ -545,7 +557,9 @@ mod tests {
         let mut lines = Vec::new();
         let mut snapshot = fixtures::snapshot();
         snapshot.answers = vec![fixtures::answer("scans", None, "scans", fixtures::scans())];
-        snapshot_lines(&snapshot, &[], |line| lines.push(String::from_utf8(line).unwrap()));
+        snapshot_lines(&snapshot, snapshot.interval, &[], |line| {
+            lines.push(String::from_utf8(line).unwrap())
+        });
         let line: Value = serde_json::from_str(&lines[2]).unwrap();
         assert_eq!((&line["kind"], line["scans"].as_array().unwrap().len()), (&json!("scans"), 2));
         let ports = &line["scans"][0];

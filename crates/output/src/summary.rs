@@ -125,7 +125,7 @@ pub fn analysed(snapshot: &Snapshot) -> Count {
 /// An interval in one line: time, packets and bits per second, new flows, the top talker, loss.
 pub fn line(snapshot: &Snapshot, zone: &Zone, names: bool) -> String {
     let interval = snapshot.interval;
-    let seconds = interval.end.saturating_sub(interval.start) as f64 / 1e9;
+    let seconds = snapshot.watched_seconds();
     let all = analysed(snapshot);
     let rate = |n: u64| if seconds > 0.0 { n as f64 / seconds } else { 0.0 };
     let mut line = format!(

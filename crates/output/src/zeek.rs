@@ -252,9 +252,9 @@ fn header(opened: &str) -> [String; 8] {
 
 impl Output for Tsv {
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
-        self.file.begin(snapshot.interval.start);
-        self.file.reach(snapshot.interval.end);
-        self.records.reach(snapshot.interval.end);
+        self.file.begin(snapshot.times().start);
+        self.file.reach(snapshot.times().end);
+        self.records.reach(snapshot.times().end);
         self.file.flush().and(self.records.flush())
     }
 

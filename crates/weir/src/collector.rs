@@ -36,6 +36,8 @@ pub enum Message {
     Records(u64, Records, Charge),
     /// The interval has ended for this worker.
     Snapshot(u64, Box<Snapshot>, Held),
+    /// Packets of an interval whose snapshot this worker has sent already.
+    Late(Box<Snapshot>, Charge),
     /// An interface has changed its state.
     Link(LinkEvent),
     /// The worker has finished.
@@ -81,6 +83,12 @@ impl Records {
 /// Bytes per record or row for sorting while they are written, and for the names added to rows.
 const ORDER: usize = 16;
 const NAMED: usize = 64;
+
+const DAY: u64 = 24 * 3_600_000_000_000;
+
+/// Maximum number of open reports in a run over files: packets around the end of an interval may be out of order, and
+/// merged captures may alternate between two intervals.
+const OPEN_REPORTS: usize = 2;
 
 /// A queue from the workers to the collector.
 pub fn queue() -> (Sender<Message>, Receiver<Message>) {
@@ -206,6 +214,12 @@ impl WorkerOutput {
         self.interval += 1;
     }
 
+    /// Sends the snapshot of packets of an interval that was sent already.
+    pub fn send_late(&mut self, snapshot: Snapshot) {
+        let charge = self.load.room.take(snapshot.memory());
+        self.send(Message::Late(Box::new(snapshot), charge));
+    }
+
     /// Sends a message, and waits while the queue is full.
     pub fn send(&mut self, message: Message) {
         // The collector outlives the workers, unless the run has ended.
@@ -303,6 +317,18 @@ fn pass_on(writer: Option<&Intake>, packets: Batch<'_>, when_full: WhenFull) -> 
     }
 }
 
+/// When the report of an interval is emitted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Emission {
+    /// When more than [`OPEN_REPORTS`] are open. Used for files.
+    Held,
+    /// With the last tick of the interval. Used for one interface, so that outputs have no delay.
+    WhenOver,
+    /// With the first tick of the next interval. Used for several interfaces, because their packets arrive with different
+    /// delays.
+    WhenNextBegins,
+}
+
 /// Puts rows in order, merges snapshots and hands both to the outputs.
 pub struct Collector {
     outputs: Vec<Box<dyn Output>>,
@@ -314,9 +340,12 @@ pub struct Collector {
     max_waiting: usize,
     waiting: usize,
     pending: BTreeMap<u64, Pending>,
-    /// Length of a reported interval in nanoseconds: snapshots are merged until one ends at a multiple of it.
+    /// Length of a reported interval in nanoseconds.
     report_length: u64,
-    report: Snapshot,
+    /// Open reports, by the start of their interval in original time: later packets may belong to an earlier report.
+    reports: BTreeMap<u64, Snapshot>,
+    /// When a report is emitted.
+    emission: Emission,
     total: Snapshot,
     failures: Vec<String>,
     /// Whether failures are only shown on the live screen. Standard error is the terminal of that screen.
@@ -362,7 +391,8 @@ impl Collector {
             waiting: 0,
             pending: BTreeMap::new(),
             report_length,
-            report: Snapshot::default(),
+            reports: BTreeMap::new(),
+            emission: Emission::Held,
             total: Snapshot::default(),
             failures: Vec::new(),
             silent: false,
@@ -394,6 +424,11 @@ impl Collector {
     pub fn remember_names(&mut self, memory: usize) {
         self.resolved = Resolved::new(memory / 2);
         self.shown = Shown::new(memory / 2);
+    }
+
+    /// Sets when reports are emitted.
+    pub fn emit_reports_when(&mut self, emission: Emission) {
+        self.emission = emission;
     }
 
     /// Sets the room that the incoming messages were charged to.
@@ -428,9 +463,15 @@ impl Collector {
     fn roll_by_time(&mut self, interval: Interval) {
         let Some(rotate) = self.rotate.filter(|_| interval.start != interval.end) else { return };
         let (first, next) = (interval.start / rotate, interval.end / rotate);
-        if *self.period.get_or_insert(first) < next {
+        let period = *self.period.get_or_insert(first);
+        if period < next {
             self.period = Some(next);
+            // Open reports belong to the files of the period that has ended.
+            self.emit_reports(0);
             self.roll(next * rotate);
+        } else if (period - next).saturating_mul(rotate) > DAY {
+            // After one packet with a wrong time in the future, rotation continues with the next packet.
+            self.period = Some(next);
         }
     }
 
@@ -476,6 +517,19 @@ impl Collector {
                 }
                 self.complete(interval)
             }
+            Message::Late(mut snapshot, charge) => {
+                drop(charge);
+                let original = snapshot.interval;
+                if let Some(anonymiser) = &mut self.anonymiser {
+                    anonymiser.snapshot(&mut snapshot);
+                }
+                self.total.merge(&snapshot);
+                if let Some(hub) = &self.hub {
+                    hub.late(&snapshot);
+                }
+                self.report(original, &snapshot);
+                None
+            }
             Message::Link(_) => None,
             Message::Done => {
                 self.busy -= 1;
@@ -504,9 +558,7 @@ impl Collector {
         for interval in self.pending.keys().copied().collect::<Vec<_>>() {
             self.complete(interval);
         }
-        if self.report != Snapshot::default() {
-            self.emit_report();
-        }
+        self.emit_reports(0);
         for at in 0..self.outputs.len() {
             self.attempt(at, |output| output.finish());
         }
@@ -588,21 +640,45 @@ impl Collector {
     fn complete(&mut self, interval: u64) -> Option<Snapshot> {
         let mut pending = self.pending.remove(&interval)?;
         self.write(pending.rows, pending.records);
-        // Intervals end at multiples of their length in original time, not in shifted time.
-        let Interval { start, end } = pending.merged.interval;
+        let original = pending.merged.interval;
         if let Some(anonymiser) = &mut self.anonymiser {
             anonymiser.snapshot(&mut pending.merged);
         }
         self.total.merge(&pending.merged);
-        self.report.merge(&pending.merged);
         if let Some(hub) = &self.hub {
             hub.tick(&pending.merged, &self.load());
         }
-        if start != end && end % self.report_length == 0 {
-            self.emit_report();
-        }
+        self.report(original, &pending.merged);
         self.roll_by_time(pending.merged.interval);
         Some(pending.merged)
+    }
+
+    /// Adds a snapshot to the report of its interval. `original` is the interval in original time, in which intervals begin
+    /// at multiples of their length; in shifted time they may not.
+    fn report(&mut self, original: Interval, snapshot: &Snapshot) {
+        if *snapshot == Snapshot::default() {
+            return;
+        }
+        let start = original.start - original.start % self.report_length;
+        let end = match original.start == original.end {
+            // A run without packets has no interval.
+            true => start,
+            false => start.saturating_add(self.report_length).max(original.end),
+        };
+        let shift = snapshot.interval.start.wrapping_sub(original.start).cast_signed();
+        let moved = |time: u64| time.saturating_add_signed(shift);
+        let report = self.reports.entry(start).or_default();
+        report.merge(snapshot);
+        report.interval = Interval { start: moved(start), end: moved(end) };
+        let over = match self.emission {
+            Emission::Held => 0,
+            Emission::WhenOver if original.end >= end => end,
+            Emission::WhenOver | Emission::WhenNextBegins => start,
+        };
+        while self.reports.first_key_value().is_some_and(|(first, _)| *first < over) {
+            self.emit_first();
+        }
+        self.emit_reports(OPEN_REPORTS);
     }
 
     /// The usage of the collector's memory.
@@ -619,8 +695,15 @@ impl Collector {
         }
     }
 
-    fn emit_report(&mut self) {
-        let report = std::mem::take(&mut self.report);
+    /// Emits the reports of the earliest intervals until at most `open` reports are left.
+    fn emit_reports(&mut self, open: usize) {
+        while self.reports.len() > open {
+            self.emit_first();
+        }
+    }
+
+    fn emit_first(&mut self) {
+        let Some((_, report)) = self.reports.pop_first() else { return };
         for at in 0..self.outputs.len() {
             self.attempt(at, |output| output.interval(&report));
         }

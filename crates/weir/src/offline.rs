@@ -9,9 +9,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use weir_api::Snapshot;
+use weir_api::{Interval, Snapshot};
 use weir_capture::{Files, ReadError};
-use weir_engine::{IntervalClock, Plan, Worker};
+use weir_engine::{IntervalClock, Plan, Stretch, Worker};
 use weir_wire::{Batch, Layers, PacketBuf, Slot, Time, decode_batch, steer_hash};
 
 /// The source of packets, and the limit of a run.
@@ -36,6 +36,8 @@ pub struct Outcome {
     pub errors: Vec<ReadError>,
     /// Number of jumps in the packets' time, forward and back.
     pub jumps: u64,
+    /// Number of packets counted in another interval than the one of their time.
+    pub late: u64,
     /// Whether the packets' times never decreased.
     pub in_order: bool,
 }
@@ -57,7 +59,8 @@ pub fn run(
     });
     let reader = pipeline.reader.into_inner().unwrap_or_else(PoisonError::into_inner);
     let jumps = reader.clock.jumps() + reader.leaps_back;
-    Outcome { files: reader.files, errors: reader.errors, jumps, in_order: reader.in_order }
+    let late = reader.clock.late();
+    Outcome { files: reader.files, errors: reader.errors, jumps, late, in_order: reader.in_order }
 }
 
 /// A larger step back in nanoseconds is a change of the clock: disorder between the queues of a card is much smaller.
@@ -83,17 +86,19 @@ struct WorkUnit {
 
 /// Packets of one interval, either all at the beginning of the run or none.
 struct Segment {
-    /// End of the previous interval, if the first packet of this segment closes it.
-    tick: Option<Time>,
+    /// The stretch that begins with the first packet of this segment, if one does.
+    begins: Option<Stretch>,
     /// Whether the segment is at the beginning of the run.
     closely: bool,
     /// Each worker's range of [`WorkUnit::slots`].
     shares: Vec<Range<usize>>,
 }
 
-/// Sets the packets offered by a file to the number read; a file drops none.
-fn of_file(mut snapshot: Snapshot) -> Snapshot {
+/// Sets the time range of a snapshot, and the packets offered by a file to the number read: a file drops none.
+fn of_file(mut snapshot: Snapshot, stretch: Option<Stretch>) -> Snapshot {
     snapshot.ledger.capture.offered = snapshot.ledger.caught;
+    snapshot.interval = stretch.map_or_else(Interval::default, |stretch| stretch.interval);
+    snapshot.watched = stretch.map(|stretch| stretch.watched);
     snapshot
 }
 
@@ -172,12 +177,23 @@ impl<'a> Pipeline<'a> {
     fn work(&self, index: usize, mut worker: Worker, mut worker_output: WorkerOutput) {
         let mut next = 0;
         let mut left = self.limit;
-        while let Some(unit) = self.unit(next) {
+        let mut current: Option<Stretch> = None;
+        'units: while let Some(unit) = self.unit(next) {
             for segment in &unit.segments {
+                // Packets after the limit are not counted.
+                if left == Some(0) {
+                    self.stop.store(true, Ordering::Relaxed);
+                    break 'units;
+                }
                 worker.look_closely(segment.closely);
-                if let Some(now) = segment.tick {
-                    let snapshot = of_file(worker.tick(now, &mut worker_output));
-                    worker_output.send_snapshot(snapshot, worker.sessions_memory());
+                if let Some(begins) = segment.begins
+                    && let Some(ended) = current.replace(begins)
+                {
+                    let snapshot = match begins.is_later {
+                        true => worker.tick(Time(ended.interval.end), &mut worker_output),
+                        false => worker.hand_over(&mut worker_output),
+                    };
+                    worker_output.send_snapshot(of_file(snapshot, Some(ended)), worker.sessions_memory());
                 }
                 let Some(share) = segment.shares.get(index).cloned() else { continue };
                 let Some(slots) = unit.slots.get(share.clone()) else { continue };
@@ -191,7 +207,7 @@ impl<'a> Pipeline<'a> {
             self.taken(next, unit);
             next += 1;
         }
-        let snapshot = of_file(worker.finish(Time(0), &mut worker_output));
+        let snapshot = of_file(worker.finish(&mut worker_output), current);
         worker_output.send_snapshot(snapshot, worker.sessions_memory());
         worker_output.send(Message::Done);
     }
@@ -303,8 +319,8 @@ impl<'a> Pipeline<'a> {
 }
 
 impl UnitReader {
-    /// Fills `buffer`, and records before which packets an interval ends. `false` at the end of the input.
-    fn read(&mut self, buffer: &mut PacketBuf, cuts: &mut Vec<(usize, Time)>, stop: &AtomicBool) -> bool {
+    /// Fills `buffer`, and records which packets begin a stretch. Returns `false` at the end of the input.
+    fn read(&mut self, buffer: &mut PacketBuf, cuts: &mut Vec<(usize, Stretch)>, stop: &AtomicBool) -> bool {
         loop {
             if self.ended || stop.load(Ordering::Relaxed) {
                 self.ended = true;
@@ -317,14 +333,18 @@ impl UnitReader {
                 Err(error) => self.errors.push(error),
             }
         }
+        let mut starts = self.files.starts().iter().copied().peekable();
         for (at, slot) in buffer.slots.iter().enumerate() {
+            if starts.next_if_eq(&at).is_some() {
+                self.clock.begin();
+            }
             if slot.time < self.latest {
                 self.in_order = false;
                 self.leaps_back += u64::from(self.latest.since(slot.time) > LEAP_BACK);
             }
             self.latest = slot.time;
-            if let Some(end) = self.clock.see(slot.time) {
-                cuts.push((at, end));
+            if let Some(stretch) = self.clock.observe(slot.time) {
+                cuts.push((at, stretch));
             }
         }
         true
@@ -334,25 +354,25 @@ impl UnitReader {
 /// A part of a unit that becomes a segment.
 struct Part {
     packets: Range<usize>,
-    tick: Option<Time>,
+    begins: Option<Stretch>,
     closely: bool,
 }
 
-/// Splits a unit at the ends of intervals, and at the end of the beginning of the run. The latter is after the first
+/// Splits a unit at the starts of stretches, and at the end of the beginning of the run. The latter is after the first
 /// `close` packets, so that it does not depend on the distribution of packets over units.
-fn parts(length: usize, cuts: &[(usize, Time)], close: usize) -> Vec<Part> {
+fn parts(length: usize, cuts: &[(usize, Stretch)], close: usize) -> Vec<Part> {
     let mut parts = Vec::with_capacity(cuts.len() + 2);
     let mut from = 0;
-    let mut tick = None;
-    for (to, next_tick) in cuts.iter().map(|(at, end)| (*at, Some(*end))).chain([(length, None)]) {
+    let mut begins = None;
+    for (to, next) in cuts.iter().map(|(at, stretch)| (*at, Some(*stretch))).chain([(length, None)]) {
         let close = close.clamp(from, to);
         if close > from {
-            parts.push(Part { packets: from..close, tick: tick.take(), closely: true });
+            parts.push(Part { packets: from..close, begins: begins.take(), closely: true });
         }
-        if to > close || tick.is_some() {
-            parts.push(Part { packets: close..to, tick, closely: false });
+        if to > close || begins.is_some() {
+            parts.push(Part { packets: close..to, begins, closely: false });
         }
-        (from, tick) = (to, next_tick);
+        (from, begins) = (to, next);
     }
     parts
 }
@@ -364,10 +384,10 @@ fn give(unit: &mut WorkUnit, parts: Vec<Part>, owner: usize) {
     std::mem::swap(slots, &mut buffer.slots);
     layers.clear();
     segments.clear();
-    segments.extend(parts.into_iter().map(|Part { packets, tick, closely }| {
+    segments.extend(parts.into_iter().map(|Part { packets, begins, closely }| {
         let mut shares = vec![0..0; owner];
         shares.push(packets);
-        Segment { tick, closely, shares }
+        Segment { begins, closely, shares }
     }));
 }
 
@@ -382,7 +402,7 @@ fn sort(unit: &mut WorkUnit, parts: Vec<Part>, workers: usize) {
     decode_batch(batch, &mut decoded);
     let owner = |(packet, layers)| steer_hash(&packet, layers) as usize % workers;
     let owners: Vec<usize> = batch.packets().zip(&decoded).map(owner).collect();
-    for Part { packets, tick, closely } in parts {
+    for Part { packets, begins, closely } in parts {
         // Start of each worker's range, and then position of its next packet.
         let mut ends = vec![0; workers];
         for owner in owners.get(packets.clone()).unwrap_or_default() {
@@ -403,6 +423,6 @@ fn sort(unit: &mut WorkUnit, parts: Vec<Part>, workers: usize) {
             slots[place] = buffer.slots[at];
             layers[place] = decoded[at];
         }
-        segments.push(Segment { tick, closely, shares });
+        segments.push(Segment { begins, closely, shares });
     }
 }

@@ -1,18 +1,33 @@
 //! Runs a live link through the workers, each with a ring, a thread and a flow table.
+//!
+//! A packet is counted in the tick of its own time. The kernel delivers blocks of packets, so that packets of a tick arrive
+//! after its end. A worker therefore ends a tick with the first packet after it, or when no packet has arrived for
+//! [`GRACE`]. A packet that arrives even later, for example from another interface, is added to the tick before.
 
 use crate::collector::{Message, WorkerOutput};
 use crate::orders::Mailbox;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_api::Ledger;
+use weir_api::{Interval, Snapshot};
 use weir_capture::{CaptureStats, LiveError, Rings};
 use weir_engine::Worker;
-use weir_wire::{Batch, Time};
+use weir_wire::{Batch, Slot, Time};
 
 /// Interval at which workers send their snapshots. A reported interval has several ticks.
 pub const TICK: Duration = Duration::from_secs(1);
 /// Maximum wait for packets before a worker checks whether it is to stop.
 const WAIT: Duration = Duration::from_millis(50);
+/// Nanoseconds after the end of a tick within which the kernel delivers the last blocks of the tick: more than twice their
+/// timeout.
+const GRACE: u64 = 50_000_000;
+/// Nanoseconds after the end of a tick after which a worker ends the tick even if its ring has packets.
+const BEHIND: u64 = 2_000_000_000;
+/// Nanoseconds from the current tick beyond which a packet's time comes from another clock. Such a packet is counted in
+/// the current tick.
+const NEAR: u64 = 2_000_000_000;
+/// Maximum number of returns to the tick before, in a tick.
+const MAX_RETURNS: u32 = 16;
+const SECOND: u64 = TICK.as_nanos() as u64;
 
 /// The clock of a live run: the time of day at its start, and monotonic from there, so that a change of the system's
 /// clock neither repeats nor skips an interval.
@@ -34,10 +49,10 @@ impl LiveClock {
         Time(self.time + self.started.elapsed().as_nanos() as u64)
     }
 
-    /// The first tick after the start, in nanoseconds since the epoch: ticks are at whole seconds.
-    fn first_tick(&self) -> u64 {
-        let tick = TICK.as_nanos() as u64;
-        (self.time / tick + 1) * tick
+    /// The first tick. Ticks begin at whole seconds.
+    fn first_tick(&self) -> Interval {
+        let start = self.time - self.time % SECOND;
+        Interval { start, end: start + SECOND }
     }
 }
 
@@ -61,64 +76,228 @@ pub struct LiveContext<'r> {
 /// The kernel refuses a step.
 pub fn work(
     mut rings: Rings,
-    mut worker: Worker,
-    mut worker_output: WorkerOutput,
+    worker: Worker,
+    worker_output: WorkerOutput,
     context: &LiveContext<'_>,
-    mut limit: Option<u64>,
+    limit: Option<u64>,
 ) -> Result<(), LiveError> {
-    let LiveContext { clock, stop, mailbox, waits, removed } = context;
-    let mut next_tick = clock.first_tick();
-    let mut before = CaptureStats::default();
+    let mut run = Run::new(worker, worker_output, context, limit);
     let mut stopped = false;
-    let mut orders_seen = 0;
     loop {
-        if !stopped && stop.load(Ordering::Relaxed) {
+        if !stopped && context.stop.load(Ordering::Relaxed) {
             rings.stop()?;
             stopped = true;
         }
-        let until_tick = Duration::from_nanos(next_tick.saturating_sub(clock.now().0));
+        let now = context.clock.now().0;
+        if now >= run.tick.end {
+            run.capture = rings.stats()?;
+        }
+        let until_tick = Duration::from_nanos((run.tick.end + GRACE).saturating_sub(now));
         let batch = rings.next_batch(WAIT.min(until_tick))?;
-        let empty = batch.is_empty();
-        match &mut limit {
-            None => worker.batch(batch, &mut worker_output),
-            Some(0) => {}
-            Some(left) => {
-                if limited(&mut worker, batch, &mut worker_output, left) {
-                    stop.store(true, Ordering::Relaxed);
-                }
-            }
-        }
+        let is_empty = batch.is_empty();
+        run.batch(batch);
         for event in rings.take_events() {
-            worker_output.send(Message::Link(event));
+            run.output.send(Message::Link(event));
         }
-        if !waits && rings.is_removed() {
-            removed.store(true, Ordering::Relaxed);
-            stop.store(true, Ordering::Relaxed);
+        run.is_gone = rings.is_removed();
+        if !context.waits && run.is_gone {
+            context.removed.store(true, Ordering::Relaxed);
+            context.stop.store(true, Ordering::Relaxed);
         }
-        if stopped && empty && rings.drained() || limit == Some(0) {
+        if stopped && is_empty && rings.drained() || run.left == Some(0) {
             break;
         }
-        while clock.now().0 >= next_tick {
-            let mut snapshot = worker.tick(Time(next_tick), &mut worker_output);
-            count_capture(&mut snapshot.ledger, &mut before, rings.stats()?, limit);
-            worker_output.send_snapshot(snapshot, worker.sessions_memory());
-            // A live run verifies all checksums in its first second, then a sample.
-            worker.look_closely(false);
-            if let Some(orders) = mailbox.at(Time(next_tick), &mut orders_seen) {
-                worker.change_plan(orders.plan);
-                worker_output.write_packets_to(orders.packets);
-            }
-            next_tick += TICK.as_nanos() as u64;
+        let patience = if is_empty { GRACE } else { BEHIND };
+        while context.clock.now().0 >= run.tick.end + patience {
+            run.capture = rings.stats()?;
+            run.end_tick();
         }
     }
-    let mut snapshot = worker.finish(clock.now(), &mut worker_output);
-    count_capture(&mut snapshot.ledger, &mut before, rings.stats()?, limit);
-    worker_output.send_snapshot(snapshot, worker.sessions_memory());
-    worker_output.send(Message::Done);
+    run.finish(rings.stats()?);
     Ok(())
 }
 
-/// Takes one packet at a time. Returns whether enough have matched.
+/// The tick of a packet, relative to the current tick.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum TickOf {
+    Previous,
+    Current,
+    Later,
+}
+
+/// A worker and its current tick.
+struct Run<'r> {
+    worker: Worker,
+    output: WorkerOutput,
+    context: &'r LiveContext<'r>,
+    tick: Interval,
+    /// Start of the watched time, in nanoseconds since the epoch.
+    watched_from: u64,
+    /// Whether all interfaces are removed.
+    is_gone: bool,
+    /// The part of the current tick before the last return to the previous tick.
+    part: Snapshot,
+    /// Number of returns to the previous tick in the current tick.
+    returns: u32,
+    /// Packets counted in the current tick whose time is in another.
+    late: u64,
+    /// The kernel's counters.
+    capture: CaptureStats,
+    /// Dropped packets in the ticks so far.
+    dropped: u64,
+    /// Offered packets in the ticks so far.
+    offered: u64,
+    orders_seen: u64,
+    /// Number of matching packets after which the run ends.
+    left: Option<u64>,
+}
+
+impl<'r> Run<'r> {
+    fn new(worker: Worker, output: WorkerOutput, context: &'r LiveContext<'r>, limit: Option<u64>) -> Self {
+        Run {
+            worker,
+            output,
+            context,
+            tick: context.clock.first_tick(),
+            watched_from: context.clock.time,
+            is_gone: false,
+            part: Snapshot::default(),
+            returns: 0,
+            late: 0,
+            capture: CaptureStats::default(),
+            dropped: 0,
+            offered: 0,
+            orders_seen: 0,
+            left: limit,
+        }
+    }
+
+    fn tick_of(&self, slot: &Slot) -> TickOf {
+        let Interval { start, end } = self.tick;
+        match slot.time.0 {
+            time if (start..end).contains(&time) => TickOf::Current,
+            time if time >= end && time - end < NEAR => TickOf::Later,
+            time if time < start && start - time <= NEAR => TickOf::Previous,
+            _ => TickOf::Current,
+        }
+    }
+
+    /// Counts each packet in its tick.
+    fn batch(&mut self, batch: Batch<'_>) {
+        let mut rest = batch.slots;
+        while let Some(first) = rest.first() {
+            let tick = self.tick_of(first);
+            let count = rest.iter().take_while(|slot| self.tick_of(slot) == tick).count();
+            let (part, others) = rest.split_at(count);
+            let part = Batch { bytes: batch.bytes, slots: part };
+            match tick {
+                TickOf::Current => self.pass(part),
+                TickOf::Previous => self.add_to_previous(part),
+                TickOf::Later => {
+                    self.end_tick();
+                    continue;
+                }
+            }
+            rest = others;
+        }
+    }
+
+    fn pass(&mut self, batch: Batch<'_>) {
+        let Some(left) = &mut self.left else {
+            self.worker.batch(batch, &mut self.output);
+            return;
+        };
+        if *left > 0 && limited(&mut self.worker, batch, &mut self.output, left) {
+            self.context.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts packets in the previous tick, or after too many returns as late packets of the current tick.
+    fn add_to_previous(&mut self, batch: Batch<'_>) {
+        if self.returns == MAX_RETURNS {
+            self.late += batch.len() as u64;
+            self.pass(batch);
+            return;
+        }
+        self.returns += 1;
+        self.set_part_aside();
+        self.pass(batch);
+        let mut snapshot = self.worker.hand_over(&mut self.output);
+        snapshot.ledger.capture.offered = snapshot.ledger.caught;
+        self.offered += snapshot.ledger.caught;
+        snapshot.interval = Interval { start: self.tick.start.saturating_sub(SECOND), end: self.tick.start };
+        snapshot.watched = Some(self.watched(snapshot.interval, snapshot.interval.end));
+        self.output.send_late(snapshot);
+    }
+
+    /// Adds the readings of the current tick so far to `part`.
+    fn set_part_aside(&mut self) {
+        let mut part = self.worker.hand_over(&mut self.output);
+        part.interval = self.tick;
+        self.part.merge(&part);
+    }
+
+    /// The watched time of an interval up to `end`.
+    fn watched(&self, interval: Interval, end: u64) -> Interval {
+        let start = interval.start.max(self.watched_from);
+        // Without an interface nothing was watched.
+        Interval { start, end: if self.is_gone { start } else { end.clamp(start, interval.end.max(start)) } }
+    }
+
+    /// Ends the current tick and sends its snapshot.
+    fn end_tick(&mut self) {
+        let snapshot = self.worker.tick(Time(self.tick.end), &mut self.output);
+        let snapshot = self.whole(snapshot, self.tick.end);
+        self.output.send_snapshot(snapshot, self.worker.sessions_memory());
+        // A live run verifies all checksums in its first second, then a sample.
+        self.worker.look_closely(false);
+        if let Some(orders) = self.context.mailbox.at(Time(self.tick.end), &mut self.orders_seen) {
+            self.worker.change_plan(orders.plan);
+            self.output.write_packets_to(orders.packets);
+        }
+        self.tick = Interval { start: self.tick.end, end: self.tick.end + SECOND };
+        self.returns = 0;
+    }
+
+    /// The snapshot of the current tick, watched until `end`: the part set aside and the `last` readings.
+    fn whole(&mut self, mut last: Snapshot, end: u64) -> Snapshot {
+        let mut snapshot = std::mem::take(&mut self.part);
+        last.interval = self.tick;
+        snapshot.merge(&last);
+        snapshot.watched = Some(self.watched(self.tick, end));
+        snapshot.ledger.late += std::mem::take(&mut self.late);
+        let capture = &mut snapshot.ledger.capture;
+        capture.dropped += self.capture.dropped - std::mem::replace(&mut self.dropped, self.capture.dropped);
+        // Packets in the ring count as offered only when they are caught.
+        capture.offered = snapshot.ledger.caught + capture.dropped;
+        self.offered += capture.offered;
+        snapshot
+    }
+
+    /// Ends the run. `capture` has the kernel's final counters.
+    fn finish(mut self, capture: CaptureStats) {
+        let now = self.context.clock.now().0;
+        while now >= self.tick.end + GRACE {
+            self.end_tick();
+        }
+        self.capture = capture;
+        let last = self.worker.finish(&mut self.output);
+        let offered = self.offered;
+        let mut snapshot = self.whole(last, now);
+        if self.left != Some(0) {
+            // All packets that the kernel counted must be accounted for, except after a limit: then the rest is not read.
+            snapshot.ledger.capture.offered = capture.received - offered;
+        }
+        if let Some(packets) = &mut snapshot.packets {
+            // A run on a link continues after its last packet.
+            packets.end = packets.end.max(now);
+        }
+        self.output.send_snapshot(snapshot, self.worker.sessions_memory());
+        self.output.send(Message::Done);
+    }
+}
+
+/// Takes one packet at a time. Returns whether the limit of matching packets is reached.
 fn limited(worker: &mut Worker, batch: Batch<'_>, worker_output: &mut WorkerOutput, left: &mut u64) -> bool {
     for slot in batch.slots {
         if *left == 0 {
@@ -129,16 +308,4 @@ fn limited(worker: &mut Worker, batch: Batch<'_>, worker_output: &mut WorkerOutp
         *left -= worker_output.kept_packets() - kept;
     }
     *left == 0
-}
-
-/// Adds what the kernel has counted since the last call. A run with a limit leaves packets in the rings when it ends;
-/// they are neither caught nor lost, so that its packets are offered when they are caught.
-fn count_capture(ledger: &mut Ledger, before: &mut CaptureStats, now: CaptureStats, limit: Option<u64>) {
-    let dropped = now.dropped - before.dropped;
-    ledger.capture.dropped += dropped;
-    ledger.capture.offered += match limit {
-        Some(_) => ledger.caught + dropped,
-        None => now.received - before.received,
-    };
-    *before = now;
 }

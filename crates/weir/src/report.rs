@@ -95,11 +95,11 @@ fn read(options: &cli::Report, gather: &mut Gather) -> Result<(Vec<String>, Exit
         }
         worker.batch(chunk.batch(), gather);
         // Flows are split by their own gaps, so that searching for idle ones after each chunk is enough.
-        if let Some(now) = chunk.slots.iter().filter_map(|slot| clock.see(slot.time)).last() {
-            worker.tick(now, gather);
+        if let Some(stretch) = chunk.slots.iter().filter_map(|slot| clock.observe(slot.time)).last() {
+            worker.tick(Time(stretch.interval.start), gather);
         }
     }
-    worker.finish(Time(0), gather);
+    worker.finish(gather);
     let problems = errors.iter().map(ToString::to_string).collect();
     let exit = report_read_errors(&errors);
     if gather.packets == 0 && exit != Exit::Good { Err(exit) } else { Ok((problems, exit)) }

@@ -131,7 +131,7 @@ pub fn read(mut files: Files, worker: &mut Worker, folder: &mut dyn Sink, signal
         }
         chunk.clear();
     }
-    worker.finish(latest, folder);
+    worker.finish(folder);
     let exit = report_read_errors(&errors);
     if !signals.has_interrupted() {
         return exit;

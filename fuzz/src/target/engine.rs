@@ -111,15 +111,19 @@ fn pass(plan: &Arc<Plan>, chunk: &PacketBuf, workers: usize) -> Snapshot {
         let mut shares: Vec<Vec<Slot>> = vec![Vec::new(); workers];
         for slot in slots {
             let packet = chunk.batch().packet(slot);
-            if let Some(end) = clock.see(slot.time) {
+            if let Some(stretch) = clock.observe(slot.time) {
                 feed(&mut pool, &mut shares, chunk, &mut rows);
-                pool.iter_mut().for_each(|worker| add(&mut total, worker.tick(end, &mut rows)));
+                let mut end = |worker: &mut Worker| match stretch.is_later {
+                    true => worker.tick(Time(stretch.interval.start), &mut rows),
+                    false => worker.hand_over(&mut rows),
+                };
+                pool.iter_mut().for_each(|worker| add(&mut total, end(worker)));
             }
             shares[steer_hash(&packet, &decode(&packet)) as usize % workers].push(*slot);
         }
         feed(&mut pool, &mut shares, chunk, &mut rows);
     }
-    pool.iter_mut().for_each(|worker| add(&mut total, worker.finish(Time(0), &mut rows)));
+    pool.iter_mut().for_each(|worker| add(&mut total, worker.finish(&mut rows)));
     let mut total = total.expect("a worker");
     total.ledger.capture.offered = total.ledger.caught;
     assert_eq!(total.ledger.imbalance(), None);

@@ -93,6 +93,10 @@ pub struct Files {
     infos: Vec<InputInfo>,
     interfaces: Interfaces,
     comments: Vec<Comment>,
+    /// See [`Files::starts`].
+    starts: Vec<usize>,
+    /// Whether the next packet belongs to [`Files::starts`].
+    starts_next: bool,
     packets: u64,
     bytes: u64,
     walked: u64,
@@ -124,6 +128,8 @@ impl Files {
             infos,
             interfaces: Interfaces::default(),
             comments: Vec::new(),
+            starts: Vec::new(),
+            starts_next: true,
             packets: 0,
             bytes: 0,
             walked: 0,
@@ -150,9 +156,14 @@ impl Files {
     pub fn fill(&mut self, chunk: &mut PacketBuf) -> Result<bool, ReadError> {
         chunk.clear();
         self.comments.clear();
+        self.starts.clear();
+        self.starts.extend(std::mem::take(&mut self.starts_next).then_some(0));
         let left = self.options.packets.map_or(u64::MAX, |max| max.saturating_sub(self.packets));
         self.gather(chunk, usize::try_from(left).unwrap_or(usize::MAX));
         self.packets += chunk.slots.len() as u64;
+        while self.starts.pop_if(|at| *at >= chunk.slots.len()).is_some() {
+            self.starts_next = true;
+        }
         if left > 0
             && chunk.slots.is_empty()
             && let Some(error) = self.failures.pop_front()
@@ -176,6 +187,9 @@ impl Files {
             if due.is_some()
                 && (self.merge.is_empty() || front.is_some_and(|at| until.is_some_and(|due| due <= at)))
             {
+                if self.merge.is_empty() && self.starts.last() != Some(&chunk.slots.len()) {
+                    self.starts.push(chunk.slots.len());
+                }
                 if let Err(error) = self.open_next() {
                     self.failures.push_back(error);
                 }
@@ -248,6 +262,12 @@ impl Files {
     /// Comments on the packets of the last filled buffer.
     pub fn comments(&self) -> &[Comment] {
         &self.comments
+    }
+
+    /// Positions in the last chunk of packets that are the first of an input while no other input is open. No input covers
+    /// the time between such a packet and the one before it.
+    pub fn starts(&self) -> &[usize] {
+        &self.starts
     }
 
     /// Progress of reading.

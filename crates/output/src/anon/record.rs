@@ -7,7 +7,7 @@ use aes::cipher::generic_array::GenericArray;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
-use weir_api::{Key, Reading, Snapshot, Top, TopRow};
+use weir_api::{Interval, Key, Reading, Snapshot, Top, TopRow};
 use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::{Field, Kind, Privacy, Record, Value};
 use weir_wire::FlowKey;
@@ -254,9 +254,9 @@ impl Anonymiser {
     /// Rewrites a snapshot.
     pub fn snapshot(&mut self, snapshot: &mut Snapshot) {
         let moved = |time: u64| time.saturating_add_signed(self.policy.shift);
-        if snapshot.interval.start != snapshot.interval.end {
-            snapshot.interval.start = moved(snapshot.interval.start);
-            snapshot.interval.end = moved(snapshot.interval.end);
+        let times = [Some(&mut snapshot.interval), snapshot.watched.as_mut(), snapshot.packets.as_mut()];
+        for interval in times.into_iter().flatten().filter(|interval| **interval != Interval::default()) {
+            *interval = Interval { start: moved(interval.start), end: moved(interval.end) };
         }
         let shift = self.policy.shift;
         for address in &mut snapshot.offloaders {

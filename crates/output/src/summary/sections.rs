@@ -57,7 +57,7 @@ const INDENT: usize = 10;
 
 /// The inputs: the lines without a label at the top.
 pub(super) fn inputs(facts: &Facts, style: &Style, room: usize) -> Vec<(String, Tone)> {
-    let interval = facts.total.interval;
+    let interval = facts.total.times();
     let took = match interval.end.saturating_sub(interval.start) {
         0 => String::new(),
         time => duration(time),
@@ -192,8 +192,7 @@ pub(super) fn traffic(facts: &Facts, room: usize) -> Section {
         section.line("none".to_owned(), Tone::Plain);
         return section;
     }
-    let interval = facts.total.interval;
-    let seconds = interval.end.saturating_sub(interval.start) as f64 / 1e9;
+    let seconds = facts.total.times().seconds();
     let rates = if seconds > 0.0 {
         format!(
             "{} avg   {}",

@@ -87,7 +87,7 @@ fn originals(path: &Path) -> Result<Originals, String> {
             worker.tick(now, &mut noted);
         }
     }
-    worker.finish(latest, &mut noted);
+    worker.finish(&mut noted);
     Ok(noted.0)
 }
 

@@ -381,6 +381,7 @@ fn errors(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palet
         ("checksums verified", all.checksums_verified, now.checksums_verified),
         ("outside flows: not IP, or no addresses", all.unflowed, now.unflowed),
         ("time jumps", all.time_jumps, now.time_jumps),
+        ("counted in another interval", all.late, now.late),
     ];
     let rows = notable.iter().map(|(name, count, last)| figure_row(name, *count, *last, all.analysed));
     FigureTable { titles: vec!["", "packets", "last second"], rows: rows.collect() }
@@ -394,28 +395,18 @@ fn figure_row(name: &str, count: u64, last: u64, of: u64) -> FigureRow {
 
 // -- ledger ----------------------------------------------------------------------------------------------
 
-/// Packets that the kernel has counted and no worker has taken yet, and the first sum that does not hold without them.
-/// During a run the ring is rarely empty, which is not an imbalance.
-fn on_the_way(ledger: &Ledger) -> (u64, Option<String>) {
-    let waiting = ledger.capture.offered.saturating_sub(ledger.caught + ledger.capture.dropped);
-    let mut settled = *ledger;
-    settled.capture.offered -= waiting;
-    (waiting, settled.imbalance())
-}
-
 fn ledger(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palette) {
     let (all, now) = (&view.history.ledger, &view.last.ledger);
-    let about = match on_the_way(all).1 {
+    let about = match all.imbalance() {
         None => "since the start, balanced".to_owned(),
         Some(imbalance) => format!("IMBALANCE: {imbalance}"),
     };
     let rest = titled(frame, area, "LEDGER", &about, palette);
     type Stage = (&'static str, fn(&Ledger) -> u64);
-    let stages: [Stage; 9] = [
+    let stages: [Stage; 8] = [
         ("reached the interface", |l| l.capture.offered + l.capture.interface_dropped),
         ("  - dropped by the interface", |l| l.capture.interface_dropped),
         ("  - dropped by the kernel", |l| l.capture.dropped),
-        ("  - waiting in the ring", |l| on_the_way(l).0),
         ("caught", |l| l.caught),
         ("  - not matched", |l| l.filtered),
         ("analysed", |l| l.analysed),
@@ -466,7 +457,7 @@ pub fn loss(view: &LiveView<'_>, palette: Palette, width: u16) -> Line<'static> 
     } else {
         parts.push("LOSS none".to_owned());
     }
-    if let (_, Some(imbalance)) = on_the_way(all) {
+    if let Some(imbalance) = all.imbalance() {
         bad = true;
         parts.push(format!("IMBALANCE: {imbalance}"));
     }

@@ -119,6 +119,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
         return Err((Exit::Partial, "a worker failed: the results are partial".to_owned()));
     };
     total.ledger.time_jumps += outcome.jumps;
+    total.ledger.late += outcome.late;
 
     if let Some(beside) = &run.beside {
         beside.hub.end(&total);

@@ -6,7 +6,7 @@ use super::screen::FullScreen;
 use super::summary;
 use super::{Exit, Run, complain};
 use crate::applies::{Links, Misfits};
-use crate::collector::{Collector, Load, Message, WhenFull, WorkerOutput, queue};
+use crate::collector::{Collector, Emission, Load, Message, WhenFull, WorkerOutput, queue};
 use crate::dump::{Dump, For, Outcome};
 use crate::live::Screen;
 use crate::memory::Room;
@@ -62,6 +62,8 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let (to, from) = queue();
     let mut collector = run.collector(outputs, workers);
     collector.take_from(&room);
+    let is_one = run.request.interfaces.len() == 1;
+    collector.emit_reports_when(if is_one { Emission::WhenOver } else { Emission::WhenNextBegins });
     let clock = LiveClock::start();
     let mailbox = Arc::new(Mailbox::new(Arc::clone(&run.plan), load.packets.clone()));
     let mut threads: Vec<JoinHandle<Result<(), LiveError>>> = Vec::new();

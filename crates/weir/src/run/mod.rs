@@ -8,6 +8,7 @@ mod live;
 mod progress;
 mod request;
 mod screen;
+mod short;
 mod summary;
 mod verbose;
 
@@ -57,7 +58,7 @@ pub fn run(options: cli::RunOptions) -> Exit {
         end_with_reader();
         return interfaces::list();
     }
-    let request = match Request::new(&options) {
+    let mut request = match Request::new(&options) {
         Ok(request) => request,
         Err((exit, error)) => return complain(exit, error),
     };
@@ -65,6 +66,7 @@ pub fn run(options: cli::RunOptions) -> Exit {
         end_with_reader();
         return interfaces::welcome();
     }
+    request.shorten(&options);
     let run = match Run::new(options, request, None) {
         Ok(run) => run,
         Err((exit, error)) => return complain(exit, error),

@@ -144,16 +144,32 @@ impl Request {
         })
     }
 
+    /// Whether the run writes a store, for the pages or as a log. Both have equal contents.
+    pub fn writes_store(&self) -> bool {
+        self.pages || self.logs.iter().flat_map(|(_, kinds)| kinds).any(|kind| kind == "store")
+    }
+
+    /// Sets the interval to one second if the run writes a store of short captures and no interval was given. Returns
+    /// whether it did.
+    pub fn shorten(&mut self, options: &cli::RunOptions) -> bool {
+        let has_default = options.interval.is_none() && self.config.is_none() && !self.inputs.is_empty();
+        let is_short = has_default && self.writes_store() && super::short::are_short(&self.inputs);
+        if is_short {
+            self.interval = super::short::INTERVAL;
+        }
+        is_short
+    }
+
     /// All subscriptions of the run: those of the summary, then the given ones.
     pub fn plan(&self, subscriptions: &[SubscriptionSpec]) -> Vec<SubscriptionSpec> {
         let mut specs = subscriptions::summary(self.memory);
         let wants_mon = self.logs.iter().flat_map(|(_, kinds)| kinds).any(|kind| kind.starts_with("mon"));
         if wants_mon && subscriptions.is_empty() {
             specs.extend(subscriptions::ourmon(self.memory));
-        } else if self.inputs.is_empty() || self.pages {
+        } else if self.inputs.is_empty() || self.writes_store() {
             specs.extend(subscriptions::screen());
         }
-        if self.pages {
+        if self.writes_store() {
             specs.extend(subscriptions::pages());
         }
         specs.extend(subscriptions.iter().cloned());

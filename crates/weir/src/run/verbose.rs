@@ -13,7 +13,7 @@ pub fn ledger(total: &Snapshot) -> String {
     let Ledger { capture, errors, .. } = total.ledger;
     let Ledger { caught, bytes, captured_bytes, filtered, analysed, flowed, unflowed, .. } = total.ledger;
     let Ledger { checksums_verified, checksums_bad, checksums_offloaded, .. } = total.ledger;
-    let Ledger { time_jumps, rows_shed, packets_unwritten, .. } = total.ledger;
+    let Ledger { time_jumps, late, rows_shed, packets_unwritten, .. } = total.ledger;
     let FlowCount { created, ended, evicted, holes_shed, .. } = total.flows;
     let FlowCount { fragments_joined, fragments_unmatched, fragments_shed, .. } = total.flows;
     let mut text = String::from("\nLedger\n");
@@ -46,6 +46,7 @@ pub fn ledger(total: &Snapshot) -> String {
         (0, "fragmented packets forgotten", fragments_shed),
         (0, "streams with untracked gaps", holes_shed),
         (0, "time jumps", time_jumps),
+        (0, "counted in another interval", late),
         (0, "log rows shed", rows_shed),
         (0, "packets not written", packets_unwritten),
     ];

@@ -176,6 +176,14 @@ impl Hub {
         self.now.send_replace(Arc::new(next));
     }
 
+    /// Adds packets of a tick that was reported already.
+    pub fn late(&self, part: &Snapshot) {
+        let mut next = Now::clone(&self.now());
+        next.total.merge(&without_readings(part));
+        next.metrics.add(part);
+        self.now.send_replace(Arc::new(next));
+    }
+
     /// Records an event at the start of packet loss, and at its end with the first tick without loss.
     fn watch_loss(&self, before: &Snapshot, tick: &Snapshot) {
         let lost = |s: &Snapshot| s.ledger.capture.dropped + s.ledger.capture.interface_dropped;
@@ -273,6 +281,8 @@ fn without_readings(snapshot: &Snapshot) -> Snapshot {
     };
     Snapshot {
         interval: snapshot.interval,
+        watched: snapshot.watched,
+        packets: snapshot.packets,
         ledger: snapshot.ledger,
         flows: snapshot.flows,
         sessions: snapshot.sessions,
@@ -284,7 +294,7 @@ fn without_readings(snapshot: &Snapshot) -> Snapshot {
 
 /// Converts a tick for the event stream.
 fn described(tick: &Snapshot, total: &Snapshot) -> Tick {
-    let length = seconds(tick.interval.end.saturating_sub(tick.interval.start));
+    let length = tick.watched_seconds();
     let talkers = top_by(tick, KeyKind::Talker).map_or_else(Vec::new, |top| {
         let rows = top.ranked().into_iter().take(TALKERS);
         rows.map(|row| list_row(&row)).collect::<Vec<ListRow>>()
@@ -297,7 +307,13 @@ fn described(tick: &Snapshot, total: &Snapshot) -> Tick {
         caught: total.ledger.caught,
         dropped: total.ledger.capture.dropped + total.ledger.capture.interface_dropped,
         flows_active: total.flows.active(),
-        series: points(tick).into_iter().map(|point| (point.id, point.value)).collect(),
+        series: points(tick)
+            .into_iter()
+            .map(|point| {
+                let value = point.shown(length);
+                (point.id, value)
+            })
+            .collect(),
         talkers,
     }
 }

@@ -59,10 +59,6 @@ use weir_output::store::sqlite::SqliteStore;
 
 /// Maximum size of a request's body in bytes.
 const MAX_BODY: usize = 1 << 20;
-/// Maximum size of a short capture in bytes.
-const SHORT: u64 = 256 << 20;
-/// Interval for short captures, in nanoseconds.
-const SHORT_INTERVAL: u64 = 1_000_000_000;
 /// Number of ports that `weir open` tries.
 const PORTS: u16 = 100;
 /// Interval at which the stop flag is checked.
@@ -112,10 +108,7 @@ pub fn serve(options: cli::Serve) -> Exit {
 fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
     let mut request = Request::new(&options.run)?;
     request.pages = true;
-    let is_short = options.run.interval.is_none() && request.config.is_none() && is_short(&request);
-    if is_short {
-        request.interval = SHORT_INTERVAL;
-    }
+    let is_short = request.shorten(&options.run);
     if request.inputs.is_empty() {
         let text = "nothing to open: give a capture, as in `weir open x.pcap`; for a live capture use `weir serve -i INTERFACE`";
         return Err((Exit::Usage, text.to_owned()));
@@ -286,15 +279,6 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
         let _ = server.join();
     }
     Ok(exit)
-}
-
-/// Whether the input is short enough for an interval of one second.
-fn is_short(request: &Request) -> bool {
-    let size = |input: &Input| match input {
-        Input::Path(path) => std::fs::metadata(path).map_or(0, |data| data.len()),
-        Input::Stdin => u64::MAX,
-    };
-    request.inputs.iter().map(size).fold(0_u64, u64::saturating_add) <= SHORT
 }
 
 /// A runtime with one thread for all connections, which leaves the cores to packets.

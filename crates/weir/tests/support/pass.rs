@@ -8,7 +8,7 @@ use std::thread;
 use weir_api::{FunctionCall, Level, Snapshot, SubscriptionSpec};
 use weir_capture::{Files, Input, InterfaceInfo, ReadOptions};
 use weir_engine::{
-    ChecksumMode, FUNCTIONS, FlowConfig, FlowRecord, IntervalClock, Plan, Settings, Sink, Worker,
+    ChecksumMode, FUNCTIONS, FlowConfig, FlowRecord, IntervalClock, Plan, Settings, Sink, Stretch, Worker,
 };
 use weir_filter::Options;
 use weir_wire::{Batch, FlowKey, LinkType, Packet, PacketBuf, Slot, Time, decode, steer_hash};
@@ -194,20 +194,24 @@ impl Pass {
     /// of each.
     pub fn run(mut self, capture: &Loaded, interval: u64, mut between: impl FnMut(&mut [Worker])) -> Outcome {
         let mut clock = IntervalClock::new(interval);
+        let mut current: Option<Stretch> = None;
         for chunk in &capture.chunks {
             let owners = self.owners(chunk);
             let mut from = 0;
             for (at, slot) in chunk.slots.iter().enumerate() {
-                if let Some(end) = clock.see(slot.time) {
-                    self.show(chunk, &owners, from..at);
-                    from = at;
-                    self.end(|worker, rows| worker.tick(end, rows));
-                    between(&mut self.workers);
-                }
+                let Some(begins) = clock.observe(slot.time) else { continue };
+                self.show(chunk, &owners, from..at);
+                from = at;
+                let Some(ended) = current.replace(begins) else { continue };
+                self.end(Some(ended), |worker, rows| match begins.is_later {
+                    true => worker.tick(Time(ended.interval.end), rows),
+                    false => worker.hand_over(rows),
+                });
+                between(&mut self.workers);
             }
             self.show(chunk, &owners, from..chunk.slots.len());
         }
-        self.end(|worker, rows| worker.finish(Time(0), rows));
+        self.end(current, |worker, rows| worker.finish(rows));
         self.outcome.kept = self.rows.1;
         self.outcome
     }
@@ -225,10 +229,13 @@ impl Pass {
         }
     }
 
-    fn end(&mut self, mut end: impl FnMut(&mut Worker, &mut Rows) -> Snapshot) {
+    fn end(&mut self, of: Option<Stretch>, mut end: impl FnMut(&mut Worker, &mut Rows) -> Snapshot) {
         let mut merged = Snapshot::default();
         for worker in &mut self.workers {
-            merged.merge(&end(worker, &mut self.rows));
+            let mut snapshot = end(worker, &mut self.rows);
+            snapshot.interval = of.map(|stretch| stretch.interval).unwrap_or_default();
+            snapshot.watched = of.map(|stretch| stretch.watched);
+            merged.merge(&snapshot);
         }
         merged.ledger.capture.offered = merged.ledger.caught;
         let mut rows = std::mem::take(&mut self.rows.0);

@@ -19,12 +19,12 @@ pub fn read(
     name: &str,
     (from, to): (u64, u64),
     keys: &[Key],
-    parts: usize,
+    (parts, since): (usize, &[u64; LISTS.len()]),
     weight: impl Fn(&TopRow) -> u64,
 ) -> Result<Vec<Vec<u64>>, StoreError> {
     let mut curves = vec![vec![0; parts]; keys.len()];
     let places: HashMap<&Key, usize> = keys.iter().enumerate().map(|(at, key)| (key, at)).collect();
-    let tier = tier(of, path, name, (from, to), parts)?;
+    let tier = tier((from, to), parts, since);
     for (begin, end, reading) in readings::cells(of, path, tier, name, (from, to), true)? {
         let Reading::Top(top) = reading else { continue };
         let first = part(begin.max(from), (from, to), parts);
@@ -45,14 +45,9 @@ fn part(time: u64, (from, to): (u64, u64), parts: usize) -> usize {
     (at as usize).min(parts.saturating_sub(1))
 }
 
-/// The tier with the longest cells that are not longer than a part, and that has data from the start of the range.
-fn tier(
-    of: &Connection,
-    path: &Path,
-    name: &str,
-    (from, to): (u64, u64),
-    parts: usize,
-) -> Result<usize, StoreError> {
+/// The tier with the longest cells that are not longer than a part, among the tiers that have data from the start of the
+/// range.
+fn tier((from, to): (u64, u64), parts: usize, since: &[u64; LISTS.len()]) -> usize {
     let length = to - from;
     let wanted = length / parts.max(1) as u64;
     let is_short = |cell: Cell| cell != Cell::Interval && cell.length() <= wanted;
@@ -61,17 +56,8 @@ fn tier(
         tier = Some(1);
     }
     let mut tier = tier.unwrap_or(0);
-    // Cells of coarser tiers begin before their first data.
-    while let Some(coarser) = LISTS.get(tier + 1) {
-        let kept = readings::first(of, path, tier, name)?;
-        let coarse = readings::first(of, path, tier + 1, name)?;
-        let is_gone = kept.is_none_or(|kept| {
-            kept > from && coarse.is_some_and(|coarse| coarse.saturating_add(coarser.cell.length()) <= kept)
-        });
-        if !is_gone {
-            break;
-        }
+    while tier + 1 < LISTS.len() && since.get(tier).is_some_and(|since| *since > from) {
         tier += 1;
     }
-    Ok(tier)
+    tier
 }

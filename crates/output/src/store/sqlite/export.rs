@@ -1,12 +1,10 @@
 //! Series for other tools: files for `rrdtool restore`, and OpenMetrics text with times.
 
-use super::schema::describe;
 use super::series::{CellGrid, SeriesReader};
 use super::tiers::SERIES;
-use super::{SqliteStore, keep_of, writer};
+use super::{SqliteStore, keep_of};
 use crate::store::{StoreError, TimeRange};
 use std::fmt::Write;
-use std::time::Instant;
 use weir_api::web::SeriesInfo;
 
 const SECOND: u64 = 1_000_000_000;
@@ -25,11 +23,8 @@ impl SqliteStore {
     /// The database fails, or the series does not exist.
     pub fn rrd(&self, id: &str) -> Result<String, StoreError> {
         self.main(|from, path| {
-            let number_of = |name| writer::number(from, path, name);
-            let (first, last) = (number_of("first")?, number_of("last")?);
-            let interval = number_of("interval")?;
-            let until = Instant::now() + self.patience;
-            let reader = SeriesReader { from, path, extent: (first, last), interval, until };
+            let reader = self.reader_of(from, path)?;
+            let SeriesReader { extent: (first, last), interval, .. } = reader;
             let series = reader.number(id)?.ok_or_else(|| StoreError::Unknown(format!("no series {id:?}")))?;
             // RRD's steps are whole seconds of which all rows are multiples.
             let wanted = (interval / SECOND).clamp(1, 300);
@@ -51,7 +46,7 @@ impl SqliteStore {
                 let begin = (first / SECOND).max(end.saturating_sub(keep / SECOND)) / length * length;
                 let begin = begin.min(end.saturating_sub(length));
                 let grid = CellGrid { tier: at, from: begin * SECOND, to: end * SECOND, step: length * SECOND };
-                let rows = grid.read(from, series).map_err(describe(path))?;
+                let rows = reader.cells(id, series, grid)?;
                 for (name, of) in [("AVERAGE", 0), ("MIN", 1), ("MAX", 2)] {
                     let _ = write!(
                         xml,

@@ -2,6 +2,7 @@
 
 use super::schema::{self, MAIN, describe};
 use super::tiers::{LISTS, SERIES, Tier};
+use super::watched;
 use super::writer::remove;
 use crate::store::StoreError;
 use rusqlite::Connection;
@@ -127,6 +128,11 @@ impl Keep {
                 let before = first + (last - first) / 2 + 1;
                 let text = format!("DELETE FROM {table} WHERE tier = ?1 AND time < ?2");
                 main.execute(&text, [tier, before]).map_err(describe)?;
+                let tiers: &[Tier] = if table == "points" { &SERIES } else { &LISTS };
+                if let Some(cell) = tiers.get(tier as usize).map(|tier| tier.cell) {
+                    let before = before.unsigned_abs();
+                    watched::drop_before(main, table, tier as usize, cell, before).map_err(describe)?;
+                }
                 has_dropped = true;
             }
         }

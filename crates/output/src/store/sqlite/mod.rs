@@ -19,6 +19,7 @@ mod tally;
 #[cfg(test)]
 mod tests;
 mod tiers;
+mod watched;
 mod writer;
 
 pub use health::Health;
@@ -42,6 +43,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use watched::Watched;
 use weir_api::web::{
     Against, Amount, Band, DistinctInfo, DistinctRow, Distincts, Event, Events, FilterOf, FilterTry,
     FlowDetail, Flows, ListInfo, ListRow, Lists, News, NewsRow, Records, SeriesData, SeriesInfo, StoreState,
@@ -180,11 +182,26 @@ impl SqliteStore {
         &self,
         ask: impl FnOnce(&series::SeriesReader<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.main(|from, path| {
-            let number = |name| writer::number(from, path, name);
-            let extent = (number("first")?, number("last")?);
-            let until = Instant::now() + self.patience;
-            ask(&series::SeriesReader { from, path, extent, interval: number("interval")?, until })
+        self.main(|from, path| ask(&self.reader_of(from, path)?))
+    }
+
+    fn reader_of<'c>(
+        &self,
+        from: &'c Connection,
+        path: &'c Path,
+    ) -> Result<series::SeriesReader<'c>, StoreError> {
+        let number = |name| writer::number(from, path, name);
+        let watched = match watched::are_there(from, path)? {
+            true => Some(Watched::read(from, path, 0, u64::MAX)?),
+            false => None,
+        };
+        Ok(series::SeriesReader {
+            from,
+            path,
+            extent: (number("first")?, number("last")?),
+            interval: number("interval")?,
+            watched,
+            until: Instant::now() + self.patience,
         })
     }
 
@@ -214,7 +231,9 @@ impl SqliteStore {
             let (first, last) = (writer::number(from, path, "first")?, writer::number(from, path, "last")?);
             let (begin, end) = (span.from.unwrap_or(first), span.to.unwrap_or(last));
             let keys: Vec<Key> = rows.iter().map(|row| row.key).collect();
-            curves::read(from, path, name, (begin, end.max(begin + 1)), &keys, parts, |row| weight(row, by))
+            let since = lists_since(from, path)?;
+            let span = (begin, end.max(begin + 1));
+            curves::read(from, path, name, span, &keys, (parts, &since), |row| weight(row, by))
         })
     }
 
@@ -228,7 +247,7 @@ impl SqliteStore {
             // All stored data needs no rounding.
             let begin = span.from.filter(|from| *from > first).unwrap_or(0);
             let end = span.to.filter(|to| *to < last).unwrap_or(i64::MAX as u64);
-            readings::sum(from, path, name, begin, end)
+            readings::sum(from, path, name, (begin, end), &lists_since(from, path)?)
         })
     }
 
@@ -236,14 +255,41 @@ impl SqliteStore {
         self.main(readings::names)
     }
 
-    fn keys(&self, name: &str, span: TimeRange) -> Result<(Option<Top>, Option<String>), StoreError> {
+    /// Reads a list over a range.
+    fn keys(&self, name: &str, span: TimeRange) -> Result<Listed, StoreError> {
         let sum = self.sum(name, span)?;
         let top = match sum.reading {
             Some(Reading::Top(top)) => Some(top),
             _ => None,
         };
-        Ok((top, sum.partial))
+        Ok(Listed { top, span: sum.span, partial: sum.partial })
     }
+}
+
+/// The answer to a query for a list.
+struct Listed {
+    /// The list; `None` if no data of the range is stored.
+    top: Option<Top>,
+    /// The answered time range.
+    span: (u64, u64),
+    /// What the list leaves out, and why.
+    partial: Option<String>,
+}
+
+/// The time from which each tier of lists is complete. Stores of earlier versions do not contain it; there it is the time
+/// of the first cell.
+fn lists_since(from: &Connection, path: &Path) -> Result<[u64; LISTS.len()], StoreError> {
+    if watched::are_there(from, path)? {
+        return watched::since_all(from, path, "readings");
+    }
+    let mut since = [0; LISTS.len()];
+    for (tier, since) in since.iter_mut().enumerate() {
+        let text = "SELECT ifnull(min(time), 0) FROM readings WHERE tier = ?1";
+        let first =
+            from.query_row(text, [tier as i64], |row| row.get::<_, i64>(0)).map_err(describe(path))?;
+        *since = first as u64;
+    }
+    Ok(since)
 }
 
 fn weight(row: &weir_api::TopRow, by: RankBy) -> u64 {
@@ -326,11 +372,19 @@ impl Store for SqliteStore {
         limit: usize,
         parts: usize,
     ) -> Result<TopList, StoreError> {
-        let (top, partial) = self.keys(list, span)?;
+        let Listed { top, span: (from, to), partial } = self.keys(list, span)?;
+        let (first, last) = self.extent()?.unwrap_or_default();
+        let (from, to) = (from.max(first) as f64 / SECOND, to.min(last) as f64 / SECOND);
         let Some(top) = top else {
             let lists = self.lists()?.lists;
             if lists.iter().any(|known| known.name == list) {
-                return Ok(TopList { list: list.to_owned(), exact: true, ..TopList::default() });
+                return Ok(TopList {
+                    list: list.to_owned(),
+                    exact: true,
+                    from: Some(from),
+                    to: Some(to.max(from)),
+                    ..TopList::default()
+                });
             }
             let names: Vec<String> = lists.into_iter().map(|list| list.name).collect();
             return Err(StoreError::Unknown(format!("no list {list:?}; available: {}", names.join(", "))));
@@ -361,6 +415,8 @@ impl Store for SqliteStore {
             inserts: top.inserts,
             total,
             crossing: None,
+            from: Some(from),
+            to: Some(to),
             partial,
         })
     }
@@ -501,8 +557,8 @@ impl Store for SqliteStore {
             ("protocols", "protocol"),
         ];
         for (list, kind) in lists {
-            let (now, _) = self.keys(list, TimeRange { from: Some(from), to: span.to })?;
-            let (old, _) = self.keys(list, before)?;
+            let now = self.keys(list, TimeRange { from: Some(from), to: span.to })?.top;
+            let old = self.keys(list, before)?.top;
             let Some(now) = now else { continue };
             let known: HashSet<Key> = old.iter().flat_map(|old| &old.rows).map(|row| row.key).collect();
             // A key without a row in the old list may have had less than this bound.
@@ -648,15 +704,18 @@ impl Store for SqliteStore {
                 Some(health) => health.keep(),
                 None => keep_of(from, path)?,
             };
-            let last = writer::number(from, path, "last")?;
+            let (begun, last) = (writer::number(from, path, "first")?, writer::number(from, path, "last")?);
+            let has_runs = watched::are_there(from, path)?;
+            let since = |table: &str, tier: usize| match has_runs {
+                true => watched::since(from, path, table, tier).map(|since| since.max(begun)),
+                false => count(&format!("SELECT ifnull(min(time), 0) FROM {table} WHERE tier = {tier}")),
+            };
             let cells = |(tier, time): (&tiers::Tier, u64)| {
                 time.div_ceil(if tier.cell == tiers::Cell::Interval { interval } else { tier.cell.length() })
             };
             let mut tiers = Vec::new();
             for (at, tier) in SERIES.iter().enumerate() {
-                let first = count(&format!(
-                    "SELECT ifnull(min(time), 0) FROM points WHERE tier = {at} AND series = (SELECT min(id) FROM series)"
-                ))?;
+                let first = since("points", at)?;
                 let keep = kept.series.get(at).copied().unwrap_or(0);
                 let held = if first > 0 { last.saturating_sub(first).min(keep) } else { 0 };
                 tiers.push(TierState {
@@ -667,8 +726,9 @@ impl Store for SqliteStore {
                 });
             }
             for (at, tier) in LISTS.iter().enumerate() {
-                let of = |what: &str| count(&format!("SELECT ifnull({what}, 0) FROM readings WHERE tier = {at}"));
-                let first = of("min(time)")?;
+                let of =
+                    |what: &str| count(&format!("SELECT ifnull({what}, 0) FROM readings WHERE tier = {at}"));
+                let first = since("readings", at)?;
                 tiers.push(TierState {
                     name: format!("lists {}", tier.name),
                     keep: seconds(kept.lists.get(at).copied().unwrap_or(0)),
@@ -685,7 +745,11 @@ impl Store for SqliteStore {
             let failed = health.and_then(Health::why);
             let points: u64 = SERIES.iter().zip(kept.series).map(cells).sum();
             let point_bound = points * series * POINT;
-            let mean = |at: usize| count(&format!("SELECT ifnull(CAST(avg(length(body)) AS INTEGER), 0) FROM readings WHERE tier = {at}"));
+            let mean = |at: usize| {
+                count(&format!(
+                    "SELECT ifnull(CAST(avg(length(body)) AS INTEGER), 0) FROM readings WHERE tier = {at}"
+                ))
+            };
             let lists = count("SELECT count(DISTINCT name) FROM readings")?;
             let mut list_bound = 0;
             for (at, tier) in LISTS.iter().zip(kept.lists).enumerate() {

@@ -41,6 +41,14 @@ pub fn kind(reading: &Reading) -> Option<&'static str> {
     }
 }
 
+/// Whether a reading is stored: its kind is stored, and it is not empty.
+pub fn is_kept(reading: &Reading) -> bool {
+    match reading {
+        Reading::Top(top) => !top.rows.is_empty() || top.inserts > 0 || top.absent > 0,
+        reading => kind(reading).is_some(),
+    }
+}
+
 fn pack(reading: &Reading) -> io::Result<Vec<u8>> {
     let text = match reading {
         Reading::Top(top) => serde_json::to_vec(&KeptTop {
@@ -237,47 +245,73 @@ fn one(
 pub struct Sum {
     /// The sum; `None` if no data of the range is stored.
     pub reading: Option<Reading>,
+    /// The answered time range: wider than requested where only coarser cells are stored.
+    pub span: (u64, u64),
     /// Note about rounding.
     pub partial: Option<String>,
 }
 
-/// Adds up the stored data of a list from `from` to `to`, from as few cells as possible.
-pub fn sum(of: &Connection, path: &Path, name: &str, from: u64, to: u64) -> Result<Sum, StoreError> {
-    let mut sum = Sum::default();
-    let mut pieces = vec![(from, to)];
-    for at in (0..LISTS.len()).rev() {
-        let mut rest = Vec::new();
-        let first_of_finer = match at {
-            0 => None,
-            at => first(of, path, at - 1, name)?,
-        };
-        for (from, to) in pieces {
-            // If the next finer tier lacks older data, cells of this one are used whole.
-            let is_last = at == 0 || first_of_finer.is_none_or(|first| first >= to);
-            let cells = cells(of, path, at, name, (from, to), is_last)?;
-            let Some((begin, end)) = cells.first().zip(cells.last()).map(|(a, b)| (a.0, b.1)) else {
-                rest.push((from, to));
-                continue;
-            };
-            if is_last && at > 0 && (begin < from || end > to) {
-                let tier = LISTS.get(at).map_or("", |tier| tier.name);
-                sum.partial =
-                    Some(format!("the time range is rounded to {tier}: finer data is no longer kept"));
+impl Sum {
+    fn add(&mut self, reading: Reading) {
+        match &mut self.reading {
+            Some(whole) if is_alike(whole, &reading) => {
+                whole.merge(&reading);
             }
-            for (.., reading) in cells {
-                match &mut sum.reading {
-                    Some(whole) if is_alike(whole, &reading) => {
-                        whole.merge(&reading);
+            Some(_) => {
+                self.partial = Some("the list had another key earlier".to_owned());
+                self.reading = Some(reading);
+            }
+            None => self.reading = Some(reading),
+        }
+    }
+}
+
+/// Adds up the stored data of a list from `from` to `to`, from as few cells as possible. `since` has the time from which
+/// each tier is complete.
+pub fn sum(
+    of: &Connection,
+    path: &Path,
+    name: &str,
+    (from, to): (u64, u64),
+    since: &[u64; LISTS.len()],
+) -> Result<Sum, StoreError> {
+    let mut sum = Sum { span: (from, to), ..Sum::default() };
+    let mut pieces = vec![(from, to)];
+    for (at, tier) in LISTS.iter().enumerate().rev() {
+        let finer_since = at.checked_sub(1).and_then(|finer| since.get(finer)).copied().unwrap_or(0);
+        let mut rest = Vec::new();
+        for (from, to) in pieces {
+            // Where the next finer tier lacks older data, cells of this tier are used whole.
+            let split = match finer_since > from {
+                true => tier.cell.of(finer_since - 1, finer_since).1,
+                false => from,
+            };
+            let (coarse, fine) = ((from, split.min(to)), (split.max(from), to));
+            if coarse.0 < coarse.1 {
+                for (begin, end, reading) in cells(of, path, at, name, coarse, true)? {
+                    if begin < coarse.0 || end > coarse.1 {
+                        sum.span = (sum.span.0.min(begin), sum.span.1.max(end));
+                        let text = format!(
+                            "the time range is rounded to {}: finer data is no longer kept",
+                            tier.name
+                        );
+                        sum.partial = Some(text);
                     }
-                    Some(_) => {
-                        sum.partial = Some("the list had another key earlier".to_owned());
-                        sum.reading = Some(reading);
-                    }
-                    None => sum.reading = Some(reading),
+                    sum.add(reading);
                 }
             }
-            if !is_last {
-                rest.extend([(from, begin), (end, to)].into_iter().filter(|(from, to)| from < to));
+            if fine.0 >= fine.1 {
+                continue;
+            }
+            let cells = cells(of, path, at, name, fine, at == 0)?;
+            let ends = cells.first().zip(cells.last()).map(|(first, last)| (first.0, last.1));
+            cells.into_iter().for_each(|(.., reading)| sum.add(reading));
+            match ends {
+                _ if at == 0 => {}
+                Some((begin, end)) => {
+                    rest.extend([(fine.0, begin), (end, fine.1)].into_iter().filter(|(from, to)| from < to));
+                }
+                None => rest.push(fine),
             }
         }
         pieces = rest;
@@ -287,22 +321,6 @@ pub fn sum(of: &Connection, path: &Path, name: &str, from: u64, to: u64) -> Resu
 
 fn max_rows() -> usize {
     LISTS.iter().map(|tier| tier.rows).max().unwrap_or(0)
-}
-
-/// The first time that a tier has of a list.
-pub(super) fn first(
-    of: &Connection,
-    path: &Path,
-    tier: usize,
-    name: &str,
-) -> Result<Option<u64>, StoreError> {
-    let describe = describe(path);
-    let mut query = of
-        .prepare_cached("SELECT min(time) FROM readings WHERE tier = ?1 AND name = ?2")
-        .map_err(describe)?;
-    let first: Option<i64> =
-        query.query_row(params![tier as i64, name], |row| row.get(0)).map_err(describe)?;
-    Ok(first.map(|first| first as u64))
 }
 
 /// The cells of a tier within a time range, or with `overlapping` those that overlap it.

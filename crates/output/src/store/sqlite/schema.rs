@@ -4,7 +4,7 @@
 //! partition of time, so that old or excess data is removed as whole files, at no cost for the rest. All are in WAL
 //! mode: readers do not wait for the writer, and a killed process loses at most its uncommitted data.
 
-use super::renamed;
+use super::{renamed, watched};
 use crate::store::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction};
 use std::path::{Path, PathBuf};
@@ -25,8 +25,9 @@ pub enum Kind {
     Rows,
 }
 
-/// Steps of the database of series and lists. Times are nanoseconds since the epoch. In the tier of intervals, the
-/// minimum (`least`) and the maximum (`most`) equal the value and are NULL.
+/// Steps of the database of series and lists. Times are nanoseconds since the epoch. Only cells with data are stored, and
+/// their `seconds` are the watched seconds of the intervals that have data. In the tier of intervals, the minimum (`least`)
+/// and the maximum (`most`) equal the value and are NULL.
 static MAIN_STEPS: &[Step] = &[
     Step::Sql("
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) WITHOUT ROWID, STRICT;
@@ -45,6 +46,7 @@ static MAIN_STEPS: &[Step] = &[
     CREATE TABLE names (address BLOB PRIMARY KEY, name TEXT NOT NULL, time INTEGER NOT NULL) WITHOUT ROWID, STRICT;
 "),
     Step::Code(renamed::migrate),
+    Step::Code(watched::migrate),
 ];
 
 /// Steps of the databases of flows and records. Addresses are 16 bytes, IPv4 mapped into IPv6, so that they sort as

@@ -3,15 +3,18 @@
 use super::renamed;
 use super::schema::describe;
 use super::tiers::{SERIES, Tier};
+use super::watched::{self, Watched};
 use crate::store::{StoreError, TimeRange};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 use weir_api::web::{Band, BandPoints, Points, PointsOfOthers, SeriesData, SeriesInfo, Weight};
-use weir_api::{Answer, Count, Reading, Snapshot, counters};
+use weir_api::{Count, Counter, Reading, Snapshot, counters};
 
 const SECOND: f64 = 1e9;
 /// Maximum number of points of all series in an answer.
@@ -20,7 +23,7 @@ const MAX_POINTS: usize = 2_000_000;
 const CLOCKS: u64 = 2 * 3_600_000_000_000;
 const WEEK: u64 = 7 * 24 * 3_600_000_000_000;
 
-/// A point to be written: the mean of a series over an interval.
+/// A value of an interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     /// The series.
@@ -29,8 +32,33 @@ pub struct Point {
     pub unit: &'static str,
     /// Meaning of the values.
     pub help: String,
-    /// Mean over the interval.
-    pub value: f64,
+    /// The value.
+    pub value: Amount,
+}
+
+/// The value of a series in an interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Amount {
+    /// A sum, shown as a rate per second. In silence it is zero.
+    Sum(f64),
+    /// A value that is not a sum, such as a mean. In silence it does not exist.
+    Gauge(f64),
+}
+
+impl Point {
+    /// The value as the series shows it; `seconds` is the watched time of the interval.
+    pub fn shown(&self, seconds: f64) -> f64 {
+        match self.value {
+            Amount::Sum(sum) if seconds > 0.0 => sum / seconds,
+            Amount::Sum(_) => 0.0,
+            Amount::Gauge(value) => value,
+        }
+    }
+}
+
+/// Whether a series consists of gauges.
+fn is_gauge(id: &str) -> bool {
+    ["distinct/", "scans/", "mean/"].iter().any(|prefix| id.starts_with(prefix))
 }
 
 /// The series of a counter.
@@ -55,19 +83,189 @@ pub fn class_id(subscription: &str, class: &str, bits: bool) -> String {
 
 /// The points of an interval: counters, lines, classes, distinct counts, and the inserts of lists.
 pub fn points(snapshot: &Snapshot) -> Vec<Point> {
-    let length = snapshot.interval.end.saturating_sub(snapshot.interval.start).max(1_000_000) as f64 / SECOND;
-    let mut points: Vec<Point> = counters()
-        .map(|counter| {
-            let (unit, factor) = rate_unit(counter.unit);
-            let value = (counter.of)(snapshot) as f64 * factor / length;
-            Point { id: counter_id(counter.name), unit, help: counter.help.trim().to_owned(), value }
-        })
-        .collect();
+    let mut points = Vec::new();
+    each(snapshot, |name, value| {
+        points.extend(value.map(|value| {
+            let (id, unit, help) = name.describe();
+            Point { id, unit, help, value }
+        }));
+    });
+    points
+}
+
+/// The name of a point. Its text is made only for a new [`Layout`].
+#[derive(Clone, Copy, Debug)]
+enum Name<'s> {
+    Counter(&'static Counter),
+    Line { chart: &'s str, line: &'s str, bits: bool },
+    Class { subscription: &'s str, class: &'s str, bits: bool },
+    Inserts(&'s str),
+    Distinct(&'s str, &'static str),
+    Scans(&'s str),
+    Mean(&'s str, &'s str),
+}
+
+impl Name<'_> {
+    /// Identifier of the series, its unit and its meaning.
+    fn describe(self) -> (String, &'static str, String) {
+        let rate = |bits: bool| if bits { "bits/s" } else { "packets/s" };
+        match self {
+            Name::Counter(counter) => {
+                (counter_id(counter.name), rate_unit(counter.unit).0, counter.help.trim().to_owned())
+            }
+            Name::Line { chart, line, bits } => {
+                (line_id(chart, line, bits), rate(bits), format!("{line} of {chart}"))
+            }
+            Name::Class { subscription, class, bits } => {
+                (class_id(subscription, class, bits), rate(bits), format!("{class} of {subscription}"))
+            }
+            Name::Inserts(list) => (
+                format!("list/{}/inserts", part(list)),
+                "keys/s",
+                format!("Keys that had no row in {list} when they arrived; rises first in a flood"),
+            ),
+            Name::Distinct(name, of) => {
+                (format!("distinct/{}", part(name)), of, format!("Distinct {of} in an interval"))
+            }
+            Name::Scans(name) => {
+                (format!("scans/{}", part(name)), "scans", "Scans detected in an interval".to_owned())
+            }
+            Name::Mean(name, of) => (format!("mean/{}", part(name)), "", format!("Mean {of} in an interval")),
+        }
+    }
+}
+
+/// Passes each point of an interval to `show`, with its value if it has one. Intervals with the same [`Layout`] have the
+/// same points in the same order.
+fn each<'s>(snapshot: &'s Snapshot, mut show: impl FnMut(Name<'s>, Option<Amount>)) {
+    for counter in counters() {
+        let value = (counter.of)(snapshot) as f64 * rate_unit(counter.unit).1;
+        show(Name::Counter(counter), Some(Amount::Sum(value)));
+    }
+    let both = |count: &Count| [(true, count.bytes as f64 * 8.0), (false, count.packets as f64)];
     // An interval does not count flows that began before it: only sums since the beginning do.
     for answer in &snapshot.answers {
-        answer_points(answer, length, &mut points);
+        let name = answer.subscription.as_str();
+        match &answer.reading {
+            Reading::Count(count) => {
+                let chart = answer.chart.as_deref().unwrap_or("counts");
+                for (bits, sum) in both(count) {
+                    show(Name::Line { chart, line: name, bits }, Some(Amount::Sum(sum)));
+                }
+            }
+            Reading::Classes { classes, .. } => {
+                for class in classes {
+                    for (bits, sum) in both(&class.count) {
+                        let name = Name::Class { subscription: name, class: &class.label, bits };
+                        show(name, Some(Amount::Sum(sum)));
+                    }
+                }
+            }
+            Reading::Top(top) => show(Name::Inserts(name), Some(Amount::Sum(top.inserts as f64))),
+            Reading::Distinct(count) => {
+                let value = Amount::Gauge(count.estimate() as f64);
+                show(Name::Distinct(name, count.of.name()), Some(value));
+            }
+            Reading::Scans(scans) => show(Name::Scans(name), Some(Amount::Gauge(scans.found().len() as f64))),
+            Reading::Histogram(histogram) => {
+                let value = (histogram.n > 0).then(|| Amount::Gauge(histogram.mean()));
+                show(Name::Mean(name, &histogram.of), value);
+            }
+            Reading::Series(_) => {}
+        }
     }
-    points
+}
+
+/// The points of an interval, in order. It changes only with the plan, so that consecutive intervals share their names.
+#[derive(Debug, Default)]
+pub struct Layout {
+    answers: Vec<Answered>,
+    /// Identifiers, units and meanings of the series.
+    names: Vec<(String, &'static str, String)>,
+}
+
+/// The properties of an answer that determine its points.
+#[derive(Debug, PartialEq)]
+struct Answered {
+    subscription: String,
+    chart: Option<String>,
+    shape: std::mem::Discriminant<Reading>,
+    /// Labels of classes, or the unit of a mean or a distinct count.
+    labels: Vec<String>,
+}
+
+/// The labels of a reading; see [`Answered::labels`].
+fn labels(reading: &Reading) -> impl Iterator<Item = &str> {
+    let (classes, of) = match reading {
+        Reading::Classes { classes, .. } => (classes.as_slice(), None),
+        Reading::Distinct(count) => (&[][..], Some(count.of.name())),
+        Reading::Histogram(histogram) => (&[][..], Some(histogram.of.as_str())),
+        _ => (&[][..], None),
+    };
+    classes.iter().map(|class| class.label.as_str()).chain(of)
+}
+
+impl Layout {
+    /// The layout of an interval.
+    pub fn of(snapshot: &Snapshot) -> Self {
+        let answers = snapshot.answers.iter().map(|answer| Answered {
+            subscription: answer.subscription.clone(),
+            chart: answer.chart.clone(),
+            shape: std::mem::discriminant(&answer.reading),
+            labels: labels(&answer.reading).map(str::to_owned).collect(),
+        });
+        let mut names = Vec::new();
+        each(snapshot, |name, _| names.push(name.describe()));
+        Self { answers: answers.collect(), names }
+    }
+
+    /// Whether an interval has this layout.
+    pub fn is_of(&self, snapshot: &Snapshot) -> bool {
+        self.answers.len() == snapshot.answers.len()
+            && !self.names.is_empty()
+            && self.answers.iter().zip(&snapshot.answers).all(|(known, answer)| {
+                known.subscription == answer.subscription
+                    && known.chart == answer.chart
+                    && known.shape == std::mem::discriminant(&answer.reading)
+                    && labels(&answer.reading).eq(known.labels.iter().map(String::as_str))
+            })
+    }
+
+    /// The values of an interval, by position in the layout, without sums of zero. Gauges are left out without packets.
+    pub fn values(&self, snapshot: &Snapshot, has_packets: bool) -> Vec<(u32, Amount)> {
+        let mut values = Vec::new();
+        let mut at = 0;
+        each(snapshot, |_, value| {
+            let is_kept = |value: &Amount| match value {
+                Amount::Sum(sum) => *sum != 0.0,
+                Amount::Gauge(_) => has_packets,
+            };
+            values.extend(value.filter(is_kept).map(|value| (at, value)));
+            at += 1;
+        });
+        values
+    }
+
+    /// The numbers of the series in the database. Series without values are inserted too, so that queries know them.
+    fn numbers(&self, to: &Transaction<'_>, known: &mut Known) -> rusqlite::Result<Vec<i64>> {
+        let mut add = to.prepare_cached(
+            "INSERT INTO series (name, unit, help) VALUES (?1, ?2, ?3)
+             ON CONFLICT (name) DO UPDATE SET unit = ?2, help = ?3 RETURNING id",
+        )?;
+        let mut numbers = Vec::with_capacity(self.names.len());
+        for (name, unit, help) in &self.names {
+            let id = match known.get(name) {
+                Some(id) => *id,
+                None => {
+                    let id = add.query_row(params![name, unit, help], |row| row.get(0))?;
+                    known.insert(name.clone(), id);
+                    id
+                }
+            };
+            numbers.push(id);
+        }
+        Ok(numbers)
+    }
 }
 
 fn rate_unit(unit: &str) -> (&'static str, f64) {
@@ -81,97 +279,107 @@ fn rate_unit(unit: &str) -> (&'static str, f64) {
     }
 }
 
-fn answer_points(answer: &Answer, length: f64, points: &mut Vec<Point>) {
-    let name = &answer.subscription;
-    let mut both = |id: &dyn Fn(bool) -> String, help: String, count: &Count| {
-        let rates = [(true, "bits/s", count.bytes as f64 * 8.0), (false, "packets/s", count.packets as f64)];
-        for (bits, unit, sum) in rates {
-            points.push(Point { id: id(bits), unit, help: help.clone(), value: sum / length });
-        }
-    };
-    match &answer.reading {
-        Reading::Count(count) => {
-            let chart = answer.chart.as_deref().unwrap_or("counts");
-            both(&|bits| line_id(chart, name, bits), format!("{name} of {chart}"), count);
-        }
-        Reading::Classes { classes, .. } => {
-            for class in classes {
-                let help = format!("{} of {name}", class.label);
-                both(&|bits| class_id(name, &class.label, bits), help, &class.count);
-            }
-        }
-        Reading::Top(top) => points.push(Point {
-            id: format!("list/{}/inserts", part(name)),
-            unit: "keys/s",
-            help: format!("Keys that had no row in {name} when they arrived; rises first in a flood"),
-            value: top.inserts as f64 / length,
-        }),
-        Reading::Distinct(count) => points.push(Point {
-            id: format!("distinct/{}", part(name)),
-            unit: count.of.name(),
-            help: format!("Distinct {} in an interval", count.of.name()),
-            value: count.estimate() as f64,
-        }),
-        Reading::Scans(scans) => points.push(Point {
-            id: format!("scans/{}", part(name)),
-            unit: "scans",
-            help: "Scans detected in an interval".to_owned(),
-            value: scans.found().len() as f64,
-        }),
-        Reading::Histogram(histogram) if histogram.n > 0 => points.push(Point {
-            id: format!("mean/{}", part(name)),
-            unit: "",
-            help: format!("Mean {} in an interval", histogram.of),
-            value: histogram.mean(),
-        }),
-        Reading::Histogram(_) | Reading::Series(_) => {}
-    }
-}
-
 /// Numbers of series by name.
 pub type Known = HashMap<String, i64>;
+
+/// An interval to be written.
+pub struct Written<'p> {
+    /// Start in nanoseconds since the epoch.
+    pub start: u64,
+    /// Watched seconds.
+    pub seconds: f64,
+    /// Names and order of the points.
+    pub layout: &'p Arc<Layout>,
+    /// Values by position in the layout.
+    pub values: &'p [(u32, Amount)],
+}
 
 /// Adds the points of intervals to cells of each tier: a cell is written once for all of them.
 pub fn write<'p>(
     to: &Transaction<'_>,
     known: &mut Known,
-    intervals: impl Iterator<Item = ((u64, u64), &'p [Point])>,
+    intervals: impl Iterator<Item = Written<'p>>,
 ) -> rusqlite::Result<()> {
-    let mut name = to.prepare_cached(
-        "INSERT INTO series (name, unit, help) VALUES (?1, ?2, ?3)
-         ON CONFLICT (name) DO UPDATE SET unit = ?2, help = ?3 RETURNING id",
-    )?;
     // In the order of the cells in the table.
-    let mut cells: BTreeMap<(usize, i64, i64), Bucket> = BTreeMap::new();
-    for ((start, end), points) in intervals {
-        let seconds = end.saturating_sub(start).max(1_000_000) as f64 / SECOND;
-        let times = SERIES.map(|tier| tier.cell.of(start, end).0 as i64);
-        for point in points {
-            let id = match known.get(&point.id) {
-                Some(id) => *id,
-                None => {
-                    let id = name.query_row(params![point.id, point.unit, point.help], |row| row.get(0))?;
-                    known.insert(point.id.clone(), id);
-                    id
+    let mut finest: BTreeMap<(i64, u64), (Amount, f64)> = BTreeMap::new();
+    let mut numbered: Option<(&Arc<Layout>, Vec<i64>)> = None;
+    for Written { start, seconds, layout, values } in intervals {
+        let ids = match &mut numbered {
+            Some((before, ids)) if Arc::ptr_eq(before, layout) => ids,
+            other => &mut other.insert((layout, layout.numbers(to, known)?)).1,
+        };
+        for (at, value) in values {
+            let Some(id) = ids.get(*at as usize) else { continue };
+            match finest.entry((*id, start)) {
+                Entry::Vacant(place) => {
+                    place.insert((*value, seconds));
                 }
-            };
-            let sum = point.value * seconds;
-            let one = Bucket { seconds, sum, min: point.value, max: point.value };
-            for (at, time) in times.into_iter().enumerate() {
-                cells.entry((at, id, time)).and_modify(|cell| cell.add(&one)).or_insert(one);
+                Entry::Occupied(mut place) => {
+                    let (amount, long) = place.get_mut();
+                    amount.add(*value);
+                    *long = seconds.max(*long);
+                }
             }
+        }
+    }
+    write_cells(to, finest)
+}
+
+impl Amount {
+    /// Adds the value of a later part of the interval. Gauges are not additive: the larger one is kept.
+    fn add(&mut self, other: Amount) {
+        match (self, other) {
+            (Amount::Sum(sum), Amount::Sum(more)) => *sum += more,
+            (Amount::Gauge(value), Amount::Gauge(other)) => *value = value.max(other),
+            _ => {}
+        }
+    }
+}
+
+/// Writes the cells of intervals, and adds them to coarser cells. A later part of a stored interval adds to its sum, and
+/// not to the seconds of the coarser cells.
+fn write_cells(to: &Transaction<'_>, finest: BTreeMap<(i64, u64), (Amount, f64)>) -> rusqlite::Result<()> {
+    let mut coarser: BTreeMap<(usize, i64, i64), Bucket> = BTreeMap::new();
+    let mut sums = to.prepare_cached(
+        "INSERT INTO points VALUES (0, ?1, ?2, ?3, ?4, NULL, NULL)
+         ON CONFLICT DO UPDATE SET sum = sum + excluded.sum, seconds = max(seconds, excluded.seconds)
+         RETURNING sum, seconds",
+    )?;
+    let mut gauges = to.prepare_cached(
+        "INSERT INTO points VALUES (0, ?1, ?2, ?3, ?4, NULL, NULL)
+         ON CONFLICT DO UPDATE SET sum = max(sum, excluded.sum) RETURNING sum, seconds",
+    )?;
+    for ((id, start), (amount, seconds)) in finest {
+        let (sum, all, long): (f64, f64, f64) = match amount {
+            Amount::Sum(sum) => {
+                let row = params![id, start as i64, seconds, sum];
+                sums.query_row(row, |row| Ok((sum, row.get(0)?, row.get(1)?)))?
+            }
+            Amount::Gauge(value) => {
+                let sum = value * seconds;
+                let row = params![id, start as i64, seconds, sum];
+                gauges.query_row(row, |row| Ok((sum, row.get(0)?, row.get(1)?)))?
+            }
+        };
+        let was_there = all != sum;
+        let value = if long > 0.0 { all / long } else { 0.0 };
+        let one = match (amount, was_there) {
+            (_, false) => Bucket { seconds, sum, min: value, max: value },
+            (Amount::Sum(_), true) => Bucket { seconds: 0.0, sum, min: f64::MAX, max: value },
+            (Amount::Gauge(_), true) => continue,
+        };
+        for (at, tier) in SERIES.iter().enumerate().skip(1) {
+            let time = tier.cell.of(start, start).0 as i64;
+            coarser.entry((at, id, time)).and_modify(|cell| cell.add(&one)).or_insert(one);
         }
     }
     let mut add = to.prepare_cached(
         "INSERT INTO points VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO UPDATE SET
-         least = min(ifnull(least, sum / seconds), ?8), most = max(ifnull(most, sum / seconds), ?9),
-         seconds = seconds + ?4, sum = sum + ?5",
+         least = min(ifnull(least, sum / seconds), excluded.least), most = max(ifnull(most, sum / seconds), excluded.most),
+         seconds = seconds + excluded.seconds, sum = sum + excluded.sum",
     )?;
-    for ((tier, id, time), cell) in cells {
-        let Bucket { seconds, sum, min, max } = cell;
-        // For a single interval, minimum and maximum equal the value.
-        let extremes = (tier > 0 || min < max).then_some((min, max)).unzip();
-        add.execute(params![tier as i64, id, time, seconds, sum, extremes.0, extremes.1, min, max])?;
+    for ((tier, id, time), Bucket { seconds, sum, min, max }) in coarser {
+        add.execute(params![tier as i64, id, time, seconds, sum, min.min(max), max])?;
     }
     Ok(())
 }
@@ -203,17 +411,11 @@ pub struct CellGrid {
 }
 
 impl CellGrid {
-    /// Average, minimum and maximum of each cell.
-    pub fn read(self, from: &Connection, series: i64) -> rusqlite::Result<Vec<Option<[f64; 3]>>> {
-        let buckets = read(from, series, self)?;
-        Ok(buckets.into_iter().map(|bucket| bucket.map(|b| [b.sum / b.seconds, b.min, b.max])).collect())
-    }
-
     /// The coarsest tier that is fine enough and has data from the start of the range.
     fn of(
         span: (u64, u64),
         points: usize,
-        first: impl Fn(usize) -> Option<u64>,
+        first: impl Fn(usize) -> u64,
         kept_from: u64,
         interval: u64,
     ) -> Self {
@@ -226,9 +428,7 @@ impl CellGrid {
         let mut tier = (0..SERIES.len()).rev().find(|at| length(*at) <= wanted).unwrap_or(0);
         // Cells of coarser tiers begin before their first data: stored data begins with the first interval.
         let wanted_first = from.max(kept_from);
-        while tier + 1 < SERIES.len()
-            && first(tier).is_none_or(|first| first > wanted_first.saturating_add(length(tier)))
-        {
+        while tier + 1 < SERIES.len() && first(tier) > wanted_first.saturating_add(length(tier)) {
             tier += 1;
         }
         let step = wanted.div_ceil(length(tier)).max(1) * length(tier);
@@ -251,8 +451,9 @@ impl CellGrid {
 }
 
 /// Values of a bucket of a grid.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
+    /// Stored: watched seconds of intervals with data. Read by [`SeriesReader::read`]: all watched seconds.
     seconds: f64,
     sum: f64,
     min: f64,
@@ -266,9 +467,14 @@ impl Bucket {
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
     }
+
+    fn mean(&self) -> f64 {
+        self.sum / self.seconds
+    }
 }
 
-fn read(from: &Connection, id: i64, grid: CellGrid) -> rusqlite::Result<Vec<Option<Bucket>>> {
+/// The rows of a grid's cells.
+fn rows(from: &Connection, id: i64, grid: CellGrid) -> rusqlite::Result<Vec<Option<Bucket>>> {
     let mut buckets: Vec<Option<Bucket>> = vec![None; grid.cells()];
     let mut rows = from.prepare_cached(
         "SELECT time, seconds, sum, ifnull(least, sum / seconds), ifnull(most, sum / seconds) FROM points
@@ -279,17 +485,12 @@ fn read(from: &Connection, id: i64, grid: CellGrid) -> rusqlite::Result<Vec<Opti
     while let Some(row) = rows.next()? {
         let time: i64 = row.get(0)?;
         let at = (time as u64).saturating_sub(grid.from) / grid.step;
-        let (seconds, sum, min, max) = (row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?);
+        let one = Bucket { seconds: row.get(1)?, sum: row.get(2)?, min: row.get(3)?, max: row.get(4)? };
         if let Some(bucket) = buckets.get_mut(at as usize) {
-            *bucket = Some(match bucket.take() {
-                None => Bucket { seconds, sum, min, max },
-                Some(b) => Bucket {
-                    seconds: b.seconds + seconds,
-                    sum: b.sum + sum,
-                    min: b.min.min(min),
-                    max: b.max.max(max),
-                },
-            });
+            match bucket {
+                Some(bucket) => bucket.add(&one),
+                None => *bucket = Some(one),
+            }
         }
     }
     Ok(buckets)
@@ -297,7 +498,7 @@ fn read(from: &Connection, id: i64, grid: CellGrid) -> rusqlite::Result<Vec<Opti
 
 fn points_of(id: &str, buckets: &[Option<Bucket>]) -> Points {
     let of = |part: fn(Bucket) -> f64| buckets.iter().map(|bucket| bucket.map(part)).collect();
-    Points { id: id.to_owned(), avg: of(|b| b.sum / b.seconds), min: of(|b| b.min), max: of(|b| b.max) }
+    Points { id: id.to_owned(), avg: of(|b| b.mean()), min: of(|b| b.min), max: of(|b| b.max) }
 }
 
 /// Adds a series to a sum: the sum of two absent values is absent, an absent value and a number give the number.
@@ -338,6 +539,8 @@ pub struct SeriesReader<'c> {
     pub extent: (u64, u64),
     /// Length of the most recent intervals.
     pub interval: u64,
+    /// Watched time; `None` in a store of an earlier version.
+    pub watched: Option<Watched>,
     /// Time at which the query stops.
     pub until: Instant,
 }
@@ -347,16 +550,57 @@ impl SeriesReader<'_> {
         let (first, last) = self.extent;
         // Before the first stored data there is nothing to draw.
         let (from, to) = (span.from.unwrap_or(first).max(first), span.to.unwrap_or(last));
-        let mut firsts = [None; SERIES.len()];
+        let mut firsts = [0; SERIES.len()];
         for (tier, first) in firsts.iter_mut().enumerate() {
             *first = self.first_of(tier)?;
         }
-        let first = |tier: usize| firsts.get(tier).copied().flatten();
+        let first = |tier: usize| firsts.get(tier).copied().unwrap_or(0);
         Ok(CellGrid::of((from, to.max(from + 1)), points, first, self.extent.0, self.interval.max(1)))
     }
 
-    /// Start of a tier's data: that of the counters, which every interval has.
-    fn first_of(&self, tier: usize) -> Result<Option<u64>, StoreError> {
+    /// Reads the buckets of a series. Sums are zero in watched silence and absent elsewhere.
+    fn read(&self, id: &str, number: i64, grid: CellGrid) -> Result<Vec<Option<Bucket>>, StoreError> {
+        let mut buckets = rows(self.from, number, grid).map_err(describe(self.path))?;
+        let Some(watched) = self.watched.as_ref().filter(|_| !is_gauge(id)) else { return Ok(buckets) };
+        for (at, bucket) in buckets.iter_mut().enumerate() {
+            let from = grid.from + at as u64 * grid.step;
+            let seconds = watched.within(from, from.saturating_add(grid.step)) as f64 / SECOND;
+            match bucket {
+                // A part of the bucket was silent.
+                Some(bucket) if seconds > bucket.seconds + 1e-6 => {
+                    bucket.min = bucket.min.min(0.0);
+                    bucket.seconds = seconds;
+                }
+                None if seconds > 0.0 => *bucket = Some(Bucket { seconds, ..Bucket::default() }),
+                _ => {}
+            }
+        }
+        Ok(buckets)
+    }
+
+    /// Watched seconds of each cell of a grid.
+    fn widths(&self, grid: CellGrid) -> Vec<f64> {
+        let mut known = Watched::default();
+        let watched = self.watched.as_ref().unwrap_or_else(|| {
+            known.add(self.extent.0, self.extent.1);
+            &known
+        });
+        let cells = (0..grid.cells() as u64).map(|at| grid.from + at * grid.step);
+        cells.map(|from| watched.within(from, from.saturating_add(grid.step)) as f64 / SECOND).collect()
+    }
+
+    /// Average, minimum and maximum of each cell.
+    pub fn cells(&self, id: &str, number: i64, grid: CellGrid) -> Result<Vec<Option<[f64; 3]>>, StoreError> {
+        let buckets = self.read(id, number, grid)?;
+        Ok(buckets.into_iter().map(|bucket| bucket.map(|b| [b.mean(), b.min, b.max])).collect())
+    }
+
+    /// The time from which a tier is complete.
+    fn first_of(&self, tier: usize) -> Result<u64, StoreError> {
+        if self.watched.is_some() {
+            return watched::since(self.from, self.path, "points", tier);
+        }
+        // A store of an earlier version has the counters of each interval.
         let describe = describe(self.path);
         let mut query = self
             .from
@@ -367,7 +611,7 @@ impl SeriesReader<'_> {
         let first: Option<i64> = query
             .query_row(params![tier as i64, counter_id("caught")], |row| row.get(0))
             .map_err(describe)?;
-        Ok(first.map(|first| first as u64))
+        Ok(first.map_or(u64::MAX, |first| first as u64))
     }
 
     /// The number of a series, by its present or its earlier name.
@@ -381,7 +625,7 @@ impl SeriesReader<'_> {
     /// See [`crate::store::Store::points`].
     pub fn points(&self, ids: &[String], span: TimeRange, points: usize) -> Result<SeriesData, StoreError> {
         let grid = self.grid(span, points.clamp(1, 100_000))?;
-        let mut data = grid.empty();
+        let mut data = SeriesData { widths: self.widths(grid), ..grid.empty() };
         for id in ids {
             if (data.series.len() + 1) * grid.cells() > MAX_POINTS {
                 let (shown, all) = (data.series.len(), ids.len());
@@ -390,7 +634,7 @@ impl SeriesReader<'_> {
                 break;
             }
             let Some(number) = self.number(id)? else { continue };
-            let buckets = read(self.from, number, grid).map_err(describe(self.path))?;
+            let buckets = self.read(id, number, grid)?;
             data.series.push(points_of(id, &buckets));
         }
         Ok(data)
@@ -406,7 +650,7 @@ impl SeriesReader<'_> {
     ) -> Result<SeriesData, StoreError> {
         let room = MAX_POINTS / ids.len().max(1);
         let grid = self.grid(span, points.clamp(1, room.clamp(1, 100_000)))?;
-        let mut data = grid.empty();
+        let mut data = SeriesData { widths: self.widths(grid), ..grid.empty() };
         let mut ranking: Vec<Weight> = Vec::with_capacity(ids.len());
         // Series and their totals, the heaviest first, up to the requested number.
         let mut heaviest: Vec<(f64, Points)> = Vec::new();
@@ -419,7 +663,7 @@ impl SeriesReader<'_> {
                 break;
             }
             let Some(number) = self.number(id)? else { continue };
-            let buckets = read(self.from, number, grid).map_err(describe(self.path))?;
+            let buckets = self.read(id, number, grid)?;
             let weight: f64 = buckets.iter().flatten().map(|bucket| bucket.sum).sum();
             ranking.push(Weight { id: id.clone(), weight });
             let place = heaviest.partition_point(|(heavier, _)| *heavier >= weight);
@@ -480,10 +724,10 @@ impl SeriesReader<'_> {
             let Some(number) = self.number(id)? else { continue };
             let mut columns: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
             for (grid, places) in &weeks_of_cells {
-                let buckets = read(self.from, number, *grid).map_err(describe(self.path))?;
+                let buckets = self.read(id, number, *grid)?;
                 for (at, place) in places.iter().enumerate() {
                     let bucket = place.and_then(|place| buckets.get(place).copied().flatten());
-                    columns.entry(at).or_default().extend(bucket.map(|b| b.sum / b.seconds));
+                    columns.entry(at).or_default().extend(bucket.map(|b| b.mean()));
                 }
             }
             columns.values_mut().for_each(|values| values.sort_by(f64::total_cmp));

@@ -234,7 +234,7 @@ fn a_store_without_names_is_still_read() {
     to.finish().unwrap();
     drop(to);
     let old = Connection::open(folder.path().join(MAIN)).unwrap();
-    old.execute_batch("DROP TABLE names; PRAGMA user_version = 1").unwrap();
+    old.execute_batch("DROP TABLE names; DROP TABLE watched; PRAGMA user_version = 1").unwrap();
     drop(old);
     let top = store(folder.path()).top("sources", TimeRange::default(), None, 3).unwrap();
     assert_eq!((top.rows.len(), top.rows[0].name.as_deref()), (1, None));
@@ -253,6 +253,7 @@ fn renamed_series_are_found_in_a_store_of_an_earlier_version() {
     old.execute_batch(
         "UPDATE series SET name = 'ledger/said' WHERE name = 'ledger/with_payload';
          UPDATE series SET name = 'ledger/stream_octets' WHERE name = 'ledger/stream_bytes';
+         DROP TABLE watched;
          PRAGMA user_version = 2",
     )
     .unwrap();
@@ -857,8 +858,8 @@ fn clock_jumps_lose_nothing() {
     let span = TimeRange { from: Some(DAY0), to: Some(DAY0 + 86_400 * S) };
     let data = store.points(&ids("caught"), span, 3000).unwrap();
     let measured: Vec<f64> = caught(&data).into_iter().flatten().collect();
-    // Data written twice for one time has the rate of both.
-    assert_eq!(measured, [1.0; 3]);
+    // Data written twice for one time is added, and silence between is zero only where it was watched.
+    assert_eq!(measured, [2.0, 1.0, 1.0]);
     let top = store.top("sources", TimeRange::default(), None, 9).unwrap();
     assert_eq!(top.rows[0].bytes, 5 * times.len() as u64);
     let kinds: Vec<String> =
@@ -996,4 +997,134 @@ fn a_year_of_every_list_stays_under_a_gigabyte() {
     assert!(size < 1 << 30, "{size}");
     assert_eq!((top.rows.len(), top.partial, of_day.rows.len()), (20, None, 20));
     assert!(took.as_secs_f64() < 1.0 && took_day.as_secs_f64() < 1.0, "{took:?} {took_day:?}");
+}
+
+#[test]
+fn silence_is_zero_where_it_was_watched_and_absent_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    let minute = 60 * S;
+    for (at, watched_from) in [(0, 0), (5, 1), (9, 9)] {
+        let mut snapshot = interval(DAY0 + at * minute, minute, 60, &[(1, 9)]);
+        snapshot.watched =
+            Some(Interval { start: DAY0 + watched_from * minute, end: DAY0 + (at + 1) * minute });
+        snapshot.answers.push(fixtures::answer("hosts", None, "distinct", fixtures::distinct(3)));
+        to.interval(&snapshot).unwrap();
+    }
+    to.finish().unwrap();
+    let store = store(folder.path());
+    assert_eq!(store.extent().unwrap(), Some((DAY0, DAY0 + 10 * minute)));
+    let data = store.points(&ids("caught"), TimeRange::default(), 10).unwrap();
+    let (one, zero) = (Some(1.0), Some(0.0));
+    assert_eq!(caught(&data), [one, zero, zero, zero, zero, one, None, None, None, one]);
+    let coarse = store.points(&ids("caught"), TimeRange::default(), 2).unwrap();
+    assert_eq!((coarse.step, caught(&coarse)), (300.0, vec![Some(0.2), Some(1.0)]));
+    assert_eq!((coarse.series[0].min[0], coarse.series[0].max[0]), (zero, one));
+    // Nothing was measured where there was nothing.
+    let hosts = store.points(&["distinct/hosts".to_owned()], TimeRange::default(), 10).unwrap();
+    assert_eq!(caught(&hosts).iter().filter(|value| value.is_some()).count(), 3);
+    // A series that was always zero is known.
+    let dropped = store.points(&ids("dropped"), TimeRange::default(), 10).unwrap();
+    assert_eq!(caught(&dropped)[1..3], [zero, zero]);
+    let rows: i64 = Connection::open(folder.path().join(MAIN))
+        .unwrap()
+        .query_row("SELECT count(*) FROM points WHERE tier = 0 AND sum = 0", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(rows, 0);
+}
+
+#[test]
+fn what_comes_later_of_an_interval_is_added_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    for packets in [30, 60] {
+        to.interval(&interval(DAY0, 30 * S, packets, &[(1, packets)])).unwrap();
+        to.interval(&interval(DAY0 + 30 * S, 30 * S, 30, &[])).unwrap();
+    }
+    let store = store(folder.path());
+    let data = store.points(&ids("caught"), TimeRange::default(), 2).unwrap();
+    assert_eq!(caught(&data), [Some(3.0), Some(2.0)]);
+    let coarse = store.points(&ids("caught"), TimeRange { from: None, to: Some(DAY0 + 300 * S) }, 1).unwrap();
+    let series = &coarse.series[0];
+    assert_eq!((series.avg[0], series.max[0]), (Some(2.5), Some(3.0)));
+    let hour = TimeRange { from: Some(DAY0), to: Some(DAY0 + 3600 * S) };
+    assert_eq!(store.top("sources", hour, None, 9).unwrap().rows[0].bytes, 90);
+}
+
+/// A list of a minute for which only coarser cells are left says which time it is of; where finer ones are left, a silence
+/// is not answered with an hour.
+#[test]
+fn lists_are_rounded_only_where_finer_ones_are_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let hour = 3600 * S;
+    let mut keep = Keep { free: 0, ..Keep::default() };
+    keep.lists[0] = 2 * hour;
+    let context = OutputContext { keep, ..context(folder.path(), Existing::Continue) };
+    let mut to = Writer::open(&context).unwrap();
+    for at in 0..10 * 6 {
+        to.interval(&interval(DAY0 + at * 600 * S, 60 * S, 60, &[(1, 10 + at)])).unwrap();
+    }
+    to.finish().unwrap();
+    let store = store(folder.path());
+    let list = |from: u64, to: u64| {
+        let span = TimeRange { from: Some(DAY0 + from), to: Some(DAY0 + to) };
+        let top = store.top("sources", span, None, 9).unwrap();
+        (top.rows.first().map_or(0, |row| row.bytes), top.partial)
+    };
+    let sum = |from: u64, to: u64| (from..to).map(|at| 10 + at).sum::<u64>();
+    // Silence, and an interval, of the last two hours.
+    assert_eq!(list(9 * hour + 120 * S, 9 * hour + 180 * S), (0, None));
+    assert_eq!(list(9 * hour + 600 * S, 9 * hour + 660 * S), (10 + 55, None));
+    let (bytes, partial) = list(hour + 120 * S, hour + 180 * S);
+    assert_eq!(bytes, sum(6, 12));
+    assert!(partial.unwrap().contains("rounded to 1h"));
+    // Both ends of a range, of which one is gone.
+    let (bytes, partial) = list(hour + 120 * S, 9 * hour + 660 * S);
+    assert_eq!(bytes, sum(6, 56));
+    assert!(partial.is_some());
+    assert_eq!(list(hour, 9 * hour + 660 * S), (sum(6, 56), None));
+}
+
+/// A store of version 3 has a cell for each interval, and an interval that follows a silence is as long as both.
+#[test]
+fn a_silence_that_an_earlier_version_swallowed_is_unknown() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    to.interval(&interval(DAY0, 30 * S, 30, &[(1, 9)])).unwrap();
+    to.interval(&interval(DAY0 + 30 * S, 30 * S, 60, &[(1, 9)])).unwrap();
+    to.finish().unwrap();
+    drop(to);
+    // The second one ended four hours later, with its packets.
+    let old = Connection::open(folder.path().join(MAIN)).unwrap();
+    let long = 4 * 3600;
+    old.execute_batch(&format!(
+        "DROP TABLE watched;
+         DELETE FROM meta WHERE name LIKE 'since%';
+         UPDATE points SET seconds = {long} WHERE tier = 0 AND time = {second};
+         UPDATE points SET seconds = {long} + 30 WHERE tier > 0;
+         UPDATE readings SET until = {end} WHERE tier = 0 AND time = {second};
+         UPDATE meta SET value = {end} WHERE name = 'last';
+         UPDATE meta SET value = {interval} WHERE name = 'interval';
+         PRAGMA user_version = 3",
+        second = DAY0 + 30 * S,
+        end = DAY0 + 30 * S + long * S,
+        interval = 30 * S,
+    ))
+    .unwrap();
+    drop(old);
+    let mut to = writer(folder.path());
+    to.flush().unwrap();
+    drop(to);
+    let store = store(folder.path());
+    let end = DAY0 + 30 * S + long * S;
+    let data = store.points(&ids("caught"), TimeRange::default(), 100_000).unwrap();
+    let found: Vec<(usize, f64)> =
+        caught(&data).into_iter().enumerate().filter_map(|(at, v)| Some((at, v?))).collect();
+    assert_eq!(found, [(0, 1.0), (480, 2.0)], "the packets are at the end, and the silence is nothing");
+    let five = TimeRange { from: Some(DAY0), to: Some(DAY0 + 5 * 3600 * S) };
+    let hours = store.points(&ids("caught"), five, 5).unwrap();
+    let known: Vec<f64> = caught(&hours).into_iter().flatten().collect();
+    assert_eq!((hours.step, known), (3600.0, vec![1.0, 2.0]));
+    let span = TimeRange { from: Some(end - 30 * S), to: Some(end) };
+    assert_eq!(store.top("sources", span, None, 9).unwrap().rows[0].bytes, 9);
 }

@@ -10,12 +10,13 @@ use super::names::{self, Names};
 use super::readings::{self, Open};
 use super::rows::{Maker, Partition, Row};
 use super::schema::{self, Kind, MAIN, describe};
-use super::series::{self, Known, Point};
+use super::series::{self, Amount, Known, Layout, Written};
 use super::tiers::{LISTS, SERIES};
+use super::watched::{self, Watched};
 use crate::store::StoreError;
 use crate::{Existing, Output, OutputContext, OutputSpec};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,16 +49,20 @@ pub(crate) static STORE: OutputSpec = OutputSpec {
 /// A waiting interval.
 struct Waiting {
     span: (u64, u64),
-    points: Vec<Point>,
+    /// Watched seconds of the interval.
+    seconds: f64,
+    /// Watched time of the interval and of the silence before it.
+    watched: (u64, u64),
+    layout: Arc<Layout>,
+    values: Vec<(u32, Amount)>,
     readings: Vec<(String, Reading)>,
 }
 
 impl Waiting {
     /// Approximate memory of a waiting interval in bytes.
     fn memory(&self) -> usize {
-        let points: usize = self.points.iter().map(|point| point.id.len() + point.help.len()).sum();
         let readings: usize = self.readings.iter().map(|(_, reading)| readings::memory(reading)).sum();
-        size_of_val(self.points.as_slice()) + points + readings
+        size_of::<Self>() + size_of_val(self.values.as_slice()) + readings
     }
 }
 
@@ -77,9 +82,15 @@ pub struct Writer {
     partition: Option<Partition>,
     keep: Keep,
     known: Known,
+    /// Names of lists and distinct counts that were written or are waiting.
+    listed: HashSet<String>,
+    /// Layout of the last interval.
+    layout: Arc<Layout>,
     open: Open,
     maker: Maker,
     names: Names,
+    /// Watched time of the waiting intervals.
+    watched: Watched,
     intervals: VecDeque<Waiting>,
     rows: Vec<Row>,
     rows_memory: usize,
@@ -140,9 +151,12 @@ impl Writer {
             partition: None,
             keep,
             known: Known::new(),
+            listed: HashSet::new(),
+            layout: Arc::default(),
             open: Open::default(),
             maker: Maker::default(),
             names: Names::new(share / 4),
+            watched: Watched::default(),
             intervals: VecDeque::new(),
             rows: Vec::new(),
             rows_memory: 0,
@@ -302,6 +316,7 @@ impl Writer {
             // The open cells may differ from the database.
             self.open.clear();
             self.known.clear();
+            self.listed.clear();
             if schema::is_corrupt(error) {
                 let now = self.intervals.back().map_or(0, |interval| interval.span.1);
                 // The old database is closed before another gets its name.
@@ -322,14 +337,21 @@ impl Writer {
         let describe = describe(path);
         let transaction = self.main.transaction().map_err(describe)?;
         let mut extent: Option<(u64, u64)> = None;
-        let points = self.intervals.iter().map(|interval| (interval.span, interval.points.as_slice()));
+        let points = self.intervals.iter().map(|interval| Written {
+            start: interval.span.0,
+            seconds: interval.seconds,
+            layout: &interval.layout,
+            values: &interval.values,
+        });
         series::write(&transaction, &mut self.known, points).map_err(describe)?;
         for interval in &self.intervals {
             for (name, reading) in &interval.readings {
                 self.open.add(&transaction, path, name, interval.span, reading)?;
             }
             let (from, to) = interval.span;
-            extent = Some(extent.map_or((from, to), |(a, b)| (a.min(from), b.max(to))));
+            let (begin, end) = (from.min(interval.watched.0), to.max(interval.watched.1));
+            extent = Some(extent.map_or((begin, end), |(a, b)| (a.min(begin), b.max(end))));
+            self.watched.add(interval.watched.0, interval.watched.1);
             if let Some(text) = self.leap.see(to) {
                 self.health.note(to, "clock", text);
             }
@@ -350,6 +372,7 @@ impl Writer {
                 )
                 .map_err(describe)?;
         }
+        self.watched.write(&transaction).map_err(describe)?;
         let events = self.health.events();
         for event in &events {
             transaction
@@ -362,6 +385,7 @@ impl Writer {
         self.names.written();
         self.health.written(events.len());
         self.intervals.clear();
+        self.watched.clear();
         self.gathered = 0;
         Ok(())
     }
@@ -423,23 +447,32 @@ impl Writer {
             let ids: Vec<i64> =
                 ids.query_map([], |row| row.get(0)).and_then(Iterator::collect).map_err(describe)?;
             let now = self.leap.trusted();
-            for at in 0..SERIES.len() {
+            for (at, tier) in SERIES.iter().enumerate() {
                 let before = Keep::before(&self.keep.series, at, now);
+                let mut dropped = 0;
                 for id in &ids {
-                    points.execute(params![at as i64, id, before as i64]).map_err(describe)?;
+                    dropped += points.execute(params![at as i64, id, before as i64]).map_err(describe)?;
+                }
+                if dropped > 0 {
+                    watched::drop_before(&transaction, "points", at, tier.cell, before).map_err(describe)?;
                 }
             }
-            for at in 0..LISTS.len() {
+            for (at, tier) in LISTS.iter().enumerate() {
                 let before = Keep::before(&self.keep.lists, at, now);
-                transaction
+                let dropped = transaction
                     .execute(
                         "DELETE FROM readings WHERE tier = ?1 AND time < ?2",
                         params![at as i64, before as i64],
                     )
                     .map_err(describe)?;
+                if dropped > 0 {
+                    watched::drop_before(&transaction, "readings", at, tier.cell, before)
+                        .map_err(describe)?;
+                }
             }
             let before = now.saturating_sub(self.keep.series.into_iter().max().unwrap_or(0));
             transaction.execute("DELETE FROM events WHERE time < ?1", [before as i64]).map_err(describe)?;
+            watched::sweep(&transaction, before).map_err(describe)?;
             names::sweep(&transaction, now.saturating_sub(self.keep.age)).map_err(describe)?;
         }
         transaction.commit().map_err(describe(&path))
@@ -531,14 +564,35 @@ pub fn number(main: &Connection, path: &Path, name: &str) -> Result<u64, StoreEr
 
 impl Output for Writer {
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
-        let span = (snapshot.interval.start, snapshot.interval.end.max(snapshot.interval.start + 1));
-        let kept = snapshot.answers.iter().filter(|answer| readings::kind(&answer.reading).is_some());
+        let span = (snapshot.interval.start, snapshot.interval.end);
+        let watched = snapshot.watched.unwrap_or(snapshot.interval);
+        let has_packets = snapshot.ledger.caught > 0;
+        if span.0 == span.1 || watched.start == watched.end && !has_packets {
+            return self.report();
+        }
+        // Silence has no lists. Each list is written once nevertheless, so that queries know its name.
+        let listed = &mut self.listed;
+        let kept = snapshot.answers.iter().filter(|answer| {
+            let is_new = readings::kind(&answer.reading).is_some() && !listed.contains(&answer.subscription);
+            is_new && listed.insert(answer.subscription.clone())
+                || has_packets && readings::is_kept(&answer.reading)
+        });
         let readings = kept.map(|answer| (answer.subscription.clone(), answer.reading.clone())).collect();
         if self.intervals.len() >= MAX_INTERVALS {
             self.intervals.pop_front();
             self.health.lost(1);
         }
-        let interval = Waiting { span, points: series::points(snapshot), readings };
+        if !self.layout.is_of(snapshot) {
+            self.layout = Arc::new(Layout::of(snapshot));
+        }
+        let interval = Waiting {
+            span,
+            seconds: snapshot.watched_seconds(),
+            watched: (watched.start, watched.end),
+            values: self.layout.values(snapshot, has_packets),
+            layout: Arc::clone(&self.layout),
+            readings,
+        };
         self.gathered += interval.memory();
         self.intervals.push_back(interval);
         // Cells of hours and days are written once for all intervals of a batch.

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use std::sync::atomic::Ordering;
 use utoipa::IntoParams;
 use weir_api::web::{ClientRow, Event, Events, LedgerRow, Mode, Sensor, Status};
-use weir_api::{Counter, Snapshot, counters};
+use weir_api::{Counter, counters};
 
 /// Identity of the sensor and the time that it has data for.
 #[utoipa::path(get, path = "/api/v1/status", responses((status = 200, body = Status)))]
@@ -59,19 +59,6 @@ fn why_not(client: &Client) -> String {
     }
 }
 
-/// Packets between the source and the workers. Not a counter, because it can decrease.
-fn in_flight(total: &Snapshot) -> LedgerRow {
-    LedgerRow {
-        name: "in_flight".to_owned(),
-        label: "in flight".to_owned(),
-        value: total.ledger.in_flight(),
-        unit: "packets".to_owned(),
-        help: "Packets offered that are neither caught nor dropped yet: they are in the ring.".to_owned(),
-        parent: Some("offered".to_owned()),
-        loss: false,
-    }
-}
-
 /// The packet ledger, the use of tables, the cost of the pass, the queues, and the open event streams.
 #[utoipa::path(get, path = "/api/v1/sensor", responses((status = 200, body = Sensor)))]
 pub async fn sensor(State(app): State<Shared>) -> Json<Sensor> {
@@ -95,21 +82,15 @@ pub async fn sensor(State(app): State<Shared>) -> Json<Sensor> {
             loss: counter.loss,
         }
     });
-    let mut ledger: Vec<LedgerRow> = ledger.collect();
-    let is_running = app.hub.about.mode == Mode::Live && !now.ended;
-    if let Some(at) = ledger.iter().position(|row| row.name == "caught").filter(|_| is_running) {
-        ledger.insert(at, in_flight(total));
-    }
     let store = app.ask(|store| store.state()).await.ok();
     let streams = &app.hub.streams;
     Json(Sensor {
-        ledger,
+        ledger: ledger.collect(),
         // Open flows are neither identified nor unidentified yet.
-        imbalance: match is_running {
-            true => total.ledger.imbalance_so_far(),
-            false => total.ledger.imbalance(),
-        }
-        .or_else(|| total.sessions.imbalance().filter(|_| app.hub.about.mode == Mode::File)),
+        imbalance: total
+            .ledger
+            .imbalance()
+            .or_else(|| total.sessions.imbalance().filter(|_| app.hub.about.mode == Mode::File)),
         memory: now.memory.clone(),
         costs: cost_profile::costs(total),
         queues: now.queues.clone(),

@@ -1,0 +1,327 @@
+//! The law of time: every stored interval, at every tier, has the packets that the capture has in it; silence is zero, and
+//! time that was not watched has no value. The tests count packets independently, by their times alone.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+#[path = "support/pass.rs"]
+#[allow(dead_code)]
+mod pass;
+mod support;
+
+use pass::{Loaded, Pass, each_capture, settings};
+use rusqlite::{Connection, params};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use support::*;
+use weir_api::{FunctionCall, SubscriptionSpec};
+use weir_engine::Plan;
+use weir_output::store::sqlite::{Keep, SERIES, SqliteStore, Writer, counter_id};
+use weir_output::store::{Store, TimeRange};
+use weir_output::{Existing, Output, OutputContext};
+use weir_wire::build;
+
+const HOUR: u64 = 3600 * SECOND;
+const DAY: u64 = 24 * HOUR;
+/// 2026-11-22 00:00 UTC, in nanoseconds since the epoch.
+const SUNDAY: u64 = 1_795_305_600 * SECOND;
+
+/// Time and bytes of each packet, in the order of the capture.
+type Packets = Vec<(u64, u64)>;
+
+fn of_capture(capture: &Loaded) -> Packets {
+    capture.packets().map(|packet| (packet.time.0, u64::from(packet.wire_len))).collect()
+}
+
+/// Packets and bytes in `[from, from + length)`.
+fn count(packets: &Packets, from: u64, length: u64) -> (u64, u64) {
+    let within = packets.iter().filter(|(time, _)| (from..from.saturating_add(length)).contains(time));
+    within.fold((0, 0), |(count, bytes), (_, size)| (count + 1, bytes + size))
+}
+
+/// Compares the cells of every tier with the packets, from the time from which the tier is complete. Returns the number of
+/// cells.
+#[track_caller]
+fn cells_are_what_was_captured(folder: &Path, packets: &Packets, interval: u64) -> usize {
+    let main = Connection::open(folder.join("weir.db")).unwrap();
+    let number = |name: &str| {
+        let text = "SELECT ifnull((SELECT value FROM meta WHERE name = ?1), 0)";
+        main.query_row(text, [name], |row| row.get::<_, i64>(0)).unwrap() as u64
+    };
+    let mut compared = 0;
+    for (at, tier) in SERIES.iter().enumerate() {
+        let length = if at == 0 { interval } else { tier.cell.length() };
+        let since = number(&format!("since points {at}"));
+        let mut truth: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        for (time, size) in packets {
+            let cell = truth.entry(time - time % length).or_default();
+            *cell = (cell.0 + 1, cell.1 + size);
+        }
+        for (name, factor, is_bytes) in [("caught", 1, false), ("bytes", 8, true)] {
+            let mut query = main
+                .prepare(
+                    "SELECT time, seconds, sum FROM points WHERE tier = ?1 AND time >= ?2
+                     AND series = (SELECT id FROM series WHERE name = ?3)",
+                )
+                .unwrap();
+            let rows = query
+                .query_map(params![at as i64, since as i64, counter_id(name)], |row| {
+                    Ok((row.get::<_, i64>(0)? as u64, row.get::<_, f64>(1)?, row.get::<_, f64>(2)?))
+                })
+                .unwrap();
+            let mut found = BTreeMap::new();
+            for row in rows {
+                let (time, seconds, sum) = row.unwrap();
+                assert!(seconds <= length as f64 / 1e9 + 1e-6, "{name} {}: {seconds} s at {time}", tier.name);
+                assert!(found.insert(time, sum as u64 / factor).is_none());
+            }
+            let expected: BTreeMap<u64, u64> = truth
+                .iter()
+                .filter(|(time, cell)| **time >= since && (!is_bytes || cell.1 > 0))
+                .map(|(time, cell)| (*time, if is_bytes { cell.1 } else { cell.0 }))
+                .collect();
+            assert_eq!(found, expected, "{name} in cells of {}", tier.name);
+            compared += found.len();
+        }
+    }
+    compared
+}
+
+/// Runs of watched time.
+fn watched(folder: &Path) -> Vec<(u64, u64)> {
+    let main = Connection::open(folder.join("weir.db")).unwrap();
+    let mut query = main.prepare("SELECT start, stop FROM watched ORDER BY start").unwrap();
+    let rows = query.query_map([], |row| Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64)));
+    rows.unwrap().map(Result::unwrap).collect()
+}
+
+/// Packets per second of each interval between two times; `None` where nothing was watched.
+fn rates(folder: &Path, from: u64, to: u64, interval: u64) -> Vec<Option<f64>> {
+    let store = SqliteStore::open(folder, None).unwrap();
+    let span = TimeRange { from: Some(from), to: Some(to) };
+    let points = ((to - from) / interval) as usize;
+    let data = store.points(&[counter_id("caught")], span, points).unwrap();
+    assert_eq!((data.step, data.times[0]), (interval as f64 / 1e9, from as f64 / 1e9));
+    data.series[0].avg.clone()
+}
+
+/// Runs the program over captures. Returns the folder of its store.
+fn stored(folder: &Path, captures: &[PathBuf], interval: &str, workers: &str) -> PathBuf {
+    let out = folder.join(format!("store of {workers}"));
+    let mut arguments: Vec<&str> = captures.iter().map(|path| text(path)).collect();
+    arguments.extend([
+        "-q",
+        "-o",
+        text(&out),
+        "--log",
+        "store",
+        "--interval",
+        interval,
+        "--workers",
+        workers,
+    ]);
+    let ran = weir(arguments);
+    assert!(matches!(ran.code, Some(0 | 2 | 3)), "{:?}: {:?} {}", captures, ran.code, ran.stderr);
+    out
+}
+
+fn frame(n: u64) -> Vec<u8> {
+    build::ethernet()
+        .ipv4([10, 0, 0, (n % 7) as u8], [192, 0, 2, 1])
+        .udp(4000 + n as u16 % 9, 53)
+        .payload(&[1; 20])
+}
+
+fn made(times: impl IntoIterator<Item = u64>) -> Vec<u8> {
+    let packets: Vec<(u64, Vec<u8>)> = times.into_iter().zip(0..).map(|(time, n)| (time, frame(n))).collect();
+    pcap(1, &packets)
+}
+
+/// Names and packet times of made captures.
+fn cases() -> Vec<(&'static str, Vec<u64>)> {
+    let bursts = (0..12).flat_map(|burst| (0..60).map(move |n| SUNDAY + burst * 300 * SECOND + n * SECOND));
+    let sparse = (0..629).map(|n| SUNDAY + n * 15 * DAY / 629 + n * n % 1000 * 1_000_000);
+    let around = |noon: u64| (0..96).map(move |n| noon - DAY + n * HOUR / 2 + n);
+    // The last Sundays of March and October 2026: local clocks change, UTC does not.
+    let clocks = around(1_774_746_000 * SECOND).chain(around(1_792_890_000 * SECOND));
+    let mut backward: Vec<u64> = (0..200).map(|n| SUNDAY + n * 7 * SECOND).collect();
+    backward.extend((0..200).map(|n| SUNDAY + n * 7 * SECOND + 200 * 7 * SECOND - HOUR));
+    let mut ancient: Vec<u64> = (0..100).map(|n| SUNDAY + n * 11 * SECOND).collect();
+    ancient.insert(50, 12 * SECOND);
+    let mut future: Vec<u64> = (0..100).map(|n| SUNDAY + n * 11 * SECOND).collect();
+    future.insert(50, SUNDAY + 20 * 365 * DAY);
+    let two = (0..400).map(|n| SUNDAY + n / 2 * 10 * SECOND + n % 2 * HOUR);
+    let reordered = (0..600_u64).map(|n| SUNDAY + (n ^ 1) * 5 * SECOND + n);
+    vec![
+        ("bursts", bursts.collect()),
+        ("fifteen days", sparse.collect()),
+        ("clock changes", clocks.collect()),
+        ("back by an hour", backward),
+        ("a packet of 1970", ancient),
+        ("a packet of the future", future),
+        ("two hours alternating", two.collect()),
+        ("pairs in reverse order", reordered.collect()),
+        ("one packet", vec![SUNDAY + 1]),
+        (
+            "a step of a week",
+            vec![SUNDAY, SUNDAY + 40 * SECOND, SUNDAY + 7 * DAY, SUNDAY + 7 * DAY + 90 * SECOND],
+        ),
+    ]
+}
+
+#[test]
+fn every_made_capture_is_stored_as_it_is() {
+    for (name, times) in cases() {
+        let folder = tempfile::tempdir().unwrap();
+        let capture = put(folder.path(), "x.pcap", &made(times.iter().copied()));
+        let packets = of_capture(&Loaded::read(&capture));
+        assert_eq!(packets.len(), times.len());
+        for workers in ["1", "3"] {
+            let out = stored(folder.path(), std::slice::from_ref(&capture), "30s", workers);
+            let compared = cells_are_what_was_captured(&out, &packets, 30 * SECOND);
+            println!("{name}, {workers} workers: {compared} cells, {} runs", watched(&out).len());
+            // Older cells are no longer stored.
+            let kept = packets.iter().map(|(time, _)| time).max().unwrap() - 3653 * DAY;
+            for (time, _) in packets.iter().filter(|(time, _)| *time >= kept) {
+                let is_in = |(from, to): &(u64, u64)| (from..to).contains(&time);
+                assert!(watched(&out).iter().any(is_in), "{name}: {time} was watched");
+            }
+        }
+    }
+}
+
+#[test]
+fn silence_is_zero_and_what_was_not_watched_is_absent() {
+    let folder = tempfile::tempdir().unwrap();
+    let times = cases().remove(0).1;
+    let capture = put(folder.path(), "x.pcap", &made(times));
+    let out = stored(folder.path(), &[capture], "30s", "1");
+    let rates_of_hour = rates(&out, SUNDAY, SUNDAY + HOUR, 30 * SECOND);
+    for (at, rate) in rates_of_hour.iter().enumerate() {
+        let expected = match at {
+            at if at >= 112 => None,
+            at if at % 10 < 2 => Some(1.0),
+            _ => Some(0.0),
+        };
+        assert_eq!(*rate, expected, "{at}");
+    }
+    assert_eq!(watched(&out), [(SUNDAY, SUNDAY + 112 * 30 * SECOND)]);
+    // Half an hour has 360 packets, 0.2 per second.
+    assert_eq!(rates(&out, SUNDAY, SUNDAY + HOUR / 2, HOUR / 2), [Some(0.2)]);
+    // A step of a week is not silence.
+    let times = cases().pop().unwrap().1;
+    let capture = put(folder.path(), "y.pcap", &made(times));
+    let out = stored(folder.path(), &[capture], "30s", "2");
+    let week = SUNDAY + 7 * DAY;
+    assert_eq!(watched(&out), [(SUNDAY, SUNDAY + 60 * SECOND), (week, week + 120 * SECOND)]);
+    assert_eq!(rates(&out, week, week + 120 * SECOND, 30 * SECOND)[1..3], [Some(0.0), Some(0.0)]);
+}
+
+#[test]
+fn time_between_files_was_not_watched() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = std::fs::read(sample()).unwrap();
+    let original = of_capture(&Loaded::read(&sample()));
+    let (first, last) = (original[0].0, original.last().unwrap().0);
+    let (mut paths, mut packets) = (Vec::new(), Vec::new());
+    for copy in 0..3 {
+        let mut shifted = bytes.clone();
+        let mut at = 24;
+        // In a classic file the time in seconds is the first field of each record.
+        while at < shifted.len() {
+            let word = |at: usize| u32::from_le_bytes(shifted[at..at + 4].try_into().unwrap());
+            let (seconds, length) = (word(at), word(at + 8));
+            shifted[at..at + 4].copy_from_slice(&(seconds + copy * 3600).to_le_bytes());
+            at += 16 + length as usize;
+        }
+        paths.push(put(folder.path(), &format!("{copy}.pcap"), &shifted));
+        packets.extend(original.iter().map(|(time, size)| (time + u64::from(copy) * HOUR, *size)));
+    }
+    let out = stored(folder.path(), &paths, "30s", "2");
+    cells_are_what_was_captured(&out, &packets, 30 * SECOND);
+    let begin = |time: u64| time - time % (30 * SECOND);
+    let runs: Vec<(u64, u64)> =
+        (0..3).map(|n| (begin(first) + n * HOUR, begin(last) + 30 * SECOND + n * HOUR)).collect();
+    assert_eq!(watched(&out), runs);
+    let rates = rates(&out, runs[0].0, runs[2].1, 30 * SECOND);
+    let is_watched = |at: usize| {
+        let time = runs[0].0 + at as u64 * 30 * SECOND;
+        runs.iter().any(|(from, to)| (from..to).contains(&&time))
+    };
+    for (at, rate) in rates.iter().enumerate() {
+        assert_eq!(rate.is_some(), is_watched(at), "{at}");
+    }
+    let sum: f64 = rates.iter().flatten().map(|rate| rate * 30.0).sum();
+    assert!((sum - packets.len() as f64).abs() < 1e-6, "{sum}");
+}
+
+/// The number of rows depends on the number of packets, not on the captured time.
+#[test]
+fn silence_costs_no_rows() {
+    let rows = |days: u64| {
+        let folder = tempfile::tempdir().unwrap();
+        let capture = put(folder.path(), "x.pcap", &made((0..600).map(|n| SUNDAY + n * days * DAY / 600)));
+        let out = stored(folder.path(), &[capture], "30s", "1");
+        let main = Connection::open(out.join("weir.db")).unwrap();
+        let count = |table: &str| {
+            main.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, i64>(0)).unwrap()
+        };
+        println!("600 packets in {days} days: {} points, {} readings", count("points"), count("readings"));
+        assert_eq!(count("watched"), 1);
+        let series = count("series");
+        // Each tier has at most one cell per packet and series with data.
+        assert!(count("points") < 600 * 4 * 20, "{} of {series} series", count("points"));
+        count("points") + count("readings")
+    };
+    let (short, long) = (rows(1), rows(30));
+    assert!(long < 3 * short, "{long} rows of thirty days against {short} of one");
+}
+
+/// Runs the pass in this process, over every capture in testdata and ../shared/data.
+#[test]
+fn every_capture_is_stored_as_it_is() {
+    let spec = SubscriptionSpec::new("all", "", vec![FunctionCall::new("packets")]);
+    let plan = Arc::new(Plan::counting(vec![spec], settings()).unwrap());
+    let cells = std::cell::Cell::new(0);
+    let cases = each_capture(|_, capture| {
+        let packets = of_capture(capture);
+        if packets.is_empty() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let keep = Keep { free: 0, series: [u64::MAX >> 1; SERIES.len()], ..Keep::default() };
+        let context = OutputContext {
+            directory: folder.path().to_owned(),
+            existing: Existing::Replace,
+            interval: SECOND,
+            keep,
+            ..OutputContext::default()
+        };
+        let mut store = Writer::open(&context).unwrap();
+        let pass = Pass::new(&plan, 2, 1 << 20).run(capture, SECOND, |_| ());
+        pass.snapshots.iter().for_each(|snapshot| store.interval(snapshot).unwrap());
+        store.finish().unwrap();
+        // Later times do not fit into the database.
+        if packets.iter().all(|(time, _)| *time < i64::MAX as u64) {
+            cells.set(cells.get() + cells_are_what_was_captured(folder.path(), &packets, SECOND));
+            let (all, _) = count(&packets, 0, u64::MAX);
+            assert_eq!(all, packets.len() as u64);
+        }
+    });
+    println!("{} cells of {cases} captures", cells.get());
+}
+
+#[test]
+fn the_program_stores_diverse_captures_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    for (n, path) in diverse(24).iter().enumerate() {
+        let packets = of_capture(&Loaded::read(path));
+        if packets.is_empty() || packets.iter().any(|(time, _)| *time >= i64::MAX as u64) {
+            continue;
+        }
+        let folder = folder.path().join(n.to_string());
+        std::fs::create_dir(&folder).unwrap();
+        let out = stored(&folder, std::slice::from_ref(path), "1s", "3");
+        cells_are_what_was_captured(&out, &packets, SECOND);
+    }
+}
