@@ -388,8 +388,12 @@ impl Imap {
     }
 
     fn command(&mut self, text: &[u8], bytes: u64, messages: u64, time: Time, out: &mut dyn Out) {
+        if self.sasl {
+            self.response(text);
+            return;
+        }
         let tag = word(text, 0);
-        if self.sasl || tag.eq_ignore_ascii_case(b"DONE") || tag.is_empty() {
+        if tag.eq_ignore_ascii_case(b"DONE") || tag.is_empty() {
             return;
         }
         let name = word(text, 1).to_ascii_uppercase();
@@ -403,11 +407,7 @@ impl Imap {
             }
             b"AUTHENTICATE" => {
                 shown = first().unwrap_or_default();
-                let initial = argument(text, 3);
-                if let Some(initial) = initial.filter(|_| shown.eq_ignore_ascii_case(b"PLAIN")) {
-                    let bytes = crate::mime::base64(&initial);
-                    self.user = bytes.split(|byte| *byte == 0).nth(1).map(<[u8]>::to_vec);
-                }
+                self.user = argument(text, 3).and_then(|initial| user(&shown, &initial));
             }
             b"SELECT" | b"EXAMINE" | b"APPEND" => folder = first(),
             _ => {}
@@ -427,6 +427,15 @@ impl Imap {
             messages,
             bytes,
         });
+    }
+
+    /// Takes the client's response to a challenge. The first one names the user.
+    fn response(&mut self, text: &[u8]) {
+        if self.user.is_none()
+            && let Some(command) = self.waiting.front()
+        {
+            self.user = user(&command.argument, text);
+        }
     }
 
     fn answer(&mut self, text: &[u8], bytes: u64, messages: u64, time: Time, out: &mut dyn Out) -> Step {
@@ -507,6 +516,17 @@ impl Imap {
     }
 }
 
+/// The user in the first response of a mechanism that does not hide it: PLAIN (RFC 4616), LOGIN.
+fn user(mechanism: &[u8], response: &[u8]) -> Option<Vec<u8>> {
+    let bytes = crate::mime::base64(response);
+    let user = match mechanism.to_ascii_uppercase().as_slice() {
+        b"PLAIN" => bytes.split(|byte| *byte == 0).nth(1)?.to_vec(),
+        b"LOGIN" => bytes,
+        _ => return None,
+    };
+    Some(user).filter(|user| !user.is_empty())
+}
+
 /// The literal at the end of a line, and the text before it: `{123}`, `{123+}`.
 fn literal(line: &[u8]) -> Option<(&[u8], u64)> {
     let inner = line.strip_suffix(b"}")?;
@@ -585,6 +605,12 @@ mod tests {
         let (_, talk) =
             talks.iter().find(|(path, _)| path.file_stem().is_some_and(|stem| stem == case)).unwrap();
         talk.emitted(|data| vec![data.to_vec()])
+    }
+
+    #[test]
+    fn users_follow_a_challenge() {
+        let emitted = emitted("authentication");
+        assert_eq!(column(&emitted, &IMAP, "user"), ["alice".into(), "bob".into()]);
     }
 
     #[test]
