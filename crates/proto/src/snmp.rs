@@ -115,7 +115,7 @@ mod pdu {
 
 /// A value of BER with its tag. Only definite lengths are accepted, as in SNMP.
 fn value<'a>(reader: &mut Reader<'a>) -> Option<(u8, &'a [u8])> {
-    let tag = reader.u8()?;
+    let tag = tag(reader)?;
     let len = match reader.u8()? {
         len @ ..=0x7f => usize::from(len),
         0x81 => usize::from(reader.u8()?),
@@ -125,6 +125,25 @@ fn value<'a>(reader: &mut Reader<'a>) -> Option<(u8, &'a [u8])> {
         _ => return None,
     };
     Some((tag, reader.take(len)?))
+}
+
+/// A tag whose number fits into one byte, also in the long form (X.690, 8.1.2.4), which other decoders accept.
+fn tag(reader: &mut Reader<'_>) -> Option<u8> {
+    const LONG: u8 = 0x1f;
+    let first = reader.u8()?;
+    if first & LONG != LONG {
+        return Some(first);
+    }
+    let mut number = 0;
+    loop {
+        let byte = reader.u8()?;
+        number |= byte & 0x7f;
+        match byte & 0x80 {
+            0 if number < LONG => return Some(first & !LONG | number),
+            0x80 if number == 0 => {}
+            _ => return None,
+        }
+    }
 }
 
 fn expect<'a>(reader: &mut Reader<'a>, wanted: u8) -> Option<&'a [u8]> {
@@ -514,5 +533,16 @@ mod tests {
         assert_eq!(object(&[1]).as_deref(), Some("0.1"));
         assert_eq!(object(&[0x2b, 0x86]), None);
         assert_eq!(object(&[0xff; 40]), None);
+    }
+
+    #[test]
+    fn tags_in_the_long_form_are_tags() {
+        let of = |bytes: &[u8]| tag(&mut Reader::new(bytes));
+        assert_eq!(of(&[0xa4]), Some(0xa4));
+        assert_eq!(of(&[0xbf, 0x04]), Some(0xa4));
+        assert_eq!(of(&[0xbf, 0x80, 0x80, 0x04]), Some(0xa4));
+        assert_eq!(of(&[0xbf, 0x81, 0x00]), None);
+        assert_eq!(of(&[0xbf, 0x1f]), None);
+        assert_eq!(of(&[0xbf, 0x80]), None);
     }
 }
