@@ -1,7 +1,9 @@
 //! The parser of a flow, identified by payload.
 
 use crate::work::looked_at;
-use crate::{ALONE, Expected, Heads, Out, PROTOCOLS, Parser, Probe, Protocol, Setup, Step, TCP, UDP, Wants};
+use crate::{
+    ALONE, Expected, Heads, Out, PROTOCOLS, Parser, Probe, Protocol, Setup, Step, TCP, UDP, Wants, tls,
+};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use weir_wire::stream::Chunk;
@@ -15,6 +17,11 @@ const DATAGRAMS: usize = 32;
 const DATAGRAM_BYTES: usize = 8 << 10;
 /// Maximum number of times that a flow may switch its protocol.
 const TURNS: u8 = 8;
+/// Number of bytes of an unidentified stream, of both directions together, in which a TLS handshake may begin: after the
+/// negotiation of a protocol that is not parsed here, or behind the header of a proxy.
+const WATCHED: usize = 4 << 10;
+/// Number of further datagrams of an unidentified flow that are probed for the protocols of its ports.
+const TRIES: u8 = 8;
 
 /// The parser of one flow, and its state.
 ///
@@ -32,6 +39,10 @@ enum State {
     Probing(Vec<Piece>),
     /// Identified and parsed.
     Identified(Box<dyn Parser>),
+    /// An unidentified stream in which a TLS handshake may begin.
+    Watched(Box<Watch>),
+    /// Unidentified datagrams, and the number of further ones that are probed: each stands alone.
+    Again(u8),
     /// Unidentified, not parsed any more, or not requested.
     Unknown,
 }
@@ -51,6 +62,48 @@ impl Piece {
 
     fn chunk(&self) -> Chunk<'_> {
         Chunk { time: self.time, direction: self.direction, gap: self.gap, data: &self.data }
+    }
+}
+
+/// The search for a client hello in a stream, whichever side sends it.
+struct Watch {
+    /// Number of bytes that are still searched.
+    left: usize,
+    /// The last bytes of each direction, with which a client hello may begin.
+    tails: [Vec<u8>; 2],
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self { left: WATCHED, tails: [Vec::new(), Vec::new()] }
+    }
+}
+
+impl Watch {
+    /// The bytes from a client hello on, if one begins in this chunk or at the end of the chunk before.
+    fn hello(&mut self, chunk: &Chunk<'_>) -> Option<Vec<u8>> {
+        let [forward, reverse] = &mut self.tails;
+        let tail = if chunk.direction == Direction::Forward { forward } else { reverse };
+        if chunk.gap > 0 {
+            tail.clear();
+        }
+        let (searched, rest) = chunk.data.split_at(chunk.data.len().min(self.left));
+        self.left -= searched.len();
+        let mut bytes = std::mem::take(tail);
+        bytes.extend_from_slice(searched);
+        looked_at(searched.len());
+        match tls::client_hello(&bytes, WATCHED) {
+            tls::Hello::Whole(at) => {
+                bytes.drain(..at);
+                bytes.extend_from_slice(rest);
+                Some(bytes)
+            }
+            tls::Hello::Perhaps(at) => {
+                bytes.drain(..at);
+                *tail = bytes;
+                None
+            }
+        }
     }
 }
 
@@ -81,7 +134,36 @@ impl Session {
                 Step::SwitchTo { protocol, unread } => self.turn(protocol, unread, chunk, setup, out),
             },
             State::Probing(_) => self.probe(chunk, setup, out),
+            State::Watched(watch) => match watch.hello(chunk) {
+                Some(data) => {
+                    self.enter(&tls::PROTOCOL, (tls::PROTOCOL.parser)(&setup()), setup().wants);
+                    self.chunk(&Chunk { gap: 0, data: &data, ..*chunk }, setup, out);
+                }
+                None if watch.left == 0 => self.state = State::Unknown,
+                None => {}
+            },
+            State::Again(left) => {
+                let (flow_ref, left) = (setup(), left.saturating_sub(1));
+                match at_home(&flow_ref, chunk) {
+                    Some(protocol) => self.begin(protocol, &[Piece::of(chunk)], &flow_ref, setup, out),
+                    None if left == 0 => self.state = State::Unknown,
+                    None => self.state = State::Again(left),
+                }
+            }
             State::Unknown => {}
+        }
+    }
+
+    /// Takes note that the payload so far belongs to no protocol, and looks at it and at what follows for one that begins
+    /// later.
+    fn miss(&mut self, pieces: &[Chunk<'_>], flow_ref: &Setup, setup: &dyn Fn() -> Setup, out: &mut dyn Out) {
+        self.state = match flow_ref.ip_proto {
+            TCP => State::Watched(Box::default()),
+            _ if Homes::of_all().of_flow(flow_ref) != 0 => State::Again(TRIES),
+            _ => State::Unknown,
+        };
+        if flow_ref.ip_proto == TCP {
+            pieces.iter().for_each(|piece| self.chunk(piece, setup, out));
         }
     }
 
@@ -125,7 +207,10 @@ impl Session {
                 pieces.iter().map(|piece| piece.data.capacity() + size_of::<Piece>()).sum()
             }
             State::Identified(parser) => size_of_val(&**parser) + parser.memory(),
-            State::Unknown => 0,
+            State::Watched(watch) => {
+                size_of::<Watch>() + watch.tails.iter().map(Vec::capacity).sum::<usize>()
+            }
+            State::Again(_) | State::Unknown => 0,
         }
     }
 
@@ -154,10 +239,7 @@ impl Session {
                     self.enter(protocol, (protocol.parser)(&flow_ref), flow_ref.wants);
                     return self.chunk(chunk, setup, out);
                 }
-                Verdict::Unidentified => {
-                    self.state = State::Unknown;
-                    return;
-                }
+                Verdict::Unidentified => return self.miss(&[*chunk], &flow_ref, setup, out),
                 Verdict::Wait => {}
             }
         }
@@ -182,7 +264,10 @@ impl Session {
         let is_full = bytes >= max || !is_stream && pieces.len() >= DATAGRAMS;
         match decide(&flow_ref, &forward, &reverse, is_full) {
             Verdict::Found(protocol) => self.begin(protocol, &pieces, &flow_ref, setup, out),
-            Verdict::Unidentified => self.state = State::Unknown,
+            Verdict::Unidentified => {
+                let chunks: Vec<Chunk<'_>> = pieces.iter().map(Piece::chunk).collect();
+                self.miss(&chunks, &flow_ref, setup, out);
+            }
             Verdict::Wait => self.state = State::Probing(pieces),
         }
     }
@@ -287,6 +372,21 @@ impl Homes {
         })
     }
 
+    /// The protocols of a flow's ports over its transport protocol.
+    fn of_flow(&self, setup: &Setup) -> u64 {
+        (self.at(setup.initiator.1) | self.at(setup.responder.1)) & self.over(setup.ip_proto)
+    }
+
+    /// The protocols over a transport protocol.
+    fn over(&self, ip_proto: u8) -> u64 {
+        let [tcp, udp] = self.spoken;
+        match ip_proto {
+            TCP => tcp,
+            UDP => udp,
+            _ => 0,
+        }
+    }
+
     /// The protocols of a port.
     fn at(&self, port: u16) -> u64 {
         let at = self.ports.binary_search_by_key(&port, |(known, _)| *known).ok();
@@ -302,14 +402,7 @@ fn decide(setup: &Setup, forward: &[u8], reverse: &[u8], is_all: bool) -> Verdic
     let ports = [setup.initiator.1, setup.responder.1];
     let heads = Heads { forward, reverse, ports, ip_proto: setup.ip_proto };
     let homes = Homes::of_all();
-    let [tcp, udp] = homes.spoken;
-    let spoken = match setup.ip_proto {
-        TCP => tcp,
-        UDP => udp,
-        _ => 0,
-    };
-    let [one, other] = ports;
-    let home = (homes.at(one) | homes.at(other)) & spoken;
+    let (spoken, home) = (homes.over(setup.ip_proto), homes.of_flow(setup));
     let (mut maybe, mut at_home) = (false, None);
     // Protocols of the port are probed first.
     for (mut asked, is_home) in [(home, true), (spoken & !home, false)] {
@@ -332,6 +425,19 @@ fn decide(setup: &Setup, forward: &[u8], reverse: &[u8], is_all: bool) -> Verdic
         (true, true, Some(protocol)) => Verdict::Found(protocol),
         _ => Verdict::Unidentified,
     }
+}
+
+/// The protocol of the flow's ports that a datagram belongs to.
+fn at_home(setup: &Setup, chunk: &Chunk<'_>) -> Option<&'static Protocol> {
+    let (forward, reverse) = match chunk.direction {
+        Direction::Forward => (chunk.data, &[][..]),
+        Direction::Reverse => (&[][..], chunk.data),
+    };
+    let heads =
+        Heads { forward, reverse, ports: [setup.initiator.1, setup.responder.1], ip_proto: setup.ip_proto };
+    let home = Homes::of_all().of_flow(setup);
+    let asked = PROTOCOLS.iter().zip(0..u64::BITS).filter(|(_, at)| home >> at & 1 == 1);
+    asked.map(|(protocol, _)| *protocol).find(|protocol| (protocol.probe)(&heads) == Probe::Match)
 }
 
 /// The identified protocol.
@@ -359,6 +465,27 @@ fn payload_of(pieces: &[Piece], max: usize) -> (Vec<u8>, Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::laws::talks;
+
+    /// Records of a conversation of a protocol, handed over in pieces of this size.
+    fn tables(protocol: &str, case: &str, size: usize) -> Vec<&'static str> {
+        let (_, talk) = talks(protocol, 0).into_iter().find(|(path, _)| path.ends_with(case)).unwrap();
+        let emitted = talk.emitted(|data| data.chunks(size).map(<[u8]>::to_vec).collect());
+        emitted.records.iter().map(|record| record.table.name).collect()
+    }
+
+    #[test]
+    fn a_handshake_is_found_behind_a_negotiation() {
+        for size in [1, 7, 40, 9999] {
+            assert_eq!(tables("tls", "after-negotiation.talk", size), ["tls"], "pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn datagrams_are_probed_again() {
+        let found = tables("sip", "behind-others.talk", 9999);
+        assert_eq!(found.iter().filter(|table| **table == "sip").count(), 1, "{found:?}");
+    }
 
     #[test]
     fn protocols_fit_into_bits_and_sessions_are_small() {

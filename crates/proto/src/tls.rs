@@ -242,6 +242,69 @@ fn probe(heads: &Heads<'_>) -> Probe {
     verdict
 }
 
+/// Where a client hello begins in bytes that begin with another protocol.
+pub(crate) enum Hello {
+    /// At this position, whole and well formed.
+    Whole(usize),
+    /// Perhaps at this position: more bytes decide.
+    Perhaps(usize),
+}
+
+/// Searches for a client hello that is one record (RFC 8446, 4.1.2 and 5.1) of at most `max` bytes. Its lengths must add up,
+/// so that one that another protocol has cut into packets is none.
+pub(crate) fn client_hello(bytes: &[u8], max: usize) -> Hello {
+    /// Number of bytes by which a candidate is recognised: the headers of record and message, and the version.
+    const HEAD: usize = 11;
+    /// Number of bytes of the headers.
+    const HEADERS: usize = 9;
+    let mut at = 0;
+    while let Some(window) = bytes.get(at..at + HEAD) {
+        let record = match window {
+            [22, 3, 0..=4, high, low, 1, 0, body_high, body_low, 3, 0..=3] => {
+                let [record, body] = [[*high, *low], [*body_high, *body_low]].map(u16::from_be_bytes);
+                (body.checked_add(4) == Some(record)).then_some(usize::from(record))
+            }
+            _ => None,
+        };
+        let Some(record) = record.filter(|record| *record <= max) else {
+            at += 1;
+            continue;
+        };
+        // The record's own header has five bytes, of which the message follows.
+        let end = at + 5 + record;
+        match bytes.get(at + HEADERS..end) {
+            None => return Hello::Perhaps(at),
+            Some(body) if adds_up(body).is_some() => return Hello::Whole(at),
+            // What follows is searched from its end on, so that the work stays in proportion.
+            Some(_) => at = end,
+        }
+    }
+    Hello::Perhaps(at.min(bytes.len()))
+}
+
+/// Whether the lengths within a client hello add up (RFC 8446, 4.1.2).
+fn adds_up(body: &[u8]) -> Option<()> {
+    let mut reader = Reader::new(body);
+    reader.take(34)?;
+    let session = reader.u8()?;
+    reader.take(session.into())?;
+    let ciphers = reader.u16().filter(|length| length % 2 == 0)?;
+    reader.take(ciphers.into())?;
+    let compressions = reader.u8()?;
+    reader.take(compressions.into())?;
+    if reader.rest().is_empty() {
+        return Some(());
+    }
+    let extensions = reader.u16()?;
+    (reader.rest().len() == usize::from(extensions)).then_some(())?;
+    while !reader.rest().is_empty() {
+        reader.u16()?;
+        let length = reader.u16()?;
+        reader.take(length.into())?;
+    }
+    Some(())
+}
+
 /// Whether a side begins with a hello.
 fn begins(head: &[u8]) -> Probe {
     let fits = |at: usize, is_good: &dyn Fn(u8) -> bool| head.get(at).is_none_or(|byte| is_good(*byte));
