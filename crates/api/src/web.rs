@@ -372,7 +372,7 @@ pub struct DistinctRow {
     pub error_percent: f64,
 }
 
-/// Keys seen in a time range and not in the seven days before it.
+/// Hosts and services seen in a time range and not in the seven days before it.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct News {
     /// Heaviest first.
@@ -395,7 +395,7 @@ pub struct Against {
 /// A key that was not seen before.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct NewsRow {
-    /// Kind of key: `source`, `destination`, `service` or `protocol`.
+    /// `host`, of one that sent packets, or `service`, of one that answered.
     pub kind: String,
     /// Label for display.
     pub label: String,
@@ -542,8 +542,74 @@ pub struct FieldInfo {
     pub name: String,
     /// Meaning.
     pub help: String,
-    /// Type of the values: `text`, `number`, `time`, `address`, `list` or `bool`.
+    /// Type of the values: `text`, `number`, `duration` (seconds), `time`, `address`, `list` or `bool`.
     pub kind: String,
+}
+
+/// What an expression can be made of.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+pub struct ExpressionWords {
+    /// Tables of fields: `flow`, then those of records.
+    pub tables: Vec<FieldTable>,
+    /// Operators of tests of fields.
+    pub operators: Vec<String>,
+    /// Words of pcap-filter(7).
+    pub words: Vec<String>,
+}
+
+/// A table whose fields an expression can test.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct FieldTable {
+    /// Name.
+    pub name: String,
+    /// What a row describes.
+    pub help: String,
+    /// Fields, in the order of the log.
+    pub fields: Vec<TestedField>,
+}
+
+/// A field that an expression can test as `table.field`.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TestedField {
+    /// Name.
+    pub name: String,
+    /// Meaning.
+    pub help: String,
+    /// Kind of the values, or of the values of its list: `text`, `number`, `duration` (seconds), `time` (seconds since the
+    /// epoch), `address` or `bool`.
+    pub kind: String,
+    /// Whether it has several values.
+    pub list: bool,
+    /// Whether it holds payload, which needs the right `packets`.
+    pub payload: bool,
+    /// Other names by which it is found: Zeek's column and Suricata's key.
+    pub aliases: Vec<String>,
+}
+
+/// Findings in the flows of a time range.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+pub struct Findings {
+    /// Those with the most targets first.
+    pub rows: Vec<Finding>,
+    /// What the answer leaves out, and why.
+    pub partial: Option<String>,
+}
+
+/// A finding.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Finding {
+    /// `scan`.
+    pub kind: String,
+    /// The finding in words, as the summary has it.
+    pub text: String,
+    /// The host that it is about.
+    pub host: String,
+    /// An expression that matches its flows.
+    pub filter: String,
+    /// Beginning of its first flow, in seconds since the epoch.
+    pub first: f64,
+    /// Beginning of its last flow.
+    pub last: f64,
 }
 
 /// Records of a table.
@@ -551,7 +617,7 @@ pub struct FieldInfo {
 pub struct Records {
     /// The table.
     pub table: String,
-    /// One page of rows, latest first.
+    /// One page of rows.
     pub rows: Vec<RecordRow>,
     /// Number of matching rows on all pages.
     pub matched: u64,

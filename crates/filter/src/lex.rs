@@ -147,6 +147,25 @@ pub(crate) const WORDS: &[(&str, Word)] = &[
     ("hsls", Word::Elsewhere("hsls", SS7)),
 ];
 
+/// The words of an expression that are neither numbers nor names of hosts, ports and fields, in the order of their tables. Words
+/// that exist only for link types that are not decoded, and those of OpenBSD's packet filter, are left out.
+pub fn words() -> impl Iterator<Item = &'static str> {
+    let grammar = WORDS.iter().filter(|(_, word)| {
+        !matches!(
+            word,
+            Word::Elsewhere(..)
+                | Word::RuleNumber
+                | Word::PfInterface
+                | Word::PfRuleset
+                | Word::PfSubrule
+                | Word::PfReason
+                | Word::PfAction
+        )
+    });
+    let protocols = PROTOCOLS.iter().map(|(word, _)| *word);
+    grammar.map(|(word, _)| *word).chain(protocols).chain(CONSTANTS.iter().map(|(word, _)| *word))
+}
+
 /// The kind of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {

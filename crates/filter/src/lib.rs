@@ -63,6 +63,7 @@ pub use bpf::BpfInsn;
 pub use error::{ErrorKind, FilterError};
 pub use filter::{Filter, LINK_TYPES, Options, Program, Resolve};
 pub use flowtest::{Endpoints, FLOW, FlowEndpoints, FlowRow, FlowTest};
+pub use lex::words;
 pub use names::Protocol;
 pub use set::{
     Comparison, Decided, Explanation, MASK_PACKETS, MatchCounter, PacketMask, Set, SetError, Strategy, Total,

@@ -12,6 +12,7 @@ use label::scan_short;
 pub use label::{key, key_short, scan};
 pub use lists::lists;
 pub use render::{MAX_LINES, MIN_WIDTH, render};
+pub use sections::scan_line;
 
 use crate::figures::{bit_rate, count, loss_percent, packet_rate, percent};
 use crate::zone::Zone;

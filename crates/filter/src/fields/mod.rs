@@ -22,6 +22,7 @@ mod parse;
 mod test;
 
 pub use operand::{Addresses, Number, Operand, Text};
+pub use parse::operators;
 pub use test::{Comparison, FieldTest, FieldValue, Operation, PATTERN, Pattern, Within};
 
 pub(crate) use parse::{is_field, looks_like_field, test};

@@ -39,6 +39,11 @@ static OPERATORS: &[(&str, Operator)] = &[
     ("in", Operator::In),
 ];
 
+/// The operators of tests of fields; `==`, which means `=`, is left out.
+pub fn operators() -> impl Iterator<Item = &'static str> {
+    OPERATORS.iter().map(|(word, _)| *word).filter(|word| *word != "==")
+}
+
 /// The table and the name in a word of the form of a field.
 fn parts(word: &str) -> Option<(&str, &str)> {
     let is_name = |text: &str| {

@@ -2,6 +2,7 @@
 
 use super::moment::Moments;
 use super::payload::is_payload;
+use weir_api::web;
 use weir_filter::FLOW;
 use weir_filter::fields::{FieldInfo, FieldKind, Fields};
 use weir_proto::{Field, Kind, Table};
@@ -108,6 +109,73 @@ fn kind(kind: Kind) -> FieldKind {
     }
 }
 
+/// The kind's word in answers.
+fn kind_word(kind: FieldKind) -> &'static str {
+    match kind {
+        FieldKind::Bool => "bool",
+        FieldKind::Number => "number",
+        FieldKind::Duration => "duration",
+        FieldKind::Time => "time",
+        FieldKind::Text => "text",
+        FieldKind::Address => "address",
+    }
+}
+
+/// The fields of flows and of every table of records, as answers describe them.
+pub fn described() -> Vec<web::FieldTable> {
+    let of_flows = FLOW_FIELDS.iter().map(|field| web::TestedField {
+        name: field.name.to_owned(),
+        help: field.help.to_owned(),
+        kind: kind_word(field.kind).to_owned(),
+        list: matches!(field.source, FlowSource::Words(_)),
+        payload: false,
+        aliases: Vec::new(),
+    });
+    let mut found = vec![web::FieldTable {
+        name: FLOW.to_owned(),
+        help: "Properties of flows.".to_owned(),
+        fields: of_flows.collect(),
+    }];
+    for table in weir_proto::tables() {
+        let at = found.iter().position(|known| known.name == table.name).unwrap_or_else(|| {
+            found.push(web::FieldTable {
+                name: table.name.to_owned(),
+                help: table.help.to_owned(),
+                fields: Vec::new(),
+            });
+            found.len() - 1
+        });
+        let Some(known) = found.get_mut(at) else { continue };
+        for field in table.fields {
+            if !known.fields.iter().any(|other| other.name == field.name) {
+                known.fields.push(described_field(table.name, field));
+            }
+        }
+    }
+    found
+}
+
+fn described_field(table: &str, field: &Field) -> web::TestedField {
+    let key = match field.eve.split_once('.') {
+        Some((front, key)) if front == table => key,
+        _ => field.eve,
+    };
+    let mut aliases: Vec<String> = Vec::new();
+    for other in [field.zeek, key] {
+        if !other.is_empty() && other != field.name && !aliases.iter().any(|known| known == other) {
+            aliases.push(other.to_owned());
+        }
+    }
+    web::TestedField {
+        name: field.name.to_owned(),
+        help: field.help.to_owned(),
+        kind: kind_word(kind(field.kind)).to_owned(),
+        list: matches!(field.kind, Kind::List(_) | Kind::Set(_) | Kind::Rows(_)),
+        payload: is_payload(field),
+        aliases,
+    }
+}
+
 /// A field of a table, by its name, else by Zeek's column, else by Suricata's key.
 fn find_in(table: &str, name: &str) -> Option<(&'static Table, &'static Field)> {
     let all = || tables(table).flat_map(|table| table.fields.iter().map(move |field| (table, field)));
@@ -208,6 +276,35 @@ mod tests {
             }
         }
         assert!(count > 500, "{count}");
+    }
+
+    #[test]
+    fn every_field_is_described_once_and_its_aliases_find_it() {
+        let moments = Moments::default();
+        let known = registry(&moments);
+        let tables = described();
+        assert_eq!(tables[0].name, FLOW);
+        let mut names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, known.tables());
+        for table in &tables {
+            let mut fields: Vec<&str> = table.fields.iter().map(|field| field.name.as_str()).collect();
+            fields.sort_unstable();
+            let mut all = known.names(&table.name);
+            all.sort_unstable();
+            assert_eq!(fields, all, "{}", table.name);
+            for field in &table.fields {
+                assert!(!field.help.is_empty(), "{}.{}", table.name, field.name);
+                for alias in &field.aliases {
+                    assert!(known.find(&table.name, alias).unwrap().is_some(), "{}.{alias}", table.name);
+                }
+            }
+        }
+        let http = tables.iter().find(|table| table.name == "http").unwrap();
+        let status = http.fields.iter().find(|field| field.name == "status_code").unwrap();
+        assert_eq!((status.kind.as_str(), status.list, status.payload), ("number", false, false));
+        assert!(status.aliases.contains(&"status".to_owned()), "{:?}", status.aliases);
+        assert!(http.fields.iter().any(|field| field.name == "user_agent" && field.payload));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! recomputed, and a clock jump only writes into other cells.
 
 pub mod fields;
+pub mod findings;
 pub mod label;
 pub mod moment;
 #[cfg(feature = "parquet")]
@@ -158,10 +159,28 @@ pub struct RecordsWanted {
     pub payload: bool,
     /// Time range of the records.
     pub span: TimeRange,
+    /// Order of the rows.
+    pub order: RecordOrder,
+    /// Whether the order is descending. Records without a value come last in either.
+    pub descending: bool,
     /// Maximum number of rows.
     pub limit: usize,
     /// Number of rows to skip.
     pub offset: usize,
+}
+
+/// The order of records.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum RecordOrder {
+    /// Time.
+    #[default]
+    Time,
+    /// Address of the client.
+    Client,
+    /// Address of the server.
+    Server,
+    /// A field: numbers by value, text in any case of ASCII letters, a list by its first value.
+    Field(&'static str),
 }
 
 /// The queries of a store. Each answer is complete or contains a note of what it leaves out.
@@ -314,7 +333,7 @@ pub trait Store: Send + Sync {
     /// As [`Store::extent`].
     fn distinct(&self, span: TimeRange) -> Result<Distincts, StoreError>;
 
-    /// Values seen in the range and not in the seven days before.
+    /// Hosts and services seen in the range and not in the seven days before.
     ///
     /// # Errors
     ///
@@ -342,7 +361,7 @@ pub trait Store: Send + Sync {
     /// As [`Store::extent`].
     fn trial(&self, test: &FlowTest, span: TimeRange) -> Result<FilterTry, StoreError>;
 
-    /// Records, the latest first.
+    /// Records.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use crate::figures::{
 };
 use crate::ports;
 use std::net::IpAddr;
-use weir_api::{Count, ERROR_KINDS, Key, KeyKind, Reading, Series, Sweep, Top, TopRow};
+use weir_api::{Count, ERROR_KINDS, Key, KeyKind, Reading, Series, Sweep, Top, TopRow, Trials};
 use weir_engine::UNIDENTIFIED;
 
 /// The decode error of packets whose link type is not supported.
@@ -335,37 +335,43 @@ pub(super) fn scans(facts: &Facts, room: usize) -> Section {
     let found = super::scans(&facts.total);
     let more = found.len().saturating_sub(SCANS);
     for (at, row) in found.iter().take(SCANS).enumerate() {
-        let time = match row.last.saturating_sub(row.first) {
-            0 => " at once".to_owned(),
-            time => format!(" in {}", duration(time)),
-        };
-        let how = match (row.refused, row.unanswered) {
-            (_, 0) => ", refused".to_owned(),
-            (0, _) => ", unanswered".to_owned(),
-            (refused, _) => format!(", {} of flows refused", percent(refused, refused + row.unanswered)),
-        };
         let others = match more {
             n if n > 0 && at + 1 == SCANS => format!("  and {}", counted(n as u64, "more scan")),
             _ => String::new(),
         };
-        let mut left_over = room.saturating_sub(width(&others));
-        let begin = scan_short(row, left_over);
-        left_over = left_over.saturating_sub(width(&begin));
-        let mut end = String::new();
-        for part in [time, how] {
-            if let Some(rest) = left_over.checked_sub(width(&part)) {
-                left_over = rest;
-                end.push_str(&part);
-            }
-        }
-        let ports = match (row.sweep, row.failed.values()) {
-            (Sweep::Ports { .. }, Some(values)) => ranges(&values, left_over.saturating_sub(" ()".len())),
-            _ => String::new(),
-        };
-        let ports = if ports.is_empty() { ports } else { format!(" ({ports})") };
-        section.line(format!("{begin}{ports}{end}{others}"), Tone::Warning);
+        let line = scan_line(row, room.saturating_sub(width(&others)));
+        section.line(format!("{line}{others}"), Tone::Warning);
     }
     section
+}
+
+/// A scan with its ports, duration and outcome, as far as `room` columns hold them.
+pub fn scan_line(row: &Trials, room: usize) -> String {
+    let time = match row.last.saturating_sub(row.first) {
+        0 => " at once".to_owned(),
+        time => format!(" in {}", duration(time)),
+    };
+    let how = match (row.refused, row.unanswered) {
+        (_, 0) => ", refused".to_owned(),
+        (0, _) => ", unanswered".to_owned(),
+        (refused, _) => format!(", {} of flows refused", percent(refused, refused + row.unanswered)),
+    };
+    let mut left_over = room;
+    let begin = scan_short(row, left_over);
+    left_over = left_over.saturating_sub(width(&begin));
+    let mut end = String::new();
+    for part in [time, how] {
+        if let Some(rest) = left_over.checked_sub(width(&part)) {
+            left_over = rest;
+            end.push_str(&part);
+        }
+    }
+    let ports = match (row.sweep, row.failed.values()) {
+        (Sweep::Ports { .. }, Some(values)) => ranges(&values, left_over.saturating_sub(" ()".len())),
+        _ => String::new(),
+    };
+    let ports = if ports.is_empty() { ports } else { format!(" ({ports})") };
+    format!("{begin}{ports}{end}")
 }
 
 /// The heaviest source and destination if no pair of hosts stands out, as in a flood from many addresses.

@@ -5,7 +5,9 @@ use crate::figures;
 use crate::store::label::{list_row, text_row};
 use crate::store::payload::Withheld;
 use crate::store::tally::{Cell, Measure, Subject, Sums, Tally, TallyRow, TallyWanted};
-use crate::store::{FlowOrder, FlowsWanted, RecordsWanted, Store, StoreError, TimeRange, fields};
+use crate::store::{
+    FlowOrder, FlowsWanted, RecordOrder, RecordsWanted, Store, StoreError, TimeRange, fields,
+};
 use serde_json::{Number, Value, json};
 use std::collections::{HashMap, HashSet};
 use weir_api::web::{Answered, Column, Crossing, TopList};
@@ -679,6 +681,8 @@ fn records(
         text: question.words.clone(),
         payload: question.payload,
         span: question.span,
+        order: RecordOrder::Time,
+        descending: true,
         limit: question.limit,
         offset: 0,
     })?;

@@ -5,6 +5,7 @@ use super::tests::{store, writer};
 use super::*;
 use crate::Output;
 use crate::fixtures;
+use crate::store::RecordOrder;
 use crate::store::query::{Asking, Question};
 use crate::store::tally::Sums;
 use serde_json::{Map, Value};
@@ -413,6 +414,8 @@ fn the_store_finds_what_a_second_evaluation_finds() {
                 text: String::new(),
                 payload: true,
                 span: TimeRange::default(),
+                order: RecordOrder::Time,
+                descending: true,
                 limit: 0,
                 offset: 0,
             })
@@ -753,4 +756,88 @@ fn many_values_are_bounded() {
     let shown: u64 = tally.rows.iter().map(|row| row.sums.rows).sum();
     assert_eq!(shown + tally.other.rows, tally.total.rows);
     assert!(tally.total.rows > tally::MAX_GROUPS as u64);
+}
+
+/// Records are read in the order of any field, complete, and those without a value last; pages of them are parts of one order.
+#[test]
+fn records_are_sorted_by_every_field() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = write_all(folder.path());
+    let store = store(folder.path());
+    let read = |table: &str, order: RecordOrder, descending: bool, limit: usize, offset: usize| {
+        let wanted = RecordsWanted {
+            table: table.to_owned(),
+            test: FlowTest::All(Vec::new()),
+            text: String::new(),
+            payload: true,
+            span: TimeRange::default(),
+            order,
+            descending,
+            limit,
+            offset,
+        };
+        store.records(&wanted).unwrap()
+    };
+    let mut tables: Vec<&str> =
+        written.iter().flat_map(|written| written.records.iter().map(|(table, ..)| *table)).collect();
+    tables.sort_unstable();
+    tables.dedup();
+    let mut sorted = 0;
+    for table in tables {
+        let all = written.iter().flat_map(|written| &written.records).filter(|(of, ..)| *of == table);
+        let all: Vec<&Map<String, Value>> = all.map(|(_, _, values)| values).collect();
+        let names: Vec<&'static str> = crate::store::fields::tables(table)
+            .flat_map(|table| table.fields)
+            .map(|field| field.name)
+            .collect();
+        for (name, descending) in names.into_iter().flat_map(|name| [(name, false), (name, true)]) {
+            let order = RecordOrder::Field(name);
+            let answer = read(table, order, descending, 10_000, 0);
+            assert_eq!(
+                (answer.matched as usize, answer.rows.len()),
+                (all.len(), all.len()),
+                "{table}.{name}"
+            );
+            let values: Vec<Vec<Value>> =
+                answer.rows.iter().map(|row| leaves(row.values.get(name))).collect();
+            let of_truth = all.iter().map(|values| leaves(values.get(name)));
+            let text = |values: &Vec<Value>| values.first().map(plain);
+            let (mut found, mut truth): (Vec<_>, Vec<_>) =
+                (values.iter().map(text).collect(), of_truth.map(|values| text(&values)).collect());
+            found.sort();
+            truth.sort();
+            assert_eq!(found, truth, "{table}.{name}");
+            for pair in values.windows(2) {
+                let [first, second] = pair else { unreachable!() };
+                let is_in_order = match (first.first(), second.first()) {
+                    (_, None) => true,
+                    (None, Some(_)) => false,
+                    (Some(a), Some(b)) => {
+                        let order = match (a.as_f64(), b.as_f64()) {
+                            (Some(a), Some(b)) => a.total_cmp(&b),
+                            _ => plain(a).cmp(&plain(b)),
+                        };
+                        if descending { order.is_ge() } else { order.is_le() }
+                    }
+                };
+                assert!(is_in_order, "{table}.{name} {descending}: {first:?} before {second:?}");
+            }
+            sorted += 1;
+            if all.len() > 4 {
+                let page = read(table, order, descending, 2, 1);
+                let part: Vec<Vec<Value>> =
+                    page.rows.iter().map(|row| leaves(row.values.get(name))).collect();
+                assert_eq!(part, values[1..3], "{table}.{name}");
+            }
+        }
+        let times = |descending| {
+            let rows = read(table, RecordOrder::Time, descending, 10_000, 0).rows;
+            rows.iter().map(|row| row.time).collect::<Vec<_>>()
+        };
+        let (mut up, down) = (times(false), times(true));
+        assert!(up.is_sorted(), "{table}");
+        up.reverse();
+        assert_eq!(up, down, "{table}");
+    }
+    assert!(sorted > 200, "{sorted}");
 }

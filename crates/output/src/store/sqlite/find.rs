@@ -1,5 +1,6 @@
 //! Queries for flows and records.
 
+use super::body::{self, Leaf};
 use super::condition::{Condition, bounds};
 use super::schema::describe;
 use crate::format::read_uid;
@@ -7,7 +8,7 @@ use crate::ports;
 use crate::row::{ip, uid};
 use crate::store::payload::{Withheld, has_text};
 use crate::store::share::{Crossings, Window};
-use crate::store::{FlowOrder, FlowsWanted, RecordsWanted, StoreError};
+use crate::store::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted, StoreError};
 use rusqlite::types::{Value as Sql, ValueRef};
 use rusqlite::{Connection, ErrorCode, Row, ToSql, params_from_iter};
 use serde_json::{Map, Value};
@@ -294,7 +295,7 @@ pub fn flows_in(part: &Part, number: u64, max: usize) -> Result<Vec<FlowRecordRo
     rows.collect::<Result<_, _>>().map_err(describe)
 }
 
-/// Records of partitions, the latest first.
+/// Records of partitions.
 pub fn records(parts: &[Part], wanted: &RecordsWanted, condition: Condition) -> Result<Records, StoreError> {
     let (from, to) = bounds(wanted.span);
     let mut condition = condition.and(
@@ -304,12 +305,121 @@ pub fn records(parts: &[Part], wanted: &RecordsWanted, condition: Condition) -> 
     if !wanted.text.is_empty() {
         condition = condition.and("instr(lower(body), lower(?)) > 0", [Sql::Text(wanted.text.clone())]);
     }
+    match (wanted.order, wanted.descending) {
+        (RecordOrder::Time, true) => latest_records(parts, wanted, &condition),
+        _ => sorted_records(parts, wanted, &condition),
+    }
+}
+
+const RECORD_COLUMNS: &str = "uid, time, src, sport, dst, dport, body, \
+                              EXISTS (SELECT 1 FROM flows WHERE flows.uid = records.uid)";
+
+/// Records in an order that every one of them has to be read for.
+fn sorted_records(
+    parts: &[Part],
+    wanted: &RecordsWanted,
+    condition: &Condition,
+) -> Result<Records, StoreError> {
+    let (columns, field) = match wanted.order {
+        RecordOrder::Time => ("time", None),
+        RecordOrder::Client => ("src", None),
+        RecordOrder::Server => ("dst", None),
+        RecordOrder::Field(name) => ("NULL", Some(name)),
+    };
+    let text = format!("SELECT id, {columns}, body FROM records WHERE {}", condition.text);
+    // Without the right to payload a text that was found may stand in a field that is not shown.
+    let is_searched = !wanted.payload && !wanted.text.is_empty();
+    let max = wanted.offset.saturating_add(wanted.limit).min(MAX_ROWS);
+    let (mut progress, mut withheld) = (Progress::default(), Withheld::default());
+    let mut answer = Records { table: wanted.table.clone(), ..Records::default() };
+    let mut page: BinaryHeap<Rank> = BinaryHeap::new();
+    for (at, part) in parts.iter().enumerate() {
+        let go_on = progress.ask(part, |connection| {
+            condition.register(connection)?;
+            let mut query = connection.prepare_cached(&text)?;
+            let mut rows = query.query(params_from_iter(&condition.values))?;
+            while let Some(row) = rows.next()? {
+                let body = row.get_ref(2)?.as_str().unwrap_or_default();
+                if is_searched {
+                    let mut values: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
+                    withheld.withhold(&wanted.table, &mut values);
+                    if !has_text(&values, &wanted.text) {
+                        continue;
+                    }
+                }
+                answer.matched += 1;
+                let order = match field {
+                    Some(name) => order_of_field(body, name),
+                    None => Some(order_of(row.get_ref(1)?)),
+                };
+                let place = (at, row.get(0)?);
+                // A row without a value is the last one in both orders.
+                page.push(match (order, wanted.descending) {
+                    (Some(order), false) => Rank::Up(order, place),
+                    (None, false) => Rank::Up(vec![u8::MAX], place),
+                    (order, true) => Rank::Down(Reverse(order.unwrap_or_default()), place),
+                });
+                if page.len() > max {
+                    page.pop();
+                }
+            }
+            Ok(())
+        })?;
+        if !go_on {
+            break;
+        }
+    }
+    let text = format!("SELECT {RECORD_COLUMNS} FROM records WHERE id = ?");
+    for (at, id) in page.into_sorted_vec().into_iter().map(Rank::place).skip(wanted.offset) {
+        let Some(part) = parts.get(at) else { continue };
+        let describe = describe(&part.path);
+        let mut query = part.connection.prepare_cached(&text).map_err(describe)?;
+        let mut row = query.query_row([id], record_of).map_err(describe)?;
+        if !wanted.payload {
+            withheld.withhold(&wanted.table, &mut row.values);
+        }
+        answer.rows.push(row);
+    }
+    answer.partial =
+        progress.partial(parts.len()).or_else(|| condition.partial.clone()).or_else(|| withheld.sentence());
+    if wanted.offset.saturating_add(wanted.limit) > MAX_ROWS {
+        answer.partial = Some(format!(
+            "only the first {MAX_ROWS} rows can be paged: narrow the time range or the expression"
+        ));
+    }
+    Ok(answer)
+}
+
+/// The sort key of the first value of a field: numbers by value, before text in any case of ASCII letters.
+fn order_of_field(body: &str, name: &str) -> Option<Order> {
+    let mut found = None;
+    body::leaves(body::member(body, name)?, &mut |leaf| {
+        found.get_or_insert(leaf);
+    });
+    let number = |value: f64| {
+        let bits = value.to_bits();
+        // The bits of negative numbers sort in reverse.
+        let sorted = if bits >> 63 == 1 { !bits } else { bits ^ 1 << 63 };
+        [1].into_iter().chain(sorted.to_be_bytes()).collect()
+    };
+    Some(match found? {
+        Leaf::Text(text) => [2].into_iter().chain(text.to_ascii_lowercase().into_bytes()).collect(),
+        Leaf::Bool(yes) => number(f64::from(u8::from(yes))),
+        leaf => number(leaf.number()?),
+    })
+}
+
+/// Records, the latest first: partitions are in the order of time.
+fn latest_records(
+    parts: &[Part],
+    wanted: &RecordsWanted,
+    condition: &Condition,
+) -> Result<Records, StoreError> {
     let mut progress = Progress::default();
     let mut answer = Records { table: wanted.table.clone(), ..Records::default() };
     let count = format!("SELECT count(*) FROM records WHERE {}", condition.text);
     let text = format!(
-        "SELECT uid, time, src, sport, dst, dport, body, EXISTS (SELECT 1 FROM flows WHERE flows.uid = records.uid)
-         FROM records WHERE {} ORDER BY time DESC, id DESC LIMIT ? OFFSET ?",
+        "SELECT {RECORD_COLUMNS} FROM records WHERE {} ORDER BY time DESC, id DESC LIMIT ? OFFSET ?",
         condition.text
     );
     let (mut skip, limit) = (wanted.offset as u64, wanted.limit.min(MAX_ROWS));
@@ -320,7 +430,7 @@ pub fn records(parts: &[Part], wanted: &RecordsWanted, condition: Condition) -> 
             if !wanted.payload && !wanted.text.is_empty() {
                 // The database may find the text in a field that is not shown: each row is searched again without such
                 // fields.
-                let here = search(connection, &text, &condition, |mut row| {
+                let here = search(connection, &text, condition, |mut row| {
                     withheld.withhold(&wanted.table, &mut row.values);
                     let is_found = has_text(&row.values, &wanted.text);
                     if is_found && skip > 0 {
@@ -359,7 +469,8 @@ pub fn records(parts: &[Part], wanted: &RecordsWanted, condition: Condition) -> 
             break;
         }
     }
-    answer.partial = progress.partial(parts.len()).or(condition.partial).or_else(|| withheld.sentence());
+    answer.partial =
+        progress.partial(parts.len()).or_else(|| condition.partial.clone()).or_else(|| withheld.sentence());
     Ok(answer)
 }
 

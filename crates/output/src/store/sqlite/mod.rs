@@ -10,6 +10,9 @@ mod find;
 mod health;
 mod keep;
 mod names;
+mod news;
+#[cfg(test)]
+mod news_tests;
 mod readings;
 mod renamed;
 mod rows;
@@ -45,9 +48,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use watched::Watched;
 use weir_api::web::{
-    Against, Amount, Band, DistinctInfo, DistinctRow, Distincts, Event, Events, FilterOf, FilterTry,
-    FlowDetail, Flows, ListInfo, ListRow, Lists, News, NewsRow, Records, SeriesData, SeriesInfo, StoreState,
-    TierState, TopList, TryHistogram,
+    Amount, Band, DistinctInfo, DistinctRow, Distincts, Event, Events, FilterOf, FilterTry, FlowDetail,
+    Flows, ListInfo, ListRow, Lists, News, Records, SeriesData, SeriesInfo, StoreState, TierState, TopList,
+    TryHistogram,
 };
 use weir_api::{Key, KeyKind, Reading, Top, TopRow, Unit};
 use weir_filter::{FLOW, FlowTest};
@@ -538,54 +541,7 @@ impl Store for SqliteStore {
     }
 
     fn news(&self, span: TimeRange) -> Result<News, StoreError> {
-        let Some((first, last)) = self.extent()? else { return Ok(News::default()) };
-        let from = span.from.unwrap_or(first);
-        let before = TimeRange { from: Some(from.saturating_sub(7 * DAY)), to: Some(from) };
-        let seconds = |time: u64| time as f64 / SECOND;
-        let mut news = News {
-            against: Against { from: seconds(from.saturating_sub(7 * DAY).max(first)), to: seconds(from) },
-            ..News::default()
-        };
-        if from <= first || last <= first {
-            news.partial = Some("no data before this time to compare with".to_owned());
-            return Ok(news);
-        }
-        let lists = [
-            ("sources", "source"),
-            ("destinations", "destination"),
-            ("services", "service"),
-            ("protocols", "protocol"),
-        ];
-        for (list, kind) in lists {
-            let now = self.keys(list, TimeRange { from: Some(from), to: span.to })?.top;
-            let old = self.keys(list, before)?.top;
-            let Some(now) = now else { continue };
-            let known: HashSet<Key> = old.iter().flat_map(|old| &old.rows).map(|row| row.key).collect();
-            // A key without a row in the old list may have had less than this bound.
-            let unsure = old.as_ref().map_or(0, |old| old.absent);
-            if unsure > 0 {
-                news.partial = Some(format!(
-                    "the earlier list of {list} is incomplete: light {list} may be missing here"
-                ));
-            }
-            for row in now
-                .rows
-                .iter()
-                .filter(|row| !known.contains(&row.key) && row.count.in_unit(now.unit) > unsure)
-            {
-                let row = list_row(row);
-                news.rows.push(NewsRow {
-                    kind: kind.to_owned(),
-                    label: row.label,
-                    filter: row.filter,
-                    bytes: row.bytes,
-                    packets: row.packets,
-                });
-            }
-        }
-        news.rows.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.label.cmp(&b.label)));
-        news.rows.truncate(100);
-        Ok(news)
+        self.new_keys(span)
     }
 
     fn flows(&self, wanted: &FlowsWanted) -> Result<Flows, StoreError> {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fixtures::{self, count, ip};
-use crate::store::FlowOrder;
+use crate::store::{FlowOrder, RecordOrder};
 use crate::{Existing, Output, OutputContext};
 use jiff::Timestamp;
 use std::net::IpAddr;
@@ -35,7 +35,7 @@ pub(super) fn store(folder: &Path) -> SqliteStore {
 }
 
 /// An interval with a number of packets, from sources that sent a number of bytes each.
-fn interval(start: u64, length: u64, caught: u64, sources: &[(u8, u64)]) -> Snapshot {
+pub(super) fn interval(start: u64, length: u64, caught: u64, sources: &[(u8, u64)]) -> Snapshot {
     let rows = sources
         .iter()
         .map(|(host, bytes)| fixtures::row(Key::Address(IpAddr::from([10, 0, 0, *host])), 1, *bytes, 1))
@@ -133,6 +133,8 @@ fn written_data_is_read_back() {
             text: text.to_owned(),
             payload,
             span: TimeRange::default(),
+            order: RecordOrder::Time,
+            descending: true,
             limit: 9,
             offset: 0,
         };

@@ -10,8 +10,9 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use weir_api::web::FilterTry;
+use weir_api::web::{ExpressionWords, FilterTry};
 use weir_filter::{ErrorKind, FilterError, FlowTest};
+use weir_output::store::fields::described;
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -101,11 +102,23 @@ fn over_rows(test: &FlowTest) -> Vec<String> {
     ]
 }
 
+/// Everything that an expression over flows and records can be made of: tables with their fields, operators, and words of
+/// pcap-filter(7).
+#[utoipa::path(get, path = "/api/v1/fields", responses((status = 200, body = ExpressionWords)))]
+pub async fn fields() -> Json<ExpressionWords> {
+    Json(ExpressionWords {
+        tables: described(),
+        operators: weir_filter::fields::operators().map(str::to_owned).collect(),
+        words: weir_filter::words().map(str::to_owned).collect(),
+    })
+}
+
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct TryAsked {
-    /// An expression over flows: pcap-filter(7) over addresses, nets, ports, protocols and VLAN, with tests of fields.
-    expression: String,
+    /// An expression over flows: pcap-filter(7) over addresses, nets, ports, protocols and VLAN, with tests of fields. Without it
+    /// all flows match.
+    expression: Option<String>,
     /// Start of the time range, in seconds since the epoch.
     from: Option<f64>,
     /// End of the time range, excluded.
@@ -121,6 +134,6 @@ pub async fn attempt(
     Ask(asked): Ask<TryAsked>,
 ) -> Result<Json<FilterTry>, Failure> {
     let (test, span) =
-        (flow_test(&app, &client, Some(&asked.expression)).await?, span(asked.from, asked.to)?);
+        (flow_test(&app, &client, asked.expression.as_deref()).await?, span(asked.from, asked.to)?);
     Ok(Json(app.ask(move |store| store.trial(&test, span)).await?))
 }

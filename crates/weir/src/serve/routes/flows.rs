@@ -11,12 +11,15 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use utoipa::IntoParams;
 use weir_api::web::{FieldInfo, FlowDetail, Flows, Protocols, Records, TableInfo};
+use weir_filter::fields::find;
+use weir_output::store::fields::StoreFields;
+use weir_output::store::moment::Moments;
 use weir_output::store::payload::Withheld;
-use weir_output::store::{FlowOrder, FlowsWanted, RecordsWanted};
+use weir_output::store::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted};
 use weir_proto::{Kind, PROTOCOLS, SHARED_TABLES, Table};
 
 /// Maximum rows of one answer.
-const MAX_ROWS: usize = 10_000;
+const MAX_ROWS: usize = 100_000;
 /// Maximum rows to skip.
 const MAX_OFFSET: usize = 100_000_000;
 
@@ -126,7 +129,8 @@ fn described(table: &Table, protocol: &str, rows: u64) -> TableInfo {
 fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Bool => "bool",
-        Kind::Uint | Kind::Int | Kind::Real | Kind::Duration | Kind::Port => "number",
+        Kind::Uint | Kind::Int | Kind::Real | Kind::Port => "number",
+        Kind::Duration => "duration",
         Kind::Time => "time",
         Kind::Text | Kind::Word => "text",
         Kind::Address => "address",
@@ -150,9 +154,12 @@ pub struct RecordsAsked {
     limit: Option<usize>,
     /// Rows to skip (0).
     offset: Option<usize>,
+    /// Sort key: `time`, `client`, `server` or a field of the table; a `-` in front sorts in descending order (`-time`). Records
+    /// without a value come last.
+    sort: Option<String>,
 }
 
-/// Records of a table, latest first.
+/// Records of a table.
 #[utoipa::path(get, path = "/api/v1/records/{table}",
     params(("table" = String, Path, description = "A table of /api/v1/protocols"), RecordsAsked),
     responses((status = 200, body = Records), (status = 400, body = Failure), (status = 404, body = Failure)))]
@@ -165,16 +172,41 @@ pub async fn records(
     if !weir_proto::tables().any(|known| known.name == table) {
         return Err(Failure::unknown(format!("no table {table:?}; /api/v1/protocols lists them")));
     }
+    let payload = client.rights.has(Right::Packets);
+    let (order, descending) = record_order(&table, asked.sort.as_deref().unwrap_or("-time"), payload)?;
     let wanted = RecordsWanted {
         table,
         test: flow_test(&app, &client, asked.filter.as_deref()).await?,
         text: asked.text.unwrap_or_default(),
-        payload: client.rights.has(Right::Packets),
+        payload,
         span: span(asked.from, asked.to)?,
+        order,
+        descending,
         limit: count("limit", asked.limit, 100, MAX_ROWS)?,
         offset: offset(asked.offset)?,
     };
     Ok(Json(app.ask(move |store| store.records(&wanted)).await?))
+}
+
+/// The order of a sort key. A field that the client may not see is no order, which would disclose its values.
+fn record_order(table: &str, sort: &str, payload: bool) -> Result<(RecordOrder, bool), Failure> {
+    let (name, descending) = sort.strip_prefix('-').map_or((sort, false), |name| (name, true));
+    let order = match name {
+        "time" => RecordOrder::Time,
+        "client" => RecordOrder::Client,
+        "server" => RecordOrder::Server,
+        name => {
+            let fields = StoreFields { payload, files: false, moments: &Moments::default() };
+            let field = find(&fields, table, name).map_err(|error| {
+                Failure::question(
+                    format!("invalid sort key {sort:?}: {error}"),
+                    "expected `time`, `client`, `server` or a field of the table, with a leading `-` for descending order",
+                )
+            })?;
+            RecordOrder::Field(field.name)
+        }
+    };
+    Ok((order, descending))
 }
 
 fn offset(asked: Option<usize>) -> Result<usize, Failure> {

@@ -10,9 +10,9 @@ use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use weir_api::Unit;
-use weir_api::web::{Distincts, ListInfo, Lists, News, Paths, TopList};
+use weir_api::web::{Distincts, Findings, ListInfo, Lists, News, Paths, TopList};
 use weir_output::store::query::{kept_list, list_of_flows, lists_kept, lists_of_flows};
-use weir_output::store::{RankBy, paths};
+use weir_output::store::{RankBy, findings, paths};
 
 /// Maximum rows of one answer.
 const MAX_ROWS: usize = 10_000;
@@ -164,7 +164,31 @@ pub async fn distinct(
     Ok(Json(app.ask(move |store| store.distinct(span)).await?))
 }
 
-/// Keys seen in a time range and not in the seven days before it.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct FindingsAsked {
+    /// Start of the time range, in seconds since the epoch.
+    from: Option<f64>,
+    /// End of the time range, excluded.
+    to: Option<f64>,
+    /// An expression over flows: pcap-filter(7) with tests of fields.
+    filter: Option<String>,
+}
+
+/// Hosts that probed ports or hosts, over all flows of a time range.
+#[utoipa::path(get, path = "/api/v1/findings", params(FindingsAsked),
+    responses((status = 200, body = Findings), (status = 400, body = Failure)))]
+pub async fn findings(
+    State(app): State<Shared>,
+    Extension(client): Extension<Client>,
+    Ask(asked): Ask<FindingsAsked>,
+) -> Result<Json<Findings>, Failure> {
+    let span = span(asked.from, asked.to)?;
+    let test = flow_test(&app, &client, asked.filter.as_deref()).await?;
+    Ok(Json(app.ask(move |store| findings::of(store, &test, span)).await?))
+}
+
+/// Hosts and services seen in a time range and not in the seven days before it.
 #[utoipa::path(get, path = "/api/v1/new", params(TimeAsked),
     responses((status = 200, body = News), (status = 400, body = Failure)))]
 pub async fn news(State(app): State<Shared>, Ask(asked): Ask<TimeAsked>) -> Result<Json<News>, Failure> {
