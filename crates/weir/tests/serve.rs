@@ -255,6 +255,9 @@ fn errors_of_requests_name_the_accepted_values() {
         ("/api/v1/series/data?chart=nothing", 404, "/api/v1/charts"),
         ("/api/v1/series/data?chart=traffic&top=101", 400, "from 1 to 100"),
         ("/api/v1/records/nothing", 404, "/api/v1/protocols"),
+        ("/api/v1/records/dns?sort=qeury", 400, "did you mean `dns.query`?"),
+        ("/api/v1/records/dns?filter=dns.qeury=a", 400, "did you mean `dns.query`?"),
+        ("/api/v1/flows?format=xml", 400, "expected `csv`, `ndjson` or `json`"),
         ("/api/v1/packets?filter=host", 400, "offset"),
         ("/api/v1/nothing", 404, "openapi"),
     ] {
@@ -267,6 +270,70 @@ fn errors_of_requests_name_the_accepted_values() {
     }
     assert_eq!(server.request("DELETE", "/api/v1/flows", &[], "").status, 405);
     assert_eq!(server.request("PUT", "/", &[], "").status, 405);
+}
+
+#[test]
+fn answers_with_rows_are_csv_and_ndjson_too() {
+    let server = Server::open(&[]);
+    for (path, column) in [
+        ("/api/v1/flows?limit=5&sort=-bytes", "received_bytes"),
+        ("/api/v1/records/dns?limit=5&sort=query", "rcode_name"),
+        ("/api/v1/top?list=services&limit=5", "label"),
+        ("/api/v1/query?q=count+dns+by+query", "query"),
+        ("/api/v1/series/data?ids=ledger/caught&points=5", "ledger/caught"),
+        ("/api/v1/findings?filter=tcp", "text"),
+    ] {
+        let answer = server.json(path);
+        let rows = answer["rows"].as_array().or(answer["times"].as_array()).unwrap().len();
+        assert!(rows > 0, "{path}: {answer}");
+        let csv = server.get(&format!("{path}&format=csv")).is(200);
+        assert_eq!(csv.headers["content-type"], "text/csv; charset=utf-8");
+        assert!(csv.headers["content-disposition"].contains(".csv"), "{:?}", csv.headers);
+        let text = csv.text();
+        let mut lines = text.split_terminator("\r\n");
+        assert!(lines.next().unwrap().split(',').any(|name| name == column), "{text}");
+        assert_eq!(lines.count(), rows, "{path}: {text}");
+        let lines = server.get(&format!("{path}&format=ndjson")).is(200);
+        assert_eq!(lines.headers["content-type"], "application/x-ndjson");
+        let lines: Vec<Value> =
+            lines.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.len(), rows, "{path}");
+        assert!(lines.iter().all(|line| line.get(column).is_some()), "{lines:?}");
+    }
+    let all = server.json("/api/v1/records/dns?limit=1")["matched"].as_u64().unwrap();
+    let part = server.get("/api/v1/records/dns?limit=1&format=csv").is(200);
+    assert!(part.headers["x-weir-partial"].starts_with(&format!("1 of {all} rows")), "{:?}", part.headers);
+    // The whole of a table is one download.
+    let whole = server.get("/api/v1/records/dns?limit=100000&format=ndjson").is(200);
+    assert_eq!(whole.text().lines().count() as u64, all);
+}
+
+#[test]
+fn fields_and_findings_are_answered() {
+    let server = Server::open(&[]);
+    let words = server.json("/api/v1/fields");
+    let table = |name: &str| array(&words, "tables").iter().find(|table| table["name"] == name).unwrap();
+    let field = |of: &str, name: &str| {
+        array(table(of), "fields").iter().find(|field| field["name"] == name).unwrap().clone()
+    };
+    assert_eq!(field("flow", "bytes")["kind"], "number");
+    assert_eq!(field("dns", "rtt")["kind"], "duration");
+    assert_eq!(
+        (&field("dns", "answers")["list"], &field("http", "cookie")["payload"]),
+        (&json!(true), &json!(true))
+    );
+    assert!(
+        array(&words, "words").contains(&json!("portrange"))
+            && array(&words, "operators").contains(&json!("under"))
+    );
+    // The summary of the sample has one scan, in these words.
+    let found = server.json("/api/v1/findings");
+    let [row] = array(&found, "rows").as_slice() else { panic!("{found}") };
+    assert!(row["text"].as_str().unwrap().starts_with("10.99.0.104 -> 10.99.0.3  53 ports ("), "{row}");
+    let filter = row["filter"].as_str().unwrap().replace(' ', "+");
+    let flows = server.json(&format!("/api/v1/flows?filter={filter}&limit=1"));
+    assert!(flows["matched"].as_u64() >= Some(53), "{flows}");
+    assert!(array(&server.json("/api/v1/findings?filter=udp"), "rows").is_empty());
 }
 
 #[test]
@@ -309,6 +376,29 @@ fn every_documented_route_is_answered() {
                 assert!(status == 200 || status == 403, "{path}: {status}");
             }
         }
+    }
+}
+
+/// The program of tests/tools.txt, or one that is installed.
+#[test]
+fn the_document_is_valid_openapi() {
+    let server = Server::open(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let document = put(folder.path(), "openapi.json", &server.get("/api/openapi.json").is(200).body);
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from);
+    let name = "openapi-spec-validator";
+    let ran = [target.join("tools/bin").join(name), name.into()]
+        .into_iter()
+        .find_map(|program| std::process::Command::new(program).arg(&document).output().ok());
+    match ran {
+        None => println!("skipped: {name} is not installed"),
+        Some(ran) => assert!(
+            ran.status.success(),
+            "{}{}",
+            String::from_utf8_lossy(&ran.stdout),
+            String::from_utf8_lossy(&ran.stderr)
+        ),
     }
 }
 

@@ -25,9 +25,29 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Ask<T> 
             Err(rejection) => {
                 let text = rejection.body_text();
                 let text = text.trim_start_matches("Failed to deserialize query string: ");
-                Err(Failure::question(text, "/api/openapi.json lists the parameters"))
+                Err(Failure::question(in_words(text), "/api/openapi.json lists the parameters"))
             }
         }
+    }
+}
+
+/// A message of the deserializer in the words of the other errors.
+fn in_words(message: &str) -> String {
+    if let Some(name) = message.strip_prefix("missing field ") {
+        return format!("the parameter {name} is missing");
+    }
+    if let Some(name) = message.strip_prefix("duplicate field ") {
+        return format!("the parameter {name} is given twice");
+    }
+    match message.split_once(": ") {
+        Some((name, "invalid float literal")) => format!("the parameter `{name}` is not a number"),
+        Some((name, reason)) if reason.contains("digit") || reason.contains("empty string") => {
+            format!("the parameter `{name}` is not a whole number")
+        }
+        Some((name, reason)) if reason.contains("number too") => {
+            format!("the parameter `{name}` is out of range")
+        }
+        _ => message.to_owned(),
     }
 }
 
@@ -121,6 +141,20 @@ mod tests {
             assert!(span(Some(wrong), None).is_err() && span(None, Some(wrong)).is_err(), "{wrong}");
         }
         assert!(span(Some(2.0), Some(1.0)).is_err());
+    }
+
+    #[test]
+    fn errors_of_parameters_are_in_plain_words() {
+        for (message, words) in [
+            ("missing field `list`", "the parameter `list` is missing"),
+            ("limit: invalid digit found in string", "the parameter `limit` is not a whole number"),
+            ("from: invalid float literal", "the parameter `from` is not a number"),
+            ("limit: number too large to fit in target type", "the parameter `limit` is out of range"),
+            ("duplicate field `from`", "the parameter `from` is given twice"),
+            ("something else", "something else"),
+        ] {
+            assert_eq!(in_words(message), words);
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod lists;
 mod query;
 mod sensor;
 mod settings;
+pub mod table;
 
 use super::app::Shared;
 use super::rights::Right;
@@ -15,11 +16,13 @@ use super::security::{Door, admit};
 use super::{live, packets, pages};
 use axum::Router;
 use axum::handler::Handler;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::MethodRouter;
 use std::sync::Arc;
+use utoipa::openapi::path::{ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
+use utoipa::openapi::{Content, Ref, RefOr, Required, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
 pub use asked::Ask;
@@ -74,7 +77,7 @@ macro_rules! served {
                 license(name = "MIT OR Apache-2.0")
             ),
             paths($($($handler)::+),+),
-            modifiers(&Rights)
+            modifiers(&Rights, &Formats, &Answers)
         )]
         pub struct Document;
     };
@@ -93,12 +96,14 @@ served! {
     look get "/api/v1/paths" lists::paths;
     look get "/api/v1/distinct" lists::distinct;
     look get "/api/v1/new" lists::news;
+    look get "/api/v1/findings" lists::findings;
     look get "/api/v1/query" query::query;
     look get "/api/v1/flows" flows::flows;
     look get "/api/v1/flows/{id}" flows::flow;
     look get "/api/v1/protocols" flows::protocols;
     look get "/api/v1/records/{table}" flows::records;
     look get "/api/v1/filter" filter::filter;
+    look get "/api/v1/fields" filter::fields;
     look get "/api/v1/filter/try" filter::attempt;
     look get "/api/v1/config" settings::config;
     look post "/api/v1/config/check" settings::check;
@@ -116,7 +121,10 @@ pub fn router(app: &Shared) -> Router<Shared> {
     let door = |route: &'static str, right| Door { app: Arc::clone(app), route, right };
     let page = pages::page.layer(from_fn_with_state(door("", Some(Right::Look)), admit));
     ROUTES.iter().fold(Router::new().fallback(page), |router, route| {
-        let behind = (route.serve)().layer(from_fn_with_state(door(route.path, route.right), admit));
+        let serve = (route.serve)();
+        let serve =
+            if table::TABLES.contains(&route.path) { serve.layer(from_fn(table::answer)) } else { serve };
+        let behind = serve.layer(from_fn_with_state(door(route.path, route.right), admit));
         router.route(route.path, behind)
     })
 }
@@ -154,6 +162,74 @@ impl Modify for Rights {
                 let refusal =
                     ResponseBuilder::new().description(when).content("application/json", body).build();
                 operation.responses.responses.insert(status.to_owned(), RefOr::T(refusal));
+            }
+        }
+    }
+}
+
+/// Writes the parameter `format` of routes whose answers have rows into the document, and the types of these answers.
+struct Formats;
+
+impl Modify for Formats {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        for path in table::TABLES {
+            let Some(operation) = document.paths.paths.get_mut(*path).and_then(|item| item.get.as_mut())
+            else {
+                continue;
+            };
+            let formats = table::Format::ALL.map(|(name, _)| name);
+            let schema = ObjectBuilder::new()
+                .schema_type(SchemaType::Type(Type::String))
+                .enum_values(Some(["json"].into_iter().chain(formats)));
+            let parameter = ParameterBuilder::new()
+                .name(table::PARAMETER)
+                .parameter_in(ParameterIn::Query)
+                .required(Required::False)
+                .description(Some("`csv` or `ndjson` for the rows alone; the header `x-weir-partial` has what they leave out"))
+                .schema(Some(schema.build()));
+            operation.parameters.get_or_insert_default().push(RefOr::T(parameter.build()));
+            let Some(RefOr::T(answer)) = operation.responses.responses.get_mut("200") else { continue };
+            for (_, format) in table::Format::ALL {
+                let media = format.media().split(';').next().unwrap_or_default();
+                let text = ObjectBuilder::new().schema_type(SchemaType::Type(Type::String));
+                answer.content.insert(media.to_owned(), RefOr::T(Content::new(Some(text.build()))));
+            }
+        }
+    }
+}
+
+/// Describes the answers that their routes do not describe: those of success by the description of their body.
+struct Answers;
+
+impl Modify for Answers {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let schemas = document.components.get_or_insert_default().schemas.clone();
+        let described = |content: &Content| {
+            let Some(RefOr::Ref(body)) = &content.schema else { return None };
+            let name = body.ref_location.rsplit('/').next()?;
+            let schema = serde_json::to_value(schemas.get(name)?).ok()?;
+            Some(schema.get("description")?.as_str()?.to_owned())
+        };
+        let items = document.paths.paths.values_mut();
+        for operation in items.flat_map(|item| [&mut item.get, &mut item.post]).flatten() {
+            for (status, answer) in &mut operation.responses.responses {
+                let RefOr::T(answer) = answer else { continue };
+                if !answer.description.is_empty() {
+                    continue;
+                }
+                let body = answer.content.values().find_map(|content| match content {
+                    RefOr::T(content) => described(content),
+                    RefOr::Ref(_) => None,
+                });
+                answer.description = match status.as_str() {
+                    "200" => body.unwrap_or_else(|| "The answer.".to_owned()),
+                    "400" => {
+                        "The request is invalid; the body contains the error and what is accepted.".to_owned()
+                    }
+                    "403" => "The client does not have the right.".to_owned(),
+                    "404" => "No such object.".to_owned(),
+                    _ => "Temporarily unavailable.".to_owned(),
+                };
             }
         }
     }
@@ -237,6 +313,9 @@ mod tests {
             for (method, operation) in methods.as_object().unwrap() {
                 assert!(operation["summary"].is_string(), "{method} {path}");
                 assert!(operation["responses"]["200"].is_object(), "{method} {path}");
+                for (status, answer) in operation["responses"].as_object().unwrap() {
+                    assert!(answer["description"].is_string(), "{method} {path} {status}");
+                }
                 for parameter in operation["parameters"].as_array().into_iter().flatten() {
                     assert!(parameter["description"].is_string(), "{method} {path} {parameter}");
                 }
