@@ -180,11 +180,56 @@ export interface Distinct {
   rows: DistinctRow[];
 }
 
-/** GET /api/v1/new?from=&to=: keys seen in the range and not in the seven days before. */
+/** GET /api/v1/new?from=&to=: hosts and services seen in the range and not in the seven days before. */
 export interface News {
   rows: { kind: string; label: string; filter: string; bytes: number; packets: number }[];
   against: { from: number; to: number };
   partial: string | null;
+}
+
+/** GET /api/v1/findings?filter=EXPR&from=&to= */
+export interface Findings {
+  rows: { kind: string; text: string; host: string; filter: string; first: number; last: number }[];
+  partial: string | null;
+}
+
+/** GET /api/v1/query?q=&zone= */
+export interface Answered {
+  q: string;
+  columns: { name: string; unit: string }[];
+  rows: unknown[][];
+  /** Sum of what has no row. */
+  other?: unknown[];
+  /** Sum of everything that matched. */
+  total?: unknown[];
+  /** The range that is answered. */
+  range?: [number, number];
+  crossing?: Crossing;
+  notes?: string[];
+  partial: string | null;
+}
+
+/** GET /api/v1/fields: what an expression can be made of. */
+export interface ExpressionWords {
+  /** `flow`, then the tables of records. */
+  tables: FieldTable[];
+  operators: string[];
+  /** Of pcap-filter(7). */
+  words: string[];
+}
+export interface FieldTable {
+  name: string;
+  help: string;
+  fields: TestedField[];
+}
+export interface TestedField {
+  name: string;
+  help: string;
+  kind: 'text' | 'number' | 'duration' | 'time' | 'address' | 'bool';
+  list: boolean;
+  /** Whether it needs the right `packets`. */
+  payload: boolean;
+  aliases: string[];
 }
 
 export interface Flow {
@@ -226,7 +271,7 @@ export interface FlowDetail {
   partial: string | null;
 }
 
-export type FieldKind = 'text' | 'number' | 'time' | 'address' | 'list' | 'bool';
+export type FieldKind = 'text' | 'number' | 'duration' | 'time' | 'address' | 'list' | 'bool';
 export interface Field {
   name: string;
   help: string;
@@ -256,7 +301,7 @@ export interface RecordRow {
   values: Record<string, unknown>;
 }
 
-/** GET /api/v1/records/{table}?filter=EXPR&text=SUBSTRING&from=&to=&limit=100&offset=0 */
+/** GET /api/v1/records/{table}?filter=EXPR&text=SUBSTRING&sort=-time&from=&to=&limit=100&offset=0 */
 export interface Records {
   table: string;
   rows: RecordRow[];

@@ -1,11 +1,11 @@
 // The summary sentences of the overview.
 
-import type { News, Tick, Sensor, SeriesData, Status, TopList } from './api';
+import type { FilterTry, Findings, News, Tick, Sensor, SeriesData, Status, TopList } from './api';
 import { short } from './commands';
 import type { Range } from './range.svelte';
 import { add, mean, seconds, total, type Past } from './series';
-import { lately, span, stamp } from './time';
-import { amount, bytes, exact, percent, plural, si } from './units';
+import { between, lately, span, stamp } from './time';
+import { amount, bytes, exact, percent, plural, sentence, si } from './units';
 
 export function sumOf(data: SeriesData | null, ids: string[]): (number | null)[] {
   if (!data) return [];
@@ -51,6 +51,20 @@ function covers(status: Status, range: Range): [number, number] {
   ];
 }
 
+/** The time that an answer is of, where it is wider than the range by more than a fiftieth of it: only coarser data is kept. */
+export function wider(range: Range, from: number | null | undefined, to: number | null | undefined): [number, number] | null {
+  if (from === null || from === undefined || to === null || to === undefined) return null;
+  const out = Math.max(0, range.from - from) + Math.max(0, to - range.to);
+  return out > (range.to - range.from) / 50 ? [from, to] : null;
+}
+
+/** The time of a series' steps, where they are coarser than intervals and stick out of the range. */
+export function coarse(data: Pick<SeriesData, 'times' | 'step' | 'tier'> | null, range: Range | null): [number, number] | null {
+  const [first, last] = [data?.times[0], data?.times.at(-1)];
+  if (!data || !range || data.tier === 'interval' || first === undefined || last === undefined) return null;
+  return wider(range, first, last + data.step);
+}
+
 /** The title of the overview. */
 export function headline(status: Status | null): string {
   if (!status) return '';
@@ -67,6 +81,8 @@ export function traffic(
   data: SeriesData | null,
   bits: (number | null)[],
   counted: Counted | null,
+  zone = 'UTC',
+  flows: FilterTry | null = null,
 ): string {
   const sentences: string[] = [];
   const source = status.source.map(short).join(', ') || 'the store';
@@ -75,7 +91,19 @@ export function traffic(
     const packets = amount(tick.packets / tick.seconds, 'packets/s');
     sentences.push(`Now ${rate}, ${packets} on ${source}; ${plural(tick.flows_active, 'open flow')}.`);
   }
-  if (data) {
+  const kept = data && !counted ? coarse(data, range) : null;
+  if (data && kept && flows && flows.of.flows > 0) {
+    // The sums of flows are those of the range, where the series has only averages over a longer time.
+    const time = covered(status, range);
+    const rate = amount((flows.of.bytes * 8) / time, 'bits/s');
+    const per = `the series has steps of ${span(data.step)}`;
+    sentences.push(`${span(time)} on ${source}: ${bytes(flows.of.bytes)}, average ${rate}, from stored flows, since ${per}.`);
+  } else if (data && kept) {
+    const seconds = data.times.map((_, at) => data.widths?.[at] ?? data.step);
+    const sum = mean(bits, seconds) === null ? null : total(bits, seconds) / 8;
+    const text = sum === null ? 'no data' : `${bytes(sum)}, average ${amount(mean(bits, seconds), 'bits/s')}`;
+    sentences.push(`${between(...kept, zone)}, for which data is kept: ${text}.`);
+  } else if (data) {
     const whole = counted?.bytes ?? total(bits, measuredSeconds(data, status, range)) / 8;
     const middle =
       counted?.bytes === undefined ? mean(bits, measuredSeconds(data, status, range)) : (counted.bytes * 8) / covered(status, range);
@@ -100,8 +128,29 @@ export function shares(list: TopList | null, count = 3): string {
   return `${list.filter ? 'Top matching protocols' : 'Top protocols'}: ${named.join(', ')}.`;
 }
 
+/** The sentence about flows that match the filter. */
+export function matching(tried: FilterTry): string {
+  const [ofBytes, ofFlows] = [percent(tried.bytes, tried.of.bytes), percent(tried.flows, tried.of.flows)];
+  const part = `${ofBytes} of the bytes and ${ofFlows} of the flows in this range`;
+  if (tried.flows === 0) return 'No flow in this range matches the filter.';
+  return `${plural(tried.flows, 'flow')}, ${plural(tried.packets, 'packet')}, ${bytes(tried.bytes)}: ${part}.`;
+}
+
+/** A finding as a sentence, in the words of a run's summary. */
+export function finding(row: Findings['rows'][number]): string {
+  return sentence(`${row.kind} ${row.text}`);
+}
+
+/** What new hosts and services are compared with: a week, or what there is of it. */
+export function newSince(news: News): string {
+  const length = news.against.to - news.against.from;
+  if (length <= 0) return '';
+  const before = lately(length);
+  return length < 86_400 ? `compared with only the ${before} before` : `not seen in the previous ${before}`;
+}
+
 /** The sentence "Top talkers". */
-export function talker(list: TopList | null): string {
+export function talker(list: TopList | null, range: Range | null = null, zone = 'UTC'): string {
   const first = list?.rows[0];
   if (!list || !first) return 'No traffic in this range.';
   const name = first.name ? ` (${first.name})` : '';
@@ -110,7 +159,9 @@ export function talker(list: TopList | null): string {
   const share = `${percent(first.bytes, list.total.bytes)} of ${list.filter ? 'matching' : 'all'} bytes`;
   const secondName = second?.name ? ` (${second.name})` : '';
   const next = second ? ` Next: ${second.label}${secondName}, ${bytes(second.bytes)}.` : '';
-  return `${first.label}${name}: ${bytes(first.bytes)}, ${share}${error}.${next}`;
+  const kept = range && wider(range, list.from, list.to);
+  const time = kept ? `${between(...kept, zone)}, for which lists are kept: ` : '';
+  return `${time}${first.label}${name}: ${bytes(first.bytes)}, ${share}${error}.${next}`;
 }
 
 /** The talkers of a tick as a list. */
@@ -151,9 +202,8 @@ export function changed(bits: (number | null)[], past: Past | null, news: News |
       .slice(0, 2)
       .map((row) => `${row.kind} ${row.label}`)
       .join(', ');
-    const before = lately(news.against.to - news.against.from);
-    sentences.push(`${exact(news.rows.length)} not seen in the previous ${before}: ${first}${news.rows.length > 2 ? ' …' : '.'}`);
-  } else if (news && !news.partial) sentences.push('No new hosts, services or protocols.');
+    sentences.push(`${exact(news.rows.length)} new (${newSince(news)}): ${first}${news.rows.length > 2 ? ' …' : '.'}`);
+  } else if (news && !news.partial) sentences.push('No new hosts or services.');
   return sentences.join(' ');
 }
 
@@ -176,7 +226,8 @@ export function loss(
   if (!data || !status || !range) return null;
   const caughtBy = sumOf(data, ['ledger/caught']);
   const droppedBy = sumOf(data, ['ledger/dropped']);
-  const measured = measuredSeconds(data, status, range);
+  const kept = counted ? null : coarse(data, range);
+  const measured = kept ? data.times.map((_, at) => data.widths?.[at] ?? data.step) : measuredSeconds(data, status, range);
   if (!counted && mean(caughtBy, measured) === null && mean(droppedBy, measured) === null)
     return { caught: 0, dropped: 0, offered: 0, text: 'No packets in this range.', bad: false };
   const caught = counted?.caught ?? Math.round(total(caughtBy, measured));
@@ -185,9 +236,10 @@ export function loss(
   const max = droppedBy.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
   const at = data.times[droppedBy.indexOf(max)];
   const worst = at === undefined ? '' : `, peak at ${stamp(at, zone)}`;
+  const during = kept ? ` In ${between(...kept, zone)}, for which data is kept.` : '';
   const text =
     dropped === 0
-      ? `No loss: all ${exact(offered)} packets captured.`
-      : `Loss ${percent(dropped, offered)}: ${exact(dropped)} of ${exact(offered)} packets dropped${worst}.`;
+      ? `No loss: all ${exact(offered)} packets captured.${during}`
+      : `Loss ${percent(dropped, offered)}: ${exact(dropped)} of ${exact(offered)} packets dropped${worst}.${during}`;
   return { caught, dropped, offered, text, bad: dropped > 0 };
 }

@@ -1,7 +1,7 @@
 // Queries that several panels share.
 
 import { api, type Charts, type Lists, type Params, type Protocols, type Status } from './api';
-import { quote } from './commands';
+import { iso, quote } from './commands';
 import type { Range } from './range.svelte';
 import { growing } from './resource.svelte';
 
@@ -18,6 +18,17 @@ const neat = (value: number): number => Number(value.toFixed(3));
 /** URL of a query over the range; null while the range is not known. */
 export function ranged(path: string, range: Range | null, params: Params = {}): string | null {
   return range && api(path, { ...params, from: neat(range.from), to: neat(range.to) });
+}
+
+/** The clauses `since` and `until` of a query over the range. */
+export function during(range: Range): string {
+  return `since ${neat(range.from)} until ${neat(range.to)}`;
+}
+
+/** URL of a query in the query language over the range, with the filter of the page; null while the range is not known. */
+export function asked(question: string, range: Range | null, filter = ''): string | null {
+  if (!range) return null;
+  return api('query', { q: `${question} ${during(range)}${filter === '' ? '' : ` where ${filter}`}` });
 }
 
 /** The part of the range that is stored, so that a short store is drawn with its own resolution. */
@@ -37,6 +48,7 @@ export const GROUPS: Record<string, string> = {
   servers: 'server',
   flows: 'flow',
   protocols: 'protocol',
+  hosts: 'host',
 };
 
 /** The `weir query` command for the rows of a list, such as `weir query 'top sender by bytes since 24h'`. */
@@ -50,13 +62,12 @@ export function topQuery(
   folder: string | null,
 ): string | null {
   if (!range || !status || folder === null) return null;
-  const iso = (time: number) => `${new Date(time * 1000).toISOString().slice(0, 19)}Z`;
   const time =
     range.text === 'all'
       ? ''
       : range.text && status.mode === 'live'
         ? `since ${range.text}`
-        : `since ${iso(Math.floor(range.from))} until ${iso(Math.ceil(range.to))}`;
+        : `since ${iso(range.from)} until ${iso(range.to)}`;
   const group = GROUPS[list];
   const what = group ? `top ${group}` : `list ${list}`;
   const query = [what, `by ${by}`, time, `limit ${limit}`, filter && group ? `where ${filter}` : '']

@@ -1,7 +1,8 @@
 // Values of protocol records as text, by the kind of their field. Any value is shown, and never as markup.
 
-import type { FieldKind } from './api';
-import { stamp } from './time';
+import type { Field, FieldKind } from './api';
+import { brief, date, stamp } from './time';
+import { bytes } from './units';
 
 export function text(value: unknown, kind: FieldKind, zone: string): string {
   if (value === null || value === undefined) return '';
@@ -17,6 +18,47 @@ export function text(value: unknown, kind: FieldKind, zone: string): string {
     if (typeof name === 'string' && what !== undefined && Object.keys(more).length === 0) return `${name}: ${text(what, 'text', zone)}`;
   }
   return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/** A value in a column of a table: sizes and durations with a unit. */
+export function cell(field: Pick<Field, 'name' | 'kind'>, value: unknown, zone: string): string {
+  if (typeof value === 'number' && field.kind === 'duration') return brief(value);
+  if (typeof value === 'number' && field.kind === 'number' && /(^|_)(bytes|len|size)$/.test(field.name)) return bytes(value);
+  return text(value, field.kind, zone);
+}
+
+const DAY = 86_400;
+
+/** A time until which something is valid: "2027-01-03, in 41 days", "2024-05-01, expired 3 days ago". */
+export function expiry(value: unknown, now: number, zone: string): string {
+  if (typeof value !== 'number') return text(value, 'time', zone);
+  const days = Math.floor(Math.abs(value - now) / DAY);
+  const count = days === 0 ? 'less than a day' : days === 1 ? '1 day' : `${days} days`;
+  return `${date(value, zone)}, ${value < now ? `expired ${count} ago` : `in ${count}`}`;
+}
+
+/** Headings of fields whose names are longer than what they say. */
+const TITLES: Record<string, string> = {
+  type_name: 'type',
+  rcode_name: 'code',
+  rtt: 'round trip',
+  status_code: 'status',
+  resp_mime_types: 'type',
+  response_body_len: 'bytes',
+  server_name: 'name',
+  not_after: 'expires',
+  seen_bytes: 'bytes',
+  mime_type: 'type',
+  ja4: 'JA4',
+  dns_names: 'names',
+  uri: 'URI',
+  sha256: 'SHA-256',
+};
+
+/** The heading of a field's column. */
+export function titleOf(name: string): string {
+  const title = TITLES[name] ?? name.replaceAll('_', ' ');
+  return `${title.charAt(0).toUpperCase()}${title.slice(1)}`;
 }
 
 export function host(address: string, port: number): string {
