@@ -176,7 +176,7 @@ export function flows(first, last, count) {
       destination_port: port,
       packets: [Math.ceil(packets * 0.45), Math.floor(packets * 0.55)],
       bytes: [size - reverse, reverse],
-      state: protocol === 'tcp' ? pickOf(['closed', 'closed', 'closed', 'reset', 'open', 'refused'], key) : 'answered',
+      state: protocol === 'tcp' ? pickOf(['SF', 'SF', 'SF', 'RSTO', 'S1', 'REJ'], key) : 'SF',
       service,
       vlan: hash(key) % 5 === 0 ? 120 : null,
       name,
@@ -195,9 +195,9 @@ export const TABLES = [
       field('method', 'text', 'Method of the request'),
       field('host', 'text', 'Host of the request'),
       field('uri', 'text', 'URI of the request'),
-      field('status', 'number', 'Status code'),
+      field('status_code', 'number', 'Status code'),
       field('user_agent', 'text', 'User agent of the client'),
-      field('length', 'number', 'Bytes of the body'),
+      field('response_body_len', 'number', 'Bytes of the body'),
     ],
   },
   {
@@ -206,10 +206,10 @@ export const TABLES = [
     help: 'A query with its answers',
     fields: [
       field('query', 'text', 'Name of the query'),
-      field('type', 'text', 'Type of the query'),
-      field('code', 'text', 'Response code'),
+      field('type_name', 'text', 'Type of the query'),
+      field('rcode_name', 'text', 'Response code'),
       field('answers', 'list', 'Answers'),
-      field('time', 'number', 'Seconds until the response'),
+      field('rtt', 'duration', 'Seconds until the response'),
     ],
   },
   {
@@ -243,7 +243,7 @@ export const TABLES = [
       field('source', 'text', 'Protocol that carried it'),
       field('filename', 'text', 'File name'),
       field('mime_type', 'text', 'Type by content'),
-      field('size', 'number', 'Bytes observed'),
+      field('seen_bytes', 'number', 'Bytes observed'),
       field('md5', 'text', 'MD5'),
       field('sha1', 'text', 'SHA-1'),
       field('sha256', 'text', 'SHA-256'),
@@ -266,17 +266,17 @@ export function record(table, flow) {
         method: pickOf(['GET', 'GET', 'POST'], key),
         host,
         uri: `/${pickOf(PATHS, key)}`,
-        status: pickOf([200, 200, 304, 404, 500], key),
+        status_code: pickOf([200, 200, 304, 404, 500], key),
         user_agent: pickOf(['curl/8.14.1', 'Mozilla/5.0 (X11; Linux x86_64)', null], key),
-        length: hash(key) % 90_000,
+        response_body_len: hash(key) % 90_000,
       };
     case 'dns':
       return {
         query: pickOf(['example.com', 'cdn.example.net', '<b>bold</b>.example', 'xn--bcher-kva.example'], key),
-        type: pickOf(['A', 'AAAA', 'MX'], key),
-        code: pickOf(['NOERROR', 'NOERROR', 'NXDOMAIN'], key),
+        type_name: pickOf(['A', 'AAAA', 'MX'], key),
+        rcode_name: pickOf(['NOERROR', 'NOERROR', 'NXDOMAIN'], key),
         answers: ['192.0.2.80', '2001:db8::80'].slice(0, hash(key) % 3),
-        time: unit(key) / 20,
+        rtt: unit(key) / 20,
       };
     case 'tls':
       return {
@@ -294,7 +294,7 @@ export function record(table, flow) {
         source: flow.service,
         filename: pickOf(['report.pdf', 'setup.exe', '../../etc/passwd', HOSTILE, null], key),
         mime_type: pickOf(['application/pdf', 'application/x-dosexec', 'text/plain', 'image/png'], key),
-        size: hash(key) % 4_000_000,
+        seen_bytes: hash(key) % 4_000_000,
         md5: hex(32),
         sha1: hex(40),
         sha256: hex(64),

@@ -1,5 +1,7 @@
-// A part of the pcap-filter language: host, net (IPv4), port, tcp, udp, icmp, ip, and, or, not, parentheses. Errors have
-// a position, as those of the daemon.
+// A part of the language of expressions: tests of fields of the flow or of its records (=, !=, >, contains), host, net (IPv4),
+// port, tcp, udp, icmp, ip, and, or, not, parentheses. Errors have a position, as those of the daemon.
+
+import { record, tablesOf } from './data.mjs';
 
 class Wrong extends Error {
   constructor(message, offset, length, help = null) {
@@ -9,7 +11,10 @@ class Wrong extends Error {
 }
 
 function tokens(text) {
-  return [...text.matchAll(/\(|\)|&&|\|\||!|[^\s()!]+/g)].map((match) => ({ text: match[0], at: match.index }));
+  return [...text.matchAll(/"(?:[^"\\]|\\.)*"|\(|\)|&&|\|\||!=|>=|<=|!|[=<>]|[^\s()!=<>"]+/g)].map((match) => ({
+    text: match[0],
+    at: match.index,
+  }));
 }
 
 const ip4 = (text) => {
@@ -43,6 +48,8 @@ export function compile(text) {
       }
       return own;
     }
+    const named = /^([a-z_0-9]+)\.([a-z_0-9]+)$/.exec(token.text);
+    if (named && !/^\d/.test(token.text)) return field(named[1], named[2]);
     if (token.text === 'ip') return (flow) => !flow.source.includes(':');
     if (token.text === 'ip6') return (flow) => flow.source.includes(':');
     let side = 'any';
@@ -84,6 +91,31 @@ export function compile(text) {
       word.text.length || 1,
       'host, net, port, tcp, udp, icmp, ip, ip6, and, or, not',
     );
+  }
+  /** `table.field`, with an operator and a value behind it or alone. */
+  function field(table, name) {
+    const values = (flow) => {
+      const of =
+        table === 'flow' ? { ...flow, bytes: flow.bytes[0] + flow.bytes[1] } : tablesOf(flow).includes(table) ? record(table, flow) : {};
+      return [of[name]].flat().filter((value) => value !== null && value !== undefined);
+    };
+    const operator = peek()?.text;
+    if (!['=', '!=', '>', '<', '>=', '<=', 'contains'].includes(operator)) return (flow) => values(flow).length > 0;
+    at += 1;
+    const operand = all[at++] ?? end;
+    if (operand.text === '') throw new Wrong('expected a value', operand.at, 1);
+    const wanted = operand.text.startsWith('"') ? JSON.parse(operand.text) : operand.text;
+    const low = String(wanted).toLowerCase();
+    const decide = {
+      '=': (value) => String(value).toLowerCase() === low,
+      '!=': (value) => String(value).toLowerCase() !== low,
+      contains: (value) => String(value).toLowerCase().includes(low),
+      '>': (value) => value > Number(wanted),
+      '<': (value) => value < Number(wanted),
+      '>=': (value) => value >= Number(wanted),
+      '<=': (value) => value <= Number(wanted),
+    }[operator];
+    return (flow) => values(flow).some(decide);
   }
   function either() {
     let left = primary();

@@ -10,6 +10,7 @@ import { extname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CHARTS, CONFIG, flows as makeFlows, hash, HOSTILE, rate, record, TABLES, tablesOf, tier, unit } from './data.mjs';
 import { compile } from './filter.mjs';
+import { answer as answered } from './query.mjs';
 
 const DIST = fileURLToPath(new URL('../dist/', import.meta.url));
 const CSP = [
@@ -101,6 +102,7 @@ export function serve(options = {}) {
       `host ${flow.source} and port ${flow.source_port}`,
       null,
     ],
+    hosts: (flow) => [flow.destination, `host ${flow.destination}`, flow.name],
     protocols: (flow) => [flow.service ?? 'unknown', `${flow.protocol} port ${flow.destination_port}`, null],
   };
   function top(name, rows, by, limit, exact) {
@@ -240,7 +242,8 @@ export function serve(options = {}) {
       ],
     }),
     top: (request) => {
-      const list = LISTS.find((each) => each.name === text(request, 'list'));
+      const hosts = { name: 'hosts', title: 'Top hosts', key: 'address', unit: 'bytes' };
+      const list = [...LISTS, hosts].find((each) => each.name === text(request, 'list'));
       if (!list) throw Object.assign(new Error(`no list "${text(request, 'list')}"`), { help: LISTS.map((each) => each.name).join(', ') });
       const by = text(request, 'by') || 'bytes';
       const rows = selected(request);
@@ -256,6 +259,56 @@ export function serve(options = {}) {
         partial: null,
         filter: text(request, 'filter') || null,
       };
+    },
+    fields: () => ({
+      tables: [
+        {
+          name: 'flow',
+          help: 'Properties of flows',
+          fields: [
+            ['bytes', 'number', 'Bytes of both directions'],
+            ['service', 'text', 'Protocols identified in it'],
+            ['name', 'text', 'Name that the client had resolved'],
+            ['state', 'text', 'State of the connection'],
+            ['duration', 'duration', 'From the first packet to the last'],
+          ].map(([name, kind, help]) => ({ name, kind, help, list: false, payload: false, aliases: [] })),
+        },
+        ...TABLES.map((table) => ({
+          name: table.name,
+          help: table.help,
+          fields: table.fields.map((field) => ({
+            ...field,
+            kind: field.kind === 'list' ? 'text' : field.kind,
+            list: field.kind === 'list',
+            payload: field.name === 'user_agent',
+            aliases: field.name === 'server_name' ? ['sni'] : [],
+          })),
+        })),
+      ],
+      operators: ['!=', '<=', '>=', '=', '<', '>', '~', 'contains', 'begins', 'ends', 'under', 'in'],
+      words: ['src', 'dst', 'host', 'net', 'port', 'portrange', 'and', 'or', 'not', 'tcp', 'udp', 'icmp', 'ip', 'ip6', 'vlan', 'tcpflags'],
+    }),
+    findings: (request) => {
+      const rows = selected(request);
+      const [one] = rows.filter((flow) => flow.protocol === 'tcp');
+      const text = one && `${one.source} -> ${one.destination}  41 ports (1-40, 443) in 0.213 s, refused`;
+      const found = { kind: 'scan', text, host: one?.source, filter: `src host ${one?.source}`, first: one?.first, last: one?.last };
+      return { rows: file || !one ? [] : [found], partial: null };
+    },
+    query: (request) => {
+      const question = text(request, 'q');
+      if (question.startsWith('quantiles series')) {
+        const names = ['series', 'points', 'least', 'p50', 'p90', 'p95', 'p99', 'most'];
+        const columns = names.map((name, at) => ({ name, unit: at > 1 ? 'bits/s' : '' }));
+        return {
+          q: question,
+          columns,
+          rows: [['ledger/bytes', 288, 2e7, 9e7, 1.3e8, 1.42e8, 1.5e8, 1.6e8]],
+          notes: ['of averages over 300 s'],
+          partial: null,
+        };
+      }
+      return answered(question, all);
     },
     distinct: (request) => {
       const rows = selected(request);
@@ -274,9 +327,9 @@ export function serve(options = {}) {
         rows: file
           ? []
           : [
-              { kind: 'source', label: '10.1.2.144', filter: 'host 10.1.2.144', bytes: 48_213_000, packets: 51_000 },
+              { kind: 'host', label: '10.1.2.144', filter: 'host 10.1.2.144', bytes: 48_213_000, packets: 51_000 },
               { kind: 'service', label: '8443/tcp', filter: 'tcp port 8443', bytes: 9_120_000, packets: 11_000 },
-              { kind: 'name', label: HOSTILE, filter: 'host 192.0.2.80', bytes: 81_000, packets: 130 },
+              { kind: 'host', label: HOSTILE, filter: 'host 192.0.2.80', bytes: 81_000, packets: 130 },
             ],
         against: { from: from - 7 * 86_400, to: from },
         partial: file ? 'No data before this time to compare with.' : null,
@@ -531,6 +584,10 @@ export function serve(options = {}) {
       const table = TABLES.find((each) => each.name === name.slice(8));
       if (!table) return null;
       const rows = recordsOf(request, table.name);
+      const sort = text(request, 'sort') || '-time';
+      const key = sort.replace('-', '');
+      const value = (row) => ({ time: row.time, client: row.source, server: row.destination })[key] ?? row.values[key] ?? '';
+      rows.sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0) * (sort.startsWith('-') ? -1 : 1));
       return { table: table.name, rows: page(request, rows), matched: rows.length, partial: null };
     }
     if (name === 'config/check' || name === 'config/apply') {

@@ -399,7 +399,7 @@ test('a configuration is checked, compared and only then applied', { skip: !own 
   await page.getByRole('button', { name: 'Try' }).click();
   await page
     .locator('[data-panel="tried"]')
-    .getByText(/of stored bytes, by flow start/)
+    .getByText(/of stored bytes/)
     .waitFor();
   await done(page);
 });

@@ -178,3 +178,148 @@ test('a Sankey diagram keeps every byte and fits its height', async () => {
     );
   }
 });
+
+test('completion knows what may stand at the cursor', async () => {
+  const { choices, completed, placeOf } = await load('/src/lib/complete.ts');
+  const field = (name, kind, aliases = []) => ({ name, kind, help: `Help of ${name}`, list: false, payload: false, aliases });
+  const words = {
+    tables: [
+      { name: 'flow', help: '', fields: [field('bytes', 'number')] },
+      { name: 'dns', help: '', fields: [field('query', 'text'), field('rcode_name', 'text')] },
+      { name: 'tls', help: '', fields: [field('server_name', 'text', ['sni'])] },
+    ],
+    operators: ['!=', '=', '<', '>', 'contains', 'in'],
+    words: ['host', 'portrange', 'tcp'],
+  };
+  const known = {
+    hosts: [
+      { label: '10.0.0.7', name: 'printer' },
+      { label: '192.0.2.1', name: null },
+    ],
+    services: [{ label: 'tcp/443', name: 'https' }],
+    values: [{ value: 'a b', count: 3 }],
+  };
+  const at = (text, cursor = text.length) => placeOf(text, cursor, words);
+  const texts = (text) => choices(at(text), words, known).map((choice) => choice.text);
+  assert.equal(at('').wants, 'start');
+  assert.equal(at('tcp and ').wants, 'start');
+  assert.equal(at('host 10.0.0.7 ').wants, 'joint');
+  assert.deepEqual(at('not (dns.query = "a ').field, { table: 'dns', name: 'query', kind: 'text' });
+  assert.equal(at('dns.query ').wants, 'operator');
+  assert.deepEqual(texts('dns.q'), ['dns.query']);
+  assert.deepEqual(texts('tls.sn'), ['tls.server_name'], 'by the name of another program');
+  assert.ok(texts('dn').includes('dns.') && texts('portr').includes('portrange'));
+  assert.deepEqual(texts('dns.query = '), ['"a b"']);
+  assert.ok(!texts('flow.bytes ').includes('contains') && texts('flow.bytes ').includes('>'));
+  assert.ok(texts('dns.query ').includes('contains') && !texts('dns.query ').includes('>'));
+  assert.deepEqual(texts('src pri'), ['10.0.0.7'], 'a host by its name');
+  assert.deepEqual(texts('tcp port h'), ['443'], 'a port by its service');
+  assert.ok(texts('https').includes('tcp port 443'));
+  // In the middle of a text only the word at the cursor is replaced.
+  const middle = placeOf('dns.qu = a', 6, words);
+  assert.deepEqual(completed('dns.qu = a', middle, { text: 'dns.query', help: '', kind: 'field' }), { text: 'dns.query = a', cursor: 10 });
+  assert.deepEqual(completed('dn', at('dn'), { text: 'dns.', help: '', kind: 'table', open: true }), { text: 'dns.', cursor: 4 });
+});
+
+test('a value becomes the operand of a test', async () => {
+  const { equals, operand, serviceOf } = await load('/src/lib/fieldtest.ts');
+  assert.equal(equals('http', 'status_code', 404), 'http.status_code = 404');
+  assert.equal(equals('dns', 'query', 'example.org'), 'dns.query = example.org');
+  assert.equal(equals('http', 'uri', '/a?b="c\\d"'), 'http.uri = "/a?b=\\"c\\\\d\\""');
+  assert.equal(equals('http', 'host', null), 'not http.host');
+  assert.equal(operand('and'), '"and"');
+  assert.equal(operand('-1'), '"-1"');
+  assert.equal(serviceOf('tcp/443'), 'tcp dst port 443');
+  assert.equal(serviceOf('icmp6'), 'icmp6');
+});
+
+test('columns are read from the URL and written into it', async () => {
+  const { moved, parse, toggled, widened, write } = await load('/src/lib/columns.ts');
+  const known = new Set(['@time', 'query', 'answers']);
+  const columns = parse('query:240,gone,query,answers:7,@time:99999', known);
+  assert.equal(write(columns), 'query:240,answers,@time');
+  assert.equal(parse('gone', known), null);
+  assert.equal(write(moved(columns, '@time', -1)), 'query:240,@time,answers');
+  assert.equal(write(moved(columns, 'query', -1)), 'query:240,answers,@time');
+  assert.equal(write(toggled(columns, 'answers')), 'query:240,@time');
+  assert.equal(write(toggled(parse('query', known), 'query')), 'query', 'the last one stays');
+  assert.equal(write(widened(columns, 'query', null)), 'query,answers,@time');
+});
+
+test('certificates expire in days, sizes and durations have units', async () => {
+  const { cell, expiry } = await load('/src/lib/values.ts');
+  const day = 86_400;
+  const now = 1_795_000_000;
+  assert.match(expiry(now + 29.5 * day, now, 'UTC'), /^2026-\d\d-\d\d, in 29 days$/);
+  assert.match(expiry(now - 1.2 * day, now, 'UTC'), /, expired 1 day ago$/);
+  assert.match(expiry(now + 60, now, 'UTC'), /, in less than a day$/);
+  assert.equal(expiry(null, now, 'UTC'), '');
+  assert.equal(cell({ name: 'response_body_len', kind: 'number' }, 2500, 'UTC'), '2.50 kB');
+  assert.equal(cell({ name: 'rtt', kind: 'duration' }, 0.000097, 'UTC'), '97 µs');
+  assert.equal(cell({ name: 'id', kind: 'number' }, 1150, 'UTC'), '1150');
+});
+
+test('tables are saved as CSV that no spreadsheet takes for formulas', async () => {
+  const { csvCell, written } = await load('/src/lib/export.ts');
+  assert.equal(csvCell('=1+1'), '"\'=1+1"');
+  assert.equal(csvCell('-6.5'), '-6.5');
+  assert.equal(csvCell('a "b", c'), '"a ""b"", c"');
+  assert.equal(written(['a', 'b'], [['1', 'x,y']], 'csv'), 'a,b\r\n1,"x,y"\r\n');
+  assert.equal(written(['a', 'b'], [['1', 'x']], 'ndjson'), '{"a":"1","b":"x"}\n');
+});
+
+test('an answer over time becomes lines, and a comparison rows', async () => {
+  const { compared, overTime } = await load('/src/lib/overtime.ts');
+  const answer = {
+    q: '',
+    columns: [
+      { name: 'time', unit: '' },
+      { name: 'tcp/443', unit: 'bytes' },
+      { name: 'other', unit: 'bytes' },
+    ],
+    rows: [
+      ['2026-11-22T00:00:00Z', 1000, 1],
+      ['2026-11-22T00:00:10Z', 0, 2],
+    ],
+    partial: null,
+  };
+  const drawn = overTime(answer, { from: 0, to: 1 }, (value) => `port ${value}`);
+  assert.deepEqual([drawn.step, drawn.unit, drawn.lines[0].values], [10, 'bits/s', [800, 0]]);
+  assert.deepEqual([drawn.lines[0].expression, drawn.lines[1].expression, drawn.lines[1].rest], ['port tcp/443', '', true]);
+  const { rows, unit } = compared({
+    q: '',
+    columns: ['service', 'bytes', 'packets', 'before', 'change'].map((name) => ({
+      name,
+      unit: name === 'packets' ? 'packets' : name === 'before' ? 'bytes' : name,
+    })),
+    rows: [['a', 20, 1, 10, 100]],
+    total: [null, 30, 2, 0, null],
+    partial: null,
+  });
+  assert.equal(unit, 'bytes');
+  assert.deepEqual(rows, [
+    { label: 'a', now: 20, before: 10, change: 100 },
+    { label: 'all', now: 30, before: 0, change: null },
+  ]);
+});
+
+test('the range of an answer that is wider than asked for is stated', async () => {
+  const { coarse, newSince, wider } = await load('/src/lib/prose.ts');
+  const range = { from: 1000, to: 1060, text: null, moving: false };
+  assert.deepEqual(wider(range, 0, 3600), [0, 3600]);
+  assert.equal(wider(range, 999.5, 1060.2), null);
+  assert.equal(wider(range, 1010, 1050), null, 'a shorter store is no coarser answer');
+  assert.deepEqual(coarse({ times: [900], step: 300, tier: '5m' }, range), [900, 1200]);
+  assert.equal(coarse({ times: [990], step: 300, tier: 'interval' }, range), null);
+  const news = (hours) => ({ rows: [], against: { from: 0, to: hours * 3600 }, partial: null });
+  assert.equal(newSince(news(3)), 'compared with only the 3 hours before');
+  assert.equal(newSince(news(168)), 'not seen in the previous week');
+  assert.equal(newSince(news(0)), '');
+});
+
+test('states of flows in words', async () => {
+  const { stateText } = await load('/src/lib/states.ts');
+  assert.equal(stateText('SF'), 'SF, normal end');
+  assert.equal(stateText('SF', 'udp'), 'SF, answered');
+  assert.equal(stateText('XX'), 'XX');
+});

@@ -1,0 +1,239 @@
+// Tables that answer: completion of the filter, columns, top values, sorting, exports, and what a filter narrows.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { done, query, settled, stage } from './browser.mjs';
+
+const own = !process.env.WEIR_URL;
+const on = stage();
+const { open } = on;
+
+const choices = (page) => page.locator('#filter-choices [role="option"] .text').allInnerTexts();
+const top = (page, selector) => page.locator(selector).evaluate((element) => element.getBoundingClientRect().top);
+const heads = (page) =>
+  page
+    .locator('[data-panel="records"] thead th')
+    .evaluateAll((all) => all.map((each) => each.innerText.replace(/[↑↓]/g, '').split(',')[0].trim()));
+
+test('the filter completes words, fields, operators, values and hosts, and nothing moves', async () => {
+  const page = await open('/flows');
+  const before = await top(page, 'main h1');
+  await page.focus('#filter');
+  await page.keyboard.type('dn');
+  await page.locator('#filter-choices [role="option"]').first().waitFor();
+  assert.ok((await choices(page)).includes('dns.'), String(await choices(page)));
+  assert.equal(await top(page, 'main h1'), before);
+  await page.keyboard.type('s.que');
+  await page.locator('#filter-choices [role="option"]', { hasText: 'dns.query' }).waitFor();
+  await page.keyboard.press('Tab');
+  assert.equal(await page.inputValue('#filter'), 'dns.query ');
+  // Operators that fit text, then the values that were seen.
+  await page.locator('#filter-choices [role="option"]', { hasText: 'under' }).waitFor();
+  assert.ok(!(await choices(page)).includes('>='), 'text has no order');
+  await page.keyboard.type('= ');
+  await page.locator('#filter-choices .help', { hasText: /^\d/ }).first().waitFor();
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  const typed = await page.inputValue('#filter');
+  assert.match(typed, /^dns\.query = \S+/);
+  await page.keyboard.press('Escape');
+  assert.equal(await page.locator('#filter-choices').isVisible(), false);
+  assert.equal(query(page).filter, undefined, 'a choice is not applied before Enter');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => new URL(location.href).searchParams.get('filter')?.startsWith('dns.query = '));
+  await settled(page);
+  await page.fill('#filter', '');
+  await page.keyboard.type('host 1');
+  await page.locator('#filter-choices [role="option"]').first().waitFor();
+  assert.ok((await choices(page)).every((each) => /^[\d.:a-f]+$/.test(each)));
+  await done(page);
+});
+
+test('an error of a filter lies over the page, which does not move', async () => {
+  const page = await open('/flows');
+  const before = await top(page, 'main h1');
+  await page.fill('#filter', 'tcp porrt 443');
+  await page.waitForSelector('#filter-error pre');
+  assert.equal(await top(page, 'main h1'), before);
+  await done(page);
+});
+
+test('records have the columns that are asked for first', async () => {
+  const page = await open('/protocols?protocol=dns');
+  const shown = await heads(page);
+  assert.deepEqual(shown.slice(1, 5), ['Query', 'Type', 'Answers', 'Code']);
+  assert.equal(shown.at(-1), 'Client');
+  await done(page);
+});
+
+test('choice, order and width of columns are kept in the URL', async () => {
+  const page = await open('/protocols?protocol=dns&columns=query:300,rcode_name,gone,@client');
+  assert.deepEqual(await heads(page), ['Query', 'Code', 'Client']);
+  const width = await page
+    .locator('[data-panel="records"] thead th')
+    .first()
+    .evaluate((head) => head.getBoundingClientRect().width);
+  assert.ok(width >= 299, String(width));
+  await page.locator('[data-panel="records"] button', { hasText: /^columns$/ }).click();
+  await page.getByRole('button', { name: 'Move rcode_name to the left' }).click();
+  await page.getByRole('button', { name: 'Hide @client' }).click();
+  await page.locator('[aria-label="Columns"] .add', { hasText: 'answers' }).click();
+  assert.equal(query(page).columns, 'rcode_name,query:300,answers');
+  await settled(page);
+  assert.deepEqual(await heads(page), ['Code', 'Query', 'Answers']);
+  // The edge of a heading is dragged.
+  await page.keyboard.press('Escape');
+  await page.locator('main h1').click();
+  const edge = await page.locator('[data-panel="records"] thead th .edge').first().boundingBox();
+  await page.mouse.move(edge.x + 4, edge.y + 6);
+  await page.mouse.down();
+  await page.mouse.move(edge.x + 90, edge.y + 6, { steps: 3 });
+  await page.mouse.up();
+  await page.waitForFunction(() => /^rcode_name:\d+,/.test(new URL(location.href).searchParams.get('columns')));
+  await done(page);
+});
+
+test('records are sorted by any column', async () => {
+  const page = await open('/protocols?protocol=dns');
+  const queries = () =>
+    page.locator('[data-panel="records"] tbody tr').evaluateAll((rows) => rows.map((row) => row.children[1].innerText.trim()));
+  await page.locator('[data-panel="records"] th button', { hasText: 'Query' }).click();
+  await page.waitForFunction(() => new URL(location.href).searchParams.get('sort') === 'query');
+  await settled(page);
+  const up = (await queries()).map((each) => each.toLowerCase());
+  assert.deepEqual(up, [...up].sort());
+  await page.locator('[data-panel="records"] th button', { hasText: 'Query' }).click();
+  await page.waitForFunction(() => new URL(location.href).searchParams.get('sort') === '-query');
+  await settled(page);
+  const down = (await queries()).map((each) => each.toLowerCase());
+  assert.deepEqual(down, [...down].sort().reverse());
+  await done(page);
+});
+
+test('top values stand beside the table: a click includes, Alt-click excludes', async () => {
+  const page = await open('/protocols?protocol=dns');
+  const facet = page.locator('[data-facet="type_name"]');
+  const first = facet.locator('li button').first();
+  await first.waitFor();
+  const [name, count] = [await first.locator('.what').innerText(), await first.locator('.num').innerText()];
+  await first.click();
+  await page.waitForFunction((value) => new URL(location.href).searchParams.get('filter') === `dns.type_name = ${value}`, name);
+  await settled(page);
+  await page.locator('[data-facet="type_name"] li').first().waitFor();
+  // The count over all rows is the number of rows that the filter leaves.
+  const note = await page.locator('[data-panel="records"] .note').innerText();
+  if (/^\d+$/.test(count)) assert.match(note, new RegExp(`^${count} records match`));
+  await page
+    .locator('[data-facet="rcode_name"] li button')
+    .first()
+    .click({ modifiers: ['Alt'] });
+  await page.waitForFunction(() => /and \(not \(dns\.rcode_name = /.test(new URL(location.href).searchParams.get('filter')));
+  await settled(page);
+  await page.getByRole('link', { name: 'hide' }).click();
+  assert.equal(await page.locator('[data-facet]').count(), 0);
+  assert.equal(query(page).facets, 'off');
+  await done(page);
+});
+
+test('a value in a cell is included with its field', async () => {
+  const page = await open('/protocols?protocol=dns');
+  await page.locator('[data-panel="records"] tbody tr').first().locator('td').nth(1).locator('button').click();
+  await page.waitForFunction(() => /^dns\.query = /.test(new URL(location.href).searchParams.get('filter')));
+  await settled(page);
+  await done(page);
+});
+
+test('states of flows are explained, and can be chosen', async () => {
+  const page = await open('/flows');
+  assert.match(await page.locator('[data-panel="flows"] tbody').innerText(), /SF, normal end/);
+  await page.locator('[data-facet="state"] li button', { hasText: 'SF, normal end' }).click();
+  await page.waitForFunction(() => new URL(location.href).searchParams.get('filter') === 'flow.state = SF');
+  await settled(page);
+  assert.ok((await page.locator('[data-matched]').getAttribute('data-matched')) > 0);
+  await done(page);
+});
+
+test('a table can be saved: all rows from the server, and the rows as they are shown', async () => {
+  const page = await open('/flows?filter=tcp');
+  await page.locator('[data-panel="flows"] .copy button').click();
+  const link = page.locator('[data-panel="flows"] .box a', { hasText: 'CSV' }).first();
+  const url = new URL(await link.getAttribute('href'), page.url());
+  assert.deepEqual(
+    [url.pathname, url.searchParams.get('format'), url.searchParams.get('filter'), url.searchParams.get('offset')],
+    ['/api/v1/flows', 'csv', 'tcp', null],
+  );
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.locator('[data-panel="flows"] .box button', { hasText: 'NDJSON' }).click(),
+  ]);
+  const text = await (await download.createReadStream()).reduce((all, part) => all + part, '');
+  const rows = text.trim().split('\n').map(JSON.parse);
+  assert.equal(rows.length, await page.locator('[data-panel="flows"] tbody tr').count());
+  assert.ok(Object.hasOwn(rows[0], 'State') && /tcp/.test(rows[0].Protocol), text.slice(0, 300));
+  await done(page);
+});
+
+test('with a filter, what is of the whole link stands apart', async () => {
+  const page = await open('/?filter=tcp');
+  assert.match(await page.locator('[data-summary="traffic"]').innerText(), /flows, .* of the bytes and .* of the flows in this range/);
+  const apart = page.locator('section', { has: page.locator('h2', { hasText: 'Whole link, not narrowed by the filter' }) });
+  assert.equal(await apart.locator('[data-summary="lost"]').count(), 1);
+  assert.equal(await page.locator('.summary [data-summary="lost"]').count(), 0);
+  assert.equal(await apart.locator('[data-panel="traffic"]').count(), 1);
+  for (const panel of await page.locator('[data-panel^="list-"]').all())
+    assert.doesNotMatch(await panel.locator('header').innerText(), /whole link/);
+  await done(page);
+  const without = await open('/');
+  assert.equal(await without.getByText('Whole link, not narrowed').count(), 0);
+  assert.equal(await without.locator('.summary [data-summary="lost"]').count(), 1);
+  await done(without);
+});
+
+test('the overview has hosts and services first, and findings in words', async () => {
+  const page = await open('/');
+  const panels = await page.locator('[data-panel]').evaluateAll((all) => all.map((each) => each.dataset.panel));
+  assert.ok(/^list-(hosts|sources)$/.test(panels[0]) && panels[1] === 'list-services', String(panels));
+  if (own) {
+    const finding = page.locator('[data-summary="findings"] button').first();
+    assert.match(await finding.innerText(), /^Scan \S+ -> \S+\s+41 ports \(1-40, 443\) in 0\.213 s, refused\.$/);
+    await finding.click();
+    await page.waitForFunction(() => /^src host /.test(new URL(location.href).searchParams.get('filter')));
+    await settled(page);
+  }
+  await done(page);
+});
+
+test('flows over time by any dimension, beside the range before', async () => {
+  const page = await open('/charts?over=client&of=flows&compare=before');
+  const panel = page.locator('[data-panel="over"]');
+  await panel.locator('canvas').waitFor();
+  await panel.locator('tbody tr').first().waitFor();
+  const rows = await panel
+    .locator('tbody tr')
+    .evaluateAll((all) => all.map((row) => [...row.children].map((cell) => cell.innerText.trim())));
+  assert.equal(rows.at(-1)[0], 'all');
+  assert.ok(
+    rows.every((row) => row.length === 4 && row[1] !== ''),
+    JSON.stringify(rows),
+  );
+  await panel.locator('select').first().selectOption({ value: 'service' });
+  await page.waitForFunction(() => new URL(location.href).searchParams.get('over') === 'service');
+  await panel.locator('tbody tr', { hasText: 'tcp/443' }).first().waitFor();
+  assert.match(await page.locator('[data-percentile]').innerText(), /^95th percentile of the link .*bit\/s/);
+  await done(page);
+});
+
+test('delays have their quantiles by server', async () => {
+  const page = await open('/talkers');
+  await page.locator('h2', { hasText: 'Delays' }).or(page.locator('h1')).first().waitFor();
+  await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+  const panel = page.locator('[data-panel="quantiles"]');
+  for (let tries = 0; tries < 600 && (await panel.count()) === 0; tries += 1) {
+    await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+    await page.waitForTimeout(100);
+  }
+  await panel.locator('tbody tr').first().waitFor();
+  const numbers = (await panel.locator('tbody tr').first().innerText()).split(/\t/);
+  assert.ok(numbers.length >= 7, String(numbers));
+  await done(page);
+});
