@@ -253,6 +253,7 @@ test('certificates expire in days, sizes and durations have units', async () => 
   assert.match(expiry(now + 29.5 * day, now, 'UTC'), /^2026-\d\d-\d\d, in 29 days$/);
   assert.match(expiry(now - 1.2 * day, now, 'UTC'), /, expired 1 day ago$/);
   assert.match(expiry(now + 60, now, 'UTC'), /, in less than a day$/);
+  assert.equal(expiry('2026-12-21T09:19:57', 1_795_252_813, 'UTC'), '2026-12-21, in 29 days');
   assert.equal(expiry(null, now, 'UTC'), '');
   assert.equal(cell({ name: 'response_body_len', kind: 'number' }, 2500, 'UTC'), '2.50 kB');
   assert.equal(cell({ name: 'rtt', kind: 'duration' }, 0.000097, 'UTC'), '97 µs');

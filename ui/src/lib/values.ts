@@ -29,12 +29,20 @@ export function cell(field: Pick<Field, 'name' | 'kind'>, value: unknown, zone: 
 
 const DAY = 86_400;
 
+/** Seconds since the epoch of a time in a record, which some fields have as text in UTC. */
+export function instantOf(value: unknown): number | null {
+  if (typeof value === 'number') return value;
+  const parsed = typeof value === 'string' && /^\d{4}-\d\d-\d\dT[\d:]+$/.test(value) ? Date.parse(`${value}Z`) : NaN;
+  return Number.isNaN(parsed) ? null : parsed / 1000;
+}
+
 /** A time until which something is valid: "2027-01-03, in 41 days", "2024-05-01, expired 3 days ago". */
 export function expiry(value: unknown, now: number, zone: string): string {
-  if (typeof value !== 'number') return text(value, 'time', zone);
-  const days = Math.floor(Math.abs(value - now) / DAY);
+  const end = instantOf(value);
+  if (end === null) return text(value, 'time', zone);
+  const days = Math.floor(Math.abs(end - now) / DAY);
   const count = days === 0 ? 'less than a day' : days === 1 ? '1 day' : `${days} days`;
-  return `${date(value, zone)}, ${value < now ? `expired ${count} ago` : `in ${count}`}`;
+  return `${date(end, zone)}, ${end < now ? `expired ${count} ago` : `in ${count}`}`;
 }
 
 /** Headings of fields whose names are longer than what they say. */
