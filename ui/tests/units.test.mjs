@@ -324,3 +324,14 @@ test('states of flows in words', async () => {
   assert.equal(stateText('SF', 'udp'), 'SF, answered');
   assert.equal(stateText('XX'), 'XX');
 });
+
+test('a range that moves is counted in steps, a fixed one as it is', async () => {
+  const { steady } = await load('/src/lib/queries.ts');
+  const fixed = { from: 1001, to: 4601, text: null, moving: false };
+  assert.deepEqual(steady(fixed), fixed);
+  const moving = (to) => steady({ from: to - 3600, to, text: '1h', moving: true });
+  assert.deepEqual(moving(7212), moving(7248));
+  assert.deepEqual([moving(7212).from, moving(7212).to], [3600, 7200]);
+  const short = { from: 100, to: 130, text: null, moving: true };
+  assert.deepEqual(steady(short), short);
+});

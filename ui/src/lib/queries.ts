@@ -25,10 +25,20 @@ export function during(range: Range): string {
   return `since ${neat(range.from)} until ${neat(range.to)}`;
 }
 
+/** A range that moves in steps of a minute or a sixtieth of it: counting reads every flow or record of the range, so that it is not
+ *  repeated as often as a curve is drawn. */
+export function steady(range: Range): Range {
+  if (!range.moving) return range;
+  const pace = Math.max(60, (range.to - range.from) / 60);
+  const back = range.to % pace;
+  // A link that was begun just now has no earlier step.
+  return range.to - range.from < 2 * pace ? range : { ...range, from: range.from - back, to: range.to - back };
+}
+
 /** URL of a query in the query language over the range, with the filter of the page; null while the range is not known. */
 export function asked(question: string, range: Range | null, filter = ''): string | null {
   if (!range) return null;
-  return api('query', { q: `${question} ${during(range)}${filter === '' ? '' : ` where ${filter}`}` });
+  return api('query', { q: `${question} ${during(steady(range))}${filter === '' ? '' : ` where ${filter}`}` });
 }
 
 /** The part of the range that is stored, so that a short store is drawn with its own resolution. */
