@@ -326,7 +326,7 @@ test('states of flows in words', async () => {
 });
 
 test('a range that moves is counted in steps, a fixed one as it is', async () => {
-  const { steady } = await load('/src/lib/queries.ts');
+  const { steady } = await load('/src/lib/series.ts');
   const fixed = { from: 1001, to: 4601, text: null, moving: false };
   assert.deepEqual(steady(fixed), fixed);
   const moving = (to) => steady({ from: to - 3600, to, text: '1h', moving: true });

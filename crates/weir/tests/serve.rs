@@ -385,8 +385,10 @@ fn the_document_is_valid_openapi() {
     let server = Server::open(&[]);
     let folder = tempfile::tempdir().unwrap();
     let document = put(folder.path(), "openapi.json", &server.get("/api/openapi.json").is(200).body);
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from);
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
+        std::path::PathBuf::from,
+    );
     let name = "openapi-spec-validator";
     let ran = [target.join("tools/bin").join(name), name.into()]
         .into_iter()

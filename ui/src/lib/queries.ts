@@ -3,6 +3,7 @@
 import { api, type Charts, type Lists, type Params, type Protocols, type Status } from './api';
 import { iso, quote } from './commands';
 import type { Range } from './range.svelte';
+import { steady } from './series';
 import { growing } from './resource.svelte';
 
 /** Points of a chart, unless the URL gives another number. */
@@ -23,16 +24,6 @@ export function ranged(path: string, range: Range | null, params: Params = {}): 
 /** The clauses `since` and `until` of a query over the range. */
 export function during(range: Range): string {
   return `since ${neat(range.from)} until ${neat(range.to)}`;
-}
-
-/** A range that moves in steps of a minute or a sixtieth of it: counting reads every flow or record of the range, so that it is not
- *  repeated as often as a curve is drawn. */
-export function steady(range: Range): Range {
-  if (!range.moving) return range;
-  const pace = Math.max(60, (range.to - range.from) / 60);
-  const back = range.to % pace;
-  // A link that was begun just now has no earlier step.
-  return range.to - range.from < 2 * pace ? range : { ...range, from: range.from - back, to: range.to - back };
 }
 
 /** URL of a query in the query language over the range, with the filter of the page; null while the range is not known. */

@@ -158,3 +158,13 @@ export function lossy(times: number[], step: number, caught: Values, dropped: Va
   });
   return spans;
 }
+
+/** A range that moves in steps of a minute or a sixtieth of it: counting reads every flow or record of the range, so that it is not
+ *  repeated as often as a curve is drawn. */
+export function steady<R extends { from: number; to: number; moving: boolean }>(range: R): R {
+  if (!range.moving) return range;
+  const pace = Math.max(60, (range.to - range.from) / 60);
+  const back = range.to % pace;
+  // A link that was begun just now has no earlier step.
+  return range.to - range.from < 2 * pace ? range : { ...range, from: range.from - back, to: range.to - back };
+}
