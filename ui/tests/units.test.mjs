@@ -335,3 +335,18 @@ test('a range that moves is counted in steps, a fixed one as it is', async () =>
   const short = { from: 100, to: 130, text: null, moving: true };
   assert.deepEqual(steady(short), short);
 });
+
+test('a step that is followed by nothing has its whole length', async () => {
+  const { ended } = await load('/src/lib/series.ts');
+  const drawn = ended([0, 10, 20], 10, [
+    [1, null, 3],
+    [4, 5, null],
+  ]);
+  assert.deepEqual(drawn.times, [0, 9.99, 10, 19.99, 20, 30]);
+  assert.deepEqual(drawn.values, [
+    [1, 1, null, null, 3, 3],
+    [4, 4, 5, 5, null, null],
+  ]);
+  assert.deepEqual(drawn.steps, [0, 0, 1, 1, 2, 2]);
+  assert.deepEqual(ended([], 1, [[]]).times, []);
+});

@@ -168,3 +168,23 @@ export function steady<R extends { from: number; to: number; moving: boolean }>(
   // A link that was begun just now has no earlier step.
   return range.to - range.from < 2 * pace ? range : { ...range, from: range.from - back, to: range.to - back };
 }
+
+/** Points that end steps: a value that is followed by none, and the last one, lasts until the end of its step. `steps` has the
+ *  place in `times` of each point. */
+export function ended(times: number[], step: number, series: Values[]): { times: number[]; steps: number[]; values: Values[] } {
+  const made = { times: [] as number[], steps: [] as number[], values: series.map((): Values => []) };
+  const add = (time: number, at: number, value: (values: Values) => number | null) => {
+    made.times.push(time);
+    made.steps.push(at);
+    series.forEach((values, nth) => made.values[nth]?.push(value(values)));
+  };
+  times.forEach((time, at) => {
+    add(time, at, (values) => values[at] ?? null);
+    const isLast = at === times.length - 1;
+    const ends = series.some((values) => (values[at] ?? null) !== null && (values[at + 1] ?? null) === null);
+    // Just before the next point, so that times stay in order.
+    if (isLast) add(time + step, at, (values) => values[at] ?? null);
+    else if (ends) add(Math.max(time, (times[at + 1] ?? time) - step / 1000), at, (values) => values[at] ?? null);
+  });
+  return made;
+}
