@@ -24,7 +24,7 @@ const FLOW = {
 /** The values of a key or field: of a flow, or of a record of it. */
 function valuesOf(key, table, flow) {
   const [of, name] = key.includes('.') ? key.split('.') : [table, key];
-  if (of === 'flow') return [FLOW[name]?.(flow) ?? null];
+  if (of === 'flow' && key.includes('.')) return [FLOW[name]?.(flow) ?? null];
   if (table !== 'flow' && tablesOf(flow).includes(table)) {
     const value = record(table, flow)[name];
     if (value !== undefined) return Array.isArray(value) ? value : [value];
