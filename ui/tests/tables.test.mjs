@@ -219,7 +219,8 @@ test('flows over time by any dimension, beside the range before', async () => {
   await panel.locator('select').first().selectOption({ value: 'service' });
   await page.waitForFunction(() => new URL(location.href).searchParams.get('over') === 'service');
   await panel.locator('tbody tr', { hasText: 'tcp/443' }).first().waitFor();
-  assert.match(await page.locator('[data-percentile]').innerText(), /^95th percentile of the link .*bit\/s/);
+  // A short capture has too few averages of five minutes.
+  if (own) assert.match(await page.locator('[data-percentile]').innerText(), /^95th percentile of the link .*bit\/s/);
   await done(page);
 });
 
