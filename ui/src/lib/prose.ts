@@ -86,10 +86,11 @@ export function traffic(
 ): string {
   const sentences: string[] = [];
   const source = status.source.map(short).join(', ') || 'the store';
+  const place = status.source.length > 0 ? `on ${source}` : `in ${source}`;
   if (live && tick && tick.seconds > 0) {
     const rate = amount((tick.bytes * 8) / tick.seconds, 'bits/s');
     const packets = amount(tick.packets / tick.seconds, 'packets/s');
-    sentences.push(`Now ${rate}, ${packets} on ${source}; ${plural(tick.flows_active, 'open flow')}.`);
+    sentences.push(`Now ${rate}, ${packets} ${place}; ${plural(tick.flows_active, 'open flow')}.`);
   }
   const kept = data && !counted ? coarse(data, range) : null;
   if (data && kept && flows && flows.of.flows > 0) {
@@ -97,7 +98,7 @@ export function traffic(
     const time = covered(status, range);
     const rate = amount((flows.of.bytes * 8) / time, 'bits/s');
     const per = `the series has steps of ${span(data.step)}`;
-    sentences.push(`${span(time)} on ${source}: ${bytes(flows.of.bytes)}, average ${rate}, from stored flows, since ${per}.`);
+    sentences.push(`${span(time)} ${place}: ${bytes(flows.of.bytes)}, average ${rate}, from stored flows, since ${per}.`);
   } else if (data && kept) {
     const seconds = data.times.map((_, at) => data.widths?.[at] ?? data.step);
     const sum = mean(bits, seconds) === null ? null : total(bits, seconds) / 8;
@@ -108,7 +109,7 @@ export function traffic(
     const middle =
       counted?.bytes === undefined ? mean(bits, measuredSeconds(data, status, range)) : (counted.bytes * 8) / covered(status, range);
     const max = bits.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
-    const where = live && tick ? '' : ` on ${source}`;
+    const where = live && tick ? '' : ` ${place}`;
     if (middle === null && live && tick) return sentences.join(' ');
     if (middle === null) sentences.push(`No data in this range${where}.`);
     else {
@@ -236,10 +237,10 @@ export function loss(
   const max = droppedBy.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
   const at = data.times[droppedBy.indexOf(max)];
   const worst = at === undefined ? '' : `, peak at ${stamp(at, zone)}`;
-  const during = kept ? ` In ${between(...kept, zone)}, for which data is kept.` : '';
+  const during = kept ? `${between(...kept, zone)}, for which counters are kept: ` : '';
   const text =
     dropped === 0
-      ? `No loss: all ${exact(offered)} packets captured.${during}`
-      : `Loss ${percent(dropped, offered)}: ${exact(dropped)} of ${exact(offered)} packets dropped${worst}.${during}`;
+      ? `${during}${kept ? 'no loss,' : 'No loss:'} all ${exact(offered)} packets captured.`
+      : `${during}${kept ? 'loss' : 'Loss'} ${percent(dropped, offered)}: ${exact(dropped)} of ${exact(offered)} packets dropped${worst}.`;
   return { caught, dropped, offered, text, bad: dropped > 0 };
 }
