@@ -115,7 +115,9 @@ test('the lab: live during its traffic, and the store equals the dump', { skip, 
   }
   // A selection changes every panel, and its URL restores the view.
   const kept = await on.open('/?range=all', { base: second.url });
-  const box = await kept.locator('[data-panel="traffic"] .u-over').first().boundingBox();
+  const plot = kept.locator('[data-panel="traffic"] .u-over').first();
+  await plot.scrollIntoViewIfNeeded();
+  const box = await plot.boundingBox();
   kept.requests.length = 0;
   await kept.mouse.move(box.x + box.width * 0.3, box.y + box.height / 2);
   await kept.mouse.down();

@@ -13,7 +13,9 @@ const range = (page) => page.locator('[data-range]').innerText();
 
 /** Drags across the first chart of the page, from one part of its width to another. */
 async function brush(page, panel, from, to) {
-  const box = await page.locator(`[data-panel="${panel}"] .u-over`).first().boundingBox();
+  const plot = page.locator(`[data-panel="${panel}"] .u-over`).first();
+  await plot.scrollIntoViewIfNeeded();
+  const box = await plot.boundingBox();
   const y = box.y + box.height / 2;
   await page.mouse.move(box.x + box.width * from, y);
   await page.mouse.down();
