@@ -346,4 +346,34 @@ def ssh(rng, host):
         line.close(rng.choice(("close", "half", "reset")))
 
 
-SPEAKERS = (http, ftp, smtp, pop3, imap, dns, ssh)
+def tftp(rng, host):
+    """Requests with options, in any case, whose blocks are acknowledged once or twice."""
+    for name in rng.sample(("boot.cfg", "image.bin", "absent"), 2):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.settimeout(PATIENCE)
+            words = [name, case(rng, "octet")]
+            if rng.random() < 0.5:
+                words += [case(rng, "blksize"), str(rng.choice((8, 512, 1024, 1428)))]
+            if rng.random() < 0.5:
+                words += [case(rng, "tsize"), "0"]
+            s.sendto(b"\0\1" + b"".join(word.encode() + b"\0" for word in words), (FILES, 69))
+            size, last = 512, None
+            while last is None or last == size:
+                try:
+                    data, server = s.recvfrom(65536)
+                except TimeoutError:
+                    break
+                kind, number = struct.unpack("!HH", data[:4])
+                if kind == 6:
+                    # The accepted options are acknowledged as block 0.
+                    options = dict(zip(*[iter(data[2:-1].lower().split(b"\0"))] * 2))
+                    size, number = int(options.get(b"blksize", size)), 0
+                elif kind == 3:
+                    last = len(data) - 4
+                else:
+                    break
+                for _ in range(rng.choice((1, 1, 1, 1, 2))):
+                    s.sendto(struct.pack("!HH", 4, number), server)
+
+
+SPEAKERS = (http, ftp, smtp, pop3, imap, dns, tftp, ssh)
