@@ -43,7 +43,15 @@ pub fn decode(mut bytes: &[u8]) -> PacketBuf {
         time = time.saturating_add_signed(STEPS[usize::from(kind >> 4)]);
         let wire_len = data.len() as u32 + u32::from(kind & 0x20) * 8;
         let link = link(kind & 15);
-        chunk.push(&Packet { time: Time(time), data, wire_len, interface: 0, link, hints: Hints::default() });
+        chunk.push(&Packet {
+            time: Time(time),
+            data,
+            wire_len,
+            interface: 0,
+            link,
+            hints: Hints::default(),
+            number: 0,
+        });
         bytes = rest;
     }
     chunk

@@ -194,6 +194,8 @@ pub(crate) struct Sessions {
     /// Limit of sessions, streams and fragments together, in bytes.
     limit: usize,
     stats: SessionStats,
+    /// Number of the packet that is being read; 0 between packets.
+    packet: u32,
     /// Accumulates the values read for prefetching, so that the compiler keeps the reads.
     touched: u64,
 }
@@ -328,6 +330,7 @@ impl Sessions {
             held: 0,
             limit,
             stats: SessionStats::default(),
+            packet: 0,
             touched: 0,
             config: config.clone(),
         }
@@ -349,7 +352,9 @@ impl Sessions {
             self.stats.records += measurer.packet(seen, sink);
         }
         if self.config.records || self.config.chunks {
+            self.packet = seen.packet.number;
             self.read(seen, sink);
+            self.packet = 0;
         }
         let Some(held_back) = &mut self.held_back else { return };
         let found = self.entries.get(seen.row).and_then(Option::as_ref);
@@ -396,9 +401,21 @@ impl Sessions {
         room: usize,
         sink: &'w mut dyn Sink,
     ) -> (&'w mut Streams, SessionFeed<'w>) {
-        let Self { streams, entries, refused, expected, allowances, config, held, stats, .. } = self;
-        let feed =
-            SessionFeed { entries, refused, expected, allowances, config, held, is_full, room, stats, sink };
+        let Self { streams, entries, refused, expected, allowances, config, held, stats, packet, .. } = self;
+        let packet = *packet;
+        let feed = SessionFeed {
+            entries,
+            refused,
+            expected,
+            allowances,
+            config,
+            held,
+            is_full,
+            room,
+            stats,
+            packet,
+            sink,
+        };
         (streams, feed)
     }
 
@@ -510,6 +527,7 @@ impl Sessions {
             allowances: &mut self.allowances,
             stats: &mut self.stats,
             config: &self.config,
+            packet: 0,
             sink,
         };
         entry.session.end(time, &|| setup(identity, wants), &mut emitter);
@@ -568,6 +586,8 @@ struct SessionFeed<'w> {
     /// Bytes that sessions may hold.
     room: usize,
     stats: &'w mut SessionStats,
+    /// Number of the packet that is being read.
+    packet: u32,
     sink: &'w mut dyn Sink,
 }
 
@@ -615,6 +635,7 @@ impl SessionFeed<'_> {
             allowances: self.allowances,
             stats: self.stats,
             config: self.config,
+            packet: self.packet,
             sink: self.sink,
         };
         session.chunk(chunk, &|| setup(&identity, wants), &mut emitter);
@@ -643,6 +664,7 @@ struct RecordEmitter<'w> {
     allowances: &'w mut Allowances,
     stats: &'w mut SessionStats,
     config: &'w SessionConfig,
+    packet: u32,
     sink: &'w mut dyn Sink,
 }
 
@@ -657,7 +679,7 @@ impl Out for RecordEmitter<'_> {
             }
             self.allowances.records.take(weight(&record));
             self.stats.records += 1;
-            self.sink.record(self.identity, record);
+            self.sink.record(self.identity, Record { packet: self.packet, ..record });
         }
     }
 

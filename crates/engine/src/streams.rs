@@ -60,10 +60,8 @@ fn emit(flow: &Measure, measured_value: Measured<'_>, details: bool, sink: &mut 
         sink.measured(flow, measured_value);
     }
     let record = match measured_value {
-        Measured::Sample(sample) => {
-            Record { table: &STREAM_SAMPLE, time: sample.begin, values: sample_values(sample) }
-        }
-        Measured::End(flow) => Record { table: &STREAM, time: flow.flow.first, values: values(flow) },
+        Measured::Sample(sample) => Record::new(&STREAM_SAMPLE, sample.begin, sample_values(sample)),
+        Measured::End(flow) => Record::new(&STREAM, flow.flow.first, values(flow)),
         Measured::Packet { .. } | Measured::Exchange(_) | Measured::Burst(_) => return 0,
     };
     sink.record(&flow.flow, record);

@@ -93,7 +93,7 @@ mod tests {
             Value::List(vec![text(), text()]),
             Value::Rows(vec![vec![text(), Value::None], vec![Value::Bool(true)]]),
         ];
-        let record = Record { table: &ANOMALY, time: Time(0), values };
+        let record = Record::new(&ANOMALY, Time(0), values);
         assert_eq!(weight(&record), 64 + 1 + 8 + 12 + (8 + 24) + (8 + 13 + 8));
     }
 }

@@ -29,7 +29,7 @@ fn name(tunnel: Tunnel) -> Option<&'static str> {
 }
 
 fn record(time: Time, kind: &'static str, action: &'static str) -> Record<'static> {
-    Record { table: &TUNNEL, time, values: vec![kind.into(), action.into()] }
+    Record::new(&TUNNEL, time, vec![kind.into(), action.into()])
 }
 
 /// The row of a tunnel directly over IP.

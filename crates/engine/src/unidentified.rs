@@ -168,6 +168,7 @@ fn one<'a>(packet: &Packet<'a>, slot: &'a mut Slot) -> Batch<'a> {
         interface: packet.interface,
         link: packet.link,
         hints: packet.hints,
+        number: packet.number,
     };
     Batch { bytes: packet.data, slots: std::slice::from_ref(slot) }
 }

@@ -173,7 +173,15 @@ fn the_kernel_gets_what_it_can_decide() {
 }
 
 fn packet(data: &[u8], link: LinkType) -> Packet<'_> {
-    Packet { time: Time(0), data, wire_len: data.len() as u32, interface: 0, link, hints: Hints::default() }
+    Packet {
+        time: Time(0),
+        data,
+        wire_len: data.len() as u32,
+        interface: 0,
+        link,
+        hints: Hints::default(),
+        number: 0,
+    }
 }
 
 /// Words of the language, so that text made of them is often valid.

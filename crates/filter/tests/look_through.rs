@@ -14,6 +14,7 @@ fn packet(data: &[u8]) -> Packet<'_> {
         interface: 0,
         link: LinkType::ETHERNET,
         hints: Hints::default(),
+        number: 0,
     }
 }
 

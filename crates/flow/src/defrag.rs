@@ -159,6 +159,7 @@ impl Defrag {
             interface: packet.interface,
             link: LinkType::RAW,
             hints: packet.hints,
+            number: packet.number,
         };
         let mut inner = decode(&whole);
         inner.vlan = layers.vlan;

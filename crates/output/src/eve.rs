@@ -82,18 +82,23 @@ struct FlowMembers {
     emerg_mode_entered: u64,
 }
 
-/// Writes the members with which every event of a flow begins.
+/// Writes the members with which every event of a flow begins. `packet` is the number of the packet that caused the
+/// event; 0 if the end of the flow or of the input caused it.
 pub(crate) fn push_common(
     event: &mut Object<'_>,
     zone: &Zone,
     time: u64,
     flow: u64,
+    packet: u32,
     kind: &str,
     vlan: [u16; 2],
 ) {
     event.ours("timestamp", |out| zone.push_eve(out, time));
     // 51 bits, as in Suricata, so that JavaScript can represent it.
     event.number("flow_id", flow & ((1 << 51) - 1));
+    if packet != 0 {
+        event.number("pcap_cnt", packet);
+    }
     event.word("event_type", kind);
     let tags = vlan.into_iter().filter(|id| *id != 0);
     if tags.clone().next().is_some() {
@@ -122,7 +127,7 @@ fn push_flow(out: &mut Vec<u8>, flow: &FlowRecord, zone: &Zone, closed: &'static
     let with_ports = ports::has_ports(flow.key.proto);
     let answered = flow.reverse.packets > 0;
     Object::write(out, |event| {
-        push_common(event, zone, flow.last.0, flow.id, "flow", flow.vlan);
+        push_common(event, zone, flow.last.0, flow.id, 0, "flow", flow.vlan);
         event.address("src_ip", ends.source);
         if with_ports {
             event.number("src_port", ends.source_port);
@@ -207,6 +212,8 @@ fn push_tcp(event: &mut Object<'_>, flow: &FlowRecord) {
         ConnState::S1 => "established",
         ConnState::S2 => "close_wait",
         ConnState::S3 => "fin_wait1",
+        // Taken up in its midst.
+        ConnState::Oth if flow.reverse.packets > 0 => "established",
         ConnState::Oth => "none",
         _ => "closed",
     };

@@ -47,7 +47,7 @@ impl<'a> Anomaly<'a> {
             reverse.into(),
             detail,
         ];
-        Record { table: &ANOMALY, time, values }
+        Record::new(&ANOMALY, time, values)
     }
 }
 

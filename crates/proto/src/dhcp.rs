@@ -328,7 +328,7 @@ impl<'a> Message<'a> {
             self.text(code::MESSAGE).into(),
             Some(boot_file).filter(|file| !file.is_empty()).into(),
         ];
-        Record { table: &MESSAGE, time, values }
+        Record::new(&MESSAGE, time, values)
     }
 }
 
@@ -450,7 +450,7 @@ impl Lease {
             remote.into(),
             subscriber.into(),
         ];
-        out.record(Record { table: &DHCP, time: self.first, values });
+        out.record(Record::new(&DHCP, self.first, values));
     }
 
     fn add(&mut self, message: &Message<'_>, source: IpAddr, time: Time) {

@@ -226,7 +226,7 @@ impl<'a> Found<'a> {
             link.into(),
             peer.into(),
         ];
-        Record { table: &DHCPV6, time, values }
+        Record::new(&DHCPV6, time, values)
     }
 }
 

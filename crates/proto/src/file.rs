@@ -546,7 +546,7 @@ impl File {
             Value::None,
         ];
         values.extend(std::mem::take(&mut self.carrier));
-        out.record(Record { table: &FILES, time: self.begun, values });
+        out.record(Record::new(&FILES, self.begun, values));
     }
 
     /// Approximate heap memory in bytes.

@@ -512,7 +512,7 @@ impl Imap {
             command.bytes.into(),
             answer.map_or(Value::None, |_| Value::Duration(time.since(command.time))),
         ];
-        out.record(Record { table: &IMAP, time: command.time, values });
+        out.record(Record::new(&IMAP, command.time, values));
     }
 }
 

@@ -243,12 +243,12 @@ impl Exchange {
             let pairs = std::mem::take(&mut self.pairs);
             self.set(fields::USER_PROPERTIES, Value::Rows(pairs));
         }
-        out.record(Record { table: &MQTT, time: self.time, values: self.values });
+        out.record(Record::new(&MQTT, self.time, self.values));
     }
 
     /// Emits the rows of Zeek's logs.
     fn zeek(&self, out: &mut dyn Out) {
-        let record = |table, values| Record { table, time: self.time, values };
+        let record = |table, values| Record::new(table, self.time, values);
         match self.kind {
             KIND_CONNECT => {
                 let version = match self.get(fields::CONNECT_PROTOCOL_VERSION) {

@@ -194,7 +194,7 @@ fn message(data: &[u8], time: Time) -> Option<Record<'_>> {
         format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}").into(),
         is_signed.into(),
     ];
-    Some(Record { table: &NTP, time, values })
+    Some(Record::new(&NTP, time, values))
 }
 
 /// Number of extension fields (RFC 7822) after a message, and whether a checksum follows.
@@ -247,7 +247,7 @@ fn control(data: &[u8], time: Time) -> Option<Record<'_>> {
         association.into(),
         data.len().into(),
     ];
-    Some(Record { table: &CONTROL, time, values })
+    Some(Record::new(&CONTROL, time, values))
 }
 
 fn private(data: &[u8], time: Time) -> Option<Record<'_>> {
@@ -266,5 +266,5 @@ fn private(data: &[u8], time: Time) -> Option<Record<'_>> {
         Value::None,
         data.len().into(),
     ];
-    Some(Record { table: &CONTROL, time, values })
+    Some(Record::new(&CONTROL, time, values))
 }

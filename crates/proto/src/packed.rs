@@ -21,6 +21,8 @@ pub struct Place {
     pub table: &'static Table,
     /// See [`Record::time`].
     pub time: Time,
+    /// See [`Record::packet`].
+    pub packet: u32,
     from: u32,
 }
 
@@ -44,7 +46,8 @@ mod tag {
 impl Packed {
     /// Adds a record.
     pub fn push(&mut self, record: &Record<'_>) -> Place {
-        let place = Place { table: record.table, time: record.time, from: self.bytes.len() as u32 };
+        let Record { table, time, packet, .. } = *record;
+        let place = Place { table, time, packet, from: self.bytes.len() as u32 };
         let present = record.values.iter().filter(|value| !value.is_none()).count();
         self.length(record.values.len());
         self.length(present);
@@ -59,7 +62,7 @@ impl Packed {
     pub fn get(&self, place: &Place) -> Record<'_> {
         let mut rest = Rest(self.bytes.get(place.from as usize..).unwrap_or_default());
         let values = rest.values().unwrap_or_default();
-        Record { table: place.table, time: place.time, values }
+        Record { table: place.table, time: place.time, values, packet: place.packet }
     }
 
     /// Memory in bytes.
@@ -203,8 +206,8 @@ mod tests {
             Value::Rows(vec![vec![], vec![Value::None, text("y")]]),
             Value::None,
         ];
-        let record = Record { table: &crate::ANOMALY, time: Time(42), values };
-        let none = Record { table: &crate::FILES, time: Time(43), values: Vec::new() };
+        let record = Record::new(&crate::ANOMALY, Time(42), values);
+        let none = Record::new(&crate::FILES, Time(43), Vec::new());
         let mut packed = Packed::default();
         let places = [packed.push(&record), packed.push(&none), packed.push(&record)];
         assert_eq!(packed.get(&places[0]), record);
@@ -214,7 +217,7 @@ mod tests {
 
     #[test]
     fn truncated_values_are_none() {
-        let record = Record { table: &crate::ANOMALY, time: Time(1), values: vec![Value::from("text")] };
+        let record = Record::new(&crate::ANOMALY, Time(1), vec![Value::from("text")]);
         let mut packed = Packed::default();
         let place = packed.push(&record);
         packed.bytes.pop();

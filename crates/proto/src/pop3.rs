@@ -366,7 +366,7 @@ fn emit(
         bytes.into(),
         status.map_or(Value::None, |_| Value::Duration(time.since(command.time))),
     ];
-    out.record(Record { table: &POP3, time: command.time, values });
+    out.record(Record::new(&POP3, command.time, values));
 }
 
 #[cfg(test)]

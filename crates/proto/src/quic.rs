@@ -549,7 +549,7 @@ impl Quic {
             (chunk.direction == Direction::Reverse).into(),
         ];
         if offer.is_some() || answer.is_some() {
-            out.record(Record { table: &HELLO, time: chunk.time, values });
+            out.record(Record::new(&HELLO, chunk.time, values));
             self.note(chunk, 's', out);
         }
     }
@@ -566,7 +566,7 @@ impl Quic {
             entry.protocol.into(),
             entry.history.into(),
         ];
-        out.record(Record { table: &QUIC, time: entry.begun, values });
+        out.record(Record::new(&QUIC, entry.begun, values));
     }
 }
 

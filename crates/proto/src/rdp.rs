@@ -193,7 +193,7 @@ impl Parser for Rdp {
             self.chosen.map(security).into(),
             asked.securities.into(),
         ];
-        out.record(Record { table: &RDP, time, values });
+        out.record(Record::new(&RDP, time, values));
     }
 
     fn memory(&self) -> usize {

@@ -14,6 +14,8 @@ pub struct Record<'a> {
     pub time: Time,
     /// Values in the order of the table's fields.
     pub values: Vec<Value<'a>>,
+    /// Number of the packet at which the parser emitted it, see [`weir_wire::Packet::number`]; 0 if none has one.
+    pub packet: u32,
 }
 
 /// The value of a field.
@@ -95,11 +97,18 @@ impl Value<'_> {
     }
 }
 
+impl<'a> Record<'a> {
+    /// A record with no packet number: the session sets it.
+    pub fn new(table: &'static Table, time: Time, values: Vec<Value<'a>>) -> Self {
+        Self { table, time, values, packet: 0 }
+    }
+}
+
 impl Record<'_> {
     /// The owned record.
     pub fn into_owned(self) -> Record<'static> {
         let values = self.values.into_iter().map(Value::into_owned).collect();
-        Record { table: self.table, time: self.time, values }
+        Record { table: self.table, time: self.time, values, packet: self.packet }
     }
 
     /// Sets the value of a field, if the table has that field.

@@ -420,7 +420,7 @@ impl Stream {
             span(self.jitter_max),
             Value::Duration(self.last.since(self.begun)),
         ];
-        out.record(Record { table: &RTP, time: self.begun, values });
+        out.record(Record::new(&RTP, self.begun, values));
     }
 }
 
@@ -474,7 +474,7 @@ impl Source {
             self.bye.into(),
             Value::Duration(self.last.since(self.begun)),
         ];
-        out.record(Record { table: &RTCP, time: self.begun, values });
+        out.record(Record::new(&RTCP, self.begun, values));
     }
 }
 

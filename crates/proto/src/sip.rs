@@ -664,7 +664,7 @@ fn emit_message(message: &Message, description: Option<&Description<'_>>, time: 
         Some(description) => values.extend(description.values()),
         None => values.extend([const { Value::None }; VALUES]),
     }
-    out.record(Record { table: &SIP_MESSAGE, time, values });
+    out.record(Record::new(&SIP_MESSAGE, time, values));
 }
 
 fn emit(request: Option<&Request>, response: Option<&Message>, time: Time, out: &mut dyn Out) {
@@ -700,7 +700,7 @@ fn emit(request: Option<&Request>, response: Option<&Message>, time: Time, out: 
         of(response, |m| &m.content_type),
         request.and(response).map_or(Value::None, |_| Value::Duration(time.since(began))),
     ];
-    out.record(Record { table: &SIP, time: began, values });
+    out.record(Record::new(&SIP, began, values));
 }
 
 #[cfg(test)]

@@ -605,11 +605,11 @@ impl Smb {
             }
             self.recent.push_back(mark);
         }
-        out.record(Record { table: &SMB_FILES, time, values });
+        out.record(Record::new(&SMB_FILES, time, values));
     }
 
     fn map(&self, values: [Value<'static>; 4], time: Time, out: &mut dyn Out) {
-        out.record(Record { table: &SMB_MAPPING, time, values: values.into() });
+        out.record(Record::new(&SMB_MAPPING, time, values.into()));
     }
 }
 

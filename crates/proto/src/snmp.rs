@@ -332,7 +332,7 @@ impl<'a> Message<'a> {
             self.authenticated.into(),
             Value::rows(rows),
         ];
-        Record { table: &MESSAGE, time, values }
+        Record::new(&MESSAGE, time, values)
     }
 }
 
@@ -509,7 +509,7 @@ impl Parser for Snmp {
             self.description.take().into(),
             self.up_since.into(),
         ];
-        out.record(Record { table: &SNMP, time: first, values });
+        out.record(Record::new(&SNMP, first, values));
     }
 
     fn memory(&self) -> usize {

@@ -376,7 +376,7 @@ impl Parser for Socks {
             bound.port.into(),
             command.into(),
         ];
-        out.record(Record { table: &SOCKS, time, values });
+        out.record(Record::new(&SOCKS, time, values));
     }
 
     fn memory(&self) -> usize {

@@ -565,7 +565,7 @@ impl Ssh {
             values.push(side.offer.as_ref().map(|offer| offer.hassh(direction)).into());
             values.push(side.offer.as_ref().map(|offer| offer.text(direction)).into());
         }
-        out.record(Record { table: &SSH, time, values });
+        out.record(Record::new(&SSH, time, values));
     }
 }
 

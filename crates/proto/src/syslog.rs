@@ -156,7 +156,7 @@ impl Syslog {
             program.into(),
             process.into(),
         ];
-        out.record(Record { table: &SYSLOG, time, values });
+        out.record(Record::new(&SYSLOG, time, values));
     }
 
     /// Keeps bytes of the current message, up to the limit.

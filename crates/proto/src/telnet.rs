@@ -177,7 +177,7 @@ impl Parser for Telnet {
             self.client.bytes.into(),
             self.server.bytes.into(),
         ];
-        out.record(Record { table: &SESSION, time: self.begun.unwrap_or(time), values });
+        out.record(Record::new(&SESSION, self.begun.unwrap_or(time), values));
     }
 
     fn memory(&self) -> usize {
@@ -305,7 +305,7 @@ impl Telnet {
             line.into(),
             Value::list(answers),
         ];
-        out.record(Record { table: &TELNET, time, values });
+        out.record(Record::new(&TELNET, time, values));
     }
 }
 

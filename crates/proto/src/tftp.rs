@@ -269,7 +269,7 @@ impl Transfer {
             message.filter(|text| !text.is_empty()).into(),
             Value::Duration(self.last.since(self.begun)),
         ];
-        out.record(Record { table: &TRANSFER, time: self.begun, values });
+        out.record(Record::new(&TRANSFER, self.begun, values));
         if let Some(file) = file {
             file.close(complete, out);
         }
@@ -311,7 +311,7 @@ impl Parser for Tftp {
             request.mode.into(),
             options,
         ];
-        out.record(Record { table: &REQUEST, time, values });
+        out.record(Record::new(&REQUEST, time, values));
         // A repeated request is no other transfer.
         let again =
             self.transfer.as_ref().is_some_and(|t| t.name == request.file && t.is_read == request.is_read);

@@ -25,7 +25,7 @@ pub const OF_PROXIES: [&str; 2] = ["Tunnel::HTTP", "Tunnel::SOCKS"];
 
 /// A tunnel through a proxy was asked for: `kind` is one of [`OF_PROXIES`].
 pub(crate) fn found(time: Time, kind: &'static str) -> Record<'static> {
-    Record { table: &TUNNEL, time, values: vec![kind.into(), DISCOVER.into()] }
+    Record::new(&TUNNEL, time, vec![kind.into(), DISCOVER.into()])
 }
 
 /// Whether a row is of a tunnel through a proxy.

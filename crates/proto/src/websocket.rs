@@ -142,7 +142,7 @@ impl Side {
             if frame.payload.is_empty() { Value::None } else { frame.payload.into() },
             (frame.missing + (frame.length - frame.seen)).into(),
         ];
-        out.record(Record { table: &FRAMES, time: frame.time, values });
+        out.record(Record::new(&FRAMES, frame.time, values));
     }
 }
 

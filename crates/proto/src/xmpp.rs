@@ -221,7 +221,7 @@ impl Parser for Xmpp {
             self.mechanism.take().into(),
             self.is_tls.into(),
         ];
-        out.record(Record { table: &XMPP, time, values });
+        out.record(Record::new(&XMPP, time, values));
     }
 
     fn memory(&self) -> usize {

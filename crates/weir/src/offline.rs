@@ -334,7 +334,10 @@ impl UnitReader {
             }
         }
         let mut starts = self.files.starts().iter().copied().peekable();
-        for (at, slot) in buffer.slots.iter().enumerate() {
+        let mut number = self.packets as u32;
+        for (at, slot) in buffer.slots.iter_mut().enumerate() {
+            number = number.wrapping_add(1);
+            slot.number = number;
             if starts.next_if_eq(&at).is_some() {
                 self.clock.begin();
             }

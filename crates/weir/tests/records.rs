@@ -234,3 +234,34 @@ fn a_log_has_only_the_requested_rows() {
     let ran = weir([text(&support::sample()), "-o", text(folder.path()), "--log", "eve:htp"]);
     ran.exits(1).says("no rows \"htp\"").says("http");
 }
+
+/// Each event of a message of UDP names the packet that has the message, whatever the number of workers.
+#[test]
+fn events_have_the_number_of_their_packet() {
+    let folder = tempfile::tempdir().unwrap();
+    let query = |id: u8| {
+        let head = [0, id, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+        [&head[..], b"\x07example\x03org\x00", &[0, 1, 0, 1]].concat()
+    };
+    // Queries stand at places 1, 3, 6, 10 ... among packets without a message.
+    let (mut packets, mut places) = (Vec::new(), Vec::new());
+    for n in 0..12_u8 {
+        for filler in 0..n {
+            let frame = build::ethernet().ipv4([10, 2, 0, n], [10, 3, 0, filler]).udp(9, 9).payload(&[]);
+            packets.push((packets.len() as u64 * SECOND / 100, frame));
+        }
+        places.push(packets.len() as u64 + 1);
+        let frame = build::ethernet().ipv4([10, 1, 0, n], [10, 1, 0, 99]).udp(5000, 53).payload(&query(n));
+        packets.push((packets.len() as u64 * SECOND / 100, frame));
+    }
+    let file = put(folder.path(), "queries.pcap", &pcap(1, &packets));
+    for workers in ["1", "3"] {
+        let out = folder.path().join(workers);
+        let arguments = ["-q", "--log", "eve", "--workers", workers, "-o", out.to_str().unwrap()];
+        weir([&[file.to_str().unwrap()][..], &arguments].concat()).exits(0);
+        let events = objects(&fs::read_to_string(out.join("eve.json")).unwrap());
+        let of_dns = events.iter().filter(|event| event["event_type"] == "dns");
+        let numbers: Vec<_> = of_dns.map(|event| number(event, "pcap_cnt")).collect();
+        assert_eq!(numbers, places, "{workers} workers");
+    }
+}

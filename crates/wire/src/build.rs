@@ -311,5 +311,5 @@ impl Builder {
 /// A complete packet of these bytes, at time 0.
 pub fn packet(data: &[u8], link: LinkType) -> Packet<'_> {
     let wire_len = u32::try_from(data.len()).unwrap_or(u32::MAX);
-    Packet { time: Time(0), data, wire_len, interface: 0, link, hints: crate::Hints::default() }
+    Packet { time: Time(0), data, wire_len, interface: 0, link, hints: crate::Hints::default(), number: 0 }
 }

@@ -70,7 +70,7 @@ impl LinkType {
     /// ([`ErrorKind::UnknownLink`](crate::ErrorKind::UnknownLink)).
     pub fn is_decoded(self) -> bool {
         let (data, hints) = (&[][..], Hints::default());
-        let nothing = Packet { time: Time(0), data, wire_len: 0, interface: 0, link: self, hints };
+        let nothing = Packet { time: Time(0), data, wire_len: 0, interface: 0, link: self, hints, number: 0 };
         crate::decode(&nothing).error.is_none_or(|error| error.kind != ErrorKind::UnknownLink)
     }
 

@@ -69,6 +69,9 @@ pub struct Packet<'a> {
     pub link: LinkType,
     /// Further facts from a live source.
     pub hints: Hints,
+    /// Number in the run's input, from 1, modulo 2^32; 0 for a packet without a number, such as one from a live source.
+    /// A reassembled packet has the number of the fragment that completed it.
+    pub number: u32,
 }
 
 /// A packet of a [`Batch`]: where its bytes lie, and the rest of [`Packet`].
@@ -88,6 +91,8 @@ pub struct Slot {
     pub link: LinkType,
     /// See [`Packet::hints`].
     pub hints: Hints,
+    /// See [`Packet::number`].
+    pub number: u32,
 }
 
 /// Packets of one source, in the order in which they were seen, in one block of memory: a part of a file, or a block
@@ -122,6 +127,7 @@ impl<'a> Batch<'a> {
             interface: slot.interface,
             link: slot.link,
             hints: slot.hints,
+            number: slot.number,
         }
     }
 
@@ -170,6 +176,7 @@ impl PacketBuf {
             interface: packet.interface,
             link: packet.link,
             hints: packet.hints,
+            number: packet.number,
         });
     }
 }

@@ -142,7 +142,7 @@ fn an_unknown_link_type_is_named() {
 }
 
 fn packet(data: &[u8], link: LinkType, wire_len: u32) -> Packet<'_> {
-    Packet { time: Time(0), data, wire_len, interface: 0, link, hints: weir_wire::Hints(0) }
+    Packet { time: Time(0), data, wire_len, interface: 0, link, hints: weir_wire::Hints(0), number: 0 }
 }
 
 proptest! {

@@ -69,7 +69,8 @@ fn run(input: &[u8]) -> u64 {
     let (number, data) = packet.get(1..).and_then(|rest| rest.split_first()).unwrap_or((&0, &[]));
     let wire_len = data.len() as u32;
     let link = sequence::link(number & 15);
-    let packet = Packet { time: Time(0), data, wire_len, interface: 0, link, hints: Hints::default() };
+    let packet =
+        Packet { time: Time(0), data, wire_len, interface: 0, link, hints: Hints::default(), number: 0 };
     let mut digest = Digest::default();
     let modes = [(true, false, false), (false, false, false), (false, true, false), (false, false, true)];
     for (mode, (strict_bpf, inner, live)) in modes.into_iter().enumerate() {

@@ -32,7 +32,8 @@ fn run(input: &[u8]) -> u64 {
 fn one(data: &[u8], link: LinkType, digest: &mut Digest) {
     for beyond in [0, 400] {
         let wire_len = data.len() as u32 + beyond;
-        let packet = Packet { time: Time(0), data, wire_len, interface: 0, link, hints: Hints::default() };
+        let packet =
+            Packet { time: Time(0), data, wire_len, interface: 0, link, hints: Hints::default(), number: 0 };
         let mut layers = decode(&packet);
         steer_hash(&packet, &layers);
         let mut levels = 0;

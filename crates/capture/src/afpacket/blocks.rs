@@ -264,6 +264,7 @@ fn restore(block: &mut [u8], at: usize, header: &Header, shape: Shape) -> Slot {
         interface: shape.interface,
         link: shape.link,
         hints: header.hints(),
+        number: 0,
     }
 }
 

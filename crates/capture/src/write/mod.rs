@@ -453,7 +453,7 @@ mod tests {
 
     fn packet(time: u64, data: &[u8]) -> Packet<'_> {
         let (wire_len, link) = (data.len() as u32, LinkType::ETHERNET);
-        Packet { time: Time(time), data, wire_len, interface: 0, link, hints: Hints::default() }
+        Packet { time: Time(time), data, wire_len, interface: 0, link, hints: Hints::default(), number: 0 }
     }
 
     /// A disk that is full at any byte and has free space later. The file is valid at each moment, and every packet is

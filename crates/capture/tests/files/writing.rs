@@ -25,6 +25,7 @@ fn packet(time: u64, data: &[u8]) -> Packet<'_> {
         interface: 0,
         link: LinkType::ETHERNET,
         hints: Hints::default(),
+        number: 0,
     }
 }
 

@@ -33,7 +33,7 @@ impl Received {
 
     fn packet(&self) -> Packet<'_> {
         let Self { time, wire_len, interface, link, hints, .. } = *self;
-        Packet { time, data: &self.data, wire_len, interface, link, hints }
+        Packet { time, data: &self.data, wire_len, interface, link, hints, number: 0 }
     }
 }
 
@@ -294,6 +294,7 @@ fn through(sender: &Sender, frames: &[Vec<u8>], strays: &mut Strays) -> usize {
             interface: 0,
             link: LinkType::ETHERNET,
             hints: Hints::default(),
+            number: 0,
         };
         let layers = decode(&packet);
         let worker = steer_hash(&packet, &layers) as usize % 2;

@@ -89,6 +89,7 @@ impl Owned {
             interface: 0,
             link,
             hints: Hints::default(),
+            number: 0,
         }
     }
 }

@@ -31,6 +31,7 @@ impl Anonymiser {
             interface: packet.interface,
             link: packet.link,
             hints: packet.hints,
+            number: packet.number,
         }
     }
 

@@ -35,7 +35,7 @@ impl Events {
         }
         let ((source, source_port), (destination, destination_port)) = (from, to);
         Object::write(out, |event| {
-            push_common(event, zone, record.time.0, flow.id(), record.table.eve, flow.vlan);
+            push_common(event, zone, record.time.0, flow.id(), record.packet, record.table.eve, flow.vlan);
             event.address("src_ip", source);
             event.number("src_port", source_port);
             event.address("dest_ip", destination);

@@ -131,7 +131,7 @@ mod tests {
     ) -> Record<'static> {
         let table = weir_proto::tables().find(|table| table.name == "dhcp").unwrap();
         let values = vec![Value::None; table.fields.len()];
-        let mut record = Record { table, time: Time(begin * SECOND), values };
+        let mut record = Record::new(table, Time(begin * SECOND), values);
         let end = types.iter().map(|(_, time)| *time).max().unwrap_or(begin);
         record.set("id", id.into());
         record.set("duration", Value::Duration((end - begin) * SECOND));

@@ -374,7 +374,7 @@ impl<'a> ParsedMessage<'a> {
             edns.map(|rr| rr.class).into(),
             edns.map(|rr| rr.ttl & 0x8000 != 0).into(),
         ]);
-        Record { table, time, values }
+        Record::new(table, time, values)
     }
 
     fn queries(&self, is_lower: bool) -> Value<'a> {
@@ -509,7 +509,7 @@ impl<'a> ParsedMessage<'a> {
             of(Section::Authority),
             of(Section::Additional),
         ];
-        Record { table: &MDNS, time, values }
+        Record::new(&MDNS, time, values)
     }
 
     fn simple(&self, rr: &Rr) -> Vec<Value<'a>> {
@@ -753,6 +753,6 @@ impl<'a> DnsRow<'a> {
             Value::Text(cow(words::opcode(self.opcode, is_netbios))),
             Value::rows(self.records),
         ];
-        Record { table: &DNS, time, values }
+        Record::new(&DNS, time, values)
     }
 }

@@ -108,7 +108,7 @@ impl Parser for Data {
             known.as_ref().and_then(|(_, kind)| *kind).into(),
         ];
         if file.is_some() || !matches!(values.first(), Some(Value::None)) {
-            out.record(Record { table: &DATA, time: self.begun.unwrap_or(time), values });
+            out.record(Record::new(&DATA, self.begun.unwrap_or(time), values));
         }
         if let Some(known) = known {
             self.channel.with(|channel| channel.file = Some(known));

@@ -496,7 +496,7 @@ impl Ftp {
             command.data.map(|data| data.responder.1).into(),
             file.as_ref().map(|(name, _)| name).into(),
         ];
-        out.record(Record { table: &FTP, time: command.time, values });
+        out.record(Record::new(&FTP, command.time, values));
     }
 }
 

@@ -243,7 +243,7 @@ impl Transaction {
             list(answered, b"sec-websocket-extensions"),
             list(asked, b"sec-websocket-extensions"),
         ];
-        out.record(Record { table: &WEBSOCKET, time: self.time, values });
+        out.record(Record::new(&WEBSOCKET, self.time, values));
         Some(&websocket::PROTOCOL)
     }
 
@@ -322,7 +322,7 @@ impl Transaction {
             rows(answered),
             response.map_or(Value::None, |_| Value::Duration(ended.since(self.time))),
         ];
-        out.record(Record { table: &HTTP, time: self.time, values });
+        out.record(Record::new(&HTTP, self.time, values));
     }
 }
 

@@ -296,7 +296,7 @@ impl Irc {
         out: &mut dyn Out,
     ) {
         let values = self.row(command, value, addition, direction);
-        out.record(Record { table: &IRC, time, values });
+        out.record(Record::new(&IRC, time, values));
     }
 
     /// Handles an offered file: `name address port size`.
@@ -335,7 +335,7 @@ impl Irc {
         for (place, value) in values.iter_mut().skip(5).zip(emitted) {
             *place = value;
         }
-        out.record(Record { table: &IRC, time, values });
+        out.record(Record::new(&IRC, time, values));
         // Port 0 asks the other side to listen (passive DCC); it replies with another offer.
         if port == 0 || self.offers == MAX_OFFERS {
             return;

@@ -80,6 +80,6 @@ impl Message {
             self.mail.bytes.into(),
             (is_whole && !self.mail.has_gap).into(),
         ];
-        out.record(Record { table: &MAIL, time, values });
+        out.record(Record::new(&MAIL, time, values));
     }
 }

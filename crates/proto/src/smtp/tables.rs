@@ -273,7 +273,7 @@ impl Transaction {
             if has_mail { mail.bytes.into() } else { Value::None },
             self.accepted.into(),
         ];
-        out.record(Record { table: &SMTP, time: self.time, values });
+        out.record(Record::new(&SMTP, self.time, values));
     }
 }
 
@@ -288,7 +288,7 @@ impl Hello {
             owned(&self.greeting),
             last_reply.into(),
         ];
-        out.record(Record { table: &SESSION, time, values });
+        out.record(Record::new(&SESSION, time, values));
     }
 }
 

@@ -438,7 +438,7 @@ impl Handshake {
             hello.as_ref().map(|hello| hello.early_data).into(),
         ]);
         let table = if self.over == Over::Quic { &QUIC_TLS } else { &TLS };
-        out.record(Record { table, time: begun, values });
+        out.record(Record::new(table, begun, values));
     }
 }
 
@@ -492,5 +492,5 @@ fn emit_certificate(
         is_host.into(),
         is_client.into(),
     ];
-    out.record(Record { table: &X509, time: seen, values });
+    out.record(Record::new(&X509, seen, values));
 }

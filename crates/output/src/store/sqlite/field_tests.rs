@@ -642,11 +642,8 @@ fn a_month_is_counted() {
         for nth in 0..each {
             let table = [tls, http, dns][(at % 3) as usize];
             let name = format!("host{}.example{}.org", (at * 7 + nth) % 5000, at % 50);
-            let mut record = Record {
-                table,
-                time: Time(first + nth * S),
-                values: vec![weir_proto::Value::None; table.fields.len()],
-            };
+            let mut record =
+                Record::new(table, Time(first + nth * S), vec![weir_proto::Value::None; table.fields.len()]);
             for (field, value) in [
                 ("query", weir_proto::Value::from(name.clone())),
                 ("rcode_name", ["NOERROR", "NXDOMAIN"][(at % 2) as usize].into()),
