@@ -24,7 +24,7 @@ fn name(tunnel: Tunnel) -> Option<&'static str> {
         Tunnel::Ayiya => Some("Tunnel::AYIYA"),
         Tunnel::Gre | Tunnel::GreEthernet | Tunnel::Erspan => Some("Tunnel::GRE"),
         Tunnel::IpInIp => Some("Tunnel::IP"),
-        Tunnel::None | Tunnel::L2tp | Tunnel::EtherIp => None,
+        Tunnel::None | Tunnel::L2tp | Tunnel::EtherIp | Tunnel::Capwap => None,
     }
 }
 

@@ -425,7 +425,10 @@ pub(crate) fn innermost<'a>(packet: &Packet<'a>, layers: &Layers) -> (Packet<'a>
         return (*packet, *layers);
     }
     // A frame, or a packet without a link-layer header that an expression could test.
-    let bare = matches!(tunnel, Tunnel::IpInIp | Tunnel::Gre | Tunnel::GtpU | Tunnel::Teredo | Tunnel::Ayiya);
+    let bare = matches!(
+        tunnel,
+        Tunnel::IpInIp | Tunnel::Gre | Tunnel::GtpU | Tunnel::Teredo | Tunnel::Ayiya | Tunnel::Capwap
+    );
     let header = innermost.network.saturating_sub(innermost.link);
     let (start, link) = if !bare && header >= ETHERNET_HEADER {
         (innermost.link, LinkType::ETHERNET)

@@ -4,13 +4,14 @@
 
 use crate::hash::KeyHash;
 use crate::index::Lines;
-use crate::row::OVER_UDP;
 use crate::tcp::Segment;
 use weir_wire::{
     Checksum, FlowKey, Fragment, Layers, LinkType, MAX_TUNNELS, Network, Packet, Tag, Time, Tunnel,
     decapsulate, shows_its_key, verify,
 };
 
+/// IP protocol number of UDP.
+const UDP: u8 = 17;
 /// IPv6 without payload (RFC 8200 4.7), which Teredo uses as keep-alive.
 const NO_NEXT_HEADER: u8 = 59;
 
@@ -105,7 +106,8 @@ impl Looker {
                 see(parsed, &level);
                 return;
             };
-            if OVER_UDP.contains(&level.tunnel) {
+            // The packets of a tunnel over UDP form a flow.
+            if level.ip_proto == UDP {
                 parsed.facts.carrier = true;
                 if inner.ip_proto != NO_NEXT_HEADER {
                     parsed.facts.carries = level.tunnel;

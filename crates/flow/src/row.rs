@@ -124,9 +124,16 @@ pub(crate) mod mark {
     pub const CARRIES: u16 = 0b111 << 13;
 }
 
-/// Tunnels over UDP. Their own packets form a flow.
-pub(crate) const OVER_UDP: [Tunnel; 6] =
-    [Tunnel::Vxlan, Tunnel::Geneve, Tunnel::GtpU, Tunnel::L2tp, Tunnel::Teredo, Tunnel::Ayiya];
+/// Tunnels over UDP that a row has a number for: all but GRE, of which only the carried flows have the kind.
+pub(crate) const OVER_UDP: [Tunnel; 7] = [
+    Tunnel::Vxlan,
+    Tunnel::Geneve,
+    Tunnel::GtpU,
+    Tunnel::L2tp,
+    Tunnel::Teredo,
+    Tunnel::Ayiya,
+    Tunnel::Capwap,
+];
 
 impl Hot {
     /// Sets the kind of tunnel over UDP, if it is not set.

@@ -64,6 +64,7 @@ pub fn tunnel(tunnel: Tunnel) -> Option<&'static str> {
         Tunnel::Teredo => "teredo",
         Tunnel::Ayiya => "ayiya",
         Tunnel::EtherIp => "etherip",
+        Tunnel::Capwap => "capwap",
     })
 }
 

@@ -83,7 +83,12 @@ fn common(packet: &Packet<'_>, layers: &mut Layers) -> bool {
             if total < 28 || claimed < 8 || tunnel::is_port(src) || tunnel::is_port(dst) {
                 return false;
             }
-            (8, (total - 28).min(claimed - 8), 0)
+            let len = (total - 28).min(claimed - 8);
+            let first = [head[42], head[43], head[44], head[45], head[46], head[47], head[48], head[49]];
+            if tunnel::fits_anywhere(&first, len) {
+                return false;
+            }
+            (8, len, 0)
         }
         _ => return false,
     };
@@ -136,11 +141,28 @@ pub fn decapsulate(packet: &Packet<'_>, layers: &Layers) -> Option<Layers> {
         Start::EtherType(kind) => ether::ether_type(frame, kind, at, &mut inner),
         Start::Ppp => link::ppp(frame, at, &mut inner),
         Start::Wifi => wifi::ieee802_11(frame, at, false, &mut inner),
+        Start::SwappedWifi => wifi::swapped(frame, at, &mut inner),
     };
     if let Err(error) = result {
         inner.error = Some(error);
     }
     Some(inner)
+}
+
+/// The frames that an IEEE 802.11 frame carries after the first one (A-MSDU), each as a packet of Ethernet; none for
+/// other packets. [`decode`] finds the first one.
+pub fn further_frames<'a>(packet: &Packet<'a>) -> impl Iterator<Item = Packet<'a>> + use<'a> {
+    let is_wifi = matches!(packet.link, LinkType::IEEE802_11 | LinkType::IEEE802_11_RADIOTAP);
+    let frame = is_wifi.then(|| Frame::new(packet.data, packet.wire_len));
+    let packet = *packet;
+    let has_radiotap = packet.link == LinkType::IEEE802_11_RADIOTAP;
+    let frames = frame.into_iter().flat_map(move |frame| wifi::further(frame, has_radiotap));
+    frames.map(move |(start, end)| Packet {
+        data: packet.data.get(start as usize..(end as usize).min(packet.data.len())).unwrap_or_default(),
+        wire_len: end - start,
+        link: LinkType::ETHERNET,
+        ..packet
+    })
 }
 
 /// The layers of the innermost packet, at most [`MAX_TUNNELS`] levels deep; `layers` itself if the packet is no

@@ -152,7 +152,7 @@ pub enum Tunnel {
     None,
     /// IPv4 or IPv6 directly in IP (RFC 2003, RFC 2473, RFC 4213), or MPLS (RFC 4023); `ip_proto` distinguishes them.
     IpInIp,
-    /// GRE with a network packet or PPP in it (RFC 2784, RFC 2890, RFC 2637).
+    /// GRE with a network packet or PPP in it (RFC 2784, RFC 2890, RFC 2637), over IP or UDP (RFC 8086).
     Gre,
     /// GRE with Ethernet in it.
     GreEthernet,
@@ -172,6 +172,8 @@ pub enum Tunnel {
     Ayiya,
     /// EtherIP (RFC 3378).
     EtherIp,
+    /// CAPWAP data (RFC 5415), with Ethernet or IEEE 802.11 frames.
+    Capwap,
 }
 
 /// The reason why decoding stopped, and the layer.

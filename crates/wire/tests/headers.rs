@@ -3,7 +3,7 @@
 use weir_wire::build::{self, flags};
 use weir_wire::{
     DecodeError, ErrorKind, FlowKey, Fragment, IpFragment, Layer, Layers, LinkType, MAX_HEADERS, Network,
-    Packet, Tunnel, addresses, decode, final_destination, innermost,
+    Packet, Tunnel, addresses, decode, final_destination, further_frames, innermost,
 };
 
 const A: [u8; 4] = [10, 0, 0, 1];
@@ -192,6 +192,39 @@ fn wifi_data_frames() {
     subframe.extend([0; 12]);
     subframe.extend([0, 43]);
     assert_udp(&layers(&wifi([0x88, 1], 24, &subframe), link), 48);
+}
+
+/// Each frame of an aggregate is found: the first one by decoding, the others as packets of Ethernet.
+#[test]
+fn wifi_aggregates() {
+    let inner = build::ip().ipv4(A, B).udp(5, 6).payload(b"payload");
+    let mut aggregate = vec![0x80, 0];
+    for count in 0..3_u8 {
+        let len = 8 + inner.len() as u8;
+        aggregate.extend([[count; 12].as_slice(), &[0, len, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0], &inner].concat());
+        if count < 2 {
+            aggregate.resize((aggregate.len() - 2).next_multiple_of(4) + 2, 0);
+        }
+    }
+    let frame = [&[0x88, 1][..], &[0; 22], &aggregate].concat();
+    let radiotap = [&[0, 0, 8, 0, 0, 0, 0, 0][..], &frame].concat();
+    for (data, link) in [(&frame, LinkType::IEEE802_11), (&radiotap, LinkType::IEEE802_11_RADIOTAP)] {
+        let frames = |data| {
+            let packet = build::packet(data, link);
+            further_frames(&packet).map(|frame| decode(&frame)).collect::<Vec<_>>()
+        };
+        let found = frames(data);
+        assert_eq!(found.len(), 2);
+        for layers in &found {
+            assert_eq!((layers.error, layers.ports, layers.payload_len), (None, [5, 6], 7));
+        }
+        assert_eq!(frames(&data[..data.len() - 1]).len(), 1, "a frame that ends early is none");
+        for end in 0..data.len() {
+            assert!(frames(&data[..end]).len() < 2);
+        }
+    }
+    assert_eq!(further_frames(&build::packet(&frame, LinkType::ETHERNET)).count(), 0);
+    assert_eq!(further_frames(&build::packet(&wifi([0x08, 1], 24, &[]), LinkType::IEEE802_11)).count(), 0);
 }
 
 #[test]

@@ -34,6 +34,10 @@ fn over_ip(proto: u8, header: &[u8], inner: &[u8]) -> Vec<u8> {
     build::ethernet().ipv4(A, B).proto(proto).raw(header).raw(inner).payload(b"")
 }
 
+fn over_ethernet(kind: u16, header: &[u8], inner: &[u8]) -> Vec<u8> {
+    [&[2; 12][..], &kind.to_be_bytes(), header, inner].concat()
+}
+
 fn over_udp(port: u16, header: &[u8], inner: &[u8]) -> Vec<u8> {
     build::ethernet().ipv4(A, B).udp(40_000, port).raw(header).raw(inner).payload(b"")
 }
@@ -125,10 +129,88 @@ fn vxlan() {
         carries(&over_udp(port, &[8, 0, 0, 0, 0, 0, 1, 0], &frame()), Tunnel::Vxlan, 50, Network::Ipv4);
     }
     carries(&over_udp(4789, &[0x88, 0, 0, 9, 0, 0, 1, 0], &frame()), Tunnel::Vxlan, 50, Network::Ipv4);
-    none(&over_udp(4789, &[0, 0, 0, 0, 0, 0, 1, 0], &frame()));
-    none(&over_udp(4789, &[8, 0, 1, 0, 0, 0, 1, 0], &frame()));
+    // Other flags: the frame has to fit.
+    let short = frame();
+    let short = &short[..short.len() - 1];
+    for flags in [[0, 0, 0, 0], [8, 0, 1, 0], [0x48, 0, 0, 0], [0xff, 0xff, 0xff, 0xff]] {
+        let header = [&flags[..], &[0, 0, 1, 0]].concat();
+        carries(&over_udp(4789, &header, &frame()), Tunnel::Vxlan, 50, Network::Ipv4);
+        none(&over_udp(4789, &header, short));
+    }
+    carries(&over_udp(4789, &[0x0c, 0, 0, 1, 0, 0, 1, 0], &v4()), Tunnel::Vxlan, 50, Network::Ipv4);
+    none(&over_udp(4789, &[0x0c, 0, 0, 1, 0, 0, 1, 0], &v6()));
     none(&over_udp(4789, &[8, 0, 0, 0, 0, 0, 1, 0], &[0; 5]));
     carries(&over_udp(4790, &[0x0c, 0, 0, 2, 0, 0, 1, 0], &v6()), Tunnel::Vxlan, 50, Network::Ipv6);
+}
+
+/// A network service header of 8 bytes in front of a packet of the given kind.
+fn nsh(next: u8) -> [u8; 8] {
+    [0x0f, 0xc2, 2, next, 0, 0, 1, 255]
+}
+
+#[test]
+fn network_service_header() {
+    let packet = |next, inner: &[u8]| over_ethernet(0x894f, &nsh(next), inner);
+    for (next, inner, network) in [(1, v4(), 22), (2, v6(), 22), (3, frame(), 40)] {
+        let (outer, _) = levels(&packet(next, &inner));
+        assert_eq!((outer.error, outer.network, outer.ports, outer.ip_proto), (None, network, [7, 8], 6));
+    }
+    let (short, _) = levels(&over_ethernet(0x894f, &[0, 1, 2, 1], &[]));
+    assert_eq!(short.error.map(|error| (error.layer, error.kind)), Some((Layer::Link, ErrorKind::Malformed)));
+    let gpe = [&[0x0c, 0, 0, 4, 0, 0, 1, 0][..], &nsh(1)].concat();
+    carries(&over_udp(4790, &gpe, &v4()), Tunnel::Vxlan, 58, Network::Ipv4);
+    let gre = [&[0, 0, 0x89, 0x4f][..], &nsh(3)].concat();
+    carries(&over_ip(47, &gre, &frame()), Tunnel::Gre, 46, Network::Ipv4);
+}
+
+#[test]
+fn virtual_network_tag() {
+    let tag = [0x80, 1, 0, 2, 8, 0];
+    let (layers, _) = levels(&over_ethernet(0x8926, &tag, &v4()));
+    assert_eq!((layers.error, layers.network, layers.ports), (None, 20, [7, 8]));
+}
+
+#[test]
+fn gre_over_udp() {
+    carries(&over_udp(4754, &[0x20, 0, 8, 0, 0, 0, 0, 1], &v4()), Tunnel::Gre, 50, Network::Ipv4);
+    none(&over_udp(4754, &[0, 2, 8, 0], &v4()));
+}
+
+#[test]
+fn capwap_data() {
+    // Length 2 words, 802.3; then 802.11 in its own format, with frame control in both orders.
+    carries(&over_udp(5247, &[0, 0x10, 0, 0, 0, 0, 0, 0], &frame()), Tunnel::Capwap, 50, Network::Ipv4);
+    let llc = [0xaa, 0xaa, 3, 0, 0, 0, 8, 0];
+    for control in [[0x08, 1], [1, 0x08]] {
+        let header = [&[0, 0x10, 3, 0, 0, 0, 0, 0][..], &control, &[0; 22], &llc].concat();
+        carries_behind(&over_udp(5247, &header, &v4()), Tunnel::Capwap, 50);
+    }
+    // Keep-alive, a fragment, and DTLS.
+    none(&over_udp(5247, &[0, 0x10, 0, 8, 0, 0, 0, 0], &frame()));
+    none(&over_udp(5247, &[0, 0x10, 0, 0x80, 0, 0, 0, 0], &frame()));
+    none(&over_udp(5247, &[1, 0, 0, 0, 0, 0, 0, 0], &frame()));
+}
+
+/// The inner level starts at `link`, and [`inner_packet`] is behind further headers.
+fn carries_behind(frame: &[u8], tunnel: Tunnel, link: u32) {
+    let (outer, inner) = levels(frame);
+    let inner = inner.expect("an inner level");
+    assert_eq!((outer.tunnel, inner.error, inner.link, inner.ports), (tunnel, None, link, [7, 8]));
+}
+
+#[test]
+fn gtp_u_and_teredo_on_other_ports() {
+    let len = v4().len() as u8;
+    carries(&over_udp(9000, &[0x30, 255, 0, len, 0, 0, 0, 1], &v4()), Tunnel::GtpU, 50, Network::Ipv4);
+    none(&over_udp(9000, &[0x30, 255, 0, len - 1, 0, 0, 0, 1], &v4()));
+    none(&over_udp(9000, &[0x30, 255, 0, 40, 0, 0, 0, 1], &[0x45; 40]));
+    let teredo = [0x20, 1, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
+    for ends in [(teredo, V6), (V6, teredo)] {
+        let inner = inner_packet(build::ip().ipv6(ends.0, ends.1));
+        carries(&over_udp(9000, &[], &inner), Tunnel::Teredo, 42, Network::Ipv6);
+        none(&over_udp(9000, &[], &inner[..inner.len() - 1]));
+    }
+    none(&over_udp(9000, &[], &v6()));
 }
 
 #[test]

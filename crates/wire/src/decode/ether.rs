@@ -18,6 +18,7 @@ const PBB: u16 = 0x88e7;
 const FABRIC_PATH: u16 = 0x8903;
 const VN_TAG: u16 = 0x8926;
 const E_TAG: u16 = 0x893f;
+pub(super) const NSH: u16 = 0x894f;
 const JUMBO_LLC: u16 = 0x8870;
 /// A value up to here is the length of an LLC frame (IEEE 802.3 3.2.6).
 const MAX_LENGTH: u16 = 1500;
@@ -65,6 +66,7 @@ fn encapsulation(f: Frame<'_>, kind: u16, at: u32, l: &mut Layers) -> Result<(),
         FABRIC_PATH => ethernet(f.deeper()?, at + 2, l),
         VN_TAG => tagged(f.deeper()?, at + 4, l),
         E_TAG => tagged(f.deeper()?, at + 6, l),
+        NSH => nsh(f.deeper()?, at, l),
         JUMBO_LLC => llc(f, at, l),
         0..=MAX_LENGTH => llc(f.limit(at + u32::from(kind)), at, l),
         _ => Ok(()),
@@ -75,6 +77,37 @@ fn encapsulation(f: Frame<'_>, kind: u16, at: u32, l: &mut Layers) -> Result<(),
 pub(super) fn tagged(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     let kind = f.u16(at).ok_or_else(|| truncated(Layer::Link))?;
     ether_type(f, kind, at + 2, l)
+}
+
+/// Decodes the packet behind a network service header.
+fn nsh(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
+    let (kind, at) = past_nsh(f, at)?;
+    l.network = at;
+    match kind {
+        Some(BRIDGED) => ethernet(f, at, l),
+        Some(NSH) => nsh(f.deeper()?, at, l),
+        Some(kind) => ether_type(f, kind, at, l),
+        None => Ok(()),
+    }
+}
+
+/// The EtherType of the packet behind a network service header, if it has one, and the packet's offset (RFC 8300 2.2:
+/// version 0, the length in words of 4 bytes, the kind of the packet).
+pub(super) fn past_nsh(f: Frame<'_>, at: u32) -> Result<(Option<u16>, u32), DecodeError> {
+    let &[first, length, _, next] = f.array::<4>(at).ok_or_else(|| truncated(Layer::Link))?;
+    let header = u32::from(length & 0x3f) * 4;
+    if first >> 6 != 0 || header < 8 {
+        return Err(malformed(Layer::Link));
+    }
+    let kind = match next {
+        1 => Some(IPV4),
+        2 => Some(IPV6),
+        3 => Some(BRIDGED),
+        4 => Some(NSH),
+        5 => Some(MPLS),
+        _ => None,
+    };
+    Ok((kind, at + header))
 }
 
 fn vlan(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {

@@ -89,7 +89,9 @@ fn udp(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     if claimed != 0 {
         l.payload_len = l.payload_len.min(claimed - 8);
     }
-    if l.ports.iter().any(|&port| tunnel::is_port(port)) { tunnel::mark(f, l) } else { Ok(()) }
+    let is_tunnel = l.ports.iter().any(|&port| tunnel::is_port(port))
+        || f.array::<8>(l.payload).is_some_and(|head| tunnel::fits_anywhere(head, l.payload_len));
+    if is_tunnel { tunnel::mark(f, l) } else { Ok(()) }
 }
 
 /// ICMP and ICMPv6: type, code, checksum, and four bytes whose meaning depends on the type (RFC 792, RFC 4443). A

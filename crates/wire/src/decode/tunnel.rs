@@ -1,9 +1,10 @@
 //! Headers that carry another packet over IP or UDP.
 //!
 //! A UDP port is not proof. A datagram on a tunnel's port is decoded as a tunnel only if its bytes fit the tunnel up
-//! to the first carried header.
+//! to the first carried header. GTP-U and Teredo are found on any port if their bytes fit exactly: see
+//! [`fits_anywhere`].
 
-use super::ether::{self, BRIDGED, IPV4, IPV6, MPLS, PPP};
+use super::ether::{self, BRIDGED, IPV4, IPV6, MPLS, NSH, PPP};
 use super::frame::Frame;
 use crate::{DecodeError, ErrorKind, Fragment, Layer, Layers, Tunnel};
 
@@ -15,6 +16,11 @@ const VXLAN_GPE: u16 = 4790;
 const VXLAN_LINUX: u16 = 8472;
 const AYIYA: u16 = 5072;
 const GENEVE: u16 = 6081;
+const GRE_IN_UDP: u16 = 4754;
+const CAPWAP_DATA: u16 = 5247;
+
+/// Type of a GTP message that carries a packet (3GPP TS 29.281 6.1).
+const G_PDU: u8 = 255;
 
 /// The kind and position of the packet that a tunnel carries.
 pub(super) struct Carried {
@@ -32,6 +38,8 @@ pub(super) enum Start {
     EtherType(u16),
     Ppp,
     Wifi,
+    /// IEEE 802.11 whose two bytes of frame control are swapped, as some access points send it in CAPWAP.
+    SwappedWifi,
 }
 
 type Found = Result<Option<Carried>, ErrorKind>;
@@ -39,7 +47,23 @@ type Found = Result<Option<Carried>, ErrorKind>;
 /// Whether a UDP port is one of a tunnel.
 #[inline]
 pub(super) fn is_port(port: u16) -> bool {
-    matches!(port, GTP_U | L2TP | TEREDO | VXLAN | VXLAN_GPE | VXLAN_LINUX | AYIYA | GENEVE)
+    matches!(
+        port,
+        GTP_U | L2TP | TEREDO | VXLAN | VXLAN_GPE | VXLAN_LINUX | AYIYA | GENEVE | GRE_IN_UDP | CAPWAP_DATA
+    )
+}
+
+/// Whether a payload of UDP can be GTP-U or Teredo, whatever its ports. `head` are its first bytes, `len` is its length
+/// in bytes. Both state a length that must be that of the payload, so that other payload hardly ever fits.
+#[inline]
+pub(super) fn fits_anywhere(head: &[u8; 8], len: u32) -> bool {
+    let &[first, kind, l0, l1, p0, p1, next, _] = head;
+    let two = |high, low| u32::from(u16::from_be_bytes([high, low]));
+    match first {
+        0x30..=0x37 => kind == G_PDU && two(l0, l1) + 8 == len,
+        0x60 => two(p0, p1) + 40 == len && matches!(next, 6 | 17 | 58 | 59),
+        _ => false,
+    }
 }
 
 /// Sets [`Layers::tunnel`] if the payload is a tunnel. A fragment never is: half a packet would be counted as a whole.
@@ -64,7 +88,7 @@ pub(super) fn carried(f: Frame<'_>, l: &Layers) -> Found {
         97 => Ok(ether_ip(f, at)),
         115 => Ok(l2tp_over_ip(f, at)),
         137 => Ok(found(f, Tunnel::IpInIp, Start::EtherType(MPLS), at)),
-        17 => Ok(l.ports.iter().find_map(|&port| over_udp(f, at, port))),
+        17 => Ok(l.ports.iter().find_map(|&port| over_udp(f, at, port)).or_else(|| on_any_port(f, at))),
         _ => Ok(None),
     }
 }
@@ -78,12 +102,58 @@ fn over_udp(f: Frame<'_>, at: u32, port: u16) -> Option<Carried> {
         L2TP => l2tp(f, at),
         TEREDO => teredo(f, at),
         AYIYA => ayiya(f, at),
+        GRE_IN_UDP => gre(f, at).ok().flatten(),
+        CAPWAP_DATA => capwap(f, at),
         _ => None,
+    }
+}
+
+/// GTP-U or Teredo on a port that is not its own: the lengths of the carried packet must fit too, and of Teredo one
+/// address must have the prefix of Teredo (RFC 4380 2.6).
+fn on_any_port(f: Frame<'_>, at: u32) -> Option<Carried> {
+    fits_anywhere(f.array::<8>(at)?, f.left(at)).then_some(())?;
+    if f.u8(at)? >> 4 == 3 {
+        let carried = gtp_u(f, at)?;
+        return (ip_len(f, carried.at)? == carried.end - carried.at).then_some(carried);
+    }
+    let is_teredo = |address: u32| f.array::<4>(address) == Some(&[0x20, 1, 0, 0]);
+    (is_teredo(at + 8) || is_teredo(at + 24)).then(|| teredo(f, at))?
+}
+
+/// The length in bytes that the IP packet at `at` states.
+fn ip_len(f: Frame<'_>, at: u32) -> Option<u32> {
+    Some(match ip_at(f, at)? {
+        IPV4 => u32::from(f.u16(at + 2)?),
+        _ => u32::from(f.u16(at + 4)?) + 40,
+    })
+}
+
+/// Whether an Ethernet frame with a whole header of ARP or IP is at `at`, behind at most one VLAN tag.
+fn frame_at(f: Frame<'_>, at: u32) -> bool {
+    let Some(kind) = f.u16(at + 12) else { return false };
+    let (kind, at) = match ether::is_vlan(kind) {
+        true => (f.u16(at + 16).unwrap_or_default(), at + 18),
+        false => (kind, at + 14),
+    };
+    match kind {
+        IPV4 | IPV6 => ip_at(f, at) == Some(kind) && ip_len(f, at).is_some_and(|len| len <= f.left(at)),
+        // Hardware is Ethernet.
+        ether::ARP => f.u16(at) == Some(1),
+        _ => false,
     }
 }
 
 fn found(f: Frame<'_>, tunnel: Tunnel, start: Start, at: u32) -> Option<Carried> {
     f.has(at, 1).then(|| Carried { tunnel, start, at, end: at + f.left(at) })
+}
+
+/// The packet behind a network service header, which is part of the tunnel's header.
+fn behind_nsh(f: Frame<'_>, tunnel: Tunnel, at: u32) -> Option<Carried> {
+    match ether::past_nsh(f, at).ok()? {
+        (Some(BRIDGED), at) => found(f, tunnel, Start::Ethernet, at),
+        (Some(kind), at) => found(f, tunnel, Start::EtherType(kind), at),
+        _ => None,
+    }
 }
 
 /// The EtherType of the IP packet at `at`, if an IP packet can start there.
@@ -156,6 +226,7 @@ fn past_source_routes(f: Frame<'_>, at: u32) -> Option<u32> {
 fn gre_payload(f: Frame<'_>, protocol: u16, at: u32, sequenced: bool) -> Option<Carried> {
     match protocol {
         IPV4 | IPV6 | MPLS => found(f, Tunnel::Gre, Start::EtherType(protocol), at),
+        NSH => behind_nsh(f, Tunnel::Gre, at),
         PPP => found(f, Tunnel::Gre, Start::Ppp, at),
         BRIDGED => found(f, Tunnel::GreEthernet, Start::Ethernet, at),
         // Web cache redirection: version 2 puts four bytes before the packet.
@@ -177,30 +248,36 @@ fn gre_payload(f: Frame<'_>, protocol: u16, at: u32, sequenced: bool) -> Option<
     }
 }
 
-/// VXLAN (RFC 7348): a flag, the network identifier, a frame. Reserved bits must be 0, so that other traffic on the
-/// port is not taken for VXLAN; the group policy extension (draft-smith-vxlan-group-policy) uses some of these bits.
+/// VXLAN (RFC 7348): flags, the network identifier, a frame. Other flags than that of the identifier belong to
+/// extensions (draft-smith-vxlan-group-policy, draft-ietf-nvo3-vxlan-gpe) or to a sender's mistake: with them, what
+/// follows must be a frame that fits.
 fn vxlan(f: Frame<'_>, at: u32) -> Option<Carried> {
     let &[flags, r0, r1, r2, _, _, _, r3] = f.array::<8>(at)?;
-    let header = match flags {
+    f.has(at + 8, 14).then_some(())?;
+    let is_plain = match flags {
         0x08 => [r0, r1, r2, r3] == [0; 4],
         0x88 => r3 == 0,
         _ => false,
     };
-    (header && f.has(at + 8, 14)).then_some(())?;
-    found(f, Tunnel::Vxlan, Start::Ethernet, at + 8)
+    if is_plain || frame_at(f, at + 8) {
+        return found(f, Tunnel::Vxlan, Start::Ethernet, at + 8);
+    }
+    if flags & 0x0c == 0x0c { vxlan_gpe(f, at) } else { None }
 }
 
 /// VXLAN generic protocol extension (draft-ietf-nvo3-vxlan-gpe): the fourth byte names the payload.
 fn vxlan_gpe(f: Frame<'_>, at: u32) -> Option<Carried> {
     let &[flags, _, _, next, ..] = f.array::<8>(at)?;
+    let inner = at + 8;
     let start = match (flags & 0x0c, next) {
-        (0x0c, 1) => Start::EtherType(IPV4),
-        (0x0c, 2) => Start::EtherType(IPV6),
+        (0x0c, 1) => (ip_at(f, inner)? == IPV4).then_some(Start::EtherType(IPV4))?,
+        (0x0c, 2) => (ip_at(f, inner)? == IPV6).then_some(Start::EtherType(IPV6))?,
         (0x0c, 3) | (0x08, _) => Start::Ethernet,
+        (0x0c, 4) => return behind_nsh(f, Tunnel::Vxlan, inner),
         (0x0c, 5) => Start::EtherType(MPLS),
         _ => return None,
     };
-    found(f, Tunnel::Vxlan, start, at + 8)
+    found(f, Tunnel::Vxlan, start, inner)
 }
 
 /// RFC 8926: options of stated length, and an EtherType.
@@ -212,13 +289,13 @@ fn geneve(f: Frame<'_>, at: u32) -> Option<Carried> {
     match u16::from_be_bytes([k0, k1]) {
         BRIDGED => found(f, Tunnel::Geneve, Start::Ethernet, at),
         kind @ (IPV4 | IPV6 | MPLS) => found(f, Tunnel::Geneve, Start::EtherType(kind), at),
+        NSH => behind_nsh(f, Tunnel::Geneve, at),
         _ => None,
     }
 }
 
 /// GTP version 1 user plane (3GPP TS 29.281 5): a G-PDU, its optional fields and extension headers, and IP.
 fn gtp_u(f: Frame<'_>, start: u32) -> Option<Carried> {
-    const G_PDU: u8 = 255;
     let &[flags, message, l0, l1, ..] = f.array::<8>(start)?;
     (flags >> 4 == 3 && message == G_PDU).then_some(())?;
     let f = f.limit(start + 8 + u32::from(u16::from_be_bytes([l0, l1])));
@@ -312,6 +389,29 @@ fn ayiya(f: Frame<'_>, at: u32) -> Option<Carried> {
     let at = at + 8 + (1 << (identity >> 4)) + u32::from(signature >> 4) * 4;
     match (next, ip_at(f, at)?) {
         (41, IPV6) | (4, IPV4) => found(f, Tunnel::Ayiya, Start::EtherType(ip_at(f, at)?), at),
+        _ => None,
+    }
+}
+
+/// CAPWAP data (RFC 5415 4.3): a header of stated length, then a frame of Ethernet or IEEE 802.11. Keep-alive messages,
+/// fragments and DTLS carry no frame that is decoded.
+fn capwap(f: Frame<'_>, at: u32) -> Option<Carried> {
+    const NATIVE: u8 = 0x01;
+    const FRAGMENT: u8 = 0x80;
+    const KEEP_ALIVE: u8 = 0x08;
+    let &[preamble, b1, b2, b3, ..] = f.array::<8>(at)?;
+    (preamble == 0 && b3 & (FRAGMENT | KEEP_ALIVE) == 0).then_some(())?;
+    let header = u32::from(b1 >> 3) * 4;
+    (header >= 8).then_some(())?;
+    let at = at + header;
+    if b2 & NATIVE == 0 {
+        return (frame_at(f, at) || ether::carries_known(f, at))
+            .then(|| found(f, Tunnel::Capwap, Start::Ethernet, at))?;
+    }
+    // Data frames have type 2, which is in the byte that comes first.
+    match f.array::<2>(at)? {
+        [kind, _] if kind & 0x0f == 0x08 => found(f, Tunnel::Capwap, Start::Wifi, at),
+        [_, kind] if kind & 0x0f == 0x08 => found(f, Tunnel::Capwap, Start::SwappedWifi, at),
         _ => None,
     }
 }

@@ -16,6 +16,12 @@ const PADDED: u8 = 0x20;
 
 /// A radiotap header, little-endian throughout, and the frame after it.
 pub(super) fn radiotap(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
+    let (f, at, padded) = past_radiotap(f, at)?;
+    ieee802_11(f, at, padded, l)
+}
+
+/// The frame behind a radiotap header, without its check sequence: its offset, and whether its header is padded.
+fn past_radiotap(f: Frame<'_>, at: u32) -> Result<(Frame<'_>, u32, bool), DecodeError> {
     let &[version, _, low, high, ..] = f.array::<8>(at).ok_or_else(|| truncated(Layer::Link))?;
     let header = u32::from(u16::from_le_bytes([low, high]));
     if version != 0 || header < 8 {
@@ -24,7 +30,7 @@ pub(super) fn radiotap(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), Deco
     let flags = radiotap_flags(f.limit(at + header), at).unwrap_or(0);
     let check = if flags & HAS_FCS != 0 { 4 } else { 0 };
     let end = (at + f.left(at)).saturating_sub(check);
-    ieee802_11(f.limit(end), at + header, flags & PADDED != 0, l)
+    Ok((f.limit(end), at + header, flags & PADDED != 0))
 }
 
 /// Field 1 of a radiotap header. Only field 0, the 64-bit timer on a multiple of 8, comes before it.
@@ -48,15 +54,65 @@ fn radiotap_flags(f: Frame<'_>, start: u32) -> Option<u8> {
 /// A frame from frame control on. `padded`: the header is filled up to a multiple of 4 bytes. Frames without data,
 /// empty frames, encrypted frames and later fragments are not decoded further.
 pub(super) fn ieee802_11(f: Frame<'_>, at: u32, padded: bool, l: &mut Layers) -> Result<(), DecodeError> {
+    let control = *f.array::<2>(at).ok_or_else(|| truncated(Layer::Link))?;
+    controlled(f, at, control, padded, l)
+}
+
+/// A frame whose two bytes of frame control are swapped.
+pub(super) fn swapped(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
+    let &[flags, kind] = f.array::<2>(at).ok_or_else(|| truncated(Layer::Link))?;
+    controlled(f, at, [kind, flags], false, l)
+}
+
+/// A frame with the given frame control.
+fn controlled(
+    f: Frame<'_>,
+    at: u32,
+    control: [u8; 2],
+    padded: bool,
+    l: &mut Layers,
+) -> Result<(), DecodeError> {
     l.ether_type = 0;
     l.network = at;
-    let &[kind, flags] = f.array::<2>(at).ok_or_else(|| truncated(Layer::Link))?;
+    let Some(body) = body(f, at, control, padded)? else { return Ok(()) };
+    l.network = body.at;
+    match body.content {
+        Content::Hidden => Ok(()),
+        Content::One => ether::llc(f, body.at, l),
+        Content::Aggregate => {
+            let length = f.u16(body.at + 12).ok_or_else(|| truncated(Layer::Link))?;
+            ether::llc(f.limit(body.at + SUBFRAME + u32::from(length)), body.at + SUBFRAME, l)
+        }
+    }
+}
+
+/// The body of a data frame.
+struct Body {
+    at: u32,
+    content: Content,
+}
+
+/// What the body of a data frame is.
+enum Content {
+    /// Encrypted, or a later fragment.
+    Hidden,
+    /// The payload of one frame, from LLC on.
+    One,
+    /// Several frames (A-MSDU): each has two addresses, a length, and LLC (IEEE 802.11-2020 9.3.2.2).
+    Aggregate,
+}
+
+/// Bytes of a header in an aggregate: two addresses and a length.
+const SUBFRAME: u32 = 14;
+
+/// The body of a frame with the given frame control, the byte of the type first; `None` if it has no data.
+fn body(f: Frame<'_>, at: u32, [kind, flags]: [u8; 2], padded: bool) -> Result<Option<Body>, DecodeError> {
     if kind & 3 != 0 {
         return Err(malformed(Layer::Link));
     }
     let (data, empty, qos) = (kind & 0x0c == 0x08, kind & 0x40 != 0, kind & 0x80 != 0);
     if !data || empty {
-        return Ok(());
+        return Ok(None);
     }
     let sequence = f.array::<2>(at + 22).ok_or_else(|| truncated(Layer::Link))?;
     let later_fragment = sequence.first().is_some_and(|low| low & 0xf != 0);
@@ -71,15 +127,29 @@ pub(super) fn ieee802_11(f: Frame<'_>, at: u32, padded: bool, l: &mut Layers) ->
     if padded {
         header = header.next_multiple_of(4);
     }
-    l.network = at + header;
-    if flags & PROTECTED != 0 || later_fragment {
-        return Ok(());
-    }
-    if aggregate { first_of_aggregate(f, at + header, l) } else { ether::llc(f, at + header, l) }
+    let content = match () {
+        () if flags & PROTECTED != 0 || later_fragment => Content::Hidden,
+        () if aggregate => Content::Aggregate,
+        () => Content::One,
+    };
+    Ok(Some(Body { at: at + header, content }))
 }
 
-/// The first frame of an A-MSDU: addresses, a length, LLC. The other frames are not decoded.
-fn first_of_aggregate(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
-    let length = f.u16(at + 12).ok_or_else(|| truncated(Layer::Link))?;
-    ether::llc(f.limit(at + 14 + u32::from(length)), at + 14, l)
+/// The frames of an aggregate after the first one, as offsets of their beginning and end. Each is like a frame of
+/// IEEE 802.3 with a length. None for other packets.
+pub(super) fn further(f: Frame<'_>, has_radiotap: bool) -> impl Iterator<Item = (u32, u32)> {
+    let aggregate = move || {
+        let (f, at, padded) = if has_radiotap { past_radiotap(f, 0).ok()? } else { (f, 0, false) };
+        let body = body(f, at, *f.array::<2>(at)?, padded).ok()??;
+        matches!(body.content, Content::Aggregate).then_some((f, body.at))
+    };
+    let mut rest = aggregate();
+    let frames = std::iter::from_fn(move || {
+        let (f, at) = rest.take()?;
+        let end = at + SUBFRAME + u32::from(f.u16(at + 12)?);
+        // Each but the last is padded to a multiple of four bytes.
+        rest = Some((f, at + (end - at).next_multiple_of(4)));
+        (end <= at + f.left(at)).then_some((at, end))
+    });
+    frames.skip(1)
 }
