@@ -8,7 +8,9 @@ use std::sync::Arc;
 use weir_api::States;
 use weir_filter::MatchCounter;
 use weir_flow::{FlowPacket, FlowSink, FlowTable, IpTunnel};
-use weir_wire::{FlowKey, Layers, Packet, Tag, Time};
+use weir_wire::{
+    Batch, FlowKey, Fragment, Layers, LinkType, Packet, Slot, Tag, Time, decode, further_frames,
+};
 
 /// Tallies that are shown together: a function's lists stay in the cache meanwhile.
 const TOGETHER: usize = 256;
@@ -102,14 +104,44 @@ impl<'w> Feeder<'w, true> {
         Self { plan, functions, sink, sessions: Some(sessions), found: Found::default(), spent: 0 }
     }
 
-    /// Shows reassembled packets to their flows.
-    pub fn attend(&mut self, table: &FlowTable) {
-        let Some((packets, layers)) = self.sessions.as_mut().and_then(|sessions| sessions.take_whole())
-        else {
-            return;
+    /// Counts the packets of a block. What a packet completes or carries besides its own flow (the packet of the last
+    /// fragment, the frames of an aggregate) is counted before the packets behind it, however packets are divided into
+    /// blocks.
+    pub fn count(&mut self, block: Batch<'_>, layers: &[Layers], by_flow: &[u64], table: &mut FlowTable) {
+        let is_end = |(slot, layers): (&Slot, &Layers)| {
+            layers.fragment != Fragment::Whole
+                || slot.link != LinkType::ETHERNET && further_frames(&block.packet(slot)).next().is_some()
         };
-        for (packet, layers) in packets.batch().packets().zip(&layers) {
-            table.attend(&packet, layers, self);
+        let mut ends = block.slots.iter().zip(layers).map(is_end);
+        if !ends.any(|is_end| is_end) {
+            table.batch_known(block, layers, by_flow, self);
+            return self.attend(table);
+        }
+        let mut from = 0;
+        for (at, pair) in block.slots.iter().zip(layers).enumerate() {
+            if !is_end(pair) && at + 1 < block.len() {
+                continue;
+            }
+            let parts = (block.slots.get(from..=at), layers.get(from..=at));
+            if let (Some(slots), Some(layers)) = parts {
+                table.batch(Batch { bytes: block.bytes, slots }, layers, self);
+            }
+            for frame in further_frames(&block.packet(pair.0)) {
+                table.further(&frame, &decode(&frame), self);
+            }
+            self.attend(table);
+            from = at + 1;
+        }
+    }
+
+    /// Shows reassembled packets to their flows.
+    fn attend(&mut self, table: &mut FlowTable) {
+        // A packet in a tunnel may be a fragment too: each round has shorter packets.
+        while let Some((packets, layers)) = self.sessions.as_mut().and_then(|sessions| sessions.take_whole())
+        {
+            for (packet, layers) in packets.batch().packets().zip(&layers) {
+                table.attend(&packet, layers, self);
+            }
         }
     }
 }

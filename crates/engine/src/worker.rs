@@ -238,8 +238,7 @@ impl Worker {
             let in_tallies = match &mut self.sessions {
                 Some(sessions) => {
                     let mut feeder = Feeder::reading(plan, functions, sink, sessions);
-                    table.batch_known(block, layers, &by_flow, &mut feeder);
-                    feeder.attend(table);
+                    feeder.count(block, layers, &by_flow, table);
                     feeder.spent
                 }
                 None => {

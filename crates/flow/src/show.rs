@@ -3,7 +3,7 @@
 use crate::parsed_packet::FlowRef;
 use crate::row::{Row, mark};
 use crate::{FlowIdentity, FlowPacket, FlowSink, FlowTable};
-use weir_wire::{Direction, Fragment, Layers, Packet};
+use weir_wire::{Direction, Layers, Packet};
 
 impl FlowTable {
     /// Passes a packet that was counted to the flow in that row to the sink, if the sink reads packets.
@@ -24,23 +24,6 @@ impl FlowTable {
             let direction = if is_forward { Direction::Forward } else { Direction::Reverse };
             sink.packet(&FlowPacket { row, flow, direction, packet, layers });
         }
-    }
-
-    /// Passes a packet that was reassembled from its fragments to the sink, with its flow. The fragments were counted
-    /// before.
-    pub fn attend<S: FlowSink>(&self, packet: &Packet<'_>, layers: &Layers, sink: &mut S) {
-        self.look.look_inside(
-            packet,
-            layers,
-            |_, _| 0,
-            |parsed, layers| {
-                let flow_ref = &parsed.flow_ref;
-                let row = self.index.find(flow_ref.line, flow_ref.hash, &flow_ref.key, &self.hot);
-                if layers.fragment == Fragment::Whole && !parsed.facts.carrier && !parsed.facts.bad_checksum {
-                    self.show(row, flow_ref, packet, layers, sink);
-                }
-            },
-        );
     }
 
     fn identity(&self, row: u32) -> Option<FlowIdentity> {

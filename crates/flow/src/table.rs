@@ -1,5 +1,6 @@
 //! The flow table.
 
+mod attend;
 mod begin;
 mod count;
 mod emit;

@@ -124,7 +124,7 @@ impl FlowTable {
 
     /// Counts the facts of a packet and returns the row of its flow. `likely` is the likely row plus 1.
     #[inline]
-    fn sight(
+    pub(super) fn sight(
         &mut self,
         flow_ref: &FlowRef,
         likely: u32,

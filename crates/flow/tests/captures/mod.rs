@@ -2,11 +2,12 @@
 
 #![allow(dead_code, clippy::print_stdout, reason = "each test uses a part, and reports what it ran")]
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use weir_capture::{Files, Input, ReadOptions};
 use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowStats, FlowTable, IpTunnel, Tally};
-use weir_wire::{Layers, Packet, PacketBuf, decode};
+use weir_wire::{FlowKey, Layers, Packet, PacketBuf, decode};
 
 /// The folder of shared captures. Prints a note and returns `None` if it is absent.
 pub fn data(folder: &str) -> Option<PathBuf> {
@@ -24,6 +25,8 @@ pub struct Kept {
     pub records: Vec<FlowRecord>,
     /// Packets and bytes of all tallies, without flows that carry others.
     pub tallied: (u64, u64),
+    /// The same of each flow.
+    pub tallied_by_key: HashMap<FlowKey, (u64, u64)>,
     /// Tallies that began a flow.
     pub begun: u64,
     pub tunnels: Vec<IpTunnel>,
@@ -44,6 +47,9 @@ impl FlowSink for Kept {
         if !tally.carrier {
             self.tallied.0 += tally.packets;
             self.tallied.1 += tally.bytes;
+            let of_flow = self.tallied_by_key.entry(*tally.key).or_default();
+            of_flow.0 += tally.packets;
+            of_flow.1 += tally.bytes;
         }
     }
 }
