@@ -395,6 +395,11 @@ impl File {
                 self.decide();
             }
         }
+    /// Declares the type where the protocol determines it: the content is not asked.
+    pub fn set_kind(&mut self, kind: &'static str) {
+        self.kind = Some(Some(kind));
+    }
+
         let is_kept = !self.wants.content || out.content(self.id, offset, bytes);
         let is_beyond = self.next > self.wants.max;
         // A checksum beyond the limits would not be emitted.

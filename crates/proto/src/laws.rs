@@ -18,6 +18,21 @@ pub(crate) struct Collected {
     pub expected: Vec<Expected>,
 }
 
+impl Collected {
+    /// The content of each file that is no message as a whole, in order of the first bytes.
+    pub fn parts(&self) -> Vec<&[u8]> {
+        let is_message = |id: u64| {
+            self.records.iter().any(|record| {
+                *record.table == crate::FILES
+                    && *record.get("file") == crate::file_name(id).into()
+                    && *record.get("mime_type") == "message/rfc822".into()
+            })
+        };
+        let parts = self.content.iter().filter(|(id, _)| !is_message(*id));
+        parts.map(|(_, content)| content.as_slice()).collect()
+    }
+}
+
 impl Out for Collected {
     fn record(&mut self, record: Record<'_>) {
         assert_eq!(

@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(subjects, ["caf\u{e9}", "two", "three", "four"].map(Value::from));
         let whole: Vec<_> = mails.iter().map(|record| record.get("whole").clone()).collect();
         assert_eq!(whole, [true, true, false, false].map(Value::from));
-        assert_eq!(emitted.content[0].1, b".see http://x.example/");
-        assert_eq!(emitted.content[1].1, b"PK\x03\x04\n");
+        assert_eq!(emitted.parts()[0], b".see http://x.example/");
+        assert_eq!(emitted.parts()[1], b"PK\x03\x04\n");
     }
 }

@@ -1,4 +1,4 @@
-//! The parts of a message as files.
+//! A message and its parts as files.
 
 use super::{Mail, Part, PartEvent};
 use crate::file::{About, File, Files};
@@ -24,29 +24,53 @@ pub(crate) struct Message {
     /// The message itself.
     pub mail: Mail,
     pub(super) carrier: Carrier,
+    /// The whole message.
+    whole: Option<File>,
     part: Option<Part>,
     file: Option<File>,
+    /// Attached messages that have begun, the innermost last; those without bytes so far are no files.
+    attached: Vec<(Part, Option<File>)>,
     /// Complete files that wait for the facts of the whole message.
     done: Vec<(File, bool)>,
     /// Names of the files in records.
     pub names: Vec<String>,
 }
 
+/// Media type of a message (RFC 2046 5.2.1).
+const MESSAGE: &[u8] = b"message/rfc822";
 /// Maximum number of files of one message that wait for its end. Later ones are emitted at once, without these facts.
 const MAX_DONE: usize = 64;
 
 impl Message {
     pub fn new(carrier: Carrier) -> Self {
-        Self { mail: Mail::default(), carrier, part: None, file: None, done: Vec::new(), names: Vec::new() }
+        Self {
+            mail: Mail::default(),
+            carrier,
+            whole: None,
+            part: None,
+            file: None,
+            attached: Vec::new(),
+            done: Vec::new(),
+            names: Vec::new(),
+        }
     }
 
     /// Takes the next bytes.
     pub fn bytes(&mut self, bytes: &[u8], files: &mut Files, time: Time, out: &mut dyn Out) {
+        if !files.passes_mails() {
+            let carrier = self.carrier;
+            let whole =
+                || open_message(&Part { media: MESSAGE.to_vec(), ..Part::default() }, carrier, files, time);
+            self.whole.get_or_insert_with(whole).bytes(bytes, time, out);
+        }
         self.with(files, time, out, |mail, sink| mail.bytes(bytes, sink));
     }
 
     /// Takes a gap.
     pub fn gap(&mut self, bytes: u64, files: &mut Files, time: Time, out: &mut dyn Out) {
+        if let Some(whole) = &mut self.whole {
+            whole.gap(bytes);
+        }
         self.with(files, time, out, |mail, sink| mail.gap(bytes, sink));
     }
 
@@ -60,7 +84,8 @@ impl Message {
         carry: impl Fn(&mut File),
     ) {
         self.with(files, time, out, |mail, sink| mail.end(is_whole, sink));
-        for (mut file, is_whole) in std::mem::take(&mut self.done) {
+        let whole = self.whole.take().map(|file| (file, is_whole));
+        for (mut file, is_whole) in std::mem::take(&mut self.done).into_iter().chain(whole) {
             let head = &self.mail.head;
             let status = if is_whole { "PARSE_DONE" } else { "PARSE_ERROR" };
             file.emit("email_status", status.into());
@@ -78,7 +103,10 @@ impl Message {
 
     /// Approximate heap memory in bytes.
     pub fn memory(&self) -> usize {
-        let files = self.file.iter().chain(self.done.iter().map(|(file, _)| file)).map(File::memory);
+        let attached = self.attached.iter().filter_map(|(_, file)| file.as_ref());
+        let files = self.file.iter().chain(&self.whole).chain(self.done.iter().map(|(file, _)| file));
+        let files = files.chain(attached);
+        let files = files.map(File::memory);
         self.mail.memory() + files.sum::<usize>() + self.names.len() * 40
     }
 
@@ -92,7 +120,7 @@ impl Message {
         if files.passes_mails() {
             return;
         }
-        let Self { mail, carrier, part, file, done, names } = self;
+        let Self { mail, carrier, part, file, attached, done, names, .. } = self;
         work(mail, &mut |event| match event {
             PartEvent::Begin(begun) => *part = Some(begun.clone()),
             PartEvent::Data(bytes) => {
@@ -118,6 +146,25 @@ impl Message {
                     None => {}
                 }
             }
+            PartEvent::MessageBegin(begun) => attached.push((begun.clone(), None)),
+            PartEvent::MessageData(bytes) => {
+                for (part, file) in attached.iter_mut().filter(|_| !bytes.is_empty()) {
+                    let opened = file.get_or_insert_with(|| {
+                        let opened = open_message(part, *carrier, files, time);
+                        names.push(opened.name());
+                        opened
+                    });
+                    opened.bytes(bytes, time, out);
+                }
+            }
+            PartEvent::MessageGap(bytes) => {
+                attached.iter_mut().filter_map(|(_, file)| file.as_mut()).for_each(|file| file.gap(bytes));
+            }
+            PartEvent::MessageEnd(is_whole) => match attached.pop().and_then(|(_, file)| file) {
+                Some(file) if done.len() < MAX_DONE => done.push((file, is_whole)),
+                Some(file) => file.close(is_whole, out),
+                None => {}
+            },
             PartEvent::Anomaly(name, detail) => {
                 carrier.protocol.emit_anomaly(name, carrier.direction, detail, time, out);
             }
@@ -140,4 +187,11 @@ fn open(part: &Part, carrier: Carrier, files: &mut Files, time: Time) -> File {
             total: None,
         },
     )
+}
+
+/// A message as a file, beside its parts.
+fn open_message(part: &Part, carrier: Carrier, files: &mut Files, time: Time) -> File {
+    let mut message = open(part, carrier, files, time);
+    message.set_kind("message/rfc822");
+    message
 }

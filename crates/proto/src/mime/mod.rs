@@ -16,6 +16,7 @@ pub(crate) use urls::{is_ipv4, is_ipv6, is_program, without_scheme};
 use crate::line::trimmed;
 use crate::work::looked_at;
 use decode::Decoder;
+use head::Description;
 use urls::Urls;
 
 /// Maximum nesting depth of parts: Zeek allows 100, ordinary mail hardly has 10.
@@ -39,11 +40,19 @@ pub(crate) enum PartEvent<'a> {
     Gap(u64),
     /// End of the part; `true` if it is complete.
     End(bool),
+    /// Begin of an attached message. Messages may be in messages, and all of them have parts.
+    MessageBegin(&'a Part),
+    /// The next bytes of all attached messages that have begun and not ended.
+    MessageData(&'a [u8]),
+    /// Bytes of these messages are missing.
+    MessageGap(u64),
+    /// End of the attached message that began last; `true` if it is complete.
+    MessageEnd(bool),
     /// An error.
     Anomaly(&'static str, &'a [u8]),
 }
 
-/// A part without parts.
+/// A part without parts, or an attached message.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Part {
     /// Media type in lower case; text/plain by default.
@@ -73,6 +82,7 @@ pub(crate) struct Mail {
     boundaries: Vec<Vec<u8>>,
     /// Number of nested messages.
     nested: usize,
+    attached: Attached,
     parts: usize,
     /// A line that may be a boundary, or a header line.
     line: Vec<u8>,
@@ -103,6 +113,7 @@ impl Default for Mail {
             place: Place::Head(None),
             boundaries: Vec::new(),
             nested: 0,
+            attached: Attached::default(),
             parts: 0,
             line: Vec::new(),
             is_line_cut: false,
@@ -133,6 +144,8 @@ impl Mail {
         self.has_gap = true;
         self.bytes += bytes;
         let line = std::mem::take(&mut self.line);
+        self.attached.bytes(&line, sink);
+        self.attached.gap(bytes, sink);
         if let Place::Leaf { .. } = self.place {
             self.content(&line, sink);
             self.flush_end(sink);
@@ -153,12 +166,14 @@ impl Mail {
                 Place::Head(_) => self.head_line(&line, sink),
                 _ => {
                     if !self.boundary(&line, sink) {
+                        self.attached.bytes(&line, sink);
                         self.content(&line, sink);
                     }
                 }
             }
         }
         self.leave(is_whole, sink);
+        self.attached.leave(0, is_whole, sink);
         self.place = Place::Between;
     }
 
@@ -199,6 +214,7 @@ impl Mail {
         if text.starts_with(b"--") && self.boundary(line, sink) {
             return;
         }
+        self.attached.bytes(line, sink);
         let Place::Head(head) = &mut self.place else { return };
         let head = head.as_mut().unwrap_or(&mut self.head);
         if !text.is_empty() {
@@ -215,7 +231,7 @@ impl Mail {
     }
 
     /// Handles the end of a header and begins the content after it.
-    fn begin(&mut self, description: head::Description, encoding: &[u8], sink: Sink<'_>) {
+    fn begin(&mut self, description: Description, encoding: &[u8], sink: Sink<'_>) {
         let depth = self.boundaries.len() + self.nested;
         let is_composite = description.media.starts_with(b"multipart/") && !description.boundary.is_empty()
             || description.media == b"message/rfc822";
@@ -231,6 +247,9 @@ impl Mail {
         if is_composite {
             if description.media == b"message/rfc822" {
                 self.nested += 1;
+                let Description { media, name, .. } = description;
+                let part = Part { media, name, depth: depth as u64 + 1 };
+                self.attached.begin(&part, self.boundaries.len(), sink);
                 self.place = Place::Head(Some(Head::default()));
             } else {
                 let mut boundary = description.boundary;
@@ -260,10 +279,12 @@ impl Mail {
         // The previous line end was cut between `\r` and `\n`.
         if self.end == b"\r" && self.line.is_empty() && piece == b"\n" {
             (self.end, self.at_start) = (b"\r\n", true);
+            self.attached.bytes(piece, sink);
             return;
         }
         let may_begin = self.at_start && piece.first() == Some(&b'-') && !self.boundaries.is_empty();
         if self.line.is_empty() && !may_begin {
+            self.attached.bytes(piece, sink);
             self.content(piece, sink);
             self.at_start = is_complete;
             return;
@@ -280,8 +301,10 @@ impl Mail {
             self.at_start = true;
             return;
         }
-        self.content(&line, sink);
-        self.content(piece.get(MAX_BOUNDARY..).unwrap_or_default(), sink);
+        for bytes in [&line, piece.get(MAX_BOUNDARY..).unwrap_or_default()] {
+            self.attached.bytes(bytes, sink);
+            self.content(bytes, sink);
+        }
         self.at_start = is_complete;
     }
 
@@ -296,6 +319,9 @@ impl Mail {
         let is_last = self.boundaries.get(at).is_some_and(|boundary| text.len() > boundary.len());
         self.end = b"";
         self.leave(true, sink);
+        // The boundary of a part around it ends an attached message; one of its parts belongs to it.
+        self.attached.leave(at + 1, true, sink);
+        self.attached.bytes(line, sink);
         if is_last {
             self.boundaries.truncate(at);
             self.place = Place::Between;
@@ -335,12 +361,7 @@ impl Mail {
             return;
         }
         self.flush_end(sink);
-        let (text, end): (&[u8], &'static [u8]) = match piece {
-            [text @ .., b'\r', b'\n'] => (text, b"\r\n"),
-            [text @ .., b'\n'] => (text, b"\n"),
-            [text @ .., b'\r'] => (text, b"\r"),
-            text => (text, b""),
-        };
+        let (text, end) = split_end(piece);
         self.decode(text, sink);
         self.end = end;
     }
@@ -365,6 +386,65 @@ impl Mail {
     }
 }
 
+/// The attached messages that have begun and not ended.
+#[derive(Debug, Default)]
+struct Attached {
+    /// Of each, the number of parts with parts around it.
+    around: Vec<usize>,
+    /// A line's end that belongs to a boundary if one follows.
+    end: &'static [u8],
+}
+
+impl Attached {
+    fn begin(&mut self, part: &Part, around: usize, sink: Sink<'_>) {
+        sink(PartEvent::MessageBegin(part));
+        self.around.push(around);
+    }
+
+    /// Takes bytes as sent; a line's end is held until it is known to belong to the message.
+    fn bytes(&mut self, piece: &[u8], sink: Sink<'_>) {
+        if self.around.is_empty() || piece.is_empty() {
+            return;
+        }
+        if (self.end, piece) == (b"\r", b"\n") {
+            self.end = b"\r\n";
+            return;
+        }
+        let (text, end) = split_end(piece);
+        let before = std::mem::replace(&mut self.end, end);
+        for bytes in [before, text].into_iter().filter(|bytes| !bytes.is_empty()) {
+            sink(PartEvent::MessageData(bytes));
+        }
+    }
+
+    fn gap(&mut self, bytes: u64, sink: Sink<'_>) {
+        if !self.around.is_empty() {
+            let end = std::mem::take(&mut self.end);
+            sink(PartEvent::MessageData(end));
+            sink(PartEvent::MessageGap(bytes));
+        }
+    }
+
+    /// Ends the messages that have at least this number of parts around them.
+    fn leave(&mut self, around: usize, is_whole: bool, sink: Sink<'_>) {
+        while self.around.last().is_some_and(|last| *last >= around) {
+            self.around.pop();
+            self.end = b"";
+            sink(PartEvent::MessageEnd(is_whole));
+        }
+    }
+}
+
+/// A line, or a part of one, and its end.
+fn split_end(piece: &[u8]) -> (&[u8], &'static [u8]) {
+    match piece {
+        [text @ .., b'\r', b'\n'] => (text, b"\r\n"),
+        [text @ .., b'\n'] => (text, b"\n"),
+        [text @ .., b'\r'] => (text, b"\r"),
+        text => (text, b""),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -372,7 +452,7 @@ mod tests {
     /// The elements, with the data of a part joined.
     fn met(message: &[u8], size: usize) -> (Vec<String>, Mail) {
         let (mut mail, mut events) = (Mail::default(), Vec::<String>::new());
-        let mut data = String::new();
+        let (mut data, mut messages) = (String::new(), Vec::<String>::new());
         let mut sink = |event: PartEvent<'_>| match event {
             PartEvent::Begin(part) => {
                 let name = part.name.as_deref().unwrap_or_default().escape_ascii().to_string();
@@ -382,6 +462,19 @@ mod tests {
             PartEvent::Gap(bytes) => data += &format!("<{bytes}>"),
             PartEvent::End(is_whole) => events.push(format!("{}|{is_whole}", std::mem::take(&mut data))),
             PartEvent::Anomaly(name, _) => events.push(name.to_owned()),
+            PartEvent::MessageBegin(part) => {
+                events.push(format!("message {}", part.depth));
+                messages.push(String::new());
+            }
+            PartEvent::MessageData(bytes) => {
+                messages.iter_mut().for_each(|message| *message += &bytes.escape_ascii().to_string());
+            }
+            PartEvent::MessageGap(bytes) => {
+                messages.iter_mut().for_each(|message| *message += &format!("<{bytes}>"));
+            }
+            PartEvent::MessageEnd(is_whole) => {
+                events.push(format!("[{}]|{is_whole}", messages.pop().unwrap()));
+            }
         };
         message.chunks(size).for_each(|piece| mail.bytes(piece, &mut sink));
         mail.end(true, &mut sink);
@@ -418,8 +511,10 @@ mod tests {
             "<ab>=|true",
             "application/zip a.zip",
             "\\x00\\x01\\x02\\x03|true",
+            "message 2",
             "text/plain ",
             "body\\r\\n|true",
+            "[Subject: inner\\r\\n\\r\\nbody\\r\\n]|true",
         ];
         same_however_cut(message, &expected);
         assert_eq!(met(message, 7).1.attachments, [b"a.zip".to_vec()]);

@@ -723,13 +723,17 @@ mod tests {
         assert_eq!(*bounce.get("depth"), 2u8.into());
         let contents: Vec<_> = emitted.content.iter().map(|(_, content)| content.as_slice()).collect();
         let text = b"Look at http://192.0.2.80/tool.exe and\r\n.dotted\r\n.";
-        assert_eq!(contents, [&text[..], &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], b"short"]);
+        assert_eq!(emitted.parts(), [&text[..], &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], b"short"]);
+        // Each mail is a file as well, as it was sent but for the doubled dots.
+        let [(_, whole), ..] = emitted.content.as_slice() else { panic!() };
+        assert!(whole.starts_with(b"Received: from inner") && whole.ends_with(b"--=_one--\r\n"));
+        assert_eq!(emitted.content.len(), 5);
     }
 
     #[test]
     fn chunks_end_at_their_declared_size() {
         let emitted = emitted("chunks");
-        assert_eq!(emitted.content[0].1, b".\nhello\r\n.\r\n");
+        assert_eq!(emitted.parts()[0], b".\nhello\r\n.\r\n");
         let depths: Vec<_> = rows(&emitted, &SMTP).iter().map(|row| row.get("last_reply").clone()).collect();
         assert_eq!(depths, ["250 queued".into(), "250 queued too".into()]);
         let wrong: Vec<_> = rows(&emitted, &ANOMALY).iter().map(|row| row.get("name").clone()).collect();
