@@ -180,6 +180,7 @@ impl Parser for Http {
     }
 
     fn end(&mut self, time: Time, out: &mut dyn Out) {
+        self.end_simple(time, out);
         if let State::Irregular(line) = &self.response.state {
             let line = line.clone();
             self.response.state = State::Start;
@@ -326,6 +327,26 @@ impl Http {
             _ => carry(&mut self.request, &mut self.flow, data, time, out),
         }
         None
+    }
+
+    /// Handles the end of the streams: in HTTP/0.9 a request and a response may end without a line's end.
+    fn end_simple(&mut self, time: Time, out: &mut dyn Out) {
+        if matches!(self.request.state, State::Start) {
+            let line = self.request.lines.take();
+            let is_path = |path: &[u8]| !path.iter().any(u8::is_ascii_whitespace);
+            if line.starts_with(b"GET /") && line.get(4..).is_some_and(is_path) {
+                self.request_line(&line, false, time, out);
+            }
+        }
+        if matches!(self.request.state, State::Old) {
+            self.asked(time, out);
+        }
+        if matches!(self.response.state, State::Start) {
+            let line = self.response.lines.take();
+            if !line.is_empty() && !line.starts_with(b"HTTP/") {
+                self.treat_as_body(&line, time, out);
+            }
+        }
     }
 
     /// Takes a line that begins a request.
@@ -1005,6 +1026,17 @@ mod tests {
             "bad_HTTP_request_with_version",
         ];
         assert_eq!(names, expected.map(crate::Value::from));
+    }
+
+    #[test]
+    fn requests_without_a_version_are_rows() {
+        for (case, body) in [("simple.talk", 18_u8), ("unfinished.talk", 0)] {
+            let emitted = emitted(case);
+            let rows = of(&emitted, &table::HTTP);
+            let [row] = rows.as_slice() else { panic!("{case}: {rows:?}") };
+            let got = ["method", "url", "response_body_len"].map(|name| row.get(name).clone());
+            assert_eq!(got, ["GET".into(), "/index.html".into(), body.into()], "{case}");
+        }
     }
 
     #[test]

@@ -58,7 +58,9 @@ pub(super) fn reply(rr: &Rr, message: &Message, data: &[u8], is_netbios: bool) -
             if text.is_empty() { Reply::Empty } else { Reply::Shown(text.into()) }
         }
         kind::WKS => Reply::Empty,
-        kind::HINFO | kind::CAA | kind::SVCB | kind::HTTPS | kind::OPT | kind::TSIG => Reply::Suppressed,
+        kind::HINFO | kind::CAA | kind::SVCB | kind::HTTPS | kind::OPT | kind::TKEY | kind::TSIG => {
+            Reply::Suppressed
+        }
         kind::NAPTR => naptr(rr, message, bytes).map_or(Reply::Suppressed, |text| Reply::Shown(text.into())),
         kind::RRSIG => {
             let signer = rr.target().map(|name| lower(message.text(name))).filter(|name| !name.is_empty());

@@ -225,7 +225,7 @@ impl Message {
                 rr.data = Data::Address(Ipv6Addr::from(bytes).into());
                 return Some(());
             }
-            2 | 3 | 4 | kind::CNAME | 7 | 8 | 9 | kind::PTR | 39 | kind::NSEC | 249 | kind::TSIG => 0,
+            2 | 3 | 4 | kind::CNAME | 7 | 8 | 9 | kind::PTR | 39 | kind::NSEC | kind::TKEY | kind::TSIG => 0,
             kind::MX | 18 | 21 | 36 | kind::SVCB | kind::HTTPS => 2,
             kind::SRV => 6,
             kind::SIG | kind::RRSIG => 18,
@@ -418,6 +418,7 @@ pub(super) mod kind {
     pub const SVCB: u16 = 64;
     pub const HTTPS: u16 = 65;
     pub const SPF: u16 = 99;
+    pub const TKEY: u16 = 249;
     pub const TSIG: u16 = 250;
     pub const CAA: u16 = 257;
 }

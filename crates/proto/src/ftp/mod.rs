@@ -446,8 +446,12 @@ impl Ftp {
             }
             _ => {}
         }
-        emit_command(&command, self.is_guest(), time, out);
-        let is_tls = command.name == b"AUTH" && code == 234;
+        self.emit_command(&command, time, out);
+        // Servers of drafts before RFC 4217 answer AUTH SSL with 334.
+        let is_ssl = [&b"SSL"[..], b"TLS"]
+            .iter()
+            .any(|word| command.argument.get(..3).is_some_and(|a| a.eq_ignore_ascii_case(word)));
+        let is_tls = command.name == b"AUTH" && (code == 234 || code == 334 && is_ssl);
         if is_tls || !self.waiting.is_empty() {
             self.emit(&command, out);
         } else {

@@ -12,6 +12,8 @@ pub(super) fn probe(heads: &Heads<'_>) -> Probe {
     let is_home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
     match (request(heads.forward, is_home), server) {
         (Probe::Match, _) => Probe::Match,
+        // A request of HTTP/0.9 has no version, and its response no head.
+        _ if is_simple(heads.forward) && (is_home || is_markup(heads.reverse)) => Probe::Match,
         (Probe::Maybe, Probe::Match) => Probe::Match,
         (Probe::Reject, Probe::Match) => Probe::Maybe,
         // Whatever the server sends, an unfinished line may still become a request.
@@ -19,6 +21,18 @@ pub(super) fn probe(heads: &Heads<'_>) -> Probe {
         (client, server) if client == Probe::Reject || server == Probe::Reject => Probe::Reject,
         _ => Probe::Maybe,
     }
+}
+
+/// Whether the first line is a whole request of HTTP/0.9: GET and a path.
+fn is_simple(head: &[u8]) -> bool {
+    let head = head.trim_ascii_start();
+    let line = head.iter().position(|byte| *byte == b'\n').and_then(|end| head.get(..end));
+    line.is_some_and(|line| line.starts_with(b"GET /") && is_printable(line))
+}
+
+/// Whether a response without a head begins like a document of HTML or XML.
+fn is_markup(head: &[u8]) -> bool {
+    matches!(head.trim_ascii_start(), [b'<', next, ..] if next.is_ascii_alphabetic() || matches!(next, b'!' | b'?'))
 }
 
 /// Whether a first line has begun.
