@@ -112,7 +112,7 @@ fn service(flow: &FlowRecord) -> Value {
     let found = crate::row::services(flow).map(zeek_service);
     // The handshake in QUIC's first packets is read by Zeek's parser of TLS.
     let inside = crate::row::services(flow).filter(|name| *name == "quic").map(|_| "ssl");
-    for name in found.chain(inside).chain(carried(flow.carries)) {
+    for name in found.chain(inside).chain(carried(flow.carries)).chain(bubbles(flow)) {
         if !names.contains(&name) {
             names.push(name);
         }
@@ -141,6 +141,14 @@ fn carried(tunnel: Tunnel) -> Option<&'static str> {
         Tunnel::Ayiya => Some("ayiya"),
         _ => None,
     }
+}
+
+/// The service of a carrier of Teredo's bubbles alone, which are no flows: Zeek names it once both sides have sent some.
+fn bubbles(flow: &FlowRecord) -> Option<&'static str> {
+    /// Port of Teredo's servers and relays (RFC 4380 2.7).
+    const TEREDO: u16 = 3544;
+    let is_bare = flow.carrier && flow.carries == Tunnel::None && flow.reverse.packets > 0;
+    (is_bare && flow.key.port.contains(&TEREDO)).then_some("teredo")
 }
 
 /// A port as Zeek has it: 0 of transports that it does not read. Our own formats have the ports of SCTP and DCCP.

@@ -23,7 +23,11 @@ pub static ANOMALY: Table = Table {
     fields: &[
         field("protocol", Kind::Word, "Protocol of the flow, by our name.").eve("anomaly.app_proto"),
         field("source", Kind::Word, "Protocol of the flow, by the name of Zeek's parser.").zeek("source"),
-        field("name", Kind::Word, "Name of the error.").zeek("name").eve("anomaly.event"),
+        field("name", Kind::Word, "Name of the error.").zeek("name"),
+        field("event", Kind::Word, "Name of the error in Suricata's words, where it has one.")
+            .eve("anomaly.event"),
+        field("type", Kind::Word, "What found the error, in Suricata's words: applayer.").eve("anomaly.type"),
+        field("layer", Kind::Word, "The part of it, in Suricata's words: proto_parser.").eve("anomaly.layer"),
         field("reverse", Kind::Bool, "Whether the responder sent the message."),
         field("detail", Kind::Text, "Bytes that caused the error, at most 64.")
             .zeek("addl")
@@ -44,6 +48,9 @@ impl<'a> Anomaly<'a> {
             protocol.name.into(),
             parser(protocol.name).into(),
             self.name.into(),
+            event(protocol.name, self.name).into(),
+            "applayer".into(),
+            "proto_parser".into(),
             reverse.into(),
             detail,
         ];
@@ -96,6 +103,25 @@ const ZEEKS: [(&str, bool); 28] = [
     ("unknown_HTTP_method", true),
     ("unmatched_HTTP_reply", false),
 ];
+
+/// Suricata's names of what Zeek has other names for.
+const SURICATAS: [(&str, &str); 4] = [
+    ("HTTP_content_range_cannot_parse", "RANGE_INVALID"),
+    ("bad_HTTP_request", "REQUEST_LINE_INVALID"),
+    ("bad_HTTP_request_with_version", "REQUEST_LINE_INVALID"),
+    ("unmatched_HTTP_reply", "UNABLE_TO_MATCH_RESPONSE_TO_REQUEST"),
+];
+
+/// The name of an error in Suricata's events. Its names for HTTP are in capitals.
+fn event(protocol: &str, name: &'static str) -> String {
+    match SURICATAS.iter().find(|(known, _)| *known == name) {
+        Some((_, event)) => (*event).to_owned(),
+        None if protocol == "http" && ZEEKS.iter().all(|(known, _)| *known != name) => {
+            name.to_ascii_uppercase()
+        }
+        None => name.to_owned(),
+    }
+}
 
 /// Zeek's log of a record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -115,6 +115,28 @@ pub static FILES: Table = Table {
             .eve("http.redirect")
             .privacy(Privacy::Url),
         field("http_length", Kind::Uint, "HTTP: bytes of the body so far.").eve("http.length"),
+        field("http_range", Kind::Text, "HTTP: Content-Range header of the response.")
+            .eve("http.content_range.raw"),
+        field("http_range_start", Kind::Uint, "HTTP: offset of the first byte in the response's range.")
+            .eve("http.content_range.start"),
+        field("http_range_end", Kind::Uint, "HTTP: offset of the last byte in the response's range.")
+            .eve("http.content_range.end"),
+        field("http_range_size", Kind::Uint, "HTTP: size of the whole resource, from Content-Range.")
+            .eve("http.content_range.size"),
+        field("smb_id", Kind::Uint, "SMB: number of the transfer among the exchanges of the connection.")
+            .eve("smb.id"),
+        field("smb_dialect", Kind::Text, "SMB: negotiated dialect.").eve("smb.dialect"),
+        field("smb_command", Kind::Word, "SMB: name of the command.").eve("smb.command"),
+        field("smb_status", Kind::Word, "SMB: NT status of the transfer, by name.").eve("smb.status"),
+        field("smb_status_code", Kind::Word, "SMB: NT status of the transfer, as a number.")
+            .eve("smb.status_code"),
+        field("smb_session", Kind::Uint, "SMB: session identifier.").eve("smb.session_id"),
+        field("smb_tree", Kind::Uint, "SMB: tree identifier.").eve("smb.tree_id"),
+        field("smb_filename", Kind::Text, "SMB: name of the file.")
+            .eve("smb.filename")
+            .privacy(Privacy::Content),
+        field("smb_share", Kind::Text, "SMB: path of the share.").eve("smb.share").privacy(Privacy::Content),
+        field("smb_fuid", Kind::Text, "SMB: identifier of the open file.").eve("smb.fuid"),
         field("helo", Kind::Text, "SMTP: name in the client's HELO or EHLO.")
             .eve("smtp.helo")
             .privacy(Privacy::Name),
@@ -373,6 +395,11 @@ impl File {
         }
     }
 
+    /// Declares the type where the protocol determines it: the content is not asked.
+    pub fn set_kind(&mut self, kind: &'static str) {
+        self.kind = Some(Some(kind));
+    }
+
     /// The type by content, from the bytes seen so far if these are few.
     pub fn kind(&self) -> Option<&'static str> {
         self.kind.unwrap_or_else(|| kind::of(&self.head))
@@ -395,11 +422,6 @@ impl File {
                 self.decide();
             }
         }
-    /// Declares the type where the protocol determines it: the content is not asked.
-    pub fn set_kind(&mut self, kind: &'static str) {
-        self.kind = Some(Some(kind));
-    }
-
         let is_kept = !self.wants.content || out.content(self.id, offset, bytes);
         let is_beyond = self.next > self.wants.max;
         // A checksum beyond the limits would not be emitted.

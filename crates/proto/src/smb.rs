@@ -91,6 +91,20 @@ columns! {
     Duration "duration" Kind::Duration, "Time from the command to the response, in seconds.", "", Plain;
 }
 
+/// The columns that the record of a transferred file repeats.
+const CARRIED: [(&str, At); 10] = [
+    ("smb_id", At::Id),
+    ("smb_dialect", At::Dialect),
+    ("smb_command", At::Command),
+    ("smb_status", At::Status),
+    ("smb_status_code", At::StatusCode),
+    ("smb_session", At::Session),
+    ("smb_tree", At::Tree),
+    ("smb_filename", At::Filename),
+    ("smb_share", At::Share),
+    ("smb_fuid", At::Fuid),
+];
+
 static INTERFACES: [crate::Field; 5] = [
     field("uuid", Kind::Text, "UUID of the interface.").eve("uuid"),
     field("version", Kind::Text, "Version of the interface.").eve("version"),
@@ -466,11 +480,15 @@ impl Smb {
         if matches!(request.what, What::Silent | What::Read { .. }) {
             return;
         }
+        self.number(&mut request);
+        out.record(Record::new(&SMB, request.time, request.values));
+    }
+
+    /// Sets the number of an exchange that is emitted next, and the dialect.
+    fn number(&mut self, request: &mut Request) {
         self.emitted += 1;
         request.set(At::Id, self.emitted);
-        let dialect = self.dialect.clone().unwrap_or_else(|| b"unknown".to_vec());
-        request.set(At::Dialect, dialect);
-        out.record(Record { table: &SMB, time: request.time, values: request.values });
+        request.set(At::Dialect, self.dialect.clone().unwrap_or_else(|| b"unknown".to_vec()));
     }
 
     /// Takes bytes of a file that are read or written.
@@ -560,9 +578,14 @@ impl Smb {
             request.set(At::Filename, open.name.clone());
             request.set(At::Share, open.path.clone().unwrap_or_default());
             request.set(At::Fuid, guid(fid));
-            self.emit(request, out);
-            let is_whole = back == 0 || transfer.file.seen() >= open.size;
-            transfer.file.close(is_whole, out);
+            self.number(&mut request);
+            let mut file = transfer.file;
+            for (name, at) in CARRIED {
+                file.emit(name, request.values.get(at as usize).cloned().unwrap_or_default());
+            }
+            out.record(Record::new(&SMB, request.time, request.values));
+            let is_whole = back == 0 || file.seen() >= open.size;
+            file.close(is_whole, out);
         }
     }
 

@@ -117,6 +117,8 @@ struct Ftp {
     /// The channel of the next transfer.
     channel: Option<Channel>,
     channels: u64,
+    /// Commands that were emitted.
+    transactions: u64,
     /// TLS in the tokens of `AUTH GSSAPI` (RFC 2228), as in GridFTP.
     tokens: Option<Box<dyn Parser>>,
     /// Replies cannot be assigned to commands until the client sends a new one.
@@ -139,6 +141,7 @@ impl Ftp {
             directory: b".".to_vec(),
             channel: None,
             channels: 0,
+            transactions: 0,
             tokens: None,
             lost: false,
         }
@@ -201,7 +204,7 @@ impl Ftp {
             self.emit(&done, out);
         }
         for command in std::mem::take(&mut self.waiting).into_iter().chain(self.greeting.take()) {
-            emit_command(&command, self.is_guest(), time, out);
+            self.emit_command(&command, time, out);
             self.emit(&command, out);
         }
     }
@@ -390,7 +393,7 @@ impl Ftp {
         if is_greeting {
             self.greeted = number != 120;
             if let Some(greeting) = self.greeting.take_if(|_| number != 120) {
-                emit_command(&greeting, false, time, out);
+                self.emit_command(&greeting, time, out);
             }
             return false;
         }
@@ -468,6 +471,30 @@ impl Ftp {
         }
     }
 
+    /// Emits a command with its replies.
+    fn emit_command(&mut self, command: &Command, time: Time, out: &mut dyn Out) {
+        let is_hidden = command.name == b"PASS" && !self.is_guest();
+        let argument = Some(&command.argument).filter(|argument| !is_hidden && !argument.is_empty());
+        let is_replied = !command.lines.is_empty();
+        let codes = command.codes.iter().map(|code| code.to_vec());
+        let has_name = !command.name.is_empty();
+        let values = vec![
+            Some(&command.name).filter(|_| has_name).into(),
+            argument.into(),
+            if has_name { command.is_cut.into() } else { Value::None },
+            if is_replied { codes.collect() } else { Value::None },
+            if is_replied { command.lines.iter().collect() } else { Value::None },
+            command.replies_cut.into(),
+            command.data.map(|data| if data.is_passive { "passive" } else { "active" }).into(),
+            command.data.map(|data| data.responder.1).into(),
+            if is_replied { "yes" } else { "no" }.into(),
+            if is_replied { Value::Duration(time.since(command.time)) } else { Value::None },
+            self.transactions.into(),
+        ];
+        self.transactions += 1;
+        out.record(Record::new(&COMMANDS, command.time, values));
+    }
+
     /// Emits a command if it is about files.
     fn emit(&self, command: &Command, out: &mut dyn Out) {
         if !LOGGED.contains(&command.name.as_slice()) || command.last.is_none() {
@@ -519,27 +546,6 @@ impl Command {
         }
         self.last = Some((number, text.to_vec()));
     }
-}
-
-fn emit_command(command: &Command, is_guest: bool, time: Time, out: &mut dyn Out) {
-    let is_hidden = command.name == b"PASS" && !is_guest;
-    let argument = Some(&command.argument).filter(|argument| !is_hidden && !argument.is_empty());
-    let is_replied = !command.lines.is_empty();
-    let codes = command.codes.iter().map(|code| code.to_vec());
-    let has_name = !command.name.is_empty();
-    let values = vec![
-        Some(&command.name).filter(|_| has_name).into(),
-        argument.into(),
-        if has_name { command.is_cut.into() } else { Value::None },
-        if is_replied { codes.collect() } else { Value::None },
-        if is_replied { command.lines.iter().collect() } else { Value::None },
-        command.replies_cut.into(),
-        command.data.map(|data| if data.is_passive { "passive" } else { "active" }).into(),
-        command.data.map(|data| data.responder.1).into(),
-        if is_replied { "yes" } else { "no" }.into(),
-        if is_replied { Value::Duration(time.since(command.time)) } else { Value::None },
-    ];
-    out.record(Record { table: &COMMANDS, time: command.time, values });
 }
 
 /// Whether an address is private.

@@ -69,6 +69,7 @@ pub(super) static COMMANDS: Table = Table {
         field("reply_received", Kind::Word, "Whether the server replied: yes or no.")
             .eve("ftp.reply_received"),
         field("duration", Kind::Duration, "Time from the command to its last reply, in seconds."),
+        field("transaction", Kind::Uint, "Number of the row among those of the flow, from 0.").eve("tx_id"),
     ],
 };
 

@@ -218,6 +218,13 @@ impl Transaction {
             emitted.push(("http_status", code.into()));
             emitted.push(("http_content_type", declared(headers).into()));
             emitted.push(("http_redirect", headers.get(b"location").map(<[u8]>::to_vec).into()));
+            let raw = headers.get(b"content-range");
+            if let Some((start, end, size)) = raw.and_then(content_range) {
+                emitted.push(("http_range", raw.map(<[u8]>::to_vec).into()));
+                emitted.push(("http_range_start", start.into()));
+                emitted.push(("http_range_end", end.into()));
+                emitted.push(("http_range_size", size.into()));
+            }
         }
         emitted
     }

@@ -130,7 +130,8 @@ struct Smtp {
     transactions: u64,
     /// Time at which the session began.
     begun: Option<Time>,
-    has_emitted: bool,
+    /// Rows that were emitted.
+    emitted: u64,
     /// Whether a command outside of a mail was refused.
     has_refused: bool,
     server_seen: bool,
@@ -164,7 +165,7 @@ impl Smtp {
             answered: 0,
             transactions: 0,
             begun: None,
-            has_emitted: false,
+            emitted: 0,
             has_refused: false,
             server_seen: false,
             greeted: false,
@@ -240,9 +241,8 @@ impl Parser for Smtp {
         if self.transaction.is_active {
             let transaction = std::mem::take(&mut self.transaction);
             self.emit(transaction, out);
-        } else if !self.has_emitted {
-            let begun = self.begun.unwrap_or(time);
-            self.hello.emit(begun, self.last_reply.as_deref(), out);
+        } else if self.emitted == 0 {
+            self.emit_session(self.begun.unwrap_or(time), out);
         }
     }
 
@@ -308,8 +308,16 @@ impl Smtp {
 
     fn emit(&mut self, transaction: Transaction, out: &mut dyn Out) {
         let ends = [self.setup.responder.0, self.setup.initiator.0];
-        transaction.emit(self.answered + 1, &self.hello, self.last_reply.as_deref(), ends, out);
-        (self.last_reply, self.has_emitted) = (None, true);
+        let numbers = [self.emitted, self.answered + 1];
+        transaction.emit(numbers, &self.hello, self.last_reply.as_deref(), ends, out);
+        self.last_reply = None;
+        self.emitted += 1;
+    }
+
+    /// Emits the session, or the part of one, without a mail.
+    fn emit_session(&mut self, time: Time, out: &mut dyn Out) {
+        self.hello.emit(self.emitted, time, self.last_reply.as_deref(), out);
+        self.emitted += 1;
     }
 
     /// Ends the transaction in its current state.
@@ -642,8 +650,7 @@ impl Smtp {
         if self.transaction.is_active {
             self.finish(out);
         } else if std::mem::take(&mut self.has_refused) {
-            self.hello.emit(time, self.last_reply.as_deref(), out);
-            self.has_emitted = true;
+            self.emit_session(time, out);
         }
     }
 }
@@ -721,7 +728,6 @@ mod tests {
         assert_eq!(*mail.get("accepted"), true.into());
         assert_eq!(*bounce.get("accepted"), false.into());
         assert_eq!(*bounce.get("depth"), 2u8.into());
-        let contents: Vec<_> = emitted.content.iter().map(|(_, content)| content.as_slice()).collect();
         let text = b"Look at http://192.0.2.80/tool.exe and\r\n.dotted\r\n.";
         assert_eq!(emitted.parts(), [&text[..], &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], b"short"]);
         // Each mail is a file as well, as it was sent but for the doubled dots.

@@ -136,6 +136,7 @@ pub(super) static SMTP: Table = Table {
         field("headers", Kind::List(&Kind::Text), "Names of the header fields, in lower case."),
         field("bytes", Kind::Uint, "Size of the message in bytes."),
         field("accepted", Kind::Bool, "Whether the server accepted the mail."),
+        field("transaction", Kind::Uint, "Number of the row among those of the flow, from 0.").eve("tx_id"),
     ],
 };
 
@@ -152,6 +153,7 @@ pub(super) static SESSION: Table = Table {
         field("mechanism", Kind::Text, "How (PLAIN, LOGIN, ...)."),
         field("greeting", Kind::Text, "Greeting of the server.").privacy(Privacy::Content),
         field("last_reply", Kind::Text, "Last reply of the server.").privacy(Privacy::Content),
+        field("transaction", Kind::Uint, "Number of the row among those of the flow, from 0.").eve("tx_id"),
     ],
 };
 
@@ -187,10 +189,10 @@ impl Transaction {
         self.mail.as_ref().map_or(0, Message::memory) + texts.sum::<usize>()
     }
 
-    /// Emits the mail.
+    /// Emits the mail, with its number among the rows and its number among the mails.
     pub fn emit(
         self,
-        depth: u64,
+        [transaction, depth]: [u64; 2],
         hello: &Hello,
         last_reply: Option<&[u8]>,
         ends: [IpAddr; 2],
@@ -272,6 +274,7 @@ impl Transaction {
             names(head),
             if has_mail { mail.bytes.into() } else { Value::None },
             self.accepted.into(),
+            transaction.into(),
         ];
         out.record(Record::new(&SMTP, self.time, values));
     }
@@ -279,7 +282,7 @@ impl Transaction {
 
 impl Hello {
     /// Emits a session without a mail.
-    pub fn emit(&self, time: Time, last_reply: Option<&[u8]>, out: &mut dyn Out) {
+    pub fn emit(&self, transaction: u64, time: Time, last_reply: Option<&[u8]>, out: &mut dyn Out) {
         let owned = |text: &Option<Vec<u8>>| Value::from(text.clone());
         let values = vec![
             owned(&self.helo),
@@ -287,6 +290,7 @@ impl Hello {
             owned(&self.mechanism),
             owned(&self.greeting),
             last_reply.into(),
+            transaction.into(),
         ];
         out.record(Record::new(&SESSION, time, values));
     }
