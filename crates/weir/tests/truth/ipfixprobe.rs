@@ -1,6 +1,7 @@
 //! Comparison with rows of the exporter ipfixprobe, from its plugins for DNS, HTTP, NTP, SMTP and TLS.
 
 use crate::arkime::values;
+use crate::support::aside::{Figure, is_aside};
 use crate::zeek::rows;
 use crate::{data, is_emitted, logs, support};
 use serde_json::Value;
@@ -105,25 +106,28 @@ fn missing(row: &Row, events: &[Value], ntp: &mut Vec<Row>) -> Option<String> {
 #[test]
 fn rows_equal_those_of_ipfixprobe() {
     let Some(folder) = data("ipfixprobe") else { return };
-    let mut short = Vec::new();
+    let (mut whole, mut short) = (Figure::default(), Vec::new());
     for (plugin, required) in REQUIRED {
-        let run = logs(&folder.join(format!("inputs/{plugin}.pcap")), &["--checksum", "off"]);
+        let capture = folder.join(format!("inputs/{plugin}.pcap"));
+        let file = capture.to_string_lossy();
+        let run = logs(&capture, &["--checksum", "off"]);
         let events = support::objects(&std::fs::read_to_string(run.path().join("eve.json")).unwrap());
         let mut ntp = rows(&run.path().join("ntp.log"));
         let text = std::fs::read_to_string(folder.join("outputs").join(plugin)).unwrap();
-        let (mut passed, mut total) = (0, 0);
+        let mut figure = Figure::default();
         for row in theirs(&text) {
-            total += 1;
-            match missing(&row, &events, &mut ntp) {
-                None => passed += 1,
-                Some(why) if is_emitted() => println!("{plugin}: {}: {why}", row["SRC_IP"]),
-                Some(_) => {}
+            let why = missing(&row, &events, &mut ntp);
+            figure.add(&file, usize::from(why.is_none()), 1);
+            if let Some(why) = why.filter(|_| is_emitted() && !is_aside(&file)) {
+                println!("{plugin}: {}: {why}", row["SRC_IP"]);
             }
         }
-        println!("{plugin}: passed {passed} of {total}, required {required}");
-        if passed < *required {
-            short.push(*plugin);
+        println!("{plugin}: passed {figure}, required {required}");
+        if figure.whole().right < *required {
+            short.push(plugin);
         }
+        whole.join(&figure);
     }
+    println!("ipfixprobe's rows: passed {} in all; {whole}", whole.whole());
     assert!(short.is_empty(), "fewer rows than required: {short:?}");
 }
