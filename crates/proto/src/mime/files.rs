@@ -41,6 +41,9 @@ const MESSAGE: &[u8] = b"message/rfc822";
 /// Maximum number of files of one message that wait for its end. Later ones are emitted at once, without these facts.
 const MAX_DONE: usize = 64;
 
+/// Maximum number of messages in each other that are files: each byte belongs to all of them.
+const MAX_ATTACHED: usize = 4;
+
 impl Message {
     pub fn new(carrier: Carrier) -> Self {
         Self {
@@ -148,7 +151,7 @@ impl Message {
             }
             PartEvent::MessageBegin(begun) => attached.push((begun.clone(), None)),
             PartEvent::MessageData(bytes) => {
-                for (part, file) in attached.iter_mut().filter(|_| !bytes.is_empty()) {
+                for (part, file) in attached.iter_mut().take(MAX_ATTACHED).filter(|_| !bytes.is_empty()) {
                     let opened = file.get_or_insert_with(|| {
                         let opened = open_message(part, *carrier, files, time);
                         names.push(opened.name());
