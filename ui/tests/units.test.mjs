@@ -350,3 +350,14 @@ test('a step that is followed by nothing has its whole length', async () => {
   assert.deepEqual(drawn.steps, [0, 0, 1, 1, 2, 2]);
   assert.deepEqual(ended([], 1, [[]]).times, []);
 });
+
+test('a sum whose ends lie within steps states its doubt', async () => {
+  const { doubt } = await load('/src/lib/prose.ts');
+  const data = { step: 300, tier: '5m', times: [0, 300, 600], widths: [300, 300, 300], series: [], partial: null };
+  const status = { mode: 'live', first: 0, last: 900 };
+  const range = (from, to) => ({ from, to, text: null, moving: false });
+  assert.equal(doubt(data, [1, 1, 1], status, range(0, 900)), 0);
+  // Of the first step 270 s are inside: it may have had all of its 300 outside of them, or within.
+  assert.equal(doubt(data, [1, 1, 1], status, range(30, 900)), 270);
+  assert.equal(doubt(data, [1, 1, 2], status, range(0, 610)), 2 * 290);
+});

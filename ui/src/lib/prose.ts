@@ -65,6 +65,17 @@ export function coarse(data: Pick<SeriesData, 'times' | 'step' | 'tier'> | null,
   return wider(range, first, last + data.step);
 }
 
+/** How much a sum over the range may be wrong, because its ends lie within steps: of such a step only its sum is known. */
+export function doubt(data: SeriesData | null, values: (number | null)[], status: Status | null, range: Range | null): number {
+  if (!data || !status || !range) return 0;
+  const inside = measuredSeconds(data, status, range);
+  return data.times.reduce((sum, time, at) => {
+    if (time >= range.from && time + data.step <= range.to) return sum;
+    const [part, whole] = [inside[at] ?? 0, data.widths?.[at] ?? data.step];
+    return part >= whole ? sum : sum + (values[at] ?? 0) * Math.max(part, whole - part);
+  }, 0);
+}
+
 /** The title of the overview. */
 export function headline(status: Status | null): string {
   if (!status) return '';
@@ -93,7 +104,7 @@ export function traffic(
     sentences.push(`Now ${rate}, ${packets} ${place}; ${plural(tick.flows_active, 'open flow')}.`);
   }
   const kept = data && !counted ? coarse(data, range) : null;
-  if (data && kept && flows && flows.of.flows > 0) {
+  if (data && !counted && flows && flows.of.flows > 0) {
     // The sums of flows are those of the range, where the series has only averages over a longer time.
     const time = covered(status, range);
     const rate = amount((flows.of.bytes * 8) / time, 'bits/s');
@@ -115,8 +126,10 @@ export function traffic(
     else {
       const time = covered(status, range);
       const during = range.moving ? `Last ${lately(time)}` : `${span(time)}${where}`;
+      const unsure = counted ? 0 : doubt(data, bits, status, range) / 8;
+      const error = unsure > whole / 100 ? ` ± ${bytes(unsure)}` : '';
       const peak = max > 0 ? `, peak ${amount(max, 'bits/s')}` : '';
-      sentences.push(`${during}: ${bytes(whole)}, average ${amount(middle, 'bits/s')}${peak}.`);
+      sentences.push(`${during}: ${bytes(whole)}${error}, average ${amount(middle, 'bits/s')}${peak}.`);
     }
   }
   return sentences.join(' ');
@@ -237,10 +250,12 @@ export function loss(
   const max = droppedBy.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
   const at = data.times[droppedBy.indexOf(max)];
   const worst = at === undefined ? '' : `, peak at ${stamp(at, zone)}`;
+  const unsure = kept || counted ? 0 : Math.round(doubt(data, caughtBy, status, range));
+  const packets = `${exact(offered)}${unsure > offered / 100 ? ` ± ${exact(unsure)}` : ''} packets`;
   const during = kept ? `${between(...kept, zone)}, for which counters are kept: ` : '';
   const text =
     dropped === 0
-      ? `${during}${kept ? 'no loss,' : 'No loss:'} all ${exact(offered)} packets captured.`
-      : `${during}${kept ? 'loss' : 'Loss'} ${percent(dropped, offered)}: ${exact(dropped)} of ${exact(offered)} packets dropped${worst}.`;
+      ? `${during}${kept ? 'no loss,' : 'No loss:'} all ${packets} captured.`
+      : `${during}${kept ? 'loss' : 'Loss'} ${percent(dropped, offered)}: ${exact(dropped)} of ${packets} dropped${worst}.`;
   return { caught, dropped, offered, text, bad: dropped > 0 };
 }
