@@ -9,6 +9,7 @@
 
 use crate::{Count, KeyKind, Unit};
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -135,29 +136,37 @@ impl Top {
 
     /// Adds the rows of a much shorter, complete list without visiting the other rows of this one.
     fn merge_few(&mut self, other: &Top) {
-        let known = self.rows.len();
         let mut both = 0;
+        // New rows, each with its place among the known rows.
+        let mut new: Vec<(usize, TopRow)> = Vec::new();
         for row in &other.rows {
-            let rows = self.rows.get_mut(..known).unwrap_or_default();
-            match rows.binary_search_by(|mine| mine.key.cmp(&row.key)) {
+            match self.rows.binary_search_by(|mine| mine.key.cmp(&row.key)) {
                 Ok(at) => {
-                    if let Some(mine) = rows.get_mut(at) {
+                    if let Some(mine) = self.rows.get_mut(at) {
                         mine.count.add(&row.count);
                         mine.flows += row.flows;
                         mine.error = mine.error.saturating_add(row.error);
                     }
                     both += 1;
                 }
-                Err(_) => {
-                    self.rows.push(TopRow { error: row.error.saturating_add(self.absent), ..*row });
-                }
+                Err(at) => new.push((at, TopRow { error: row.error.saturating_add(self.absent), ..*row })),
             }
         }
-        if self.rows.len() > known {
-            // Both parts are sorted, and a stable sort merges two sorted parts in linear time.
-            self.rows.sort_by_key(|row| row.key);
-        }
+        self.insert(&new);
         self.inserts = (self.inserts + other.inserts).saturating_sub(both);
+    }
+
+    /// Inserts rows, sorted by key, at their places among the known rows. Each known row is moved once at most.
+    fn insert(&mut self, new: &[(usize, TopRow)]) {
+        let mut end = self.rows.len();
+        self.rows.extend(new.iter().map(|(_, row)| *row));
+        for (before, (at, row)) in new.iter().enumerate().rev() {
+            self.rows.copy_within(*at..end, *at + before + 1);
+            if let Some(place) = self.rows.get_mut(*at + before) {
+                *place = *row;
+            }
+            end = *at;
+        }
     }
 
     fn merge_all(&mut self, other: &Top) {
@@ -193,17 +202,23 @@ impl Top {
 
     /// Keeps the heaviest `capacity` rows; removed rows are counted as shed.
     fn trim(&mut self) {
-        if self.rows.len() <= self.capacity {
-            return;
-        }
-        let mut rows = std::mem::take(&mut self.rows);
-        self.rank(&mut rows);
-        for row in rows.drain(self.capacity..) {
-            self.shed.add(&row.count);
-            self.absent = self.absent.max(row.count.in_unit(self.unit).saturating_add(row.error));
-        }
-        rows.sort_unstable_by_key(|row| row.key);
-        self.rows = rows;
+        let excess = self.rows.len().saturating_sub(self.capacity);
+        let Some(last) = excess.checked_sub(1) else { return };
+        let (unit, shed, absent) = (self.unit, &mut self.shed, &mut self.absent);
+        // The reverse of the ranking: ascending weight, and of equal weight the last key first. Places order as keys.
+        let mut ranks: Vec<(u64, Reverse<usize>)> =
+            self.rows.iter().zip(0..).map(|(row, at)| (row.count.in_unit(unit), Reverse(at))).collect();
+        let (_, heaviest_removed, _) = ranks.select_nth_unstable(last);
+        let mut at = 0;
+        self.rows.retain(|row| {
+            let is_kept = (row.count.in_unit(unit), Reverse(at)) > *heaviest_removed;
+            at += 1;
+            if !is_kept {
+                shed.add(&row.count);
+                *absent = (*absent).max(row.count.in_unit(unit).saturating_add(row.error));
+            }
+            is_kept
+        });
     }
 }
 
@@ -225,12 +240,35 @@ mod tests {
     #[test]
     fn a_short_list_is_added_as_a_long_one_is() {
         let long: Vec<TopRow> = (0..100).map(|v| row(v * 2, 10, 1)).collect();
-        let short = list(200, 0, vec![row(3, 5, 2), row(4, 7, 0), row(250, 1, 0)]);
+        let short = list(
+            200,
+            0,
+            vec![row(1, 1, 0), row(3, 5, 2), row(4, 7, 0), row(5, 2, 0), row(250, 1, 0), row(251, 1, 0)],
+        );
         for absent in [0, 9] {
             let (mut few, mut all) = (list(200, absent, long.clone()), list(200, absent, long.clone()));
             few.merge_few(&short);
             all.merge_all(&short);
             assert_eq!(few, all);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_trimmed_list_has_the_first_rows_of_the_ranking(weights in prop::collection::vec(0..20_u64, 0..60), capacity in 0..40_usize) {
+            let rows: Vec<TopRow> = weights.iter().zip(0..).map(|(bytes, v)| row(v, *bytes, bytes % 3)).collect();
+            let whole = list(100, 7, rows.clone());
+            let mut ranked = rows;
+            whole.rank(&mut ranked);
+            let shed = whole.shed.bytes;
+            let removed = ranked.split_off(capacity.min(ranked.len()));
+            ranked.sort_by_key(|row| row.key);
+            let trimmed = whole.within(capacity);
+            prop_assert_eq!(&trimmed.rows, &ranked);
+            let bytes: u64 = removed.iter().map(|row| row.count.bytes).sum();
+            prop_assert_eq!(trimmed.shed.bytes, shed + bytes);
+            let heaviest = removed.iter().map(|row| row.count.bytes + row.error).max().unwrap_or(0);
+            prop_assert_eq!(trimmed.absent, heaviest.max(7));
         }
     }
 
