@@ -149,14 +149,14 @@ impl Keep {
         )))
     }
 
-    /// Drops the partitions that are too old, then the oldest while the store is too large. Returns a description of
-    /// each.
+    /// Drops the partitions that are too old, then the oldest while the store is too large. Returns the end and a
+    /// description of each.
     pub fn drop_partitions(
         &self,
         folder: &Path,
         current: Option<&Path>,
         now: u64,
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<(u64, String)>, StoreError> {
         let partitions = schema::partitions(folder);
         // The end of a partition is the beginning of the next.
         let ends: Vec<u64> = partitions.iter().skip(1).map(|(second, _)| second * 1_000_000_000).collect();
@@ -179,7 +179,7 @@ impl Keep {
             };
             remove(path).map_err(|error| StoreError::File { path: path.clone(), error })?;
             sizes = sizes.saturating_sub(size);
-            dropped.push(format!("{} dropped: {why}", path.display()));
+            dropped.push((end, format!("{} dropped: {why}", path.display())));
         }
         Ok(dropped)
     }

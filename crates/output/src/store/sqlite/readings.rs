@@ -7,8 +7,10 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use weir_api::{Count, DistinctCount, Key, KeyKind, Reading, Top, TopRow, Unit};
+use zstd::bulk::Compressor;
 
 /// Compression level of zstd: an interval's lists are compressed several times.
 const LEVEL: i32 = 3;
@@ -49,7 +51,7 @@ pub fn is_kept(reading: &Reading) -> bool {
     }
 }
 
-fn pack(reading: &Reading) -> io::Result<Vec<u8>> {
+fn pack(compressor: &mut Compressor<'_>, reading: &Reading) -> io::Result<Vec<u8>> {
     let text = match reading {
         Reading::Top(top) => serde_json::to_vec(&KeptTop {
             key: top.key,
@@ -67,7 +69,7 @@ fn pack(reading: &Reading) -> io::Result<Vec<u8>> {
         Reading::Distinct(count) => serde_json::to_vec(count)?,
         _ => Vec::new(),
     };
-    zstd::bulk::compress(&text, LEVEL)
+    compressor.compress(&text)
 }
 
 fn unpack(kind: &str, body: &[u8]) -> io::Result<Reading> {
@@ -116,7 +118,11 @@ pub fn memory(reading: &Reading) -> usize {
 
 /// The open cells: adding to them needs no reading from the database.
 #[derive(Default)]
-pub struct Open(HashMap<(usize, String), Cell>);
+pub struct Open {
+    cells: HashMap<(usize, String), Cell>,
+    /// Reused for all cells: to set one up takes longer than to compress a short list.
+    compressor: Option<Compressor<'static>>,
+}
 
 /// A cell of a tier.
 struct Cell {
@@ -131,27 +137,57 @@ struct Cell {
 impl Open {
     /// Removes all cells: they may not have been written.
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.cells.clear();
     }
 
-    /// Adds a reading to one cell of each tier. Cells that have ended are written, the others with [`Open::write`].
-    pub fn add(
+    /// Adds the readings of intervals to one cell of each tier. Cells that have ended are written, the others with
+    /// [`Open::write`].
+    pub fn add<'r>(
+        &mut self,
+        to: &Transaction<'_>,
+        path: &Path,
+        readings: impl Iterator<Item = (&'r str, (u64, u64), &'r Reading)>,
+    ) -> Result<(), StoreError> {
+        // Coarser cells are long lists: the sum of the intervals of an hour is added to them once.
+        let mut sums: HashMap<&str, ((u64, u64), Reading)> = HashMap::new();
+        let hour = |start: u64| LISTS.get(1).map(|tier| tier.cell.of(start, start));
+        for (name, span, reading) in readings {
+            self.add_to(to, path, name, span, reading, 0..1)?;
+            if let Some((sum_span, sum)) = sums.get_mut(name)
+                && hour(sum_span.0) == hour(span.0)
+                && is_alike(sum, reading)
+            {
+                sum_span.1 = sum_span.1.max(span.1);
+                sum.merge(reading);
+            } else if let Some((span, sum)) = sums.insert(name, (span, reading.clone())) {
+                self.add_to(to, path, name, span, &sum, 1..LISTS.len())?;
+            }
+        }
+        for (name, (span, sum)) in sums {
+            self.add_to(to, path, name, span, &sum, 1..LISTS.len())?;
+        }
+        Ok(())
+    }
+
+    /// Adds a reading to one cell of each of some tiers.
+    fn add_to(
         &mut self,
         to: &Transaction<'_>,
         path: &Path,
         name: &str,
         (start, end): (u64, u64),
         reading: &Reading,
+        tiers: Range<usize>,
     ) -> Result<(), StoreError> {
         let Some(kind) = kind(reading) else { return Ok(()) };
-        for (at, tier) in LISTS.iter().enumerate() {
+        for (at, tier) in LISTS.iter().enumerate().take(tiers.end).skip(tiers.start) {
             let (from, until) = tier.cell.of(start, end);
             let key = (at, name.to_owned());
-            let mut cell = match self.0.remove(&key) {
+            let mut cell = match self.cells.remove(&key) {
                 Some(cell) if cell.from == from && cell.kind == kind => cell,
                 other => {
                     if let Some(over) = other {
-                        over.write(to, path, at, name)?;
+                        over.write(to, path, at, name, &mut self.compressor)?;
                     }
                     let known =
                         one(to, path, at, name, from)?.filter(|known| self::kind(known) == Some(kind));
@@ -160,7 +196,7 @@ impl Open {
                     let cell = Cell { from, until, kind, sum, is_changed };
                     if is_changed {
                         // The cell contains the reading already.
-                        self.0.insert(key, cell.cut(tier));
+                        self.cells.insert(key, cell.cut(tier));
                         continue;
                     }
                     cell
@@ -174,19 +210,19 @@ impl Open {
             }
             cell.until = cell.until.max(until);
             cell.is_changed = true;
-            self.0.insert(key, cell.cut(tier));
+            self.cells.insert(key, cell.cut(tier));
         }
         Ok(())
     }
 
     /// Writes the cells that have changed.
     pub fn write(&mut self, to: &Transaction<'_>, path: &Path) -> Result<(), StoreError> {
-        for ((at, name), cell) in &mut self.0 {
-            cell.write(to, path, *at, name)?;
+        for ((at, name), cell) in &mut self.cells {
+            cell.write(to, path, *at, name, &mut self.compressor)?;
             cell.is_changed = false;
         }
         // Nothing is added to an interval again.
-        self.0.retain(|(at, _), _| *at > 0);
+        self.cells.retain(|(at, _), _| *at > 0);
         Ok(())
     }
 }
@@ -197,11 +233,23 @@ impl Cell {
         self
     }
 
-    fn write(&self, to: &Transaction<'_>, path: &Path, tier: usize, name: &str) -> Result<(), StoreError> {
+    fn write(
+        &self,
+        to: &Transaction<'_>,
+        path: &Path,
+        tier: usize,
+        name: &str,
+        compressor: &mut Option<Compressor<'static>>,
+    ) -> Result<(), StoreError> {
         if !self.is_changed {
             return Ok(());
         }
-        let body = pack(&self.sum).map_err(|error| StoreError::File { path: path.to_owned(), error })?;
+        let file = |error| StoreError::File { path: path.to_owned(), error };
+        let compressor = match compressor {
+            Some(compressor) => compressor,
+            none => none.insert(Compressor::new(LEVEL).map_err(file)?),
+        };
+        let body = pack(compressor, &self.sum).map_err(file)?;
         let (from, until) = (self.from as i64, self.until as i64);
         to.prepare_cached(
             "INSERT INTO readings VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (tier, name, time)

@@ -89,7 +89,8 @@ pub fn sweep(of: &Transaction<'_>, before: u64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The time from which a tier of a table (`points`, `readings`) is complete; 0 if nothing was removed.
+/// The time from which a tier of a table (`points`, `readings`; `rows` for flows and records, tier 0) is complete; 0 if
+/// nothing was removed.
 pub fn since(of: &Connection, path: &Path, table: &str, tier: usize) -> Result<u64, StoreError> {
     super::writer::number(of, path, &since_name(table, tier))
 }

@@ -11,7 +11,7 @@ use super::readings::{self, Open};
 use super::rows::{Maker, Partition, Row};
 use super::schema::{self, Kind, MAIN, describe};
 use super::series::{self, Amount, Known, Layout, Written};
-use super::tiers::{LISTS, SERIES};
+use super::tiers::{Cell, LISTS, SERIES};
 use super::watched::{self, Watched};
 use crate::store::StoreError;
 use crate::{Existing, Output, OutputContext, OutputSpec};
@@ -344,10 +344,11 @@ impl Writer {
             values: &interval.values,
         });
         series::write(&transaction, &mut self.known, points).map_err(describe)?;
+        let readings = self.intervals.iter().flat_map(|interval| {
+            interval.readings.iter().map(|(name, reading)| (name.as_str(), interval.span, reading))
+        });
+        self.open.add(&transaction, path, readings)?;
         for interval in &self.intervals {
-            for (name, reading) in &interval.readings {
-                self.open.add(&transaction, path, name, interval.span, reading)?;
-            }
             let (from, to) = interval.span;
             let (begin, end) = (from.min(interval.watched.0), to.max(interval.watched.1));
             extent = Some(extent.map_or((begin, end), |(a, b)| (a.min(begin), b.max(end))));
@@ -419,8 +420,13 @@ impl Writer {
     /// Drops partitions beyond the limits of age and size.
     fn drop_partitions(&mut self) -> Result<(), StoreError> {
         let current = self.partition.as_ref().map(|partition| partition.path().to_owned());
-        for dropped in self.keep.drop_partitions(&self.folder, current.as_deref(), self.leap.trusted())? {
-            self.health.note(self.leap.latest(), "store", dropped);
+        let dropped = self.keep.drop_partitions(&self.folder, current.as_deref(), self.leap.trusted())?;
+        let path = self.folder.join(MAIN);
+        if let Some((end, _)) = dropped.last() {
+            watched::drop_before(&self.main, "rows", 0, Cell::Interval, *end).map_err(describe(&path))?;
+        }
+        for (_, text) in dropped {
+            self.health.note(self.leap.latest(), "store", text);
         }
         Ok(())
     }
