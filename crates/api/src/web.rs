@@ -115,8 +115,18 @@ pub struct SeriesInfo {
 pub struct SeriesData {
     /// Seconds between points.
     pub step: f64,
-    /// Storage tier that was read: `interval`, `5m`, `1h` or `1d`.
+    /// Storage tier that was read: `interval`, `5m`, `1h` or `1d`; `flows` if the points are computed from stored flows.
     pub tier: String,
+    /// Start of the answered time range: earlier than requested where points are longer than the range needs.
+    pub from: Option<f64>,
+    /// End of the answered time range.
+    pub to: Option<f64>,
+    /// Whether only cells that are too long for the range are stored.
+    #[serde(skip)]
+    pub is_rounded: bool,
+    /// Flows that cross an end of the time range, when the points are computed from stored flows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crossing: Option<Crossing>,
     /// Start of each point.
     pub times: Vec<f64>,
     /// Watched seconds of each point: a rate multiplied by them is a sum. 0 where nothing was watched.
@@ -357,6 +367,8 @@ pub struct ListRow {
 pub struct Distincts {
     /// In the order of the configuration.
     pub rows: Vec<DistinctRow>,
+    /// What the answer leaves out, and why.
+    pub partial: Option<String>,
 }
 
 /// A distinct count over a time range.

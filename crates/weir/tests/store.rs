@@ -64,6 +64,58 @@ fn queries_of_a_store_agree_with_the_capture() {
     weir(["store", "series", "-d", text(folder.path())]).exits(0).prints("ledger/caught  packets/s");
 }
 
+/// The rows of a table of a store, each as text.
+fn rows_of(database: &Path, query: &str) -> Vec<String> {
+    let database = Connection::open(database).unwrap();
+    let mut query = database.prepare(query).unwrap();
+    let columns = query.column_count();
+    let rows = query.query_map([], |row| {
+        Ok((0..columns).map(|at| format!("{:?}", row.get_ref(at).unwrap())).collect::<Vec<_>>().join(" "))
+    });
+    rows.unwrap().map(Result::unwrap).collect()
+}
+
+#[test]
+fn stores_of_every_command_have_equal_contents() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = sample();
+    let (log, open) = (folder.path().join("log"), folder.path().join("open"));
+    weir([text(&capture), "-q", "-o", text(&log), "--log", "store"]).exits(0);
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    weir(["open", text(&capture), "--no-wait", "--store", text(&open), "--port", &port]).exits(0);
+    let main = [
+        "SELECT name, unit, help FROM series ORDER BY name",
+        "SELECT tier, name, time, seconds, sum, least, most FROM points JOIN series ON id = series ORDER BY 1, 2, 3",
+        "SELECT tier, name, time, until, kind, body FROM readings ORDER BY 1, 2, 3",
+        "SELECT start, stop FROM watched ORDER BY 1",
+        "SELECT address, name, time FROM names ORDER BY 1",
+        "SELECT name, value FROM meta WHERE name NOT IN ('created') ORDER BY 1",
+    ];
+    for query in main {
+        let [log, open] = [&log, &open].map(|store| rows_of(&store.join("weir.db"), query));
+        assert!(!log.is_empty(), "{query}");
+        assert_eq!(log, open, "{query}");
+    }
+    let rows = |store: &Path, query: &str| -> Vec<String> {
+        let files = std::fs::read_dir(store).unwrap().map(|entry| entry.unwrap().path());
+        let files = files.filter(|path| path.extension().is_some_and(|ending| ending == "db"));
+        let mut found: Vec<String> = files
+            .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("rows-"))
+            .flat_map(|path| rows_of(&path, query))
+            .collect();
+        found.sort();
+        found
+    };
+    for query in [
+        "SELECT uid, first, last, src, dst, fbytes, rbytes, state, name FROM flows",
+        "SELECT tbl, uid, time, body FROM records",
+    ] {
+        let found = rows(&log, query);
+        assert!(found.len() > 10, "{query}");
+        assert_eq!(found, rows(&open, query), "{query}");
+    }
+}
+
 #[test]
 fn exported_series_can_be_read_by_other_tools() {
     let folder = tempfile::tempdir().unwrap();

@@ -13,6 +13,9 @@ use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use support::net::*;
 use support::*;
 use weir_api::{FunctionCall, SubscriptionSpec};
 use weir_engine::Plan;
@@ -309,6 +312,38 @@ fn every_capture_is_stored_as_it_is() {
         }
     });
     println!("{} cells of {cases} captures", cells.get());
+}
+
+/// Runs in a namespace, in a separate process.
+#[test]
+#[ignore = "run by the other tests, in a namespace"]
+fn sender() {
+    send_unsegmented();
+}
+
+/// The kernel delivers the last packets of a second from one interface after the first packets of the next second from the
+/// other. The written packets have the times by which they are counted.
+#[test]
+fn packets_of_two_links_are_counted_in_the_second_of_their_time() {
+    let Some(net) = Net::new() else { return };
+    net.ip(&net.there, &["link", "set", "lo", "up"]);
+    let folder = tempfile::tempdir().unwrap();
+    let (copy, out) = (folder.path().join("copy.pcapng"), folder.path().join("store"));
+    let logs = ["-w", text(&copy), "-o", text(&out), "--log", "store", "--interval", "1s"];
+    let child = net.start(&[&["-i", "far", "-i", "lo", "--workers", "1", "-q"][..], &logs].concat());
+    let senders = [net.begin_to_send(15_000, 20_000), net.begin_to_send_there(15_000, 20_000)];
+    let sent: u64 = senders.into_iter().map(Net::sent).sum();
+    thread::sleep(Duration::from_millis(200));
+    signal(&child, "INT");
+    finish(child).exits(130);
+    let packets = of_capture(&Loaded::read(&copy));
+    assert!(packets.len() as u64 >= sent, "{} of {sent}", packets.len());
+    let compared = cells_are_what_was_captured(&out, &packets, SECOND);
+    let turned = packets.windows(2).filter(|pair| pair[1].0 / SECOND < pair[0].0 / SECOND).count();
+    println!(
+        "{} packets, {compared} cells; {turned} times a packet of an earlier second followed",
+        packets.len()
+    );
 }
 
 #[test]

@@ -199,12 +199,25 @@ pub trait Store: Send + Sync {
     /// As [`Store::extent`].
     fn series(&self) -> Result<Vec<SeriesInfo>, StoreError>;
 
-    /// About `points` points of each of some series; unknown series are left out.
+    /// About `points` points of each of some series; unknown series are left out. If the stored cells are too long for the
+    /// range, the points of all traffic are computed from stored flows.
     ///
     /// # Errors
     ///
     /// As [`Store::extent`].
     fn points(&self, ids: &[String], span: TimeRange, points: usize) -> Result<SeriesData, StoreError>;
+
+    /// Bytes and packets of the flows that match a test, in about `points` points, computed from stored flows.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn points_of_flows(
+        &self,
+        test: &FlowTest,
+        span: TimeRange,
+        points: usize,
+    ) -> Result<SeriesData, StoreError>;
 
     /// The heaviest `top` of many series, the sum of the others, and the total of each. Thousands of series get fewer
     /// points than requested.

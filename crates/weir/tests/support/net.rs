@@ -119,6 +119,14 @@ impl Net {
         start(&mut command)
     }
 
+    /// Starts to send datagrams on the loopback interface at the far end; see [`Net::begin_to_send`].
+    pub fn begin_to_send_there(&self, packets: u64, pause: u64) -> Child {
+        let mut command = self.inside(&self.there, text(&std::env::current_exe().unwrap()));
+        command.args(["--ignored", "--exact", "sender", "--nocapture"]);
+        command.env("WEIR_SEND", format!("{packets} {pause}")).env("WEIR_SEND_FROM", "127.0.0.1");
+        start(&mut command)
+    }
+
     /// The number of datagrams sent.
     #[track_caller]
     pub fn sent(sender: Child) -> u64 {
@@ -156,8 +164,12 @@ impl Drop for Net {
 pub fn send_unsegmented() {
     let Ok(order) = std::env::var("WEIR_SEND") else { return };
     let numbers: Vec<u64> = order.split(' ').map(|word| word.parse().unwrap()).collect();
-    let socket = UdpSocket::bind("10.77.0.1:4000").unwrap();
-    socket.connect("10.77.0.9:9").unwrap();
+    let (from, to) = match std::env::var("WEIR_SEND_FROM") {
+        Ok(address) => (address.clone(), address),
+        Err(_) => ("10.77.0.1".to_owned(), "10.77.0.9".to_owned()),
+    };
+    let socket = UdpSocket::bind((from.as_str(), 4000)).unwrap();
+    socket.connect((to.as_str(), 9)).unwrap();
     let mut sent = 0;
     let large = vec![b'w'; numbers.get(2).map_or(0, |bytes| *bytes as usize)];
     let datagram = if large.is_empty() { &b"a datagram of weir"[..] } else { &large };

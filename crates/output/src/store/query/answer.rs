@@ -417,6 +417,12 @@ fn over_time(question: &Question, counting: &Counting, tally: Tally) -> Answered
         rows.enumerate().filter(|(at, _)| from + *at as u64 * length < to).map(|(_, row)| row).collect();
     let mut answer = Answered { columns, rows, ..Answered::default() };
     answer.notes.push(format!("each row is {} s", length as f64 / SECOND));
+    let zone = &question.moments.zone;
+    if question.every.is_some() && zone.offset(from) != zone.offset(to) {
+        answer.notes.push(
+            "the clocks change in this time: rows have equal lengths and do not follow them".to_owned(),
+        );
+    }
     finish(&mut answer, &tally);
     answer
 }
@@ -521,6 +527,9 @@ fn series(question: &Question, store: &dyn Store, name: &str) -> Result<Answered
     Ok(Answered {
         columns: columns(&[("time", ""), ("average", &unit), ("min", &unit), ("max", &unit)]),
         rows: rows.collect(),
+        range: data.from.zip(data.to).map(<[f64; 2]>::from),
+        notes: vec![format!("each row is {} s", data.step)],
+        crossing: data.crossing,
         partial: data.partial,
         ..Answered::default()
     })
@@ -535,6 +544,7 @@ fn distinct(question: &Question, store: &dyn Store) -> Result<Answered, StoreErr
     Ok(Answered {
         columns: columns(&[("name", ""), ("of", ""), ("estimate", ""), ("error", "%")]),
         rows: rows.collect(),
+        partial: found.partial,
         ..Answered::default()
     })
 }
@@ -759,6 +769,7 @@ fn top_table(top: TopList) -> Answered {
         columns: columns(&names),
         rows: rows.collect(),
         notes: top.crossing.as_ref().map(crossing_note).into_iter().collect(),
+        range: top.from.zip(top.to).map(<[f64; 2]>::from),
         crossing: top.crossing,
         partial: top.partial,
         ..Answered::default()

@@ -45,7 +45,14 @@ impl SqliteStore {
                 let end = update - update % length;
                 let begin = (first / SECOND).max(end.saturating_sub(keep / SECOND)) / length * length;
                 let begin = begin.min(end.saturating_sub(length));
-                let grid = CellGrid { tier: at, from: begin * SECOND, to: end * SECOND, step: length * SECOND };
+                let grid = CellGrid {
+                    tier: at,
+                    from: begin * SECOND,
+                    to: end * SECOND,
+                    step: length * SECOND,
+                    cell: length * SECOND,
+                    is_rounded: false,
+                };
                 let rows = reader.cells(id, series, grid)?;
                 for (name, of) in [("AVERAGE", 0), ("MIN", 1), ("MAX", 2)] {
                     let _ = write!(

@@ -7,6 +7,7 @@ mod export;
 #[cfg(test)]
 mod field_tests;
 mod find;
+mod flow_series;
 mod health;
 mod keep;
 mod names;
@@ -208,6 +209,20 @@ impl SqliteStore {
         })
     }
 
+    /// Watched seconds of time ranges.
+    fn watched_within(&self, ranges: impl Iterator<Item = (u64, u64)>) -> Result<Vec<f64>, StoreError> {
+        self.reader(|reader| Ok(reader.watched_within(ranges)))
+    }
+
+    /// The note of an answer whose range begins before the first flow that is stored.
+    fn flows_are_gone(&self, span: TimeRange) -> Result<Option<String>, StoreError> {
+        let since = self.main(|from, path| watched::since(from, path, "rows", 0))?;
+        let is_gone = since > 0 && span.from.is_none_or(|from| from < since);
+        Ok(is_gone.then(|| {
+            format!("flows and records before {} are no longer stored", Zone::utc().date_time(since))
+        }))
+    }
+
     /// Rows for display, with the resolved names of hosts.
     fn named(&self, rows: &[TopRow]) -> Result<Vec<ListRow>, StoreError> {
         self.main(|from, path| {
@@ -324,7 +339,17 @@ impl Store for SqliteStore {
     }
 
     fn points(&self, ids: &[String], span: TimeRange, points: usize) -> Result<SeriesData, StoreError> {
-        self.reader(|reader| reader.points(ids, span, points))
+        let kept = self.reader(|reader| reader.points(ids, span, points))?;
+        flow_series::replace(self, kept, ids, span, points)
+    }
+
+    fn points_of_flows(
+        &self,
+        test: &FlowTest,
+        span: TimeRange,
+        points: usize,
+    ) -> Result<SeriesData, StoreError> {
+        flow_series::points(self, test, span, points)
     }
 
     fn heaviest(
@@ -334,7 +359,8 @@ impl Store for SqliteStore {
         points: usize,
         top: usize,
     ) -> Result<SeriesData, StoreError> {
-        self.reader(|reader| reader.heaviest(ids, span, points, top))
+        let kept = self.reader(|reader| reader.heaviest(ids, span, points, top))?;
+        flow_series::replace(self, kept, ids, span, points)
     }
 
     fn band(
@@ -485,6 +511,8 @@ impl Store for SqliteStore {
             rows,
             total: Amount { packets: tally.total.count.packets, bytes: tally.total.count.bytes },
             crossing: tally.crossing,
+            from: Some(tally.span.0 as f64 / SECOND),
+            to: Some(tally.span.1 as f64 / SECOND),
             partial: tally.partial,
             ..TopList::default()
         })
@@ -504,7 +532,7 @@ impl Store for SqliteStore {
             _ => Default::default(),
         };
         let mut tally = tally::tally(&parts, wanted, &condition, extent, &flows)?;
-        tally.partial = tally.partial.or(partial);
+        tally.partial = tally.partial.or(partial).or(self.flows_are_gone(wanted.span)?);
         Ok(tally)
     }
 
@@ -528,13 +556,15 @@ impl Store for SqliteStore {
             if !matches!(reading, Reading::Distinct(_)) {
                 continue;
             }
-            if let Some(Reading::Distinct(count)) = self.sum(&name, span)?.reading {
+            let sum = self.sum(&name, span)?;
+            if let Some(Reading::Distinct(count)) = sum.reading {
                 found.rows.push(DistinctRow {
                     name,
                     of: count.of.name().to_owned(),
                     estimate: count.estimate(),
                     error_percent: 100.0 * count.relative_error(),
                 });
+                found.partial = found.partial.or(sum.partial);
             }
         }
         Ok(found)

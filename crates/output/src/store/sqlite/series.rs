@@ -406,9 +406,16 @@ pub struct CellGrid {
     pub from: u64,
     /// Its end, excluded.
     pub to: u64,
-    /// The length of a cell.
+    /// The length of a part in nanoseconds: a multiple of the length of the tier's cells.
     pub step: u64,
+    /// The length of the tier's cells in nanoseconds.
+    pub cell: u64,
+    /// Whether finer cells of the range are no longer stored, so that a few parts cover more than the range.
+    pub is_rounded: bool,
 }
+
+/// A range with fewer cells than these is rounded noticeably.
+const FEW: u64 = 20;
 
 impl CellGrid {
     /// The coarsest tier that is fine enough and has data from the start of the range.
@@ -431,8 +438,12 @@ impl CellGrid {
         while tier + 1 < SERIES.len() && first(tier) > wanted_first.saturating_add(length(tier)) {
             tier += 1;
         }
-        let step = wanted.div_ceil(length(tier)).max(1) * length(tier);
-        Self { tier, from: from - from % step, to, step }
+        let cell = length(tier);
+        let step = wanted.div_ceil(cell).max(1) * cell;
+        let is_even = from.is_multiple_of(cell) && to.is_multiple_of(cell);
+        let is_rounded =
+            tier > 0 && cell > wanted && cell.saturating_mul(FEW) > to.saturating_sub(from) && !is_even;
+        Self { tier, from: from - from % step, to, step, cell, is_rounded }
     }
 
     /// An answer without series.
@@ -440,9 +451,31 @@ impl CellGrid {
         SeriesData {
             step: self.step as f64 / SECOND,
             tier: SERIES.get(self.tier).map_or("", |tier| tier.name).to_owned(),
-            times: (0..self.cells()).map(|at| (self.from + at as u64 * self.step) as f64 / SECOND).collect(),
+            times: self.parts().map(|(from, _)| from as f64 / SECOND).collect(),
+            from: Some(self.from as f64 / SECOND),
+            to: Some(self.end() as f64 / SECOND),
+            is_rounded: self.is_rounded,
+            partial: self.is_rounded.then(|| {
+                let tier = SERIES.get(self.tier).map_or("", |tier| tier.name);
+                format!("the time range is rounded to {tier}: finer data is no longer stored")
+            }),
             ..SeriesData::default()
         }
+    }
+
+    /// The end of the last cell that begins before `to`.
+    fn end(&self) -> u64 {
+        let cells = self.to.saturating_sub(self.from).max(1).div_ceil(self.cell.max(1));
+        self.from.saturating_add(cells.saturating_mul(self.cell))
+    }
+
+    /// Start and end of each part. The last one is shorter if the range ends within it.
+    fn parts(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let (from, step, end) = (self.from, self.step, self.end());
+        (0..self.cells() as u64).map(move |at| {
+            let start = from.saturating_add(at.saturating_mul(step));
+            (start, start.saturating_add(step).min(end))
+        })
     }
 
     fn cells(&self) -> usize {
@@ -562,9 +595,8 @@ impl SeriesReader<'_> {
     fn read(&self, id: &str, number: i64, grid: CellGrid) -> Result<Vec<Option<Bucket>>, StoreError> {
         let mut buckets = rows(self.from, number, grid).map_err(describe(self.path))?;
         let Some(watched) = self.watched.as_ref().filter(|_| !is_gauge(id)) else { return Ok(buckets) };
-        for (at, bucket) in buckets.iter_mut().enumerate() {
-            let from = grid.from + at as u64 * grid.step;
-            let seconds = watched.within(from, from.saturating_add(grid.step)) as f64 / SECOND;
+        for ((from, to), bucket) in grid.parts().zip(&mut buckets) {
+            let seconds = watched.within(from, to) as f64 / SECOND;
             match bucket {
                 // A part of the bucket was silent.
                 Some(bucket) if seconds > bucket.seconds + 1e-6 => {
@@ -578,15 +610,14 @@ impl SeriesReader<'_> {
         Ok(buckets)
     }
 
-    /// Watched seconds of each cell of a grid.
-    fn widths(&self, grid: CellGrid) -> Vec<f64> {
+    /// Watched seconds of each time range.
+    pub fn watched_within(&self, ranges: impl Iterator<Item = (u64, u64)>) -> Vec<f64> {
         let mut known = Watched::default();
         let watched = self.watched.as_ref().unwrap_or_else(|| {
             known.add(self.extent.0, self.extent.1);
             &known
         });
-        let cells = (0..grid.cells() as u64).map(|at| grid.from + at * grid.step);
-        cells.map(|from| watched.within(from, from.saturating_add(grid.step)) as f64 / SECOND).collect()
+        ranges.map(|(from, to)| watched.within(from, to) as f64 / SECOND).collect()
     }
 
     /// Average, minimum and maximum of each cell.
@@ -625,7 +656,7 @@ impl SeriesReader<'_> {
     /// See [`crate::store::Store::points`].
     pub fn points(&self, ids: &[String], span: TimeRange, points: usize) -> Result<SeriesData, StoreError> {
         let grid = self.grid(span, points.clamp(1, 100_000))?;
-        let mut data = SeriesData { widths: self.widths(grid), ..grid.empty() };
+        let mut data = SeriesData { widths: self.watched_within(grid.parts()), ..grid.empty() };
         for id in ids {
             if (data.series.len() + 1) * grid.cells() > MAX_POINTS {
                 let (shown, all) = (data.series.len(), ids.len());
@@ -650,7 +681,7 @@ impl SeriesReader<'_> {
     ) -> Result<SeriesData, StoreError> {
         let room = MAX_POINTS / ids.len().max(1);
         let grid = self.grid(span, points.clamp(1, room.clamp(1, 100_000)))?;
-        let mut data = SeriesData { widths: self.widths(grid), ..grid.empty() };
+        let mut data = SeriesData { widths: self.watched_within(grid.parts()), ..grid.empty() };
         let mut ranking: Vec<Weight> = Vec::with_capacity(ids.len());
         // Series and their totals, the heaviest first, up to the requested number.
         let mut heaviest: Vec<(f64, Points)> = Vec::new();
@@ -702,8 +733,7 @@ impl SeriesReader<'_> {
             points.clamp(1, 10_000),
         )?;
         let shape = CellGrid { from: from - from % shape.step, to, ..shape };
-        band.times =
-            (0..shape.cells()).map(|at| (shape.from + at as u64 * shape.step) as f64 / SECOND).collect();
+        band.times = shape.parts().map(|(from, _)| from as f64 / SECOND).collect();
         // Each week's cells, and for each cell of the range the cell to compare with; these are equal for all series.
         let weeks_of_cells: Vec<(CellGrid, Vec<Option<usize>>)> = past
             .iter()
@@ -711,13 +741,12 @@ impl SeriesReader<'_> {
                 // After a clock change, the same local hour is at most two hours earlier or later.
                 let room = CLOCKS.next_multiple_of(shape.step);
                 let from = back(shape.from, *week).saturating_sub(room);
-                let place = |at: usize| {
-                    let time = shape.from + at as u64 * shape.step;
+                let place = |(time, _): (u64, u64)| {
                     let then = same_hour(time, *week as u64 * WEEK, shape.step, zone);
                     then.checked_sub(from).map(|since| (since / shape.step) as usize)
                 };
-                let grid = CellGrid { from, to: back(shape.to, *week) + room, ..shape };
-                (grid, (0..shape.cells()).map(place).collect())
+                let grid = CellGrid { from, to: back(shape.to, *week).saturating_add(room), ..shape };
+                (grid, shape.parts().map(place).collect())
             })
             .collect();
         for id in ids.iter().take(1 + MAX_POINTS / shape.cells().max(1) / weeks) {

@@ -513,6 +513,141 @@ fn curves_add_up_to_their_rows() {
     assert!(store.top("sources", span, None, 10).unwrap().rows.iter().all(|row| row.spark.is_none()));
 }
 
+/// A flow of a client to a TCP port of 192.0.2.9, with 7 packets of 610 bytes from the client and, if it was answered, 7 of
+/// 5477 bytes from the server.
+fn flow_to(id: u64, port: u16, (first, last): (u64, u64), is_answered: bool) -> FlowRecord {
+    let mut flow = fixtures::flow();
+    flow.id = id;
+    (flow.first, flow.last) = (Time(first), Time(last));
+    flow.key.addr = [weir_wire::mapped([10, 0, 0, 5]), weir_wire::mapped([192, 0, 2, 9])];
+    flow.key.port = [1000, port];
+    if !is_answered {
+        flow.reverse = Default::default();
+    }
+    flow
+}
+
+/// Where only coarser cells are left, the points of all traffic are computed from flows; an expression always is.
+#[test]
+fn points_of_a_short_time_are_computed_from_flows_where_intervals_are_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let hour = 3600 * S;
+    let mut keep = Keep { free: 0, ..Keep::default() };
+    (keep.series[0], keep.series[1]) = (hour, 2 * hour);
+    let context = OutputContext { keep, ..context(folder.path(), Existing::Continue) };
+    let mut to = Writer::open(&context).unwrap();
+    for at in 0..10 * 60 {
+        to.interval(&interval(DAY0 + at * 60 * S, 60 * S, 60, &[])).unwrap();
+    }
+    // One within the minute, and one of which half is in it.
+    let minute = DAY0 + hour + 60 * S;
+    to.flow(&flow_to(1, 80, (minute + 20 * S, minute + 21 * S), true)).unwrap();
+    to.flow(&flow_to(2, 25, (minute + 30 * S, minute + 90 * S), false)).unwrap();
+    to.finish().unwrap();
+    let store = store(folder.path());
+    let sum = |data: &SeriesData, at: usize| -> f64 {
+        let values = data.series[at].avg.iter().map(|value| value.unwrap_or(0.0));
+        values.zip(&data.widths).map(|(value, width)| value * width).sum()
+    };
+    let span = TimeRange { from: Some(minute), to: Some(minute + 60 * S) };
+    let both = [ids("bytes"), ids("caught")].concat();
+    let data = store.points(&both, span, 6).unwrap();
+    assert_eq!((data.tier.as_str(), data.step, data.times.len()), ("flows", 10.0, 6));
+    assert_eq!(data.from.zip(data.to), Some(((minute / S) as f64, (minute / S + 60) as f64)));
+    assert!(data.partial.as_deref().is_some_and(|text| text.contains("computed from flows")), "{data:?}");
+    assert_eq!(data.series.iter().map(|points| points.id.as_str()).collect::<Vec<_>>(), both);
+    assert_eq!((sum(&data, 0).round(), sum(&data, 1).round()), ((610.0 + 5477.0 + 305.0) * 8.0, 17.0));
+    let crossing = data.crossing.unwrap();
+    assert_eq!((crossing.flows, crossing.counted.bytes, crossing.whole.bytes), (1, 305, 610));
+    // The hour is stored whole, and a recent minute in detail.
+    let whole = TimeRange { from: Some(DAY0 + hour), to: Some(DAY0 + 2 * hour) };
+    assert_eq!(store.points(&both, whole, 6).unwrap().tier, "1h");
+    let recent = TimeRange { from: Some(DAY0 + 599 * 60 * S), to: None };
+    assert_eq!(store.points(&both, recent, 6).unwrap().tier, "interval");
+    // Other series have no flows: the answer states its range.
+    let dropped = store.points(&ids("dropped"), span, 6).unwrap();
+    assert_eq!((dropped.tier.as_str(), dropped.from), ("1h", Some(((DAY0 + hour) / S) as f64)));
+    assert!(dropped.partial.as_deref().is_some_and(|text| text.contains("rounded to 1h")), "{dropped:?}");
+    let test = FlowTest::parse("tcp port 80", &Options::default()).unwrap();
+    let data = store.points_of_flows(&test, span, 6).unwrap();
+    assert_eq!((sum(&data, 0).round(), data.crossing), ((610.0 + 5477.0) * 8.0, None));
+}
+
+/// Ranges that are reversed, empty, in the future or much longer than the stored time have an answer of every query, and
+/// none has more than the stored packets.
+#[test]
+fn every_range_has_an_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    for at in 0..60 {
+        to.interval(&interval(DAY0 + at * 60 * S, 60 * S, 60, &[(1, 9)])).unwrap();
+        to.flow(&flow_to(at + 1, 80, (DAY0 + at * 60 * S, DAY0 + at * 60 * S + S), true)).unwrap();
+    }
+    to.finish().unwrap();
+    let store = store(folder.path());
+    let year = 365 * 86_400 * S;
+    let (begin, end) = (DAY0, DAY0 + 3600 * S);
+    let all = FlowTest::All(Vec::new());
+    for (from, to, packets) in [
+        (end, begin, 0),
+        (begin + 600 * S, begin + 600 * S, 0),
+        (end + year, end + 2 * year, 0),
+        (0, 1, 0),
+        (begin - 5 * year, end + 5 * year, 3600),
+        (0, u64::MAX, 3600),
+        (u64::MAX - 1, u64::MAX, 0),
+        (begin, end, 3600),
+    ] {
+        let span = TimeRange { from: Some(from), to: Some(to) };
+        let what = format!("{from} to {to}");
+        for points in [1, 7, 100_000] {
+            let data = store.points(&ids("caught"), span, points).unwrap();
+            let values = data.series[0].avg.iter().map(|value| value.unwrap_or(0.0));
+            let sum: f64 = values.zip(&data.widths).map(|(value, width)| value * width).sum();
+            assert!(sum <= 3600.5 && (packets == 0 || (sum - 3600.0).abs() < 0.5), "{what}: {sum}");
+            assert!(data.times.len() <= 100_001, "{what}");
+            let flows = store.points_of_flows(&all, span, points).unwrap();
+            assert!(flows.times.len() <= 10_001, "{what}");
+        }
+        let top = store.top_over_time("sources", span, None, 9, 5).unwrap();
+        let bytes = top.rows.first().map_or(0, |row| row.bytes);
+        assert!(bytes <= 540 && (packets == 0 || bytes == 540), "{what}: {bytes}");
+        let group = store.group(GroupBy::Server, &all, span, RankBy::Flows, 9, 5).unwrap();
+        let flows = group.rows.first().map_or(0, |row| row.flows);
+        assert!(packets == 0 && flows <= 1 || flows == 60, "{what}: {flows} flows");
+        assert!(store.flows(&FlowsWanted { span, ..wanted("") }).unwrap().rows.len() <= 100, "{what}");
+        store.news(span).unwrap();
+        store.distinct(span).unwrap();
+        store.events(span, 9).unwrap();
+        store.band(&ids("caught"), span, 100, 4, &Zone::utc()).unwrap();
+        store.trial(&all, span).unwrap();
+    }
+}
+
+#[test]
+fn answers_say_that_flows_before_their_range_are_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let day = 86_400 * S;
+    let keep = Keep { free: 0, age: 2 * day, ..Keep::default() };
+    let context = OutputContext { keep, ..context(folder.path(), Existing::Continue) };
+    let mut to = Writer::open(&context).unwrap();
+    for at in 0..6 {
+        to.flow(&flow_to(at + 1, 80, (DAY0 + at * day, DAY0 + at * day + S), true)).unwrap();
+        to.interval(&interval(DAY0 + at * day, day, 60, &[])).unwrap();
+        to.flush().unwrap();
+    }
+    to.finish().unwrap();
+    let store = store(folder.path());
+    let flows = |from: u64| {
+        let span = TimeRange { from: Some(from), to: None };
+        store.group(GroupBy::Server, &FlowTest::All(Vec::new()), span, RankBy::Flows, 9, 0).unwrap()
+    };
+    let old = flows(DAY0);
+    assert!(old.rows[0].flows < 6, "{old:?}");
+    assert!(old.partial.unwrap().contains("no longer stored"));
+    assert_eq!(flows(DAY0 + 5 * day).partial, None);
+}
+
 #[test]
 fn news_are_keys_that_were_not_seen_before() {
     let folder = tempfile::tempdir().unwrap();
@@ -742,7 +877,7 @@ fn collected_intervals_are_stored_as_single_ones() {
         for at in 0..intervals {
             // Two intervals of an hour, then silence.
             let start = DAY0 + (at / 2) * 3600 * S + at % 2 * 30 * S;
-            to.interval(&interval(start, 30 * S, at + 1, &[(1, at + 1), ((at % 50) as u8, 9)])).unwrap();
+            to.interval(&interval(start, 30 * S, at + 1, &[(1, at + 1), (2 + (at % 50) as u8, 9)])).unwrap();
         }
         to.finish().unwrap();
         changes.push(to.changes());

@@ -1,11 +1,12 @@
 //! Charts and series.
 
 use super::Ask;
-use super::asked::{count, span};
+use super::asked::{count, flow_test, span};
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
-use axum::Json;
+use crate::serve::rights::Client;
 use axum::extract::State;
+use axum::{Extension, Json};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use weir_api::web::{Band, Chart, ChartLine, Charts, SeriesData, SeriesInfo, SeriesList};
@@ -110,6 +111,9 @@ pub struct DataAsked {
     to: Option<f64>,
     /// Approximate number of points (600); fewer for a chart with thousands of lines.
     points: Option<usize>,
+    /// Instead of `ids`: an expression over flows, pcap-filter(7) with tests of fields. The series `flows/bits` and
+    /// `flows/packets` are computed from the stored flows that match; each flow is spread evenly over its time.
+    filter: Option<String>,
 }
 
 /// Points of series: average, minimum and maximum.
@@ -117,11 +121,22 @@ pub struct DataAsked {
     responses((status = 200, body = SeriesData), (status = 400, body = Failure), (status = 404, body = Failure)))]
 pub async fn data(
     State(app): State<Shared>,
+    Extension(client): Extension<Client>,
     Ask(asked): Ask<DataAsked>,
 ) -> Result<Json<SeriesData>, Failure> {
     let span = span(asked.from, asked.to)?;
     let points = count("points", asked.points, 600, MAX_POINTS)?;
     let top = count("top", asked.top, 12, MAX_SERIES)?;
+    if let Some(filter) = asked.filter.filter(|filter| !filter.trim().is_empty()) {
+        if asked.chart.is_some() || !asked.ids.is_empty() {
+            return Err(Failure::question(
+                "a stored series cannot be restricted by an expression",
+                "`filter` alone",
+            ));
+        }
+        let test = flow_test(&app, &client, Some(&filter)).await?;
+        return Ok(Json(app.ask(move |store| store.points_of_flows(&test, span, points)).await?));
+    }
     if let Some(name) = asked.chart {
         let Some(chart) = chart(&app, &name).await else {
             return Err(Failure::unknown(format!("no chart {name:?}; /api/v1/charts lists them")));
