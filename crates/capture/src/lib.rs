@@ -30,7 +30,7 @@ pub use afpacket::{
 };
 pub use file::{
     Blocks, Comment, Compression, Files, Format, Input, InputInfo, InterfaceInfo, MAX_INTERFACES, Order,
-    Progress, ReadError, ReadOptions, Severity,
+    Outside, Progress, ReadError, ReadOptions, Severity, TimeRange, latest,
 };
 pub use interface::{Counters, Interface, interfaces};
 pub use write::{

@@ -14,6 +14,7 @@ mod interfaces;
 mod merge;
 mod pcap;
 mod pcapng;
+mod times;
 mod walk;
 
 use std::cmp::Reverse;
@@ -30,6 +31,7 @@ pub use error::{ReadError, Severity};
 pub use input::Input;
 pub use interfaces::MAX_INTERFACES;
 pub use pcapng::Comment;
+pub use times::{Outside, TimeRange, latest};
 
 use capture::{Capture, Opening};
 use input::Source;
@@ -56,6 +58,8 @@ pub struct ReadOptions {
     pub order: Order,
     /// Maximum number of packets to read.
     pub packets: Option<u64>,
+    /// The time range of the packets to read; `None` for all.
+    pub times: Option<TimeRange>,
     /// Maximum number of bytes to keep of each packet.
     pub snaplen: Option<u32>,
     /// After a corrupt record, look for the next plausible one instead of ending the input.
@@ -71,6 +75,7 @@ impl Default for ReadOptions {
             chunk_bytes: 256 << 10,
             order: Order::default(),
             packets: None,
+            times: None,
             snaplen: None,
             recover: false,
             stop: None,
@@ -97,6 +102,7 @@ pub struct Files {
     starts: Vec<usize>,
     /// Whether the next packet belongs to [`Files::starts`].
     starts_next: bool,
+    outside: Outside,
     packets: u64,
     bytes: u64,
     walked: u64,
@@ -130,6 +136,7 @@ impl Files {
             comments: Vec::new(),
             starts: Vec::new(),
             starts_next: true,
+            outside: Outside::default(),
             packets: 0,
             bytes: 0,
             walked: 0,
@@ -147,7 +154,7 @@ impl Files {
     }
 
     /// Clears `chunk` and fills it with the next packets, of about `chunk_bytes` bytes; `false` at the end of all
-    /// inputs.
+    /// inputs. With [`ReadOptions::times`] a chunk may be empty before the end.
     ///
     /// # Errors
     ///
@@ -160,17 +167,21 @@ impl Files {
         self.starts.extend(std::mem::take(&mut self.starts_next).then_some(0));
         let left = self.options.packets.map_or(u64::MAX, |max| max.saturating_sub(self.packets));
         self.gather(chunk, usize::try_from(left).unwrap_or(usize::MAX));
+        let has_read = !chunk.slots.is_empty();
+        if let Some(times) = self.options.times {
+            self.outside.add(times.select(chunk, &mut self.comments, &mut self.starts));
+        }
         self.packets += chunk.slots.len() as u64;
         while self.starts.pop_if(|at| *at >= chunk.slots.len()).is_some() {
             self.starts_next = true;
         }
         if left > 0
-            && chunk.slots.is_empty()
+            && !has_read
             && let Some(error) = self.failures.pop_front()
         {
             return Err(error);
         }
-        Ok(!chunk.slots.is_empty())
+        Ok(has_read)
     }
 
     fn gather(&mut self, chunk: &mut PacketBuf, left: usize) {
@@ -268,6 +279,11 @@ impl Files {
     /// the time between such a packet and the one before it.
     pub fn starts(&self) -> &[usize] {
         &self.starts
+    }
+
+    /// The packets so far outside of [`ReadOptions::times`], which were not returned.
+    pub fn outside(&self) -> Outside {
+        self.outside
     }
 
     /// Progress of reading.

@@ -259,6 +259,19 @@ fn snaplen_and_packet_limits_hold() {
 }
 
 #[test]
+fn packets_outside_a_time_range_are_counted_and_not_returned() {
+    let packets: Vec<(u64, &[u8])> = (0..1_000).map(|n| (n * 1_000, &b"packet"[..])).collect();
+    let file = pcap(&packets);
+    let first = read_bytes(&file).packets[0].time;
+    let times = weir_capture::TimeRange { from: Time(first.0 + 100_000), until: Time(first.0 + 300_000) };
+    let options = ReadOptions { times: Some(times), packets: Some(150), ..ReadOptions::default() };
+    let all = read_bytes_with(&file, &ReadOptions { packets: None, ..options.clone() });
+    assert_eq!(all.packets.len(), 200);
+    assert!(all.packets.iter().all(|packet| times.contains(packet.time)));
+    assert_eq!(read_bytes_with(&file, &options).packets.len(), 150, "the limit is of packets in the range");
+}
+
+#[test]
 fn an_unsupported_link_type_is_passed_on() {
     let mut file = pcap_header(0xa1b2_c3d4, 147);
     record(&mut file, 0, b"private");
