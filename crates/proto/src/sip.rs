@@ -96,7 +96,7 @@ static SIP_MESSAGE: Table = Table {
         field("response_line", Kind::Text, "First line of a response.").eve("sip.response_line"),
         field("call_id", Kind::Text, "Identifier of the call (Call-ID).").privacy(Privacy::Fingerprint),
         field("seq", Kind::Text, "Number of the request in the call, with the method (CSeq)."),
-        field("sdp_version", Kind::Text, "Session description: version (v=).").eve("sip.sdp.version"),
+        field("sdp_version", Kind::Uint, "Session description: version (v=).").eve("sip.sdp.version"),
         field("sdp_origin", Kind::Text, "Session description: originator (o=).")
             .eve("sip.sdp.origin")
             .privacy(Privacy::Content),

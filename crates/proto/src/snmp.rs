@@ -53,7 +53,7 @@ static MESSAGE: Table = Table {
         field("version", Kind::Uint, "1, 2 or 3.").eve("snmp.version"),
         field("pdu_type", Kind::Word, "Type of the PDU; encrypted if it cannot be read.")
             .eve("snmp.pdu_type"),
-        field("error", Kind::Word, "Error status of the response.").eve("snmp.error"),
+        field("error", Kind::Word, "Error status of the response."),
         field("trap_type", Kind::Word, "Generic trap (version 1).").eve("snmp.trap_type"),
         field("trap_oid", Kind::Text, "Enterprise of the trap (version 1).").eve("snmp.trap_oid"),
         field("trap_address", Kind::Address, "Address of the agent that sent the trap (version 1).")

@@ -8,7 +8,7 @@ use crate::zone::Zone;
 use weir_engine::FlowIdentity;
 use weir_proto::{Record, Value};
 
-const EVE: Style = Style { times: Times::Rfc3339, name: |field| field.eve };
+const EVE: Style = Style { times: Times::Rfc3339, name: |field| field.eve, skips_empty: true };
 
 /// Records as events.
 pub struct Events {

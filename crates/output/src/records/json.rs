@@ -14,12 +14,15 @@ pub struct Style {
     pub times: Times,
     /// Name of a field, keys of nested objects joined by dots; an empty name omits it.
     pub name: fn(&Field) -> &'static str,
+    /// Whether empty lists are left out, as absent values are.
+    pub skips_empty: bool,
 }
 
 /// Positions of a table's fields in an object: built once for each table, since names with dots put values into nested
 /// objects, wherever in the table they are.
 pub struct Shape {
     members: Vec<Member>,
+    skips_empty: bool,
 }
 
 struct Member {
@@ -34,9 +37,24 @@ enum What {
 }
 
 impl Shape {
+    fn new(style: Style) -> Self {
+        Self { members: Vec::new(), skips_empty: style.skips_empty }
+    }
+
+    /// Whether a value is left out.
+    fn omits(&self, value: &Value<'_>) -> bool {
+        value.is_none()
+            || self.skips_empty
+                && match value {
+                    Value::List(values) => values.is_empty(),
+                    Value::Rows(rows) => rows.is_empty(),
+                    _ => false,
+                }
+    }
+
     /// The shape of a table's fields, or of the fields of rows in it.
     pub fn of(fields: &[Field], style: Style) -> Self {
-        let mut shape = Self { members: Vec::new() };
+        let mut shape = Self::new(style);
         for (at, field) in fields.iter().enumerate() {
             let name = (style.name)(field);
             if !name.is_empty() {
@@ -52,7 +70,7 @@ impl Shape {
         match (rest, known.map(|member| &mut member.what)) {
             (Some(rest), Some(What::Object(inner))) => inner.put(rest, at, field, style),
             (Some(rest), None) => {
-                let mut inner = Self { members: Vec::new() };
+                let mut inner = Self::new(style);
                 inner.put(rest, at, field, style);
                 self.members.push(Member { key, what: What::Object(inner) });
             }
@@ -80,7 +98,7 @@ impl Shape {
                 }
                 What::Fields(fields, kind, rows) => {
                     let mut values = fields.iter().rev().filter_map(|at| values.get(*at));
-                    if let Some(value) = values.find(|value| !value.is_none()) {
+                    if let Some(value) = values.find(|value| !self.omits(value)) {
                         push_value(object.member(member.key), value, kind, rows.as_ref(), times);
                     }
                 }
@@ -92,7 +110,7 @@ impl Shape {
         self.members.iter().any(|member| match &member.what {
             What::Object(shape) => shape.has_any(values),
             What::Fields(fields, ..) => {
-                fields.iter().any(|at| values.get(*at).is_some_and(|value| !value.is_none()))
+                fields.iter().any(|at| values.get(*at).is_some_and(|value| !self.omits(value)))
             }
         })
     }

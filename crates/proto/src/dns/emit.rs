@@ -106,16 +106,14 @@ static DETAIL: &[Field] = &[
         "name_truncated",
         Kind::Bool,
         "Whether the owner name was longer than the limit and was truncated.",
-    )
-    .eve("rrname_truncated"),
+    ),
     field("type", Kind::Word, "Type of the record.").eve("rrtype"),
     field("ttl", Kind::Uint, "Time to live of the record, in seconds.").eve("ttl"),
     field("address", Kind::Address, "Address in the record (A, AAAA).").eve("rdata"),
     field("target", Kind::Text, "Name in the record (CNAME, MX, NS, PTR).")
         .eve("rdata")
         .privacy(Privacy::Name),
-    field("target_truncated", Kind::Bool, "Whether that name was longer than the limit and was truncated.")
-        .eve("rdata_truncated"),
+    field("target_truncated", Kind::Bool, "Whether that name was longer than the limit and was truncated."),
     field("text", Kind::Text, "Text in the record (TXT).").eve("rdata").privacy(Privacy::Content),
     field("soa_mname", Kind::Text, "Primary name server of the zone (MNAME of SOA).")
         .eve("soa.mname")
@@ -149,7 +147,7 @@ static DETAIL: &[Field] = &[
     field("data", Kind::Text, "Other data of the record.").privacy(Privacy::Content),
 ];
 
-/// A record in a multicast DNS message; the key names the type.
+/// A record in a multicast DNS message; the field names the type. Suricata's events have names and texts only.
 static SIMPLE: &[Field] = &[
     field("name", Kind::Text, "Owner name of the record.").eve("rrname").privacy(Privacy::Name),
     field(
@@ -161,41 +159,29 @@ static SIMPLE: &[Field] = &[
     field("type", Kind::Word, "Type of the record."),
     field("ttl", Kind::Uint, "Time to live of the record, in seconds."),
     field("flush", Kind::Bool, "Whether the record replaces cached ones (cache-flush bit, RFC 6762)."),
-    field("a", Kind::Address, "Address in an A record.").eve("a"),
-    field("aaaa", Kind::Address, "Address in an AAAA record.").eve("aaaa"),
-    field("cname", Kind::Text, "Name in a CNAME record.").eve("cname").privacy(Privacy::Name),
-    field("mx", Kind::Text, "Name in an MX record.").eve("mx").privacy(Privacy::Name),
-    field("ns", Kind::Text, "Name in an NS record.").eve("ns").privacy(Privacy::Name),
+    field("a", Kind::Address, "Address in an A record."),
+    field("aaaa", Kind::Address, "Address in an AAAA record."),
+    field("cname", Kind::Text, "Name in a CNAME record.").privacy(Privacy::Name),
+    field("mx", Kind::Text, "Name in an MX record.").privacy(Privacy::Name),
+    field("ns", Kind::Text, "Name in an NS record.").privacy(Privacy::Name),
     field("ptr", Kind::Text, "Name in a PTR record.").eve("ptr").privacy(Privacy::Name),
-    field("target_truncated", Kind::Bool, "Whether that name was longer than the limit and was truncated.")
-        .eve("rdata_truncated"),
+    field("target_truncated", Kind::Bool, "Whether that name was longer than the limit and was truncated."),
     field("txt", Kind::List(&Kind::Text), "Texts in a TXT record.").eve("txt").privacy(Privacy::Content),
-    field("soa_mname", Kind::Text, "Primary name server of the zone (MNAME of SOA).")
-        .eve("soa.mname")
-        .privacy(Privacy::Name),
+    field("soa_mname", Kind::Text, "Primary name server of the zone (MNAME of SOA).").privacy(Privacy::Name),
     field("soa_rname", Kind::Text, "Mail address of the person responsible for the zone (RNAME of SOA).")
-        .eve("soa.rname")
         .privacy(Privacy::Name),
-    field("soa_serial", Kind::Uint, "Serial number of the zone (SERIAL of SOA).").eve("soa.serial"),
-    field("soa_refresh", Kind::Uint, "Seconds between refreshes of the zone (REFRESH of SOA).")
-        .eve("soa.refresh"),
-    field("soa_retry", Kind::Uint, "Seconds until a failed refresh is repeated (RETRY of SOA).")
-        .eve("soa.retry"),
-    field("soa_expire", Kind::Uint, "Seconds until the zone expires without a refresh (EXPIRE of SOA).")
-        .eve("soa.expire"),
-    field("soa_minimum", Kind::Uint, "Seconds for which a negative answer may be cached (MINIMUM of SOA).")
-        .eve("soa.minimum"),
-    field("srv_priority", Kind::Uint, "Priority of the server; lower values are tried first (SRV).")
-        .eve("srv.priority"),
-    field("srv_weight", Kind::Uint, "Share of the server among those of equal priority (WEIGHT of SRV).")
-        .eve("srv.weight"),
-    field("srv_port", Kind::Port, "Port of the service (SRV).").eve("srv.port"),
-    field("srv_name", Kind::Text, "Host that provides the service (TARGET of SRV).")
-        .eve("srv.name")
-        .privacy(Privacy::Name),
-    field("options", Kind::Rows(OPT), "Options of EDNS (RFC 6891).").eve("opt"),
-    field("hinfo", Kind::Text, "Data of a HINFO record.").eve("hinfo").privacy(Privacy::Content),
-    field("nsec", Kind::Text, "Data of an NSEC record.").eve("nsec").privacy(Privacy::Content),
+    field("soa_serial", Kind::Uint, "Serial number of the zone (SERIAL of SOA)."),
+    field("soa_refresh", Kind::Uint, "Seconds between refreshes of the zone (REFRESH of SOA)."),
+    field("soa_retry", Kind::Uint, "Seconds until a failed refresh is repeated (RETRY of SOA)."),
+    field("soa_expire", Kind::Uint, "Seconds until the zone expires without a refresh (EXPIRE of SOA)."),
+    field("soa_minimum", Kind::Uint, "Seconds for which a negative answer may be cached (MINIMUM of SOA)."),
+    field("srv_priority", Kind::Uint, "Priority of the server; lower values are tried first (SRV)."),
+    field("srv_weight", Kind::Uint, "Share of the server among those of equal priority (WEIGHT of SRV)."),
+    field("srv_port", Kind::Port, "Port of the service (SRV)."),
+    field("srv_name", Kind::Text, "Host that provides the service (TARGET of SRV).").privacy(Privacy::Name),
+    field("options", Kind::Rows(OPT), "Options of EDNS (RFC 6891)."),
+    field("hinfo", Kind::Text, "Data of a HINFO record.").privacy(Privacy::Content),
+    field("nsec", Kind::Text, "Data of an NSEC record.").privacy(Privacy::Content),
     field("data", Kind::Text, "Other data of the record.").privacy(Privacy::Content),
 ];
 
@@ -457,7 +443,8 @@ impl<'a> ParsedMessage<'a> {
     }
 
     fn options(&self, rr: &Rr) -> Value<'a> {
-        if rr.kind != kind::OPT {
+        // The record belongs into the additional section (RFC 6891 6.1.1).
+        if rr.kind != kind::OPT || rr.section != Section::Additional {
             return Value::None;
         }
         let row = |(code, data): (u16, &[u8])| vec![code.into(), present::hex(data, "").into()];

@@ -138,7 +138,7 @@ impl<'a> Description<'a> {
             ]
         });
         [
-            self.version.into(),
+            self.version.and_then(number).map(u64::from).into(),
             self.origin.into(),
             self.name.into(),
             self.info.into(),

@@ -50,7 +50,6 @@ pub(super) static SMTP: Table = Table {
             .privacy(Privacy::Mail),
         field("in_reply_to", Kind::Text, "In-Reply-To field of the header.")
             .zeek("in_reply_to")
-            .eve("email.in_reply_to")
             .privacy(Privacy::Mail),
         field("subject", Kind::Text, "Subject field of the header, as sent.")
             .zeek("subject")
@@ -97,15 +96,11 @@ pub(super) static SMTP: Table = Table {
         )
         .eve("email.status"),
         field("reply_to_list", Kind::List(&Kind::Text), "Addresses of the Reply-To field.")
-            .eve("email.reply_to")
             .privacy(Privacy::Mail),
-        field("bcc", Kind::List(&Kind::Text), "Bcc field of the header.")
-            .eve("email.bcc")
-            .privacy(Privacy::Mail),
+        field("bcc", Kind::List(&Kind::Text), "Bcc field of the header.").privacy(Privacy::Mail),
         field("mailer", Kind::Text, "X-Mailer field of the header.").eve("email.x_mailer"),
-        field("agent", Kind::Text, "User-Agent field of the header.").eve("email.user_agent"),
+        field("agent", Kind::Text, "User-Agent field of the header."),
         field("originating_text", Kind::Text, "X-Originating-IP field of the header.")
-            .eve("email.x_originating_ip")
             .privacy(Privacy::Address),
         field("received", Kind::List(&Kind::Text), "Received fields of the header.")
             .eve("email.received")

@@ -12,7 +12,7 @@ use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::Record;
 
 /// Columns in the table itself: all other facts of a flow are in its detail.
-const IN_TABLE: [&str; 14] = [
+const IN_TABLE: [&str; 15] = [
     "start",
     "end",
     "uid",
@@ -26,6 +26,8 @@ const IN_TABLE: [&str; 14] = [
     "packets",
     "reverse_packets",
     "state",
+    // It follows from the state.
+    "state_words",
     "destination_name",
 ];
 
@@ -73,7 +75,7 @@ pub struct Maker(Shapes);
 
 impl Default for Maker {
     fn default() -> Self {
-        Self(Shapes::new(Style { times: Times::Epoch, name: |field| field.name }))
+        Self(Shapes::new(Style { times: Times::Epoch, name: |field| field.name, skips_empty: false }))
     }
 }
 
