@@ -76,6 +76,13 @@ static PACKETS: &[Counter] = &[
         "Packets that the interface dropped before the kernel received them, where its driver counts them.",
         |s| s.ledger.capture.interface_dropped,
     )),
+    row(
+        0,
+        ("outside", "packets"),
+        "outside of the time range",
+        "Packets of captures outside of --since and --until; they are not offered.",
+        |s| s.ledger.capture.outside,
+    ),
     row(0, ("bytes", "bytes"), "bytes on the wire", "Bytes on the wire of all packets caught.", |s| {
         s.ledger.bytes
     }),
@@ -211,7 +218,12 @@ mod tests {
             next
         };
         let mut ledger = Ledger {
-            capture: CaptureCount { offered: count(), dropped: count(), interface_dropped: count() },
+            capture: CaptureCount {
+                offered: count(),
+                dropped: count(),
+                interface_dropped: count(),
+                outside: count(),
+            },
             caught: count(),
             bytes: count(),
             captured_bytes: count(),

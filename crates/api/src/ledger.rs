@@ -40,6 +40,8 @@ pub struct CaptureCount {
     pub dropped: u64,
     /// Packets that the interface dropped before the kernel saw them, if the interface reports it.
     pub interface_dropped: u64,
+    /// Packets of captures outside of the time range of the run; they are not offered.
+    pub outside: u64,
 }
 
 /// The fate of each packet.
@@ -88,6 +90,7 @@ impl Ledger {
         self.capture.offered += other.capture.offered;
         self.capture.dropped += other.capture.dropped;
         self.capture.interface_dropped += other.capture.interface_dropped;
+        self.capture.outside += other.capture.outside;
         self.caught += other.caught;
         self.bytes += other.bytes;
         self.captured_bytes += other.captured_bytes;
@@ -162,6 +165,29 @@ fn is_zero(n: &u64) -> bool {
 /// Zeek's names of the states of an ended flow (conn_state), in the order of [`States`].
 pub const CONN_STATES: [&str; 13] =
     ["S0", "S1", "S2", "S3", "SF", "REJ", "RSTO", "RSTR", "RSTOS0", "RSTRH", "SH", "SHR", "OTH"];
+
+/// The meaning of each of [`CONN_STATES`], in a few words. "Client" is the initiator, "server" the responder.
+const STATE_WORDS: [&str; CONN_STATES.len()] = [
+    "no answer",
+    "not ended",
+    "closed by client only",
+    "closed by server only",
+    "normal end",
+    "refused",
+    "reset by client",
+    "reset by server",
+    "no answer, reset by client",
+    "only server seen, reset",
+    "only client seen, closed",
+    "only server seen, closed",
+    "begun before",
+];
+
+/// The meaning of a state of [`CONN_STATES`] in a few words, such as `normal end` for `SF`; "" for another text.
+pub fn state_words(state: &str) -> &'static str {
+    let place = CONN_STATES.iter().position(|name| *name == state);
+    place.and_then(|at| STATE_WORDS.get(at)).copied().unwrap_or_default()
+}
 
 /// Flows by the state in which they ended.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

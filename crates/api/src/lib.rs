@@ -20,6 +20,8 @@
 
 #![forbid(unsafe_code)]
 
+mod applications;
+mod composition;
 mod cost;
 mod counter;
 mod distinct;
@@ -32,10 +34,14 @@ mod subscription;
 mod top;
 pub mod web;
 
+pub use applications::{Applications, Shares};
+pub use composition::{Composition, Part, WifiFrame};
 pub use cost::Costs;
 pub use counter::{Counter, counters};
 pub use distinct::{DistinctCount, DistinctOf, Sketch};
-pub use ledger::{CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, States};
+pub use ledger::{
+    CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, States, state_words,
+};
 pub use reading::{Class, Count, Histogram, Reading, Series};
 pub use scans::{Distinct, Scans, Sweep, Trials};
 pub use sessions::SessionCount;

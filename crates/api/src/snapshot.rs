@@ -1,6 +1,6 @@
 //! The merged answers of an interval: the only output of the pass.
 
-use crate::{Costs, FlowCount, Ledger, Reading, SessionCount};
+use crate::{Applications, Composition, Costs, FlowCount, Ledger, Reading, SessionCount};
 use serde::Serialize;
 use std::net::IpAddr;
 
@@ -82,6 +82,12 @@ pub struct Snapshot {
     /// Cost of the pass in the interval, without the functions.
     #[serde(skip)]
     pub costs: Costs,
+    /// Application protocols of the flows that ended in the interval.
+    #[serde(skip)]
+    pub applications: Applications,
+    /// Packets in tunnels and packets without IP.
+    #[serde(skip)]
+    pub composition: Composition,
     /// The lowest addresses, at most four, of senders that offload checksums to their network cards.
     pub offloaders: Vec<IpAddr>,
     /// The answers, in the order of the plan.
@@ -132,7 +138,7 @@ impl Snapshot {
             };
             size_of::<Answer>() + 96 + rows
         };
-        size_of::<Self>() + self.answers.iter().map(of).sum::<usize>()
+        size_of::<Self>() + self.applications.memory() + self.answers.iter().map(of).sum::<usize>()
     }
 
     /// Merges everything but the answers, which are left unchanged.
@@ -157,6 +163,8 @@ impl Snapshot {
         self.flows.add(&other.flows);
         self.sessions.add(&other.sessions);
         self.costs.add(&other.costs);
+        self.applications.merge(&other.applications);
+        self.composition.merge(&other.composition);
         self.offloaders.extend(&other.offloaders);
         self.offloaders.sort_unstable();
         self.offloaders.dedup();

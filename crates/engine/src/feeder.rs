@@ -263,12 +263,12 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
             }
         }
         if READS {
-            let Found { services, is_unidentified } = std::mem::take(&mut self.found);
+            let found = std::mem::take(&mut self.found);
             if let Some(sessions) = &mut self.sessions {
                 sessions.carrier(record, self.sink);
-                sessions.count_unidentified(record, is_unidentified);
+                sessions.count(record, found);
             }
-            self.sink.flow(&FlowRecord { services, ..*record });
+            self.sink.flow(&FlowRecord { services: found.services, ..*record });
         } else {
             self.sink.flow(record);
         }

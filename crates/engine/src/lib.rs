@@ -35,6 +35,7 @@
 
 mod bounded;
 mod checksum;
+mod composition;
 mod feeder;
 mod function;
 mod interval;

@@ -7,7 +7,7 @@ use crate::unidentified::{HeldBack, Unidentified};
 use crate::{FlowIdentity, FlowRecord, Sink};
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
-use weir_api::{Answer, SessionCount};
+use weir_api::{Answer, Applications, SessionCount};
 use weir_flow::defrag::{Defrag, DefragConfig, DefragStats};
 use weir_flow::stream::{Overlap, StreamConfig, StreamStats, Streams};
 use weir_flow::{FlowPacket, IpTunnel, Rows};
@@ -51,6 +51,14 @@ pub struct SessionConfig {
     pub unidentified_packets: bool,
     /// Number of ports of unidentified flows that are counted separately.
     pub ports: usize,
+}
+
+impl SessionConfig {
+    /// Whether no protocol is identified.
+    fn is_unread(&self) -> bool {
+        // Held packets of unidentified flows are looked up too.
+        !(self.records || self.unidentified_packets || self.wants.identifies)
+    }
 }
 
 impl Default for SessionConfig {
@@ -184,6 +192,8 @@ pub(crate) struct Sessions {
     expected: Expectations,
     /// Unidentified traffic by port.
     unidentified_packets: Unidentified,
+    /// Applications of flows that ended in this interval.
+    applications: Applications,
     /// Packets of undecided flows, if packets of unidentified flows are emitted.
     held_back: Option<HeldBack>,
     /// Measures flows, if enabled.
@@ -324,6 +334,7 @@ impl Sessions {
             refused: Refused::default(),
             expected: Expectations::default(),
             unidentified_packets: Unidentified::new(seed, config.ports),
+            applications: Applications::default(),
             held_back: config.unidentified_packets.then(|| HeldBack::new(config.memory / 16)),
             measurer: config.measure.map(|measuring| Measurer::new(measuring, config.memory / 4)),
             allowances: Allowances::new(config),
@@ -351,7 +362,7 @@ impl Sessions {
         if let Some(measurer) = &mut self.measurer {
             self.stats.records += measurer.packet(seen, sink);
         }
-        if self.config.records || self.config.chunks {
+        if self.config.records || self.config.chunks || self.config.wants.identifies {
             self.packet = seen.packet.number;
             self.read(seen, sink);
             self.packet = 0;
@@ -497,9 +508,21 @@ impl Sessions {
         found
     }
 
-    /// Counts a flow, or a part of it, as unidentified if no protocol was found.
-    pub fn count_unidentified(&mut self, flow: &FlowRecord, is_unidentified: bool) {
+    /// Counts a flow, or a part of it, by the protocol that was found, or as unidentified.
+    pub fn count(&mut self, flow: &FlowRecord, found: Found) {
+        let Found { services: [first, ..], is_unidentified } = found;
         self.unidentified_packets.flow(flow, is_unidentified);
+        if (first > 0 || is_unidentified) && !flow.carrier {
+            let (address, port) = flow.responder();
+            let server = Ipv6Addr::from(address).to_canonical();
+            let bytes = flow.forward.frame_bytes + flow.reverse.frame_bytes;
+            self.applications.add(flow.key.proto, port, server, first, bytes);
+        }
+    }
+
+    /// The applications of flows that were counted since the last call.
+    pub fn take_applications(&mut self) -> Applications {
+        std::mem::take(&mut self.applications)
     }
 
     /// Unidentified traffic by port since the last call.
@@ -611,8 +634,7 @@ impl SessionFeed<'_> {
                 }
                 self.stats.sessions += 1;
                 let session = match self.expected.take(flow, chunk.time) {
-                    // Held packets of unidentified flows are looked up here too.
-                    _ if !self.config.records && !self.config.unidentified_packets => Session::unread(),
+                    _ if self.config.is_unread() => Session::unread(),
                     Some(expected) => Session::expected(expected, self.config.wants),
                     None => Session::new(),
                 };

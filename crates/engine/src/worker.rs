@@ -1,6 +1,7 @@
 //! A worker and its state: workers share nothing.
 
 use crate::checksum::ChecksumWatch;
+use crate::composition;
 use crate::feeder::{Feeder, Functions};
 use crate::meter::{Clock, Meter};
 use crate::plan::{ItemSource, Selection, Sum};
@@ -8,7 +9,9 @@ use crate::sessions::Sessions;
 use crate::{Function, Item, Pass, Plan, SessionConfig, SessionStats};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
-use weir_api::{Answer, Costs, Count, FlowCount, Interval, Ledger, Reading, SessionCount, Snapshot};
+use weir_api::{
+    Answer, Composition, Costs, Count, FlowCount, Interval, Ledger, Reading, SessionCount, Snapshot,
+};
 use weir_filter::{MatchCounter, PacketMask, Total, Totals};
 use weir_flow::measure::{Measure, Measured};
 use weir_flow::{FlowConfig, FlowIdentity, FlowRecord, FlowSink, FlowStats, FlowTable};
@@ -75,6 +78,7 @@ pub struct Worker {
     /// Counts of sessions at the beginning of the interval.
     sessions_before: SessionCount,
     ledger: Ledger,
+    composition: Composition,
     /// Times of the earliest and the latest packet since the last snapshot.
     earliest: Time,
     latest: Time,
@@ -139,6 +143,7 @@ impl Worker {
             flows_before: FlowStats::default(),
             sessions_before: SessionCount::default(),
             ledger: Ledger::default(),
+            composition: Composition::default(),
             earliest: Time(u64::MAX),
             latest: Time::default(),
             block: Block::default(),
@@ -260,13 +265,15 @@ impl Worker {
         self.checksums.closely = closely;
     }
 
-    /// Counts decoding errors. Returns a bit for each packet that its flow key describes fully.
+    /// Counts decoding errors, tunnels and packets without IP. Returns a bit for each packet that its flow key describes fully.
     fn look_at(&mut self, block: Batch<'_>, layers: &[Layers]) -> [u64; BLOCK / 64] {
         let mut by_flow = [0; BLOCK / 64];
         let parts = block.slots.chunks(64).zip(layers.chunks(64)).zip(&mut by_flow);
         for ((slots, layers), word) in parts {
             for (at, (slot, layers)) in slots.iter().zip(layers).enumerate() {
-                *word |= u64::from(shows_its_key(&block.packet(slot), layers)) << at;
+                let packet = block.packet(slot);
+                *word |= u64::from(shows_its_key(&packet, layers)) << at;
+                composition::count(&mut self.composition, &packet, layers);
                 if let Some(error) = layers.error {
                     self.ledger.errors.0[error.layer as usize][error.kind as usize] += 1;
                 }
@@ -446,6 +453,7 @@ impl Worker {
         let latest = std::mem::take(&mut self.latest);
         let mut answers = self.answers();
         answers.extend(self.sessions.as_mut().and_then(Sessions::take_unidentified));
+        let applications = self.sessions.as_mut().map(Sessions::take_applications).unwrap_or_default();
         let sessions_now =
             self.sessions().map_or_else(SessionCount::default, |stats| SessionCount::from(&stats));
         let costs = self.take_costs();
@@ -474,6 +482,8 @@ impl Worker {
                 .map(|sender| Ipv6Addr::from(sender).to_canonical())
                 .collect(),
             costs,
+            applications,
+            composition: std::mem::take(&mut self.composition),
             answers,
         }
     }

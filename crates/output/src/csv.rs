@@ -4,7 +4,7 @@ use crate::file::{Existing, Frame, LineFile};
 use crate::format::push_uid;
 use crate::records::csv::Csvs;
 use crate::row::{COLUMNS, Endpoints, Value};
-use crate::summary::key;
+use crate::summary::{Naming, key};
 use crate::zone::{push_rfc3339, push_seconds};
 use crate::{Output, OutputContext, OutputSpec, figures, zone};
 use std::io;
@@ -74,7 +74,13 @@ impl Csv {
             Reading::Count(count) => self.count(context, "", count, None, None),
             Reading::Top(top) => {
                 for row in top.ranked() {
-                    self.count(context, &key(&row.key, false), &row.count, Some(row.flows), Some(row.error));
+                    self.count(
+                        context,
+                        &key(&row.key, Naming::numeric()),
+                        &row.count,
+                        Some(row.flows),
+                        Some(row.error),
+                    );
                 }
                 if !top.is_exact() {
                     // Counts outside all rows; any single key had at most the error.

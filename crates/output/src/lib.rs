@@ -44,6 +44,8 @@ pub mod metrics;
 pub mod model;
 mod mon;
 mod ndjson;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 pub mod ports;
 pub mod records;
 pub mod report;
@@ -194,6 +196,8 @@ pub static OUTPUTS: &[&OutputSpec] = &[
     &csv::CSV,
     &records::text::TEXT,
     &ndjson::NDJSON,
+    #[cfg(feature = "parquet")]
+    &parquet::log::PARQUET,
     &metrics::METRICS,
     &store::sqlite::STORE,
     &mon::MON,
@@ -209,6 +213,11 @@ impl OutputSpec {
     pub fn find(name: &str) -> Result<&'static OutputSpec, String> {
         OUTPUTS.iter().find(|spec| spec.name == name).copied().ok_or_else(|| {
             let names: Vec<&str> = OUTPUTS.iter().map(|spec| spec.name).collect();
+            if name == "parquet" {
+                return "this program is built without the feature `parquet`, which the log parquet needs; packages have \
+                        it: make package, or cargo build --release -p weir --features parquet"
+                    .to_owned();
+            }
             format!("no log {name:?}; there are {}", names.join(", "))
         })
     }
@@ -224,9 +233,9 @@ mod tests {
         OutputContext { directory: directory.to_owned(), existing, ..OutputContext::default() }
     }
 
-    /// The outputs with files of lines: all except the databases of the store, which have their own tests.
+    /// The outputs with files of lines: the databases of the store and Parquet files have their own tests.
     fn of_lines() -> impl Iterator<Item = &'static &'static OutputSpec> {
-        OUTPUTS.iter().filter(|spec| spec.name != "store")
+        OUTPUTS.iter().filter(|spec| !["store", "parquet"].contains(&spec.name))
     }
 
     fn write(spec: &OutputSpec, directory: &Path, existing: Existing) {

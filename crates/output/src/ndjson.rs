@@ -3,7 +3,7 @@
 
 use crate::file::{Frame, LineFile};
 use crate::row::{COLUMNS, Endpoints, Times, write_members};
-use crate::summary::{Facts, key, scan};
+use crate::summary::{Facts, Naming, key, scan};
 use crate::{Output, OutputContext, OutputSpec, zone};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -93,7 +93,7 @@ struct RowBody {
 impl From<TopRow> for RowBody {
     fn from(row: TopRow) -> Self {
         Self {
-            label: key(&row.key, false),
+            label: key(&row.key, Naming::numeric()),
             key: row.key,
             count: row.count,
             flows: row.flows,
@@ -135,6 +135,7 @@ struct LedgerBody {
     offered: u64,
     dropped: u64,
     interface_dropped: u64,
+    outside: u64,
     caught: u64,
     bytes: u64,
     captured_bytes: u64,
@@ -169,6 +170,7 @@ impl From<&Ledger> for LedgerBody {
             offered: ledger.capture.offered,
             dropped: ledger.capture.dropped,
             interface_dropped: ledger.capture.interface_dropped,
+            outside: ledger.capture.outside,
             caught: ledger.caught,
             bytes: ledger.bytes,
             captured_bytes: ledger.captured_bytes,

@@ -221,18 +221,6 @@ pub fn service(protocol: u8, port: u16) -> Option<&'static str> {
         .map(|(.., name)| *name)
 }
 
-/// Services that TCP and UDP share and that normally use UDP.
-static MOSTLY_UDP: &[u16] = &[
-    53, 137, 138, 161, 162, 177, 427, 546, 547, 1194, 1701, 1719, 1812, 1813, 3478, 3702, 4739, 5004, 5005,
-    5060, 5355, 5683, 5684, 34962,
-];
-
-/// Whether the name of a port's service is ambiguous: TCP and UDP share it, and this is the less common transport.
-pub fn unusual_transport(protocol: u8, port: u16) -> bool {
-    let shared = service(TCP, port).is_some() && service(TCP, port) == service(UDP, port);
-    shared && (protocol == TCP) == MOSTLY_UDP.contains(&port)
-}
-
 /// The name of an IP protocol in lower case, or its number: `tcp`, `gre`, `254`.
 pub fn protocol(number: u8) -> String {
     known_protocol(number).map_or_else(|| number.to_string(), str::to_owned)
@@ -296,16 +284,6 @@ mod tests {
             assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'), "{port} {name}");
             assert!(name.len() <= 15, "{port} {name}: RFC 6335 allows 15");
         }
-    }
-
-    #[test]
-    fn the_less_common_transport_is_unusual() {
-        assert!(unusual_transport(6, 53) && !unusual_transport(17, 53));
-        assert!(unusual_transport(17, 443) && !unusual_transport(6, 443));
-        assert!(!unusual_transport(6, 22) && !unusual_transport(17, 69) && !unusual_transport(17, 40_000));
-        assert!(!unusual_transport(6, 514) && !unusual_transport(17, 514), "two names");
-        assert!(MOSTLY_UDP.is_sorted());
-        assert!(MOSTLY_UDP.iter().all(|port| unusual_transport(TCP, *port)), "all are shared");
     }
 
     #[test]

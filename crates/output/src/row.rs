@@ -203,73 +203,90 @@ fn write_json(out: &mut Vec<u8>, value: &Value, times: Times) {
     }
 }
 
+/// The kind of a column's values.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ColumnKind {
+    /// [`Value::Time`].
+    Time,
+    /// [`Value::Interval`].
+    Interval,
+    /// [`Value::Count`].
+    Count,
+    /// Any other, as text.
+    Text,
+}
+
 /// A column of our own flow rows, in CSV and NDJSON.
 pub struct Column {
     /// Its name.
     pub name: &'static str,
+    /// The kind of its values.
+    #[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "only Parquet has types"))]
+    pub kind: ColumnKind,
     /// The value of a flow.
     pub value: fn(&FlowRecord, &Endpoints) -> Value,
 }
 
 macro_rules! columns {
-    ($($name:literal => $value:expr,)*) => {
-        &[$(Column { name: $name, value: $value }),*]
+    ($($name:literal $kind:ident => $value:expr,)*) => {
+        &[$(Column { name: $name, kind: ColumnKind::$kind, value: $value }),*]
     };
 }
 
 /// All facts about a flow. Forward is the initiator's direction.
 pub static COLUMNS: &[Column] = columns![
-    "start" => |f, _| Value::Time(f.first.0),
-    "end" => |f, _| Value::Time(f.last.0),
-    "duration" => |f, _| Value::Interval(f.duration()),
-    "uid" => |f, _| Value::Uid(f.id),
-    "community_id" => |f, _| Value::Community(f.community_id(0)),
-    "protocol" => |f, _| match ports::known_protocol(f.key.proto) {
+    "start" Time => |f, _| Value::Time(f.first.0),
+    "end" Time => |f, _| Value::Time(f.last.0),
+    "duration" Interval => |f, _| Value::Interval(f.duration()),
+    "uid" Text => |f, _| Value::Uid(f.id),
+    "community_id" Text => |f, _| Value::Community(f.community_id(0)),
+    "protocol" Text => |f, _| match ports::known_protocol(f.key.proto) {
         Some(name) => Value::Word(name),
         None => Value::Text(f.key.proto.to_string()),
     },
-    "ip_proto" => |f, _| Value::Count(f.key.proto.into()),
-    "services" => |f, _| match services(f).collect::<Vec<_>>().as_slice() {
+    "ip_proto" Count => |f, _| Value::Count(f.key.proto.into()),
+    "services" Text => |f, _| match services(f).collect::<Vec<_>>().as_slice() {
         [] => Value::Unset,
         names => Value::Text(names.join(" ")),
     },
-    "source" => |_, e| Value::Address(e.source),
-    "source_port" => |f, e| port(f, e.source_port),
-    "destination" => |_, e| Value::Address(e.destination),
-    "destination_port" => |f, e| port(f, e.destination_port),
-    "icmp_type" => |f, e| if is_icmp(f) { Value::Count(e.source_port.into()) } else { Value::Unset },
-    "icmp_code" => |f, e| if f.key.is_one_way() { Value::Count(e.destination_port.into()) } else { Value::Unset },
-    "vlan" => |f, _| nonzero(f.vlan[0].into()),
-    "inner_vlan" => |f, _| nonzero(f.vlan[1].into()),
-    "tunnel" => |f, _| tunnel(f.tunnel).map_or(Value::Unset, Value::Word),
-    "parent" => |f, _| if f.parent == 0 { Value::Unset } else { Value::Uid(f.parent) },
-    "packets" => |f, _| Value::Count(f.forward.packets),
-    "reverse_packets" => |f, _| Value::Count(f.reverse.packets),
-    "frame_bytes" => |f, _| Value::Count(f.forward.frame_bytes),
-    "reverse_frame_bytes" => |f, _| Value::Count(f.reverse.frame_bytes),
-    "ip_bytes" => |f, _| Value::Count(f.forward.ip_bytes),
-    "reverse_ip_bytes" => |f, _| Value::Count(f.reverse.ip_bytes),
-    "payload_bytes" => |f, _| Value::Count(f.forward.payload_bytes),
-    "reverse_payload_bytes" => |f, _| Value::Count(f.reverse.payload_bytes),
-    "stream_bytes" => |f, _| f.tcp.map_or(Value::Unset, |tcp| Value::Count(tcp.stream_bytes[0])),
-    "reverse_stream_bytes" => |f, _| f.tcp.map_or(Value::Unset, |tcp| Value::Count(tcp.stream_bytes[1])),
-    "missed_bytes" => |f, _| f.tcp.map_or(Value::Unset, |tcp| Value::Count(tcp.missed_bytes[0])),
-    "reverse_missed_bytes" => |f, _| f.tcp.map_or(Value::Unset, |tcp| Value::Count(tcp.missed_bytes[1])),
-    "retransmitted" => |f, _| f.tcp.map_or(Value::Unset, |tcp| Value::Count(tcp.retransmitted[0].into())),
-    "reverse_retransmitted" => |f, _| f.tcp.map_or(Value::Unset, |tcp| Value::Count(tcp.retransmitted[1].into())),
-    "tcp_flags" => |f, _| tcp_flags(f, Direction::Forward),
-    "reverse_tcp_flags" => |f, _| tcp_flags(f, Direction::Reverse),
-    "bad_checksums" => |f, _| Value::Count(f.forward.bad_checksums.into()),
-    "reverse_bad_checksums" => |f, _| Value::Count(f.reverse.bad_checksums.into()),
-    "ttl" => |f, _| ttl(&f.forward),
-    "reverse_ttl" => |f, _| ttl(&f.reverse),
-    "mac" => |f, _| mac(&f.forward),
-    "reverse_mac" => |f, _| mac(&f.reverse),
-    "state" => |f, _| Value::Word(f.state.name()),
-    "history" => |f, _| if f.history.is_empty() { Value::Unset } else { Value::Text(f.history.to_string()) },
-    "reason" => |f, _| Value::Word(f.end.name()),
-    "interface" => |f, _| Value::Count(f.interface.into()),
-    "destination_name" => |_, e| e.destination_name.clone().map_or(Value::Unset, Value::Text),
+    "source" Text => |_, e| Value::Address(e.source),
+    "source_port" Count => |f, e| port(f, e.source_port),
+    "destination" Text => |_, e| Value::Address(e.destination),
+    "destination_port" Count => |f, e| port(f, e.destination_port),
+    "icmp_type" Count => |f, e| if is_icmp(f) { Value::Count(e.source_port.into()) } else { Value::Unset },
+    "icmp_code" Count => |f, e| if f.key.is_one_way() { Value::Count(e.destination_port.into()) } else { Value::Unset },
+    "vlan" Count => |f, _| nonzero(f.vlan[0].into()),
+    "inner_vlan" Count => |f, _| nonzero(f.vlan[1].into()),
+    "tunnel" Text => |f, _| tunnel(f.tunnel).map_or(Value::Unset, Value::Word),
+    "parent" Text => |f, _| if f.parent == 0 { Value::Unset } else { Value::Uid(f.parent) },
+    "packets" Count => |f, _| Value::Count(f.forward.packets),
+    "reverse_packets" Count => |f, _| Value::Count(f.reverse.packets),
+    "frame_bytes" Count => |f, _| Value::Count(f.forward.frame_bytes),
+    "reverse_frame_bytes" Count => |f, _| Value::Count(f.reverse.frame_bytes),
+    "ip_bytes" Count => |f, _| Value::Count(f.forward.ip_bytes),
+    "reverse_ip_bytes" Count => |f, _| Value::Count(f.reverse.ip_bytes),
+    "payload_bytes" Count => |f, _| Value::Count(f.forward.payload_bytes),
+    "reverse_payload_bytes" Count => |f, _| Value::Count(f.reverse.payload_bytes),
+    "stream_bytes" Count => |f, _| f.tcp.map_or(Value::Unset, |tcp| Value::Count(tcp.stream_bytes[0])),
+    "reverse_stream_bytes" Count => |f, _| f.tcp.map_or(Value::Unset, |tcp| Value::Count(tcp.stream_bytes[1])),
+    "missed_bytes" Count => |f, _| f.tcp.map_or(Value::Unset, |tcp| Value::Count(tcp.missed_bytes[0])),
+    "reverse_missed_bytes" Count => |f, _| f.tcp.map_or(Value::Unset, |tcp| Value::Count(tcp.missed_bytes[1])),
+    "retransmitted" Count => |f, _| f.tcp.map_or(Value::Unset, |tcp| Value::Count(tcp.retransmitted[0].into())),
+    "reverse_retransmitted" Count => |f, _| f.tcp.map_or(Value::Unset, |tcp| Value::Count(tcp.retransmitted[1].into())),
+    "tcp_flags" Text => |f, _| tcp_flags(f, Direction::Forward),
+    "reverse_tcp_flags" Text => |f, _| tcp_flags(f, Direction::Reverse),
+    "bad_checksums" Count => |f, _| Value::Count(f.forward.bad_checksums.into()),
+    "reverse_bad_checksums" Count => |f, _| Value::Count(f.reverse.bad_checksums.into()),
+    "ttl" Count => |f, _| ttl(&f.forward),
+    "reverse_ttl" Count => |f, _| ttl(&f.reverse),
+    "mac" Text => |f, _| mac(&f.forward),
+    "reverse_mac" Text => |f, _| mac(&f.reverse),
+    "state" Text => |f, _| Value::Word(f.state.name()),
+    "state_words" Text => |f, _| Value::Word(weir_api::state_words(f.state.name())),
+    "history" Text => |f, _| if f.history.is_empty() { Value::Unset } else { Value::Text(f.history.to_string()) },
+    "reason" Text => |f, _| Value::Word(f.end.name()),
+    "interface" Count => |f, _| Value::Count(f.interface.into()),
+    "destination_name" Text => |_, e| e.destination_name.clone().map_or(Value::Unset, Value::Text),
 ];
 
 fn is_icmp(flow: &FlowRecord) -> bool {

@@ -2,6 +2,7 @@
 
 mod label;
 mod lists;
+mod naming;
 mod render;
 mod sections;
 #[cfg(test)]
@@ -11,6 +12,7 @@ pub use crate::ndjson::summary as ndjson;
 use label::scan_short;
 pub use label::{key, key_short, scan};
 pub use lists::lists;
+pub use naming::Naming;
 pub use render::{MAX_LINES, MIN_WIDTH, render};
 pub use sections::scan_line;
 
@@ -18,7 +20,7 @@ use crate::figures::{bit_rate, count, loss_percent, packet_rate, percent};
 use crate::zone::Zone;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use weir_api::{Count, Key, KeyKind, Reading, Series, Snapshot, Top, Trials};
+use weir_api::{Count, KeyKind, Reading, Series, Snapshot, Top, Trials};
 
 /// Contents of the summary.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +29,8 @@ pub struct Facts {
     pub inputs: Vec<InputFacts>,
     /// Expression of the run, if any.
     pub expression: Option<String>,
+    /// The time range of the run, if it has one.
+    pub range: Option<RangeFacts>,
     /// Totals of the run.
     pub total: Snapshot,
     /// Ended flows by state, in descending order; empty if they were not counted.
@@ -39,6 +43,19 @@ pub struct Facts {
     pub failures: Vec<String>,
     /// Whether the run was interrupted.
     pub interrupted: bool,
+}
+
+/// The time range of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RangeFacts {
+    /// Its beginning; 0 without one. Nanoseconds since the epoch.
+    pub from: u64,
+    /// Its end, excluded; `u64::MAX` without one.
+    pub until: u64,
+    /// Packets of the inputs outside of it.
+    pub outside: u64,
+    /// The earliest and the latest time of those packets.
+    pub times: Option<(u64, u64)>,
 }
 
 /// An input.
@@ -140,7 +157,8 @@ pub fn line(snapshot: &Snapshot, zone: &Zone, names: bool) -> String {
     let talkers = top_by(snapshot, KeyKind::Talker);
     if let Some((top, row)) = talkers.and_then(|top| Some((top, *top.ranked().first()?))) {
         let share = percent(row.count.in_unit(top.unit), in_unit(&all, top));
-        line.push_str(&format!("  top {} {share}", key(&row.key, names)));
+        let naming = Naming::of(&snapshot.applications, names);
+        line.push_str(&format!("  top {} {share}", key(&row.key, naming)));
         if let Some(error) = error_share(row.error, row.count.in_unit(top.unit)) {
             line.push_str(&format!(" {error}"));
         }
@@ -164,15 +182,5 @@ pub fn error_share(error: u64, value: u64) -> Option<String> {
         0 => None,
         error if error > value => Some("±>100%".to_owned()),
         error => Some(format!("±{}", percent(error, value))),
-    }
-}
-
-/// The service that a key's port is registered for.
-pub fn service_of(of: &Key) -> Option<&'static str> {
-    match *of {
-        Key::Talker { port, protocol, .. } | Key::Port { port, protocol } => {
-            crate::ports::service(protocol, port)
-        }
-        _ => None,
     }
 }

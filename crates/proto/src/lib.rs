@@ -153,6 +153,15 @@ pub static ALONE: &[&Protocol] = &[
     &syslog::PROTOCOL,
 ];
 
+/// Protocols that announce flows. They are parsed even where protocols are only identified, because the announced flows
+/// are identified by the announcement: see [`Wants::identifies`].
+pub static ANNOUNCING: &[&Protocol] = &[
+    &ftp::PROTOCOL, //
+    &irc::PROTOCOL,
+    &sip::PROTOCOL,
+    &tftp::PROTOCOL,
+];
+
 /// Tables that many protocols share.
 pub static SHARED_TABLES: &[&Table] = &[
     &ANOMALY, //

@@ -76,6 +76,8 @@ pub struct Wants {
     pub inflation: Inflation,
     /// Protocols that are identified and not parsed, as bits by their position in [`crate::ALONE`].
     pub unread: u8,
+    /// Whether protocols are only identified: those that announce no flows are not parsed.
+    pub identifies: bool,
 }
 
 /// Checksums of files, each of which costs time for every byte.
@@ -99,6 +101,7 @@ impl Default for Wants {
             max: u64::MAX,
             inflation: Inflation::default(),
             unread: 0,
+            identifies: false,
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::work::looked_at;
 use crate::{
-    ALONE, Expected, Heads, Out, PROTOCOLS, Parser, Probe, Protocol, Setup, Step, TCP, UDP, Wants, tls,
+    ALONE, ANNOUNCING, Expected, Heads, Out, PROTOCOLS, Parser, Probe, Protocol, Setup, Step, TCP, UDP,
+    Wants, tls,
 };
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -295,7 +296,9 @@ impl Session {
             *free = place;
         }
         let alone = ALONE.iter().position(|alone| std::ptr::eq(*alone, protocol));
-        let is_unread = alone.is_some_and(|at| wants.unread >> at & 1 == 1);
+        let announces = || ANNOUNCING.iter().any(|known| std::ptr::eq(*known, protocol));
+        let is_unread =
+            alone.is_some_and(|at| wants.unread >> at & 1 == 1) || wants.identifies && !announces();
         self.state = if is_unread { State::Unknown } else { State::Identified(parser) };
     }
 

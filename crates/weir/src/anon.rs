@@ -8,6 +8,7 @@ use crate::dump::GRACE;
 use crate::exit::{Exit, complain};
 use crate::run::{inputs, report_read_errors};
 use crate::signals::Signals;
+use crate::times;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -141,7 +142,11 @@ pub fn anon(options: &cli::Anon) -> Exit {
     if let Err(error) = signals.take(false) {
         return complain(Exit::Usage, error);
     }
-    let reading = ReadOptions { stop: Some(Arc::clone(&signals.stop)), ..ReadOptions::default() };
+    let times = match times::of_files(&options.times, std::slice::from_ref(&options.input)) {
+        Ok(times) => times,
+        Err(exit) => return exit,
+    };
+    let reading = ReadOptions { stop: Some(Arc::clone(&signals.stop)), times, ..ReadOptions::default() };
     let mut files = match Files::open(&inputs([&options.input]), &reading) {
         Ok(files) => files,
         Err(error) => return report_read_errors(std::slice::from_ref(&error)),

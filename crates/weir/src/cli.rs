@@ -10,6 +10,8 @@ mod pages;
 mod run;
 mod store;
 mod streams;
+mod tcpdump;
+mod times;
 mod values;
 
 pub use anon::{Anon, AnonHow, AnonMode, AnonPayload, AnonRun};
@@ -22,6 +24,7 @@ pub use pages::{Open, PORT, Pages, Serve};
 pub use run::{Checksum, RunOptions};
 pub use store::{Query, StoreCommand};
 pub use streams::{Streams, Talk};
+pub use times::{TimeOptions, ZonedTimeOptions};
 pub use values::{bytes, inflated, period};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -76,6 +79,7 @@ Examples:
   weir serve -i eth0                       pages of a link: http://127.0.0.1:8470/
   weir x.pcap -o logs --log zeek,eve       logs into a directory
   weir x.pcap 'host 10.0.0.1' -w y.pcapng  matching packets into a file
+  weir x.pcap --since 10s                  the last ten seconds of a capture
   weir count x.pcap -e tcp -e 'port 53'    packets and bytes of each expression
   weir explain 'tcp port 80' x.pcap        how an expression is evaluated, and its cost
   weir streams x.pcap -o DIR               each direction of each TCP stream into a file

@@ -7,6 +7,7 @@ use crate::exit::{Exit, complain};
 use crate::memory::Room;
 use crate::offline::{self, Input};
 use crate::run::{inputs, report_read_errors, seed, worker_count};
+use crate::times;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -53,8 +54,12 @@ pub fn count(options: &cli::Count) -> Exit {
         Err(PlanError::Subscription { error, .. }) => return complain(Exit::Usage, error),
         Err(error) => return complain(Exit::Usage, error),
     };
-    let read =
-        ReadOptions { snaplen: (options.snaplen > 0).then_some(options.snaplen), ..ReadOptions::default() };
+    let times = match times::of_files(&options.times, &options.files) {
+        Ok(times) => times,
+        Err(exit) => return exit,
+    };
+    let snaplen = (options.snaplen > 0).then_some(options.snaplen);
+    let read = ReadOptions { snaplen, times, ..ReadOptions::default() };
     let files = match Files::open(&inputs(&options.files), &read) {
         Ok(files) => files,
         Err(error) => return report_read_errors(std::slice::from_ref(&error)),
@@ -119,7 +124,10 @@ fn pass(files: Files, plan: &Arc<Plan>, workers: usize) -> (Snapshot, Links, Exi
     });
     let (total, ..) = collector.finish();
     match outcome {
-        Ok(outcome) => (total, Links::read(&outcome.files), report_read_errors(&outcome.errors)),
+        Ok(outcome) => {
+            times::report_outside(&outcome.files);
+            (total, Links::read(&outcome.files), report_read_errors(&outcome.errors))
+        }
         Err(_) => {
             (total, Links::default(), complain(Exit::Partial, "a worker failed: the counts are partial"))
         }

@@ -2,7 +2,7 @@
 
 use crate::exit::{Exit, complain};
 use crate::run::{filter_options, inputs, report_read_errors};
-use crate::{cli, clock, config};
+use crate::{cli, clock, config, times};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -93,7 +93,7 @@ pub fn explain(options: &cli::Explain) -> Exit {
     }
     let (packets, exit) = match &options.file {
         None => (made(), Exit::Good),
-        Some(path) => match read(path) {
+        Some(path) => match read(path, &options.times) {
             Ok(read) => read,
             Err(exit) => return exit,
         },
@@ -166,8 +166,9 @@ fn join(
 }
 
 /// Reads packets from the beginning of a capture.
-fn read(path: &PathBuf) -> Result<(PacketBuf, Exit), Exit> {
-    let options = ReadOptions { packets: Some(MAX_PACKETS as u64), ..ReadOptions::default() };
+fn read(path: &PathBuf, times: &cli::ZonedTimeOptions) -> Result<(PacketBuf, Exit), Exit> {
+    let times = times::of_files(times, std::slice::from_ref(path))?;
+    let options = ReadOptions { packets: Some(MAX_PACKETS as u64), times, ..ReadOptions::default() };
     let mut files = Files::open(&inputs([path]), &options)
         .map_err(|error| report_read_errors(std::slice::from_ref(&error)))?;
     let (mut all, mut next, mut errors) = (PacketBuf::default(), PacketBuf::default(), Vec::new());
@@ -178,6 +179,7 @@ fn read(path: &PathBuf) -> Result<(PacketBuf, Exit), Exit> {
             Err(error) => errors.push(error),
         }
     }
+    times::report_outside(&files);
     let exit = report_read_errors(&errors);
     if all.slots.is_empty() && exit != Exit::Good { Err(exit) } else { Ok((all, exit)) }
 }

@@ -35,6 +35,7 @@ mod store;
 mod streams;
 mod subscriptions;
 mod talk;
+mod times;
 
 use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};

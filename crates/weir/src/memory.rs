@@ -22,6 +22,8 @@ pub struct Work {
     pub is_live: bool,
     /// Whether streams are reassembled and parsed.
     pub is_read: bool,
+    /// Whether protocols are identified to name services.
+    pub is_named: bool,
     /// Whether the run has a store.
     pub has_store: bool,
     /// Number of packet files to write.
@@ -100,6 +102,8 @@ impl Division {
         let left = memory.checked_sub(slack + fixed.all())?;
         // A parsed flow needs half as much again for its stream and its parser; on links the clock ends flows.
         let (flows, sessions) = match (work.is_read, work.is_live) {
+            // Only the first bytes of a flow are kept to identify its protocol.
+            (false, _) if work.is_named => (left / 4 * 3, left / 4),
             (false, _) => (left, 0),
             (true, true) => (left / 2, left / 2),
             (true, false) => (left / 5 * 2, left / 5 * 3),
@@ -356,7 +360,8 @@ mod tests {
             for (is_live, is_read, has_store) in
                 [(false, false, false), (false, true, false), (true, true, true), (true, false, false)]
             {
-                let work = Work { is_live, is_read, has_store, dumps: 1, lists: memory / 20 };
+                let work =
+                    Work { is_live, is_read, is_named: has_store, has_store, dumps: 1, lists: memory / 20 };
                 let division = Division::new(memory, &work).unwrap();
                 assert!(division.all() <= memory, "{memory} {work:?} {division:?}");
                 assert!(division.all() + memory / 8 + 3 * MIB >= memory, "{memory} {work:?} {division:?}");
@@ -369,7 +374,14 @@ mod tests {
 
     #[test]
     fn lists_that_leave_too_little_are_refused_with_a_sufficient_size() {
-        let work = Work { is_live: true, is_read: true, has_store: true, dumps: 0, lists: 100 * MIB };
+        let work = Work {
+            is_live: true,
+            is_read: true,
+            is_named: true,
+            has_store: true,
+            dumps: 0,
+            lists: 100 * MIB,
+        };
         let error = Division::new(128 * MIB, &work).unwrap_err();
         let (_, enough) = error.rsplit_once("--memory ").unwrap();
         let enough: usize = enough.trim_end_matches('M').parse().unwrap();

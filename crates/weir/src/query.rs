@@ -3,19 +3,19 @@
 use crate::cli;
 use crate::exit::{Exit, complain};
 use crate::names::SystemNames;
+use crate::times;
 use serde_json::Value;
 use std::fmt::Write;
 use weir_api::web::{Answered, Column};
 use weir_filter::Options;
 use weir_output::csv::cell;
 use weir_output::figures::{bytes, count, printable};
-use weir_output::store::moment::Moments;
 #[cfg(feature = "parquet")]
-use weir_output::store::parquet;
-use weir_output::store::query::{Asking, QueryError, Question};
+use weir_output::parquet;
+use weir_output::store::moment::Moments;
+use weir_output::store::query::{Asking, QueryError, Question, states};
 use weir_output::store::sqlite::SqliteStore;
 use weir_output::store::{Store, StoreError};
-use weir_output::zone::Zone;
 
 /// Runs the command.
 pub fn query(options: &cli::Query) -> Exit {
@@ -27,16 +27,22 @@ pub fn query(options: &cli::Query) -> Exit {
         );
     }
     let text = options.question.join(" ");
-    let zone = match options.tz.as_deref().map_or_else(|| Ok(Zone::utc()), Zone::named) {
+    let zone = match times::zone(options.tz.as_deref()) {
         Ok(zone) => zone,
-        Err(error) => return complain(Exit::Usage, format!("--tz: {error}")),
+        Err(error) => return complain(Exit::Usage, error),
     };
     // Times count back from the end of what is stored. A question that is wrong is a mistake before a store that is not there.
     let store = SqliteStore::open(&options.dir, None);
     let now = store.as_ref().ok().and_then(|store| store.extent().ok().flatten()).map_or(0, |(_, last)| last);
+    let moments = Moments { zone, now };
+    let span = match times::of(&options.times, &moments) {
+        Ok(span) => span,
+        Err(error) => return complain(Exit::Usage, error),
+    };
     let asking = Asking {
         options: Options { resolver: Some(&SystemNames), ..Options::default() },
-        moments: Moments { zone, now },
+        moments,
+        span,
         files: true,
         ..Asking::default()
     };
@@ -44,22 +50,19 @@ pub fn query(options: &cli::Query) -> Exit {
         Ok(question) => question,
         Err(error) => return complain(Exit::Usage, place(&text, &error)),
     };
+    #[cfg(feature = "parquet")]
+    if let Some(path) = &options.parquet {
+        return export(path, store, question);
+    }
     let answer = store.and_then(|store| question.ask(&store));
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => return complain(exit_of(&error), error),
     };
-    #[cfg(feature = "parquet")]
-    if let Some(path) = &options.parquet
-        && let Err(error) = parquet::write(path, &answer)
-    {
-        return complain(Exit::Output, error);
-    }
     let text = match (options.json, options.csv) {
-        _ if options.parquet.is_some() => String::new(),
         (true, _) => serde_json::to_string(&answer).unwrap_or_default() + "\n",
         (_, true) => csv(&answer),
-        _ => table(&answer),
+        _ => table(&answer) + &states(&answer).map(|legend| legend + "\n").unwrap_or_default(),
     };
     print!("{text}");
     if !options.json {
@@ -68,6 +71,35 @@ pub fn query(options: &cli::Query) -> Exit {
         }
     }
     if answer.partial.is_some() { Exit::Partial } else { Exit::Good }
+}
+
+/// Writes a Parquet file: flows and records without a limit are written one after the other, other answers at once.
+#[cfg(feature = "parquet")]
+fn export(path: &std::path::Path, store: Result<SqliteStore, StoreError>, mut question: Question) -> Exit {
+    let store = match store {
+        Ok(store) => store.patient(),
+        Err(error) => return complain(exit_of(&error), error),
+    };
+    let partial = if let Some(rows) = question.rows() {
+        match parquet::export(path, &store, &rows) {
+            Ok(exported) => exported.partial,
+            Err(error) => return complain(Exit::Output, error),
+        }
+    } else {
+        question.unlimited();
+        let answer = match question.ask(&store) {
+            Ok(answer) => answer,
+            Err(error) => return complain(exit_of(&error), error),
+        };
+        if let Err(error) = parquet::write(path, &answer) {
+            return complain(Exit::Output, error);
+        }
+        answer.partial
+    };
+    match partial {
+        Some(note) => complain(Exit::Partial, note),
+        None => Exit::Good,
+    }
 }
 
 /// The exit code of a store's error.

@@ -5,7 +5,7 @@ use crate::config;
 use crate::exit::{Exit, complain};
 use crate::memory::FULL_LISTS;
 use crate::run::{filter_options, inputs, report_read_errors};
-use crate::{cli, subscriptions};
+use crate::{cli, subscriptions, times};
 use std::path::Path;
 use std::sync::Arc;
 use weir_capture::{Files, ReadOptions};
@@ -79,7 +79,8 @@ fn read(options: &cli::Report, gather: &mut Gather) -> Result<(Vec<String>, Exit
     let mut worker = Worker::new(Arc::new(plan), &FlowConfig::default());
     let measure = Some(Measuring { sample: 0, details: true });
     worker.read(&SessionConfig { measure, ..SessionConfig::default() });
-    let mut files = Files::open(&inputs(&options.files), &ReadOptions::default())
+    let times = times::of_files(&options.times, &options.files)?;
+    let mut files = Files::open(&inputs(&options.files), &ReadOptions { times, ..ReadOptions::default() })
         .map_err(|error| report_read_errors(std::slice::from_ref(&error)))?;
     let (mut chunk, mut errors) = (PacketBuf::default(), Vec::new());
     let mut clock = IntervalClock::new(TICK);
@@ -100,6 +101,7 @@ fn read(options: &cli::Report, gather: &mut Gather) -> Result<(Vec<String>, Exit
         }
     }
     worker.finish(gather);
+    times::report_outside(&files);
     let problems = errors.iter().map(ToString::to_string).collect();
     let exit = report_read_errors(&errors);
     if gather.packets == 0 && exit != Exit::Good { Err(exit) } else { Ok((problems, exit)) }

@@ -1,11 +1,13 @@
 //! `weir store`: shows the state and the series of a store, and exports series.
 
-use crate::cli::StoreCommand;
+use crate::cli::{StoreCommand, ZonedTimeOptions};
 use crate::exit::{Exit, complain};
 use crate::query::exit_of;
+use crate::times;
 use std::path::Path;
 use weir_api::web::{SeriesInfo, StoreState};
 use weir_output::figures::{bytes, printable};
+use weir_output::store::moment::Moments;
 use weir_output::store::sqlite::SqliteStore;
 use weir_output::store::{Store, StoreError, TimeRange};
 
@@ -29,12 +31,17 @@ pub fn store(command: &StoreCommand) -> Exit {
             }
             Ok(())
         }),
-        StoreCommand::Export { dir, rrd, series, .. } => open(dir).and_then(|store| {
+        StoreCommand::Export { dir, rrd, series, times, .. } => open(dir).and_then(|store| {
+            if rrd.is_some() && times.times.is_given() {
+                let text = "--rrd writes whole series: --since and --until are for --prometheus";
+                return Err(StoreError::Unknown(text.to_owned()));
+            }
+            let range = range(&store, times)?;
             let chosen = choose(&store, series)?;
             match rrd {
                 Some(folder) => write_rrd(&store, &chosen, folder),
                 None => {
-                    print!("{}", store.open_metrics(&chosen, TimeRange::default(), POINTS)?);
+                    print!("{}", store.open_metrics(&chosen, range, POINTS)?);
                     Ok(())
                 }
             }
@@ -45,6 +52,13 @@ pub fn store(command: &StoreCommand) -> Exit {
         Err(error @ StoreError::File { .. }) => complain(Exit::Output, error),
         Err(error) => complain(exit_of(&error), error),
     }
+}
+
+/// The time range of --since and --until. Relative times count back from the end of the stored data.
+fn range(store: &SqliteStore, options: &ZonedTimeOptions) -> Result<TimeRange, StoreError> {
+    let zone = times::zone(options.tz.as_deref()).map_err(StoreError::Unknown)?;
+    let now = store.extent()?.map_or(0, |(_, last)| last);
+    times::of(&options.times, &Moments { zone, now }).map_err(StoreError::Unknown)
 }
 
 fn open(folder: &Path) -> Result<SqliteStore, StoreError> {

@@ -5,7 +5,7 @@ use crate::applies::{Links, Misfits};
 use crate::exit::{Exit, complain};
 use crate::run::{filter_options, inputs, report_read_errors};
 use crate::signals::Signals;
-use crate::{cli, config};
+use crate::{cli, config, times};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -58,7 +58,11 @@ pub fn streams(options: &cli::Streams) -> Exit {
     if let Err(error) = signals.take(false) {
         return complain(Exit::Usage, error);
     }
-    let reading = ReadOptions { stop: Some(Arc::clone(&signals.stop)), ..ReadOptions::default() };
+    let times = match times::of_files(&options.times, &files) {
+        Ok(times) => times,
+        Err(exit) => return exit,
+    };
+    let reading = ReadOptions { stop: Some(Arc::clone(&signals.stop)), times, ..ReadOptions::default() };
     let files = match Files::open(&inputs(&files), &reading) {
         Ok(files) => files,
         Err(error) => return report_read_errors(std::slice::from_ref(&error)),
@@ -132,6 +136,7 @@ pub fn read(mut files: Files, worker: &mut Worker, folder: &mut dyn Sink, signal
         chunk.clear();
     }
     worker.finish(folder);
+    times::report_outside(&files);
     let exit = report_read_errors(&errors);
     if !signals.has_interrupted() {
         return exit;

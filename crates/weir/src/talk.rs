@@ -5,6 +5,7 @@ use crate::exit::{Exit, complain};
 use crate::run::{filter_options, inputs, report_read_errors};
 use crate::signals::Signals;
 use crate::streams::{SEED, name, read};
+use crate::times;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -31,7 +32,11 @@ pub fn talk(options: &cli::Talk) -> Exit {
         Ok(plan) => Arc::new(plan),
         Err(error) => return complain(Exit::Usage, error),
     };
-    let files = match Files::open(&inputs(&files), &ReadOptions::default()) {
+    let times = match times::of_files(&options.times, &files) {
+        Ok(times) => times,
+        Err(exit) => return exit,
+    };
+    let files = match Files::open(&inputs(&files), &ReadOptions { times, ..ReadOptions::default() }) {
         Ok(files) => files,
         Err(error) => return report_read_errors(std::slice::from_ref(&error)),
     };

@@ -406,14 +406,163 @@ fn times_are_in_utc_or_the_requested_zone() {
 fn display_options_change_only_the_text() {
     let sample = sample();
     let plain = weir([text(&sample)]).exits(0).text();
-    assert!(plain.contains("https") && !plain.contains("Ledger"));
-    assert!(!weir([text(&sample), "-n"]).exits(0).text().contains("https"));
+    assert!(plain.contains("tcp/443 tls") && !plain.contains("Ledger"));
+    let numeric = weir([text(&sample), "-n"]).exits(0).text();
+    assert!(numeric.contains("tcp/443 ") && !numeric.contains("tls"), "{numeric}");
     let verbose = weir([text(&sample), "-v"]).exits(0).text();
     assert!(
         verbose.contains("Ledger") && verbose.contains("caught") && verbose.contains("1,000,000 ticks/s")
     );
     weir([text(&sample), "--max-loss", "0"]).exits(0).quietly();
     weir([text(&sample), "--workers", "0", "--memory", "64MiB", "--interval", "5m"]).exits(0).quietly();
+}
+
+/// A protocol on a port of another one has its own name; a name that only the port suggests is marked.
+#[test]
+fn services_are_named_by_their_content() {
+    let folder = tempfile::tempdir().unwrap();
+    let [client, server] = [[10, 0, 0, 1], [10, 0, 0, 2]];
+    let packet = |from: [u8; 4], to: [u8; 4], ports: (u16, u16), payload: &[u8]| {
+        weir_wire::build::ethernet().ipv4(from, to).udp(ports.0, ports.1).payload(payload)
+    };
+    // A DNS query on port 443, and bytes of no protocol on port 500.
+    let query = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x07example\x00\x00\x01\x00\x01";
+    let mut answer = query.to_vec();
+    answer[2] = 0x81;
+    let packets = [
+        (START, packet(client, server, (40_000, 443), query)),
+        (START + 1, packet(server, client, (443, 40_000), &answer)),
+        (START + 2, packet(client, server, (40_001, 500), &[0xff; 200])),
+    ];
+    let path = put(folder.path(), "x.pcap", &pcap(1, &packets));
+    let summary = weir([text(&path)]).exits(0).text();
+    assert!(summary.contains("udp/443 dns ") && summary.contains("udp/500 isakmp? "), "{summary}");
+    assert!(summary.contains("unidentified: udp/500 "), "{summary}");
+    let numeric = weir([text(&path), "-n"]).exits(0).text();
+    assert!(!numeric.contains("dns") && !numeric.contains("isakmp"), "{numeric}");
+}
+
+/// Ranges that follow each other have all packets, each once, as counted by their times alone.
+#[test]
+fn time_ranges_select_packets() {
+    let mut packets = conversation(START);
+    // Times that go back by an hour, and one of 1970.
+    packets.push((START - 3600 * SECOND, packets[0].1.clone()));
+    packets.push((5 * SECOND, packets[0].1.clone()));
+    let folder = tempfile::tempdir().unwrap();
+    let [one, two] = [&packets[..packets.len() / 2], &packets[packets.len() / 2..]];
+    let files = [put(folder.path(), "1.pcap", &pcap(1, one)), put(folder.path(), "2.pcap", &pcap(1, two))];
+    let last = packets.iter().map(|(time, _)| *time).max().unwrap();
+    let marks = [0, 5 * SECOND, 6 * SECOND, START - 3600 * SECOND, START, START + 1_000_000, last, last + 1];
+    let time = |nanoseconds: u64| weir_output::zone::rfc3339(nanoseconds);
+    let count = |arguments: &[&str]| {
+        let ran =
+            weir(["count", text(&files[0]), text(&files[1]), "-e", "len >= 0", "-j"].iter().chain(arguments));
+        ran.exits(0).json()[0]["packets"].as_u64().unwrap()
+    };
+    let mut sum = 0;
+    for pair in marks.windows(2) {
+        let truth = packets.iter().filter(|(time, _)| (pair[0]..pair[1]).contains(time)).count() as u64;
+        let found = count(&["--since", &time(pair[0]), "--until", &time(pair[1])]);
+        assert_eq!(found, truth, "{} to {}", time(pair[0]), time(pair[1]));
+        sum += found;
+    }
+    assert_eq!(sum, packets.len() as u64);
+    // Relative times count back from the latest packet.
+    let recent = packets.iter().filter(|(time, _)| *time > last - 2 * SECOND).count() as u64;
+    assert_eq!(count(&["--since", "2s"]), recent);
+    assert_eq!(count(&["--since", "2015", "--until", "now"]), packets.len() as u64 - 1);
+    // What is outside is counted, and not written.
+    let part = folder.path().join("part.pcap");
+    let since = time(START);
+    let ran = weir([text(&files[0]), text(&files[1]), "--since", &since, "-w", text(&part), "-j"]).exits(0);
+    let ledger = &ran.json().into_iter().find(|fact| fact["kind"] == "ledger").unwrap();
+    assert_eq!(
+        (&ledger["outside"], &ledger["caught"]),
+        (&serde_json::json!(2), &serde_json::json!(packets.len() - 2))
+    );
+    weir(["count", text(&part), "-e", "len >= 0"]).exits(0).prints(&(packets.len() - 2).to_string());
+}
+
+#[test]
+fn time_ranges_without_packets_get_an_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = put(folder.path(), "x.pcap", &pcap(1, &conversation(START)));
+    let with = |arguments: &[&str]| weir([&[text(&path)], arguments].concat());
+    with(&["--since", "2030"])
+        .exits(0)
+        .prints("in the range since 2030-01-01")
+        .prints("the packets are from 2023-11-14");
+    with(&["--since", "2014", "--until", "2024"])
+        .exits(0)
+        .prints("2014-01-01 00:00:00.000")
+        .prints("complete");
+    with(&["--since", "2024", "--until", "2023"])
+        .exits(1)
+        .says("ends before it begins: --since is 2024-01-01");
+    with(&["--since", "2024", "--until", "2024"]).exits(1).says("has no length");
+    with(&["--until", "yesterdy"]).exits(1).says("--until \"yesterdy\": expected");
+    let empty = put(folder.path(), "empty.pcap", &pcap(1, &[]));
+    weir([text(&empty), "--since", "2h"]).exits(0).prints("0 packets");
+    weir(["count", text(&path), "--since", "2030", "-e", "tcp"])
+        .exits(0)
+        .says("no packet is in the time range");
+    words("-i lo --since 2h").exits(1).says("a live run begins now");
+    let bytes = fs::read(&path).unwrap();
+    weir_reads(["-r", "-", "--since", "2h"], bytes.clone()).exits(1).says("give a date and a time");
+    weir_reads(["-r", "-", "--since", "2023"], bytes).exits(0).prints("in the range since 2023");
+    words("nothing.pcap --since 2h").exits(2);
+}
+
+/// An hour that the clocks skip, and one that they repeat.
+#[test]
+fn time_ranges_follow_the_clocks_of_a_zone() {
+    const SPRING: u64 = 1_774_742_400 * SECOND;
+    const AUTUMN: u64 = 1_792_879_200 * SECOND;
+    if weir_output::zone::Zone::named("Europe/Berlin").is_err() {
+        println!("skipped: no time zone database");
+        return;
+    }
+    let frame = conversation(START)[0].1.clone();
+    // A packet in the middle of each hour, from midnight in Berlin.
+    let hours =
+        |begin: u64, number: u64| (0..number).map(move |hour| begin + hour * 3600 * SECOND + 1_800 * SECOND);
+    let folder = tempfile::tempdir().unwrap();
+    let cases = [
+        (SPRING - 3600 * SECOND, "2026-03-29", "2026-03-30", 23),
+        (SPRING - 3600 * SECOND, "2026-03-29T02:30", "2026-03-30", 21),
+        (SPRING - 3600 * SECOND, "2026-03-29T00:00", "2026-03-29T03:00", 2),
+        (AUTUMN, "2026-10-25", "2026-10-26", 25),
+        (AUTUMN, "2026-10-25T02:00:00+02:00", "2026-10-25T03:00", 2),
+        (AUTUMN, "2026-10-25T02:00:00+01:00", "2026-10-25T03:00", 1),
+    ];
+    for (begin, since, until, expected) in cases {
+        let packets: Vec<(u64, Vec<u8>)> = hours(begin, 30).map(|time| (time, frame.clone())).collect();
+        let path = put(folder.path(), "x.pcap", &pcap(1, &packets));
+        let range = ["--tz", "Europe/Berlin", "--since", since, "--until", until];
+        let ran = weir([&["count", text(&path), "-e", "len >= 0", "-j"], &range[..]].concat()).exits(0);
+        assert_eq!(ran.json()[0]["packets"], expected, "{since} to {until}");
+    }
+}
+
+#[test]
+fn options_of_tcpdump_have_an_answer() {
+    let sample = sample();
+    for option in ["-nn", "-vv", "-vvv", "-q", "-K", "-l", "-p"] {
+        weir([text(&sample), option]).exits(0);
+    }
+    for (options, hint) in [
+        ("-A -X -XX -x", "weir talk x.pcap"),
+        ("-e -ee", "weir count -e"),
+        ("-t -tt -ttt -tttt -ttttt", "--tz ZONE"),
+        ("-S", "tcpdump -r - -S"),
+        ("-L", "weir -D"),
+        ("-d -dd -ddd", "weir explain EXPR"),
+    ] {
+        for option in options.split(' ') {
+            weir([text(&sample), option]).exits(1).says(hint);
+        }
+    }
 }
 
 #[test]

@@ -19,6 +19,9 @@ use crate::{Batch, DecodeError, ErrorKind, Layer, Layers, LinkType, Network, Pac
 use frame::Frame;
 use tunnel::Start;
 
+pub use tunnel::tunnel_network;
+pub use wifi::{WifiFrame, wifi_frame};
+
 /// Tags, labels and frames in frames of one level that are followed before [`ErrorKind::TooDeep`]. Real traffic has
 /// up to 4; more is an attempt to hide or to slow.
 pub const MAX_HEADERS: u8 = 16;

@@ -46,7 +46,10 @@ pub mod stream;
 mod tag;
 
 pub use checksum::{Checksum, Checksums, is_pseudo_header_sum, verify};
-pub use decode::{MAX_HEADERS, MAX_TUNNELS, decapsulate, decode, decode_batch, further_frames, innermost};
+pub use decode::{
+    MAX_HEADERS, MAX_TUNNELS, WifiFrame, decapsulate, decode, decode_batch, further_frames, innermost,
+    tunnel_network, wifi_frame,
+};
 pub use fragment::IpFragment;
 pub use key::{Direction, FlowKey, addresses, final_destination, icmp_counterpart, mapped, shows_its_key};
 pub use layers::{DecodeError, ErrorKind, Fragment, Layer, Layers, Network, Tunnel};

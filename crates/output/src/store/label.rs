@@ -2,23 +2,23 @@
 
 use crate::ports;
 use crate::row::COLUMNS;
-use crate::summary::key;
+use crate::summary::{Naming, key};
 use serde_json::{Map, Value, json};
 use std::net::IpAddr;
 use weir_api::web::{Detail, ListRow};
 use weir_api::{Count, Key, TopRow};
 
-/// A row of a top list.
-pub fn list_row(row: &TopRow) -> ListRow {
+/// A row of a top list, with the name of its service.
+pub fn list_row(row: &TopRow, naming: Naming<'_>) -> ListRow {
     ListRow {
-        label: key(&row.key, false),
+        label: key(&row.key, Naming::numeric()),
         key: parts(&row.key),
         packets: row.count.packets,
         bytes: row.count.bytes,
         flows: row.flows,
         error: row.error,
         filter: expression(&row.key),
-        name: service(&row.key),
+        name: naming.of_key(&row.key),
         spark: None,
     }
 }
@@ -59,11 +59,6 @@ fn parts(key: &Key) -> Map<String, Value> {
         Value::Object(map) => map,
         _ => Map::new(),
     }
-}
-
-fn service(key: &Key) -> Option<String> {
-    let (Key::Port { protocol, port } | Key::Talker { protocol, port, .. }) = *key else { return None };
-    ports::service(protocol, port).map(str::to_owned)
 }
 
 /// A protocol as a pcap-filter expression.

@@ -11,8 +11,6 @@ pub mod fields;
 pub mod findings;
 pub mod label;
 pub mod moment;
-#[cfg(feature = "parquet")]
-pub mod parquet;
 pub mod paths;
 pub mod payload;
 pub mod query;

@@ -54,6 +54,13 @@ impl Moments {
         }
     }
 
+    /// Whether the time of a text depends on the present, or on the zone's present day.
+    pub fn is_relative(text: &str, zone: &Zone) -> bool {
+        // Two presents with another year, month, day, weekday and time of day: no relative time is equal in both.
+        let at = |now| Self { zone: zone.clone(), now }.parse(text).ok();
+        at(1_000_000_000 * SECOND) != at(1_500_050_000 * SECOND)
+    }
+
     /// Parses a time from the first words, the longest possible. Returns the number of its words.
     pub fn leading(&self, words: &[&str]) -> Option<(Moment, usize)> {
         let (first, rest) = words.split_first()?;
@@ -303,6 +310,14 @@ mod tests {
             let from = time(from);
             let found = moments.parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(found, Moment { from, to: from + seconds * SECOND }, "{text}");
+        }
+        for relative in ["90s", "now", "today", "monday 08:00", "3 days ago", "14:05", "1 month ago"] {
+            assert!(Moments::is_relative(relative, &Zone::utc()), "{relative}");
+        }
+        for absolute in
+            ["2026", "2026-03", "2026-03-15 12:30", "2026-03-15T12:30:09+02:00", "1774877400", "yesterdy"]
+        {
+            assert!(!Moments::is_relative(absolute, &Zone::utc()), "{absolute}");
         }
         for wrong in [
             "",

@@ -5,6 +5,7 @@
 use super::label::{expression, list_row};
 use super::tally::{Cell, Dimension, GroupBy, Measure, Subject, Sums, Tally, TallyWanted};
 use super::{Store, StoreError, TimeRange};
+use crate::summary::Naming;
 use std::collections::HashMap;
 use weir_api::web::{Path, PathNode, Paths};
 use weir_api::{Count, Key, TopRow};
@@ -142,7 +143,10 @@ impl Column {
         let mut order: Vec<(&Key, &(usize, Sums))> = self.shown.iter().collect();
         order.sort_by_key(|(_, (at, _))| *at);
         let node = |(key, (_, sums)): (&Key, &(usize, Sums))| {
-            let shown = list_row(&TopRow { key: *key, count: Count::default(), flows: 0, error: 0 });
+            let shown = list_row(
+                &TopRow { key: *key, count: Count::default(), flows: 0, error: 0 },
+                Naming::numeric(),
+            );
             PathNode {
                 side: self.side,
                 label: shown.label,

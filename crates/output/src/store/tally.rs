@@ -70,6 +70,8 @@ pub enum Measure {
     Bytes,
     /// Sum of a field.
     Sum(FieldInfo),
+    /// Number of distinct values of a key or field.
+    Distinct(Dimension),
 }
 
 /// A query that counts.
@@ -107,7 +109,8 @@ pub struct Sums {
     pub count: Count,
     /// Bytes of these that the client sent.
     pub sent: u64,
-    /// Sum of the field of [`Measure::Sum`].
+    /// Sum of the field of [`Measure::Sum`], or number of values of [`Measure::Distinct`]. Of several rows together the
+    /// latter is not their sum, and not a number where it is not known.
     pub sum: f64,
     /// Maximum error of `count`, because flows cross an end of the range.
     pub error: Count,
@@ -148,7 +151,7 @@ impl Sums {
             Measure::Flows => self.flows as f64,
             Measure::Packets => self.count.packets as f64,
             Measure::Bytes => self.count.bytes as f64,
-            Measure::Sum(_) => self.sum,
+            Measure::Sum(_) | Measure::Distinct(_) => self.sum,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Labels of keys of top lists.
 
+use super::Naming;
 use crate::figures::counted;
 use crate::ports;
 use std::net::IpAddr;
-use weir_api::{Key, Sweep, Trials};
+use weir_api::{Key, Part, Sweep, Trials, WifiFrame};
 
-/// A key in full: `tcp/443 https`, `10.0.0.1:443 https <-> 10.0.0.9`, `udp 10.0.0.1:53 -> 10.0.0.9:4711`. With
-/// `names`, ports are named.
-pub fn key(key: &Key, names: bool) -> String {
+/// A key in full: `tcp/443 tls`, `10.0.0.1:443 <-> 10.0.0.9 tls`, `udp 10.0.0.1:53 -> 10.0.0.9:4711`.
+pub fn key(key: &Key, naming: Naming<'_>) -> String {
     match *key {
         Key::Address(address) => address.to_string(),
         Key::Pair(source, destination) => format!("{source} -> {destination}"),
@@ -22,7 +22,7 @@ pub fn key(key: &Key, names: bool) -> String {
                 return ports::protocol(protocol);
             }
             let number = format!("{}/{port}", ports::protocol(protocol));
-            match ports::service(protocol, port).filter(|_| names) {
+            match naming.service(protocol, port, None) {
                 Some(name) => format!("{number} {name}"),
                 None => number,
             }
@@ -31,7 +31,7 @@ pub fn key(key: &Key, names: bool) -> String {
         Key::Vlan(id) => format!("VLAN {id}"),
         Key::Talker { server, port, client, protocol } => {
             let ends = format!("{} <-> {client}", socket(server, port, protocol));
-            format!("{ends} {}", service_name(protocol, port, names))
+            format!("{ends} {}", service_name(protocol, port, server, naming))
         }
     }
 }
@@ -63,6 +63,71 @@ pub(super) fn scan_short(row: &Trials, width: usize) -> String {
             short([source.to_string(), String::new()], format!("{}, tcp/{port}", many("host")), 1)
         }
     }
+}
+
+/// The name of packets without IP.
+pub(super) fn part_name(part: &Part) -> String {
+    match *part {
+        Part::Tunnel(name, _) => name.to_owned(),
+        Part::Wifi(WifiFrame::Encrypted) => "encrypted Wi-Fi".to_owned(),
+        Part::Wifi(WifiFrame::Data) => "Wi-Fi data".to_owned(),
+        Part::Wifi(WifiFrame::Management) => "Wi-Fi management".to_owned(),
+        Part::Wifi(WifiFrame::Control) => "Wi-Fi control".to_owned(),
+        Part::EtherType(kind) => ether_type(kind).map_or_else(|| format!("type 0x{kind:04x}"), str::to_owned),
+        Part::Cisco(0x010b) => "PVST+".to_owned(),
+        Part::Cisco(0x2000) => "CDP".to_owned(),
+        Part::Cisco(0x2003) => "VTP".to_owned(),
+        Part::Cisco(0x2004) => "DTP".to_owned(),
+        Part::Cisco(kind) => format!("Cisco 0x{kind:04x}"),
+        Part::Llc(service) => llc(service).map_or_else(|| format!("LLC 0x{service:02x}"), str::to_owned),
+    }
+}
+
+/// The name of an EtherType, as registered by IEEE.
+fn ether_type(kind: u16) -> Option<&'static str> {
+    Some(match kind {
+        0x0806 => "ARP",
+        0x2000 => "CDP",
+        0x22ea => "SRP",
+        0x22f0 => "AVTP",
+        0x6002 => "DEC MOP",
+        0x8035 => "RARP",
+        0x809b => "AppleTalk",
+        0x80f3 => "AARP",
+        0x8137 => "IPX",
+        0x8808 => "Ethernet flow control",
+        0x8809 => "LACP",
+        0x8863 => "PPPoE discovery",
+        0x886d => "Intel ANS",
+        0x888e => "EAPOL",
+        0x8892 => "PROFINET",
+        0x88a2 => "ATA over Ethernet",
+        0x88a4 => "EtherCAT",
+        0x88b8 => "GOOSE",
+        0x88ba => "IEC 61850 sampled values",
+        0x88cc => "LLDP",
+        0x88e1 => "HomePlug",
+        0x88e5 => "MACsec",
+        0x88f5 => "MVRP",
+        0x88f7 => "PTP",
+        0x8902 => "CFM",
+        0x8906 => "FCoE",
+        0x8914 => "FIP",
+        0x9000 => "loopback test",
+        _ => return None,
+    })
+}
+
+/// The name of a service access point of IEEE 802.2.
+fn llc(service: u8) -> Option<&'static str> {
+    Some(match service {
+        0x42 => "STP",
+        0xaa => "SNAP",
+        0xe0 => "IPX",
+        0xf0 => "NetBIOS",
+        0xfe => "IS-IS or CLNP",
+        _ => return None,
+    })
 }
 
 /// Numbers in order as `1-40, 443, 8080`; those that do not fit into `width` columns end in `...`.
@@ -100,19 +165,13 @@ pub fn key_short(key: &Key, width: usize) -> (String, String) {
             };
             (middle_out(&server, width), middle_out(&client.to_string(), width))
         }
-        other => (middle_out(&self::key(&other, false), width), String::new()),
+        other => (middle_out(&self::key(&other, Naming::numeric()), width), String::new()),
     }
 }
 
-/// The service registered for a port, with the transport if it is unusual for the service; else the transport.
-pub(super) fn service_name(protocol: u8, port: u16, names: bool) -> String {
-    match ports::service(protocol, port).filter(|_| names) {
-        Some(name) if ports::unusual_transport(protocol, port) => {
-            format!("{name}/{}", ports::protocol(protocol))
-        }
-        Some(name) => name.to_owned(),
-        None => ports::protocol(protocol),
-    }
+/// The name of a server's port, else that of the transport.
+pub(super) fn service_name(protocol: u8, port: u16, server: IpAddr, naming: Naming<'_>) -> String {
+    naming.service(protocol, port, Some(server)).unwrap_or_else(|| ports::protocol(protocol))
 }
 
 fn socket(address: IpAddr, port: u16, protocol: u8) -> String {
@@ -154,16 +213,14 @@ mod tests {
     fn keys_have_readable_labels() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         let talker = Key::Talker { server: ip("10.0.0.1"), port: 443, client: ip("10.0.0.9"), protocol: 6 };
-        assert_eq!(key(&talker, true), "10.0.0.1:443 <-> 10.0.0.9 https");
-        assert_eq!(key(&talker, false), "10.0.0.1:443 <-> 10.0.0.9 tcp");
-        let dns =
-            |protocol| Key::Talker { server: ip("10.0.0.1"), port: 53, client: ip("10.0.0.9"), protocol };
-        assert_eq!(key(&dns(17), true), "10.0.0.1:53 <-> 10.0.0.9 domain");
-        assert_eq!(key(&dns(6), true), "10.0.0.1:53 <-> 10.0.0.9 domain/tcp");
+        let nothing = weir_api::Applications::default();
+        let (names, numbers) = (Naming::by_content(&nothing), Naming::numeric());
+        assert_eq!(key(&talker, names), "10.0.0.1:443 <-> 10.0.0.9 https?");
+        assert_eq!(key(&talker, numbers), "10.0.0.1:443 <-> 10.0.0.9 tcp");
         let ping = Key::Talker { server: ip("10.0.0.1"), port: 0, client: ip("10.0.0.9"), protocol: 1 };
-        assert_eq!(key(&ping, true), "10.0.0.1 <-> 10.0.0.9 icmp");
-        assert_eq!(key(&Key::Port { protocol: 17, port: 53 }, true), "udp/53 domain");
-        assert_eq!(key(&Key::Port { protocol: 1, port: 0 }, true), "icmp");
+        assert_eq!(key(&ping, names), "10.0.0.1 <-> 10.0.0.9 icmp");
+        assert_eq!(key(&Key::Port { protocol: 17, port: 53 }, names), "udp/53 domain?");
+        assert_eq!(key(&Key::Port { protocol: 1, port: 0 }, names), "icmp");
         let long =
             Key::Talker { server: ip("2001:db8:1:2:3:4:5:6"), port: 443, client: ip("::1"), protocol: 6 };
         assert_eq!(key_short(&long, 18), ("[2001:d…4:5:6]:443".to_owned(), "::1".to_owned()));
@@ -174,6 +231,6 @@ mod tests {
             destination_port: 4711,
             protocol: 17,
         };
-        assert_eq!(key(&flow, true), "udp 10.0.0.1:53 -> [2001:db8::1]:4711");
+        assert_eq!(key(&flow, names), "udp 10.0.0.1:53 -> [2001:db8::1]:4711");
     }
 }

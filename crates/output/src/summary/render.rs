@@ -33,19 +33,27 @@ pub fn render(facts: &Facts, style: &Style) -> String {
     let head = sections::inputs(facts, style, width);
     let mut traffic = sections::traffic(facts, room);
     let scans = sections::scans(facts, room);
-    let mut hosts = sections::hosts(facts);
+    let mut hosts = sections::hosts(facts, room);
     let mut ports = sections::ports(facts, style, room);
-    let mut unidentified = sections::unidentified(facts, style, room);
+    let mut tunnels = sections::tunnels(facts, room);
+    let mut unidentified = sections::unidentified(facts, room);
     let mut flows = sections::flows(facts, room);
     let mut errors = sections::errors(facts, room);
     let mut notes = sections::notes(facts);
     let loss = sections::loss(facts, room);
-    let fixed = [&traffic, &scans, &hosts, &ports, &unidentified, &flows, &errors, &notes, &loss];
+    let fixed = [&traffic, &tunnels, &scans, &hosts, &ports, &unidentified, &flows, &errors, &notes, &loss];
     let mut fixed = head.len() + fixed.iter().map(|section| section.lines.len()).sum::<usize>();
     // Errors and loss have priority over all other sections.
-    for section in
-        [&mut hosts, &mut unidentified, &mut ports, &mut notes, &mut flows, &mut errors, &mut traffic]
-    {
+    for section in [
+        &mut unidentified,
+        &mut ports,
+        &mut tunnels,
+        &mut notes,
+        &mut flows,
+        &mut hosts,
+        &mut errors,
+        &mut traffic,
+    ] {
         if fixed > MAX_LINES {
             fixed -= std::mem::take(&mut section.lines).len();
         }
@@ -62,9 +70,20 @@ pub fn render(facts: &Facts, style: &Style) -> String {
 
     let mut lines: Vec<String> =
         head.into_iter().map(|(text, tone)| painted(&fit(&text, width), tone, style)).collect();
-    for section in
-        [&traffic, &talkers, &scans, &hosts, &ports, &unidentified, &flows, &errors, &notes, &loss, &next]
-    {
+    for section in [
+        &traffic,
+        &tunnels,
+        &hosts,
+        &talkers,
+        &scans,
+        &ports,
+        &unidentified,
+        &flows,
+        &errors,
+        &notes,
+        &loss,
+        &next,
+    ] {
         for (at, (text, tone)) in section.lines.iter().enumerate() {
             let label = left(if at == 0 { section.label } else { "" }, LABEL);
             let label = if style.colour && at == 0 { format!("\u{1b}[1;36m{label}\u{1b}[0m") } else { label };

@@ -1,15 +1,21 @@
 //! The sections of a summary: lines with a label before the first.
 
-use super::label::{ranges, service_name};
+use super::label::{part_name, ranges, service_name};
 use super::render::Tone;
-use super::{Facts, InputFacts, Style, analysed, error_share, key, key_short, scan_short, series, top_by};
+use super::{
+    Facts, InputFacts, Naming, RangeFacts, Style, analysed, error_share, key, key_short, scan_short, series,
+    top_by,
+};
 use crate::figures::{
     bar, bit_rate, bytes, count, counted, duration, left, loss_percent, packet_rate, percent, printable,
     right, sparkline, squeeze, width, wrap,
 };
 use crate::ports;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
-use weir_api::{Count, ERROR_KINDS, Key, KeyKind, Reading, Series, Sweep, Top, TopRow, Trials};
+use weir_api::{
+    Count, ERROR_KINDS, Key, KeyKind, Part, Reading, Series, Sweep, Top, TopRow, Trials, state_words,
+};
 use weir_engine::UNIDENTIFIED;
 
 /// The decode error of packets whose link type is not supported.
@@ -42,6 +48,10 @@ impl Section {
 
 /// Maximum bars of the sparkline.
 const CELLS: usize = 24;
+/// Minimum columns of a host's name.
+const MIN_OF_HOST: usize = 12;
+/// Minimum columns of a talker's bar.
+const MIN_BAR: usize = 3;
 /// Minimum bars of the sparkline.
 const MIN_CELLS: usize = 4;
 /// Minimum columns of an input's name next to its description.
@@ -50,6 +60,9 @@ const MIN_OF_NAME: usize = 24;
 const PROBLEMS: usize = 2;
 /// Maximum lines of a problem or a failure.
 const PROBLEM_LINES: usize = 2;
+/// Maximum lines of the states of flows, and columns that a break between words may cost.
+const STATE_LINES: usize = 2;
+const STATE_LOSS: usize = 12;
 /// Maximum lines of the balance.
 const BALANCE_LINES: usize = 3;
 /// Indentation of the lines below the name of the input.
@@ -90,10 +103,32 @@ pub(super) fn inputs(facts: &Facts, style: &Style, room: usize) -> Vec<(String, 
         lines.push((indented(&times(interval.start, interval.end, style)), Tone::Plain));
     }
     lines.extend(condition(facts, room - INDENT).map(|(text, tone)| (indented(&text), tone)));
+    if let Some(range) = &facts.range {
+        for (text, tone) in in_range(range, packets, style, room - INDENT) {
+            lines.push((indented(&text), tone));
+        }
+    }
     if let Some(expression) = &facts.expression {
         let ledger = &facts.total.ledger;
         let matched = format!("{} of {} match: ", count(ledger.analysed), counted(ledger.caught, "packet"));
         lines.push((indented(&format!("{matched}{}", printable(expression))), Tone::Plain));
+    }
+    lines
+}
+
+/// The packets in the time range of the run; where there are none, the times of those outside.
+fn in_range(range: &RangeFacts, packets: u64, style: &Style, room: usize) -> Vec<(String, Tone)> {
+    let at = |time| format!("{} {}", style.zone.date_time(time), style.zone.label(time));
+    let span = match (range.from, range.until) {
+        (from, u64::MAX) => format!("since {}", at(from)),
+        (0, until) => format!("until {}", at(until)),
+        (from, until) => times(from, until, style),
+    };
+    let text =
+        format!("{} of {} in the range {span}", count(packets), counted(packets + range.outside, "packet"));
+    let mut lines: Vec<_> = wrap(&text, room, 2).into_iter().map(|line| (line, Tone::Plain)).collect();
+    if let (0, Some((first, last))) = (packets, range.times) {
+        lines.push((format!("the packets are from {}", times(first, last, style)), Tone::Warning));
     }
     lines
 }
@@ -288,7 +323,8 @@ pub(super) fn talkers(facts: &Facts, style: &Style, room: usize, max: usize) -> 
     let Some(top) = top_by(&facts.total, KeyKind::Talker) else { return section };
     let rows: Vec<TopRow> = top.ranked().into_iter().take(max).collect();
     let greatest = rows.first().map_or(0, |row| row.count.in_unit(top.unit));
-    let cells: Vec<[String; 4]> = rows.iter().map(|row| cells(row, top, style.names)).collect();
+    let naming = Naming::of(&facts.total.applications, style.names);
+    let cells: Vec<[String; 4]> = rows.iter().map(|row| cells(row, top, naming)).collect();
     let widest = |column: usize| {
         cells.iter().filter_map(|row| row.get(column)).map(|text| width(text)).max().unwrap_or(0)
     };
@@ -296,7 +332,26 @@ pub(super) fn talkers(facts: &Facts, style: &Style, room: usize, max: usize) -> 
     let gaps = 2 * widths.iter().filter(|width| **width > 0).count();
     // The rest of the line is shared by the two addresses; the remaining room is for the bar.
     let left_over = room.saturating_sub(widths.iter().sum::<usize>() + gaps + " <-> ".len());
-    let ends: Vec<(String, String)> = rows.iter().map(|row| key_short(&row.key, left_over / 2)).collect();
+    // Every row has a bar, however long its ends are.
+    let of_ends = left_over.saturating_sub(MIN_BAR + 2);
+    let longest = |room: usize| {
+        let ends = rows.iter().map(|row| key_short(&row.key, room));
+        ends.fold((0, 0), |(server, client), (a, b)| (width(&a).max(server), width(&b).max(client)))
+    };
+    let (servers, clients) = longest(left_over);
+    let of_end = if servers + clients <= of_ends { of_ends } else { of_ends / 2 };
+    let of_clients = longest(of_end).1;
+    let names = |row: &TopRow| name_of(facts, &row.key).filter(|_| style.names);
+    let ends: Vec<(String, String)> = rows
+        .iter()
+        .map(|row| {
+            let (server, client) = key_short(&row.key, of_end);
+            // A name takes the place of the server's address, with its port, and the room that clients leave.
+            let room = of_ends.saturating_sub(of_clients);
+            let name = names(row).and_then(|name| named(name, &row.key, room));
+            (name.unwrap_or(server), client)
+        })
+        .collect();
     let server = ends.iter().map(|(server, _)| width(server)).max().unwrap_or(0);
     let client = ends.iter().map(|(_, client)| width(client)).max().unwrap_or(0);
     let columns = left_over.saturating_sub(server + client + 2).min(12);
@@ -309,13 +364,7 @@ pub(super) fn talkers(facts: &Facts, style: &Style, room: usize, max: usize) -> 
         if widths[3] > 0 {
             text.push_str(&format!("  {}", left(error, widths[3])));
         }
-        // A name takes the place of the bar.
-        if let Some(name) = name_of(facts, &row.key).filter(|_| columns >= 4) {
-            text.push_str(&format!(
-                "  {}",
-                ending(&printable(name), left_over.saturating_sub(server + client + 2))
-            ));
-        } else if columns >= 4 {
+        if columns >= MIN_BAR {
             text.push_str(&format!("  {}", bar(row.count.in_unit(top.unit), greatest, columns)));
         }
         section.line(text.trim_end().to_owned(), Tone::Plain);
@@ -327,6 +376,61 @@ pub(super) fn talkers(facts: &Facts, style: &Style, room: usize, max: usize) -> 
 fn name_of<'f>(facts: &'f Facts, key: &Key) -> Option<&'f str> {
     let Key::Talker { server, client, .. } = *key else { return None };
     facts.names.get(&(server, client)).map(String::as_str)
+}
+
+/// The name of a talker's server with its port, in at most `room` columns.
+fn named(name: &str, key: &Key, room: usize) -> Option<String> {
+    let Key::Talker { port, protocol, .. } = *key else { return None };
+    let port = if ports::has_ports(protocol) { format!(":{port}") } else { String::new() };
+    let room = room.checked_sub(width(&port)).filter(|room| *room >= MIN_OF_HOST.min(width(name)))?;
+    Some(ending(&printable(name), room) + &port)
+}
+
+/// The tunnels: all packets, or the shares in each.
+pub(super) fn tunnels(facts: &Facts, room: usize) -> Section {
+    let mut section = Section::new("TUNNELS");
+    let found = facts.total.composition.ranked(|part| matches!(part, Part::Tunnel(..)));
+    let all = analysed(&facts.total).packets;
+    let mut line = String::new();
+    for (at, (part, count)) in found.iter().enumerate() {
+        let Part::Tunnel(name, network) = part else { continue };
+        let network = network.map(|network| format!(" {network}")).unwrap_or_default();
+        let share = if count.packets >= all { "all".to_owned() } else { percent(count.packets, all) };
+        let entry = format!("{share} inside {name}{network}");
+        let more = found.len() - at;
+        let so_far = if line.is_empty() { entry } else { format!("{line}   {entry}") };
+        let and_more = if more > 1 {
+            format!("   and {}", counted(more as u64 - 1, "more tunnel"))
+        } else {
+            String::new()
+        };
+        if at > 0 && width(&so_far) + width(&and_more) > room {
+            line.push_str(&format!("   and {}", counted(more as u64, "more tunnel")));
+            break;
+        }
+        line = so_far;
+    }
+    if !line.is_empty() {
+        section.line(line, Tone::Plain);
+    }
+    section
+}
+
+/// Packets without IP by kind: `80 ARP, 20 LLDP`, in at most `room` columns.
+fn without_ip(facts: &Facts, room: usize) -> String {
+    let mut text = String::new();
+    let found = facts.total.composition.ranked(|part| !matches!(part, Part::Tunnel(..)));
+    for (at, (part, parts)) in found.iter().enumerate() {
+        let comma = if at == 0 { "" } else { ", " };
+        let entry = format!("{comma}{} {}", count(parts.packets), part_name(part));
+        let more = if at + 1 < found.len() { ", ...".len() } else { 0 };
+        if width(&text) + width(&entry) + more > room {
+            text.push_str(if at == 0 { "" } else { ", ..." });
+            break;
+        }
+        text.push_str(&entry);
+    }
+    text
 }
 
 /// The scans detected.
@@ -374,36 +478,41 @@ pub fn scan_line(row: &Trials, room: usize) -> String {
     format!("{begin}{ports}{end}")
 }
 
-/// The heaviest source and destination if no pair of hosts stands out, as in a flood from many addresses.
-pub(super) fn hosts(facts: &Facts) -> Section {
+/// The number of addresses, and the one that sent and the one that received most.
+pub(super) fn hosts(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("HOSTS");
     let all = analysed(&facts.total);
-    let heaviest = |kind| {
-        let top = top_by(&facts.total, kind)?;
-        let row = *top.ranked().first()?;
-        Some((row, row.count.in_unit(top.unit), all.in_unit(top.unit)))
-    };
-    let Some((_, value, whole)) = heaviest(KeyKind::Talker) else { return section };
-    if value >= whole / 4 {
+    let ends = [("from", KeyKind::Source), ("to", KeyKind::Destination)];
+    let lists: Vec<(&str, &Top)> =
+        ends.into_iter().filter_map(|(word, kind)| Some((word, top_by(&facts.total, kind)?))).collect();
+    let addresses: BTreeSet<&Key> = lists.iter().flat_map(|(_, top)| &top.rows).map(|row| &row.key).collect();
+    if addresses.is_empty() {
         return section;
     }
-    let mut parts = Vec::new();
-    for (word, kind) in [("to", KeyKind::Destination), ("from", KeyKind::Source)] {
-        if let Some((row, value, whole)) = heaviest(kind).filter(|(_, value, whole)| *value >= whole / 4) {
+    let about = if lists.iter().all(|(_, top)| top.is_exact()) { "" } else { "more than " };
+    let noun = if addresses.len() == 1 { "address" } else { "addresses" };
+    let number = format!("{about}{} {noun}:", count(addresses.len() as u64));
+    let heaviest: Vec<(String, Key)> = lists
+        .iter()
+        .filter_map(|(word, top)| {
+            let row = *top.ranked().first()?;
+            let (value, whole) = (row.count.in_unit(top.unit), all.in_unit(top.unit));
             let error = error_share(row.error, value).map(|error| format!(" {error}")).unwrap_or_default();
-            parts.push(format!("{} {word} {}{error}", percent(value, whole), key(&row.key, false)));
-        }
-    }
-    if !parts.is_empty() {
-        section.line(parts.join("   "), Tone::Plain);
-    }
+            Some((format!("{}{error} {word} ", percent(value, whole)), row.key))
+        })
+        .collect();
+    // Long addresses share the rest of the line.
+    let fixed = width(&number) + heaviest.iter().map(|(text, _)| 2 + width(text)).sum::<usize>();
+    let each = room.saturating_sub(fixed) / heaviest.len().max(1);
+    let entries = heaviest.iter().map(|(text, host)| format!("  {text}{}", key_short(host, each).0));
+    section.line(entries.fold(number, |line, entry| line + &entry), Tone::Plain);
     section
 }
 
 /// Service, flows, volume and error of a talker.
-fn cells(row: &TopRow, top: &Top, names: bool) -> [String; 4] {
+fn cells(row: &TopRow, top: &Top, naming: Naming<'_>) -> [String; 4] {
     let service = match row.key {
-        Key::Talker { port, protocol, .. } => service_name(protocol, port, names),
+        Key::Talker { server, port, protocol, .. } => service_name(protocol, port, server, naming),
         _ => String::new(),
     };
     let value = row.count.in_unit(top.unit);
@@ -415,11 +524,12 @@ fn cells(row: &TopRow, top: &Top, names: bool) -> [String; 4] {
     ]
 }
 
-/// Ports of servers by their share. The names are those registered for the ports; payload is not considered.
+/// Ports of servers by their share, with the protocols that were identified on them.
 pub(super) fn ports(facts: &Facts, style: &Style, room: usize) -> Section {
     let mut section = Section::new("PORTS");
     let Some(top) = top_by(&facts.total, KeyKind::Service) else { return section };
     let all = analysed(&facts.total).in_unit(top.unit);
+    let naming = Naming::of(&facts.total.applications, style.names);
     let ranked = top.ranked();
     let worth = |row: &TopRow| row.count.in_unit(top.unit).saturating_mul(100) >= all;
     if ranked.len() > 3 && !ranked.iter().any(worth) {
@@ -432,7 +542,7 @@ pub(super) fn ports(facts: &Facts, style: &Style, room: usize) -> Section {
     for row in ranked.iter().enumerate().filter(|(at, row)| *at < 3 || worth(row)).map(|(_, row)| row) {
         let value = row.count.in_unit(top.unit);
         let error = error_share(row.error, value).map(|error| format!(" {error}")).unwrap_or_default();
-        let entry = format!("{} {}{error}", key(&row.key, style.names), percent(value, all));
+        let entry = format!("{} {}{error}", key(&row.key, naming), percent(value, all));
         if line.is_empty() {
             line = entry;
         } else if width(&line) + 3 + width(&entry) <= room {
@@ -448,7 +558,7 @@ pub(super) fn ports(facts: &Facts, style: &Style, room: usize) -> Section {
 }
 
 /// Ports of flows with payload in which no protocol was identified.
-pub(super) fn unidentified(facts: &Facts, style: &Style, room: usize) -> Section {
+pub(super) fn unidentified(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("PAYLOAD");
     let answer = facts.total.answers.iter().find(|answer| answer.function == UNIDENTIFIED);
     let Some(Reading::Top(top)) = answer.map(|answer| &answer.reading) else { return section };
@@ -458,7 +568,7 @@ pub(super) fn unidentified(facts: &Facts, style: &Style, room: usize) -> Section
         let entry = format!(
             "{}{} {} in {}",
             if at == 0 { "unidentified: " } else { "" },
-            key(&row.key, style.names),
+            key(&row.key, Naming::numeric()),
             bytes(row.count.bytes),
             counted(row.flows, "flow")
         );
@@ -488,28 +598,37 @@ pub(super) fn flows(facts: &Facts, room: usize) -> Section {
     }
     let mut text = if flows.created == 0 { "none".to_owned() } else { counted(flows.created, "flow") };
     let mut states = String::new();
-    for (state, n) in &facts.states {
-        let entry = format!("{}{state} {}", if states.is_empty() { ": " } else { "  " }, count(*n));
-        if width(&text) + width(&states) + width(&entry) <= room {
-            states.push_str(&entry);
+    for (at, (state, n)) in facts.states.iter().enumerate() {
+        let between = if at == 0 { ": " } else { ", " };
+        let entry = match state_words(state) {
+            "" => format!("{between}{state} {}", count(*n)),
+            words => format!("{between}{} {words} ({state})", count(*n)),
+        };
+        // Two lines, of which each loses a few columns at its end.
+        if width(&text) + width(&states) + width(&entry) + ", ...".len() > STATE_LINES * (room - STATE_LOSS) {
+            states.push_str(if at == 0 { "" } else { ", ..." });
+            break;
         }
+        states.push_str(&entry);
     }
     text.push_str(&states);
     let mut more = Vec::new();
     if ledger.unflowed > 0 {
-        more.push(format!(
-            "{} outside flows (not IP, or truncated before the addresses)",
-            counted(ledger.unflowed, "packet")
-        ));
+        let packets = format!("{} outside flows", counted(ledger.unflowed, "packet"));
+        let kinds = without_ip(facts, (STATE_LINES * (room - STATE_LOSS)).saturating_sub(width(&packets)));
+        more.push(match kinds.as_str() {
+            "" => format!("{packets} (not IP, or truncated before the addresses)"),
+            kinds => format!("{packets}: {kinds}"),
+        });
     }
     let evicted = format!("{} evicted: flow table full", counted(flows.evicted, "flow"));
     let rest = more.join("");
     if rest.is_empty() || width(&text) + 3 + width(&rest) <= room {
         let gap = if rest.is_empty() { "" } else { "   " };
-        section.line(format!("{text}{gap}{rest}"), Tone::Plain);
+        section.emit_wrapped(&format!("{text}{gap}{rest}"), room, STATE_LINES, Tone::Plain);
     } else {
-        section.line(text, Tone::Plain);
-        section.line(rest, Tone::Plain);
+        section.emit_wrapped(&text, room, STATE_LINES, Tone::Plain);
+        section.emit_wrapped(&rest, room, STATE_LINES, Tone::Plain);
     }
     if flows.evicted > 0 {
         section.line(evicted, Tone::Warning);
@@ -667,11 +786,12 @@ pub(super) fn next(facts: &Facts, room: usize) -> Vec<Vec<String>> {
     let mut commands = vec![explained(&format!("weir {name} -o out --log zeek,eve"), "logs into out/", room)];
     let heaviest =
         top_by(&facts.total, KeyKind::Talker).and_then(|top| top.ranked().first().map(|row| row.key));
-    if let Some(Key::Talker { client, port, protocol, .. }) = heaviest {
+    // The sender of a flood may not exist, and the server that it is sent to does.
+    if let Some(Key::Talker { server, port, protocol, .. }) = heaviest {
         let port = if ports::has_ports(protocol) { format!(" and port {port}") } else { String::new() };
         commands.push(broken(
             &format!("weir {name}"),
-            &format!("'host {client}{port}' -w part.pcapng"),
+            &format!("'host {server}{port}' -w part.pcapng"),
             room,
         ));
     }

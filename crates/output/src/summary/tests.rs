@@ -1,7 +1,7 @@
 use super::*;
 use crate::figures::width;
 use crate::fixtures;
-use weir_api::{CaptureCount, DecodeErrors, TopRow};
+use weir_api::{CaptureCount, Composition, DecodeErrors, Key, Part, TopRow, WifiFrame};
 
 fn facts() -> Facts {
     let total = fixtures::snapshot();
@@ -30,15 +30,16 @@ web.pcap  pcap, Ethernet, 906 packets, 359.8 kB, 0.547 s
           complete  in time order
 TRAFFIC   5.26 Mb/s avg   1,656 pkt/s   ▁▂▆▆▆▅▄▅▆▆▆▆▄▁▁▁▃▄█▅  (each bar 28 ms)
           IPv4 100%  TCP 100%
-TALKERS   10.99.0.2:8000 <-> 10.99.0.1   tcp    6 flows  261.0 kB  ████████████
-          10.99.0.2:443  <-> 10.99.0.77  https   1 flow   98.0 kB  ████▌
-          10.99.0.2:80   <-> 10.99.0.1   http   2 flows    1.2 kB  ▏
-PORTS     tcp/8000 73%   tcp/443 https 27%   tcp/80 http <1%
-FLOWS     405 flows: REJ 399  SF 6
+HOSTS     1 address:  100% from 10.99.0.2
+TALKERS   10.99.0.2:8000 <-> 10.99.0.1   tcp     6 flows  261.0 kB  ████████████
+          10.99.0.2:443  <-> 10.99.0.77  https?   1 flow   98.0 kB  ████▌
+          10.99.0.2:80   <-> 10.99.0.1   http?   2 flows    1.2 kB  ▏
+PORTS     tcp/8000 73%   tcp/443 https? 27%   tcp/80 http? <1%
+FLOWS     405 flows: 399 refused (REJ), 6 normal end (SF)
 NOTE      checksum offload (sender 10.99.0.2): checks relaxed
 LOSS      none   read 906 = decoded 906 = analysed 906
 Next      weir web.pcap -o out --log zeek,eve  logs into out/
-          weir web.pcap 'host 10.99.0.1 and port 8000' -w part.pcapng
+          weir web.pcap 'host 10.99.0.2 and port 8000' -w part.pcapng
           weir -i any  live capture on all interfaces
 ";
     assert_eq!(text, expected);
@@ -85,7 +86,7 @@ fn hostile() -> Facts {
     total.interval.end = u64::MAX;
     total.ledger.errors = DecodeErrors([[u64::MAX / 32; 4]; 4]);
     total.ledger.capture =
-        CaptureCount { offered: 1, dropped: u64::MAX / 4, interface_dropped: u64::MAX / 4 };
+        CaptureCount { offered: 1, dropped: u64::MAX / 4, interface_dropped: u64::MAX / 4, outside: 0 };
     total.ledger.filtered = 77;
     total.ledger.unflowed = u64::MAX / 4;
     total.ledger.checksums_bad = u64::MAX;
@@ -295,7 +296,7 @@ fn suggested_commands_are_valid_in_a_shell() {
     let spaced = next("my captures/it's.pcap").unwrap();
     assert!(spaced.starts_with("weir 'my captures/it'\\''s.pcap' -o out --log zeek,eve"), "{spaced}");
     let long = next("captures/of/last/week/web.pcap").unwrap();
-    let two = "          weir captures/of/last/week/web.pcap \\\n            'host 10.99.0.1 and port 8000' -w part.pcapng\n";
+    let two = "          weir captures/of/last/week/web.pcap \\\n            'host 10.99.0.2 and port 8000' -w part.pcapng\n";
     assert!(long.contains(two), "{long}");
     assert_eq!(next("-"), None, "standard input is gone");
     assert_eq!(next(&"x".repeat(90)).unwrap(), "weir -i any  live capture on all interfaces\n");
@@ -442,6 +443,77 @@ fn a_flood_shows_its_target() {
         fixtures::top(KeyKind::Destination, vec![fixtures::row(victim, all.packets, all.bytes, 400)]),
     ));
     let text = render(&facts, &Style::default());
-    assert!(text.contains("HOSTS     100% to 192.0.2.80   100% from 10.99.0.2\n"), "{text}");
+    assert!(text.contains("HOSTS     2 addresses:  100% from 10.99.0.2  100% to 192.0.2.80\n"), "{text}");
     assert!(text.contains("PORTS     400 ports, each below 1%\n"), "{text}");
+    assert!(text.contains("'host 192.0.2.80 and port "), "no sender of a flood is offered:\n{text}");
+}
+
+#[test]
+fn the_time_range_is_shown_with_what_is_outside() {
+    let mut facts = facts();
+    let (first, last) = (facts.total.interval.start, facts.total.interval.end);
+    facts.range =
+        Some(RangeFacts { from: first, until: last, outside: 94, times: Some((first - 5, first - 1)) });
+    let text = render(&facts, &Style::default());
+    let line = "          906 of 1,000 packets in the range 2026-11-21 01:46:08.985 ->\n          01:46:09.532 UTC\n";
+    assert!(text.contains(line), "{text}");
+    for (from, until, words) in [
+        (first, u64::MAX, "in the range since 2026-11-21 01:46:08.985 UTC\n"),
+        (0, last, "in the range until 2026-11-21 01:46:09.532 UTC\n"),
+    ] {
+        facts.range = Some(RangeFacts { from, until, outside: 94, times: None });
+        let text = render(&facts, &Style::default());
+        assert!(text.contains(words), "{text}");
+    }
+    // Nothing in the range: the times of the packets are shown.
+    let day = 86_400_000_000_000;
+    facts.total = Snapshot::default();
+    facts.range =
+        Some(RangeFacts { from: last + day, until: u64::MAX, outside: 906, times: Some((first, last)) });
+    let text = render(&facts, &Style::default());
+    assert!(text.contains("0 of 906 packets in the range since 2026-11-22"), "{text}");
+    assert!(text.contains("the packets are from 2026-11-21 01:46:08.985 -> 01:46:09.532 UTC\n"), "{text}");
+}
+
+#[test]
+fn tunnels_and_packets_without_ip_are_named() {
+    let mut facts = facts();
+    let all = analysed(&facts.total);
+    facts.total.composition.add(Part::Tunnel("VXLAN", Some(42)), &all);
+    let text = render(&facts, &Style::default());
+    assert!(text.contains("\nTUNNELS   all inside VXLAN 42\n"), "{text}");
+
+    facts.total.composition = Composition::default();
+    let part = |n| Count { packets: n, bytes: n };
+    facts.total.composition.add(Part::Tunnel("GRE", None), &part(453));
+    (0..90).for_each(|n| facts.total.composition.add(Part::Tunnel("VXLAN", Some(n)), &part(1)));
+    facts.total.ledger.unflowed = 12;
+    for (kind, n) in [
+        (Part::Wifi(WifiFrame::Encrypted), 6),
+        (Part::Wifi(WifiFrame::Management), 3),
+        (Part::EtherType(0x0806), 2),
+        (Part::EtherType(0x1234), 1),
+    ] {
+        facts.total.composition.add(kind, &part(n));
+    }
+    let text = render(&facts, &Style::default());
+    assert!(text.contains("\nTUNNELS   50% inside GRE   <1% inside VXLAN 0"), "{text}");
+    assert!(text.contains("more tunnels\n"), "{text}");
+    let kinds =
+        "12 packets outside flows: 6 encrypted Wi-Fi, 3 Wi-Fi management, 2\n          ARP, 1 type 0x1234\n";
+    assert!(text.contains(kinds), "{text}");
+}
+
+/// A resolved name takes the place of the server's address; the bar stays.
+#[test]
+fn names_and_bars_stand_together() {
+    let mut facts = facts();
+    let (server, client) = (fixtures::ip("10.99.0.2"), fixtures::ip("10.99.0.77"));
+    facts.names.insert((server, client), "a-rather-long-name-of-a-host.example.org".to_owned());
+    let text = render(&facts, &Style::default());
+    let row = text.lines().find(|line| line.contains("10.99.0.77")).unwrap();
+    assert!(row.contains("…") && row.contains(".example.org:443 <-> 10.99.0.77"), "{text}");
+    assert!(row.ends_with(|c| ('█'..='▏').contains(&c)), "{text}");
+    let numeric = render(&facts, &Style { names: false, ..Style::default() });
+    assert!(numeric.contains("10.99.0.2:443") && !numeric.contains("example"), "{numeric}");
 }

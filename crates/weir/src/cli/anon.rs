@@ -1,5 +1,6 @@
 //! Anonymisation, of a run and of a capture.
 
+use super::times::ZonedTimeOptions;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -142,4 +143,7 @@ pub struct Anon {
     /// Print no report.
     #[arg(short, long)]
     pub quiet: bool,
+
+    #[command(flatten)]
+    pub times: ZonedTimeOptions,
 }

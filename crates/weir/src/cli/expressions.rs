@@ -1,5 +1,6 @@
 //! Expressions: `weir count` and `weir explain`.
 
+use super::times::ZonedTimeOptions;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -37,6 +38,9 @@ pub struct Count {
     /// Number of worker threads; 0 for one per core.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub workers: usize,
+
+    #[command(flatten)]
+    pub times: ZonedTimeOptions,
 }
 
 /// Show how an expression is evaluated, and its cost.
@@ -69,4 +73,7 @@ pub struct Explain {
     /// Apply the expression to the innermost packet of a tunnel.
     #[arg(long)]
     pub inner: bool,
+
+    #[command(flatten)]
+    pub times: ZonedTimeOptions,
 }

@@ -11,7 +11,8 @@ pub struct LogOptions {
     #[arg(short, long, value_name = "DIR", help_heading = "Logs")]
     pub output: Option<PathBuf>,
 
-    /// Logs to write, separated by commas: zeek, zeek-json, eve, csv, ndjson, text, mon, mon-paper, prometheus, store.
+    /// Logs to write, separated by commas: zeek, zeek-json, eve, csv, parquet, ndjson, text, mon, mon-paper, prometheus,
+    /// store.
     /// A colon selects rows of a log (e.g. eve:flow+http+dns). With flow alone, payload is not parsed.
     #[arg(long, value_name = "LOG,...", value_delimiter = ',', requires = "output", help_heading = "Logs")]
     pub log: Vec<String>,

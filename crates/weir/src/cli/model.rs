@@ -1,6 +1,7 @@
 //! Models of traffic: `weir report` and `weir generate`.
 
 use super::anon::AnonRun;
+use super::times::ZonedTimeOptions;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -34,6 +35,9 @@ pub struct Report {
     /// Write distributions.csv and fits.csv into a directory.
     #[arg(long, value_name = "DIR")]
     pub csv: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub times: ZonedTimeOptions,
 
     #[command(flatten)]
     pub anon: AnonRun,

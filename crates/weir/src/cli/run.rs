@@ -4,6 +4,8 @@ use super::anon::AnonRun;
 use super::extraction::ExtractionOptions;
 use super::logs::LogOptions;
 use super::packets::PacketOptions;
+use super::tcpdump::TcpdumpOptions;
+use super::times::TimeOptions;
 use super::values::{inflated, interval, size};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -51,6 +53,16 @@ pub struct RunOptions {
         hide_short_help = true
     )]
     pub snaplen: u32,
+
+    /// Do not verify checksums, as --checksum off.
+    #[arg(short = 'K', conflicts_with = "checksum", help_heading = "Input", hide_short_help = true)]
+    pub ignore_checksums: bool,
+
+    #[command(flatten)]
+    pub of_tcpdump: TcpdumpOptions,
+
+    #[command(flatten)]
+    pub times: TimeOptions,
 
     #[command(flatten)]
     pub packets: PacketOptions,
@@ -111,11 +123,11 @@ pub struct RunOptions {
     #[arg(short, long, help_heading = "Display")]
     pub json: bool,
 
-    /// Do not resolve port numbers to names.
-    #[arg(short, long, help_heading = "Display")]
+    /// Name no services. Protocols are then not identified, unless an output needs them.
+    #[arg(short, long, overrides_with = "numeric", help_heading = "Display")]
     pub numeric: bool,
 
-    /// Flush standard output after each line.
+    /// Flush standard output after each line of a live run. Over files nothing changes: the summary comes at the end.
     #[arg(short = 'l', help_heading = "Display", hide_short_help = true)]
     pub line_buffered: bool,
 
@@ -133,11 +145,11 @@ pub struct RunOptions {
     pub list_interfaces: bool,
 
     /// Print results only: no progress, no hints.
-    #[arg(short, long, help_heading = "Display")]
+    #[arg(short, long, overrides_with = "quiet", help_heading = "Display")]
     pub quiet: bool,
 
     /// Print more: the packet ledger, memory, and the contents of each file.
-    #[arg(short, long, help_heading = "Display")]
+    #[arg(short, long, overrides_with = "verbose", help_heading = "Display")]
     pub verbose: bool,
 
     /// Number of worker threads; 0 for one per core.

@@ -1,5 +1,6 @@
 //! Stores: `weir query` and `weir store`.
 
+use super::times::{TimeOptions, ZonedTimeOptions};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -25,6 +26,8 @@ pub struct Query {
     /// Read and show times in this zone (e.g. Europe/Berlin) instead of UTC.
     #[arg(long, value_name = "ZONE")]
     pub tz: Option<String>,
+    #[command(flatten)]
+    pub times: TimeOptions,
 }
 
 const QUESTIONS: &str = "\
@@ -35,7 +38,7 @@ Questions: a subject, then clauses in any order; `where` takes the rest of the l
   quantiles FIELD by KEY     flow.duration, dns.rtt, stream.first_byte; quantiles series NAME
   flows | flow UID | records TABLE | list NAME | series NAME | distinct | new
 Clauses:
-  by bytes|packets|flows|records|FIELD (top)         limit 20       order -bytes (flows)
+  by bytes|packets|flows|records|FIELD|distinct KEY (top)    limit 20    order -bytes (flows)
   since 24h  since yesterday  since 3 days ago 14:05  until 1h  in 2026-03  at today 14:05
   points 24 | every 1h       values over time        compare | compare 1w    with the time before
   show FIELD, FIELD          text WORD (records)     where EXPR
@@ -75,5 +78,7 @@ pub enum StoreCommand {
         /// Export only these series.
         #[arg(short, long, value_name = "NAME")]
         series: Vec<String>,
+        #[command(flatten)]
+        times: Box<ZonedTimeOptions>,
     },
 }

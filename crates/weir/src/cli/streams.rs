@@ -1,6 +1,7 @@
 //! Payload: `weir streams` and `weir talk`.
 
 use super::anon::AnonRun;
+use super::times::ZonedTimeOptions;
 use super::values::size;
 use clap::Args;
 use std::path::PathBuf;
@@ -60,6 +61,9 @@ pub struct Streams {
     pub quiet: bool,
 
     #[command(flatten)]
+    pub times: ZonedTimeOptions,
+
+    #[command(flatten)]
     pub anon: AnonRun,
 }
 
@@ -89,4 +93,7 @@ pub struct Talk {
     /// Memory limit (e.g. 512M, 2G).
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = size)]
     pub memory: usize,
+
+    #[command(flatten)]
+    pub times: ZonedTimeOptions,
 }

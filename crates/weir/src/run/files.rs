@@ -53,6 +53,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
         chunk_bytes: chunk_bytes(run.division.packets, workers),
         snaplen: (options.snaplen > 0).then_some(options.snaplen),
         recover: options.recover,
+        times: run.request.times,
         stop: Some(Arc::clone(&run.signals.stop)),
         ..ReadOptions::default()
     };
@@ -120,6 +121,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     };
     total.ledger.time_jumps += outcome.jumps;
     total.ledger.late += outcome.late;
+    total.ledger.capture.outside += outcome.files.outside().packets;
 
     if let Some(beside) = &run.beside {
         beside.hub.end(&total);

@@ -27,6 +27,7 @@ use crate::online::LiveClock;
 use crate::privileges::{Account, Paths, explained};
 use crate::serve::WebService;
 use crate::signals::{Signals, end_with_reader};
+use crate::times;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::Path;
@@ -134,10 +135,7 @@ impl Run {
                 "--log-rotate, --log-rotate-size and --log-zstd are for logs: give their folder with -o DIR";
             return Err((Exit::Usage, text.to_owned()));
         }
-        let zone = match &options.tz {
-            Some(name) => Zone::named(name).map_err(|error| (Exit::Usage, format!("--tz: {error}")))?,
-            None => Zone::utc(),
-        };
+        let zone = times::zone(options.tz.as_deref()).map_err(|error| (Exit::Usage, error))?;
         let kinds = request.logs.as_ref().map_or(&[][..], |(_, kinds)| kinds);
         let mut logs = Log::find_all(kinds.iter().map(String::as_str))
             .map_err(|error| (Exit::Usage, format!("--log: {error}")))?;
@@ -170,6 +168,7 @@ impl Run {
         let work = Work {
             is_live: request.inputs.is_empty(),
             is_read,
+            is_named: !options.numeric,
             has_store: store,
             // A key of the live screen starts a packet file too.
             dumps: usize::from(
@@ -324,6 +323,7 @@ impl Run {
             max: self.options.extraction.files_each,
             inflation: self.request.inflation,
             unread: 0,
+            identifies: false,
         };
         // --unidentified writes flows that no protocol was identified in, so that every protocol must be parsed.
         if self.options.packets.unidentified.is_none() {
@@ -425,14 +425,15 @@ impl Run {
             ports: list_rows(self.request.memory, 4096),
             measure: self.measuring(),
             unidentified_packets: self.options.packets.unidentified.is_some(),
-            wants: self.wants(),
+            wants: if is_read { self.wants() } else { Wants { identifies: true, ..Wants::default() } },
+            records: is_read,
             record_ratio: self.options.record_ratio,
             tables: Some(tables),
             ..SessionConfig::default()
         };
         for worker in &mut workers {
             worker.measure(clock::nanoseconds);
-            if is_read {
+            if is_read || self.work.is_named {
                 worker.read(&sessions);
             }
         }
@@ -565,11 +566,13 @@ pub fn seed() -> u64 {
 
 /// Reports errors of inputs. Returns the exit code of the most serious one.
 pub fn report_read_errors(errors: &[ReadError]) -> Exit {
-    errors.iter().fold(Exit::Good, |exit, error| {
-        let code = match error.severity() {
-            Severity::Partial => Exit::Partial,
-            Severity::Unreadable => Exit::Unreadable,
-        };
-        exit.or(complain(code, error))
-    })
+    errors.iter().fold(Exit::Good, |exit, error| exit.or(complain(exit_of(error), error)))
+}
+
+/// The exit code of an error of an input.
+pub fn exit_of(error: &ReadError) -> Exit {
+    match error.severity() {
+        Severity::Partial => Exit::Partial,
+        Severity::Unreadable => Exit::Unreadable,
+    }
 }

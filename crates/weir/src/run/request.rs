@@ -3,11 +3,11 @@
 use crate::cli::{self, Checksum};
 use crate::config::{self, Config, nearest};
 use crate::exit::Exit;
-use crate::subscriptions;
+use crate::{subscriptions, times};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use weir_api::SubscriptionSpec;
-use weir_capture::Input;
+use weir_capture::{Input, TimeRange};
 use weir_engine::ChecksumMode;
 use weir_output::Rolling;
 use weir_proto::Inflation;
@@ -48,6 +48,8 @@ pub struct Request {
     pub workers: usize,
     /// Stop after this many matching packets.
     pub limit: Option<u64>,
+    /// The time range of the captures' packets.
+    pub times: Option<TimeRange>,
     /// Verification of checksums.
     pub checksum: ChecksumMode,
     /// Seed of hashes, equal for the whole run, so that results of consecutive plans can be merged.
@@ -70,6 +72,9 @@ impl Request {
     /// Combines the command line and the configuration. The error is a message for the user.
     pub fn new(options: &cli::RunOptions) -> Result<Request, (Exit, String)> {
         let usage = |error| (Exit::Usage, error);
+        if let Some(text) = options.of_tcpdump.refused() {
+            return Err(usage(text.to_owned()));
+        }
         let (limit, config_path) = count_or_config(options).map_err(usage)?;
         let config = match &config_path {
             Some(path) => load(path).map_err(usage)?,
@@ -105,6 +110,13 @@ impl Request {
         if inputs.is_empty() && interfaces.is_empty() {
             interfaces.clone_from(&config.interfaces.value);
         }
+        if inputs.is_empty() && options.times.is_given() {
+            let text = "--since and --until select packets of captures and data of stores: a live run begins now; -c N ends it \
+                        after N packets, and `timeout 60 weir -i ...` after a minute";
+            return Err(usage(text.to_owned()));
+        }
+        let zone = times::zone(options.tz.as_deref()).map_err(usage)?;
+        let times = times::of_captures(&options.times, &zone, &inputs)?;
         let interval = options.interval.unwrap_or(config.interval.value.as_nanos() as u64);
         let memory = options.memory.unwrap_or(config.memory.value as usize);
         let seed = if inputs.is_empty() { super::seed() } else { SEED_OF_FILES };
@@ -135,7 +147,9 @@ impl Request {
             },
             workers: worker_count(workers),
             limit,
+            times,
             checksum: match options.checksum {
+                _ if options.ignore_checksums => ChecksumMode::Off,
                 Checksum::Auto => ChecksumMode::Auto,
                 Checksum::On => ChecksumMode::On,
                 Checksum::Off => ChecksumMode::Off,

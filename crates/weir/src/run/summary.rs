@@ -7,7 +7,7 @@ use crate::resolved::Shown;
 use std::io::IsTerminal;
 use weir_api::Snapshot;
 use weir_capture::{Compression, InputInfo, ReadError};
-use weir_output::summary::{Facts, InputFacts, Style, lists, ndjson, render};
+use weir_output::summary::{Facts, InputFacts, RangeFacts, Style, lists, ndjson, render};
 
 /// The summary of a run over files.
 pub fn of_files(
@@ -25,7 +25,15 @@ pub fn of_files(
         alone.bytes = total.ledger.bytes;
         alone.in_order = (alone.packets > 0).then_some(outcome.in_order);
     }
-    let mut text = text(run, facts(run, inputs, total, written, failures, names));
+    let mut facts = facts(run, inputs, total, written, failures, names);
+    let outside = files.outside();
+    facts.range = run.request.times.map(|range| RangeFacts {
+        from: range.from.0,
+        until: range.until.0,
+        outside: outside.packets,
+        times: outside.times.map(|(first, last)| (first.0, last.0)),
+    });
+    let mut text = text(run, facts);
     if is_verbose(run) {
         text += &verbose::ledger(total);
         text += &memory::table(&run.division.shares(&run.work), total, load);
@@ -116,6 +124,7 @@ fn facts(
         failures: failures.to_vec(),
         notes: written.notes(&run.options, total),
         names: names.names,
+        range: None,
         interrupted: run.signals.has_interrupted(),
     }
 }

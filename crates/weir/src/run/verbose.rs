@@ -31,6 +31,9 @@ pub fn ledger(total: &Snapshot) -> String {
         (3, "decode errors", errors.total()),
     ];
     rows.iter().for_each(|(depth, name, n)| row(&mut text, *depth, name, *n));
+    if capture.outside > 0 {
+        row(&mut text, 0, "outside of the time range", capture.outside);
+    }
     for (layer, kind, n) in errors.named() {
         row(&mut text, 4, &format!("{layer}: {kind}"), n);
     }

@@ -17,7 +17,7 @@ use weir_api::{Answer, Count, KeyKind, Reading, Snapshot};
 use weir_output::metrics::Metrics;
 use weir_output::store::label::list_row;
 use weir_output::store::sqlite::{Health, points};
-use weir_output::summary::top_by;
+use weir_output::summary::{Naming, top_by};
 
 /// Events kept in memory, besides those of the store.
 const EVENTS: usize = 1000;
@@ -287,6 +287,8 @@ fn without_readings(snapshot: &Snapshot) -> Snapshot {
         flows: snapshot.flows,
         sessions: snapshot.sessions,
         costs: snapshot.costs,
+        applications: snapshot.applications.clone(),
+        composition: snapshot.composition.clone(),
         offloaders: snapshot.offloaders.clone(),
         answers: snapshot.answers.iter().map(answer).collect(),
     }
@@ -297,7 +299,8 @@ fn described(tick: &Snapshot, total: &Snapshot) -> Tick {
     let length = tick.watched_seconds();
     let talkers = top_by(tick, KeyKind::Talker).map_or_else(Vec::new, |top| {
         let rows = top.ranked().into_iter().take(TALKERS);
-        rows.map(|row| list_row(&row)).collect::<Vec<ListRow>>()
+        let naming = Naming::by_content(&total.applications);
+        rows.map(|row| list_row(&row, naming)).collect::<Vec<ListRow>>()
     });
     Tick {
         time: seconds(tick.interval.end),

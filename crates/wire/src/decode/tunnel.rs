@@ -6,7 +6,7 @@
 
 use super::ether::{self, BRIDGED, IPV4, IPV6, MPLS, NSH, PPP};
 use super::frame::Frame;
-use crate::{DecodeError, ErrorKind, Fragment, Layer, Layers, Tunnel};
+use crate::{DecodeError, ErrorKind, Fragment, Layer, Layers, Packet, Tunnel};
 
 const GTP_U: u16 = 2152;
 const L2TP: u16 = 1701;
@@ -90,6 +90,23 @@ pub(super) fn carried(f: Frame<'_>, l: &Layers) -> Found {
         137 => Ok(found(f, Tunnel::IpInIp, Start::EtherType(MPLS), at)),
         17 => Ok(l.ports.iter().find_map(|&port| over_udp(f, at, port)).or_else(|| on_any_port(f, at))),
         _ => Ok(None),
+    }
+}
+
+/// The identifier of the network that a tunnel carries: VXLAN's and GENEVE's VNI (24 bits), GRE's key (RFC 2890). `None`
+/// without one, and for other tunnels. `layers` are those of the packet that contains the tunnel's header.
+pub fn tunnel_network(packet: &Packet<'_>, layers: &Layers) -> Option<u32> {
+    let header = packet.data.get(layers.payload as usize..)?.get(..12)?;
+    let word = |at: usize| header.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
+    match layers.tunnel {
+        // The flag I (RFC 7348 5).
+        Tunnel::Vxlan if header.first()? & 0x08 != 0 => Some(word(4)? >> 8),
+        Tunnel::Geneve => Some(word(4)? >> 8),
+        Tunnel::Gre | Tunnel::GreEthernet if word(0)? & 0x2007_0000 == 0x2000_0000 => {
+            // The checksum and its padding precede the key.
+            word(if word(0)? & 0x8000_0000 != 0 { 8 } else { 4 })
+        }
+        _ => None,
     }
 }
 

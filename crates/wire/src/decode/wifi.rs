@@ -2,7 +2,7 @@
 
 use super::frame::Frame;
 use super::{ether, malformed, truncated};
-use crate::{DecodeError, Layer, Layers};
+use crate::{DecodeError, Layer, Layers, LinkType, Packet};
 
 /// Bits of the second byte of frame control (IEEE 802.11-2020 9.2.4.1).
 const TO_DS: u8 = 0x01;
@@ -13,6 +13,39 @@ const ORDER: u8 = 0x80;
 /// Radiotap flags (radiotap.org, field 1).
 const HAS_FCS: u8 = 0x10;
 const PADDED: u8 = 0x20;
+
+/// A kind of frame (IEEE 802.11-2020 9.2.4.1.3).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum WifiFrame {
+    /// Encrypted data.
+    Encrypted,
+    /// Data that is not encrypted, also without content.
+    Data,
+    /// Management, such as beacons.
+    Management,
+    /// Control, such as acknowledgements.
+    Control,
+}
+
+/// The kind of a packet's frame; `None` if its link type is not IEEE 802.11, with or without radiotap, if it is cut, and
+/// for extension frames.
+pub fn wifi_frame(packet: &Packet<'_>) -> Option<WifiFrame> {
+    let at = match packet.link {
+        LinkType::IEEE802_11 => 0,
+        LinkType::IEEE802_11_RADIOTAP => {
+            usize::from(u16::from_le_bytes(packet.data.get(2..4)?.try_into().ok()?))
+        }
+        _ => return None,
+    };
+    let (kind, flags) = (*packet.data.get(at)?, *packet.data.get(at + 1)?);
+    Some(match kind & 0x0c {
+        0x00 => WifiFrame::Management,
+        0x04 => WifiFrame::Control,
+        0x08 if flags & PROTECTED != 0 => WifiFrame::Encrypted,
+        0x08 => WifiFrame::Data,
+        _ => return None,
+    })
+}
 
 /// A radiotap header, little-endian throughout, and the frame after it.
 pub(super) fn radiotap(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {

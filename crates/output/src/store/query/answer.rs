@@ -8,10 +8,11 @@ use crate::store::tally::{Cell, Measure, Subject, Sums, Tally, TallyRow, TallyWa
 use crate::store::{
     FlowOrder, FlowsWanted, RecordOrder, RecordsWanted, Store, StoreError, TimeRange, fields,
 };
+use crate::summary::Naming;
 use serde_json::{Number, Value, json};
 use std::collections::{HashMap, HashSet};
 use weir_api::web::{Answered, Column, Crossing, TopList};
-use weir_api::{Count, Key, TopRow};
+use weir_api::{Count, Key, TopRow, state_words};
 use weir_filter::FlowTest;
 use weir_filter::fields::{FieldInfo, FieldKind};
 
@@ -164,7 +165,8 @@ fn cell(cell: &Cell) -> Value {
     match cell {
         Cell::None => Value::Null,
         Cell::Key(key) => {
-            json!(list_row(&TopRow { key: *key, count: Count::default(), flows: 0, error: 0 }).label)
+            let row = TopRow { key: *key, count: Count::default(), flows: 0, error: 0 };
+            json!(list_row(&row, Naming::numeric()).label)
         }
         Cell::Text(text) => json!(text_row(text.clone(), Count::default(), 0).label),
         Cell::Bool(yes) => json!(yes),
@@ -194,6 +196,9 @@ fn sums_of(counting: &Counting, has_error: bool) -> Vec<SumColumn> {
     let mut found = Vec::new();
     if let Measure::Sum(field) = counting.measure {
         found.push(of(field.name, unit_of(field), |sums| number(sums.sum)));
+    }
+    if let Measure::Distinct(_) = counting.measure {
+        found.push(of("distinct", "values", |sums| number(sums.sum)));
     }
     let bytes = of("bytes", "bytes", |sums| json!(sums.count.bytes));
     let packets = of("packets", "packets", |sums| json!(sums.count.packets));
@@ -288,7 +293,7 @@ fn compare(
             Measure::Flows => column.unit == "flows",
             Measure::Packets => column.unit == "packets",
             Measure::Bytes => column.unit == "bytes",
-            Measure::Sum(_) => true,
+            Measure::Sum(_) | Measure::Distinct(_) => true,
         })
         .map_or(String::new(), |column| column.unit.clone());
     answer.columns.extend([column("before", &unit), column("change", "%")]);
@@ -343,6 +348,21 @@ fn compare(
     answer.partial = answer.partial.take().or(before.partial);
 }
 
+/// The meaning of the states of connections in an answer: `SF normal end, S0 no answer`.
+pub fn states(answer: &Answered) -> Option<String> {
+    let place = answer.columns.iter().position(|column| column.name == "state")?;
+    let mut found: Vec<&str> = answer.rows.iter().filter_map(|row| row.get(place)?.as_str()).collect();
+    found.sort_unstable();
+    found.dedup();
+    let words: Vec<String> = found
+        .into_iter()
+        .map(|state| (state, state_words(state)))
+        .filter(|(_, words)| !words.is_empty())
+        .map(|(state, words)| format!("{state} {words}"))
+        .collect();
+    (!words.is_empty()).then(|| format!("states: {}", words.join(", ")))
+}
+
 /// Adds range, bounds and notes to an answer.
 fn finish(answer: &mut Answered, tally: &Tally) {
     let (from, to) = tally.span;
@@ -384,6 +404,7 @@ fn over_time(question: &Question, counting: &Counting, tally: Tally) -> Answered
         Measure::Rows if counting.subject == Subject::Flows => "flows",
         Measure::Rows => "records",
         Measure::Sum(field) => unit_of(field),
+        Measure::Distinct(_) => "values",
     };
     let label = |row: &TallyRow| {
         let texts = row.cells.iter().map(|found| match cell(found) {

@@ -167,6 +167,16 @@ impl Names<'_> {
         }
     }
 
+    /// A dimension whose distinct values are counted.
+    pub fn distinct(&self, subject: Subject, word: Word<'_>) -> Result<Dimension, QueryError> {
+        match self.dimension(subject, word)? {
+            Dimension::Key(GroupBy::Sender | GroupBy::Receiver | GroupBy::Host) => Err(word.wrong(
+                "a flow has two hosts: distinct values are counted of `client`, `server`, `pair`, `service` or a field",
+            )),
+            found => Ok(found),
+        }
+    }
+
     /// A field with numbers in it.
     pub fn number(&self, subject: Option<Subject>, word: Word<'_>) -> Result<FieldInfo, QueryError> {
         let table = match subject {

@@ -4,6 +4,7 @@
 //! top client by bytes since 24h where dst net 10.0.0.0/8
 //! top tls.server_name by flows since 1d where host 10.0.0.7
 //! count http by status_code, host since yesterday
+//! top client by distinct dns.query
 //! top service points 24 since 7d
 //! top dns.query since 1d compare 1w where dns.rcode_name = NXDOMAIN
 //! quantiles stream.first_byte by server since 1d
@@ -25,6 +26,7 @@ mod parse;
 mod tests;
 mod words;
 
+pub use answer::states;
 pub use keys::{kept_list, list_of_flows, lists_kept, lists_of_flows};
 
 use super::fields::StoreFields;
@@ -41,6 +43,8 @@ use weir_filter::{FilterError, FlowTest, Options};
 const ROWS: usize = 20;
 /// Maximum number of rows of an answer.
 const MAX_ROWS: usize = 10_000;
+/// Rows of an answer without a limit: more than groups that are counted.
+const UNLIMITED: usize = 1_000_000;
 /// Default number of points of a series.
 const POINTS: usize = 600;
 /// The most parts of a time in which rows are counted.
@@ -74,6 +78,8 @@ pub struct Asking<'r> {
     pub options: Options<'r>,
     /// Zone and `now` of times; `now` is the end of the stored data.
     pub moments: Moments,
+    /// The time range of a query that names none.
+    pub span: TimeRange,
     /// Whether fields that hold payload are withheld.
     pub without_payload: bool,
     /// Whether lists in files may be read.
@@ -102,6 +108,8 @@ pub struct Question {
     span: TimeRange,
     order: Option<(FlowOrder, bool)>,
     limit: usize,
+    /// Whether the query has a limit.
+    is_limited: bool,
     /// Points of a series, or parts of the time in which rows are counted.
     points: Option<usize>,
     /// Nanoseconds of a part.
@@ -111,6 +119,29 @@ pub struct Question {
     test: Option<FlowTest>,
     /// Whether records show payload.
     payload: bool,
+}
+
+/// All flows or records that a query asks for.
+#[derive(Clone, Debug)]
+pub enum Rows {
+    /// Flows.
+    Flows {
+        /// Their test.
+        test: FlowTest,
+        /// Their time range.
+        span: TimeRange,
+    },
+    /// Records.
+    Records {
+        /// Their table.
+        table: String,
+        /// Their test.
+        test: FlowTest,
+        /// Text within one of their values; "" for any.
+        text: String,
+        /// Their time range.
+        span: TimeRange,
+    },
 }
 
 /// The subject of a query.
@@ -162,6 +193,28 @@ impl Question {
     /// The error in the query, and its position.
     pub fn parse(text: &str, asking: &Asking<'_>) -> Result<Self, QueryError> {
         parse::question(text, asking)
+    }
+
+    /// The rows that a query for flows or records without limit and order asks for; `None` for other queries.
+    pub fn rows(&self) -> Option<Rows> {
+        if self.is_limited || self.order.is_some() {
+            return None;
+        }
+        let test = self.test.clone().unwrap_or(FlowTest::All(Vec::new()));
+        match &self.matter {
+            Matter::Flows => Some(Rows::Flows { test, span: self.span }),
+            Matter::Records(table, shown) if shown.is_empty() => {
+                Some(Rows::Records { table: table.clone(), test, text: self.words.clone(), span: self.span })
+            }
+            _ => None,
+        }
+    }
+
+    /// Answers with as many rows as there are, if the query has no limit.
+    pub fn unlimited(&mut self) {
+        if !self.is_limited {
+            self.limit = UNLIMITED;
+        }
     }
 
     /// Queries a store.

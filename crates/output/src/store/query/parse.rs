@@ -35,6 +35,8 @@ const SECOND: u64 = 1_000_000_000;
 struct Draft<'t> {
     /// Keys of `by`: a ranking for `top`, dimensions otherwise.
     by: Vec<Word<'t>>,
+    /// The key or field of `by distinct`.
+    distinct: Option<Word<'t>>,
     show: Vec<Word<'t>>,
     order: Option<Word<'t>>,
     since: Option<Moment>,
@@ -173,7 +175,15 @@ impl<'t> Draft<'t> {
                 self.filter(rest, begin, asking)?;
                 while words.next().is_some() {}
             }
-            "by" => self.by = words.list(&after)?,
+            "by" => {
+                let found = words.list(&after)?;
+                match found.as_slice() {
+                    [word] if word.text == "distinct" => {
+                        self.distinct = Some(words.want("a key or field such as `client` or `dns.query`")?);
+                    }
+                    _ => self.by = found,
+                }
+            }
             "show" => self.show = words.list(&after)?,
             "since" | "from" => self.since = Some(time(words, &after, &asking.moments)?),
             "until" | "to" => self.until = Some(time(words, &after, &asking.moments)?),
@@ -248,6 +258,11 @@ impl<'t> Draft<'t> {
         });
         span.from = self.since.map(|since| since.from).or(span.from);
         span.to = self.until.map(|until| until.from).or(span.to);
+        let given = asking.span;
+        if given.from.and(span.from).or(given.to.and(span.to)).is_some() {
+            return Err(whole("the time is given twice: in the query, and by --since or --until"));
+        }
+        let span = TimeRange { from: span.from.or(given.from), to: span.to.or(given.to) };
         if span.from.zip(span.to).is_some_and(|(from, to)| from >= to) {
             return Err(whole("the time ends before it begins, or has no length"));
         }
@@ -261,6 +276,7 @@ impl<'t> Draft<'t> {
             span,
             order: order.transpose()?,
             limit: self.limit.unwrap_or(ROWS),
+            is_limited: self.limit.is_some(),
             points: self.points,
             every: self.every,
             compare: self.compare,
@@ -273,8 +289,14 @@ impl<'t> Draft<'t> {
     fn matter(&self, head: &Head<'_>, names: &Names<'_>) -> Result<Matter, QueryError> {
         Ok(match head {
             Head::Top(keys) => {
-                let subject = names.subject(keys)?;
+                let mut subject = names.subject(keys)?;
+                if let (Subject::Flows, Some(word)) = (subject, self.distinct) {
+                    subject = names.subject(&[word])?;
+                }
                 let mut counting = counting(names, subject, keys)?;
+                if let Some(word) = self.distinct {
+                    counting.measure = Measure::Distinct(names.distinct(subject, word)?);
+                }
                 if let [rank, more @ ..] = self.by.as_slice() {
                     if let Some(second) = more.first() {
                         return Err(second.wrong("`by` is the ranking of `top`: one of `bytes`, `packets`, `flows`, `records` or a number"));
@@ -341,7 +363,13 @@ impl<'t> Draft<'t> {
         let has_rows =
             counts || matches!(matter, Matter::Flows | Matter::Records(..) | Matter::Quantiles(..));
         let by = self.by.first().copied();
+        let is_top =
+            matches!(matter, Matter::Count(counting) if matches!(counting.measure, Measure::Distinct(_)));
         Some(match matter {
+            _ if self.distinct.is_some() && !is_top => (self.distinct, "`by distinct` is for top"),
+            _ if self.distinct.is_some() && (self.points.is_some() || self.every.is_some()) => {
+                (None, "distinct values are not counted over time: leave out `points` and `every`")
+            }
             _ if self.test.is_some() && !has_rows => (
                 None,
                 "series, distinct counts and lists cannot be filtered: `where` is for top, count, quantiles, flows and records",
@@ -423,7 +451,7 @@ impl Measure {
             Measure::Bytes => Some(RankBy::Unit(Unit::Bytes)),
             Measure::Packets => Some(RankBy::Unit(Unit::Packets)),
             Measure::Flows => Some(RankBy::Flows),
-            Measure::Rows | Measure::Sum(_) => None,
+            Measure::Rows | Measure::Sum(_) | Measure::Distinct(_) => None,
         }
     }
 }

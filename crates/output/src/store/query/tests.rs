@@ -170,3 +170,41 @@ fn lists_are_kept_or_computed() {
     assert_eq!(list_of_flows("servers"), Some(GroupBy::Server));
     assert_eq!(Measure::Bytes.rank(), Some(RankBy::Unit(Unit::Bytes)));
 }
+
+#[test]
+fn distinct_values_rank_a_list() {
+    let question = parse("top dns.query by distinct client since 1d limit 5").unwrap();
+    let of = counting(&question);
+    assert_eq!(of.subject, Subject::Records("dns"));
+    assert_eq!(of.measure, Measure::Distinct(Dimension::Key(GroupBy::Client)));
+    // A field of records makes them the rows, even if the key is of flows.
+    let question = parse("top client by distinct dns.query").unwrap();
+    assert_eq!(counting(&question).subject, Subject::Records("dns"));
+    let question = parse("top client by distinct server where tcp").unwrap();
+    assert_eq!(counting(&question).subject, Subject::Flows);
+    let json = parse(r#"{"top": "client", "by": "distinct server"}"#).unwrap();
+    assert_eq!(counting(&json).measure, counting(&question).measure);
+    for (text, wanted) in [
+        ("top client by distinct", "expected a key or field"),
+        ("top client by distinct nothing", "expected one of"),
+        ("top client by distinct host", "two hosts"),
+        ("top client by distinct server points 5", "over time"),
+        ("count flows by distinct client", "`by distinct` is for top"),
+        ("top dns.query by distinct http.host", "is not of the table"),
+    ] {
+        let error = parse(text).unwrap_err();
+        assert!(error.message.contains(wanted), "{text}: {error}");
+    }
+}
+
+#[test]
+fn the_time_of_the_command_line_is_that_of_a_query_without_one() {
+    let span = TimeRange { from: Some(NOW - DAY), to: None };
+    let asking = Asking { span, ..asking() };
+    let parse = |text: &str| Question::parse(text, &asking);
+    assert_eq!(parse("top client").unwrap().span, span);
+    let both = parse("top client until 1h").unwrap().span;
+    assert_eq!(both, TimeRange { from: span.from, to: Some(NOW - 3600 * SECOND) });
+    assert!(parse("top client since 1h").unwrap_err().message.contains("twice"));
+    assert!(parse("top client until 2w").unwrap_err().message.contains("ends before it begins"));
+}

@@ -9,6 +9,7 @@ use crate::store::RecordOrder;
 use crate::store::query::{Asking, Question};
 use crate::store::tally::Sums;
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use std::fs;
 use weir_engine::FlowRecord;
 use weir_proto::talk::{Talk, Turn};
@@ -713,6 +714,43 @@ fn a_month_is_counted() {
     let paths =
         crate::store::paths::of(&store, &FlowTest::All(Vec::new()), TimeRange::default(), 12).unwrap();
     println!("{:8.0} ms  {} links  paths", begun.elapsed().as_secs_f64() * 1e3, paths.links.len());
+}
+
+/// Distinct values are counted once for each group and once in all, whatever the number of rows that have them.
+#[test]
+fn distinct_values_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = write_all(folder.path());
+    let store = store(folder.path());
+    let ask = |text: &str| Question::parse(text, &Asking::default()).unwrap().ask(&store).unwrap();
+    let label = |(address, _): ([u8; 16], u16)| std::net::Ipv6Addr::from(address).to_canonical().to_string();
+    let mut services: BTreeMap<String, BTreeSet<(u8, u16)>> = BTreeMap::new();
+    let mut types: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for one in &written {
+        let service = (one.flow.key.proto, one.flow.responder().1);
+        services.entry(label(one.flow.initiator())).or_default().insert(service);
+        for (_, _, body) in one.records.iter().filter(|(table, ..)| *table == "dns") {
+            let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+            types.entry(text("query")).or_default().extend(body.get("type_name").map(|_| text("type_name")));
+        }
+    }
+    let found = |text: &str| -> (BTreeMap<String, u64>, Option<u64>) {
+        let answer = ask(text);
+        let of =
+            |row: &Vec<Value>| (row[0].as_str().unwrap_or_default().to_owned(), row[1].as_u64().unwrap());
+        (answer.rows.iter().map(of).collect(), answer.total.unwrap()[1].as_u64())
+    };
+    let (clients, all) = found("top client by distinct service limit 10000");
+    assert_eq!(clients, services.iter().map(|(client, set)| (client.clone(), set.len() as u64)).collect());
+    assert_eq!(all, Some(services.values().flatten().collect::<BTreeSet<_>>().len() as u64));
+    let (queries, all) = found("top dns.query by distinct dns.qtype_name limit 10000");
+    assert!(queries.len() > 10, "{queries:?}");
+    assert_eq!(queries, types.iter().map(|(query, set)| (query.clone(), set.len() as u64)).collect());
+    assert_eq!(all, Some(types.values().flatten().collect::<BTreeSet<_>>().len() as u64));
+    // Values of groups without a row may be those of others: their number is not known.
+    let few = ask("top dns.query by distinct dns.qtype_name limit 1");
+    assert_eq!(few.rows.len(), 1);
+    assert!(few.other.unwrap()[1].is_null());
 }
 
 /// A field with a million values is counted within its bound, which is stated.

@@ -1,6 +1,6 @@
 //! A store in SQLite databases, in one folder.
 
-mod body;
+pub(crate) mod body;
 mod condition;
 mod curves;
 mod export;
@@ -19,6 +19,8 @@ mod renamed;
 mod rows;
 mod schema;
 mod series;
+mod services;
+mod stream;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -37,6 +39,7 @@ pub(crate) use writer::STORE;
 use super::label::{detail_rows, list_row, text_row, title};
 use super::tally::{Cell, Dimension, GroupBy, Measure, Subject, Tally, TallyWanted};
 use super::{FlowsWanted, RankBy, RecordsWanted, Store, StoreError, TimeRange};
+use crate::summary::Naming;
 use crate::zone::Zone;
 use condition::Condition;
 use find::{Part, Progress};
@@ -47,6 +50,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+pub use stream::{StoredFlow, StoredRecord};
 use watched::Watched;
 use weir_api::web::{
     Amount, Band, DistinctInfo, DistinctRow, Distincts, Event, Events, FilterOf, FilterTry, FlowDetail,
@@ -223,12 +227,15 @@ impl SqliteStore {
         }))
     }
 
-    /// Rows for display, with the resolved names of hosts.
-    fn named(&self, rows: &[TopRow]) -> Result<Vec<ListRow>, StoreError> {
+    /// Rows for display, with the resolved names of hosts, and the protocols that were identified on services.
+    fn named(&self, rows: &[TopRow], span: TimeRange) -> Result<Vec<ListRow>, StoreError> {
+        let keys: Vec<Key> = rows.iter().map(|row| row.key).collect();
+        let found = services::identified(&self.parts(span)?, span, &keys)?;
+        let naming = Naming::by_content(&found);
         self.main(|from, path| {
             let has_names = schema::has(from, path, names::SINCE)?;
             let named = |row: &TopRow| -> Result<ListRow, StoreError> {
-                let shown = list_row(row);
+                let shown = list_row(row, naming);
                 let name = if has_names { names::of_key(from, path, &row.key)? } else { None };
                 Ok(ListRow { name: name.or(shown.name), ..shown })
             };
@@ -427,7 +434,7 @@ impl Store for SqliteStore {
         let mut rows = top.rows.clone();
         rows.sort_by(|a, b| weight(b, by).cmp(&weight(a, by)).then_with(|| a.key.cmp(&b.key)));
         rows.truncate(limit);
-        let mut named = self.named(&rows)?;
+        let mut named = self.named(&rows, span)?;
         if parts > 0 {
             let curves = self.curves(list, span, &rows, by, parts)?;
             for (row, curve) in named.iter_mut().zip(curves) {
@@ -494,7 +501,7 @@ impl Store for SqliteStore {
                 _ => rows.push(text_row("-".to_owned(), count, flows)),
             }
         }
-        rows.extend(self.named(&keys)?);
+        rows.extend(self.named(&keys, span)?);
         if parts > 0 {
             for (row, curve) in rows.iter_mut().zip(curves) {
                 row.spark = Some(curve);
@@ -537,8 +544,12 @@ impl Store for SqliteStore {
     }
 
     fn names(&self, keys: &[Key]) -> Result<HashMap<Key, String>, StoreError> {
+        let span = TimeRange::default();
+        let services = services::identified(&self.parts(span)?, span, keys)?;
+        let naming = Naming::by_content(&services);
         self.main(|from, path| {
-            let mut found = HashMap::new();
+            let mut found: HashMap<Key, String> =
+                keys.iter().filter_map(|key| Some((*key, naming.of_key(key)?))).collect();
             if schema::has(from, path, names::SINCE)? {
                 for key in keys {
                     if let Some(name) = names::of_key(from, path, key)? {

@@ -5,6 +5,7 @@ use crate::store::label::list_row;
 use crate::store::query::Asking;
 use crate::store::tally::{Cell, Dimension, GroupBy, Measure, Subject, TallyWanted};
 use crate::store::{Store, StoreError, TimeRange};
+use crate::summary::Naming;
 use std::collections::HashSet;
 use weir_api::web::{Against, News, NewsRow};
 use weir_api::{Key, TopRow};
@@ -93,7 +94,7 @@ impl SqliteStore {
 }
 
 fn news_row(kind: &str, row: &TopRow) -> NewsRow {
-    let row = list_row(row);
+    let row = list_row(row, Naming::numeric());
     NewsRow {
         kind: kind.to_owned(),
         label: row.label,

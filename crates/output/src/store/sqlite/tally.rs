@@ -169,6 +169,7 @@ struct Counter<'w> {
     sources: Vec<Source>,
     measured: Option<Source>,
     valued: Option<Source>,
+    distinct: Option<DistinctValues>,
     /// Begin and length of the parts of the time.
     grid: (u64, u64),
     /// Whether an end of a flow is a dimension, so that each direction is a row.
@@ -208,19 +209,24 @@ impl<'w> Counter<'w> {
                 _ => None,
             })
             .collect();
-        if wanted.by.iter().any(|dimension| matches!(dimension, Dimension::Key(_))) {
+        let distinct = match wanted.measure {
+            Measure::Distinct(dimension) => Some(dimension),
+            _ => None,
+        };
+        if wanted.by.iter().chain(&distinct).any(|dimension| matches!(dimension, Dimension::Key(_))) {
             for column in KEY_COLUMNS {
                 columns.place(column, before);
             }
         }
-        let sources = wanted.by.iter().map(|dimension| match *dimension {
+        let mut source_of = |dimension: &Dimension| match *dimension {
             Dimension::Key(GroupBy::State) => Source::Column(columns.place("state", before)),
             Dimension::Key(GroupBy::Application) => Source::Column(columns.place("service", before)),
             Dimension::Key(GroupBy::Name) => Source::Column(columns.place("name", before)),
             Dimension::Key(by) => Source::Key(by, before),
             Dimension::Field(field) => source(field, &mut columns, before),
-        });
-        let sources: Vec<Source> = sources.collect();
+        };
+        let sources: Vec<Source> = wanted.by.iter().map(&mut source_of).collect();
+        let distinct = distinct.as_ref().map(source_of).map(DistinctValues::new);
         let measured = match wanted.measure {
             Measure::Sum(field) => Some(source(field, &mut columns, before)),
             _ => None,
@@ -235,6 +241,7 @@ impl<'w> Counter<'w> {
             sources,
             measured,
             valued,
+            distinct,
             grid: wanted.grid.unwrap_or_else(|| {
                 let length = window.to.saturating_sub(window.from).div_ceil(wanted.steps.max(1) as u64);
                 (window.from, length.max(1))
@@ -295,6 +302,9 @@ impl<'w> Counter<'w> {
             if values.is_empty() {
                 return Ok(());
             }
+        }
+        if let Some(distinct) = &mut self.distinct {
+            self.is_full |= !distinct.take(row)?;
         }
         match self.wanted.subject {
             Subject::Flows => self.flow(row, uid, measured, &values),
@@ -477,6 +487,11 @@ impl<'w> Counter<'w> {
             group.latest = Some(uid);
         }
         group.sums.add(&sums);
+        if let Some(distinct) = &mut self.distinct {
+            let (found, has_room) = distinct.count(number);
+            group.sums.sum += found as f64;
+            self.is_full |= !has_room;
+        }
         self.contributed.add(&sums);
         let room = MAX_VALUES - self.kept_values;
         self.kept_values += values.len().min(room);
@@ -539,9 +554,8 @@ impl<'w> Counter<'w> {
         }
         self.groups.sort_unstable_by(order);
         let mut shown = Sums::default();
-        let mut other_over = self.contributed_over;
-        let rows: Vec<TallyRow> = self
-            .groups
+        let mut other_over = std::mem::take(&mut self.contributed_over);
+        let rows: Vec<TallyRow> = std::mem::take(&mut self.groups)
             .into_iter()
             .map(|mut group| {
                 shown.add(&group.sums);
@@ -559,6 +573,11 @@ impl<'w> Counter<'w> {
                 TallyRow { cells, sums: group.sums, over, values: group.values }
             })
             .collect();
+        if let Some(distinct) = &self.distinct {
+            // The groups without a row may have values of those with a row.
+            self.contributed.sum = f64::NAN;
+            self.total.sum = distinct.numbers.len() as f64;
+        }
         let partial = if self.left_out > 0 {
             Some(format!(
                 "limited to {MAX_GROUPS} different values: {} rows with others are in the sum of others",
@@ -566,7 +585,8 @@ impl<'w> Counter<'w> {
             ))
         } else if self.is_full {
             Some(
-                "too many rows for exact sums of flows, parts or quantiles: choose a shorter time".to_owned(),
+                "too many rows for exact sums of flows, parts, quantiles or distinct values: choose a shorter time"
+                    .to_owned(),
             )
         } else {
             None
@@ -582,6 +602,72 @@ impl<'w> Counter<'w> {
             partial,
             ..Tally::default()
         }
+    }
+}
+
+/// The distinct values of a dimension, in all rows and in each group.
+struct DistinctValues {
+    source: Source,
+    /// The numbers of the encoded values.
+    numbers: HashMap<Box<[u8]>, u32, RandomState>,
+    /// Pairs of a group and the number of a value in it.
+    seen: HashSet<(u32, u32), RandomState>,
+    /// The numbers of the current row's values.
+    row: Vec<u32>,
+    scratch: Vec<u8>,
+}
+
+impl DistinctValues {
+    fn new(source: Source) -> Self {
+        Self {
+            source,
+            numbers: HashMap::default(),
+            seen: HashSet::default(),
+            row: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Takes the values of a row. Returns `false` if there are too many different ones.
+    fn take(&mut self, row: &Row<'_>) -> rusqlite::Result<bool> {
+        let Self { source, numbers, row: found, scratch, .. } = self;
+        found.clear();
+        let mut has_room = true;
+        let mut intern = |value: &[u8]| {
+            let number = match numbers.get(value) {
+                Some(number) => *number,
+                None if numbers.len() < MAX_GROUPS => {
+                    let number = numbers.len() as u32;
+                    numbers.insert(value.into(), number);
+                    number
+                }
+                None => {
+                    has_room = false;
+                    return;
+                }
+            };
+            found.push(number);
+        };
+        if let Source::Key(by, at) = source {
+            scratch.clear();
+            push_key(scratch, *by, *at, row, Side::Client)?;
+            intern(scratch);
+        } else {
+            read(source, row, &mut |leaf| {
+                scratch.clear();
+                push_leaf(scratch, &leaf);
+                intern(scratch);
+            })?;
+        }
+        Ok(has_room)
+    }
+
+    /// The number of the row's values that are new in a group, and whether all could be kept.
+    fn count(&mut self, group: u32) -> (usize, bool) {
+        let has_room = self.seen.len() + self.row.len() <= MAX_SEEN;
+        let seen = &mut self.seen;
+        let new = |number: &&u32| has_room && seen.insert((group, **number));
+        (self.row.iter().filter(new).count(), has_room)
     }
 }
 

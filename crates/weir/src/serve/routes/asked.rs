@@ -109,6 +109,7 @@ pub async fn asking(app: &Shared, client: &Client, zone: Option<&str>) -> Result
         moments: Moments { zone, now },
         without_payload: !client.rights.has(Right::Packets),
         files: false,
+        ..Asking::default()
     })
 }
 

@@ -1,0 +1,58 @@
+//! Counts packets in tunnels and packets without IP, for the summary.
+
+use weir_api::{Composition, Count, Part, WifiFrame};
+use weir_wire::{Layers, Network, Packet, Tunnel, tunnel_network, wifi_frame};
+
+/// Counts a packet if it is not a plain IP packet.
+#[inline]
+pub(crate) fn count(composition: &mut Composition, packet: &Packet<'_>, layers: &Layers) {
+    if !layers.common && (layers.tunnel != Tunnel::None || is_without_ip(layers)) {
+        let part = part(packet, layers);
+        composition.add(part, &Count { packets: 1, bytes: packet.wire_len.into() });
+    }
+}
+
+/// Whether the packet has no IP header. What could not be decoded is counted as an error.
+fn is_without_ip(layers: &Layers) -> bool {
+    matches!(layers.network_kind, Network::None | Network::Arp) && layers.error.is_none()
+}
+
+#[cold]
+fn part(packet: &Packet<'_>, layers: &Layers) -> Part {
+    if let Some(name) = name(layers.tunnel) {
+        return Part::Tunnel(name, tunnel_network(packet, layers));
+    }
+    if let Some(frame) = wifi_frame(packet).filter(|_| layers.ether_type == 0) {
+        return Part::Wifi(match frame {
+            weir_wire::WifiFrame::Encrypted => WifiFrame::Encrypted,
+            weir_wire::WifiFrame::Data => WifiFrame::Data,
+            weir_wire::WifiFrame::Management => WifiFrame::Management,
+            weir_wire::WifiFrame::Control => WifiFrame::Control,
+        });
+    }
+    let header = packet.data.get(layers.network as usize..).filter(|_| layers.ether_type == 0);
+    match header.unwrap_or_default() {
+        // Cisco's types, after LLC and SNAP (IEEE 802 9.5).
+        [0xaa, 0xaa, 3, 0, 0, 0x0c, high, low, ..] => Part::Cisco(u16::from_be_bytes([*high, *low])),
+        [service, ..] => Part::Llc(*service),
+        [] => Part::EtherType(layers.ether_type),
+    }
+}
+
+/// The common name of a tunnel's kind.
+fn name(tunnel: Tunnel) -> Option<&'static str> {
+    Some(match tunnel {
+        Tunnel::None => return None,
+        Tunnel::IpInIp => "IP in IP",
+        Tunnel::Gre | Tunnel::GreEthernet => "GRE",
+        Tunnel::Erspan => "ERSPAN",
+        Tunnel::Vxlan => "VXLAN",
+        Tunnel::Geneve => "GENEVE",
+        Tunnel::GtpU => "GTP-U",
+        Tunnel::L2tp => "L2TP",
+        Tunnel::Teredo => "Teredo",
+        Tunnel::Ayiya => "AYIYA",
+        Tunnel::EtherIp => "EtherIP",
+        Tunnel::Capwap => "CAPWAP",
+    })
+}
