@@ -63,12 +63,14 @@ impl Editor {
                 let word = self.text[..self.cursor].iter().rposition(|c| *c != ' ').unwrap_or(0);
                 self.cut(self.text[..word].iter().rposition(|c| *c == ' ').map_or(0, |space| space + 1));
             }
+            // Terminals send either of two bytes for Backspace, and one of them is Ctrl-H.
+            KeyCode::Backspace if self.cursor > 0 => self.cut(self.cursor - 1),
+            KeyCode::Char('h') if control && self.cursor > 0 => self.cut(self.cursor - 1),
             KeyCode::Char(c) if !control && !c.is_control() && self.text.len() < MAX_LENGTH => {
                 self.text.insert(self.cursor, c);
                 self.cursor += 1;
                 self.error = None;
             }
-            KeyCode::Backspace if self.cursor > 0 => self.cut(self.cursor - 1),
             KeyCode::Delete if self.cursor < self.text.len() => {
                 self.text.remove(self.cursor);
                 self.error = None;

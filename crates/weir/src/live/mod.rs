@@ -3,7 +3,9 @@
 //! [`render`] draws a [`LiveView`], which the collector fills, according to a [`ScreenState`], which keys change.
 //! Neither depends on a terminal or a clock. [`Screen`] owns the terminal and restores it in every case.
 
+mod detail;
 mod editor;
+mod hosts;
 mod panes;
 mod screen;
 mod state;
@@ -130,10 +132,10 @@ impl Palette {
 
 /// The panes, in the order of their keys.
 pub const PANES: [&str; 9] =
-    ["overview", "talkers", "services", "sources", "destinations", "flows", "protocols", "errors", "ledger"];
+    ["overview", "talkers", "services", "hosts", "findings", "flows", "protocols", "errors", "ledger"];
 
 /// Short names for a terminal of 80 columns.
-const SHORT: [&str; 9] = ["over", "talk", "serv", "src", "dst", "flow", "proto", "err", "ledger"];
+const SHORT: [&str; 9] = ["over", "talk", "serv", "host", "find", "flow", "proto", "err", "ledger"];
 
 /// Draws the view. `frozen` replaces it in the panes while the screen is paused; the loss line is always current.
 pub fn render(
@@ -150,6 +152,8 @@ pub fn render(
     frame.render_widget(tabs(state, area.width), rows.tabs);
     if state.help {
         panes::help(frame, rows.body, palette);
+    } else if let Some(key) = &state.detail {
+        detail::detail(frame, rows.body, shown, key, palette);
     } else {
         body(frame, rows.body, shown, state);
     }
@@ -245,7 +249,7 @@ fn tabs(state: &ScreenState, width: u16) -> Line<'static> {
 
 /// The last notice, else the keys.
 fn foot(view: &LiveView<'_>, state: &ScreenState, width: u16) -> Line<'static> {
-    let keys = "/ filter  p pause  w write  o order  ? help  q quit";
+    let keys = "/ filter  Enter details  p pause  w write  o order  ? help  q quit";
     match view.notice {
         Some(notice) => Line::styled(figures::fit(notice, width.into()), state.palette.strong()),
         None => Line::styled(figures::fit(keys, width.into()), state.palette.faint()),

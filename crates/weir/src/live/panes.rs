@@ -2,14 +2,14 @@
 
 use super::state::Order;
 use super::table::{FigureRow, FigureTable};
-use super::{LiveView, Palette, ScreenState};
+use super::{LiveView, Palette, ScreenState, hosts};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Sparkline;
 use std::net::IpAddr;
 use weir_api::{Class, Count, Interval, Key, KeyKind, Ledger, Reading, Snapshot, Top, TopRow, Unit};
-use weir_output::summary::error_share;
+use weir_output::summary::{Naming, error_share, scan, scans};
 use weir_output::{figures, ports};
 
 /// Draws the open pane.
@@ -21,8 +21,8 @@ pub fn body(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, state: &Scre
         1 => overview(frame, area, view, state),
         2 => list(frame, "TALKERS", &[KeyKind::Talker]),
         3 => list(frame, "SERVICES", &[KeyKind::Service, KeyKind::Port]),
-        4 => list(frame, "SOURCES", &[KeyKind::Source]),
-        5 => list(frame, "DESTINATIONS", &[KeyKind::Destination]),
+        4 => hosts::hosts(frame, area, view, state),
+        5 => findings(frame, area, view, state.palette),
         6 => list(frame, "FLOWS", &[KeyKind::Flow]),
         7 => protocols(frame, area, view, state),
         8 => errors(frame, area, view, state.palette),
@@ -38,7 +38,7 @@ fn cut(area: Rect, height: u16) -> (Rect, Rect) {
 }
 
 /// Draws a title with a note on the first row of an area; returns the rest.
-fn titled(frame: &mut Frame<'_>, area: Rect, title: &str, about: &str, palette: Palette) -> Rect {
+pub fn titled(frame: &mut Frame<'_>, area: Rect, title: &str, about: &str, palette: Palette) -> Rect {
     let (upper, rest) = cut(area, 1);
     let about = figures::fit(about, usize::from(area.width).saturating_sub(title.len() + 2));
     let spans = vec![
@@ -124,16 +124,22 @@ fn span(seconds: usize) -> String {
 
 /// A key with its counts in the last second and in total.
 #[derive(Clone, Copy)]
-struct Entry {
-    key: Key,
-    now: Count,
-    all: Count,
-    flows: u64,
-    error: u64,
+pub struct Entry {
+    /// The key.
+    pub key: Key,
+    /// Its counts in the last second.
+    pub now: Count,
+    /// Its counts in total.
+    pub all: Count,
+    /// Its flows in total.
+    pub flows: u64,
+    /// The maximum error of its counts, in the list's unit.
+    pub error: u64,
 }
 
 impl Entry {
-    fn weight(&self, order: Order) -> (u64, u64) {
+    /// The values by which it is ranked.
+    pub fn weight(&self, order: Order) -> (u64, u64) {
         match order {
             Order::BytesNow => (self.now.bytes, self.all.bytes),
             Order::PacketsNow => (self.now.packets, self.all.packets),
@@ -144,7 +150,7 @@ impl Entry {
 }
 
 /// The first list of one of these kinds.
-fn top_of<'a>(snapshot: &'a Snapshot, kinds: &[KeyKind]) -> Option<&'a Top> {
+pub fn top_of<'a>(snapshot: &'a Snapshot, kinds: &[KeyKind]) -> Option<&'a Top> {
     kinds.iter().find_map(|kind| {
         snapshot.answers.iter().find_map(|answer| match &answer.reading {
             Reading::Top(top) if top.key == *kind => Some(top),
@@ -153,8 +159,23 @@ fn top_of<'a>(snapshot: &'a Snapshot, kinds: &[KeyKind]) -> Option<&'a Top> {
     })
 }
 
+/// The key of the selected row of the open pane, the first one without a selection.
+pub fn selected(view: &LiveView<'_>, state: &ScreenState) -> Option<Key> {
+    let row = state.selected.unwrap_or(0);
+    let kinds: &[KeyKind] = match state.pane {
+        1 | 2 => &[KeyKind::Talker],
+        3 => &[KeyKind::Service, KeyKind::Port],
+        4 => return hosts::ranked(view, state.order, row + 1).pop().map(|host| host.key),
+        6 => &[KeyKind::Flow],
+        7 => &[KeyKind::Protocol],
+        _ => return None,
+    };
+    let total = top_of(view.total, kinds)?;
+    ranked(top_of(view.last, kinds), total, state.order, row + 1).pop().map(|entry| entry.key)
+}
+
 /// The first `n` keys of the list in that order. Rows of a list are sorted by key.
-fn ranked(last: Option<&Top>, total: &Top, order: Order, n: usize) -> Vec<Entry> {
+pub fn ranked(last: Option<&Top>, total: &Top, order: Order, n: usize) -> Vec<Entry> {
     let recent: &[TopRow] = last.map_or(&[], |top| &top.rows);
     let now = |key: &Key| {
         let at = recent.binary_search_by(|row| row.key.cmp(key)).ok()?;
@@ -203,6 +224,7 @@ fn top_list(
     let entries =
         ranked(top_of(view.last, kinds), total, state.order, usize::from(rest.height).saturating_sub(1));
     let max = entries.first().map_or(0, |entry| entry.weight(state.order).0);
+    let naming = Naming::of(&view.total.applications, view.names);
     let rows = entries.iter().map(|entry| {
         let [bits, packets] = rates(entry.now, view.last.interval);
         let all = [
@@ -216,7 +238,7 @@ fn top_list(
             Order::Bytes => [bytes, bits, all_packets, packets],
             Order::Packets => [all_packets, packets, bytes, bits],
         };
-        let mut cells = vec![key_text(&entry.key, view.names)];
+        let mut cells = vec![key_text(&entry.key, naming)];
         cells.extend(figures);
         cells.push(figures::count(entry.flows));
         FigureRow { cells, share: (entry.weight(state.order).0, max) }
@@ -228,7 +250,37 @@ fn top_list(
         Order::Packets => ["packets", "pkt/s", "bytes", "bits/s"],
     };
     let titles = std::iter::once("").chain(titles).chain(["flows"]).collect();
-    FigureTable { titles, rows: rows.collect() }.render(frame, rest, state.palette);
+    let table = FigureTable { titles, rows: rows.collect() };
+    // The lists of the overview have no selection.
+    let selected = state.selected.filter(|_| state.pane != 1);
+    table.render_with(frame, rest, state.palette, selected);
+}
+
+/// Draws the scans that were found.
+fn findings(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palette) {
+    let found = scans(view.total);
+    let about = match found.len() {
+        0 => "no host tries many ports or hosts without success".to_owned(),
+        n => figures::counted(n as u64, "scan"),
+    };
+    let rest = titled(frame, area, "FINDINGS", &about, palette);
+    let rows = found.iter().map(|row| {
+        let failed = row.refused + row.unanswered;
+        let cells = vec![
+            scan(row),
+            figures::count(row.refused),
+            figures::count(row.unanswered),
+            match row.last.saturating_sub(row.first) {
+                0 => "at once".to_owned(),
+                time => figures::duration(time),
+            },
+        ];
+        FigureRow { cells, share: (row.refused, failed) }
+    });
+    if !found.is_empty() {
+        let titles = vec!["", "refused", "unanswered", "in"];
+        FigureTable { titles, rows: rows.collect() }.render(frame, rest, palette);
+    }
 }
 
 /// Marks a count that may be too low. Adds its error if its unit is the one that ranks the list.
@@ -256,15 +308,14 @@ fn about_list(top: &Top, order: Order) -> String {
 }
 
 /// Bits and packets a second.
-fn rates(count: Count, interval: Interval) -> [String; 2] {
+pub fn rates(count: Count, interval: Interval) -> [String; 2] {
     let seconds = interval.end.saturating_sub(interval.start) as f64 / 1e9;
     let per = |n: u64| if seconds > 0.0 { n as f64 / seconds } else { 0.0 };
     [figures::bit_rate(per(count.bytes) * 8.0), figures::count(per(count.packets).round() as u64)]
 }
 
-/// The label of a key; with `names`, ports have service names.
-fn key_text(key: &Key, names: bool) -> String {
-    let service = |protocol, port| ports::service(protocol, port).filter(|_| names);
+/// The label of a key.
+pub fn key_text(key: &Key, naming: Naming<'_>) -> String {
     match *key {
         Key::Address(address) => address.to_string(),
         Key::Pair(source, destination) => format!("{source} > {destination}"),
@@ -276,13 +327,13 @@ fn key_text(key: &Key, names: bool) -> String {
         ),
         Key::Port { protocol, .. } if !ports::has_ports(protocol) => ports::protocol(protocol),
         Key::Port { protocol, port } => {
-            let name = service(protocol, port).map(|name| format!(" {name}")).unwrap_or_default();
+            let name = naming.of_key(key).map(|name| format!(" {name}")).unwrap_or_default();
             format!("{}/{port}{name}", ports::protocol(protocol))
         }
         Key::Protocol(protocol) => ports::protocol(protocol),
         Key::Vlan(vlan) => format!("vlan {vlan}"),
         Key::Talker { server, port, client, protocol } => {
-            let name = service(protocol, port).map_or_else(|| ports::protocol(protocol), str::to_owned);
+            let name = naming.of_key(key).unwrap_or_else(|| ports::protocol(protocol));
             format!("{} < {client} {name}", end(server, port))
         }
     }
@@ -486,8 +537,10 @@ pub fn loss(view: &LiveView<'_>, palette: Palette, width: u16) -> Line<'static> 
 
 // -- help ------------------------------------------------------------------------------------------------
 
-const KEYS: [(&str, &str); 9] = [
-    ("1-9", "overview, talkers, services, sources, destinations, flows, protocols, errors, ledger"),
+const KEYS: [(&str, &str); 11] = [
+    ("1-9", "overview, talkers, services, hosts, findings, flows, protocols, errors, ledger"),
+    ("up, down", "select a row of a list"),
+    ("Enter", "details of the row; there / filters its packets, Esc and Backspace go back"),
     ("/", "edit the expression: Enter applies it, Esc cancels"),
     ("p", "pause or resume the panes; the loss line goes on"),
     ("w", "start or stop writing packets to a file"),

@@ -1,6 +1,6 @@
 //! Setup, drawing and restoration of the terminal.
 
-use super::{Action, History, LiveView, ScreenState, render};
+use super::{Action, History, LiveView, ScreenState, panes, render};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
@@ -82,6 +82,9 @@ impl Screen {
             now: frozen.now,
             ..*view
         });
+        if std::mem::take(&mut self.state.opens) {
+            self.state.detail = panes::selected(frozen.as_ref().unwrap_or(view), &self.state);
+        }
         self.terminal.draw(|frame| render(frame, view, frozen.as_ref(), &self.state))?;
         Ok(())
     }

@@ -3,6 +3,11 @@
 use super::editor::{Edited, Editor};
 use super::{PANES, Palette};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use weir_api::Key;
+use weir_output::store::label;
+
+/// The last row that can be selected.
+const MAX_ROW: usize = 999;
 
 /// An action of the run.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -63,6 +68,12 @@ pub struct ScreenState {
     pub paused: bool,
     /// Whether the help is shown.
     pub help: bool,
+    /// The selected row of a list, from 0; `None` until a key selects one.
+    pub selected: Option<usize>,
+    /// Whether the selected row is to be opened when the screen is drawn next: only then its key is known.
+    pub opens: bool,
+    /// The key whose details are shown.
+    pub detail: Option<Key>,
     /// The editor of the expression, while it is open.
     pub editor: Option<Editor>,
     /// Colours.
@@ -77,6 +88,9 @@ impl ScreenState {
             order: Order::default(),
             paused: false,
             help: false,
+            selected: None,
+            opens: false,
+            detail: None,
             editor: None,
             palette: Palette { color },
         }
@@ -110,9 +124,18 @@ impl ScreenState {
             KeyCode::Char('w') => return Some(Action::Write),
             KeyCode::Char('?') => self.help = !self.help,
             KeyCode::Esc if self.help => self.help = false,
+            KeyCode::Esc | KeyCode::Backspace | KeyCode::Enter if self.detail.is_some() => self.detail = None,
+            KeyCode::Enter => self.opens = true,
+            KeyCode::Down => self.selected = Some(self.selected.map_or(0, |row| row + 1).min(MAX_ROW)),
+            KeyCode::Up => self.selected = Some(self.selected.unwrap_or(0).saturating_sub(1)),
+            KeyCode::Home => self.selected = Some(0),
             KeyCode::Char('p') => self.paused = !self.paused,
             KeyCode::Char('o') => self.order = self.order.next(),
-            KeyCode::Char('/') => self.editor = Some(Editor::new(expression)),
+            // Of a row with details, its packets.
+            KeyCode::Char('/') => {
+                let own = self.detail.as_ref().map(label::expression);
+                self.editor = Some(Editor::new(own.as_deref().unwrap_or(expression)));
+            }
             KeyCode::Char(digit @ '1'..='9') => self.open(digit as u8 - b'0'),
             KeyCode::Right | KeyCode::Tab => self.open(self.pane % PANES.len() as u8 + 1),
             KeyCode::Left | KeyCode::BackTab => self.open((self.pane + 7) % PANES.len() as u8 + 1),
@@ -124,5 +147,6 @@ impl ScreenState {
     fn open(&mut self, pane: u8) {
         self.pane = pane;
         self.help = false;
+        (self.selected, self.detail) = (None, None);
     }
 }

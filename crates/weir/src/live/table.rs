@@ -3,6 +3,7 @@
 use super::Palette;
 use ratatui::Frame;
 use ratatui::layout::Rect;
+use ratatui::style::Stylize;
 use ratatui::text::{Line, Span};
 use weir_output::figures;
 
@@ -40,7 +41,16 @@ const BAR: (usize, usize) = (6, 30);
 impl FigureTable {
     /// Draws the columns and rows that fit into the area.
     pub fn render(&self, frame: &mut Frame<'_>, area: Rect, palette: Palette) {
-        for (line, y) in self.lines(area.width.into(), palette).into_iter().zip(area.y..area.bottom()) {
+        self.render_with(frame, area, palette, None);
+    }
+
+    /// Draws the columns and rows that fit into the area, and the selected row, the last one at most, in reverse video.
+    pub fn render_with(&self, frame: &mut Frame<'_>, area: Rect, palette: Palette, selected: Option<usize>) {
+        // The titles are the first line.
+        let selected = selected.map(|row| row.min(self.rows.len().saturating_sub(1)) + 1);
+        let lines = self.lines(area.width.into(), palette).into_iter().enumerate();
+        for ((at, line), y) in lines.zip(area.y..area.bottom()) {
+            let line = if selected == Some(at) { line.reversed() } else { line };
             frame.render_widget(line, Rect { y, height: 1, ..area });
         }
     }

@@ -173,7 +173,7 @@ fn the_overview_is_drawn() {
 
 const OVERVIEW: &str = "\
 3.85 Mb/s  390 pkt/s   eth0   00:01:30   4 new flows/s
-[1 over] 2 talk  3 serv  4 src  5 dst  6 flow  7 proto  8 err  9 ledger
+[1 over] 2 talk  3 serv  4 host  5 find  6 flow  7 proto  8 err  9 ledger
 BITS/S  now 3.85 Mb/s, peak 3.85 Mb/s in 40 s
                                                               ▁▁▁▂▂▃▃▃▄▄▅▅▅▆▆▇▇█
                                            ▁▁▂▂▂▃▃▄▄▄▅▅▆▆▆▇▇████████████████████
@@ -181,18 +181,18 @@ PACKETS/S  now 390 pkt/s, peak 390 pkt/s in 40 s
                                                               ▁▁▁▂▂▃▃▃▄▄▅▅▅▆▆▇▇█
                                            ▁▁▂▂▂▃▃▄▄▄▅▅▆▆▆▇▇████████████████████
 TALKERS  by bits/s now, 4 keys
-                                     bits/s  pkt/s   bytes  packets  flows
-10.99.0.250:443 < 10.99.0.1 https  800 kb/s    100  9.0 MB    9,000     90
-10.99.0.250:443 < 10.99.0.2 https  400 kb/s     50  4.5 MB    4,500     90
-10.99.0.250:443 < 10.99.0.3 https  267 kb/s     33  3.0 MB    3,000     90
-10.99.0.250:443 < 10.99.0.4 https  200 kb/s     25  2.2 MB    2,250     90
+                                      bits/s  pkt/s   bytes  packets  flows
+10.99.0.250:443 < 10.99.0.1 https?  800 kb/s    100  9.0 MB    9,000     90
+10.99.0.250:443 < 10.99.0.2 https?  400 kb/s     50  4.5 MB    4,500     90
+10.99.0.250:443 < 10.99.0.3 https?  267 kb/s     33  3.0 MB    3,000     90
+10.99.0.250:443 < 10.99.0.4 https?  200 kb/s     25  2.2 MB    2,250     90
 
 SERVICES  by bits/s now, 4 keys
-               bits/s  pkt/s   bytes  packets  flows
-tcp/80 http  800 kb/s    100  9.0 MB    9,000     90  ██████████████████████████
-tcp/81       400 kb/s     50  4.5 MB    4,500     90  █████████████
-tcp/82       267 kb/s     33  3.0 MB    3,000     90  ████████▋
-/ filter  p pause  w write  o order  ? help  q quit
+                bits/s  pkt/s   bytes  packets  flows
+tcp/80 http?  800 kb/s    100  9.0 MB    9,000     90  █████████████████████████
+tcp/81        400 kb/s     50  4.5 MB    4,500     90  ████████████▌
+tcp/82        267 kb/s     33  3.0 MB    3,000     90  ████████▍
+/ filter  Enter details  p pause  w write  o order  ? help  q quit
 LOSS none   ring 3% full   offered 18,750  caught 18,750  analysed 18,750";
 
 #[test]
@@ -359,18 +359,84 @@ fn lists_are_in_the_selected_order() {
     for (order, first) in firsts {
         let rows = drawn(&scene.view(), None, &ScreenState { order, ..pane(4) }, 100, 20);
         assert!(rows[4].starts_with(first), "{order:?}\n{}", rows.join("\n"));
-        assert!(rows[2].starts_with(&format!("SOURCES  {}, 3 keys", order.name())), "{}", rows[2]);
+        assert!(rows[2].starts_with(&format!("HOSTS  {}", order.name())), "{}", rows[2]);
+    }
+}
+
+#[test]
+fn hosts_have_both_directions_and_findings_are_listed() {
+    let mut scene = Scene::new(3).lossless();
+    if let Reading::Top(top) = &mut scene.total.answers[3].reading {
+        top.rows.remove(0);
+    }
+    let rows = drawn(&scene.view(), None, &pane(4), 100, 20);
+    assert!(rows[3].contains("sends") && rows[3].contains("received"), "{}", rows[3]);
+    let first = rows.iter().find(|row| row.starts_with("10.99.0.1 ")).unwrap();
+    assert!(first.contains("9.0 MB") && first.contains(" 0 B"), "{first}");
+
+    let rows = drawn(&scene.view(), None, &pane(5), 100, 20);
+    assert!(rows[2].starts_with("FINDINGS  no host tries"), "{}", rows[2]);
+    let mut row = weir_api::Trials::new(weir_api::Sweep::Ports { source: address(9), target: address(1) });
+    (1..=40).for_each(|port| row.failed.add(port));
+    (row.refused, row.first, row.last) = (40, SECOND, 3 * SECOND);
+    let scans = weir_api::Scans::new(8, vec![row]);
+    scene.total.answers.push(Answer {
+        subscription: "scans".into(),
+        chart: None,
+        function: "scans".into(),
+        reading: Reading::Scans(scans),
+        nanoseconds: 0,
+    });
+    let rows = drawn(&scene.view(), None, &pane(5), 100, 20);
+    assert!(rows[2].starts_with("FINDINGS  1 scan"), "{}", rows[2]);
+    assert!(
+        rows[4].starts_with("10.99.0.9 -> 10.99.0.1  40 ports") && rows[4].contains("2.000 s"),
+        "{}",
+        rows[4]
+    );
+}
+
+#[test]
+fn enter_opens_the_details_of_a_row() {
+    let scene = Scene::new(3).lossless();
+    let mut state = pane(2);
+    press(&mut state, KeyCode::Down);
+    press(&mut state, KeyCode::Down);
+    assert_eq!(state.selected, Some(1));
+    press(&mut state, KeyCode::Enter);
+    assert!(state.opens);
+    state.detail = panes::selected(&scene.view(), &state);
+    let rows = drawn(&scene.view(), None, &state, 100, 20);
+    assert!(rows[2].starts_with("DETAILS"), "{}", rows[2]);
+    assert_eq!(rows[3], "10.99.0.250:443 < 10.99.0.2 https?");
+    assert!(rows[4].contains("host 10.99.0.250 and host 10.99.0.2 and tcp port 443"), "{}", rows[4]);
+    assert!(rows[5].contains("no protocol identified; the port is registered for https"), "{}", rows[5]);
+    press(&mut state, KeyCode::Char('/'));
+    press(&mut state, KeyCode::Backspace);
+    state.key(KeyEvent::new(KeyCode::Char('h'), KeyModifiers::CONTROL), "");
+    let applied = press(&mut state, KeyCode::Enter);
+    let expression = "host 10.99.0.250 and host 10.99.0.2 and tcp port 4";
+    assert_eq!(applied, Some(Action::Filter(expression.into())));
+    press(&mut state, KeyCode::Backspace);
+    assert_eq!(state.detail, None);
+    for number in 1..=9 {
+        let state = ScreenState { selected: Some(999), ..pane(number) };
+        let key = panes::selected(&scene.view(), &state);
+        let state = ScreenState { detail: key, ..state };
+        for (width, height) in [(0, 0), (1, 1), (20, 5), (80, 24)] {
+            drawn(&scene.view(), None, &state, width, height);
+        }
     }
 }
 
 #[test]
 fn an_inexact_figure_is_marked() {
     let mut scene = Scene::new(3);
-    if let Reading::Top(top) = &mut scene.total.answers[2].reading {
+    if let Reading::Top(top) = &mut scene.total.answers[4].reading {
         top.rows[0].error = 10;
         (top.shed, top.absent) = (Count { packets: 5, bytes: 5000 }, 900);
     }
-    let rows = drawn(&scene.view(), None, &pane(4), 100, 20);
+    let rows = drawn(&scene.view(), None, &pane(6), 100, 20);
     assert!(rows[2].ends_with("3 keys, 9 inserts, 5.0 kB without a row, each at most 900 B"), "{}", rows[2]);
     assert!(rows[4].contains("  9.0 MB ±<1%   ≥9,000"), "{}", rows[4]);
     assert!(!rows[5].contains(['±', '≥']), "{}", rows[5]);

@@ -1,0 +1,103 @@
+//! Details of a row: everything that the lists know about its key.
+
+use super::panes::{key_text, rates, titled, top_of};
+use super::table::{FigureRow, FigureTable};
+use super::{LiveView, Palette};
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+use weir_api::{Key, KeyKind, Top, TopRow};
+use weir_output::store::label;
+use weir_output::summary::{Naming, error_share};
+use weir_output::{figures, ports};
+
+/// The lists that can have rows about a key, with the role of its address.
+const LISTS: [(KeyKind, &str); 6] = [
+    (KeyKind::Talker, "conversation"),
+    (KeyKind::Service, "service"),
+    (KeyKind::Source, "sent"),
+    (KeyKind::Destination, "received"),
+    (KeyKind::Flow, "flow"),
+    (KeyKind::Protocol, "protocol"),
+];
+/// Rows of lists about an address.
+const ROWS: usize = 8;
+
+/// Draws the details of a key.
+pub fn detail(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, key: &Key, palette: Palette) {
+    let naming = Naming::of(&view.total.applications, view.names);
+    let rest = titled(frame, area, "DETAILS", "Esc goes back, / filters these packets", palette);
+    let mut lines = vec![key_text(key, naming), format!("packets: {}", label::expression(key))];
+    if let Key::Talker { server, port, protocol, .. } = *key {
+        lines.push(service(naming, protocol, port, Some(server)));
+    } else if let Key::Port { protocol, port } = *key {
+        lines.push(service(naming, protocol, port, None));
+    }
+    let mut rows = Vec::new();
+    for (kind, role) in LISTS {
+        let Some(top) = top_of(view.total, &[kind]) else { continue };
+        if let Some(row) = row_of(top, key) {
+            rows.push(figures_of(role.to_owned(), row, top, view, kind));
+        }
+    }
+    // What an address does, and what a service serves.
+    if let Some(top) = top_of(view.total, &[KeyKind::Talker]) {
+        let mut ranked = top.ranked();
+        ranked.retain(|row| concerns(&row.key, key));
+        for row in ranked.iter().take(ROWS) {
+            rows.push(figures_of(key_text(&row.key, naming), row, top, view, KeyKind::Talker));
+        }
+    }
+    let mut y = rest.y;
+    for text in lines {
+        if y < rest.bottom() {
+            let line = Line::raw(figures::fit(&text, rest.width.into()));
+            frame.render_widget(line, Rect { y, height: 1, ..rest });
+        }
+        y = y.saturating_add(1);
+    }
+    y = y.saturating_add(1).min(rest.bottom());
+    let below = Rect { y, height: rest.bottom() - y, ..rest };
+    let titles = vec!["", "bits/s", "bytes", "packets", "flows"];
+    FigureTable { titles, rows }.render(frame, below, palette);
+}
+
+fn row_of<'t>(top: &'t Top, key: &Key) -> Option<&'t TopRow> {
+    top.rows.binary_search_by(|row| row.key.cmp(key)).ok().and_then(|at| top.rows.get(at))
+}
+
+/// Whether a conversation is one of an address or of a service.
+fn concerns(talker: &Key, key: &Key) -> bool {
+    let Key::Talker { server, port, client, protocol } = talker else { return false };
+    match key {
+        Key::Address(address) => address == server || address == client,
+        Key::Port { protocol: of, port: number } => (of, number) == (protocol, port),
+        Key::Protocol(of) => of == protocol,
+        _ => false,
+    }
+}
+
+fn service(naming: Naming<'_>, protocol: u8, port: u16, server: Option<std::net::IpAddr>) -> String {
+    let registered = ports::service(protocol, port);
+    match (naming.identified(protocol, port, server), registered) {
+        (Some(found), Some(port)) => format!("identified: {found}; the port is registered for {port}"),
+        (Some(found), None) => format!("identified: {found}"),
+        (None, Some(port)) => format!("no protocol identified; the port is registered for {port}"),
+        (None, None) => "no protocol identified".to_owned(),
+    }
+}
+
+fn figures_of(name: String, row: &TopRow, top: &Top, view: &LiveView<'_>, kind: KeyKind) -> FigureRow {
+    let now = top_of(view.last, &[kind]).and_then(|last| row_of(last, &row.key));
+    let [bits, _] = rates(now.map(|row| row.count).unwrap_or_default(), view.last.interval);
+    let error = error_share(row.error, row.count.in_unit(top.unit));
+    let error = error.map(|error| format!(" {error}")).unwrap_or_default();
+    let cells = vec![
+        name,
+        bits,
+        format!("{}{error}", figures::bytes(row.count.bytes)),
+        figures::count(row.count.packets),
+        figures::count(row.flows),
+    ];
+    FigureRow { cells, share: (0, 0) }
+}
