@@ -229,6 +229,12 @@ fn options(test: &Value) -> Vec<&'static str> {
     vec!["--checksum", if is_off { "off" } else { "on" }]
 }
 
+/// The name that decides whether a capture is set aside: hundreds of files have the name `input.pcap`, which are known by
+/// their folders here.
+fn known_as(capture: &str) -> &str {
+    capture.strip_suffix("/input.pcap").unwrap_or(capture)
+}
+
 /// The types of events that Weir writes.
 fn kinds() -> BTreeSet<&'static str> {
     let tables = weir_proto::tables().map(|table| table.eve).filter(|eve| !eve.is_empty());
@@ -304,8 +310,8 @@ fn events_equal_those_of_suricata() {
             let is_it = |event: &&Value| conditions.iter().all(|(key, wanted)| holds(event, key, wanted));
             let found = events.iter().filter(is_it).count();
             let is_passed = filter["count"].as_u64() == Some(found as u64);
-            scores.entry(kind.clone()).or_default().add(capture, usize::from(is_passed), 1);
-            if !is_passed && is_emitted() && !is_aside(capture) {
+            scores.entry(kind.clone()).or_default().add(known_as(capture), usize::from(is_passed), 1);
+            if !is_passed && is_emitted() && !is_aside(known_as(capture)) {
                 emit(name, &kind, found, filter, &events);
             }
         }
