@@ -245,23 +245,32 @@ pub(super) struct RequestLine {
 /// none, it is the first that is one, and what stands behind it does not count.
 fn request_parts(line: &[u8]) -> (&[u8], &[u8], Option<&[u8]>) {
     let line = line.trim_ascii();
-    let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | 0x0b | 0x0c);
-    let end = line.iter().position(blank).unwrap_or(line.len());
+    let end = line.iter().position(is_blank).unwrap_or(line.len());
     let (method, rest) = line.split_at_checked(end).unwrap_or((line, &[]));
     let rest = rest.trim_ascii();
     let word = |at: usize| rest.get(at..).unwrap_or_default();
     let is_version = |at: &usize| word(*at).get(..5).is_some_and(|head| head.eq_ignore_ascii_case(b"HTTP/"));
-    let last = rest.iter().rposition(blank).map_or(0, |at| at + 1);
-    let begins = || rest.iter().enumerate().filter(|(_, byte)| blank(byte)).map(|(at, _)| at + 1);
+    let last = rest.iter().rposition(is_blank).map_or(0, |at| at + 1);
+    let begins = || rest.iter().enumerate().filter(|(_, byte)| is_blank(byte)).map(|(at, _)| at + 1);
     let has_digit = |at: &usize| word(*at).get(5).is_some_and(u8::is_ascii_digit);
     let at = Some(last).filter(is_version).or_else(|| begins().find(|at| is_version(at) && has_digit(at)));
     match at {
         Some(at) => {
-            let version = word(at).split(blank).next().unwrap_or_default();
+            let version = word(at).split(is_blank).next().unwrap_or_default();
             (method, rest.get(..at).unwrap_or_default().trim_ascii_end(), Some(version))
         }
         None => (method, rest, None),
     }
+}
+
+/// Whether a byte separates the words of a request line, as Zeek has it.
+fn is_blank(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t' | 0x0b | 0x0c)
+}
+
+/// Whether a method is in capitals.
+fn is_loud(method: &[u8]) -> bool {
+    method.iter().all(|byte| byte.is_ascii_uppercase() || *byte == b'_')
 }
 
 /// Whether a byte may stand in a method (RFC 9110, 5.6.2), as Zeek has it.
@@ -297,9 +306,23 @@ impl RequestLine {
     pub fn looks_so(line: &[u8]) -> bool {
         let (method, uri, protocol) = request_parts(line);
         let is_method = (2..32).contains(&method.len()) && method.iter().all(is_of_token);
-        let is_loud = method.iter().all(|byte| byte.is_ascii_uppercase() || *byte == b'_');
         let is_path = uri.starts_with(b"/") || uri.starts_with(b"http://");
-        is_method && (is_loud || is_path) && !uri.is_empty() && protocol.is_some()
+        is_method && (is_loud(method) || is_path) && !uri.is_empty() && protocol.is_some()
+    }
+
+    /// Whether an unfinished line can still become a request: one that [looks so](Self::looks_so), or with `odd` any that
+    /// [can be one](Self::is_one).
+    pub fn can_begin_with(begun: &[u8], odd: bool) -> bool {
+        const FORM: &[u8] = b"http://";
+        let end = begun.iter().position(is_blank);
+        let (method, rest) = begun.split_at_checked(end.unwrap_or(begun.len())).unwrap_or((begun, &[]));
+        // It opens HTTP/2.
+        if !method.iter().all(is_of_token) || end.is_some() && method == b"PRI" {
+            return false;
+        }
+        let uri = rest.trim_ascii();
+        let is_path = uri.starts_with(b"/") || uri.iter().zip(FORM).all(|(byte, form)| byte == form);
+        odd || method.len() < 32 && (is_loud(method) || is_path)
     }
 
     /// Whether it can be one at all: a request that is odd is one all the same. Without a version it needs a method of

@@ -61,8 +61,7 @@ fn request(head: &[u8], is_home: bool) -> Probe {
     }
     let end = head.iter().position(|byte| *byte == b' ');
     let method = head.get(..end.unwrap_or(head.len())).unwrap_or_default();
-    let is_word = method.len() < 32 && method.iter().all(|o| o.is_ascii_uppercase() || *o == b'_');
-    if !is_word || method == b"PRI" {
+    if !RequestLine::can_begin_with(head, is_home && is_printable(head)) {
         return Probe::Reject;
     }
     let asked = end.and_then(|end| head.get(end + 1..)).unwrap_or_default();
@@ -88,5 +87,39 @@ fn response(head: &[u8]) -> Probe {
         (true, true) => Probe::Match,
         (true, false) => Probe::Maybe,
         (false, _) => Probe::Reject,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line that is accepted whole is not rejected at any byte before its end: reads may end anywhere.
+    #[test]
+    fn no_beginning_of_a_request_is_rejected() {
+        let lines = [
+            "GET / HTTP/1.1\r\n",
+            "PRINT /queue HTTP/1.1\n",
+            "# was /inside HTTP/1.1\n",
+            "get /lower HTTP/1.0\n",
+            "post http://weir.test/ HTTP/1.1\n",
+            "x-odd\tsomething HTTP/1.1\n",
+            "BREW coffee HTTP/1.1\n",
+            "GET /simple\n",
+        ];
+        for line in lines.map(str::as_bytes) {
+            for is_home in [true, false] {
+                if request(line, is_home) == Probe::Reject {
+                    continue;
+                }
+                for end in 0..line.len() {
+                    let begun = line.get(..end).unwrap();
+                    assert_ne!(request(begun, is_home), Probe::Reject, "{begun:?}, home {is_home}");
+                }
+            }
+        }
+        assert_eq!(request(b"# was /inside HTTP/1.1\n", true), Probe::Maybe);
+        assert_eq!(request(b"hello world", false), Probe::Reject);
+        assert_eq!(request(b"\x16\x03\x01", true), Probe::Reject);
     }
 }
