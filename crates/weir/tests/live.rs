@@ -516,8 +516,8 @@ fn the_full_screen_reacts_to_every_key_and_restores_the_terminal() {
     for (key, pane, text) in [
         ("2", "[2 talkers]", "TALKERS"),
         ("3", "[3 services]", "udp/9"),
-        ("4", "[4 sources]", "10.77.0.1"),
-        ("5", "[5 destinations]", "10.77.0.9"),
+        ("4", "[4 hosts]", "10.77.0.1"),
+        ("5", "[5 findings]", "FINDINGS"),
         ("6", "[6 flows]", "FLOWS"),
         ("7", "[7 protocols]", "IP PROTOCOLS"),
         ("8", "[8 errors]", "DECODE ERRORS"),
@@ -532,10 +532,16 @@ fn the_full_screen_reacts_to_every_key_and_restores_the_terminal() {
     terminal.press("p2", "by bits/s now");
     terminal.press("o", "by packets/s now");
     terminal.press("o", "by total bytes");
-    // An expression with an error stays in the editor.
+    // An expression with an error stays in the editor, where Backspace deletes.
     terminal.press("/", "/");
     terminal.press("udp prt 9\r", "expected");
+    terminal.press("\u{7f}", "udp prt ");
+    assert!(eventually(|| !terminal.screen().contains("udp prt 9")), "{}", terminal.screen());
     terminal.press("\u{1b}", "q quit");
+    terminal.press("4", "HOSTS");
+    terminal.press("\u{1b}[B\r", "DETAILS");
+    terminal.press("\u{1b}", "HOSTS");
+    terminal.press("1", "TALKERS");
     // The file begins at the tick after next.
     terminal.press("w", "WRITING weir-");
     let begun = || fs::read_dir(terminal.folder.path()).unwrap().count() > 0;
