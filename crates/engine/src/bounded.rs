@@ -22,6 +22,9 @@ use weir_api::{Count, Unit};
 
 const WAYS: usize = 8;
 
+/// Sets in a word of [`Bounded::used`].
+const SETS_PER_WORD: usize = u64::BITS as usize;
+
 /// Doors per set. Fewer doors increase the errors; more doors leave less memory for rows.
 const DOORS: usize = 3;
 
@@ -160,6 +163,8 @@ struct Place {
 #[derive(Debug)]
 pub(crate) struct Bounded<K> {
     sets: Vec<Set>,
+    /// A bit for each set with rows: a short interval fills few sets, and [`take`](Self::take) visits only those.
+    used: Vec<u64>,
     /// The rows of a set start at `set * WAYS`.
     rows: Vec<Kept<K>>,
     doors: Vec<Door>,
@@ -188,6 +193,7 @@ impl<K: Keyed> Bounded<K> {
         let mut state = !seed;
         Self {
             sets: vec![Set::default(); sets],
+            used: vec![0; sets.div_ceil(SETS_PER_WORD)],
             rows: vec![Kept::default(); sets * WAYS],
             doors: vec![Door::default(); sets * DOORS],
             pending: Vec::with_capacity(TOGETHER),
@@ -215,6 +221,7 @@ impl<K: Keyed> Bounded<K> {
     pub fn memory(&self) -> usize {
         size_of_val(self)
             + size_of_val(self.sets.as_slice())
+            + size_of_val(self.used.as_slice())
             + size_of_val(self.rows.as_slice())
             + size_of_val(self.doors.as_slice())
             + self.pending.capacity() * size_of::<Pending<K>>()
@@ -312,6 +319,7 @@ impl<K: Keyed> Bounded<K> {
             // The emptier of the two sets, so that both fill evenly.
             let set = if other.empty() > one.empty() { sets[1] } else { sets[0] };
             let place = self.place(add.hash);
+            self.used[set / SETS_PER_WORD] |= 1 << (set % SETS_PER_WORD);
             self.put(set, 0, add, place, weight);
             return;
         }
@@ -391,14 +399,21 @@ impl<K: Keyed> Bounded<K> {
         let added = std::mem::take(&mut self.added);
         let mut shed = added;
         let mut rows = Vec::new();
-        for (set, kept) in self.sets.iter_mut().zip(self.rows.chunks(WAYS)) {
-            for (_, row) in set.weights.iter().zip(kept).filter(|(weight, _)| **weight != 0) {
-                shed.packets -= row.count.packets;
-                shed.bytes -= row.count.bytes;
-                let Kept { key, count, flows, error } = *row;
-                rows.push(Row { key, count, flows: flows.into(), error: error.into() });
+        for (word, used) in self.used.iter_mut().enumerate() {
+            let mut left = std::mem::take(used);
+            while left != 0 {
+                let at = word * SETS_PER_WORD + left.trailing_zeros() as usize;
+                left &= left - 1;
+                let set = &mut self.sets[at];
+                let kept = &self.rows[at * WAYS..(at + 1) * WAYS];
+                for (_, row) in set.weights.iter().zip(kept).filter(|(weight, _)| **weight != 0) {
+                    shed.packets -= row.count.packets;
+                    shed.bytes -= row.count.bytes;
+                    let Kept { key, count, flows, error } = *row;
+                    rows.push(Row { key, count, flows: flows.into(), error: error.into() });
+                }
+                *set = Set::default();
             }
-            *set = Set::default();
         }
         // The loss of one key is at most the loss of all keys together.
         let all = shed.in_unit(self.unit);
