@@ -41,8 +41,8 @@ fn compare(
         let link = links[round % links.len()];
         round += 1;
         let text = expression(&mut r, oracle, strict);
-        // These words test the whole frame, which differs.
-        if about_the_frame.iter().any(|word| text.contains(word)) {
+        // These words test the whole frame, which differs, and so do bytes before the packet.
+        if about_the_frame.iter().any(|word| text.contains(word)) || reads_backwards(&text) {
             continue;
         }
         let Ok(theirs) = Pcap::empty(oracle, SNAPLEN).compile(&text, true, NETMASK) else { continue };
@@ -62,6 +62,19 @@ fn compare(
     }
     println!("{pairs} pairs, {matched} matched");
     assert!(matched > 0);
+}
+
+/// Whether an index can be negative: `ip[-3:2]` reads two bytes of the link header.
+fn reads_backwards(text: &str) -> bool {
+    let mut depth = 0;
+    text.chars().any(|letter| {
+        match letter {
+            '[' => depth += 1,
+            ']' => depth -= 1,
+            _ => {}
+        }
+        depth > 0 && letter == '-'
+    })
 }
 
 /// A switch chip's tag changes no verdict.
