@@ -4,8 +4,8 @@ use crate::Result;
 use crate::clock::{median, timed};
 use serde_json::json;
 use std::hint::black_box;
+use weir_anon::{Addresses, Key, Mode};
 use weir_bench::random::Random;
-use weir_output::anon::{Addresses, Key, Mode};
 
 /// The reference implementation's sample key, so that a first address can be checked.
 const KEY: [u8; 32] = [

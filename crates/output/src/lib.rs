@@ -30,15 +30,14 @@
 
 #![forbid(unsafe_code)]
 
-pub mod anon;
 pub mod csv;
 mod eve;
 pub mod figures;
 mod file;
 #[cfg(test)]
 mod fixtures;
-mod format;
-mod json;
+pub mod format;
+pub mod json;
 mod log;
 pub mod metrics;
 pub mod model;
@@ -49,21 +48,20 @@ pub mod parquet;
 pub mod ports;
 pub mod records;
 pub mod report;
-mod row;
-pub mod store;
+pub mod row;
 pub mod summary;
 mod zeek;
 pub mod zone;
 
 pub use file::{Existing, Rolling};
 pub use log::Log;
+pub use weir_engine::{FlowIdentity, FlowRecord};
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weir_api::Snapshot;
-use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::{Field, Record, Table};
 use zone::Zone;
 
@@ -168,8 +166,6 @@ pub struct OutputContext {
     pub existing: Existing,
     /// Rotation of files.
     pub rolling: Rolling,
-    /// Limits of flows and records in a store.
-    pub keep: store::sqlite::Keep,
     /// Bytes of rows and names that a store may keep in memory until they are written; 0 for 64 MiB.
     pub memory: usize,
     /// Time zone of times for people.
@@ -188,7 +184,7 @@ pub struct OutputContext {
     pub stop: Option<Arc<AtomicBool>>,
 }
 
-/// Every output, in the order of the manual.
+/// Every output of this crate, in the order of the manual.
 pub static OUTPUTS: &[&OutputSpec] = &[
     &zeek::ZEEK,
     &zeek::ZEEK_JSON,
@@ -199,7 +195,6 @@ pub static OUTPUTS: &[&OutputSpec] = &[
     #[cfg(feature = "parquet")]
     &parquet::log::PARQUET,
     &metrics::METRICS,
-    &store::sqlite::STORE,
     &mon::MON,
     &mon::MON_PAPER,
 ];
@@ -211,8 +206,17 @@ impl OutputSpec {
     ///
     /// The name is unknown.
     pub fn find(name: &str) -> Result<&'static OutputSpec, String> {
-        OUTPUTS.iter().find(|spec| spec.name == name).copied().ok_or_else(|| {
-            let names: Vec<&str> = OUTPUTS.iter().map(|spec| spec.name).collect();
+        Self::find_in(OUTPUTS, name)
+    }
+
+    /// The output of that name among these; the error lists their names.
+    ///
+    /// # Errors
+    ///
+    /// The name is unknown.
+    pub fn find_in(outputs: &[&'static OutputSpec], name: &str) -> Result<&'static OutputSpec, String> {
+        outputs.iter().find(|spec| spec.name == name).copied().ok_or_else(|| {
+            let names: Vec<&str> = outputs.iter().map(|spec| spec.name).collect();
             if name == "parquet" {
                 return "this program is built without the feature `parquet`, which the log parquet needs; packages have \
                         it: make package, or cargo build --release -p weir --features parquet"
@@ -233,9 +237,9 @@ mod tests {
         OutputContext { directory: directory.to_owned(), existing, ..OutputContext::default() }
     }
 
-    /// The outputs with files of lines: the databases of the store and Parquet files have their own tests.
+    /// The outputs with files of lines: Parquet files have their own tests.
     fn of_lines() -> impl Iterator<Item = &'static &'static OutputSpec> {
-        OUTPUTS.iter().filter(|spec| !["store", "parquet"].contains(&spec.name))
+        OUTPUTS.iter().filter(|spec| spec.name != "parquet")
     }
 
     fn write(spec: &OutputSpec, directory: &Path, existing: Existing) {
@@ -264,12 +268,12 @@ mod tests {
     #[test]
     fn two_outputs_never_share_a_file() {
         let names = |logs: Vec<Log>| logs.iter().map(|log| log.spec().name).collect::<Vec<_>>();
-        assert_eq!(Log::find_all(["eve", "zeek", "eve"]).map(names), Ok(vec!["eve", "zeek"]));
-        let error = Log::find_all(["mon", "csv", "mon-paper"]).err().unwrap();
+        assert_eq!(Log::find_all(OUTPUTS, ["eve", "zeek", "eve"]).map(names), Ok(vec!["eve", "zeek"]));
+        let error = Log::find_all(OUTPUTS, ["mon", "csv", "mon-paper"]).err().unwrap();
         assert_eq!(error, "logs mon and mon-paper both write mon.lite: take one of them");
-        let error = Log::find_all(["eve:http", "eve:dns"]).err().unwrap();
+        let error = Log::find_all(OUTPUTS, ["eve:http", "eve:dns"]).err().unwrap();
         assert_eq!(error, "logs eve:http and eve:dns both write eve.json: take one of them");
-        assert!(Log::find_all(["x"]).is_err());
+        assert!(Log::find_all(OUTPUTS, ["x"]).is_err());
     }
 
     #[test]

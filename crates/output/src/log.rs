@@ -22,15 +22,15 @@ pub struct Log {
 }
 
 impl Log {
-    /// Parses a selection: the name of an output, and after a colon, joined by plus signs, `flow` and names of tables,
+    /// Parses a selection: the name of one of these outputs, and after a colon, joined by plus signs, `flow` and names of tables,
     /// as Weir, Zeek or Suricata call them.
     ///
     /// # Errors
     ///
     /// The output is unknown, or lacks such rows; the text lists the rows that it has.
-    pub fn find(text: &str) -> Result<Self, String> {
+    pub fn find(outputs: &[&'static OutputSpec], text: &str) -> Result<Self, String> {
         let (name, rows) = text.split_once(':').map_or((text, None), |(name, rows)| (name, Some(rows)));
-        let spec = OutputSpec::find(name)?;
+        let spec = OutputSpec::find_in(outputs, name)?;
         let all: Vec<&'static Table> = tables().filter(|table| (spec.has)(table)).collect();
         let mut log = Self { spec, text: text.to_owned(), flows: spec.flows, tables: all };
         let Some(rows) = rows else { return Ok(log) };
@@ -57,10 +57,13 @@ impl Log {
     /// # Errors
     ///
     /// [`Log::find`] returns an error, or two selections would write one file.
-    pub fn find_all<'n>(texts: impl IntoIterator<Item = &'n str>) -> Result<Vec<Self>, String> {
+    pub fn find_all<'n>(
+        outputs: &[&'static OutputSpec],
+        texts: impl IntoIterator<Item = &'n str>,
+    ) -> Result<Vec<Self>, String> {
         let mut found: Vec<Self> = Vec::new();
         for text in texts {
-            let log = Self::find(text)?;
+            let log = Self::find(outputs, text)?;
             if found.iter().any(|other| other.text == log.text) {
                 continue;
             }
@@ -102,8 +105,12 @@ impl Log {
     ///
     /// A file cannot be opened.
     pub fn open(&self, context: &OutputContext) -> io::Result<Box<dyn Output>> {
-        let output = (self.spec.open)(context)?;
-        Ok(Box::new(Chosen { output, flows: self.flows, tables: self.tables.clone() }))
+        Ok(self.select((self.spec.open)(context)?))
+    }
+
+    /// Passes only the selected rows to an output that is open.
+    pub fn select(&self, output: Box<dyn Output>) -> Box<dyn Output> {
+        Box::new(Chosen { output, flows: self.flows, tables: self.tables.clone() })
     }
 }
 
@@ -147,23 +154,27 @@ impl Output for Chosen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::OUTPUTS;
 
     #[test]
     fn rows_are_selected_by_the_names_of_weir_zeek_and_suricata() {
-        let log = Log::find("eve:flow+tls+dns").unwrap();
+        let log = Log::find(OUTPUTS, "eve:flow+tls+dns").unwrap();
         assert!(log.flows());
         assert!(log.tables().iter().all(|table| ["tls", "dns"].contains(&table.eve)));
         assert!(log.tables().len() >= 2);
-        let log = Log::find("zeek:ssl").unwrap();
+        let log = Log::find(OUTPUTS, "zeek:ssl").unwrap();
         assert!(!log.flows() && log.tables().iter().all(|table| table.zeek == "ssl"));
     }
 
     #[test]
     fn an_unknown_row_is_answered_with_the_known_ones() {
         for (text, right) in [("eve:htp", "http"), ("zeek:", "conn"), ("mon:flow", "")] {
-            let error = Log::find(text).err().unwrap();
+            let error = Log::find(OUTPUTS, text).err().unwrap();
             assert!(error.contains(right) && error.contains("there are"), "{error}");
         }
-        assert!(Log::find("csv").unwrap().tables().len() > Log::find("eve").unwrap().tables().len());
+        assert!(
+            Log::find(OUTPUTS, "csv").unwrap().tables().len()
+                > Log::find(OUTPUTS, "eve").unwrap().tables().len()
+        );
     }
 }

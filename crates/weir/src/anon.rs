@@ -12,8 +12,8 @@ use crate::times;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
+use weir_anon::{Anonymiser, Key, Mode, Originals, Payload, Policy};
 use weir_capture::{Files, InterfaceInfo, PacketWriter, Patience, ReadOptions, Target, WriteOptions};
-use weir_output::anon::{Anonymiser, Key, Mode, Originals, Payload, Policy};
 use weir_output::figures::count;
 use weir_wire::{PacketBuf, Time};
 

@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use weir_anon::Anonymiser;
 use weir_api::{Interval, Snapshot};
 use weir_capture::LinkEvent;
 use weir_engine::{FlowIdentity, FlowRecord, Sink};
 use weir_output::Output;
-use weir_output::anon::Anonymiser;
 use weir_proto::{FILES, Packed, Place, Record};
 use weir_wire::{Batch, PacketBuf};
 

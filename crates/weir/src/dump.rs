@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use weir_anon::Anonymiser;
 use weir_capture::{
     InterfaceInfo, PacketWriter, Patience, Repair, Rotate, Target, WriteError, WriteOptions, Written,
     salvage_leftovers,
 };
-use weir_output::anon::Anonymiser;
 use weir_output::figures::count;
 use weir_wire::{PacketBuf, Slot, Time};
 

@@ -23,6 +23,7 @@ mod names;
 mod offline;
 mod online;
 mod orders;
+mod outputs;
 mod printer;
 mod privileges;
 mod query;

@@ -5,8 +5,8 @@ use crate::exit::{Exit, complain};
 use clap::CommandFactory;
 use std::io::{self, Write};
 use weir_filter::fields::FieldKind;
-use weir_output::store::fields::FLOW_FIELDS;
 use weir_proto::{Field, Kind, PROTOCOLS, Privacy, SHARED_TABLES, Table, Transport};
+use weir_store::fields::FLOW_FIELDS;
 
 /// Prints a manual page to standard output.
 pub fn print(page: ManPage) -> Exit {

@@ -10,12 +10,10 @@ use weir_api::web::{Answered, Column};
 use weir_filter::Options;
 use weir_output::csv::cell;
 use weir_output::figures::{bytes, count, printable};
-#[cfg(feature = "parquet")]
-use weir_output::parquet;
-use weir_output::store::moment::Moments;
-use weir_output::store::query::{Asking, QueryError, Question, states};
-use weir_output::store::sqlite::SqliteStore;
-use weir_output::store::{Store, StoreError};
+use weir_store::moment::Moments;
+use weir_store::query::{Asking, QueryError, Question, states};
+use weir_store::sqlite::SqliteStore;
+use weir_store::{Store, StoreError};
 
 /// Runs the command.
 pub fn query(options: &cli::Query) -> Exit {
@@ -81,7 +79,7 @@ fn export(path: &std::path::Path, store: Result<SqliteStore, StoreError>, mut qu
         Err(error) => return complain(exit_of(&error), error),
     };
     let partial = if let Some(rows) = question.rows() {
-        match parquet::export(path, &store, &rows) {
+        match weir_store::parquet::export(path, &store, &rows) {
             Ok(exported) => exported.partial,
             Err(error) => return complain(Exit::Output, error),
         }
@@ -91,7 +89,7 @@ fn export(path: &std::path::Path, store: Result<SqliteStore, StoreError>, mut qu
             Ok(answer) => answer,
             Err(error) => return complain(exit_of(&error), error),
         };
-        if let Err(error) = parquet::write(path, &answer) {
+        if let Err(error) = weir_output::parquet::write(path, &answer) {
             return complain(Exit::Output, error);
         }
         answer.partial

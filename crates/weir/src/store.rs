@@ -7,9 +7,9 @@ use crate::times;
 use std::path::Path;
 use weir_api::web::{SeriesInfo, StoreState};
 use weir_output::figures::{bytes, printable};
-use weir_output::store::moment::Moments;
-use weir_output::store::sqlite::SqliteStore;
-use weir_output::store::{Store, StoreError, TimeRange};
+use weir_store::moment::Moments;
+use weir_store::sqlite::SqliteStore;
+use weir_store::{Store, StoreError, TimeRange};
 
 /// Points of a series to export to Prometheus: two weeks at intervals of five minutes.
 const POINTS: usize = 4032;

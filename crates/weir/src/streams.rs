@@ -12,13 +12,13 @@ use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use weir_anon::{Anonymiser, Lines};
 use weir_capture::{Files, ReadOptions};
 use weir_engine::{
     ChecksumMode, EndReason, FlowConfig, FlowIdentity, FlowRecord, Plan, SessionConfig, Settings, Sink,
     Worker,
 };
 use weir_flow::stream::Overlap;
-use weir_output::anon::{Anonymiser, Lines};
 use weir_output::figures;
 use weir_wire::stream::Chunk as Piece;
 use weir_wire::{Batch, Direction, PacketBuf, Time};

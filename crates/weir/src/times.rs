@@ -6,9 +6,9 @@ use crate::run::{exit_of, inputs};
 use std::path::PathBuf;
 use weir_capture::{Files, Input, TimeRange, latest};
 use weir_output::figures::counted;
-use weir_output::store::TimeRange as StoredRange;
-use weir_output::store::moment::Moments;
 use weir_output::zone::Zone;
+use weir_store::TimeRange as StoredRange;
+use weir_store::moment::Moments;
 use weir_wire::Time;
 
 /// The zone of --tz, UTC without it.

@@ -19,9 +19,9 @@ use support::net::*;
 use support::*;
 use weir_api::{FunctionCall, SubscriptionSpec};
 use weir_engine::Plan;
-use weir_output::store::sqlite::{Keep, SERIES, SqliteStore, Writer, counter_id};
-use weir_output::store::{Store, TimeRange};
 use weir_output::{Existing, Output, OutputContext};
+use weir_store::sqlite::{Keep, SERIES, SqliteStore, Writer, counter_id};
+use weir_store::{Store, TimeRange};
 use weir_wire::build;
 
 const HOUR: u64 = 3600 * SECOND;
@@ -297,10 +297,9 @@ fn every_capture_is_stored_as_it_is() {
             directory: folder.path().to_owned(),
             existing: Existing::Replace,
             interval: SECOND,
-            keep,
             ..OutputContext::default()
         };
-        let mut store = Writer::open(&context).unwrap();
+        let mut store = Writer::open(&context, keep).unwrap();
         let pass = Pass::new(&plan, 2, 1 << 20).run(capture, SECOND, |_| ());
         pass.snapshots.iter().for_each(|snapshot| store.interval(snapshot).unwrap());
         store.finish().unwrap();

@@ -1,7 +1,7 @@
 use super::Digest;
 use crate::{Target, seeds, sequence};
 use std::sync::LazyLock;
-use weir_output::anon::{Anonymiser, Key, Mode, Payload, Policy};
+use weir_anon::{Anonymiser, Key, Mode, Payload, Policy};
 
 pub const TARGET: Target = Target {
     name: "anon",

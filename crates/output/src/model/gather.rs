@@ -1,10 +1,10 @@
 //! The values of a report and of a model, collected in one pass.
 
 use super::{Described, Group, Model, QUANTITIES, VERSION, Values};
-use crate::anon::Anonymiser;
 use crate::ports;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
+use weir_anon::Anonymiser;
 use weir_engine::{FlowIdentity, FlowRecord, Measure, Measured, Sink};
 use weir_proto::{PROTOCOLS, Record};
 use weir_wire::{Batch, Time};

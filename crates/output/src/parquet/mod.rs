@@ -1,9 +1,7 @@
 //! Parquet files (Apache Parquet format 2): answers to queries, and the log `parquet`.
 
 mod answer;
-mod columns;
-pub(crate) mod log;
-mod stored;
+pub mod columns;
+pub mod log;
 
 pub use answer::write;
-pub use stored::{Exported, export};

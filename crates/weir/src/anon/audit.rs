@@ -7,11 +7,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use weir_anon::{Anonymiser, Finder, Leak, Originals};
 use weir_capture::{Files, Input, ReadOptions};
 use weir_engine::{
     ChecksumMode, FlowConfig, FlowIdentity, FlowRecord, Plan, SessionConfig, Settings, Sink, Worker,
 };
-use weir_output::anon::{Anonymiser, Finder, Leak, Originals};
 use weir_output::figures::count;
 use weir_proto::Record;
 use weir_wire::{Batch, PacketBuf, Time};

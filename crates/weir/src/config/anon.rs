@@ -2,7 +2,7 @@
 
 use super::read::{Key, in_order};
 use std::path::PathBuf;
-use weir_output::anon::{CLASSES, FieldRule, Mode, Payload, Treatment};
+use weir_anon::{CLASSES, FieldRule, Mode, Payload, Treatment};
 
 /// The anonymisation settings in a file. A missing one has the default of the command line.
 #[derive(Clone, Debug, Default, PartialEq)]

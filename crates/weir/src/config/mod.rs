@@ -20,6 +20,7 @@ pub use ourmon::from_ourmon;
 pub use server::Server;
 pub use store::StoreSettings;
 
+use crate::outputs;
 use fault::{Fault, printable};
 use read::{ConfigReader, Key, Node};
 use std::collections::HashMap;
@@ -28,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeTable;
 use weir_api::{FunctionCall, SubscriptionSpec, Unit};
-use weir_output::{Log, OUTPUTS};
+use weir_output::Log;
 use weir_proto::Inflation;
 
 /// Interval if the file sets none.
@@ -94,7 +95,7 @@ pub struct Config {
 pub struct Output {
     /// The folder.
     pub dir: Setting<Option<PathBuf>>,
-    /// The logs, by their names in [`OUTPUTS`].
+    /// The logs, by their names in [`outputs::all`].
     pub log: Setting<Vec<String>>,
     /// Nanoseconds after which logs are rotated.
     pub rotate: Setting<Option<u64>>,
@@ -336,11 +337,11 @@ static OUTPUT_KEYS: [Key<Output>; 5] = [
                 let Some(kind) = r.string(element) else { continue };
                 // The name of the log, then its rows.
                 let (name, rows) = kind.split_once(':').unwrap_or((kind, ""));
-                let kinds: Vec<&'static str> = OUTPUTS.iter().map(|output| output.name).collect();
+                let kinds: Vec<&'static str> = outputs::all().iter().map(|output| output.name).collect();
                 if r.one_of(name, element.span(), &kinds).is_none() {
                     continue;
                 }
-                match Log::find(kind) {
+                match Log::find(&outputs::all(), kind) {
                     Err(error) => r.refuse(element.span(), format!("{rows:?}: {error}")),
                     Ok(_) if seen.is_new(r, kind, element.span()) => output.log.value.push(kind.to_owned()),
                     Ok(_) => {}

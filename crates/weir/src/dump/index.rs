@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_capture::{FilePlace, PacketWriter};
-use weir_output::store::TimeRange;
+use weir_store::TimeRange;
 use weir_wire::Time;
 
 /// Maximum number of files in the index; beyond it the oldest are removed.

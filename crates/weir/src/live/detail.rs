@@ -7,9 +7,9 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 use weir_api::{Key, KeyKind, Top, TopRow};
-use weir_output::store::label;
 use weir_output::summary::{Naming, error_share};
 use weir_output::{figures, ports};
+use weir_store::label;
 
 /// The lists that can have rows about a key, with the role of its address.
 const LISTS: [(KeyKind, &str); 6] = [

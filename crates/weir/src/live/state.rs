@@ -4,7 +4,7 @@ use super::editor::{Edited, Editor};
 use super::{PANES, Palette};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use weir_api::Key;
-use weir_output::store::label;
+use weir_store::label;
 
 /// The last row that can be selected.
 const MAX_ROW: usize = 999;

@@ -24,6 +24,7 @@ use crate::interfaces;
 use crate::memory::{Division, Work, list_rows};
 use crate::names::SystemNames;
 use crate::online::LiveClock;
+use crate::outputs;
 use crate::privileges::{Account, Paths, explained};
 use crate::serve::WebService;
 use crate::signals::{Signals, end_with_reader};
@@ -33,19 +34,16 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use weir_anon::Anonymiser;
 use weir_api::{SessionCount, Snapshot, SubscriptionSpec};
 use weir_capture::{InterfaceInfo, ReadError, Rotate, Severity, WriteError};
 use weir_engine::{ChecksumMode, FlowConfig, Measuring, Plan, PlanError, SessionConfig, Settings, Worker};
 use weir_filter::Options;
-use weir_output::anon::Anonymiser;
 use weir_output::figures::count;
-use weir_output::store::sqlite::Writer;
 use weir_output::zone::Zone;
 use weir_output::{Existing, Log, Output, OutputContext};
 use weir_proto::{FILES, Hashes, Table, Wants};
-
-/// The log that the pages query.
-const STORE: &str = "store";
+use weir_store::sqlite::{Keep, Writer};
 
 /// Tables whose rows need the content of mails.
 const MAILS: [&str; 5] = ["anomaly", "files", "mail", "smtp", "smtp_session"];
@@ -137,14 +135,14 @@ impl Run {
         }
         let zone = times::zone(options.tz.as_deref()).map_err(|error| (Exit::Usage, error))?;
         let kinds = request.logs.as_ref().map_or(&[][..], |(_, kinds)| kinds);
-        let mut logs = Log::find_all(kinds.iter().map(String::as_str))
+        let mut logs = Log::find_all(&outputs::all(), kinds.iter().map(String::as_str))
             .map_err(|error| (Exit::Usage, format!("--log: {error}")))?;
         if beside.is_some() {
-            if logs.iter().any(|log| log.spec().name == STORE) {
+            if logs.iter().any(outputs::is_store) {
                 let text = "--log store: the pages have a store already; --store DIR sets its folder";
                 return Err((Exit::Usage, text.to_owned()));
             }
-            logs.push(Log::find(STORE).map_err(|error| (Exit::Usage, error))?);
+            logs.push(outputs::store().map_err(|error| (Exit::Usage, error))?);
         }
         let plan = compile(&options, &request, &request.expression, &request.subscriptions, None)
             .map_err(|error| (Exit::Usage, error.to_string()))?;
@@ -161,7 +159,7 @@ impl Run {
         let user = user.map_err(|error| (Exit::Usage, error))?;
         let signals = Signals::default();
         signals.take(request.logs.is_some()).map_err(|error| (Exit::Usage, error))?;
-        let store = beside.is_some() || logs.iter().any(|log| log.spec().name == STORE);
+        let store = beside.is_some() || logs.iter().any(outputs::is_store);
         let is_read = options.packets.unidentified.is_some()
             || options.extraction.files.is_some()
             || logs.iter().any(|log| !log.tables().is_empty());
@@ -234,14 +232,14 @@ impl Run {
         if let Some((directory, _)) = &self.request.logs {
             self.prepare(directory)?;
             let context = self.context(directory);
-            for log in self.logs.iter().filter(|log| self.beside.is_none() || log.spec().name != STORE) {
+            for log in self.logs.iter().filter(|log| self.beside.is_none() || !outputs::is_store(log)) {
                 let failed = |error: io::Error| (Exit::Output, explained(directory, &error));
-                opened.push(log.open(&context).map_err(failed)?);
+                opened.push(outputs::open(log, &context, self.keep()).map_err(failed)?);
             }
         }
         if let Some(beside) = &self.beside {
             self.prepare(&beside.store)?;
-            let store = Writer::open(&self.context(&beside.store))
+            let store = Writer::open(&self.context(&beside.store), self.keep())
                 .map_err(|error| (Exit::Output, error.to_string()))?;
             beside.hub.set_health(store.health());
             opened.push(Box::new(store));
@@ -274,9 +272,13 @@ impl Run {
             // A live run appends to existing logs; a run over files replaces them.
             existing: if self.request.inputs.is_empty() { Existing::Continue } else { Existing::Replace },
             rolling: self.request.rolling.clone(),
-            keep: self.options.logs.keep.unwrap_or_default().over(self.request.store.keep()),
             memory: self.division.store,
         }
+    }
+
+    /// The limits of the store.
+    fn keep(&self) -> Keep {
+        self.options.logs.keep.unwrap_or_default().over(self.request.store.keep())
     }
 
     /// Whether a log has a row for each flow.

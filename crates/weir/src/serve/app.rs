@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use weir_filter::Options;
-use weir_output::store::Store;
+use weir_store::Store;
 
 /// Maximum concurrent store queries.
 const QUESTIONS: usize = 8;

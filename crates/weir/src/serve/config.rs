@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use weir_api::web::{Chart, ChartLine};
 use weir_api::{SubscriptionSpec, Unit};
 use weir_output::figures;
-use weir_output::store::sqlite::line_id;
+use weir_store::sqlite::line_id;
 
 /// Maximum errors of an answer.
 const MAX_WRONG: usize = 100;

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 use weir_filter::FilterError;
-use weir_output::store::StoreError;
+use weir_store::StoreError;
 
 /// An error answer.
 #[derive(Clone, Debug, Serialize, ToSchema)]

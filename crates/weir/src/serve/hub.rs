@@ -15,9 +15,9 @@ use tokio::sync::watch;
 use weir_api::web::{Event, ListRow, MemoryRow, Mode, QueueRow, Tick};
 use weir_api::{Answer, Count, KeyKind, Reading, Snapshot};
 use weir_output::metrics::Metrics;
-use weir_output::store::label::list_row;
-use weir_output::store::sqlite::{Health, points};
 use weir_output::summary::{Naming, top_by};
+use weir_store::label::list_row;
+use weir_store::sqlite::{Health, points};
 
 /// Events kept in memory, besides those of the store.
 const EVENTS: usize = 1000;

@@ -54,8 +54,8 @@ use tokio_rustls::TlsAcceptor;
 use weir_api::web::Mode;
 use weir_capture::Input;
 use weir_files::TemporaryFolder;
-use weir_output::store::Store;
-use weir_output::store::sqlite::SqliteStore;
+use weir_store::Store;
+use weir_store::sqlite::SqliteStore;
 
 /// Maximum size of a request's body in bytes.
 const MAX_BODY: usize = 1 << 20;

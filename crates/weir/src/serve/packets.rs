@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use utoipa::{IntoParams, ToSchema};
 use weir_capture::{Files, Input, Order, ReadError, ReadOptions, Severity};
 use weir_filter::Filter;
-use weir_output::store::TimeRange;
+use weir_store::TimeRange;
 use weir_wire::{LinkType, Packet, PacketBuf, decode};
 
 /// Maximum time to read a capture for one answer.

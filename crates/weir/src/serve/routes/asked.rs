@@ -8,10 +8,10 @@ use axum::extract::Query;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 use weir_filter::FlowTest;
-use weir_output::store::TimeRange;
-use weir_output::store::moment::Moments;
-use weir_output::store::query::Asking;
 use weir_output::zone::Zone;
+use weir_store::TimeRange;
+use weir_store::moment::Moments;
+use weir_store::query::Asking;
 
 /// The query parameters of a request.
 pub struct Ask<T>(pub T);

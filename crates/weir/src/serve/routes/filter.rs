@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use weir_api::web::{ExpressionWords, FilterTry};
 use weir_filter::{ErrorKind, FilterError, FlowTest};
-use weir_output::store::fields::described;
+use weir_store::fields::described;
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]

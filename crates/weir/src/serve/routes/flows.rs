@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 use utoipa::IntoParams;
 use weir_api::web::{FieldInfo, FlowDetail, Flows, Protocols, Records, TableInfo};
 use weir_filter::fields::find;
-use weir_output::store::fields::StoreFields;
-use weir_output::store::moment::Moments;
-use weir_output::store::payload::Withheld;
-use weir_output::store::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted};
 use weir_proto::{Kind, PROTOCOLS, SHARED_TABLES, Table};
+use weir_store::fields::StoreFields;
+use weir_store::moment::Moments;
+use weir_store::payload::Withheld;
+use weir_store::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted};
 
 /// Maximum rows of one answer.
 const MAX_ROWS: usize = 100_000;

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use weir_api::Unit;
 use weir_api::web::{Distincts, Findings, ListInfo, Lists, News, Paths, TopList};
-use weir_output::store::query::{kept_list, list_of_flows, lists_kept, lists_of_flows};
-use weir_output::store::{RankBy, findings, paths};
+use weir_store::query::{kept_list, list_of_flows, lists_kept, lists_of_flows};
+use weir_store::{RankBy, findings, paths};
 
 /// Maximum rows of one answer.
 const MAX_ROWS: usize = 10_000;

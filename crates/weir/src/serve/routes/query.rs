@@ -10,7 +10,7 @@ use axum::{Extension, Json};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use weir_api::web::Answered;
-use weir_output::store::query::{QueryError, Question};
+use weir_store::query::{QueryError, Question};
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]

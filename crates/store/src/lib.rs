@@ -1,0 +1,435 @@
+//! The data that a monitor keeps: series, top lists, distinct counts, events, flows and records, in one folder.
+//!
+//! [`Store`] answers queries. SQLite databases implement it, and a distributed engine can be the second
+//! implementation. Data is written by an [`weir_output::Output`].
+//!
+//! Everything is kept in tiers. A finished interval is added to one cell of each tier, because tiers need only
+//! addition (`Reading::merge` for lists; sum, minimum and maximum for series): after a crash nothing has to be
+//! recomputed, and a clock jump only writes into other cells.
+
+#![forbid(unsafe_code)]
+
+pub mod fields;
+pub mod findings;
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../../output/src/fixtures.rs"]
+mod fixtures;
+pub mod label;
+pub mod moment;
+#[cfg(feature = "parquet")]
+pub mod parquet;
+pub mod paths;
+pub mod payload;
+pub mod query;
+mod share;
+pub mod sqlite;
+pub mod tally;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+pub use tally::GroupBy;
+use tally::{Tally, TallyWanted};
+use thiserror::Error;
+use weir_api::web::{
+    Band, Distincts, Events, FilterTry, FlowDetail, Flows, Lists, News, Records, SeriesData, SeriesInfo,
+    StoreState, TopList,
+};
+use weir_api::{Key, Unit};
+use weir_filter::FlowTest;
+use weir_output::zone::Zone;
+
+/// The reason why a store does not answer, or cannot be opened.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// A newer version of the program has written the store.
+    #[error(
+        "{path}: store version {found} is newer than this program supports ({known}): a newer Weir can read it"
+    )]
+    Newer {
+        /// Path of its database.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+        /// The last known version.
+        known: i64,
+    },
+    /// There is no store.
+    #[error("{0}: no store; create one with `weir -i INTERFACE -o DIR --log store`")]
+    NotThere(PathBuf),
+    /// No object of that name.
+    #[error("{0}")]
+    Unknown(String),
+    /// An error of the database.
+    #[error("{path}: {error}")]
+    Database {
+        /// Its file.
+        path: PathBuf,
+        /// Its message.
+        error: rusqlite::Error,
+    },
+    /// An error of a file.
+    #[error("{path}: {error}")]
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// Its message.
+        error: io::Error,
+    },
+}
+
+/// A time range in nanoseconds since the epoch; an absent bound means all stored data.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct TimeRange {
+    /// Its beginning.
+    pub from: Option<u64>,
+    /// Its end, excluded.
+    pub to: Option<u64>,
+}
+
+/// A query for flows.
+#[derive(Clone, Debug)]
+pub struct FlowsWanted {
+    /// Test of the flows.
+    pub test: FlowTest,
+    /// Time range of the flows.
+    pub span: TimeRange,
+    /// Order of the rows.
+    pub order: FlowOrder,
+    /// Whether the order is descending.
+    pub descending: bool,
+    /// Maximum number of rows.
+    pub limit: usize,
+    /// Number of rows to skip.
+    pub offset: usize,
+}
+
+/// The order of flows.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[allow(missing_docs)]
+pub enum FlowOrder {
+    #[default]
+    First,
+    Last,
+    Duration,
+    Bytes,
+    Packets,
+    Source,
+    Destination,
+    Service,
+    State,
+}
+
+impl FlowOrder {
+    /// Every order with its name.
+    pub const ALL: [(&'static str, FlowOrder); 9] = [
+        ("first", FlowOrder::First),
+        ("last", FlowOrder::Last),
+        ("duration", FlowOrder::Duration),
+        ("bytes", FlowOrder::Bytes),
+        ("packets", FlowOrder::Packets),
+        ("source", FlowOrder::Source),
+        ("destination", FlowOrder::Destination),
+        ("service", FlowOrder::Service),
+        ("state", FlowOrder::State),
+    ];
+
+    /// Parses an order; a leading `-` means descending.
+    ///
+    /// # Errors
+    ///
+    /// The known names.
+    pub fn parse(text: &str) -> Result<(Self, bool), String> {
+        let (name, descending) = text.strip_prefix('-').map_or((text, false), |name| (name, true));
+        match Self::ALL.into_iter().find(|(known, _)| *known == name) {
+            Some((_, order)) => Ok((order, descending)),
+            None => {
+                let names = Self::ALL.map(|(name, _)| name).join(", ");
+                Err(format!("one of {names}, with a leading `-` for descending order"))
+            }
+        }
+    }
+}
+
+/// A query for records.
+#[derive(Clone, Debug)]
+pub struct RecordsWanted {
+    /// The table.
+    pub table: String,
+    /// Test of the records' flows.
+    pub test: FlowTest,
+    /// Text within one of the values; "" for any.
+    pub text: String,
+    /// Whether values of fields that hold payload are shown and searched.
+    pub payload: bool,
+    /// Time range of the records.
+    pub span: TimeRange,
+    /// Order of the rows.
+    pub order: RecordOrder,
+    /// Whether the order is descending. Records without a value come last in either.
+    pub descending: bool,
+    /// Maximum number of rows.
+    pub limit: usize,
+    /// Number of rows to skip.
+    pub offset: usize,
+}
+
+/// The order of records.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum RecordOrder {
+    /// Time.
+    #[default]
+    Time,
+    /// Address of the client.
+    Client,
+    /// Address of the server.
+    Server,
+    /// A field: numbers by value, text in any case of ASCII letters, a list by its first value.
+    Field(&'static str),
+}
+
+/// The queries of a store. Each answer is complete or contains a note of what it leaves out.
+pub trait Store: Send + Sync {
+    /// Begin and end of the stored data, in nanoseconds since the epoch.
+    ///
+    /// # Errors
+    ///
+    /// The engine fails. This applies to all queries.
+    fn extent(&self) -> Result<Option<(u64, u64)>, StoreError>;
+
+    /// Every series.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn series(&self) -> Result<Vec<SeriesInfo>, StoreError>;
+
+    /// About `points` points of each of some series; unknown series are left out. If the stored cells are too long for the
+    /// range, the points of all traffic are computed from stored flows.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn points(&self, ids: &[String], span: TimeRange, points: usize) -> Result<SeriesData, StoreError>;
+
+    /// Bytes and packets of the flows that match a test, in about `points` points, computed from stored flows.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn points_of_flows(
+        &self,
+        test: &FlowTest,
+        span: TimeRange,
+        points: usize,
+    ) -> Result<SeriesData, StoreError>;
+
+    /// The heaviest `top` of many series, the sum of the others, and the total of each. Thousands of series get fewer
+    /// points than requested.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn heaviest(
+        &self,
+        ids: &[String],
+        span: TimeRange,
+        points: usize,
+        top: usize,
+    ) -> Result<SeriesData, StoreError>;
+
+    /// Minimum, median and maximum of the same hours in earlier weeks, in local time of a zone.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn band(
+        &self,
+        ids: &[String],
+        span: TimeRange,
+        points: usize,
+        weeks: usize,
+        zone: &Zone,
+    ) -> Result<Band, StoreError>;
+
+    /// Every list and distinct count.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn lists(&self) -> Result<Lists, StoreError>;
+
+    /// The rows of a list, added up over the range; ranked by its own unit by default.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`]; also if the list does not exist.
+    fn top(
+        &self,
+        list: &str,
+        span: TimeRange,
+        by: Option<RankBy>,
+        limit: usize,
+    ) -> Result<TopList, StoreError> {
+        self.top_over_time(list, span, by, limit, 0)
+    }
+
+    /// The rows of a list, each with its values in a number of parts of the range. The values are approximate if the
+    /// stored cells are longer than a part.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::top`].
+    fn top_over_time(
+        &self,
+        list: &str,
+        span: TimeRange,
+        by: Option<RankBy>,
+        limit: usize,
+        parts: usize,
+    ) -> Result<TopList, StoreError>;
+
+    /// The rows of a list computed from stored flows, each with its values in a number of parts of the range.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn group(
+        &self,
+        by: GroupBy,
+        test: &FlowTest,
+        span: TimeRange,
+        rank: RankBy,
+        limit: usize,
+        parts: usize,
+    ) -> Result<TopList, StoreError>;
+
+    /// The rows of a stored list. If the stored cells are too coarse for the range and flows are stored, the rows are computed
+    /// from flows.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::top`].
+    fn ranked(
+        &self,
+        list: &str,
+        by: GroupBy,
+        span: TimeRange,
+        rank: Option<RankBy>,
+        limit: usize,
+        parts: usize,
+    ) -> Result<TopList, StoreError> {
+        let kept = self.top_over_time(list, span, rank, limit, parts)?;
+        if kept.partial.is_none() {
+            return Ok(kept);
+        }
+        let all = FlowTest::All(Vec::new());
+        let rank = rank.or(RankBy::parse(&kept.unit).ok()).unwrap_or(RankBy::Unit(Unit::Bytes));
+        let flows = self.group(by, &all, span, rank, limit, parts)?;
+        let is_better = flows.partial.is_none() && !flows.rows.is_empty();
+        Ok(if is_better { TopList { list: kept.list, ..flows } } else { kept })
+    }
+
+    /// The names that clients resolved to the hosts of keys.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn names(&self, keys: &[Key]) -> Result<HashMap<Key, String>, StoreError>;
+
+    /// Counts flows or records.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn tally(&self, wanted: &TallyWanted) -> Result<Tally, StoreError>;
+
+    /// Distinct counts over the span.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn distinct(&self, span: TimeRange) -> Result<Distincts, StoreError>;
+
+    /// Hosts and services seen in the range and not in the seven days before.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn news(&self, span: TimeRange) -> Result<News, StoreError>;
+
+    /// Flows.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn flows(&self, wanted: &FlowsWanted) -> Result<Flows, StoreError>;
+
+    /// A flow and its records; `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn flow(&self, id: &str) -> Result<Option<FlowDetail>, StoreError>;
+
+    /// Flows that match a test, compared with all flows.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn trial(&self, test: &FlowTest, span: TimeRange) -> Result<FilterTry, StoreError>;
+
+    /// Records.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn records(&self, wanted: &RecordsWanted) -> Result<Records, StoreError>;
+
+    /// Number of stored records of each table.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn record_counts(&self) -> Result<Vec<(String, u64)>, StoreError>;
+
+    /// Events of the sensor, the latest first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn events(&self, span: TimeRange, limit: usize) -> Result<Events, StoreError>;
+
+    /// State of the store.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn state(&self) -> Result<StoreState, StoreError>;
+}
+
+/// The ranking of a list.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RankBy {
+    /// Packets or bytes.
+    Unit(Unit),
+    /// Flows.
+    Flows,
+}
+
+impl RankBy {
+    /// Parses a ranking.
+    ///
+    /// # Errors
+    ///
+    /// The known names.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        Ok(match text {
+            "bytes" => RankBy::Unit(Unit::Bytes),
+            "packets" => RankBy::Unit(Unit::Packets),
+            "flows" => RankBy::Flows,
+            _ => return Err("`bytes`, `packets` or `flows`"),
+        })
+    }
+}

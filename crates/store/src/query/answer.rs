@@ -1,0 +1,796 @@
+//! Answers to questions: what a store has, as tables.
+
+use super::{Compare, Counting, Matter, POINTS, Question};
+use crate::label::{list_row, text_row};
+use crate::payload::Withheld;
+use crate::tally::{Cell, Measure, Subject, Sums, Tally, TallyRow, TallyWanted};
+use crate::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted, Store, StoreError, TimeRange, fields};
+use serde_json::{Number, Value, json};
+use std::collections::{HashMap, HashSet};
+use weir_api::web::{Answered, Column, Crossing, TopList};
+use weir_api::{Count, Key, TopRow, state_words};
+use weir_filter::FlowTest;
+use weir_filter::fields::{FieldInfo, FieldKind};
+use weir_output::figures;
+use weir_output::summary::Naming;
+
+const SECOND: f64 = 1e9;
+/// Quantiles of a field's values.
+const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)];
+/// Length of a point of a series for its quantiles, by which links are billed.
+const BILLED: u64 = 300 * 1_000_000_000;
+/// The most points of a series for its quantiles: 5 weeks of five minutes.
+const MAX_POINTS: u64 = 10_080;
+/// The most rows of the time before.
+const MAX_BEFORE: usize = 500_000;
+
+/// Answers a question.
+pub fn of(question: &Question, store: &dyn Store) -> Result<Answered, StoreError> {
+    let all = FlowTest::All(Vec::new());
+    let test = question.test.clone().unwrap_or(all);
+    match &question.matter {
+        Matter::Count(counting) => counted(question, store, counting, test),
+        Matter::List(name, rank) => Ok(top_table(store.top(name, question.span, *rank, question.limit)?)),
+        Matter::Flows => flows(question, store, test),
+        Matter::Flow(id) => flow(question, store, id),
+        Matter::Records(table, shown) => records(question, store, table, shown, test),
+        Matter::Series(name) => series(question, store, name),
+        Matter::SeriesQuantiles(name) => series_quantiles(question, store, name),
+        Matter::Distinct => distinct(question, store),
+        Matter::New => news(question, store),
+        Matter::Quantiles(counting, field) => quantiles(question, store, counting, *field, test),
+    }
+}
+
+fn columns(names: &[(&str, &str)]) -> Vec<Column> {
+    names.iter().map(|(name, unit)| Column { name: (*name).to_owned(), unit: (*unit).to_owned() }).collect()
+}
+
+fn column(name: impl Into<String>, unit: &str) -> Column {
+    Column { name: name.into(), unit: unit.to_owned() }
+}
+
+impl Question {
+    fn time(&self, seconds: f64) -> String {
+        self.moments.zone.rfc3339((seconds * 1e6).round() as u64 * 1000)
+    }
+
+    fn at(&self, nanoseconds: u64) -> String {
+        self.moments.zone.date_time(nanoseconds)
+    }
+
+    fn wanted(&self, counting: &Counting, test: FlowTest) -> TallyWanted {
+        TallyWanted {
+            subject: counting.subject,
+            by: counting.by.clone(),
+            measure: counting.measure,
+            test,
+            span: self.span,
+            limit: self.limit,
+            steps: 0,
+            grid: None,
+            values: None,
+        }
+    }
+}
+
+/// A stored list, or rows computed from flows or records.
+fn counted(
+    question: &Question,
+    store: &dyn Store,
+    counting: &Counting,
+    test: FlowTest,
+) -> Result<Answered, StoreError> {
+    let is_plain = question.test.is_none()
+        && question.compare.is_none()
+        && question.points.is_none()
+        && question.every.is_none();
+    if let (true, Some((list, by)), Some(rank)) = (is_plain, counting.list, counting.measure.rank()) {
+        return Ok(top_table(store.ranked(list, by, question.span, Some(rank), question.limit, 0)?));
+    }
+    let mut wanted = question.wanted(counting, test);
+    if set_parts(question, store, &mut wanted)? {
+        return Ok(over_time(question, counting, store.tally(&wanted)?));
+    }
+    let tally = store.tally(&wanted)?;
+    let before = match question.compare {
+        None => None,
+        Some(compare) => {
+            let span = earlier(compare, tally.span);
+            let wanted = TallyWanted { span, limit: MAX_BEFORE, ..wanted };
+            Some((span, store.extent()?, store.tally(&wanted)?))
+        }
+    };
+    let names = host_names(store, &tally)?;
+    let mut answer = table(counting, &tally, &names);
+    if let Some((span, extent, before)) = before {
+        compare(question, counting, &mut answer, &tally, (span, extent, before));
+    }
+    finish(&mut answer, &tally);
+    Ok(answer)
+}
+
+/// Sets the parts of the range, if the query has `points` or `every`. Parts of `every` begin at multiples of it by the clocks of
+/// the zone. Returns whether there are parts.
+fn set_parts(question: &Question, store: &dyn Store, wanted: &mut TallyWanted) -> Result<bool, StoreError> {
+    if let Some(points) = question.points {
+        wanted.steps = points;
+        return Ok(true);
+    }
+    let Some(every) = question.every else { return Ok(false) };
+    let (first, last) = store.extent()?.unwrap_or_default();
+    let from = question.span.from.unwrap_or(first);
+    let to = question.span.to.unwrap_or_else(|| last.saturating_add(1));
+    let local = i128::from(from) + i128::from(question.moments.zone.offset(from)) * 1_000_000_000;
+    let begin = from.saturating_sub(local.rem_euclid(i128::from(every)) as u64);
+    let steps = to.saturating_sub(begin).div_ceil(every).max(1);
+    if steps > super::MAX_STEPS as u64 {
+        return Err(StoreError::Unknown(format!(
+            "{steps} parts of the time: at most {} can be counted; choose a longer `every`",
+            super::MAX_STEPS
+        )));
+    }
+    wanted.steps = steps as usize;
+    wanted.grid = Some((begin, every));
+    Ok(true)
+}
+
+/// The range of the comparison.
+fn earlier(compare: Compare, (from, to): (u64, u64)) -> TimeRange {
+    let by = match compare {
+        Compare::Before => to.saturating_sub(from),
+        Compare::Earlier(by) => by,
+    };
+    TimeRange { from: Some(from.saturating_sub(by)), to: Some(to.saturating_sub(by)) }
+}
+
+/// The names that clients resolved to the hosts of an answer.
+fn host_names(store: &dyn Store, tally: &Tally) -> Result<HashMap<Key, String>, StoreError> {
+    let keys: Vec<Key> = tally
+        .rows
+        .iter()
+        .flat_map(|row| &row.cells)
+        .filter_map(|cell| match cell {
+            Cell::Key(key) => Some(*key),
+            _ => None,
+        })
+        .collect();
+    store.names(&keys)
+}
+
+/// A value of a dimension as a cell.
+fn cell(cell: &Cell) -> Value {
+    match cell {
+        Cell::None => Value::Null,
+        Cell::Key(key) => {
+            let row = TopRow { key: *key, count: Count::default(), flows: 0, error: 0 };
+            json!(list_row(&row, Naming::numeric()).label)
+        }
+        Cell::Text(text) => json!(text_row(text.clone(), Count::default(), 0).label),
+        Cell::Bool(yes) => json!(yes),
+        Cell::Number(digits) => digits.parse::<Number>().map_or_else(|_| json!(digits), Value::Number),
+    }
+}
+
+fn unit_of(field: FieldInfo) -> &'static str {
+    match (field.kind, field.name) {
+        (FieldKind::Duration, _) => "s",
+        (_, name) if name.ends_with("bytes") || name.ends_with("_len") => "bytes",
+        (_, name) if name.ends_with("packets") => "packets",
+        _ => "",
+    }
+}
+
+/// A column of sums, with the function that gives its cells.
+struct SumColumn {
+    column: Column,
+    value: fn(&Sums) -> Value,
+}
+
+/// The columns of sums in an answer.
+fn sums_of(counting: &Counting, has_error: bool) -> Vec<SumColumn> {
+    let of =
+        |name: &str, unit: &str, value: fn(&Sums) -> Value| SumColumn { column: column(name, unit), value };
+    let mut found = Vec::new();
+    if let Measure::Sum(field) = counting.measure {
+        found.push(of(field.name, unit_of(field), |sums| number(sums.sum)));
+    }
+    if let Measure::Distinct(_) = counting.measure {
+        found.push(of("distinct", "values", |sums| number(sums.sum)));
+    }
+    let bytes = of("bytes", "bytes", |sums| json!(sums.count.bytes));
+    let packets = of("packets", "packets", |sums| json!(sums.count.packets));
+    let flows = of("flows", "flows", |sums| json!(sums.flows));
+    match counting.subject {
+        Subject::Flows if counting.by.is_empty() => found.extend([flows, packets, bytes]),
+        Subject::Flows if counting.measure == Measure::Rows => found.extend([flows, bytes, packets]),
+        Subject::Flows => found.extend([bytes, packets, flows]),
+        Subject::Records(_) => {
+            if matches!(counting.measure, Measure::Bytes | Measure::Packets) {
+                found.extend([bytes, packets]);
+            }
+            found.push(of("records", "records", |sums| json!(sums.rows)));
+            found.push(flows);
+        }
+    }
+    if has_error {
+        found.push(match counting.measure {
+            Measure::Packets => of("error", "packets", |sums| json!(sums.error.packets)),
+            _ => of("error", "bytes", |sums| json!(sums.error.bytes)),
+        });
+    }
+    found
+}
+
+/// A sum, as an integer if it is one.
+fn number(value: f64) -> Value {
+    if value.fract() == 0.0 && value.abs() < 9e15 { json!(value as i64) } else { json!(value) }
+}
+
+fn table(counting: &Counting, tally: &Tally, names: &HashMap<Key, String>) -> Answered {
+    let has_flows =
+        counting.subject == Subject::Flows || matches!(counting.measure, Measure::Bytes | Measure::Packets);
+    let has_error = has_flows && tally.crossing.is_some() && !counting.by.is_empty();
+    let sums = sums_of(counting, has_error);
+    let mut columns: Vec<Column> = counting.names.iter().map(|name| column(name, "")).collect();
+    columns.extend(sums.iter().map(|sum| sum.column.clone()));
+    let name_of = |row: &TallyRow| {
+        row.cells.iter().find_map(|cell| match cell {
+            Cell::Key(key) => names.get(key),
+            _ => None,
+        })
+    };
+    let has_names = tally.rows.iter().any(|row| name_of(row).is_some());
+    let of = |cells: Vec<Value>, from: &Sums, name: Option<&String>| {
+        let mut row = cells;
+        row.extend(sums.iter().map(|sum| (sum.value)(from)));
+        if has_names {
+            row.push(json!(name));
+        }
+        row
+    };
+    if has_names {
+        columns.push(column("name", ""));
+    }
+    let no_cells = || vec![Value::Null; counting.names.len()];
+    let has_rows = !counting.by.is_empty();
+    let rows: Vec<Vec<Value>> = match has_rows {
+        true => tally
+            .rows
+            .iter()
+            .map(|row| of(row.cells.iter().map(cell).collect(), &row.sums, name_of(row)))
+            .collect(),
+        false => vec![of(Vec::new(), &tally.total, None)],
+    };
+    let has_other = has_rows && tally.groups > tally.rows.len() as u64 || tally.other.rows > 0;
+    Answered {
+        columns,
+        rows,
+        other: (has_rows && has_other).then(|| of(no_cells(), &tally.other, None)),
+        total: has_rows.then(|| of(no_cells(), &tally.total, None)),
+        ..Answered::default()
+    }
+}
+
+/// Adds the values of an earlier time to an answer.
+fn compare(
+    question: &Question,
+    counting: &Counting,
+    answer: &mut Answered,
+    tally: &Tally,
+    (span, extent, before): (TimeRange, Option<(u64, u64)>, Tally),
+) {
+    let measure = counting.measure;
+    let unit = answer
+        .columns
+        .iter()
+        .find(|column| match measure {
+            Measure::Rows => {
+                column.unit == if counting.subject == Subject::Flows { "flows" } else { "records" }
+            }
+            Measure::Flows => column.unit == "flows",
+            Measure::Packets => column.unit == "packets",
+            Measure::Bytes => column.unit == "bytes",
+            Measure::Sum(_) | Measure::Distinct(_) => true,
+        })
+        .map_or(String::new(), |column| column.unit.clone());
+    answer.columns.extend([column("before", &unit), column("change", "%")]);
+    let known: HashMap<&[Cell], &Sums> =
+        before.rows.iter().map(|row| (row.cells.as_slice(), &row.sums)).collect();
+    let cells = |now: &Sums, then: Option<&Sums>| {
+        let (now, then) = (now.of(measure), then.map_or(0.0, |then| then.of(measure)));
+        let change =
+            if then > 0.0 { json!(((now - then) / then * 1000.0).round() / 10.0) } else { Value::Null };
+        [number(then), change]
+    };
+    if counting.by.is_empty() {
+        if let Some(row) = answer.rows.first_mut() {
+            row.extend(cells(&tally.total, Some(&before.total)));
+        }
+    } else {
+        for (row, counted) in answer.rows.iter_mut().zip(&tally.rows) {
+            row.extend(cells(&counted.sums, known.get(counted.cells.as_slice()).copied()));
+        }
+        let mut shown = Sums::default();
+        for counted in &tally.rows {
+            if let Some(sums) = known.get(counted.cells.as_slice()) {
+                shown.add(sums);
+            }
+        }
+        if let Some(total) = &mut answer.total {
+            total.extend(cells(&tally.total, Some(&before.total)));
+        }
+        if let Some(other) = &mut answer.other {
+            let mut all = before.other;
+            before.rows.iter().for_each(|row| all.add(&row.sums));
+            other.extend(cells(&tally.other, Some(&all.without(&shown))));
+        }
+        if tally.groups == tally.rows.len() as u64 {
+            let now: HashSet<&[Cell]> = tally.rows.iter().map(|row| row.cells.as_slice()).collect();
+            let gone = before.rows.iter().filter(|row| !now.contains(row.cells.as_slice())).count();
+            if gone > 0 {
+                answer.notes.push(format!("{gone} of the time before are not there any more"));
+            }
+        }
+    }
+    let (from, to) = (span.from.unwrap_or(0), span.to.unwrap_or(0));
+    let mut note = format!("compared with {} to {}", question.at(from), question.at(to));
+    match extent {
+        Some((first, _)) if first >= to => note.push_str(", of which nothing is stored"),
+        Some((first, _)) if first > from => {
+            note.push_str(&format!(", of which the part from {} is stored", question.at(first)));
+        }
+        _ => {}
+    }
+    answer.notes.push(note);
+    answer.partial = answer.partial.take().or(before.partial);
+}
+
+/// The meaning of the states of connections in an answer: `SF normal end, S0 no answer`.
+pub fn states(answer: &Answered) -> Option<String> {
+    let place = answer.columns.iter().position(|column| column.name == "state")?;
+    let mut found: Vec<&str> = answer.rows.iter().filter_map(|row| row.get(place)?.as_str()).collect();
+    found.sort_unstable();
+    found.dedup();
+    let words: Vec<String> = found
+        .into_iter()
+        .map(|state| (state, state_words(state)))
+        .filter(|(_, words)| !words.is_empty())
+        .map(|(state, words)| format!("{state} {words}"))
+        .collect();
+    (!words.is_empty()).then(|| format!("states: {}", words.join(", ")))
+}
+
+/// Adds range, bounds and notes to an answer.
+fn finish(answer: &mut Answered, tally: &Tally) {
+    let (from, to) = tally.span;
+    answer.range = Some([from as f64 / SECOND, to as f64 / SECOND]);
+    answer.crossing = tally.crossing;
+    if let Some(crossing) = &tally.crossing {
+        answer.notes.push(crossing_note(crossing));
+    }
+    if answer.partial.is_none() {
+        answer.partial.clone_from(&tally.partial);
+    }
+}
+
+/// The bounds of an answer in which flows cross an end of the time.
+pub fn crossing_note(crossing: &Crossing) -> String {
+    let Crossing { flows, counted, whole } = crossing;
+    let flows = if *flows == 1 {
+        "1 flow crosses".to_owned()
+    } else {
+        format!("{} flows cross", figures::count(*flows))
+    };
+    format!(
+        "{flows} an end of the time and count with their share of it, {} of {}: the sum may be less by the first and more by \
+         the rest",
+        figures::bytes(counted.bytes),
+        figures::bytes(whole.bytes)
+    )
+}
+
+/// A column for each of the heaviest, and one for the others.
+fn over_time(question: &Question, counting: &Counting, tally: Tally) -> Answered {
+    let steps = tally.other_over.len();
+    let (_, to) = tally.span;
+    let (from, length) = tally.grid;
+    let unit = match counting.measure {
+        Measure::Bytes => "bytes",
+        Measure::Packets => "packets",
+        Measure::Flows => "flows",
+        Measure::Rows if counting.subject == Subject::Flows => "flows",
+        Measure::Rows => "records",
+        Measure::Sum(field) => unit_of(field),
+        Measure::Distinct(_) => "values",
+    };
+    let label = |row: &TallyRow| {
+        let texts = row.cells.iter().map(|found| match cell(found) {
+            Value::String(text) => text,
+            Value::Null => "-".to_owned(),
+            other => other.to_string(),
+        });
+        texts.collect::<Vec<_>>().join(", ")
+    };
+    let mut columns = columns(&[("time", "")]);
+    if counting.by.is_empty() {
+        columns.push(column("all", unit));
+    } else {
+        columns.extend(tally.rows.iter().map(|row| column(label(row), unit)));
+    }
+    let has_other = tally.groups > tally.rows.len() as u64 || tally.other.rows > 0;
+    if has_other {
+        columns.push(column("other", unit));
+    }
+    let rows = (0..steps).map(|at| {
+        let begin = from + at as u64 * length;
+        let mut row = vec![json!(question.moments.zone.rfc3339(begin))];
+        row.extend(tally.rows.iter().map(|found| number(found.over.get(at).copied().unwrap_or(0.0))));
+        if has_other {
+            row.push(number(tally.other_over.get(at).copied().unwrap_or(0.0).max(0.0)));
+        }
+        row
+    });
+    // The last part of a time that is not a multiple may lie behind its end.
+    let rows: Vec<Vec<Value>> =
+        rows.enumerate().filter(|(at, _)| from + *at as u64 * length < to).map(|(_, row)| row).collect();
+    let mut answer = Answered { columns, rows, ..Answered::default() };
+    answer.notes.push(format!("each row is {} s", length as f64 / SECOND));
+    let zone = &question.moments.zone;
+    if question.every.is_some() && zone.offset(from) != zone.offset(to) {
+        answer.notes.push(
+            "the clocks change in this time: rows have equal lengths and do not follow them".to_owned(),
+        );
+    }
+    finish(&mut answer, &tally);
+    answer
+}
+
+/// Quantiles of a field by keys.
+fn quantiles(
+    question: &Question,
+    store: &dyn Store,
+    counting: &Counting,
+    field: FieldInfo,
+    test: FlowTest,
+) -> Result<Answered, StoreError> {
+    let wanted = TallyWanted { values: Some(field), ..question.wanted(counting, test) };
+    let tally = store.tally(&wanted)?;
+    let names = host_names(store, &tally)?;
+    let unit = unit_of(field);
+    let mut columns: Vec<Column> = counting.names.iter().map(|name| column(name, "")).collect();
+    columns.push(column("count", ""));
+    columns.push(column("least", unit));
+    columns.extend(QUANTILES.map(|(name, _)| column(name, unit)));
+    columns.push(column("most", unit));
+    columns.push(column("name", ""));
+    let rows = tally.rows.iter().filter(|row| !row.values.is_empty()).map(|row| {
+        let mut cells: Vec<Value> = row.cells.iter().map(cell).collect();
+        cells.push(json!(row.values.len()));
+        cells.push(json!(row.values.first()));
+        cells.extend(QUANTILES.map(|(_, part)| json!(quantile(&row.values, part))));
+        cells.push(json!(row.values.last()));
+        cells.push(json!(row.cells.iter().find_map(|cell| match cell {
+            Cell::Key(key) => names.get(key),
+            _ => None,
+        })));
+        cells
+    });
+    let rows: Vec<Vec<Value>> = rows.collect();
+    let (from, to) = tally.span;
+    let mut answer = Answered {
+        rows,
+        columns,
+        range: Some([from as f64 / SECOND, to as f64 / SECOND]),
+        partial: tally.partial,
+        ..Answered::default()
+    };
+    if tally.groups > tally.rows.len() as u64 {
+        answer.notes.push(format!("the {} with most values of {}", tally.rows.len(), tally.groups));
+    }
+    Ok(answer)
+}
+
+/// A quantile of sorted values by nearest rank.
+fn quantile(values: &[f64], part: f64) -> Option<f64> {
+    let rank = (part * values.len() as f64).ceil() as usize;
+    values.get(rank.saturating_sub(1)).copied()
+}
+
+/// Quantiles of a series' points: of five minutes, unless the time is longer than five weeks.
+fn series_quantiles(question: &Question, store: &dyn Store, name: &str) -> Result<Answered, StoreError> {
+    let (first, last) = store.extent()?.unwrap_or_default();
+    let (from, to) =
+        (question.span.from.unwrap_or(first).max(first), question.span.to.unwrap_or(last).min(last));
+    let points = (to.saturating_sub(from) / BILLED).clamp(1, MAX_POINTS) as usize;
+    let data = store.points(&[name.to_owned()], question.span, points)?;
+    let Some(found) = data.series.first() else { return Err(no_series(name)) };
+    let mut values: Vec<f64> = found.avg.iter().flatten().copied().collect();
+    values.sort_unstable_by(f64::total_cmp);
+    let unit = unit_of_series(store, name)?;
+    let mut cells = vec![json!(name), json!(values.len()), json!(values.first())];
+    cells.extend(QUANTILES.map(|(_, part)| json!(quantile(&values, part))));
+    cells.push(json!(values.last()));
+    let mut columns = columns(&[("series", ""), ("points", "")]);
+    columns.push(column("least", &unit));
+    columns.extend(QUANTILES.map(|(name, _)| column(name, &unit)));
+    columns.push(column("most", &unit));
+    Ok(Answered {
+        columns,
+        rows: vec![cells],
+        partial: data.partial,
+        notes: vec![format!("of averages over {} s", data.step)],
+        ..Answered::default()
+    })
+}
+
+fn no_series(name: &str) -> StoreError {
+    StoreError::Unknown(format!("no series {name:?}; `weir store series` lists them"))
+}
+
+fn unit_of_series(store: &dyn Store, name: &str) -> Result<String, StoreError> {
+    let known = store.series()?.into_iter().find(|info| info.id == name);
+    Ok(known.map_or(String::new(), |info| info.unit))
+}
+
+fn series(question: &Question, store: &dyn Store, name: &str) -> Result<Answered, StoreError> {
+    let points = question.points.unwrap_or(POINTS);
+    let data = store.points(&[name.to_owned()], question.span, points)?;
+    let Some(found) = data.series.first() else { return Err(no_series(name)) };
+    let values = found.avg.iter().zip(&found.min).zip(&found.max);
+    let rows =
+        data.times.iter().zip(values).map(|(at, ((avg, min), max))| {
+            vec![json!(question.time(*at)), json!(avg), json!(min), json!(max)]
+        });
+    let unit = unit_of_series(store, name)?;
+    Ok(Answered {
+        columns: columns(&[("time", ""), ("average", &unit), ("min", &unit), ("max", &unit)]),
+        rows: rows.collect(),
+        range: data.from.zip(data.to).map(<[f64; 2]>::from),
+        notes: vec![format!("each row is {} s", data.step)],
+        crossing: data.crossing,
+        partial: data.partial,
+        ..Answered::default()
+    })
+}
+
+fn distinct(question: &Question, store: &dyn Store) -> Result<Answered, StoreError> {
+    let found = store.distinct(question.span)?;
+    let rows = found
+        .rows
+        .into_iter()
+        .map(|row| vec![json!(row.name), json!(row.of), json!(row.estimate), json!(row.error_percent)]);
+    Ok(Answered {
+        columns: columns(&[("name", ""), ("of", ""), ("estimate", ""), ("error", "%")]),
+        rows: rows.collect(),
+        partial: found.partial,
+        ..Answered::default()
+    })
+}
+
+fn news(question: &Question, store: &dyn Store) -> Result<Answered, StoreError> {
+    let found = store.news(question.span)?;
+    let rows = found
+        .rows
+        .into_iter()
+        .take(question.limit)
+        .map(|row| vec![json!(row.kind), json!(row.label), json!(row.bytes), json!(row.packets)]);
+    let against = format!(
+        "compared with {} to {}",
+        question.at((found.against.from * SECOND) as u64),
+        question.at((found.against.to * SECOND) as u64)
+    );
+    Ok(Answered {
+        columns: columns(&[("kind", ""), ("key", ""), ("bytes", "bytes"), ("packets", "packets")]),
+        rows: rows.collect(),
+        notes: if found.against.from < found.against.to { vec![against] } else { Vec::new() },
+        partial: found.partial,
+        ..Answered::default()
+    })
+}
+
+fn flows(question: &Question, store: &dyn Store, test: FlowTest) -> Result<Answered, StoreError> {
+    let (order, descending) = question.order.unwrap_or((FlowOrder::Last, true));
+    let wanted =
+        FlowsWanted { test, span: question.span, order, descending, limit: question.limit, offset: 0 };
+    let found = store.flows(&wanted)?;
+    let rows = found.rows.iter().map(|flow| {
+        vec![
+            json!(question.time(flow.first)),
+            json!(((flow.last - flow.first) * 1e6).round() / 1e6),
+            json!(flow.protocol),
+            json!(flow.source),
+            json!(flow.source_port),
+            json!(flow.destination),
+            json!(flow.destination_port),
+            json!(flow.packets.iter().sum::<u64>()),
+            json!(flow.bytes.iter().sum::<u64>()),
+            json!(flow.state),
+            json!(flow.service),
+            json!(flow.name),
+            json!(flow.uid),
+        ]
+    });
+    let rows: Vec<Vec<Value>> = rows.collect();
+    let shown = rows.len() as u64;
+    let mut answer = Answered {
+        columns: columns(&[
+            ("first", ""),
+            ("duration", "s"),
+            ("protocol", ""),
+            ("source", ""),
+            ("port", ""),
+            ("destination", ""),
+            ("port", ""),
+            ("packets", "packets"),
+            ("bytes", "bytes"),
+            ("state", ""),
+            ("service", ""),
+            ("name", ""),
+            ("uid", ""),
+        ]),
+        rows,
+        partial: found.partial,
+        ..Answered::default()
+    };
+    if found.matched > shown {
+        answer.notes.push(format!("{shown} of {} flows", figures::count(found.matched)));
+    }
+    Ok(answer)
+}
+
+/// A flow, its further properties and its records, a line each.
+fn flow(question: &Question, store: &dyn Store, id: &str) -> Result<Answered, StoreError> {
+    let Some(found) = store.flow(id)? else {
+        return Err(StoreError::Unknown(format!("no flow {id:?}: it was never stored, or has expired")));
+    };
+    let flow = &found.flow;
+    let mut rows = vec![
+        vec![json!("flow"), json!(question.time(flow.first)), json!("uid"), json!(flow.uid)],
+        vec![
+            json!("flow"),
+            Value::Null,
+            json!("endpoints"),
+            json!(format!(
+                "{} {} port {} > {} port {}",
+                flow.protocol, flow.source, flow.source_port, flow.destination, flow.destination_port
+            )),
+        ],
+    ];
+    let facts = [
+        ("packets", json!(flow.packets)),
+        ("bytes", json!(flow.bytes)),
+        ("state", json!(flow.state)),
+        ("service", json!(flow.service)),
+        ("name", json!(flow.name)),
+    ];
+    let facts = facts.into_iter().filter(|(_, value)| !value.is_null());
+    rows.extend(facts.map(|(name, value)| vec![json!("flow"), Value::Null, json!(name), value]));
+    rows.extend(
+        found.details.iter().map(|row| vec![json!("flow"), Value::Null, json!(row.name), json!(row.value)]),
+    );
+    let mut withheld = Withheld::default();
+    for mut record in found.records {
+        if !question.payload {
+            withheld.withhold(&record.table, &mut record.values);
+        }
+        for (at, (name, value)) in record.values.into_iter().enumerate() {
+            let time = if at == 0 { json!(question.time(record.time)) } else { Value::Null };
+            rows.push(vec![json!(record.table), time, json!(name), value]);
+        }
+    }
+    // The command that selects the packets of the flow.
+    let packets = format!(
+        "its packets: weir FILE 'host {} and host {} and {} port {}' -w OUT.pcap",
+        flow.source, flow.destination, flow.protocol, flow.destination_port
+    );
+    Ok(Answered {
+        columns: columns(&[("of", ""), ("time", ""), ("field", ""), ("value", "")]),
+        rows,
+        partial: found.partial.or_else(|| withheld.sentence()),
+        notes: if matches!(flow.protocol.as_str(), "tcp" | "udp" | "sctp") {
+            vec![packets]
+        } else {
+            Vec::new()
+        },
+        ..Answered::default()
+    })
+}
+
+fn records(
+    question: &Question,
+    store: &dyn Store,
+    table: &str,
+    shown: &[FieldInfo],
+    test: FlowTest,
+) -> Result<Answered, StoreError> {
+    let found = store.records(&RecordsWanted {
+        table: table.to_owned(),
+        test,
+        text: question.words.clone(),
+        payload: question.payload,
+        span: question.span,
+        order: RecordOrder::Time,
+        descending: true,
+        limit: question.limit,
+        offset: 0,
+    })?;
+    let all: Vec<&str> = match shown {
+        [] => {
+            let mut names: Vec<&str> = Vec::new();
+            for field in fields::tables(table).flat_map(|table| table.fields) {
+                if !names.contains(&field.name) {
+                    names.push(field.name);
+                }
+            }
+            names
+        }
+        shown => shown.iter().map(|field| field.name).collect(),
+    };
+    let mut names = vec![("time", ""), ("source", ""), ("destination", ""), ("port", "")];
+    names.extend(all.iter().map(|name| (*name, "")));
+    let is_time = |name: &str| {
+        let mut fields = fields::tables(table).flat_map(|table| table.fields);
+        fields.any(|field| field.name == name && matches!(field.kind, weir_proto::Kind::Time))
+    };
+    let times: Vec<bool> = all.iter().map(|name| is_time(name)).collect();
+    let count = found.rows.len() as u64;
+    let rows = found.rows.into_iter().map(|row| {
+        let mut cells = vec![
+            json!(question.time(row.time)),
+            json!(row.source),
+            json!(row.destination),
+            json!(row.destination_port),
+        ];
+        cells.extend(all.iter().zip(&times).map(|(name, is_time)| {
+            let value = row.values.get(*name).cloned().unwrap_or(Value::Null);
+            match value.as_f64().filter(|seconds| *is_time && *seconds >= 0.0) {
+                Some(seconds) => json!(question.time(seconds)),
+                None => value,
+            }
+        }));
+        cells
+    });
+    let mut answer = Answered {
+        columns: columns(&names),
+        rows: rows.collect(),
+        partial: found.partial,
+        ..Answered::default()
+    };
+    if found.matched > count {
+        answer.notes.push(format!("{count} of {} records, the latest first", figures::count(found.matched)));
+    }
+    Ok(answer)
+}
+
+fn top_table(top: TopList) -> Answered {
+    let has_names = top.rows.iter().any(|row| row.name.is_some());
+    let rows = top.rows.into_iter().map(|row| {
+        let mut cells =
+            vec![json!(row.label), json!(row.bytes), json!(row.packets), json!(row.flows), json!(row.error)];
+        if has_names {
+            cells.push(json!(row.name));
+        }
+        cells
+    });
+    let key = if top.key.is_empty() { "key" } else { &top.key };
+    let mut names = vec![
+        (key, ""),
+        ("bytes", "bytes"),
+        ("packets", "packets"),
+        ("flows", "flows"),
+        ("error", top.unit.as_str()),
+    ];
+    if has_names {
+        names.push(("name", ""));
+    }
+    Answered {
+        columns: columns(&names),
+        rows: rows.collect(),
+        notes: top.crossing.as_ref().map(crossing_note).into_iter().collect(),
+        range: top.from.zip(top.to).map(<[f64; 2]>::from),
+        crossing: top.crossing,
+        partial: top.partial,
+        ..Answered::default()
+    }
+}

@@ -1,0 +1,210 @@
+use super::*;
+use weir_api::Unit;
+use weir_output::zone::Zone;
+
+const SECOND: u64 = 1_000_000_000;
+/// 2026-03-30T13:30:00Z.
+const NOW: u64 = 1_774_877_400 * SECOND;
+const DAY: u64 = 86_400 * SECOND;
+
+fn asking() -> Asking<'static> {
+    Asking { moments: Moments { zone: Zone::utc(), now: NOW }, ..Asking::default() }
+}
+
+fn parse(text: &str) -> Result<Question, QueryError> {
+    Question::parse(text, &asking())
+}
+
+fn counting(question: &Question) -> &Counting {
+    match &question.matter {
+        Matter::Count(counting) | Matter::Quantiles(counting, _) => counting,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn queries_are_parsed() {
+    let question = parse("top src by bytes since 24h where dst net 10.0.0.0/8").unwrap();
+    let of = counting(&question);
+    assert_eq!((of.subject, of.by.as_slice()), (Subject::Flows, &[Dimension::Key(GroupBy::Client)][..]));
+    assert_eq!((of.measure, of.list), (Measure::Bytes, None));
+    assert_eq!(question.span, TimeRange { from: Some(NOW - DAY), to: None });
+    assert!(question.test.is_some());
+    let march = parse("top services in 2026-03 limit 5").unwrap();
+    assert_eq!(counting(&march).list, Some(("services", GroupBy::Service)));
+    let span = march.span;
+    assert_eq!((span.from, span.to), (Some(1_772_323_200 * SECOND), Some(1_775_001_600 * SECOND)));
+    assert_eq!(march.limit, 5);
+    let flows = parse("flows order by -bytes since 2026-03-01T12:00:00Z until 1h").unwrap();
+    assert_eq!(flows.order, Some((FlowOrder::Bytes, true)));
+    assert_eq!(flows.span, TimeRange { from: Some(1_772_366_400 * SECOND), to: Some(NOW - 3600 * SECOND) });
+    let minute = parse("top host at today 12:05 where tcp").unwrap();
+    let begin = 1_774_828_800 * SECOND + (12 * 60 + 5) * 60 * SECOND;
+    assert_eq!(minute.span, TimeRange { from: Some(begin), to: Some(begin + 60 * SECOND) });
+    let days = parse("flows since 3 days ago 14:05 until yesterday").unwrap();
+    assert_eq!(days.span.to.map(|to| to % DAY), Some(0));
+    for text in [
+        "count",
+        "distinct",
+        "new since 1d",
+        "flow Cabc",
+        "series ledger/caught points 9",
+        "quantiles series ledger/bytes",
+        "records dns text example.org",
+        "records x509 show subject, not_after where x509.not_after < now",
+        "list sources by flows",
+    ] {
+        parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+}
+
+#[test]
+fn records_are_counted_by_their_fields_and_keys() {
+    let name = |question: &Question| counting(question).names.join(" ");
+    let question = parse("top tls.sni by flows since 1d where host 10.0.0.7").unwrap();
+    assert_eq!(counting(&question).subject, Subject::Records("tls"));
+    assert_eq!((name(&question).as_str(), counting(&question).measure), ("server_name", Measure::Flows));
+    let question = parse("count http by status, host ,client").unwrap();
+    assert_eq!(
+        (counting(&question).subject, name(&question).as_str()),
+        (Subject::Records("http"), "status_code host client")
+    );
+    assert_eq!(counting(&question).measure, Measure::Rows);
+    let question = parse("top client, dns.query points 24 by records").unwrap();
+    assert_eq!((counting(&question).subject, question.points), (Subject::Records("dns"), Some(24)));
+    let question = parse("quantiles dns.rtt by server every 1h");
+    assert!(question.unwrap_err().message.contains("`every` is for"));
+    let question = parse("quantiles flow.duration by server, service").unwrap();
+    assert!(
+        matches!(&question.matter, Matter::Quantiles(of, field) if of.subject == Subject::Flows && field.name == "duration")
+    );
+    let question = parse("top server by flow.retransmitted compare 1w").unwrap();
+    assert!(matches!(counting(&question).measure, Measure::Sum(field) if field.name == "retransmitted"));
+    assert_eq!(question.compare, Some(Compare::Earlier(7 * DAY)));
+    let question = parse("count flows by state compare since 1h").unwrap();
+    assert_eq!((question.compare, counting(&question).list), (Some(Compare::Before), None));
+}
+
+#[test]
+fn queries_in_json_are_parsed() {
+    let json = parse(r#"{"top": "src", "by": "flows", "since": "24h", "limit": 7, "where": "tcp"}"#).unwrap();
+    let text = parse("top src by flows since 24h limit 7 where tcp").unwrap();
+    assert_eq!((json.matter, json.span, json.limit), (text.matter, text.span, text.limit));
+    assert_eq!(json.test, text.test);
+    let json =
+        parse(r#"{"count": "http", "by": ["status", "host"], "compare": true, "in": "yesterday"}"#).unwrap();
+    let text = parse("count http by status, host compare in yesterday").unwrap();
+    assert_eq!((json.matter, json.span, json.compare), (text.matter, text.span, text.compare));
+    assert!(parse(r#"{"flows": true, "order": "-bytes"}"#).is_ok());
+    for wrong in [
+        r#"{"by": "flows"}"#,
+        r#"{"top": "src", "flows": 1}"#,
+        "{",
+        r#"{"top": "src", "nonsense": 1}"#,
+        r#"{"top": "src", "limit": "5 where"}"#,
+        r#"{"top": "src where tcp"}"#,
+    ] {
+        assert!(parse(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn errors_have_a_position() {
+    for (text, place, says) in [
+        ("", "", "expected `top KEY`"),
+        ("tpo src", "tpo", "found `tpo`"),
+        ("top sorce", "sorce", "client, server"),
+        ("top tls.server_nam", "tls.server_nam", "did you mean `tls.server_name`"),
+        ("top tls.server_name, http.host", "http.host", "not of the table `tls`"),
+        ("count http by satus_code", "satus_code", "did you mean `http.status_code`"),
+        ("count htp", "htp", "or `http`"),
+        ("count http by sender", "sender", "have no `sender`"),
+        ("quantiles dns.query by server", "dns.query", "is not a number"),
+        ("top src by weight", "weight", "`bytes`, `packets` or `flows`"),
+        ("top src by flow.state", "flow.state", "is not a number"),
+        ("top src since yesterdy", "yesterdy", "a length of time"),
+        ("top src limit 0", "0", "from 1"),
+        ("top src every 0s", "0s", "a length of time"),
+        ("top src wher tcp", "wher", "`where`"),
+        ("flows where tcp prt 80", "prt", ""),
+        ("flows where len > 100", "len > 100", "only packets have"),
+        ("flows where dns.qury = a", "dns.qury", "did you mean `dns.query`"),
+        ("top src in 7d", "7d", "`2026-03`"),
+        ("top src in 2026-13", "2026-13", ""),
+        ("top src since 1h until 2h", "top src since 1h until 2h", "ends before it begins"),
+        ("series ledger/caught where tcp", "series ledger/caught where tcp", "cannot be filtered"),
+        ("flows order size", "size", "duration"),
+        ("flows by bytes", "bytes", "flows have `order`"),
+        ("flows compare", "flows compare", "top and count"),
+        ("top src points 10 compare", "top src points 10 compare", "over time"),
+        ("records dns show time", "time", "no field `time`"),
+    ] {
+        let error = parse(text).unwrap_err();
+        assert_eq!(text.get(error.offset..error.offset + error.length), Some(place), "{text}: {error}");
+        assert!(error.message.contains(says), "{text}: {error}");
+    }
+}
+
+#[test]
+fn payload_is_withheld_from_keys_and_tests() {
+    let bare = Asking { without_payload: true, ..asking() };
+    for text in [
+        "top http.user_agent",
+        "count http by user_agent",
+        "flows where http.user_agent contains a",
+        "records http show user_agent",
+    ] {
+        assert!(parse(text).is_ok(), "{text}");
+        let error = Question::parse(text, &bare).unwrap_err();
+        assert!(error.message.contains("the right packets"), "{text}: {error}");
+    }
+}
+
+#[test]
+fn lists_are_kept_or_computed() {
+    let kept = |text: &str| counting(&parse(text).unwrap()).list;
+    assert_eq!(kept("top senders"), Some(("sources", GroupBy::Sender)));
+    assert_eq!(kept("top receivers"), Some(("destinations", GroupBy::Receiver)));
+    assert_eq!(kept("top clients"), None);
+    assert_eq!(list_of_flows("sources"), Some(GroupBy::Sender));
+    assert_eq!(list_of_flows("servers"), Some(GroupBy::Server));
+    assert_eq!(Measure::Bytes.rank(), Some(RankBy::Unit(Unit::Bytes)));
+}
+
+#[test]
+fn distinct_values_rank_a_list() {
+    let question = parse("top dns.query by distinct client since 1d limit 5").unwrap();
+    let of = counting(&question);
+    assert_eq!(of.subject, Subject::Records("dns"));
+    assert_eq!(of.measure, Measure::Distinct(Dimension::Key(GroupBy::Client)));
+    // A field of records makes them the rows, even if the key is of flows.
+    let question = parse("top client by distinct dns.query").unwrap();
+    assert_eq!(counting(&question).subject, Subject::Records("dns"));
+    let question = parse("top client by distinct server where tcp").unwrap();
+    assert_eq!(counting(&question).subject, Subject::Flows);
+    let json = parse(r#"{"top": "client", "by": "distinct server"}"#).unwrap();
+    assert_eq!(counting(&json).measure, counting(&question).measure);
+    for (text, wanted) in [
+        ("top client by distinct", "expected a key or field"),
+        ("top client by distinct nothing", "expected one of"),
+        ("top client by distinct host", "two hosts"),
+        ("top client by distinct server points 5", "over time"),
+        ("count flows by distinct client", "`by distinct` is for top"),
+        ("top dns.query by distinct http.host", "is not of the table"),
+    ] {
+        let error = parse(text).unwrap_err();
+        assert!(error.message.contains(wanted), "{text}: {error}");
+    }
+}
+
+#[test]
+fn the_time_of_the_command_line_is_that_of_a_query_without_one() {
+    let span = TimeRange { from: Some(NOW - DAY), to: None };
+    let asking = Asking { span, ..asking() };
+    let parse = |text: &str| Question::parse(text, &asking);
+    assert_eq!(parse("top client").unwrap().span, span);
+    let both = parse("top client until 1h").unwrap().span;
+    assert_eq!(both, TimeRange { from: span.from, to: Some(NOW - 3600 * SECOND) });
+    assert!(parse("top client since 1h").unwrap_err().message.contains("twice"));
+    assert!(parse("top client until 2w").unwrap_err().message.contains("ends before it begins"));
+}

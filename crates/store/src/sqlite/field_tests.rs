@@ -1,0 +1,876 @@
+//! Tests of fields over the records of the conversations in testdata: decided by the store, and by a second evaluation that
+//! shares no code with it.
+
+use super::tests::{store, writer};
+use super::*;
+use crate::RecordOrder;
+use crate::fixtures;
+use crate::query::{Asking, Question};
+use crate::tally::Sums;
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+use std::fs;
+use weir_engine::FlowRecord;
+use weir_output::Output;
+use weir_proto::talk::{Talk, Turn};
+use weir_proto::{Expected, Out, Record, Session, Setup, Wants};
+use weir_wire::Time;
+use weir_wire::stream::Chunk;
+
+const S: u64 = 1_000_000_000;
+const BEGIN: u64 = 1_750_000_000 * S;
+
+#[derive(Default)]
+struct Collected(Vec<Record<'static>>);
+
+impl Out for Collected {
+    fn record(&mut self, record: Record<'_>) {
+        self.0.push(record.into_owned());
+    }
+
+    fn expect(&mut self, _expected: Expected) {}
+
+    fn content(&mut self, _file: u64, _offset: u64, _bytes: &[u8]) -> bool {
+        true
+    }
+}
+
+/// The records of a conversation.
+fn emitted(talk: &Talk, begin: u64) -> Vec<Record<'static>> {
+    let setup = Setup {
+        flow: 1,
+        initiator: ("192.0.2.1".parse().unwrap(), talk.ports[0]),
+        responder: ("198.51.100.2".parse().unwrap(), talk.ports[1]),
+        ip_proto: talk.ip_proto,
+        wants: Wants::default(),
+    };
+    let (mut session, mut records, mut gaps) = (Session::new(), Collected::default(), [0; 2]);
+    let mut time = Time(begin);
+    for turn in &talk.turns {
+        time.0 += 1_000_000;
+        match turn {
+            Turn::Gap(direction, bytes) => gaps[*direction as usize] += bytes,
+            Turn::Data(direction, data) => {
+                let gap = std::mem::take(&mut gaps[*direction as usize]);
+                let chunk = Chunk { time, direction: *direction, gap, data };
+                session.chunk(&chunk, &|| setup.clone(), &mut records);
+            }
+        }
+    }
+    session.end(time, &|| setup.clone(), &mut records);
+    records.0
+}
+
+/// A flow and its records, as they were written.
+struct Written {
+    flow: FlowRecord,
+    services: String,
+    records: Vec<(&'static str, u64, Map<String, Value>)>,
+}
+
+/// Writes every conversation of testdata as a flow, in partitions of a few flows.
+fn write_all(folder: &Path) -> Vec<Written> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
+    let mut talks = Vec::new();
+    for entry in fs::read_dir(root).unwrap().flatten() {
+        for file in fs::read_dir(entry.path()).into_iter().flatten().flatten() {
+            if file.path().extension().is_some_and(|extension| extension == "talk") {
+                talks.push(file.path());
+            }
+        }
+    }
+    talks.sort();
+    assert!(talks.len() > 50, "{}", talks.len());
+    let mut all = Vec::new();
+    let mut to = writer(folder);
+    for (at, path) in talks.iter().enumerate() {
+        let protocol =
+            path.parent().and_then(|folder| folder.file_name()).unwrap().to_string_lossy().into_owned();
+        let port = weir_proto::PROTOCOLS.iter().find(|known| known.name == protocol);
+        let port = port.and_then(|known| known.ports.first().copied()).unwrap_or(4444);
+        let text = fs::read_to_string(path).unwrap();
+        let Ok(talk) = Talk::parse(&text, [49_152, port]) else { continue };
+        let begin = BEGIN + at as u64 * 60 * S;
+        let records = emitted(&talk, begin);
+        let mut flow = fixtures::flow();
+        flow.key.addr =
+            [weir_wire::mapped([10, 0, 0, at as u8 % 7]), weir_wire::mapped([192, 0, 2, at as u8 % 5])];
+        flow.key.port = talk.ports;
+        flow.key.proto = talk.ip_proto;
+        flow.first = Time(begin);
+        flow.last = Time(begin + (at as u64 % 9) * S);
+        flow.forward.packets = 1 + at as u64;
+        flow.forward.frame_bytes = 100 * at as u64;
+        flow.tcp = (talk.ip_proto == 6).then(Default::default);
+        if let Some(tcp) = &mut flow.tcp {
+            tcp.retransmitted = [at as u16 % 3, at as u16 % 2];
+        }
+        let identity = weir_output::FlowIdentity {
+            key: flow.key,
+            initiator_is_lower: flow.initiator_is_lower,
+            first: flow.first,
+            vlan: flow.vlan,
+            alias: 0,
+        };
+        flow.id = identity.id();
+        let place = weir_proto::PROTOCOLS.iter().position(|known| known.name == protocol);
+        flow.services = [place.map_or(0, |place| place as u8 + 1), 0, 0];
+        // Records are in an earlier partition than their flow now and then.
+        let mut maker = rows::Maker::default();
+        for record in &records {
+            to.record(&identity, record).unwrap();
+        }
+        if at % 7 == 3 {
+            to.flush().unwrap();
+            let now = flow.last.0;
+            to.begin_partition(now);
+        }
+        to.flow(&flow).unwrap();
+        let records = records.iter().map(|record| {
+            let body = maker.body(record);
+            (record.table.name, record.time.0, serde_json::from_str(&body).unwrap())
+        });
+        let records = records.collect();
+        all.push(Written { flow, services: if place.is_some() { protocol } else { String::new() }, records });
+    }
+    to.finish().unwrap();
+    all
+}
+
+/// An expression as a tree, for the second evaluation.
+#[derive(Clone, Debug)]
+enum Node {
+    All(Vec<Node>),
+    Any(Vec<Node>),
+    Not(Box<Node>),
+    Udp,
+    Client(u8),
+    /// `table.name op value`.
+    Field(&'static str, String, &'static str, String),
+}
+
+impl Node {
+    fn text(&self) -> String {
+        let join = |nodes: &[Node], word: &str| {
+            format!("({})", nodes.iter().map(Node::text).collect::<Vec<_>>().join(word))
+        };
+        match self {
+            Node::All(nodes) => join(nodes, " and "),
+            Node::Any(nodes) => join(nodes, " or "),
+            Node::Not(node) => format!("not {}", node.text()),
+            Node::Udp => "udp".to_owned(),
+            Node::Client(last) => format!("src host 10.0.0.{last}"),
+            Node::Field(table, name, "", _) => format!("{table}.{name}"),
+            Node::Field(table, name, "in", value) => format!("{table}.{name} in ({0},{0})", quoted(value)),
+            Node::Field(table, name, op, value) => format!("{table}.{name} {op} {}", quoted(value)),
+        }
+    }
+
+    /// The table of all tests, if they are of one and none is negated.
+    fn table(&self) -> Option<&'static str> {
+        match self {
+            Node::Field(table, ..) => Some(table),
+            Node::All(nodes) | Node::Any(nodes) => {
+                let first = nodes.first()?.table()?;
+                nodes.iter().all(|node| node.table() == Some(first)).then_some(first)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it holds for a row: for a flow, or for a record of it.
+    fn holds(&self, written: &Written, record: Option<usize>) -> bool {
+        let own = record.and_then(|at| written.records.get(at)).map_or("flow", |(table, ..)| *table);
+        if let Some(table) = self.table().filter(|table| *table != own) {
+            return match table {
+                "flow" => self.holds(written, None),
+                _ => (0..written.records.len())
+                    .any(|at| written.records[at].0 == table && self.holds(written, Some(at))),
+            };
+        }
+        match self {
+            Node::Any(nodes) => nodes.iter().any(|node| node.holds(written, record)),
+            Node::Not(node) => !node.holds(written, record),
+            Node::Udp => written.flow.key.proto == 17,
+            Node::Client(last) => written.flow.initiator().0 == weir_wire::mapped([10, 0, 0, *last]),
+            Node::Field(_, name, op, value) => {
+                let values = match record {
+                    None => written.flow_values(name),
+                    Some(at) => leaves(written.records[at].2.get(name.as_str())),
+                };
+                decide(&values, op, value)
+            }
+            // Tests of another table in a conjunction hold for one and the same row.
+            Node::All(nodes) => {
+                let mut tables: Vec<&str> =
+                    nodes.iter().filter_map(Node::table).filter(|table| *table != own).collect();
+                tables.sort_unstable();
+                tables.dedup();
+                let apart = nodes.iter().filter(|node| node.table().is_none_or(|table| table == own));
+                apart.clone().all(|node| node.holds(written, record))
+                    && tables.iter().all(|table| {
+                        let of: Vec<Node> =
+                            nodes.iter().filter(|node| node.table() == Some(*table)).cloned().collect();
+                        match *table {
+                            "flow" => of.iter().all(|node| node.holds(written, None)),
+                            _ => (0..written.records.len()).any(|at| {
+                                written.records[at].0 == *table
+                                    && of.iter().all(|node| node.holds(written, Some(at)))
+                            }),
+                        }
+                    })
+            }
+        }
+    }
+}
+
+impl Written {
+    fn flow_values(&self, name: &str) -> Vec<Value> {
+        let flow = &self.flow;
+        let number = |number: u64| vec![Value::from(number)];
+        match name {
+            "bytes" => number(flow.forward.frame_bytes + flow.reverse.frame_bytes),
+            "packets" => number(flow.forward.packets + flow.reverse.packets),
+            "server_port" => number(flow.responder().1.into()),
+            "duration" => vec![Value::from((flow.last.0 - flow.first.0) as f64 / 1e9)],
+            "service" if self.services.is_empty() => Vec::new(),
+            "service" => vec![Value::from(self.services.clone())],
+            "retransmitted" => flow
+                .tcp
+                .map_or(Vec::new(), |tcp| number(tcp.retransmitted.iter().map(|n| u64::from(*n)).sum())),
+            other => panic!("{other}"),
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+fn leaves(value: Option<&Value>) -> Vec<Value> {
+    match value {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(values)) => values.iter().flat_map(|value| leaves(Some(value))).collect(),
+        Some(Value::Object(members)) => members.values().flat_map(|value| leaves(Some(value))).collect(),
+        Some(value) => vec![value.clone()],
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.to_ascii_lowercase(),
+        other => other.to_string(),
+    }
+}
+
+fn decide(values: &[Value], op: &str, wanted: &str) -> bool {
+    let wanted = wanted.to_ascii_lowercase();
+    let equals = |value: &Value| match (value.as_f64(), wanted.parse::<f64>()) {
+        (Some(found), Ok(number)) => found == number,
+        _ => plain(value) == wanted,
+    };
+    let order = |value: &Value| match (value.as_f64(), wanted.parse::<f64>()) {
+        (Some(found), Ok(number)) => found.partial_cmp(&number),
+        _ => Some(plain(value).as_bytes().cmp(wanted.as_bytes())),
+    };
+    match op {
+        "" => !values.is_empty(),
+        "!=" => !values.is_empty() && !values.iter().any(equals),
+        "=" | "in" => values.iter().any(equals),
+        "<" => values.iter().any(|value| order(value).is_some_and(|order| order.is_lt())),
+        ">=" => values.iter().any(|value| order(value).is_some_and(|order| order.is_ge())),
+        "contains" | "~" => values.iter().any(|value| plain(value).contains(&wanted)),
+        "begins" => values.iter().any(|value| plain(value).starts_with(&wanted)),
+        "ends" => values.iter().any(|value| plain(value).ends_with(&wanted)),
+        other => panic!("{other}"),
+    }
+}
+
+/// Makes expressions from stored values.
+struct Maker<'w> {
+    state: u64,
+    written: &'w [Written],
+}
+
+impl Maker<'_> {
+    fn pick(&mut self, below: usize) -> usize {
+        // SplitMix64.
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % below.max(1) as u64) as usize
+    }
+
+    fn node(&mut self, depth: usize) -> Node {
+        match self.pick(if depth == 0 { 6 } else { 10 }) {
+            0 => Node::Udp,
+            1 => Node::Client(self.pick(8) as u8),
+            2 => self.flow_field(),
+            3..=5 => self.record_field(),
+            6 => Node::Not(Box::new(self.node(depth - 1))),
+            7 | 8 => Node::All((0..2 + self.pick(2)).map(|_| self.node(depth - 1)).collect()),
+            _ => Node::Any((0..2 + self.pick(2)).map(|_| self.node(depth - 1)).collect()),
+        }
+    }
+
+    fn flow_field(&mut self) -> Node {
+        let names = ["bytes", "packets", "server_port", "duration", "service", "retransmitted"];
+        let name = names[self.pick(names.len())];
+        let (from, which) = (self.pick(self.written.len()), self.pick(4));
+        let value = self.written[from].flow_values(name).first().map_or("0".to_owned(), plain);
+        let op = if name == "service" { ["=", "!=", "", "in"][which] } else { ["=", "!=", "<", ">="][which] };
+        Node::Field("flow", name.to_owned(), op, value)
+    }
+
+    fn record_field(&mut self) -> Node {
+        loop {
+            let written = &self.written[self.pick(self.written.len())];
+            if written.records.is_empty() {
+                continue;
+            }
+            let (table, _, values) = &written.records[self.pick(written.records.len())];
+            let name = values.keys().nth(self.pick(values.len())).cloned();
+            let Some(name) = name else { continue };
+            let found = leaves(values.get(&name));
+            let which = self.pick(found.len());
+            let Some(value) = found.get(which) else { continue };
+            let is_text = value.is_string() && !is_address(table, &name);
+            let text = match value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            let op = match (value, is_text) {
+                (Value::Bool(_), _) => ["=", "!=", "", "="][self.pick(4)],
+                (Value::Number(_), _) => ["=", "!=", "<", ">=", "in", ""][self.pick(6)],
+                (_, false) => ["=", "!="][self.pick(2)],
+                (_, true) => ["=", "!=", "<", ">=", "contains", "begins", "ends", "~"][self.pick(8)],
+            };
+            // Expressions have their own characters, and one kind of value does not go with another.
+            if text.chars().any(char::is_control) || op == "in" && text.contains(['(', ')']) {
+                continue;
+            }
+            let text = match op {
+                "contains" | "begins" | "ends" | "~" => self.part(&text, op),
+                _ => text,
+            };
+            return Node::Field(table, name, op, text);
+        }
+    }
+
+    /// A part of a text that an operator finds in it, most often.
+    fn part(&mut self, text: &str, op: &str) -> String {
+        let chars: Vec<char> = text.chars().collect();
+        let (from, length) = (self.pick(chars.len()), self.pick(6));
+        let part: String = match op {
+            "begins" => chars.iter().take(length).collect(),
+            "ends" => chars.iter().skip(chars.len().saturating_sub(length)).collect(),
+            _ => chars.iter().skip(from).take(length).collect(),
+        };
+        // A pattern of letters and digits means itself.
+        if op == "~" { part.chars().filter(char::is_ascii_alphanumeric).collect() } else { part }
+    }
+}
+
+fn is_address(table: &str, name: &str) -> bool {
+    let mut fields = crate::fields::tables(table).flat_map(|table| table.fields);
+    fields.any(|field| {
+        let text = format!("{:?}", field.kind);
+        field.name == name && text.contains("Address") && !text.contains("Rows")
+    })
+}
+
+fn test_of(text: &str) -> FlowTest {
+    Asking::default().test(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Random expressions over every conversation: the flows that the store finds, and the records of a table, are those of the
+/// second evaluation.
+#[test]
+fn the_store_finds_what_a_second_evaluation_finds() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = write_all(folder.path());
+    let store = store(folder.path());
+    assert!(store.parts(TimeRange::default()).unwrap().len() > 3);
+    let mut maker = Maker { state: 15, written: &written };
+    let (mut found_some, mut fields) = (0, 0);
+    for _ in 0..600 {
+        let node = maker.node(2);
+        let text = node.text();
+        let test = test_of(&text);
+        test.fields(&mut |_| fields += 1);
+        let flows =
+            store.flows(&FlowsWanted { limit: 1000, ..super::tests::wanted_of(test.clone()) }).unwrap();
+        let mut found: Vec<String> = flows.rows.into_iter().map(|row| row.uid).collect();
+        let truth = written.iter().filter(|written| node.holds(written, None));
+        let mut truth: Vec<String> = truth.map(|written| weir_output::row::uid(written.flow.id)).collect();
+        found.sort();
+        truth.sort();
+        assert_eq!(found, truth, "flows where {text}");
+        found_some += usize::from(!truth.is_empty() && truth.len() < written.len());
+        let table = written[maker.pick(written.len())].records.first().map_or("dns", |(table, ..)| *table);
+        let records = store
+            .records(&RecordsWanted {
+                table: table.to_owned(),
+                test,
+                text: String::new(),
+                payload: true,
+                span: TimeRange::default(),
+                order: RecordOrder::Time,
+                descending: true,
+                limit: 0,
+                offset: 0,
+            })
+            .unwrap();
+        let truth: usize = written
+            .iter()
+            .map(|written| {
+                let own = (0..written.records.len()).filter(|at| written.records[*at].0 == table);
+                own.filter(|at| node.holds(written, Some(*at))).count()
+            })
+            .sum();
+        assert_eq!(records.matched, truth as u64, "records {table} where {text}");
+    }
+    assert!(found_some > 100 && fields > 500, "{found_some} expressions, {fields} tests");
+}
+
+/// Every field of every table that has values: counted by the store, and by adding up what was written.
+#[test]
+fn counts_by_every_field_are_those_of_the_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = write_all(folder.path());
+    let store = store(folder.path());
+    /// Number of records and the flows of each value.
+    type Values = BTreeMap<String, (u64, HashSet<u64>)>;
+    let mut truth: BTreeMap<(&str, String), Values> = BTreeMap::new();
+    for one in &written {
+        for (table, _, values) in &one.records {
+            for (name, value) in values {
+                let mut texts: Vec<String> = leaves(Some(value))
+                    .iter()
+                    .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+                    .collect();
+                texts.sort();
+                texts.dedup();
+                for text in texts {
+                    let (records, flows) =
+                        truth.entry((table, name.clone())).or_default().entry(text).or_default();
+                    *records += 1;
+                    flows.insert(one.flow.id);
+                }
+            }
+        }
+    }
+    assert!(truth.len() > 200, "{}", truth.len());
+    for ((table, name), values) in &truth {
+        let question =
+            Question::parse(&format!("count {table} by {table}.{name} limit 10000"), &Asking::default());
+        let answer = question.unwrap_or_else(|error| panic!("{table}.{name}: {error}")).ask(&store).unwrap();
+        assert_eq!(answer.partial, None);
+        let mut found = BTreeMap::new();
+        for row in &answer.rows {
+            let key = match &row[0] {
+                Value::Null => continue,
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            found.insert(key, (row[1].as_u64().unwrap(), row[2].as_u64().unwrap()));
+        }
+        let wanted: BTreeMap<String, (u64, u64)> = values
+            .iter()
+            .map(|(text, (records, flows))| (text.clone(), (*records, flows.len() as u64)))
+            .collect();
+        assert_eq!(found, wanted, "{table}.{name}");
+    }
+}
+
+/// Senders, receivers, clients and servers are four lists, by the two directions of each flow; with an expression that holds
+/// for all flows they are the same.
+#[test]
+fn four_lists_of_hosts_are_of_the_directions_of_flows() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = write_all(folder.path());
+    let store = store(folder.path());
+    let mut truth: [BTreeMap<String, Sums>; 5] = Default::default();
+    for Written { flow, .. } in &written {
+        let (client, server) =
+            (weir_output::row::ip(flow.initiator().0), weir_output::row::ip(flow.responder().0));
+        let (sent, received) = (
+            fixtures::count(flow.forward.packets, flow.forward.frame_bytes),
+            fixtures::count(flow.reverse.packets, flow.reverse.frame_bytes),
+        );
+        let mut both = sent;
+        both.add(&received);
+        for (list, host, count, flows) in [
+            // A flow is one of the sender that began it, and of the receiver that was spoken to.
+            (0, client, sent, 1),
+            (0, server, received, 0),
+            (1, server, sent, 1),
+            (1, client, received, 0),
+            (2, client, both, 1),
+            (3, server, both, 1),
+            (4, client, both, 1),
+            (4, server, both, 1),
+        ] {
+            truth[list].entry(host.to_string()).or_default().add(&Sums {
+                rows: flows,
+                flows,
+                count,
+                ..Sums::default()
+            });
+        }
+    }
+    for (list, by) in truth.iter().zip([
+        GroupBy::Sender,
+        GroupBy::Receiver,
+        GroupBy::Client,
+        GroupBy::Server,
+        GroupBy::Host,
+    ]) {
+        for text in ["", "ip or ip6", "flow.packets > 0"] {
+            let top = store
+                .group(by, &test_of(text), TimeRange::default(), RankBy::Unit(Unit::Bytes), 100, 4)
+                .unwrap();
+            assert!(top.exact && top.crossing.is_none());
+            let found: BTreeMap<String, (u64, u64, u64)> =
+                top.rows.iter().map(|row| (row.label.clone(), (row.bytes, row.packets, row.flows))).collect();
+            let wanted: BTreeMap<String, (u64, u64, u64)> = list
+                .iter()
+                .map(|(host, sums)| (host.clone(), (sums.count.bytes, sums.count.packets, sums.flows)))
+                .collect();
+            assert_eq!(found, wanted, "{by:?} where {text}");
+            for row in &top.rows {
+                assert_eq!(row.spark.as_ref().unwrap().iter().sum::<u64>(), row.bytes, "{by:?}: {row:?}");
+            }
+        }
+    }
+}
+
+/// The sums over the parts of a range are the sums of the range, for any number of parts.
+#[test]
+fn parts_of_a_time_come_to_the_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = write_all(folder.path());
+    let store = store(folder.path());
+    let (first, last) = (BEGIN, written.iter().map(|one| one.flow.last.0).max().unwrap() + 1);
+    let ask = |by: Vec<Dimension>, span: TimeRange, steps: usize, limit: usize| {
+        let wanted = TallyWanted {
+            subject: Subject::Flows,
+            by,
+            measure: Measure::Bytes,
+            test: FlowTest::All(Vec::new()),
+            span,
+            limit,
+            steps,
+            grid: None,
+            values: None,
+        };
+        store.tally(&wanted).unwrap()
+    };
+    let whole = ask(Vec::new(), TimeRange::default(), 0, 10).total;
+    for parts in [1, 2, 7, 100] {
+        let mut sum = Sums::default();
+        let length = (last - first).div_ceil(parts);
+        for at in 0..parts {
+            let span = TimeRange { from: Some(first + at * length), to: Some(first + (at + 1) * length) };
+            let tally = ask(vec![Dimension::Key(GroupBy::Service)], span, 0, 3);
+            sum.add(&tally.total);
+            let mut rows = tally.other;
+            tally.rows.iter().for_each(|row| rows.add(&row.sums));
+            assert_eq!(rows.count, tally.total.count, "rows and others are all");
+            if let Some(crossing) = tally.crossing {
+                assert!(crossing.counted.bytes <= crossing.whole.bytes && crossing.flows > 0);
+            }
+        }
+        assert_eq!(sum.count, whole.count, "{parts} parts");
+        let span = TimeRange { from: Some(first), to: Some(last) };
+        let over = ask(vec![Dimension::Key(GroupBy::Service)], span, parts as usize, 3);
+        let sum: f64 = over.rows.iter().flat_map(|row| &row.over).chain(&over.other_over).sum();
+        assert_eq!(sum, whole.count.bytes as f64, "over {parts} parts");
+    }
+}
+
+/// Parts of a length begin at its multiples, have that length, and add up to everything.
+#[test]
+fn parts_of_a_length_begin_at_its_multiples() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = write_all(folder.path());
+    let store = store(folder.path());
+    let count = |flow: &FlowRecord| flow.forward.frame_bytes + flow.reverse.frame_bytes;
+    let truth: u64 = written.iter().map(|one| count(&one.flow)).sum();
+    for every in ["7s", "1m", "1h", "1d"] {
+        let text = format!("top service every {every} limit 3");
+        let answer = Question::parse(&text, &Asking::default()).unwrap().ask(&store).unwrap();
+        let numbers = answer.rows.iter().flat_map(|row| row.iter().skip(1)).filter_map(Value::as_u64);
+        assert_eq!(numbers.sum::<u64>(), truth, "{text}");
+        let times: Vec<u64> = answer
+            .rows
+            .iter()
+            .map(|row| row[0].as_str().unwrap().parse::<jiff::Timestamp>().unwrap().as_second() as u64)
+            .collect();
+        let length = crate::moment::length(every).unwrap();
+        assert!(times.iter().all(|time| time % length == 0), "{times:?}");
+        assert!(times.windows(2).all(|pair| pair[1] - pair[0] == length), "{times:?}");
+    }
+}
+
+/// The time that questions over 30 days of 200,000 flows and a million records take: printed, not asserted.
+#[test]
+#[ignore = "writes a store of half a gigabyte; --nocapture prints its figures"]
+fn a_month_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let dns = weir_proto::tables().find(|table| table.name == "dns").unwrap();
+    let http = weir_proto::tables().find(|table| table.name == "http").unwrap();
+    let tls = weir_proto::tables().find(|table| table.name == "tls").unwrap();
+    let mut to = writer(folder.path());
+    let (flows, each) = (200_000_u64, 5);
+    let begun = std::time::Instant::now();
+    for at in 0..flows {
+        let mut flow = fixtures::flow();
+        let first = BEGIN + at * (30 * DAY / flows);
+        flow.key.addr = [
+            weir_wire::mapped([10, 0, (at % 40) as u8, (at % 250) as u8]),
+            weir_wire::mapped([192, 0, 2, (at % 97) as u8]),
+        ];
+        flow.key.port = [40_000, [443, 80, 53][(at % 3) as usize]];
+        (flow.first, flow.last) = (Time(first), Time(first + (at % 200) * S));
+        let identity = weir_output::FlowIdentity {
+            key: flow.key,
+            initiator_is_lower: true,
+            first: flow.first,
+            vlan: [0; 2],
+            alias: 0,
+        };
+        flow.id = identity.id();
+        for nth in 0..each {
+            let table = [tls, http, dns][(at % 3) as usize];
+            let name = format!("host{}.example{}.org", (at * 7 + nth) % 5000, at % 50);
+            let mut record =
+                Record::new(table, Time(first + nth * S), vec![weir_proto::Value::None; table.fields.len()]);
+            for (field, value) in [
+                ("query", weir_proto::Value::from(name.clone())),
+                ("rcode_name", ["NOERROR", "NXDOMAIN"][(at % 2) as usize].into()),
+                ("type_name", "A".into()),
+                ("rtt", weir_proto::Value::Duration(at * 1000)),
+                ("answers", weir_proto::Value::list(["192.0.2.1", "192.0.2.2"])),
+                ("host", name.clone().into()),
+                ("uri", format!("/path/to/a/page?number={at}&more=of%20it").into()),
+                ("method", "GET".into()),
+                (
+                    "user_agent",
+                    "Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Gecko/20100101 Firefox/120.0".into(),
+                ),
+                ("status_code", [200_u64, 200, 404, 500][(at % 4) as usize].into()),
+                ("server_name", name.clone().into()),
+                ("version", "TLSv13".into()),
+                ("cipher", "TLS_AES_256_GCM_SHA384".into()),
+                ("ja4", "t13d1516h2_8daaf6152771_02713d6af862".into()),
+                ("duration", weir_proto::Value::Duration(at * 100)),
+            ] {
+                record.set(field, value);
+            }
+            to.record(&identity, &record).unwrap();
+        }
+        to.flow(&flow).unwrap();
+    }
+    to.finish().unwrap();
+    let bytes: u64 = schema::partitions(folder.path()).iter().map(|(_, path)| schema::size(path)).sum();
+    println!(
+        "{flows} flows and {} records in {} partitions, {} bytes, written in {:?}",
+        flows * each,
+        schema::partitions(folder.path()).len(),
+        bytes,
+        begun.elapsed()
+    );
+    let store = store(folder.path());
+    for text in [
+        "top client",
+        "top sender where ip",
+        "top service points 30",
+        "count flows by state",
+        "top tls.server_name by flows where net 10.0.7.0/24",
+        "top tls.server_name by flows",
+        "top tls.server_name by bytes",
+        "count http by status_code, host",
+        "top dns.query where dns.rcode_name = NXDOMAIN",
+        "top dns.query points 30",
+        "top dns.query compare 1w since 7d",
+        "quantiles dns.rtt by server",
+        "quantiles flow.duration by server",
+        "flows order -bytes where http.status_code >= 500",
+        "count where dns.query under example7.org and flow.bytes > 1k",
+        "records http where http.uri ~ \"number=1999.$\"",
+    ] {
+        let answer = (0..2)
+            .map(|_| Question::parse(text, &Asking::default()).unwrap().ask(&store).unwrap())
+            .min_by(|a, b| a.milliseconds.total_cmp(&b.milliseconds))
+            .unwrap();
+        println!(
+            "{:8.0} ms  {} rows  {text}  {}",
+            answer.milliseconds,
+            answer.rows.len(),
+            answer.partial.unwrap_or_default()
+        );
+    }
+    let begun = std::time::Instant::now();
+    let paths = crate::paths::of(&store, &FlowTest::All(Vec::new()), TimeRange::default(), 12).unwrap();
+    println!("{:8.0} ms  {} links  paths", begun.elapsed().as_secs_f64() * 1e3, paths.links.len());
+}
+
+/// Distinct values are counted once for each group and once in all, whatever the number of rows that have them.
+#[test]
+fn distinct_values_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = write_all(folder.path());
+    let store = store(folder.path());
+    let ask = |text: &str| Question::parse(text, &Asking::default()).unwrap().ask(&store).unwrap();
+    let label = |(address, _): ([u8; 16], u16)| std::net::Ipv6Addr::from(address).to_canonical().to_string();
+    let mut services: BTreeMap<String, BTreeSet<(u8, u16)>> = BTreeMap::new();
+    let mut types: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for one in &written {
+        let service = (one.flow.key.proto, one.flow.responder().1);
+        services.entry(label(one.flow.initiator())).or_default().insert(service);
+        for (_, _, body) in one.records.iter().filter(|(table, ..)| *table == "dns") {
+            let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+            types.entry(text("query")).or_default().extend(body.get("type_name").map(|_| text("type_name")));
+        }
+    }
+    let found = |text: &str| -> (BTreeMap<String, u64>, Option<u64>) {
+        let answer = ask(text);
+        let of =
+            |row: &Vec<Value>| (row[0].as_str().unwrap_or_default().to_owned(), row[1].as_u64().unwrap());
+        (answer.rows.iter().map(of).collect(), answer.total.unwrap()[1].as_u64())
+    };
+    let (clients, all) = found("top client by distinct service limit 10000");
+    assert_eq!(clients, services.iter().map(|(client, set)| (client.clone(), set.len() as u64)).collect());
+    assert_eq!(all, Some(services.values().flatten().collect::<BTreeSet<_>>().len() as u64));
+    let (queries, all) = found("top dns.query by distinct dns.qtype_name limit 10000");
+    assert!(queries.len() > 10, "{queries:?}");
+    assert_eq!(queries, types.iter().map(|(query, set)| (query.clone(), set.len() as u64)).collect());
+    assert_eq!(all, Some(types.values().flatten().collect::<BTreeSet<_>>().len() as u64));
+    // Values of groups without a row may be those of others: their number is not known.
+    let few = ask("top dns.query by distinct dns.qtype_name limit 1");
+    assert_eq!(few.rows.len(), 1);
+    assert!(few.other.unwrap()[1].is_null());
+}
+
+/// A field with a million values is counted within its bound, which is stated.
+#[test]
+fn many_values_are_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = write_all(folder.path());
+    let path = schema::partitions(folder.path()).pop().unwrap().1;
+    let rows = Connection::open(path).unwrap();
+    rows.execute_batch(&format!(
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})
+         INSERT INTO records (tbl, uid, time, proto, src, sport, dst, dport, vlan, body)
+         SELECT 'telnet', i % 1000, {}, 6, zeroblob(16), 1, zeroblob(16), 2, 0, json_object('user', 'u' || i) FROM n",
+        tally::MAX_GROUPS + 1000,
+        written[0].flow.last.0,
+    ))
+    .unwrap();
+    drop(rows);
+    let store = SqliteStore { patience: Duration::from_secs(600), ..store(folder.path()) };
+    let field = weir_filter::fields::FieldInfo {
+        table: "telnet",
+        name: "user",
+        kind: weir_filter::fields::FieldKind::Text,
+    };
+    let wanted = TallyWanted {
+        subject: Subject::Records("telnet"),
+        by: vec![Dimension::Field(field)],
+        measure: Measure::Rows,
+        test: FlowTest::All(Vec::new()),
+        span: TimeRange::default(),
+        limit: 5,
+        steps: 0,
+        grid: None,
+        values: None,
+    };
+    let tally = store.tally(&wanted).unwrap();
+    assert!(tally.partial.unwrap().contains("different values"));
+    let shown: u64 = tally.rows.iter().map(|row| row.sums.rows).sum();
+    assert_eq!(shown + tally.other.rows, tally.total.rows);
+    assert!(tally.total.rows > tally::MAX_GROUPS as u64);
+}
+
+/// Records are read in the order of any field, complete, and those without a value last; pages of them are parts of one order.
+#[test]
+fn records_are_sorted_by_every_field() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = write_all(folder.path());
+    let store = store(folder.path());
+    let read = |table: &str, order: RecordOrder, descending: bool, limit: usize, offset: usize| {
+        let wanted = RecordsWanted {
+            table: table.to_owned(),
+            test: FlowTest::All(Vec::new()),
+            text: String::new(),
+            payload: true,
+            span: TimeRange::default(),
+            order,
+            descending,
+            limit,
+            offset,
+        };
+        store.records(&wanted).unwrap()
+    };
+    let mut tables: Vec<&str> =
+        written.iter().flat_map(|written| written.records.iter().map(|(table, ..)| *table)).collect();
+    tables.sort_unstable();
+    tables.dedup();
+    let mut sorted = 0;
+    for table in tables {
+        let all = written.iter().flat_map(|written| &written.records).filter(|(of, ..)| *of == table);
+        let all: Vec<&Map<String, Value>> = all.map(|(_, _, values)| values).collect();
+        let names: Vec<&'static str> =
+            crate::fields::tables(table).flat_map(|table| table.fields).map(|field| field.name).collect();
+        for (name, descending) in names.into_iter().flat_map(|name| [(name, false), (name, true)]) {
+            let order = RecordOrder::Field(name);
+            let answer = read(table, order, descending, 10_000, 0);
+            assert_eq!(
+                (answer.matched as usize, answer.rows.len()),
+                (all.len(), all.len()),
+                "{table}.{name}"
+            );
+            let values: Vec<Vec<Value>> =
+                answer.rows.iter().map(|row| leaves(row.values.get(name))).collect();
+            let of_truth = all.iter().map(|values| leaves(values.get(name)));
+            let text = |values: &Vec<Value>| values.first().map(plain);
+            let (mut found, mut truth): (Vec<_>, Vec<_>) =
+                (values.iter().map(text).collect(), of_truth.map(|values| text(&values)).collect());
+            found.sort();
+            truth.sort();
+            assert_eq!(found, truth, "{table}.{name}");
+            for pair in values.windows(2) {
+                let [first, second] = pair else { unreachable!() };
+                let is_in_order = match (first.first(), second.first()) {
+                    (_, None) => true,
+                    (None, Some(_)) => false,
+                    (Some(a), Some(b)) => {
+                        let order = match (a.as_f64(), b.as_f64()) {
+                            (Some(a), Some(b)) => a.total_cmp(&b),
+                            _ => plain(a).cmp(&plain(b)),
+                        };
+                        if descending { order.is_ge() } else { order.is_le() }
+                    }
+                };
+                assert!(is_in_order, "{table}.{name} {descending}: {first:?} before {second:?}");
+            }
+            sorted += 1;
+            if all.len() > 4 {
+                let page = read(table, order, descending, 2, 1);
+                let part: Vec<Vec<Value>> =
+                    page.rows.iter().map(|row| leaves(row.values.get(name))).collect();
+                assert_eq!(part, values[1..3], "{table}.{name}");
+            }
+        }
+        let times = |descending| {
+            let rows = read(table, RecordOrder::Time, descending, 10_000, 0).rows;
+            rows.iter().map(|row| row.time).collect::<Vec<_>>()
+        };
+        let (mut up, down) = (times(false), times(true));
+        assert!(up.is_sorted(), "{table}");
+        up.reverse();
+        assert_eq!(up, down, "{table}");
+    }
+    assert!(sorted > 200, "{sorted}");
+}

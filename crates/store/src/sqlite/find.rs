@@ -1,0 +1,509 @@
+//! Queries for flows and records.
+
+use super::body::{self, Leaf};
+use super::condition::{Condition, bounds};
+use super::schema::describe;
+use crate::payload::{Withheld, has_text};
+use crate::share::{Crossings, Window};
+use crate::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted, StoreError};
+use rusqlite::types::{Value as Sql, ValueRef};
+use rusqlite::{Connection, ErrorCode, Row, ToSql, params_from_iter};
+use serde_json::{Map, Value};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::path::PathBuf;
+use std::time::Instant;
+use weir_api::Count;
+use weir_api::web::{Flow, FlowHistogram, FlowRecordRow, Flows, RecordRow, Records};
+use weir_output::format::read_uid;
+use weir_output::ports;
+use weir_output::row::{ip, uid};
+
+/// Maximum number of rows before and on a page.
+pub const MAX_ROWS: usize = 100_000;
+/// Bins of a histogram.
+const BINS: u64 = 120;
+const SECOND: f64 = 1e9;
+
+/// A partition to be queried.
+pub struct Part {
+    /// Its file.
+    pub path: PathBuf,
+    /// The database.
+    pub connection: Connection,
+    /// The first and the last time in the partition.
+    pub extent: (u64, u64),
+    /// Time at which the query stops.
+    pub until: Instant,
+}
+
+/// The partitions searched so far: an answer holds the results up to there.
+#[derive(Default)]
+pub struct Progress {
+    asked: usize,
+    is_stopped: bool,
+}
+
+impl Progress {
+    /// Queries a partition. Returns `false` if there is no time left for it, or for all of it.
+    pub fn ask(
+        &mut self,
+        part: &Part,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<bool, StoreError> {
+        self.is_stopped = Instant::now() >= part.until;
+        if self.is_stopped {
+            return Ok(false);
+        }
+        match work(&part.connection) {
+            Ok(()) => {
+                self.asked += 1;
+                Ok(true)
+            }
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
+                self.is_stopped = true;
+                Ok(false)
+            }
+            Err(error) => Err(describe(&part.path)(error)),
+        }
+    }
+
+    /// The note about skipped partitions in an answer.
+    pub fn partial(&self, parts: usize) -> Option<String> {
+        self.is_stopped.then(|| {
+            format!("stopped at the time limit: {} of {parts} partitions searched, latest first", self.asked)
+        })
+    }
+}
+
+/// The sort key of a row: numbers as their bytes.
+type Order = Vec<u8>;
+
+fn order_column(order: FlowOrder) -> &'static str {
+    match order {
+        FlowOrder::First => "first",
+        FlowOrder::Last => "last",
+        FlowOrder::Duration => "last - first",
+        FlowOrder::Bytes => "fbytes + rbytes",
+        FlowOrder::Packets => "fpackets + rpackets",
+        FlowOrder::Source => "src",
+        FlowOrder::Destination => "dst",
+        FlowOrder::Service => "ifnull(service, '')",
+        FlowOrder::State => "state",
+    }
+}
+
+fn order_of(value: ValueRef<'_>) -> Order {
+    match value {
+        // Offset, so that bytes sort like numbers.
+        ValueRef::Integer(n) => (n as u64 ^ 1 << 63).to_be_bytes().into(),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.into(),
+        ValueRef::Real(_) | ValueRef::Null => Order::new(),
+    }
+}
+
+/// The order of the kept rows: the greatest is removed first when there is no room.
+#[derive(Eq, Ord, PartialEq, PartialOrd)]
+enum Rank {
+    Up(Order, (usize, i64)),
+    Down(Reverse<Order>, (usize, i64)),
+}
+
+impl Rank {
+    fn place(self) -> (usize, i64) {
+        match self {
+            Rank::Up(_, place) | Rank::Down(_, place) => place,
+        }
+    }
+}
+
+/// Flows of partitions, the latest first; the condition is that of the test.
+pub fn flows(
+    parts: &[Part],
+    wanted: &FlowsWanted,
+    condition: Condition,
+    extent: (u64, u64),
+) -> Result<Flows, StoreError> {
+    let condition = condition.during(wanted.span);
+    let mut progress = Progress::default();
+    let (from, to) =
+        (wanted.span.from.unwrap_or(extent.0), wanted.span.to.unwrap_or(extent.1.saturating_add(1)));
+    let window = Window { from, to };
+    let mut crossings = Crossings::default();
+    let step = to.saturating_sub(from).div_ceil(BINS).max(1);
+    let bins = to.saturating_sub(from).div_ceil(step).max(1) as usize;
+    let mut answer = Flows {
+        histogram: FlowHistogram {
+            step: step as f64 / SECOND,
+            times: (0..bins as u64).map(|at| (from + at * step) as f64 / SECOND).collect(),
+            flows: vec![0; bins],
+            bytes: vec![0; bins],
+        },
+        ..Flows::default()
+    };
+    let max = wanted.offset.saturating_add(wanted.limit).min(MAX_ROWS);
+    let mut page: BinaryHeap<Rank> = BinaryHeap::new();
+    let text = format!(
+        "SELECT id, first, last, fpackets + rpackets, fbytes + rbytes, {} FROM flows WHERE {}",
+        order_column(wanted.order),
+        condition.text
+    );
+    for (at, part) in parts.iter().enumerate() {
+        let go_on = progress.ask(part, |connection| {
+            condition.register(connection)?;
+            let mut query = connection.prepare_cached(&text)?;
+            let mut rows = query.query(params_from_iter(&condition.values))?;
+            while let Some(row) = rows.next()? {
+                let number = |at: usize| row.get::<_, i64>(at).map(|n| n as u64);
+                let (id, first, last) = (row.get(0)?, number(1)?, number(2)?);
+                let whole = Count { packets: number(3)?, bytes: number(4)? };
+                let inside = window.share(first, last, whole);
+                if !window.holds(first, last) {
+                    crossings.add(inside, whole);
+                }
+                answer.matched += 1;
+                answer.matched_packets += inside.packets;
+                answer.matched_bytes += inside.bytes;
+                let place = |time: u64| (time.saturating_sub(from) / step).min(bins as u64 - 1);
+                let (begin, end) = (place(first), place(last.min(to.saturating_sub(1))));
+                if let Some(flows) = answer.histogram.flows.get_mut(begin as usize) {
+                    *flows += 1;
+                }
+                for bin in begin..=end.max(begin) {
+                    let at = from + bin * step;
+                    let part = Window { from: at, to: (at + step).min(to) };
+                    let bytes =
+                        if begin == end { inside.bytes } else { part.share(first, last, whole).bytes };
+                    if let Some(sum) = answer.histogram.bytes.get_mut(bin as usize) {
+                        *sum += bytes;
+                    }
+                }
+                let (order, place) = (order_of(row.get_ref(5)?), (at, id));
+                page.push(if wanted.descending {
+                    Rank::Down(Reverse(order), place)
+                } else {
+                    Rank::Up(order, place)
+                });
+                if page.len() > max {
+                    page.pop();
+                }
+            }
+            Ok(())
+        })?;
+        if !go_on {
+            break;
+        }
+    }
+    for (at, id) in page.into_sorted_vec().into_iter().map(Rank::place).skip(wanted.offset) {
+        if let Some(part) = parts.get(at) {
+            answer.rows.push(one_flow(part, id)?);
+        }
+    }
+    answer.crossing = crossings.stated();
+    answer.partial = progress.partial(parts.len()).or(condition.partial);
+    if wanted.offset.saturating_add(wanted.limit) > MAX_ROWS {
+        answer.partial = Some(format!(
+            "only the first {MAX_ROWS} rows can be paged: narrow the time range or the expression"
+        ));
+    }
+    Ok(answer)
+}
+
+const FLOW_COLUMNS: &str = "uid, first, last, proto, src, sport, dst, dport, fpackets, rpackets, fbytes, rbytes, vlan, \
+                            state, service, name, detail";
+
+fn one_flow(part: &Part, id: i64) -> Result<Flow, StoreError> {
+    let describe = describe(&part.path);
+    let mut query = part
+        .connection
+        .prepare_cached(&format!("SELECT {FLOW_COLUMNS} FROM flows WHERE id = ?"))
+        .map_err(describe)?;
+    query.query_row([id], |row| Ok(flow_of(row)?.0)).map_err(describe)
+}
+
+/// A flow with its details.
+fn flow_of(row: &Row<'_>) -> rusqlite::Result<(Flow, String)> {
+    let id: i64 = row.get(0)?;
+    let (first, last): (i64, i64) = (row.get(1)?, row.get(2)?);
+    let number: u8 = row.get(3)?;
+    let (source, destination): ([u8; 16], [u8; 16]) = (row.get(4)?, row.get(6)?);
+    let (source_port, destination_port): (u16, u16) = (row.get(5)?, row.get(7)?);
+    let count = |at: usize| Ok::<u64, rusqlite::Error>(row.get::<_, i64>(at)? as u64);
+    let vlan: u16 = row.get(12)?;
+    let detail: String = row.get(16)?;
+    let community = member(&detail, "community_id").unwrap_or_default();
+    Ok((
+        Flow {
+            id: format!("{}.{first}", uid(id as u64)),
+            uid: uid(id as u64),
+            community_id: community,
+            first: first as f64 / SECOND,
+            last: last as f64 / SECOND,
+            protocol: ports::protocol(number),
+            source: ip(source).to_string(),
+            source_port,
+            destination: ip(destination).to_string(),
+            destination_port,
+            packets: [count(8)?, count(9)?],
+            bytes: [count(10)?, count(11)?],
+            state: row.get(13)?,
+            service: row.get(14)?,
+            vlan: (vlan != 0).then_some(vlan),
+            name: row.get(15)?,
+        },
+        detail,
+    ))
+}
+
+fn member(object: &str, name: &str) -> Option<String> {
+    let object: Map<String, Value> = serde_json::from_str(object).ok()?;
+    Some(object.get(name)?.as_str()?.to_owned())
+}
+
+/// The number in a flow's identifier, and the time of its first packet, if given.
+pub fn number_of(id: &str) -> Option<(u64, Option<u64>)> {
+    let (name, first) = id.split_once('.').map_or((id, None), |(name, first)| (name, Some(first)));
+    let number = read_uid(name)?;
+    Some((number, first.map(str::parse).transpose().ok()?))
+}
+
+/// The flow of a number in a partition, with its details.
+pub fn flow(part: &Part, number: u64, first: Option<u64>) -> Result<Option<(Flow, String)>, StoreError> {
+    let describe = describe(&part.path);
+    let text =
+        format!("SELECT {FLOW_COLUMNS} FROM flows WHERE uid = ?1 AND first = ifnull(?2, first) LIMIT 1");
+    let mut query = part.connection.prepare_cached(&text).map_err(describe)?;
+    let mut rows = query.query((number as i64, first.map(|first| first as i64))).map_err(describe)?;
+    rows.next().map_err(describe)?.map(flow_of).transpose().map_err(describe)
+}
+
+/// Records of a flow in order, up to a maximum number.
+pub fn flows_in(part: &Part, number: u64, max: usize) -> Result<Vec<FlowRecordRow>, StoreError> {
+    let describe = describe(&part.path);
+    let text = "SELECT tbl, time, body FROM records WHERE uid = ?1 ORDER BY time, id LIMIT ?2";
+    let mut query = part.connection.prepare_cached(text).map_err(describe)?;
+    let rows = query
+        .query_map((number as i64, max as i64), |row| {
+            let body: String = row.get(2)?;
+            Ok(FlowRecordRow {
+                table: row.get(0)?,
+                time: row.get::<_, i64>(1)? as f64 / SECOND,
+                values: serde_json::from_str(&body).unwrap_or_default(),
+            })
+        })
+        .map_err(describe)?;
+    rows.collect::<Result<_, _>>().map_err(describe)
+}
+
+/// Records of partitions.
+pub fn records(parts: &[Part], wanted: &RecordsWanted, condition: Condition) -> Result<Records, StoreError> {
+    let (from, to) = bounds(wanted.span);
+    let mut condition = condition.and(
+        "tbl = ? AND time >= ? AND time < ?",
+        [Sql::Text(wanted.table.clone()), Sql::Integer(from), Sql::Integer(to)],
+    );
+    if !wanted.text.is_empty() {
+        condition = condition.and("instr(lower(body), lower(?)) > 0", [Sql::Text(wanted.text.clone())]);
+    }
+    match (wanted.order, wanted.descending) {
+        (RecordOrder::Time, true) => latest_records(parts, wanted, &condition),
+        _ => sorted_records(parts, wanted, &condition),
+    }
+}
+
+const RECORD_COLUMNS: &str = "uid, time, src, sport, dst, dport, body, \
+                              EXISTS (SELECT 1 FROM flows WHERE flows.uid = records.uid)";
+
+/// Records in an order that every one of them has to be read for.
+fn sorted_records(
+    parts: &[Part],
+    wanted: &RecordsWanted,
+    condition: &Condition,
+) -> Result<Records, StoreError> {
+    let (columns, field) = match wanted.order {
+        RecordOrder::Time => ("time", None),
+        RecordOrder::Client => ("src", None),
+        RecordOrder::Server => ("dst", None),
+        RecordOrder::Field(name) => ("NULL", Some(name)),
+    };
+    let text = format!("SELECT id, {columns}, body FROM records WHERE {}", condition.text);
+    // Without the right to payload a text that was found may stand in a field that is not shown.
+    let is_searched = !wanted.payload && !wanted.text.is_empty();
+    let max = wanted.offset.saturating_add(wanted.limit).min(MAX_ROWS);
+    let (mut progress, mut withheld) = (Progress::default(), Withheld::default());
+    let mut answer = Records { table: wanted.table.clone(), ..Records::default() };
+    let mut page: BinaryHeap<Rank> = BinaryHeap::new();
+    for (at, part) in parts.iter().enumerate() {
+        let go_on = progress.ask(part, |connection| {
+            condition.register(connection)?;
+            let mut query = connection.prepare_cached(&text)?;
+            let mut rows = query.query(params_from_iter(&condition.values))?;
+            while let Some(row) = rows.next()? {
+                let body = row.get_ref(2)?.as_str().unwrap_or_default();
+                if is_searched {
+                    let mut values: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
+                    withheld.withhold(&wanted.table, &mut values);
+                    if !has_text(&values, &wanted.text) {
+                        continue;
+                    }
+                }
+                answer.matched += 1;
+                let order = match field {
+                    Some(name) => order_of_field(body, name),
+                    None => Some(order_of(row.get_ref(1)?)),
+                };
+                let place = (at, row.get(0)?);
+                // A row without a value is the last one in both orders.
+                page.push(match (order, wanted.descending) {
+                    (Some(order), false) => Rank::Up(order, place),
+                    (None, false) => Rank::Up(vec![u8::MAX], place),
+                    (order, true) => Rank::Down(Reverse(order.unwrap_or_default()), place),
+                });
+                if page.len() > max {
+                    page.pop();
+                }
+            }
+            Ok(())
+        })?;
+        if !go_on {
+            break;
+        }
+    }
+    let text = format!("SELECT {RECORD_COLUMNS} FROM records WHERE id = ?");
+    for (at, id) in page.into_sorted_vec().into_iter().map(Rank::place).skip(wanted.offset) {
+        let Some(part) = parts.get(at) else { continue };
+        let describe = describe(&part.path);
+        let mut query = part.connection.prepare_cached(&text).map_err(describe)?;
+        let mut row = query.query_row([id], record_of).map_err(describe)?;
+        if !wanted.payload {
+            withheld.withhold(&wanted.table, &mut row.values);
+        }
+        answer.rows.push(row);
+    }
+    answer.partial =
+        progress.partial(parts.len()).or_else(|| condition.partial.clone()).or_else(|| withheld.sentence());
+    if wanted.offset.saturating_add(wanted.limit) > MAX_ROWS {
+        answer.partial = Some(format!(
+            "only the first {MAX_ROWS} rows can be paged: narrow the time range or the expression"
+        ));
+    }
+    Ok(answer)
+}
+
+/// The sort key of the first value of a field: numbers by value, before text in any case of ASCII letters.
+fn order_of_field(body: &str, name: &str) -> Option<Order> {
+    let mut found = None;
+    body::leaves(body::member(body, name)?, &mut |leaf| {
+        found.get_or_insert(leaf);
+    });
+    let number = |value: f64| {
+        let bits = value.to_bits();
+        // The bits of negative numbers sort in reverse.
+        let sorted = if bits >> 63 == 1 { !bits } else { bits ^ 1 << 63 };
+        [1].into_iter().chain(sorted.to_be_bytes()).collect()
+    };
+    Some(match found? {
+        Leaf::Text(text) => [2].into_iter().chain(text.to_ascii_lowercase().into_bytes()).collect(),
+        Leaf::Bool(yes) => number(f64::from(u8::from(yes))),
+        leaf => number(leaf.number()?),
+    })
+}
+
+/// Records, the latest first: partitions are in the order of time.
+fn latest_records(
+    parts: &[Part],
+    wanted: &RecordsWanted,
+    condition: &Condition,
+) -> Result<Records, StoreError> {
+    let mut progress = Progress::default();
+    let mut answer = Records { table: wanted.table.clone(), ..Records::default() };
+    let count = format!("SELECT count(*) FROM records WHERE {}", condition.text);
+    let text = format!(
+        "SELECT {RECORD_COLUMNS} FROM records WHERE {} ORDER BY time DESC, id DESC LIMIT ? OFFSET ?",
+        condition.text
+    );
+    let (mut skip, limit) = (wanted.offset as u64, wanted.limit.min(MAX_ROWS));
+    let mut withheld = Withheld::default();
+    for part in parts {
+        let go_on = progress.ask(part, |connection| {
+            condition.register(connection)?;
+            if !wanted.payload && !wanted.text.is_empty() {
+                // The database may find the text in a field that is not shown: each row is searched again without such
+                // fields.
+                let here = search(connection, &text, condition, |mut row| {
+                    withheld.withhold(&wanted.table, &mut row.values);
+                    let is_found = has_text(&row.values, &wanted.text);
+                    if is_found && skip > 0 {
+                        skip -= 1;
+                    } else if is_found && answer.rows.len() < limit {
+                        answer.rows.push(row);
+                    }
+                    is_found
+                })?;
+                answer.matched += here;
+                return Ok(());
+            }
+            let here: i64 = connection
+                .prepare_cached(&count)?
+                .query_row(params_from_iter(&condition.values), |row| row.get(0))?;
+            answer.matched += here as u64;
+            let room = limit - answer.rows.len();
+            if room > 0 && skip < here as u64 {
+                let page = [Sql::Integer(room as i64), Sql::Integer(skip as i64)];
+                let values: Vec<&dyn ToSql> =
+                    condition.values.iter().chain(&page).map(|value| value as &dyn ToSql).collect();
+                let mut query = connection.prepare_cached(&text)?;
+                let rows = query.query_map(values.as_slice(), record_of)?;
+                for row in rows {
+                    let mut row = row?;
+                    if !wanted.payload {
+                        withheld.withhold(&wanted.table, &mut row.values);
+                    }
+                    answer.rows.push(row);
+                }
+            }
+            skip = skip.saturating_sub(here as u64);
+            Ok(())
+        })?;
+        if !go_on {
+            break;
+        }
+    }
+    answer.partial =
+        progress.partial(parts.len()).or_else(|| condition.partial.clone()).or_else(|| withheld.sentence());
+    Ok(answer)
+}
+
+/// Calls `show` for every row of a condition, and counts those for which it returns true.
+fn search(
+    connection: &Connection,
+    text: &str,
+    condition: &Condition,
+    mut show: impl FnMut(RecordRow) -> bool,
+) -> rusqlite::Result<u64> {
+    let all = [Sql::Integer(-1), Sql::Integer(0)];
+    let values: Vec<&dyn ToSql> =
+        condition.values.iter().chain(&all).map(|value| value as &dyn ToSql).collect();
+    let mut query = connection.prepare_cached(text)?;
+    let mut found = 0;
+    for row in query.query_map(values.as_slice(), record_of)? {
+        found += u64::from(show(row?));
+    }
+    Ok(found)
+}
+
+fn record_of(row: &Row<'_>) -> rusqlite::Result<RecordRow> {
+    let number: i64 = row.get(0)?;
+    let name = uid(number as u64);
+    let body: String = row.get(6)?;
+    Ok(RecordRow {
+        time: row.get::<_, i64>(1)? as f64 / SECOND,
+        flow: row.get::<_, bool>(7)?.then(|| name.clone()),
+        uid: name,
+        source: ip(row.get(2)?).to_string(),
+        source_port: row.get(3)?,
+        destination: ip(row.get(4)?).to_string(),
+        destination_port: row.get(5)?,
+        values: serde_json::from_str(&body).unwrap_or_default(),
+    })
+}

@@ -1,0 +1,275 @@
+//! The databases of a store and their versions.
+//!
+//! `weir.db` has series, lists, distinct counts and events. Flows and records are in `rows-SECONDS.db`, one for each
+//! partition of time, so that old or excess data is removed as whole files, at no cost for the rest. All are in WAL
+//! mode: readers do not wait for the writer, and a killed process loses at most its uncommitted data.
+
+use super::{renamed, watched};
+use crate::StoreError;
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction};
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::time::Duration;
+
+/// The database of series and lists.
+pub const MAIN: &str = "weir.db";
+/// Prefix of the names of partitions.
+pub const PARTITION: &str = "rows-";
+
+/// Kinds of databases, each with the steps from one version to the next.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// Series, lists, events.
+    Main,
+    /// Flows and records.
+    Rows,
+}
+
+/// Steps of the database of series and lists. Times are nanoseconds since the epoch. Only cells with data are stored, and
+/// their `seconds` are the watched seconds of the intervals that have data. In the tier of intervals, the minimum (`least`)
+/// and the maximum (`most`) equal the value and are NULL.
+static MAIN_STEPS: &[Step] = &[
+    Step::Sql("
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) WITHOUT ROWID, STRICT;
+    CREATE TABLE series (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, unit TEXT NOT NULL, help TEXT NOT NULL)
+        STRICT;
+    CREATE TABLE points (tier INTEGER NOT NULL, series INTEGER NOT NULL, time INTEGER NOT NULL,
+        seconds REAL NOT NULL, sum REAL NOT NULL, least REAL, most REAL, PRIMARY KEY (tier, series, time))
+        WITHOUT ROWID, STRICT;
+    CREATE TABLE readings (tier INTEGER NOT NULL, name TEXT NOT NULL, time INTEGER NOT NULL, until INTEGER NOT NULL,
+        kind TEXT NOT NULL, body BLOB NOT NULL) STRICT;
+    CREATE UNIQUE INDEX readings_by_time ON readings (tier, name, time);
+    CREATE TABLE events (time INTEGER NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL) STRICT;
+    CREATE INDEX events_by_time ON events (time);
+"),
+    Step::Sql("
+    CREATE TABLE names (address BLOB PRIMARY KEY, name TEXT NOT NULL, time INTEGER NOT NULL) WITHOUT ROWID, STRICT;
+"),
+    Step::Code(renamed::migrate),
+    Step::Code(watched::migrate),
+];
+
+/// Steps of the databases of flows and records. Addresses are 16 bytes, IPv4 mapped into IPv6, so that they sort as
+/// numbers.
+static ROW_STEPS: &[Step] = &[Step::Sql("
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) WITHOUT ROWID, STRICT;
+    CREATE TABLE flows (id INTEGER PRIMARY KEY, uid INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+        proto INTEGER NOT NULL, src BLOB NOT NULL, sport INTEGER NOT NULL, dst BLOB NOT NULL, dport INTEGER NOT NULL,
+        fpackets INTEGER NOT NULL, rpackets INTEGER NOT NULL, fbytes INTEGER NOT NULL, rbytes INTEGER NOT NULL,
+        vlan INTEGER NOT NULL, state TEXT NOT NULL, service TEXT, name TEXT, detail TEXT NOT NULL) STRICT;
+    CREATE INDEX flows_by_uid ON flows (uid);
+    CREATE TABLE records (id INTEGER PRIMARY KEY, tbl TEXT NOT NULL, uid INTEGER NOT NULL, time INTEGER NOT NULL,
+        proto INTEGER NOT NULL, src BLOB NOT NULL, sport INTEGER NOT NULL, dst BLOB NOT NULL, dport INTEGER NOT NULL,
+        vlan INTEGER NOT NULL, body TEXT NOT NULL) STRICT;
+    CREATE INDEX records_by_uid ON records (uid);
+    CREATE INDEX records_by_table ON records (tbl, time);
+")];
+
+/// The step from one version of a database to the next.
+enum Step {
+    Sql(&'static str),
+    Code(fn(&Transaction<'_>) -> rusqlite::Result<()>),
+}
+
+impl Step {
+    fn run(&self, to: &Transaction<'_>) -> rusqlite::Result<()> {
+        match self {
+            Step::Sql(text) => to.execute_batch(text),
+            Step::Code(change) => change(to),
+        }
+    }
+}
+
+impl Kind {
+    fn steps(self) -> &'static [Step] {
+        match self {
+            Kind::Main => MAIN_STEPS,
+            Kind::Rows => ROW_STEPS,
+        }
+    }
+
+    /// The version that this program writes.
+    pub fn version(self) -> i64 {
+        self.steps().len() as i64
+    }
+}
+
+/// Maps an error of the database to one of the store, with the path of its file.
+pub fn describe(path: &Path) -> impl Fn(rusqlite::Error) -> StoreError + Copy + '_ {
+    move |error| StoreError::Database { path: path.to_owned(), error }
+}
+
+/// Opens a database for writing. It is created, or upgraded to the version of this program, if necessary.
+pub fn open(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
+    let describe = describe(path);
+    let file = |error| StoreError::File { path: path.to_owned(), error };
+    // SQLite gives its other files the mode of the database. An existing database must not be opened and closed by
+    // anything but SQLite: that would release the locks of this process's connections (fcntl_locking(2)).
+    match path.exists() {
+        true => weir_files::make_private(path),
+        false => weir_files::open(path).map(drop),
+    }
+    .map_err(file)?;
+    let mut connection = Connection::open(path).map_err(describe)?;
+    connection.busy_timeout(Duration::from_secs(5)).map_err(describe)?;
+    sort_beside(&connection, path);
+    // Effective for a new database only: free pages can be returned to the disk.
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(describe)?;
+    connection.pragma_update(None, "journal_mode", "WAL").map_err(describe)?;
+    // With a write-ahead log nothing is lost when the process is killed.
+    connection.pragma_update(None, "synchronous", "NORMAL").map_err(describe)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 1000).map_err(describe)?;
+    migrate(&mut connection, path, kind)?;
+    Ok(connection)
+}
+
+/// Opens a database to read it.
+pub fn open_to_read(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
+    if !path.exists() {
+        return Err(StoreError::NotThere(path.parent().unwrap_or(path).to_owned()));
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(describe(path))?;
+    connection.busy_timeout(Duration::from_secs(5)).map_err(describe(path))?;
+    sort_beside(&connection, path);
+    let found = version(&connection, path)?;
+    refuse_newer(found, path, kind)?;
+    Ok(connection)
+}
+
+/// SQLite sorts data larger than its cache in temporary files. They hold captured data, and a process that is confined
+/// to its folders can create them only there. The setting holds for all connections of a process.
+fn sort_beside(connection: &Connection, path: &Path) {
+    static ONCE: Once = Once::new();
+    let Some(folder) = path.parent() else { return };
+    ONCE.call_once(|| {
+        // A process without the right to write there sorts in SQLite's default folder.
+        let _ = connection.pragma_update(None, "temp_store_directory", folder.to_string_lossy());
+    });
+}
+
+fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(describe(path))
+}
+
+fn refuse_newer(found: i64, path: &Path, kind: Kind) -> Result<(), StoreError> {
+    let known = kind.version();
+    if found > known {
+        return Err(StoreError::Newer { path: path.to_owned(), found, known });
+    }
+    Ok(())
+}
+
+fn migrate(connection: &mut Connection, path: &Path, kind: Kind) -> Result<(), StoreError> {
+    let found = version(connection, path)?;
+    refuse_newer(found, path, kind)?;
+    for (at, step) in kind.steps().iter().enumerate().skip(found as usize) {
+        let transaction = connection.transaction().map_err(describe(path))?;
+        step.run(&transaction).map_err(describe(path))?;
+        transaction.pragma_update(None, "user_version", at as i64 + 1).map_err(describe(path))?;
+        transaction.commit().map_err(describe(path))?;
+    }
+    Ok(())
+}
+
+/// Whether a database has the tables of a version; a database that is only read is not upgraded.
+pub fn has(connection: &Connection, path: &Path, since: i64) -> Result<bool, StoreError> {
+    Ok(version(connection, path)? >= since)
+}
+
+/// Whether an error means that a file is no database, or a corrupt one.
+pub fn is_corrupt(error: &StoreError) -> bool {
+    let StoreError::Database { error, .. } = error else { return false };
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// Renames a corrupt database, with its log, and returns the new name.
+pub fn move_aside(path: &Path, now: u64) -> Result<PathBuf, StoreError> {
+    let with = |suffix: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    let aside = with(&format!(".corrupt-{}", now / 1_000_000_000));
+    std::fs::rename(path, &aside).map_err(|error| StoreError::File { path: path.to_owned(), error })?;
+    for part in ["-wal", "-shm"] {
+        let mut name = aside.as_os_str().to_owned();
+        name.push(part);
+        // Without its log the database is as corrupt as before.
+        let _ = std::fs::rename(with(part), name);
+    }
+    Ok(aside)
+}
+
+/// The partitions of a folder, the oldest first: the second of their start, and their files.
+pub fn partitions(folder: &Path) -> Vec<(u64, PathBuf)> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<(u64, PathBuf)> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let second = name.strip_prefix(PARTITION)?.strip_suffix(".db")?.parse().ok()?;
+            Some((second, entry.path()))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// Bytes of a database and its log on the disk.
+pub fn size(path: &Path) -> u64 {
+    ["", "-wal", "-shm"]
+        .iter()
+        .filter_map(|part| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(part);
+            Some(std::fs::metadata(PathBuf::from(name)).ok()?.len())
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn earlier_versions_are_upgraded_and_a_newer_one_is_an_error() {
+        for kind in [Kind::Main, Kind::Rows] {
+            for from in 0..=kind.version() {
+                let folder = tempfile::tempdir().unwrap();
+                let path = folder.path().join("x.db");
+                let mut old = Connection::open(&path).unwrap();
+                let steps = old.transaction().unwrap();
+                for step in kind.steps().iter().take(from as usize) {
+                    step.run(&steps).unwrap();
+                }
+                steps.commit().unwrap();
+                old.pragma_update(None, "user_version", from).unwrap();
+                drop(old);
+                let now = open(&path, kind).unwrap();
+                assert_eq!(version(&now, &path).unwrap(), kind.version());
+                now.execute("INSERT INTO meta VALUES ('a', 1)", []).unwrap();
+            }
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("x.db");
+            let new = open(&path, kind).unwrap();
+            new.pragma_update(None, "user_version", kind.version() + 1).unwrap();
+            drop(new);
+            for opened in [open(&path, kind), open_to_read(&path, kind)] {
+                let text = opened.err().unwrap().to_string();
+                assert!(text.contains("a newer Weir"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_database_is_recognised() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(MAIN);
+        std::fs::write(&path, vec![b'x'; 8192]).unwrap();
+        let error = open(&path, Kind::Main).err().unwrap();
+        assert!(is_corrupt(&error), "{error}");
+        let aside = move_aside(&path, 7_000_000_000).unwrap();
+        assert!(aside.ends_with("weir.db.corrupt-7") && aside.exists() && !path.exists());
+        open(&path, Kind::Main).unwrap();
+    }
+}

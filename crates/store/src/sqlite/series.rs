@@ -1,0 +1,775 @@
+//! Series: the points of an interval, their storage, and their queries.
+
+use super::renamed;
+use super::schema::describe;
+use super::tiers::{SERIES, Tier};
+use super::watched::{self, Watched};
+use crate::{StoreError, TimeRange};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+use weir_api::web::{Band, BandPoints, Points, PointsOfOthers, SeriesData, SeriesInfo, Weight};
+use weir_api::{Count, Counter, Reading, Snapshot, counters};
+
+const SECOND: f64 = 1e9;
+/// Maximum number of points of all series in an answer.
+const MAX_POINTS: usize = 2_000_000;
+/// Maximum offset of a zone's clock changes.
+const CLOCKS: u64 = 2 * 3_600_000_000_000;
+const WEEK: u64 = 7 * 24 * 3_600_000_000_000;
+
+/// A value of an interval.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// The series.
+    pub id: String,
+    /// Unit of the values.
+    pub unit: &'static str,
+    /// Meaning of the values.
+    pub help: String,
+    /// The value.
+    pub value: Amount,
+}
+
+/// The value of a series in an interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Amount {
+    /// A sum, shown as a rate per second. In silence it is zero.
+    Sum(f64),
+    /// A value that is not a sum, such as a mean. In silence it does not exist.
+    Gauge(f64),
+}
+
+impl Point {
+    /// The value as the series shows it; `seconds` is the watched time of the interval.
+    pub fn shown(&self, seconds: f64) -> f64 {
+        match self.value {
+            Amount::Sum(sum) if seconds > 0.0 => sum / seconds,
+            Amount::Sum(_) => 0.0,
+            Amount::Gauge(value) => value,
+        }
+    }
+}
+
+/// Whether a series consists of gauges.
+fn is_gauge(id: &str) -> bool {
+    ["distinct/", "scans/", "mean/"].iter().any(|prefix| id.starts_with(prefix))
+}
+
+/// The series of a counter.
+pub fn counter_id(name: &str) -> String {
+    format!("ledger/{name}")
+}
+
+/// Escapes a name for a series' identifier: parts are joined by `/`, names by commas.
+fn part(name: &str) -> String {
+    name.replace('%', "%25").replace('/', "%2f").replace(',', "%2c")
+}
+
+/// The series of a line of a chart, in bits or packets per second.
+pub fn line_id(chart: &str, line: &str, bits: bool) -> String {
+    format!("chart/{}/{}/{}", part(chart), part(line), if bits { "bits" } else { "packets" })
+}
+
+/// The series of a class of packets of a subscription, in bits or packets per second.
+pub fn class_id(subscription: &str, class: &str, bits: bool) -> String {
+    format!("class/{}/{}/{}", part(subscription), part(class), if bits { "bits" } else { "packets" })
+}
+
+/// The points of an interval: counters, lines, classes, distinct counts, and the inserts of lists.
+pub fn points(snapshot: &Snapshot) -> Vec<Point> {
+    let mut points = Vec::new();
+    each(snapshot, |name, value| {
+        points.extend(value.map(|value| {
+            let (id, unit, help) = name.describe();
+            Point { id, unit, help, value }
+        }));
+    });
+    points
+}
+
+/// The name of a point. Its text is made only for a new [`Layout`].
+#[derive(Clone, Copy, Debug)]
+enum Name<'s> {
+    Counter(&'static Counter),
+    Line { chart: &'s str, line: &'s str, bits: bool },
+    Class { subscription: &'s str, class: &'s str, bits: bool },
+    Inserts(&'s str),
+    Distinct(&'s str, &'static str),
+    Scans(&'s str),
+    Mean(&'s str, &'s str),
+}
+
+impl Name<'_> {
+    /// Identifier of the series, its unit and its meaning.
+    fn describe(self) -> (String, &'static str, String) {
+        let rate = |bits: bool| if bits { "bits/s" } else { "packets/s" };
+        match self {
+            Name::Counter(counter) => {
+                (counter_id(counter.name), rate_unit(counter.unit).0, counter.help.trim().to_owned())
+            }
+            Name::Line { chart, line, bits } => {
+                (line_id(chart, line, bits), rate(bits), format!("{line} of {chart}"))
+            }
+            Name::Class { subscription, class, bits } => {
+                (class_id(subscription, class, bits), rate(bits), format!("{class} of {subscription}"))
+            }
+            Name::Inserts(list) => (
+                format!("list/{}/inserts", part(list)),
+                "keys/s",
+                format!("Keys that had no row in {list} when they arrived; rises first in a flood"),
+            ),
+            Name::Distinct(name, of) => {
+                (format!("distinct/{}", part(name)), of, format!("Distinct {of} in an interval"))
+            }
+            Name::Scans(name) => {
+                (format!("scans/{}", part(name)), "scans", "Scans detected in an interval".to_owned())
+            }
+            Name::Mean(name, of) => (format!("mean/{}", part(name)), "", format!("Mean {of} in an interval")),
+        }
+    }
+}
+
+/// Passes each point of an interval to `show`, with its value if it has one. Intervals with the same [`Layout`] have the
+/// same points in the same order.
+fn each<'s>(snapshot: &'s Snapshot, mut show: impl FnMut(Name<'s>, Option<Amount>)) {
+    for counter in counters() {
+        let value = (counter.of)(snapshot) as f64 * rate_unit(counter.unit).1;
+        show(Name::Counter(counter), Some(Amount::Sum(value)));
+    }
+    let both = |count: &Count| [(true, count.bytes as f64 * 8.0), (false, count.packets as f64)];
+    // An interval does not count flows that began before it: only sums since the beginning do.
+    for answer in &snapshot.answers {
+        let name = answer.subscription.as_str();
+        match &answer.reading {
+            Reading::Count(count) => {
+                let chart = answer.chart.as_deref().unwrap_or("counts");
+                for (bits, sum) in both(count) {
+                    show(Name::Line { chart, line: name, bits }, Some(Amount::Sum(sum)));
+                }
+            }
+            Reading::Classes { classes, .. } => {
+                for class in classes {
+                    for (bits, sum) in both(&class.count) {
+                        let name = Name::Class { subscription: name, class: &class.label, bits };
+                        show(name, Some(Amount::Sum(sum)));
+                    }
+                }
+            }
+            Reading::Top(top) => show(Name::Inserts(name), Some(Amount::Sum(top.inserts as f64))),
+            Reading::Distinct(count) => {
+                let value = Amount::Gauge(count.estimate() as f64);
+                show(Name::Distinct(name, count.of.name()), Some(value));
+            }
+            Reading::Scans(scans) => show(Name::Scans(name), Some(Amount::Gauge(scans.found().len() as f64))),
+            Reading::Histogram(histogram) => {
+                let value = (histogram.n > 0).then(|| Amount::Gauge(histogram.mean()));
+                show(Name::Mean(name, &histogram.of), value);
+            }
+            Reading::Series(_) => {}
+        }
+    }
+}
+
+/// The points of an interval, in order. It changes only with the plan, so that consecutive intervals share their names.
+#[derive(Debug, Default)]
+pub struct Layout {
+    answers: Vec<Answered>,
+    /// Identifiers, units and meanings of the series.
+    names: Vec<(String, &'static str, String)>,
+}
+
+/// The properties of an answer that determine its points.
+#[derive(Debug, PartialEq)]
+struct Answered {
+    subscription: String,
+    chart: Option<String>,
+    shape: std::mem::Discriminant<Reading>,
+    /// Labels of classes, or the unit of a mean or a distinct count.
+    labels: Vec<String>,
+}
+
+/// The labels of a reading; see [`Answered::labels`].
+fn labels(reading: &Reading) -> impl Iterator<Item = &str> {
+    let (classes, of) = match reading {
+        Reading::Classes { classes, .. } => (classes.as_slice(), None),
+        Reading::Distinct(count) => (&[][..], Some(count.of.name())),
+        Reading::Histogram(histogram) => (&[][..], Some(histogram.of.as_str())),
+        _ => (&[][..], None),
+    };
+    classes.iter().map(|class| class.label.as_str()).chain(of)
+}
+
+impl Layout {
+    /// The layout of an interval.
+    pub fn of(snapshot: &Snapshot) -> Self {
+        let answers = snapshot.answers.iter().map(|answer| Answered {
+            subscription: answer.subscription.clone(),
+            chart: answer.chart.clone(),
+            shape: std::mem::discriminant(&answer.reading),
+            labels: labels(&answer.reading).map(str::to_owned).collect(),
+        });
+        let mut names = Vec::new();
+        each(snapshot, |name, _| names.push(name.describe()));
+        Self { answers: answers.collect(), names }
+    }
+
+    /// Whether an interval has this layout.
+    pub fn is_of(&self, snapshot: &Snapshot) -> bool {
+        self.answers.len() == snapshot.answers.len()
+            && !self.names.is_empty()
+            && self.answers.iter().zip(&snapshot.answers).all(|(known, answer)| {
+                known.subscription == answer.subscription
+                    && known.chart == answer.chart
+                    && known.shape == std::mem::discriminant(&answer.reading)
+                    && labels(&answer.reading).eq(known.labels.iter().map(String::as_str))
+            })
+    }
+
+    /// The values of an interval, by position in the layout, without sums of zero. Gauges are left out without packets.
+    pub fn values(&self, snapshot: &Snapshot, has_packets: bool) -> Vec<(u32, Amount)> {
+        let mut values = Vec::new();
+        let mut at = 0;
+        each(snapshot, |_, value| {
+            let is_kept = |value: &Amount| match value {
+                Amount::Sum(sum) => *sum != 0.0,
+                Amount::Gauge(_) => has_packets,
+            };
+            values.extend(value.filter(is_kept).map(|value| (at, value)));
+            at += 1;
+        });
+        values
+    }
+
+    /// The numbers of the series in the database. Series without values are inserted too, so that queries know them.
+    fn numbers(&self, to: &Transaction<'_>, known: &mut Known) -> rusqlite::Result<Vec<i64>> {
+        let mut add = to.prepare_cached(
+            "INSERT INTO series (name, unit, help) VALUES (?1, ?2, ?3)
+             ON CONFLICT (name) DO UPDATE SET unit = ?2, help = ?3 RETURNING id",
+        )?;
+        let mut numbers = Vec::with_capacity(self.names.len());
+        for (name, unit, help) in &self.names {
+            let id = match known.get(name) {
+                Some(id) => *id,
+                None => {
+                    let id = add.query_row(params![name, unit, help], |row| row.get(0))?;
+                    known.insert(name.clone(), id);
+                    id
+                }
+            };
+            numbers.push(id);
+        }
+        Ok(numbers)
+    }
+}
+
+fn rate_unit(unit: &str) -> (&'static str, f64) {
+    match unit {
+        "packets" => ("packets/s", 1.0),
+        "bytes" => ("bits/s", 8.0),
+        "flows" => ("flows/s", 1.0),
+        "records" | "rows" => ("rows/s", 1.0),
+        "files" => ("files/s", 1.0),
+        _ => ("1/s", 1.0),
+    }
+}
+
+/// Numbers of series by name.
+pub type Known = HashMap<String, i64>;
+
+/// An interval to be written.
+pub struct Written<'p> {
+    /// Start in nanoseconds since the epoch.
+    pub start: u64,
+    /// Watched seconds.
+    pub seconds: f64,
+    /// Names and order of the points.
+    pub layout: &'p Arc<Layout>,
+    /// Values by position in the layout.
+    pub values: &'p [(u32, Amount)],
+}
+
+/// Adds the points of intervals to cells of each tier: a cell is written once for all of them.
+pub fn write<'p>(
+    to: &Transaction<'_>,
+    known: &mut Known,
+    intervals: impl Iterator<Item = Written<'p>>,
+) -> rusqlite::Result<()> {
+    // In the order of the cells in the table.
+    let mut finest: BTreeMap<(i64, u64), (Amount, f64)> = BTreeMap::new();
+    let mut numbered: Option<(&Arc<Layout>, Vec<i64>)> = None;
+    for Written { start, seconds, layout, values } in intervals {
+        let ids = match &mut numbered {
+            Some((before, ids)) if Arc::ptr_eq(before, layout) => ids,
+            other => &mut other.insert((layout, layout.numbers(to, known)?)).1,
+        };
+        for (at, value) in values {
+            let Some(id) = ids.get(*at as usize) else { continue };
+            match finest.entry((*id, start)) {
+                Entry::Vacant(place) => {
+                    place.insert((*value, seconds));
+                }
+                Entry::Occupied(mut place) => {
+                    let (amount, long) = place.get_mut();
+                    amount.add(*value);
+                    *long = seconds.max(*long);
+                }
+            }
+        }
+    }
+    write_cells(to, finest)
+}
+
+impl Amount {
+    /// Adds the value of a later part of the interval. Gauges are not additive: the larger one is kept.
+    fn add(&mut self, other: Amount) {
+        match (self, other) {
+            (Amount::Sum(sum), Amount::Sum(more)) => *sum += more,
+            (Amount::Gauge(value), Amount::Gauge(other)) => *value = value.max(other),
+            _ => {}
+        }
+    }
+}
+
+/// Writes the cells of intervals, and adds them to coarser cells. A later part of a stored interval adds to its sum, and
+/// not to the seconds of the coarser cells.
+fn write_cells(to: &Transaction<'_>, finest: BTreeMap<(i64, u64), (Amount, f64)>) -> rusqlite::Result<()> {
+    let mut coarser: BTreeMap<(usize, i64, i64), Bucket> = BTreeMap::new();
+    let mut sums = to.prepare_cached(
+        "INSERT INTO points VALUES (0, ?1, ?2, ?3, ?4, NULL, NULL)
+         ON CONFLICT DO UPDATE SET sum = sum + excluded.sum, seconds = max(seconds, excluded.seconds)
+         RETURNING sum, seconds",
+    )?;
+    let mut gauges = to.prepare_cached(
+        "INSERT INTO points VALUES (0, ?1, ?2, ?3, ?4, NULL, NULL)
+         ON CONFLICT DO UPDATE SET sum = max(sum, excluded.sum) RETURNING sum, seconds",
+    )?;
+    for ((id, start), (amount, seconds)) in finest {
+        let (sum, all, long): (f64, f64, f64) = match amount {
+            Amount::Sum(sum) => {
+                let row = params![id, start as i64, seconds, sum];
+                sums.query_row(row, |row| Ok((sum, row.get(0)?, row.get(1)?)))?
+            }
+            Amount::Gauge(value) => {
+                let sum = value * seconds;
+                let row = params![id, start as i64, seconds, sum];
+                gauges.query_row(row, |row| Ok((sum, row.get(0)?, row.get(1)?)))?
+            }
+        };
+        let was_there = all != sum;
+        let value = if long > 0.0 { all / long } else { 0.0 };
+        let one = match (amount, was_there) {
+            (_, false) => Bucket { seconds, sum, min: value, max: value },
+            (Amount::Sum(_), true) => Bucket { seconds: 0.0, sum, min: f64::MAX, max: value },
+            (Amount::Gauge(_), true) => continue,
+        };
+        for (at, tier) in SERIES.iter().enumerate().skip(1) {
+            let time = tier.cell.of(start, start).0 as i64;
+            coarser.entry((at, id, time)).and_modify(|cell| cell.add(&one)).or_insert(one);
+        }
+    }
+    let mut add = to.prepare_cached(
+        "INSERT INTO points VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO UPDATE SET
+         least = min(ifnull(least, sum / seconds), excluded.least), most = max(ifnull(most, sum / seconds), excluded.most),
+         seconds = seconds + excluded.seconds, sum = sum + excluded.sum",
+    )?;
+    for ((tier, id, time), Bucket { seconds, sum, min, max }) in coarser {
+        add.execute(params![tier as i64, id, time, seconds, sum, min.min(max), max])?;
+    }
+    Ok(())
+}
+
+/// Every series.
+pub fn list(from: &Connection, path: &Path) -> Result<Vec<SeriesInfo>, StoreError> {
+    let describe = describe(path);
+    let mut rows =
+        from.prepare_cached("SELECT name, unit, help FROM series ORDER BY name").map_err(describe)?;
+    let found = rows
+        .query_map([], |row| {
+            Ok(SeriesInfo { id: renamed::current(row.get(0)?), unit: row.get(1)?, help: row.get(2)? })
+        })
+        .map_err(describe)?;
+    found.collect::<Result<_, _>>().map_err(describe)
+}
+
+/// A time range in cells of equal length.
+#[derive(Clone, Copy, Debug)]
+pub struct CellGrid {
+    /// The tier.
+    pub tier: usize,
+    /// Its beginning, in nanoseconds since the epoch.
+    pub from: u64,
+    /// Its end, excluded.
+    pub to: u64,
+    /// The length of a part in nanoseconds: a multiple of the length of the tier's cells.
+    pub step: u64,
+    /// The length of the tier's cells in nanoseconds.
+    pub cell: u64,
+    /// Whether finer cells of the range are no longer stored, so that a few parts cover more than the range.
+    pub is_rounded: bool,
+}
+
+/// A range with fewer cells than these is rounded noticeably.
+const FEW: u64 = 20;
+
+impl CellGrid {
+    /// The coarsest tier that is fine enough and has data from the start of the range.
+    fn of(
+        span: (u64, u64),
+        points: usize,
+        first: impl Fn(usize) -> u64,
+        kept_from: u64,
+        interval: u64,
+    ) -> Self {
+        let (from, to) = span;
+        let wanted = to.saturating_sub(from).div_ceil(points.max(1) as u64).max(1);
+        let length = |at: usize| match at {
+            0 => interval,
+            at => SERIES.get(at).map_or(interval, |tier: &Tier| tier.cell.length()),
+        };
+        let mut tier = (0..SERIES.len()).rev().find(|at| length(*at) <= wanted).unwrap_or(0);
+        // Cells of coarser tiers begin before their first data: stored data begins with the first interval.
+        let wanted_first = from.max(kept_from);
+        while tier + 1 < SERIES.len() && first(tier) > wanted_first.saturating_add(length(tier)) {
+            tier += 1;
+        }
+        let cell = length(tier);
+        let step = wanted.div_ceil(cell).max(1) * cell;
+        let is_even = from.is_multiple_of(cell) && to.is_multiple_of(cell);
+        let is_rounded =
+            tier > 0 && cell > wanted && cell.saturating_mul(FEW) > to.saturating_sub(from) && !is_even;
+        Self { tier, from: from - from % step, to, step, cell, is_rounded }
+    }
+
+    /// An answer without series.
+    fn empty(self) -> SeriesData {
+        SeriesData {
+            step: self.step as f64 / SECOND,
+            tier: SERIES.get(self.tier).map_or("", |tier| tier.name).to_owned(),
+            times: self.parts().map(|(from, _)| from as f64 / SECOND).collect(),
+            from: Some(self.from as f64 / SECOND),
+            to: Some(self.end() as f64 / SECOND),
+            is_rounded: self.is_rounded,
+            partial: self.is_rounded.then(|| {
+                let tier = SERIES.get(self.tier).map_or("", |tier| tier.name);
+                format!("the time range is rounded to {tier}: finer data is no longer stored")
+            }),
+            ..SeriesData::default()
+        }
+    }
+
+    /// The end of the last cell that begins before `to`.
+    fn end(&self) -> u64 {
+        let cells = self.to.saturating_sub(self.from).max(1).div_ceil(self.cell.max(1));
+        self.from.saturating_add(cells.saturating_mul(self.cell))
+    }
+
+    /// Start and end of each part. The last one is shorter if the range ends within it.
+    fn parts(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let (from, step, end) = (self.from, self.step, self.end());
+        (0..self.cells() as u64).map(move |at| {
+            let start = from.saturating_add(at.saturating_mul(step));
+            (start, start.saturating_add(step).min(end))
+        })
+    }
+
+    fn cells(&self) -> usize {
+        (self.to.saturating_sub(self.from).div_ceil(self.step)).max(1) as usize
+    }
+}
+
+/// Values of a bucket of a grid.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bucket {
+    /// Stored: watched seconds of intervals with data. Read by [`SeriesReader::read`]: all watched seconds.
+    seconds: f64,
+    sum: f64,
+    min: f64,
+    max: f64,
+}
+
+impl Bucket {
+    fn add(&mut self, other: &Bucket) {
+        self.seconds += other.seconds;
+        self.sum += other.sum;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
+    fn mean(&self) -> f64 {
+        self.sum / self.seconds
+    }
+}
+
+/// The rows of a grid's cells.
+fn rows(from: &Connection, id: i64, grid: CellGrid) -> rusqlite::Result<Vec<Option<Bucket>>> {
+    let mut buckets: Vec<Option<Bucket>> = vec![None; grid.cells()];
+    let mut rows = from.prepare_cached(
+        "SELECT time, seconds, sum, ifnull(least, sum / seconds), ifnull(most, sum / seconds) FROM points
+         WHERE tier = ?1 AND series = ?2 AND time >= ?3 AND time < ?4 ORDER BY time",
+    )?;
+    let mut rows =
+        rows.query(params![grid.tier as i64, id, grid.from as i64, grid.to.min(i64::MAX as u64) as i64])?;
+    while let Some(row) = rows.next()? {
+        let time: i64 = row.get(0)?;
+        let at = (time as u64).saturating_sub(grid.from) / grid.step;
+        let one = Bucket { seconds: row.get(1)?, sum: row.get(2)?, min: row.get(3)?, max: row.get(4)? };
+        if let Some(bucket) = buckets.get_mut(at as usize) {
+            match bucket {
+                Some(bucket) => bucket.add(&one),
+                None => *bucket = Some(one),
+            }
+        }
+    }
+    Ok(buckets)
+}
+
+fn points_of(id: &str, buckets: &[Option<Bucket>]) -> Points {
+    let of = |part: fn(Bucket) -> f64| buckets.iter().map(|bucket| bucket.map(part)).collect();
+    Points { id: id.to_owned(), avg: of(|b| b.mean()), min: of(|b| b.min), max: of(|b| b.max) }
+}
+
+/// Adds a series to a sum: the sum of two absent values is absent, an absent value and a number give the number.
+fn add(to: &mut PointsOfOthers, points: &Points) {
+    let parts = [(&mut to.avg, &points.avg), (&mut to.min, &points.min), (&mut to.max, &points.max)];
+    for (sums, values) in parts {
+        sums.resize(values.len(), None);
+        for (sum, value) in sums.iter_mut().zip(values) {
+            if let Some(value) = value {
+                *sum = Some(sum.unwrap_or(0.0) + value);
+            }
+        }
+    }
+}
+
+/// The instant in an earlier week with the same local time. If its distance is not a multiple of the cells' length,
+/// they are too long to separate hours, and the time is whole weeks earlier.
+fn same_hour(time: u64, weeks: u64, step: u64, zone: &TimeZone) -> u64 {
+    let then = time.saturating_sub(weeks);
+    let offset = |time: u64| {
+        let stamp = Timestamp::from_second((time / 1_000_000_000) as i64).ok()?;
+        Some(i64::from(zone.to_offset(stamp).seconds()) * 1_000_000_000)
+    };
+    let moved = offset(time).zip(offset(then)).map_or(0, |(now, then)| now - then);
+    if moved.unsigned_abs() > CLOCKS || !moved.unsigned_abs().is_multiple_of(step) {
+        return then;
+    }
+    then.saturating_add_signed(moved)
+}
+
+/// A database of series, for queries.
+pub struct SeriesReader<'c> {
+    /// The database.
+    pub from: &'c Connection,
+    /// Its file.
+    pub path: &'c Path,
+    /// Begin and end of the stored data.
+    pub extent: (u64, u64),
+    /// Length of the most recent intervals.
+    pub interval: u64,
+    /// Watched time; `None` in a store of an earlier version.
+    pub watched: Option<Watched>,
+    /// Time at which the query stops.
+    pub until: Instant,
+}
+
+impl SeriesReader<'_> {
+    fn grid(&self, span: TimeRange, points: usize) -> Result<CellGrid, StoreError> {
+        let (first, last) = self.extent;
+        // Before the first stored data there is nothing to draw.
+        let (from, to) = (span.from.unwrap_or(first).max(first), span.to.unwrap_or(last));
+        let mut firsts = [0; SERIES.len()];
+        for (tier, first) in firsts.iter_mut().enumerate() {
+            *first = self.first_of(tier)?;
+        }
+        let first = |tier: usize| firsts.get(tier).copied().unwrap_or(0);
+        Ok(CellGrid::of((from, to.max(from + 1)), points, first, self.extent.0, self.interval.max(1)))
+    }
+
+    /// Reads the buckets of a series. Sums are zero in watched silence and absent elsewhere.
+    fn read(&self, id: &str, number: i64, grid: CellGrid) -> Result<Vec<Option<Bucket>>, StoreError> {
+        let mut buckets = rows(self.from, number, grid).map_err(describe(self.path))?;
+        let Some(watched) = self.watched.as_ref().filter(|_| !is_gauge(id)) else { return Ok(buckets) };
+        for ((from, to), bucket) in grid.parts().zip(&mut buckets) {
+            let seconds = watched.within(from, to) as f64 / SECOND;
+            match bucket {
+                // A part of the bucket was silent.
+                Some(bucket) if seconds > bucket.seconds + 1e-6 => {
+                    bucket.min = bucket.min.min(0.0);
+                    bucket.seconds = seconds;
+                }
+                None if seconds > 0.0 => *bucket = Some(Bucket { seconds, ..Bucket::default() }),
+                _ => {}
+            }
+        }
+        Ok(buckets)
+    }
+
+    /// Watched seconds of each time range.
+    pub fn watched_within(&self, ranges: impl Iterator<Item = (u64, u64)>) -> Vec<f64> {
+        let mut known = Watched::default();
+        let watched = self.watched.as_ref().unwrap_or_else(|| {
+            known.add(self.extent.0, self.extent.1);
+            &known
+        });
+        ranges.map(|(from, to)| watched.within(from, to) as f64 / SECOND).collect()
+    }
+
+    /// Average, minimum and maximum of each cell.
+    pub fn cells(&self, id: &str, number: i64, grid: CellGrid) -> Result<Vec<Option<[f64; 3]>>, StoreError> {
+        let buckets = self.read(id, number, grid)?;
+        Ok(buckets.into_iter().map(|bucket| bucket.map(|b| [b.mean(), b.min, b.max])).collect())
+    }
+
+    /// The time from which a tier is complete.
+    fn first_of(&self, tier: usize) -> Result<u64, StoreError> {
+        if self.watched.is_some() {
+            return watched::since(self.from, self.path, "points", tier);
+        }
+        // A store of an earlier version has the counters of each interval.
+        let describe = describe(self.path);
+        let mut query = self
+            .from
+            .prepare_cached(
+                "SELECT min(time) FROM points WHERE tier = ?1 AND series = (SELECT id FROM series WHERE name = ?2)",
+            )
+            .map_err(describe)?;
+        let first: Option<i64> = query
+            .query_row(params![tier as i64, counter_id("caught")], |row| row.get(0))
+            .map_err(describe)?;
+        Ok(first.map_or(u64::MAX, |first| first as u64))
+    }
+
+    /// The number of a series, by its present or its earlier name.
+    pub fn number(&self, id: &str) -> Result<Option<i64>, StoreError> {
+        let describe = describe(self.path);
+        let text = "SELECT id FROM series WHERE name IN (?1, ?2) ORDER BY name != ?1 LIMIT 1";
+        let mut query = self.from.prepare_cached(text).map_err(describe)?;
+        query.query_row([id, &renamed::other(id)], |row| row.get(0)).optional().map_err(describe)
+    }
+
+    /// See [`crate::Store::points`].
+    pub fn points(&self, ids: &[String], span: TimeRange, points: usize) -> Result<SeriesData, StoreError> {
+        let grid = self.grid(span, points.clamp(1, 100_000))?;
+        let mut data = SeriesData { widths: self.watched_within(grid.parts()), ..grid.empty() };
+        for id in ids {
+            if (data.series.len() + 1) * grid.cells() > MAX_POINTS {
+                let (shown, all) = (data.series.len(), ids.len());
+                data.partial =
+                    Some(format!("{shown} of {all} series: an answer is limited to {MAX_POINTS} points"));
+                break;
+            }
+            let Some(number) = self.number(id)? else { continue };
+            let buckets = self.read(id, number, grid)?;
+            data.series.push(points_of(id, &buckets));
+        }
+        Ok(data)
+    }
+
+    /// See [`crate::Store::heaviest`].
+    pub fn heaviest(
+        &self,
+        ids: &[String],
+        span: TimeRange,
+        points: usize,
+        top: usize,
+    ) -> Result<SeriesData, StoreError> {
+        let room = MAX_POINTS / ids.len().max(1);
+        let grid = self.grid(span, points.clamp(1, room.clamp(1, 100_000)))?;
+        let mut data = SeriesData { widths: self.watched_within(grid.parts()), ..grid.empty() };
+        let mut ranking: Vec<Weight> = Vec::with_capacity(ids.len());
+        // Series and their totals, the heaviest first, up to the requested number.
+        let mut heaviest: Vec<(f64, Points)> = Vec::new();
+        let mut others: Option<PointsOfOthers> = None;
+        for id in ids {
+            if Instant::now() >= self.until {
+                let (weighed, all) = (ranking.len(), ids.len());
+                data.partial =
+                    Some(format!("stopped at the time limit: {weighed} of {all} series were ranked"));
+                break;
+            }
+            let Some(number) = self.number(id)? else { continue };
+            let buckets = self.read(id, number, grid)?;
+            let weight: f64 = buckets.iter().flatten().map(|bucket| bucket.sum).sum();
+            ranking.push(Weight { id: id.clone(), weight });
+            let place = heaviest.partition_point(|(heavier, _)| *heavier >= weight);
+            heaviest.insert(place, (weight, points_of(id, &buckets)));
+            if heaviest.len() > top
+                && let Some((_, lightest)) = heaviest.pop()
+            {
+                add(others.get_or_insert_default(), &lightest);
+            }
+        }
+        ranking.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+        data.series = heaviest.into_iter().map(|(_, points)| points).collect();
+        (data.others, data.ranking) = (others, Some(ranking));
+        Ok(data)
+    }
+
+    /// See [`crate::Store::band`].
+    pub fn band(
+        &self,
+        ids: &[String],
+        span: TimeRange,
+        points: usize,
+        weeks: usize,
+        zone: &TimeZone,
+    ) -> Result<Band, StoreError> {
+        let (first, last) = self.extent;
+        let (from, to) = (span.from.unwrap_or(first), span.to.unwrap_or(last));
+        let back = |time: u64, weeks: usize| time.saturating_sub(weeks as u64 * WEEK);
+        let weeks = weeks.clamp(1, 52);
+        let past: Vec<usize> = (1..=weeks).filter(|week| back(to, *week) > first).collect();
+        let mut band = Band { weeks: past.len(), ..Band::default() };
+        let Some(oldest) = past.last() else { return Ok(band) };
+        // All weeks have the step of the oldest, which may be in a coarser tier; steps divide a week.
+        let shape = self.grid(
+            TimeRange { from: Some(back(from, *oldest)), to: Some(back(to, *oldest)) },
+            points.clamp(1, 10_000),
+        )?;
+        let shape = CellGrid { from: from - from % shape.step, to, ..shape };
+        band.times = shape.parts().map(|(from, _)| from as f64 / SECOND).collect();
+        // Each week's cells, and for each cell of the range the cell to compare with; these are equal for all series.
+        let weeks_of_cells: Vec<(CellGrid, Vec<Option<usize>>)> = past
+            .iter()
+            .map(|week| {
+                // After a clock change, the same local hour is at most two hours earlier or later.
+                let room = CLOCKS.next_multiple_of(shape.step);
+                let from = back(shape.from, *week).saturating_sub(room);
+                let place = |(time, _): (u64, u64)| {
+                    let then = same_hour(time, *week as u64 * WEEK, shape.step, zone);
+                    then.checked_sub(from).map(|since| (since / shape.step) as usize)
+                };
+                let grid = CellGrid { from, to: back(shape.to, *week).saturating_add(room), ..shape };
+                (grid, shape.parts().map(place).collect())
+            })
+            .collect();
+        for id in ids.iter().take(1 + MAX_POINTS / shape.cells().max(1) / weeks) {
+            let Some(number) = self.number(id)? else { continue };
+            let mut columns: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+            for (grid, places) in &weeks_of_cells {
+                let buckets = self.read(id, number, *grid)?;
+                for (at, place) in places.iter().enumerate() {
+                    let bucket = place.and_then(|place| buckets.get(place).copied().flatten());
+                    columns.entry(at).or_default().extend(bucket.map(|b| b.mean()));
+                }
+            }
+            columns.values_mut().for_each(|values| values.sort_by(f64::total_cmp));
+            let of = |part: fn(&[f64]) -> Option<f64>| {
+                (0..shape.cells()).map(|at| columns.get(&at).and_then(|values| part(values))).collect()
+            };
+            band.series.push(BandPoints {
+                id: id.clone(),
+                low: of(|values| values.first().copied()),
+                mid: of(|values| values.get(values.len() / 2).copied()),
+                high: of(|values| values.last().copied()),
+            });
+        }
+        Ok(band)
+    }
+}

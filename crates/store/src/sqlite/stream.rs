@@ -1,0 +1,156 @@
+//! All flows or records of a time, one after the other, for exports without a limit.
+
+use super::SqliteStore;
+use super::find::Progress;
+use crate::{StoreError, TimeRange};
+use rusqlite::types::Value as Sql;
+use rusqlite::{Row, params_from_iter};
+use std::net::IpAddr;
+use std::time::Duration;
+use weir_filter::{FLOW, FlowTest};
+use weir_output::row::ip;
+
+/// Longer than any export: it ends at its end.
+const PATIENCE: Duration = Duration::from_secs(365 * 86_400);
+
+/// A stored flow.
+pub struct StoredFlow<'r> {
+    /// Its number, of which the identifier is made.
+    pub uid: u64,
+    /// Times of its first and last packet, in nanoseconds since the epoch.
+    pub times: [u64; 2],
+    /// IP protocol number.
+    pub ip_proto: u8,
+    /// Address and port of the initiator and of the responder.
+    pub ends: [(IpAddr, u16); 2],
+    /// Packets of both directions.
+    pub packets: [u64; 2],
+    /// State of the connection.
+    pub state: &'r str,
+    /// Identified protocols, separated by blanks.
+    pub services: Option<&'r str>,
+    /// Name that the initiator had resolved for the responder.
+    pub name: Option<&'r str>,
+    /// A JSON object with the further columns of the log.
+    pub detail: &'r str,
+}
+
+/// A stored record.
+pub struct StoredRecord<'r> {
+    /// The number of its flow.
+    pub uid: u64,
+    /// Its time, in nanoseconds since the epoch.
+    pub time: u64,
+    /// Address and port of the initiator and of the responder.
+    pub ends: [(IpAddr, u16); 2],
+    /// A JSON object with its fields.
+    pub body: &'r str,
+}
+
+impl SqliteStore {
+    /// A store whose queries have no time limit.
+    #[must_use]
+    pub fn patient(self) -> Self {
+        Self { patience: PATIENCE, ..self }
+    }
+
+    /// Calls `each` with the flows of a range that match a test, in the order in which they were stored. Returns a
+    /// note about what is left out.
+    ///
+    /// # Errors
+    ///
+    /// The engine fails.
+    pub fn each_flow(
+        &self,
+        test: &FlowTest,
+        span: TimeRange,
+        each: &mut dyn FnMut(&StoredFlow<'_>),
+    ) -> Result<Option<String>, StoreError> {
+        const COLUMNS: &str = "uid, first, last, proto, src, sport, dst, dport, fpackets, rpackets, state, service, name, detail";
+        let of = |row: &Row<'_>| -> rusqlite::Result<()> {
+            let number = |at: usize| row.get::<_, i64>(at).map(|number| number as u64);
+            let text = |at: usize| row.get_ref(at)?.as_str_or_null().map_err(rusqlite::Error::from);
+            each(&StoredFlow {
+                uid: number(0)?,
+                times: [number(1)?, number(2)?],
+                ip_proto: row.get(3)?,
+                ends: ends(row, 4)?,
+                packets: [number(8)?, number(9)?],
+                state: text(10)?.unwrap_or_default(),
+                services: text(11)?,
+                name: text(12)?,
+                detail: text(13)?.unwrap_or_default(),
+            });
+            Ok(())
+        };
+        self.each_row(&format!("SELECT {COLUMNS} FROM flows"), FLOW, test, span, of)
+    }
+
+    /// Calls `each` with the records of a table in a range that match a test and contain a text, in the order in which they
+    /// were stored. Returns a note about what is left out.
+    ///
+    /// # Errors
+    ///
+    /// The engine fails.
+    pub fn each_record(
+        &self,
+        table: &str,
+        test: &FlowTest,
+        text: &str,
+        span: TimeRange,
+        each: &mut dyn FnMut(&StoredRecord<'_>),
+    ) -> Result<Option<String>, StoreError> {
+        let text = text.to_ascii_lowercase();
+        let of = |row: &Row<'_>| -> rusqlite::Result<()> {
+            let body = row.get_ref(6)?.as_str().map_err(rusqlite::Error::from)?;
+            if text.is_empty() || body.to_ascii_lowercase().contains(&text) {
+                let number = |at: usize| row.get::<_, i64>(at).map(|number| number as u64);
+                each(&StoredRecord { uid: number(0)?, time: number(1)?, ends: ends(row, 2)?, body });
+            }
+            Ok(())
+        };
+        let columns = "SELECT uid, time, src, sport, dst, dport, body FROM records";
+        self.each_row(columns, table, test, span, of)
+    }
+
+    fn each_row(
+        &self,
+        select: &str,
+        table: &str,
+        test: &FlowTest,
+        span: TimeRange,
+        mut each: impl FnMut(&Row<'_>) -> rusqlite::Result<()>,
+    ) -> Result<Option<String>, StoreError> {
+        let parts = self.parts(span)?;
+        let condition = self.condition(test, table, span, &parts)?;
+        let condition = if table == FLOW {
+            condition.during(span)
+        } else {
+            let (from, to) = super::condition::bounds(span);
+            let values = [Sql::Text(table.to_owned()), Sql::Integer(from), Sql::Integer(to)];
+            condition.and("tbl = ? AND time >= ? AND time < ?", values)
+        };
+        let text = format!("{select} WHERE {}", condition.text);
+        let mut progress = Progress::default();
+        // The oldest partition first.
+        for part in parts.iter().rev() {
+            let go_on = progress.ask(part, |connection| {
+                condition.register(connection)?;
+                let mut query = connection.prepare_cached(&text)?;
+                let mut rows = query.query(params_from_iter(&condition.values))?;
+                while let Some(row) = rows.next()? {
+                    each(row)?;
+                }
+                Ok(())
+            })?;
+            if !go_on {
+                break;
+            }
+        }
+        Ok(progress.partial(parts.len()).or(condition.partial))
+    }
+}
+
+fn ends(row: &Row<'_>, at: usize) -> rusqlite::Result<[(IpAddr, u16); 2]> {
+    Ok([(ip(row.get(at)?), row.get(at + 1)?), (ip(row.get(at + 2)?), row.get(at + 3)?)])
+}

@@ -1,0 +1,652 @@
+//! The store as an output of a run.
+//!
+//! An interval is written when it ends, in one transaction; rows are written in batches. When the disk is full, rows
+//! and intervals wait in bounded memory, excess rows are counted, and writing resumes when there is space. A corrupt
+//! database is renamed, and a new one is created.
+
+use super::health::{Health, Leap};
+use super::keep::Keep;
+use super::names::{self, Names};
+use super::readings::{self, Open};
+use super::rows::{Maker, Partition, Row};
+use super::schema::{self, Kind, MAIN, describe};
+use super::series::{self, Amount, Known, Layout, Written};
+use super::tiers::{Cell, LISTS, SERIES};
+use super::watched::{self, Watched};
+use crate::StoreError;
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
+use std::collections::{HashSet, VecDeque};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use weir_api::{Reading, Snapshot};
+use weir_output::{Existing, Output, OutputContext, OutputSpec};
+use weir_output::{FlowIdentity, FlowRecord};
+use weir_proto::Record;
+
+/// Bytes of rows that are collected before they are written.
+const BATCH: usize = 4 << 20;
+/// Maximum number of bytes of rows that wait while nothing can be written.
+const MAX_WAITING: usize = 64 << 20;
+/// Maximum number of intervals that wait.
+const MAX_INTERVALS: usize = 1000;
+/// Bytes of intervals that a run over files collects before it writes them: its store is read after the run.
+const GROUP: usize = 4 << 20;
+/// Nanoseconds between two attempts to write while writing fails.
+const RETRY: u64 = 1_000_000_000;
+
+/// The store as an output. It is opened with the default limits; [`Writer::open`] takes others.
+pub static STORE: OutputSpec = OutputSpec {
+    name: "store",
+    help: "Series, lists, flows and records in SQLite databases, for `weir serve` and `weir query`.",
+    files: &[MAIN],
+    flows: true,
+    has: |_| true,
+    shows: |_| true,
+    open: |context| Ok(Box::new(Writer::open(context, Keep::default()).map_err(io::Error::other)?)),
+};
+
+/// A waiting interval.
+struct Waiting {
+    span: (u64, u64),
+    /// Watched seconds of the interval.
+    seconds: f64,
+    /// Watched time of the interval and of the silence before it.
+    watched: (u64, u64),
+    layout: Arc<Layout>,
+    values: Vec<(u32, Amount)>,
+    readings: Vec<(String, Reading)>,
+}
+
+impl Waiting {
+    /// Approximate memory of a waiting interval in bytes.
+    fn memory(&self) -> usize {
+        let readings: usize = self.readings.iter().map(|(_, reading)| readings::memory(reading)).sum();
+        size_of::<Self>() + size_of_val(self.values.as_slice()) + readings
+    }
+}
+
+/// The reason why nothing can be written at present.
+struct Failing {
+    why: String,
+    /// Whether the error was returned to the caller.
+    is_reported: bool,
+    /// Time of the last attempt, by [`OutputContext::clock`].
+    attempted: u64,
+}
+
+/// Writes a store.
+pub struct Writer {
+    folder: PathBuf,
+    main: Connection,
+    partition: Option<Partition>,
+    keep: Keep,
+    known: Known,
+    /// Names of lists and distinct counts that were written or are waiting.
+    listed: HashSet<String>,
+    /// Layout of the last interval.
+    layout: Arc<Layout>,
+    open: Open,
+    maker: Maker,
+    names: Names,
+    /// Watched time of the waiting intervals.
+    watched: Watched,
+    intervals: VecDeque<Waiting>,
+    rows: Vec<Row>,
+    rows_memory: usize,
+    /// Maximum bytes of rows that wait; also the bytes that are collected before writing.
+    max_rows: usize,
+    batch: usize,
+    health: Arc<Health>,
+    /// Set when the last attempt has failed.
+    failing: Option<Failing>,
+    /// Clock for retries; without one, each call retries.
+    clock: Option<fn() -> u64>,
+    /// Whether intervals are collected before they are written.
+    gathers: bool,
+    /// Bytes of waiting intervals.
+    gathered: usize,
+    /// Whether no further interval will come.
+    is_ending: bool,
+    leap: Leap,
+    /// Length of the last written interval in nanoseconds.
+    last_length: u64,
+    /// Length of a whole interval, if known: a run may end, or be queried, before it has one.
+    whole: u64,
+    /// The hour in which expired data was last searched for.
+    swept: u64,
+}
+
+impl Writer {
+    /// Opens the store of a folder with these limits, or creates one.
+    ///
+    /// # Errors
+    ///
+    /// The store has a newer version, or belongs to a live run while this run is over files, or cannot be opened.
+    pub fn open(context: &OutputContext, keep: Keep) -> Result<Self, StoreError> {
+        let folder = context.directory.clone();
+        let path = folder.join(MAIN);
+        let begins_anew = context.existing == Existing::Replace;
+        if begins_anew {
+            clear(&folder)?;
+        }
+        let health = Arc::new(Health::new(&keep));
+        let main = open_main(&path, context, &health)?;
+        keep.bound_log(&main).map_err(describe(&path))?;
+        let set = |name: &str, value: &dyn ToSql| {
+            let text = "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2";
+            main.execute(text, params![name, value]).map_err(describe(&path))
+        };
+        set("mode", if begins_anew { &"file" } else { &"live" })?;
+        for (name, limit) in keep.clone().limits() {
+            set(&name, &(*limit).min(i64::MAX as u64).cast_signed())?;
+        }
+        let share = if context.memory > 0 { context.memory } else { MAX_WAITING };
+        let max_rows = share / 4 * 3;
+        let leap = Leap::after(number(&main, &path, "trusted")?);
+        Ok(Self {
+            folder,
+            main,
+            partition: None,
+            keep,
+            known: Known::new(),
+            listed: HashSet::new(),
+            layout: Arc::default(),
+            open: Open::default(),
+            maker: Maker::default(),
+            names: Names::new(share / 4),
+            watched: Watched::default(),
+            intervals: VecDeque::new(),
+            rows: Vec::new(),
+            rows_memory: 0,
+            max_rows,
+            batch: BATCH.min(max_rows / 4),
+            health,
+            failing: None,
+            clock: context.clock,
+            gathers: begins_anew,
+            gathered: 0,
+            is_ending: false,
+            leap,
+            last_length: 0,
+            whole: context.interval,
+            swept: 0,
+        })
+    }
+
+    /// State of the writer, for readers.
+    pub fn health(&self) -> Arc<Health> {
+        Arc::clone(&self.health)
+    }
+
+    /// Number of rows of the database of series and lists that were written or changed so far.
+    #[cfg(test)]
+    pub(super) fn changes(&self) -> u64 {
+        self.main.total_changes()
+    }
+
+    /// Begins a new partition, whatever room the present one has.
+    #[cfg(test)]
+    pub(super) fn begin_partition(&mut self, now: u64) {
+        self.partition = Some(Partition::begin(&self.folder, now, &self.keep).unwrap());
+    }
+
+    /// Limits the database to this number of further pages; `None` removes the limit.
+    #[cfg(test)]
+    pub(super) fn limit_pages(&mut self, more: Option<i64>) {
+        let connections =
+            [Some(&self.main), self.partition.as_ref().map(Partition::connection)].into_iter().flatten();
+        for connection in connections {
+            let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+            let max = more.map_or(1 << 30, |more| pages + more);
+            connection.query_row(&format!("PRAGMA max_page_count = {max}"), [], |_| Ok(())).unwrap();
+        }
+    }
+
+    fn push(&mut self, row: Row) {
+        if self.rows_memory >= self.max_rows {
+            self.health.lost(1);
+            return;
+        }
+        self.rows_memory += row.memory();
+        self.rows.push(row);
+        // While writing fails, rows wait for the next attempt.
+        if self.rows_memory > self.keep.batch(self.batch)
+            && self.failing.is_none()
+            && let Err(error) = self.write_rows()
+        {
+            self.fail(error.to_string());
+        }
+    }
+
+    /// Notes the reason of a failed attempt. The next flush reports it.
+    fn fail(&mut self, why: String) {
+        self.health.failed(&why);
+        let is_reported = self.failing.as_ref().is_some_and(|failing| failing.is_reported);
+        let attempted = self.clock.map_or(0, |clock| clock());
+        self.failing = Some(Failing { why, is_reported, attempted });
+    }
+
+    /// Whether an attempt to write is due.
+    fn is_due(&self) -> bool {
+        match (&self.failing, self.clock) {
+            (Some(failing), Some(clock)) if !self.is_ending => {
+                clock().saturating_sub(failing.attempted) >= RETRY
+            }
+            _ => true,
+        }
+    }
+
+    /// Returns the error of a failed attempt once.
+    fn report(&mut self) -> io::Result<()> {
+        let Some(failing) = &mut self.failing else { return Ok(()) };
+        if std::mem::replace(&mut failing.is_reported, true) {
+            return Ok(());
+        }
+        Err(io::Error::other(failing.why.clone()))
+    }
+
+    /// Writes the waiting rows, batch by batch, so that as many as possible are written.
+    fn write_rows(&mut self) -> Result<(), StoreError> {
+        while !self.rows.is_empty() {
+            self.write_batch()?;
+        }
+        Ok(())
+    }
+
+    fn write_batch(&mut self) -> Result<(), StoreError> {
+        let (max, mut memory) = (self.keep.batch(self.batch), 0);
+        let count = self
+            .rows
+            .iter()
+            .take_while(|row| {
+                memory <= max && {
+                    memory += row.memory();
+                    true
+                }
+            })
+            .count();
+        let Some(batch) = self.rows.get(..count) else { return Ok(()) };
+        let Some(now) = batch.iter().map(Row::time).max() else { return Ok(()) };
+        let keep = &self.keep;
+        let had_one = self.partition.is_some();
+        let mut partition = match self.partition.take() {
+            Some(partition) if keep.has_room(partition.begun(), now, schema::size(partition.path())) => {
+                partition
+            }
+            Some(_) => Partition::begin(&self.folder, now, keep)?,
+            None => Partition::open(&self.folder, now, keep)?,
+        };
+        let is_new = had_one && partition.is_empty();
+        let written = partition.write(batch);
+        if let Err(error) = &written
+            && schema::is_corrupt(error)
+        {
+            let aside = schema::move_aside(partition.path(), now)?;
+            self.health.note(
+                now,
+                "store",
+                format!("{} was corrupt and was moved to {}", partition.path().display(), aside.display()),
+            );
+            drop(partition);
+            return written;
+        }
+        self.partition = Some(partition);
+        written?;
+        self.rows.drain(..count);
+        self.rows_memory = if self.rows.is_empty() { 0 } else { self.rows_memory.saturating_sub(memory) };
+        // A run over files may write gigabytes within one interval.
+        if is_new { self.drop_partitions() } else { Ok(()) }
+    }
+
+    /// Whether data waits for the database of series. Names wait for the next interval, or for the end.
+    fn waits(&self) -> bool {
+        let names = self.is_ending && !self.names.is_empty();
+        !self.intervals.is_empty() || self.health.has_events() || names
+    }
+
+    fn write_intervals(&mut self) -> Result<(), StoreError> {
+        let path = self.folder.join(MAIN);
+        if !self.waits() {
+            return Ok(());
+        }
+        let written = self.commit_intervals(&path);
+        if let Err(error) = &written {
+            // The open cells may differ from the database.
+            self.open.clear();
+            self.known.clear();
+            self.listed.clear();
+            if schema::is_corrupt(error) {
+                let now = self.intervals.back().map_or(0, |interval| interval.span.1);
+                // The old database is closed before another gets its name.
+                self.main = Connection::open_in_memory().map_err(describe(&path))?;
+                let aside = schema::move_aside(&path, now)?;
+                self.health.note(
+                    now,
+                    "store",
+                    format!("{} was corrupt and was moved to {}", path.display(), aside.display()),
+                );
+                self.main = schema::open(&path, Kind::Main)?;
+            }
+        }
+        written
+    }
+
+    fn commit_intervals(&mut self, path: &Path) -> Result<(), StoreError> {
+        let describe = describe(path);
+        let transaction = self.main.transaction().map_err(describe)?;
+        let mut extent: Option<(u64, u64)> = None;
+        let points = self.intervals.iter().map(|interval| Written {
+            start: interval.span.0,
+            seconds: interval.seconds,
+            layout: &interval.layout,
+            values: &interval.values,
+        });
+        series::write(&transaction, &mut self.known, points).map_err(describe)?;
+        let readings = self.intervals.iter().flat_map(|interval| {
+            interval.readings.iter().map(|(name, reading)| (name.as_str(), interval.span, reading))
+        });
+        self.open.add(&transaction, path, readings)?;
+        for interval in &self.intervals {
+            let (from, to) = interval.span;
+            let (begin, end) = (from.min(interval.watched.0), to.max(interval.watched.1));
+            extent = Some(extent.map_or((begin, end), |(a, b)| (a.min(begin), b.max(end))));
+            self.watched.add(interval.watched.0, interval.watched.1);
+            if let Some(text) = self.leap.see(to) {
+                self.health.note(to, "clock", text);
+            }
+        }
+        self.open.write(&transaction, path)?;
+        if let Some((from, to)) = extent {
+            // The first and the last interval of a capture may be shorter than the others.
+            let length = |interval: &Waiting| interval.span.1 - interval.span.0;
+            let last = self.intervals.iter().rev().take(2).map(length).max().unwrap_or(0);
+            let before = self.intervals.back().map_or(0, length);
+            let length = last.max(std::mem::replace(&mut self.last_length, before)).max(self.whole);
+            transaction
+                .execute(
+                    "INSERT INTO meta VALUES ('first', ?1), ('last', ?2), ('interval', ?3), ('trusted', ?4)
+                     ON CONFLICT (name) DO UPDATE SET value = CASE name WHEN 'first' THEN min(value, excluded.value)
+                     WHEN 'last' THEN max(value, excluded.value) ELSE excluded.value END",
+                    params![from as i64, to as i64, length as i64, self.leap.trusted() as i64],
+                )
+                .map_err(describe)?;
+        }
+        self.watched.write(&transaction).map_err(describe)?;
+        let events = self.health.events();
+        for event in &events {
+            transaction
+                .prepare_cached("INSERT INTO events VALUES (?1, ?2, ?3)")
+                .and_then(|mut add| add.execute(params![(event.time * 1e9) as i64, event.kind, event.text]))
+                .map_err(describe)?;
+        }
+        self.names.write(&transaction).map_err(describe)?;
+        transaction.commit().map_err(describe)?;
+        self.names.written();
+        self.health.written(events.len());
+        self.intervals.clear();
+        self.watched.clear();
+        self.gathered = 0;
+        Ok(())
+    }
+
+    /// Writes the waiting data. An error is reported once; then there is one attempt each second until one succeeds.
+    fn write(&mut self) -> io::Result<()> {
+        // Partitions that could not be dropped are retried.
+        if self.rows.is_empty() && !self.waits() && self.failing.is_none() {
+            return Ok(());
+        }
+        if !self.is_due() {
+            return self.report();
+        }
+        let rows = self.write_rows();
+        let intervals = self.write_intervals();
+        let swept = self.sweep();
+        match rows.and(intervals).and(swept) {
+            Ok(()) => {
+                if self.failing.take().is_some() {
+                    self.health.recovered(self.leap.latest());
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.fail(error.to_string());
+                self.report()
+            }
+        }
+    }
+
+    /// Drops partitions beyond the limits of age and size.
+    fn drop_partitions(&mut self) -> Result<(), StoreError> {
+        let current = self.partition.as_ref().map(|partition| partition.path().to_owned());
+        let dropped = self.keep.drop_partitions(&self.folder, current.as_deref(), self.leap.trusted())?;
+        let path = self.folder.join(MAIN);
+        if let Some((end, _)) = dropped.last() {
+            watched::drop_before(&self.main, "rows", 0, Cell::Interval, *end).map_err(describe(&path))?;
+        }
+        for (_, text) in dropped {
+            self.health.note(self.leap.latest(), "store", text);
+        }
+        Ok(())
+    }
+
+    /// Drops data beyond the limits of age and size; expired data is searched for once an hour.
+    fn sweep(&mut self) -> Result<(), StoreError> {
+        let path = self.folder.join(MAIN);
+        if let Some(text) = self.keep.thin(&self.folder, &self.main)? {
+            self.open.clear();
+            self.health.note(self.leap.latest(), "store", text);
+        }
+        self.drop_partitions()?;
+        let hour = self.leap.trusted() / 3_600_000_000_000;
+        if std::mem::replace(&mut self.swept, hour) == hour {
+            return Ok(());
+        }
+        let transaction = self.main.transaction().map_err(describe(&path))?;
+        {
+            let describe = describe(&path);
+            let mut points = transaction
+                .prepare_cached("DELETE FROM points WHERE tier = ?1 AND series = ?2 AND time < ?3")
+                .map_err(describe)?;
+            let mut ids = transaction.prepare_cached("SELECT id FROM series").map_err(describe)?;
+            let ids: Vec<i64> =
+                ids.query_map([], |row| row.get(0)).and_then(Iterator::collect).map_err(describe)?;
+            let now = self.leap.trusted();
+            for (at, tier) in SERIES.iter().enumerate() {
+                let before = Keep::before(&self.keep.series, at, now);
+                let mut dropped = 0;
+                for id in &ids {
+                    dropped += points.execute(params![at as i64, id, before as i64]).map_err(describe)?;
+                }
+                if dropped > 0 {
+                    watched::drop_before(&transaction, "points", at, tier.cell, before).map_err(describe)?;
+                }
+            }
+            for (at, tier) in LISTS.iter().enumerate() {
+                let before = Keep::before(&self.keep.lists, at, now);
+                let dropped = transaction
+                    .execute(
+                        "DELETE FROM readings WHERE tier = ?1 AND time < ?2",
+                        params![at as i64, before as i64],
+                    )
+                    .map_err(describe)?;
+                if dropped > 0 {
+                    watched::drop_before(&transaction, "readings", at, tier.cell, before)
+                        .map_err(describe)?;
+                }
+            }
+            let before = now.saturating_sub(self.keep.series.into_iter().max().unwrap_or(0));
+            transaction.execute("DELETE FROM events WHERE time < ?1", [before as i64]).map_err(describe)?;
+            watched::sweep(&transaction, before).map_err(describe)?;
+            names::sweep(&transaction, now.saturating_sub(self.keep.age)).map_err(describe)?;
+        }
+        transaction.commit().map_err(describe(&path))
+    }
+}
+
+/// Opens the database of series; a corrupt one is renamed.
+fn open_main(path: &Path, context: &OutputContext, health: &Health) -> Result<Connection, StoreError> {
+    let checked = schema::open(path, Kind::Main).and_then(|mut main| {
+        if let Some(stop) = context.stop.clone() {
+            let stops = move || stop.load(Ordering::Relaxed);
+            main.progress_handler(10_000, Some(stops)).map_err(describe(path))?;
+        }
+        // Corrupt pages of a database show when they are read.
+        let check: String =
+            main.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(describe(path))?;
+        main.progress_handler(0, None::<fn() -> bool>).map_err(describe(path))?;
+        Ok((main, check == "ok"))
+    });
+    match checked {
+        Ok((main, true)) => return Ok(main),
+        Ok((_, false)) => {}
+        Err(error) if schema::is_corrupt(&error) => {}
+        Err(error) => return Err(error),
+    }
+    let now = context.start;
+    let aside = schema::move_aside(path, now)?;
+    let text =
+        format!("{} was corrupt and was moved to {}; a new one was created", path.display(), aside.display());
+    warn(&text);
+    health.note(now, "store", text);
+    schema::open(path, Kind::Main)
+}
+
+/// Prints a warning: a user who no longer sees a store must learn its new name.
+fn warn(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(io::stderr(), "weir: {text}");
+}
+
+/// Removes the store of an earlier run over files; the store of a live run is kept, and is an error.
+fn clear(folder: &Path) -> Result<(), StoreError> {
+    let path = folder.join(MAIN);
+    if path.exists() {
+        let mode: Option<String> = match schema::open_to_read(&path, Kind::Main) {
+            Ok(main) => main
+                .query_row("SELECT value FROM meta WHERE name = 'mode'", [], |row| row.get(0))
+                .optional()
+                .map_err(describe(&path))?,
+            Err(error) if schema::is_corrupt(&error) => None,
+            Err(error) => return Err(error),
+        };
+        if mode.as_deref() == Some("live") {
+            let text = format!(
+                "{}: this is the store of a live run; choose another directory for captures",
+                path.display()
+            );
+            return Err(StoreError::Unknown(text));
+        }
+    }
+    let files = schema::partitions(folder).into_iter().map(|(_, path)| path).chain([path]);
+    for path in files {
+        remove(&path).map_err(|error| StoreError::File { path: path.clone(), error })?;
+    }
+    Ok(())
+}
+
+/// Removes a database with its log.
+pub fn remove(path: &Path) -> io::Result<()> {
+    for part in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(part);
+        match std::fs::remove_file(PathBuf::from(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The number that is stored under a name; 0 if the name is not stored.
+pub fn number(main: &Connection, path: &Path, name: &str) -> Result<u64, StoreError> {
+    let found: Option<i64> = main
+        .query_row("SELECT value FROM meta WHERE name = ?1", [name], |row| row.get(0))
+        .optional()
+        .map_err(describe(path))?;
+    Ok(found.unwrap_or(0) as u64)
+}
+
+impl Output for Writer {
+    fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+        let span = (snapshot.interval.start, snapshot.interval.end);
+        let watched = snapshot.watched.unwrap_or(snapshot.interval);
+        let has_packets = snapshot.ledger.caught > 0;
+        if span.0 == span.1 || watched.start == watched.end && !has_packets {
+            return self.report();
+        }
+        // Silence has no lists. Each list is written once nevertheless, so that queries know its name.
+        let listed = &mut self.listed;
+        let kept = snapshot.answers.iter().filter(|answer| {
+            let is_new = readings::kind(&answer.reading).is_some() && !listed.contains(&answer.subscription);
+            is_new && listed.insert(answer.subscription.clone())
+                || has_packets && readings::is_kept(&answer.reading)
+        });
+        let readings = kept.map(|answer| (answer.subscription.clone(), answer.reading.clone())).collect();
+        if self.intervals.len() >= MAX_INTERVALS {
+            self.intervals.pop_front();
+            self.health.lost(1);
+        }
+        if !self.layout.is_of(snapshot) {
+            self.layout = Arc::new(Layout::of(snapshot));
+        }
+        let interval = Waiting {
+            span,
+            seconds: snapshot.watched_seconds(),
+            watched: (watched.start, watched.end),
+            values: self.layout.values(snapshot, has_packets),
+            layout: Arc::clone(&self.layout),
+            readings,
+        };
+        self.gathered += interval.memory();
+        self.intervals.push_back(interval);
+        // Cells of hours and days are written once for all intervals of a batch.
+        if self.gathers && self.gathered < self.keep.batch(GROUP) && self.intervals.len() < MAX_INTERVALS / 2
+        {
+            return self.report();
+        }
+        self.write()
+    }
+
+    fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
+        self.named_flow(flow, None)
+    }
+
+    fn named_flow(&mut self, flow: &FlowRecord, name: Option<&str>) -> io::Result<()> {
+        if let Some(name) = name {
+            self.names.see(flow.responder().0, name, flow.last.0);
+        }
+        self.push(Row::Flow(Box::new(*flow), name.map(Box::from)));
+        Ok(())
+    }
+
+    fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
+        let row = self.maker.record(flow, record);
+        self.push(row);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.write()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.is_ending = true;
+        let written = self.write();
+        if self.failing.is_some() {
+            let waiting = self.rows.len() + self.intervals.len();
+            self.health.lost(waiting as u64);
+        }
+        // Readers find complete files, without a log that has to be read first.
+        for connection in
+            [Some(&self.main), self.partition.as_ref().map(Partition::connection)].into_iter().flatten()
+        {
+            let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        }
+        match self.health.lost_rows() {
+            0 => written,
+            lost => Err(io::Error::other(format!("{}: {lost} rows lost", self.folder.display()))),
+        }
+    }
+}
