@@ -3,7 +3,7 @@
 use crate::Sink;
 use weir_flow::FlowPacket;
 use weir_flow::measure::{HalfMeasure, Measure, MeasureConfig, Measured, Measures, Sample, SampleSide};
-use weir_proto::{Record, STREAM, STREAM_SAMPLE, Value};
+use weir_proto::{Record, STREAM, STREAM_SAMPLE, Value, assert_names, fields_from, record, values};
 use weir_wire::Time;
 
 /// The measurements to make.
@@ -60,18 +60,27 @@ fn emit(flow: &Measure, measured_value: Measured<'_>, details: bool, sink: &mut 
         sink.measured(flow, measured_value);
     }
     let record = match measured_value {
-        Measured::Sample(sample) => Record::new(&STREAM_SAMPLE, sample.begin, sample_values(sample)),
-        Measured::End(flow) => Record::new(&STREAM, flow.flow.first, values(flow)),
+        Measured::Sample(sample) => stream_sample(sample),
+        Measured::End(flow) => stream(flow),
         Measured::Packet { .. } | Measured::Exchange(_) | Measured::Burst(_) => return 0,
     };
     sink.record(&flow.flow, record);
     1
 }
 
-/// The values of both sides, alternating field by field.
-fn both<S>(sides: &[S; 2], of: impl Fn(&S) -> Vec<Value<'static>>) -> Vec<Value<'static>> {
-    let [forward, reverse] = sides.each_ref().map(of);
-    forward.into_iter().zip(reverse).flat_map(|(forward, reverse)| [forward, reverse]).collect()
+/// The values of both sides, each in the fields whose names end in `_forward` and `_reverse`.
+macro_rules! of_sides {
+    ($table:ident, $sides:expr, |$side:ident: $of:ty| $($name:ident = $value:expr),+ $(,)?) => {{
+        const {
+            assert_names(
+                fields_from($table.fields, "packets_forward"),
+                &[$(concat!(stringify!($name), "_forward"), concat!(stringify!($name), "_reverse")),+],
+                true,
+            )
+        };
+        let [forward, reverse] = $sides.each_ref().map(|$side: &$of| [$(Value::from($value)),+]);
+        forward.into_iter().zip(reverse).flat_map(|(forward, reverse)| [forward, reverse])
+    }};
 }
 
 fn span(nanoseconds: Option<u64>) -> Value<'static> {
@@ -82,64 +91,65 @@ fn mean(nanoseconds: Option<f64>) -> Value<'static> {
     nanoseconds.map_or(Value::None, |nanoseconds| Value::Duration(nanoseconds.round() as u64))
 }
 
-fn values(flow: &Measure) -> Vec<Value<'static>> {
+fn stream(flow: &Measure) -> Record<'static> {
     let [forward, reverse] = &flow.sides;
     let is_tcp = flow.flow.key.proto == 6;
-    let mut values = vec![
-        flow.flow.key.proto.into(),
-        Value::Duration(flow.last.since(flow.flow.first)),
-        span(flow.handshake()),
-        span(forward.handshake),
-        span(reverse.handshake),
-        span(flow.first_byte),
-    ];
     let of_tcp = |value: u64| if is_tcp { Value::Uint(value) } else { Value::None };
-    values.extend(both(&flow.sides, |side: &HalfMeasure| {
-        vec![
-            side.packets.into(),
-            side.bytes.into(),
-            side.throughput().into(),
-            of_tcp(side.round_trips.count),
-            mean(side.round_trips.mean()),
-            span(side.round_trips.min),
-            span(side.round_trips.max),
-            mean(side.jitter()),
-            of_tcp(side.segments),
-            of_tcp(side.retransmitted),
-            of_tcp(side.spurious),
-            of_tcp(side.lost),
-            side.loss().into(),
-            of_tcp(side.out_of_order),
-            side.hops().into(),
-            side.window.into(),
-            side.window_least.into(),
-            side.window_most.into(),
-            of_tcp(side.zero_windows),
-            side.mss.into(),
-        ]
-    }));
-    values.push(flow.requests.into());
-    values
+    let sides = of_sides!(
+        STREAM,
+        flow.sides,
+        |side: HalfMeasure| packets = side.packets,
+        bytes = side.bytes,
+        throughput = side.throughput(),
+        rtts = of_tcp(side.round_trips.count),
+        rtt = mean(side.round_trips.mean()),
+        rtt_least = span(side.round_trips.min),
+        rtt_most = span(side.round_trips.max),
+        jitter = mean(side.jitter()),
+        segments = of_tcp(side.segments),
+        retransmitted = of_tcp(side.retransmitted),
+        spurious = of_tcp(side.spurious),
+        lost = of_tcp(side.lost),
+        loss = side.loss(),
+        out_of_order = of_tcp(side.out_of_order),
+        hops = side.hops(),
+        window = side.window,
+        window_least = side.window_least,
+        window_most = side.window_most,
+        zero_windows = of_tcp(side.zero_windows),
+        mss = side.mss,
+    );
+    let requests = values!(fields_from(STREAM.fields, "requests"), requests = flow.requests);
+    record!(
+        STREAM,
+        flow.flow.first,
+        protocol = flow.flow.key.proto,
+        duration = Value::Duration(flow.last.since(flow.flow.first)),
+        handshake = span(flow.handshake()),
+        handshake_responder = span(forward.handshake),
+        handshake_initiator = span(reverse.handshake),
+        first_byte = span(flow.first_byte),
+        ..sides.chain(requests)
+    )
 }
 
-fn sample_values(sample: &Sample) -> Vec<Value<'static>> {
+fn stream_sample(sample: &Sample) -> Record<'static> {
     let seconds = sample.length as f64 / 1e9;
-    let mut values = vec![Value::Duration(sample.length)];
-    values.extend(both(&sample.sides, |side: &SampleSide| {
-        vec![
-            side.packets.into(),
-            side.bytes.into(),
-            (side.bytes as f64 / seconds).into(),
-            side.round_trips.into(),
-            mean(side.rtt),
-            mean(side.jitter),
-            side.retransmitted.into(),
-            side.lost.into(),
-            side.out_of_order.into(),
-            side.window.into(),
-        ]
-    }));
-    values
+    let sides = of_sides!(
+        STREAM_SAMPLE,
+        sample.sides,
+        |side: SampleSide| packets = side.packets,
+        bytes = side.bytes,
+        throughput = side.bytes as f64 / seconds,
+        rtts = side.round_trips,
+        rtt = mean(side.rtt),
+        jitter = mean(side.jitter),
+        retransmitted = side.retransmitted,
+        lost = side.lost,
+        out_of_order = side.out_of_order,
+        window = side.window,
+    );
+    record!(STREAM_SAMPLE, sample.begin, length = Value::Duration(sample.length), ..sides)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use crate::{EndReason, FlowIdentity, FlowRecord};
 use weir_flow::IpTunnel;
-use weir_proto::{Record, TUNNEL};
+use weir_proto::{Record, TUNNEL, record};
 use weir_wire::{Time, Tunnel};
 
 const DISCOVER: &str = "Tunnel::DISCOVER";
@@ -29,7 +29,7 @@ fn name(tunnel: Tunnel) -> Option<&'static str> {
 }
 
 fn record(time: Time, kind: &'static str, action: &'static str) -> Record<'static> {
-    Record::new(&TUNNEL, time, vec![kind.into(), action.into()])
+    record!(TUNNEL, time, type = kind, action = action)
 }
 
 /// The row of a tunnel directly over IP.

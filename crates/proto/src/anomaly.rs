@@ -1,6 +1,6 @@
 //! Malformed messages and exceeded limits.
 
-use crate::{Kind, Out, Privacy, Protocol, Record, Table, Value, field};
+use crate::{Kind, Out, Privacy, Protocol, Record, Table, Value, field, record};
 use weir_wire::{Direction, Time};
 
 /// An error in a message.
@@ -44,17 +44,18 @@ impl<'a> Anomaly<'a> {
         let detail = self.detail.get(..Self::DETAIL).unwrap_or(self.detail);
         let detail = if detail.is_empty() { Value::None } else { detail.into() };
         let reverse = self.direction == Direction::Reverse;
-        let values = vec![
-            protocol.name.into(),
-            parser(protocol.name).into(),
-            self.name.into(),
-            event(protocol.name, self.name).into(),
-            "applayer".into(),
-            "proto_parser".into(),
-            reverse.into(),
-            detail,
-        ];
-        Record::new(&ANOMALY, time, values)
+        record!(
+            ANOMALY,
+            time,
+            protocol = protocol.name,
+            source = parser(protocol.name),
+            name = self.name,
+            event = event(protocol.name, self.name),
+            type = "applayer",
+            layer = "proto_parser",
+            reverse = reverse,
+            detail = detail,
+        )
     }
 }
 

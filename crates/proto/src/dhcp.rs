@@ -6,7 +6,7 @@
 use crate::work::looked_at;
 use crate::{
     Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table, Transport, Value,
-    field,
+    field, record,
 };
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -294,41 +294,42 @@ impl<'a> Message<'a> {
         let [client, assigned, next_server, relay] = self.addresses.map(IpAddr::from);
         let in_reply = |address: IpAddr| Value::from(is_reply.then_some(address));
         let wanted = self.option(code::PARAMETERS);
-        let names = wanted.map(|codes| codes.iter().filter_map(|code| parameter(*code)).collect());
+        let names: Option<Value<'_>> =
+            wanted.map(|codes| codes.iter().filter_map(|code| parameter(*code)).collect());
         let mask = self.number(code::SUBNET_MASK).map(|mask| Ipv4Addr::from(mask).to_string());
         let boot_file = self.text(code::BOOT_FILE).unwrap_or_else(|| without_zeros(self.boot_file));
-        let values = vec![
-            match self.op {
+        record!(
+            MESSAGE,
+            time,
+            type = match self.op {
                 1 => "request",
                 REPLY => "reply",
                 _ => "<unknown>",
-            }
-            .into(),
-            self.id.into(),
-            self.mac().into(),
-            assigned.into(),
-            client.into(),
-            in_reply(relay),
-            in_reply(next_server),
-            self.kind().map(|kind| TYPES.get(usize::from(kind)).map_or("unknown", |(_, eve)| eve)).into(),
-            self.option(code::CLIENT_ID).map(colons).into(),
-            self.number(code::LEASE).into(),
-            self.number(code::REBINDING).into(),
-            self.number(code::RENEWAL).into(),
-            mask.into(),
-            self.text(code::HOST_NAME).into(),
-            self.address(code::REQUESTED).into(),
-            names.unwrap_or_default(),
-            self.list(code::DNS_SERVERS),
-            self.list(code::ROUTERS),
-            self.text(code::VENDOR_CLASS).into(),
-            wanted.map_or(Value::None, |codes| codes.iter().copied().collect()),
-            self.text(code::DOMAIN).into(),
-            self.address(code::SERVER).into(),
-            self.text(code::MESSAGE).into(),
-            Some(boot_file).filter(|file| !file.is_empty()).into(),
-        ];
-        Record::new(&MESSAGE, time, values)
+            },
+            id = self.id,
+            mac = self.mac(),
+            assigned = assigned,
+            client = client,
+            relay = in_reply(relay),
+            next_server = in_reply(next_server),
+            dhcp_type = self.kind().map(|kind| TYPES.get(usize::from(kind)).map_or("unknown", |(_, eve)| eve)),
+            client_id = self.option(code::CLIENT_ID).map(colons),
+            lease_time = self.number(code::LEASE),
+            rebinding_time = self.number(code::REBINDING),
+            renewal_time = self.number(code::RENEWAL),
+            subnet_mask = mask,
+            hostname = self.text(code::HOST_NAME),
+            requested = self.address(code::REQUESTED),
+            params = names.unwrap_or_default(),
+            dns_servers = self.list(code::DNS_SERVERS),
+            routers = self.list(code::ROUTERS),
+            vendor_class = self.text(code::VENDOR_CLASS),
+            parameters = wanted.map_or(Value::None, |codes| codes.iter().copied().collect()),
+            domain = self.text(code::DOMAIN),
+            server = self.address(code::SERVER),
+            message = self.text(code::MESSAGE),
+            boot_file = Some(boot_file).filter(|file| !file.is_empty()),
+        )
     }
 }
 
@@ -430,27 +431,30 @@ impl Lease {
     fn emit(self, out: &mut dyn Out) {
         let [client_message, server_message] = self.messages;
         let [circuit, remote, subscriber] = self.relay;
-        let values = vec![
-            self.id.into(),
-            self.client.into(),
-            self.server.into(),
-            self.mac.or(self.hardware).into(),
-            self.host.into(),
-            self.fqdn.into(),
-            self.domain.into(),
-            self.requested.into(),
-            self.assigned.into(),
-            self.seconds.map_or(Value::None, |seconds| Value::Duration(u64::from(seconds) * 1_000_000_000)),
-            client_message.into(),
-            server_message.into(),
-            self.types.into_iter().collect(),
-            self.times.into_iter().collect(),
-            Value::Duration(self.last.since(self.first)),
-            circuit.into(),
-            remote.into(),
-            subscriber.into(),
-        ];
-        out.record(Record::new(&DHCP, self.first, values));
+        out.record(record!(
+            DHCP,
+            self.first,
+            id = self.id,
+            client = self.client,
+            server = self.server,
+            mac = self.mac.or(self.hardware),
+            host = self.host,
+            fqdn = self.fqdn,
+            domain = self.domain,
+            requested = self.requested,
+            assigned = self.assigned,
+            lease = self
+                .seconds
+                .map_or(Value::None, |seconds| Value::Duration(u64::from(seconds) * 1_000_000_000)),
+            client_message = client_message,
+            server_message = server_message,
+            types = self.types.into_iter().collect::<Value<'_>>(),
+            times = self.times.into_iter().collect::<Value<'_>>(),
+            duration = Value::Duration(self.last.since(self.first)),
+            circuit = circuit,
+            remote = remote,
+            subscriber = subscriber,
+        ));
     }
 
     fn add(&mut self, message: &Message<'_>, source: IpAddr, time: Time) {

@@ -2,7 +2,7 @@
 
 use crate::tls::hello::hex;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field, record,
 };
 use std::net::{IpAddr, Ipv6Addr};
 use weir_wire::stream::Chunk;
@@ -205,28 +205,29 @@ impl<'a> Found<'a> {
         let span = |seconds: u32| Value::Duration(u64::from(seconds) * 1_000_000_000);
         let (link, peer) = relay.map_or((None, None), |[link, peer]| (Some(link), Some(peer)));
         let message = self.status.map(|(_, message)| message).filter(|message| !message.is_empty());
-        let values = vec![
-            TYPES.get(usize::from(kind)).copied().unwrap_or("unknown").into(),
-            id.into(),
-            self.client.map(hex).into(),
-            self.server.map(hex).into(),
-            Value::list(self.addresses),
-            Value::list(self.prefixes),
-            Value::list(self.prefix_lengths),
-            self.lifetimes.map_or(Value::None, |(preferred, _)| span(preferred)),
-            self.lifetimes.map_or(Value::None, |(_, valid)| span(valid)),
-            self.status.map(|(status, _)| status).into(),
-            message.into(),
-            self.fqdn.into(),
-            Value::list(self.dns_servers),
-            Value::list(self.domains),
-            Value::list(self.parameters),
-            self.vendor_class.into(),
-            relays.into(),
-            link.into(),
-            peer.into(),
-        ];
-        Record::new(&DHCPV6, time, values)
+        record!(
+            DHCPV6,
+            time,
+            type = TYPES.get(usize::from(kind)).copied().unwrap_or("unknown"),
+            id = id,
+            client = self.client.map(hex),
+            server = self.server.map(hex),
+            addresses = Value::list(self.addresses),
+            prefixes = Value::list(self.prefixes),
+            prefix_lengths = Value::list(self.prefix_lengths),
+            preferred = self.lifetimes.map_or(Value::None, |(preferred, _)| span(preferred)),
+            valid = self.lifetimes.map_or(Value::None, |(_, valid)| span(valid)),
+            status = self.status.map(|(status, _)| status),
+            message = message,
+            fqdn = self.fqdn,
+            dns_servers = Value::list(self.dns_servers),
+            domains = Value::list(self.domains),
+            parameters = Value::list(self.parameters),
+            vendor_class = self.vendor_class,
+            relays = relays,
+            link = link,
+            peer = peer,
+        )
     }
 }
 

@@ -10,7 +10,7 @@ mod kind;
 use crate::inflation::Allowance;
 use crate::tls::hello::hex;
 use crate::work::looked_at;
-use crate::{Hashes, Kind, Out, Privacy, Record, Setup, Table, Value, Wants, field};
+use crate::{Hashes, Kind, Out, Privacy, Setup, Table, Value, Wants, field, record};
 use md5::Digest;
 use std::collections::BTreeMap;
 use weir_wire::{Direction, Time};
@@ -541,39 +541,41 @@ impl File {
             [("MD5", hashes.md5), ("SHA1", hashes.sha1), ("SHA256", hashes.sha256), ("EXTRACT", content)];
         let analyzers: Value<'_> = done.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect();
         let shown = self.filename.as_ref().or(self.path.as_ref());
-        let mut values = vec![
-            self.name().into(),
-            self.source.into(),
-            self.protocol.into(),
-            self.transaction.into(),
-            self.depth.into(),
-            analyzers,
-            self.kind.flatten().into(),
-            self.declared.as_ref().into(),
-            self.filename.as_ref().into(),
-            shown.into(),
-            Value::Duration(self.last.since(self.begun)),
-            (self.direction == Direction::Forward).into(),
-            self.seen.into(),
-            self.next.into(),
-            self.total.into(),
-            self.missing.into(),
-            self.late.into(),
-            (self.missing > 0).into(),
-            if is_whole { "CLOSED" } else { "TRUNCATED" }.into(),
-            self.wants.content.into(),
-            self.range.map(|(start, _)| start).into(),
-            self.range.map(|(_, end)| end).into(),
-            md5,
-            sha1,
-            sha256,
+        let carrier = std::mem::take(&mut self.carrier);
+        out.record(record!(
+            FILES,
+            self.begun,
+            file = self.name(),
+            source = self.source,
+            protocol = self.protocol,
+            transaction = self.transaction,
+            depth = self.depth,
+            analyzers = analyzers,
+            mime_type = self.kind.flatten(),
+            declared_type = self.declared.as_ref(),
+            filename = self.filename.as_ref(),
+            name_or_path = shown,
+            duration = Value::Duration(self.last.since(self.begun)),
+            is_orig = self.direction == Direction::Forward,
+            seen_bytes = self.seen,
+            size = self.next,
+            total_bytes = self.total,
+            missing_bytes = self.missing,
+            overflow_bytes = self.late,
+            gaps = self.missing > 0,
+            state = if is_whole { "CLOSED" } else { "TRUNCATED" },
+            stored = self.wants.content,
+            start = self.range.map(|(start, _)| start),
+            end = self.range.map(|(_, end)| end),
+            md5 = md5,
+            sha1 = sha1,
+            sha256 = sha256,
             // The writer of the content sets this field.
-            Value::None,
-            Value::None,
-            Value::None,
-        ];
-        values.extend(std::mem::take(&mut self.carrier));
-        out.record(Record::new(&FILES, self.begun, values));
+            extracted = Value::None,
+            extracted_cutoff = Value::None,
+            extracted_size = Value::None,
+            ..carrier
+        ));
     }
 
     /// Approximate heap memory in bytes.

@@ -6,7 +6,7 @@ use crate::line::{Line, Lines};
 use crate::mime::{Carrier, Message};
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table, Transport, Value, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Setup, Step, Table, Transport, Value, field, record,
 };
 use std::collections::VecDeque;
 use weir_wire::stream::Chunk;
@@ -499,20 +499,21 @@ impl Imap {
     }
 
     fn emit(&self, command: &Command, answer: Option<(&'static str, &[u8])>, time: Time, out: &mut dyn Out) {
-        let values = vec![
-            (&command.tag).into(),
-            (&command.name).into(),
-            Some(&command.argument).filter(|argument| !argument.is_empty()).into(),
-            self.user.as_ref().into(),
-            command.folder.as_ref().or(self.folder.as_ref()).into(),
-            answer.map(|(status, _)| status).into(),
-            answer.map(|(_, text)| text).into(),
-            Value::list(&command.lines),
-            command.messages.into(),
-            command.bytes.into(),
-            answer.map_or(Value::None, |_| Value::Duration(time.since(command.time))),
-        ];
-        out.record(Record::new(&IMAP, command.time, values));
+        out.record(record!(
+            IMAP,
+            command.time,
+            tag = &command.tag,
+            command = &command.name,
+            argument = Some(&command.argument).filter(|argument| !argument.is_empty()),
+            user = self.user.as_ref(),
+            folder = command.folder.as_ref().or(self.folder.as_ref()),
+            status = answer.map(|(status, _)| status),
+            answer = answer.map(|(_, text)| text),
+            lines = Value::list(&command.lines),
+            messages = command.messages,
+            bytes = command.bytes,
+            duration = answer.map_or(Value::None, |_| Value::Duration(time.since(command.time))),
+        ));
     }
 }
 

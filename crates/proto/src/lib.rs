@@ -99,7 +99,9 @@ pub use mime::MAIL;
 pub use packed::{Packed, Place};
 pub use parser::{Expected, Hashes, Heads, Out, Parser, Probe, Setup, Step, Wants};
 pub use protocol::{Field, Kind, Privacy, Protocol, TCP, Table, Transport, UDP, field};
-pub use record::{Record, Value};
+#[doc(hidden)]
+pub use record::assert_names;
+pub use record::{Record, Value, fields_from};
 pub use session::Session;
 pub use stream::{STREAM, STREAM_SAMPLE};
 pub use tunnel::{OF_PROXIES, TUNNEL, is_of_proxy};
@@ -178,6 +180,8 @@ pub fn tables() -> impl Iterator<Item = &'static Table> {
     SHARED_TABLES.iter().chain(PROTOCOLS.iter().flat_map(|protocol| protocol.tables)).copied()
 }
 
+#[cfg(test)]
+mod golden;
 #[cfg(test)]
 mod growth;
 #[cfg(test)]

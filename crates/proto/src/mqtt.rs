@@ -5,7 +5,8 @@ mod fields;
 use crate::frames::{Frames, Size};
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field, record,
+    values,
 };
 use fields::{BEGIN, MQTT, PROPERTIES, WIDTH};
 use std::collections::VecDeque;
@@ -248,7 +249,6 @@ impl Exchange {
 
     /// Emits the rows of Zeek's logs.
     fn zeek(&self, out: &mut dyn Out) {
-        let record = |table, values| Record::new(table, self.time, values);
         match self.kind {
             KIND_CONNECT => {
                 let version = match self.get(fields::CONNECT_PROTOCOL_VERSION) {
@@ -266,18 +266,18 @@ impl Exchange {
                     Value::Uint(_) => Some("Refused"),
                     _ => None,
                 };
-                let values = vec![
-                    self.get(fields::CONNECT_PROTOCOL_STRING),
-                    version.into(),
-                    self.get(fields::CONNECT_CLIENT_ID),
-                    status.into(),
-                    self.get(fields::CONNECT_WILL_TOPIC),
-                    self.get(fields::CONNECT_WILL_MESSAGE),
-                ];
-                out.record(record(&CONNECT, values));
+                out.record(record!(
+                    CONNECT,
+                    self.time,
+                    proto_name = self.get(fields::CONNECT_PROTOCOL_STRING),
+                    proto_version = version,
+                    client_id = self.get(fields::CONNECT_CLIENT_ID),
+                    connect_status = status,
+                    will_topic = self.get(fields::CONNECT_WILL_TOPIC),
+                    will_payload = self.get(fields::CONNECT_WILL_MESSAGE),
+                ));
             }
             KIND_PUBLISH => {
-                let begin = BEGIN.get(usize::from(KIND_PUBLISH)).copied().unwrap_or_default();
                 let qos = match self.qos {
                     0 => "at most once",
                     1 => "at least once",
@@ -285,16 +285,17 @@ impl Exchange {
                     _ => "unknown",
                 };
                 let is_over = self.is_over();
-                let values = vec![
-                    (self.direction == Direction::Forward).into(),
-                    self.get(begin + 1),
-                    qos.into(),
-                    if is_over { "ok" } else { "incomplete" }.into(),
-                    self.get(fields::PUBLISH_TOPIC),
-                    self.get(fields::PUBLISH_MESSAGE),
-                    self.get(fields::PUBLISH_BYTES),
-                ];
-                out.record(record(&PUBLISH, values));
+                out.record(record!(
+                    PUBLISH,
+                    self.time,
+                    from_client = self.direction == Direction::Forward,
+                    retain = self.get(fields::PUBLISH_RETAIN),
+                    qos = qos,
+                    status = if is_over { "ok" } else { "incomplete" },
+                    topic = self.get(fields::PUBLISH_TOPIC),
+                    payload = self.get(fields::PUBLISH_MESSAGE),
+                    payload_len = self.get(fields::PUBLISH_BYTES),
+                ));
             }
             KIND_SUBSCRIBE | KIND_UNSUBSCRIBE => {
                 let is_wanted = self.kind == KIND_SUBSCRIBE;
@@ -312,8 +313,15 @@ impl Exchange {
                     _ => Value::None,
                 };
                 let action = if is_wanted { "MQTT::SUBSCRIBE" } else { "MQTT::UNSUBSCRIBE" };
-                let values = vec![action.into(), topics, levels, granted, self.is_over().into()];
-                out.record(record(&SUBSCRIBE, values));
+                out.record(record!(
+                    SUBSCRIBE,
+                    self.time,
+                    action = action,
+                    topics = topics,
+                    qos_levels = levels,
+                    granted_qos_level = granted,
+                    ack = self.is_over(),
+                ));
             }
             _ => {}
         }
@@ -597,7 +605,7 @@ impl<'a> Message<'a> {
                 while !self.reader.rest().is_empty() {
                     let (topic, qos) = (self.text()?, self.reader.u8()? & 3);
                     if topics.len() < MAX_LIST {
-                        topics.push(vec![topic.to_vec().into(), qos.into()]);
+                        topics.push(values!(fields::TOPICS, topic = topic.to_vec(), qos = qos));
                     }
                 }
                 own.set(fields::SUBSCRIBE_TOPICS, Value::Rows(topics));
@@ -700,7 +708,7 @@ impl<'a> Message<'a> {
                     let (name, value) = (inner.text()?.to_vec(), inner.text()?.to_vec());
                     if own.pairs.len() < MAX_LIST {
                         let kind = NAMES.get(usize::from(kind)).copied().unwrap_or_default();
-                        own.pairs.push(vec![kind.into(), name.into(), value.into()]);
+                        own.pairs.push(values!(fields::PAIRS, message = kind, name = name, value = value));
                     }
                     continue;
                 }

@@ -1,7 +1,7 @@
 //! Network Time Protocol (RFC 5905, and its predecessor RFC 1305): each message.
 
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field, record,
 };
 use std::net::Ipv4Addr;
 use weir_wire::stream::Chunk;
@@ -176,25 +176,26 @@ fn message(data: &[u8], time: Time) -> Option<Record<'_>> {
     let (extensions, is_signed) = behind(version, reader);
     let reference = if stratum < 2 { id.to_vec() } else { Ipv4Addr::from(*id).to_string().into_bytes() };
     let [a, b, c, d] = *id;
-    let values = vec![
-        version.into(),
-        (first & 7).into(),
-        stratum.into(),
-        power(poll),
-        power(precision),
-        fixed(delay),
-        fixed(dispersion),
-        reference.into(),
-        reference_time,
-        origin,
-        receive,
-        transmit,
-        extensions.into(),
-        (first >> 6).into(),
-        format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}").into(),
-        is_signed.into(),
-    ];
-    Some(Record::new(&NTP, time, values))
+    Some(record!(
+        NTP,
+        time,
+        version = version,
+        mode = first & 7,
+        stratum = stratum,
+        poll = power(poll),
+        precision = power(precision),
+        root_delay = fixed(delay),
+        root_dispersion = fixed(dispersion),
+        reference = reference,
+        reference_time = reference_time,
+        origin_time = origin,
+        receive_time = receive,
+        transmit_time = transmit,
+        extensions = extensions,
+        leap = first >> 6,
+        reference_id = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}"),
+        authenticated = is_signed,
+    ))
 }
 
 /// Number of extension fields (RFC 7822) after a message, and whether a checksum follows.
@@ -235,36 +236,38 @@ fn control(data: &[u8], time: Time) -> Option<Record<'_>> {
     let mut reader = Reader::new(data);
     let (first, second, sequence) = (reader.u8()?, reader.u8()?, reader.u16()?);
     let (_, association) = (reader.u16()?, reader.u16()?);
-    let values = vec![
-        (first >> 3 & 7).into(),
-        Value::Uint(6),
-        (second & 0x80 != 0).into(),
-        (second >> 6 & 1).into(),
-        (second & 0x20 != 0).into(),
-        (second & 0x1f).into(),
-        Value::None,
-        sequence.into(),
-        association.into(),
-        data.len().into(),
-    ];
-    Some(Record::new(&CONTROL, time, values))
+    Some(record!(
+        CONTROL,
+        time,
+        version = first >> 3 & 7,
+        mode = Value::Uint(6),
+        response = second & 0x80 != 0,
+        error = second >> 6 & 1,
+        more = second & 0x20 != 0,
+        operation = second & 0x1f,
+        implementation = Value::None,
+        sequence = sequence,
+        association = association,
+        bytes = data.len(),
+    ))
 }
 
 fn private(data: &[u8], time: Time) -> Option<Record<'_>> {
     let mut reader = Reader::new(data);
     let (first, sequence, flow_ref, request) = (reader.u8()?, reader.u8()?, reader.u8()?, reader.u8()?);
     let error = reader.u16()?;
-    let values = vec![
-        (first >> 3 & 7).into(),
-        Value::Uint(7),
-        (first & 0x80 != 0).into(),
-        (error >> 12).into(),
-        (first & 0x40 != 0).into(),
-        request.into(),
-        flow_ref.into(),
-        (sequence & 0x7f).into(),
-        Value::None,
-        data.len().into(),
-    ];
-    Some(Record::new(&CONTROL, time, values))
+    Some(record!(
+        CONTROL,
+        time,
+        version = first >> 3 & 7,
+        mode = Value::Uint(7),
+        response = first & 0x80 != 0,
+        error = error >> 12,
+        more = first & 0x40 != 0,
+        operation = request,
+        implementation = flow_ref,
+        sequence = sequence & 0x7f,
+        association = Value::None,
+        bytes = data.len(),
+    ))
 }

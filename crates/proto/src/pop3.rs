@@ -4,7 +4,7 @@ use crate::file::Files;
 use crate::line::{Dotted, Line, Lines};
 use crate::mime::{Carrier, Message};
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table, Transport, Value, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Setup, Step, Table, Transport, Value, field, record,
 };
 use std::collections::VecDeque;
 use weir_wire::stream::Chunk;
@@ -356,17 +356,18 @@ fn emit(
     time: Time,
     out: &mut dyn Out,
 ) {
-    let values = vec![
-        (&command.name).into(),
-        Value::list(&command.arguments),
-        status.map(|(_, success)| success).into(),
-        status.map(|(status, _)| status).into(),
-        status.map(|_| answer).into(),
-        Value::list(lines),
-        bytes.into(),
-        status.map_or(Value::None, |_| Value::Duration(time.since(command.time))),
-    ];
-    out.record(Record::new(&POP3, command.time, values));
+    out.record(record!(
+        POP3,
+        command.time,
+        command = &command.name,
+        arguments = Value::list(&command.arguments),
+        success = status.map(|(_, success)| success),
+        status = status.map(|(status, _)| status),
+        answer = status.map(|_| answer),
+        lines = Value::list(lines),
+        bytes = bytes,
+        duration = status.map_or(Value::None, |_| Value::Duration(time.since(command.time))),
+    ));
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use crate::tls::message::{Message, header};
 use crate::tls::{QUIC_TLS, names};
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
+    Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, Value, field, record,
+    values,
 };
 use keys::{Keys, VERSION_2};
 use std::collections::BTreeMap;
@@ -59,6 +60,14 @@ static QUIC: Table = Table {
 
 const MARK: Privacy = Privacy::Fingerprint;
 
+static EXTENSION: &[Field] = &[
+    field("name", Kind::Word, "Name of the extension.").eve("name"),
+    field("type", Kind::Uint, "Number of the extension.").eve("type"),
+    field("values", Kind::List(&Kind::Text), "Names or protocols in the extension.")
+        .eve("values")
+        .privacy(Privacy::Name),
+];
+
 static HELLO: Table = Table {
     name: "quic_hello",
     help: "A hello of one side.",
@@ -74,18 +83,8 @@ static HELLO: Table = Table {
         field("ja3s", Kind::Text, "JA3S of a server.").eve("quic.ja3s.hash").privacy(MARK),
         field("ja3s_text", Kind::Text, "Text that JA3S is the MD5 of.").eve("quic.ja3s.string").privacy(MARK),
         field("ja4", Kind::Text, "JA4 of a client.").eve("quic.ja4").privacy(MARK),
-        field(
-            "extensions",
-            Kind::Rows(&[
-                field("name", Kind::Word, "Name of the extension.").eve("name"),
-                field("type", Kind::Uint, "Number of the extension.").eve("type"),
-                field("values", Kind::List(&Kind::Text), "Names or protocols in the extension.")
-                    .eve("values")
-                    .privacy(Privacy::Name),
-            ]),
-            "Extensions of the hello, in their order.",
-        )
-        .eve("quic.extensions"),
+        field("extensions", Kind::Rows(EXTENSION), "Extensions of the hello, in their order.")
+            .eve("quic.extensions"),
         field("reverse", Kind::Bool, "Whether the server sent the hello."),
     ],
 };
@@ -534,22 +533,23 @@ impl Quic {
                 (16, Some(offer)) => offer.alpn.clone(),
                 _ => Vec::new(),
             };
-            let values = Value::list(texts);
-            vec![names::extension(*kind).into(), (*kind).into(), values]
+            values!(EXTENSION, name = names::extension(*kind), type = *kind, values = Value::list(texts))
         });
-        let values = vec![
-            word(version).into(),
-            offer.and_then(|offer| offer.server_names.first()).cloned().into(),
-            ja3.as_deref().map(md5).into(),
-            ja3.into(),
-            ja3s.as_deref().map(md5).into(),
-            ja3s.into(),
-            offer.map(|offer| offer.ja4('q')).into(),
-            Value::Rows(rows.collect()),
-            (chunk.direction == Direction::Reverse).into(),
-        ];
+        let record = record!(
+            HELLO,
+            chunk.time,
+            version = word(version),
+            server_name = offer.and_then(|offer| offer.server_names.first()).cloned(),
+            ja3 = ja3.as_deref().map(md5),
+            ja3_text = ja3,
+            ja3s = ja3s.as_deref().map(md5),
+            ja3s_text = ja3s,
+            ja4 = offer.map(|offer| offer.ja4('q')),
+            extensions = Value::Rows(rows.collect()),
+            reverse = chunk.direction == Direction::Reverse,
+        );
         if offer.is_some() || answer.is_some() {
-            out.record(Record::new(&HELLO, chunk.time, values));
+            out.record(record);
             self.note(chunk, 's', out);
         }
     }
@@ -557,16 +557,17 @@ impl Quic {
     /// Emits a connection and resets the state.
     fn emit(&mut self, out: &mut dyn Out) {
         let Some(entry) = self.entry.take() else { return };
-        let values = vec![
-            version(entry.version).into(),
-            entry.first_id.map(|id| hex(&id)).into(),
-            entry.client_id.map(|id| hex(&id)).into(),
-            entry.server_id.map(|id| hex(&id)).into(),
-            entry.server_name.into(),
-            entry.protocol.into(),
-            entry.history.into(),
-        ];
-        out.record(Record::new(&QUIC, entry.begun, values));
+        out.record(record!(
+            QUIC,
+            entry.begun,
+            version = version(entry.version),
+            client_first_id = entry.first_id.map(|id| hex(&id)),
+            client_id = entry.client_id.map(|id| hex(&id)),
+            server_id = entry.server_id.map(|id| hex(&id)),
+            server_name = entry.server_name,
+            client_protocol = entry.protocol,
+            history = entry.history,
+        ));
     }
 }
 

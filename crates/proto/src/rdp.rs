@@ -1,9 +1,7 @@
 //! Remote Desktop Protocol (MS-RDPBCGR): the two messages before its security begins, which is usually TLS.
 
 use crate::frames::{Frames, Size};
-use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field, tls,
-};
+use crate::{Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, field, record, tls};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Reader, Time};
 
@@ -187,13 +185,14 @@ impl Parser for Rdp {
 
     fn end(&mut self, _: Time, out: &mut dyn Out) {
         let Some((time, asked)) = self.asked.take() else { return };
-        let values: Vec<Value<'_>> = vec![
-            asked.cookie.into(),
-            self.result.into(),
-            self.chosen.map(security).into(),
-            asked.securities.into(),
-        ];
-        out.record(Record::new(&RDP, time, values));
+        out.record(record!(
+            RDP,
+            time,
+            cookie = asked.cookie,
+            result = self.result,
+            security = self.chosen.map(security),
+            asked = asked.securities,
+        ));
     }
 
     fn memory(&self) -> usize {
@@ -204,6 +203,7 @@ impl Parser for Rdp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Value;
     use crate::laws::talks;
 
     #[test]

@@ -1,6 +1,6 @@
 //! The output of parsers.
 
-use crate::Table;
+use crate::{Field, Table};
 use std::borrow::Cow;
 use std::net::IpAddr;
 use weir_wire::Time;
@@ -98,7 +98,8 @@ impl Value<'_> {
 }
 
 impl<'a> Record<'a> {
-    /// A record with no packet number: the session sets it.
+    /// A record with no packet number: the session sets it. [`record!`](crate::record!) makes one by the names of the
+    /// fields.
     pub fn new(table: &'static Table, time: Time, values: Vec<Value<'a>>) -> Self {
         Self { table, time, values, packet: 0 }
     }
@@ -124,6 +125,107 @@ impl Record<'_> {
         let at = self.table.fields.iter().position(|field| field.name == name);
         at.and_then(|at| self.values.get(at)).unwrap_or(&Value::None)
     }
+}
+
+/// Checks the names of values against the fields of a table, or of the rows in a field. Evaluated by the compiler:
+/// see [`values!`](crate::values!).
+///
+/// # Panics
+///
+/// If a name is not that of the field in its place, or if fields are missing; with `has_more`, fields may follow.
+#[doc(hidden)]
+#[expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "it is evaluated by the compiler, for which a panic is an error"
+)]
+pub const fn assert_names(fields: &[Field], names: &[&str], has_more: bool) {
+    let mut at = 0;
+    while at < names.len() {
+        if at == fields.len() || !is_equal(fields[at].name, names[at]) {
+            panic!("{}", names[at]);
+        }
+        at += 1;
+    }
+    if at < fields.len() && !has_more {
+        panic!("{}", fields[at].name);
+    }
+}
+
+/// Whether two texts are equal, for the compiler.
+#[expect(clippy::indexing_slicing, reason = "both have the length")]
+const fn is_equal(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    if one.len() != other.len() {
+        return false;
+    }
+    let mut at = 0;
+    while at < one.len() {
+        if one[at] != other[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+impl Table {
+    /// Position of a field, for the compiler.
+    ///
+    /// # Panics
+    ///
+    /// If the table lacks the field.
+    pub(crate) const fn at(&self, name: &str) -> usize {
+        at(self.fields, name)
+    }
+}
+
+/// Position of a field, for the compiler.
+#[expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "it is evaluated by the compiler, for which a panic is an error"
+)]
+pub(crate) const fn at(fields: &[Field], name: &str) -> usize {
+    let mut at = 0;
+    while at < fields.len() {
+        if is_equal(fields[at].name, name) {
+            return at;
+        }
+        at += 1;
+    }
+    panic!("the table has no such field");
+}
+
+/// The fields from a field on.
+pub const fn fields_from(fields: &'static [Field], name: &str) -> &'static [Field] {
+    fields.split_at(at(fields, name)).1
+}
+
+/// The values of a row: one for each of the fields, with the field's name, in the order of the fields.
+///
+/// The compiler compares the names with the fields, so that a value cannot get into another field's place, and the row
+/// is made as fast as by position. `..more` in the end extends the row by values of the remaining fields.
+#[macro_export]
+macro_rules! values {
+    ($fields:expr, $($name:ident = $value:expr),+ $(,)?) => {{
+        const { $crate::assert_names(&$fields, &[$(stringify!($name)),+], false) };
+        vec![$($crate::Value::from($value)),+]
+    }};
+    ($fields:expr, $($name:ident = $value:expr),+, ..$more:expr) => {{
+        const { $crate::assert_names(&$fields, &[$(stringify!($name)),+], true) };
+        let mut values = vec![$($crate::Value::from($value)),+];
+        values.extend($more);
+        values
+    }};
+}
+
+/// A record of a table: its time, and its values with the names of their fields, see [`values!`](crate::values!).
+#[macro_export]
+macro_rules! record {
+    ($table:ident, $time:expr, $($values:tt)+) => {
+        $crate::Record::new(&$table, $time, $crate::values!($table.fields, $($values)+))
+    };
 }
 
 /// Converts types of parsers into values.

@@ -6,7 +6,7 @@
 
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, Value, field, record, values,
 };
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Reader, Time};
@@ -404,23 +404,24 @@ impl Stream {
             self.clock.map_or(Value::None, |clock| Value::Duration((units / f64::from(clock) * 1e9) as u64))
         };
         let codec = codec(codecs, self.first.kind);
-        let values = vec![
-            (self.direction == Direction::Reverse).into(),
-            self.first.ssrc.into(),
-            self.first.kind.into(),
-            if codec.name.is_empty() { Value::None } else { codec.name.into() },
-            is_announced.into(),
-            self.packets.into(),
-            self.bytes.into(),
-            expected.saturating_sub(self.packets).into(),
-            self.out_of_order.into(),
-            self.duplicates.into(),
-            self.restarts.into(),
-            span(self.jitter),
-            span(self.jitter_max),
-            Value::Duration(self.last.since(self.begun)),
-        ];
-        out.record(Record::new(&RTP, self.begun, values));
+        out.record(record!(
+            RTP,
+            self.begun,
+            reverse = self.direction == Direction::Reverse,
+            ssrc = self.first.ssrc,
+            payload_type = self.first.kind,
+            codec = if codec.name.is_empty() { Value::None } else { codec.name.into() },
+            announced = is_announced,
+            packets = self.packets,
+            bytes = self.bytes,
+            lost = expected.saturating_sub(self.packets),
+            out_of_order = self.out_of_order,
+            duplicates = self.duplicates,
+            restarts = self.restarts,
+            jitter = span(self.jitter),
+            jitter_max = span(self.jitter_max),
+            duration = Value::Duration(self.last.since(self.begun)),
+        ));
     }
 }
 
@@ -454,27 +455,29 @@ struct Source {
 impl Source {
     fn emit(&self, out: &mut dyn Out) {
         let reports = self.reports.iter().map(|report| {
-            vec![
-                report.ssrc.into(),
-                Value::Real(f64::from(report.fraction) / 256.0),
-                Value::Int(report.lost.into()),
-                report.jitter.into(),
-                report.times.into(),
-            ]
+            values!(
+                REPORTS,
+                ssrc = report.ssrc,
+                fraction_lost = f64::from(report.fraction) / 256.0,
+                lost = i64::from(report.lost),
+                jitter = report.jitter,
+                reports = report.times,
+            )
         });
-        let values = vec![
-            (self.direction == Direction::Reverse).into(),
-            self.ssrc.into(),
-            self.cname.as_ref().into(),
-            self.tool.as_ref().into(),
-            self.packets.into(),
-            self.sent.map(|(packets, _)| packets).into(),
-            self.sent.map(|(_, bytes)| bytes).into(),
-            Value::Rows(reports.collect()),
-            self.bye.into(),
-            Value::Duration(self.last.since(self.begun)),
-        ];
-        out.record(Record::new(&RTCP, self.begun, values));
+        out.record(record!(
+            RTCP,
+            self.begun,
+            reverse = self.direction == Direction::Reverse,
+            ssrc = self.ssrc,
+            cname = self.cname.as_ref(),
+            tool = self.tool.as_ref(),
+            packets = self.packets,
+            sent_packets = self.sent.map(|(packets, _)| packets),
+            sent_bytes = self.sent.map(|(_, bytes)| bytes),
+            reports = Value::Rows(reports.collect()),
+            bye = self.bye,
+            duration = Value::Duration(self.last.since(self.begun)),
+        ));
     }
 }
 

@@ -6,9 +6,9 @@ mod sdp;
 use crate::line::Lines;
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, TCP, Table, Transport, Value, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, TCP, Table, Transport, Value, field, record,
 };
-use sdp::{Description, VALUES};
+use sdp::Description;
 use std::collections::VecDeque;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
@@ -649,22 +649,21 @@ fn emit_message(message: &Message, description: Option<&Description<'_>>, time: 
     let (first, second, third) = message.parts();
     let is_request = message.status.is_none();
     let version = if is_request { third } else { first };
-    let mut values = vec![
-        is_request.then_some(first).into(),
-        is_request.then_some(second).into(),
-        version.into(),
-        is_request.then_some(&message.line).into(),
-        (!is_request).then_some(second).into(),
-        (!is_request).then_some(third).into(),
-        (!is_request).then_some(&message.line).into(),
-        message.call_id.as_ref().into(),
-        message.seq.as_ref().into(),
-    ];
-    match description {
-        Some(description) => values.extend(description.values()),
-        None => values.extend([const { Value::None }; VALUES]),
-    }
-    out.record(Record::new(&SIP_MESSAGE, time, values));
+    let described = description.map_or_else(|| vec![Value::None; sdp::FIELDS.len()], Description::values);
+    out.record(record!(
+        SIP_MESSAGE,
+        time,
+        method = is_request.then_some(first),
+        uri = is_request.then_some(second),
+        version = version,
+        request_line = is_request.then_some(&message.line),
+        code = (!is_request).then_some(second),
+        reason = (!is_request).then_some(third),
+        response_line = (!is_request).then_some(&message.line),
+        call_id = message.call_id.as_ref(),
+        seq = message.seq.as_ref(),
+        ..described
+    ));
 }
 
 fn emit(request: Option<&Request>, response: Option<&Message>, time: Time, out: &mut dyn Out) {
@@ -676,31 +675,32 @@ fn emit(request: Option<&Request>, response: Option<&Message>, time: Time, out: 
         message.map_or(Value::List(Vec::new()), |message| message.path.iter().cloned().collect())
     };
     let began = request.map_or(time, |request| request.time);
-    let values = vec![
-        request.map_or(0, |request| request.depth).into(),
-        asked.map(|asked| asked.parts().0).into(),
-        asked.map(|asked| asked.parts().1).into(),
-        of(asked, |m| &m.date),
-        of(asked, |m| &m.from),
-        of(asked, |m| &m.to),
-        of(response, |m| &m.from),
-        of(response, |m| &m.to),
-        of(asked, |m| &m.reply_to),
-        of(asked.or(response), |m| &m.call_id),
-        of(asked.or(response), |m| &m.seq),
-        of(asked, |m| &m.subject),
-        path(asked),
-        path(response),
-        of(asked, |m| &m.user_agent),
-        response.and_then(|response| response.status).into(),
-        response.map(|response| response.parts().2).into(),
-        of(response, |m| &m.warning),
-        asked.and_then(|asked| asked.length).into(),
-        response.and_then(|response| response.length).into(),
-        of(response, |m| &m.content_type),
-        request.and(response).map_or(Value::None, |_| Value::Duration(time.since(began))),
-    ];
-    out.record(Record::new(&SIP, began, values));
+    out.record(record!(
+        SIP,
+        began,
+        trans_depth = request.map_or(0, |request| request.depth),
+        method = asked.map(|asked| asked.parts().0),
+        uri = asked.map(|asked| asked.parts().1),
+        date = of(asked, |m| &m.date),
+        request_from = of(asked, |m| &m.from),
+        request_to = of(asked, |m| &m.to),
+        response_from = of(response, |m| &m.from),
+        response_to = of(response, |m| &m.to),
+        reply_to = of(asked, |m| &m.reply_to),
+        call_id = of(asked.or(response), |m| &m.call_id),
+        seq = of(asked.or(response), |m| &m.seq),
+        subject = of(asked, |m| &m.subject),
+        request_path = path(asked),
+        response_path = path(response),
+        user_agent = of(asked, |m| &m.user_agent),
+        status_code = response.and_then(|response| response.status),
+        status_msg = response.map(|response| response.parts().2),
+        warning = of(response, |m| &m.warning),
+        request_body_len = asked.and_then(|asked| asked.length),
+        response_body_len = response.and_then(|response| response.length),
+        content_type = of(response, |m| &m.content_type),
+        duration = request.and(response).map_or(Value::None, |_| Value::Duration(time.since(began))),
+    ));
 }
 
 #[cfg(test)]

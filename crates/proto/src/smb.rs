@@ -12,6 +12,7 @@ use crate::frames::{Frames, Size};
 use crate::work::looked_at;
 use crate::{
     Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table, Transport, Value, field,
+    record,
 };
 use names::{Ntlm, guid};
 use std::collections::{BTreeMap, VecDeque};
@@ -602,23 +603,24 @@ impl Smb {
         // Pipes have no times.
         let has_times = modified.is_some();
         let only = |time: Option<Time>| Value::from(time.filter(|_| has_times));
-        let values = vec![
-            Value::None,
-            action.into(),
-            open.path.clone().into(),
-            open.name.clone().into(),
-            open.size.into(),
-            old.into(),
-            only(modified),
-            only(accessed),
-            only(created),
-            only(changed),
-        ];
+        let record = record!(
+            SMB_FILES,
+            time,
+            fuid = Value::None,
+            action = action,
+            path = open.path.clone(),
+            name = open.name.clone(),
+            size = open.size,
+            prev_name = old,
+            modified = only(modified),
+            accessed = only(accessed),
+            created = only(created),
+            changed = only(changed),
+        );
         if has_times {
-            let mut mark = values.clone();
-            if let Some(accessed) = mark.get_mut(7) {
-                *accessed = Value::None;
-            }
+            let mut mark = record.clone();
+            mark.set("accessed", Value::None);
+            let mark = mark.values;
             looked_at(self.recent.len());
             if self.recent.contains(&mark) {
                 return;
@@ -628,11 +630,7 @@ impl Smb {
             }
             self.recent.push_back(mark);
         }
-        out.record(Record::new(&SMB_FILES, time, values));
-    }
-
-    fn map(&self, values: [Value<'static>; 4], time: Time, out: &mut dyn Out) {
-        out.record(Record::new(&SMB_MAPPING, time, values.into()));
+        out.record(record);
     }
 }
 

@@ -5,6 +5,7 @@
 use crate::tls::hello::hex;
 use crate::{
     Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
+    record, values,
 };
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
@@ -316,23 +317,24 @@ impl<'a> Message<'a> {
             Some((oid, address, kind)) => (Some(oid.as_str()), *address, Some(trap(*kind))),
             None => (None, None, None),
         };
-        let values = vec![
-            (if self.version == 3 { 3 } else { self.version + 1 }).into(),
-            self.kind.map_or_else(|| "encrypted".to_owned(), said).into(),
-            (self.error != 0).then(|| error(self.error)).into(),
-            kind.into(),
-            oid.into(),
-            address.into(),
-            Value::list(names),
-            self.community.into(),
-            self.user.into(),
-            self.request.into(),
-            self.engine.filter(|engine| !engine.is_empty()).map(hex).into(),
-            self.context.filter(|context| !context.is_empty()).into(),
-            self.authenticated.into(),
-            Value::rows(rows),
-        ];
-        Record::new(&MESSAGE, time, values)
+        record!(
+            MESSAGE,
+            time,
+            version = if self.version == 3 { 3 } else { self.version + 1 },
+            pdu_type = self.kind.map_or_else(|| "encrypted".to_owned(), said),
+            error = (self.error != 0).then(|| error(self.error)),
+            trap_type = kind,
+            trap_oid = oid,
+            trap_address = address,
+            vars = Value::list(names),
+            community = self.community,
+            usm = self.user,
+            request = self.request,
+            engine = self.engine.filter(|engine| !engine.is_empty()).map(hex),
+            context = self.context.filter(|context| !context.is_empty()),
+            authenticated = self.authenticated,
+            variables = Value::rows(rows),
+        )
     }
 }
 
@@ -363,7 +365,7 @@ impl Variable<'_> {
             tag::NULL | 0x80..=0x82 => {}
             _ => text = self.value.into(),
         }
-        vec![(&self.name).into(), kind.into(), number, address, text]
+        values!(VARIABLE, name = &self.name, type = kind, number = number, address = address, text = text)
     }
 }
 
@@ -498,18 +500,19 @@ impl Parser for Snmp {
             1 => "2c",
             _ => "3",
         };
-        let values = vec![
-            Value::Duration(self.last.since(first)),
-            version.into(),
-            self.community.take().into(),
-            self.get.into(),
-            self.bulk.into(),
-            self.responses.into(),
-            self.set.into(),
-            self.description.take().into(),
-            self.up_since.into(),
-        ];
-        out.record(Record::new(&SNMP, first, values));
+        out.record(record!(
+            SNMP,
+            first,
+            duration = Value::Duration(self.last.since(first)),
+            version = version,
+            community = self.community.take(),
+            get_requests = self.get,
+            get_bulk_requests = self.bulk,
+            get_responses = self.responses,
+            set_requests = self.set,
+            display_string = self.description.take(),
+            up_since = self.up_since,
+        ));
     }
 
     fn memory(&self) -> usize {

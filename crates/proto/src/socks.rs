@@ -3,7 +3,7 @@
 
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field, tunnel,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, field, record, tunnel,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_wire::stream::Chunk;
@@ -363,20 +363,21 @@ impl Parser for Socks {
             3 => Some("associate"),
             _ => None,
         };
-        let values: Vec<Value<'_>> = vec![
-            self.version.into(),
-            self.user.take().into(),
-            self.password.take().into(),
-            self.status.into(),
-            request.host.into(),
-            request.name.into(),
-            request.port.into(),
-            bound.host.into(),
-            bound.name.into(),
-            bound.port.into(),
-            command.into(),
-        ];
-        out.record(Record::new(&SOCKS, time, values));
+        out.record(record!(
+            SOCKS,
+            time,
+            version = self.version,
+            user = self.user.take(),
+            password = self.password.take(),
+            status = self.status,
+            host = request.host,
+            name = request.name,
+            port = request.port,
+            bound_host = bound.host,
+            bound_name = bound.name,
+            bound_port = bound.port,
+            command = command,
+        ));
     }
 
     fn memory(&self) -> usize {
@@ -387,6 +388,7 @@ impl Parser for Socks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Value;
     use crate::laws::talks;
     use crate::talk::Turn;
 

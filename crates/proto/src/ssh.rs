@@ -10,7 +10,7 @@ use crate::frames::{Frames, Size};
 use crate::line::{Line, Lines};
 use crate::tls::hello::hex;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, Value, field, record,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
@@ -543,29 +543,33 @@ impl Ssh {
             }
         };
         let text = |text: &[u8]| if text.is_empty() { Value::None } else { Value::from(text.to_vec()) };
-        let mut values = vec![
-            version.into(),
-            success.into(),
-            attempts.into(),
-            text(&self.client.banner),
-            text(&self.server.banner),
-            both_ways(CIPHER),
-            both_ways(MAC),
-            both_ways(COMPRESSION),
-            one(KEX),
-            one(HOST_KEY),
-            short.into(),
-            fingerprint.into(),
-            key.into(),
-        ];
-        for (side, direction) in [(&self.client, Direction::Forward), (&self.server, Direction::Reverse)] {
-            let (version, software) = side.parts();
-            values.push(version.into());
-            values.push(software.into());
-            values.push(side.offer.as_ref().map(|offer| offer.hassh(direction)).into());
-            values.push(side.offer.as_ref().map(|offer| offer.text(direction)).into());
-        }
-        out.record(Record::new(&SSH, time, values));
+        let (client_version, client_software) = self.client.parts();
+        let (server_version, server_software) = self.server.parts();
+        out.record(record!(
+            SSH,
+            time,
+            version = version,
+            auth_success = success,
+            auth_attempts = attempts,
+            client = text(&self.client.banner),
+            server = text(&self.server.banner),
+            cipher_alg = both_ways(CIPHER),
+            mac_alg = both_ways(MAC),
+            compression_alg = both_ways(COMPRESSION),
+            kex_alg = one(KEX),
+            host_key_alg = one(HOST_KEY),
+            host_key_short = short,
+            host_key_fingerprint = fingerprint,
+            host_key = key,
+            client_version = client_version,
+            client_software = client_software,
+            client_hassh = client.map(|offer| offer.hassh(Direction::Forward)),
+            client_algorithms = client.map(|offer| offer.text(Direction::Forward)),
+            server_version = server_version,
+            server_software = server_software,
+            server_hassh = server.map(|offer| offer.hassh(Direction::Reverse)),
+            server_algorithms = server.map(|offer| offer.text(Direction::Reverse)),
+        ));
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, TCP, Table, Transport, Value,
-    field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Setup, Step, TCP, Table, Transport, Value, field,
+    record,
 };
 use std::borrow::Cow;
 use weir_wire::stream::Chunk;
@@ -147,16 +147,17 @@ impl Syslog {
             None => ("UNSPECIFIED", "UNSPECIFIED", text),
         };
         let [host, program, process] = parts(message);
-        let values = vec![
-            if self.is_tcp { "tcp" } else { "udp" }.into(),
-            facility.into(),
-            severity.into(),
-            Value::Text(Cow::Borrowed(message)),
-            host.into(),
-            program.into(),
-            process.into(),
-        ];
-        out.record(Record::new(&SYSLOG, time, values));
+        out.record(record!(
+            SYSLOG,
+            time,
+            proto = if self.is_tcp { "tcp" } else { "udp" },
+            facility = facility,
+            severity = severity,
+            message = Value::Text(Cow::Borrowed(message)),
+            host = host,
+            program = program,
+            process = process,
+        ));
     }
 
     /// Keeps bytes of the current message, up to the limit.

@@ -2,7 +2,7 @@
 
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, Value, field, record,
 };
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
@@ -169,15 +169,16 @@ impl Parser for Telnet {
             [] => Value::None,
             texts => texts.iter().cloned().collect(),
         };
-        let values = vec![
-            self.user.clone().into(),
-            self.terminal.clone().into(),
-            list(&self.client.options),
-            list(&self.server.options),
-            self.client.bytes.into(),
-            self.server.bytes.into(),
-        ];
-        out.record(Record::new(&SESSION, self.begun.unwrap_or(time), values));
+        out.record(record!(
+            SESSION,
+            self.begun.unwrap_or(time),
+            user = self.user.clone(),
+            terminal = self.terminal.clone(),
+            client_options = list(&self.client.options),
+            server_options = list(&self.server.options),
+            client_bytes = self.client.bytes,
+            server_bytes = self.server.bytes,
+        ));
     }
 
     fn memory(&self) -> usize {
@@ -299,13 +300,14 @@ impl Telnet {
     fn finish(&mut self, out: &mut dyn Out) {
         let Some(typed) = self.typed.take() else { return };
         let Typed { time, user, prompt, line, answers } = typed;
-        let values = vec![
-            user.into(),
-            Some(prompt).filter(|prompt| !prompt.is_empty()).into(),
-            line.into(),
-            Value::list(answers),
-        ];
-        out.record(Record::new(&TELNET, time, values));
+        out.record(record!(
+            TELNET,
+            time,
+            user = user,
+            prompt = Some(prompt).filter(|prompt| !prompt.is_empty()),
+            line = line,
+            answers = Value::list(answers),
+        ));
     }
 }
 

@@ -5,8 +5,8 @@
 
 use crate::file::{About, File, Files};
 use crate::{
-    Expected, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table, Transport, UDP,
-    Value, field,
+    Expected, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Setup, Step, Table, Transport, UDP, Value,
+    field, record,
 };
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Reader, Time};
@@ -257,19 +257,20 @@ impl Transfer {
         let complete = self.is_complete() && self.error.is_none();
         let file = self.file.take();
         let (error, message) = self.error.map_or((None, None), |(error, text)| (Some(error), Some(text)));
-        let values = vec![
-            if self.is_read { "read" } else { "write" }.into(),
-            (&self.name).into(),
-            file.as_ref().map(File::name).into(),
-            file.as_ref().map_or(0, File::seen).into(),
-            self.blocks.into(),
-            self.repeated.into(),
-            complete.into(),
-            error.into(),
-            message.filter(|text| !text.is_empty()).into(),
-            Value::Duration(self.last.since(self.begun)),
-        ];
-        out.record(Record::new(&TRANSFER, self.begun, values));
+        out.record(record!(
+            TRANSFER,
+            self.begun,
+            packet = if self.is_read { "read" } else { "write" },
+            file = &self.name,
+            file_name = file.as_ref().map(File::name),
+            bytes = file.as_ref().map_or(0, File::seen),
+            blocks = self.blocks,
+            repeated = self.repeated,
+            complete = complete,
+            error = error,
+            message = message.filter(|text| !text.is_empty()),
+            duration = Value::Duration(self.last.since(self.begun)),
+        ));
         if let Some(file) = file {
             file.close(complete, out);
         }
@@ -305,13 +306,14 @@ impl Parser for Tftp {
             Direction::Reverse => (self.setup.responder, self.setup.initiator),
         };
         let options = Value::list(request.options.iter().copied());
-        let values = vec![
-            if request.is_read { "read" } else { "write" }.into(),
-            request.file.into(),
-            request.mode.into(),
-            options,
-        ];
-        out.record(Record::new(&REQUEST, time, values));
+        out.record(record!(
+            REQUEST,
+            time,
+            packet = if request.is_read { "read" } else { "write" },
+            file = request.file,
+            mode = request.mode,
+            options = options,
+        ));
         // A repeated request is no other transfer.
         let again =
             self.transfer.as_ref().is_some_and(|t| t.name == request.file && t.is_read == request.is_read);
@@ -378,6 +380,7 @@ impl Parser for Data {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Record;
     use crate::Session;
     use crate::laws::{Collected, talks};
 

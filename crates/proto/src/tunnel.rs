@@ -1,6 +1,6 @@
 //! The table of tunnels, which the engine fills.
 
-use crate::{Kind, Record, Table, field};
+use crate::{Kind, Record, Table, field, record};
 use weir_wire::Time;
 
 /// Tunnels that were found or have ended.
@@ -25,7 +25,7 @@ pub const OF_PROXIES: [&str; 2] = ["Tunnel::HTTP", "Tunnel::SOCKS"];
 
 /// A tunnel through a proxy was asked for: `kind` is one of [`OF_PROXIES`].
 pub(crate) fn found(time: Time, kind: &'static str) -> Record<'static> {
-    Record::new(&TUNNEL, time, vec![kind.into(), DISCOVER.into()])
+    record!(TUNNEL, time, type = kind, action = DISCOVER)
 }
 
 /// Whether a row is of a tunnel through a proxy.

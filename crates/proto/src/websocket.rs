@@ -2,7 +2,7 @@
 
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, Value, field, record,
 };
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
@@ -132,17 +132,18 @@ impl Side {
             10 => "pong".into(),
             other => format!("unknown-{other}").into(),
         };
-        let values = vec![
-            (direction == Direction::Reverse).into(),
-            (frame.first & 0x80 != 0).into(),
-            frame.mask.map(u32::from_be_bytes).into(),
-            opcode,
-            (frame.first & 0x40 != 0).into(),
-            frame.length.into(),
-            if frame.payload.is_empty() { Value::None } else { frame.payload.into() },
-            (frame.missing + (frame.length - frame.seen)).into(),
-        ];
-        out.record(Record::new(&FRAMES, frame.time, values));
+        out.record(record!(
+            FRAMES,
+            frame.time,
+            reverse = direction == Direction::Reverse,
+            fin = frame.first & 0x80 != 0,
+            mask = frame.mask.map(u32::from_be_bytes),
+            opcode = opcode,
+            compressed = frame.first & 0x40 != 0,
+            length = frame.length,
+            payload = if frame.payload.is_empty() { Value::None } else { frame.payload.into() },
+            missing = frame.missing + (frame.length - frame.seen),
+        ));
     }
 }
 

@@ -2,9 +2,7 @@
 //! authentication. Messages are not parsed.
 
 use crate::work::looked_at;
-use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field, tls,
-};
+use crate::{Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, field, record, tls};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 
@@ -212,16 +210,17 @@ impl Parser for Xmpp {
 
     fn end(&mut self, _: Time, out: &mut dyn Out) {
         let Some(time) = self.opened.take() else { return };
-        let values: Vec<Value<'_>> = vec![
-            self.from.take().into(),
-            self.to.take().into(),
-            self.namespace.take().into(),
-            self.server.take().into(),
-            self.id.take().into(),
-            self.mechanism.take().into(),
-            self.is_tls.into(),
-        ];
-        out.record(Record::new(&XMPP, time, values));
+        out.record(record!(
+            XMPP,
+            time,
+            from = self.from.take(),
+            to = self.to.take(),
+            namespace = self.namespace.take(),
+            server = self.server.take(),
+            id = self.id.take(),
+            mechanism = self.mechanism.take(),
+            tls = self.is_tls,
+        ));
     }
 
     fn memory(&self) -> usize {
@@ -234,6 +233,7 @@ impl Parser for Xmpp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Value;
     use crate::laws::talks;
 
     #[test]

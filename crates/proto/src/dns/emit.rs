@@ -3,7 +3,7 @@
 use super::present::{self, Reply};
 use super::wire::{Data, Header, MAX_RECORDS, Message, Name, Rr, Section, UPDATE, kind, options, strings};
 use super::{Flavour, Waiting, words};
-use crate::{Field, Kind, Privacy, Record, Table, Value, field};
+use crate::{Field, Kind, Privacy, Record, Table, Value, field, record, values};
 use weir_wire::{Reader, Time};
 
 /// A query with its response. In multicast DNS each message is a row, since a response answers no single query.
@@ -302,6 +302,62 @@ pub(super) static MDNS: Table = Table {
     ],
 };
 
+/// The data of a SOA record.
+#[derive(Default)]
+struct Soa<'a> {
+    mname: Value<'a>,
+    rname: Value<'a>,
+    serial: Value<'a>,
+    refresh: Value<'a>,
+    retry: Value<'a>,
+    expire: Value<'a>,
+    minimum: Value<'a>,
+}
+
+impl<'a> Soa<'a> {
+    fn row(self) -> Vec<Value<'a>> {
+        values!(
+            SOA,
+            mname = self.mname,
+            rname = self.rname,
+            serial = self.serial,
+            refresh = self.refresh,
+            retry = self.retry,
+            expire = self.expire,
+            minimum = self.minimum
+        )
+    }
+}
+
+/// The data of an SRV record.
+#[derive(Default)]
+struct Srv<'a> {
+    priority: Value<'a>,
+    weight: Value<'a>,
+    port: Value<'a>,
+    name: Value<'a>,
+}
+
+impl<'a> Srv<'a> {
+    fn row(self) -> Vec<Value<'a>> {
+        values!(SRV, priority = self.priority, weight = self.weight, port = self.port, name = self.name)
+    }
+}
+
+/// The data of an SSHFP record.
+#[derive(Default)]
+struct Sshfp {
+    fingerprint: Value<'static>,
+    algorithm: Value<'static>,
+    kind: Value<'static>,
+}
+
+impl Sshfp {
+    fn row(self) -> Vec<Value<'static>> {
+        values!(SSHFP, fingerprint = self.fingerprint, algorithm = self.algorithm, type = self.kind)
+    }
+}
+
 /// A parsed message.
 pub(super) struct ParsedMessage<'a> {
     pub message: &'a Message,
@@ -333,34 +389,47 @@ impl<'a> ParsedMessage<'a> {
         }
         let header = &self.message.header;
         let is_response = header.is_response();
-        let table = if self.flavour == Flavour::LinkLocal { &LLMNR } else { &MESSAGE };
-        let mut values = Vec::with_capacity(table.fields.len());
-        values.extend([
-            Value::Uint(3),
-            if is_response { "response" } else { "request" }.into(),
-            if is_response { Value::None } else { tx.into() },
-            header.id.into(),
-            format!("{:x}", header.flags).into(),
-            set(is_response),
-            set(header.has(Header::AA)),
-            set(header.has(Header::TC)),
-            set(header.has(Header::RD)),
-            set(header.has(Header::RA)),
-            set(header.has(Header::Z)),
-            header.opcode().into(),
-            Value::Text(cow(words::eve_rcode(header.rcode()))),
-            self.queries(false),
-            self.details(Section::Answer),
-        ]);
-        self.grouped(&mut values);
         let edns = self.message.records.iter().find(|rr| rr.kind == kind::OPT);
-        values.extend([
-            self.details(Section::Authority),
-            self.details(Section::Additional),
-            edns.map(|rr| rr.class).into(),
-            edns.map(|rr| rr.ttl & 0x8000 != 0).into(),
-        ]);
-        Record::new(table, time, values)
+        let of = |kind: u16| self.section(Section::Answer).filter(move |rr| rr.kind == kind);
+        let addresses = |kind| Value::list(of(kind).filter_map(Rr::address).map(Value::from));
+        let names = |kind| Value::list(of(kind).filter_map(Rr::target).map(|name| self.text(name)));
+        let record = record!(
+            MESSAGE,
+            time,
+            version = 3_u8,
+            type = if is_response { "response" } else { "request" },
+            tx = if is_response { Value::None } else { tx.into() },
+            id = header.id,
+            flags = format!("{:x}", header.flags),
+            response = set(is_response),
+            authoritative = set(header.has(Header::AA)),
+            truncated = set(header.has(Header::TC)),
+            recursion_desired = set(header.has(Header::RD)),
+            recursion_available = set(header.has(Header::RA)),
+            z = set(header.has(Header::Z)),
+            opcode = header.opcode(),
+            rcode = Value::Text(cow(words::eve_rcode(header.rcode()))),
+            queries = self.queries(false),
+            answers = self.details(Section::Answer),
+            grouped_a = addresses(kind::A),
+            grouped_aaaa = addresses(kind::AAAA),
+            grouped_cname = names(kind::CNAME),
+            grouped_mx = names(kind::MX),
+            grouped_ns = names(kind::NS),
+            grouped_ptr = names(kind::PTR),
+            grouped_txt = Value::list(of(kind::TXT).flat_map(|rr| strings(rr.bytes(self.data)))),
+            grouped_null = Value::list(of(kind::NULL).map(|rr| rr.bytes(self.data))),
+            grouped_soa = Value::rows(of(kind::SOA).map(|rr| self.soa(rr).row())),
+            grouped_srv = Value::rows(of(kind::SRV).map(|rr| self.srv(rr).row())),
+            grouped_sshfp = Value::rows(of(kind::SSHFP).map(|rr| self.sshfp(rr).row())),
+            authorities = self.details(Section::Authority),
+            additionals = self.details(Section::Additional),
+            edns_size = edns.map(|rr| rr.class),
+            dnssec_ok = edns.map(|rr| rr.ttl & 0x8000 != 0),
+        );
+        // Both tables have the same fields.
+        let table = if self.flavour == Flavour::LinkLocal { &LLMNR } else { &MESSAGE };
+        Record { table, ..record }
     }
 
     fn queries(&self, is_lower: bool) -> Value<'a> {
@@ -370,7 +439,12 @@ impl<'a> ParsedMessage<'a> {
             if is_lower {
                 name = name.to_ascii_lowercase().into();
             }
-            vec![self.text(question.name), Value::Text(cow(name)), set(question.name.is_cut)]
+            values!(
+                QUERY,
+                name = self.text(question.name),
+                type = Value::Text(cow(name)),
+                name_truncated = set(question.name.is_cut)
+            )
         };
         Value::rows(self.message.questions.iter().map(row))
     }
@@ -392,53 +466,66 @@ impl<'a> ParsedMessage<'a> {
     fn detail(&self, rr: &Rr, text: Value<'a>) -> Vec<Value<'a>> {
         let is_name = matches!(rr.kind, kind::CNAME | kind::MX | kind::NS | kind::PTR);
         let target = rr.target().filter(|_| is_name);
-        let mut row = Vec::with_capacity(DETAIL.len());
-        row.extend([
-            self.text(rr.name),
-            set(rr.name.is_cut),
-            Value::Text(cow(words::eve_type(rr.kind))),
-            rr.ttl.into(),
-            rr.address().into(),
-            target.map_or(Value::None, |name| self.text(name)),
-            set(target.is_some_and(|name| name.is_cut)),
-            text,
-        ]);
-        row.extend(self.soa(rr));
-        row.extend(self.srv(rr));
-        row.extend(self.sshfp(rr));
-        row.extend([self.options(rr), present::data(rr, self.message, self.data).into()]);
-        row
+        let (soa, srv, sshfp) = (self.soa(rr), self.srv(rr), self.sshfp(rr));
+        values!(
+            DETAIL,
+            name = self.text(rr.name),
+            name_truncated = set(rr.name.is_cut),
+            type = Value::Text(cow(words::eve_type(rr.kind))),
+            ttl = rr.ttl,
+            address = rr.address(),
+            target = target.map_or(Value::None, |name| self.text(name)),
+            target_truncated = set(target.is_some_and(|name| name.is_cut)),
+            text = text,
+            soa_mname = soa.mname,
+            soa_rname = soa.rname,
+            soa_serial = soa.serial,
+            soa_refresh = soa.refresh,
+            soa_retry = soa.retry,
+            soa_expire = soa.expire,
+            soa_minimum = soa.minimum,
+            srv_priority = srv.priority,
+            srv_weight = srv.weight,
+            srv_port = srv.port,
+            srv_name = srv.name,
+            sshfp_fingerprint = sshfp.fingerprint,
+            sshfp_algorithm = sshfp.algorithm,
+            sshfp_type = sshfp.kind,
+            options = self.options(rr),
+            data = present::data(rr, self.message, self.data),
+        )
     }
 
-    fn soa(&self, rr: &Rr) -> [Value<'a>; 7] {
-        let mut values = [const { Value::None }; 7];
-        let (kind::SOA, Data::Names(first, second)) = (rr.kind, rr.data) else { return values };
+    fn soa(&self, rr: &Rr) -> Soa<'a> {
+        let (kind::SOA, Data::Names(mname, rname)) = (rr.kind, rr.data) else { return Soa::default() };
         let mut reader = Reader::new(rr.rest(self.data));
-        let names = [first, second].map(|name| self.text(name));
-        let numbers = std::iter::from_fn(|| reader.u32()).map(Value::from);
-        for (value, found) in values.iter_mut().zip(names.into_iter().chain(numbers)) {
-            *value = found;
+        let mut number = || reader.u32().into();
+        Soa {
+            mname: self.text(mname),
+            rname: self.text(rname),
+            serial: number(),
+            refresh: number(),
+            retry: number(),
+            expire: number(),
+            minimum: number(),
         }
-        values
     }
 
-    fn srv(&self, rr: &Rr) -> [Value<'a>; 4] {
-        let mut values = [const { Value::None }; 4];
-        let (kind::SRV, Data::Name(name)) = (rr.kind, rr.data) else { return values };
+    fn srv(&self, rr: &Rr) -> Srv<'a> {
+        let (kind::SRV, Data::Name(name)) = (rr.kind, rr.data) else { return Srv::default() };
         let mut reader = Reader::new(rr.bytes(self.data));
-        let numbers = std::iter::from_fn(|| reader.u16()).take(3).map(Value::from);
-        for (value, found) in values.iter_mut().zip(numbers.chain([self.text(name)])) {
-            *value = found;
-        }
-        values
+        let mut number = || reader.u16().into();
+        Srv { priority: number(), weight: number(), port: number(), name: self.text(name) }
     }
 
-    fn sshfp(&self, rr: &Rr) -> [Value<'a>; 3] {
+    fn sshfp(&self, rr: &Rr) -> Sshfp {
         match rr.bytes(self.data) {
-            [algorithm, kind, print @ ..] if rr.kind == kind::SSHFP => {
-                [present::hex(print, ":").into(), (*algorithm).into(), (*kind).into()]
-            }
-            _ => [const { Value::None }; 3],
+            [algorithm, kind, print @ ..] if rr.kind == kind::SSHFP => Sshfp {
+                fingerprint: present::hex(print, ":").into(),
+                algorithm: (*algorithm).into(),
+                kind: (*kind).into(),
+            },
+            _ => Sshfp::default(),
         }
     }
 
@@ -447,29 +534,8 @@ impl<'a> ParsedMessage<'a> {
         if rr.kind != kind::OPT || rr.section != Section::Additional {
             return Value::None;
         }
-        let row = |(code, data): (u16, &[u8])| vec![code.into(), present::hex(data, "").into()];
+        let row = |(code, data): (u16, &[u8])| values!(OPT, code = code, data = present::hex(data, ""));
         Value::rows(options(rr.bytes(self.data)).map(row))
-    }
-
-    /// Values of the answers by type.
-    fn grouped(&self, values: &mut Vec<Value<'a>>) {
-        let answers = || self.section(Section::Answer);
-        for kind in [kind::A, kind::AAAA] {
-            let of = answers().filter(|rr| rr.kind == kind).filter_map(Rr::address);
-            values.push(Value::list(of.map(Value::from)));
-        }
-        for kind in [kind::CNAME, kind::MX, kind::NS, kind::PTR] {
-            let of = answers().filter(|rr| rr.kind == kind).filter_map(Rr::target);
-            values.push(Value::list(of.map(|name| self.text(name))));
-        }
-        let texts = answers().filter(|rr| rr.kind == kind::TXT).flat_map(|rr| strings(rr.bytes(self.data)));
-        values.push(Value::list(texts.map(Value::from)));
-        let nulls = answers().filter(|rr| rr.kind == kind::NULL).map(|rr| rr.bytes(self.data));
-        values.push(Value::list(nulls.map(Value::from)));
-        let of = |kind: u16| answers().filter(move |rr| rr.kind == kind);
-        values.push(Value::rows(of(kind::SOA).map(|rr| self.soa(rr).to_vec())));
-        values.push(Value::rows(of(kind::SRV).map(|rr| self.srv(rr).to_vec())));
-        values.push(Value::rows(of(kind::SSHFP).map(|rr| self.sshfp(rr).to_vec())));
     }
 
     fn multicast(&self, time: Time) -> Record<'a> {
@@ -485,18 +551,19 @@ impl<'a> ParsedMessage<'a> {
         ];
         let flags = flags.into_iter().filter(|(bit, _)| header.has(*bit)).map(|(_, name)| name);
         let of = |section| Value::rows(self.section(section).map(|rr| self.simple(rr)));
-        let values = vec![
-            if header.is_response() { "response" } else { "request" }.into(),
-            header.id.into(),
-            Value::list(flags),
-            header.opcode().into(),
-            header.rcode().into(),
-            self.queries(true),
-            of(Section::Answer),
-            of(Section::Authority),
-            of(Section::Additional),
-        ];
-        Record::new(&MDNS, time, values)
+        record!(
+            MDNS,
+            time,
+            type = if header.is_response() { "response" } else { "request" },
+            id = header.id,
+            flags = Value::list(flags),
+            opcode = header.opcode(),
+            rcode = header.rcode(),
+            queries = self.queries(true),
+            answers = of(Section::Answer),
+            authorities = of(Section::Authority),
+            additionals = of(Section::Additional),
+        )
     }
 
     fn simple(&self, rr: &Rr) -> Vec<Value<'a>> {
@@ -508,31 +575,38 @@ impl<'a> ParsedMessage<'a> {
         let address_of = |kind: u16| Value::from(rr.address().filter(|_| rr.kind == kind));
         let bytes_of = |kind: u16| if rr.kind == kind { bytes.into() } else { Value::None };
         let is_cut = rr.kind != kind::SRV && rr.target().is_some_and(|name| name.is_cut);
-        let mut row = Vec::with_capacity(SIMPLE.len());
-        row.extend([
-            self.text(rr.name),
-            set(rr.name.is_cut),
-            Value::Text(cow(words::eve_type(rr.kind))),
-            rr.ttl.into(),
-            set(rr.class & 0x8000 != 0 && rr.kind != kind::OPT),
-            address_of(kind::A),
-            address_of(kind::AAAA),
-            name_of(kind::CNAME),
-            name_of(kind::MX),
-            name_of(kind::NS),
-            name_of(kind::PTR),
-            set(is_cut),
-            if rr.kind == kind::TXT { strings(bytes).collect() } else { Value::None },
-        ]);
-        row.extend(self.soa(rr));
-        row.extend(self.srv(rr));
-        row.extend([
-            self.options(rr),
-            bytes_of(kind::HINFO),
-            bytes_of(kind::NSEC),
-            present::data(rr, self.message, self.data).into(),
-        ]);
-        row
+        let (soa, srv) = (self.soa(rr), self.srv(rr));
+        values!(
+            SIMPLE,
+            name = self.text(rr.name),
+            name_truncated = set(rr.name.is_cut),
+            type = Value::Text(cow(words::eve_type(rr.kind))),
+            ttl = rr.ttl,
+            flush = set(rr.class & 0x8000 != 0 && rr.kind != kind::OPT),
+            a = address_of(kind::A),
+            aaaa = address_of(kind::AAAA),
+            cname = name_of(kind::CNAME),
+            mx = name_of(kind::MX),
+            ns = name_of(kind::NS),
+            ptr = name_of(kind::PTR),
+            target_truncated = set(is_cut),
+            txt = if rr.kind == kind::TXT { strings(bytes).collect() } else { Value::None },
+            soa_mname = soa.mname,
+            soa_rname = soa.rname,
+            soa_serial = soa.serial,
+            soa_refresh = soa.refresh,
+            soa_retry = soa.retry,
+            soa_expire = soa.expire,
+            soa_minimum = soa.minimum,
+            srv_priority = srv.priority,
+            srv_weight = srv.weight,
+            srv_port = srv.port,
+            srv_name = srv.name,
+            options = self.options(rr),
+            hinfo = bytes_of(kind::HINFO),
+            nsec = bytes_of(kind::NSEC),
+            data = present::data(rr, self.message, self.data),
+        )
     }
 
     /// The transaction that the message completes: its question and the answers.
@@ -617,14 +691,15 @@ impl<'a> ParsedMessage<'a> {
             }
             _ => present::data(rr, self.message, self.data),
         };
-        vec![
-            self.query(rr.name),
-            Value::Text(cow(words::eve_type(rr.kind))),
-            Value::Duration(u64::from(rr.ttl) * 1_000_000_000),
-            address.into(),
-            rr.target().map_or(Value::None, |name| self.text(name)),
-            data.into(),
-        ]
+        values!(
+            RECORD,
+            name = self.query(rr.name),
+            type = Value::Text(cow(words::eve_type(rr.kind))),
+            ttl = Value::Duration(u64::from(rr.ttl) * 1_000_000_000),
+            address = address,
+            target = rr.target().map_or(Value::None, |name| self.text(name)),
+            data = data,
+        )
     }
 
     /// A name in the form of a transaction's fields.
@@ -717,29 +792,30 @@ impl<'a> DnsRow<'a> {
         };
         let question = self.waiting.filter(|waiting| waiting.kind.is_some()).map(|waiting| waiting.header);
         let has = |flag| Value::Bool(question.is_some_and(|header| header.has(flag)));
-        let values = vec![
-            self.proto.into(),
-            self.id.into(),
-            self.rtt.map_or(Value::None, Value::Duration),
-            self.query,
-            class.into(),
-            class.map_or(Value::None, |class| Value::Text(cow(words::class(class)))),
-            kind.into(),
-            kind.map_or(Value::None, |kind| Value::Text(cow(kind_name(kind)))),
-            self.rcode.into(),
-            self.rcode.map_or(Value::None, |rcode| Value::Text(cow(words::zeek_rcode(rcode)))),
-            self.authoritative.into(),
-            has(Header::TC),
-            has(Header::RD),
-            self.recursive.into(),
-            question.map_or(0, |header| header.flags >> 4 & 7).into(),
-            Value::list(self.answers),
-            Value::list(self.ttls),
-            self.rejected.into(),
-            self.opcode.into(),
-            Value::Text(cow(words::opcode(self.opcode, is_netbios))),
-            Value::rows(self.records),
-        ];
-        Record::new(&DNS, time, values)
+        record!(
+            DNS,
+            time,
+            proto = self.proto,
+            id = self.id,
+            rtt = self.rtt.map_or(Value::None, Value::Duration),
+            query = self.query,
+            class = class,
+            class_name = class.map_or(Value::None, |class| Value::Text(cow(words::class(class)))),
+            type = kind,
+            type_name = kind.map_or(Value::None, |kind| Value::Text(cow(kind_name(kind)))),
+            rcode = self.rcode,
+            rcode_name = self.rcode.map_or(Value::None, |rcode| Value::Text(cow(words::zeek_rcode(rcode)))),
+            authoritative = self.authoritative,
+            truncated = has(Header::TC),
+            recursion_desired = has(Header::RD),
+            recursion_available = self.recursive,
+            z = question.map_or(0, |header| header.flags >> 4 & 7),
+            answers = Value::list(self.answers),
+            ttls = Value::list(self.ttls),
+            rejected = self.rejected,
+            opcode = self.opcode,
+            opcode_name = Value::Text(cow(words::opcode(self.opcode, is_netbios))),
+            records = Value::rows(self.records),
+        )
     }
 }

@@ -2,7 +2,7 @@
 
 use super::tables::DATA;
 use crate::file::{About, File, Files};
-use crate::{Out, Parser, Probe, Protocol, Record, Setup, Step, Transport, Value};
+use crate::{Out, Parser, Probe, Protocol, Setup, Step, Transport, record};
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_wire::Time;
 use weir_wire::stream::Chunk;
@@ -98,17 +98,20 @@ impl Parser for Data {
             }
             None => (None, None),
         };
+        let is_announced = command.is_some();
         let file = self.file.take();
         let known = file.as_ref().map(|file| (file.name(), file.kind()));
-        let values = vec![
-            command.into(),
-            filename.into(),
-            file.as_ref().map_or(0, File::seen).into(),
-            known.as_ref().map(|(name, _)| name.clone()).into(),
-            known.as_ref().and_then(|(_, kind)| *kind).into(),
-        ];
-        if file.is_some() || !matches!(values.first(), Some(Value::None)) {
-            out.record(Record::new(&DATA, self.begun.unwrap_or(time), values));
+        let record = record!(
+            DATA,
+            self.begun.unwrap_or(time),
+            command = command,
+            filename = filename,
+            bytes = file.as_ref().map_or(0, File::seen),
+            file = known.as_ref().map(|(name, _)| name.clone()),
+            mime_type = known.as_ref().and_then(|(_, kind)| *kind),
+        );
+        if file.is_some() || is_announced {
+            out.record(record);
         }
         if let Some(known) = known {
             self.channel.with(|channel| channel.file = Some(known));

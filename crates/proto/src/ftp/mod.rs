@@ -8,7 +8,7 @@ pub(crate) use data::PROTOCOL as DATA;
 
 use crate::line::{Line, Lines};
 use crate::tls;
-use crate::{Expected, Heads, Out, Parser, Probe, Protocol, Record, Setup, Step, TCP, Transport, Value};
+use crate::{Expected, Heads, Out, Parser, Probe, Protocol, Setup, Step, TCP, Transport, Value, record};
 use data::{Channel, Data};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -478,21 +478,23 @@ impl Ftp {
         let is_replied = !command.lines.is_empty();
         let codes = command.codes.iter().map(|code| code.to_vec());
         let has_name = !command.name.is_empty();
-        let values = vec![
-            Some(&command.name).filter(|_| has_name).into(),
-            argument.into(),
-            if has_name { command.is_cut.into() } else { Value::None },
-            if is_replied { codes.collect() } else { Value::None },
-            if is_replied { command.lines.iter().collect() } else { Value::None },
-            command.replies_cut.into(),
-            command.data.map(|data| if data.is_passive { "passive" } else { "active" }).into(),
-            command.data.map(|data| data.responder.1).into(),
-            if is_replied { "yes" } else { "no" }.into(),
-            if is_replied { Value::Duration(time.since(command.time)) } else { Value::None },
-            self.transactions.into(),
-        ];
+        let record = record!(
+            COMMANDS,
+            command.time,
+            command = Some(&command.name).filter(|_| has_name),
+            argument = argument,
+            command_truncated = if has_name { command.is_cut.into() } else { Value::None },
+            codes = if is_replied { codes.collect() } else { Value::None },
+            replies = if is_replied { command.lines.iter().collect() } else { Value::None },
+            reply_truncated = command.replies_cut,
+            mode = command.data.map(|data| if data.is_passive { "passive" } else { "active" }),
+            dynamic_port = command.data.map(|data| data.responder.1),
+            reply_received = if is_replied { "yes" } else { "no" },
+            duration = if is_replied { Value::Duration(time.since(command.time)) } else { Value::None },
+            transaction = self.transactions,
+        );
         self.transactions += 1;
-        out.record(Record::new(&COMMANDS, command.time, values));
+        out.record(record);
     }
 
     /// Emits a command if it is about files.
@@ -512,22 +514,23 @@ impl Ftp {
             Some(command.argument.clone()).filter(|argument| !argument.is_empty())
         };
         let file = command.channel.as_ref().and_then(|channel| channel.with(|known| known.file.clone()));
-        let values = vec![
-            self.user.as_ref().into(),
-            self.password.as_ref().into(),
-            (&command.name).into(),
-            argument.into(),
-            file.as_ref().and_then(|(_, kind)| *kind).into(),
-            command.file_size.into(),
-            command.last.as_ref().map(|(code, _)| *code).filter(|code| *code > 0).into(),
-            command.last.as_ref().map(|(_, text)| text).into(),
-            command.data.map(|data| data.is_passive).into(),
-            command.data.map(|data| data.initiator).into(),
-            command.data.map(|data| data.responder.0).into(),
-            command.data.map(|data| data.responder.1).into(),
-            file.as_ref().map(|(name, _)| name).into(),
-        ];
-        out.record(Record::new(&FTP, command.time, values));
+        out.record(record!(
+            FTP,
+            command.time,
+            user = self.user.as_ref(),
+            password = self.password.as_ref(),
+            command = &command.name,
+            argument = argument,
+            mime_type = file.as_ref().and_then(|(_, kind)| *kind),
+            file_size = command.file_size,
+            reply_code = command.last.as_ref().map(|(code, _)| *code).filter(|code| *code > 0),
+            reply = command.last.as_ref().map(|(_, text)| text),
+            passive = command.data.map(|data| data.is_passive),
+            data_initiator = command.data.map(|data| data.initiator),
+            data_responder = command.data.map(|data| data.responder.0),
+            data_port = command.data.map(|data| data.responder.1),
+            file = file.as_ref().map(|(name, _)| name),
+        ));
     }
 }
 

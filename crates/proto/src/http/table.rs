@@ -2,7 +2,7 @@
 
 use super::message::{Headers, RequestLine, StatusLine, content_range};
 use super::{Transaction, uri};
-use crate::{Kind, Out, Privacy, Protocol, Record, Table, Value, field, websocket};
+use crate::{Kind, Out, Privacy, Protocol, Table, Value, field, record, values, websocket};
 use base64::Engine;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use weir_wire::Direction;
@@ -241,16 +241,17 @@ impl Transaction {
             Value::list(words.map(|word| word.trim_ascii().to_vec()))
         };
         let asked = &self.request_headers;
-        let values = vec![
-            asked.get(b"host").into(),
-            self.request.as_ref().map(RequestLine::uri).into(),
-            asked.get(b"user-agent").into(),
-            answered.get(b"sec-websocket-protocol").into(),
-            list(asked, b"sec-websocket-protocol"),
-            list(answered, b"sec-websocket-extensions"),
-            list(asked, b"sec-websocket-extensions"),
-        ];
-        out.record(Record::new(&WEBSOCKET, self.time, values));
+        out.record(record!(
+            WEBSOCKET,
+            self.time,
+            host = asked.get(b"host"),
+            uri = self.request.as_ref().map(RequestLine::uri),
+            user_agent = asked.get(b"user-agent"),
+            subprotocol = answered.get(b"sec-websocket-protocol"),
+            client_protocols = list(asked, b"sec-websocket-protocol"),
+            server_extensions = list(answered, b"sec-websocket-extensions"),
+            client_extensions = list(asked, b"sec-websocket-extensions"),
+        ));
         Some(&websocket::PROTOCOL)
     }
 
@@ -281,60 +282,61 @@ impl Transaction {
         let range = raw_range.and_then(content_range);
         let cookies: Vec<&[u8]> = answered.all(b"set-cookie").collect();
         let status_string = response.filter(|r| code.is_none() && !r.status().is_empty());
-        let values = vec![
-            (u64::from(self.id) + 1).into(),
-            self.id.into(),
-            request.map(RequestLine::method).into(),
-            asked.get(b"host").into(),
-            hostname.into(),
-            port.into(),
-            request.map(|r| uri::unescaped(r.uri())).into(),
-            request.map(RequestLine::uri).into(),
-            asked.get(b"referer").into(),
-            version.into(),
-            request.and_then(RequestLine::protocol).into(),
-            asked.get(b"user-agent").into(),
-            asked.get(b"origin").into(),
-            self.request_length.into(),
-            answer.map_or(0, |answer| answer.length).into(),
-            code.or(info.and_then(StatusLine::code)).into(),
-            status_string.map(StatusLine::status).into(),
-            response.or(info).map(StatusLine::message).into(),
-            info.and_then(StatusLine::code).into(),
-            info.map(StatusLine::message).into(),
-            Value::List(Vec::new()),
-            user.into(),
-            password.flatten().into(),
-            Value::list(proxied),
-            Value::list(sent.names),
-            Value::list(sent.filenames),
-            Value::list(sent.kinds),
-            Value::list(received.names),
-            Value::list(received.filenames),
-            Value::list(received.kinds),
-            asked.get(b"x-forwarded-for").into(),
-            declared(answered).into(),
-            declared(asked).into(),
-            raw_range.into(),
-            range.map(|(start, _, _)| start).into(),
-            range.map(|(_, end, _)| end).into(),
-            range.and_then(|(_, _, size)| size).into(),
-            answered.get(b"location").into(),
-            answer.map_or(0, |answer| answer.wire).into(),
-            answered.get(b"server").into(),
-            scheme.into(),
-            asked.get(b"cookie").into(),
-            Value::list(cookies),
-            rows(asked),
-            rows(answered),
-            response.map_or(Value::None, |_| Value::Duration(ended.since(self.time))),
-        ];
-        out.record(Record::new(&HTTP, self.time, values));
+        out.record(record!(
+            HTTP,
+            self.time,
+            depth = u64::from(self.id) + 1,
+            transaction = self.id,
+            method = request.map(RequestLine::method),
+            host = asked.get(b"host"),
+            hostname = hostname,
+            port = port,
+            uri = request.map(|r| uri::unescaped(r.uri())),
+            url = request.map(RequestLine::uri),
+            referrer = asked.get(b"referer"),
+            version = version,
+            protocol = request.and_then(RequestLine::protocol),
+            user_agent = asked.get(b"user-agent"),
+            origin = asked.get(b"origin"),
+            request_body_len = self.request_length,
+            response_body_len = answer.map_or(0, |answer| answer.length),
+            status_code = code.or(info.and_then(StatusLine::code)),
+            status_string = status_string.map(StatusLine::status),
+            status_msg = response.or(info).map(StatusLine::message),
+            info_code = info.and_then(StatusLine::code),
+            info_msg = info.map(StatusLine::message),
+            tags = Value::List(Vec::new()),
+            username = user,
+            password = password.flatten(),
+            proxied = Value::list(proxied),
+            orig_fuids = Value::list(sent.names),
+            orig_filenames = Value::list(sent.filenames),
+            orig_mime_types = Value::list(sent.kinds),
+            resp_fuids = Value::list(received.names),
+            resp_filenames = Value::list(received.filenames),
+            resp_mime_types = Value::list(received.kinds),
+            forwarded_for = asked.get(b"x-forwarded-for"),
+            content_type = declared(answered),
+            request_content_type = declared(asked),
+            range = raw_range,
+            range_start = range.map(|(start, _, _)| start),
+            range_end = range.map(|(_, end, _)| end),
+            range_size = range.and_then(|(_, _, size)| size),
+            redirect = answered.get(b"location"),
+            length = answer.map_or(0, |answer| answer.wire),
+            server = answered.get(b"server"),
+            authorization = scheme,
+            cookie = asked.get(b"cookie"),
+            set_cookie = Value::list(cookies),
+            request_headers = rows(asked),
+            response_headers = rows(answered),
+            duration = response.map_or(Value::None, |_| Value::Duration(ended.since(self.time))),
+        ));
     }
 }
 
 fn rows(headers: &Headers) -> Value<'_> {
-    Value::rows(headers.iter().map(|(name, value)| vec![name.into(), value.into()]))
+    Value::rows(headers.iter().map(|(name, value)| values!(HEADER, name = name, value = value)))
 }
 
 /// The declared type without its parameters.

@@ -7,7 +7,7 @@ pub(crate) use dcc::PROTOCOL as DCC;
 use crate::line::{Line, Lines};
 use crate::{
     Expected, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, TCP, Table, Transport,
-    Value, field,
+    Value, field, record,
 };
 use std::net::{IpAddr, Ipv4Addr};
 use weir_wire::stream::Chunk;
@@ -132,6 +132,15 @@ struct Irc {
     user: Option<Vec<u8>>,
     /// Whether the client has requested TLS.
     asked: bool,
+}
+
+/// The values of an offered file.
+#[derive(Default)]
+struct Offered<'a> {
+    name: Option<&'a [u8]>,
+    size: Option<u64>,
+    address: Option<IpAddr>,
+    port: Option<u16>,
 }
 
 impl Irc {
@@ -266,24 +275,25 @@ impl Irc {
         command: &'a [u8],
         value: Option<&'a [u8]>,
         addition: Option<&'a [u8]>,
+        offered: Offered<'a>,
         direction: Direction,
-    ) -> Vec<Value<'a>> {
-        let reverse = direction == Direction::Reverse;
-        let none = || Value::None;
-        let values = vec![
-            self.nick.as_ref().into(),
-            self.user.as_ref().into(),
-            command.into(),
-            value.into(),
-            addition.filter(|addition| !addition.is_empty()).into(),
-            none(),
-            none(),
-            none(),
-            none(),
-            none(),
-            reverse.into(),
-        ];
-        values
+        time: Time,
+    ) -> Record<'a> {
+        record!(
+            IRC,
+            time,
+            nick = self.nick.as_ref(),
+            user = self.user.as_ref(),
+            command = command,
+            value = value,
+            addition = addition.filter(|addition| !addition.is_empty()),
+            dcc_file_name = offered.name,
+            dcc_file_size = offered.size,
+            dcc_mime_type = Value::None,
+            dcc_address = offered.address,
+            dcc_port = offered.port,
+            reverse = direction == Direction::Reverse,
+        )
     }
 
     fn emit(
@@ -295,8 +305,7 @@ impl Irc {
         time: Time,
         out: &mut dyn Out,
     ) {
-        let values = self.row(command, value, addition, direction);
-        out.record(Record::new(&IRC, time, values));
+        out.record(self.row(command, value, addition, Offered::default(), direction, time));
     }
 
     /// Handles an offered file: `name address port size`.
@@ -330,12 +339,8 @@ impl Irc {
             return PROTOCOL.emit_anomaly("irc_invalid_dcc_message_format", direction, offer, time, out);
         };
         let sender = Some(prefix).filter(|prefix| !prefix.is_empty()).or(target);
-        let mut values = self.row(b"DCC", sender, None, direction);
-        let emitted: [Value<'_>; 5] = [name.into(), size.into(), Value::None, address.into(), port.into()];
-        for (place, value) in values.iter_mut().skip(5).zip(emitted) {
-            *place = value;
-        }
-        out.record(Record::new(&IRC, time, values));
+        let offered = Offered { name: Some(name), size, address: Some(address), port: Some(port) };
+        out.record(self.row(b"DCC", sender, None, offered, direction, time));
         // Port 0 asks the other side to listen (passive DCC); it replies with another offer.
         if port == 0 || self.offers == MAX_OFFERS {
             return;

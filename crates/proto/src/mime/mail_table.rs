@@ -1,7 +1,7 @@
 //! Mails that are fetched or stored over protocols without an envelope.
 
 use super::{Carrier, Message};
-use crate::{Kind, Out, Privacy, Record, Table, Value, field};
+use crate::{Kind, Out, Privacy, Table, Value, field, record};
 use weir_wire::Time;
 
 /// Mails of POP3 and IMAP.
@@ -58,28 +58,29 @@ impl Message {
             texts if texts.is_empty() => Value::None,
             texts => texts.into_iter().collect(),
         };
-        let values = vec![
-            protocol.name.into(),
-            command.into(),
-            user.into(),
-            folder.into(),
-            (direction == weir_wire::Direction::Reverse).into(),
-            head.get("date").into(),
-            head.get("from").into(),
-            list(head.addresses("to").unwrap_or_default()),
-            list(head.addresses("cc").unwrap_or_default()),
-            head.get("reply-to").into(),
-            head.get("message-id").into(),
-            head.get("in-reply-to").into(),
-            head.text("subject").into(),
-            head.last_of(&["x-mailer", "user-agent", "x-user-agent"]).into(),
-            list(head.all("received")),
-            list(self.mail.attachments.clone()),
-            list(self.mail.urls().to_vec()),
-            list(self.names.iter().map(|name| name.clone().into_bytes()).collect()),
-            self.mail.bytes.into(),
-            (is_whole && !self.mail.has_gap).into(),
-        ];
-        out.record(Record::new(&MAIL, time, values));
+        out.record(record!(
+            MAIL,
+            time,
+            protocol = protocol.name,
+            command = command,
+            user = user,
+            folder = folder,
+            reverse = direction == weir_wire::Direction::Reverse,
+            date = head.get("date"),
+            from = head.get("from"),
+            to = list(head.addresses("to").unwrap_or_default()),
+            cc = list(head.addresses("cc").unwrap_or_default()),
+            reply_to = head.get("reply-to"),
+            message_id = head.get("message-id"),
+            in_reply_to = head.get("in-reply-to"),
+            subject = head.text("subject"),
+            user_agent = head.last_of(&["x-mailer", "user-agent", "x-user-agent"]),
+            received = list(head.all("received")),
+            attachments = list(self.mail.attachments.clone()),
+            urls = list(self.mail.urls().to_vec()),
+            files = list(self.names.iter().map(|name| name.clone().into_bytes()).collect()),
+            bytes = self.mail.bytes,
+            whole = is_whole && !self.mail.has_gap,
+        ));
     }
 }

@@ -3,13 +3,13 @@
 use crate::{Field, Kind, Privacy, Table, field};
 
 /// A topic of a subscription.
-static TOPICS: [Field; 2] = [
+pub(super) static TOPICS: [Field; 2] = [
     field("topic", Kind::Text, "Topic of the subscription.").eve("topic").privacy(Privacy::Content),
     field("qos", Kind::Uint, "Quality of service that the client requests.").eve("qos"),
 ];
 
 /// A user property.
-static PAIRS: [Field; 3] = [
+pub(super) static PAIRS: [Field; 3] = [
     field("message", Kind::Word, "Type of the message that has the property."),
     field("name", Kind::Text, "Name of the property.").privacy(Privacy::Content),
     field("value", Kind::Text, "Value of the property.").privacy(Privacy::Content),
@@ -348,92 +348,110 @@ pub(super) static MQTT: Table = Table {
 };
 
 /// First column of each message type, by its number; each begins with quality of service, retain and duplicate flag.
-pub(super) const BEGIN: [usize; 16] = [0, 0, 30, 51, 65, 71, 77, 83, 89, 95, 101, 106, 112, 115, 118, 125];
+pub(super) const BEGIN: [usize; 16] = [
+    MQTT.at("connect_qos"),
+    MQTT.at("connect_qos"),
+    MQTT.at("connack_qos"),
+    MQTT.at("publish_qos"),
+    MQTT.at("puback_qos"),
+    MQTT.at("pubrec_qos"),
+    MQTT.at("pubrel_qos"),
+    MQTT.at("pubcomp_qos"),
+    MQTT.at("subscribe_qos"),
+    MQTT.at("suback_qos"),
+    MQTT.at("unsubscribe_qos"),
+    MQTT.at("unsuback_qos"),
+    MQTT.at("pingreq_qos"),
+    MQTT.at("pingresp_qos"),
+    MQTT.at("disconnect_qos"),
+    MQTT.at("auth_qos"),
+];
 
-pub(super) const CONNECT_PROTOCOL_STRING: usize = 3;
-pub(super) const CONNECT_PROTOCOL_VERSION: usize = 4;
-pub(super) const CONNECT_HAS_USERNAME: usize = 5;
-pub(super) const CONNECT_HAS_PASSWORD: usize = 6;
-pub(super) const CONNECT_HAS_WILL: usize = 7;
-pub(super) const CONNECT_WILL_RETAIN: usize = 8;
-pub(super) const CONNECT_CLEAN_SESSION: usize = 9;
-pub(super) const CONNECT_KEEP_ALIVE: usize = 10;
-pub(super) const CONNECT_CLIENT_ID: usize = 11;
-pub(super) const CONNECT_USERNAME: usize = 12;
-pub(super) const CONNECT_PASSWORD: usize = 13;
-pub(super) const CONNECT_WILL_TOPIC: usize = 14;
-pub(super) const CONNECT_WILL_MESSAGE: usize = 15;
-pub(super) const CONNACK_SESSION_PRESENT: usize = 33;
-pub(super) const CONNACK_RETURN_CODE: usize = 34;
-pub(super) const PUBLISH_TOPIC: usize = 54;
-pub(super) const PUBLISH_MESSAGE_ID: usize = 55;
-pub(super) const PUBLISH_MESSAGE: usize = 56;
-pub(super) const PUBLISH_BYTES: usize = 57;
-pub(super) const SUBSCRIBE_MESSAGE_ID: usize = 92;
-pub(super) const SUBSCRIBE_TOPICS: usize = 93;
-pub(super) const SUBACK_MESSAGE_ID: usize = 98;
-pub(super) const SUBACK_QOS_GRANTED: usize = 99;
-pub(super) const UNSUBSCRIBE_MESSAGE_ID: usize = 104;
-pub(super) const UNSUBSCRIBE_TOPICS: usize = 105;
-pub(super) const UNSUBACK_MESSAGE_ID: usize = 109;
-pub(super) const UNSUBACK_REASON_CODES: usize = 110;
-pub(super) const DISCONNECT_REASON_CODE: usize = 121;
-pub(super) const AUTH_REASON_CODE: usize = 128;
-pub(super) const USER_PROPERTIES: usize = 132;
-pub(super) const WIDTH: usize = 133;
+pub(super) const CONNECT_PROTOCOL_STRING: usize = MQTT.at("connect_protocol_string");
+pub(super) const CONNECT_PROTOCOL_VERSION: usize = MQTT.at("connect_protocol_version");
+pub(super) const CONNECT_HAS_USERNAME: usize = MQTT.at("connect_has_username");
+pub(super) const CONNECT_HAS_PASSWORD: usize = MQTT.at("connect_has_password");
+pub(super) const CONNECT_HAS_WILL: usize = MQTT.at("connect_has_will");
+pub(super) const CONNECT_WILL_RETAIN: usize = MQTT.at("connect_will_retain");
+pub(super) const CONNECT_CLEAN_SESSION: usize = MQTT.at("connect_clean_session");
+pub(super) const CONNECT_KEEP_ALIVE: usize = MQTT.at("connect_keep_alive");
+pub(super) const CONNECT_CLIENT_ID: usize = MQTT.at("connect_client_id");
+pub(super) const CONNECT_USERNAME: usize = MQTT.at("connect_username");
+pub(super) const CONNECT_PASSWORD: usize = MQTT.at("connect_password");
+pub(super) const CONNECT_WILL_TOPIC: usize = MQTT.at("connect_will_topic");
+pub(super) const CONNECT_WILL_MESSAGE: usize = MQTT.at("connect_will_message");
+pub(super) const CONNACK_SESSION_PRESENT: usize = MQTT.at("connack_session_present");
+pub(super) const CONNACK_RETURN_CODE: usize = MQTT.at("connack_return_code");
+pub(super) const PUBLISH_RETAIN: usize = MQTT.at("publish_retain");
+pub(super) const PUBLISH_TOPIC: usize = MQTT.at("publish_topic");
+pub(super) const PUBLISH_MESSAGE_ID: usize = MQTT.at("publish_message_id");
+pub(super) const PUBLISH_MESSAGE: usize = MQTT.at("publish_message");
+pub(super) const PUBLISH_BYTES: usize = MQTT.at("publish_bytes");
+pub(super) const SUBSCRIBE_MESSAGE_ID: usize = MQTT.at("subscribe_message_id");
+pub(super) const SUBSCRIBE_TOPICS: usize = MQTT.at("subscribe_topics");
+pub(super) const SUBACK_MESSAGE_ID: usize = MQTT.at("suback_message_id");
+pub(super) const SUBACK_QOS_GRANTED: usize = MQTT.at("suback_qos_granted");
+pub(super) const UNSUBSCRIBE_MESSAGE_ID: usize = MQTT.at("unsubscribe_message_id");
+pub(super) const UNSUBSCRIBE_TOPICS: usize = MQTT.at("unsubscribe_topics");
+pub(super) const UNSUBACK_MESSAGE_ID: usize = MQTT.at("unsuback_message_id");
+pub(super) const UNSUBACK_REASON_CODES: usize = MQTT.at("unsuback_reason_codes");
+pub(super) const DISCONNECT_REASON_CODE: usize = MQTT.at("disconnect_reason_code");
+pub(super) const AUTH_REASON_CODE: usize = MQTT.at("auth_reason_code");
+pub(super) const USER_PROPERTIES: usize = MQTT.at("user_properties");
+pub(super) const WIDTH: usize = MQTT.fields.len();
 
 /// Column of a property of a message type; type 0 is a will.
 pub(super) const PROPERTIES: [(u8, u8, usize); 50] = [
-    (1, 17, 16),
-    (1, 33, 17),
-    (1, 39, 18),
-    (1, 34, 19),
-    (1, 25, 20),
-    (1, 23, 21),
-    (1, 21, 22),
-    (1, 22, 23),
-    (0, 1, 24),
-    (0, 2, 25),
-    (0, 3, 26),
-    (0, 8, 27),
-    (0, 9, 28),
-    (0, 24, 29),
-    (2, 17, 35),
-    (2, 33, 36),
-    (2, 36, 37),
-    (2, 37, 38),
-    (2, 39, 39),
-    (2, 18, 40),
-    (2, 34, 41),
-    (2, 31, 42),
-    (2, 40, 43),
-    (2, 41, 44),
-    (2, 42, 45),
-    (2, 19, 46),
-    (2, 26, 47),
-    (2, 28, 48),
-    (2, 21, 49),
-    (2, 22, 50),
-    (3, 1, 58),
-    (3, 2, 59),
-    (3, 35, 60),
-    (3, 8, 61),
-    (3, 9, 62),
-    (3, 11, 63),
-    (3, 3, 64),
-    (4, 31, 70),
-    (5, 31, 76),
-    (6, 31, 82),
-    (7, 31, 88),
-    (8, 11, 94),
-    (9, 31, 100),
-    (11, 31, 111),
-    (14, 17, 122),
-    (14, 31, 123),
-    (14, 28, 124),
-    (15, 21, 129),
-    (15, 22, 130),
-    (15, 31, 131),
+    (1, 17, MQTT.at("connect_session_expiry_interval")),
+    (1, 33, MQTT.at("connect_receive_maximum")),
+    (1, 39, MQTT.at("connect_maximum_packet_size")),
+    (1, 34, MQTT.at("connect_topic_alias_maximum")),
+    (1, 25, MQTT.at("connect_request_response_information")),
+    (1, 23, MQTT.at("connect_request_problem_information")),
+    (1, 21, MQTT.at("connect_authentication_method")),
+    (1, 22, MQTT.at("connect_authentication_data")),
+    (0, 1, MQTT.at("will_payload_format_indicator")),
+    (0, 2, MQTT.at("will_message_expiry_interval")),
+    (0, 3, MQTT.at("will_content_type")),
+    (0, 8, MQTT.at("will_response_topic")),
+    (0, 9, MQTT.at("will_correlation_data")),
+    (0, 24, MQTT.at("will_will_delay_interval")),
+    (2, 17, MQTT.at("connack_session_expiry_interval")),
+    (2, 33, MQTT.at("connack_receive_maximum")),
+    (2, 36, MQTT.at("connack_maximum_qos")),
+    (2, 37, MQTT.at("connack_retain_available")),
+    (2, 39, MQTT.at("connack_maximum_packet_size")),
+    (2, 18, MQTT.at("connack_assigned_client_identifier")),
+    (2, 34, MQTT.at("connack_topic_alias_maximum")),
+    (2, 31, MQTT.at("connack_reason_string")),
+    (2, 40, MQTT.at("connack_wildcard_subscription_available")),
+    (2, 41, MQTT.at("connack_subscription_identifiers_available")),
+    (2, 42, MQTT.at("connack_shared_subscription_available")),
+    (2, 19, MQTT.at("connack_server_keep_alive")),
+    (2, 26, MQTT.at("connack_response_information")),
+    (2, 28, MQTT.at("connack_server_reference")),
+    (2, 21, MQTT.at("connack_authentication_method")),
+    (2, 22, MQTT.at("connack_authentication_data")),
+    (3, 1, MQTT.at("publish_payload_format_indicator")),
+    (3, 2, MQTT.at("publish_message_expiry_interval")),
+    (3, 35, MQTT.at("publish_topic_alias")),
+    (3, 8, MQTT.at("publish_response_topic")),
+    (3, 9, MQTT.at("publish_correlation_data")),
+    (3, 11, MQTT.at("publish_subscription_identifier")),
+    (3, 3, MQTT.at("publish_content_type")),
+    (4, 31, MQTT.at("puback_reason_string")),
+    (5, 31, MQTT.at("pubrec_reason_string")),
+    (6, 31, MQTT.at("pubrel_reason_string")),
+    (7, 31, MQTT.at("pubcomp_reason_string")),
+    (8, 11, MQTT.at("subscribe_subscription_identifier")),
+    (9, 31, MQTT.at("suback_reason_string")),
+    (11, 31, MQTT.at("unsuback_reason_string")),
+    (14, 17, MQTT.at("disconnect_session_expiry_interval")),
+    (14, 31, MQTT.at("disconnect_reason_string")),
+    (14, 28, MQTT.at("disconnect_server_reference")),
+    (15, 21, MQTT.at("auth_authentication_method")),
+    (15, 22, MQTT.at("auth_authentication_data")),
+    (15, 31, MQTT.at("auth_reason_string")),
 ];
 
 #[cfg(test)]

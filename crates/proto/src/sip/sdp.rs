@@ -1,7 +1,8 @@
 //! Session descriptions (RFC 8866): the media to be sent, their destination, and their codecs.
 
+use crate::record::fields_from;
 use crate::rtp::{Codec, announced};
-use crate::{Expected, Field, Kind, Out, Privacy, UDP, Value, field};
+use crate::{Expected, Field, Kind, Out, Privacy, UDP, Value, field, values};
 use std::net::IpAddr;
 use weir_wire::Time;
 
@@ -45,8 +46,8 @@ struct Medium<'a> {
     attributes: Vec<&'a [u8]>,
 }
 
-/// Number of values of a description in a record.
-pub(super) const VALUES: usize = 14;
+/// The fields of a description in a message's record.
+pub(super) const FIELDS: &[Field] = fields_from(super::SIP_MESSAGE.fields, "sdp_version");
 
 /// A session description.
 #[derive(Default)]
@@ -120,39 +121,42 @@ impl<'a> Description<'a> {
         }
     }
 
-    /// Its values, in the order of the fields of the table.
-    pub fn values(&self) -> [Value<'a>; VALUES] {
+    /// Its values: those of the last fields of a message.
+    pub fn values(&self) -> Vec<Value<'a>> {
         let list = |values: &[&'a [u8]]| match values {
             [] => Value::None,
             values => values.iter().copied().collect(),
         };
-        let times = self.times.iter().map(|(time, repeat)| vec![Value::from(*time), (*repeat).into()]);
+        let times =
+            self.times.iter().map(|(time, repeat)| values!(TIMES, time = *time, repeat_time = *repeat));
         let media = self.media.iter().map(|medium| {
-            vec![
-                medium.media.into(),
-                medium.info.into(),
-                list(&medium.bandwidths),
-                medium.connection.into(),
-                medium.key.into(),
-                list(&medium.attributes),
-            ]
+            values!(
+                MEDIA,
+                media = medium.media,
+                media_info = medium.info,
+                bandwidths = list(&medium.bandwidths),
+                connection_data = medium.connection,
+                encryption_key = medium.key,
+                attributes = list(&medium.attributes),
+            )
         });
-        [
-            self.version.and_then(number).map(u64::from).into(),
-            self.origin.into(),
-            self.name.into(),
-            self.info.into(),
-            self.uri.into(),
-            self.email.into(),
-            self.phone.into(),
-            self.connection.into(),
-            list(&self.bandwidths),
-            Value::rows(times),
-            self.zone.into(),
-            self.key.into(),
-            list(&self.attributes),
-            Value::rows(media),
-        ]
+        values!(
+            FIELDS,
+            sdp_version = self.version.and_then(number).map(u64::from),
+            sdp_origin = self.origin,
+            sdp_name = self.name,
+            sdp_info = self.info,
+            sdp_uri = self.uri,
+            sdp_email = self.email,
+            sdp_phone = self.phone,
+            sdp_connection = self.connection,
+            sdp_bandwidths = list(&self.bandwidths),
+            sdp_times = Value::rows(times),
+            sdp_zone = self.zone,
+            sdp_key = self.key,
+            sdp_attributes = list(&self.attributes),
+            sdp_media = Value::rows(media),
+        )
     }
 
     /// Announces the flows of the media.

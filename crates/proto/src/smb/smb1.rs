@@ -1,8 +1,8 @@
 //! Messages of version 1 (MS-CIFS, MS-SMB).
 
 use super::names::{self, guid, u16_at, u32_at, u64_at, wide};
-use super::{At, Fid, MAX_OPEN, Open, Request, Rest, Smb, Tree, What, is_of_pipes, shown};
-use crate::{Out, Value};
+use super::{At, Fid, MAX_OPEN, Open, Request, Rest, SMB_MAPPING, Smb, Tree, What, is_of_pipes, shown};
+use crate::{Out, Value, record};
 use weir_wire::stream::Chunk;
 
 const HEADER: usize = 32;
@@ -311,8 +311,14 @@ impl Smb {
                 if is_good {
                     request.set(At::Service, granted.clone());
                     let kind = if is_pipe { "PIPE" } else { "DISK" };
-                    let values = [path.clone().into(), granted.into(), system.into(), kind.into()];
-                    self.map(values, request.time, out);
+                    out.record(record!(
+                        SMB_MAPPING,
+                        request.time,
+                        path = path.clone(),
+                        service = granted,
+                        native_file_system = system,
+                        share_type = kind
+                    ));
                     if self.trees.len() < MAX_OPEN {
                         self.trees.insert(header.tree.into(), Tree { path, is_pipe });
                     }

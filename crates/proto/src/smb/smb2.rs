@@ -2,9 +2,10 @@
 
 use super::names::{self, dialect, guid, u16_at, u32_at, u64_at, wide};
 use super::{
-    At, Fid, MAX_COMPOUND, MAX_OPEN, Open, Request, Rest, Smb, Tree, What, is_of_pipes, shown, smb1,
+    At, Fid, INTERFACES, MAX_COMPOUND, MAX_OPEN, Open, Request, Rest, SMB_MAPPING, Smb, Tree, What,
+    is_of_pipes, shown, smb1,
 };
-use crate::{Out, Value};
+use crate::{Out, Value, record, values};
 use weir_wire::stream::Chunk;
 
 const HEADER: usize = 64;
@@ -285,8 +286,14 @@ impl Smb {
                         _ => ["UNKNOWN", "UNKNOWN"],
                     };
                     request.set(At::ShareType, words[0]);
-                    let values = [path.clone().into(), Value::None, Value::None, words[1].into()];
-                    self.map(values, request.time, out);
+                    out.record(record!(
+                        SMB_MAPPING,
+                        request.time,
+                        path = path.clone(),
+                        service = Value::None,
+                        native_file_system = Value::None,
+                        share_type = words[1]
+                    ));
                     if self.trees.len() < MAX_OPEN {
                         self.trees.insert(header.tree, Tree { path, is_pipe });
                     }
@@ -383,13 +390,14 @@ impl Smb {
                 for _ in 0..count {
                     let Some((uuid, syntaxes)) = part(data, at + 4, 16).zip(data.get(at + 2)) else { break };
                     let [high, low] = [at + 20, at + 22].map(|at| u16_at(data, at).unwrap_or(0));
-                    rows.push(vec![
-                        uuid_text(uuid).into(),
-                        format!("{high}.{low}").into(),
-                        Value::None,
-                        Value::None,
-                        Value::None,
-                    ]);
+                    rows.push(values!(
+                        INTERFACES,
+                        uuid = uuid_text(uuid),
+                        version = format!("{high}.{low}"),
+                        result = Value::None,
+                        reason = Value::None,
+                        result_high = Value::None
+                    ));
                     at += 24 + 20 * usize::from(*syntaxes);
                 }
                 request.set(At::RpcInterfaces, Value::Rows(rows));
@@ -412,10 +420,18 @@ impl Smb {
         if let Some(Value::Rows(rows)) = request.values.get_mut(At::RpcInterfaces as usize) {
             for (at, row) in rows.iter_mut().enumerate() {
                 let begin = results + at * 24;
-                if let [_, _, result, reason, high] = row.as_mut_slice() {
-                    *result = u16_at(data, begin).into();
-                    *reason = u16_at(data, begin + 2).into();
-                    *high = data.get(begin + 1).copied().into();
+                const RESULT: usize = crate::record::at(&INTERFACES, "result");
+                const REASON: usize = crate::record::at(&INTERFACES, "reason");
+                const HIGH: usize = crate::record::at(&INTERFACES, "result_high");
+                let results = [
+                    (RESULT, u16_at(data, begin).into()),
+                    (REASON, u16_at(data, begin + 2).into()),
+                    (HIGH, data.get(begin + 1).copied().into()),
+                ];
+                for (at, value) in results {
+                    if let Some(place) = row.get_mut(at) {
+                        *place = value;
+                    }
                 }
             }
         }

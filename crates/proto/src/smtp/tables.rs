@@ -1,7 +1,7 @@
 //! The tables of mail, and the code that fills their rows.
 
 use crate::mime::{self, Head, Mail, Message};
-use crate::{Kind, Out, Privacy, Record, Table, Value, field};
+use crate::{Kind, Out, Privacy, Table, Value, field, record};
 use std::net::IpAddr;
 use weir_wire::Time;
 
@@ -219,59 +219,60 @@ impl Transaction {
             (true, false) => "PARSE_ERROR".into(),
         };
         let originating = head.get("x-originating-ip");
-        let values = vec![
-            depth.into(),
-            owned(&hello.helo),
-            sender.into(),
-            set(recipients.collect()),
-            get("date"),
-            get("from"),
-            set(addresses("to")),
-            set(addresses("cc")),
-            get("reply-to"),
-            get("message-id"),
-            get("in-reply-to"),
-            get("subject"),
-            originating.as_deref().and_then(|text| mime::hosts(text).next()).into(),
-            received.last().cloned().into(),
-            received.iter().rev().nth(1).cloned().into(),
-            last_reply.map(<[u8]>::to_vec).into(),
-            path(&received, ends),
-            agent.clone().into(),
-            self.tls.into(),
-            files.iter().map(String::as_bytes).map(<[u8]>::to_vec).collect(),
-            agent.is_some_and(|agent| is_webmail(&agent)).into(),
-            head.text("subject").into(),
-            owned(&hello.user),
-            owned(&hello.mechanism),
-            self.mail_from.into(),
-            Value::list(self.rcpt_to),
-            status,
-            Value::list(addresses("reply-to")),
-            Value::list(addresses("bcc")),
-            get("x-mailer"),
-            get("user-agent"),
-            originating.into(),
-            Value::list(head.all_joined("received")),
-            get("references"),
-            get("importance"),
-            get("priority"),
-            get("sensitivity"),
-            get("organization"),
-            Value::list(mail.attachments.clone()),
-            Value::list(mail.urls().to_vec()),
-            Value::list(mail.urls().iter().map(|url| mime::without_scheme(url).to_vec())),
-            flag(mime::is_ipv4),
-            flag(mime::is_ipv6),
-            flag(mime::is_program),
-            get("content-type"),
-            get("mime-version"),
-            names(head),
-            if has_mail { mail.bytes.into() } else { Value::None },
-            self.accepted.into(),
-            transaction.into(),
-        ];
-        out.record(Record::new(&SMTP, self.time, values));
+        out.record(record!(
+            SMTP,
+            self.time,
+            depth = depth,
+            helo = owned(&hello.helo),
+            sender = sender,
+            recipients = set(recipients.collect()),
+            date = get("date"),
+            from = get("from"),
+            to = set(addresses("to")),
+            cc = set(addresses("cc")),
+            reply_to = get("reply-to"),
+            message_id = get("message-id"),
+            in_reply_to = get("in-reply-to"),
+            subject = get("subject"),
+            originating = originating.as_deref().and_then(|text| mime::hosts(text).next()),
+            first_received = received.last().cloned(),
+            second_received = received.iter().rev().nth(1).cloned(),
+            last_reply = last_reply.map(<[u8]>::to_vec),
+            path = path(&received, ends),
+            user_agent = agent.clone(),
+            tls = self.tls,
+            files = files.iter().map(String::as_bytes).map(<[u8]>::to_vec).collect::<Value<'_>>(),
+            webmail = agent.is_some_and(|agent| is_webmail(&agent)),
+            subject_text = head.text("subject"),
+            user = owned(&hello.user),
+            mechanism = owned(&hello.mechanism),
+            mail_from = self.mail_from,
+            rcpt_to = Value::list(self.rcpt_to),
+            status = status,
+            reply_to_list = Value::list(addresses("reply-to")),
+            bcc = Value::list(addresses("bcc")),
+            mailer = get("x-mailer"),
+            agent = get("user-agent"),
+            originating_text = originating,
+            received = Value::list(head.all_joined("received")),
+            references = get("references"),
+            importance = get("importance"),
+            priority = get("priority"),
+            sensitivity = get("sensitivity"),
+            organization = get("organization"),
+            attachments = Value::list(mail.attachments.clone()),
+            urls = Value::list(mail.urls().to_vec()),
+            plain_urls = Value::list(mail.urls().iter().map(|url| mime::without_scheme(url).to_vec())),
+            ipv4_url = flag(mime::is_ipv4),
+            ipv6_url = flag(mime::is_ipv6),
+            exe_url = flag(mime::is_program),
+            content_type = get("content-type"),
+            mime_version = get("mime-version"),
+            headers = names(head),
+            bytes = if has_mail { mail.bytes.into() } else { Value::None },
+            accepted = self.accepted,
+            transaction = transaction,
+        ));
     }
 }
 
@@ -279,15 +280,16 @@ impl Hello {
     /// Emits a session without a mail.
     pub fn emit(&self, transaction: u64, time: Time, last_reply: Option<&[u8]>, out: &mut dyn Out) {
         let owned = |text: &Option<Vec<u8>>| Value::from(text.clone());
-        let values = vec![
-            owned(&self.helo),
-            owned(&self.user),
-            owned(&self.mechanism),
-            owned(&self.greeting),
-            last_reply.into(),
-            transaction.into(),
-        ];
-        out.record(Record::new(&SESSION, time, values));
+        out.record(record!(
+            SESSION,
+            time,
+            helo = owned(&self.helo),
+            user = owned(&self.user),
+            mechanism = owned(&self.mechanism),
+            greeting = owned(&self.greeting),
+            last_reply = last_reply,
+            transaction = transaction,
+        ));
     }
 }
 

@@ -5,7 +5,7 @@ use super::hello::{ClientHello, ServerHello, long, md5};
 use super::message::Message;
 use super::names;
 use super::{QUIC_TLS, TLS, X509};
-use crate::{Out, Protocol, Record, Value};
+use crate::{Out, Protocol, Record, Value, record};
 use weir_wire::{Direction, Reader, Time};
 
 /// Maximum number of certificates of a chain: browsers stop at about ten.
@@ -382,64 +382,89 @@ impl Handshake {
         let drafted = answer.as_ref().map(ServerHello::drafted);
         let certificate = |chain: &[Certificate], content: &Option<Content>| {
             let of = |part: fn(&Content) -> String| Value::from(content.as_ref().map(part));
-            [
-                of(|content| content.subject_line.clone()),
-                of(|content| content.issuer_line.clone()),
-                of(|content| content.serial_pairs.clone()),
-                chain.first().map(|leaf| leaf.sha1.clone()).into(),
-                of(|content| stamp(content.not_before)),
-                of(|content| stamp(content.not_after)),
-                content.as_ref().map_or(Value::None, |content| texts(&content.names)),
-            ]
+            Leaf {
+                subject_line: of(|content| content.subject_line.clone()),
+                issuer_line: of(|content| content.issuer_line.clone()),
+                serial: of(|content| content.serial_pairs.clone()),
+                sha1: chain.first().map(|leaf| leaf.sha1.clone()).into(),
+                not_before: of(|content| stamp(content.not_before)),
+                not_after: of(|content| stamp(content.not_after)),
+                names: content.as_ref().map_or(Value::None, |content| texts(&content.names)),
+            }
         };
+        let server_certificate = certificate(server, &server_leaf);
+        let client_certificate = certificate(client, &client_leaf);
         let subject = |leaf: &Option<Content>| Value::from(leaf.as_ref().map(|leaf| leaf.subject.clone()));
         let issuer = |leaf: &Option<Content>| Value::from(leaf.as_ref().map(|leaf| leaf.issuer.clone()));
-        let mut values = vec![
-            self.version.map(|version| names::version(version).into_owned()).into(),
-            self.cipher.map(|cipher| names::cipher(cipher).into_owned()).into(),
-            self.curve.map(|curve| names::group(curve).into_owned()).into(),
-            host.cloned().into(),
-            self.resumed.into(),
-            self.last_alert.map(|alert| names::alert(alert).into_owned()).into(),
-            alpn.clone().into(),
-            self.established.into(),
-            std::mem::take(&mut self.history).into(),
-            marks(server),
-            marks(client),
-            subject(&server_leaf),
-            issuer(&server_leaf),
-            subject(&client_leaf),
-            issuer(&client_leaf),
-            matches.into(),
-        ];
-        values.extend(certificate(server, &server_leaf));
-        values.extend(certificate(client, &client_leaf));
-        values.extend([
-            names::long_version(drafted.or(self.version)).into_owned().into(),
-            self.resumed.then_some(true).into(),
-            ja3.as_deref().map(md5).into(),
-            ja3.into(),
-            ja3s.as_deref().map(md5).into(),
-            ja3s.into(),
-            hello.as_ref().map(|hello| hello.ja4(over)).into(),
-            hello.as_ref().map_or(Value::None, |hello| texts(&hello.alpn)),
-            alpn.map_or(Value::None, |alpn| [alpn].into_iter().collect()),
-            offered.map(|version| names::long_version(Some(version)).into_owned()).into(),
-            hello.as_ref().map_or(Value::None, |hello| {
+        let record = record!(
+            TLS,
+            begun,
+            version = self.version.map(|version| names::version(version).into_owned()),
+            cipher = self.cipher.map(|cipher| names::cipher(cipher).into_owned()),
+            curve = self.curve.map(|curve| names::group(curve).into_owned()),
+            server_name = host.cloned(),
+            resumed = self.resumed,
+            last_alert = self.last_alert.map(|alert| names::alert(alert).into_owned()),
+            next_protocol = alpn.clone(),
+            established = self.established,
+            history = std::mem::take(&mut self.history),
+            chain = marks(server),
+            client_chain = marks(client),
+            subject = subject(&server_leaf),
+            issuer = issuer(&server_leaf),
+            client_subject = subject(&client_leaf),
+            client_issuer = issuer(&client_leaf),
+            name_matches = matches,
+            subject_line = server_certificate.subject_line,
+            issuer_line = server_certificate.issuer_line,
+            serial = server_certificate.serial,
+            sha1 = server_certificate.sha1,
+            not_before = server_certificate.not_before,
+            not_after = server_certificate.not_after,
+            names = server_certificate.names,
+            client_subject_line = client_certificate.subject_line,
+            client_issuer_line = client_certificate.issuer_line,
+            client_serial = client_certificate.serial,
+            client_sha1 = client_certificate.sha1,
+            client_not_before = client_certificate.not_before,
+            client_not_after = client_certificate.not_after,
+            client_names = client_certificate.names,
+            spoken = names::long_version(drafted.or(self.version)).into_owned(),
+            session_resumed = self.resumed.then_some(true),
+            ja3 = ja3.as_deref().map(md5),
+            ja3_text = ja3,
+            ja3s = ja3s.as_deref().map(md5),
+            ja3s_text = ja3s,
+            ja4 = hello.as_ref().map(|hello| hello.ja4(over)),
+            client_protocols = hello.as_ref().map_or(Value::None, |hello| texts(&hello.alpn)),
+            server_protocols = alpn.map_or(Value::None, |alpn| [alpn].into_iter().collect()),
+            client_version = offered.map(|version| names::long_version(Some(version)).into_owned()),
+            client_ciphers = hello.as_ref().map_or(Value::None, |hello| {
                 let plain = |cipher: &u32| u16::try_from(*cipher).is_ok_and(|c| !names::is_grease(c));
                 hello.ciphers.iter().copied().filter(plain).collect()
             }),
-            hello.as_ref().map_or(Value::None, |hello| plain(&hello.extensions)),
-            hello.as_ref().map_or(Value::None, |hello| plain(&hello.signatures)),
-            drafted.map(|version| names::long_version(Some(version)).into_owned()).into(),
-            answer.as_ref().map(|answer| answer.cipher).into(),
-            answer.as_ref().map_or(Value::None, |answer| plain(&answer.extensions)),
-            hello.as_ref().map(|hello| hello.encrypted_hello).into(),
-            hello.as_ref().map(|hello| hello.early_data).into(),
-        ]);
+            client_extensions = hello.as_ref().map_or(Value::None, |hello| plain(&hello.extensions)),
+            client_signatures = hello.as_ref().map_or(Value::None, |hello| plain(&hello.signatures)),
+            server_version = drafted.map(|version| names::long_version(Some(version)).into_owned()),
+            server_cipher = answer.as_ref().map(|answer| answer.cipher),
+            server_extensions = answer.as_ref().map_or(Value::None, |answer| plain(&answer.extensions)),
+            encrypted_hello = hello.as_ref().map(|hello| hello.encrypted_hello),
+            early_data = hello.as_ref().map(|hello| hello.early_data),
+        );
         let table = if self.over == Over::Quic { &QUIC_TLS } else { &TLS };
-        out.record(Record::new(table, begun, values));
+        out.record(Record { table, ..record });
     }
+}
+
+/// Values of the first certificate of a side.
+struct Leaf {
+    subject_line: Value<'static>,
+    issuer_line: Value<'static>,
+    serial: Value<'static>,
+    sha1: Value<'static>,
+    not_before: Value<'static>,
+    not_after: Value<'static>,
+    names: Value<'static>,
 }
 
 /// Whether a version encrypts everything after the hellos: TLS 1.3, its drafts and experiments.
@@ -469,28 +494,29 @@ fn emit_certificate(
     is_client: bool,
     out: &mut dyn Out,
 ) {
-    let values = vec![
-        (&certificate.sha256).into(),
-        content.version.into(),
-        (&content.serial).into(),
-        (&content.subject).into(),
-        (&content.issuer).into(),
-        time(content.not_before).into(),
-        time(content.not_after).into(),
-        (&content.key_algorithm).into(),
-        (&content.signature_algorithm).into(),
-        content.key_type.into(),
-        (content.key_length > 0).then_some(content.key_length).into(),
-        content.exponent.clone().into(),
-        content.curve.clone().into(),
-        Value::list(&content.dns),
-        Value::list(&content.uris),
-        Value::list(&content.mails),
-        Value::list(content.addresses.iter().copied()),
-        content.is_ca.into(),
-        content.path_length.into(),
-        is_host.into(),
-        is_client.into(),
-    ];
-    out.record(Record::new(&X509, seen, values));
+    out.record(record!(
+        X509,
+        seen,
+        sha256 = &certificate.sha256,
+        version = content.version,
+        serial = &content.serial,
+        subject = &content.subject,
+        issuer = &content.issuer,
+        not_before = time(content.not_before),
+        not_after = time(content.not_after),
+        key_algorithm = &content.key_algorithm,
+        signature_algorithm = &content.signature_algorithm,
+        key_type = content.key_type,
+        key_length = (content.key_length > 0).then_some(content.key_length),
+        exponent = content.exponent.clone(),
+        curve = content.curve.clone(),
+        dns_names = Value::list(&content.dns),
+        uris = Value::list(&content.uris),
+        mails = Value::list(&content.mails),
+        addresses = Value::list(content.addresses.iter().copied()),
+        is_ca = content.is_ca,
+        path_length = content.path_length,
+        host = is_host,
+        client = is_client,
+    ));
 }
