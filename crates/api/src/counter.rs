@@ -138,6 +138,13 @@ static PACKETS: &[Counter] = &[
         "Flow and record rows shed because outputs were too slow.",
         |s| s.ledger.rows_shed,
     )),
+    row(
+        0,
+        ("ticks_joined", "ticks"),
+        "ticks joined",
+        "Ticks of a worker that were added to its next tick because the collector was too slow. No packet is lost.",
+        |s| s.ledger.ticks_joined,
+    ),
     lost(row(
         0,
         ("packets_unwritten", "packets"),
@@ -238,6 +245,7 @@ mod tests {
             time_jumps: count(),
             late: count(),
             rows_shed: count(),
+            ticks_joined: count(),
             packets_unwritten: count(),
         };
         ledger.errors.0[1][2] = count();

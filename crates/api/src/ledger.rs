@@ -80,6 +80,8 @@ pub struct Ledger {
     pub late: u64,
     /// Flow rows that the outputs were too slow to take.
     pub rows_shed: u64,
+    /// Ticks of a worker that were added to its next tick because the collector was too slow.
+    pub ticks_joined: u64,
     /// Matching packets that were not written because the packet file was too slow.
     pub packets_unwritten: u64,
 }
@@ -107,6 +109,7 @@ impl Ledger {
         self.time_jumps += other.time_jumps;
         self.late += other.late;
         self.rows_shed += other.rows_shed;
+        self.ticks_joined += other.ticks_joined;
         self.packets_unwritten += other.packets_unwritten;
     }
 

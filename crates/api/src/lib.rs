@@ -20,7 +20,9 @@
 
 #![forbid(unsafe_code)]
 
+mod answer;
 mod applications;
+pub mod builtin;
 mod composition;
 mod cost;
 mod counter;
@@ -34,6 +36,7 @@ mod subscription;
 mod top;
 pub mod web;
 
+pub use answer::{Answer, AnswerId, AnswerLabel, Outline};
 pub use applications::{Applications, Shares};
 pub use composition::{Composition, Part, WifiFrame};
 pub use cost::Costs;
@@ -45,6 +48,8 @@ pub use ledger::{
 pub use reading::{Class, Count, Histogram, Reading, Series};
 pub use scans::{Distinct, Scans, Sweep, Trials};
 pub use sessions::SessionCount;
-pub use snapshot::{Answer, Interval, Snapshot};
-pub use subscription::{FunctionCall, KeyKind, Level, SubscriptionSpec, Unit};
+pub use snapshot::{Interval, Snapshot};
+pub use subscription::{
+    FunctionCall, KeyKind, Level, Owner, Subscription, SubscriptionId, SubscriptionSpec, Unit,
+};
 pub use top::{Key, Top, TopRow};

@@ -1,8 +1,10 @@
 //! The merged answers of an interval: the only output of the pass.
 
-use crate::{Applications, Composition, Costs, FlowCount, Ledger, Reading, SessionCount};
+use crate::answer::{self, Answer, Outline};
+use crate::{Applications, Composition, Costs, FlowCount, Ledger, Reading, SessionCount, SubscriptionId};
 use serde::Serialize;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// A time range. Nanoseconds since the epoch, `end` excluded.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
@@ -29,49 +31,15 @@ impl Interval {
     }
 }
 
-/// The result of one function of one subscription.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Answer {
-    /// The subscription's name.
-    pub subscription: String,
-    /// The chart that has the subscription as a line.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub chart: Option<String>,
-    /// The function's name.
-    pub function: String,
-    /// The result.
-    pub reading: Reading,
-    /// Cost of the function in nanoseconds of worker time, estimated from a sample of the packets; 0 if not measured.
-    #[serde(skip)]
-    pub nanoseconds: u64,
-}
-
-impl Answer {
-    /// Whether both answers are of one function of one subscription.
-    fn is_like(&self, other: &Answer) -> bool {
-        self.subscription == other.subscription
-            && self.chart == other.chart
-            && self.function == other.function
-            && self.reading.is_like(&other.reading)
-    }
-
-    fn add(&mut self, other: &Answer) {
-        self.reading.merge(&other.reading);
-        self.nanoseconds += other.nanoseconds;
-    }
-}
-
 /// The merged answers of an interval, or of a whole run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// The time range of the answers: a whole interval, even if its packets cover only a part of it.
     pub interval: Interval,
     /// The watched time that ends with the interval; it begins earlier if a watched silence precedes the interval. `None`
     /// means the whole interval, and a range without length means that none of it was watched.
-    #[serde(skip)]
     pub watched: Option<Interval>,
     /// Times of the earliest and the latest packet, both inclusive.
-    #[serde(skip)]
     pub packets: Option<Interval>,
     /// The fate of each packet of the interval.
     pub ledger: Ledger,
@@ -80,41 +48,53 @@ pub struct Snapshot {
     /// Counts of sessions and streams; all 0 if no output reads payload.
     pub sessions: SessionCount,
     /// Cost of the pass in the interval, without the functions.
-    #[serde(skip)]
     pub costs: Costs,
     /// Application protocols of the flows that ended in the interval.
-    #[serde(skip)]
     pub applications: Applications,
     /// Packets in tunnels and packets without IP.
-    #[serde(skip)]
     pub composition: Composition,
     /// The lowest addresses, at most four, of senders that offload checksums to their network cards.
     pub offloaders: Vec<IpAddr>,
-    /// The answers, in the order of the plan.
+    /// The answers, ordered by [`Answer::id`]. A worker leaves out those that hold nothing: see [`Snapshot::fill`].
     pub answers: Vec<Answer>,
+    /// Every answer of the latest plan.
+    pub outline: Arc<Outline>,
 }
 
 impl Snapshot {
     /// Adds the snapshot of another worker in the same interval, or of another interval. An empty snapshot is neutral.
+    /// Answers of subscriptions that only one of the two has are kept.
     pub fn merge(&mut self, other: &Snapshot) {
         self.merge_counters(other);
-        if self.answers.is_empty() {
-            self.answers.clone_from(&other.answers);
-        } else if self.is_of_the_plan_of(other) {
-            for (mine, theirs) in self.answers.iter_mut().zip(&other.answers) {
-                mine.add(theirs);
-            }
-        } else if !other.answers.is_empty() {
-            // After a change of plan, answers of subscriptions that are still in it continue. Other answers are
-            // dropped.
-            let before = std::mem::replace(&mut self.answers, other.answers.clone());
-            for (at, mine) in self.answers.iter_mut().enumerate() {
-                let same_place = before.get(at).filter(|old| old.is_like(mine));
-                if let Some(old) = same_place.or_else(|| before.iter().find(|old| old.is_like(mine))) {
-                    mine.add(old);
-                }
-            }
+        answer::add(&mut self.answers, &other.answers);
+        if other.outline.plan > self.outline.plan {
+            self.outline = Arc::clone(&other.outline);
         }
+    }
+
+    /// Adds the answers of the plan that hold nothing, so that every answer of the plan is there. The cost of
+    /// expressions that are only counted is divided among their answers.
+    pub fn fill(&mut self) {
+        let outline = Arc::clone(&self.outline);
+        outline.fill(&mut self.answers, self.costs.counted);
+    }
+
+    /// Removes the answers of subscriptions that the latest plan does not have.
+    pub fn forget_removed(&mut self) {
+        let outline = Arc::clone(&self.outline);
+        self.answers.retain(|answer| outline.has(answer.id));
+    }
+
+    /// Puts the answers into the order of the plan, for display. Merge nothing into the snapshot afterwards.
+    pub fn arrange(&mut self) {
+        let outline = Arc::clone(&self.outline);
+        outline.arrange(&mut self.answers);
+    }
+
+    /// The reading of the first function of a subscription.
+    pub fn reading_of(&self, subscription: SubscriptionId) -> Option<&Reading> {
+        let at = self.answers.iter().find(|answer| answer.id.subscription == subscription);
+        at.map(|answer| &answer.reading)
     }
 
     /// The time from the first packet to the last; the interval if it has no packet.
@@ -171,68 +151,56 @@ impl Snapshot {
         self.offloaders.truncate(4);
     }
 
-    fn is_of_the_plan_of(&self, other: &Snapshot) -> bool {
-        self.answers.len() == other.answers.len()
-            && self.answers.iter().zip(&other.answers).all(|(mine, theirs)| mine.is_like(theirs))
-    }
-
     /// Whether the worker or run has not seen a packet yet. A packet's time can be 0.
     fn is_of_no_time(&self) -> bool {
         self.interval == Interval::default() && self.ledger.caught == 0
-    }
-
-    /// The readings of a subscription.
-    pub fn of<'a>(&'a self, subscription: &'a str) -> impl Iterator<Item = &'a Reading> + 'a {
-        self.answers.iter().filter(move |a| a.subscription == subscription).map(|a| &a.reading)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Class, Count, Unit};
+    use crate::{AnswerId, Count};
 
-    fn answer(name: &str, reading: Reading) -> Answer {
-        let (subscription, function) = (name.to_owned(), "f".to_owned());
-        Answer { subscription, chart: None, function, reading, nanoseconds: 1 }
+    fn answer(number: u32, packets: u64) -> Answer {
+        Answer {
+            id: AnswerId { subscription: SubscriptionId(number), place: 0 },
+            label: Arc::default(),
+            reading: Reading::Count(Count { packets, bytes: 0 }),
+            nanoseconds: 1,
+        }
     }
 
-    fn count(packets: u64) -> Reading {
-        Reading::Count(Count { packets, bytes: 0 })
-    }
-
-    fn of(answers: Vec<Answer>) -> Snapshot {
-        Snapshot { answers, ..Snapshot::default() }
+    fn of(plan: u64, numbers: &[u32], answers: Vec<Answer>) -> Snapshot {
+        let empty = numbers.iter().map(|number| (Answer { nanoseconds: 0, ..answer(*number, 0) }, false));
+        Snapshot { answers, outline: Arc::new(Outline::new(plan, empty)), ..Snapshot::default() }
     }
 
     #[test]
-    fn merging_two_plans_adds_shared_answers_and_keeps_the_later_plan() {
-        let classes = Reading::Classes {
-            unit: Unit::Packets,
-            classes: vec![Class { label: "c".to_owned(), count: Count::default() }],
-        };
-        let mut sum = of(vec![answer("a", count(1)), answer("b", count(2)), answer("x", count(3))]);
-        // One subscription is new, two have changed places, one is gone, and one has another function under its name.
-        let later = of(vec![
-            answer("n", count(10)),
-            answer("b", count(20)),
-            answer("a", count(30)),
-            answer("x", classes),
-        ]);
+    fn merging_two_plans_keeps_all_answers_until_removed_ones_are_forgotten() {
+        let mut sum = of(1, &[1, 2, 3], vec![answer(1, 1), answer(2, 2), answer(3, 3)]);
+        // One subscription is new, one is gone, one holds nothing.
+        let later = of(2, &[4, 3, 1], vec![answer(3, 30), answer(4, 40)]);
+        let mut other_way = later.clone();
+        other_way.merge(&sum);
         sum.merge(&later);
-        let found: Vec<(&str, Option<u64>, u64)> = sum
-            .answers
-            .iter()
-            .map(|answer| {
-                let packets =
-                    if let Reading::Count(count) = &answer.reading { Some(count.packets) } else { None };
-                (answer.subscription.as_str(), packets, answer.nanoseconds)
-            })
-            .collect();
-        assert_eq!(found, [("n", Some(10), 1), ("b", Some(22), 2), ("a", Some(31), 2), ("x", None, 1)]);
+        assert_eq!(sum, other_way);
+        let found = |sum: &Snapshot| {
+            let packets = |answer: &Answer| match &answer.reading {
+                Reading::Count(count) => count.packets,
+                _ => 0,
+            };
+            let rows = sum.answers.iter();
+            rows.map(|answer| (answer.id.subscription.0, packets(answer))).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&sum), [(1, 1), (2, 2), (3, 33), (4, 40)]);
+        sum.forget_removed();
+        assert_eq!(found(&sum), [(1, 1), (3, 33), (4, 40)]);
+        sum.arrange();
+        assert_eq!(found(&sum), [(4, 40), (3, 33), (1, 1)]);
         // Merging the snapshot of a worker without packets changes nothing.
-        let before = sum.clone();
-        sum.merge(&Snapshot::default());
-        assert_eq!(sum, before);
+        let before = other_way.clone();
+        other_way.merge(&Snapshot::default());
+        assert_eq!(other_way, before);
     }
 }

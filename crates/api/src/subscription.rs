@@ -1,6 +1,68 @@
 //! Subscriptions: the requests of a user.
 
+use crate::builtin;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The number of a subscription. A run never uses a number twice.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+pub struct SubscriptionId(pub u32);
+
+impl std::fmt::Display for SubscriptionId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Who made a subscription, and may remove it.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Owner {
+    /// The run: its summary, screen, pages and options.
+    #[default]
+    Run,
+    /// The configuration.
+    Configuration,
+    /// A reader of the pages.
+    Page,
+    /// A client of the interface for programs, by its number.
+    Client(u32),
+}
+
+impl std::fmt::Display for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Owner::Run => f.write_str("run"),
+            Owner::Configuration => f.write_str("configuration"),
+            Owner::Page => f.write_str("page"),
+            Owner::Client(number) => write!(f, "client {number}"),
+        }
+    }
+}
+
+/// A subscription in effect.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Subscription {
+    /// Its number.
+    pub id: SubscriptionId,
+    /// Who made it.
+    pub owner: Owner,
+    /// What it requests. This never changes.
+    pub spec: Arc<SubscriptionSpec>,
+}
+
+impl Subscription {
+    /// Numbers the subscriptions of a run that does not change them.
+    pub fn number(specs: impl IntoIterator<Item = SubscriptionSpec>) -> Vec<Subscription> {
+        let numbers = builtin::FIRST_FREE.0..;
+        let of_run = |(number, spec)| Subscription {
+            id: SubscriptionId(number),
+            owner: Owner::Run,
+            spec: Arc::new(spec),
+        };
+        numbers.zip(specs).map(of_run).collect()
+    }
+}
 
 /// A subscription: which packets, at which level, through which functions. Each function reports every interval.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]

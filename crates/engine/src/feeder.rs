@@ -1,11 +1,13 @@
 //! Routes the output of the flow table to functions and to sessions.
 
 use crate::meter::{Cost, Meter};
+use crate::plan::Planned;
 use crate::sessions::{Found, Sessions};
 use crate::worker::{Sink, show};
 use crate::{FlowRecord, Function, Item, Plan, Share, Tally};
+use std::collections::HashMap;
 use std::sync::Arc;
-use weir_api::States;
+use weir_api::{Answer, States, SubscriptionId};
 use weir_filter::MatchCounter;
 use weir_flow::{FlowPacket, FlowSink, FlowTable, IpTunnel};
 use weir_wire::{
@@ -18,7 +20,7 @@ const TOGETHER: usize = 256;
 /// The functions of a worker, and their state.
 pub(crate) struct Functions {
     /// The functions of each subscription of the plan.
-    pub chains: Vec<Vec<Box<dyn Function>>>,
+    pub chains: Vec<Chain>,
     /// The cost of each subscription.
     pub costs: Vec<Cost>,
     /// Counts for the expressions that need only sums.
@@ -46,7 +48,38 @@ impl Functions {
             meter,
         }
     }
+
+    /// Changes to another plan. The chains of subscriptions that both plans have stay as they are. Returns the readings
+    /// of the others. The sums of the old plan must have been taken.
+    pub fn change(&mut self, old: &Plan, new: &Plan) -> Vec<Answer> {
+        let chains = std::mem::take(&mut self.chains).into_iter().zip(std::mem::take(&mut self.costs));
+        let mut kept: HashMap<SubscriptionId, (&Planned, Chain, Cost)> = old
+            .subscriptions
+            .iter()
+            .zip(chains)
+            .filter(|(_, (chain, _))| !chain.is_empty())
+            .map(|(planned, (chain, cost))| (planned.id, (planned, chain, cost)))
+            .collect();
+        for planned in &new.subscriptions {
+            let before = kept.remove(&planned.id).map(|(_, chain, cost)| (chain, cost));
+            let (chain, cost) = before.unwrap_or_else(|| (planned.chain(new.settings.seed), Cost::default()));
+            self.chains.push(chain);
+            self.costs.push(cost);
+        }
+        self.counted = MatchCounter::new(Arc::clone(&new.counted));
+        let mut removed = Vec::new();
+        for (planned, mut chain, cost) in kept.into_values() {
+            let mut spent = cost.of(&self.meter);
+            for (place, function) in chain.iter_mut().enumerate() {
+                removed.extend(planned.answer(place, function.take(), std::mem::take(&mut spent)));
+            }
+        }
+        removed
+    }
 }
+
+/// The functions of a subscription, in order.
+type Chain = Vec<Box<dyn Function>>;
 
 /// A tally without its flow.
 struct Owned {

@@ -3,7 +3,10 @@
 use crate::{Function, FunctionSpec, InputKind};
 use std::collections::HashMap;
 use std::sync::Arc;
-use weir_api::{Answer, FunctionCall, Level, SubscriptionSpec};
+use weir_api::{
+    Answer, AnswerId, AnswerLabel, Count, Level, Outline, Reading, Subscription, SubscriptionId,
+    SubscriptionSpec,
+};
 use weir_filter::{Filter, FilterError, Options, Set, Strategy};
 use weir_wire::LinkType;
 
@@ -47,13 +50,18 @@ pub struct Plan {
     pub(crate) of_packets: Vec<usize>,
     pub(crate) of_tallies: Vec<usize>,
     pub(crate) of_flow_ends: Vec<usize>,
+    /// Every answer, empty.
+    pub(crate) outline: Arc<Outline>,
 }
 
 /// A subscription, compiled.
 pub(crate) struct Planned {
-    pub spec: SubscriptionSpec,
+    pub id: SubscriptionId,
+    pub spec: Arc<SubscriptionSpec>,
     pub source: ItemSource,
-    calls: Vec<(&'static FunctionSpec, FunctionCall)>,
+    calls: Vec<&'static FunctionSpec>,
+    /// The names of each function's answer.
+    pub labels: Vec<Arc<AnswerLabel>>,
 }
 
 /// The source of a subscription's items.
@@ -138,29 +146,31 @@ impl Plan {
         specs: Vec<SubscriptionSpec>,
         settings: Settings,
     ) -> Result<Plan, PlanError> {
-        Self::after(None, expression, specs, settings)
+        Self::of(None, 1, expression, &Subscription::number(specs), settings)
     }
 
-    /// Compiles subscriptions and reuses the compiled parts of `before`, a plan with equal settings, so that changing
-    /// a few of many subscriptions is fast.
-    pub fn after(
+    /// Compiles the plan with a number, which is higher than those of earlier plans of the run. Reuses the compiled parts
+    /// of `before`, a plan with equal settings, so that changing a few of many subscriptions is fast.
+    pub fn of(
         before: Option<&Plan>,
+        number: u64,
         expression: &str,
-        specs: Vec<SubscriptionSpec>,
+        subscriptions: &[Subscription],
         settings: Settings,
     ) -> Result<Plan, PlanError> {
-        Self::compile(before, expression, specs, settings, true)
+        Self::compile(before, number, expression, subscriptions, settings, true)
     }
 
     /// Compiles subscriptions that need no flows; flows are not tracked.
     pub fn counting(specs: Vec<SubscriptionSpec>, settings: Settings) -> Result<Plan, PlanError> {
-        Self::compile(None, "", specs, settings, false)
+        Self::compile(None, 1, "", &Subscription::number(specs), settings, false)
     }
 
     fn compile(
         before: Option<&Plan>,
+        number: u64,
         expression: &str,
-        specs: Vec<SubscriptionSpec>,
+        subscriptions: &[Subscription],
         settings: Settings,
         flows: bool,
     ) -> Result<Plan, PlanError> {
@@ -169,15 +179,15 @@ impl Plan {
             _ => Some(Filter::compile(expression, &settings.filter).map_err(PlanError::Expression)?),
         };
         let mut sets = Sets::default();
-        let by_chart = lines_by_chart(&specs);
-        let mut planned = Vec::with_capacity(specs.len());
-        for (index, spec) in specs.iter().enumerate() {
-            planned.push(Planned::new(spec, index, &specs, &by_chart, &settings, &mut sets)?);
+        let by_chart = lines_by_chart(subscriptions);
+        let mut planned = Vec::with_capacity(subscriptions.len());
+        for index in 0..subscriptions.len() {
+            planned.push(Planned::new(index, subscriptions, &by_chart, &settings, &mut sets)?);
         }
         let compile = |asked: Asked, before: Option<&Set>| {
             Set::compile_with(before, &asked.texts, asked.remainders, &settings.filter).map_err(|error| {
-                let of = asked.of.get(error.index).and_then(|spec| specs.get(*spec));
-                let name = of.map(|spec| spec.name.clone()).unwrap_or_default();
+                let of = asked.of.get(error.index).and_then(|at| subscriptions.get(*at));
+                let name = of.map(|subscription| subscription.spec.name.clone()).unwrap_or_default();
                 PlanError::Subscription { name, error: error.error }
             })
         };
@@ -198,7 +208,10 @@ impl Plan {
         let of_packets = fed(|source| matches!(source, ItemSource::Packets(_)));
         let of_tallies = fed(|source| matches!(source, ItemSource::Tallies));
         let of_flow_ends = fed(|source| matches!(source, ItemSource::FlowEnds));
+        let seed = settings.seed;
+        let empty = planned.iter().flat_map(|planned| planned.empty_answers(seed));
         Ok(Plan {
+            outline: Arc::new(Outline::new(number, empty)),
             scope,
             subscriptions: planned,
             settings,
@@ -216,7 +229,7 @@ impl Plan {
     /// that are in transit at one time.
     pub fn memory(&self, workers: usize) -> usize {
         let of = |planned: &Planned| {
-            let answers = planned.names().count() * ANSWER;
+            let answers = planned.labels.len() * ANSWER;
             let functions = planned.chain(self.settings.seed);
             let (states, readings) = functions
                 .iter()
@@ -257,7 +270,12 @@ impl Plan {
 
     /// The subscriptions, in order.
     pub fn specs(&self) -> impl Iterator<Item = &SubscriptionSpec> {
-        self.subscriptions.iter().map(|planned| &planned.spec)
+        self.subscriptions.iter().map(|planned| &*planned.spec)
+    }
+
+    /// The number of the plan: see [`Plan::of`].
+    pub fn number(&self) -> u64 {
+        self.outline.plan
     }
 }
 
@@ -297,11 +315,11 @@ impl Asked {
 }
 
 /// For each chart, the subscriptions that are its lines, without remainders.
-fn lines_by_chart(specs: &[SubscriptionSpec]) -> HashMap<Option<&str>, Vec<usize>> {
+fn lines_by_chart(subscriptions: &[Subscription]) -> HashMap<Option<&str>, Vec<usize>> {
     let mut lines: HashMap<Option<&str>, Vec<usize>> = HashMap::new();
-    if specs.iter().any(|spec| spec.remainder) {
-        for (at, spec) in specs.iter().enumerate().filter(|(_, spec)| !spec.remainder) {
-            lines.entry(spec.chart.as_deref()).or_default().push(at);
+    if subscriptions.iter().any(|subscription| subscription.spec.remainder) {
+        for (at, one) in subscriptions.iter().enumerate().filter(|(_, one)| !one.spec.remainder) {
+            lines.entry(one.spec.chart.as_deref()).or_default().push(at);
         }
     }
     lines
@@ -309,13 +327,13 @@ fn lines_by_chart(specs: &[SubscriptionSpec]) -> HashMap<Option<&str>, Vec<usize
 
 impl Planned {
     fn new(
-        spec: &SubscriptionSpec,
         index: usize,
-        specs: &[SubscriptionSpec],
+        subscriptions: &[Subscription],
         by_chart: &HashMap<Option<&str>, Vec<usize>>,
         settings: &Settings,
         sets: &mut Sets,
     ) -> Result<Self, PlanError> {
+        let Subscription { id, spec, .. } = &subscriptions[index];
         let wrong = |error: String| PlanError::Function { name: spec.name.clone(), error };
         let mut calls = Vec::new();
         for call in &spec.functions {
@@ -324,19 +342,22 @@ impl Planned {
             if !function.levels.contains(&spec.level) {
                 return Err(wrong(format!("`{}` cannot be used at {:?} level", call.name, spec.level)));
             }
-            calls.push((function, call.clone()));
+            calls.push(function);
         }
         if spec.level == Level::Flow && (spec.remainder || !spec.expression.trim().is_empty()) {
             // Ignoring the expression would be silent: an expression cannot be applied to a flow.
             let text = "a subscription at flow level sees every flow and takes no expression: select packets with the run's expression";
             return Err(wrong(text.to_owned()));
         }
-        let takes = |input: InputKind| calls.iter().all(|(function, _)| function.input == input);
+        let takes = |input: InputKind| calls.iter().all(|function| function.input == input);
         let expression = spec.expression.trim();
         let is_all = expression.is_empty() && !spec.remainder;
         let lines = |asked: &mut Asked| -> Vec<u32> {
             let lines = by_chart.get(&spec.chart.as_deref()).map_or(&[][..], Vec::as_slice);
-            lines.iter().map(|line| asked.number(specs[*line].expression.trim(), *line)).collect()
+            lines
+                .iter()
+                .map(|line| asked.number(subscriptions[*line].spec.expression.trim(), *line))
+                .collect()
         };
         let source = match spec.level {
             Level::Flow => ItemSource::FlowEnds,
@@ -356,7 +377,38 @@ impl Planned {
             }
             Level::Packet => ItemSource::Packets(Selection::Matching(sets.shown.number(expression, index))),
         };
-        Ok(Self { spec: spec.clone(), source, calls })
+        let label = |function: &&FunctionSpec| AnswerLabel {
+            subscription: spec.name.clone(),
+            chart: spec.chart.clone(),
+            function: function.name.to_owned(),
+        };
+        let labels = calls.iter().map(|function| Arc::new(label(function))).collect();
+        Ok(Self { id: *id, spec: Arc::clone(spec), source, calls, labels })
+    }
+
+    /// An answer of the subscription.
+    pub fn answer(&self, place: usize, reading: Reading, nanoseconds: u64) -> Option<Answer> {
+        let label = Arc::clone(self.labels.get(place)?);
+        let id = AnswerId { subscription: self.id, place: place as u16 };
+        Some(Answer { id, label, reading, nanoseconds })
+    }
+
+    /// The answers without packets, each with whether it counts an expression of [`Plan::counted`].
+    fn empty_answers(&self, seed: u64) -> Vec<(Answer, bool)> {
+        let counts = matches!(self.source, ItemSource::Sum(Sum::Matching(_) | Sum::Remainder(_)));
+        let readings: Vec<Reading> = match &self.source {
+            ItemSource::Sum(_) => self.labels.iter().map(|_| Reading::Count(Count::default())).collect(),
+            _ => self.chain(seed).iter_mut().map(|function| function.take()).collect(),
+        };
+        let answers =
+            readings.into_iter().enumerate().filter_map(|(at, reading)| self.answer(at, reading, 0));
+        // A cost belongs to a subscription, and is shown with its first function.
+        answers
+            .map(|answer| {
+                let counts = counts && answer.id.place == 0;
+                (answer, counts)
+            })
+            .collect()
     }
 
     /// The functions, for one worker.
@@ -365,7 +417,8 @@ impl Planned {
             return Vec::new();
         }
         // The arguments were checked when the plan was built, so that no call fails here.
-        self.calls.iter().filter_map(|(function, call)| function.call(call, seed).ok()).collect()
+        let calls = self.calls.iter().zip(&self.spec.functions);
+        calls.filter_map(|(function, call)| function.call(call, seed).ok()).collect()
     }
 
     fn needs_layers(&self) -> bool {
@@ -373,21 +426,17 @@ impl Planned {
             ItemSource::Packets(Selection::All) => self
                 .calls
                 .iter()
-                .any(|(function, _)| !matches!(function.input, InputKind::Lengths | InputKind::Sums)),
+                .any(|function| !matches!(function.input, InputKind::Lengths | InputKind::Sums)),
             ItemSource::Packets(_) | ItemSource::Tallies | ItemSource::FlowEnds => true,
             ItemSource::Sum(_) => false,
         }
-    }
-
-    /// The functions' names.
-    pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
-        self.calls.iter().map(|(function, _)| function.name)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_api::FunctionCall;
 
     #[test]
     fn an_expression_at_flow_level_is_an_error() {

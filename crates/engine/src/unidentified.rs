@@ -2,7 +2,8 @@
 
 use crate::{FlowRecord, Function, FunctionSpec, Item, Sink};
 use std::collections::HashMap;
-use weir_api::{Answer, FunctionCall};
+use std::sync::Arc;
+use weir_api::{Answer, AnswerId, AnswerLabel, FunctionCall, builtin};
 use weir_flow::FlowPacket;
 use weir_proto::{TCP, UDP};
 use weir_wire::{Batch, Packet, PacketBuf, Slot};
@@ -21,13 +22,20 @@ const BYTES: usize = 256 << 10;
 pub(crate) struct Unidentified {
     /// `None` if the list cannot be built from its arguments.
     list: Option<Box<dyn Function>>,
+    label: Arc<AnswerLabel>,
 }
 
 impl Unidentified {
     /// `seed` keys the hashes; `ports` is the number of ports in the list. The list counts ports without room as shed.
     pub fn new(seed: u64, ports: usize) -> Self {
         let call = FunctionCall::new("top").with("by", "service").with("rows", ports.max(16));
-        Self { list: FunctionSpec::find("top").and_then(|top| top.call(&call, seed)).ok() }
+        let label = AnswerLabel {
+            subscription: UNIDENTIFIED.to_owned(),
+            chart: None,
+            function: UNIDENTIFIED.to_owned(),
+        };
+        let list = FunctionSpec::find("top").and_then(|top| top.call(&call, seed)).ok();
+        Self { list, label: Arc::new(label) }
     }
 
     /// Counts a flow that has ended, or a part of it. A TCP or UDP flow is unidentified if its session identified no
@@ -42,13 +50,8 @@ impl Unidentified {
     /// Returns the list since the last call and resets it.
     pub fn take(&mut self) -> Option<Answer> {
         let reading = self.list.as_mut()?.take();
-        Some(Answer {
-            subscription: UNIDENTIFIED.to_owned(),
-            chart: None,
-            function: UNIDENTIFIED.to_owned(),
-            reading,
-            nanoseconds: 0,
-        })
+        let id = AnswerId { subscription: builtin::UNIDENTIFIED, place: 0 };
+        Some(Answer { id, label: Arc::clone(&self.label), reading, nanoseconds: 0 })
     }
 }
 

@@ -59,7 +59,8 @@ pub trait Sink {
 }
 
 /// Takes packets through the pass and returns a [`Snapshot`] at the end of each interval. The caller sets the interval and
-/// the watched time of a snapshot; the worker sets only the times of its packets.
+/// the watched time of a snapshot; the worker sets only the times of its packets. Answers that hold nothing are left
+/// out: [`Snapshot::fill`] adds them.
 pub struct Worker {
     plan: Arc<Plan>,
     functions: Functions,
@@ -83,6 +84,8 @@ pub struct Worker {
     earliest: Time,
     latest: Time,
     block: Block,
+    /// Readings of this interval that earlier plans made. Only its answers are used.
+    aside: Snapshot,
 }
 
 /// The current block. Its memory is reused.
@@ -147,6 +150,7 @@ impl Worker {
             earliest: Time(u64::MAX),
             latest: Time::default(),
             block: Block::default(),
+            aside: Snapshot::default(),
             plan,
         }
     }
@@ -380,11 +384,21 @@ impl Worker {
         self.sessions.as_ref().map(Sessions::stats)
     }
 
-    /// Switches to another plan. Call it directly after [`Worker::tick`], when the functions of the old plan hold no
-    /// counts: nothing is lost and nothing is counted twice. Flows continue.
-    pub fn change_plan(&mut self, plan: Arc<Plan>) {
-        let meter = std::mem::take(&mut self.functions.meter);
-        self.functions = Functions::new(&plan, meter);
+    /// Switches to another plan, between any two packets: packets so far belong to the old plan and later ones to the
+    /// new plan. A subscription that both plans have keeps its state. What the others hold is in the next snapshot.
+    /// Flows continue.
+    pub fn change_plan(&mut self, plan: Arc<Plan>, sink: &mut dyn Sink) {
+        if Arc::ptr_eq(&plan, &self.plan) {
+            return;
+        }
+        // What flows have not handed over yet belongs to the functions of the old plan.
+        self.with_table(sink, Turn::RollUp);
+        let mut sums = Vec::new();
+        self.take_sums(&mut sums);
+        let removed = self.functions.change(&self.plan, &plan);
+        let mut answers: Vec<Answer> = sums.into_iter().chain(removed).collect();
+        answers.sort_by_key(|answer| answer.id);
+        self.aside.merge(&Snapshot { answers, ..Snapshot::default() });
         self.shown = MatchCounter::new(Arc::clone(&plan.shown));
         self.plan = plan;
     }
@@ -398,38 +412,48 @@ impl Worker {
         self.snapshot()
     }
 
-    /// Every function's reading of the interval.
+    /// The readings of the interval that are not empty, ordered by [`Answer::id`].
     fn answers(&mut self) -> Vec<Answer> {
-        let analysed = std::mem::take(&mut self.analysed);
-        let Functions { chains, costs, counted, counted_cost, meter, .. } = &mut self.functions;
-        let totals = counted.take();
-        let sums = self.plan.subscriptions.iter().filter(|p| is_counted(&p.source)).count().max(1) as u64;
-        let counted = counted_cost.of(meter) / sums;
         let mut answers = Vec::new();
-        let parts = self.plan.subscriptions.iter().zip(chains).zip(costs);
-        for ((planned, chain), cost) in parts {
-            let mut answer = |function: &str, reading: Reading, nanoseconds: u64| {
-                answers.push(Answer {
-                    subscription: planned.spec.name.clone(),
-                    chart: planned.spec.chart.clone(),
-                    function: function.to_owned(),
-                    reading,
-                    nanoseconds,
-                });
-            };
+        self.take_sums(&mut answers);
+        let Functions { chains, costs, meter, .. } = &mut self.functions;
+        for ((planned, chain), cost) in self.plan.subscriptions.iter().zip(chains).zip(costs) {
             let mut spent = std::mem::take(cost).of(meter);
-            if let ItemSource::Sum(sum) = planned.source {
-                spent = if is_counted(&planned.source) { counted } else { 0 };
-                for name in planned.names() {
-                    let count = count_of(sum, &totals, analysed);
-                    answer(name, Reading::Count(count), std::mem::take(&mut spent));
-                }
-            }
-            for (name, function) in planned.names().zip(chain) {
-                answer(name, function.take(), std::mem::take(&mut spent));
+            for (place, function) in chain.iter_mut().enumerate() {
+                answers.extend(planned.answer(place, function.take(), std::mem::take(&mut spent)));
             }
         }
+        answers.extend(self.sessions.as_mut().and_then(Sessions::take_unidentified));
+        answers.sort_by_key(|answer| answer.id);
+        self.leave_out_empty(&mut answers);
         answers
+    }
+
+    /// Takes the counts of the subscriptions that need only sums.
+    fn take_sums(&mut self, answers: &mut Vec<Answer>) {
+        let analysed = std::mem::take(&mut self.analysed);
+        let totals = self.functions.counted.take();
+        for planned in &self.plan.subscriptions {
+            let ItemSource::Sum(sum) = planned.source else { continue };
+            let count = count_of(sum, &totals, analysed);
+            if count != Count::default() {
+                let places = 0..planned.labels.len();
+                answers.extend(places.filter_map(|place| planned.answer(place, Reading::Count(count), 0)));
+            }
+        }
+    }
+
+    /// Removes the answers that hold nothing: whoever shows them takes them from the plan's outline.
+    fn leave_out_empty(&self, answers: &mut Vec<Answer>) {
+        let outline = &self.plan.outline;
+        let mut empty = (0..).zip(outline.answers()).peekable();
+        answers.retain(|answer| {
+            while empty.next_if(|(_, empty)| empty.id < answer.id).is_some() {}
+            let is_empty = empty
+                .peek()
+                .is_some_and(|(at, empty)| empty.id == answer.id && outline.is_empty(*at, &answer.reading));
+            !is_empty || answer.nanoseconds > 0
+        });
     }
 
     fn take_costs(&mut self) -> Costs {
@@ -451,15 +475,14 @@ impl Worker {
     fn snapshot(&mut self) -> Snapshot {
         let earliest = std::mem::replace(&mut self.earliest, Time(u64::MAX));
         let latest = std::mem::take(&mut self.latest);
-        let mut answers = self.answers();
-        answers.extend(self.sessions.as_mut().and_then(Sessions::take_unidentified));
+        let answers = self.answers();
         let applications = self.sessions.as_mut().map(Sessions::take_applications).unwrap_or_default();
         let sessions_now =
             self.sessions().map_or_else(SessionCount::default, |stats| SessionCount::from(&stats));
         let costs = self.take_costs();
         let stats = self.flows.as_ref().map(FlowTable::stats).unwrap_or_default();
         let before = std::mem::replace(&mut self.flows_before, stats);
-        Snapshot {
+        let mut snapshot = Snapshot {
             interval: Interval::default(),
             watched: None,
             packets: (earliest <= latest).then_some(Interval { start: earliest.0, end: latest.0 }),
@@ -485,13 +508,11 @@ impl Worker {
             applications,
             composition: std::mem::take(&mut self.composition),
             answers,
-        }
+            outline: Arc::clone(&self.plan.outline),
+        };
+        snapshot.merge(&std::mem::take(&mut self.aside));
+        snapshot
     }
-}
-
-/// Whether the source needs the counts of an expression.
-fn is_counted(source: &ItemSource) -> bool {
-    matches!(source, ItemSource::Sum(Sum::Matching(_) | Sum::Remainder(_)))
 }
 
 fn count_of(sum: Sum, totals: &Totals, all: Count) -> Count {

@@ -150,9 +150,9 @@ impl Output for Csv {
             let context = [
                 zone::rfc3339(start),
                 zone::rfc3339(end),
-                answer.subscription.clone(),
-                answer.chart.clone().unwrap_or_default(),
-                answer.function.clone(),
+                answer.label.subscription.clone(),
+                answer.label.chart.clone().unwrap_or_default(),
+                answer.label.function.clone(),
             ];
             self.reading(&context, &answer.reading);
         }
@@ -246,6 +246,7 @@ pub fn cell(out: &mut Vec<u8>, text: &str) {
 mod tests {
     use super::*;
     use crate::fixtures;
+    use std::sync::Arc;
 
     /// RFC 4180, section 2.
     fn parse(line: &str) -> Vec<String> {
@@ -271,7 +272,8 @@ mod tests {
         csv.flow(&fixtures::flow()).unwrap();
         csv.flow(&fixtures::ping()).unwrap();
         let mut snapshot = fixtures::snapshot();
-        snapshot.answers[0].subscription = "=cmd|' /C calc'!A0\r\n\"x\",y".to_owned();
+        Arc::make_mut(&mut snapshot.answers[0].label).subscription =
+            "=cmd|' /C calc'!A0\r\n\"x\",y".to_owned();
         csv.interval(&snapshot).unwrap();
         csv.finish().unwrap();
         let read = |name| std::fs::read_to_string(directory.join(name)).unwrap();

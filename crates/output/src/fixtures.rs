@@ -1,9 +1,12 @@
 //! Snapshots and flows for tests.
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::net::IpAddr;
+use std::sync::Arc;
 use weir_api::{
-    Answer, Class, Count, DistinctCount, DistinctOf, FlowCount, Histogram, Interval, Key, KeyKind, Ledger,
-    Reading, Scans, Series, Sketch, Snapshot, Sweep, Top, TopRow, Trials, Unit,
+    Answer, AnswerId, AnswerLabel, Class, Count, DistinctCount, DistinctOf, FlowCount, Histogram, Interval,
+    Key, KeyKind, Ledger, Reading, Scans, Series, Sketch, Snapshot, SubscriptionId, Sweep, Top, TopRow,
+    Trials, Unit, builtin,
 };
 use weir_engine::{ConnState, EndReason, FlowIdentity, FlowRecord, History, Side};
 use weir_proto::{Anomaly, PROTOCOLS, Record};
@@ -38,13 +41,16 @@ pub fn row(key: Key, packets: u64, bytes: u64, flows: u64) -> TopRow {
 }
 
 pub fn answer(subscription: &str, chart: Option<&str>, function: &str, reading: Reading) -> Answer {
-    Answer {
+    let label = AnswerLabel {
         subscription: subscription.to_owned(),
         chart: chart.map(str::to_owned),
         function: function.to_owned(),
-        reading,
-        nanoseconds: 0,
-    }
+    };
+    // Equal names have equal numbers.
+    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(&label);
+    let other = SubscriptionId(builtin::FIRST_FREE.0 | hash as u32);
+    let id = AnswerId { subscription: builtin::number_of(subscription).unwrap_or(other), place: 0 };
+    Answer { id, label: Arc::new(label), reading, nanoseconds: 0 }
 }
 
 pub fn classes(unit: Unit, parts: &[(&str, u64, u64)]) -> Reading {
@@ -179,6 +185,7 @@ pub fn snapshot() -> Snapshot {
             answer("all", None, "packets", Reading::Count(all)),
             answer("hosts", None, "distinct", distinct(3)),
         ],
+        outline: Arc::default(),
     }
 }
 

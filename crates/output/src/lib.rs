@@ -8,16 +8,17 @@
 //! for packets and reads no clock. It opens files, because a format decides what of a file can be repaired.
 //!
 //! ```
-//! use weir_api::{Answer, Count, Interval, Reading, Snapshot};
+//! use std::sync::Arc;
+//! use weir_api::{Answer, AnswerId, AnswerLabel, Count, Interval, Reading, Snapshot};
 //! use weir_output::{OutputContext, OutputSpec};
 //!
 //! let folder = tempfile::tempdir().unwrap();
 //! let context = OutputContext { directory: folder.path().to_owned(), ..OutputContext::default() };
 //! let mut csv = (OutputSpec::find("csv").unwrap().open)(&context).unwrap();
+//! let label = AnswerLabel { subscription: "dns".to_owned(), chart: None, function: "packets".to_owned() };
 //! let answer = Answer {
-//!     subscription: "dns".to_owned(),
-//!     chart: None,
-//!     function: "packets".to_owned(),
+//!     id: AnswerId::default(),
+//!     label: Arc::new(label),
 //!     reading: Reading::Count(Count { packets: 3, bytes: 240 }),
 //!     nanoseconds: 0,
 //! };

@@ -10,12 +10,14 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_api::{
-    Answer, CONN_STATES, Count, Counter, ERROR_KINDS, Histogram, LAYERS, Reading, Snapshot, counters,
+    Answer, AnswerId, AnswerLabel, CONN_STATES, Count, Counter, ERROR_KINDS, Histogram, LAYERS, Reading,
+    Snapshot, counters,
 };
 
 const FILE: &str = "weir.prom";
@@ -64,9 +66,8 @@ struct Sums {
 /// The results of one function of one subscription so far.
 #[derive(Clone, Debug)]
 struct Line {
-    subscription: String,
-    chart: Option<String>,
-    function: String,
+    id: AnswerId,
+    label: Arc<AnswerLabel>,
     nanoseconds: u64,
     found: Found,
 }
@@ -136,8 +137,18 @@ impl Metrics {
         sums.counted.merge_counters(snapshot);
         sums.end = sums.end.max(snapshot.interval.end);
         let before = std::mem::take(&mut sums.lines);
-        sums.lines =
-            snapshot.answers.iter().enumerate().map(|(at, answer)| Line::of(answer, at, &before)).collect();
+        let same = before.len() == snapshot.answers.len()
+            && before.iter().zip(&snapshot.answers).all(|(line, answer)| line.id == answer.id);
+        let places: HashMap<AnswerId, usize> = match same {
+            // Usually the plan is unchanged, and a line is at its previous position.
+            true => HashMap::new(),
+            false => before.iter().enumerate().map(|(at, line)| (line.id, at)).collect(),
+        };
+        let line = |(at, answer): (usize, &Answer)| {
+            let at = if same { Some(at) } else { places.get(&answer.id).copied() };
+            Line::of(answer, at.and_then(|at| before.get(at)))
+        };
+        sums.lines = snapshot.answers.iter().enumerate().map(line).collect();
     }
 
     /// All counters as OpenMetrics text.
@@ -152,31 +163,25 @@ impl Metrics {
 }
 
 impl Line {
-    fn of(answer: &Answer, at: usize, before: &[Line]) -> Self {
+    /// The line of an answer, whose line `before` had the sums of earlier intervals.
+    fn of(answer: &Answer, before: Option<&Line>) -> Self {
         let mut line = Self {
-            subscription: answer.subscription.clone(),
-            chart: answer.chart.clone(),
-            function: answer.function.clone(),
+            id: answer.id,
+            label: Arc::clone(&answer.label),
             nanoseconds: answer.nanoseconds,
             found: Found::of(&answer.reading),
         };
-        // Usually the plan is unchanged, and a line is at its previous position.
-        let same = before.get(at).filter(|before| before.is(&line));
-        if let Some(before) = same.or_else(|| before.iter().find(|before| before.is(&line))) {
+        if let Some(before) = before {
             line.nanoseconds += before.nanoseconds;
             line.found.after(&before.found);
         }
         line
     }
 
-    fn is(&self, other: &Line) -> bool {
-        (&self.subscription, &self.chart, &self.function)
-            == (&other.subscription, &other.chart, &other.function)
-    }
-
     fn labels(&self) -> [(&'static str, &str); 3] {
-        let chart = self.chart.as_deref().unwrap_or_default();
-        [("chart", chart), ("subscription", &self.subscription), ("function", &self.function)]
+        let AnswerLabel { subscription, chart, function } = &*self.label;
+        let chart = chart.as_deref().unwrap_or_default();
+        [("chart", chart), ("subscription", subscription), ("function", function)]
     }
 
     fn with<'a>(&'a self, name: &'static str, value: &'a str) -> [(&'static str, &'a str); 4] {

@@ -101,9 +101,9 @@ fn mon_lite(snapshot: &Snapshot, dialect: Dialect, restarted: bool) -> String {
         Dialect::Paper => lines.push(format!("pkts: caught {caught} drops: {drops}")),
     }
     let fixed = ["ipproto", "tcp3", "iprange", "cast", "size"];
-    let in_no_chart = || snapshot.answers.iter().filter(|answer| answer.chart.is_none());
+    let in_no_chart = || snapshot.answers.iter().filter(|answer| answer.label.chart.is_none());
     for function in fixed {
-        let answer = in_no_chart().find(|answer| answer.function == function);
+        let answer = in_no_chart().find(|answer| answer.label.function == function);
         if let Some(Reading::Classes { unit, classes }) = answer.map(|answer| &answer.reading) {
             lines.push(fixed_line(function, *unit, classes, dialect));
         }
@@ -114,14 +114,16 @@ fn mon_lite(snapshot: &Snapshot, dialect: Dialect, restarted: bool) -> String {
     if let Some((_, top)) = flow_lists.first() {
         lines.push(format!("hs_stat: 0: 0: 0: 0: 0: 0: {}: {}:", top.inserts, top.rows.len()));
     }
-    lines.extend(in_no_chart().filter_map(|answer| match (&answer.reading, answer.subscription.as_str()) {
-        (Reading::Top(top), "topn_port_tcp") if top.key == KeyKind::Port => {
-            Some(ports_line("tcp_ports", top, 6))
+    lines.extend(in_no_chart().filter_map(|answer| {
+        match (&answer.reading, answer.label.subscription.as_str()) {
+            (Reading::Top(top), "topn_port_tcp") if top.key == KeyKind::Port => {
+                Some(ports_line("tcp_ports", top, 6))
+            }
+            (Reading::Top(top), "topn_port_udp") if top.key == KeyKind::Port => {
+                Some(ports_line("udp_ports", top, 17))
+            }
+            _ => None,
         }
-        (Reading::Top(top), "topn_port_udp") if top.key == KeyKind::Port => {
-            Some(ports_line("udp_ports", top, 17))
-        }
-        _ => None,
     }));
     lines.iter().fold(String::new(), |all, line| all + line + "\n")
 }
@@ -149,7 +151,7 @@ fn fixed_line(function: &str, unit: Unit, classes: &[Class], dialect: Dialect) -
 fn charts(snapshot: &Snapshot) -> Vec<(&str, Vec<&Answer>)> {
     let mut charts: Vec<(&str, Vec<&Answer>)> = Vec::new();
     for answer in &snapshot.answers {
-        let Some(chart) = answer.chart.as_deref() else { continue };
+        let Some(chart) = answer.label.chart.as_deref() else { continue };
         match charts.iter_mut().find(|(name, _)| *name == chart) {
             Some((_, answers)) => answers.push(answer),
             None => charts.push((chart, vec![answer])),
@@ -160,7 +162,7 @@ fn charts(snapshot: &Snapshot) -> Vec<(&str, Vec<&Answer>)> {
 
 /// Graph, flag (1 counts packets, 0 bytes), lines, their counts, remainder.
 fn filter_set(chart: &str, answers: &[&Answer], dialect: Dialect) -> String {
-    let in_packets = answers.first().is_some_and(|answer| answer.function == "packets");
+    let in_packets = answers.first().is_some_and(|answer| answer.label.function == "packets");
     let unit = if in_packets { Unit::Packets } else { Unit::Bytes };
     let count = |answer: &Answer| match &answer.reading {
         Reading::Count(count) => Some(count.in_unit(unit)),
@@ -170,8 +172,8 @@ fn filter_set(chart: &str, answers: &[&Answer], dialect: Dialect) -> String {
     let mut left_over = 0;
     for answer in answers {
         match count(answer) {
-            Some(n) if answer.subscription == REMAINDER => left_over = n,
-            Some(n) => lines.push((&answer.subscription, n)),
+            Some(n) if answer.label.subscription == REMAINDER => left_over = n,
+            Some(n) => lines.push((&answer.label.subscription, n)),
             None => {}
         }
     }
@@ -193,7 +195,9 @@ fn flow_list(answer: &Answer) -> Option<(&str, &Top)> {
     match &answer.reading {
         Reading::Top(top) if top.key == KeyKind::Flow => {
             let known = ["topn_ip", "topn_tcp", "topn_udp", "topn_icmp"];
-            known.contains(&answer.subscription.as_str()).then_some((answer.subscription.as_str(), top))
+            known
+                .contains(&answer.label.subscription.as_str())
+                .then_some((answer.label.subscription.as_str(), top))
         }
         _ => None,
     }

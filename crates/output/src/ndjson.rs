@@ -369,9 +369,9 @@ fn answer_line(interval: Interval, answer: &Answer) -> Vec<u8> {
 
 fn to<T>(answer: &Answer, body: T) -> To<'_, T> {
     To {
-        subscription: &answer.subscription,
-        chart: answer.chart.as_deref(),
-        function: &answer.function,
+        subscription: &answer.label.subscription,
+        chart: answer.label.chart.as_deref(),
+        function: &answer.label.function,
         body,
     }
 }

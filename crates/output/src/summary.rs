@@ -20,7 +20,7 @@ use crate::figures::{bit_rate, count, loss_percent, packet_rate, percent};
 use crate::zone::Zone;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use weir_api::{Count, KeyKind, Reading, Series, Snapshot, Top, Trials};
+use weir_api::{Count, Reading, Series, Snapshot, SubscriptionId, Top, Trials, builtin};
 
 /// Contents of the summary.
 #[derive(Clone, Debug, Default)]
@@ -104,29 +104,28 @@ impl Default for Style {
     }
 }
 
-/// The first list of the heaviest keys of a kind among a snapshot's answers.
-pub fn top_by(snapshot: &Snapshot, kind: KeyKind) -> Option<&Top> {
-    snapshot.answers.iter().find_map(|answer| match &answer.reading {
-        Reading::Top(top) if top.key == kind => Some(top),
+/// The list of the heaviest keys of a built-in subscription.
+pub fn top_of(snapshot: &Snapshot, subscription: SubscriptionId) -> Option<&Top> {
+    match snapshot.reading_of(subscription)? {
+        Reading::Top(top) => Some(top),
         _ => None,
-    })
+    }
 }
 
 /// The scans that a snapshot's answers found, the widest first.
 pub fn scans(snapshot: &Snapshot) -> Vec<&Trials> {
-    let found = snapshot.answers.iter().find_map(|answer| match &answer.reading {
-        Reading::Scans(scans) => Some(scans.found()),
-        _ => None,
-    });
-    found.unwrap_or_default()
+    match snapshot.reading_of(builtin::SCANS) {
+        Some(Reading::Scans(scans)) => scans.found(),
+        _ => Vec::new(),
+    }
 }
 
-/// The first series among a snapshot's answers.
+/// Packets and bytes over time of a snapshot.
 pub fn series(snapshot: &Snapshot) -> Option<&Series> {
-    snapshot.answers.iter().find_map(|answer| match &answer.reading {
+    match snapshot.reading_of(builtin::RATE)? {
         Reading::Series(series) => Some(series),
         _ => None,
-    })
+    }
 }
 
 /// Packets and bytes of everything analysed: of the series if there is one, else of the ledger.
@@ -154,7 +153,7 @@ pub fn line(snapshot: &Snapshot, zone: &Zone, names: bool) -> String {
         bit_rate(rate(all.bytes) * 8.0),
         count(snapshot.flows.created),
     );
-    let talkers = top_by(snapshot, KeyKind::Talker);
+    let talkers = top_of(snapshot, builtin::TALKERS);
     if let Some((top, row)) = talkers.and_then(|top| Some((top, *top.ranked().first()?))) {
         let share = percent(row.count.in_unit(top.unit), in_unit(&all, top));
         let naming = Naming::of(&snapshot.applications, names);

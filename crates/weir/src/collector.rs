@@ -9,7 +9,7 @@ use crate::memory::{self, Charge, Room};
 use crate::resolved::{Resolved, Shown};
 use crate::serve::hub::Hub;
 use crossbeam_channel::{Receiver, Sender, TrySendError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +27,8 @@ const ROWS: usize = 256;
 const MAX_PACKED: usize = 256 << 10;
 /// Maximum number of messages in a queue. A [`Room`] limits their bytes.
 const QUEUE: usize = 64;
+/// Maximum number of ticks that wait in a live worker for room in the queue. Further ones are added to the last of them.
+const MAX_BACKLOG: usize = 4;
 
 /// A message from a worker to the collector.
 pub enum Message {
@@ -34,7 +36,7 @@ pub enum Message {
     Rows(u64, Vec<FlowRecord>, Charge),
     /// Records of the given interval.
     Records(u64, Records, Charge),
-    /// The interval has ended for this worker.
+    /// The interval has ended for this worker, and so have those before it.
     Snapshot(u64, Box<Snapshot>, Held),
     /// Packets of an interval whose snapshot this worker has sent already.
     Late(Box<Snapshot>, Charge),
@@ -156,6 +158,8 @@ pub struct WorkerOutput {
     /// Packets of unidentified flows that were shed since the last snapshot.
     unidentified_shed: u64,
     kept: u64,
+    /// Messages of a live worker that found no room, oldest first.
+    backlog: VecDeque<Message>,
 }
 
 impl WorkerOutput {
@@ -173,6 +177,7 @@ impl WorkerOutput {
             packets_shed: 0,
             unidentified_shed: 0,
             kept: 0,
+            backlog: VecDeque::new(),
         }
     }
 
@@ -200,30 +205,65 @@ impl WorkerOutput {
         if let Some(carver) = &mut self.load.carver {
             snapshot.sessions.add(&carver.take_count());
         }
-        let bytes = snapshot.memory();
-        let charge = match self.when_full {
-            WhenFull::Wait => self.load.room.wait(bytes),
-            // A live run sends one per second, for which the room always suffices.
-            WhenFull::Shed => self.load.room.take(bytes),
-        };
-        self.send(Message::Snapshot(
-            self.interval,
-            Box::new(snapshot),
-            Held { charge, worker: self.worker, sessions },
-        ));
+        let worker = self.worker;
+        let interval = self.interval;
         self.interval += 1;
+        if self.when_full == WhenFull::Wait {
+            let charge = self.load.room.wait(snapshot.memory());
+            return self.send(Message::Snapshot(
+                interval,
+                Box::new(snapshot),
+                Held { charge, worker, sessions },
+            ));
+        }
+        self.send_backlog();
+        let is_full = self.backlog.len() >= MAX_BACKLOG;
+        if let Some(Message::Snapshot(last, waiting, held)) = self.backlog.back_mut().filter(|_| is_full) {
+            // The queue is full for seconds. Counts are added up, so that only their resolution is lost.
+            snapshot.ledger.ticks_joined += 1;
+            waiting.merge(&snapshot);
+            *last = interval;
+            held.sessions = sessions;
+            return;
+        }
+        // A live run sends one per second, for which the room always suffices.
+        let charge = self.load.room.take(snapshot.memory());
+        self.send_later(Message::Snapshot(interval, Box::new(snapshot), Held { charge, worker, sessions }));
     }
 
     /// Sends the snapshot of packets of an interval that was sent already.
     pub fn send_late(&mut self, snapshot: Snapshot) {
         let charge = self.load.room.take(snapshot.memory());
-        self.send(Message::Late(Box::new(snapshot), charge));
+        self.send_later(Message::Late(Box::new(snapshot), charge));
+    }
+
+    /// Sends what is left when the worker takes no more packets, and waits for room.
+    pub fn finish(mut self) {
+        for message in std::mem::take(&mut self.backlog) {
+            self.send(message);
+        }
+        self.send(Message::Done);
     }
 
     /// Sends a message, and waits while the queue is full.
-    pub fn send(&mut self, message: Message) {
+    fn send(&mut self, message: Message) {
         // The collector outlives the workers, unless the run has ended.
         let _ = self.to.send(message);
+    }
+
+    /// Sends a message without waiting: if the queue is full, it is sent before the next one.
+    pub fn send_later(&mut self, message: Message) {
+        self.backlog.push_back(message);
+        self.send_backlog();
+    }
+
+    fn send_backlog(&mut self) {
+        while let Some(message) = self.backlog.pop_front() {
+            if let Err(TrySendError::Full(message)) = self.to.try_send(message) {
+                self.backlog.push_front(message);
+                return;
+            }
+        }
     }
 
     fn send_records(&mut self) {
@@ -254,9 +294,13 @@ impl WorkerOutput {
                 self.send(message);
                 true
             }
-            WhenFull::Shed => room.attempt(bytes).is_some_and(|charge| {
-                !matches!(self.to.try_send(message(charge)), Err(TrySendError::Full(_)))
-            }),
+            // Rows do not overtake the snapshots of earlier intervals.
+            WhenFull::Shed => {
+                self.backlog.is_empty()
+                    && room.attempt(bytes).is_some_and(|charge| {
+                        !matches!(self.to.try_send(message(charge)), Err(TrySendError::Full(_)))
+                    })
+            }
         };
         if !is_sent {
             self.rows_shed += rows as u64;
@@ -332,7 +376,6 @@ pub enum Emission {
 /// Puts rows in order, merges snapshots and hands both to the outputs.
 pub struct Collector {
     outputs: Vec<Box<dyn Output>>,
-    workers: usize,
     /// Workers that have not finished.
     busy: usize,
     /// Maximum bytes of rows and records that wait for their interval to end. Beyond it, those of the oldest interval
@@ -361,6 +404,8 @@ pub struct Collector {
     room: Option<Arc<Room>>,
     /// Bytes of each worker's sessions at the end of its last interval.
     sessions: Vec<usize>,
+    /// For each worker, the first interval that it has not ended.
+    next: Vec<u64>,
     /// Applied to everything that leaves the collector.
     anonymiser: Option<Anonymiser>,
     /// Period in nanoseconds after which logs are rotated, and the number of the current period.
@@ -375,7 +420,6 @@ pub struct Collector {
 struct Pending {
     rows: Vec<Vec<FlowRecord>>,
     records: Vec<Records>,
-    snapshots: usize,
     merged: Snapshot,
 }
 
@@ -385,7 +429,6 @@ impl Collector {
     pub fn new(outputs: Vec<Box<dyn Output>>, workers: usize, report_length: u64, memory: usize) -> Self {
         Self {
             outputs,
-            workers,
             busy: workers,
             max_waiting: memory.max(ROWS * size_of::<FlowRecord>()),
             waiting: 0,
@@ -403,6 +446,7 @@ impl Collector {
             messages: 0,
             room: None,
             sessions: vec![0; workers],
+            next: vec![0; workers],
             anonymiser: None,
             rotate: None,
             period: None,
@@ -485,8 +529,8 @@ impl Collector {
         &self.failures
     }
 
-    /// Takes a message. Returns the merged snapshot of an interval that the message completes.
-    pub fn take(&mut self, message: Message) -> Option<Snapshot> {
+    /// Takes a message. Returns the merged snapshots of the intervals that the message completes.
+    pub fn take(&mut self, message: Message) -> Vec<Snapshot> {
         self.attend();
         match message {
             Message::Rows(interval, rows, charge) => {
@@ -494,14 +538,14 @@ impl Collector {
                 self.waiting += waiting(&rows);
                 self.pending.entry(interval).or_default().rows.push(rows);
                 self.relieve();
-                None
+                Vec::new()
             }
             Message::Records(interval, records, charge) => {
                 drop(charge);
                 self.waiting += records.waiting();
                 self.pending.entry(interval).or_default().records.push(records);
                 self.relieve();
-                None
+                Vec::new()
             }
             Message::Snapshot(interval, snapshot, held) => {
                 let Held { charge, worker, sessions } = held;
@@ -509,13 +553,11 @@ impl Collector {
                 if let Some(place) = self.sessions.get_mut(worker) {
                     *place = sessions;
                 }
-                let pending = self.pending.entry(interval).or_default();
-                pending.merged.merge(&snapshot);
-                pending.snapshots += 1;
-                if pending.snapshots < self.workers {
-                    return None;
+                self.pending.entry(interval).or_default().merged.merge(&snapshot);
+                if let Some(next) = self.next.get_mut(worker) {
+                    *next = interval + 1;
                 }
-                self.complete(interval)
+                self.complete_ended()
             }
             Message::Late(mut snapshot, charge) => {
                 drop(charge);
@@ -528,12 +570,12 @@ impl Collector {
                     hub.late(&snapshot);
                 }
                 self.report(original, &snapshot);
-                None
+                Vec::new()
             }
-            Message::Link(_) => None,
+            Message::Link(_) => Vec::new(),
             Message::Done => {
                 self.busy -= 1;
-                None
+                Vec::new()
             }
         }
     }
@@ -562,6 +604,7 @@ impl Collector {
         for at in 0..self.outputs.len() {
             self.attempt(at, |output| output.finish());
         }
+        self.total.arrange();
         (self.total, self.failures, self.shown)
     }
 
@@ -637,14 +680,26 @@ impl Collector {
         }
     }
 
+    /// Completes the intervals that all workers have ended.
+    fn complete_ended(&mut self) -> Vec<Snapshot> {
+        let next = self.next.iter().copied().min().unwrap_or_default();
+        let ended: Vec<u64> = self.pending.range(..next).map(|(interval, _)| *interval).collect();
+        ended.into_iter().filter_map(|interval| self.complete(interval)).collect()
+    }
+
     fn complete(&mut self, interval: u64) -> Option<Snapshot> {
         let mut pending = self.pending.remove(&interval)?;
         self.write(pending.rows, pending.records);
         let original = pending.merged.interval;
+        pending.merged.fill();
         if let Some(anonymiser) = &mut self.anonymiser {
             anonymiser.snapshot(&mut pending.merged);
         }
+        let before = self.total.outline.plan;
         self.total.merge(&pending.merged);
+        if self.total.outline.plan != before {
+            self.total.forget_removed();
+        }
         if let Some(hub) = &self.hub {
             hub.tick(&pending.merged, &self.load());
         }
@@ -703,7 +758,8 @@ impl Collector {
     }
 
     fn emit_first(&mut self) {
-        let Some((_, report)) = self.reports.pop_first() else { return };
+        let Some((_, mut report)) = self.reports.pop_first() else { return };
+        report.arrange();
         for at in 0..self.outputs.len() {
             self.attempt(at, |output| output.interval(&report));
         }

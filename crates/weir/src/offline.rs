@@ -4,7 +4,7 @@
 //! workers are twice as fast as one even if reading is half of the work. Each worker takes its packets of every unit,
 //! in the order of the units.
 
-use crate::collector::{Message, WorkerOutput};
+use crate::collector::WorkerOutput;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -209,7 +209,7 @@ impl<'a> Pipeline<'a> {
         }
         let snapshot = of_file(worker.finish(&mut worker_output), current);
         worker_output.send_snapshot(snapshot, worker.sessions_memory());
-        worker_output.send(Message::Done);
+        worker_output.finish();
     }
 
     /// Takes one packet at a time, until the limit of matching packets is reached.

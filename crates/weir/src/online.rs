@@ -5,7 +5,9 @@
 //! [`GRACE`]. A packet that arrives even later, for example from another interface, is added to the tick before.
 
 use crate::collector::{Message, WorkerOutput};
-use crate::orders::Mailbox;
+use crate::desk::{Desk, Orders};
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_api::{Interval, Snapshot};
@@ -58,12 +60,14 @@ impl LiveClock {
 
 /// State that the program and a live worker share.
 pub struct LiveContext<'r> {
+    /// Index of the worker.
+    pub worker: usize,
     /// The clock of the run.
     pub clock: LiveClock,
     /// Set when the run is to end.
     pub stop: &'r AtomicBool,
-    /// Mailbox for a new plan or another packet file.
-    pub mailbox: &'r Mailbox,
+    /// Orders of another plan or another packet file.
+    pub desk: &'r Desk,
     /// Whether the run waits for removed interfaces. Otherwise it ends when all are removed.
     pub waits: bool,
     /// Set when all interfaces are removed.
@@ -95,9 +99,10 @@ pub fn work(
         let until_tick = Duration::from_nanos((run.tick.end + GRACE).saturating_sub(now));
         let batch = rings.next_batch(WAIT.min(until_tick))?;
         let is_empty = batch.is_empty();
+        run.read_orders();
         run.batch(batch);
         for event in rings.take_events() {
-            run.output.send(Message::Link(event));
+            run.output.send_later(Message::Link(event));
         }
         run.is_gone = rings.is_removed();
         if !context.waits && run.is_gone {
@@ -106,6 +111,9 @@ pub fn work(
         }
         if stopped && is_empty && rings.drained() || run.left == Some(0) {
             break;
+        }
+        if is_empty {
+            run.follow_orders_until(context.clock.now().0.saturating_sub(GRACE));
         }
         let patience = if is_empty { GRACE } else { BEHIND };
         while context.clock.now().0 >= run.tick.end + patience {
@@ -147,7 +155,10 @@ struct Run<'r> {
     dropped: u64,
     /// Offered packets in the ticks so far.
     offered: u64,
-    orders_seen: u64,
+    /// Number of the latest orders that were read.
+    orders_read: u64,
+    /// Orders for packets that have not arrived yet, earliest first.
+    orders: VecDeque<Arc<Orders>>,
     /// Number of matching packets after which the run ends.
     left: Option<u64>,
 }
@@ -167,7 +178,8 @@ impl<'r> Run<'r> {
             capture: CaptureStats::default(),
             dropped: 0,
             offered: 0,
-            orders_seen: 0,
+            orders_read: 0,
+            orders: VecDeque::new(),
             left: limit,
         }
     }
@@ -182,8 +194,33 @@ impl<'r> Run<'r> {
         }
     }
 
-    /// Counts each packet in its tick.
+    fn read_orders(&mut self) {
+        self.orders.extend(self.context.desk.orders(self.context.worker, &mut self.orders_read));
+    }
+
+    /// Follows the orders that hold for packets of a time, in nanoseconds.
+    fn follow_orders_until(&mut self, time: u64) {
+        while let Some(orders) = self.orders.pop_front_if(|orders| orders.from.0 <= time) {
+            self.worker.change_plan(Arc::clone(&orders.plan), &mut self.output);
+            self.output.write_packets_to(orders.packets.clone());
+        }
+    }
+
+    /// Takes packets, each under the orders that hold at its time.
     fn batch(&mut self, batch: Batch<'_>) {
+        let mut rest = batch.slots;
+        while let Some(from) = self.orders.front().map(|orders| orders.from) {
+            let Some(at) = rest.iter().position(|slot| slot.time >= from) else { break };
+            let (before, others) = rest.split_at(at);
+            self.ticks(Batch { bytes: batch.bytes, slots: before });
+            self.follow_orders_until(from.0);
+            rest = others;
+        }
+        self.ticks(Batch { bytes: batch.bytes, slots: rest });
+    }
+
+    /// Counts each packet in its tick.
+    fn ticks(&mut self, batch: Batch<'_>) {
         let mut rest = batch.slots;
         while let Some(first) = rest.first() {
             let tick = self.tick_of(first);
@@ -251,10 +288,6 @@ impl<'r> Run<'r> {
         self.output.send_snapshot(snapshot, self.worker.sessions_memory());
         // A live run verifies all checksums in its first second, then a sample.
         self.worker.look_closely(false);
-        if let Some(orders) = self.context.mailbox.at(Time(self.tick.end), &mut self.orders_seen) {
-            self.worker.change_plan(orders.plan);
-            self.output.write_packets_to(orders.packets);
-        }
         self.tick = Interval { start: self.tick.end, end: self.tick.end + SECOND };
         self.returns = 0;
     }
@@ -293,7 +326,7 @@ impl<'r> Run<'r> {
             packets.end = packets.end.max(now);
         }
         self.output.send_snapshot(snapshot, self.worker.sessions_memory());
-        self.output.send(Message::Done);
+        self.output.finish();
     }
 }
 

@@ -70,9 +70,11 @@ fn write(options: &cli::Report, page: &str, model: &Model) -> Result<(), String>
 fn read(options: &cli::Report, gather: &mut Gather) -> Result<(Vec<String>, Exit), Exit> {
     let settings =
         Settings { filter: filter_options(false, false, 0), checksum: ChecksumMode::Auto, seed: 1 };
-    let plan = Plan::new(
+    let plan = Plan::of(
+        None,
+        1,
         options.expression.as_deref().unwrap_or_default(),
-        subscriptions::summary(FULL_LISTS),
+        &subscriptions::summary(FULL_LISTS),
         settings,
     )
     .map_err(|error| complain(Exit::Usage, error))?;

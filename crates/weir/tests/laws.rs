@@ -3,11 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+#[path = "support/changes.rs"]
+mod changes;
 #[path = "support/pass.rs"]
 mod pass;
 mod support;
 
-use pass::{Loaded, Pass, content, each_capture, everything, settings};
+use pass::{Loaded, Nothing, Pass, content, each_capture, everything, settings};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,7 +40,8 @@ fn difference(one: &Snapshot, other: &Snapshot) -> Option<String> {
         _ => one == other,
     };
     let pairs = one.answers.iter().zip(&other.answers).find(|(one, other)| !same(one, other));
-    pairs.map(|(one, other)| format!("{} {}:\n{one:?}\n{other:?}", one.function, one.subscription))
+    pairs
+        .map(|(one, other)| format!("{} {}:\n{one:?}\n{other:?}", one.label.function, one.label.subscription))
 }
 
 /// Captures in which one flow passes through tunnels between several pairs of hosts. Its packets belong to several
@@ -425,7 +428,7 @@ fn by_flow_as_by_packet_of(expressions: &[impl AsRef<str>], change: Option<fn(&L
                 let text = format!(
                     "{}: {}: {:?} by packet, {:?} by flow",
                     path.display(),
-                    packets.subscription,
+                    packets.label.subscription,
                     packets.reading,
                     flows.reading
                 );
@@ -475,7 +478,9 @@ fn a_change_of_plan_counts_each_packet_once() {
         };
         let quiet = run(&mut |_| ());
         // A change to an equal plan has no effect.
-        let swapped = run(&mut |workers| workers.iter_mut().for_each(|w| w.change_plan(Arc::clone(&again))));
+        let swapped = run(&mut |workers| {
+            workers.iter_mut().for_each(|w| w.change_plan(Arc::clone(&again), &mut Nothing))
+        });
         assert_eq!(difference(&quiet.total(), &swapped.total()), None, "changed at every interval");
         assert!(quiet.rows == swapped.rows, "the flows differ");
         // With changes to other plans and back, each packet is counted exactly once.
@@ -484,14 +489,14 @@ fn a_change_of_plan_counts_each_packet_once() {
             turn += 1;
             swaps.set(swaps.get() + 1);
             let next = [&plan, &other, &part][turn % 3];
-            workers.iter_mut().for_each(|worker| worker.change_plan(Arc::clone(next)));
+            workers.iter_mut().for_each(|worker| worker.change_plan(Arc::clone(next), &mut Nothing));
         });
         let (mut caught, mut analysed) = (0, 0);
         for snapshot in &mixed.snapshots {
             assert_eq!(snapshot.ledger.imbalance(), None);
             caught += snapshot.ledger.caught;
             analysed += snapshot.ledger.analysed;
-            let count = snapshot.answers.iter().find(|answer| answer.function == "packets").unwrap();
+            let count = snapshot.answers.iter().find(|answer| answer.label.function == "packets").unwrap();
             assert_eq!(packets(&count.reading), snapshot.ledger.analysed);
         }
         assert_eq!(caught, capture.len());

@@ -62,7 +62,7 @@ fn counts(snapshot: &Snapshot) -> Vec<(&str, &str, u64, u64)> {
     };
     let answers = snapshot.answers.iter().filter_map(|answer| {
         let (packets, bytes) = of(&answer.reading)?;
-        Some((answer.subscription.as_str(), answer.function.as_str(), packets, bytes))
+        Some((answer.label.subscription.as_str(), answer.label.function.as_str(), packets, bytes))
     });
     answers.collect()
 }
@@ -125,6 +125,7 @@ fn pass(plan: &Arc<Plan>, chunk: &PacketBuf, workers: usize) -> Snapshot {
     }
     pool.iter_mut().for_each(|worker| add(&mut total, worker.finish(&mut rows)));
     let mut total = total.expect("a worker");
+    total.fill();
     total.ledger.capture.offered = total.ledger.caught;
     assert_eq!(total.ledger.imbalance(), None);
     assert_eq!(rows.kept, total.ledger.analysed);

@@ -32,9 +32,9 @@ fn section(text: &mut String, title: &str, rows: Vec<(String, String)>) {
 }
 
 fn name(answer: &Answer) -> String {
-    let name = match &answer.chart {
-        Some(chart) => format!("{chart}/{}", answer.subscription),
-        None => answer.subscription.clone(),
+    let name = match &answer.label.chart {
+        Some(chart) => format!("{chart}/{}", answer.label.subscription),
+        None => answer.label.subscription.clone(),
     };
     crate::figures::printable(&name)
 }

@@ -4,7 +4,7 @@ use super::label::{part_name, ranges, service_name};
 use super::render::Tone;
 use super::{
     Facts, InputFacts, Naming, RangeFacts, Style, analysed, error_share, key, key_short, scan_short, series,
-    top_by,
+    top_of,
 };
 use crate::figures::{
     bar, bit_rate, bytes, count, counted, duration, left, loss_percent, packet_rate, percent, printable,
@@ -13,10 +13,7 @@ use crate::figures::{
 use crate::ports;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use weir_api::{
-    Count, ERROR_KINDS, Key, KeyKind, Part, Reading, Series, Sweep, Top, TopRow, Trials, state_words,
-};
-use weir_engine::UNIDENTIFIED;
+use weir_api::{Count, ERROR_KINDS, Key, Part, Series, Sweep, Top, TopRow, Trials, builtin, state_words};
 
 /// The decode error of packets whose link type is not supported.
 const UNKNOWN_LINK: &str = ERROR_KINDS[2];
@@ -273,7 +270,7 @@ fn short(nanoseconds: u64) -> String {
 /// Shares of bytes by network and transport protocol, if they are exact.
 fn shares(facts: &Facts, all: &Count) -> Vec<String> {
     let mut shares = Vec::new();
-    if let Some(top) = top_by(&facts.total, KeyKind::Source).filter(|top| top.is_exact()) {
+    if let Some(top) = top_of(&facts.total, builtin::SOURCES).filter(|top| top.is_exact()) {
         let sum = |v4: bool| {
             top.rows
                 .iter()
@@ -288,7 +285,7 @@ fn shares(facts: &Facts, all: &Count) -> Vec<String> {
             }
         }
     }
-    if let Some(top) = top_by(&facts.total, KeyKind::Protocol).filter(|top| top.is_exact()) {
+    if let Some(top) = top_of(&facts.total, builtin::PROTOCOLS).filter(|top| top.is_exact()) {
         let mut rows = top.rows.clone();
         rows.sort_by_key(|row| std::cmp::Reverse(row.count.bytes));
         let in_all = rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.count.bytes));
@@ -314,13 +311,13 @@ fn protocol_name(protocol: u8) -> String {
 
 /// Number of talkers to show.
 pub(super) fn talker_count(facts: &Facts) -> usize {
-    top_by(&facts.total, KeyKind::Talker).map_or(0, |top| top.rows.len().min(top.show))
+    top_of(&facts.total, builtin::TALKERS).map_or(0, |top| top.rows.len().min(top.show))
 }
 
 /// The top talkers.
 pub(super) fn talkers(facts: &Facts, style: &Style, room: usize, max: usize) -> Section {
     let mut section = Section::new("TALKERS");
-    let Some(top) = top_by(&facts.total, KeyKind::Talker) else { return section };
+    let Some(top) = top_of(&facts.total, builtin::TALKERS) else { return section };
     let rows: Vec<TopRow> = top.ranked().into_iter().take(max).collect();
     let greatest = rows.first().map_or(0, |row| row.count.in_unit(top.unit));
     let naming = Naming::of(&facts.total.applications, style.names);
@@ -482,9 +479,9 @@ pub fn scan_line(row: &Trials, room: usize) -> String {
 pub(super) fn hosts(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("HOSTS");
     let all = analysed(&facts.total);
-    let ends = [("from", KeyKind::Source), ("to", KeyKind::Destination)];
+    let ends = [("from", builtin::SOURCES), ("to", builtin::DESTINATIONS)];
     let lists: Vec<(&str, &Top)> =
-        ends.into_iter().filter_map(|(word, kind)| Some((word, top_by(&facts.total, kind)?))).collect();
+        ends.into_iter().filter_map(|(word, list)| Some((word, top_of(&facts.total, list)?))).collect();
     let addresses: BTreeSet<&Key> = lists.iter().flat_map(|(_, top)| &top.rows).map(|row| &row.key).collect();
     if addresses.is_empty() {
         return section;
@@ -527,7 +524,7 @@ fn cells(row: &TopRow, top: &Top, naming: Naming<'_>) -> [String; 4] {
 /// Ports of servers by their share, with the protocols that were identified on them.
 pub(super) fn ports(facts: &Facts, style: &Style, room: usize) -> Section {
     let mut section = Section::new("PORTS");
-    let Some(top) = top_by(&facts.total, KeyKind::Service) else { return section };
+    let Some(top) = top_of(&facts.total, builtin::SERVICES) else { return section };
     let all = analysed(&facts.total).in_unit(top.unit);
     let naming = Naming::of(&facts.total.applications, style.names);
     let ranked = top.ranked();
@@ -560,8 +557,7 @@ pub(super) fn ports(facts: &Facts, style: &Style, room: usize) -> Section {
 /// Ports of flows with payload in which no protocol was identified.
 pub(super) fn unidentified(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("PAYLOAD");
-    let answer = facts.total.answers.iter().find(|answer| answer.function == UNIDENTIFIED);
-    let Some(Reading::Top(top)) = answer.map(|answer| &answer.reading) else { return section };
+    let Some(top) = top_of(&facts.total, builtin::UNIDENTIFIED) else { return section };
     let ranked = top.ranked();
     let mut line = String::new();
     for (at, row) in ranked.iter().enumerate() {
@@ -785,7 +781,7 @@ pub(super) fn next(facts: &Facts, room: usize) -> Vec<Vec<String>> {
     let Some(name) = quoted(&input.name) else { return Vec::new() };
     let mut commands = vec![explained(&format!("weir {name} -o out --log zeek,eve"), "logs into out/", room)];
     let heaviest =
-        top_by(&facts.total, KeyKind::Talker).and_then(|top| top.ranked().first().map(|row| row.key));
+        top_of(&facts.total, builtin::TALKERS).and_then(|top| top.ranked().first().map(|row| row.key));
     // The sender of a flood may not exist, and the server that it is sent to does.
     if let Some(Key::Talker { server, port, protocol, .. }) = heaviest {
         let port = if ports::has_ports(protocol) { format!(" and port {port}") } else { String::new() };

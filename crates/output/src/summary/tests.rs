@@ -1,6 +1,7 @@
 use super::*;
 use crate::figures::width;
 use crate::fixtures;
+use weir_api::KeyKind;
 use weir_api::{CaptureCount, Composition, DecodeErrors, Key, Part, TopRow, WifiFrame};
 
 fn facts() -> Facts {

@@ -145,10 +145,10 @@ fn each<'s>(snapshot: &'s Snapshot, mut show: impl FnMut(Name<'s>, Option<Amount
     let both = |count: &Count| [(true, count.bytes as f64 * 8.0), (false, count.packets as f64)];
     // An interval does not count flows that began before it: only sums since the beginning do.
     for answer in &snapshot.answers {
-        let name = answer.subscription.as_str();
+        let name = answer.label.subscription.as_str();
         match &answer.reading {
             Reading::Count(count) => {
-                let chart = answer.chart.as_deref().unwrap_or("counts");
+                let chart = answer.label.chart.as_deref().unwrap_or("counts");
                 for (bits, sum) in both(count) {
                     show(Name::Line { chart, line: name, bits }, Some(Amount::Sum(sum)));
                 }
@@ -209,8 +209,8 @@ impl Layout {
     /// The layout of an interval.
     pub fn of(snapshot: &Snapshot) -> Self {
         let answers = snapshot.answers.iter().map(|answer| Answered {
-            subscription: answer.subscription.clone(),
-            chart: answer.chart.clone(),
+            subscription: answer.label.subscription.clone(),
+            chart: answer.label.chart.clone(),
             shape: std::mem::discriminant(&answer.reading),
             labels: labels(&answer.reading).map(str::to_owned).collect(),
         });
@@ -224,8 +224,8 @@ impl Layout {
         self.answers.len() == snapshot.answers.len()
             && !self.names.is_empty()
             && self.answers.iter().zip(&snapshot.answers).all(|(known, answer)| {
-                known.subscription == answer.subscription
-                    && known.chart == answer.chart
+                known.subscription == answer.label.subscription
+                    && known.chart == answer.label.chart
                     && known.shape == std::mem::discriminant(&answer.reading)
                     && labels(&answer.reading).eq(known.labels.iter().map(String::as_str))
             })

@@ -88,7 +88,7 @@ fn written_data_is_read_back() {
     let seconds = (snapshot.interval.end - snapshot.interval.start) as f64 / 1e9;
     let found: Vec<f64> = caught(&data).into_iter().flatten().collect();
     assert!((found[0] * seconds - snapshot.ledger.caught as f64).abs() < 1e-6, "{found:?}");
-    let talkers = snapshot.answers.iter().find(|answer| answer.subscription == "talkers").unwrap();
+    let talkers = snapshot.answers.iter().find(|answer| answer.label.subscription == "talkers").unwrap();
     let Reading::Top(talkers) = &talkers.reading else { panic!() };
     let top = store.top("talkers", TimeRange::default(), None, 3).unwrap();
     let ranked: Vec<u64> = talkers.ranked().iter().take(3).map(|row| row.count.bytes).collect();

@@ -579,11 +579,13 @@ impl Output for Writer {
         // Silence has no lists. Each list is written once nevertheless, so that queries know its name.
         let listed = &mut self.listed;
         let kept = snapshot.answers.iter().filter(|answer| {
-            let is_new = readings::kind(&answer.reading).is_some() && !listed.contains(&answer.subscription);
-            is_new && listed.insert(answer.subscription.clone())
+            let is_new =
+                readings::kind(&answer.reading).is_some() && !listed.contains(&answer.label.subscription);
+            is_new && listed.insert(answer.label.subscription.clone())
                 || has_packets && readings::is_kept(&answer.reading)
         });
-        let readings = kept.map(|answer| (answer.subscription.clone(), answer.reading.clone())).collect();
+        let readings =
+            kept.map(|answer| (answer.label.subscription.clone(), answer.reading.clone())).collect();
         if self.intervals.len() >= MAX_INTERVALS {
             self.intervals.pop_front();
             self.health.lost(1);

@@ -1,24 +1,25 @@
 //! Details of a row: everything that the lists know about its key.
 
-use super::panes::{key_text, rates, titled, top_of};
+use super::panes::{key_text, rates, titled};
 use super::table::{FigureRow, FigureTable};
 use super::{LiveView, Palette};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
-use weir_api::{Key, KeyKind, Top, TopRow};
+use weir_api::{Key, SubscriptionId, Top, TopRow, builtin};
+use weir_output::summary::top_of;
 use weir_output::summary::{Naming, error_share};
 use weir_output::{figures, ports};
 use weir_store::label;
 
 /// The lists that can have rows about a key, with the role of its address.
-const LISTS: [(KeyKind, &str); 6] = [
-    (KeyKind::Talker, "conversation"),
-    (KeyKind::Service, "service"),
-    (KeyKind::Source, "sent"),
-    (KeyKind::Destination, "received"),
-    (KeyKind::Flow, "flow"),
-    (KeyKind::Protocol, "protocol"),
+const LISTS: [(SubscriptionId, &str); 6] = [
+    (builtin::TALKERS, "conversation"),
+    (builtin::SERVICES, "service"),
+    (builtin::SOURCES, "sent"),
+    (builtin::DESTINATIONS, "received"),
+    (builtin::FLOWS, "flow"),
+    (builtin::PROTOCOLS, "protocol"),
 ];
 /// Rows of lists about an address.
 const ROWS: usize = 8;
@@ -34,18 +35,18 @@ pub fn detail(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, key: &Key,
         lines.push(service(naming, protocol, port, None));
     }
     let mut rows = Vec::new();
-    for (kind, role) in LISTS {
-        let Some(top) = top_of(view.total, &[kind]) else { continue };
+    for (list, role) in LISTS {
+        let Some(top) = top_of(view.total, list) else { continue };
         if let Some(row) = row_of(top, key) {
-            rows.push(figures_of(role.to_owned(), row, top, view, kind));
+            rows.push(figures_of(role.to_owned(), row, top, view, list));
         }
     }
     // What an address does, and what a service serves.
-    if let Some(top) = top_of(view.total, &[KeyKind::Talker]) {
+    if let Some(top) = top_of(view.total, builtin::TALKERS) {
         let mut ranked = top.ranked();
         ranked.retain(|row| concerns(&row.key, key));
         for row in ranked.iter().take(ROWS) {
-            rows.push(figures_of(key_text(&row.key, naming), row, top, view, KeyKind::Talker));
+            rows.push(figures_of(key_text(&row.key, naming), row, top, view, builtin::TALKERS));
         }
     }
     let mut y = rest.y;
@@ -87,8 +88,8 @@ fn service(naming: Naming<'_>, protocol: u8, port: u16, server: Option<std::net:
     }
 }
 
-fn figures_of(name: String, row: &TopRow, top: &Top, view: &LiveView<'_>, kind: KeyKind) -> FigureRow {
-    let now = top_of(view.last, &[kind]).and_then(|last| row_of(last, &row.key));
+fn figures_of(name: String, row: &TopRow, top: &Top, view: &LiveView<'_>, list: SubscriptionId) -> FigureRow {
+    let now = top_of(view.last, list).and_then(|last| row_of(last, &row.key));
     let [bits, _] = rates(now.map(|row| row.count).unwrap_or_default(), view.last.interval);
     let error = error_share(row.error, row.count.in_unit(top.unit));
     let error = error.map(|error| format!(" {error}")).unwrap_or_default();

@@ -1,15 +1,16 @@
 //! The pane of hosts: what each sends and receives.
 
-use super::panes::{Entry, key_text, ranked as list, rates, titled, top_of};
+use super::panes::{Entry, key_text, ranked as list, rates, titled};
 use super::state::Order;
 use super::table::{FigureRow, FigureTable};
 use super::{LiveView, ScreenState};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use std::collections::BTreeMap;
-use weir_api::{Count, Key, KeyKind};
+use weir_api::{Count, Key, builtin};
 use weir_output::figures;
 use weir_output::summary::Naming;
+use weir_output::summary::top_of;
 
 /// A host with what it sent and received, in the last second and in total.
 #[derive(Clone, Copy)]
@@ -37,12 +38,11 @@ impl Host {
 /// The first `n` hosts in that order.
 pub fn ranked(view: &LiveView<'_>, order: Order, n: usize) -> Vec<Host> {
     let mut hosts: BTreeMap<Key, Host> = BTreeMap::new();
-    for kind in [KeyKind::Source, KeyKind::Destination] {
-        let kinds = [kind];
-        let Some(total) = top_of(view.total, &kinds) else { continue };
-        for entry in list(top_of(view.last, &kinds), total, order, total.rows.len()) {
+    for id in [builtin::SOURCES, builtin::DESTINATIONS] {
+        let Some(total) = top_of(view.total, id) else { continue };
+        for entry in list(top_of(view.last, id), total, order, total.rows.len()) {
             let host = hosts.entry(entry.key).or_insert_with(|| Host::new(entry.key));
-            *(if kind == KeyKind::Source { &mut host.sent } else { &mut host.received }) = entry;
+            *(if id == builtin::SOURCES { &mut host.sent } else { &mut host.received }) = entry;
         }
     }
     let mut hosts: Vec<Host> = hosts.into_values().collect();
@@ -53,7 +53,7 @@ pub fn ranked(view: &LiveView<'_>, order: Order, n: usize) -> Vec<Host> {
 
 /// Draws the pane.
 pub fn hosts(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, state: &ScreenState) {
-    let lists = [KeyKind::Source, KeyKind::Destination].map(|kind| top_of(view.total, &[kind]));
+    let lists = [builtin::SOURCES, builtin::DESTINATIONS].map(|id| top_of(view.total, id));
     let about = match lists {
         [None, None] => "not counted".to_owned(),
         lists => {

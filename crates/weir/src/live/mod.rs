@@ -21,7 +21,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use std::collections::VecDeque;
 use std::time::Duration;
-use weir_api::{Count, Ledger, Reading, Snapshot};
+use weir_api::{Count, Ledger, Snapshot};
 use weir_output::figures;
 
 /// Data of one screen.
@@ -64,10 +64,7 @@ impl History {
 
     /// Adds a second: the number of packets that matched, if the run counts it, else of those caught.
     pub fn push(&mut self, second: &Snapshot) {
-        let matched = second.answers.iter().find_map(|answer| match &answer.reading {
-            Reading::Series(series) => Some(&series.cells),
-            _ => None,
-        });
+        let matched = weir_output::summary::series(second).map(|series| &series.cells);
         let count = match matched {
             None => Count { packets: second.ledger.caught, bytes: second.ledger.bytes },
             Some(cells) => cells.iter().fold(Count::default(), |mut sum, cell| {

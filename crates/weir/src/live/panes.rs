@@ -8,22 +8,25 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Sparkline;
 use std::net::IpAddr;
-use weir_api::{Class, Count, Interval, Key, KeyKind, Ledger, Reading, Snapshot, Top, TopRow, Unit};
+use weir_api::{
+    Class, Count, Interval, Key, Ledger, Reading, Snapshot, SubscriptionId, Top, TopRow, Unit, builtin,
+};
+use weir_output::summary::top_of;
 use weir_output::summary::{Naming, error_share, scan, scans};
 use weir_output::{figures, ports};
 
 /// Draws the open pane.
 pub fn body(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, state: &ScreenState) {
-    let list = |frame: &mut Frame<'_>, title: &str, kinds: &[KeyKind]| {
-        top_list(frame, area, title, kinds, view, state);
+    let list = |frame: &mut Frame<'_>, title: &str, list: SubscriptionId| {
+        top_list(frame, area, title, list, view, state);
     };
     match state.pane {
         1 => overview(frame, area, view, state),
-        2 => list(frame, "TALKERS", &[KeyKind::Talker]),
-        3 => list(frame, "SERVICES", &[KeyKind::Service, KeyKind::Port]),
+        2 => list(frame, "TALKERS", builtin::TALKERS),
+        3 => list(frame, "SERVICES", builtin::SERVICES),
         4 => hosts::hosts(frame, area, view, state),
         5 => findings(frame, area, view, state.palette),
-        6 => list(frame, "FLOWS", &[KeyKind::Flow]),
+        6 => list(frame, "FLOWS", builtin::FLOWS),
         7 => protocols(frame, area, view, state),
         8 => errors(frame, area, view, state.palette),
         _ => ledger(frame, area, view, state.palette),
@@ -89,8 +92,8 @@ fn overview(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, state: &Scre
     } else {
         cut(lists, lists.height * 3 / 5)
     };
-    top_list(frame, talkers, "TALKERS", &[KeyKind::Talker], view, state);
-    top_list(frame, services, "SERVICES", &[KeyKind::Service, KeyKind::Port], view, state);
+    top_list(frame, talkers, "TALKERS", builtin::TALKERS, view, state);
+    top_list(frame, services, "SERVICES", builtin::SERVICES, view, state);
 }
 
 /// A strip chart of the last seconds, the newest on the right.
@@ -149,29 +152,19 @@ impl Entry {
     }
 }
 
-/// The first list of one of these kinds.
-pub fn top_of<'a>(snapshot: &'a Snapshot, kinds: &[KeyKind]) -> Option<&'a Top> {
-    kinds.iter().find_map(|kind| {
-        snapshot.answers.iter().find_map(|answer| match &answer.reading {
-            Reading::Top(top) if top.key == *kind => Some(top),
-            _ => None,
-        })
-    })
-}
-
 /// The key of the selected row of the open pane, the first one without a selection.
 pub fn selected(view: &LiveView<'_>, state: &ScreenState) -> Option<Key> {
     let row = state.selected.unwrap_or(0);
-    let kinds: &[KeyKind] = match state.pane {
-        1 | 2 => &[KeyKind::Talker],
-        3 => &[KeyKind::Service, KeyKind::Port],
+    let list: SubscriptionId = match state.pane {
+        1 | 2 => builtin::TALKERS,
+        3 => builtin::SERVICES,
         4 => return hosts::ranked(view, state.order, row + 1).pop().map(|host| host.key),
-        6 => &[KeyKind::Flow],
-        7 => &[KeyKind::Protocol],
+        6 => builtin::FLOWS,
+        7 => builtin::PROTOCOLS,
         _ => return None,
     };
-    let total = top_of(view.total, kinds)?;
-    ranked(top_of(view.last, kinds), total, state.order, row + 1).pop().map(|entry| entry.key)
+    let total = top_of(view.total, list)?;
+    ranked(top_of(view.last, list), total, state.order, row + 1).pop().map(|entry| entry.key)
 }
 
 /// The first `n` keys of the list in that order. Rows of a list are sorted by key.
@@ -208,21 +201,21 @@ fn top_list(
     frame: &mut Frame<'_>,
     area: Rect,
     title: &str,
-    kinds: &[KeyKind],
+    list: SubscriptionId,
     view: &LiveView<'_>,
     state: &ScreenState,
 ) {
     if area.height == 0 {
         return;
     }
-    let Some(total) = top_of(view.total, kinds) else {
+    let Some(total) = top_of(view.total, list) else {
         titled(frame, area, title, "not counted", state.palette);
         return;
     };
     let about = about_list(total, state.order);
     let rest = titled(frame, area, title, &about, state.palette);
     let entries =
-        ranked(top_of(view.last, kinds), total, state.order, usize::from(rest.height).saturating_sub(1));
+        ranked(top_of(view.last, list), total, state.order, usize::from(rest.height).saturating_sub(1));
     let max = entries.first().map_or(0, |entry| entry.weight(state.order).0);
     let naming = Naming::of(&view.total.applications, view.names);
     let rows = entries.iter().map(|entry| {
@@ -364,18 +357,16 @@ fn protocols(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, state: &Scr
         class_table(unit, all, now, view.last.interval).render(frame, inner, state.palette);
     }
     let (list, _) = cut(left, left.height);
-    if top_of(view.total, &[KeyKind::Protocol]).is_some() || shown == 0 {
-        top_list(frame, list, "PROTOCOLS", &[KeyKind::Protocol], view, state);
+    if top_of(view.total, builtin::PROTOCOLS).is_some() || shown == 0 {
+        top_list(frame, list, "PROTOCOLS", builtin::PROTOCOLS, view, state);
     }
 }
 
 fn classes_of<'a>(snapshot: &'a Snapshot, function: &str) -> Option<(Unit, &'a [Class])> {
-    snapshot.answers.iter().filter(|answer| answer.function == function).find_map(|answer| {
-        match &answer.reading {
-            Reading::Classes { unit, classes } => Some((*unit, classes.as_slice())),
-            _ => None,
-        }
-    })
+    match snapshot.reading_of(builtin::number_of(function)?)? {
+        Reading::Classes { unit, classes } => Some((*unit, classes.as_slice())),
+        _ => None,
+    }
 }
 
 fn class_table(unit: Unit, all: &[Class], now: &[Class], interval: Interval) -> FigureTable {

@@ -3,7 +3,17 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::net::{IpAddr, Ipv4Addr};
-use weir_api::{Answer, Class, Interval, Key, KeyKind, Reading, Top, TopRow, Unit};
+use std::sync::Arc;
+use weir_api::{
+    Answer, AnswerId, AnswerLabel, Class, Interval, Key, KeyKind, Reading, Top, TopRow, Unit, builtin,
+};
+
+/// An answer of a built-in subscription.
+fn answer(name: &str, function: &str, reading: Reading) -> Answer {
+    let label = AnswerLabel { subscription: name.into(), chart: None, function: function.into() };
+    let id = AnswerId { subscription: builtin::number_of(name).unwrap(), place: 0 };
+    Answer { id, label: Arc::new(label), reading, nanoseconds: 0 }
+}
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -38,13 +48,6 @@ fn snapshot(hosts: u8, seconds: u64) -> Snapshot {
     let classes = |labels: [&str; 3]| Reading::Classes {
         unit: Unit::Bytes,
         classes: vec![class(labels[0], seconds * 90), class(labels[1], seconds * 10), class(labels[2], 0)],
-    };
-    let answer = |name: &str, function: &str, reading| Answer {
-        subscription: name.into(),
-        chart: None,
-        function: function.into(),
-        reading,
-        nanoseconds: 0,
     };
     let sum: u64 = (1..=hosts).map(|h| weight(h).packets).sum();
     let mut snapshot =
@@ -380,13 +383,7 @@ fn hosts_have_both_directions_and_findings_are_listed() {
     (1..=40).for_each(|port| row.failed.add(port));
     (row.refused, row.first, row.last) = (40, SECOND, 3 * SECOND);
     let scans = weir_api::Scans::new(8, vec![row]);
-    scene.total.answers.push(Answer {
-        subscription: "scans".into(),
-        chart: None,
-        function: "scans".into(),
-        reading: Reading::Scans(scans),
-        nanoseconds: 0,
-    });
+    scene.total.answers.push(answer("scans", "scans", Reading::Scans(scans)));
     let rows = drawn(&scene.view(), None, &pane(5), 100, 20);
     assert!(rows[2].starts_with("FINDINGS  1 scan"), "{}", rows[2]);
     assert!(

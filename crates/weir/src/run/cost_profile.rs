@@ -19,20 +19,22 @@ fn subscriptions(total: &Snapshot) -> Vec<Cost<'_>> {
     let mut costs: Vec<Cost<'_>> = Vec::new();
     let mut last: Option<&Answer> = None;
     // Unidentified flows are counted with all flows and have no separate cost.
-    for answer in total.answers.iter().filter(|answer| answer.function != UNIDENTIFIED) {
+    for answer in total.answers.iter().filter(|answer| answer.label.function != UNIDENTIFIED) {
         let is_same = last.is_some_and(|last| {
-            let same_chart = answer.chart.is_some() && last.chart == answer.chart;
-            same_chart || (answer.chart == last.chart && answer.subscription == last.subscription)
+            let same_chart = answer.label.chart.is_some() && last.label.chart == answer.label.chart;
+            same_chart
+                || (answer.label.chart == last.label.chart
+                    && answer.label.subscription == last.label.subscription)
         });
-        let is_same_line = last.is_some_and(|last| last.subscription == answer.subscription);
+        let is_same_line = last.is_some_and(|last| last.label.subscription == answer.label.subscription);
         match costs.last_mut().filter(|_| is_same) {
             Some(cost) => {
                 cost.lines += usize::from(!is_same_line);
                 cost.nanoseconds += answer.nanoseconds;
             }
             None => costs.push(Cost {
-                name: answer.chart.as_deref().unwrap_or(&answer.subscription),
-                chart: answer.chart.as_deref(),
+                name: answer.label.chart.as_deref().unwrap_or(&answer.label.subscription),
+                chart: answer.label.chart.as_deref(),
                 lines: 1,
                 nanoseconds: answer.nanoseconds,
             }),
@@ -82,9 +84,9 @@ pub fn json(total: &Snapshot) -> String {
         .iter()
         .map(|answer| {
             json!({
-                "subscription": answer.subscription,
-                "chart": answer.chart,
-                "function": answer.function,
+                "subscription": answer.label.subscription,
+                "chart": answer.label.chart,
+                "function": answer.label.function,
                 "ns": answer.nanoseconds,
                 "ns_per_packet": per_packet(answer.nanoseconds, total),
             })

@@ -61,7 +61,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
         Ok(files) => files,
         Err(error) => return Ok(report_read_errors(std::slice::from_ref(&error))),
     };
-    let ahead = Misfits::of_scope(&Links::ahead(&files), &run.plan);
+    let ahead = Misfits::of_scope(&Links::ahead(&files), &run.plan());
     if !ahead.nowhere.is_empty() {
         return Err((Exit::Unreadable, ahead.complaints.join("\nweir: ")));
     }
@@ -100,10 +100,11 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     collector.take_from(&room);
     let pool = run.workers(workers);
     let progress = Progress::new(!options.quiet);
+    let plan = run.plan();
     let input = Input {
         files,
         interval: run.request.interval,
-        plan: &run.plan,
+        plan: &plan,
         limit: run.request.limit,
         stop: &run.signals.stop,
     };
@@ -128,7 +129,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     }
 
     // A pcapng section may describe an interface after packets of others, and standard input can be read only once.
-    let misfits = Misfits::of_scope(&Links::read(&outcome.files), &run.plan);
+    let misfits = Misfits::of_scope(&Links::read(&outcome.files), &run.plan());
     for complaint in misfits.complaints.iter().filter(|complaint| !ahead.complaints.contains(complaint)) {
         exit = exit.or(complain(Exit::Unreadable, complaint));
     }

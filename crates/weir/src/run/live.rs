@@ -1,6 +1,5 @@
 //! A run over live links.
 
-use super::change::Change;
 use super::lines::Lines;
 use super::screen::FullScreen;
 use super::summary;
@@ -11,7 +10,6 @@ use crate::dump::{Dump, For, Outcome};
 use crate::live::Screen;
 use crate::memory::Room;
 use crate::online::{self, LiveClock};
-use crate::orders::Mailbox;
 use crate::printer::Printer;
 use crate::privileges::{self, helper};
 use crate::serve::WebService;
@@ -65,7 +63,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let is_one = run.request.interfaces.len() == 1;
     collector.emit_reports_when(if is_one { Emission::WhenOver } else { Emission::WhenNextBegins });
     let clock = LiveClock::start();
-    let mailbox = Arc::new(Mailbox::new(Arc::clone(&run.plan), load.packets.clone()));
+    run.desk.starts_with(load.packets.clone());
     let mut threads: Vec<JoinHandle<Result<(), LiveError>>> = Vec::new();
     // A service continues when its interface returns. On the command line a run ends when all its interfaces are
     // removed.
@@ -73,11 +71,11 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let removed = Arc::new(AtomicBool::new(false));
     for (at, (rings, worker)) in rings.into_iter().zip(run.workers(workers)).enumerate() {
         let worker_output = WorkerOutput::new(at, to.clone(), WhenFull::Shed, load.clone());
-        let (stop, mailbox, limit) = (Arc::clone(&run.signals.stop), Arc::clone(&mailbox), run.request.limit);
+        let (stop, desk, limit) = (Arc::clone(&run.signals.stop), Arc::clone(&run.desk), run.request.limit);
         let removed = Arc::clone(&removed);
         threads.push(std::thread::spawn(move || {
             let context =
-                online::LiveContext { clock, stop: &stop, mailbox: &mailbox, waits, removed: &removed };
+                online::LiveContext { worker: at, clock, stop: &stop, desk: &desk, waits, removed: &removed };
             online::work(rings, worker, worker_output, &context, limit)
         }));
     }
@@ -86,20 +84,18 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let mut exit = misfit;
     if full_screen {
         let screen = Screen::open().map_err(|error| (Exit::Output, format!("the terminal: {error}")))?;
-        let mut view = FullScreen::new(run, screen, &mailbox, clock, interfaces);
+        let mut view = FullScreen::new(run, screen, clock, interfaces);
         exit = exit.or(view.watch(&mut collector, &from));
     } else {
         if let Some(beside) = &run.beside {
-            let plan = Arc::clone(&run.plan);
-            let change = Change::new(run, plan, Arc::clone(&mailbox), clock);
-            beside.begin(change, dumps.matching.as_ref().map(Dump::files));
+            beside.begin(Arc::clone(&run.desk), dumps.matching.as_ref().map(Dump::files));
         }
         let mut lines = Lines::new(run, waits);
         watch(&mut collector, &from, &mut lines, run.beside.as_ref());
         exit = exit.or(lines.finish());
     }
     // The orders hold a sender to the packet file, whose writer ends after the last sender.
-    mailbox.close();
+    run.desk.close();
     for thread in threads {
         match thread.join() {
             Ok(Ok(())) => {}
@@ -130,7 +126,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
 /// Refuses an expression that cannot match on any link. If it can match on some links, warns about the others.
 /// Expressions that may be changed during the run are not checked here but when they are changed.
 fn refuse(run: &Run, interfaces: &[InterfaceInfo]) -> Result<Exit, (Exit, String)> {
-    let misfits = Misfits::of_scope(&Links::of_interfaces(interfaces), &run.plan);
+    let misfits = Misfits::of_scope(&Links::of_interfaces(interfaces), &run.plan());
     if !misfits.nowhere.is_empty() {
         return Err((Exit::Unreadable, misfits.complaints.join("\nweir: ")));
     }
@@ -213,7 +209,8 @@ fn ring_options(run: &Run, workers: usize, changeable: bool) -> RingOptions {
 /// The run's expression as kernel filters, if the kernel decides it as Weir does. The workers check again, because a
 /// filter that is attached to a running socket lets a few earlier packets pass.
 fn kernel_filters(run: &Run) -> Vec<(LinkType, Vec<SockFilter>)> {
-    let Some(filter) = run.plan.scope() else { return Vec::new() };
+    let plan = run.plan();
+    let Some(filter) = plan.scope() else { return Vec::new() };
     [LinkType::ETHERNET, LinkType::RAW, LinkType::LINUX_SLL2]
         .into_iter()
         .filter_map(|link| {
@@ -261,7 +258,7 @@ fn watch(
             }
         }
         collector.has_waiting(from.len());
-        if let Some(tick) = collector.take(message) {
+        for tick in collector.take(message) {
             lines.tick(&tick);
             collector.flush();
         }

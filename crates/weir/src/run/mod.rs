@@ -1,6 +1,5 @@
 //! A run from request to summary.
 
-mod change;
 pub mod cost_profile;
 mod files;
 mod lines;
@@ -18,6 +17,7 @@ use crate::carve::{Carving, Limits};
 use crate::cli;
 use crate::clock;
 use crate::collector::Collector;
+use crate::desk::Desk;
 use crate::dump::{Dump, DumpOptions, For, Outcome};
 use crate::exit::{Exit, complain};
 use crate::interfaces;
@@ -35,9 +35,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weir_anon::Anonymiser;
-use weir_api::{SessionCount, Snapshot, SubscriptionSpec};
+use weir_api::{SessionCount, Snapshot};
 use weir_capture::{InterfaceInfo, ReadError, Rotate, Severity, WriteError};
-use weir_engine::{ChecksumMode, FlowConfig, Measuring, Plan, PlanError, SessionConfig, Settings, Worker};
+use weir_engine::{ChecksumMode, FlowConfig, Measuring, Plan, SessionConfig, Settings, Worker};
 use weir_filter::Options;
 use weir_output::figures::count;
 use weir_output::zone::Zone;
@@ -73,17 +73,10 @@ pub fn run(options: cli::RunOptions) -> Exit {
     run.execute()
 }
 
-/// Compiles the plan of a run with an expression, which may be changed on the screen. Reuses the compiled expressions
-/// of `before`.
-fn compile(
-    options: &cli::RunOptions,
-    request: &Request,
-    expression: &str,
-    subscriptions: &[SubscriptionSpec],
-    before: Option<&Plan>,
-) -> Result<Plan, PlanError> {
+/// The settings of all plans of a run.
+fn settings(options: &cli::RunOptions, request: &Request) -> Settings {
     let live = request.inputs.is_empty();
-    let settings = Settings {
+    Settings {
         filter: Options {
             live,
             netmask: Some(netmask(&request.interfaces)),
@@ -91,15 +84,15 @@ fn compile(
         },
         checksum: request.checksum,
         seed: request.seed,
-    };
-    Plan::after(before, expression, request.plan(subscriptions), settings)
+    }
 }
 
 /// One execution over files or links, from its start to its summary.
 pub struct Run {
     options: Arc<cli::RunOptions>,
     request: Arc<Request>,
-    plan: Arc<Plan>,
+    /// The subscriptions and the plan in effect.
+    desk: Arc<Desk>,
     /// Shares of the memory, and the parts of the run that need it.
     division: Division,
     work: Work,
@@ -144,8 +137,14 @@ impl Run {
             }
             logs.push(outputs::store().map_err(|error| (Exit::Usage, error))?);
         }
-        let plan = compile(&options, &request, &request.expression, &request.subscriptions, None)
-            .map_err(|error| (Exit::Usage, error.to_string()))?;
+        let desk = Desk::new(
+            settings(&options, &request),
+            &request.expression,
+            request.built_in(),
+            request.subscriptions.clone(),
+            request.workers,
+        );
+        let mut desk = desk.map_err(|error| (Exit::Usage, error.to_string()))?;
         let anonymiser =
             crate::anon::of_run(&options.anon, &request.anon).map_err(|error| (Exit::Usage, error))?;
         // The configuration may request it too, which the parser of the command line does not see.
@@ -172,15 +171,24 @@ impl Run {
             dumps: usize::from(
                 options.packets.write.is_some() || request.inputs.is_empty() && beside.is_none(),
             ) + usize::from(options.packets.unidentified.is_some()),
-            lists: plan.memory(request.workers),
+            lists: desk.plan().memory(request.workers),
         };
         let division = Division::new(request.memory, &work).map_err(|error| (Exit::Usage, error))?;
         if let Some(beside) = &beside {
             beside.hub.set_tables(division.shares(&work));
         }
-        let plan = Arc::new(plan);
+        desk.set_limit(division.lists);
+        let desk = Arc::new(desk);
+        if let Some(beside) = &beside {
+            beside.hub.follow(&desk);
+        }
         let (options, request) = (Arc::new(options), Arc::new(request));
-        Ok(Run { options, request, plan, division, work, zone, logs, anonymiser, signals, beside, user })
+        Ok(Run { options, request, desk, division, work, zone, logs, anonymiser, signals, beside, user })
+    }
+
+    /// The plan in effect.
+    fn plan(&self) -> Arc<Plan> {
+        self.desk.plan()
     }
 
     /// The flag that ends the run.
@@ -421,7 +429,7 @@ impl Run {
             checksums: self.request.checksum == ChecksumMode::On,
             ..FlowConfig::default()
         };
-        let mut workers: Vec<_> = (0..count).map(|_| Worker::new(Arc::clone(&self.plan), &flows)).collect();
+        let mut workers: Vec<_> = (0..count).map(|_| Worker::new(self.plan(), &flows)).collect();
         let sessions = SessionConfig {
             memory: self.division.sessions / count,
             ports: list_rows(self.request.memory, 4096),

@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::{subscriptions, times};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use weir_api::SubscriptionSpec;
+use weir_api::{Subscription, SubscriptionSpec};
 use weir_capture::{Input, TimeRange};
 use weir_engine::ChecksumMode;
 use weir_output::Rolling;
@@ -174,20 +174,19 @@ impl Request {
         is_short
     }
 
-    /// All subscriptions of the run: those of the summary, then the given ones.
-    pub fn plan(&self, subscriptions: &[SubscriptionSpec]) -> Vec<SubscriptionSpec> {
-        let mut specs = subscriptions::summary(self.memory);
+    /// The built-in subscriptions of the run: those of the summary, the logs, the screen and the pages.
+    pub fn built_in(&self) -> Vec<Subscription> {
+        let mut built_in = subscriptions::summary(self.memory);
         let wants_mon = self.logs.iter().flat_map(|(_, kinds)| kinds).any(|kind| kind.starts_with("mon"));
-        if wants_mon && subscriptions.is_empty() {
-            specs.extend(subscriptions::ourmon(self.memory));
+        if wants_mon && self.subscriptions.is_empty() {
+            built_in.extend(subscriptions::ourmon(self.memory));
         } else if self.inputs.is_empty() || self.writes_store() {
-            specs.extend(subscriptions::screen());
+            built_in.extend(subscriptions::screen());
         }
         if self.writes_store() {
-            specs.extend(subscriptions::pages());
+            built_in.extend(subscriptions::pages());
         }
-        specs.extend(subscriptions.iter().cloned());
-        specs
+        built_in
     }
 }
 

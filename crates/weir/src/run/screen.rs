@@ -1,15 +1,14 @@
 //! A live run on the full screen of a terminal.
 
 use super::lines::notice;
-use super::{Exit, Run, compile, complain};
+use super::{Exit, Run, complain};
 use crate::collector::{Collector, Message};
+use crate::desk::Change;
 use crate::dump::{Dump, For, Outcome};
 use crate::live::{Action, History, LiveView, Screen};
 use crate::online::LiveClock;
-use crate::orders::Mailbox;
 use crossbeam_channel::Receiver;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_api::Snapshot;
@@ -24,11 +23,9 @@ const REDRAW: Duration = Duration::from_millis(250);
 pub struct FullScreen<'s> {
     run: &'s Run,
     screen: Screen,
-    mailbox: &'s Mailbox,
     clock: LiveClock,
     interfaces: Vec<InterfaceInfo>,
     started: u64,
-    expression: String,
     last: Snapshot,
     /// Totals since the expression was changed.
     total: Snapshot,
@@ -40,21 +37,13 @@ pub struct FullScreen<'s> {
 
 impl<'s> FullScreen<'s> {
     /// Takes over the terminal.
-    pub fn new(
-        run: &'s Run,
-        screen: Screen,
-        mailbox: &'s Mailbox,
-        clock: LiveClock,
-        interfaces: Vec<InterfaceInfo>,
-    ) -> Self {
+    pub fn new(run: &'s Run, screen: Screen, clock: LiveClock, interfaces: Vec<InterfaceInfo>) -> Self {
         Self {
             run,
             screen,
-            mailbox,
             clock,
             interfaces,
             started: clock.now().0,
-            expression: run.request.expression.clone(),
             last: Snapshot::default(),
             total: Snapshot::default(),
             history: History::default(),
@@ -101,7 +90,7 @@ impl<'s> FullScreen<'s> {
                 self.notice = Some(notice(event, &self.run.zone, false));
                 changed = true;
             }
-            if let Some(tick) = collector.take(message) {
+            for tick in collector.take(message) {
                 self.history.push(&tick);
                 self.total.merge(&tick);
                 self.last = tick;
@@ -117,9 +106,10 @@ impl<'s> FullScreen<'s> {
     }
 
     fn draw(&mut self) -> io::Result<()> {
+        let expression = self.run.desk.expression();
         let view = LiveView {
             interfaces: &self.run.request.interfaces,
-            expression: &self.expression,
+            expression: &expression,
             started: self.started,
             now: self.clock.now().0,
             last: &self.last,
@@ -148,14 +138,12 @@ impl<'s> FullScreen<'s> {
     }
 
     fn change_expression(&mut self, expression: String) {
-        let Run { options, request, plan, .. } = self.run;
-        match compile(options, request, &expression, &request.subscriptions, Some(plan)) {
-            Ok(plan) => {
-                self.mailbox.change(self.clock.now(), |orders| orders.plan = Arc::new(plan));
-                self.expression = expression;
+        match self.run.desk.prepare(vec![Change::Expression(expression)]) {
+            Ok(prepared) => {
+                prepared.post();
                 self.total = Snapshot::default();
             }
-            Err(error) => self.notice = Some(error.to_string()),
+            Err(error) => self.notice = Some(error),
         }
     }
 
@@ -169,7 +157,7 @@ impl<'s> FullScreen<'s> {
         match self.run.begin_dump(&name, rotate, &self.interfaces, For::Screen) {
             Ok(dump) => {
                 let intake = dump.intake();
-                self.mailbox.change(self.clock.now(), |orders| orders.packets = Some(intake));
+                self.run.desk.write_packets_to(Some(intake));
                 self.notice = None;
                 self.writing = Some((name, dump));
             }
@@ -181,7 +169,7 @@ impl<'s> FullScreen<'s> {
     /// until they have read their orders.
     fn end_writing(&mut self) -> Exit {
         let Some((name, dump)) = self.writing.take() else { return Exit::Good };
-        self.mailbox.change(self.clock.now(), |orders| orders.packets = None);
+        self.run.desk.write_packets_to(None);
         self.notice = Some(format!("{name} written"));
         let ending = std::thread::spawn(move || dump.finish());
         if !self.run.signals.stop.load(Ordering::Relaxed) {

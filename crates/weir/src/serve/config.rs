@@ -1,15 +1,16 @@
 //! The configuration of a run, as the pages show, check and apply it.
 
 use crate::config::{self, Config};
+use crate::desk::{Change, Desk};
 use serde::Serialize;
 use similar::{ChangeTag, TextDiff};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use utoipa::ToSchema;
 use weir_api::web::{Chart, ChartLine};
-use weir_api::{SubscriptionSpec, Unit};
+use weir_api::{Owner, Unit};
 use weir_output::figures;
 use weir_store::sqlite::line_id;
 
@@ -17,19 +18,6 @@ use weir_store::sqlite::line_id;
 const MAX_WRONG: usize = 100;
 /// Time limit for minimising a difference.
 const COMPARED: Duration = Duration::from_millis(200);
-
-/// Changes a running capture.
-pub trait Control: Send + Sync {
-    /// Compiles an expression and subscriptions into a plan. Calling the result puts it into effect.
-    ///
-    /// # Errors
-    /// The error in the expression or a subscription.
-    fn prepare(
-        &self,
-        expression: &str,
-        subscriptions: Vec<SubscriptionSpec>,
-    ) -> Result<Box<dyn FnOnce() + '_>, String>;
-}
 
 /// A value that overrides the file: key, value and origin.
 pub type Given = (&'static str, String, &'static str);
@@ -40,7 +28,7 @@ pub struct Configuration {
     current: Mutex<Current>,
     /// Values that override the file.
     given: Vec<Given>,
-    control: OnceLock<Box<dyn Control>>,
+    desk: OnceLock<Arc<Desk>>,
 }
 
 struct Current {
@@ -118,7 +106,7 @@ impl Configuration {
             }
         };
         let current = Mutex::new(Current { text, config });
-        Ok(Self { path: path.map(Path::to_owned), current, given, control: OnceLock::new() })
+        Ok(Self { path: path.map(Path::to_owned), current, given, desk: OnceLock::new() })
     }
 
     /// Sets the values that override the file.
@@ -132,15 +120,15 @@ impl Configuration {
         self.current().config.expression.value.clone()
     }
 
-    /// Enables applying configurations.
-    pub fn control(&self, control: Box<dyn Control>) {
+    /// Enables applying configurations to a run.
+    pub fn control(&self, desk: Arc<Desk>) {
         // A process has one run.
-        let _ = self.control.set(control);
+        let _ = self.desk.set(desk);
     }
 
     /// Whether a configuration can be applied.
     pub fn can_apply(&self) -> bool {
-        self.control.get().is_some()
+        self.desk.get().is_some()
     }
 
     fn current(&self) -> MutexGuard<'_, Current> {
@@ -226,7 +214,7 @@ impl Configuration {
             let message = format!("{key} cannot be changed during a run: restart to apply it");
             return refuse(Checked { ok: false, ..checked }, line.unwrap_or(0), message, help);
         }
-        let Some(control) = self.control.get() else {
+        let Some(desk) = self.desk.get() else {
             return refuse(
                 checked,
                 0,
@@ -237,8 +225,12 @@ impl Configuration {
         // The command line overrides the file.
         let given = self.given.iter().find(|(key, ..)| *key == "expression");
         let expression = given.map_or(config.expression.value.as_str(), |(_, expression, _)| expression);
-        let ready = match control.prepare(expression, config.plan()) {
-            Ok(ready) => ready,
+        let changes = vec![
+            Change::Expression(expression.to_owned()),
+            Change::Replace(Owner::Configuration, config.plan()),
+        ];
+        let prepared = match desk.prepare(changes) {
+            Ok(prepared) => prepared,
             Err(error) => return refuse(Checked { ok: false, ..checked }, 0, error, "another expression"),
         };
         if let Some(path) = &self.path
@@ -247,7 +239,7 @@ impl Configuration {
             let message = format!("{error}; nothing was changed");
             return refuse(checked, 0, message, "a file that can be written");
         }
-        ready();
+        prepared.post();
         let (added, taken) = counts(&checked.difference);
         checked.applied = true;
         *current = Current { text: text.to_owned(), config };
@@ -305,8 +297,8 @@ fn counts(difference: &str) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::{Arc, Mutex as StdMutex};
+    use weir_engine::{ChecksumMode, Settings};
+    use weir_filter::Options;
 
     #[test]
     fn differences() {
@@ -318,24 +310,9 @@ mod tests {
         assert_eq!(counts(&difference(&long, "")), (0, 2009));
     }
 
-    /// Counts applied plans, and rejects one expression.
-    struct CountingControl(Arc<AtomicUsize>, Arc<StdMutex<String>>);
-
-    impl Control for CountingControl {
-        fn prepare(
-            &self,
-            expression: &str,
-            specs: Vec<SubscriptionSpec>,
-        ) -> Result<Box<dyn FnOnce() + '_>, String> {
-            if expression == "udp" {
-                return Err("no plan".to_owned());
-            }
-            let (text, n) = (expression.to_owned(), specs.len());
-            Ok(Box::new(move || {
-                self.0.store(n, Ordering::Relaxed);
-                *self.1.lock().unwrap() = text;
-            }))
-        }
+    fn desk() -> Arc<Desk> {
+        let settings = Settings { filter: Options::default(), checksum: ChecksumMode::Off, seed: 1 };
+        Arc::new(Desk::new(settings, "", Vec::new(), Vec::new(), 1).unwrap())
     }
 
     const CHART: &str =
@@ -347,29 +324,29 @@ mod tests {
         let path = folder.path().join("weir.toml");
         std::fs::write(&path, "interval = \"30s\"\n").unwrap();
         let configuration = Configuration::read(Some(&path), Vec::new()).unwrap();
-        let (lines, expression) = (Arc::new(AtomicUsize::new(0)), Arc::new(StdMutex::new(String::new())));
+        let desk = desk();
         assert!(!configuration.can_apply());
-        configuration.control(Box::new(CountingControl(Arc::clone(&lines), Arc::clone(&expression))));
+        configuration.control(Arc::clone(&desk));
 
         let good = format!("interval = \"30s\"\nexpression = \"tcp\"\n{CHART}");
         assert!(configuration.check(&good).ok);
         for bad in [
             "intervall = 3\n".to_owned(),
             "interval = \"60s\"\n".to_owned(),
-            "interval = \"30s\"\nexpression = \"udp\"\n".to_owned(),
+            "interval = \"30s\"\nexpression = \"udp (\"\n".to_owned(),
             "interval = \"30s\"\n[anon]\nmode = \"nullip\"\n".to_owned(),
             "= ".repeat(1000),
         ] {
             let Applied { checked, text } = configuration.apply(&bad);
             assert!(!checked.ok && !checked.applied && !checked.errors.is_empty() && text.is_none(), "{bad}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), "interval = \"30s\"\n");
-            assert_eq!(lines.load(Ordering::Relaxed), 0);
+            assert!(desk.subscriptions().is_empty());
         }
         let Applied { checked, text } = configuration.apply(&good);
         assert!(checked.ok && checked.applied, "{}", checked.errors.len());
         assert_eq!(text.as_deref(), Some("configuration applied: +5 -0 lines"));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), good);
-        assert_eq!((lines.load(Ordering::Relaxed), expression.lock().unwrap().as_str()), (1, "tcp"));
+        assert_eq!((desk.subscriptions().len(), desk.expression().as_str()), (1, "tcp"));
         assert_eq!(configuration.charts().len(), 1);
         let values = configuration.effective().values;
         let of = |key: &str| values.iter().find(|value| value.key == key).map(|value| value.origin.clone());

@@ -4,6 +4,7 @@
 //! publishes them together as one [`Now`]. Readers take the latest state and hold no lock: the collector never waits
 //! for a reader, and a packet never waits for the collector.
 
+use crate::desk::Desk;
 use crate::memory::{Load, Share};
 use axum::body::Bytes;
 use serde::Serialize;
@@ -13,9 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use weir_api::web::{Event, ListRow, MemoryRow, Mode, QueueRow, Tick};
-use weir_api::{Answer, Count, KeyKind, Reading, Snapshot};
+use weir_api::{Answer, Count, Reading, Snapshot, builtin};
 use weir_output::metrics::Metrics;
-use weir_output::summary::{Naming, top_by};
+use weir_output::summary::{Naming, top_of};
 use weir_store::label::list_row;
 use weir_store::sqlite::{Health, points};
 
@@ -74,7 +75,10 @@ pub struct Hub {
     /// Counts of event streams.
     pub streams: Streams,
     now: watch::Sender<Arc<Now>>,
-    expression: Mutex<String>,
+    /// The run's expression at its start.
+    expression: String,
+    /// The subscriptions of a run, whose expression may change.
+    desk: OnceLock<Arc<Desk>>,
     events: Mutex<VecDeque<Event>>,
     /// Packets lost before the present period of loss; `None` while none are lost.
     lossy_since: Mutex<Option<u64>>,
@@ -107,7 +111,8 @@ impl Hub {
             about,
             streams: Streams::default(),
             now,
-            expression: Mutex::new(expression),
+            expression,
+            desk: OnceLock::new(),
             events: Mutex::default(),
             lossy_since: Mutex::default(),
             health: OnceLock::new(),
@@ -127,12 +132,13 @@ impl Hub {
 
     /// The run's expression.
     pub fn expression(&self) -> String {
-        lock(&self.expression).clone()
+        self.desk.get().map_or_else(|| self.expression.clone(), |desk| desk.expression())
     }
 
-    /// Sets the run's expression.
-    pub fn set_expression(&self, expression: &str) {
-        expression.clone_into(&mut lock(&self.expression));
+    /// Follows the expression of a run.
+    pub fn follow(&self, desk: &Arc<Desk>) {
+        // A process has one run.
+        let _ = self.desk.set(Arc::clone(desk));
     }
 
     /// Sets the store's writer.
@@ -157,6 +163,9 @@ impl Hub {
         self.watch_loss(&before.total, tick);
         let mut total = before.total.clone();
         total.merge(&without_readings(tick));
+        if total.outline.plan != before.total.outline.plan {
+            total.forget_removed();
+        }
         let mut metrics = before.metrics.clone();
         metrics.add(tick);
         let message = (self.about.mode == Mode::Live).then(|| message("tick", &described(tick, &total)));
@@ -273,9 +282,8 @@ impl Drop for OpenStream {
 /// A snapshot without readings: its size does not grow when it is added up.
 fn without_readings(snapshot: &Snapshot) -> Snapshot {
     let answer = |answer: &Answer| Answer {
-        subscription: answer.subscription.clone(),
-        chart: answer.chart.clone(),
-        function: answer.function.clone(),
+        id: answer.id,
+        label: Arc::clone(&answer.label),
         reading: Reading::Count(Count::default()),
         nanoseconds: answer.nanoseconds,
     };
@@ -291,13 +299,14 @@ fn without_readings(snapshot: &Snapshot) -> Snapshot {
         composition: snapshot.composition.clone(),
         offloaders: snapshot.offloaders.clone(),
         answers: snapshot.answers.iter().map(answer).collect(),
+        outline: Arc::clone(&snapshot.outline),
     }
 }
 
 /// Converts a tick for the event stream.
 fn described(tick: &Snapshot, total: &Snapshot) -> Tick {
     let length = tick.watched_seconds();
-    let talkers = top_by(tick, KeyKind::Talker).map_or_else(Vec::new, |top| {
+    let talkers = top_of(tick, builtin::TALKERS).map_or_else(Vec::new, |top| {
         let rows = top.ranked().into_iter().take(TALKERS);
         let naming = Naming::by_content(&total.applications);
         rows.map(|row| list_row(&row, naming)).collect::<Vec<ListRow>>()

@@ -24,9 +24,8 @@ mod server;
 mod shares;
 mod tls;
 
-pub use config::Control;
-
 use crate::cli;
+use crate::desk::Desk;
 use crate::dump::index::DumpIndex;
 use crate::exit::{Exit, complain};
 use crate::privileges::{self, Account, Paths};
@@ -82,15 +81,15 @@ pub struct WebService {
     begin: Mutex<Option<Begin>>,
 }
 
-type Begin = Box<dyn FnOnce(Box<dyn Control>, Option<DumpIndex>) + Send>;
+type Begin = Box<dyn FnOnce(Arc<Desk>, Option<DumpIndex>) + Send>;
 
 impl WebService {
-    /// Starts the server after the run has started. `control` changes the run, `dump_index` finds the packets that it
+    /// Starts the server after the run has started. `desk` changes the run, `dump_index` finds the packets that it
     /// writes.
-    pub fn begin(&self, control: impl Control + 'static, dump_index: Option<DumpIndex>) {
+    pub fn begin(&self, desk: Arc<Desk>, dump_index: Option<DumpIndex>) {
         let begin = self.begin.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(begin) = begin {
-            begin(Box::new(control), dump_index);
+            begin(desk, dump_index);
         }
     }
 }
@@ -241,7 +240,7 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
     let (handle, described, path) = (runtime.handle().clone(), Arc::clone(&hub), store.clone());
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let (started, server) = std::sync::mpsc::channel();
-    let begin: Begin = Box::new(move |control, dump_index| {
+    let begin: Begin = Box::new(move |desk, dump_index| {
         let store = stored(&path, &described).map_err(|(_, error)| complain(Exit::Output, error)).ok();
         // The dump is already filtered by the run's expression.
         let packets = dump_index.map(|dump_index| PacketSource {
@@ -251,7 +250,7 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
         });
         let app = app(described, store, doors, configuration, packets, expression_options);
         if changeable {
-            app.configuration.control(control);
+            app.configuration.control(desk);
         }
         app.hub.note("start", format!("capture started on {}", app.hub.about.source.join(", ")));
         {

@@ -161,6 +161,15 @@ impl Outcome {
     }
 }
 
+/// Ignores the results.
+pub struct Nothing;
+
+impl Sink for Nothing {
+    fn flow(&mut self, _: &FlowRecord) {}
+
+    fn kept(&mut self, _: Batch<'_>) {}
+}
+
 #[derive(Default)]
 struct Rows(Vec<FlowRecord>, u64);
 
@@ -237,6 +246,7 @@ impl Pass {
             snapshot.watched = of.map(|stretch| stretch.watched);
             merged.merge(&snapshot);
         }
+        merged.fill();
         merged.ledger.capture.offered = merged.ledger.caught;
         let mut rows = std::mem::take(&mut self.rows.0);
         rows.sort_by_key(|row| (row.first, row.key));

@@ -1,0 +1,217 @@
+//! Answers of functions, and the outline of a plan's answers.
+
+use crate::{Reading, SubscriptionId};
+use std::sync::Arc;
+
+/// Identifies an answer: the subscription, and the place of the function in its chain.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct AnswerId {
+    /// The subscription.
+    pub subscription: SubscriptionId,
+    /// The function's place in the chain, counted from 0.
+    pub place: u16,
+}
+
+/// The names of an answer, for display. Two answers may have equal names.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub struct AnswerLabel {
+    /// The subscription's name.
+    pub subscription: String,
+    /// The chart that has the subscription as a line.
+    pub chart: Option<String>,
+    /// The function's name.
+    pub function: String,
+}
+
+/// The result of one function of one subscription.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The subscription and the function.
+    pub id: AnswerId,
+    /// Their names. All answers of a plan share them.
+    pub label: Arc<AnswerLabel>,
+    /// The result.
+    pub reading: Reading,
+    /// Cost of the function in nanoseconds of worker time, estimated from a sample of the packets; 0 if not measured.
+    pub nanoseconds: u64,
+}
+
+impl Answer {
+    fn add(&mut self, other: &Answer) {
+        // A subscription's functions never change, so that both readings are of one shape.
+        self.reading.merge(&other.reading);
+        self.nanoseconds += other.nanoseconds;
+    }
+}
+
+/// Every answer of a plan, each as the reading of an interval without packets.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outline {
+    /// Number of the plan. Later plans of a run have higher numbers.
+    pub plan: u64,
+    /// The answers, ordered by [`Answer::id`].
+    empty: Vec<Answer>,
+    /// Positions in `empty` of the answers that count expressions in one set, and share its cost.
+    counted: Vec<u32>,
+    /// The order of the plan: positions in `empty`.
+    order: Vec<u32>,
+}
+
+impl Outline {
+    /// The outline of a plan with these answers, in the order of the plan. Each comes with whether it shares the cost
+    /// of the set of expressions that are only counted.
+    pub fn new(plan: u64, answers: impl IntoIterator<Item = (Answer, bool)>) -> Self {
+        let mut numbered: Vec<(u32, (Answer, bool))> = (0..).zip(answers).collect();
+        numbered.sort_by_key(|(_, (answer, _))| answer.id);
+        let mut order: Vec<(u32, u32)> = (0..).zip(&numbered).map(|(at, (given, _))| (*given, at)).collect();
+        order.sort_unstable();
+        let counted = (0..).zip(&numbered).filter(|(_, (_, (_, counted)))| *counted).map(|(at, _)| at);
+        Self {
+            plan,
+            counted: counted.collect(),
+            order: order.into_iter().map(|(_, at)| at).collect(),
+            empty: numbered.into_iter().map(|(_, (answer, _))| answer).collect(),
+        }
+    }
+
+    /// The answers, ordered by [`Answer::id`].
+    pub fn answers(&self) -> &[Answer] {
+        &self.empty
+    }
+
+    /// Whether a reading has the value that it has without packets.
+    pub fn is_empty(&self, at: usize, reading: &Reading) -> bool {
+        self.empty.get(at).is_some_and(|empty| empty.reading == *reading)
+    }
+
+    /// Adds the plan's answers that hold nothing to `answers`, which are ordered by [`Answer::id`]. `counted` is the
+    /// cost in nanoseconds of the set of expressions that are only counted: it is divided among its answers.
+    pub(crate) fn fill(&self, answers: &mut Vec<Answer>, counted: u64) {
+        if !answers.iter().map(|answer| answer.id).eq(self.empty.iter().map(|answer| answer.id)) {
+            let sparse = std::mem::take(answers);
+            *answers = union(sparse.into_iter(), self.empty.iter().cloned());
+        }
+        let each = counted / self.counted.len().max(1) as u64;
+        if each == 0 {
+            return;
+        }
+        let mut at = 0;
+        for counted in &self.counted {
+            let Some(id) = self.empty.get(*counted as usize).map(|answer| answer.id) else { continue };
+            while answers.get(at).is_some_and(|answer| answer.id < id) {
+                at += 1;
+            }
+            if let Some(answer) = answers.get_mut(at) {
+                answer.nanoseconds += each;
+            }
+        }
+    }
+
+    /// Puts answers that are ordered by [`Answer::id`] into the order of the plan. Answers of other plans follow.
+    pub(crate) fn arrange(&self, answers: &mut [Answer]) {
+        let is_sorted = self.order.is_sorted() && answers.len() == self.empty.len();
+        if is_sorted {
+            return;
+        }
+        let mut places = vec![u32::MAX; self.empty.len()];
+        for (place, at) in (0..).zip(&self.order) {
+            if let Some(of) = places.get_mut(*at as usize) {
+                *of = place;
+            }
+        }
+        let place = |id: AnswerId| {
+            let at = self.empty.binary_search_by_key(&id, |answer| answer.id).ok()?;
+            places.get(at).copied()
+        };
+        answers.sort_by_cached_key(|answer| (place(answer.id).unwrap_or(u32::MAX), answer.id));
+    }
+
+    /// Whether the plan has the answer.
+    pub fn has(&self, id: AnswerId) -> bool {
+        self.empty.binary_search_by_key(&id, |answer| answer.id).is_ok()
+    }
+}
+
+/// Adds `other` to `answers`. Both are ordered by [`Answer::id`], and so is the result.
+pub(crate) fn add(answers: &mut Vec<Answer>, other: &[Answer]) {
+    let same = answers.len() == other.len() && answers.iter().zip(other).all(|(a, b)| a.id == b.id);
+    if same {
+        answers.iter_mut().zip(other).for_each(|(mine, theirs)| mine.add(theirs));
+    } else if answers.is_empty() {
+        answers.extend_from_slice(other);
+    } else if !other.is_empty() {
+        let mine = std::mem::take(answers);
+        *answers = union(mine.into_iter(), other.iter().cloned());
+    }
+}
+
+/// Merges two lists that are ordered by [`Answer::id`].
+fn union(one: impl Iterator<Item = Answer>, other: impl Iterator<Item = Answer>) -> Vec<Answer> {
+    let (mut one, mut other) = (one.peekable(), other.peekable());
+    let mut all = Vec::with_capacity(one.size_hint().0.max(other.size_hint().0));
+    loop {
+        let next = match (one.peek(), other.peek()) {
+            (Some(mine), Some(theirs)) if mine.id == theirs.id => {
+                let (Some(mut mine), Some(theirs)) = (one.next(), other.next()) else { break };
+                mine.add(&theirs);
+                Some(mine)
+            }
+            (Some(mine), Some(theirs)) if theirs.id < mine.id => other.next(),
+            (Some(_), _) => one.next(),
+            (None, _) => other.next(),
+        };
+        let Some(next) = next else { break };
+        all.push(next);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Count;
+
+    fn answer(number: u32, packets: u64) -> Answer {
+        Answer {
+            id: AnswerId { subscription: SubscriptionId(number), place: 0 },
+            label: Arc::default(),
+            reading: Reading::Count(Count { packets, bytes: 0 }),
+            nanoseconds: 0,
+        }
+    }
+
+    fn packets(answers: &[Answer]) -> Vec<(u32, u64)> {
+        let packets = |answer: &Answer| match &answer.reading {
+            Reading::Count(count) => count.packets,
+            _ => 0,
+        };
+        answers.iter().map(|answer| (answer.id.subscription.0, packets(answer))).collect()
+    }
+
+    #[test]
+    fn sorted_lists_are_added_in_one_walk() {
+        let mut sum = vec![answer(1, 1), answer(3, 3), answer(9, 9)];
+        add(&mut sum, &[answer(2, 20), answer(3, 30)]);
+        assert_eq!(packets(&sum), [(1, 1), (2, 20), (3, 33), (9, 9)]);
+        add(&mut sum, &[]);
+        add(&mut sum, &[answer(10, 1)]);
+        assert_eq!(packets(&sum), [(1, 1), (2, 20), (3, 33), (9, 9), (10, 1)]);
+        let mut none = Vec::new();
+        add(&mut none, &sum);
+        assert_eq!(none, sum);
+    }
+
+    #[test]
+    fn an_outline_fills_and_arranges() {
+        // In the order of the plan; the second was added last.
+        let outline = Outline::new(3, [(answer(5, 0), true), (answer(9, 0), true), (answer(6, 0), false)]);
+        let mut answers = vec![answer(4, 1), answer(6, 2)];
+        outline.fill(&mut answers, 10);
+        assert_eq!(packets(&answers), [(4, 1), (5, 0), (6, 2), (9, 0)]);
+        assert_eq!(answers.iter().map(|answer| answer.nanoseconds).collect::<Vec<_>>(), [0, 5, 0, 5]);
+        outline.arrange(&mut answers);
+        assert_eq!(packets(&answers), [(5, 0), (9, 0), (6, 2), (4, 1)]);
+        assert!(outline.has(answer(9, 0).id) && !outline.has(answer(4, 0).id));
+        assert!(outline.is_empty(0, &answer(0, 0).reading) && !outline.is_empty(0, &answer(0, 1).reading));
+    }
+}

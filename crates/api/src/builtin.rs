@@ -1,0 +1,80 @@
+//! The built-in subscriptions: their numbers are fixed, so that their answers are found by number.
+
+use crate::SubscriptionId;
+
+macro_rules! built_in {
+    ($($(#[$doc:meta])* $constant:ident = $number:literal, $name:literal;)*) => {
+        $($(#[$doc])* pub const $constant: SubscriptionId = SubscriptionId($number);)*
+
+        /// Names and numbers of the built-in subscriptions.
+        pub static BUILT_IN: &[(&str, SubscriptionId)] = &[$(($name, $constant)),*];
+    };
+}
+
+built_in! {
+    /// Servers, their ports and their clients by bytes.
+    TALKERS = 1, "talkers";
+    /// Server ports by bytes.
+    SERVICES = 2, "services";
+    /// Senders by bytes.
+    SOURCES = 3, "sources";
+    /// Receivers by bytes.
+    DESTINATIONS = 4, "destinations";
+    /// Five-tuples by bytes.
+    FLOWS = 5, "flows";
+    /// IP protocols by bytes.
+    PROTOCOLS = 6, "protocols";
+    /// Packets and bytes over time.
+    RATE = 7, "rate";
+    /// Hosts that probe ports or hosts.
+    SCANS = 8, "scans";
+    /// Unicast, multicast and broadcast.
+    CAST = 9, "cast";
+    /// Packets by size.
+    SIZE = 10, "size";
+    /// Packets by IP protocol.
+    IPPROTO = 11, "ipproto";
+    /// Number of distinct hosts.
+    HOSTS = 12, "hosts";
+    /// Number of distinct pairs of hosts.
+    PAIRS = 13, "pairs";
+    /// Number of distinct ports.
+    PORTS = 14, "ports";
+    /// Unidentified traffic by port.
+    UNIDENTIFIED = 15, "unidentified";
+    /// Ourmon's list of flows.
+    TOPN_IP = 16, "topn_ip";
+    /// Ourmon's list of TCP flows.
+    TOPN_TCP = 17, "topn_tcp";
+    /// Ourmon's list of UDP flows.
+    TOPN_UDP = 18, "topn_udp";
+    /// Ourmon's list of ICMP flows.
+    TOPN_ICMP = 19, "topn_icmp";
+    /// Ourmon's list of TCP ports.
+    TOPN_PORT_TCP = 20, "topn_port_tcp";
+    /// Ourmon's list of UDP ports.
+    TOPN_PORT_UDP = 21, "topn_port_udp";
+}
+
+/// The first number that is not a built-in subscription's.
+pub const FIRST_FREE: SubscriptionId = SubscriptionId(256);
+
+/// The number of the built-in subscription of that name.
+pub fn number_of(name: &str) -> Option<SubscriptionId> {
+    BUILT_IN.iter().find(|(built_in, _)| *built_in == name).map(|(_, number)| *number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_are_unique_and_reserved() {
+        for (at, (name, number)) in BUILT_IN.iter().enumerate() {
+            assert!(*number < FIRST_FREE, "{name}");
+            let others = || BUILT_IN.iter().take(at);
+            assert!(others().all(|(other, taken)| other != name && taken != number), "{name}");
+            assert_eq!(number_of(name), Some(*number));
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! The desk: the one owner of the subscriptions of a run and of the plan in effect.
+//!
+//! A change is compiled first, and then posted: it holds from a packet time on that is the same for every worker.
+//! Workers read the number of the latest orders after each batch, and the orders only when it has changed. What a
+//! subscription counts can therefore be compared with a count over the packets from that time on.
+
+use crate::dump::Intake;
+use crate::memory;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+use weir_api::{Owner, Subscription, SubscriptionId, SubscriptionSpec, builtin};
+use weir_engine::{Plan, PlanError, Settings};
+use weir_wire::Time;
+
+/// Nanoseconds from posting orders to the packets for which they hold: more than a worker needs for a batch, so that no
+/// worker has passed that time.
+const AHEAD: u64 = 2_000_000;
+/// Nanoseconds between two orders.
+const APART: u64 = 5_000_000;
+
+/// Orders that all workers follow from a certain packet on.
+pub struct Orders {
+    /// Time of the first packet for which they hold.
+    pub from: Time,
+    /// The plan.
+    pub plan: Arc<Plan>,
+    /// Destination of matching packets.
+    pub packets: Option<Intake>,
+    number: u64,
+}
+
+/// The subscriptions of a run, and the plan in effect.
+pub struct Desk {
+    settings: Settings,
+    workers: usize,
+    /// Maximum bytes of the functions of a plan.
+    limit: usize,
+    /// Number of the latest orders.
+    latest: AtomicU64,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The next subscription's number.
+    next: u32,
+    expression: String,
+    /// By owner, and for each owner in the order in which they were added.
+    subscriptions: Vec<Subscription>,
+    plan: Arc<Plan>,
+    packets: Option<Intake>,
+    /// The orders that a worker has not read, oldest first, and the latest.
+    posted: VecDeque<Arc<Orders>>,
+    /// For each worker, the number of the orders that it has read.
+    read: Vec<u64>,
+}
+
+/// A change of the subscriptions.
+pub enum Change {
+    /// Adds subscriptions.
+    #[cfg_attr(not(test), expect(dead_code, reason = "pages and clients will add subscriptions"))]
+    Add(Owner, Vec<SubscriptionSpec>),
+    /// Removes the subscriptions with these numbers, if the owner has them.
+    #[cfg_attr(not(test), expect(dead_code, reason = "pages and clients will remove subscriptions"))]
+    Remove(Owner, Vec<SubscriptionId>),
+    /// Replaces all subscriptions of an owner. Those that stay keep their numbers and their state.
+    Replace(Owner, Vec<SubscriptionSpec>),
+    /// Changes the expression of the run.
+    Expression(String),
+}
+
+/// A compiled change that is not in effect yet. The desk takes no other change until it is posted or dropped.
+pub struct Prepared<'d> {
+    desk: &'d Desk,
+    state: MutexGuard<'d, State>,
+    plan: Arc<Plan>,
+    next: u32,
+    expression: String,
+    subscriptions: Vec<Subscription>,
+    /// The numbers of added subscriptions.
+    added: Vec<SubscriptionId>,
+}
+
+/// The present time of packets: the kernel stamps them with the system's clock.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
+}
+
+impl Desk {
+    /// A desk with the subscriptions of the run and of its configuration, compiled.
+    ///
+    /// # Errors
+    /// An expression or a function of a subscription is invalid.
+    pub fn new(
+        settings: Settings,
+        expression: &str,
+        mut subscriptions: Vec<Subscription>,
+        configured: Vec<SubscriptionSpec>,
+        workers: usize,
+    ) -> Result<Desk, PlanError> {
+        let first = subscriptions.iter().map(|one| one.id.0 + 1).max().unwrap_or_default();
+        let mut next = first.max(builtin::FIRST_FREE.0);
+        subscriptions
+            .extend(configured.into_iter().map(|spec| number(&mut next, Owner::Configuration, spec)));
+        let plan = Arc::new(Plan::of(None, 1, expression, &subscriptions, settings.clone())?);
+        let state = State {
+            next,
+            expression: expression.to_owned(),
+            subscriptions,
+            plan,
+            packets: None,
+            posted: VecDeque::new(),
+            read: vec![0; workers],
+        };
+        Ok(Desk { settings, workers, limit: usize::MAX, latest: AtomicU64::new(0), state: Mutex::new(state) })
+    }
+
+    /// Limits the memory of all functions, in bytes.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A change is complete before it is put into the state, so that a panic leaves the state before it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The plan in effect.
+    pub fn plan(&self) -> Arc<Plan> {
+        Arc::clone(&self.state().plan)
+    }
+
+    /// The run's expression in effect.
+    pub fn expression(&self) -> String {
+        self.state().expression.clone()
+    }
+
+    /// The subscriptions in effect, in the order of the plan.
+    #[cfg(test)]
+    pub fn subscriptions(&self) -> Vec<Subscription> {
+        self.state().subscriptions.clone()
+    }
+
+    /// Compiles changes into one plan.
+    ///
+    /// # Errors
+    /// The message names the error, or the memory that the plan needs and has. Nothing is changed.
+    pub fn prepare(&self, changes: Vec<Change>) -> Result<Prepared<'_>, String> {
+        let state = self.state();
+        let (mut next, mut expression) = (state.next, state.expression.clone());
+        let mut subscriptions = state.subscriptions.clone();
+        let mut added = Vec::new();
+        for change in changes {
+            match change {
+                Change::Add(owner, specs) => {
+                    let new: Vec<Subscription> =
+                        specs.into_iter().map(|spec| number(&mut next, owner, spec)).collect();
+                    added.extend(new.iter().map(|one| one.id));
+                    insert(&mut subscriptions, owner, new);
+                }
+                Change::Remove(owner, ids) => {
+                    subscriptions.retain(|one| one.owner != owner || !ids.contains(&one.id));
+                }
+                Change::Replace(owner, specs) => {
+                    let (mut old, rest): (Vec<_>, Vec<_>) =
+                        subscriptions.into_iter().partition(|one| one.owner == owner);
+                    subscriptions = rest;
+                    // Usually most lines are unchanged and stand at the place where they stood.
+                    let mut from = 0;
+                    let new = specs.into_iter().map(|spec| {
+                        let same = |one: &Subscription| one.owner == owner && *one.spec == spec;
+                        let at = (from..old.len()).chain(0..from).find(|at| same(&old[*at]));
+                        match at {
+                            Some(at) => {
+                                from = at + 1;
+                                // Each number is given once, if a specification occurs twice.
+                                let taken =
+                                    Subscription { owner: Owner::Client(u32::MAX), ..old[at].clone() };
+                                std::mem::replace(&mut old[at], taken)
+                            }
+                            None => number(&mut next, owner, spec),
+                        }
+                    });
+                    let new: Vec<Subscription> = new.collect();
+                    insert(&mut subscriptions, owner, new);
+                }
+                Change::Expression(text) => expression = text,
+            }
+        }
+        let number = state.plan.number() + 1;
+        let plan = Plan::of(Some(&state.plan), number, &expression, &subscriptions, self.settings.clone());
+        let plan = Arc::new(plan.map_err(|error| error.to_string())?);
+        let taken = plan.memory(self.workers);
+        if taken > self.limit {
+            return Err(format!(
+                "charts and lists take {} of memory, and this run has {} for them: use fewer lines or rows, or restart it \
+                 with a larger --memory",
+                memory::bytes(taken),
+                memory::bytes(self.limit)
+            ));
+        }
+        Ok(Prepared { desk: self, state, plan, next, expression, subscriptions, added })
+    }
+
+    /// Changes the destination of matching packets.
+    pub fn write_packets_to(&self, packets: Option<Intake>) -> Time {
+        let mut state = self.state();
+        state.packets = packets;
+        self.post(&mut state)
+    }
+
+    /// Drops the destination of packets after the last worker has ended.
+    pub fn close(&self) {
+        let mut state = self.state();
+        state.packets = None;
+        state.posted.clear();
+    }
+
+    /// The destination of matching packets at the start of the run.
+    pub fn starts_with(&self, packets: Option<Intake>) {
+        self.state().packets = packets;
+    }
+
+    /// Posts what is in effect as orders. Returns the time from which they hold.
+    fn post(&self, state: &mut State) -> Time {
+        let last = state.posted.back().map_or(0, |orders| orders.from.0);
+        let from = Time((now() + AHEAD).max(last + APART));
+        let number = self.latest.load(Ordering::Relaxed) + 1;
+        let unread = state.read.iter().copied().min().unwrap_or(number);
+        // The last one is kept: the next one must hold later.
+        while state.posted.len() > 1 && state.posted.front().is_some_and(|orders| orders.number <= unread) {
+            state.posted.pop_front();
+        }
+        let (plan, packets) = (Arc::clone(&state.plan), state.packets.clone());
+        state.posted.push_back(Arc::new(Orders { from, plan, packets, number }));
+        self.latest.store(number, Ordering::Release);
+        from
+    }
+
+    /// The orders that a worker has not read; `read` is the number of the latest that it has.
+    pub fn orders(&self, worker: usize, read: &mut u64) -> Vec<Arc<Orders>> {
+        if self.latest.load(Ordering::Acquire) == *read {
+            return Vec::new();
+        }
+        let mut state = self.state();
+        let new = state.posted.iter().filter(|orders| orders.number > *read);
+        let new: Vec<_> = new.map(Arc::clone).collect();
+        *read = new.last().map_or(*read, |orders| orders.number);
+        if let Some(place) = state.read.get_mut(worker) {
+            *place = *read;
+        }
+        new
+    }
+}
+
+impl Prepared<'_> {
+    /// Puts the change into effect. Returns the time of the first packet for which it holds, and the numbers of added
+    /// subscriptions.
+    pub fn post(mut self) -> (Time, Vec<SubscriptionId>) {
+        let state = &mut *self.state;
+        state.next = self.next;
+        state.expression = self.expression;
+        state.subscriptions = self.subscriptions;
+        state.plan = self.plan;
+        (self.desk.post(state), self.added)
+    }
+}
+
+/// Gives a subscription the next number.
+fn number(next: &mut u32, owner: Owner, spec: SubscriptionSpec) -> Subscription {
+    let id = SubscriptionId(*next);
+    *next += 1;
+    Subscription { id, owner, spec: Arc::new(spec) }
+}
+
+/// Inserts subscriptions behind the others of their owner.
+fn insert(subscriptions: &mut Vec<Subscription>, owner: Owner, new: Vec<Subscription>) {
+    let at = subscriptions.partition_point(|one| one.owner <= owner);
+    subscriptions.splice(at..at, new);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_api::FunctionCall;
+    use weir_engine::ChecksumMode;
+
+    fn spec(name: &str, expression: &str) -> SubscriptionSpec {
+        SubscriptionSpec::new(name, expression, vec![FunctionCall::new("packets")])
+    }
+
+    fn desk(names: &[&str]) -> Desk {
+        let settings =
+            Settings { filter: weir_filter::Options::default(), checksum: ChecksumMode::Off, seed: 1 };
+        let configured = names.iter().map(|name| spec(name, "tcp")).collect();
+        Desk::new(settings, "", Subscription::number([spec("run", "")]), configured, 2).unwrap()
+    }
+
+    fn numbers(desk: &Desk) -> Vec<(String, u32)> {
+        desk.subscriptions().iter().map(|one| (one.spec.name.clone(), one.id.0)).collect()
+    }
+
+    fn named(names: &[(&str, u32)]) -> Vec<(String, u32)> {
+        names.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect()
+    }
+
+    #[test]
+    fn numbers_are_never_used_twice_and_stay_with_unchanged_subscriptions() {
+        let desk = desk(&["a", "b"]);
+        assert_eq!(numbers(&desk), named(&[("run", 256), ("a", 257), ("b", 258)]));
+        let (_, added) = desk.prepare(vec![Change::Add(Owner::Page, vec![spec("p", "")])]).unwrap().post();
+        assert_eq!(added, [SubscriptionId(259)]);
+        let specs = vec![spec("c", "tcp"), spec("b", "tcp"), spec("b", "tcp"), spec("a", "udp")];
+        desk.prepare(vec![Change::Replace(Owner::Configuration, specs)]).unwrap().post();
+        let expected = [("run", 256), ("c", 260), ("b", 258), ("b", 261), ("a", 262), ("p", 259)];
+        assert_eq!(numbers(&desk), named(&expected));
+        // Only the owner removes.
+        let ids = vec![SubscriptionId(258), SubscriptionId(259)];
+        desk.prepare(vec![Change::Remove(Owner::Page, ids)]).unwrap().post();
+        assert_eq!(numbers(&desk), named(&expected[..5]));
+        desk.prepare(vec![Change::Add(Owner::Page, vec![spec("q", "")])]).unwrap().post();
+        assert_eq!(numbers(&desk).last(), Some(&("q".to_owned(), 263)));
+    }
+
+    #[test]
+    fn a_change_that_does_not_compile_changes_nothing() {
+        let mut desk = desk(&["a"]);
+        let before = (numbers(&desk), desk.plan().number(), desk.expression());
+        let mut many: Vec<SubscriptionSpec> = (0..1000).map(|n| spec("n", &format!("port {n}"))).collect();
+        many[500].expression = "no such word (".to_owned();
+        let error = desk.prepare(vec![Change::Add(Owner::Page, many)]).err().unwrap();
+        assert!(error.contains("subscription `n`"), "{error}");
+        desk.set_limit(1 << 20);
+        let top = FunctionCall::new("top").with("rows", 1 << 20);
+        let large = SubscriptionSpec::new("large", "", vec![top]);
+        let error = desk.prepare(vec![Change::Add(Owner::Page, vec![large])]).err().unwrap();
+        assert!(error.contains("of memory, and this run has 1M"), "{error}");
+        assert_eq!((numbers(&desk), desk.plan().number(), desk.expression()), before);
+        assert!(desk.orders(0, &mut 0).is_empty());
+    }
+
+    #[test]
+    fn every_worker_reads_each_order_once_and_later_ones_hold_later() {
+        let desk = desk(&[]);
+        let mut read = [0, 0];
+        let mut held = Vec::new();
+        for n in 0..5 {
+            let change = Change::Expression(format!("port {n}"));
+            held.push(desk.prepare(vec![change]).unwrap().post().0);
+            if n == 2 {
+                assert_eq!(desk.orders(0, &mut read[0]).len(), 3);
+            }
+        }
+        assert!(held.windows(2).all(|pair| pair[1].0 - pair[0].0 >= APART), "{held:?}");
+        let from = |orders: Vec<Arc<Orders>>| orders.iter().map(|orders| orders.from).collect::<Vec<_>>();
+        assert_eq!(from(desk.orders(0, &mut read[0])), held[3..]);
+        assert_eq!(from(desk.orders(1, &mut read[1])), held);
+        assert!(desk.orders(1, &mut read[1]).is_empty());
+        // Orders that all workers have read are dropped with the next one.
+        desk.write_packets_to(None);
+        assert_eq!(desk.state().posted.len(), 2);
+    }
+}
