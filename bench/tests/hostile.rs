@@ -5,13 +5,14 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use weir_api::{FunctionCall, Level, SubscriptionSpec};
 use weir_bench::hostile::{Capture, Way, cases, of_talk, talks};
 use weir_engine::{
     ChecksumMode, FlowConfig, FlowIdentity, FlowRecord, Plan, SessionConfig, SessionStats, Settings, Sink,
     Worker,
 };
 use weir_filter::Options;
-use weir_proto::{Hashes, Inflation, Record, Wants, work};
+use weir_proto::{Inflation, Record, work};
 use weir_wire::build::packet;
 use weir_wire::{Batch, LinkType, Packet, PacketBuf, Time};
 
@@ -62,10 +63,15 @@ fn pass(capture: &Capture, inflation: Inflation) -> Work {
         packets.push(&Packet { time: Time(at * 1000), ..packet(frame, LinkType::ETHERNET) });
     }
     let settings = Settings { filter: Options::default(), checksum: ChecksumMode::Off, seed: 1 };
-    let plan = Plan::new("", Vec::new(), settings).unwrap();
-    let mut worker = Worker::new(Arc::new(plan), &FlowConfig::default());
-    let wants = Wants { hashes: Hashes::ALL, content: true, inflation, ..Wants::default() };
-    worker.read(&SessionConfig { wants, ..SessionConfig::default() });
+    let asked = [
+        (Level::Record, FunctionCall::new("log")),
+        (Level::Stream, FunctionCall::new("extract")),
+        (Level::Stream, FunctionCall::new("hash").with("of", "md5+sha1+sha256")),
+    ];
+    let specs = asked.map(|(level, call)| SubscriptionSpec::handing_on("all", level, vec![call]));
+    let plan = Plan::new("", specs.into(), settings).unwrap();
+    let sessions = SessionConfig { inflation, ..SessionConfig::default() };
+    let mut worker = Worker::with(Arc::new(plan), &FlowConfig::default(), &sessions);
     let mut counted = Counted::default();
     work::take();
     for slots in packets.slots.chunks(512) {

@@ -56,6 +56,9 @@ built_in! {
     TOPN_PORT_UDP = 21, "topn_port_udp";
 }
 
+/// The first number of the subscriptions that options of a run make: logs, packet files, measurements.
+pub const OF_OPTIONS: SubscriptionId = SubscriptionId(128);
+
 /// The first number that is not a built-in subscription's.
 pub const FIRST_FREE: SubscriptionId = SubscriptionId(256);
 
@@ -71,7 +74,7 @@ mod tests {
     #[test]
     fn numbers_and_names_are_unique_and_reserved() {
         for (at, (name, number)) in BUILT_IN.iter().enumerate() {
-            assert!(*number < FIRST_FREE, "{name}");
+            assert!(*number < OF_OPTIONS, "{name}");
             let others = || BUILT_IN.iter().take(at);
             assert!(others().all(|(other, taken)| other != name && taken != number), "{name}");
             assert_eq!(number_of(name), Some(*number));

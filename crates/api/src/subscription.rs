@@ -98,6 +98,11 @@ impl SubscriptionSpec {
             functions,
         }
     }
+
+    /// A subscription to everything at a level, for functions that hand on.
+    pub fn handing_on(name: &str, level: Level, functions: Vec<FunctionCall>) -> Self {
+        Self { level, ..Self::new(name, "", functions) }
+    }
 }
 
 /// The kind of item that a subscription's functions see.
@@ -107,8 +112,12 @@ pub enum Level {
     /// Each packet (MAPI's RAW).
     #[default]
     Packet,
+    /// Reassembled streams, and the content of files in them (MAPI's COOKED).
+    Stream,
     /// Each flow when it ends.
     Flow,
+    /// Each record of a protocol.
+    Record,
 }
 
 /// A function by name, with its arguments as the user wrote them.

@@ -69,10 +69,8 @@ impl Functions {
         self.counted = MatchCounter::new(Arc::clone(&new.counted));
         let mut removed = Vec::new();
         for (planned, mut chain, cost) in kept.into_values() {
-            let mut spent = cost.of(&self.meter);
-            for (place, function) in chain.iter_mut().enumerate() {
-                removed.extend(planned.answer(place, function.take(), std::mem::take(&mut spent)));
-            }
+            let spent = cost.of(&self.meter);
+            removed.extend(planned.answers(chain.iter_mut().map(|function| function.take()), spent));
         }
         removed
     }

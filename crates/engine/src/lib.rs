@@ -36,6 +36,7 @@
 mod bounded;
 mod checksum;
 mod composition;
+mod demand;
 mod feeder;
 mod function;
 mod interval;
@@ -49,7 +50,10 @@ mod tunnels;
 mod unidentified;
 mod worker;
 
-pub use function::{Argument, Arguments, FUNCTIONS, Function, FunctionSpec, InputKind, Pass, Share};
+pub use demand::{Demand, Tables};
+pub use function::{
+    Argument, Arguments, DELIVERIES, Delivery, FUNCTIONS, Function, FunctionSpec, InputKind, Pass, Share,
+};
 pub use interval::{IntervalClock, Stretch};
 pub use item::Item;
 pub use meter::Clock;

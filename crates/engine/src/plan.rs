@@ -1,6 +1,7 @@
 //! The compiled list of subscriptions: immutable, shared by all workers.
 
-use crate::{Function, FunctionSpec, InputKind};
+use crate::demand::Demand;
+use crate::{Delivery, Function, FunctionSpec, InputKind};
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_api::{
@@ -52,6 +53,7 @@ pub struct Plan {
     pub(crate) of_flow_ends: Vec<usize>,
     /// Every answer, empty.
     pub(crate) outline: Arc<Outline>,
+    pub(crate) demand: Arc<Demand>,
 }
 
 /// A subscription, compiled.
@@ -59,9 +61,12 @@ pub(crate) struct Planned {
     pub id: SubscriptionId,
     pub spec: Arc<SubscriptionSpec>,
     pub source: ItemSource,
-    calls: Vec<&'static FunctionSpec>,
-    /// The names of each function's answer.
-    pub labels: Vec<Arc<AnswerLabel>>,
+    /// The functions that measure, each with its place in the chain.
+    calls: Vec<(u16, &'static FunctionSpec)>,
+    /// What the functions that hand on need.
+    demand: Demand,
+    /// The answers without packets.
+    empty: Vec<Answer>,
 }
 
 /// The source of a subscription's items.
@@ -75,6 +80,8 @@ pub(crate) enum ItemSource {
     FlowEnds,
     /// None: only the number of packets and bytes is needed.
     Sum(Sum),
+    /// None: the functions only hand on.
+    Nothing,
 }
 
 /// Selects the packets of the run that are shown.
@@ -208,10 +215,12 @@ impl Plan {
         let of_packets = fed(|source| matches!(source, ItemSource::Packets(_)));
         let of_tallies = fed(|source| matches!(source, ItemSource::Tallies));
         let of_flow_ends = fed(|source| matches!(source, ItemSource::FlowEnds));
-        let seed = settings.seed;
-        let empty = planned.iter().flat_map(|planned| planned.empty_answers(seed));
+        let empty = planned.iter().flat_map(Planned::empty_answers);
+        let mut demand = Demand::default();
+        planned.iter().for_each(|planned| demand.add(&planned.demand));
         Ok(Plan {
             outline: Arc::new(Outline::new(number, empty)),
+            demand: Arc::new(demand),
             scope,
             subscriptions: planned,
             settings,
@@ -229,7 +238,7 @@ impl Plan {
     /// that are in transit at one time.
     pub fn memory(&self, workers: usize) -> usize {
         let of = |planned: &Planned| {
-            let answers = planned.labels.len() * ANSWER;
+            let answers = planned.empty.len() * ANSWER;
             let functions = planned.chain(self.settings.seed);
             let (states, readings) = functions
                 .iter()
@@ -271,6 +280,35 @@ impl Plan {
     /// The subscriptions, in order.
     pub fn specs(&self) -> impl Iterator<Item = &SubscriptionSpec> {
         self.subscriptions.iter().map(|planned| &*planned.spec)
+    }
+
+    /// What the plan needs of the pass.
+    pub fn demand(&self) -> &Demand {
+        &self.demand
+    }
+
+    /// What the pass does for the plan, in words.
+    pub fn needs(&self) -> Vec<String> {
+        let count =
+            |source: fn(&ItemSource) -> bool| self.subscriptions.iter().filter(|p| source(&p.source)).count();
+        let parts = [
+            (usize::from(self.scope.is_some()), "packets are tested with the run's expression"),
+            (usize::from(self.needs_layers), "packets are decoded"),
+            (usize::from(self.settings.checksum != ChecksumMode::Off), "checksums are verified"),
+            (usize::from(self.flows), "flows are tracked"),
+        ];
+        let mut needs: Vec<String> =
+            parts.into_iter().filter(|(n, _)| *n > 0).map(|(_, text)| text.to_owned()).collect();
+        let sources: [(usize, &str); 4] = [
+            (count(|source| matches!(source, ItemSource::Sum(_))), "packets are counted by expression"),
+            (count(|source| matches!(source, ItemSource::Packets(_))), "functions see packets"),
+            (count(|source| matches!(source, ItemSource::Tallies)), "functions see sums of flows"),
+            (count(|source| matches!(source, ItemSource::FlowEnds)), "functions see flows that end"),
+        ];
+        let used = sources.into_iter().filter(|(n, _)| *n > 0);
+        needs.extend(used.map(|(n, text)| format!("{text}: {n}")));
+        needs.extend(self.demand.lines());
+        needs
     }
 
     /// The number of the plan: see [`Plan::of`].
@@ -336,20 +374,34 @@ impl Planned {
         let Subscription { id, spec, .. } = &subscriptions[index];
         let wrong = |error: String| PlanError::Function { name: spec.name.clone(), error };
         let mut calls = Vec::new();
-        for call in &spec.functions {
+        let mut demand = Demand::default();
+        let mut places: Vec<(u16, &'static str, Reading)> = Vec::new();
+        for (place, call) in (0_u16..).zip(&spec.functions) {
+            if let Some(delivery) = Delivery::find(&call.name) {
+                demand.add(&delivery.demand(call).map_err(wrong)?);
+                if delivery.level != spec.level || spec.remainder || !spec.expression.trim().is_empty() {
+                    let level = format!("{:?}", delivery.level).to_lowercase();
+                    let text = format!("`{}` is used with level = \"{level}\" and no expression", call.name);
+                    return Err(wrong(text));
+                }
+                let reading = delivery.empty_reading(call, settings.seed);
+                places.extend(reading.map(|reading| (place, delivery.name, reading)));
+                continue;
+            }
             let function = FunctionSpec::find(&call.name).map_err(wrong)?;
-            function.call(call, settings.seed).map_err(wrong)?;
+            let mut built = function.call(call, settings.seed).map_err(wrong)?;
             if !function.levels.contains(&spec.level) {
                 return Err(wrong(format!("`{}` cannot be used at {:?} level", call.name, spec.level)));
             }
-            calls.push(function);
+            places.push((place, function.name, built.take()));
+            calls.push((place, function));
         }
         if spec.level == Level::Flow && (spec.remainder || !spec.expression.trim().is_empty()) {
             // Ignoring the expression would be silent: an expression cannot be applied to a flow.
             let text = "a subscription at flow level sees every flow and takes no expression: select packets with the run's expression";
             return Err(wrong(text.to_owned()));
         }
-        let takes = |input: InputKind| calls.iter().all(|function| function.input == input);
+        let takes = |input: InputKind| calls.iter().all(|(_, function)| function.input == input);
         let expression = spec.expression.trim();
         let is_all = expression.is_empty() && !spec.remainder;
         let lines = |asked: &mut Asked| -> Vec<u32> {
@@ -360,7 +412,9 @@ impl Planned {
                 .collect()
         };
         let source = match spec.level {
+            _ if calls.is_empty() => ItemSource::Nothing,
             Level::Flow => ItemSource::FlowEnds,
+            Level::Stream | Level::Record => ItemSource::Nothing,
             Level::Packet if takes(InputKind::Sums) => ItemSource::Sum(if is_all {
                 Sum::All
             } else if spec.remainder {
@@ -377,38 +431,44 @@ impl Planned {
             }
             Level::Packet => ItemSource::Packets(Selection::Matching(sets.shown.number(expression, index))),
         };
-        let label = |function: &&FunctionSpec| AnswerLabel {
-            subscription: spec.name.clone(),
-            chart: spec.chart.clone(),
-            function: function.name.to_owned(),
-        };
-        let labels = calls.iter().map(|function| Arc::new(label(function))).collect();
-        Ok(Self { id: *id, spec: Arc::clone(spec), source, calls, labels })
+        let empty = places.into_iter().map(|(place, function, reading)| Answer {
+            id: AnswerId { subscription: *id, place },
+            label: Arc::new(AnswerLabel {
+                subscription: spec.name.clone(),
+                chart: spec.chart.clone(),
+                function: function.to_owned(),
+            }),
+            // The reading of these is a count, whatever the function gives.
+            reading: if matches!(source, ItemSource::Sum(_)) {
+                Reading::Count(Count::default())
+            } else {
+                reading
+            },
+            nanoseconds: 0,
+        });
+        let empty = empty.collect();
+        Ok(Self { id: *id, spec: Arc::clone(spec), source, calls, demand, empty })
     }
 
-    /// An answer of the subscription.
-    pub fn answer(&self, place: usize, reading: Reading, nanoseconds: u64) -> Option<Answer> {
-        let label = Arc::clone(self.labels.get(place)?);
-        let id = AnswerId { subscription: self.id, place: place as u16 };
-        Some(Answer { id, label, reading, nanoseconds })
+    /// The answers of the functions that measure, in order, with a reading of each.
+    pub fn answers(
+        &self,
+        readings: impl Iterator<Item = Reading>,
+        nanoseconds: u64,
+    ) -> impl Iterator<Item = Answer> {
+        let mut nanoseconds = nanoseconds;
+        // The cost of a subscription is shown with its first function.
+        self.empty.iter().zip(readings).map(move |(empty, reading)| Answer {
+            reading,
+            nanoseconds: std::mem::take(&mut nanoseconds),
+            ..empty.clone()
+        })
     }
 
     /// The answers without packets, each with whether it counts an expression of [`Plan::counted`].
-    fn empty_answers(&self, seed: u64) -> Vec<(Answer, bool)> {
+    fn empty_answers(&self) -> impl Iterator<Item = (Answer, bool)> {
         let counts = matches!(self.source, ItemSource::Sum(Sum::Matching(_) | Sum::Remainder(_)));
-        let readings: Vec<Reading> = match &self.source {
-            ItemSource::Sum(_) => self.labels.iter().map(|_| Reading::Count(Count::default())).collect(),
-            _ => self.chain(seed).iter_mut().map(|function| function.take()).collect(),
-        };
-        let answers =
-            readings.into_iter().enumerate().filter_map(|(at, reading)| self.answer(at, reading, 0));
-        // A cost belongs to a subscription, and is shown with its first function.
-        answers
-            .map(|answer| {
-                let counts = counts && answer.id.place == 0;
-                (answer, counts)
-            })
-            .collect()
+        self.empty.iter().enumerate().map(move |(at, answer)| (answer.clone(), counts && at == 0))
     }
 
     /// The functions, for one worker.
@@ -417,8 +477,8 @@ impl Planned {
             return Vec::new();
         }
         // The arguments were checked when the plan was built, so that no call fails here.
-        let calls = self.calls.iter().zip(&self.spec.functions);
-        calls.filter_map(|(function, call)| function.call(call, seed).ok()).collect()
+        let call = |place: &u16| self.spec.functions.get(usize::from(*place));
+        self.calls.iter().filter_map(|(place, function)| function.call(call(place)?, seed).ok()).collect()
     }
 
     fn needs_layers(&self) -> bool {
@@ -426,9 +486,9 @@ impl Planned {
             ItemSource::Packets(Selection::All) => self
                 .calls
                 .iter()
-                .any(|function| !matches!(function.input, InputKind::Lengths | InputKind::Sums)),
+                .any(|(_, function)| !matches!(function.input, InputKind::Lengths | InputKind::Sums)),
             ItemSource::Packets(_) | ItemSource::Tallies | ItemSource::FlowEnds => true,
-            ItemSource::Sum(_) => false,
+            ItemSource::Sum(_) | ItemSource::Nothing => false,
         }
     }
 }

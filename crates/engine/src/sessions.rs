@@ -1,17 +1,19 @@
 //! Sessions: reassembled streams, and the parsers that read them.
 
-use crate::streams::{Measurer, Measuring};
+use crate::demand::Demand;
+use crate::streams::Measurer;
 use crate::token_bucket::{TokenBucket, weight};
 use crate::tunnels;
 use crate::unidentified::{HeldBack, Unidentified};
 use crate::{FlowIdentity, FlowRecord, Sink};
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 use weir_api::{Answer, Applications, SessionCount};
 use weir_flow::defrag::{Defrag, DefragConfig, DefragStats};
 use weir_flow::stream::{Overlap, StreamConfig, StreamStats, Streams};
 use weir_flow::{FlowPacket, IpTunnel, Rows};
-use weir_proto::{Expected, FILES, Inflation, Out, Record, Session, Setup, Table, Wants};
+use weir_proto::{Expected, FILES, Inflation, Out, Record, Session, Setup, Wants};
 use weir_wire::stream::Chunk;
 use weir_wire::{FlowKey, Layers, Packet, PacketBuf, Time};
 
@@ -25,17 +27,9 @@ const RECORDS: u64 = 4 << 20;
 /// Bytes of records for each byte of packets, by default. DNS in small packets has 5 to 8.
 pub const RECORD_RATIO: u32 = 16;
 
-/// The payload to read, and the memory for it.
+/// The memory for payload, and its limits.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SessionConfig {
-    /// Whether protocol records are emitted.
-    pub records: bool,
-    /// The tables to emit; `None` for all.
-    pub tables: Option<Vec<&'static Table>>,
-    /// Whether the raw bytes of streams are emitted.
-    pub chunks: bool,
-    /// File hashes to compute, and whether file content is emitted.
-    pub wants: Wants,
     /// Bytes of records that may be emitted for each byte of packets: see [`RECORD_RATIO`].
     pub record_ratio: u32,
     /// Bytes for waiting segments, waiting fragments and parsers together. A new flow is skipped and counted while
@@ -45,37 +39,42 @@ pub struct SessionConfig {
     pub overlap: Overlap,
     /// Whether urgent bytes are left out of streams.
     pub urgent_apart: bool,
-    /// Measurements of flows, if any.
-    pub measure: Option<Measuring>,
-    /// Whether packets of unidentified flows go to [`Sink::unidentified`].
-    pub unidentified_packets: bool,
-    /// Number of ports of unidentified flows that are counted separately.
-    pub ports: usize,
-}
-
-impl SessionConfig {
-    /// Whether no protocol is identified.
-    fn is_unread(&self) -> bool {
-        // Held packets of unidentified flows are looked up too.
-        !(self.records || self.unidentified_packets || self.wants.identifies)
-    }
+    /// Maximum size in bytes of a file with checksums.
+    pub max_file: u64,
+    /// Limit of decompressed content.
+    pub inflation: Inflation,
 }
 
 impl Default for SessionConfig {
     fn default() -> Self {
         Self {
-            records: true,
-            tables: None,
-            chunks: false,
-            wants: Wants::default(),
             record_ratio: RECORD_RATIO,
             memory: 256 << 20,
             overlap: Overlap::default(),
             urgent_apart: false,
-            measure: None,
-            unidentified_packets: false,
-            ports: 4096,
+            max_file: u64::MAX,
+            inflation: Inflation::default(),
         }
+    }
+}
+
+/// What is read of payload, from the demand of a plan.
+struct Asked {
+    demand: Arc<Demand>,
+    /// Whether protocols are parsed, not only identified.
+    parses: bool,
+    wants: Wants,
+}
+
+impl Asked {
+    fn new(demand: &Arc<Demand>, config: &SessionConfig) -> Self {
+        let wants = demand.wants(config.max_file, config.inflation);
+        Self { demand: Arc::clone(demand), parses: demand.parses(), wants }
+    }
+
+    /// Whether no protocol is identified.
+    fn is_unread(&self) -> bool {
+        !(self.parses || self.wants.identifies)
     }
 }
 
@@ -89,7 +88,7 @@ struct Allowances {
 
 impl Allowances {
     fn new(config: &SessionConfig) -> Self {
-        let Inflation { total, total_ratio, .. } = config.wants.inflation;
+        let Inflation { total, total_ratio, .. } = config.inflation;
         Self {
             inflation: TokenBucket::new(total.into(), total_ratio.into()),
             records: TokenBucket::new(RECORDS, config.record_ratio.into()),
@@ -182,6 +181,9 @@ impl From<&SessionStats> for SessionCount {
 /// Reads the payload of flows.
 pub(crate) struct Sessions {
     config: SessionConfig,
+    asked: Asked,
+    /// Flows that begin before this time are not read, unless they are read already.
+    since: Time,
     streams: Streams,
     defrag: Defrag,
     /// Reassembled packets, until they are shown.
@@ -313,11 +315,8 @@ pub(crate) struct Found {
 
 impl Sessions {
     /// `seed` keys the hashes.
-    pub fn new(config: &SessionConfig, seed: u64) -> Self {
-        // Measurements take a quarter. The rest is shared by sessions, streams and held packets; sessions come first.
-        let parts =
-            16 - if config.measure.is_some() { 4 } else { 0 } - usize::from(config.unidentified_packets);
-        let limit = config.memory / 16 * parts;
+    pub fn new(config: &SessionConfig, demand: &Arc<Demand>, seed: u64) -> Self {
+        let limit = limit(config, demand);
         let streams = StreamConfig {
             memory: limit / STREAM_PART,
             overlap: config.overlap,
@@ -333,10 +332,12 @@ impl Sessions {
             entries: Rows::default(),
             refused: Refused::default(),
             expected: Expectations::default(),
-            unidentified_packets: Unidentified::new(seed, config.ports),
+            unidentified_packets: Unidentified::new(seed, demand.ports),
             applications: Applications::default(),
-            held_back: config.unidentified_packets.then(|| HeldBack::new(config.memory / 16)),
-            measurer: config.measure.map(|measuring| Measurer::new(measuring, config.memory / 4)),
+            held_back: demand.unidentified.then(|| HeldBack::new(config.memory / 16)),
+            measurer: demand.measure.map(|measuring| Measurer::new(measuring, config.memory / 4)),
+            asked: Asked::new(demand, config),
+            since: Time::default(),
             allowances: Allowances::new(config),
             held: 0,
             limit,
@@ -345,6 +346,34 @@ impl Sessions {
             touched: 0,
             config: config.clone(),
         }
+    }
+
+    /// Changes what is read. A flow whose protocol is parsed goes on with its parser.
+    pub fn demand(&mut self, demand: &Arc<Demand>, sink: &mut dyn Sink) {
+        if self.asked.demand == *demand {
+            return;
+        }
+        if self.asked.demand.measure != demand.measure {
+            if let Some(mut measurer) = self.measurer.take() {
+                self.stats.records += measurer.end_all(sink);
+                self.stats.unmeasured += measurer.refused();
+            }
+            self.measurer = demand.measure.map(|measuring| Measurer::new(measuring, self.config.memory / 4));
+        }
+        if self.asked.demand.unidentified != demand.unidentified {
+            if let Some(held_back) = self.held_back.take() {
+                self.stats.unidentified_packets += held_back.handed_on();
+                self.stats.unidentified_packets_lost += held_back.lost();
+            }
+            self.held_back = demand.unidentified.then(|| HeldBack::new(self.config.memory / 16));
+        }
+        self.limit = limit(&self.config, demand);
+        self.asked = Asked::new(demand, &self.config);
+    }
+
+    /// Reads no flow that began at that time or before.
+    pub fn pass_over(&mut self, time: Time) {
+        self.since = Time(time.0.saturating_add(1));
     }
 
     /// Prefetches the state of the flows of those rows, so that their memory reads overlap.
@@ -362,7 +391,7 @@ impl Sessions {
         if let Some(measurer) = &mut self.measurer {
             self.stats.records += measurer.packet(seen, sink);
         }
-        if self.config.records || self.config.chunks || self.config.wants.identifies {
+        if self.asked.parses || self.asked.demand.chunks || self.asked.wants.identifies {
             self.packet = seen.packet.number;
             self.read(seen, sink);
             self.packet = 0;
@@ -375,11 +404,11 @@ impl Sessions {
     }
 
     fn read(&mut self, seen: &FlowPacket<'_>, sink: &mut dyn Sink) {
-        let is_read = self.config.chunks
+        let is_read = self.asked.demand.chunks
             || match self.entry(seen.row) {
                 Some(entry) => !entry.session.is_unidentified(),
                 // A skipped flow stays skipped: a parser cannot begin in the middle of a flow.
-                None => !self.refused.contains(seen.row),
+                None => seen.flow.first >= self.since && !self.refused.contains(seen.row),
             };
         if !is_read {
             return;
@@ -412,14 +441,14 @@ impl Sessions {
         room: usize,
         sink: &'w mut dyn Sink,
     ) -> (&'w mut Streams, SessionFeed<'w>) {
-        let Self { streams, entries, refused, expected, allowances, config, held, stats, packet, .. } = self;
+        let Self { streams, entries, refused, expected, allowances, asked, held, stats, packet, .. } = self;
         let packet = *packet;
         let feed = SessionFeed {
             entries,
             refused,
             expected,
             allowances,
-            config,
+            asked,
             held,
             is_full,
             room,
@@ -444,7 +473,7 @@ impl Sessions {
 
     /// Takes a tunnel directly over IP that was found or has ended.
     pub fn tunnel(&mut self, tunnel: &IpTunnel, sink: &mut dyn Sink) {
-        if self.config.records
+        if self.asked.parses
             && let Some(record) = tunnels::over_ip(tunnel)
         {
             self.stats.records += 1;
@@ -454,7 +483,7 @@ impl Sessions {
 
     /// Takes a flow that has ended, or was cut: it may be a tunnel over UDP.
     pub fn carrier(&mut self, flow: &FlowRecord, sink: &mut dyn Sink) {
-        if self.config.records
+        if self.asked.parses
             && let Some((identity, records)) = tunnels::over_udp(flow)
         {
             for record in records {
@@ -527,7 +556,7 @@ impl Sessions {
 
     /// Unidentified traffic by port since the last call.
     pub fn take_unidentified(&mut self) -> Option<Answer> {
-        self.unidentified_packets.take()
+        self.unidentified_packets.take().filter(|_| self.asked.demand.ports > 0)
     }
 
     /// Ends the input: no more packets follow.
@@ -543,13 +572,13 @@ impl Sessions {
         sink: &mut dyn Sink,
     ) -> Found {
         self.held -= entry.held as usize;
-        let wants = self.config.wants;
+        let wants = self.asked.wants;
         let mut emitter = RecordEmitter {
             identity,
             expected: &mut self.expected,
             allowances: &mut self.allowances,
             stats: &mut self.stats,
-            config: &self.config,
+            asked: &self.asked,
             packet: 0,
             sink,
         };
@@ -573,9 +602,11 @@ impl Sessions {
     pub fn stats(&self) -> SessionStats {
         SessionStats {
             expectation_expired: self.expected.in_vain,
-            unidentified_packets: self.held_back.as_ref().map_or(0, HeldBack::handed_on),
-            unidentified_packets_lost: self.held_back.as_ref().map_or(0, HeldBack::lost),
-            unmeasured: self.measurer.as_ref().map_or(0, Measurer::refused),
+            unidentified_packets: self.stats.unidentified_packets
+                + self.held_back.as_ref().map_or(0, HeldBack::handed_on),
+            unidentified_packets_lost: self.stats.unidentified_packets_lost
+                + self.held_back.as_ref().map_or(0, HeldBack::lost),
+            unmeasured: self.stats.unmeasured + self.measurer.as_ref().map_or(0, Measurer::refused),
             streams: self.streams.stats(),
             fragments: self.defrag.stats(),
             ..self.stats
@@ -585,6 +616,12 @@ impl Sessions {
     fn entry(&self, row: u32) -> Option<&Entry> {
         self.entries.get(row)?.as_deref()
     }
+}
+
+/// Limit of sessions, streams and held packets together, in bytes: measurements take a quarter. Sessions come first.
+fn limit(config: &SessionConfig, demand: &Demand) -> usize {
+    let parts = 16 - if demand.measure.is_some() { 4 } else { 0 } - usize::from(demand.unidentified);
+    config.memory / 16 * parts
 }
 
 fn found(session: &Session) -> Found {
@@ -602,7 +639,7 @@ struct SessionFeed<'w> {
     refused: &'w mut Refused,
     expected: &'w mut Expectations,
     allowances: &'w mut Allowances,
-    config: &'w SessionConfig,
+    asked: &'w Asked,
     held: &'w mut usize,
     /// Whether there is no room for another flow.
     is_full: bool,
@@ -616,7 +653,7 @@ struct SessionFeed<'w> {
 
 impl SessionFeed<'_> {
     fn chunk(&mut self, row: u32, flow: &FlowIdentity, chunk: &Chunk<'_>) {
-        if self.config.chunks {
+        if self.asked.demand.chunks {
             self.sink.chunk(flow, chunk);
         }
         let Some(place) = self.entries.make(row) else { return };
@@ -634,8 +671,8 @@ impl SessionFeed<'_> {
                 }
                 self.stats.sessions += 1;
                 let session = match self.expected.take(flow, chunk.time) {
-                    _ if self.config.is_unread() => Session::unread(),
-                    Some(expected) => Session::expected(expected, self.config.wants),
+                    _ if self.asked.is_unread() => Session::unread(),
+                    Some(expected) => Session::expected(expected, self.asked.wants),
                     None => Session::new(),
                 };
                 place.insert(Box::new(Entry {
@@ -650,13 +687,13 @@ impl SessionFeed<'_> {
         if session.is_unidentified() && *held > 0 {
             return;
         }
-        let (identity, wants) = (compact.identity(), self.config.wants);
+        let (identity, wants) = (compact.identity(), self.asked.wants);
         let mut emitter = RecordEmitter {
             identity: &identity,
             expected: self.expected,
             allowances: self.allowances,
             stats: self.stats,
-            config: self.config,
+            asked: self.asked,
             packet: self.packet,
             sink: self.sink,
         };
@@ -685,15 +722,14 @@ struct RecordEmitter<'w> {
     expected: &'w mut Expectations,
     allowances: &'w mut Allowances,
     stats: &'w mut SessionStats,
-    config: &'w SessionConfig,
+    asked: &'w Asked,
     packet: u32,
     sink: &'w mut dyn Sink,
 }
 
 impl Out for RecordEmitter<'_> {
     fn record(&mut self, record: Record<'_>) {
-        let SessionConfig { records, tables, .. } = self.config;
-        if *records && tables.as_ref().is_none_or(|tables| tables.contains(&record.table)) {
+        if self.asked.demand.has(record.table) {
             // The record of a file ends its extraction.
             if !self.allowances.records.is_open() && *record.table != FILES {
                 self.stats.records_refused += 1;

@@ -49,6 +49,11 @@ impl Measurer {
         records
     }
 
+    /// Ends all flows, because nothing is measured any more.
+    pub fn end_all(&mut self, sink: &mut dyn Sink) -> u64 {
+        (0..self.measures.rows()).map(|row| self.end(row, sink)).sum()
+    }
+
     /// Packets of flows without room in the table.
     pub fn refused(&self) -> u64 {
         self.measures.refused()

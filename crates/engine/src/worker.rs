@@ -37,7 +37,7 @@ pub trait Sink {
     fn record(&mut self, flow: &FlowIdentity, record: Record<'_>) {
         let _ = (flow, record);
     }
-    /// Takes a chunk of a stream, if [`SessionConfig::chunks`] is set.
+    /// Takes a chunk of a stream, if the plan asks for chunks.
     fn chunk(&mut self, flow: &FlowIdentity, chunk: &stream::Chunk<'_>) {
         let _ = (flow, chunk);
     }
@@ -47,12 +47,12 @@ pub trait Sink {
         let _ = (flow, file, offset, bytes);
         true
     }
-    /// Takes packets of an unidentified flow if [`SessionConfig::unidentified_packets`] is set. Packets of one flow
+    /// Takes packets of an unidentified flow if the plan asks for them. Packets of one flow
     /// come in order.
     fn unidentified(&mut self, packets: Batch<'_>) {
         let _ = packets;
     }
-    /// Takes a measurement of a flow, if [`SessionConfig::measure`] requests details.
+    /// Takes a measurement of a flow, if the plan asks for details.
     fn measured(&mut self, flow: &Measure, measured_value: Measured<'_>) {
         let _ = (flow, measured_value);
     }
@@ -66,8 +66,9 @@ pub struct Worker {
     functions: Functions,
     /// The flow table, if flows are tracked.
     flows: Option<FlowTable>,
-    /// Reads the payload of flows, if an output asks for it.
+    /// Reads the payload of flows, if the plan asks for it.
     sessions: Option<Sessions>,
+    session_config: SessionConfig,
     /// Finds the packets of the shown expressions.
     shown: MatchCounter,
     /// Counts of this interval.
@@ -83,6 +84,8 @@ pub struct Worker {
     /// Times of the earliest and the latest packet since the last snapshot.
     earliest: Time,
     latest: Time,
+    /// Time of the latest packet of the run.
+    latest_of_run: Time,
     block: Block,
     /// Readings of this interval that earlier plans made. Only its answers are used.
     aside: Snapshot,
@@ -133,12 +136,19 @@ struct Stages {
 }
 
 impl Worker {
-    /// A worker for `plan`, with empty state. Memory of fixed size is allocated here.
+    /// A worker for `plan`, with empty state and the default memory for payload.
     pub fn new(plan: Arc<Plan>, flows: &FlowConfig) -> Self {
+        Self::with(plan, flows, &SessionConfig::default())
+    }
+
+    /// A worker for `plan`, with empty state. Memory of fixed size is allocated here.
+    pub fn with(plan: Arc<Plan>, flows: &FlowConfig, sessions: &SessionConfig) -> Self {
+        let reads = plan.flows && plan.demand.reads();
         Self {
             functions: Functions::new(&plan, Meter::new(None)),
             flows: plan.flows.then(|| FlowTable::new(flows)),
-            sessions: None,
+            sessions: reads.then(|| Sessions::new(sessions, &plan.demand, plan.settings.seed)),
+            session_config: sessions.clone(),
             shown: MatchCounter::new(Arc::clone(&plan.shown)),
             analysed: Count::default(),
             stages: Stages::default(),
@@ -149,6 +159,7 @@ impl Worker {
             composition: Composition::default(),
             earliest: Time(u64::MAX),
             latest: Time::default(),
+            latest_of_run: Time::default(),
             block: Block::default(),
             aside: Snapshot::default(),
             plan,
@@ -221,6 +232,7 @@ impl Worker {
             earliest = earliest.min(slot.time);
         }
         (self.earliest, self.latest) = (earliest, latest);
+        self.latest_of_run = self.latest_of_run.max(latest);
         self.ledger.caught += block.len() as u64;
         self.ledger.bytes += bytes;
         self.ledger.captured_bytes += captured;
@@ -368,18 +380,12 @@ impl Worker {
         }
     }
 
-    /// Starts to read the payload of flows.
-    pub fn read(&mut self, config: &SessionConfig) {
-        let seed = self.plan.settings.seed;
-        self.sessions = self.flows.is_some().then(|| Sessions::new(config, seed));
-    }
-
     /// Bytes of memory that sessions, streams and fragments take.
     pub fn sessions_memory(&self) -> usize {
         self.sessions.as_ref().map_or(0, Sessions::memory)
     }
 
-    /// Counts of sessions since [`Worker::read`].
+    /// Counts of sessions since payload is read.
     pub fn sessions(&self) -> Option<SessionStats> {
         self.sessions.as_ref().map(Sessions::stats)
     }
@@ -400,7 +406,23 @@ impl Worker {
         answers.sort_by_key(|answer| answer.id);
         self.aside.merge(&Snapshot { answers, ..Snapshot::default() });
         self.shown = MatchCounter::new(Arc::clone(&plan.shown));
+        self.demand(&plan, sink);
         self.plan = plan;
+    }
+
+    /// Changes what is read of payload. Flows that have begun are read as they were.
+    fn demand(&mut self, plan: &Plan, sink: &mut dyn Sink) {
+        let demand = &plan.demand;
+        match &mut self.sessions {
+            Some(sessions) => sessions.demand(demand, sink),
+            None if plan.flows && demand.reads() => {
+                let mut sessions = Sessions::new(&self.session_config, demand, plan.settings.seed);
+                // The beginnings of these flows were not read.
+                sessions.pass_over(self.latest_of_run);
+                self.sessions = Some(sessions);
+            }
+            None => {}
+        }
     }
 
     /// Ends the run and every flow, and returns the last readings.
@@ -418,10 +440,8 @@ impl Worker {
         self.take_sums(&mut answers);
         let Functions { chains, costs, meter, .. } = &mut self.functions;
         for ((planned, chain), cost) in self.plan.subscriptions.iter().zip(chains).zip(costs) {
-            let mut spent = std::mem::take(cost).of(meter);
-            for (place, function) in chain.iter_mut().enumerate() {
-                answers.extend(planned.answer(place, function.take(), std::mem::take(&mut spent)));
-            }
+            let spent = std::mem::take(cost).of(meter);
+            answers.extend(planned.answers(chain.iter_mut().map(|function| function.take()), spent));
         }
         answers.extend(self.sessions.as_mut().and_then(Sessions::take_unidentified));
         answers.sort_by_key(|answer| answer.id);
@@ -437,8 +457,7 @@ impl Worker {
             let ItemSource::Sum(sum) = planned.source else { continue };
             let count = count_of(sum, &totals, analysed);
             if count != Count::default() {
-                let places = 0..planned.labels.len();
-                answers.extend(places.filter_map(|place| planned.answer(place, Reading::Count(count), 0)));
+                answers.extend(planned.answers(std::iter::repeat(Reading::Count(count)), 0));
             }
         }
     }

@@ -133,8 +133,6 @@ pub struct Load {
     pub room: Arc<Room>,
     /// Whether an output reads flow rows.
     pub rows: bool,
-    /// Whether an output reads records of protocols.
-    pub records: bool,
     /// Destination of matching packets, if any.
     pub packets: Option<Intake>,
     /// Destination of packets of unidentified flows, if any.
@@ -326,12 +324,10 @@ impl Sink for WorkerOutput {
         if let Some(carver) = self.load.carver.as_mut().filter(|_| *record.table == FILES) {
             carver.close(&mut record);
         }
-        if self.load.records {
-            let Records { records, packed } = &mut self.records;
-            records.push(QueuedRecord { flow: *flow, place: packed.push(&record) });
-            if records.len() == ROWS || packed.memory() > MAX_PACKED {
-                self.send_records();
-            }
+        let Records { records, packed } = &mut self.records;
+        records.push(QueuedRecord { flow: *flow, place: packed.push(&record) });
+        if records.len() == ROWS || packed.memory() > MAX_PACKED {
+            self.send_records();
         }
     }
 

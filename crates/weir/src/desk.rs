@@ -6,11 +6,13 @@
 
 use crate::dump::Intake;
 use crate::memory;
+use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
-use weir_api::{Owner, Subscription, SubscriptionId, SubscriptionSpec, builtin};
+use utoipa::ToSchema;
+use weir_api::{FunctionCall, Owner, Subscription, SubscriptionId, SubscriptionSpec, builtin};
 use weir_engine::{Plan, PlanError, Settings};
 use weir_wire::Time;
 
@@ -54,6 +56,46 @@ struct State {
     posted: VecDeque<Arc<Orders>>,
     /// For each worker, the number of the orders that it has read.
     read: Vec<u64>,
+}
+
+/// A plan in words.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Described {
+    /// Number of the plan; each change makes a new one.
+    pub plan: u64,
+    /// The run's expression; empty for every packet.
+    pub expression: String,
+    /// The subscriptions, in order.
+    pub subscriptions: Vec<DescribedSubscription>,
+    /// What the pass has to do for them.
+    pub demand: Vec<String>,
+}
+
+/// A subscription in words.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct DescribedSubscription {
+    /// Its number, which is never used again.
+    pub id: u32,
+    /// Who made it: `run`, `configuration`, `page` or `client` with its number.
+    pub owner: String,
+    /// `packet`, `stream`, `flow` or `record`.
+    pub level: String,
+    /// Its name.
+    pub name: String,
+    /// The chart that has it as a line.
+    pub chart: Option<String>,
+    /// Its expression; empty for everything.
+    pub expression: String,
+    /// Whether it covers the packets that no other line of its chart covers.
+    pub remainder: bool,
+    /// Its functions, with their arguments.
+    pub functions: Vec<String>,
+}
+
+/// A call as text: the name of the function, then names and values of arguments.
+fn call_text(call: &FunctionCall) -> String {
+    let arguments = call.arguments.iter().map(|(name, value)| format!(" {name} {value}"));
+    std::iter::once(call.name.clone()).chain(arguments).collect()
 }
 
 /// A change of the subscriptions.
@@ -140,6 +182,27 @@ impl Desk {
     #[cfg(test)]
     pub fn subscriptions(&self) -> Vec<Subscription> {
         self.state().subscriptions.clone()
+    }
+
+    /// The plan in effect in words.
+    pub fn described(&self) -> Described {
+        let state = self.state();
+        let row = |one: &Subscription| DescribedSubscription {
+            id: one.id.0,
+            owner: one.owner.to_string(),
+            level: format!("{:?}", one.spec.level).to_lowercase(),
+            name: one.spec.name.clone(),
+            chart: one.spec.chart.clone(),
+            expression: one.spec.expression.clone(),
+            remainder: one.spec.remainder,
+            functions: one.spec.functions.iter().map(call_text).collect(),
+        };
+        Described {
+            plan: state.plan.number(),
+            expression: state.expression.clone(),
+            subscriptions: state.subscriptions.iter().map(row).collect(),
+            demand: state.plan.needs(),
+        }
     }
 
     /// Compiles changes into one plan.

@@ -76,7 +76,10 @@ struct Facts<'a> {
 /// Explains an expression.
 pub fn explain(options: &cli::Explain) -> Exit {
     let reading = filter_options(options.strict_bpf, options.inner, 0);
-    let expression = options.expression.as_str();
+    if let Some(words) = &options.plan {
+        return crate::run::plan::explain(words, options.json);
+    }
+    let expression = options.expression.as_deref().unwrap_or_default();
     let alone = match Set::compile(&[expression], &reading) {
         Ok(set) => set,
         Err(error) => return complain(Exit::Usage, error),

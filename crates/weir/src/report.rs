@@ -3,15 +3,12 @@
 use crate::anon::of_run;
 use crate::config;
 use crate::exit::{Exit, complain};
-use crate::memory::FULL_LISTS;
 use crate::run::{filter_options, inputs, report_read_errors};
 use crate::{cli, subscriptions, times};
 use std::path::Path;
 use std::sync::Arc;
 use weir_capture::{Files, ReadOptions};
-use weir_engine::{
-    ChecksumMode, FlowConfig, IntervalClock, Measuring, Plan, SessionConfig, Settings, Worker,
-};
+use weir_engine::{ChecksumMode, FlowConfig, IntervalClock, Plan, Settings, Worker};
 use weir_output::model::{Gather, Model};
 use weir_output::report::{self, Heading};
 use weir_output::zone::Zone;
@@ -74,13 +71,11 @@ fn read(options: &cli::Report, gather: &mut Gather) -> Result<(Vec<String>, Exit
         None,
         1,
         options.expression.as_deref().unwrap_or_default(),
-        &subscriptions::summary(FULL_LISTS),
+        &subscriptions::of_report(),
         settings,
     )
     .map_err(|error| complain(Exit::Usage, error))?;
     let mut worker = Worker::new(Arc::new(plan), &FlowConfig::default());
-    let measure = Some(Measuring { sample: 0, details: true });
-    worker.read(&SessionConfig { measure, ..SessionConfig::default() });
     let times = times::of_files(&options.times, &options.files)?;
     let mut files = Files::open(&inputs(&options.files), &ReadOptions { times, ..ReadOptions::default() })
         .map_err(|error| report_read_errors(std::slice::from_ref(&error)))?;

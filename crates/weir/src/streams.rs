@@ -13,6 +13,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_anon::{Anonymiser, Lines};
+use weir_api::{FunctionCall, Level, SubscriptionSpec};
 use weir_capture::{Files, ReadOptions};
 use weir_engine::{
     ChecksumMode, EndReason, FlowConfig, FlowIdentity, FlowRecord, Plan, SessionConfig, Settings, Sink,
@@ -49,7 +50,8 @@ pub fn streams(options: &cli::Streams) -> Exit {
     let checksum = if options.verify_checksums { ChecksumMode::On } else { ChecksumMode::Off };
     let settings =
         Settings { filter: filter_options(options.strict_bpf, options.inner, 0), checksum, seed: SEED };
-    let plan = match Plan::new(&expression, Vec::new(), settings) {
+    let whole = SubscriptionSpec::handing_on("streams", Level::Stream, vec![FunctionCall::new("stream")]);
+    let plan = match Plan::new(&expression, vec![whole], settings) {
         Ok(plan) => Arc::new(plan),
         Err(error) => return complain(Exit::Usage, error),
     };
@@ -86,15 +88,12 @@ pub fn streams(options: &cli::Streams) -> Exit {
         ..FlowConfig::default()
     };
     let sessions = SessionConfig {
-        records: false,
-        chunks: true,
         memory: options.memory / 2,
         overlap,
         urgent_apart: options.urgent_apart,
         ..SessionConfig::default()
     };
-    let mut worker = Worker::new(plan, &flows);
-    worker.read(&sessions);
+    let mut worker = Worker::with(plan, &flows, &sessions);
     if is_console {
         let mut console =
             Console { out: BufWriter::with_capacity(BUFFER, io::stdout().lock()), failure: None };

@@ -1,8 +1,11 @@
 //! The built-in subscriptions, on which the summary, the live screen and the pages depend.
 
-use crate::memory::list_rows;
+use crate::cli;
+use crate::memory::{FULL_LISTS, list_rows};
 use std::sync::Arc;
-use weir_api::{FunctionCall, Level, Owner, Subscription, SubscriptionSpec, builtin};
+use weir_api::{FunctionCall, Level, Owner, Subscription, SubscriptionId, SubscriptionSpec, builtin};
+use weir_output::Log;
+use weir_proto::Hashes;
 
 /// The subscriptions of the summary; `memory` is the memory limit in bytes, by which the lists are sized.
 pub fn summary(memory: usize) -> Vec<Subscription> {
@@ -17,6 +20,22 @@ pub fn summary(memory: usize) -> Vec<Subscription> {
         all("rate", FunctionCall::new("rate")),
         SubscriptionSpec { level: Level::Flow, ..all("scans", FunctionCall::new("scans")) },
     ])
+}
+
+/// The subscriptions of a report: those of the summary, all records, and each measurement.
+pub fn of_report() -> Vec<Subscription> {
+    let specs = [
+        SubscriptionSpec::handing_on("records", Level::Record, vec![FunctionCall::new("log")]),
+        SubscriptionSpec::handing_on(
+            "measurements",
+            Level::Flow,
+            vec![FunctionCall::new("measure").with("details", "yes")],
+        ),
+    ];
+    let mut subscriptions = summary(FULL_LISTS);
+    let numbered = |(number, spec)| of_run(SubscriptionId(number), spec);
+    subscriptions.extend((builtin::OF_OPTIONS.0..).zip(specs).map(numbered));
+    subscriptions
 }
 
 /// Subscriptions of the live screen only.
@@ -48,11 +67,60 @@ pub fn ourmon(memory: usize) -> Vec<Subscription> {
     subscriptions
 }
 
+/// The subscriptions of the options of a run: logs, packet files, extracted files, measurements, and the names of
+/// services. `ports` is the number of ports of unidentified flows that are counted separately.
+pub fn of_options(options: &cli::RunOptions, logs: &[Log], ports: usize) -> Vec<Subscription> {
+    let mut specs: Vec<SubscriptionSpec> = logs.iter().filter_map(of_log).collect();
+    let mut add = |is_given: bool, name: &str, level: Level, call: FunctionCall| {
+        specs.extend(is_given.then(|| SubscriptionSpec::handing_on(name, level, vec![call])));
+    };
+    let carves = options.extraction.files.is_some();
+    let logs = &options.logs;
+    add(options.packets.write.is_some(), "-w", Level::Packet, FunctionCall::new("write"));
+    let unidentified = FunctionCall::new("writeunidentified");
+    add(options.packets.unidentified.is_some(), "--unidentified", Level::Stream, unidentified);
+    add(carves, "--files", Level::Stream, FunctionCall::new("extract"));
+    // Extracted files are named by their SHA-256.
+    let by_default = Hashes { sha256: carves, ..Hashes::default() };
+    let hashes = options.extraction.hash.unwrap_or(by_default);
+    let names = [("md5", hashes.md5), ("sha1", hashes.sha1), ("sha256", hashes.sha256)];
+    let names: Vec<&str> = names.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect();
+    let hash = FunctionCall::new("hash").with("of", names.join("+"));
+    add(!names.is_empty(), "--hash", Level::Stream, hash);
+    let sample = logs.sample.unwrap_or(0);
+    let measure = FunctionCall::new("measure").with("sample", sample);
+    add(logs.measure || sample > 0, "--measure", Level::Flow, measure);
+    let is_read = !specs.is_empty();
+    let numbers = builtin::OF_OPTIONS.0..builtin::FIRST_FREE.0;
+    let numbered = |(number, spec)| of_run(SubscriptionId(number), spec);
+    let mut subscriptions: Vec<Subscription> = numbers.zip(specs).map(numbered).collect();
+    if is_read || !options.numeric {
+        let call = FunctionCall::new("unidentified").with("ports", ports);
+        let spec = SubscriptionSpec::handing_on("unidentified", Level::Flow, vec![call]);
+        subscriptions.push(of_run(builtin::UNIDENTIFIED, spec));
+    }
+    subscriptions
+}
+
+/// The subscription of a log to its rows; `None` if it has only counts.
+fn of_log(log: &Log) -> Option<SubscriptionSpec> {
+    let mut rows: Vec<&str> = log.tables().iter().map(|table| table.name).collect();
+    rows.extend(log.flows().then_some("flow"));
+    let bodies = if log.fields().any(|field| field.of_body) { "yes" } else { "no" };
+    let call = FunctionCall::new("log").with("rows", rows.join("+")).with("bodies", bodies);
+    let name = format!("--log {}", log.spec().name);
+    (!rows.is_empty()).then(|| SubscriptionSpec::handing_on(&name, Level::Record, vec![call]))
+}
+
+fn of_run(id: SubscriptionId, spec: SubscriptionSpec) -> Subscription {
+    Subscription { id, owner: Owner::Run, spec: Arc::new(spec) }
+}
+
 /// Numbers built-in subscriptions by their names.
 fn built_in(specs: impl IntoIterator<Item = SubscriptionSpec>) -> Vec<Subscription> {
     let numbered = |spec: SubscriptionSpec| {
         let id = builtin::number_of(&spec.name)?;
-        Some(Subscription { id, owner: Owner::Run, spec: Arc::new(spec) })
+        Some(of_run(id, spec))
     };
     specs.into_iter().filter_map(numbered).collect()
 }

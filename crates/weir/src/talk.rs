@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use weir_api::{FunctionCall, Level, SubscriptionSpec};
 use weir_capture::{Files, ReadOptions};
 use weir_engine::{
     ChecksumMode, EndReason, FlowConfig, FlowIdentity, FlowRecord, Plan, SessionConfig, Settings, Sink,
@@ -28,7 +29,8 @@ pub fn talk(options: &cli::Talk) -> Exit {
     }
     let settings =
         Settings { filter: filter_options(false, false, 0), checksum: ChecksumMode::Off, seed: SEED };
-    let plan = match Plan::new(&expression, Vec::new(), settings) {
+    let whole = SubscriptionSpec::handing_on("streams", Level::Stream, vec![FunctionCall::new("stream")]);
+    let plan = match Plan::new(&expression, vec![whole], settings) {
         Ok(plan) => Arc::new(plan),
         Err(error) => return complain(Exit::Usage, error),
     };
@@ -46,14 +48,8 @@ pub fn talk(options: &cli::Talk) -> Exit {
         return complain(Exit::Output, format!("{}: {error}", folder.display()));
     }
     let flows = FlowConfig { memory: options.memory / 2, ..FlowConfig::default() };
-    let sessions = SessionConfig {
-        records: false,
-        chunks: true,
-        memory: options.memory / 2,
-        ..SessionConfig::default()
-    };
-    let mut worker = Worker::new(plan, &flows);
-    worker.read(&sessions);
+    let sessions = SessionConfig { memory: options.memory / 2, ..SessionConfig::default() };
+    let mut worker = Worker::with(plan, &flows, &sessions);
     let mut talks = Talks::new(options.output.as_deref());
     let exit = read(files, &mut worker, &mut talks, &Signals::default());
     if let Some(error) = talks.failure {

@@ -1,6 +1,6 @@
 //! The checked arguments of a call.
 
-use super::FunctionSpec;
+use super::Argument;
 use std::fmt::Display;
 use std::str::FromStr;
 use weir_api::FunctionCall;
@@ -8,15 +8,34 @@ use weir_api::FunctionCall;
 /// The arguments of one call: those given by the user, and defaults for the others.
 #[derive(Debug)]
 pub struct Arguments<'a> {
-    spec: &'a FunctionSpec,
+    function: &'static str,
+    arguments: &'static [Argument],
     call: &'a FunctionCall,
     /// Seed of the function's hashes.
     pub seed: u64,
 }
 
 impl<'a> Arguments<'a> {
-    pub(super) fn new(spec: &'a FunctionSpec, call: &'a FunctionCall, seed: u64) -> Self {
-        Self { spec, call, seed }
+    /// The arguments of a call of a function with these arguments.
+    ///
+    /// # Errors
+    /// The call has an argument that the function has not.
+    pub(super) fn new(
+        function: &'static str,
+        arguments: &'static [Argument],
+        call: &'a FunctionCall,
+        seed: u64,
+    ) -> Result<Self, String> {
+        for (name, _) in &call.arguments {
+            if !arguments.iter().any(|argument| argument.name == name) {
+                let names: Vec<&str> = arguments.iter().map(|argument| argument.name).collect();
+                return Err(match names.as_slice() {
+                    [] => format!("`{function}` takes no arguments, but `{name}` was given"),
+                    names => format!("`{function}` has no argument `{name}`; it has {}", names.join(", ")),
+                });
+            }
+        }
+        Ok(Self { function, arguments, call, seed })
     }
 
     /// The text of an argument.
@@ -25,10 +44,10 @@ impl<'a> Arguments<'a> {
         if let Some((_, value)) = given {
             return Ok(value);
         }
-        let argument = self.spec.arguments.iter().find(|argument| argument.name == name);
+        let argument = self.arguments.iter().find(|argument| argument.name == name);
         argument
             .and_then(|argument| argument.default)
-            .ok_or_else(|| format!("`{}` needs the argument `{name}`", self.spec.name))
+            .ok_or_else(|| format!("`{}` needs the argument `{name}`", self.function))
     }
 
     /// An argument read as a number or another type with a text form.
@@ -37,7 +56,7 @@ impl<'a> Arguments<'a> {
         T::Err: Display,
     {
         let text = self.text(name)?;
-        text.parse().map_err(|error| format!("`{}`: {name} = `{text}`: {error}", self.spec.name))
+        text.parse().map_err(|error| format!("`{}`: {name} = `{text}`: {error}", self.function))
     }
 
     /// An argument whose value is one of a few words.
@@ -45,7 +64,7 @@ impl<'a> Arguments<'a> {
         let text = self.text(name)?;
         choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
             let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
-            format!("`{}`: {name} = `{text}` is none of {}", self.spec.name, words.join(", "))
+            format!("`{}`: {name} = `{text}` is none of {}", self.function, words.join(", "))
         })
     }
 }

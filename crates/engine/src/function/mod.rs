@@ -7,6 +7,7 @@ mod arguments;
 mod cast;
 mod classes;
 mod count;
+mod deliver;
 mod distinct;
 mod distribution;
 mod ends;
@@ -20,6 +21,7 @@ mod tcp3;
 mod top;
 
 pub use arguments::Arguments;
+pub use deliver::{DELIVERIES, Delivery};
 pub use ends::Share;
 
 use crate::Item;
@@ -126,16 +128,7 @@ impl FunctionSpec {
 
     /// Builds the function of a call, with checked arguments. `seed` keys its hashes.
     pub fn call(&self, call: &FunctionCall, seed: u64) -> Result<Box<dyn Function>, String> {
-        for (name, _) in &call.arguments {
-            if !self.arguments.iter().any(|argument| argument.name == name) {
-                let names: Vec<&str> = self.arguments.iter().map(|argument| argument.name).collect();
-                return Err(match names.as_slice() {
-                    [] => format!("`{}` takes no arguments, but `{name}` was given", self.name),
-                    names => format!("`{}` has no argument `{name}`; it has {}", self.name, names.join(", ")),
-                });
-            }
-        }
-        (self.build)(&Arguments::new(self, call, seed))
+        (self.build)(&Arguments::new(self.name, self.arguments, call, seed)?)
     }
 }
 

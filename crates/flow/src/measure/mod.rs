@@ -366,6 +366,11 @@ impl Measures {
         Self { config, flows: Vec::new(), measured: 0, refused: 0 }
     }
 
+    /// Number of rows that flows may have.
+    pub fn rows(&self) -> u32 {
+        self.flows.len() as u32
+    }
+
     /// Takes a packet that was counted to a flow. Results go to `emit`, with the flow's measurements.
     pub fn packet(&mut self, seen: &FlowPacket<'_>, mut emit: impl FnMut(&Measure, Measured<'_>)) {
         let at = seen.row as usize;

@@ -8,10 +8,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_anon::{Anonymiser, Finder, Leak, Originals};
+use weir_api::{FunctionCall, Level, SubscriptionSpec};
 use weir_capture::{Files, Input, ReadOptions};
-use weir_engine::{
-    ChecksumMode, FlowConfig, FlowIdentity, FlowRecord, Plan, SessionConfig, Settings, Sink, Worker,
-};
+use weir_engine::{ChecksumMode, FlowConfig, FlowIdentity, FlowRecord, Plan, Settings, Sink, Worker};
 use weir_output::figures::count;
 use weir_proto::Record;
 use weir_wire::{Batch, PacketBuf, Time};
@@ -67,9 +66,9 @@ impl Sink for Noted {
 /// Collects all private values of a capture, from its packets and records.
 fn originals(path: &Path) -> Result<Originals, String> {
     let settings = Settings { filter: filter_options(false, false, 0), checksum: ChecksumMode::Off, seed: 1 };
-    let plan = Plan::new("", Vec::new(), settings).map_err(|error| error.to_string())?;
+    let all = SubscriptionSpec::handing_on("records", Level::Record, vec![FunctionCall::new("log")]);
+    let plan = Plan::new("", vec![all], settings).map_err(|error| error.to_string())?;
     let mut worker = Worker::new(Arc::new(plan), &FlowConfig::default());
-    worker.read(&SessionConfig::default());
     let mut noted = Noted(Originals::default());
     let mut files = Files::open(&[Input::Path(path.to_owned())], &ReadOptions::default())
         .map_err(|error| error.to_string())?;

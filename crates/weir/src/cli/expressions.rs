@@ -50,8 +50,13 @@ pub struct Count {
 #[derive(Debug, Args)]
 pub struct Explain {
     /// A pcap-filter(7) expression.
-    #[arg(value_name = "EXPR")]
-    pub expression: String,
+    #[arg(value_name = "EXPR", required_unless_present = "plan")]
+    pub expression: Option<String>,
+
+    /// Print the plan of a run with these options in place of an expression: its subscriptions, also the built-in ones,
+    /// and what the pass does for them. `--plan serve -i eth0` shows that of a command.
+    #[arg(long, value_name = "OPTIONS", num_args = 0.., allow_hyphen_values = true, conflicts_with = "expression")]
+    pub plan: Option<Vec<String>>,
 
     /// Capture file whose packets measure the cost, `-` for standard input. Without it, packets are generated in
     /// memory.

@@ -62,7 +62,9 @@ pub fn check_levels(r: &mut ConfigReader<'_>, table: &DeTable<'_>, level: Level)
 fn level_name(level: Level) -> &'static str {
     match level {
         Level::Packet => "level = \"packet\"",
+        Level::Stream => "level = \"stream\"",
         Level::Flow => "level = \"flow\"",
+        Level::Record => "level = \"record\"",
     }
 }
 

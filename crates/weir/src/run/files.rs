@@ -85,8 +85,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let room = Room::new(run.division.queue);
     let load = Load {
         room: Arc::clone(&room),
-        rows: run.wants_rows(),
-        records: run.wants_records(),
+        rows: run.plan().demand().rows,
         packets: dumps.matching.as_ref().map(Dump::intake),
         unidentified: dumps.unidentified.as_ref().map(Dump::intake),
         carver: carving.as_ref().map(|carving| carving.carver(true)),

@@ -4,6 +4,7 @@ pub mod cost_profile;
 mod files;
 mod lines;
 mod live;
+pub mod plan;
 mod progress;
 mod request;
 mod screen;
@@ -28,6 +29,7 @@ use crate::outputs;
 use crate::privileges::{Account, Paths, explained};
 use crate::serve::WebService;
 use crate::signals::{Signals, end_with_reader};
+use crate::subscriptions;
 use crate::times;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -37,19 +39,12 @@ use std::sync::atomic::AtomicBool;
 use weir_anon::Anonymiser;
 use weir_api::{SessionCount, Snapshot};
 use weir_capture::{InterfaceInfo, ReadError, Rotate, Severity, WriteError};
-use weir_engine::{ChecksumMode, FlowConfig, Measuring, Plan, SessionConfig, Settings, Worker};
+use weir_engine::{ChecksumMode, FlowConfig, Plan, SessionConfig, Settings, Worker};
 use weir_filter::Options;
 use weir_output::figures::count;
 use weir_output::zone::Zone;
 use weir_output::{Existing, Log, Output, OutputContext};
-use weir_proto::{FILES, Hashes, Table, Wants};
 use weir_store::sqlite::{Keep, Writer};
-
-/// Tables whose rows need the content of mails.
-const MAILS: [&str; 5] = ["anomaly", "files", "mail", "smtp", "smtp_session"];
-
-/// Tables whose rows need bodies of messages. In other tables, single fields are marked.
-const BODIES: [&str; 2] = ["anomaly", "files"];
 
 /// Runs the command.
 pub fn run(options: cli::RunOptions) -> Exit {
@@ -127,24 +122,8 @@ impl Run {
             return Err((Exit::Usage, text.to_owned()));
         }
         let zone = times::zone(options.tz.as_deref()).map_err(|error| (Exit::Usage, error))?;
-        let kinds = request.logs.as_ref().map_or(&[][..], |(_, kinds)| kinds);
-        let mut logs = Log::find_all(&outputs::all(), kinds.iter().map(String::as_str))
-            .map_err(|error| (Exit::Usage, format!("--log: {error}")))?;
-        if beside.is_some() {
-            if logs.iter().any(outputs::is_store) {
-                let text = "--log store: the pages have a store already; --store DIR sets its folder";
-                return Err((Exit::Usage, text.to_owned()));
-            }
-            logs.push(outputs::store().map_err(|error| (Exit::Usage, error))?);
-        }
-        let desk = Desk::new(
-            settings(&options, &request),
-            &request.expression,
-            request.built_in(),
-            request.subscriptions.clone(),
-            request.workers,
-        );
-        let mut desk = desk.map_err(|error| (Exit::Usage, error.to_string()))?;
+        let logs = Self::logs(&request, beside.is_some())?;
+        let mut desk = Self::desk(&options, &request, &logs)?;
         let anonymiser =
             crate::anon::of_run(&options.anon, &request.anon).map_err(|error| (Exit::Usage, error))?;
         // The configuration may request it too, which the parser of the command line does not see.
@@ -159,19 +138,17 @@ impl Run {
         let signals = Signals::default();
         signals.take(request.logs.is_some()).map_err(|error| (Exit::Usage, error))?;
         let store = beside.is_some() || logs.iter().any(outputs::is_store);
-        let is_read = options.packets.unidentified.is_some()
-            || options.extraction.files.is_some()
-            || logs.iter().any(|log| !log.tables().is_empty());
+        let plan = desk.plan();
         let work = Work {
             is_live: request.inputs.is_empty(),
-            is_read,
+            is_read: plan.demand().parses(),
             is_named: !options.numeric,
             has_store: store,
             // A key of the live screen starts a packet file too.
             dumps: usize::from(
                 options.packets.write.is_some() || request.inputs.is_empty() && beside.is_none(),
             ) + usize::from(options.packets.unidentified.is_some()),
-            lists: desk.plan().memory(request.workers),
+            lists: plan.memory(request.workers),
         };
         let division = Division::new(request.memory, &work).map_err(|error| (Exit::Usage, error))?;
         if let Some(beside) = &beside {
@@ -184,6 +161,35 @@ impl Run {
         }
         let (options, request) = (Arc::new(options), Arc::new(request));
         Ok(Run { options, request, desk, division, work, zone, logs, anonymiser, signals, beside, user })
+    }
+
+    /// The logs of a run; pages have a store.
+    fn logs(request: &Request, pages: bool) -> Result<Vec<Log>, (Exit, String)> {
+        let kinds = request.logs.as_ref().map_or(&[][..], |(_, kinds)| kinds);
+        let mut logs = Log::find_all(&outputs::all(), kinds.iter().map(String::as_str))
+            .map_err(|error| (Exit::Usage, format!("--log: {error}")))?;
+        if pages {
+            if logs.iter().any(outputs::is_store) {
+                let text = "--log store: the pages have a store already; --store DIR sets its folder";
+                return Err((Exit::Usage, text.to_owned()));
+            }
+            logs.push(outputs::store().map_err(|error| (Exit::Usage, error))?);
+        }
+        Ok(logs)
+    }
+
+    /// The subscriptions of a run, compiled.
+    fn desk(options: &cli::RunOptions, request: &Request, logs: &[Log]) -> Result<Desk, (Exit, String)> {
+        let mut built_in = request.built_in();
+        built_in.extend(subscriptions::of_options(options, logs, list_rows(request.memory, 4096)));
+        let desk = Desk::new(
+            settings(options, request),
+            &request.expression,
+            built_in,
+            request.subscriptions.clone(),
+            request.workers,
+        );
+        desk.map_err(|error| (Exit::Usage, error.to_string()))
     }
 
     /// The plan in effect.
@@ -289,59 +295,6 @@ impl Run {
         self.options.logs.keep.unwrap_or_default().over(self.request.store.keep())
     }
 
-    /// Whether a log has a row for each flow.
-    fn wants_rows(&self) -> bool {
-        self.logs.iter().any(|log| log.flows())
-    }
-
-    /// Whether a log has records.
-    fn wants_records(&self) -> bool {
-        self.logs.iter().any(|log| !log.tables().is_empty())
-    }
-
-    /// The tables whose records are in the logs.
-    fn wanted_tables(&self) -> Vec<&'static Table> {
-        self.logs.iter().flat_map(Log::tables).copied().collect()
-    }
-
-    /// Whether payload is parsed.
-    fn reads(&self) -> bool {
-        self.wants_records()
-            || self.options.packets.unidentified.is_some()
-            || self.options.extraction.files.is_some()
-    }
-
-    /// Hashes and contents of files to compute.
-    fn wants(&self) -> Wants {
-        let carves = self.options.extraction.files.is_some();
-        // Extracted files are named by their SHA-256.
-        let unwritten_hashes = Hashes { sha256: carves, ..Hashes::default() };
-        let is_mail_table = |table: &&Table| MAILS.contains(&table.name);
-        let tables = self.wanted_tables();
-        let passes_mails = !carves && !tables.iter().any(is_mail_table);
-        let is_body_table = |table: &&Table| BODIES.contains(&table.name);
-        let passes_bodies = !carves
-            && !tables.iter().any(is_body_table)
-            && !self.logs.iter().any(|log| log.fields().any(|field| field.of_body));
-        let hashes = self.options.extraction.hash.unwrap_or(unwritten_hashes);
-        let mut wants = Wants {
-            hashes,
-            content: carves,
-            passes_mails,
-            passes_bodies,
-            // Bytes beyond the kept size are not hashed.
-            max: self.options.extraction.files_each,
-            inflation: self.request.inflation,
-            unread: 0,
-            identifies: false,
-        };
-        // --unidentified writes flows that no protocol was identified in, so that every protocol must be parsed.
-        if self.options.packets.unidentified.is_none() {
-            wants.leave_unread(&tables);
-        }
-        wants
-    }
-
     /// Starts the extraction of files, if requested.
     fn carving(&self) -> Result<Option<Carving>, (Exit, String)> {
         let cli::ExtractionOptions { files, files_each, files_total, files_count, .. } =
@@ -349,12 +302,6 @@ impl Run {
         let Some(directory) = files else { return Ok(None) };
         let limits = Limits { each: *files_each, files: *files_count, total: *files_total };
         Carving::start(directory, limits).map(Some).map_err(|error| (Exit::Output, error.to_string()))
-    }
-
-    /// Measurements of flows.
-    fn measuring(&self) -> Option<Measuring> {
-        let sample = self.options.logs.sample.map_or(0, |seconds| u64::from(seconds) * 1_000_000_000);
-        (self.options.logs.measure || sample > 0).then_some(Measuring { sample, details: false })
     }
 
     /// Starts the requested packet files: of -w, and of unidentified flows.
@@ -419,35 +366,26 @@ impl Run {
     }
 
     fn workers(&self, count: usize) -> Vec<Worker> {
-        let is_read = self.reads();
-        let mut tables = self.wanted_tables();
-        // The writer of extracted files needs the records of their table.
-        tables.extend(self.options.extraction.files.is_some().then_some(&FILES));
         let flows = FlowConfig {
             memory: self.division.flows / count,
             seed: [self.request.seed, !self.request.seed],
             checksums: self.request.checksum == ChecksumMode::On,
             ..FlowConfig::default()
         };
-        let mut workers: Vec<_> = (0..count).map(|_| Worker::new(self.plan(), &flows)).collect();
         let sessions = SessionConfig {
             memory: self.division.sessions / count,
-            ports: list_rows(self.request.memory, 4096),
-            measure: self.measuring(),
-            unidentified_packets: self.options.packets.unidentified.is_some(),
-            wants: if is_read { self.wants() } else { Wants { identifies: true, ..Wants::default() } },
-            records: is_read,
             record_ratio: self.options.record_ratio,
-            tables: Some(tables),
+            max_file: self.options.extraction.files_each,
+            inflation: self.request.inflation,
             ..SessionConfig::default()
         };
-        for worker in &mut workers {
+        let plan = self.plan();
+        let worker = |_| {
+            let mut worker = Worker::with(Arc::clone(&plan), &flows, &sessions);
             worker.measure(clock::nanoseconds);
-            if is_read || self.work.is_named {
-                worker.read(&sessions);
-            }
-        }
-        workers
+            worker
+        };
+        (0..count).map(worker).collect()
     }
 
     fn collector(&self, outputs: Vec<Box<dyn Output>>, workers: usize) -> Collector {

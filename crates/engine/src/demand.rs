@@ -1,0 +1,221 @@
+//! What the subscriptions of a plan need of the pass, apart from packets and tallies.
+
+use crate::streams::Measuring;
+use std::fmt;
+use weir_proto::{ANOMALY, FILES, Hashes, Inflation, Table, Wants};
+
+/// Tables whose rows need the content of mails.
+const MAILS: [&str; 5] = ["anomaly", "files", "mail", "smtp", "smtp_session"];
+
+/// Tables of records.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Tables {
+    /// No table.
+    #[default]
+    None,
+    /// These tables.
+    Some(Vec<&'static Table>),
+    /// All tables.
+    All,
+}
+
+impl Tables {
+    /// Whether a table is among them.
+    pub fn has(&self, table: &Table) -> bool {
+        match self {
+            Tables::None => false,
+            Tables::Some(tables) => tables.iter().any(|one| std::ptr::eq(*one, table) || *one == table),
+            Tables::All => true,
+        }
+    }
+
+    fn add(&mut self, other: &Tables) {
+        match (&mut *self, other) {
+            (Tables::All, _) | (_, Tables::None) => {}
+            (Tables::Some(tables), Tables::Some(others)) => {
+                let new = others.iter().filter(|other| !tables.contains(other)).copied();
+                tables.extend(new.collect::<Vec<_>>());
+            }
+            (mine, other) => *mine = other.clone(),
+        }
+    }
+
+    fn is_none(&self) -> bool {
+        matches!(self, Tables::None)
+    }
+}
+
+impl fmt::Display for Tables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Tables::None => f.write_str("none"),
+            Tables::All => f.write_str("all"),
+            Tables::Some(tables) => {
+                let mut names: Vec<&str> = tables.iter().map(|table| table.name).collect();
+                names.sort_unstable();
+                f.write_str(&names.join(" "))
+            }
+        }
+    }
+}
+
+/// What subscriptions need. A plan has the sum of the demands of its subscriptions.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Demand {
+    /// Rows of flows that end are handed on.
+    pub rows: bool,
+    /// Packets that match the run's expression are handed on.
+    pub packets: bool,
+    /// Bytes of reassembled streams are handed on.
+    pub chunks: bool,
+    /// Protocols are identified; those that announce flows are parsed.
+    pub identifies: bool,
+    /// Number of ports of unidentified flows that are counted separately; 0 for none.
+    pub ports: usize,
+    /// Tables whose records are handed on.
+    pub logged: Tables,
+    /// Tables whose records functions see.
+    pub tested: Tables,
+    /// Fields that are made of the bodies of messages.
+    pub bodies: bool,
+    /// Content of files is handed on.
+    pub content: bool,
+    /// Checksums of files.
+    pub hashes: Hashes,
+    /// Packets of flows in which no protocol was identified are handed on.
+    pub unidentified: bool,
+    /// Measurements of flows.
+    pub measure: Option<Measuring>,
+}
+
+impl Demand {
+    /// Adds the demand of another subscription.
+    pub fn add(&mut self, other: &Demand) {
+        self.rows |= other.rows;
+        self.packets |= other.packets;
+        self.chunks |= other.chunks;
+        self.identifies |= other.identifies;
+        self.ports = self.ports.max(other.ports);
+        self.logged.add(&other.logged);
+        self.tested.add(&other.tested);
+        self.bodies |= other.bodies;
+        self.content |= other.content;
+        self.hashes.md5 |= other.hashes.md5;
+        self.hashes.sha1 |= other.hashes.sha1;
+        self.hashes.sha256 |= other.hashes.sha256;
+        self.unidentified |= other.unidentified;
+        self.measure = match (self.measure, other.measure) {
+            (Some(one), Some(other)) => Some(Measuring {
+                // The finer of two samples has what the coarser one has.
+                sample: match (one.sample, other.sample) {
+                    (0, sample) | (sample, 0) => sample,
+                    (one, other) => one.min(other),
+                },
+                details: one.details || other.details,
+            }),
+            (one, other) => one.or(other),
+        };
+    }
+
+    /// Whether protocols are parsed, not only identified.
+    pub fn parses(&self) -> bool {
+        !(self.logged.is_none() && self.tested.is_none()) || self.content || self.unidentified
+    }
+
+    /// Whether payload is read at all.
+    pub fn reads(&self) -> bool {
+        self.parses() || self.identifies || self.chunks || self.measure.is_some()
+    }
+
+    /// Whether records of a table are used.
+    pub(crate) fn has(&self, table: &Table) -> bool {
+        self.logged.has(table) || self.tested.has(table)
+    }
+
+    /// What parsers are asked for; `max` is the maximum size of a file with checksums, in bytes.
+    pub(crate) fn wants(&self, max: u64, inflation: Inflation) -> Wants {
+        if !self.parses() {
+            return Wants { identifies: self.identifies, max, inflation, ..Wants::default() };
+        }
+        let mut tables: Vec<&'static Table> = weir_proto::tables().filter(|table| self.has(table)).collect();
+        let is_of = |names: &[&str]| tables.iter().any(|table| names.contains(&table.name));
+        let mut wants = Wants {
+            hashes: self.hashes,
+            content: self.content,
+            passes_mails: !self.content && !is_of(&MAILS),
+            passes_bodies: !self.content && !is_of(&[ANOMALY.name, FILES.name]) && !self.bodies,
+            max,
+            inflation,
+            unread: 0,
+            identifies: false,
+        };
+        // Every protocol must be parsed to find the flows without one.
+        if !self.unidentified {
+            tables.extend(self.content.then_some(&FILES));
+            wants.leave_unread(&tables);
+        }
+        wants
+    }
+
+    /// The demand in words, a line for each part.
+    pub fn lines(&self) -> Vec<String> {
+        let flag = |is_set: bool, text: &str| is_set.then(|| text.to_owned());
+        let hashes = [("md5", self.hashes.md5), ("sha1", self.hashes.sha1), ("sha256", self.hashes.sha256)];
+        let hashes: Vec<&str> =
+            hashes.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect();
+        [
+            flag(self.rows, "rows of flows that end"),
+            flag(self.packets, "matching packets"),
+            flag(self.chunks, "bytes of streams"),
+            flag(self.identifies && !self.parses(), "protocols are identified"),
+            flag(self.parses(), "protocols are parsed"),
+            flag(self.ports > 0, "unidentified flows by port"),
+            (!self.logged.is_none()).then(|| format!("records for logs: {}", self.logged)),
+            (!self.tested.is_none()).then(|| format!("records for functions: {}", self.tested)),
+            flag(self.bodies, "fields made of bodies"),
+            flag(self.content, "content of files"),
+            (!hashes.is_empty()).then(|| format!("checksums of files: {}", hashes.join(" "))),
+            flag(self.unidentified, "packets of unidentified flows"),
+            self.measure.map(|measure| match measure.sample {
+                0 => "measurements of flows".to_owned(),
+                sample => format!("measurements of flows, and samples of {} s", sample / 1_000_000_000),
+            }),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_proto::{STREAM, tables};
+
+    #[test]
+    fn demands_add_up_in_any_order() {
+        let some = |table: &'static Table| Tables::Some(vec![table]);
+        let demands = [
+            Demand { logged: some(&FILES), rows: true, ..Demand::default() },
+            Demand { logged: some(&STREAM), tested: Tables::All, ports: 16, ..Demand::default() },
+            Demand { measure: Some(Measuring { sample: 5, details: false }), ..Demand::default() },
+            Demand { measure: Some(Measuring { sample: 3, details: true }), ..Demand::default() },
+        ];
+        let sum = |order: &mut dyn Iterator<Item = &Demand>| {
+            let mut sum = Demand::default();
+            order.for_each(|demand| sum.add(demand));
+            sum
+        };
+        let (one, other) = (sum(&mut demands.iter()), sum(&mut demands.iter().rev()));
+        assert!(one.logged.has(&FILES) && one.logged.has(&STREAM) && !one.logged.has(&ANOMALY));
+        assert_eq!(one.lines(), other.lines());
+        assert_eq!(one.measure, Some(Measuring { sample: 3, details: true }));
+    }
+
+    #[test]
+    fn nothing_is_read_without_a_demand_and_names_of_tables_exist() {
+        assert!(!Demand::default().reads() && Demand::default().lines().is_empty());
+        assert!(!Demand { rows: true, packets: true, ..Demand::default() }.reads());
+        assert!(MAILS.iter().all(|name| tables().any(|table| table.name == *name)));
+    }
+}

@@ -1,0 +1,89 @@
+//! `weir explain --plan`: the plan of a run, without the run.
+
+use super::Run;
+use super::request::Request;
+use crate::cli::{Cli, Command};
+use crate::desk::Described;
+use crate::exit::{Exit, complain};
+use clap::Parser;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use weir_output::figures::{counted, printable};
+
+/// Prints the plan of a run with these options: those of `weir`, or `open` or `serve` and theirs.
+pub fn explain(options: &[String], json: bool) -> Exit {
+    let cli = match Cli::try_parse_from(std::iter::once("weir").chain(options.iter().map(String::as_str))) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return Exit::Usage;
+        }
+    };
+    let (options, pages) = match cli.command {
+        None => (cli.run, false),
+        Some(Command::Open(open)) => (open.run, true),
+        Some(Command::Serve(serve)) => (serve.run, true),
+        Some(_) => {
+            return complain(Exit::Usage, "--plan: only runs have a plan: `weir`, `weir open`, `weir serve`");
+        }
+    };
+    let described = Request::new(&options).and_then(|mut request| {
+        request.pages = pages;
+        let logs = Run::logs(&request, pages)?;
+        Ok(Run::desk(&options, &request, &logs)?.described())
+    });
+    let text = match described {
+        Ok(described) if json => serde_json::to_string(&described).unwrap_or_default() + "\n",
+        Ok(described) => table(&described),
+        Err((exit, error)) => return complain(exit, error),
+    };
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => Exit::Good,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Good,
+        Err(error) => complain(Exit::Output, format!("standard output: {error}")),
+    }
+}
+
+/// The plan as a table, and the demand that follows from it.
+fn table(described: &Described) -> String {
+    let mut text =
+        format!("Plan {}: {}", described.plan, counted(described.subscriptions.len() as u64, "subscription"));
+    if !described.expression.is_empty() {
+        let _ = write!(text, " over packets that match `{}`", printable(&described.expression));
+    }
+    text.push_str("\n\n");
+    let rows: Vec<[String; 6]> =
+        std::iter::once(["id", "owner", "level", "name", "expression", "functions"].map(str::to_owned))
+            .chain(described.subscriptions.iter().map(|one| {
+                let name =
+                    one.chart.as_ref().map_or(one.name.clone(), |chart| format!("{chart} / {}", one.name));
+                let expression = match (one.remainder, one.expression.as_str()) {
+                    (true, _) => "the rest of its chart",
+                    (false, "") => "all",
+                    (false, expression) => expression,
+                };
+                let cells = [
+                    one.id.to_string(),
+                    one.owner.clone(),
+                    one.level.clone(),
+                    name,
+                    expression.to_owned(),
+                    one.functions.join(", "),
+                ];
+                cells.map(|cell| printable(&cell))
+            }))
+            .collect();
+    let widths: [usize; 6] = std::array::from_fn(|column| {
+        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default().min(44)
+    });
+    for row in &rows {
+        let cells: Vec<String> =
+            row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        let _ = writeln!(text, "  {}", cells.join("  ").trim_end());
+    }
+    text.push_str("\nThe pass therefore has:\n");
+    for line in &described.demand {
+        let _ = writeln!(text, "  {line}");
+    }
+    text
+}
