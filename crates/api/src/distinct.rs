@@ -48,143 +48,173 @@ impl DistinctOf {
 pub struct DistinctCount {
     /// The kind of value that is counted.
     pub of: DistinctOf,
-    /// One sketch for each name of a hash, sorted by name.
-    sketches: Vec<(u64, Sketch)>,
+    /// One counter for each name of a hash, sorted by name.
+    #[serde(rename = "sketches")]
+    counters: Vec<(u64, Distinct)>,
 }
 
 impl DistinctCount {
     /// Approximate size in bytes.
     pub fn memory(&self) -> usize {
-        self.sketches.iter().map(|(_, sketch)| size_of::<(u64, Sketch)>() + sketch.memory()).sum()
+        self.counters.iter().map(|(_, counter)| size_of::<(u64, Distinct)>() + counter.memory()).sum()
     }
 
     /// The reading of one worker. `hash` names the hash: equal names mean equal hashes.
-    pub fn new(of: DistinctOf, hash: u64, sketch: Sketch) -> Self {
-        Self { of, sketches: vec![(hash, sketch)] }
+    pub fn new(of: DistinctOf, hash: u64, counter: Distinct) -> Self {
+        Self { of, counters: vec![(hash, counter)] }
     }
 
     /// Estimated number of distinct values.
     pub fn estimate(&self) -> u64 {
-        self.sketches.iter().map(|(_, sketch)| sketch.estimate()).sum()
+        self.counters.iter().map(|(_, counter)| counter.estimate()).sum()
     }
 
     /// The standard error of [`DistinctCount::estimate`], relative to the true number; 0 when the estimate is exact.
     pub fn relative_error(&self) -> f64 {
-        match self.sketches.iter().all(|(_, sketch)| sketch.is_exact()) && self.sketches.len() <= 1 {
+        match self.counters.iter().all(|(_, counter)| counter.is_exact()) && self.counters.len() <= 1 {
             true => 0.0,
-            false => Sketch::STANDARD_ERROR,
+            false => Distinct::STANDARD_ERROR,
         }
     }
 
     pub(crate) fn merge(&mut self, other: &DistinctCount) {
-        for (hash, theirs) in &other.sketches {
-            match self.sketches.binary_search_by_key(hash, |(hash, _)| *hash) {
-                Ok(at) => self.sketches[at].1.merge(theirs),
-                Err(at) => self.sketches.insert(at, (*hash, theirs.clone())),
+        for (hash, theirs) in &other.counters {
+            match self.counters.binary_search_by_key(hash, |(hash, _)| *hash) {
+                Ok(at) => self.counters[at].1.merge(theirs),
+                Err(at) => self.counters.insert(at, (*hash, theirs.clone())),
             }
         }
     }
 }
 
-/// The hashes that were seen: the hashes themselves while they are few, else registers.
+/// A type whose values are counted.
+pub trait Hashed: Copy + Ord {
+    /// A uniform hash of the value.
+    fn hash(self) -> u64;
+}
+
+/// A keyed hash of a value: senders of packets cannot choose values that bias the estimate, and the values stay unknown.
+impl Hashed for u64 {
+    fn hash(self) -> u64 {
+        self
+    }
+}
+
+/// The value itself, such as an address or a port. Its hash has no key, so that counters of any two runs can be merged.
+/// It is the finalizer of SplitMix64 over both halves: every bit of the value affects every bit of the hash.
+impl Hashed for u128 {
+    fn hash(self) -> u64 {
+        let step = |mut hash: u64| {
+            hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            hash ^ (hash >> 31)
+        };
+        step(step((self >> 64) as u64 ^ 0x9e37_79b9_7f4a_7c15) ^ self as u64)
+    }
+}
+
+/// The values that were seen: the values themselves while they are few, else registers.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub enum Sketch {
-    /// All hashes, sorted.
-    Few(Vec<u64>),
-    /// For each value of the first [`Sketch::PRECISION`] bits of a hash, the greatest position of the first 1 in the
+pub enum Distinct<T = u64> {
+    /// All values, sorted.
+    Few(Vec<T>),
+    /// For each value of the first [`Distinct::PRECISION`] bits of a hash, the greatest position of the first 1 in the
     /// other bits; 0 if no hash had that value.
     Registers(Vec<u8>),
 }
 
-impl Default for Sketch {
+impl<T> Default for Distinct<T> {
     fn default() -> Self {
-        Sketch::Few(Vec::new())
+        Distinct::Few(Vec::new())
     }
 }
 
-impl Sketch {
-    /// Bytes of heap memory.
-    fn memory(&self) -> usize {
-        match self {
-            Sketch::Few(few) => size_of_val(few.as_slice()),
-            Sketch::Registers(registers) => registers.len(),
-        }
-    }
-
+impl Distinct {
     /// Bits of a hash that choose a register.
     pub const PRECISION: u32 = 12;
     /// Number of registers, of one byte each.
     pub const SIZE: usize = 1 << Self::PRECISION;
-    /// Number of hashes up to which the count is exact: they take as much memory as the registers.
-    pub const EXACT: usize = Self::SIZE / 8;
     /// 1.04 / sqrt(registers).
     pub const STANDARD_ERROR: f64 = 0.016_25;
     /// Bits of a hash after those that choose the register.
     const REST: u32 = 64 - Self::PRECISION;
+}
 
-    /// Counts the value with this hash, unless it was counted before. Hashes must be uniform, and senders must not be
-    /// able to choose them.
-    pub fn add(&mut self, hash: u64) {
+impl<T: Hashed> Distinct<T> {
+    /// Number of values up to which the count is exact: they take as much memory as the registers.
+    pub const EXACT: usize = Distinct::SIZE / size_of::<T>();
+
+    /// Bytes of heap memory.
+    pub fn memory(&self) -> usize {
         match self {
-            Sketch::Registers(registers) => {
+            Distinct::Few(few) => size_of_val(few.as_slice()),
+            Distinct::Registers(registers) => registers.len(),
+        }
+    }
+
+    /// Counts a value, unless it was counted before.
+    pub fn add(&mut self, value: T) {
+        match self {
+            Distinct::Registers(registers) => {
+                let hash = value.hash();
                 // The 1 after the last bit ends the search.
-                let rest = hash << Self::PRECISION | 1 << (Self::PRECISION - 1);
-                if let Some(register) = registers.get_mut((hash >> Self::REST) as usize) {
+                let rest = hash << Distinct::PRECISION | 1 << (Distinct::PRECISION - 1);
+                if let Some(register) = registers.get_mut((hash >> Distinct::REST) as usize) {
                     *register = (*register).max(rest.leading_zeros() as u8 + 1);
                 }
             }
-            Sketch::Few(hashes) => {
-                let Err(at) = hashes.binary_search(&hash) else { return };
-                if hashes.len() < Self::EXACT {
-                    hashes.insert(at, hash);
+            Distinct::Few(values) => {
+                let Err(at) = values.binary_search(&value) else { return };
+                if values.len() < Self::EXACT {
+                    values.insert(at, value);
                 } else {
                     self.spread();
-                    self.add(hash);
+                    self.add(value);
                 }
             }
         }
     }
 
     fn spread(&mut self) {
-        if let Sketch::Few(hashes) = self {
-            let hashes = std::mem::take(hashes);
-            *self = Sketch::Registers(vec![0; Self::SIZE]);
-            hashes.into_iter().for_each(|hash| self.add(hash));
+        if let Distinct::Few(values) = self {
+            let values = std::mem::take(values);
+            *self = Distinct::Registers(vec![0; Distinct::SIZE]);
+            values.into_iter().for_each(|value| self.add(value));
         }
     }
 
     /// Whether the count is exact.
     pub fn is_exact(&self) -> bool {
-        matches!(self, Sketch::Few(_))
+        matches!(self, Distinct::Few(_))
     }
 
     /// Estimated number of distinct values.
     pub fn estimate(&self) -> u64 {
         let registers = match self {
-            Sketch::Few(hashes) => return hashes.len() as u64,
-            Sketch::Registers(registers) => registers,
+            Distinct::Few(values) => return values.len() as u64,
+            Distinct::Registers(registers) => registers,
         };
-        let mut with = [0.0; Self::REST as usize + 2];
+        let mut with = [0.0; Distinct::REST as usize + 2];
         for register in registers {
             if let Some(count) = with.get_mut(usize::from(*register)) {
                 *count += 1.0;
             }
         }
         let [none, between @ .., all] = &with;
-        let m = Self::SIZE as f64;
+        let m = Distinct::SIZE as f64;
         // From the highest register value down to 1; each step halves the sum of the values above.
         let sum = between.iter().rev().fold(m * tau(1.0 - all / m), |sum, count| 0.5 * (sum + count));
         let sum = sum + m * sigma(none / m);
         (m * m / (2.0 * std::f64::consts::LN_2 * sum)).round() as u64
     }
 
-    /// Adds the hashes of another sketch with the same hash function.
-    pub fn merge(&mut self, other: &Sketch) {
+    /// Adds the values of another counter with the same hash function.
+    pub fn merge(&mut self, other: &Distinct<T>) {
         match other {
-            Sketch::Few(hashes) => hashes.iter().for_each(|hash| self.add(*hash)),
-            Sketch::Registers(theirs) => {
+            Distinct::Few(values) => values.iter().for_each(|value| self.add(*value)),
+            Distinct::Registers(theirs) => {
                 self.spread();
-                if let Sketch::Registers(mine) = self {
+                if let Distinct::Registers(mine) = self {
                     mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine = (*mine).max(*theirs));
                 }
             }
@@ -238,10 +268,10 @@ mod tests {
         z ^ (z >> 31)
     }
 
-    fn sketch(hashes: impl IntoIterator<Item = u64>) -> Sketch {
-        let mut sketch = Sketch::default();
-        hashes.into_iter().for_each(|hash| sketch.add(hash));
-        sketch
+    fn counter(hashes: impl IntoIterator<Item = u64>) -> Distinct {
+        let mut counter = Distinct::default();
+        hashes.into_iter().for_each(|hash| counter.add(hash));
+        counter
     }
 
     /// In 20 runs with other keys each, no estimate is off by more than four standard errors, at most one by more than
@@ -255,40 +285,40 @@ mod tests {
             let mut sum = 0.0;
             let repeat = if n > 100_000 { 5 } else { 20 };
             for run in 0..repeat {
-                let sketch = sketch((0..n).map(|key| hash(key + (run << 32))));
-                let off = sketch.estimate() as f64 / n as f64 - 1.0;
-                assert_eq!(sketch.is_exact(), n <= Sketch::EXACT as u64);
-                if sketch.is_exact() {
-                    assert_eq!(sketch.estimate(), n);
+                let counter = counter((0..n).map(|key| hash(key + (run << 32))));
+                let off = counter.estimate() as f64 / n as f64 - 1.0;
+                assert_eq!(counter.is_exact(), n <= Distinct::<u64>::EXACT as u64);
+                if counter.is_exact() {
+                    assert_eq!(counter.estimate(), n);
                 }
-                assert!(off.abs() < 4.0 * Sketch::STANDARD_ERROR, "{n}: {}", sketch.estimate());
-                far += usize::from(off.abs() > 3.0 * Sketch::STANDARD_ERROR);
+                assert!(off.abs() < 4.0 * Distinct::STANDARD_ERROR, "{n}: {}", counter.estimate());
+                far += usize::from(off.abs() > 3.0 * Distinct::STANDARD_ERROR);
                 runs += 1;
                 sum += off;
             }
             let mean = sum / repeat as f64;
-            assert!(mean.abs() < 4.0 * Sketch::STANDARD_ERROR / (repeat as f64).sqrt(), "{n}: {mean}");
+            assert!(mean.abs() < 4.0 * Distinct::STANDARD_ERROR / (repeat as f64).sqrt(), "{n}: {mean}");
         }
         assert!(far <= 1, "{far} of {runs} beyond three standard errors");
     }
 
     #[test]
     fn estimates_at_the_ends_of_the_range_do_not_overflow() {
-        assert_eq!(Sketch::default().estimate(), 0);
-        assert_eq!(Sketch::Registers(vec![0; Sketch::SIZE]).estimate(), 0);
-        assert_eq!(Sketch::Registers(vec![53; Sketch::SIZE]).estimate(), u64::MAX);
-        let mut all = Sketch::Registers(vec![0; Sketch::SIZE]);
+        assert_eq!(Distinct::<u64>::default().estimate(), 0);
+        assert_eq!(Distinct::<u64>::Registers(vec![0; Distinct::SIZE]).estimate(), 0);
+        assert_eq!(Distinct::<u64>::Registers(vec![53; Distinct::SIZE]).estimate(), u64::MAX);
+        let mut all = Distinct::<u64>::Registers(vec![0; Distinct::SIZE]);
         all.add(0);
         all.add(u64::MAX);
         assert_eq!(all.estimate(), 2);
-        let Sketch::Registers(registers) = all else { panic!("the sketch changed") };
-        assert_eq!((registers[0], registers[Sketch::SIZE - 1]), (53, 1));
+        let Distinct::Registers(registers) = all else { panic!("the counter changed") };
+        assert_eq!((registers[0], registers[Distinct::SIZE - 1]), (53, 1));
     }
 
     #[test]
     fn readings_of_other_hashes_are_kept_side_by_side() {
         let of = |name, keys: std::ops::Range<u64>| {
-            DistinctCount::new(DistinctOf::Hosts, name, sketch(keys.map(|key| hash(key ^ name << 40))))
+            DistinctCount::new(DistinctOf::Hosts, name, counter(keys.map(|key| hash(key ^ name << 40))))
         };
         let sum = |parts: &[&DistinctCount]| {
             let mut sum = parts[0].clone();
@@ -301,7 +331,7 @@ mod tests {
         assert_eq!(sum(&[&a, &sum(&[&b, &c])]), sum(&[&sum(&[&a, &b]), &c]));
         assert_eq!(sum(&[&a, &c]).estimate(), 200);
         let all = sum(&[&a, &b, &c]);
-        assert_eq!((all.estimate(), all.relative_error()), (300, Sketch::STANDARD_ERROR));
+        assert_eq!((all.estimate(), all.relative_error()), (300, Distinct::STANDARD_ERROR));
     }
 
     proptest! {
@@ -310,19 +340,19 @@ mod tests {
             first in 0_u64..1_000_000, n in 0_u64..3_000, parts in 1_usize..6, salt in any::<u64>()
         ) {
             let keys: Vec<u64> = (first..first + n).map(hash).collect();
-            let whole = sketch(keys.iter().copied());
+            let whole = counter(keys.iter().copied());
             // Both parts see some of the values.
             let mine = |part: usize| {
                 let of = move |key: &u64| {
                     let other = hash(*key ^ salt);
                     other as usize % parts == part || other >> 40 & 7 == 0 && (other >> 32) as usize % parts == part
                 };
-                sketch(keys.iter().copied().filter(of))
+                counter(keys.iter().copied().filter(of))
             };
-            let mut sum = Sketch::default();
+            let mut sum = Distinct::default();
             (0..parts).for_each(|part| sum.merge(&mine(part)));
             prop_assert_eq!(&sum, &whole);
-            let mut sum = Sketch::default();
+            let mut sum = Distinct::default();
             (0..parts).rev().for_each(|part| sum.merge(&mine(part)));
             prop_assert_eq!(&sum, &whole);
             sum.merge(&whole);

@@ -41,12 +41,12 @@ pub use applications::{Applications, Shares};
 pub use composition::{Composition, Part, WifiFrame};
 pub use cost::Costs;
 pub use counter::{Counter, counters};
-pub use distinct::{DistinctCount, DistinctOf, Sketch};
+pub use distinct::{Distinct, DistinctCount, DistinctOf, Hashed};
 pub use ledger::{
     CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, States, state_words,
 };
 pub use reading::{Class, Count, Histogram, Reading, Series};
-pub use scans::{Distinct, Scans, Sweep, Trials};
+pub use scans::{Scans, Sweep, Targets, Trials};
 pub use sessions::SessionCount;
 pub use snapshot::{Interval, Snapshot};
 pub use subscription::{

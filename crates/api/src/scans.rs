@@ -4,6 +4,7 @@
 //! in two rows, and a scan of either kind fills one of them. A scan differs from a client not by the number of
 //! failures but by the number of distinct targets, and by how few of them answer.
 
+use crate::Distinct;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -30,7 +31,7 @@ pub enum Sweep {
 }
 
 /// Probes by initiator and target: exact while the rows fit into `capacity` and the distinct values of a row fit into
-/// [`Distinct`].
+/// [`Targets`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scans {
     /// Maximum number of rows; rows with the most failures are kept.
@@ -46,9 +47,9 @@ pub struct Trials {
     /// Initiator and target of each row.
     pub sweep: Sweep,
     /// The ports or hosts where at least one flow failed.
-    pub failed: Distinct,
+    pub failed: Targets,
     /// The ports or hosts where at least one flow succeeded.
-    pub answered: Distinct,
+    pub answered: Targets,
     /// Flows that the responder refused.
     pub refused: u64,
     /// Flows without an answer.
@@ -67,7 +68,7 @@ impl Trials {
 
     /// A row without attempts.
     pub fn new(sweep: Sweep) -> Self {
-        let (failed, answered) = (Distinct::default(), Distinct::default());
+        let (failed, answered) = (Targets::default(), Targets::default());
         Self { sweep, failed, answered, refused: 0, unanswered: 0, first: u64::MAX, last: 0 }
     }
 
@@ -143,101 +144,63 @@ impl Scans {
 
     fn trim(&mut self) {
         if self.rows.len() > self.capacity {
-            self.rows.sort_unstable_by_key(|row| (std::cmp::Reverse(row.failed.kept()), row.sweep));
+            self.rows.sort_by_cached_key(|row| (std::cmp::Reverse(row.failed.estimate()), row.sweep));
             self.rows.truncate(self.capacity);
         }
         self.rows.sort_unstable_by_key(|row| row.sweep);
     }
 }
 
-/// Number of distinct values in bounded memory: exact up to [`Distinct::EXACT`], then estimated from the smallest
-/// hashes ("Counting distinct elements in a data stream", Bar-Yossef et al., RANDOM 2002) with a standard error of 6
-/// %. The hash has no key, so that readings of any two runs can be merged.
+/// The distinct ports or hosts of a row: ports, or addresses as IPv6 numbers (IPv4 mapped).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Distinct {
-    /// The values with the smallest hashes, sorted by hash.
-    values: Vec<IpOrPort>,
-    /// Whether values were left out.
-    more: bool,
-    /// The estimate from before the values were renamed: hashes of the new names cannot give an estimate.
-    min: u64,
+pub struct Targets {
+    seen: Distinct<u128>,
+    /// The estimate from before the values were renamed, if it was not exact: registers cannot be renamed.
+    floor: u64,
 }
 
-/// A port, or an address as an IPv6 number (IPv4 mapped).
-type IpOrPort = u128;
-
-impl Distinct {
-    /// Number of values up to which the count is exact.
-    pub const EXACT: usize = 256;
-
+impl Targets {
     /// Counts a value, unless it was counted before.
     pub fn add(&mut self, value: u128) {
-        let hash = mix(value);
-        let Err(at) = self.values.binary_search_by_key(&hash, |value| mix(*value)) else { return };
-        if at >= Self::EXACT {
-            self.more = true;
-            return;
-        }
-        if self.values.len() >= Self::EXACT {
-            self.values.pop();
-            self.more = true;
-        }
-        self.values.insert(at, value);
+        self.seen.add(value);
     }
 
     /// Estimated number of distinct values.
     pub fn estimate(&self) -> u64 {
-        match self.values.last() {
-            Some(last) if self.more => {
-                let share = (mix(*last) as f64 / u64::MAX as f64).max(f64::MIN_POSITIVE);
-                (((Self::EXACT - 1) as f64 / share) as u64).max(self.min)
-            }
-            _ => self.values.len() as u64,
-        }
+        self.seen.estimate().max(self.floor)
     }
 
-    /// Whether [`Distinct::estimate`] is exact.
+    /// Whether [`Targets::estimate`] is exact.
     pub fn is_exact(&self) -> bool {
-        !self.more
+        self.seen.is_exact()
     }
 
-    /// The values, sorted; `None` if not all of them are kept.
-    pub fn values(&self) -> Option<Vec<u128>> {
-        let mut values = self.values.clone();
-        values.sort_unstable();
-        self.is_exact().then_some(values)
-    }
-
-    /// Replaces each value by another name. If not all values are kept, the estimate of a merged reading is that of
-    /// its largest part, a lower bound.
-    fn rename(&mut self, name: &mut impl FnMut(u128) -> u128) {
-        let min = if self.more { self.estimate() } else { 0 };
-        let mut renamed = Self { more: self.more, min, ..Self::default() };
-        self.values.iter().for_each(|value| renamed.add(name(*value)));
-        *self = renamed;
-    }
-
-    fn kept(&self) -> usize {
-        self.values.len()
-    }
-
-    fn merge(&mut self, other: &Distinct) {
-        self.more |= other.more;
-        self.min = self.min.max(other.min);
-        for value in &other.values {
-            self.add(*value);
+    /// The values, sorted; `None` if they are no longer known.
+    pub fn values(&self) -> Option<&[u128]> {
+        match &self.seen {
+            Distinct::Few(values) => Some(values),
+            Distinct::Registers(_) => None,
         }
     }
-}
 
-/// The finalizer of SplitMix64 over both halves: every bit of the value affects every bit of the hash.
-fn mix(value: u128) -> u64 {
-    let step = |mut hash: u64| {
-        hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        hash ^ (hash >> 31)
-    };
-    step(step((value >> 64) as u64 ^ 0x9e37_79b9_7f4a_7c15) ^ value as u64)
+    /// Replaces each value by another name. If the values are no longer known, the estimate of a merged reading is that
+    /// of its largest part, a lower bound.
+    fn rename(&mut self, name: &mut impl FnMut(u128) -> u128) {
+        let values = match std::mem::take(&mut self.seen) {
+            Distinct::Few(values) => values,
+            registers @ Distinct::Registers(_) => {
+                self.floor = self.floor.max(registers.estimate());
+                self.seen = Distinct::Registers(vec![0; Distinct::SIZE]);
+                return;
+            }
+        };
+        values.into_iter().for_each(|value| self.seen.add(name(value)));
+    }
+
+    fn merge(&mut self, other: &Targets) {
+        self.floor = self.floor.max(other.floor);
+        self.seen.merge(&other.seen);
+    }
 }
 
 #[cfg(test)]
@@ -249,19 +212,19 @@ mod tests {
     }
 
     #[test]
-    fn distinct_values_are_counted_once_and_estimated_when_many() {
-        let mut distinct = Distinct::default();
+    fn targets_are_counted_once_and_estimated_when_many() {
+        let mut targets = Targets::default();
         for n in 0..200 {
-            distinct.add(n % 100);
+            targets.add(n % 100);
         }
-        assert_eq!((distinct.estimate(), distinct.is_exact()), (100, true));
-        assert_eq!(distinct.values().unwrap(), (0..100).collect::<Vec<u128>>());
+        assert_eq!((targets.estimate(), targets.is_exact()), (100, true));
+        assert_eq!(targets.values().unwrap(), (0..100).collect::<Vec<u128>>());
         for many in [300_u64, 5_000, 65_536, 1_000_000] {
-            let mut distinct = Distinct::default();
-            (0..many).for_each(|n| distinct.add(u128::from(n)));
-            let off = distinct.estimate() as f64 / many as f64 - 1.0;
-            assert!(off.abs() < 0.2, "{many}: {}", distinct.estimate());
-            assert_eq!((distinct.values(), distinct.values.len()), (None, Distinct::EXACT));
+            let mut targets = Targets::default();
+            (0..many).for_each(|n| targets.add(u128::from(n)));
+            let off = targets.estimate() as f64 / many as f64 - 1.0;
+            assert!(off.abs() < 4.0 * Distinct::STANDARD_ERROR, "{many}: {}", targets.estimate());
+            assert_eq!(targets.values(), None);
         }
     }
 
@@ -279,7 +242,8 @@ mod tests {
         assert_eq!(scans.rows.len(), 2);
         assert_eq!((scans.rows[0].failed.estimate(), scans.rows[0].unanswered), (120, 170));
         assert_eq!(scans.rows[1].failed.estimate(), before);
-        assert!(scans.rows.iter().all(|row| row.failed.values.iter().all(|value| *value as u64 == 1)));
+        let names = scans.rows.iter().filter_map(|row| row.failed.values()).flatten();
+        assert!(names.clone().count() == 120 && names.into_iter().all(|value| *value as u64 == 1));
         // The hosts of the next interval are counted together with them.
         let mut next = Scans::new(10, vec![hosts(1, 90, 130)]);
         next.map(|_| ip(8), |value| value << 64 | 1);

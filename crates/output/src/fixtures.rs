@@ -4,8 +4,8 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::net::IpAddr;
 use std::sync::Arc;
 use weir_api::{
-    Answer, AnswerId, AnswerLabel, Class, Count, DistinctCount, DistinctOf, FlowCount, Histogram, Interval,
-    Key, KeyKind, Ledger, Reading, Scans, Series, Sketch, Snapshot, SubscriptionId, Sweep, Top, TopRow,
+    Answer, AnswerId, AnswerLabel, Class, Count, Distinct, DistinctCount, DistinctOf, FlowCount, Histogram,
+    Interval, Key, KeyKind, Ledger, Reading, Scans, Series, Snapshot, SubscriptionId, Sweep, Top, TopRow,
     Trials, Unit, builtin,
 };
 use weir_engine::{ConnState, EndReason, FlowIdentity, FlowRecord, History, Side};
@@ -77,13 +77,13 @@ pub fn scans() -> Reading {
 
 /// The given number of hosts.
 pub fn distinct(hosts: u64) -> Reading {
-    let mut sketch = Sketch::default();
+    let mut seen = Distinct::default();
     let mut hash = 0_u64;
     for _ in 0..hosts {
         hash = hash.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        sketch.add((hash ^ hash >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9));
+        seen.add((hash ^ hash >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9));
     }
-    Reading::Distinct(DistinctCount::new(DistinctOf::Hosts, 1, sketch))
+    Reading::Distinct(DistinctCount::new(DistinctOf::Hosts, 1, seen))
 }
 
 /// The talkers of a snapshot in a list that was full: each may undercount by 5 %.

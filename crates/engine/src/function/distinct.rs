@@ -4,7 +4,7 @@ use super::ends::{EndpointRoles, carries_ports};
 use super::keyed::{KeyHash, Keyed, Tuple};
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Pass};
 use crate::Item;
-use weir_api::{DistinctCount, DistinctOf, Level, Reading, Sketch};
+use weir_api::{Distinct, DistinctCount, DistinctOf, Level, Reading};
 
 pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
     name: "distinct",
@@ -18,25 +18,25 @@ pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
     input: InputKind::Tallies,
     build: |arguments: &Arguments<'_>| {
         let of = arguments.choice("of", &DistinctOf::ALL)?;
-        Ok(Box::new(Distinct { of, hash: KeyHash::new(arguments.seed), sketch: Sketch::default() }))
+        Ok(Box::new(DistinctFunction { of, hash: KeyHash::new(arguments.seed), seen: Distinct::default() }))
     },
 };
 
 /// The hash is keyed by the run's seed. All workers use one key, so that a value seen by several of them counts once.
 /// Senders of packets do not have the key and cannot choose packets that bias the estimate.
-struct Distinct {
+struct DistinctFunction {
     of: DistinctOf,
     hash: KeyHash,
-    sketch: Sketch,
+    seen: Distinct,
 }
 
-impl Distinct {
+impl DistinctFunction {
     fn see(&mut self, key: impl Keyed) {
-        self.sketch.add(key.hash(&self.hash));
+        self.seen.add(key.hash(&self.hash));
     }
 }
 
-impl Function for Distinct {
+impl Function for DistinctFunction {
     fn item(&mut self, item: &Item<'_>) -> Pass {
         let Some(ends) = EndpointRoles::of(item) else { return Pass::Keep };
         let EndpointRoles { source, destination, ports: [from, to], protocol, .. } = ends;
@@ -63,13 +63,13 @@ impl Function for Distinct {
     }
 
     fn memory(&self) -> (usize, usize) {
-        (Sketch::SIZE, Sketch::SIZE)
+        (Distinct::SIZE, Distinct::SIZE)
     }
 
     fn take(&mut self) -> Reading {
         // The hash distinguishes keys without revealing them.
         let name = self.hash.of([]);
-        Reading::Distinct(DistinctCount::new(self.of, name, std::mem::take(&mut self.sketch)))
+        Reading::Distinct(DistinctCount::new(self.of, name, std::mem::take(&mut self.seen)))
     }
 }
 
@@ -162,13 +162,13 @@ mod tests {
     /// Keys with the longest runs of zeros under one hash count normally under another.
     #[test]
     fn keys_crafted_for_one_seed_do_not_bias_another() {
-        let long_runs = |hash: &KeyHash, key: u64| [0, key].hash(hash) << Sketch::PRECISION < 1 << 54;
+        let long_runs = |hash: &KeyHash, key: u64| [0, key].hash(hash) << Distinct::PRECISION < 1 << 54;
         let known = KeyHash::new(1);
         let keys: Vec<u64> = (0..).filter(|key| long_runs(&known, *key)).take(10_000).collect();
         let count = |hash: &KeyHash| {
-            let mut sketch = Sketch::default();
-            keys.iter().for_each(|key| sketch.add([0, *key].hash(hash)));
-            sketch.estimate()
+            let mut seen = Distinct::default();
+            keys.iter().for_each(|key| seen.add([0, *key].hash(hash)));
+            seen.estimate()
         };
         assert!(count(&known) > 20_000, "the keys bias the estimate under their own seed: {}", count(&known));
         for seed in 2..10 {
