@@ -31,6 +31,7 @@ mod ledger;
 mod reading;
 mod scans;
 mod sessions;
+mod sketch;
 mod snapshot;
 mod subscription;
 mod top;
@@ -48,6 +49,7 @@ pub use ledger::{
 pub use reading::{Class, Count, Histogram, Reading, Series};
 pub use scans::{Scans, Sweep, Targets, Trials};
 pub use sessions::SessionCount;
+pub use sketch::Sketch;
 pub use snapshot::{Interval, Snapshot};
 pub use subscription::{
     FunctionCall, KeyKind, Level, Owner, Subscription, SubscriptionId, SubscriptionSpec, Unit,
