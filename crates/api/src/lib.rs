@@ -23,10 +23,12 @@
 mod answer;
 mod applications;
 pub mod builtin;
+mod cells;
 mod composition;
 mod cost;
 mod counter;
 mod distinct;
+mod figure;
 mod ledger;
 mod reading;
 mod scans;
@@ -39,10 +41,12 @@ pub mod web;
 
 pub use answer::{Answer, AnswerId, AnswerLabel, Outline};
 pub use applications::{Applications, Shares};
+pub use cells::{Cell, Cells, Column, ColumnKind, Fact, Label, Layout, Row};
 pub use composition::{Composition, Part, WifiFrame};
 pub use cost::Costs;
 pub use counter::{Counter, counters};
 pub use distinct::{Distinct, DistinctCount, DistinctOf, Hashed};
+pub use figure::{FAMILIES, Family, Figure, FigureValue, Metric, MetricType, SeriesName};
 pub use ledger::{
     CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, States, state_words,
 };

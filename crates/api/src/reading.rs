@@ -138,7 +138,8 @@ impl Histogram {
         if self.n == 0 { 0.0 } else { self.sum as f64 / self.n as f64 }
     }
 
-    fn merge(&mut self, other: &Histogram) {
+    /// Adds the values of another histogram with the same edges.
+    pub fn merge(&mut self, other: &Histogram) {
         for (a, b) in self.counts.iter_mut().zip(&other.counts) {
             *a += b;
         }

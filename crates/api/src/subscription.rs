@@ -155,6 +155,16 @@ pub enum Unit {
     Bytes,
 }
 
+impl Unit {
+    /// The name of the unit.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Packets => "packets",
+            Unit::Bytes => "bytes",
+        }
+    }
+}
+
 /// The key of a top list.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -177,4 +187,24 @@ pub enum KeyKind {
     Talker,
     /// Protocol and server port of a flow.
     Service,
+}
+
+impl KeyKind {
+    /// All kinds, with their names.
+    pub const ALL: [(&'static str, KeyKind); 9] = [
+        ("source", KeyKind::Source),
+        ("destination", KeyKind::Destination),
+        ("pair", KeyKind::Pair),
+        ("flow", KeyKind::Flow),
+        ("port", KeyKind::Port),
+        ("protocol", KeyKind::Protocol),
+        ("vlan", KeyKind::Vlan),
+        ("talker", KeyKind::Talker),
+        ("service", KeyKind::Service),
+    ];
+
+    /// The name of the kind.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
 }

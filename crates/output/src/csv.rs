@@ -1,36 +1,46 @@
-//! flows.csv and counts.csv: RFC 4180, with a header, safe to open in a spreadsheet.
+//! flows.csv, counts.csv and values.csv: RFC 4180, with a header, safe to open in a spreadsheet.
+//!
+//! counts.csv has the packets, bytes and flows of each row of a reading. A reading without such columns has its number of
+//! values in the column of packets: the values in a bin, or distinct values. Further columns are in values.csv, one line
+//! for each value.
 
 use crate::file::{Existing, Frame, LineFile};
 use crate::format::push_uid;
+use crate::records::Files;
 use crate::records::csv::Csvs;
 use crate::row::{COLUMNS, Endpoints, Value};
-use crate::summary::{Naming, key};
+use crate::summary::{Naming, key, label};
 use crate::zone::{push_rfc3339, push_seconds};
 use crate::{Output, OutputContext, OutputSpec, figures, zone};
 use std::io;
-use weir_api::{Count, Interval, Reading, Snapshot};
+use weir_api::{Cell, Cells, Column, ColumnKind, Count, Interval, Layout, Row, Snapshot};
 use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::Record;
 
 pub(crate) static CSV: OutputSpec = OutputSpec {
     name: "csv",
-    help: "Flows as flows.csv, readings as counts.csv: RFC 4180 with a header.",
-    files: &["flows.csv", "counts.csv"],
+    help: "Flows as flows.csv, readings as counts.csv and values.csv: RFC 4180 with a header.",
+    files: &["flows.csv", "counts.csv", "values.csv"],
     flows: true,
     has: |_| true,
     shows: |_| true,
     open: |context| Ok(Box::new(Csv::open(context)?)),
 };
 
-/// Columns of counts.csv. `error` is the upper bound of the undercount, in the unit of the list. The row `no row` of a
-/// list has the counts of keys without a row; each such key had at most the error.
-const COUNTS: [&str; 10] =
-    ["start", "end", "subscription", "chart", "function", "label", "packets", "bytes", "flows", "error"];
+/// The columns of counts.csv and values.csv that say what a line is about.
+const SUBJECT: [&str; 6] = ["start", "end", "subscription", "chart", "function", "label"];
+/// Further columns of counts.csv. `error` is the upper bound of the undercount, in the unit of the list. The row `no row`
+/// of a list has the counts of keys without a row; each such key had at most the error.
+const COUNTS: [&str; 4] = ["packets", "bytes", "flows", "error"];
+/// Further columns of values.csv.
+const VALUES: [&str; 4] = ["column", "unit", "value", "error"];
 
 struct Csv {
     records: Csvs,
     flows: LineFile,
     counts: LineFile,
+    /// values.csv, if a reading has such columns.
+    values: Files,
     /// The end of the interval that is counted.
     counted: u64,
 }
@@ -41,85 +51,122 @@ impl Csv {
         Ok(Self {
             records: Csvs::new(context),
             flows: open(context, "flows.csv", &flows)?,
-            counts: open(context, "counts.csv", &COUNTS)?,
+            counts: open(context, "counts.csv", &[&SUBJECT[..], &COUNTS].concat())?,
+            values: Files::new(context),
             counted: context.start,
         })
     }
 
-    fn count(
-        &mut self,
-        context: &[String; 5],
-        label: &str,
-        count: &Count,
-        flows: Option<u64>,
-        error: Option<u64>,
-    ) {
-        let time = self.counted;
-        self.counts.line(time, |out| {
-            for text in context {
-                cell(out, text);
-                out.push(b',');
+    fn reading(&mut self, subject: &[String; 5], cells: &Cells<'_>) {
+        let columns = Places::of(cells);
+        for row in cells.rows.iter().chain(&cells.rest) {
+            let [packets, bytes, flows] = columns.counts(row);
+            let counts = [packets.or(Some(0)), bytes.or(Some(0)), flows, row.error];
+            // Most bins are empty.
+            if cells.layout == Layout::Bins && counts.iter().flatten().all(|count| *count == 0) {
+                continue;
             }
-            cell(out, label);
-            let number = |n: Option<u64>| n.map(|n| n.to_string()).unwrap_or_default();
-            let rest = [Some(count.packets), Some(count.bytes), flows, error].map(number).join(",");
-            out.push(b',');
-            out.extend_from_slice(rest.as_bytes());
-            out.push(b'\r');
-        });
-    }
-
-    fn reading(&mut self, context: &[String; 5], reading: &Reading) {
-        match reading {
-            Reading::Count(count) => self.count(context, "", count, None, None),
-            Reading::Top(top) => {
-                for row in top.ranked() {
-                    self.count(
-                        context,
-                        &key(&row.key, Naming::numeric()),
-                        &row.count,
-                        Some(row.flows),
-                        Some(row.error),
-                    );
+            let label = label(&row.label, Naming::numeric());
+            self.counts.line(self.counted, |out| {
+                begin(out, subject, &label);
+                let number = |n: Option<u64>| n.map(|n| n.to_string()).unwrap_or_default();
+                out.extend_from_slice(counts.map(number).join(",").as_bytes());
+                out.push(b'\r');
+            });
+            for (column, value) in columns.further(cells, row) {
+                let header = || Frame::head(|_| format!("{},{}\r\n", SUBJECT.join(","), VALUES.join(",")));
+                let Some(file) = self.values.get("values.csv", header) else { break };
+                if !file.is_empty() {
+                    file.go_on();
                 }
-                if !top.is_exact() {
-                    // Counts outside all rows; any single key had at most the error.
-                    self.count(context, "no row", &top.shed, None, Some(top.absent));
-                }
-            }
-            Reading::Classes { classes, .. } => {
-                for class in classes {
-                    self.count(context, &class.label, &class.count, None, None);
-                }
-            }
-            // Number of values in a bin, in the columns of packets.
-            Reading::Histogram(histogram) => {
-                for (edge, n) in histogram.edges.iter().zip(&histogram.counts).filter(|(_, n)| **n > 0) {
-                    let label = format!("{} from {edge}", histogram.of);
-                    self.count(context, &label, &Count { packets: *n, bytes: 0 }, None, None);
-                }
-            }
-            // Only failed flows are counted; a reading of scans has no packets.
-            Reading::Scans(scans) => {
-                for row in scans.found() {
-                    let failed = Some(row.refused + row.unanswered);
-                    self.count(context, &crate::summary::scan(row), &Count::default(), failed, None);
-                }
-            }
-            // In the columns of packets, as with histograms; the error is one standard error.
-            Reading::Distinct(count) => {
-                let n = count.estimate();
-                let error = (count.relative_error() * n as f64).ceil() as u64;
-                let of = format!("distinct {}", count.of.name());
-                self.count(context, &of, &Count { packets: n, bytes: 0 }, None, Some(error));
-            }
-            Reading::Series(series) => {
-                for (at, cell) in series.cells.iter().enumerate().filter(|(_, cell)| cell.packets > 0) {
-                    let time = series.first.saturating_add(at as u64).saturating_mul(series.step);
-                    self.count(context, &zone::rfc3339(time), cell, None, None);
-                }
+                file.line(self.counted, |out| {
+                    begin(out, subject, &label);
+                    for text in [&column.name, &column.unit] {
+                        cell(out, text);
+                        out.push(b',');
+                    }
+                    cell(out, &value_text(value));
+                    out.push(b',');
+                    if let Some(error) = row.error {
+                        out.extend_from_slice(error.to_string().as_bytes());
+                    }
+                    out.push(b'\r');
+                });
             }
         }
+    }
+}
+
+/// Writes the cells that say what a line is about.
+fn begin(out: &mut Vec<u8>, subject: &[String; 5], label: &str) {
+    for text in subject.iter().map(String::as_str).chain([label]) {
+        cell(out, text);
+        out.push(b',');
+    }
+}
+
+/// The places of a reading's columns in the files.
+struct Places {
+    /// For each column of the reading, its place among packets, bytes and flows of counts.csv.
+    counts: Vec<Option<usize>>,
+}
+
+impl Places {
+    fn of(cells: &Cells<'_>) -> Self {
+        let place = |column: &Column<'_>| {
+            let place = ["packets", "bytes", "flows"].iter().position(|unit| *unit == column.unit);
+            place.filter(|_| column.kind == ColumnKind::Sum)
+        };
+        let mut counts: Vec<Option<usize>> = cells.columns.iter().map(place).collect();
+        if counts.iter().all(Option::is_none) {
+            let number = |column: &Column<'_>| matches!(column.kind, ColumnKind::Sum | ColumnKind::Distinct);
+            if let Some(at) = cells.columns.iter().position(number) {
+                counts[at] = Some(0);
+            }
+        }
+        Self { counts }
+    }
+
+    /// Packets, bytes and flows of a row.
+    fn counts(&self, row: &Row<'_>) -> [Option<u64>; 3] {
+        let mut sums = [None; 3];
+        for (place, value) in self.counts.iter().zip(&row.values) {
+            if let (Some(sum), Cell::Whole(value)) = (place.and_then(|at| sums.get_mut(at)), value) {
+                *sum = Some(sum.unwrap_or(0) + value);
+            }
+        }
+        sums
+    }
+
+    /// The values of a row that are in values.csv.
+    fn further<'c, 'r>(&self, cells: &'c Cells<'r>, row: &'c Row<'r>) -> Vec<(&'c Column<'r>, &'c Cell<'r>)> {
+        if !matches!(cells.layout, Layout::Keyed(_)) {
+            return Vec::new();
+        }
+        let values = cells.columns.iter().zip(&row.values).zip(&self.counts);
+        let is_further = |column: &Column<'_>, value: &Cell<'_>| {
+            !matches!(column.kind, ColumnKind::Key | ColumnKind::Error) && *value != Cell::Nothing
+        };
+        values
+            .filter(|((column, value), place)| place.is_none() && is_further(column, value))
+            .map(|(value, _)| value)
+            .collect()
+    }
+}
+
+/// A value as text.
+fn value_text(value: &Cell<'_>) -> String {
+    match value {
+        Cell::Nothing => String::new(),
+        Cell::Flag(yes) => yes.to_string(),
+        Cell::Whole(number) => number.to_string(),
+        Cell::Wide(number) => number.to_string(),
+        Cell::Number(number) => number.to_string(),
+        Cell::Time(time) => zone::rfc3339(*time),
+        Cell::Text(text) => text.to_string(),
+        Cell::Address(address) => address.to_string(),
+        Cell::Key(one) => key(one, Naming::numeric()),
+        Cell::Count(Count { packets, bytes }) => format!("{packets} packets, {bytes} bytes"),
     }
 }
 
@@ -147,14 +194,14 @@ impl Output for Csv {
         let Interval { start, end } = snapshot.interval;
         self.counted = end;
         for answer in &snapshot.answers {
-            let context = [
+            let subject = [
                 zone::rfc3339(start),
                 zone::rfc3339(end),
                 answer.label.subscription.clone(),
                 answer.label.chart.clone().unwrap_or_default(),
                 answer.label.function.clone(),
             ];
-            self.reading(&context, &answer.reading);
+            self.reading(&subject, &answer.reading.cells());
         }
         self.flush()
     }
@@ -183,13 +230,14 @@ impl Output for Csv {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.flows.flush().and(self.counts.flush()).and(self.records.flush())
+        self.flows.flush().and(self.counts.flush()).and(self.values.flush()).and(self.records.flush())
     }
 
     fn roll(&mut self, now: u64) -> io::Result<()> {
         let flows = self.flows.roll(now);
         let counts = self.counts.roll(now);
-        flows.and(counts).and(self.records.roll(now))
+        let values = self.values.roll(now);
+        flows.and(counts).and(values).and(self.records.roll(now))
     }
 
     fn finish(&mut self) -> io::Result<()> {
@@ -198,8 +246,9 @@ impl Output for Csv {
         [&mut self.flows, &mut self.counts].into_iter().for_each(|file| file.begin(now));
         let flows = self.flows.finish();
         let counts = self.counts.finish();
+        let values = self.values.each(LineFile::finish);
         let records = self.records.finish();
-        flows.and(counts).and(records)
+        flows.and(counts).and(values).and(records)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{Output, OutputContext, OutputSpec};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::MetricType as Type;
 use prometheus_client::registry::{Registry, Unit};
 use std::collections::HashMap;
 use std::fmt;
@@ -16,8 +16,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_api::{
-    Answer, AnswerId, AnswerLabel, CONN_STATES, Count, Counter, ERROR_KINDS, Histogram, LAYERS, Reading,
-    Snapshot, counters,
+    Answer, AnswerId, AnswerLabel, CONN_STATES, Counter, ERROR_KINDS, FAMILIES, Family, Figure, FigureValue,
+    Histogram, LAYERS, MetricType, Snapshot, counters,
 };
 
 const FILE: &str = "weir.prom";
@@ -69,61 +69,45 @@ struct Line {
     id: AnswerId,
     label: Arc<AnswerLabel>,
     nanoseconds: u64,
-    found: Found,
+    samples: Vec<Sample>,
 }
 
-/// The part of a reading that can be summed in bounded memory, or its last value.
+/// A counter of a line.
 #[derive(Clone, Debug)]
-enum Found {
-    Count(Count),
-    Classes(Vec<(String, Count)>),
-    Histogram(Histogram),
-    List { inserts: u64, shed: Count, rows: u64, absent: u64 },
-    Distinct { of: &'static str, estimate: u64 },
-    Scans(u64),
-    Nothing,
+struct Sample {
+    family: &'static Family,
+    label: String,
+    value: Value,
 }
 
-impl Found {
-    fn of(reading: &Reading) -> Self {
-        match reading {
-            Reading::Count(count) => Found::Count(*count),
-            Reading::Classes { classes, .. } => {
-                Found::Classes(classes.iter().map(|class| (class.label.clone(), class.count)).collect())
-            }
-            Reading::Histogram(histogram) => Found::Histogram(histogram.clone()),
-            Reading::Top(top) => Found::List {
-                inserts: top.inserts,
-                shed: top.shed,
-                rows: top.rows.len() as u64,
-                absent: top.absent,
-            },
-            Reading::Distinct(count) => Found::Distinct { of: count.of.name(), estimate: count.estimate() },
-            Reading::Scans(scans) => Found::Scans(scans.found().len() as u64),
-            // Prometheus derives rates from the counters.
-            Reading::Series(_) => Found::Nothing,
-        }
+#[derive(Clone, Debug)]
+enum Value {
+    Sum(u64),
+    Gauge(f64),
+    Histogram(Histogram),
+}
+
+impl Sample {
+    fn of(figure: &Figure<'_>) -> Option<Self> {
+        figure.family.metric.as_ref()?;
+        let value = match figure.value {
+            FigureValue::Sum(sum) => Value::Sum(sum),
+            FigureValue::Gauge(value) => Value::Gauge(value?),
+            FigureValue::Histogram(histogram) => Value::Histogram(histogram.clone()),
+        };
+        Some(Self { family: figure.family, label: figure.label.to_owned(), value })
+    }
+
+    fn is(&self, other: &Sample) -> bool {
+        std::ptr::eq(self.family, other.family) && self.label == other.label
     }
 
     /// Continues the previous value: sums grow, other values are replaced.
-    fn after(&mut self, before: &Found) {
-        match (self, before) {
-            (Found::Count(now), Found::Count(before)) => now.add(before),
-            (Found::Classes(now), Found::Classes(before)) => {
-                for ((_, now), (_, before)) in now.iter_mut().zip(before) {
-                    now.add(before);
-                }
-            }
-            (Found::Histogram(now), Found::Histogram(before)) => {
-                let mut sum = Reading::Histogram(before.clone());
-                sum.merge(&Reading::Histogram(now.clone()));
-                if let Reading::Histogram(sum) = sum {
-                    *now = sum;
-                }
-            }
-            (Found::List { inserts, shed, .. }, Found::List { inserts: i, shed: s, .. }) => {
-                *inserts += i;
-                shed.add(s);
+    fn after(&mut self, before: &Sample) {
+        match (&mut self.value, &before.value) {
+            (Value::Sum(now), Value::Sum(before)) => *now += before,
+            (Value::Histogram(now), Value::Histogram(before)) if now.edges == before.edges => {
+                now.merge(before);
             }
             _ => {}
         }
@@ -169,11 +153,14 @@ impl Line {
             id: answer.id,
             label: Arc::clone(&answer.label),
             nanoseconds: answer.nanoseconds,
-            found: Found::of(&answer.reading),
+            samples: Vec::new(),
         };
+        answer.reading.figures(&mut |figure| line.samples.extend(Sample::of(&figure)));
         if let Some(before) = before {
             line.nanoseconds += before.nanoseconds;
-            line.found.after(&before.found);
+            // A function's samples have one order, unless its arguments have changed.
+            let pairs = line.samples.iter_mut().zip(&before.samples);
+            pairs.filter(|(now, before)| now.is(before)).for_each(|(now, before)| now.after(before));
         }
         line
     }
@@ -182,11 +169,6 @@ impl Line {
         let AnswerLabel { subscription, chart, function } = &*self.label;
         let chart = chart.as_deref().unwrap_or_default();
         [("chart", chart), ("subscription", subscription), ("function", function)]
-    }
-
-    fn with<'a>(&'a self, name: &'static str, value: &'a str) -> [(&'static str, &'a str); 4] {
-        let [chart, subscription, function] = self.labels();
-        [chart, subscription, function, (name, value)]
     }
 }
 
@@ -209,13 +191,12 @@ impl Collector for Sums {
     fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
         self.encode_counters(&mut to)?;
         self.encode_costs(&mut to)?;
-        self.encode_counts(&mut to)?;
-        self.encode_lists(&mut to)?;
+        self.encode_figures(&mut to)?;
         let end = to.encode_descriptor(
             "interval_end",
             "End of the last interval, since the epoch",
             Some(&Unit::Seconds),
-            MetricType::Gauge,
+            Type::Gauge,
         );
         end?.encode_gauge(&(self.end as f64 / 1e9))
     }
@@ -227,7 +208,7 @@ impl Sums {
             // The registry appends a full stop to each help text.
             let help = counter.help.trim().trim_end_matches('.');
             let unit = unit(counter);
-            let mut metric = to.encode_descriptor(counter.name, help, unit.as_ref(), MetricType::Counter)?;
+            let mut metric = to.encode_descriptor(counter.name, help, unit.as_ref(), Type::Counter)?;
             if counter.name != "decode_errors" {
                 total(&mut metric, (counter.of)(&self.counted))?;
                 continue;
@@ -239,7 +220,7 @@ impl Sums {
             }
         }
         let help = "Ended flows by connection state, as Zeek names it";
-        let mut metric = to.encode_descriptor("flows_by_state", help, None, MetricType::Counter)?;
+        let mut metric = to.encode_descriptor("flows_by_state", help, None, Type::Counter)?;
         for (state, value) in CONN_STATES.iter().zip(self.counted.flows.states.0) {
             total(&mut metric.encode_family(&[("state", *state)])?, value)?;
         }
@@ -250,17 +231,17 @@ impl Sums {
     fn encode_costs(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let unit = Some(&Unit::Seconds);
         let help = "Worker time of a stage, estimated from a sample of packets";
-        let mut metric = to.encode_descriptor("stage", help, unit, MetricType::Counter)?;
+        let mut metric = to.encode_descriptor("stage", help, unit, Type::Counter)?;
         for (stage, nanoseconds) in self.counted.costs.parts() {
             seconds(&mut metric.encode_family(&[("stage", stage)])?, nanoseconds)?;
         }
         let help = "Worker time of a subscription's function, estimated from a sample of packets";
-        let mut metric = to.encode_descriptor("function", help, unit, MetricType::Counter)?;
+        let mut metric = to.encode_descriptor("function", help, unit, Type::Counter)?;
         for line in &self.lines {
             seconds(&mut metric.encode_family(&line.labels())?, line.nanoseconds)?;
         }
         let help = "Worker time in nanoseconds per analysed packet, since the start";
-        let mut metric = to.encode_descriptor("cost_ns_per_packet", help, None, MetricType::Gauge)?;
+        let mut metric = to.encode_descriptor("cost_ns_per_packet", help, None, Type::Gauge)?;
         let each = |nanoseconds: u64| nanoseconds as f64 / self.counted.ledger.analysed.max(1) as f64;
         for (stage, nanoseconds) in self.counted.costs.parts() {
             metric.encode_family(&[("stage", stage)])?.encode_gauge(&each(nanoseconds))?;
@@ -271,91 +252,42 @@ impl Sums {
         Ok(())
     }
 
-    fn encode_counts(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        type Part = (&'static str, Unit, fn(&Count) -> u64);
-        let parts: [Part; 2] = [
-            ("packets", Unit::Other("packets".to_owned()), |n| n.packets),
-            ("bytes", Unit::Bytes, |n| n.bytes),
-        ];
-        for (what, unit, of) in &parts {
-            let help = format!("Matching {what} of a subscription");
-            let mut metric = to.encode_descriptor("matched", &help, Some(unit), MetricType::Counter)?;
-            for line in &self.lines {
-                if let Found::Count(count) = &line.found {
-                    total(&mut metric.encode_family(&line.labels())?, of(count))?;
-                }
+    fn encode_figures(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        for family in FAMILIES {
+            let Some(metric) = &family.metric else { continue };
+            let of_family = |sample: &&Sample| std::ptr::eq(sample.family, *family);
+            let found = |line: &Line| line.samples.iter().any(|sample| of_family(&sample));
+            if !metric.always && !self.lines.iter().any(found) {
+                continue;
             }
-        }
-        for (what, unit, of) in &parts {
-            let help = format!("Classified {what} of a subscription");
-            let mut metric = to.encode_descriptor("class", &help, Some(unit), MetricType::Counter)?;
+            let unit = (!metric.unit.is_empty()).then(|| Unit::Other(metric.unit.to_owned()));
+            let kind = match metric.of {
+                MetricType::Counter => Type::Counter,
+                MetricType::Gauge => Type::Gauge,
+                MetricType::Histogram => Type::Histogram,
+            };
+            let mut to = to.encode_descriptor(metric.name, metric.help, unit.as_ref(), kind)?;
             for line in &self.lines {
-                if let Found::Classes(classes) = &line.found {
-                    for (class, count) in classes {
-                        total(&mut metric.encode_family(&line.with("class", class))?, of(count))?;
+                for sample in line.samples.iter().filter(of_family) {
+                    let mut labels = line.labels().to_vec();
+                    if !metric.label.is_empty() {
+                        labels.push((metric.label, &sample.label));
                     }
+                    encode_sample(&mut to.encode_family(&labels)?, &sample.value)?;
                 }
-            }
-        }
-        let mut metric =
-            to.encode_descriptor("values", "Values measured by a subscription", None, MetricType::Histogram)?;
-        for line in &self.lines {
-            if let Found::Histogram(histogram) = &line.found {
-                let labels = line.with("of", &histogram.of);
-                let mut family = metric.encode_family(&labels)?;
-                family.encode_histogram::<NoLabelSet>(
-                    histogram.sum as f64,
-                    histogram.n,
-                    &buckets(histogram),
-                    None,
-                )?;
             }
         }
         Ok(())
     }
+}
 
-    fn encode_lists(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let lists = || {
-            self.lines.iter().filter_map(|line| match &line.found {
-                Found::List { inserts, shed, rows, absent } => Some((line, *inserts, *shed, *rows, *absent)),
-                _ => None,
-            })
-        };
-        let help = "Keys that had no row in the list when they arrived";
-        let mut metric = to.encode_descriptor("list_inserts", help, None, MetricType::Counter)?;
-        for (line, inserts, ..) in lists() {
-            total(&mut metric.encode_family(&line.labels())?, inserts)?;
+fn encode_sample(to: &mut MetricEncoder<'_>, value: &Value) -> fmt::Result {
+    match value {
+        Value::Sum(sum) => total(to, *sum),
+        Value::Gauge(value) => to.encode_gauge(value),
+        Value::Histogram(histogram) => {
+            to.encode_histogram::<NoLabelSet>(histogram.sum as f64, histogram.n, &buckets(histogram), None)
         }
-        let help = "Packets of keys that had no room in the list";
-        let mut metric = to.encode_descriptor("list_shed_packets", help, None, MetricType::Counter)?;
-        for (line, _, shed, ..) in lists() {
-            total(&mut metric.encode_family(&line.labels())?, shed.packets)?;
-        }
-        let mut gauge = |name: &str, help: &str, of: &dyn Fn(u64, u64) -> u64| -> fmt::Result {
-            let mut metric = to.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (line, _, _, rows, absent) in lists() {
-                metric.encode_family(&line.labels())?.encode_gauge(&(of(rows, absent) as f64))?;
-            }
-            Ok(())
-        };
-        gauge("list_rows", "Rows of a list in the last interval", &|rows, _| rows)?;
-        let help = "Maximum of a key without a row in the last interval, in the list's unit";
-        gauge("list_absent", help, &|_, absent| absent)?;
-        let help = "Distinct values in the last interval, estimated";
-        let mut metric = to.encode_descriptor("distinct", help, None, MetricType::Gauge)?;
-        for line in &self.lines {
-            if let Found::Distinct { of, estimate } = &line.found {
-                metric.encode_family(&line.with("of", of))?.encode_gauge(&(*estimate as f64))?;
-            }
-        }
-        let help = "Scans detected in the last interval";
-        let mut metric = to.encode_descriptor("scans", help, None, MetricType::Gauge)?;
-        for line in &self.lines {
-            if let Found::Scans(found) = &line.found {
-                metric.encode_family(&line.labels())?.encode_gauge(&(*found as f64))?;
-            }
-        }
-        Ok(())
     }
 }
 
@@ -370,6 +302,7 @@ mod tests {
     use super::*;
     use crate::fixtures;
     use std::collections::BTreeSet;
+    use weir_api::Reading;
 
     fn text(snapshots: &[Snapshot]) -> String {
         let mut metrics = Metrics::default();

@@ -3,13 +3,13 @@
 
 use crate::file::{Frame, LineFile};
 use crate::row::{COLUMNS, Endpoints, Times, write_members};
-use crate::summary::{Facts, Naming, key, scan};
+use crate::summary::{Facts, Naming, label};
 use crate::{Output, OutputContext, OutputSpec, zone};
-use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 use std::io::{self, Write};
 use weir_api::{
-    Answer, Class, Count, DistinctOf, FlowCount, Interval, Key, KeyKind, Ledger, Reading, SessionCount,
-    Snapshot, Sweep, TopRow, Trials, Unit,
+    Answer, Cell, Cells, Column, FlowCount, Interval, Layout, Ledger, Row, SessionCount, Snapshot,
 };
 use weir_engine::FlowRecord;
 
@@ -30,7 +30,7 @@ pub const VERSION: u8 = 1;
 #[derive(Serialize)]
 struct Line<'a, T> {
     v: u8,
-    kind: &'static str,
+    kind: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,7 +39,7 @@ struct Line<'a, T> {
     body: &'a T,
 }
 
-fn line<T: Serialize>(kind: &'static str, interval: Option<Interval>, body: &T) -> Vec<u8> {
+fn line<T: Serialize>(kind: &str, interval: Option<Interval>, body: &T) -> Vec<u8> {
     let start = interval.map(|interval| zone::rfc3339(interval.start));
     let end = interval.map(|interval| zone::rfc3339(interval.end));
     // Writing into memory does not fail, and every key is text.
@@ -66,68 +66,81 @@ struct To<'a, T> {
     body: T,
 }
 
-#[derive(Serialize)]
-struct TopBody {
-    key: KeyKind,
-    unit: Unit,
-    exact: bool,
-    rows: Vec<RowBody>,
-    /// Inserts of keys without a row.
-    inserts: u64,
-    shed: Count,
-    /// Upper bound for a key without a row, in `unit`.
-    absent: u64,
-}
+/// A reading: its facts, its rows, and its notes. Bins have an array for each column.
+struct Body<'r>(Cells<'r>);
 
-#[derive(Serialize)]
-struct RowBody {
-    label: String,
-    key: Key,
-    #[serde(flatten)]
-    count: Count,
-    flows: u64,
-    /// Upper bound of the undercount, in the list's unit.
-    error: u64,
-}
-
-impl From<TopRow> for RowBody {
-    fn from(row: TopRow) -> Self {
-        Self {
-            label: key(&row.key, Naming::numeric()),
-            key: row.key,
-            count: row.count,
-            flows: row.flows,
-            error: row.error,
+impl Serialize for Body<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Body(cells) = self;
+        let mut members = to.serialize_map(None)?;
+        write_members_of(&mut members, cells.facts.iter().map(|(column, value)| (column, value)))?;
+        match cells.layout {
+            Layout::Single => {
+                for row in &cells.rows {
+                    write_members_of(&mut members, cells.columns.iter().zip(&row.values))?;
+                }
+            }
+            Layout::Keyed(rows) => {
+                let of = |row| RowBody { columns: &cells.columns, row };
+                members.serialize_entry(rows, &cells.rows.iter().map(of).collect::<Vec<_>>())?;
+            }
+            Layout::Bins => {
+                for (at, column) in cells.columns.iter().enumerate() {
+                    let values = cells.rows.iter().filter_map(|row| row.values.get(at)).map(Value);
+                    members.serialize_entry(&column.name, &values.collect::<Vec<_>>())?;
+                }
+            }
         }
+        write_members_of(&mut members, cells.notes.iter().map(|(column, value)| (column, value)))?;
+        members.end()
     }
 }
 
-#[derive(Serialize)]
-struct ClassesBody<'a> {
-    unit: Unit,
-    classes: &'a [Class],
+fn write_members_of<'c, M: SerializeMap>(
+    to: &mut M,
+    values: impl Iterator<Item = (&'c Column<'c>, &'c Cell<'c>)>,
+) -> Result<(), M::Error> {
+    for (column, value) in values.filter(|(_, value)| **value != Cell::Nothing) {
+        to.serialize_entry(&column.name, &Value(value))?;
+    }
+    Ok(())
 }
 
-#[derive(Serialize)]
-struct HistogramBody<'a> {
-    of: &'a str,
-    n: u64,
-    sum: u128,
-    mean: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    min: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max: Option<u64>,
-    edges: &'a [u64],
-    counts: &'a [u64],
+struct RowBody<'c> {
+    columns: &'c [Column<'c>],
+    row: &'c Row<'c>,
 }
 
-#[derive(Serialize)]
-struct SeriesBody {
-    first: String,
-    step_ns: u64,
-    packets: Vec<u64>,
-    bytes: Vec<u64>,
+impl Serialize for RowBody<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut members = to.serialize_map(None)?;
+        members.serialize_entry("label", &label(&self.row.label, Naming::numeric()))?;
+        write_members_of(&mut members, self.columns.iter().zip(&self.row.values))?;
+        if let Some(error) = self.row.error {
+            members.serialize_entry("error", &error)?;
+        }
+        members.end()
+    }
+}
+
+/// A value of a reading.
+struct Value<'c>(&'c Cell<'c>);
+
+impl Serialize for Value<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Cell::Nothing => to.serialize_none(),
+            Cell::Flag(yes) => to.serialize_bool(*yes),
+            Cell::Whole(number) => to.serialize_u64(*number),
+            Cell::Wide(number) => to.serialize_u128(*number),
+            Cell::Number(number) => to.serialize_f64(*number),
+            Cell::Time(time) => to.serialize_str(&zone::rfc3339(*time)),
+            Cell::Text(text) => to.serialize_str(text),
+            Cell::Address(address) => address.serialize(to),
+            Cell::Key(key) => key.serialize(to),
+            Cell::Count(count) => count.serialize(to),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -192,61 +205,6 @@ impl From<&Ledger> for LedgerBody {
     }
 }
 
-/// The detected scans; other attempts serve only for merging.
-#[derive(Serialize)]
-struct ScansBody {
-    scans: Vec<ScanBody>,
-}
-
-#[derive(Serialize)]
-struct ScanBody {
-    label: String,
-    source: std::net::IpAddr,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    target: Option<std::net::IpAddr>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    port: Option<u16>,
-    /// Number of distinct ports of the target or, for a port, of distinct hosts.
-    failed: u64,
-    answered: u64,
-    exact: bool,
-    refused_flows: u64,
-    unanswered_flows: u64,
-    first: String,
-    last: String,
-}
-
-impl From<&Trials> for ScanBody {
-    fn from(row: &Trials) -> Self {
-        let (source, target, port) = match row.sweep {
-            Sweep::Ports { source, target } => (source, Some(target), None),
-            Sweep::Hosts { source, port } => (source, None, Some(port)),
-        };
-        Self {
-            label: scan(row),
-            source,
-            target,
-            port,
-            failed: row.failed.estimate(),
-            answered: row.answered.estimate(),
-            exact: row.failed.is_exact(),
-            refused_flows: row.refused,
-            unanswered_flows: row.unanswered,
-            first: zone::rfc3339(row.first),
-            last: zone::rfc3339(row.last),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct DistinctBody {
-    of: DistinctOf,
-    estimate: u64,
-    exact: bool,
-    /// The standard error, relative to the true number.
-    relative_error: f64,
-}
-
 #[derive(Serialize)]
 struct FlowsBody<'a> {
     #[serde(flatten)]
@@ -309,62 +267,8 @@ fn snapshot_lines(
 }
 
 fn answer_line(interval: Interval, answer: &Answer) -> Vec<u8> {
-    let when = Some(interval);
-    match &answer.reading {
-        Reading::Count(count) => line("count", when, &to(answer, count)),
-        Reading::Top(top) => {
-            let body = TopBody {
-                key: top.key,
-                unit: top.unit,
-                exact: top.is_exact(),
-                rows: top.ranked().into_iter().map(RowBody::from).collect(),
-                inserts: top.inserts,
-                shed: top.shed,
-                absent: top.absent,
-            };
-            line("top", when, &to(answer, body))
-        }
-        Reading::Classes { unit, classes } => {
-            line("classes", when, &to(answer, ClassesBody { unit: *unit, classes }))
-        }
-        Reading::Histogram(histogram) => {
-            let known = |value| (histogram.n > 0).then_some(value);
-            let body = HistogramBody {
-                of: &histogram.of,
-                n: histogram.n,
-                sum: histogram.sum,
-                mean: histogram.mean(),
-                min: known(histogram.min),
-                max: known(histogram.max),
-                edges: &histogram.edges,
-                counts: &histogram.counts,
-            };
-            line("histogram", when, &to(answer, body))
-        }
-        Reading::Scans(scans) => {
-            let scans = scans.found().into_iter().map(ScanBody::from).collect();
-            line("scans", when, &to(answer, ScansBody { scans }))
-        }
-        Reading::Distinct(count) => {
-            let relative_error = count.relative_error();
-            let body = DistinctBody {
-                of: count.of,
-                estimate: count.estimate(),
-                exact: relative_error == 0.0,
-                relative_error,
-            };
-            line("distinct", when, &to(answer, body))
-        }
-        Reading::Series(series) => {
-            let body = SeriesBody {
-                first: zone::rfc3339(series.first.saturating_mul(series.step)),
-                step_ns: series.step,
-                packets: series.cells.iter().map(|cell| cell.packets).collect(),
-                bytes: series.cells.iter().map(|cell| cell.bytes).collect(),
-            };
-            line("series", when, &to(answer, body))
-        }
-    }
+    let cells = answer.reading.cells();
+    line(cells.shape, Some(interval), &to(answer, Body(cells)))
 }
 
 fn to<T>(answer: &Answer, body: T) -> To<'_, T> {
@@ -469,6 +373,7 @@ mod tests {
     use crate::fixtures;
     use crate::summary::InputFacts;
     use serde_json::{Value, json};
+    use weir_api::Reading;
 
     fn values(text: &str) -> Vec<Value> {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

@@ -10,7 +10,7 @@ mod tests;
 
 pub use crate::ndjson::summary as ndjson;
 use label::scan_short;
-pub use label::{key, key_short, scan};
+pub use label::{key, key_short, label, scan};
 pub use lists::lists;
 pub use naming::Naming;
 pub use render::{MAX_LINES, MIN_WIDTH, render};

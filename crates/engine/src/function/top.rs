@@ -27,20 +27,7 @@ pub(super) static TOP: FunctionSpec = FunctionSpec {
 };
 
 fn build(arguments: &Arguments<'_>) -> Result<Box<dyn Function>, String> {
-    let kind = arguments.choice(
-        "by",
-        &[
-            ("source", KeyKind::Source),
-            ("destination", KeyKind::Destination),
-            ("pair", KeyKind::Pair),
-            ("flow", KeyKind::Flow),
-            ("port", KeyKind::Port),
-            ("protocol", KeyKind::Protocol),
-            ("vlan", KeyKind::Vlan),
-            ("talker", KeyKind::Talker),
-            ("service", KeyKind::Service),
-        ],
-    )?;
+    let kind = arguments.choice("by", &KeyKind::ALL)?;
     let unit = arguments.choice("unit", &[("bytes", Unit::Bytes), ("packets", Unit::Packets)])?;
     let (show, rows): (usize, usize) = (arguments.parse("show")?, arguments.parse("rows")?);
     if !(1..=1000).contains(&show) {

@@ -3,8 +3,10 @@
 use super::Naming;
 use crate::figures::counted;
 use crate::ports;
+use crate::zone;
+use std::borrow::Cow;
 use std::net::IpAddr;
-use weir_api::{Key, Part, Sweep, Trials, WifiFrame};
+use weir_api::{Key, Label, Part, Sweep, Trials, WifiFrame};
 
 /// A key in full: `tcp/443 tls`, `10.0.0.1:443 <-> 10.0.0.9 tls`, `udp 10.0.0.1:53 -> 10.0.0.9:4711`.
 pub fn key(key: &Key, naming: Naming<'_>) -> String {
@@ -33,6 +35,19 @@ pub fn key(key: &Key, naming: Naming<'_>) -> String {
             let ends = format!("{} <-> {client}", socket(server, port, protocol));
             format!("{ends} {}", service_name(protocol, port, server, naming))
         }
+    }
+}
+
+/// The name of a row; "" if it has none.
+pub fn label<'r>(label: &Label<'r>, naming: Naming<'_>) -> Cow<'r, str> {
+    match label {
+        Label::None => Cow::Borrowed(""),
+        Label::Text(text) => Cow::Borrowed(text),
+        Label::Distinct(of) => Cow::Owned(format!("distinct {of}")),
+        Label::Key(one) => Cow::Owned(key(one, naming)),
+        Label::Bin(of, edge) => Cow::Owned(format!("{of} from {edge}")),
+        Label::Time(time) => Cow::Owned(zone::rfc3339(*time)),
+        Label::Scan(row) => Cow::Owned(scan(row)),
     }
 }
 

@@ -53,7 +53,7 @@ use weir_api::web::{
     Flows, ListInfo, ListRow, Lists, News, Records, SeriesData, SeriesInfo, StoreState, TierState, TopList,
     TryHistogram,
 };
-use weir_api::{Key, KeyKind, Reading, Top, TopRow, Unit};
+use weir_api::{Key, Reading, Top, TopRow, Unit};
 use weir_filter::{FLOW, FlowTest};
 use weir_output::summary::Naming;
 use weir_output::zone::Zone;
@@ -322,17 +322,6 @@ fn weight(row: &weir_api::TopRow, by: RankBy) -> u64 {
     }
 }
 
-fn unit_name(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Packets => "packets",
-        Unit::Bytes => "bytes",
-    }
-}
-
-fn key_name(key: KeyKind) -> String {
-    serde_json::to_value(key).ok().and_then(|value| Some(value.as_str()?.to_owned())).unwrap_or_default()
-}
-
 impl Store for SqliteStore {
     fn extent(&self) -> Result<Option<(u64, u64)>, StoreError> {
         let (first, last) = self.reader(|reader| Ok(reader.extent))?;
@@ -386,8 +375,8 @@ impl Store for SqliteStore {
                 Reading::Top(top) => lists.lists.push(ListInfo {
                     title: title(&name),
                     name,
-                    key: key_name(top.key),
-                    unit: unit_name(top.unit).to_owned(),
+                    key: top.key.name().to_owned(),
+                    unit: top.unit.name().to_owned(),
                 }),
                 Reading::Distinct(count) => {
                     lists.distinct.push(DistinctInfo { name, of: count.of.name().to_owned() });
@@ -441,8 +430,8 @@ impl Store for SqliteStore {
         }
         Ok(TopList {
             list: list.to_owned(),
-            key: key_name(top.key),
-            unit: unit_name(top.unit).to_owned(),
+            key: top.key.name().to_owned(),
+            unit: top.unit.name().to_owned(),
             exact: top.is_exact(),
             rows: named,
             absent: top.absent,
@@ -509,7 +498,7 @@ impl Store for SqliteStore {
             list: "flows".to_owned(),
             key: format!("{by:?}").to_lowercase(),
             unit: match rank {
-                RankBy::Unit(unit) => unit_name(unit).to_owned(),
+                RankBy::Unit(unit) => unit.name().to_owned(),
                 RankBy::Flows => "flows".to_owned(),
             },
             exact: tally.partial.is_none() && tally.crossing.is_none(),

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use weir_api::web::{Band, BandPoints, Points, PointsOfOthers, SeriesData, SeriesInfo, Weight};
-use weir_api::{Count, Counter, Reading, Snapshot, counters};
+use weir_api::{Answer, AnswerLabel, Counter, Family, FigureValue, SeriesName, Snapshot, counters};
 
 const SECOND: f64 = 1e9;
 /// Maximum number of points of all series in an answer.
@@ -29,7 +29,7 @@ pub struct Point {
     /// The series.
     pub id: String,
     /// Unit of the values.
-    pub unit: &'static str,
+    pub unit: String,
     /// Meaning of the values.
     pub help: String,
     /// The value.
@@ -58,7 +58,7 @@ impl Point {
 
 /// Whether a series consists of gauges.
 fn is_gauge(id: &str) -> bool {
-    ["distinct/", "scans/", "mean/"].iter().any(|prefix| id.starts_with(prefix))
+    ["distinct/", "scans/", "mean/", "value/"].iter().any(|prefix| id.starts_with(prefix))
 }
 
 /// The series of a counter.
@@ -81,12 +81,12 @@ pub fn class_id(subscription: &str, class: &str, bits: bool) -> String {
     format!("class/{}/{}/{}", part(subscription), part(class), if bits { "bits" } else { "packets" })
 }
 
-/// The points of an interval: counters, lines, classes, distinct counts, and the inserts of lists.
+/// The points of an interval: counters, and the figures of readings.
 pub fn points(snapshot: &Snapshot) -> Vec<Point> {
     let mut points = Vec::new();
     each(snapshot, |name, value| {
         points.extend(value.map(|value| {
-            let (id, unit, help) = name.describe();
+            let Described { id, unit, help } = name.describe();
             Point { id, unit, help, value }
         }));
     });
@@ -97,41 +97,52 @@ pub fn points(snapshot: &Snapshot) -> Vec<Point> {
 #[derive(Clone, Copy, Debug)]
 enum Name<'s> {
     Counter(&'static Counter),
-    Line { chart: &'s str, line: &'s str, bits: bool },
-    Class { subscription: &'s str, class: &'s str, bits: bool },
-    Inserts(&'s str),
-    Distinct(&'s str, &'static str),
-    Scans(&'s str),
-    Mean(&'s str, &'s str),
+    Figure { of: &'static SeriesName, answer: &'s Answer, label: &'s str },
+}
+
+/// The text of a name.
+#[derive(Debug)]
+struct Described {
+    /// Identifier of the series.
+    id: String,
+    unit: String,
+    help: String,
 }
 
 impl Name<'_> {
-    /// Identifier of the series, its unit and its meaning.
-    fn describe(self) -> (String, &'static str, String) {
-        let rate = |bits: bool| if bits { "bits/s" } else { "packets/s" };
+    fn describe(self) -> Described {
         match self {
-            Name::Counter(counter) => {
-                (counter_id(counter.name), rate_unit(counter.unit).0, counter.help.trim().to_owned())
+            Name::Counter(counter) => Described {
+                id: counter_id(counter.name),
+                unit: rate_unit(counter.unit).0.to_owned(),
+                help: counter.help.trim().to_owned(),
+            },
+            Name::Figure { of, answer, label } => {
+                let AnswerLabel { subscription, chart, .. } = &*answer.label;
+                let chart = chart.as_deref().unwrap_or("counts");
+                let names =
+                    [("{chart}", chart), ("{subscription}", subscription), ("{label}", label)];
+                let escaped = names.map(|(place, name)| (place, part(name)));
+                Described {
+                    id: filled(of.id, &escaped.each_ref().map(|(place, name)| (*place, name.as_str()))),
+                    unit: filled(of.unit, &names),
+                    help: filled(of.help, &names),
+                }
             }
-            Name::Line { chart, line, bits } => {
-                (line_id(chart, line, bits), rate(bits), format!("{line} of {chart}"))
-            }
-            Name::Class { subscription, class, bits } => {
-                (class_id(subscription, class, bits), rate(bits), format!("{class} of {subscription}"))
-            }
-            Name::Inserts(list) => (
-                format!("list/{}/inserts", part(list)),
-                "keys/s",
-                format!("Keys that had no row in {list} when they arrived; rises first in a flood"),
-            ),
-            Name::Distinct(name, of) => {
-                (format!("distinct/{}", part(name)), of, format!("Distinct {of} in an interval"))
-            }
-            Name::Scans(name) => {
-                (format!("scans/{}", part(name)), "scans", "Scans detected in an interval".to_owned())
-            }
-            Name::Mean(name, of) => (format!("mean/{}", part(name)), "", format!("Mean {of} in an interval")),
         }
+    }
+}
+
+/// A template with its names. A name can contain the word for another.
+fn filled(template: &str, names: &[(&str, &str)]) -> String {
+    let first = names.iter().filter_map(|(word, name)| Some((template.find(word)?, word, name))).min();
+    match first {
+        Some((at, word, name)) => {
+            let (before, after) = template.split_at(at);
+            let rest = filled(after.get(word.len()..).unwrap_or_default(), names);
+            [before, name, &rest].concat()
+        }
+        None => template.to_owned(),
     }
 }
 
@@ -142,37 +153,17 @@ fn each<'s>(snapshot: &'s Snapshot, mut show: impl FnMut(Name<'s>, Option<Amount
         let value = (counter.of)(snapshot) as f64 * rate_unit(counter.unit).1;
         show(Name::Counter(counter), Some(Amount::Sum(value)));
     }
-    let both = |count: &Count| [(true, count.bytes as f64 * 8.0), (false, count.packets as f64)];
     // An interval does not count flows that began before it: only sums since the beginning do.
     for answer in &snapshot.answers {
-        let name = answer.label.subscription.as_str();
-        match &answer.reading {
-            Reading::Count(count) => {
-                let chart = answer.label.chart.as_deref().unwrap_or("counts");
-                for (bits, sum) in both(count) {
-                    show(Name::Line { chart, line: name, bits }, Some(Amount::Sum(sum)));
-                }
-            }
-            Reading::Classes { classes, .. } => {
-                for class in classes {
-                    for (bits, sum) in both(&class.count) {
-                        let name = Name::Class { subscription: name, class: &class.label, bits };
-                        show(name, Some(Amount::Sum(sum)));
-                    }
-                }
-            }
-            Reading::Top(top) => show(Name::Inserts(name), Some(Amount::Sum(top.inserts as f64))),
-            Reading::Distinct(count) => {
-                let value = Amount::Gauge(count.estimate() as f64);
-                show(Name::Distinct(name, count.of.name()), Some(value));
-            }
-            Reading::Scans(scans) => show(Name::Scans(name), Some(Amount::Gauge(scans.found().len() as f64))),
-            Reading::Histogram(histogram) => {
-                let value = (histogram.n > 0).then(|| Amount::Gauge(histogram.mean()));
-                show(Name::Mean(name, &histogram.of), value);
-            }
-            Reading::Series(_) => {}
-        }
+        answer.reading.figures(&mut |figure| {
+            let Some(of) = &figure.family.series else { return };
+            let value = match figure.value {
+                FigureValue::Sum(sum) => Some(Amount::Sum(sum as f64 * of.scale)),
+                FigureValue::Gauge(value) => value.map(|value| Amount::Gauge(value * of.scale)),
+                FigureValue::Histogram(_) => None,
+            };
+            show(Name::Figure { of, answer, label: figure.label }, value);
+        });
     }
 }
 
@@ -180,55 +171,52 @@ fn each<'s>(snapshot: &'s Snapshot, mut show: impl FnMut(Name<'s>, Option<Amount
 #[derive(Debug, Default)]
 pub struct Layout {
     answers: Vec<Answered>,
-    /// Identifiers, units and meanings of the series.
-    names: Vec<(String, &'static str, String)>,
+    names: Vec<Described>,
 }
 
 /// The properties of an answer that determine its points.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 struct Answered {
     subscription: String,
     chart: Option<String>,
-    shape: std::mem::Discriminant<Reading>,
-    /// Labels of classes, or the unit of a mean or a distinct count.
-    labels: Vec<String>,
+    /// Its figures: their families and labels.
+    figures: Vec<(&'static Family, String)>,
 }
 
-/// The labels of a reading; see [`Answered::labels`].
-fn labels(reading: &Reading) -> impl Iterator<Item = &str> {
-    let (classes, of) = match reading {
-        Reading::Classes { classes, .. } => (classes.as_slice(), None),
-        Reading::Distinct(count) => (&[][..], Some(count.of.name())),
-        Reading::Histogram(histogram) => (&[][..], Some(histogram.of.as_str())),
-        _ => (&[][..], None),
-    };
-    classes.iter().map(|class| class.label.as_str()).chain(of)
+impl Answered {
+    fn of(answer: &Answer) -> Self {
+        let mut figures = Vec::new();
+        answer.reading.figures(&mut |figure| figures.push((figure.family, figure.label.to_owned())));
+        Self { subscription: answer.label.subscription.clone(), chart: answer.label.chart.clone(), figures }
+    }
+
+    fn is_of(&self, answer: &Answer) -> bool {
+        let (mut known, mut is_same) = (self.figures.iter(), true);
+        answer.reading.figures(&mut |figure| {
+            is_same &= known
+                .next()
+                .is_some_and(|(family, label)| std::ptr::eq(*family, figure.family) && label == figure.label);
+        });
+        is_same
+            && known.next().is_none()
+            && self.subscription == answer.label.subscription
+            && self.chart == answer.label.chart
+    }
 }
 
 impl Layout {
     /// The layout of an interval.
     pub fn of(snapshot: &Snapshot) -> Self {
-        let answers = snapshot.answers.iter().map(|answer| Answered {
-            subscription: answer.label.subscription.clone(),
-            chart: answer.label.chart.clone(),
-            shape: std::mem::discriminant(&answer.reading),
-            labels: labels(&answer.reading).map(str::to_owned).collect(),
-        });
         let mut names = Vec::new();
         each(snapshot, |name, _| names.push(name.describe()));
-        Self { answers: answers.collect(), names }
+        Self { answers: snapshot.answers.iter().map(Answered::of).collect(), names }
     }
 
     /// Whether an interval has this layout.
     pub fn is_of(&self, snapshot: &Snapshot) -> bool {
         self.answers.len() == snapshot.answers.len()
             && !self.names.is_empty()
-            && self.answers.iter().zip(&snapshot.answers).all(|(known, answer)| {
-                known.subscription == answer.label.subscription
-                    && known.chart == answer.label.chart
-                    && known.shape == std::mem::discriminant(&answer.reading)
-                    && labels(&answer.reading).eq(known.labels.iter().map(String::as_str))
-            })
+            && self.answers.iter().zip(&snapshot.answers).all(|(known, answer)| known.is_of(answer))
     }
 
     /// The values of an interval, by position in the layout, without sums of zero. Gauges are left out without packets.
@@ -253,7 +241,7 @@ impl Layout {
              ON CONFLICT (name) DO UPDATE SET unit = ?2, help = ?3 RETURNING id",
         )?;
         let mut numbers = Vec::with_capacity(self.names.len());
-        for (name, unit, help) in &self.names {
+        for Described { id: name, unit, help } in &self.names {
             let id = match known.get(name) {
                 Some(id) => *id,
                 None => {

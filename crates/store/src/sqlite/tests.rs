@@ -6,7 +6,7 @@ use crate::{FlowOrder, RecordOrder};
 use jiff::Timestamp;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use weir_api::{Interval, Ledger, Snapshot, TopRow};
+use weir_api::{Interval, KeyKind, Ledger, Snapshot, TopRow};
 use weir_engine::FlowRecord;
 use weir_filter::{FlowEndpoints, Options};
 use weir_output::{Existing, Output, OutputContext};
