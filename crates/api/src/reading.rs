@@ -40,6 +40,21 @@ impl Reading {
         }
     }
 
+    /// Bytes of heap memory.
+    pub fn memory(&self) -> usize {
+        match self {
+            Reading::Count(_) => 0,
+            Reading::Top(top) => size_of_val(top.rows.as_slice()),
+            Reading::Classes { classes, .. } => {
+                classes.iter().map(|class| size_of::<Class>() + class.label.len()).sum()
+            }
+            Reading::Histogram(histogram) => histogram.of.len() + 2 * size_of_val(histogram.edges.as_slice()),
+            Reading::Series(series) => size_of_val(series.cells.as_slice()),
+            Reading::Scans(scans) => scans.memory(),
+            Reading::Distinct(count) => count.memory(),
+        }
+    }
+
     /// Merges the reading of the same function from another worker, interval or machine. Readings of different shapes
     /// come from different functions and are never merged: `self` is left unchanged.
     pub fn merge(&mut self, other: &Reading) {

@@ -131,6 +131,11 @@ impl Scans {
         self.rows = by_sweep.into_values().collect();
     }
 
+    pub(crate) fn memory(&self) -> usize {
+        let values = self.rows.iter().map(|row| row.failed.memory() + row.answered.memory());
+        size_of_val(self.rows.as_slice()) + values.sum::<usize>()
+    }
+
     pub(crate) fn merge(&mut self, other: &Scans) {
         let mine = std::mem::take(&mut self.rows);
         let mut by_sweep: BTreeMap<Sweep, Trials> = mine.into_iter().map(|row| (row.sweep, row)).collect();
@@ -173,6 +178,11 @@ impl Targets {
     /// Whether [`Targets::estimate`] is exact.
     pub fn is_exact(&self) -> bool {
         self.seen.is_exact()
+    }
+
+    /// Bytes of heap memory.
+    pub fn memory(&self) -> usize {
+        self.seen.memory()
     }
 
     /// The values, sorted; `None` if they are no longer known.

@@ -189,7 +189,7 @@ impl<K: Keyed> Bounded<K> {
     /// Weights in bytes have a resolution of 16 when the lightest row is searched for: the smallest frame has 14
     /// bytes. Weights above 2^32 packets or 2^36 bytes are equal.
     pub fn new(rows: usize, unit: Unit, seed: u64) -> Self {
-        let sets = rows.div_ceil(WAYS).max(2);
+        let sets = Self::sets_for(rows);
         let mut state = !seed;
         Self {
             sets: vec![Set::default(); sets],
@@ -218,6 +218,21 @@ impl<K: Keyed> Bounded<K> {
     }
 
     /// Memory of a list of `rows` slots in bytes, keys included.
+    pub fn bytes(rows: usize) -> usize {
+        let sets = Self::sets_for(rows);
+        size_of::<Self>()
+            + sets * size_of::<Set>()
+            + sets.div_ceil(SETS_PER_WORD) * size_of::<u64>()
+            + sets * WAYS * size_of::<Kept<K>>()
+            + sets * DOORS * size_of::<Door>()
+            + TOGETHER * size_of::<Pending<K>>()
+    }
+
+    fn sets_for(rows: usize) -> usize {
+        rows.div_ceil(WAYS).max(2)
+    }
+
+    /// Memory of the list in bytes, keys included.
     pub fn memory(&self) -> usize {
         size_of_val(self)
             + size_of_val(self.sets.as_slice())

@@ -1,7 +1,7 @@
 //! The compiled list of subscriptions: immutable, shared by all workers.
 
 use crate::demand::Demand;
-use crate::{Delivery, Function, FunctionSpec, InputKind};
+use crate::{Delivery, Function, FunctionSpec, InputKind, Memory};
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_api::{
@@ -239,13 +239,9 @@ impl Plan {
     pub fn memory(&self, workers: usize) -> usize {
         let of = |planned: &Planned| {
             let answers = planned.empty.len() * ANSWER;
-            let functions = planned.chain(self.settings.seed);
-            let (states, readings) = functions
-                .iter()
-                .map(|function| function.memory())
-                .fold((0, answers), |(states, readings), (state, reading)| {
-                    (states + state, readings + reading)
-                });
+            let (states, readings) = planned.memory().fold((0, answers), |(states, readings), memory| {
+                (states + memory.state, readings + memory.reading)
+            });
             LINE + states * workers + readings * (workers + COPIES)
         };
         self.subscriptions.iter().map(of).sum()
@@ -479,6 +475,14 @@ impl Planned {
         // The arguments were checked when the plan was built, so that no call fails here.
         let call = |place: &u16| self.spec.functions.get(usize::from(*place));
         self.calls.iter().filter_map(|(place, function)| function.call(call(place)?, seed).ok()).collect()
+    }
+
+    /// The memory of each function.
+    fn memory(&self) -> impl Iterator<Item = Memory> + '_ {
+        let calls = if matches!(self.source, ItemSource::Sum(_)) { &[][..] } else { &self.calls[..] };
+        // The arguments were checked when the plan was built, so that no call fails here.
+        let call = |place: &u16| self.spec.functions.get(usize::from(*place));
+        calls.iter().filter_map(move |(place, function)| function.memory(call(place)?).ok())
     }
 
     fn needs_layers(&self) -> bool {

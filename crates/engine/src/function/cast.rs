@@ -1,7 +1,7 @@
 //! Multicast, unicast, broadcast: Ourmon's `fixed_cast`.
 
 use super::classes::Classifier;
-use super::{FunctionSpec, InputKind};
+use super::{FunctionSpec, InputKind, Memory};
 use crate::Item;
 use weir_api::{Level, Unit};
 use weir_wire::{Layers, LinkType, Packet, addresses};
@@ -12,6 +12,7 @@ pub(super) static CAST: FunctionSpec = FunctionSpec {
     arguments: &[],
     levels: &[Level::Packet],
     input: InputKind::Packets,
+    memory: |_| Ok(Memory::SMALL),
     build: |_| {
         Ok(Classifier::boxed(&["mcast", "ucast", "bcast", "xtra"], Unit::Bytes, |item| match item {
             Item::Packet(packet, layers) => Some(cast(packet, layers)),

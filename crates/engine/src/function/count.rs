@@ -1,6 +1,6 @@
 //! Packets and bytes.
 
-use super::{Arguments, Function, FunctionSpec, InputKind, Pass};
+use super::{Arguments, Function, FunctionSpec, InputKind, Memory, Pass};
 use crate::Item;
 use weir_api::{Count, Level, Reading};
 
@@ -10,6 +10,7 @@ pub(super) static PACKETS: FunctionSpec = FunctionSpec {
     arguments: &[],
     levels: &[Level::Packet, Level::Flow],
     input: InputKind::Sums,
+    memory: |_| Ok(Memory::SMALL),
     build,
 };
 
@@ -19,6 +20,7 @@ pub(super) static BYTES: FunctionSpec = FunctionSpec {
     arguments: &[],
     levels: &[Level::Packet, Level::Flow],
     input: InputKind::Sums,
+    memory: |_| Ok(Memory::SMALL),
     build,
 };
 

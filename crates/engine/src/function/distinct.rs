@@ -2,7 +2,7 @@
 
 use super::ends::{EndpointRoles, carries_ports};
 use super::keyed::{KeyHash, Keyed, Tuple};
-use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Pass};
+use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory, Pass};
 use crate::Item;
 use weir_api::{Distinct, DistinctCount, DistinctOf, Level, Reading};
 
@@ -16,6 +16,7 @@ pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
     }],
     levels: &[Level::Packet, Level::Flow],
     input: InputKind::Tallies,
+    memory: |_| Ok(Memory { state: 512 + Distinct::SIZE, reading: 512 + Distinct::SIZE }),
     build: |arguments: &Arguments<'_>| {
         let of = arguments.choice("of", &DistinctOf::ALL)?;
         Ok(Box::new(DistinctFunction { of, hash: KeyHash::new(arguments.seed), seen: Distinct::default() }))
@@ -62,8 +63,8 @@ impl Function for DistinctFunction {
         Pass::Keep
     }
 
-    fn memory(&self) -> (usize, usize) {
-        (Distinct::SIZE, Distinct::SIZE)
+    fn held(&self) -> usize {
+        self.seen.memory()
     }
 
     fn take(&mut self) -> Reading {

@@ -1,6 +1,6 @@
 //! Distribution of values.
 
-use super::{Argument, Function, FunctionSpec, InputKind, Pass};
+use super::{Argument, Function, FunctionSpec, InputKind, Memory, Pass};
 use crate::{FlowRecord, Item};
 use weir_api::{Histogram, Level, Reading};
 use weir_wire::{Layers, Packet};
@@ -15,6 +15,11 @@ pub(super) static DISTRIBUTION: FunctionSpec = FunctionSpec {
     }],
     levels: &[Level::Packet, Level::Flow],
     input: InputKind::Packets,
+    memory: |arguments| {
+        // Edges and counts, and those of an empty histogram.
+        let bins = edges(arguments.text("of")?).len() * 2 * size_of::<u64>();
+        Ok(Memory { state: 512 + 2 * bins, reading: 256 + bins })
+    },
     build: |arguments| {
         let of = arguments.choice(
             "of",
@@ -28,12 +33,7 @@ pub(super) static DISTRIBUTION: FunctionSpec = FunctionSpec {
             ],
         )?;
         let name = arguments.text("of")?;
-        // The bins of RFC 2819 (etherStatsPkts64Bytes ...) for sizes, powers of two for the rest.
-        let edges = match name {
-            "size" => vec![0, 64, 65, 128, 256, 512, 1024, 1519],
-            "ttl" => (0..=15).map(|n| n * 16).collect(),
-            _ => std::iter::once(0).chain((0..40).map(|n| 1 << n)).collect(),
-        };
+        let edges = edges(name);
         Ok(Box::new(Distribution {
             of,
             empty: Histogram::new(name, edges.clone()),
@@ -41,6 +41,15 @@ pub(super) static DISTRIBUTION: FunctionSpec = FunctionSpec {
         }))
     },
 };
+
+/// The bins of RFC 2819 (etherStatsPkts64Bytes ...) for sizes, powers of two for most others.
+fn edges(name: &str) -> Vec<u64> {
+    match name {
+        "size" => vec![0, 64, 65, 128, 256, 512, 1024, 1519],
+        "ttl" => (0..=15).map(|n| n * 16).collect(),
+        _ => std::iter::once(0).chain((0..40).map(|n| 1 << n)).collect(),
+    }
+}
 
 #[derive(Clone, Copy)]
 enum Of {

@@ -1,7 +1,7 @@
 //! Bytes by IP protocol: Ourmon's `fixed_ipproto`.
 
 use super::classes::Classifier;
-use super::{FunctionSpec, InputKind};
+use super::{FunctionSpec, InputKind, Memory};
 use crate::Item;
 use weir_api::{Level, Unit};
 use weir_wire::Network;
@@ -12,6 +12,7 @@ pub(super) static IPPROTO: FunctionSpec = FunctionSpec {
     arguments: &[],
     levels: &[Level::Packet, Level::Flow],
     input: InputKind::Packets,
+    memory: |_| Ok(Memory::SMALL),
     build: |_| {
         Ok(Classifier::boxed(&["tcp", "udp", "icmp", "xtra"], Unit::Bytes, |item| {
             let proto = match item {

@@ -1,7 +1,7 @@
 //! Bytes between two networks: Ourmon's `fixed_iprange1`.
 
 use super::classes::Classifier;
-use super::{Argument, FunctionSpec, InputKind};
+use super::{Argument, FunctionSpec, InputKind, Memory};
 use crate::Item;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -17,6 +17,7 @@ pub(super) static IPRANGE: FunctionSpec = FunctionSpec {
     ],
     levels: &[Level::Packet, Level::Flow],
     input: InputKind::Packets,
+    memory: |_| Ok(Memory::SMALL),
     build: |arguments| {
         let (one, two): (Net, Net) = (arguments.parse("net1")?, arguments.parse("net2")?);
         let labels = [format!("{}-{}", arguments.text("net1")?, arguments.text("net2")?), "xtra".to_owned()];

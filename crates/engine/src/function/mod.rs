@@ -57,8 +57,24 @@ pub struct FunctionSpec {
     pub levels: &'static [Level],
     /// Its input at packet level.
     pub input: InputKind,
+    /// Memory of an instance; the error lists the accepted values. Nothing is built for it.
+    pub memory: fn(&Arguments<'_>) -> Result<Memory, String>,
     /// Builds an instance for a worker; the error lists the accepted values.
     pub build: fn(&Arguments<'_>) -> Result<Box<dyn Function>, String>,
+}
+
+/// Memory of a function, in bytes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Memory {
+    /// Maximum of an instance: each worker has one.
+    pub state: usize,
+    /// Maximum of a reading.
+    pub reading: usize,
+}
+
+impl Memory {
+    /// The memory of a function of a few counts.
+    const SMALL: Memory = Memory { state: 512, reading: 512 };
 }
 
 /// An argument of a function.
@@ -102,9 +118,9 @@ pub trait Function: Send {
     }
     /// Returns the reading since the last call and resets it.
     fn take(&mut self) -> Reading;
-    /// Memory of the function in bytes, and maximum size of a reading in bytes.
-    fn memory(&self) -> (usize, usize) {
-        (256, 256)
+    /// Bytes of heap memory that the function holds now, if it holds more than a few counts.
+    fn held(&self) -> usize {
+        0
     }
 }
 
@@ -129,6 +145,11 @@ impl FunctionSpec {
     /// Builds the function of a call, with checked arguments. `seed` keys its hashes.
     pub fn call(&self, call: &FunctionCall, seed: u64) -> Result<Box<dyn Function>, String> {
         (self.build)(&Arguments::new(self.name, self.arguments, call, seed)?)
+    }
+
+    /// The memory of the function of a call.
+    pub fn memory(&self, call: &FunctionCall) -> Result<Memory, String> {
+        (self.memory)(&Arguments::new(self.name, self.arguments, call, 0)?)
     }
 }
 
@@ -160,16 +181,66 @@ mod tests {
         }
     }
 
+    /// A call with all required arguments.
+    fn call_of(spec: &FunctionSpec) -> FunctionCall {
+        let needed = spec.arguments.iter().filter(|argument| argument.default.is_none());
+        needed.fold(FunctionCall::new(spec.name), |call, argument| {
+            call.with(argument.name, if argument.name.starts_with("net") { "10.0.0.0/8" } else { "80" })
+        })
+    }
+
+    /// What is stated is what a function holds under a flood of flows from everywhere to everywhere, and in its
+    /// reading: no less, and for the large ones not much more.
+    #[test]
+    fn the_stated_memory_is_what_a_flood_fills() {
+        let mut calls: Vec<(&FunctionSpec, FunctionCall)> =
+            FUNCTIONS.iter().map(|spec| (*spec, call_of(spec))).collect();
+        for (name, _) in weir_api::KeyKind::ALL {
+            calls.push((&top::TOP, FunctionCall::new("top").with("by", name).with("rows", 1000)));
+        }
+        for (spec, call) in calls {
+            let stated = spec.memory(&call).unwrap();
+            let mut function = spec.call(&call, 1).unwrap();
+            for n in 0..40_000_u32 {
+                let flow = scans::tests::flood(n);
+                function.item(&Item::Flow(&flow));
+                let key = &flow.key;
+                function.item(&Item::Tally(&crate::Tally {
+                    key,
+                    source_is_lower: true,
+                    initiator_is_lower: true,
+                    vlan: n as u16 & 0xfff,
+                    tag: weir_wire::Tag::NONE,
+                    packets: 1,
+                    bytes: 60,
+                    begins: true,
+                    carrier: false,
+                }));
+            }
+            let held = function.held();
+            let reading = function.take().memory();
+            assert!(held <= stated.state, "{call:?}: {held} > {stated:?}");
+            assert!(reading <= stated.reading, "{call:?}: {reading} > {stated:?}");
+            if stated.state > 1 << 16 {
+                assert!(held * 2 > stated.state, "{call:?}: {held} of {stated:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn memory_follows_the_arguments_and_refuses_what_building_refuses() {
+        let rows = |rows: u32| top::TOP.memory(&FunctionCall::new("top").with("rows", rows));
+        let (small, large) = (rows(8192).unwrap(), rows(1 << 20).unwrap());
+        assert!(large.state > 100 * small.state && large.reading > 100 * small.reading);
+        assert!(rows(1 << 21).unwrap_err().contains("1048576"));
+        assert!(top::TOP.memory(&FunctionCall::new("top").with("of", 1)).unwrap_err().contains("by"));
+    }
+
     /// The second take of two gives an empty reading, and merging an empty reading changes nothing.
     #[test]
     fn an_empty_reading_is_neutral() {
         for spec in FUNCTIONS {
-            let mut call = FunctionCall::new(spec.name);
-            for argument in spec.arguments.iter().filter(|argument| argument.default.is_none()) {
-                let value = if argument.name.starts_with("net") { "10.0.0.0/8" } else { "80" };
-                call = call.with(argument.name, value);
-            }
-            let mut function = spec.call(&call, 1).unwrap();
+            let mut function = spec.call(&call_of(spec), 1).unwrap();
             let mut reading = function.take();
             let empty = function.take();
             reading.merge(&empty);

@@ -1,6 +1,6 @@
 //! Packets and bytes by time.
 
-use super::{Function, FunctionSpec, InputKind, Pass};
+use super::{Function, FunctionSpec, InputKind, Memory, Pass};
 use crate::Item;
 use weir_api::{Count, Level, Reading, Series};
 use weir_wire::Slot;
@@ -11,9 +11,12 @@ pub(super) static RATE: FunctionSpec = FunctionSpec {
     arguments: &[],
     levels: &[Level::Packet],
     input: InputKind::Lengths,
+    memory: |_| Ok(Memory { state: 512 + CELLS, reading: CELLS }),
     build: |_| Ok(Box::new(Rate { series: Series::new(STEP), from: 1, to: 0, pending: Count::default() })),
 };
 
+/// Bytes of a series: a list can have room for twice its cells.
+const CELLS: usize = 2 * Series::MAX_CELLS * size_of::<Count>();
 /// The shortest cell: one millisecond.
 const STEP: u64 = 1_000_000;
 
@@ -64,6 +67,10 @@ impl Function for Rate {
             self.add(slot.time.0, slot.wire_len);
         }
         true
+    }
+
+    fn held(&self) -> usize {
+        self.series.cells.capacity() * size_of::<Count>()
     }
 
     fn take(&mut self) -> Reading {

@@ -1,6 +1,6 @@
 //! Finds scanning hosts.
 
-use super::{Function, FunctionSpec, InputKind, Pass};
+use super::{Function, FunctionSpec, InputKind, Memory, Pass};
 use crate::{ConnState, FlowRecord, Item};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -22,6 +22,7 @@ pub(super) static SCANS: FunctionSpec = FunctionSpec {
     arguments: &[],
     levels: &[Level::Flow],
     input: InputKind::Packets,
+    memory: |_| Ok(Memory { state: 2 * ROWS * ROW, reading: ROWS * ROW }),
     build: |arguments| {
         let hasher = FixedState::with_seed(arguments.seed);
         Ok(Box::new(Scans { rows: HashMap::with_hasher(hasher) }))
@@ -115,8 +116,9 @@ impl Function for Scans {
         Pass::Keep
     }
 
-    fn memory(&self) -> (usize, usize) {
-        (2 * ROWS * ROW, ROWS * ROW)
+    fn held(&self) -> usize {
+        let values: usize = self.rows.values().map(|row| row.failed.memory() + row.answered.memory()).sum();
+        self.rows.capacity() * size_of::<(Sweep, Trials)>() + values
     }
 
     fn take(&mut self) -> Reading {
@@ -129,7 +131,7 @@ fn address(bytes: [u8; 16]) -> IpAddr {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::{EndReason, History, Side};
     use weir_api::FunctionCall;
@@ -178,6 +180,15 @@ mod tests {
         scans
     }
 
+    /// A flow without an answer, from the n-th of many sources.
+    pub fn flood(n: u32) -> FlowRecord {
+        let [_, a, b, c] = n.to_be_bytes();
+        let mut flow = flow(1, 1, 80, ConnState::S0);
+        flow.key.addr[0] = mapped([1 + a, b, c, 9]);
+        flow.key.port[0] = n as u16;
+        flow
+    }
+
     #[test]
     fn port_and_host_scans_are_found_and_a_client_is_not_a_scan() {
         let ports = (1..=60).map(|port| {
@@ -217,12 +228,6 @@ mod tests {
     #[test]
     fn a_flood_of_sources_does_not_hide_a_scan_nor_take_more_room() {
         let mut function = Scans { rows: HashMap::with_hasher(FixedState::with_seed(1)) };
-        let flood = |n: u32| {
-            let [_, a, b, c] = n.to_be_bytes();
-            let mut flow = flow(1, 1, 80, ConnState::S0);
-            flow.key.addr[0] = mapped([1 + a, b, c, 9]);
-            flow
-        };
         for n in 0..50_000_u32 {
             function.item(&Item::Flow(&flood(n)));
             if n % 100 == 0 {

@@ -1,7 +1,7 @@
 //! Packets by size: Ourmon's `fixed_size`.
 
 use super::classes::Classifier;
-use super::{FunctionSpec, InputKind};
+use super::{FunctionSpec, InputKind, Memory};
 use crate::Item;
 use weir_api::{Level, Unit};
 
@@ -11,6 +11,7 @@ pub(super) static SIZE: FunctionSpec = FunctionSpec {
     arguments: &[],
     levels: &[Level::Packet],
     input: InputKind::Lengths,
+    memory: |_| Ok(Memory::SMALL),
     build: |_| {
         Ok(Classifier::boxed(&["tiny", "small", "med", "big"], Unit::Packets, |item| match item {
             Item::Packet(packet, _) => Some(match packet.wire_len {

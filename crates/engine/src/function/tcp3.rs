@@ -1,7 +1,7 @@
 //! TCP bytes of two ports: Ourmon's `fixed_tcp3`.
 
 use super::classes::Classifier;
-use super::{Argument, FunctionSpec, InputKind};
+use super::{Argument, FunctionSpec, InputKind, Memory};
 use crate::Item;
 use weir_api::{Level, Unit};
 
@@ -18,6 +18,7 @@ pub(super) static TCP3: FunctionSpec = FunctionSpec {
     ],
     levels: &[Level::Packet, Level::Flow],
     input: InputKind::Packets,
+    memory: |_| Ok(Memory::SMALL),
     build: |arguments| {
         let (first, second): (u16, u16) = (arguments.parse("port1")?, arguments.parse("port2")?);
         let labels = [first.to_string(), second.to_string(), "xtra".to_owned()];

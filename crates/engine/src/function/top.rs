@@ -2,7 +2,7 @@
 
 use super::ends::{EndpointRoles, Share, carries_ports};
 use super::keyed::{Address, Keyed, Tuple};
-use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Pass};
+use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory, Pass};
 use crate::Item;
 use crate::bounded::{Bounded, Taken};
 use std::net::{IpAddr, Ipv6Addr};
@@ -23,10 +23,12 @@ pub(super) static TOP: FunctionSpec = FunctionSpec {
     ],
     levels: &[Level::Packet, Level::Flow],
     input: InputKind::Tallies,
+    memory,
     build,
 };
 
-fn build(arguments: &Arguments<'_>) -> Result<Box<dyn Function>, String> {
+/// The shape and the number of rows that a call asks for.
+fn shape(arguments: &Arguments<'_>) -> Result<(Shape, usize), String> {
     let kind = arguments.choice("by", &KeyKind::ALL)?;
     let unit = arguments.choice("unit", &[("bytes", Unit::Bytes), ("packets", Unit::Packets)])?;
     let (show, rows): (usize, usize) = (arguments.parse("show")?, arguments.parse("rows")?);
@@ -36,7 +38,25 @@ fn build(arguments: &Arguments<'_>) -> Result<Box<dyn Function>, String> {
     if !(16..=1 << 20).contains(&rows) {
         return Err(format!("`top`: rows = {rows} is not 16 to 1048576"));
     }
-    let shape = Shape { kind, show, unit };
+    Ok((Shape { kind, show, unit }, rows))
+}
+
+fn memory(arguments: &Arguments<'_>) -> Result<Memory, String> {
+    let (Shape { kind, .. }, rows) = shape(arguments)?;
+    let state = match kind {
+        KeyKind::Source | KeyKind::Destination => Bounded::<Address>::bytes(rows),
+        KeyKind::Pair => Bounded::<(Address, Address)>::bytes(rows),
+        KeyKind::Flow | KeyKind::Talker => Bounded::<Tuple>::bytes(rows),
+        KeyKind::Port | KeyKind::Service => Bounded::<(u8, u16)>::bytes(rows),
+        KeyKind::Protocol => Bounded::<u8>::bytes(rows),
+        KeyKind::Vlan => Bounded::<u16>::bytes(rows),
+    };
+    Ok(Memory { state: 256 + state, reading: 256 + rows.next_multiple_of(8).max(16) * size_of::<TopRow>() })
+}
+
+fn build(arguments: &Arguments<'_>) -> Result<Box<dyn Function>, String> {
+    let (shape, rows) = shape(arguments)?;
+    let Shape { kind, .. } = shape;
     let seed = arguments.seed;
     Ok(match kind {
         KeyKind::Source => Top::boxed(shape, rows, seed, |e| one(e.source), address),
@@ -157,8 +177,8 @@ impl<K: Keyed + Send, F: Fn(&EndpointRoles) -> [Option<K>; 2] + Send> Function f
         true
     }
 
-    fn memory(&self) -> (usize, usize) {
-        (self.list.memory(), self.list.capacity() * size_of::<TopRow>())
+    fn held(&self) -> usize {
+        self.list.memory()
     }
 
     fn take(&mut self) -> Reading {
