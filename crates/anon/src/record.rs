@@ -7,7 +7,7 @@ use aes::cipher::generic_array::GenericArray;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
-use weir_api::{Interval, Key, Reading, Snapshot, Top, TopRow};
+use weir_api::{Datum, Interval, Key, Reading, Snapshot, Top, TopRow};
 use weir_flow::{FlowIdentity, FlowRecord};
 use weir_proto::{Field, Kind, Privacy, Record, Value};
 use weir_wire::FlowKey;
@@ -274,13 +274,19 @@ impl Anonymiser {
                     let cells = shift.div_euclid(step);
                     series.first = series.first.saturating_add_signed(cells);
                 }
-                Reading::Scans(scans) => {
-                    for row in scans.rows.iter_mut().filter(|row| row.first <= row.last) {
-                        row.first = row.first.saturating_add_signed(shift);
-                        row.last = row.last.saturating_add_signed(shift);
-                    }
-                    let Self { addresses, cipher, .. } = self;
-                    scans.map(|address| addresses.ip(address), |host| encrypted(cipher, host));
+                Reading::Table(table) => {
+                    let Self { addresses, names, cipher, .. } = self;
+                    let part = |part: &Datum| match part {
+                        Datum::Address(address) => Datum::Address(addresses.ip(*address)),
+                        Datum::Text(text) => {
+                            let word = names.word(b"key", text.as_bytes());
+                            Datum::Text(String::from_utf8_lossy(&word).into())
+                        }
+                        other => other.clone(),
+                    };
+                    // Ports stay: they are no addresses.
+                    let value = |value| if value < 1 << 16 { value } else { encrypted(cipher, value) };
+                    table.map(part, value, |time| time.saturating_add_signed(shift));
                 }
                 _ => {}
             }

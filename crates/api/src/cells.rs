@@ -2,7 +2,10 @@
 //!
 //! Outputs read this view and know no shape of [`Reading`], so that a new shape or a new column is in every output.
 
-use crate::{Count, DistinctCount, Histogram, Key, Reading, Scans, Series, Sweep, Top, Trials};
+use crate::{
+    Count, Datum, DistinctCount, Fold, Folded, Histogram, Key, Reading, Series, Shown, Sketch, Sweep, Table,
+    TableColumn, TableRow, Top, Trials,
+};
 use std::borrow::Cow;
 use std::net::IpAddr;
 
@@ -12,7 +15,7 @@ pub struct Cells<'r> {
     /// Name of the shape.
     pub shape: &'r str,
     /// The meaning of the rows.
-    pub layout: Layout,
+    pub layout: Layout<'r>,
     /// Values of the reading as a whole.
     pub facts: Vec<Fact<'r>>,
     /// The columns of the rows.
@@ -27,11 +30,11 @@ pub struct Cells<'r> {
 
 /// The meaning of the rows of a reading.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Layout {
+pub enum Layout<'r> {
     /// The reading has one row, without a key.
     Single,
     /// Each row has a key. The name is that of the rows together.
-    Keyed(&'static str),
+    Keyed(&'r str),
     /// Each row is a bin or a cell of time: rows follow each other without a gap, and many are 0.
     Bins,
 }
@@ -100,8 +103,17 @@ pub enum Label<'r> {
     Bin(&'r str, u64),
     /// A time in nanoseconds since the epoch.
     Time(u64),
-    /// A scan.
-    Scan(&'r Trials),
+    /// The parts of a table's key.
+    Parts(&'r [Datum]),
+    /// A scan: its kind, and the number of its targets.
+    Scan {
+        /// Initiator and target.
+        sweep: Sweep,
+        /// Number of ports or hosts.
+        targets: u64,
+        /// Whether the number is exact.
+        is_exact: bool,
+    },
 }
 
 /// A value.
@@ -160,26 +172,8 @@ static DISTINCT: [Column<'static>; 4] = [
     EXACT,
     column("relative_error", ColumnKind::Error, "", "The standard error, relative to the true number."),
 ];
-static SCANS: [Column<'static>; 10] = [
-    column("source", ColumnKind::Key, "", "The initiator."),
-    column("target", ColumnKind::Key, "", "The probed host, if its ports were probed."),
-    column("port", ColumnKind::Key, "", "The probed port, if hosts were probed."),
-    column(
-        "failed",
-        ColumnKind::Distinct,
-        "",
-        "Ports of the target or, for a port, hosts, where an attempt failed.",
-    ),
-    column("answered", ColumnKind::Distinct, "", "Ports or hosts that answered."),
-    EXACT,
-    column("refused_flows", ColumnKind::Sum, "flows", "Flows that the responder refused."),
-    column("unanswered_flows", ColumnKind::Sum, "flows", "Flows without an answer."),
-    column("first", ColumnKind::Min, "time", "Beginning of the first failed flow."),
-    column("last", ColumnKind::Max, "time", "Beginning of the last failed flow."),
-];
-
 impl<'r> Cells<'r> {
-    fn new(shape: &'r str, layout: Layout, columns: &'r [Column<'r>]) -> Self {
+    fn new(shape: &'r str, layout: Layout<'r>, columns: &'r [Column<'r>]) -> Self {
         let columns = Cow::Borrowed(columns);
         Self { shape, layout, facts: Vec::new(), columns, rows: Vec::new(), rest: None, notes: Vec::new() }
     }
@@ -208,8 +202,8 @@ impl Reading {
             },
             Reading::Histogram(histogram) => of_histogram(histogram),
             Reading::Series(series) => of_series(series),
-            Reading::Scans(scans) => of_scans(scans),
             Reading::Distinct(count) => of_distinct(count),
+            Reading::Table(table) => of_table(table),
         }
     }
 }
@@ -325,28 +319,104 @@ fn of_distinct(count: &DistinctCount) -> Cells<'_> {
     Cells { rows: vec![row], ..Cells::new("distinct", Layout::Single, &DISTINCT) }
 }
 
-fn of_scans(scans: &Scans) -> Cells<'_> {
-    fn row(row: &Trials) -> Row<'_> {
-        let Trials { sweep, failed, answered, refused, unanswered, first, last } = row;
-        let (source, target, port) = match *sweep {
-            Sweep::Ports { source, target } => (source, Cell::Address(target), Cell::Nothing),
-            Sweep::Hosts { source, port } => (source, Cell::Nothing, Cell::Whole(port.into())),
-        };
-        let values = vec![
-            Cell::Address(source),
-            target,
-            port,
-            Cell::Whole(failed.estimate()),
-            Cell::Whole(answered.estimate()),
-            Cell::Flag(failed.is_exact()),
-            Cell::Whole(*refused),
-            Cell::Whole(*unanswered),
-            Cell::Time(*first),
-            Cell::Time(*last),
-        ];
-        Row { label: Label::Scan(row), values, error: None }
+/// The quantiles of a [`Sketch`] that are shown: the end of a column's name, and the place.
+pub(crate) const QUANTILES: [(&str, f64); 4] = [("_p50", 0.5), ("_p90", 0.9), ("_p99", 0.99), ("_max", 1.0)];
+
+fn of_table(table: &Table) -> Cells<'_> {
+    let schema = &*table.schema;
+    let key = |key: &'_ crate::KeyColumn| (key.name.clone(), key.help.clone());
+    let mut columns: Vec<Column<'_>> = schema
+        .keys
+        .iter()
+        .map(key)
+        .map(|(name, help)| Column { name, kind: ColumnKind::Key, unit: Cow::Borrowed(""), help })
+        .collect();
+    // Whether a row is exact stands behind the last number that can be an estimate.
+    let last_estimate = schema.columns.iter().rposition(|column| column.fold == Fold::Distinct);
+    for (at, column) in schema.columns.iter().enumerate() {
+        add_columns(&mut columns, column);
+        if last_estimate == Some(at) {
+            columns.push(EXACT);
+        }
     }
-    // Other attempts serve only for merging.
-    let rows = scans.found().into_iter().map(row).collect();
-    Cells { rows, ..Cells::new("scans", Layout::Keyed("scans"), &SCANS) }
+    let row = |row| of_row(table, row, last_estimate);
+    let mut cells = Cells {
+        columns: Cow::Owned(columns),
+        rows: table.shown().into_iter().map(row).collect(),
+        ..Cells::new(&schema.name, Layout::Keyed(&schema.name), &[])
+    };
+    if let Shown::Heaviest(_) = schema.shown {
+        cells.facts.push((EXACT, Cell::Flag(table.is_exact())));
+        let absent = "Upper bound of the first column for a key without a row.";
+        cells.notes.push((column("absent", ColumnKind::Error, "", absent), Cell::Whole(table.absent)));
+        let sketches = table.rows.iter().flat_map(|row| &row.values).filter_map(|value| match value {
+            Folded::Sketch(sketch) => Some(sketch.error()),
+            _ => None,
+        });
+        if schema.columns.iter().any(|column| column.fold == Fold::Sketch) {
+            let help = "Upper bound of the error of a quantile, relative to the exact value.";
+            let error = column("quantile_error", ColumnKind::Error, "", help);
+            cells.notes.push((error, Cell::Number(sketches.fold(0.0, f64::max))));
+        }
+    }
+    cells
+}
+
+fn add_columns<'r>(columns: &mut Vec<Column<'r>>, column: &'r TableColumn) {
+    let kind = match column.fold {
+        Fold::Sum => ColumnKind::Sum,
+        Fold::Min => ColumnKind::Min,
+        Fold::Max => ColumnKind::Max,
+        Fold::Distinct => ColumnKind::Distinct,
+        Fold::Last => ColumnKind::Last,
+        Fold::Sketch => ColumnKind::Statistic,
+    };
+    let (unit, help) = (Cow::Borrowed(&*column.unit), Cow::Borrowed(&*column.help));
+    if column.fold != Fold::Sketch {
+        columns.push(Column { name: Cow::Borrowed(&column.name), kind, unit, help });
+        return;
+    }
+    for (end, _) in QUANTILES {
+        let name = Cow::Owned(format!("{}{end}", column.name));
+        columns.push(Column { name, kind, unit: unit.clone(), help: help.clone() });
+    }
+}
+
+fn of_row<'r>(table: &'r Table, row: &'r TableRow, last_estimate: Option<usize>) -> Row<'r> {
+    let datum = |datum: &'r Datum| match datum {
+        Datum::Nothing => Cell::Nothing,
+        Datum::Address(address) => Cell::Address(*address),
+        Datum::Number(number) => Cell::Whole(*number),
+        Datum::Text(datum) => text(datum),
+    };
+    let mut values: Vec<Cell<'r>> = row.key.iter().map(datum).collect();
+    let is_estimate = |value: &Folded| matches!(value, Folded::Distinct(values) if !values.is_exact());
+    for (at, (value, column)) in row.values.iter().zip(table.schema.columns.iter()).enumerate() {
+        let number =
+            |number: u64| if column.unit == "time" { Cell::Time(number) } else { Cell::Whole(number) };
+        match value {
+            Folded::Sum(sum) => values.push(Cell::Whole(*sum)),
+            Folded::Min(value) | Folded::Max(value) => values.push(value.map_or(Cell::Nothing, number)),
+            Folded::Distinct(distinct) => values.push(Cell::Whole(distinct.estimate())),
+            Folded::Last(value) => {
+                values.push(value.as_ref().map_or(Cell::Nothing, |(_, value)| datum(value)))
+            }
+            Folded::Sketch(sketch) => values.extend(quantiles(sketch)),
+        }
+        if last_estimate == Some(at) {
+            values.push(Cell::Flag(row.error == 0 && !row.values.iter().any(is_estimate)));
+        }
+    }
+    let (label, error) = match (table.schema.shown, Trials::of(row)) {
+        (Shown::Scans, Some(Trials { sweep, failed, .. })) => {
+            let (targets, is_exact) = (failed.estimate(), failed.is_exact());
+            (Label::Scan { sweep, targets, is_exact }, (row.error > 0).then_some(row.error))
+        }
+        _ => (Label::Parts(&row.key), Some(row.error)),
+    };
+    Row { label, values, error }
+}
+
+fn quantiles(sketch: &Sketch) -> [Cell<'static>; QUANTILES.len()] {
+    QUANTILES.map(|(_, place)| sketch.quantile(place).map_or(Cell::Nothing, Cell::Number))
 }

@@ -64,6 +64,16 @@ impl DistinctCount {
         Self { of, counters: vec![(hash, counter)] }
     }
 
+    /// The counters, sorted by the names of their hashes.
+    pub(crate) fn counters(&self) -> &[(u64, Distinct)] {
+        &self.counters
+    }
+
+    /// A reading of counters that are sorted by the names of their hashes.
+    pub(crate) fn from_counters(of: DistinctOf, counters: Vec<(u64, Distinct)>) -> Self {
+        Self { of, counters }
+    }
+
     /// Estimated number of distinct values.
     pub fn estimate(&self) -> u64 {
         self.counters.iter().map(|(_, counter)| counter.estimate()).sum()
@@ -138,6 +148,8 @@ impl Distinct {
     pub const STANDARD_ERROR: f64 = 0.016_25;
     /// Bits of a hash after those that choose the register.
     const REST: u32 = 64 - Self::PRECISION;
+    /// The greatest value of a register.
+    pub(crate) const MAX_REGISTER: u8 = Self::REST as u8 + 1;
 }
 
 impl<T: Hashed> Distinct<T> {
@@ -219,6 +231,80 @@ impl<T: Hashed> Distinct<T> {
                 }
             }
         }
+    }
+}
+
+/// Distinct values that can be renamed: ports, or addresses as IPv6 numbers (IPv4 mapped).
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct DistinctValues {
+    seen: Distinct<u128>,
+    /// The estimate from before the values were renamed, if it was not exact: registers cannot be renamed.
+    floor: u64,
+}
+
+impl DistinctValues {
+    /// Counts a value, unless it was counted before. Returns whether it may be new.
+    pub fn add(&mut self, value: u128) -> bool {
+        if let Distinct::Few(values) = &self.seen
+            && values.binary_search(&value).is_ok()
+        {
+            return false;
+        }
+        self.seen.add(value);
+        true
+    }
+
+    /// Estimated number of distinct values.
+    pub fn estimate(&self) -> u64 {
+        self.seen.estimate().max(self.floor)
+    }
+
+    /// Whether [`DistinctValues::estimate`] is exact.
+    pub fn is_exact(&self) -> bool {
+        self.seen.is_exact()
+    }
+
+    /// The values, sorted; `None` if they are no longer known.
+    pub fn values(&self) -> Option<&[u128]> {
+        match &self.seen {
+            Distinct::Few(values) => Some(values),
+            Distinct::Registers(_) => None,
+        }
+    }
+
+    /// Bytes of heap memory.
+    pub fn memory(&self) -> usize {
+        self.seen.memory()
+    }
+
+    /// The values, and the estimate from before they were renamed.
+    pub(crate) fn parts(&self) -> (&Distinct<u128>, u64) {
+        (&self.seen, self.floor)
+    }
+
+    /// The reverse of [`DistinctValues::parts`].
+    pub(crate) fn from_parts(seen: Distinct<u128>, floor: u64) -> Self {
+        Self { seen, floor }
+    }
+
+    /// Replaces each value by another name. If the values are no longer known, the estimate of a merged reading is that
+    /// of its largest part, a lower bound.
+    pub fn rename(&mut self, name: &mut impl FnMut(u128) -> u128) {
+        let values = match std::mem::take(&mut self.seen) {
+            Distinct::Few(values) => values,
+            registers @ Distinct::Registers(_) => {
+                self.floor = self.floor.max(registers.estimate());
+                self.seen = Distinct::Registers(vec![0; Distinct::SIZE]);
+                return;
+            }
+        };
+        values.into_iter().for_each(|value| self.seen.add(name(value)));
+    }
+
+    /// Adds the values of another part.
+    pub fn merge(&mut self, other: &DistinctValues) {
+        self.floor = self.floor.max(other.floor);
+        self.seen.merge(&other.seen);
     }
 }
 
@@ -332,6 +418,23 @@ mod tests {
         assert_eq!(sum(&[&a, &c]).estimate(), 200);
         let all = sum(&[&a, &b, &c]);
         assert_eq!((all.estimate(), all.relative_error()), (300, Distinct::STANDARD_ERROR));
+    }
+
+    #[test]
+    fn values_are_counted_once_and_estimated_when_many() {
+        let mut values = DistinctValues::default();
+        let new = (0..200).filter(|n| values.add(n % 100)).count();
+        assert_eq!((new, values.estimate(), values.is_exact()), (100, 100, true));
+        assert_eq!(values.values().unwrap(), (0..100).collect::<Vec<u128>>());
+        for many in [300_u64, 5_000, 65_536, 1_000_000] {
+            let mut values = DistinctValues::default();
+            (0..many).for_each(|n| {
+                values.add(u128::from(n));
+            });
+            let off = values.estimate() as f64 / many as f64 - 1.0;
+            assert!(off.abs() < 4.0 * Distinct::STANDARD_ERROR, "{many}: {}", values.estimate());
+            assert_eq!(values.values(), None);
+        }
     }
 
     proptest! {

@@ -2,7 +2,8 @@
 //!
 //! Their number is bounded by the configuration: labels are never values from packets.
 
-use crate::{Count, Histogram, Reading};
+use crate::cells::QUANTILES;
+use crate::{Count, Folded, Histogram, Reading, Shown, Table};
 
 /// A number of a reading.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +12,8 @@ pub struct Figure<'r> {
     pub family: &'static Family,
     /// What distinguishes it from the reading's other figures of the family; "" if it is the only one.
     pub label: &'r str,
+    /// The end of its label: the statistic, if the label is a column with several.
+    pub statistic: &'static str,
     /// Its value.
     pub value: FigureValue<'r>,
 }
@@ -84,6 +87,15 @@ const fn metric(
     Some(Metric { name, help, unit, label, of, always: true })
 }
 
+/// A counter that is listed only with values.
+const fn further(
+    of: MetricType,
+    (name, unit, label): (&'static str, &'static str, &'static str),
+    help: &'static str,
+) -> Option<Metric> {
+    Some(Metric { name, help, unit, label, of, always: false })
+}
+
 const fn series(id: &'static str, unit: &'static str, help: &'static str) -> Option<SeriesName> {
     Some(SeriesName { id, unit, help, scale: 1.0 })
 }
@@ -149,6 +161,23 @@ static SCANS: Family = Family {
     series: series("scans/{subscription}", "scans", "Scans detected in an interval"),
 };
 
+static TABLE_ROWS: Family = Family {
+    metric: further(Gauge, ("table_rows", "", ""), "Rows of a table in the last interval"),
+    series: series("value/{subscription}/rows", "rows", "Rows of {subscription} in an interval"),
+};
+static TABLE_SUM: Family = Family {
+    metric: further(Counter, ("table_sum", "", "column"), "Sum of a column over all rows of a table"),
+    series: series("sum/{subscription}/{label}", "1/s", "Sum of {label} of {subscription}"),
+};
+static TABLE_VALUE: Family = Family {
+    metric: further(
+        Gauge,
+        ("table_value", "", "column"),
+        "Value of a column over all rows of a table, in the last interval",
+    ),
+    series: series("value/{subscription}/{label}", "", "{label} of {subscription}, in an interval"),
+};
+
 /// Every family, in the order of the counters.
 pub static FAMILIES: &[&Family] = &[
     &MATCHED_PACKETS,
@@ -163,12 +192,15 @@ pub static FAMILIES: &[&Family] = &[
     &LIST_ABSENT,
     &DISTINCT,
     &SCANS,
+    &TABLE_ROWS,
+    &TABLE_SUM,
+    &TABLE_VALUE,
 ];
 
 impl Reading {
     /// Passes each figure to `show`. Readings of one function have the same figures in the same order.
     pub fn figures<'r>(&'r self, show: &mut dyn FnMut(Figure<'r>)) {
-        let mut sum = |family, label, value| show(Figure { family, label, value: FigureValue::Sum(value) });
+        let mut sum = |family, label, value| show(Figure::of(family, label, FigureValue::Sum(value)));
         match self {
             Reading::Count(Count { packets, bytes }) => {
                 sum(&MATCHED_BYTES, "", *bytes);
@@ -189,12 +221,12 @@ impl Reading {
             Reading::Distinct(count) => {
                 show(Figure::gauge(&DISTINCT, count.of.name(), count.estimate() as f64));
             }
-            Reading::Scans(scans) => show(Figure::gauge(&SCANS, "", scans.found().len() as f64)),
+            Reading::Table(table) => of_table(table, show),
             Reading::Histogram(histogram) => {
                 let label = histogram.of.as_str();
-                show(Figure { family: &VALUES, label, value: FigureValue::Histogram(histogram) });
+                show(Figure::of(&VALUES, label, FigureValue::Histogram(histogram)));
                 let mean = (histogram.n > 0).then(|| histogram.mean());
-                show(Figure { family: &MEAN, label, value: FigureValue::Gauge(mean) });
+                show(Figure::of(&MEAN, label, FigureValue::Gauge(mean)));
             }
             // Rates follow from the counters.
             Reading::Series(_) => {}
@@ -202,8 +234,36 @@ impl Reading {
     }
 }
 
+/// The columns of a table, each over all its rows: keys come from packets.
+fn of_table<'r>(table: &'r Table, show: &mut dyn FnMut(Figure<'r>)) {
+    if table.schema.shown == Shown::Scans {
+        show(Figure::gauge(&SCANS, "", table.shown().len() as f64));
+        return;
+    }
+    show(Figure::gauge(&TABLE_ROWS, "", table.rows.len() as f64));
+    for (column, value) in table.schema.columns.iter().zip(table.whole()) {
+        let gauge = |value| Figure::of(&TABLE_VALUE, &column.name, FigureValue::Gauge(value));
+        match value {
+            Folded::Sum(sum) => show(Figure::of(&TABLE_SUM, &column.name, FigureValue::Sum(sum))),
+            Folded::Min(value) | Folded::Max(value) => show(gauge(value.map(|value| value as f64))),
+            Folded::Distinct(values) => show(gauge(Some(values.estimate() as f64))),
+            Folded::Sketch(sketch) => {
+                for (statistic, place) in QUANTILES {
+                    show(Figure { statistic, ..gauge(sketch.quantile(place)) });
+                }
+            }
+            // It can be text.
+            Folded::Last(_) => {}
+        }
+    }
+}
+
 impl<'r> Figure<'r> {
+    fn of(family: &'static Family, label: &'r str, value: FigureValue<'r>) -> Self {
+        Self { family, label, statistic: "", value }
+    }
+
     fn gauge(family: &'static Family, label: &'r str, value: f64) -> Self {
-        Self { family, label, value: FigureValue::Gauge(Some(value)) }
+        Self::of(family, label, FigureValue::Gauge(Some(value)))
     }
 }

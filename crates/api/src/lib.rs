@@ -36,6 +36,7 @@ mod sessions;
 mod sketch;
 mod snapshot;
 mod subscription;
+mod table;
 mod top;
 pub mod web;
 
@@ -45,17 +46,18 @@ pub use cells::{Cell, Cells, Column, ColumnKind, Fact, Label, Layout, Row};
 pub use composition::{Composition, Part, WifiFrame};
 pub use cost::Costs;
 pub use counter::{Counter, counters};
-pub use distinct::{Distinct, DistinctCount, DistinctOf, Hashed};
+pub use distinct::{Distinct, DistinctCount, DistinctOf, DistinctValues, Hashed};
 pub use figure::{FAMILIES, Family, Figure, FigureValue, Metric, MetricType, SeriesName};
 pub use ledger::{
     CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, States, state_words,
 };
 pub use reading::{Class, Count, Histogram, Reading, Series};
-pub use scans::{Scans, Sweep, Targets, Trials};
+pub use scans::{SCANS, Sweep, Trials};
 pub use sessions::SessionCount;
 pub use sketch::Sketch;
 pub use snapshot::{Interval, Snapshot};
 pub use subscription::{
     FunctionCall, KeyKind, Level, Owner, Subscription, SubscriptionId, SubscriptionSpec, Unit,
 };
+pub use table::{Datum, Fold, Folded, KeyColumn, Schema, Shown, Table, TableColumn, TableRow};
 pub use top::{Key, Top, TopRow};

@@ -1,6 +1,6 @@
 //! Results of functions. Each kind of reading merges with another of its kind.
 
-use crate::{DistinctCount, Scans, Top, Unit};
+use crate::{DistinctCount, Table, Top, Unit};
 use serde::Serialize;
 
 /// The result of one function for one interval.
@@ -22,10 +22,10 @@ pub enum Reading {
     Histogram(Histogram),
     /// Packets and bytes by time.
     Series(Series),
-    /// Hosts that probed ports or hosts without success.
-    Scans(Scans),
     /// Number of distinct values.
     Distinct(DistinctCount),
+    /// Rows by key, with the function's own columns.
+    Table(Table),
 }
 
 impl Reading {
@@ -36,6 +36,7 @@ impl Reading {
             (Reading::Classes { classes: a, .. }, Reading::Classes { classes: b, .. }) => a.len() == b.len(),
             (Reading::Histogram(a), Reading::Histogram(b)) => a.of == b.of && a.edges == b.edges,
             (Reading::Distinct(a), Reading::Distinct(b)) => a.of == b.of,
+            (Reading::Table(a), Reading::Table(b)) => a.is_like(b),
             (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
         }
     }
@@ -50,8 +51,8 @@ impl Reading {
             }
             Reading::Histogram(histogram) => histogram.of.len() + 2 * size_of_val(histogram.edges.as_slice()),
             Reading::Series(series) => size_of_val(series.cells.as_slice()),
-            Reading::Scans(scans) => scans.memory(),
             Reading::Distinct(count) => count.memory(),
+            Reading::Table(table) => table.memory(),
         }
     }
 
@@ -68,8 +69,8 @@ impl Reading {
             }
             (Reading::Histogram(a), Reading::Histogram(b)) => a.merge(b),
             (Reading::Series(a), Reading::Series(b)) => a.merge(b),
-            (Reading::Scans(a), Reading::Scans(b)) => a.merge(b),
             (Reading::Distinct(a), Reading::Distinct(b)) => a.merge(b),
+            (Reading::Table(a), Reading::Table(b)) => a.merge(b),
             _ => debug_assert!(false, "readings of two functions were merged"),
         }
     }

@@ -1,14 +1,51 @@
 //! Hosts that probe ports or hosts one after another, mostly without success.
 //!
 //! A failed flow counts as two probes: of one more port of a host, and of one more host on a port. It therefore counts
-//! in two rows, and a scan of either kind fills one of them. A scan differs from a client not by the number of
-//! failures but by the number of distinct targets, and by how few of them answer.
+//! in two rows of a [`Table`], and a scan of either kind fills one of them. A scan differs from a client not by the number
+//! of failures but by the number of distinct targets, and by how few of them answer.
 
-use crate::Distinct;
+use crate::{Datum, DistinctValues, Fold, Folded, KeyColumn, Schema, Shown, Table, TableColumn, TableRow};
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::net::IpAddr;
+
+const fn key(name: &'static str, help: &'static str) -> KeyColumn {
+    KeyColumn { name: Cow::Borrowed(name), help: Cow::Borrowed(help) }
+}
+
+const fn column(name: &'static str, fold: Fold, unit: &'static str, help: &'static str) -> TableColumn {
+    TableColumn { name: Cow::Borrowed(name), fold, unit: Cow::Borrowed(unit), help: Cow::Borrowed(help) }
+}
+
+/// The columns of probes by initiator and target.
+pub static SCANS: Schema = Schema {
+    name: Cow::Borrowed("scans"),
+    keys: Cow::Borrowed(&[
+        key("source", "The initiator."),
+        key("target", "The probed host, if its ports were probed."),
+        key("port", "The probed port, if hosts were probed."),
+    ]),
+    columns: Cow::Borrowed(&[
+        column(
+            "failed",
+            Fold::Distinct,
+            "",
+            "Ports of the target, or hosts, where at least one flow failed.",
+        ),
+        column(
+            "answered",
+            Fold::Distinct,
+            "",
+            "Ports of the target, or hosts, where at least one flow succeeded.",
+        ),
+        column("refused_flows", Fold::Sum, "flows", "Flows that the responder refused."),
+        column("unanswered_flows", Fold::Sum, "flows", "Flows without an answer."),
+        column("first", Fold::Min, "time", "Beginning of the first failed flow."),
+        column("last", Fold::Max, "time", "Beginning of the last failed flow."),
+    ]),
+    shown: Shown::Scans,
+};
 
 /// The target of an initiator's probes, over TCP.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -30,33 +67,47 @@ pub enum Sweep {
     },
 }
 
-/// Probes by initiator and target: exact while the rows fit into `capacity` and the distinct values of a row fit into
-/// [`Targets`].
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Scans {
-    /// Maximum number of rows; rows with the most failures are kept.
-    #[serde(skip)]
-    pub capacity: usize,
-    /// The rows, sorted by initiator and target.
-    pub rows: Vec<Trials>,
+impl Sweep {
+    fn of(key: &[Datum]) -> Option<Sweep> {
+        match *key {
+            [Datum::Address(source), Datum::Address(target), Datum::Nothing] => {
+                Some(Sweep::Ports { source, target })
+            }
+            [Datum::Address(source), Datum::Nothing, Datum::Number(port)] => {
+                Some(Sweep::Hosts { source, port: port.try_into().ok()? })
+            }
+            _ => None,
+        }
+    }
+
+    fn key(self) -> Vec<Datum> {
+        match self {
+            Sweep::Ports { source, target } => {
+                vec![Datum::Address(source), Datum::Address(target), Datum::Nothing]
+            }
+            Sweep::Hosts { source, port } => {
+                vec![Datum::Address(source), Datum::Nothing, Datum::Number(port.into())]
+            }
+        }
+    }
 }
 
-/// A row: ports of a host, or hosts with a port.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A row of probes: ports of a host, or hosts with a port.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Trials {
-    /// Initiator and target of each row.
+    /// Initiator and target.
     pub sweep: Sweep,
     /// The ports or hosts where at least one flow failed.
-    pub failed: Targets,
+    pub failed: DistinctValues,
     /// The ports or hosts where at least one flow succeeded.
-    pub answered: Targets,
+    pub answered: DistinctValues,
     /// Flows that the responder refused.
     pub refused: u64,
     /// Flows without an answer.
     pub unanswered: u64,
     /// Beginning of the first failed flow, nanoseconds since the epoch; `u64::MAX` if no flow failed.
     pub first: u64,
-    /// Beginning of the last failed flow, nanoseconds since the epoch.
+    /// Beginning of the last failed flow, nanoseconds since the epoch; 0 if no flow failed.
     pub last: u64,
 }
 
@@ -68,197 +119,135 @@ impl Trials {
 
     /// A row without attempts.
     pub fn new(sweep: Sweep) -> Self {
-        let (failed, answered) = (Targets::default(), Targets::default());
+        let (failed, answered) = (DistinctValues::default(), DistinctValues::default());
         Self { sweep, failed, answered, refused: 0, unanswered: 0, first: u64::MAX, last: 0 }
     }
 
     /// Whether the row is a scan: many distinct targets, most of them without success. A target that failed once and
     /// answered once counts as both.
     pub fn is_scan(&self) -> bool {
-        let failed = self.failed.estimate();
-        let mut tried = self.failed.clone();
-        tried.merge(&self.answered);
-        failed >= Self::MIN && failed * 100 >= tried.estimate() * Self::MIN_FAILED
+        is_scan(&self.failed, &self.answered)
     }
 
-    fn merge(&mut self, other: &Trials) {
-        self.failed.merge(&other.failed);
-        self.answered.merge(&other.answered);
-        self.refused += other.refused;
-        self.unanswered += other.unanswered;
-        self.first = self.first.min(other.first);
-        self.last = self.last.max(other.last);
-    }
-}
-
-impl Scans {
-    /// Keeps the rows with the most failures, at most `capacity`.
-    pub fn new(capacity: usize, rows: Vec<Trials>) -> Self {
-        let mut scans = Self { capacity, rows };
-        scans.trim();
-        scans
-    }
-
-    /// The rows that are scans, most targets first.
-    pub fn found(&self) -> Vec<&Trials> {
-        let mut found: Vec<&Trials> = self.rows.iter().filter(|row| row.is_scan()).collect();
-        found.sort_by_key(|row| (std::cmp::Reverse(row.failed.estimate()), row.sweep));
-        found
-    }
-
-    /// Maps the addresses of all rows and replaces the probed hosts by stable names. Rows that become equal are
-    /// merged.
-    pub fn map(&mut self, mut address: impl FnMut(IpAddr) -> IpAddr, mut name: impl FnMut(u128) -> u128) {
-        let mut by_sweep: BTreeMap<Sweep, Trials> = BTreeMap::new();
-        for mut row in std::mem::take(&mut self.rows) {
-            row.sweep = match row.sweep {
-                Sweep::Ports { source, target } => {
-                    Sweep::Ports { source: address(source), target: address(target) }
-                }
-                Sweep::Hosts { source, port } => {
-                    row.failed.rename(&mut name);
-                    row.answered.rename(&mut name);
-                    Sweep::Hosts { source: address(source), port }
-                }
-            };
-            match by_sweep.entry(row.sweep) {
-                Entry::Occupied(mut known) => known.get_mut().merge(&row),
-                Entry::Vacant(place) => {
-                    place.insert(row);
-                }
-            }
-        }
-        self.rows = by_sweep.into_values().collect();
-    }
-
-    pub(crate) fn memory(&self) -> usize {
-        let values = self.rows.iter().map(|row| row.failed.memory() + row.answered.memory());
-        size_of_val(self.rows.as_slice()) + values.sum::<usize>()
-    }
-
-    pub(crate) fn merge(&mut self, other: &Scans) {
-        let mine = std::mem::take(&mut self.rows);
-        let mut by_sweep: BTreeMap<Sweep, Trials> = mine.into_iter().map(|row| (row.sweep, row)).collect();
-        for row in &other.rows {
-            by_sweep.entry(row.sweep).and_modify(|mine| mine.merge(row)).or_insert_with(|| row.clone());
-        }
-        self.capacity = self.capacity.max(other.capacity);
-        self.rows = by_sweep.into_values().collect();
-        self.trim();
-    }
-
-    fn trim(&mut self) {
-        if self.rows.len() > self.capacity {
-            self.rows.sort_by_cached_key(|row| (std::cmp::Reverse(row.failed.estimate()), row.sweep));
-            self.rows.truncate(self.capacity);
-        }
-        self.rows.sort_unstable_by_key(|row| row.sweep);
-    }
-}
-
-/// The distinct ports or hosts of a row: ports, or addresses as IPv6 numbers (IPv4 mapped).
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Targets {
-    seen: Distinct<u128>,
-    /// The estimate from before the values were renamed, if it was not exact: registers cannot be renamed.
-    floor: u64,
-}
-
-impl Targets {
-    /// Counts a value, unless it was counted before.
-    pub fn add(&mut self, value: u128) {
-        self.seen.add(value);
-    }
-
-    /// Estimated number of distinct values.
-    pub fn estimate(&self) -> u64 {
-        self.seen.estimate().max(self.floor)
-    }
-
-    /// Whether [`Targets::estimate`] is exact.
-    pub fn is_exact(&self) -> bool {
-        self.seen.is_exact()
-    }
-
-    /// Bytes of heap memory.
-    pub fn memory(&self) -> usize {
-        self.seen.memory()
-    }
-
-    /// The values, sorted; `None` if they are no longer known.
-    pub fn values(&self) -> Option<&[u128]> {
-        match &self.seen {
-            Distinct::Few(values) => Some(values),
-            Distinct::Registers(_) => None,
-        }
-    }
-
-    /// Replaces each value by another name. If the values are no longer known, the estimate of a merged reading is that
-    /// of its largest part, a lower bound.
-    fn rename(&mut self, name: &mut impl FnMut(u128) -> u128) {
-        let values = match std::mem::take(&mut self.seen) {
-            Distinct::Few(values) => values,
-            registers @ Distinct::Registers(_) => {
-                self.floor = self.floor.max(registers.estimate());
-                self.seen = Distinct::Registers(vec![0; Distinct::SIZE]);
-                return;
-            }
+    /// The row in a table of [`SCANS`].
+    pub fn of(row: &TableRow) -> Option<Trials> {
+        let [
+            Folded::Distinct(failed),
+            Folded::Distinct(answered),
+            Folded::Sum(refused),
+            Folded::Sum(unanswered),
+            Folded::Min(first),
+            Folded::Max(last),
+        ] = row.values.as_slice()
+        else {
+            return None;
         };
-        values.into_iter().for_each(|value| self.seen.add(name(value)));
+        Some(Trials {
+            sweep: Sweep::of(&row.key)?,
+            failed: failed.clone(),
+            answered: answered.clone(),
+            refused: *refused,
+            unanswered: *unanswered,
+            first: first.unwrap_or(u64::MAX),
+            last: last.unwrap_or(0),
+        })
     }
 
-    fn merge(&mut self, other: &Targets) {
-        self.floor = self.floor.max(other.floor);
-        self.seen.merge(&other.seen);
+    /// The row for a table of [`SCANS`]; `error` is the upper bound of the targets that are missing in `failed`.
+    pub fn row(self, error: u64) -> TableRow {
+        let has_failed = self.first != u64::MAX;
+        let values = vec![
+            Folded::Distinct(self.failed),
+            Folded::Distinct(self.answered),
+            Folded::Sum(self.refused),
+            Folded::Sum(self.unanswered),
+            Folded::Min(has_failed.then_some(self.first)),
+            Folded::Max(has_failed.then_some(self.last)),
+        ];
+        TableRow { key: self.sweep.key(), values, error }
     }
+
+    /// The scans in a table, most targets first; none if it is a table of something else.
+    pub fn found(table: &Table) -> Vec<Trials> {
+        if table.schema.shown != Shown::Scans {
+            return Vec::new();
+        }
+        table.shown().into_iter().filter_map(Trials::of).collect()
+    }
+}
+
+fn is_scan(failed: &DistinctValues, answered: &DistinctValues) -> bool {
+    let targets = failed.estimate();
+    if targets < Trials::MIN {
+        return false;
+    }
+    let mut tried = failed.clone();
+    tried.merge(answered);
+    targets * 100 >= tried.estimate() * Trials::MIN_FAILED
+}
+
+/// The rows of a table that are scans, most targets first.
+pub(crate) fn ranked(table: &Table) -> Vec<&TableRow> {
+    let mut found: Vec<(Reverse<u64>, Sweep, &TableRow)> = Vec::new();
+    for row in &table.rows {
+        if let [Folded::Distinct(failed), Folded::Distinct(answered), ..] = row.values.as_slice()
+            && let Some(sweep) = Sweep::of(&row.key)
+            && is_scan(failed, answered)
+        {
+            found.push((Reverse(failed.estimate()), sweep, row));
+        }
+    }
+    found.sort_by_key(|(targets, sweep, _)| (*targets, *sweep));
+    found.into_iter().map(|(.., row)| row).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     fn ip(n: u32) -> IpAddr {
         std::net::Ipv4Addr::from(n).into()
     }
 
-    #[test]
-    fn targets_are_counted_once_and_estimated_when_many() {
-        let mut targets = Targets::default();
-        for n in 0..200 {
-            targets.add(n % 100);
-        }
-        assert_eq!((targets.estimate(), targets.is_exact()), (100, true));
-        assert_eq!(targets.values().unwrap(), (0..100).collect::<Vec<u128>>());
-        for many in [300_u64, 5_000, 65_536, 1_000_000] {
-            let mut targets = Targets::default();
-            (0..many).for_each(|n| targets.add(u128::from(n)));
-            let off = targets.estimate() as f64 / many as f64 - 1.0;
-            assert!(off.abs() < 4.0 * Distinct::STANDARD_ERROR, "{many}: {}", targets.estimate());
-            assert_eq!(targets.values(), None);
-        }
+    fn table(capacity: usize, rows: Vec<Trials>) -> Table {
+        Table::new(&SCANS, capacity, rows.into_iter().map(|row| row.row(0)).collect(), 0)
     }
 
     #[test]
     fn renaming_keeps_the_number_of_hosts_and_merges_equal_rows() {
         let hosts = |source: u32, from: u32, to: u32| {
             let mut row = Trials::new(Sweep::Hosts { source: ip(source), port: 22 });
-            (from..to).for_each(|n| row.failed.add(u128::from(n)));
+            (from..to).for_each(|n| {
+                row.failed.add(u128::from(n));
+            });
             row.unanswered = u64::from(to - from);
+            (row.first, row.last) = (5, 6);
             row
         };
-        let mut scans = Scans::new(10, vec![hosts(1, 0, 100), hosts(2, 50, 120), hosts(3, 0, 5_000)]);
-        let before = scans.rows[2].failed.estimate();
-        scans.map(|address| if address == ip(3) { ip(9) } else { ip(8) }, |value| value << 64 | 1);
-        assert_eq!(scans.rows.len(), 2);
-        assert_eq!((scans.rows[0].failed.estimate(), scans.rows[0].unanswered), (120, 170));
-        assert_eq!(scans.rows[1].failed.estimate(), before);
-        let names = scans.rows.iter().filter_map(|row| row.failed.values()).flatten();
+        let trials = |table: &Table| table.rows.iter().filter_map(Trials::of).collect::<Vec<_>>();
+        let rename = |table: &mut Table, source: &dyn Fn(IpAddr) -> IpAddr| {
+            let part = |part: &Datum| match part {
+                Datum::Address(address) => Datum::Address(source(*address)),
+                other => other.clone(),
+            };
+            table.map(part, |value| value << 64 | 1, |time| time + 10);
+        };
+        let mut scans = table(10, vec![hosts(1, 0, 100), hosts(2, 50, 120), hosts(3, 0, 5_000)]);
+        let before = trials(&scans)[2].failed.estimate();
+        rename(&mut scans, &|address| if address == ip(3) { ip(9) } else { ip(8) });
+        let rows = trials(&scans);
+        assert_eq!(rows.len(), 2);
+        assert_eq!((rows[0].failed.estimate(), rows[0].unanswered), (120, 170));
+        assert_eq!((rows[0].first, rows[0].last), (15, 16));
+        assert_eq!(rows[1].failed.estimate(), before);
+        let names = rows.iter().filter_map(|row| row.failed.values()).flatten();
         assert!(names.clone().count() == 120 && names.into_iter().all(|value| *value as u64 == 1));
         // The hosts of the next interval are counted together with them.
-        let mut next = Scans::new(10, vec![hosts(1, 90, 130)]);
-        next.map(|_| ip(8), |value| value << 64 | 1);
+        let mut next = table(10, vec![hosts(1, 90, 130)]);
+        rename(&mut next, &|_| ip(8));
         scans.merge(&next);
-        assert_eq!(scans.rows[0].failed.estimate(), 130);
+        assert_eq!(trials(&scans)[0].failed.estimate(), 130);
     }
 
     #[test]
@@ -278,18 +267,18 @@ mod tests {
                 if *failed { &mut row.failed } else { &mut row.answered }.add(*value);
                 row.refused += u64::from(*failed);
             }
-            Scans::new(100, rows.into_values().collect())
+            table(100, rows.into_values().collect())
         };
         let whole = scans(&mut trials.iter());
         for parts in 2..6 {
             let part = |n| scans(&mut trials.iter().skip(n).step_by(parts));
             for order in [(0..parts).collect::<Vec<_>>(), (0..parts).rev().collect()] {
-                let mut sum = Scans::new(100, Vec::new());
+                let mut sum = table(100, Vec::new());
                 order.iter().for_each(|n| sum.merge(&part(*n)));
                 assert_eq!(sum, whole, "{parts} parts");
             }
         }
-        let found: Vec<Sweep> = whole.found().iter().map(|row| row.sweep).collect();
+        let found: Vec<Sweep> = Trials::found(&whole).iter().map(|row| row.sweep).collect();
         let expected =
             [Sweep::Ports { source: ip(1), target: ip(2) }, Sweep::Hosts { source: ip(1), port: 445 }];
         assert_eq!(found, expected);
@@ -298,11 +287,15 @@ mod tests {
     #[test]
     fn a_scan_needs_a_majority_of_failures() {
         let mut row = Trials::new(Sweep::Ports { source: ip(1), target: ip(2) });
-        (0..19).for_each(|port| row.failed.add(port));
+        (0..19).for_each(|port| {
+            row.failed.add(port);
+        });
         assert!(!row.is_scan(), "too few");
         row.failed.add(19);
         assert!(row.is_scan());
-        (100..105).for_each(|port| row.answered.add(port));
+        (100..105).for_each(|port| {
+            row.answered.add(port);
+        });
         assert!(row.is_scan(), "20 of 25");
         row.answered.add(105);
         assert!(!row.is_scan(), "20 of 26");
@@ -312,11 +305,14 @@ mod tests {
     fn rows_with_the_most_failures_are_kept() {
         let rows = (0..10_u32).map(|n| {
             let mut row = Trials::new(Sweep::Hosts { source: ip(n), port: 22 });
-            (0..u128::from(n)).for_each(|host| row.failed.add(host));
+            (0..u128::from(n)).for_each(|host| {
+                row.failed.add(host);
+            });
             row
         });
-        let scans = Scans::new(3, rows.collect());
-        let sources: Vec<Sweep> = scans.rows.iter().map(|row| row.sweep).collect();
-        assert_eq!(sources, [7, 8, 9].map(|n| Sweep::Hosts { source: ip(n), port: 22 }));
+        let scans = table(3, rows.collect());
+        let sources: Vec<Option<Sweep>> = scans.rows.iter().map(|row| Sweep::of(&row.key)).collect();
+        assert_eq!(sources, [7, 8, 9].map(|n| Some(Sweep::Hosts { source: ip(n), port: 22 })));
+        assert_eq!(scans.absent, 6);
     }
 }

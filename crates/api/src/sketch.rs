@@ -11,8 +11,10 @@
 //!
 //! The buckets depend only on the set of the values, so that merging is exact, commutative and associative.
 
+use serde::Serialize;
+
 /// A summary of numbers that answers for their quantiles.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Sketch {
     /// How many times neighbours became one.
     pub(crate) merged: u32,
@@ -30,7 +32,6 @@ impl Sketch {
     /// Maximum number of buckets.
     pub const MAX_BUCKETS: usize = 4096;
     /// Neighbours become one at most so many times: each sign then has one bucket.
-    #[cfg(test)]
     pub(crate) const MAX_MERGED: u32 = 17;
 
     /// Counts a value. Values nearer to zero than [`f64::MIN_POSITIVE`] count as zero, infinite ones as the largest or
@@ -112,6 +113,21 @@ impl Sketch {
     /// Bytes of heap memory.
     pub fn memory(&self) -> usize {
         self.buckets.capacity() * size_of::<(i32, u64)>()
+    }
+
+    /// Whether the parts can be those of a sketch in which no bucket has more than `max` values.
+    pub(crate) fn is_valid(&self, max: u64) -> bool {
+        let last = bucket(f64::MAX, self.merged.min(Self::MAX_MERGED));
+        let is_range = |(low, high): (f64, f64)| low <= high && low.is_finite() && high.is_finite();
+        self.merged <= Self::MAX_MERGED
+            && self.buckets.len() <= Self::MAX_BUCKETS
+            && self.buckets.is_sorted_by(|one, next| one.0 < next.0)
+            && self
+                .buckets
+                .iter()
+                .all(|(bucket, values)| (-last..=last).contains(bucket) && (1..=max).contains(values))
+            && self.range.is_some() != self.buckets.is_empty()
+            && self.range.is_none_or(is_range)
     }
 
     fn widen(&mut self, (low, high): (f64, f64)) {

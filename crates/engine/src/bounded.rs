@@ -34,24 +34,92 @@ const TOGETHER: usize = 64;
 /// Factor by which a key that returns is admitted more often than its weight alone would admit it.
 const AGAIN: u64 = 4;
 
-/// A row that leaves the list.
+/// What is counted of a key.
+pub(crate) trait Amount: Clone + Default {
+    /// What is counted at once.
+    type More: Copy;
+    /// Least weight of what is counted at once.
+    const LEAST: u32;
+
+    /// Weight of an addition to a new key.
+    fn weight_of(more: &Self::More, unit: Unit) -> u64;
+    /// Packets and bytes of an addition.
+    fn count_of(more: &Self::More) -> Count;
+    /// Adds to the amount, and returns the weight that it gained.
+    fn add(&mut self, more: &Self::More, unit: Unit) -> u64;
+    /// Weight of the whole amount.
+    fn weight(&self, unit: Unit) -> u64;
+    /// Packets and bytes of the whole amount.
+    fn count(&self) -> Count;
+    /// Place for the error bound of a row, in units of `1 << shift`. `u32::MAX` if there is no bound. It is part of the
+    /// amount, so that a row of a flow fills one cache line.
+    fn error(&mut self) -> &mut u32;
+}
+
+/// Packets, bytes and flows of a key.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Row<K> {
-    /// Key of the row.
-    pub key: K,
-    /// Count of the key.
+pub(crate) struct Counted {
+    /// Packets and bytes.
     pub count: Count,
     /// Flows that began with the key.
-    pub flows: u64,
+    pub flows: u32,
+    error: u32,
+}
+
+impl Amount for Counted {
+    type More = (Count, u32);
+    /// A row of frames without bytes differs from an empty slot.
+    const LEAST: u32 = 1;
+
+    #[inline]
+    fn weight_of((count, _): &(Count, u32), unit: Unit) -> u64 {
+        count.in_unit(unit)
+    }
+
+    #[inline]
+    fn count_of((count, _): &(Count, u32)) -> Count {
+        *count
+    }
+
+    #[inline]
+    fn add(&mut self, (count, flows): &(Count, u32), unit: Unit) -> u64 {
+        self.count.add(count);
+        self.flows = self.flows.saturating_add(*flows);
+        count.in_unit(unit)
+    }
+
+    #[inline]
+    fn weight(&self, unit: Unit) -> u64 {
+        self.count.in_unit(unit)
+    }
+
+    #[inline]
+    fn count(&self) -> Count {
+        self.count
+    }
+
+    #[inline]
+    fn error(&mut self) -> &mut u32 {
+        &mut self.error
+    }
+}
+
+/// A row that leaves the list.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Row<K, V = Counted> {
+    /// Key of the row.
+    pub key: K,
+    /// What was counted of the key.
+    pub amount: V,
     /// Upper bound of the undercount, in the ranking unit.
     pub error: u64,
 }
 
 /// Contents of a list.
 #[derive(Debug)]
-pub(crate) struct Taken<K> {
+pub(crate) struct Taken<K, V = Counted> {
     /// The rows, unordered.
-    pub rows: Vec<Row<K>>,
+    pub rows: Vec<Row<K, V>>,
     /// Upper bound for a key without a row, in the ranking unit.
     pub absent: u64,
     /// Counts of keys without a row.
@@ -128,25 +196,21 @@ struct Door {
     lost: [u32; 8],
 }
 
-/// A stored row: one cache line for a key of 40 bytes.
+/// A stored row: one cache line for a key of 40 bytes and a [`Counted`].
 #[derive(Clone, Copy, Debug, Default)]
-struct Kept<K> {
+struct Kept<K, V> {
     key: K,
-    count: Count,
-    flows: u32,
-    /// Error bound in units of `1 << shift`. `u32::MAX` if there is no bound.
-    error: u32,
+    amount: V,
 }
 
 /// A delayed add.
 #[derive(Clone, Copy, Debug)]
-struct Pending<K> {
+struct Pending<K, M> {
     hash: u64,
     /// The two candidate sets of the key.
     sets: [u32; 2],
     key: K,
-    count: Count,
-    flows: u32,
+    more: M,
 }
 
 /// The counters of a key without a row.
@@ -161,14 +225,14 @@ struct Place {
 
 /// A list of the heaviest keys; see the module's text.
 #[derive(Debug)]
-pub(crate) struct Bounded<K> {
+pub(crate) struct Bounded<K, V: Amount = Counted> {
     sets: Vec<Set>,
     /// A bit for each set with rows: a short interval fills few sets, and [`take`](Self::take) visits only those.
     used: Vec<u64>,
     /// The rows of a set start at `set * WAYS`.
-    rows: Vec<Kept<K>>,
+    rows: Vec<Kept<K, V>>,
     doors: Vec<Door>,
-    pending: Vec<Pending<K>>,
+    pending: Vec<Pending<K, V::More>>,
     unit: Unit,
     shift: u32,
     hash: KeyHash,
@@ -184,6 +248,14 @@ pub(crate) struct Bounded<K> {
 }
 
 impl<K: Keyed> Bounded<K> {
+    /// Counts packets of a key.
+    #[inline]
+    pub fn add(&mut self, key: K, count: Count, flows: u32) {
+        self.add_more(key, (count, flows));
+    }
+}
+
+impl<K: Keyed, V: Amount> Bounded<K, V> {
     /// A list of at least `rows` slots that ranks by `unit`. `seed` keys its hash.
     ///
     /// Weights in bytes have a resolution of 16 when the lightest row is searched for: the smallest frame has 14
@@ -194,7 +266,7 @@ impl<K: Keyed> Bounded<K> {
         Self {
             sets: vec![Set::default(); sets],
             used: vec![0; sets.div_ceil(SETS_PER_WORD)],
-            rows: vec![Kept::default(); sets * WAYS],
+            rows: vec![Kept { key: K::default(), amount: V::default() }; sets * WAYS],
             doors: vec![Door::default(); sets * DOORS],
             pending: Vec::with_capacity(TOGETHER),
             unit,
@@ -223,9 +295,9 @@ impl<K: Keyed> Bounded<K> {
         size_of::<Self>()
             + sets * size_of::<Set>()
             + sets.div_ceil(SETS_PER_WORD) * size_of::<u64>()
-            + sets * WAYS * size_of::<Kept<K>>()
+            + sets * WAYS * size_of::<Kept<K, V>>()
             + sets * DOORS * size_of::<Door>()
-            + TOGETHER * size_of::<Pending<K>>()
+            + TOGETHER * size_of::<Pending<K, V::More>>()
     }
 
     fn sets_for(rows: usize) -> usize {
@@ -239,14 +311,19 @@ impl<K: Keyed> Bounded<K> {
             + size_of_val(self.used.as_slice())
             + size_of_val(self.rows.as_slice())
             + size_of_val(self.doors.as_slice())
-            + self.pending.capacity() * size_of::<Pending<K>>()
+            + self.pending.capacity() * size_of::<Pending<K, V::More>>()
     }
 
-    /// Counts packets of a key.
+    /// What is counted of each key, with those that were counted and emptied.
+    pub fn amounts(&self) -> impl Iterator<Item = &V> {
+        self.rows.iter().map(|row| &row.amount)
+    }
+
+    /// Counts more of a key.
     #[inline]
-    pub fn add(&mut self, key: K, count: Count, flows: u32) {
+    pub fn add_more(&mut self, key: K, more: V::More) {
         let hash = key.hash(&self.hash);
-        self.pending.push(Pending { hash, sets: self.sets_of(hash), key, count, flows });
+        self.pending.push(Pending { hash, sets: self.sets_of(hash), key, more });
         if self.pending.len() == TOGETHER {
             self.settle();
         }
@@ -264,7 +341,7 @@ impl<K: Keyed> Bounded<K> {
     }
 
     /// Reads the memory that the adds will need. None of these loads depends on another, so that they overlap.
-    fn touch(&self, pending: &[Pending<K>]) {
+    fn touch(&self, pending: &[Pending<K, V::More>]) {
         let mut seen = 0;
         for add in pending {
             for set in add.sets {
@@ -295,17 +372,15 @@ impl<K: Keyed> Bounded<K> {
         }
     }
 
-    /// The weight in units of `1 << shift`, rounded up: at least 1, to differ from an empty slot.
+    /// A weight in units of `1 << shift`, rounded up, and at least `least`.
     #[inline]
-    fn scaled(&self, count: &Count) -> u32 {
-        let weight = count.in_unit(self.unit);
-        let up = u64::from(weight & ((1 << self.shift) - 1) != 0);
-        ((weight >> self.shift) + up).clamp(1, u32::MAX.into()) as u32
+    fn scaled(shift: u32, weight: u64, least: u32) -> u32 {
+        let up = u64::from(weight & ((1 << shift) - 1) != 0);
+        ((weight >> shift) + up).clamp(least.into(), u32::MAX.into()) as u32
     }
 
-    fn count(&mut self, add: &Pending<K>) {
-        let weight = self.scaled(&add.count);
-        self.added.add(&add.count);
+    fn count(&mut self, add: &Pending<K, V::More>) {
+        self.added.add(&V::count_of(&add.more));
         let [first, second] = add.sets;
         let sets = [first as usize, second as usize];
         let (one, other) = (&self.sets[sets[0]], &self.sets[sets[1]]);
@@ -320,15 +395,16 @@ impl<K: Keyed> Bounded<K> {
             let set = sets[which];
             let row = &mut self.rows[set * WAYS + way];
             if row.key == add.key {
-                row.count.add(&add.count);
-                row.flows = row.flows.saturating_add(add.flows);
+                let gained = row.amount.add(&add.more, self.unit);
                 let total = &mut self.sets[set].weights[way];
-                *total = total.saturating_add(weight);
+                *total = total.saturating_add(Self::scaled(self.shift, gained, V::LEAST));
                 return;
             }
             candidates &= candidates - 1;
         }
         self.inserts += 1;
+        // At least 1, to differ from an empty slot.
+        let weight = Self::scaled(self.shift, V::weight_of(&add.more, self.unit), 1);
         let lightest = [one.lightest(), other.lightest()];
         if lightest[0] == 0 || lightest[1] == 0 {
             // The emptier of the two sets, so that both fill evenly.
@@ -357,14 +433,16 @@ impl<K: Keyed> Bounded<K> {
     /// Gives a key the slot of weight `of_weight` in a set. A key that finds an empty slot may have been displaced
     /// before, from its other set.
     #[inline]
-    fn put(&mut self, set: usize, of_weight: u32, add: &Pending<K>, place: Place, weight: u32) {
+    fn put(&mut self, set: usize, of_weight: u32, add: &Pending<K, V::More>, place: Place, weight: u32) {
         let error = self.lost(place);
         let to = &mut self.sets[set];
         let way = to.of_weight(of_weight);
         to.set_tag(way, tag(add.hash));
         to.weights[way] = weight;
-        let Pending { key, count, flows, .. } = *add;
-        self.rows[set * WAYS + way] = Kept { key, count, flows, error };
+        let mut amount = V::default();
+        amount.add(&add.more, self.unit);
+        *amount.error() = error;
+        self.rows[set * WAYS + way] = Kept { key: add.key, amount };
     }
 
     /// Whether a new key may displace a row of weight `lightest`, and the weight that the key is assumed to have had
@@ -400,16 +478,18 @@ impl<K: Keyed> Bounded<K> {
 
     /// Adds the count of a row to the loss of its key.
     fn displace(&mut self, at: usize) {
-        let row = &self.rows[at];
-        let place = self.place(row.key.hash(&self.hash));
-        let had = row.error.saturating_add(self.scaled(&row.count));
+        let (unit, shift) = (self.unit, self.shift);
+        let row = &mut self.rows[at];
+        let had = row.amount.error().saturating_add(Self::scaled(shift, row.amount.weight(unit), 1));
+        let key = row.key;
+        let place = self.place(key.hash(&self.hash));
         // The row's error is part of the counter's value already.
         let lost = &mut self.doors[place.door].lost[place.counter];
         *lost = had.max(*lost);
     }
 
     /// Returns the content of the list and empties it.
-    pub fn take(&mut self) -> Taken<K> {
+    pub fn take(&mut self) -> Taken<K, V> {
         self.settle();
         let added = std::mem::take(&mut self.added);
         let mut shed = added;
@@ -420,12 +500,13 @@ impl<K: Keyed> Bounded<K> {
                 let at = word * SETS_PER_WORD + left.trailing_zeros() as usize;
                 left &= left - 1;
                 let set = &mut self.sets[at];
-                let kept = &self.rows[at * WAYS..(at + 1) * WAYS];
+                let kept = &mut self.rows[at * WAYS..(at + 1) * WAYS];
                 for (_, row) in set.weights.iter().zip(kept).filter(|(weight, _)| **weight != 0) {
-                    shed.packets -= row.count.packets;
-                    shed.bytes -= row.count.bytes;
-                    let Kept { key, count, flows, error } = *row;
-                    rows.push(Row { key, count, flows: flows.into(), error: error.into() });
+                    let mut amount = std::mem::take(&mut row.amount);
+                    let (count, error) = (amount.count(), *amount.error());
+                    shed.packets -= count.packets;
+                    shed.bytes -= count.bytes;
+                    rows.push(Row { key: row.key, amount, error: error.into() });
                 }
                 *set = Set::default();
             }

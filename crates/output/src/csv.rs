@@ -147,8 +147,11 @@ impl Places {
         let is_further = |column: &Column<'_>, value: &Cell<'_>| {
             !matches!(column.kind, ColumnKind::Key | ColumnKind::Error) && *value != Cell::Nothing
         };
+        // A column with a place in counts.csv has no name there.
+        let is_unnamed =
+            |column: &Column<'_>, place: &Option<usize>| place.is_none() || column.name != column.unit;
         values
-            .filter(|((column, value), place)| place.is_none() && is_further(column, value))
+            .filter(|((column, value), place)| is_unnamed(column, place) && is_further(column, value))
             .map(|(value, _)| value)
             .collect()
     }

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use weir_api::{
     Answer, AnswerId, AnswerLabel, Class, Count, Distinct, DistinctCount, DistinctOf, FlowCount, Histogram,
-    Interval, Key, KeyKind, Ledger, Reading, Scans, Series, Snapshot, SubscriptionId, Sweep, Top, TopRow,
-    Trials, Unit, builtin,
+    Interval, Key, KeyKind, Ledger, Reading, SCANS, Series, Snapshot, SubscriptionId, Sweep, Table, Top,
+    TopRow, Trials, Unit, builtin,
 };
 use weir_engine::{ConnState, EndReason, FlowIdentity, FlowRecord, History, Side};
 use weir_proto::{Anomaly, PROTOCOLS, Record};
@@ -65,14 +65,19 @@ pub fn classes(unit: Unit, parts: &[(&str, u64, u64)]) -> Reading {
 pub fn scans() -> Reading {
     let source = ip("10.99.0.102");
     let mut ports = Trials::new(Sweep::Ports { source, target: ip("10.99.0.1") });
-    (1..=40).chain([443]).for_each(|port| ports.failed.add(port));
+    (1..=40).chain([443]).for_each(|port| {
+        ports.failed.add(port);
+    });
     (ports.refused, ports.first, ports.last) = (41, START, START + 213_000_000);
     let mut hosts = Trials::new(Sweep::Hosts { source, port: 445 });
-    (1..=30).for_each(|host| hosts.failed.add(host));
+    (1..=30).for_each(|host| {
+        hosts.failed.add(host);
+    });
     (hosts.refused, hosts.unanswered, hosts.first, hosts.last) = (4, 26, START, START + 3_000_000_000);
     let mut client = Trials::new(Sweep::Hosts { source, port: 81 });
     client.failed.add(1);
-    Reading::Scans(Scans::new(100, vec![ports, hosts, client]))
+    let rows = [ports, hosts, client].map(|row| row.row(0));
+    Reading::Table(Table::new(&SCANS, 100, rows.into(), 0))
 }
 
 /// The given number of hosts.

@@ -95,7 +95,7 @@ impl Sample {
             FigureValue::Gauge(value) => Value::Gauge(value?),
             FigureValue::Histogram(histogram) => Value::Histogram(histogram.clone()),
         };
-        Some(Self { family: figure.family, label: figure.label.to_owned(), value })
+        Some(Self { family: figure.family, label: [figure.label, figure.statistic].concat(), value })
     }
 
     fn is(&self, other: &Sample) -> bool {

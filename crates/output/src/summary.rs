@@ -113,9 +113,9 @@ pub fn top_of(snapshot: &Snapshot, subscription: SubscriptionId) -> Option<&Top>
 }
 
 /// The scans that a snapshot's answers found, the widest first.
-pub fn scans(snapshot: &Snapshot) -> Vec<&Trials> {
+pub fn scans(snapshot: &Snapshot) -> Vec<Trials> {
     match snapshot.reading_of(builtin::SCANS) {
-        Some(Reading::Scans(scans)) => scans.found(),
+        Some(Reading::Table(table)) => Trials::found(table),
         _ => Vec::new(),
     }
 }

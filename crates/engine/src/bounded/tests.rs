@@ -48,7 +48,7 @@ const ONE: Count = Count { packets: 1, bytes: 64 };
 /// The rows, heaviest first.
 fn ranked<K: Keyed>(taken: &Taken<K>) -> Vec<Row<K>> {
     let mut rows = taken.rows.clone();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.count.packets));
+    rows.sort_by_key(|row| std::cmp::Reverse(row.amount.count.packets));
     rows
 }
 
@@ -67,7 +67,7 @@ const SEEN_ONCE: u64 = 1;
 fn bounds_hold<K: Keyed + std::hash::Hash + std::fmt::Debug>(taken: &Taken<K>, truth: &HashMap<K, u64>) {
     for row in &taken.rows {
         let true_count = truth.get(&row.key).copied().unwrap_or(SEEN_ONCE);
-        let (min, max) = (row.count.packets, row.count.packets + row.error);
+        let (min, max) = (row.amount.count.packets, row.amount.count.packets + row.error);
         assert!(min <= true_count && true_count <= max, "{row:?}: {true_count}");
     }
     let shown: HashSet<K> = taken.rows.iter().map(|row| row.key).collect();
@@ -111,7 +111,7 @@ fn exact_while_three_quarters_of_the_rows_are_in_use() {
         assert_eq!((taken.shed, taken.absent), (Count::default(), 0));
         assert_eq!(taken.inserts as usize, truth.len());
         assert_eq!(taken.rows.len(), truth.len());
-        assert!(taken.rows.iter().all(|row| row.error == 0 && truth[&row.key] == row.count.bytes));
+        assert!(taken.rows.iter().all(|row| row.error == 0 && truth[&row.key] == row.amount.count.bytes));
         assert!(list.take().rows.is_empty());
     }
 }
@@ -148,14 +148,14 @@ fn the_heaviest_thousand_of_a_million_flows_survive_a_flood_in_256_kilobytes() {
         let rows = ranked(&taken);
         let found = [100, 1000].map(|n| recall(&rows, &truth, n));
         let error = |rows: &[Row<Tuple>]| {
-            rows.iter().map(|row| row.error as f64 / row.count.packets as f64).sum::<f64>()
+            rows.iter().map(|row| row.error as f64 / row.amount.count.packets as f64).sum::<f64>()
                 / rows.len() as f64
         };
         println!(
             "seed {seed}: {memory} bytes, {} rows of {}; recall of 100 {:.3}, of 1000 {:.3}; mean ± of the first 100 \
              {:.2} %, of the first 1000 {:.1} %; without a row at most {}",
             list.capacity(),
-            size_of::<Kept<Tuple>>() + size_of::<Set>() / WAYS,
+            size_of::<Kept<Tuple, Counted>>() + size_of::<Set>() / WAYS,
             found[0],
             found[1],
             100.0 * error(&rows[..100]),
@@ -189,11 +189,11 @@ fn bounds_hold_for_displaced_keys_that_return() {
         let taken = list.take();
         let mut sum = taken.shed;
         for row in &taken.rows {
-            let [min, max] = [0, row.error].map(|error| row.count.in_unit(unit) + error);
+            let [min, max] = [0, row.error].map(|error| row.amount.count.in_unit(unit) + error);
             let true_count = truth[&row.key].in_unit(unit);
             assert!(min <= true_count && true_count <= max, "seed {seed} {row:?}: {true_count}");
             returned += usize::from(min < true_count);
-            sum.add(&row.count);
+            sum.add(&row.amount.count);
         }
         assert_eq!(
             sum,
@@ -228,7 +228,10 @@ fn bounds_hold_when_counters_saturate() {
         let taken = list.take();
         for row in &taken.rows {
             let true_count = truth[&row.key];
-            assert!(row.count.bytes <= true_count && true_count <= row.count.bytes + row.error, "{row:?}");
+            assert!(
+                row.amount.count.bytes <= true_count && true_count <= row.amount.count.bytes + row.error,
+                "{row:?}"
+            );
         }
         assert!(taken.absent > 0 && taken.shed != Count::default());
     }

@@ -1,16 +1,24 @@
 //! Finds scanning hosts.
 
+use super::keyed::{Address, Tuple};
 use super::{Function, FunctionSpec, InputKind, Memory, Pass};
+use crate::bounded::{Amount, Bounded};
 use crate::{ConnState, FlowRecord, Item};
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use weir_api::{Level, Reading, Scans as ScansReading, Sweep, Trials};
+use weir_api::{
+    Count, Datum, Distinct, DistinctValues, Folded, Level, Reading, Sweep, Table, TableRow, Trials, Unit,
+};
 
-/// Maximum number of rows in a reading; a worker holds up to twice as many.
+/// Maximum number of rows in a reading.
 const ROWS: usize = 1024;
-/// Bytes of a row with few distinct values, as in a flood.
-const ROW: usize = 2 * size_of::<(Sweep, Trials)>();
+/// Rows of a worker: exact while three quarters of them are in use.
+const KEPT: usize = 4 * ROWS;
+/// Bytes of the values of a row that is a scan.
+const VALUES: usize = Distinct::SIZE;
+/// Rows that are assumed to have that many values: others have few, as in a flood.
+const WIDE: usize = 64;
+/// Bytes of the few values of another row: a list has room for four of them.
+const FEW: usize = 4 * size_of::<u128>();
 const TCP: u8 = 6;
 /// The first ephemeral port (Linux's `ip_local_port_range`). An ephemeral port that answers was not found by probing:
 /// another connection announced it, as FTP's passive mode does for every file.
@@ -22,17 +30,94 @@ pub(super) static SCANS: FunctionSpec = FunctionSpec {
     arguments: &[],
     levels: &[Level::Flow],
     input: InputKind::Packets,
-    memory: |_| Ok(Memory { state: 2 * ROWS * ROW, reading: ROWS * ROW }),
-    build: |arguments| {
-        let hasher = FixedState::with_seed(arguments.seed);
-        Ok(Box::new(Scans { rows: HashMap::with_hasher(hasher) }))
+    memory: |_| {
+        let values = WIDE * VALUES;
+        let state = Bounded::<Tuple, Attempts>::bytes(KEPT) + KEPT * FEW + values;
+        Ok(Memory { state, reading: ROWS * (ROW + FEW) + values })
     },
+    build: |arguments| Ok(Box::new(Scans { list: Bounded::new(KEPT, Unit::Packets, arguments.seed) })),
 };
 
 /// Counts TCP flows by target. A flow is counted when it ends: at once if the responder refused it, after the flow's
 /// timeout if it did not answer. A live view shows unanswered attempts after that delay.
 struct Scans {
-    rows: HashMap<Sweep, Trials, FixedState>,
+    /// By the initiator as `a`. Ports of a host have the host as `b`; hosts with a port have the port as the first of
+    /// `ports`, and [`HOSTS`] as `protocol`.
+    list: Bounded<Tuple, Attempts>,
+}
+
+/// The `protocol` of a key for hosts with a port.
+const HOSTS: u8 = 1;
+
+/// The attempts of a row.
+#[derive(Clone, Debug, Default)]
+struct Attempts {
+    failed: DistinctValues,
+    answered: DistinctValues,
+    refused: u64,
+    unanswered: u64,
+    flows: u64,
+    /// Beginning of the first and the last failed flow.
+    times: Option<(u64, u64)>,
+    error: u32,
+}
+
+/// An attempt.
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    /// The port or the host.
+    value: u128,
+    outcome: Outcome,
+    began: u64,
+}
+
+impl Attempts {
+    /// Bytes of heap memory.
+    fn memory(&self) -> usize {
+        self.failed.memory() + self.answered.memory()
+    }
+}
+
+/// Rows are ranked by their number of failed targets.
+impl Amount for Attempts {
+    type More = Attempt;
+    const LEAST: u32 = 0;
+
+    fn weight_of(more: &Attempt, _: Unit) -> u64 {
+        u64::from(more.outcome != Outcome::Answered)
+    }
+
+    fn count_of(_: &Attempt) -> Count {
+        Count { packets: 1, bytes: 0 }
+    }
+
+    fn add(&mut self, more: &Attempt, _: Unit) -> u64 {
+        self.flows += 1;
+        match more.outcome {
+            Outcome::Answered => {
+                self.answered.add(more.value);
+                return 0;
+            }
+            Outcome::Refused => self.refused += 1,
+            Outcome::Unanswered => self.unanswered += 1,
+        }
+        let (first, last) = self.times.unwrap_or((more.began, more.began));
+        self.times = Some((first.min(more.began), last.max(more.began)));
+        // Where the values are no longer known, each flow counts.
+        u64::from(self.failed.add(more.value))
+    }
+
+    fn weight(&self, _: Unit) -> u64 {
+        self.failed.estimate()
+    }
+
+    fn count(&self) -> Count {
+        Count { packets: self.flows, bytes: 0 }
+    }
+
+    fn error(&mut self) -> &mut u32 {
+        &mut self.error
+    }
 }
 
 /// The outcome of an attempt.
@@ -69,65 +154,54 @@ impl Outcome {
     }
 }
 
-impl Scans {
-    fn count(&mut self, sweep: Sweep, value: u128, outcome: Outcome, began: u64) {
-        if self.rows.len() >= 2 * ROWS && !self.rows.contains_key(&sweep) {
-            self.make_room();
-        }
-        let row = self.rows.entry(sweep).or_insert_with(|| Trials::new(sweep));
-        match outcome {
-            Outcome::Answered => {
-                row.answered.add(value);
-                return;
-            }
-            Outcome::Refused => row.refused += 1,
-            Outcome::Unanswered => row.unanswered += 1,
-        }
-        row.failed.add(value);
-        row.first = row.first.min(began);
-        row.last = row.last.max(began);
-    }
-
-    /// Keeps the rows with the most failures. A flood from random addresses makes rows with one failure each, which
-    /// are left out without sorting: sorting took half of the time of the whole pass.
-    fn make_room(&mut self) {
-        self.rows.retain(|_, row| row.failed.estimate() > 1);
-        if self.rows.len() <= ROWS {
-            return;
-        }
-        let rows = self.rows.drain().map(|(_, row)| row).collect();
-        self.rows.extend(ScansReading::new(ROWS, rows).rows.into_iter().map(|row| (row.sweep, row)));
-    }
-}
-
 impl Function for Scans {
     fn item(&mut self, item: &Item<'_>) -> Pass {
         let Item::Flow(flow) = item else { return Pass::Keep };
         if let Some(outcome) = Outcome::of(flow) {
             let ((source, _), (target, port)) = (flow.initiator(), flow.responder());
-            let began = flow.first.0;
-            let (source, host) = (address(source), u128::from_be_bytes(target));
-            let ports = Sweep::Ports { source, target: address(target) };
+            let (source, host) = (words(source), words(target));
+            let attempt = |value| Attempt { value, outcome, began: flow.first.0 };
             if outcome != Outcome::Answered || port < EPHEMERAL {
-                self.count(ports, u128::from(port), outcome, began);
+                let ports = Tuple { a: source, b: host, ..Tuple::default() };
+                self.list.add_more(ports, attempt(port.into()));
             }
-            self.count(Sweep::Hosts { source, port }, host, outcome, began);
+            let hosts = Tuple { a: source, ports: [port, 0], protocol: HOSTS, ..Tuple::default() };
+            self.list.add_more(hosts, attempt(u128::from_be_bytes(target)));
         }
         Pass::Keep
     }
 
     fn held(&self) -> usize {
-        let values: usize = self.rows.values().map(|row| row.failed.memory() + row.answered.memory()).sum();
-        self.rows.capacity() * size_of::<(Sweep, Trials)>() + values
+        self.list.memory() + self.list.amounts().map(Attempts::memory).sum::<usize>()
     }
 
     fn take(&mut self) -> Reading {
-        Reading::Scans(ScansReading::new(ROWS, self.rows.drain().map(|(_, row)| row).collect()))
+        let taken = self.list.take();
+        let rows = taken.rows.into_iter().map(|row| {
+            let Tuple { a: source, b: host, ports: [port, _], protocol } = row.key;
+            let source = address(source);
+            let sweep = match protocol {
+                HOSTS => Sweep::Hosts { source, port },
+                _ => Sweep::Ports { source, target: address(host) },
+            };
+            let Attempts { failed, answered, refused, unanswered, times, .. } = row.amount;
+            let (first, last) = times.unwrap_or((u64::MAX, 0));
+            Trials { sweep, failed, answered, refused, unanswered, first, last }.row(row.error)
+        });
+        Reading::Table(Table::new(&weir_api::SCANS, ROWS, rows.collect(), taken.absent))
     }
 }
 
-fn address(bytes: [u8; 16]) -> IpAddr {
-    Ipv6Addr::from(bytes).to_canonical()
+/// Bytes of a row of a reading, without its values.
+const ROW: usize = size_of::<TableRow>() + 3 * size_of::<Datum>() + 6 * size_of::<Folded>();
+
+fn words(address: [u8; 16]) -> Address {
+    let bits = u128::from_be_bytes(address);
+    [(bits >> 64) as u64, bits as u64]
+}
+
+fn address([high, low]: Address) -> IpAddr {
+    Ipv6Addr::from(u128::from(high) << 64 | u128::from(low)).to_canonical()
 }
 
 #[cfg(test)]
@@ -171,12 +245,12 @@ pub(super) mod tests {
         SCANS.call(&FunctionCall::new("scans"), 1).unwrap()
     }
 
-    fn reading(flows: &[FlowRecord]) -> ScansReading {
+    fn reading(flows: &[FlowRecord]) -> Table {
         let mut function = function();
         flows.iter().for_each(|flow| {
             function.item(&Item::Flow(flow));
         });
-        let Reading::Scans(scans) = function.take() else { panic!("another shape") };
+        let Reading::Table(scans) = function.take() else { panic!("another shape") };
         scans
     }
 
@@ -201,7 +275,7 @@ pub(super) mod tests {
         let busy = (1..=90).map(|port| flow(4, 1, port, ConnState::SF));
         let files = (40_000..40_060).map(|port| flow(1, 1, port, ConnState::SF));
         let scans = reading(&ports.chain(hosts).chain(client).chain(busy).chain(files).collect::<Vec<_>>());
-        let found = scans.found();
+        let found = Trials::found(&scans);
         assert_eq!(found.len(), 2, "{found:?}");
         let (source, target) = ([10, 0, 0, 1].into(), [10, 0, 1, 1].into());
         assert_eq!(found[0].sweep, Sweep::Ports { source, target });
@@ -227,17 +301,18 @@ pub(super) mod tests {
 
     #[test]
     fn a_flood_of_sources_does_not_hide_a_scan_nor_take_more_room() {
-        let mut function = Scans { rows: HashMap::with_hasher(FixedState::with_seed(1)) };
+        let mut function = function();
+
         for n in 0..50_000_u32 {
             function.item(&Item::Flow(&flood(n)));
             if n % 100 == 0 {
                 function.item(&Item::Flow(&flow(7, 1, 1 + (n / 100) as u16, ConnState::S0)));
             }
-            assert!(function.rows.len() <= 2 * ROWS);
+            assert!(function.held() <= SCANS.memory(&FunctionCall::new("scans")).unwrap().state);
         }
-        let Reading::Scans(scans) = function.take() else { panic!("another shape") };
+        let Reading::Table(scans) = function.take() else { panic!("another shape") };
         let source = [10, 0, 0, 7].into();
-        let found: Vec<Sweep> = scans.found().iter().map(|row| row.sweep).collect();
+        let found: Vec<Sweep> = Trials::found(&scans).iter().map(|row| row.sweep).collect();
         assert!(found.contains(&Sweep::Ports { source, target: [10, 0, 1, 1].into() }), "{found:?}");
         assert!(scans.rows.len() <= ROWS);
     }

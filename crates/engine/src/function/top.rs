@@ -188,8 +188,8 @@ impl<K: Keyed + Send, F: Fn(&EndpointRoles) -> [Option<K>; 2] + Send> Function f
             .into_iter()
             .map(|row| TopRow {
                 key: (self.show)(row.key),
-                count: row.count,
-                flows: row.flows,
+                count: row.amount.count,
+                flows: row.amount.flows.into(),
                 error: row.error,
             })
             .collect();

@@ -6,7 +6,7 @@ use crate::ports;
 use crate::zone;
 use std::borrow::Cow;
 use std::net::IpAddr;
-use weir_api::{Key, Label, Part, Sweep, Trials, WifiFrame};
+use weir_api::{Datum, Key, Label, Part, Sweep, Trials, WifiFrame};
 
 /// A key in full: `tcp/443 tls`, `10.0.0.1:443 <-> 10.0.0.9 tls`, `udp 10.0.0.1:53 -> 10.0.0.9:4711`.
 pub fn key(key: &Key, naming: Naming<'_>) -> String {
@@ -47,19 +47,40 @@ pub fn label<'r>(label: &Label<'r>, naming: Naming<'_>) -> Cow<'r, str> {
         Label::Key(one) => Cow::Owned(key(one, naming)),
         Label::Bin(of, edge) => Cow::Owned(format!("{of} from {edge}")),
         Label::Time(time) => Cow::Owned(zone::rfc3339(*time)),
-        Label::Scan(row) => Cow::Owned(scan(row)),
+        Label::Parts(parts) => {
+            let parts: Vec<String> = parts.iter().filter_map(part_of_key).collect();
+            Cow::Owned(parts.join(" "))
+        }
+        Label::Scan { sweep, targets, is_exact } => {
+            Cow::Owned(scan_in(*sweep, *targets, *is_exact, usize::MAX))
+        }
     }
 }
 
-/// A scan: `10.0.0.9 -> 10.0.0.1  40 ports`, `10.0.0.9 -> 30 hosts, tcp/445`.
+/// A part of a table's key; `None` if it is absent.
+fn part_of_key(part: &Datum) -> Option<String> {
+    match part {
+        Datum::Nothing => None,
+        Datum::Address(address) => Some(address.to_string()),
+        Datum::Number(number) => Some(number.to_string()),
+        Datum::Text(text) => Some(text.to_string()),
+    }
+}
+
+/// A scan in full, as `scan_short` writes it.
 pub fn scan(row: &Trials) -> String {
     scan_short(row, usize::MAX)
 }
 
-/// A scan in `width` columns; addresses lose their middle to fit.
+/// A scan in `width` columns: `10.0.0.9 -> 10.0.0.1  40 ports`, `10.0.0.9 -> 30 hosts, tcp/445`. Addresses lose their
+/// middle to fit.
 pub(super) fn scan_short(row: &Trials, width: usize) -> String {
-    let about = if row.failed.is_exact() { "" } else { "about " };
-    let many = |noun| format!("{about}{}", counted(row.failed.estimate(), noun));
+    scan_in(row.sweep, row.failed.estimate(), row.failed.is_exact(), width)
+}
+
+fn scan_in(sweep: Sweep, targets: u64, is_exact: bool, width: usize) -> String {
+    let about = if is_exact { "" } else { "about " };
+    let many = |noun| format!("{about}{}", counted(targets, noun));
     let short = |ends: [String; 2], tail: String, places: usize| {
         let room = width.saturating_sub(" -> ".len() + tail.len()) / places;
         let whole: usize = ends.iter().map(String::len).sum();
@@ -70,7 +91,7 @@ pub(super) fn scan_short(row: &Trials, width: usize) -> String {
         };
         format!("{from} -> {to}{tail}")
     };
-    match row.sweep {
+    match sweep {
         Sweep::Ports { source, target } => {
             short([source.to_string(), target.to_string()], format!("  {}", many("port")), 2)
         }

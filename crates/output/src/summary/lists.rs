@@ -1,8 +1,8 @@
-//! Statistics of top lists and distinct counts, which `-v` adds to the summary.
+//! Statistics of top lists, distinct counts and tables, which `-v` adds to the summary.
 
 use crate::figures::{bytes, count, counted, left, right};
 use std::fmt::Write;
-use weir_api::{Answer, DistinctCount, Reading, Snapshot, Top, Unit};
+use weir_api::{Answer, DistinctCount, Reading, Shown, Snapshot, Table, Top, Unit};
 
 /// One line for each list and each distinct count; "" without any.
 pub fn lists(snapshot: &Snapshot) -> String {
@@ -17,6 +17,11 @@ pub fn lists(snapshot: &Snapshot) -> String {
         _ => None,
     });
     section(&mut text, "Distinct counts", counts.collect());
+    let tables = snapshot.answers.iter().filter_map(|answer| match &answer.reading {
+        Reading::Table(table) if table.schema.shown != Shown::Scans => Some((name(answer), rows(table))),
+        _ => None,
+    });
+    section(&mut text, "Tables", tables.collect());
     text
 }
 
@@ -55,6 +60,15 @@ fn about(top: &Top) -> String {
     };
     let (shed, max) = (weight(top.shed.in_unit(top.unit)), weight(top.absent));
     format!("{size}   {shed} without a row, each key at most {max}")
+}
+
+/// Rows, and the bound of a key without one.
+fn rows(table: &Table) -> String {
+    let size = format!("{} rows", right(&count(table.rows.len() as u64), 9));
+    match table.is_exact() {
+        true => format!("{size}   exact"),
+        false => format!("{size}   each key without a row at most {}", count(table.absent)),
+    }
 }
 
 fn distinct(found: &DistinctCount) -> String {

@@ -315,16 +315,18 @@ SCANS     10.99.0.102 -> 10.99.0.1  41 ports (1-40, 443) in 0.213 s, refused
 ";
     assert!(text.contains(expected), "{text}");
 
-    let Some(Reading::Scans(scans)) = facts.total.answers.last_mut().map(|answer| &mut answer.reading) else {
+    let Some(Reading::Table(scans)) = facts.total.answers.last_mut().map(|answer| &mut answer.reading) else {
         panic!("the reading that was put there");
     };
-    let many = scans.found()[0].clone();
+    let many = weir_api::Trials::found(scans)[0].clone();
     for n in 1..6 {
         let target = fixtures::ip(&format!("10.99.1.{n}"));
         let mut row = many.clone();
         row.sweep = weir_api::Sweep::Ports { source: target, target };
-        (1_000..3_000).for_each(|port| row.failed.add(port));
-        scans.rows.push(row);
+        (1_000..3_000).for_each(|port| {
+            row.failed.add(port);
+        });
+        scans.rows.push(row.row(0));
     }
     let text = render(&facts, &Style::default());
     assert_eq!(text.matches(" -> 10.99.1.").count(), 2, "{text}");
@@ -335,11 +337,13 @@ SCANS     10.99.0.102 -> 10.99.0.1  41 ports (1-40, 443) in 0.213 s, refused
     assert!(text.lines().count() <= MAX_LINES, "{text}");
 
     let long = fixtures::ip("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff");
-    let Some(Reading::Scans(scans)) = facts.total.answers.last_mut().map(|answer| &mut answer.reading) else {
+    let Some(Reading::Table(scans)) = facts.total.answers.last_mut().map(|answer| &mut answer.reading) else {
         panic!("the reading that was put there");
     };
+    // The scan of ports.
+    scans.rows.retain(|row| row.key[1] != weir_api::Datum::Nothing);
     scans.rows.truncate(1);
-    scans.rows[0].sweep = weir_api::Sweep::Ports { source: long, target: long };
+    scans.rows[0].key[..2].fill(weir_api::Datum::Address(long));
     let text = render(&facts, &Style::default());
     let scans = text.lines().find(|line| line.starts_with("SCANS")).unwrap();
     assert!(scans.contains(" -> 2001:db8:") && scans.contains("  41 ports"), "{text}");

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use weir_api::web::{Band, BandPoints, Points, PointsOfOthers, SeriesData, SeriesInfo, Weight};
-use weir_api::{Answer, AnswerLabel, Counter, Family, FigureValue, SeriesName, Snapshot, counters};
+use weir_api::{Answer, AnswerLabel, Counter, Family, Figure, FigureValue, SeriesName, Snapshot, counters};
 
 const SECOND: f64 = 1e9;
 /// Maximum number of points of all series in an answer.
@@ -97,7 +97,7 @@ pub fn points(snapshot: &Snapshot) -> Vec<Point> {
 #[derive(Clone, Copy, Debug)]
 enum Name<'s> {
     Counter(&'static Counter),
-    Figure { of: &'static SeriesName, answer: &'s Answer, label: &'s str },
+    Figure { of: &'static SeriesName, answer: &'s Answer, label: &'s str, statistic: &'static str },
 }
 
 /// The text of a name.
@@ -117,7 +117,8 @@ impl Name<'_> {
                 unit: rate_unit(counter.unit).0.to_owned(),
                 help: counter.help.trim().to_owned(),
             },
-            Name::Figure { of, answer, label } => {
+            Name::Figure { of, answer, label, statistic } => {
+                let label = &[label, statistic].concat();
                 let AnswerLabel { subscription, chart, .. } = &*answer.label;
                 let chart = chart.as_deref().unwrap_or("counts");
                 let names =
@@ -162,7 +163,8 @@ fn each<'s>(snapshot: &'s Snapshot, mut show: impl FnMut(Name<'s>, Option<Amount
                 FigureValue::Gauge(value) => value.map(|value| Amount::Gauge(value * of.scale)),
                 FigureValue::Histogram(_) => None,
             };
-            show(Name::Figure { of, answer, label: figure.label }, value);
+            let Figure { label, statistic, .. } = figure;
+            show(Name::Figure { of, answer, label, statistic }, value);
         });
     }
 }
@@ -179,23 +181,27 @@ pub struct Layout {
 struct Answered {
     subscription: String,
     chart: Option<String>,
-    /// Its figures: their families and labels.
-    figures: Vec<(&'static Family, String)>,
+    /// Its figures: their families, labels and statistics.
+    figures: Vec<(&'static Family, String, &'static str)>,
 }
 
 impl Answered {
     fn of(answer: &Answer) -> Self {
         let mut figures = Vec::new();
-        answer.reading.figures(&mut |figure| figures.push((figure.family, figure.label.to_owned())));
+        answer
+            .reading
+            .figures(&mut |figure| figures.push((figure.family, figure.label.to_owned(), figure.statistic)));
         Self { subscription: answer.label.subscription.clone(), chart: answer.label.chart.clone(), figures }
     }
 
     fn is_of(&self, answer: &Answer) -> bool {
         let (mut known, mut is_same) = (self.figures.iter(), true);
         answer.reading.figures(&mut |figure| {
-            is_same &= known
-                .next()
-                .is_some_and(|(family, label)| std::ptr::eq(*family, figure.family) && label == figure.label);
+            is_same &= known.next().is_some_and(|(family, label, statistic)| {
+                std::ptr::eq(*family, figure.family)
+                    && label == figure.label
+                    && *statistic == figure.statistic
+            });
         });
         is_same
             && known.next().is_none()

@@ -380,10 +380,12 @@ fn hosts_have_both_directions_and_findings_are_listed() {
     let rows = drawn(&scene.view(), None, &pane(5), 100, 20);
     assert!(rows[2].starts_with("FINDINGS  no host tries"), "{}", rows[2]);
     let mut row = weir_api::Trials::new(weir_api::Sweep::Ports { source: address(9), target: address(1) });
-    (1..=40).for_each(|port| row.failed.add(port));
+    (1..=40).for_each(|port| {
+        row.failed.add(port);
+    });
     (row.refused, row.first, row.last) = (40, SECOND, 3 * SECOND);
-    let scans = weir_api::Scans::new(8, vec![row]);
-    scene.total.answers.push(answer("scans", "scans", Reading::Scans(scans)));
+    let scans = weir_api::Table::new(&weir_api::SCANS, 8, vec![row.row(0)], 0);
+    scene.total.answers.push(answer("scans", "scans", Reading::Table(scans)));
     let rows = drawn(&scene.view(), None, &pane(5), 100, 20);
     assert!(rows[2].starts_with("FINDINGS  1 scan"), "{}", rows[2]);
     assert!(

@@ -1,0 +1,520 @@
+//! Rows of values by key, in bounded memory: any function's own columns.
+//!
+//! The first column ranks the rows. Each row has a bound: the true value of its first column is at most the shown one
+//! plus `error`. A key without a row has at most [`Table::absent`]. A full table may have lost a key that another table
+//! has a row for; if only one of two tables has a row, the row of the sum is therefore uncertain by the other table's
+//! `absent`.
+//!
+//! Merging is commutative. It is associative while the rows of the sum fit into `capacity`. Beyond that the lightest
+//! rows are left out, which depends on the order; the bounds hold in every order.
+
+use crate::{DistinctValues, Sketch};
+use serde::Serialize;
+use std::borrow::Cow;
+use std::cmp::{Ordering, Reverse};
+use std::net::IpAddr;
+
+/// How the values of a column add up.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fold {
+    /// Their sum.
+    Sum,
+    /// The smallest.
+    Min,
+    /// The largest.
+    Max,
+    /// Number of distinct ones.
+    Distinct,
+    /// The one with the latest time.
+    Last,
+    /// Their quantiles.
+    Sketch,
+}
+
+impl Fold {
+    /// All folds, in the order of the binary form.
+    pub const ALL: [Fold; 6] = [Fold::Sum, Fold::Min, Fold::Max, Fold::Distinct, Fold::Last, Fold::Sketch];
+}
+
+/// The columns of a table. Tables with equal schemas are merged.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Schema {
+    /// Name of the rows together: a word of lower-case letters and underscores.
+    pub name: Cow<'static, str>,
+    /// The parts of a key.
+    pub keys: Cow<'static, [KeyColumn]>,
+    /// The values.
+    pub columns: Cow<'static, [TableColumn]>,
+    /// The rows that are shown.
+    pub shown: Shown,
+}
+
+/// A part of a table's keys.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct KeyColumn {
+    /// Name: a word of lower-case letters and underscores.
+    pub name: Cow<'static, str>,
+    /// Meaning.
+    pub help: Cow<'static, str>,
+}
+
+/// A column of values.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct TableColumn {
+    /// Name: a word of lower-case letters and underscores.
+    pub name: Cow<'static, str>,
+    /// How its values add up.
+    pub fold: Fold,
+    /// Unit of the values, "" without one. `time`: nanoseconds since the epoch.
+    pub unit: Cow<'static, str>,
+    /// Meaning.
+    pub help: Cow<'static, str>,
+}
+
+/// The rows of a table that are shown.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shown {
+    /// The given number of rows, heaviest first.
+    Heaviest(u32),
+    /// The rows that are scans: see [`crate::Trials::is_scan`].
+    Scans,
+}
+
+/// A part of a key, or a value that is not added up.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Datum {
+    /// No value.
+    Nothing,
+    /// An address.
+    Address(IpAddr),
+    /// A number, such as a port.
+    Number(u64),
+    /// Text, which can come from packets.
+    Text(Box<str>),
+}
+
+/// The value of a column in a row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Folded {
+    /// See [`Fold::Sum`].
+    Sum(u64),
+    /// See [`Fold::Min`]; `None` without a value.
+    Min(Option<u64>),
+    /// See [`Fold::Max`]; `None` without a value.
+    Max(Option<u64>),
+    /// See [`Fold::Distinct`].
+    Distinct(DistinctValues),
+    /// See [`Fold::Last`]: time in nanoseconds since the epoch, and value; of equal times the greater value.
+    Last(Option<(u64, Datum)>),
+    /// See [`Fold::Sketch`].
+    Sketch(Sketch),
+}
+
+/// Rows of values by key; see the module.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Table {
+    /// The columns.
+    pub schema: Cow<'static, Schema>,
+    /// Maximum number of rows.
+    pub capacity: usize,
+    /// The rows, sorted by key.
+    pub rows: Vec<TableRow>,
+    /// Upper bound for the first column of a key without a row; 0 when no key is missing.
+    pub absent: u64,
+}
+
+/// A row of a table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TableRow {
+    /// The key: a value for each part.
+    pub key: Vec<Datum>,
+    /// A value for each column.
+    pub values: Vec<Folded>,
+    /// Upper bound of the undercount of the first column; 0 when the row is exact.
+    pub error: u64,
+}
+
+impl Folded {
+    /// The value of nothing.
+    pub fn new(fold: Fold) -> Self {
+        match fold {
+            Fold::Sum => Folded::Sum(0),
+            Fold::Min => Folded::Min(None),
+            Fold::Max => Folded::Max(None),
+            Fold::Distinct => Folded::Distinct(DistinctValues::default()),
+            Fold::Last => Folded::Last(None),
+            Fold::Sketch => Folded::Sketch(Sketch::default()),
+        }
+    }
+
+    /// How the value adds up.
+    pub fn fold(&self) -> Fold {
+        match self {
+            Folded::Sum(_) => Fold::Sum,
+            Folded::Min(_) => Fold::Min,
+            Folded::Max(_) => Fold::Max,
+            Folded::Distinct(_) => Fold::Distinct,
+            Folded::Last(_) => Fold::Last,
+            Folded::Sketch(_) => Fold::Sketch,
+        }
+    }
+
+    /// The number by which rows are ranked.
+    pub fn weight(&self) -> u64 {
+        match self {
+            Folded::Sum(sum) => *sum,
+            Folded::Min(value) | Folded::Max(value) => value.unwrap_or(0),
+            Folded::Distinct(values) => values.estimate(),
+            Folded::Last(value) => u64::from(value.is_some()),
+            Folded::Sketch(sketch) => sketch.count(),
+        }
+    }
+
+    /// Adds the value of another part. Values of different folds are never merged.
+    pub fn merge(&mut self, other: &Folded) {
+        match (self, other) {
+            (Folded::Sum(a), Folded::Sum(b)) => *a = a.saturating_add(*b),
+            (Folded::Min(a), Folded::Min(b)) => *a = [*a, *b].into_iter().flatten().min(),
+            (Folded::Max(a), Folded::Max(b)) => *a = (*a).max(*b),
+            (Folded::Distinct(a), Folded::Distinct(b)) => a.merge(b),
+            (Folded::Last(a), Folded::Last(b)) => {
+                if *b > *a {
+                    a.clone_from(b);
+                }
+            }
+            (Folded::Sketch(a), Folded::Sketch(b)) => a.merge(b),
+            _ => debug_assert!(false, "values of two columns were merged"),
+        }
+    }
+
+    /// Bytes of heap memory.
+    fn memory(&self) -> usize {
+        match self {
+            Folded::Distinct(values) => values.memory(),
+            Folded::Last(Some((_, Datum::Text(text)))) => text.len(),
+            Folded::Sketch(sketch) => sketch.memory(),
+            _ => 0,
+        }
+    }
+}
+
+impl TableRow {
+    /// The number by which the row is ranked.
+    pub fn weight(&self) -> u64 {
+        self.values.first().map_or(0, Folded::weight)
+    }
+
+    fn merge(&mut self, other: &TableRow) {
+        for (mine, theirs) in self.values.iter_mut().zip(&other.values) {
+            mine.merge(theirs);
+        }
+        self.error = self.error.saturating_add(other.error);
+    }
+
+    fn memory(&self) -> usize {
+        let text = |part: &Datum| if let Datum::Text(text) = part { text.len() } else { 0 };
+        size_of::<Self>()
+            + self.key.iter().map(|part| size_of::<Datum>() + text(part)).sum::<usize>()
+            + self.values.iter().map(|value| size_of::<Folded>() + value.memory()).sum::<usize>()
+    }
+}
+
+impl Table {
+    /// A table with the heaviest of some rows, at most `capacity`. Keys without a row have at most `absent`.
+    pub fn new(
+        schema: impl Into<Cow<'static, Schema>>,
+        capacity: usize,
+        rows: Vec<TableRow>,
+        absent: u64,
+    ) -> Self {
+        let mut table = Self { schema: schema.into(), capacity, rows, absent };
+        table.rows.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        table.trim();
+        table
+    }
+
+    /// Whether the other table has equal columns, so that the two can be merged.
+    pub fn is_like(&self, other: &Table) -> bool {
+        let same = matches!((&self.schema, &other.schema), (Cow::Borrowed(a), Cow::Borrowed(b)) if std::ptr::eq(*a, *b));
+        same || self.schema == other.schema
+    }
+
+    /// Whether every row is exact and no key is missing.
+    pub fn is_exact(&self) -> bool {
+        self.absent == 0 && self.rows.iter().all(|row| row.error == 0)
+    }
+
+    /// Approximate size in bytes.
+    pub fn memory(&self) -> usize {
+        self.rows.iter().map(TableRow::memory).sum()
+    }
+
+    /// The rows that are shown, heaviest first; rows of equal weight in the order of their keys. A table is never cut
+    /// before it is merged.
+    pub fn shown(&self) -> Vec<&TableRow> {
+        match self.schema.shown {
+            Shown::Heaviest(rows) => {
+                let mut ranked: Vec<(Reverse<u64>, &TableRow)> =
+                    self.rows.iter().map(|row| (Reverse(row.weight()), row)).collect();
+                // Rows of equal weight stay in the order of their keys.
+                ranked.sort_by_key(|(weight, _)| *weight);
+                ranked.into_iter().take(rows as usize).map(|(_, row)| row).collect()
+            }
+            Shown::Scans => crate::scans::ranked(self),
+        }
+    }
+
+    /// The sum of all rows in each column.
+    pub fn whole(&self) -> Vec<Folded> {
+        let mut whole: Vec<Folded> =
+            self.schema.columns.iter().map(|column| Folded::new(column.fold)).collect();
+        for row in &self.rows {
+            whole.iter_mut().zip(&row.values).for_each(|(whole, value)| whole.merge(value));
+        }
+        whole
+    }
+
+    /// Merges another table; see the module for the bounds of the sum.
+    pub fn merge(&mut self, other: &Table) {
+        let mut mine = std::mem::take(&mut self.rows).into_iter().peekable();
+        let mut theirs = other.rows.iter().peekable();
+        let unsure = |row: TableRow, absent: u64| TableRow { error: row.error.saturating_add(absent), ..row };
+        loop {
+            let order = match (mine.peek(), theirs.peek()) {
+                (Some(a), Some(b)) => a.key.cmp(&b.key),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => break,
+            };
+            let row = match order {
+                Ordering::Less => mine.next().map(|row| unsure(row, other.absent)),
+                Ordering::Greater => theirs.next().map(|row| unsure(row.clone(), self.absent)),
+                Ordering::Equal => mine.next().zip(theirs.next()).map(|(mut row, more)| {
+                    row.merge(more);
+                    row
+                }),
+            };
+            self.rows.extend(row);
+        }
+        self.absent = self.absent.saturating_add(other.absent);
+        self.capacity = self.capacity.max(other.capacity);
+        self.trim();
+    }
+
+    /// Reduces the table to the heaviest `capacity` rows.
+    #[must_use]
+    pub fn within(mut self, capacity: usize) -> Self {
+        self.capacity = capacity;
+        self.trim();
+        self
+    }
+
+    /// Rewrites every key and every value that is not a number. Rows that become equal are merged.
+    pub fn map(
+        &mut self,
+        mut part: impl FnMut(&Datum) -> Datum,
+        mut value: impl FnMut(u128) -> u128,
+        mut time: impl FnMut(u64) -> u64,
+    ) {
+        let mut rows = std::mem::take(&mut self.rows);
+        for row in &mut rows {
+            row.key.iter_mut().for_each(|datum| *datum = part(datum));
+            for (folded, column) in row.values.iter_mut().zip(self.schema.columns.iter()) {
+                match folded {
+                    Folded::Distinct(values) => values.rename(&mut value),
+                    Folded::Last(Some((at, datum))) => (*at, *datum) = (time(*at), part(datum)),
+                    Folded::Min(Some(at)) | Folded::Max(Some(at)) if column.unit == "time" => *at = time(*at),
+                    _ => {}
+                }
+            }
+        }
+        rows.sort_by(|a, b| a.key.cmp(&b.key));
+        for row in rows {
+            match self.rows.last_mut().filter(|last| last.key == row.key) {
+                Some(last) => last.merge(&row),
+                None => self.rows.push(row),
+            }
+        }
+    }
+
+    fn trim(&mut self) {
+        let excess = self.rows.len().saturating_sub(self.capacity);
+        let Some(last) = excess.checked_sub(1) else { return };
+        // Ascending weight, and of equal weight the last key first.
+        let mut ranks: Vec<(u64, Reverse<usize>)> =
+            self.rows.iter().zip(0..).map(|(row, at)| (row.weight(), Reverse(at))).collect();
+        let ranked = ranks.clone();
+        let heaviest_removed = *ranks.select_nth_unstable(last).1;
+        let absent = &mut self.absent;
+        let mut ranked = ranked.into_iter();
+        self.rows.retain(|row| {
+            let rank = ranked.next().unwrap_or(heaviest_removed);
+            let is_kept = rank > heaviest_removed;
+            if !is_kept {
+                *absent = (*absent).max(rank.0.saturating_add(row.error));
+            }
+            is_kept
+        });
+    }
+}
+
+impl From<&'static Schema> for Cow<'static, Schema> {
+    fn from(schema: &'static Schema) -> Self {
+        Cow::Borrowed(schema)
+    }
+}
+
+impl From<Schema> for Cow<'static, Schema> {
+    fn from(schema: Schema) -> Self {
+        Cow::Owned(schema)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const fn of(name: &'static str, fold: Fold) -> TableColumn {
+        TableColumn {
+            name: Cow::Borrowed(name),
+            fold,
+            unit: Cow::Borrowed(""),
+            help: Cow::Borrowed("A column."),
+        }
+    }
+
+    static SCHEMA: Schema = Schema {
+        name: Cow::Borrowed("names"),
+        keys: Cow::Borrowed(&[
+            KeyColumn { name: Cow::Borrowed("name"), help: Cow::Borrowed("A name.") },
+            KeyColumn { name: Cow::Borrowed("client"), help: Cow::Borrowed("An address.") },
+        ]),
+        columns: Cow::Borrowed(&[
+            of("sum", Fold::Sum),
+            of("min", Fold::Min),
+            of("max", Fold::Max),
+            of("distinct", Fold::Distinct),
+            of("last", Fold::Last),
+            of("sketch", Fold::Sketch),
+        ]),
+        shown: Shown::Heaviest(3),
+    };
+
+    /// Key, weight and time.
+    type Item = (u8, u64, u64);
+
+    fn row(&(key, weight, time): &Item) -> TableRow {
+        let mut values = DistinctValues::default();
+        values.add(weight.into());
+        let mut sketch = Sketch::default();
+        sketch.add(weight as f64);
+        let last = Some((time, Datum::Text(weight.to_string().into())));
+        TableRow {
+            key: vec![Datum::Text(format!("{}.example", key / 3).into()), Datum::Number(u64::from(key % 3))],
+            values: vec![
+                Folded::Sum(weight),
+                Folded::Min(Some(weight)),
+                Folded::Max(Some(weight)),
+                Folded::Distinct(values),
+                Folded::Last(last),
+                Folded::Sketch(sketch),
+            ],
+            error: 0,
+        }
+    }
+
+    fn table(items: &[Item], capacity: usize) -> Table {
+        let mut whole = Table::new(&SCHEMA, capacity, Vec::new(), 0);
+        items.iter().for_each(|item| whole.merge(&Table::new(&SCHEMA, capacity, vec![row(item)], 0)));
+        whole
+    }
+
+    #[test]
+    fn rows_are_shown_by_the_first_column_and_columns_add_up() {
+        let table = table(&[(1, 10, 5), (2, 30, 1), (1, 25, 4), (9, 1, 0), (4, 2, 0)], 100);
+        let shown: Vec<(u64, &Datum)> = table.shown().iter().map(|row| (row.weight(), &row.key[1])).collect();
+        assert_eq!(shown, [(35, &Datum::Number(1)), (30, &Datum::Number(2)), (2, &Datum::Number(1))]);
+        let heaviest = &table.shown()[0].values;
+        assert_eq!(heaviest[..3], [Folded::Sum(35), Folded::Min(Some(10)), Folded::Max(Some(25))]);
+        assert_eq!(heaviest[4], Folded::Last(Some((5, Datum::Text("10".into())))));
+        assert_eq!(heaviest[3].weight(), 2);
+        assert_eq!(table.whole()[..3], [Folded::Sum(68), Folded::Min(Some(1)), Folded::Max(Some(30))]);
+        assert!(table.is_exact() && table.memory() > 0);
+    }
+
+    #[test]
+    fn a_key_missing_in_one_table_is_uncertain_by_its_absent_bound() {
+        let mut one = Table { absent: 7, ..table(&[(1, 10, 0), (2, 50, 0)], 9) };
+        one.merge(&Table { absent: 100, ..table(&[(1, 5, 0), (3, 70, 0)], 9) });
+        let errors: Vec<u64> = one.rows.iter().map(|row| row.error).collect();
+        assert_eq!((errors, one.absent), (vec![0, 100, 7], 107));
+    }
+
+    #[test]
+    fn renamed_keys_are_merged() {
+        let mut table = table(&[(1, 10, 5), (2, 30, 1), (4, 2, 0)], 100);
+        table.map(
+            |datum| if let Datum::Number(_) = datum { Datum::Nothing } else { datum.clone() },
+            |value| value + 1_000_000,
+            |time| time + 1,
+        );
+        assert_eq!(table.rows.iter().map(TableRow::weight).collect::<Vec<_>>(), [40, 2]);
+        assert_eq!(table.rows[0].values[4], Folded::Last(Some((6, Datum::Text("10".into())))));
+    }
+
+    fn items() -> impl Strategy<Value = Vec<Item>> {
+        prop::collection::vec((0_u8..60, 1_u64..500, 0_u64..9), 0..80)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn merging_parts_in_any_order_gives_the_whole(
+            items in items(), parts in 1_usize..5, turn in 0_usize..5
+        ) {
+            let whole = table(&items, 1000);
+            let part = |n: usize| table(&items.iter().copied().skip(n).step_by(parts).collect::<Vec<_>>(), 1000);
+            let mut order: Vec<usize> = (0..parts).collect();
+            order.rotate_left(turn % parts);
+            for order in [order.clone(), order.into_iter().rev().collect()] {
+                let mut sum = Table::new(&SCHEMA, 1000, Vec::new(), 0);
+                order.iter().for_each(|n| sum.merge(&part(*n)));
+                prop_assert_eq!(&sum, &whole);
+            }
+            let (mut left, mut right) = (table(&[], 1000), table(&[], 1000));
+            (0..parts / 2).for_each(|n| left.merge(&part(n)));
+            (parts / 2..parts).for_each(|n| right.merge(&part(n)));
+            right.merge(&left);
+            prop_assert_eq!(&right, &whole);
+        }
+
+        #[test]
+        fn bounds_hold_in_every_order_when_rows_are_left_out(
+            parts in prop::collection::vec(items(), 1..6), capacity in 0_usize..12, turn in 0_usize..6
+        ) {
+            let mut truth: BTreeMap<Vec<Datum>, u64> = BTreeMap::new();
+            for item in parts.iter().flatten() {
+                *truth.entry(row(item).key).or_insert(0) += item.1;
+            }
+            let mut tables: Vec<Table> = parts.iter().map(|part| table(part, capacity)).collect();
+            let n = tables.len();
+            tables.rotate_left(turn % n);
+            let mut sum = table(&[], capacity);
+            tables.iter().for_each(|part| sum.merge(part));
+            prop_assert!(sum.rows.len() <= capacity);
+            for (key, true_sum) in truth {
+                match sum.rows.iter().find(|row| row.key == key) {
+                    Some(row) => prop_assert!(row.weight() <= true_sum && true_sum <= row.weight() + row.error),
+                    None => prop_assert!(true_sum <= sum.absent, "{key:?}: {true_sum} > {}", sum.absent),
+                }
+            }
+        }
+    }
+}
