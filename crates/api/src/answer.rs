@@ -74,6 +74,12 @@ impl Outline {
         }
     }
 
+    /// The answers in the order of the plan, as for [`Outline::new`].
+    pub(crate) fn listed(&self) -> Vec<(&Answer, bool)> {
+        let at = |at: &u32| Some((self.empty.get(*at as usize)?, self.counted.binary_search(at).is_ok()));
+        self.order.iter().filter_map(at).collect()
+    }
+
     /// The answers, ordered by [`Answer::id`].
     pub fn answers(&self) -> &[Answer] {
         &self.empty

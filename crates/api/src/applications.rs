@@ -12,6 +12,11 @@ const MAX_PROTOCOLS: usize = 8;
 /// A port of an IP protocol.
 type Service = (u8, u16);
 
+/// The shares of each port.
+pub(crate) type Ports = BTreeMap<Service, Shares>;
+/// The shares of each server.
+pub(crate) type Servers = BTreeMap<(Service, IpAddr), Shares>;
+
 /// Bytes by application protocol. The key is the protocol's position in the list of protocols, plus 1; 0 stands for
 /// payload in which none was identified.
 pub type Shares = BTreeMap<u8, u64>;
@@ -20,8 +25,8 @@ pub type Shares = BTreeMap<u8, u64>;
 /// not included.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Applications {
-    ports: BTreeMap<Service, Shares>,
-    servers: BTreeMap<(Service, IpAddr), Shares>,
+    ports: Ports,
+    servers: Servers,
 }
 
 impl Applications {
@@ -44,6 +49,18 @@ impl Applications {
             shares.iter().for_each(|(application, bytes)| count(mine, *application, *bytes));
         }
         self.limit();
+    }
+
+    /// The shares of ports, and of servers.
+    pub(crate) fn parts(&self) -> (&Ports, &Servers) {
+        (&self.ports, &self.servers)
+    }
+
+    /// The bytes of some ports and servers.
+    pub(crate) fn from_parts(ports: Ports, servers: Servers) -> Self {
+        let mut applications = Self { ports, servers };
+        applications.limit();
+        applications
     }
 
     fn limit(&mut self) {

@@ -34,6 +34,14 @@ pub enum WifiFrame {
     Control,
 }
 
+impl Part {
+    /// The names of tunnels.
+    pub const TUNNELS: [&str; 11] = [
+        "IP in IP", "GRE", "ERSPAN", "VXLAN", "GENEVE", "GTP-U", "L2TP", "Teredo", "AYIYA", "EtherIP",
+        "CAPWAP",
+    ];
+}
+
 /// Packets and bytes by [`Part`]. Plain IP packets are not included.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Composition {
@@ -47,6 +55,20 @@ impl Composition {
         if self.parts.len() > MAX_PARTS {
             self.parts.pop_last();
         }
+    }
+
+    /// The count of each part.
+    pub(crate) fn parts(&self) -> &BTreeMap<Part, Count> {
+        &self.parts
+    }
+
+    /// The counts of some parts.
+    pub(crate) fn from_parts(parts: BTreeMap<Part, Count>) -> Self {
+        let mut composition = Self { parts };
+        while composition.parts.len() > MAX_PARTS {
+            composition.parts.pop_last();
+        }
+        composition
     }
 
     /// Adds the packets of another worker or interval.

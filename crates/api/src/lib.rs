@@ -22,6 +22,7 @@
 
 mod answer;
 mod applications;
+mod binary;
 pub mod builtin;
 mod cells;
 mod composition;
@@ -42,6 +43,7 @@ pub mod web;
 
 pub use answer::{Answer, AnswerId, AnswerLabel, Outline};
 pub use applications::{Applications, Shares};
+pub use binary::{DecodeError, VERSION as BINARY_VERSION};
 pub use cells::{Cell, Cells, Column, ColumnKind, Fact, Label, Layout, Row};
 pub use composition::{Composition, Part, WifiFrame};
 pub use cost::Costs;

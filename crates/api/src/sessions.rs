@@ -24,6 +24,11 @@ macro_rules! counts {
                 $(self.$field += other.$field;)*
             }
 
+            /// The counts that a function returns, in the order of [`Self::named`].
+            pub(crate) fn from_counts<E>(mut next: impl FnMut() -> Result<u64, E>) -> Result<Self, E> {
+                Ok(Self { $($field: next()?,)* })
+            }
+
             /// The increase since `before`, which is an earlier value of the same counts.
             pub fn since(&self, before: &Self) -> Self {
                 Self { $($field: self.$field - before.$field,)* }

@@ -207,6 +207,17 @@ pub struct Lists {
     pub lists: Vec<ListInfo>,
     /// Distinct counts.
     pub distinct: Vec<DistinctInfo>,
+    /// Tables of functions with their own columns; `list NAME` in a query has their rows.
+    pub tables: Vec<KeptTableInfo>,
+}
+
+/// A table of a function with its own columns.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, ToSchema)]
+pub struct KeptTableInfo {
+    /// Name.
+    pub name: String,
+    /// Names of the columns.
+    pub columns: Vec<String>,
 }
 
 /// A top list.

@@ -56,3 +56,29 @@ fn name(tunnel: Tunnel) -> Option<&'static str> {
         Tunnel::Capwap => "CAPWAP",
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name that is not in the list could not be decoded.
+    #[test]
+    fn every_name_of_a_tunnel_is_in_the_list() {
+        let tunnels = [
+            Tunnel::IpInIp,
+            Tunnel::Gre,
+            Tunnel::GreEthernet,
+            Tunnel::Erspan,
+            Tunnel::Vxlan,
+            Tunnel::Geneve,
+            Tunnel::GtpU,
+            Tunnel::L2tp,
+            Tunnel::Teredo,
+            Tunnel::Ayiya,
+            Tunnel::EtherIp,
+            Tunnel::Capwap,
+        ];
+        assert!(tunnels.into_iter().filter_map(name).all(|name| Part::TUNNELS.contains(&name)));
+        assert_eq!(name(Tunnel::None), None);
+    }
+}

@@ -6,6 +6,7 @@ mod engine;
 mod filter;
 mod flow;
 mod read;
+mod reading;
 mod repair;
 mod rewrite;
 mod session;
@@ -17,6 +18,7 @@ use crate::Target;
 pub static TARGETS: &[Target] = &[
     wire::TARGET,
     read::TARGET,
+    reading::TARGET,
     repair::TARGET,
     rewrite::TARGET,
     filter::TARGET,

@@ -121,8 +121,7 @@ impl Name<'_> {
                 let label = &[label, statistic].concat();
                 let AnswerLabel { subscription, chart, .. } = &*answer.label;
                 let chart = chart.as_deref().unwrap_or("counts");
-                let names =
-                    [("{chart}", chart), ("{subscription}", subscription), ("{label}", label)];
+                let names = [("{chart}", chart), ("{subscription}", subscription), ("{label}", label)];
                 let escaped = names.map(|(place, name)| (place, part(name)));
                 Described {
                     id: filled(of.id, &escaped.each_ref().map(|(place, name)| (*place, name.as_str()))),

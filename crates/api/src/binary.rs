@@ -1,0 +1,1040 @@
+//! The binary form of readings and snapshots, for other processes, machines and the store.
+//!
+//! Two bytes name the kind of content (`WR` a reading, `WS` a snapshot), a third the [`VERSION`]. Whole numbers are LEB128
+//! (7 bits in each byte, least significant first), lists begin with their length, text is UTF-8, numbers are IEEE 754 in
+//! little-endian order. A changed form gets a new version; a reader accepts all versions up to its own.
+//!
+//! Bytes can come from anywhere: reading checks what merging and showing rely on, and takes memory in proportion to the
+//! number of bytes.
+
+use crate::applications::{Ports, Servers};
+use crate::{
+    Answer, AnswerId, AnswerLabel, Applications, CaptureCount, Class, Composition, Costs, Count,
+    DecodeErrors, Distinct, DistinctCount, DistinctOf, DistinctValues, FlowCount, Histogram, Interval, Key,
+    KeyKind, Ledger, Outline, Part, Reading, Series, SessionCount, Sketch, Snapshot, States, SubscriptionId,
+    Top, TopRow, Unit, WifiFrame,
+};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The version that is written.
+pub const VERSION: u8 = 1;
+
+/// The first bytes of a reading.
+const READING: [u8; 2] = *b"WR";
+/// The first bytes of a snapshot.
+const SNAPSHOT: [u8; 2] = *b"WS";
+/// Maximum of a count: sums of a few do not overflow.
+const MAX_COUNT: u64 = 1 << 62;
+/// Maximum number of rows of a list.
+const MAX_ROWS: u64 = 1 << 24;
+
+/// Bytes are not in the binary form.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum DecodeError {
+    /// The first bytes are those of something else.
+    Kind,
+    /// A later version wrote them.
+    Version(u8),
+    /// They end too early.
+    Truncated,
+    /// Bytes follow the end.
+    Further,
+    /// The named part is not valid.
+    Invalid(&'static str),
+    /// The reading has another shape than the one to which it is to be added.
+    Unlike,
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DecodeError::Kind => out.write_str("not a reading or a snapshot in binary form"),
+            DecodeError::Version(version) => {
+                write!(out, "version {version} of the binary form; this program reads 1 to {VERSION}")
+            }
+            DecodeError::Truncated => out.write_str("the bytes end too early"),
+            DecodeError::Further => out.write_str("bytes follow the end"),
+            DecodeError::Invalid(part) => write!(out, "invalid {part}"),
+            DecodeError::Unlike => out.write_str("the readings have different shapes"),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+impl Reading {
+    /// The binary form.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(READING, self)
+    }
+
+    /// Reads the binary form.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are not the binary form of a reading.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        decode(READING, bytes)
+    }
+
+    /// Merges a reading in binary form.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are not the binary form of a reading of this shape; nothing is changed then.
+    pub fn merge_encoded(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
+        let other = Self::decode(bytes)?;
+        if !self.is_like(&other) {
+            return Err(DecodeError::Unlike);
+        }
+        self.merge(&other);
+        Ok(())
+    }
+}
+
+impl Snapshot {
+    /// The binary form.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(SNAPSHOT, self)
+    }
+
+    /// Reads the binary form.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are not the binary form of a snapshot.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        decode(SNAPSHOT, bytes)
+    }
+
+    /// Merges a snapshot in binary form.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are not the binary form of a snapshot, or answers of one number have different shapes; nothing is changed
+    /// then. The answers of the snapshot must be ordered by [`Answer::id`].
+    pub fn merge_encoded(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
+        let other = Self::decode(bytes)?;
+        if !are_alike(&other.answers, &self.answers) {
+            return Err(DecodeError::Unlike);
+        }
+        self.merge(&other);
+        Ok(())
+    }
+}
+
+fn encode(kind: [u8; 2], value: &impl Binary) -> Vec<u8> {
+    let mut to = kind.to_vec();
+    to.push(VERSION);
+    value.write(&mut to);
+    to
+}
+
+fn decode<T: Binary>(kind: [u8; 2], bytes: &[u8]) -> Result<T, DecodeError> {
+    let (head, rest) = bytes.split_at_checked(kind.len()).ok_or(DecodeError::Truncated)?;
+    if head != kind {
+        return Err(DecodeError::Kind);
+    }
+    let mut from = Bytes { rest };
+    match from.byte()? {
+        1..=VERSION => {}
+        other => return Err(DecodeError::Version(other)),
+    }
+    let value = T::read(&mut from)?;
+    if from.rest.is_empty() { Ok(value) } else { Err(DecodeError::Further) }
+}
+
+/// Bytes that are not read yet.
+pub(crate) struct Bytes<'b> {
+    rest: &'b [u8],
+}
+
+impl<'b> Bytes<'b> {
+    fn take(&mut self, length: usize) -> Result<&'b [u8], DecodeError> {
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or(DecodeError::Truncated)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const LENGTH: usize>(&mut self) -> Result<[u8; LENGTH], DecodeError> {
+        self.take(LENGTH)?.try_into().map_err(|_| DecodeError::Truncated)
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8, DecodeError> {
+        let [byte] = self.array()?;
+        Ok(byte)
+    }
+
+    /// A number that others are added to.
+    pub(crate) fn count(&mut self) -> Result<u64, DecodeError> {
+        let count = u64::read(self)?;
+        if count <= MAX_COUNT { Ok(count) } else { Err(DecodeError::Invalid("count")) }
+    }
+
+    /// A length of items, each of which takes at least one byte.
+    fn length(&mut self) -> Result<usize, DecodeError> {
+        let length = u64::read(self)?;
+        usize::try_from(length).ok().filter(|length| *length <= self.rest.len()).ok_or(DecodeError::Truncated)
+    }
+}
+
+/// A type with a binary form.
+pub(crate) trait Binary: Sized {
+    /// Appends the binary form.
+    fn write(&self, to: &mut Vec<u8>);
+    /// Reads the binary form.
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError>;
+}
+
+/// The binary form of a structure: its fields in order. `counts` are numbers that others are added to.
+macro_rules! fields {
+    ($name:ident: $($field:ident),*) => { fields! { $name counts: ; others: $($field),* } };
+    ($name:ident counts: $($count:ident),* $(; others: $($field:ident),*)?) => {
+        impl Binary for $name {
+            fn write(&self, to: &mut Vec<u8>) {
+                let Self { $($count,)* $($($field,)*)? } = self;
+                $($count.write(to);)*
+                $($($field.write(to);)*)?
+            }
+
+            fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+                Ok(Self {
+                    $($count: from.count()?,)*
+                    $($($field: Binary::read(from)?,)*)?
+                })
+            }
+        }
+    };
+}
+
+/// The binary form of an enumeration without content: its position in a list.
+macro_rules! position {
+    ($name:ident in $list:expr) => {
+        impl Binary for $name {
+            fn write(&self, to: &mut Vec<u8>) {
+                let at = $list.iter().position(|one| one == self).unwrap_or_default();
+                to.push(at as u8);
+            }
+
+            fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+                let at = from.byte()?;
+                $list.get(usize::from(at)).copied().ok_or(DecodeError::Invalid(stringify!($name)))
+            }
+        }
+    };
+}
+
+position!(Unit in [Unit::Packets, Unit::Bytes]);
+position!(KeyKind in KeyKind::ALL.map(|(_, kind)| kind));
+position!(DistinctOf in DistinctOf::ALL.map(|(_, of)| of));
+position!(WifiFrame in
+    [WifiFrame::Encrypted, WifiFrame::Data, WifiFrame::Management, WifiFrame::Control]);
+
+fields!(Count counts: packets, bytes);
+fields!(Class: label, count);
+fields!(Interval: start, end);
+fields!(CaptureCount counts: offered, dropped, interface_dropped, outside);
+fields!(Ledger counts: caught, bytes, captured_bytes, filtered, analysed, flowed, unflowed, checksums_verified,
+    checksums_bad, checksums_offloaded, time_jumps, late, rows_shed, ticks_joined, packets_unwritten; others: capture, errors);
+fields!(FlowCount counts: created, ended, evicted, fragments_joined, fragments_unmatched, fragments_shed, holes_shed;
+    others: states);
+fields!(Costs counts: expression, counted, shown, checksums, flows);
+fields!(TopRow counts: flows; others: key, count, error);
+fields!(AnswerLabel: subscription, chart, function);
+fields!(AnswerId: subscription, place);
+
+impl Binary for u64 {
+    fn write(&self, to: &mut Vec<u8>) {
+        let mut rest = *self;
+        while rest >= 0x80 {
+            to.push(rest as u8 | 0x80);
+            rest >>= 7;
+        }
+        to.push(rest as u8);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        let mut number = 0;
+        for shift in (0..u64::BITS).step_by(7) {
+            let byte = from.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                return Err(DecodeError::Invalid("number"));
+            }
+            number |= bits << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(DecodeError::Invalid("number"))
+    }
+}
+
+/// A narrower number, in the form of the wide one.
+macro_rules! narrow {
+    ($($name:ident)*) => {$(
+        impl Binary for $name {
+            fn write(&self, to: &mut Vec<u8>) {
+                (*self as u64).write(to);
+            }
+
+            fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+                u64::read(from)?.try_into().map_err(|_| DecodeError::Invalid(stringify!($name)))
+            }
+        }
+    )*};
+}
+
+narrow!(u8 u16 u32 usize);
+
+impl Binary for u128 {
+    fn write(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.to_le_bytes());
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        Ok(u128::from_le_bytes(from.array()?))
+    }
+}
+
+impl Binary for f64 {
+    fn write(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.to_le_bytes());
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        Ok(f64::from_le_bytes(from.array()?))
+    }
+}
+
+/// Small numbers of either sign are short: 0, -1, 1, -2 and so on.
+impl Binary for i32 {
+    fn write(&self, to: &mut Vec<u8>) {
+        ((*self << 1 ^ *self >> 31) as u32).write(to);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        let bits = u32::read(from)?;
+        Ok((bits >> 1) as i32 ^ -((bits & 1) as i32))
+    }
+}
+
+impl Binary for String {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.len().write(to);
+        to.extend_from_slice(self.as_bytes());
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        let length = from.length()?;
+        let text = std::str::from_utf8(from.take(length)?).map_err(|_| DecodeError::Invalid("text"))?;
+        Ok(text.to_owned())
+    }
+}
+
+impl<T: Binary> Binary for Option<T> {
+    fn write(&self, to: &mut Vec<u8>) {
+        to.push(u8::from(self.is_some()));
+        if let Some(value) = self {
+            value.write(to);
+        }
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        match from.byte()? {
+            0 => Ok(None),
+            1 => T::read(from).map(Some),
+            _ => Err(DecodeError::Invalid("option")),
+        }
+    }
+}
+
+impl<T: Binary> Binary for Vec<T> {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.len().write(to);
+        self.iter().for_each(|item| item.write(to));
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        let length = from.length()?;
+        (0..length).map(|_| T::read(from)).collect()
+    }
+}
+
+impl<A: Binary, B: Binary> Binary for (A, B) {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.0.write(to);
+        self.1.write(to);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        Ok((A::read(from)?, B::read(from)?))
+    }
+}
+
+impl<K: Binary + Ord, V: Binary> Binary for BTreeMap<K, V> {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.len().write(to);
+        for (key, value) in self {
+            key.write(to);
+            value.write(to);
+        }
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        let length = from.length()?;
+        (0..length).map(|_| <(K, V)>::read(from)).collect()
+    }
+}
+
+impl Binary for IpAddr {
+    fn write(&self, to: &mut Vec<u8>) {
+        match self {
+            IpAddr::V4(address) => {
+                to.push(4);
+                to.extend_from_slice(&address.octets());
+            }
+            IpAddr::V6(address) => {
+                to.push(6);
+                to.extend_from_slice(&address.octets());
+            }
+        }
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        match from.byte()? {
+            4 => Ok(from.array::<4>()?.into()),
+            6 => Ok(from.array::<16>()?.into()),
+            _ => Err(DecodeError::Invalid("address")),
+        }
+    }
+}
+
+impl Binary for DecodeErrors {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.0.as_flattened().iter().for_each(|count| count.write(to));
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        let mut errors = Self::default();
+        for count in errors.0.as_flattened_mut() {
+            *count = from.count()?;
+        }
+        Ok(errors)
+    }
+}
+
+impl Binary for States {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.0.iter().for_each(|count| count.write(to));
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        let mut states = Self::default();
+        for count in &mut states.0 {
+            *count = from.count()?;
+        }
+        Ok(states)
+    }
+}
+
+impl Binary for SessionCount {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.named().for_each(|(.., count)| count.write(to));
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        Self::from_counts(|| from.count())
+    }
+}
+
+impl Binary for Applications {
+    fn write(&self, to: &mut Vec<u8>) {
+        let (ports, servers) = self.parts();
+        ports.write(to);
+        servers.write(to);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        let (ports, servers) = (Ports::read(from)?, Servers::read(from)?);
+        let bytes = |shares: &BTreeMap<u8, u64>| shares.values().all(|bytes| *bytes <= MAX_COUNT);
+        if !ports.values().all(bytes) || !servers.values().all(bytes) {
+            return Err(DecodeError::Invalid("count"));
+        }
+        Ok(Self::from_parts(ports, servers))
+    }
+}
+
+impl Binary for Composition {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.parts().write(to);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        Binary::read(from).map(Self::from_parts)
+    }
+}
+
+impl Binary for Part {
+    fn write(&self, to: &mut Vec<u8>) {
+        match *self {
+            Part::Tunnel(name, id) => {
+                to.push(0);
+                name.to_owned().write(to);
+                id.write(to);
+            }
+            Part::Wifi(frame) => {
+                to.push(1);
+                frame.write(to);
+            }
+            Part::EtherType(kind) => {
+                to.push(2);
+                kind.write(to);
+            }
+            Part::Cisco(kind) => {
+                to.push(3);
+                kind.write(to);
+            }
+            Part::Llc(service) => {
+                to.push(4);
+                service.write(to);
+            }
+        }
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        Ok(match from.byte()? {
+            0 => {
+                let name = String::read(from)?;
+                let known = Part::TUNNELS.iter().find(|known| **known == name).copied();
+                Part::Tunnel(known.ok_or(DecodeError::Invalid("tunnel"))?, Binary::read(from)?)
+            }
+            1 => Part::Wifi(Binary::read(from)?),
+            2 => Part::EtherType(Binary::read(from)?),
+            3 => Part::Cisco(Binary::read(from)?),
+            4 => Part::Llc(Binary::read(from)?),
+            _ => return Err(DecodeError::Invalid("part")),
+        })
+    }
+}
+
+impl Binary for SubscriptionId {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.0.write(to);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        u32::read(from).map(SubscriptionId)
+    }
+}
+
+impl Binary for Answer {
+    fn write(&self, to: &mut Vec<u8>) {
+        let Self { id, label, reading, nanoseconds } = self;
+        id.write(to);
+        label.write(to);
+        reading.write(to);
+        nanoseconds.write(to);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            id: Binary::read(from)?,
+            label: Arc::new(Binary::read(from)?),
+            reading: Binary::read(from)?,
+            nanoseconds: from.count()?,
+        })
+    }
+}
+
+/// The answers in the order of the plan, each with whether it shares the cost of counting.
+impl Binary for Outline {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.plan.write(to);
+        let listed = self.listed();
+        listed.len().write(to);
+        for (answer, is_counted) in listed {
+            answer.write(to);
+            to.push(u8::from(is_counted));
+        }
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        let plan = Binary::read(from)?;
+        let length = from.length()?;
+        let mut listed = Vec::new();
+        for _ in 0..length {
+            listed.push((Answer::read(from)?, from.byte()? != 0));
+        }
+        let outline = Outline::new(plan, listed);
+        check(outline.answers().is_sorted_by(|one, next| one.id < next.id), "order of answers")?;
+        Ok(outline)
+    }
+}
+
+impl Binary for Snapshot {
+    fn write(&self, to: &mut Vec<u8>) {
+        let Self {
+            interval,
+            watched,
+            packets,
+            ledger,
+            flows,
+            sessions,
+            costs,
+            applications,
+            composition,
+            offloaders,
+            answers,
+            outline,
+        } = self;
+        interval.write(to);
+        watched.write(to);
+        packets.write(to);
+        ledger.write(to);
+        flows.write(to);
+        sessions.write(to);
+        costs.write(to);
+        applications.write(to);
+        composition.write(to);
+        offloaders.write(to);
+        answers.write(to);
+        outline.write(to);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        let snapshot = Self {
+            interval: Binary::read(from)?,
+            watched: Binary::read(from)?,
+            packets: Binary::read(from)?,
+            ledger: Binary::read(from)?,
+            flows: Binary::read(from)?,
+            sessions: Binary::read(from)?,
+            costs: Binary::read(from)?,
+            applications: Binary::read(from)?,
+            composition: Binary::read(from)?,
+            offloaders: Binary::read(from)?,
+            answers: Binary::read(from)?,
+            outline: Arc::new(Binary::read(from)?),
+        };
+        check(snapshot.answers.is_sorted_by(|one, next| one.id < next.id), "order of answers")?;
+        check(are_alike(&snapshot.answers, snapshot.outline.answers()), "outline")?;
+        Ok(snapshot)
+    }
+}
+
+/// Whether the answers that both lists have can be merged. Both are ordered by [`Answer::id`].
+fn are_alike(some: &[Answer], others: &[Answer]) -> bool {
+    let known = |answer: &Answer| {
+        let at = others.binary_search_by_key(&answer.id, |other| other.id).ok()?;
+        others.get(at)
+    };
+    some.iter().all(|answer| known(answer).is_none_or(|other| answer.reading.is_like(&other.reading)))
+}
+
+impl Binary for Reading {
+    fn write(&self, to: &mut Vec<u8>) {
+        match self {
+            Reading::Count(count) => {
+                to.push(0);
+                count.write(to);
+            }
+            Reading::Top(top) => {
+                to.push(1);
+                top.write(to);
+            }
+            Reading::Classes { unit, classes } => {
+                to.push(2);
+                unit.write(to);
+                classes.write(to);
+            }
+            Reading::Histogram(histogram) => {
+                to.push(3);
+                histogram.write(to);
+            }
+            Reading::Series(series) => {
+                to.push(4);
+                series.write(to);
+            }
+            Reading::Distinct(count) => {
+                to.push(5);
+                count.write(to);
+            }
+            Reading::Table(table) => {
+                to.push(6);
+                table.write(to);
+            }
+        }
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        Ok(match from.byte()? {
+            0 => Reading::Count(Binary::read(from)?),
+            1 => Reading::Top(Binary::read(from)?),
+            2 => Reading::Classes { unit: Binary::read(from)?, classes: Binary::read(from)? },
+            3 => Reading::Histogram(Binary::read(from)?),
+            4 => Reading::Series(Binary::read(from)?),
+            5 => Reading::Distinct(Binary::read(from)?),
+            6 => Reading::Table(Binary::read(from)?),
+            _ => return Err(DecodeError::Invalid("shape")),
+        })
+    }
+}
+
+/// Fails unless a condition holds.
+pub(crate) fn check(holds: bool, part: &'static str) -> Result<(), DecodeError> {
+    if holds { Ok(()) } else { Err(DecodeError::Invalid(part)) }
+}
+
+impl Binary for Key {
+    fn write(&self, to: &mut Vec<u8>) {
+        match *self {
+            Key::Address(address) => {
+                to.push(0);
+                address.write(to);
+            }
+            Key::Pair(source, destination) => {
+                to.push(1);
+                (source, destination).write(to);
+            }
+            Key::Flow { source, source_port, destination, destination_port, protocol } => {
+                to.push(2);
+                ((source, source_port), (destination, destination_port)).write(to);
+                protocol.write(to);
+            }
+            Key::Port { protocol, port } => {
+                to.push(3);
+                (protocol, port).write(to);
+            }
+            Key::Protocol(protocol) => {
+                to.push(4);
+                protocol.write(to);
+            }
+            Key::Vlan(id) => {
+                to.push(5);
+                id.write(to);
+            }
+            Key::Talker { server, port, client, protocol } => {
+                to.push(6);
+                ((server, port), (client, protocol)).write(to);
+            }
+        }
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        Ok(match from.byte()? {
+            0 => Key::Address(Binary::read(from)?),
+            1 => Key::Pair(Binary::read(from)?, Binary::read(from)?),
+            2 => {
+                let ((source, source_port), (destination, destination_port)) = Binary::read(from)?;
+                let protocol = Binary::read(from)?;
+                Key::Flow { source, source_port, destination, destination_port, protocol }
+            }
+            3 => Key::Port { protocol: Binary::read(from)?, port: Binary::read(from)? },
+            4 => Key::Protocol(Binary::read(from)?),
+            5 => Key::Vlan(Binary::read(from)?),
+            6 => {
+                let ((server, port), (client, protocol)) = Binary::read(from)?;
+                Key::Talker { server, port, client, protocol }
+            }
+            _ => return Err(DecodeError::Invalid("key")),
+        })
+    }
+}
+
+impl Binary for Top {
+    fn write(&self, to: &mut Vec<u8>) {
+        let Self { key, show, unit, capacity, rows, absent, inserts, shed } = self;
+        key.write(to);
+        show.write(to);
+        unit.write(to);
+        capacity.write(to);
+        rows.write(to);
+        absent.write(to);
+        inserts.write(to);
+        shed.write(to);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        let top = Self {
+            key: Binary::read(from)?,
+            show: Binary::read(from)?,
+            unit: Binary::read(from)?,
+            capacity: Binary::read(from)?,
+            rows: Binary::read(from)?,
+            absent: Binary::read(from)?,
+            inserts: from.count()?,
+            shed: Binary::read(from)?,
+        };
+        check(top.show as u64 <= MAX_ROWS && top.capacity as u64 <= MAX_ROWS, "number of rows")?;
+        check(top.rows.len() <= top.capacity, "number of rows")?;
+        check(top.rows.is_sorted_by(|one, next| one.key < next.key), "order of rows")?;
+        Ok(top)
+    }
+}
+
+impl Binary for Histogram {
+    fn write(&self, to: &mut Vec<u8>) {
+        let Self { of, edges, counts, n, sum, min, max } = self;
+        of.write(to);
+        edges.write(to);
+        counts.write(to);
+        n.write(to);
+        sum.write(to);
+        min.write(to);
+        max.write(to);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        let histogram = Self {
+            of: Binary::read(from)?,
+            edges: Binary::read(from)?,
+            counts: Binary::read(from)?,
+            n: from.count()?,
+            sum: Binary::read(from)?,
+            min: Binary::read(from)?,
+            max: Binary::read(from)?,
+        };
+        check(histogram.edges.len() == histogram.counts.len(), "number of bins")?;
+        let counts = histogram.counts.iter().all(|count| *count <= MAX_COUNT);
+        check(counts && histogram.sum <= 1 << 126, "count")?;
+        Ok(histogram)
+    }
+}
+
+impl Binary for Series {
+    fn write(&self, to: &mut Vec<u8>) {
+        let Self { step, first, cells } = self;
+        step.write(to);
+        first.write(to);
+        cells.write(to);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        let series =
+            Self { step: Binary::read(from)?, first: Binary::read(from)?, cells: Binary::read(from)? };
+        let last = series.first.checked_add(series.cells.len().saturating_sub(1) as u64);
+        check(series.cells.len() <= Series::MAX_CELLS, "number of cells")?;
+        check(series.step > 0 && last.and_then(|last| last.checked_mul(series.step)).is_some(), "time")?;
+        Ok(series)
+    }
+}
+
+impl Binary for DistinctCount {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.of.write(to);
+        self.counters().to_vec().write(to);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        let (of, counters): (_, Vec<(u64, Distinct)>) = Binary::read(from)?;
+        check(counters.is_sorted_by(|(one, _), (next, _)| one < next), "order of counters")?;
+        Ok(Self::from_counters(of, counters))
+    }
+}
+
+impl<T: Binary + crate::Hashed> Binary for Distinct<T> {
+    fn write(&self, to: &mut Vec<u8>) {
+        match self {
+            Distinct::Few(values) => {
+                to.push(0);
+                values.write(to);
+            }
+            Distinct::Registers(registers) => {
+                to.push(1);
+                to.extend_from_slice(registers);
+            }
+        }
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        match from.byte()? {
+            0 => {
+                let values = Vec::<T>::read(from)?;
+                check(values.len() <= Self::EXACT, "number of values")?;
+                check(values.is_sorted_by(|one, next| one < next), "order of values")?;
+                Ok(Distinct::Few(values))
+            }
+            1 => {
+                let registers = from.take(Distinct::SIZE)?;
+                check(registers.iter().all(|register| *register <= Distinct::MAX_REGISTER), "register")?;
+                Ok(Distinct::Registers(registers.to_vec()))
+            }
+            _ => Err(DecodeError::Invalid("counter")),
+        }
+    }
+}
+
+impl Binary for DistinctValues {
+    fn write(&self, to: &mut Vec<u8>) {
+        let (seen, floor) = self.parts();
+        seen.write(to);
+        floor.write(to);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        Ok(Self::from_parts(Binary::read(from)?, from.count()?))
+    }
+}
+
+impl Binary for Sketch {
+    fn write(&self, to: &mut Vec<u8>) {
+        let Self { merged, buckets, range } = self;
+        merged.write(to);
+        buckets.write(to);
+        range.write(to);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        let sketch =
+            Self { merged: Binary::read(from)?, buckets: Binary::read(from)?, range: Binary::read(from)? };
+        check(sketch.is_valid(MAX_COUNT), "sketch")?;
+        Ok(sketch)
+    }
+}
+
+mod table {
+    //! The binary form of tables.
+
+    use super::{Binary, Bytes, DecodeError, MAX_ROWS, check};
+    use crate::{Datum, Fold, Folded, KeyColumn, Schema, Shown, Table, TableColumn, TableRow};
+    use std::borrow::Cow;
+
+    position!(Fold in Fold::ALL);
+    fields!(TableRow: key, values, error);
+    fields!(KeyColumn: name, help);
+    fields!(TableColumn: name, fold, unit, help);
+
+    impl Binary for Cow<'static, str> {
+        fn write(&self, to: &mut Vec<u8>) {
+            self.clone().into_owned().write(to);
+        }
+
+        fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+            String::read(from).map(Cow::Owned)
+        }
+    }
+
+    impl Binary for Schema {
+        fn write(&self, to: &mut Vec<u8>) {
+            let Self { name, keys, columns, shown } = self;
+            name.write(to);
+            keys.to_vec().write(to);
+            columns.to_vec().write(to);
+            match shown {
+                Shown::Heaviest(rows) => {
+                    to.push(0);
+                    rows.write(to);
+                }
+                Shown::Scans => to.push(1),
+            }
+        }
+
+        fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+            Ok(Self {
+                name: Binary::read(from)?,
+                keys: Cow::Owned(Vec::read(from)?),
+                columns: Cow::Owned(Vec::read(from)?),
+                shown: match from.byte()? {
+                    0 => Shown::Heaviest(Binary::read(from)?),
+                    1 => Shown::Scans,
+                    _ => return Err(DecodeError::Invalid("rows shown")),
+                },
+            })
+        }
+    }
+
+    impl Binary for Datum {
+        fn write(&self, to: &mut Vec<u8>) {
+            match self {
+                Datum::Nothing => to.push(0),
+                Datum::Address(address) => {
+                    to.push(1);
+                    address.write(to);
+                }
+                Datum::Number(number) => {
+                    to.push(2);
+                    number.write(to);
+                }
+                Datum::Text(text) => {
+                    to.push(3);
+                    text.to_string().write(to);
+                }
+            }
+        }
+
+        fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+            Ok(match from.byte()? {
+                0 => Datum::Nothing,
+                1 => Datum::Address(Binary::read(from)?),
+                2 => Datum::Number(Binary::read(from)?),
+                3 => Datum::Text(String::read(from)?.into()),
+                _ => return Err(DecodeError::Invalid("value")),
+            })
+        }
+    }
+
+    impl Binary for Folded {
+        fn write(&self, to: &mut Vec<u8>) {
+            self.fold().write(to);
+            match self {
+                Folded::Sum(sum) => sum.write(to),
+                Folded::Min(value) | Folded::Max(value) => value.write(to),
+                Folded::Distinct(values) => values.write(to),
+                Folded::Last(value) => value.write(to),
+                Folded::Sketch(sketch) => sketch.write(to),
+            }
+        }
+
+        fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+            Ok(match Fold::read(from)? {
+                Fold::Sum => Folded::Sum(Binary::read(from)?),
+                Fold::Min => Folded::Min(Binary::read(from)?),
+                Fold::Max => Folded::Max(Binary::read(from)?),
+                Fold::Distinct => Folded::Distinct(Binary::read(from)?),
+                Fold::Last => Folded::Last(Binary::read(from)?),
+                Fold::Sketch => Folded::Sketch(Binary::read(from)?),
+            })
+        }
+    }
+
+    impl Binary for Table {
+        fn write(&self, to: &mut Vec<u8>) {
+            let Self { schema, capacity, rows, absent } = self;
+            schema.write(to);
+            capacity.write(to);
+            rows.write(to);
+            absent.write(to);
+        }
+
+        fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+            let schema = Schema::read(from)?;
+            let schema = match schema == crate::SCANS {
+                true => Cow::Borrowed(&crate::SCANS),
+                false => Cow::Owned(schema),
+            };
+            let table = Self {
+                schema,
+                capacity: Binary::read(from)?,
+                rows: Binary::read(from)?,
+                absent: Binary::read(from)?,
+            };
+            check(table.capacity as u64 <= MAX_ROWS && table.rows.len() <= table.capacity, "number of rows")?;
+            check(table.rows.is_sorted_by(|one, next| one.key < next.key), "order of rows")?;
+            let Schema { keys, columns, .. } = &*table.schema;
+            let folds = || columns.iter().map(|column| column.fold);
+            let is_row = |row: &TableRow| {
+                row.key.len() == keys.len() && row.values.iter().map(Folded::fold).eq(folds())
+            };
+            check(table.rows.iter().all(is_row), "columns")?;
+            Ok(table)
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "binary_tests.rs"]
+mod tests;

@@ -1,0 +1,288 @@
+use super::*;
+use crate::{
+    Datum, Fold, Folded, KeyColumn, SCANS, Schema, Shown, Sweep, Table, TableColumn, TableRow, Trials,
+};
+use proptest::prelude::*;
+use std::borrow::Cow;
+
+const fn of(name: &'static str, fold: Fold) -> TableColumn {
+    TableColumn { name: Cow::Borrowed(name), fold, unit: Cow::Borrowed("u"), help: Cow::Borrowed("Help.") }
+}
+
+static SCHEMA: Schema = Schema {
+    name: Cow::Borrowed("names"),
+    keys: Cow::Borrowed(&[KeyColumn { name: Cow::Borrowed("name"), help: Cow::Borrowed("Help.") }]),
+    columns: Cow::Borrowed(&[
+        of("sum", Fold::Sum),
+        of("min", Fold::Min),
+        of("max", Fold::Max),
+        of("distinct", Fold::Distinct),
+        of("last", Fold::Last),
+        of("sketch", Fold::Sketch),
+    ]),
+    shown: Shown::Heaviest(3),
+};
+
+fn ip(n: u64) -> IpAddr {
+    if n.is_multiple_of(3) {
+        IpAddr::from(u128::from(n).to_be_bytes())
+    } else {
+        IpAddr::from((n as u32).to_be_bytes())
+    }
+}
+
+fn key(n: u64) -> Key {
+    let (port, protocol) = (n as u16, (n >> 8) as u8);
+    match n % 7 {
+        0 => Key::Address(ip(n)),
+        1 => Key::Pair(ip(n), ip(n / 2)),
+        2 => Key::Flow {
+            source: ip(n),
+            source_port: port,
+            destination: ip(n / 2),
+            destination_port: 7,
+            protocol,
+        },
+        3 => Key::Port { protocol, port },
+        4 => Key::Protocol(protocol),
+        5 => Key::Vlan(port),
+        _ => Key::Talker { server: ip(n), port, client: ip(n / 5), protocol },
+    }
+}
+
+/// Readings of every shape, made of some numbers.
+fn readings(numbers: &[u64]) -> Vec<Reading> {
+    let count = |n: u64| Count { packets: n % 1_000, bytes: n % (1 << 40) };
+    let keys: BTreeMap<Key, u64> = numbers.iter().map(|n| (key(*n), *n)).collect();
+    let rows = keys.iter().map(|(key, n)| TopRow { key: *key, count: count(*n), flows: n % 9, error: n % 5 });
+    let top = Top {
+        key: KeyKind::Talker,
+        show: 10,
+        unit: Unit::Packets,
+        capacity: 1000,
+        rows: rows.collect(),
+        absent: numbers.len() as u64,
+        inserts: 7,
+        shed: count(55),
+    };
+    let mut histogram = Histogram::new("größe", vec![0, 64, 1 << 40]);
+    let mut series = Series::new(1_000_000);
+    let mut seen = Distinct::default();
+    for n in numbers {
+        histogram.add(*n);
+        series.add(n % (1 << 60), &count(*n));
+        seen.add(*n);
+    }
+    let mut distinct = DistinctCount::new(DistinctOf::Hosts, 9, seen.clone());
+    distinct.merge(&DistinctCount::new(DistinctOf::Hosts, 3, seen));
+    let mut table = Table::new(&SCHEMA, 100, Vec::new(), 0);
+    let mut scans = Table::new(&SCANS, 100, Vec::new(), 0);
+    for n in numbers {
+        let mut values = DistinctValues::default();
+        values.add(u128::from(*n) << 60);
+        let mut sketch = Sketch::default();
+        sketch.add(f64::from_bits(*n));
+        let datum = match n % 4 {
+            0 => Datum::Nothing,
+            1 => Datum::Address(ip(*n)),
+            2 => Datum::Number(n % 50),
+            _ => Datum::Text(format!("ü{}", n % 50).into()),
+        };
+        let row = TableRow {
+            values: vec![
+                Folded::Sum(n % 100),
+                Folded::Min(Some(*n)),
+                Folded::Max(None),
+                Folded::Distinct(values.clone()),
+                Folded::Last(Some((*n, datum.clone()))),
+                Folded::Sketch(sketch),
+            ],
+            key: vec![datum],
+            error: n % 3,
+        };
+        table.merge(&Table::new(&SCHEMA, 100, vec![row], 0));
+        let mut trials = Trials::new(match n % 2 {
+            0 => Sweep::Ports { source: ip(n % 8), target: ip(n % 9) },
+            _ => Sweep::Hosts { source: ip(n % 8), port: (n % 5) as u16 },
+        });
+        if n % 3 > 0 {
+            (trials.failed, trials.refused, trials.first, trials.last) = (values, 1, *n, *n);
+        }
+        scans.merge(&Table::new(&SCANS, 100, vec![trials.row(0)], 0));
+    }
+    let class = |label: &str, n| Class { label: label.to_owned(), count: count(n) };
+    vec![
+        Reading::Count(count(numbers.iter().fold(0, |sum, n| sum ^ n))),
+        Reading::Top(top),
+        Reading::Classes { unit: Unit::Bytes, classes: vec![class("a", numbers.len() as u64), class("", 0)] },
+        Reading::Histogram(histogram),
+        Reading::Series(series),
+        Reading::Distinct(distinct),
+        Reading::Table(table),
+        Reading::Table(scans),
+    ]
+}
+
+/// A snapshot in which everything has a value.
+fn snapshot(numbers: &[u64]) -> Snapshot {
+    let mut snapshot = Snapshot {
+        interval: Interval { start: 5, end: 1 << 60 },
+        watched: Some(Interval { start: 1, end: 9 }),
+        packets: None,
+        offloaders: vec![ip(1), ip(3)],
+        ..Snapshot::default()
+    };
+    snapshot.ledger.caught = numbers.len() as u64;
+    snapshot.ledger.capture.dropped = 3;
+    snapshot.ledger.errors.0[3][2] = 4;
+    snapshot.flows.states.0[12] = 5;
+    snapshot.sessions.file_bytes_shed = 6;
+    snapshot.costs.flows = 7;
+    snapshot.applications.add(6, 443, ip(2), 3, 100);
+    for part in [
+        Part::Tunnel("VXLAN", Some(7)),
+        Part::Tunnel("GRE", None),
+        Part::Wifi(WifiFrame::Control),
+        Part::EtherType(0x88cc),
+        Part::Cisco(2),
+        Part::Llc(9),
+    ] {
+        snapshot.composition.add(part, &Count { packets: 1, bytes: 60 });
+    }
+    snapshot.answers = answers(numbers);
+    let outline = answers(&[]).into_iter().rev().enumerate().map(|(at, answer)| (answer, at % 3 == 0));
+    snapshot.outline = Arc::new(Outline::new(7, outline));
+    snapshot
+}
+
+fn answers(numbers: &[u64]) -> Vec<Answer> {
+    let answer = |(at, reading): (u32, Reading)| Answer {
+        id: AnswerId { subscription: SubscriptionId(at / 2), place: (at % 2) as u16 },
+        label: Arc::new(AnswerLabel {
+            subscription: format!("s{at}"),
+            chart: (at % 2 == 0).then(|| "chart".to_owned()),
+            function: "f".to_owned(),
+        }),
+        reading,
+        nanoseconds: at.into(),
+    };
+    (0..).zip(readings(numbers)).map(answer).collect()
+}
+
+#[test]
+fn the_form_of_version_1_does_not_change() {
+    let count = Reading::Count(Count { packets: 300, bytes: 5 });
+    assert_eq!(count.encode(), [b'W', b'R', 1, 0, 0xac, 2, 5]);
+    assert_eq!(Reading::decode(&[b'W', b'R', 1, 0, 0xac, 2, 5]), Ok(count));
+    let mut histogram = Histogram::new("s", vec![0, 64]);
+    histogram.add(70);
+    let bytes = Reading::Histogram(histogram).encode();
+    assert_eq!(bytes[..12], [b'W', b'R', 1, 3, 1, b's', 2, 0, 64, 2, 0, 1]);
+}
+
+#[test]
+fn bytes_of_something_else_are_errors() {
+    let bytes = Reading::Count(Count { packets: 1, bytes: 60 }).encode();
+    let with = |at: usize, byte: u8| {
+        let mut bytes = bytes.clone();
+        bytes[at] = byte;
+        Reading::decode(&bytes)
+    };
+    assert_eq!(with(0, b'X'), Err(DecodeError::Kind));
+    assert_eq!(with(2, 2), Err(DecodeError::Version(2)));
+    assert_eq!(with(2, 0), Err(DecodeError::Version(0)));
+    assert_eq!(with(3, 99), Err(DecodeError::Invalid("shape")));
+    assert_eq!(Snapshot::decode(&bytes), Err(DecodeError::Kind));
+    assert_eq!(Reading::decode(&[bytes.clone(), vec![0]].concat()), Err(DecodeError::Further));
+    // A list of 2^62 classes, and a count beyond all counts.
+    let head = [b'W', b'R', 1, 2, 0];
+    let huge = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f];
+    assert_eq!(Reading::decode(&[&head[..], &huge].concat()), Err(DecodeError::Truncated));
+    let count = [&[b'W', b'R', 1, 0][..], &[0xff; 9], &[1, 0]].concat();
+    assert_eq!(Reading::decode(&count), Err(DecodeError::Invalid("count")));
+    let mut one = Reading::Count(Count::default());
+    let other = Reading::Series(Series::new(1)).encode();
+    assert_eq!(one.merge_encoded(&other), Err(DecodeError::Unlike));
+    assert_eq!(one, Reading::Count(Count::default()));
+}
+
+#[test]
+fn answers_of_one_number_with_other_shapes_are_refused() {
+    let mut one = Snapshot { answers: answers(&[1]), ..Snapshot::default() };
+    let mut other = one.clone();
+    other.answers[0].reading = Reading::Series(Series::new(1));
+    let before = one.clone();
+    assert_eq!(one.merge_encoded(&other.encode()), Err(DecodeError::Unlike));
+    assert_eq!(one, before);
+    other.answers.swap(0, 1);
+    assert_eq!(Snapshot::decode(&other.encode()), Err(DecodeError::Invalid("order of answers")));
+}
+
+#[test]
+fn every_beginning_of_a_snapshot_is_an_error() {
+    let snapshot = snapshot(&[1, 2, 3, 70, 71]);
+    let bytes = snapshot.encode();
+    assert_eq!(Snapshot::decode(&bytes).as_ref(), Ok(&snapshot));
+    for end in 0..bytes.len() {
+        assert!(Snapshot::decode(&bytes[..end]).is_err(), "{end} of {} bytes", bytes.len());
+    }
+}
+
+fn numbers() -> impl Strategy<Value = Vec<u64>> {
+    let number = prop_oneof![0..100_u64, any::<u64>(), (0..1_u64 << 52).prop_map(|n| n << 11)];
+    prop::collection::vec(number, 0..700)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn decoding_gives_what_was_encoded(numbers in numbers()) {
+        for reading in readings(&numbers) {
+            prop_assert_eq!(Reading::decode(&reading.encode()), Ok(reading));
+        }
+        let snapshot = snapshot(&numbers);
+        prop_assert_eq!(Snapshot::decode(&snapshot.encode()), Ok(snapshot));
+    }
+
+    #[test]
+    fn merging_bytes_is_merging(some in numbers(), others in numbers()) {
+        for (mut one, other) in readings(&some).into_iter().zip(readings(&others)) {
+            let mut sum = one.clone();
+            sum.merge(&other);
+            let encoded = one.encode();
+            prop_assert_eq!(one.merge_encoded(&other.encode()), Ok(()));
+            prop_assert_eq!(&one, &sum);
+            // The decoded one has its columns by value.
+            let mut one = Reading::decode(&encoded).unwrap();
+            one.merge(&other);
+            prop_assert_eq!(&one, &sum);
+        }
+        let (mut one, other) = (snapshot(&some), snapshot(&others));
+        let mut sum = one.clone();
+        sum.merge(&other);
+        prop_assert_eq!(one.merge_encoded(&other.encode()), Ok(()));
+        prop_assert_eq!(one, sum);
+    }
+
+    /// What changed bytes decode to is encoded as it is, and can be merged and shown.
+    #[test]
+    fn changed_bytes_are_an_error_or_a_valid_reading(
+        numbers in prop::collection::vec(0..300_u64, 0..12), changes in prop::collection::vec((any::<u16>(), any::<u8>()), 1..4)
+    ) {
+        for reading in readings(&numbers) {
+            let mut bytes = reading.encode();
+            for (at, byte) in &changes {
+                let at = 3 + usize::from(*at) % (bytes.len() - 3);
+                bytes[at] = *byte;
+            }
+            let Ok(mut read) = Reading::decode(&bytes) else { continue };
+            prop_assert_eq!(Reading::decode(&read.encode()).map(|again| again.encode()), Ok(read.encode()));
+            read.cells();
+            read.figures(&mut |_| ());
+            if read.is_like(&reading) {
+                read.merge(&reading);
+            }
+        }
+    }
+}
