@@ -189,6 +189,17 @@ pub enum RecordOrder {
     Field(&'static str),
 }
 
+/// A table over a time range.
+#[derive(Clone, Debug, Default)]
+pub struct KeptTable {
+    /// The table; `None` if no data of the range is stored.
+    pub table: Option<weir_api::Table>,
+    /// The answered time range, in nanoseconds since the epoch.
+    pub span: (u64, u64),
+    /// What it leaves out, and why.
+    pub partial: Option<String>,
+}
+
 /// The queries of a store. Each answer is complete or contains a note of what it leaves out.
 pub trait Store: Send + Sync {
     /// Begin and end of the stored data, in nanoseconds since the epoch.
@@ -274,6 +285,13 @@ pub trait Store: Send + Sync {
     ) -> Result<TopList, StoreError> {
         self.top_over_time(list, span, by, limit, 0)
     }
+
+    /// The table of a function with its own columns, added up over the range; `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn table(&self, name: &str, span: TimeRange) -> Result<Option<KeptTable>, StoreError>;
 
     /// The rows of a list, each with its values in a number of parts of the range. The values are approximate if the
     /// stored cells are longer than a part.

@@ -1,6 +1,6 @@
 //! Answers to questions: what a store has, as tables.
 
-use super::{Compare, Counting, Matter, POINTS, Question};
+use super::{Compare, Counting, Matter, POINTS, Question, kept};
 use crate::label::{list_row, text_row};
 use crate::payload::Withheld;
 use crate::tally::{Cell, Measure, Subject, Sums, Tally, TallyRow, TallyWanted};
@@ -30,7 +30,10 @@ pub fn of(question: &Question, store: &dyn Store) -> Result<Answered, StoreError
     let test = question.test.clone().unwrap_or(all);
     match &question.matter {
         Matter::Count(counting) => counted(question, store, counting, test),
-        Matter::List(name, rank) => Ok(top_table(store.top(name, question.span, *rank, question.limit)?)),
+        Matter::List(name, rank) => match store.table(name, question.span)? {
+            Some(kept) => Ok(kept::answered(question, kept)),
+            None => Ok(top_table(store.top(name, question.span, *rank, question.limit)?)),
+        },
         Matter::Flows => flows(question, store, test),
         Matter::Flow(id) => flow(question, store, id),
         Matter::Records(table, shown) => records(question, store, table, shown, test),

@@ -20,6 +20,7 @@
 //! the forms of times.
 
 mod answer;
+mod kept;
 mod keys;
 mod parse;
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub use writer::{STORE, Writer};
 
 use super::label::{detail_rows, list_row, text_row, title};
 use super::tally::{Cell, Dimension, GroupBy, Measure, Subject, Tally, TallyWanted};
-use super::{FlowsWanted, RankBy, RecordsWanted, Store, StoreError, TimeRange};
+use super::{FlowsWanted, KeptTable, RankBy, RecordsWanted, Store, StoreError, TimeRange};
 use condition::Condition;
 use find::{Part, Progress};
 use rusqlite::Connection;
@@ -50,10 +50,10 @@ pub use stream::{StoredFlow, StoredRecord};
 use watched::Watched;
 use weir_api::web::{
     Amount, Band, DistinctInfo, DistinctRow, Distincts, Event, Events, FilterOf, FilterTry, FlowDetail,
-    Flows, ListInfo, ListRow, Lists, News, Records, SeriesData, SeriesInfo, StoreState, TierState, TopList,
-    TryHistogram,
+    Flows, KeptTableInfo, ListInfo, ListRow, Lists, News, Records, SeriesData, SeriesInfo, StoreState,
+    TierState, TopList, TryHistogram,
 };
-use weir_api::{Key, Reading, Top, TopRow, Unit};
+use weir_api::{Cells, Key, Reading, Top, TopRow, Unit};
 use weir_filter::{FLOW, FlowTest};
 use weir_output::summary::Naming;
 use weir_output::zone::Zone;
@@ -381,10 +381,34 @@ impl Store for SqliteStore {
                 Reading::Distinct(count) => {
                     lists.distinct.push(DistinctInfo { name, of: count.of.name().to_owned() });
                 }
-                _ => {}
+                reading => {
+                    let columns = |cells: Cells<'_>| {
+                        cells.columns.iter().map(|column| column.name.to_string()).collect()
+                    };
+                    lists.tables.push(KeptTableInfo { name, columns: columns(reading.cells()) });
+                }
             }
         }
         Ok(lists)
+    }
+
+    fn table(&self, name: &str, span: TimeRange) -> Result<Option<KeptTable>, StoreError> {
+        let is_table =
+            |(known, reading): &(String, Reading)| known == name && matches!(reading, Reading::Table(_));
+        if !self.kept()?.iter().any(is_table) {
+            return Ok(None);
+        }
+        let sum = self.sum(name, span)?;
+        let (first, last) = self.extent()?.unwrap_or_default();
+        let table = match sum.reading {
+            Some(Reading::Table(table)) => Some(table),
+            _ => None,
+        };
+        Ok(Some(KeptTable {
+            table,
+            span: (sum.span.0.max(first), sum.span.1.min(last)),
+            partial: sum.partial,
+        }))
     }
 
     fn top_over_time(

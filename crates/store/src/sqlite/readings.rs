@@ -1,4 +1,4 @@
-//! Top lists and distinct counts: their storage, and their sums over time.
+//! Top lists, distinct counts and tables: their storage, and their sums over time.
 
 use super::schema::describe;
 use super::tiers::{LISTS, Tier};
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use weir_api::{Count, DistinctCount, Key, KeyKind, Reading, Top, TopRow, Unit};
+use weir_api::{Count, DistinctCount, Key, KeyKind, Reading, Shown, Top, TopRow, Unit};
 use zstd::bulk::Compressor;
 
 /// Compression level of zstd: an interval's lists are compressed several times.
@@ -33,12 +33,15 @@ struct KeptTop {
 /// The kinds of readings that are stored.
 const TOP: &str = "top";
 const DISTINCT: &str = "distinct";
+const TABLE: &str = "table";
 
 /// The kind of a reading, if it is stored.
 pub fn kind(reading: &Reading) -> Option<&'static str> {
     match reading {
         Reading::Top(_) => Some(TOP),
         Reading::Distinct(_) => Some(DISTINCT),
+        // Scans are found in the stored flows.
+        Reading::Table(table) if table.schema.shown != Shown::Scans => Some(TABLE),
         _ => None,
     }
 }
@@ -47,6 +50,7 @@ pub fn kind(reading: &Reading) -> Option<&'static str> {
 pub fn is_kept(reading: &Reading) -> bool {
     match reading {
         Reading::Top(top) => !top.rows.is_empty() || top.inserts > 0 || top.absent > 0,
+        Reading::Table(table) if table.rows.is_empty() && table.absent == 0 => false,
         reading => kind(reading).is_some(),
     }
 }
@@ -67,7 +71,7 @@ fn pack(compressor: &mut Compressor<'_>, reading: &Reading) -> io::Result<Vec<u8
                 .collect(),
         })?,
         Reading::Distinct(count) => serde_json::to_vec(count)?,
-        _ => Vec::new(),
+        reading => reading.encode(),
     };
     compressor.compress(&text)
 }
@@ -95,6 +99,10 @@ fn unpack(kind: &str, body: &[u8]) -> io::Result<Reading> {
             Reading::Top(Top { key, show, unit, capacity, rows, absent, inserts, shed })
         }
         DISTINCT => Reading::Distinct(serde_json::from_slice::<DistinctCount>(&text)?),
+        TABLE => match Reading::decode(&text).map_err(io::Error::other)? {
+            Reading::Table(table) => Reading::Table(table.within(max_rows())),
+            _ => return Err(io::Error::other("a reading of another shape")),
+        },
         other => return Err(io::Error::other(format!("no kind of reading {other:?}"))),
     })
 }
@@ -103,17 +111,14 @@ fn unpack(kind: &str, body: &[u8]) -> io::Result<Reading> {
 fn cut(reading: Reading, tier: &Tier) -> Reading {
     match reading {
         Reading::Top(top) => Reading::Top(top.within(tier.rows)),
+        Reading::Table(table) => Reading::Table(table.within(tier.rows)),
         other => other,
     }
 }
 
 /// Approximate memory of a reading in bytes.
 pub fn memory(reading: &Reading) -> usize {
-    match reading {
-        Reading::Top(top) => size_of_val(top.rows.as_slice()),
-        Reading::Distinct(count) => count.memory(),
-        _ => 0,
-    }
+    reading.memory()
 }
 
 /// The open cells: adding to them needs no reading from the database.
@@ -262,11 +267,7 @@ impl Cell {
 }
 
 fn is_alike(a: &Reading, b: &Reading) -> bool {
-    match (a, b) {
-        (Reading::Top(a), Reading::Top(b)) => (a.key, a.unit) == (b.key, b.unit),
-        (Reading::Distinct(a), Reading::Distinct(b)) => a.of == b.of,
-        _ => false,
-    }
+    kind(a).is_some() && a.is_like(b)
 }
 
 fn one(
