@@ -46,7 +46,8 @@ package: ui
 
 # The manual pages and the shell completions, from the same definitions as --help and the parsers.
 man: build
-	@mkdir -p target/man && $(WEIR) man > target/man/weir.1 && $(WEIR) man fields > target/man/weir-fields.7
+	@mkdir -p target/man && $(WEIR) man > target/man/weir.1 && $(WEIR) man fields > target/man/weir-fields.7 \
+		&& $(WEIR) man functions > target/man/weir-functions.7
 	@for shell in bash zsh fish; do $(WEIR) completion $$shell > target/man/weir.$$shell; done
 
 clean:

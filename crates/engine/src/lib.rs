@@ -52,7 +52,8 @@ mod worker;
 
 pub use demand::{Demand, Tables};
 pub use function::{
-    Argument, Arguments, DELIVERIES, Delivery, FUNCTIONS, Function, FunctionSpec, InputKind, Memory, Pass, Share,
+    Argument, Arguments, DELIVERIES, Delivery, FUNCTIONS, Function, FunctionSpec, InputKind, Memory, Pass,
+    Share,
 };
 pub use interval::{IntervalClock, Stretch};
 pub use item::Item;

@@ -156,6 +156,8 @@ pub enum ManPage {
     Weir,
     /// weir-fields(7): tables of records and their fields.
     Fields,
+    /// weir-functions(7): functions of subscriptions and their results.
+    Functions,
 }
 
 /// Options of the helper process of a run.

@@ -21,6 +21,8 @@ mod live;
 mod manual;
 mod memory;
 mod names;
+#[cfg(test)]
+mod new_function;
 mod offline;
 mod online;
 mod outputs;

@@ -1,9 +1,11 @@
-//! `weir man`: manual pages in troff, made from the command line and from the registry of protocols.
+//! `weir man`: manual pages in troff, made from the command line and from the registries of protocols and functions.
 
 use crate::cli::{Cli, ManPage};
 use crate::exit::{Exit, complain};
 use clap::CommandFactory;
 use std::io::{self, Write};
+use weir_api::FunctionCall;
+use weir_engine::{FUNCTIONS, FunctionSpec};
 use weir_filter::fields::FieldKind;
 use weir_proto::{Field, Kind, PROTOCOLS, Privacy, SHARED_TABLES, Table, Transport};
 use weir_store::fields::FLOW_FIELDS;
@@ -17,11 +19,59 @@ pub fn print(page: ManPage) -> Exit {
             text = fields().into_bytes();
             Ok(())
         }
+        ManPage::Functions => {
+            text = functions(FUNCTIONS).into_bytes();
+            Ok(())
+        }
     };
     match made.and_then(|()| io::stdout().write_all(&text)) {
         Ok(()) => Exit::Good,
         Err(error) => complain(Exit::Output, error),
     }
+}
+
+/// weir-functions(7): every function, its arguments, and the columns of its reading.
+pub fn functions(all: &[&FunctionSpec]) -> String {
+    let mut page = String::from(
+        ".TH weir-functions 7\n.SH NAME\nweir-functions \\- functions of subscriptions and their results\n",
+    );
+    page += ".SH DESCRIPTION\n.PP\nA subscription passes what it matches through functions, each of which reports a reading every \
+             interval. Every log, the counters, the store and the pages have the columns of readings under the names below.\n";
+    for spec in all {
+        page += &format!(".SH {}\n{}\n", escaped(&spec.name.to_uppercase()), escaped(spec.help));
+        for argument in spec.arguments {
+            let default = argument.default.map(|default| format!(" (default {default})")).unwrap_or_default();
+            page += &format!(
+                ".TP\n.B {}\n{}{}\n",
+                escaped(argument.name),
+                escaped(argument.help),
+                escaped(&default)
+            );
+        }
+        page += &columns_of(spec);
+    }
+    page += ".SH SEE ALSO\n.BR weir (1)\n";
+    page
+}
+
+/// The columns of a function's reading: those of an empty one.
+fn columns_of(spec: &FunctionSpec) -> String {
+    let required = || spec.arguments.iter().filter(|argument| argument.default.is_none());
+    // Arguments without a default are a number or a network.
+    let built = ["1", "10.0.0.0/8"].into_iter().find_map(|value| {
+        let call =
+            required().fold(FunctionCall::new(spec.name), |call, argument| call.with(argument.name, value));
+        spec.call(&call, 0).ok()
+    });
+    let Some(mut function) = built else { return String::new() };
+    let reading = function.take();
+    let mut text = ".SS Columns\n".to_owned();
+    for column in reading.cells().columns.iter() {
+        let unit =
+            if column.unit.is_empty() { String::new() } else { format!("({})\n", escaped(&column.unit)) };
+        text += &format!(".TP\n.B {}\n{}\n{unit}", escaped(&column.name), escaped(&column.help));
+    }
+    text
 }
 
 /// weir-fields(7): every protocol, table and field.

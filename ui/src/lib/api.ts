@@ -102,6 +102,7 @@ export interface ListInfo {
 export interface Lists {
   lists: ListInfo[];
   distinct: { name: string; of: string }[];
+  tables: { name: string; columns: string[] }[];
 }
 
 export interface TopRow {
