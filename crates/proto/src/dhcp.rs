@@ -22,6 +22,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Dhcp::new(setup)),
     tables: &[&DHCP, &MESSAGE],
+    buffers: &[],
 };
 
 static DHCP: Table = Table {

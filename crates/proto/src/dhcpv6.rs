@@ -16,6 +16,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Dhcpv6),
     tables: &[&DHCPV6],
+    buffers: &[],
 };
 
 static DHCPV6: Table = Table {

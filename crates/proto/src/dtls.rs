@@ -18,6 +18,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     parser: |_| Box::new(Dtls::default()),
     // Its rows are in the tables of TLS.
     tables: &[],
+    buffers: &[],
 };
 
 /// Maximum number of messages of one side that wait for earlier ones; with more, one is considered lost.

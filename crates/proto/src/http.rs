@@ -4,6 +4,7 @@
 //! not used because it exchanges bodies only through C pointers.
 
 mod body;
+mod buffers;
 mod coding;
 mod message;
 mod multipart;
@@ -28,6 +29,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe: probe::probe,
     parser: |setup| Box::new(Http::new(setup)),
     tables: &[&table::HTTP, &table::WEBSOCKET],
+    buffers: buffers::ALL,
 };
 
 /// Maximum number of headers of a message; libhtp's limit.
@@ -95,6 +97,8 @@ struct Side {
     current: u32,
     blank: u16,
     direction: Direction,
+    /// Whether the headers of the current message are handed on as sent.
+    is_raw: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -234,6 +238,7 @@ impl Http {
             body: None,
             current: 0,
             blank: 0,
+            is_raw: false,
         };
         Self {
             request: side(Direction::Forward),
@@ -389,7 +394,7 @@ impl Http {
         if let Some(transaction) = self.flow.transaction(id) {
             transaction.request = Some(line);
         }
-        self.request.begin(id);
+        self.request.begin(id, text, out);
         if is_old {
             self.request.state = State::Old;
         }
@@ -430,7 +435,7 @@ impl Http {
                     transaction.is_begun = true;
                     transaction.answer().line = Some(status);
                 }
-                self.response.begin(id);
+                self.response.begin(id, text, out);
                 self.response.header(rest, time, out);
             }
             State::Irregular(line) => {
@@ -524,6 +529,10 @@ impl Http {
         } else {
             transaction.request_headers = headers;
         }
+        transaction.hand_on(Direction::Forward, out);
+        if std::mem::take(&mut side.is_raw) {
+            out.buffer(&buffers::HEADER_RAW, Direction::Forward, b"");
+        }
         let has_body = side.body.is_some();
         if !has_body {
             transaction.is_asked = true;
@@ -539,6 +548,9 @@ impl Http {
             side.state = State::Lost { messages: true };
             return After::Go;
         };
+        if std::mem::take(&mut side.is_raw) {
+            out.buffer(&buffers::HEADER_RAW, Direction::Reverse, b"");
+        }
         let code = transaction.answer().line.as_ref().and_then(StatusLine::code);
         let length = headers.get(b"content-length").map(decimal);
         let (is_chunked, is_coded) = (is_chunked(&headers), headers.get(b"transfer-encoding").is_some());
@@ -582,6 +594,7 @@ impl Http {
             }
             Some(101) if !is_coded && length.is_none() => {
                 transaction.answer().headers = headers;
+                transaction.hand_on(Direction::Reverse, out);
                 transaction.is_asked = true;
                 let protocol = transaction.upgraded(out);
                 finish(side, flow, true, time, out);
@@ -590,6 +603,7 @@ impl Http {
             Some(200..300) if is_connect => {
                 out.record(tunnel::found(transaction.time, "Tunnel::HTTP"));
                 transaction.answer().headers = headers;
+                transaction.hand_on(Direction::Reverse, out);
                 transaction.is_asked = true;
                 finish(side, flow, true, time, out);
                 return After::SwitchTo(None);
@@ -622,6 +636,7 @@ impl Http {
             }
         };
         transaction.answer().headers = headers;
+        transaction.hand_on(Direction::Reverse, out);
         if side.state == State::Start {
             finish(side, flow, true, time, out);
         } else {
@@ -640,8 +655,19 @@ impl Http {
 }
 
 impl Side {
-    /// Begins a message.
-    fn begin(&mut self, id: u32) {
+    /// Begins a message with its first line.
+    fn begin(&mut self, id: u32, line: &[u8], out: &mut dyn Out) {
+        let asked = out.asked();
+        if asked.has_buffers() {
+            let buffer = match self.direction {
+                Direction::Forward => &buffers::REQUEST_LINE,
+                Direction::Reverse => &buffers::RESPONSE_LINE,
+            };
+            if asked.has(buffer) {
+                out.buffer(buffer, self.direction, line);
+            }
+        }
+        self.is_raw = asked.has(&buffers::HEADER_RAW);
         self.current = id;
         self.blank = 0;
         self.head = None;
@@ -673,6 +699,9 @@ impl Side {
     /// Takes the next line of a head. Returns whether it was the last.
     fn head(&mut self, data: &mut &[u8], time: Time, out: &mut dyn Out) -> bool {
         let Some((line, is_cut)) = self.lines.next(data) else { return false };
+        if self.is_raw && self.state == State::Head {
+            out.buffer(&buffers::HEADER_RAW, self.direction, &line);
+        }
         let text = chomped(&line);
         // In browsers, a line of spaces also ends the head of a response.
         let is_blank = text.iter().all(|byte| matches!(byte, b' ' | b'\t'));
@@ -1059,5 +1088,37 @@ mod tests {
         session.chunk(&chunk, &setup, &mut emitted);
         let [file] = emitted.records.as_slice() else { panic!("{:?}", emitted.records) };
         assert_eq!(*file.get("http_host"), "files.example".into());
+    }
+
+    #[test]
+    fn buffers_have_the_texts_that_rules_search() {
+        let (_, talk) = crate::laws::talks("http", 80)
+            .into_iter()
+            .find(|(path, _)| path.ends_with("buffers.talk"))
+            .unwrap();
+        let emitted = talk.asked(|data| data.chunks(5).map(<[u8]>::to_vec).collect());
+        let of = |name: &str| -> Vec<String> {
+            let found = emitted.buffers.iter().filter(|(buffer, ..)| buffer.name == name);
+            found.map(|(_, _, bytes)| String::from_utf8(bytes.clone()).unwrap()).collect()
+        };
+        assert_eq!(of("http.uri"), ["/a/c/d/A?q=%41&r=//"]);
+        assert_eq!(of("http.uri.raw"), ["/a//b/../c%2fd/%41?q=%41&r=//"]);
+        assert_eq!(of("http.host"), ["www.example"]);
+        assert_eq!(of("http.host.raw"), ["Www.Example:8080"]);
+        assert_eq!(of("http.request_line"), ["POST /a//b/../c%2fd/%41?q=%41&r=// HTTP/1.1"]);
+        assert_eq!(of("http.cookie"), ["a=b", "s=1"]);
+        assert_eq!(of("http.request_body"), ["hello world"]);
+        assert_eq!(of("http.response_body"), ["there"]);
+        let [header, _] = of("http.header").try_into().unwrap();
+        assert!(header.starts_with("Host: Www.Example:8080\r\nUser-Agent: weir\r\n"), "{header}");
+        assert!(
+            header.contains("X-One: 1, 2\r\nX-Long: first second\r\n") && !header.contains("a=b"),
+            "{header}"
+        );
+        let [raw, _] = of("http.header.raw").try_into().unwrap();
+        assert!(raw.contains("X-Long: first\r\n second\r\nx-one: 2\r\nCookie: a=b\r\n"), "{raw}");
+        assert!(raw.ends_with("Content-Length: 11\r\n\r\n"), "{raw}");
+        let [names, _] = of("http.header_names").try_into().unwrap();
+        assert!(names.starts_with("\r\nHost\r\nUser-Agent\r\n") && names.ends_with("\r\n\r\n"), "{names}");
     }
 }

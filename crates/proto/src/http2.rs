@@ -12,6 +12,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Http2),
     tables: &[],
+    buffers: &[],
 };
 
 /// The client's connection preface, which no HTTP/1 server accepts.

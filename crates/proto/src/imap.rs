@@ -20,6 +20,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Imap::new(setup)),
     tables: &[&IMAP],
+    buffers: &[],
 };
 
 static IMAP: Table = Table {

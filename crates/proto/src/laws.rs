@@ -3,12 +3,15 @@
 //! A conversation is a text file `testdata/<protocol>/<case>.talk`; testdata/README.md describes its format.
 
 use crate::talk::{Talk, Turn};
-use crate::{Expected, Out, PROTOCOLS, Record, Session, Setup, TCP, Wants, tables};
+use crate::{
+    Asked, Buffer, Expected, Field, Out, PROTOCOLS, Record, Session, Setup, TCP, Table, Value, Wants,
+    buffers, tables,
+};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
-use weir_wire::Time;
 use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Time};
 
 /// The output of a session.
 #[derive(Default)]
@@ -16,6 +19,13 @@ pub(crate) struct Collected {
     pub records: Vec<Record<'static>>,
     pub content: Vec<(u64, Vec<u8>)>,
     pub expected: Vec<Expected>,
+    /// What is asked for before the records.
+    pub asked: Asked,
+    pub fields: Vec<(&'static Table, &'static str, Value<'static>)>,
+    /// Values of buffers; pieces are joined.
+    pub buffers: Vec<(&'static Buffer, Direction, Vec<u8>)>,
+    /// Buffers whose last value may have more pieces.
+    open: Vec<(&'static Buffer, Direction, usize)>,
 }
 
 impl Collected {
@@ -44,6 +54,32 @@ impl Out for Collected {
         self.records.push(record.into_owned());
     }
 
+    fn asked(&self) -> Asked {
+        self.asked
+    }
+
+    fn field(&mut self, table: &'static Table, field: &'static Field, value: Value<'_>) {
+        assert!(table.fields.iter().any(|known| std::ptr::eq(known, field)), "{}", field.name);
+        assert!(self.asked.has_table(table) && !value.is_none(), "{}.{}", table.name, field.name);
+        self.fields.push((table, field.name, value.into_owned()));
+    }
+
+    fn buffer(&mut self, buffer: &'static Buffer, side: Direction, bytes: &[u8]) {
+        assert!(self.asked.has(buffer), "{}", buffer.name);
+        let open = self.open.iter().position(|(known, of, _)| *known == buffer && *of == side);
+        match open {
+            Some(at) if bytes.is_empty() => _ = self.open.remove(at),
+            Some(at) => self.buffers[self.open[at].2].2.extend_from_slice(bytes),
+            None if buffer.is_stream && bytes.is_empty() => {}
+            None => {
+                if buffer.is_stream {
+                    self.open.push((buffer, side, self.buffers.len()));
+                }
+                self.buffers.push((buffer, side, bytes.to_vec()));
+            }
+        }
+    }
+
     fn expect(&mut self, expected: Expected) {
         self.expected.push(expected);
     }
@@ -61,6 +97,13 @@ impl Talk {
     /// The output of a session when each block is cut by `cut`.
     pub(crate) fn emitted(&self, cut: impl Fn(&[u8]) -> Vec<Vec<u8>>) -> Collected {
         let mut emitted = Collected::default();
+        self.emit(|data, see| cut(data).iter().for_each(|piece| see(piece)), &mut emitted);
+        emitted
+    }
+
+    /// The output of a session of which everything is asked for early, when each block is cut by `cut`.
+    pub(crate) fn asked(&self, cut: impl Fn(&[u8]) -> Vec<Vec<u8>>) -> Collected {
+        let mut emitted = Collected { asked: Asked::all(), ..Collected::default() };
         self.emit(|data, see| cut(data).iter().for_each(|piece| see(piece)), &mut emitted);
         emitted
     }
@@ -198,6 +241,62 @@ fn records_do_not_depend_on_segmentation() {
     }
 }
 
+/// Fields that are handed on early have the values of the records, and do not depend on segmentation; nor do buffers.
+/// Records do not depend on what is asked for.
+#[test]
+fn early_fields_and_buffers_are_those_of_the_records() {
+    let (mut seen, mut tables_seen) = (BTreeSet::new(), BTreeSet::new());
+    for (path, talk) in all_talks() {
+        let path = path.display();
+        let (whole_talk, plain) = (talk.asked(whole), talk.emitted(whole));
+        assert_eq!(whole_talk.records, plain.records, "{path}");
+        assert!(plain.fields.is_empty() && plain.buffers.is_empty(), "{path}");
+        for (table, field, _) in &whole_talk.fields {
+            let early = whole_talk.fields.iter().filter(|(of, name, _)| of == table && name == field);
+            let rows = || whole_talk.records.iter().filter(|record| record.table == *table);
+            let (mut unmatched, mut all) = (Vec::new(), 0);
+            for (_, _, value) in early {
+                all += 1;
+                if rows().all(|record| record.get(field) != value) {
+                    unmatched.push(value);
+                }
+            }
+            // A transaction that is refused has no record.
+            let refused = all - rows().count().min(all);
+            let name = format!("{}.{field}", table.name);
+            assert!(unmatched.len() <= refused, "{path}: {name} {unmatched:?} in none of its records");
+            tables_seen.insert(table.name);
+        }
+        seen.extend(whole_talk.buffers.iter().map(|(buffer, ..)| buffer.name));
+        for size in [1, 2, 3, 7, 100].into_iter().filter(|_| talk.ip_proto == TCP) {
+            let cut = talk.asked(|data| data.chunks(size).map(<[u8]>::to_vec).collect());
+            assert_eq!(cut.fields, whole_talk.fields, "{path} in pieces of {size}");
+            let sorted = |of: &Collected| {
+                let mut buffers = of.buffers.clone();
+                buffers.sort_by_key(|(buffer, side, _)| (buffer.name, *side as u8));
+                buffers
+            };
+            assert_eq!(sorted(&cut), sorted(&whole_talk), "{path} in pieces of {size}");
+        }
+    }
+    for table in ["smtp", "http", "ftp_command", "tls", "dns", "ssh", "sip", "irc"] {
+        assert!(tables_seen.contains(table), "{table}");
+    }
+    let unseen: Vec<_> = buffers().map(|buffer| buffer.name).filter(|name| !seen.contains(name)).collect();
+    assert!(unseen.is_empty(), "{unseen:?}");
+}
+
+#[test]
+fn buffers_are_named_after_their_protocol() {
+    assert!(tables().count() <= 128 && buffers().count() <= 64);
+    let mut names = BTreeSet::new();
+    for buffer in buffers() {
+        let begins = buffer.name.split('.').next();
+        assert_eq!(buffer.protocol().map(|protocol| protocol.name), begins, "{}", buffer.name);
+        assert!(buffer.help.ends_with('.') && names.insert(buffer.name), "{}", buffer.name);
+    }
+}
+
 /// With any bytes changed, removed or truncated, a parser continues or gives up.
 #[test]
 fn changed_bytes_make_no_parser_panic() {
@@ -229,7 +328,7 @@ fn changed_bytes_make_no_parser_panic() {
                     _ => {}
                 }
             }
-            broken.emitted(whole);
+            broken.asked(whole);
         }
     }
 }

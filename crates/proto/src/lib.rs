@@ -50,6 +50,7 @@ mod dhcp;
 mod dhcpv6;
 mod dns;
 mod dtls;
+mod early;
 mod file;
 mod frames;
 mod ftp;
@@ -93,6 +94,7 @@ mod xmpp;
 
 pub use anomaly::{ANOMALY, Anomaly, ZeekLog, zeek_log};
 pub use dns::DNS;
+pub use early::{Asked, Buffer};
 pub use file::{FILES, file_id, file_name};
 pub use inflation::Inflation;
 pub use mime::MAIL;
@@ -178,6 +180,11 @@ pub static SHARED_TABLES: &[&Table] = &[
 /// Every table, in the order of the manual.
 pub fn tables() -> impl Iterator<Item = &'static Table> {
     SHARED_TABLES.iter().chain(PROTOCOLS.iter().flat_map(|protocol| protocol.tables)).copied()
+}
+
+/// Every buffer, in the order of the manual.
+pub fn buffers() -> impl Iterator<Item = &'static Buffer> {
+    PROTOCOLS.iter().flat_map(|protocol| protocol.buffers).copied()
 }
 
 #[cfg(test)]

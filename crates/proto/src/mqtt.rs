@@ -21,6 +21,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Mqtt::default()),
     tables: &[&MQTT, &CONNECT, &PUBLISH, &SUBSCRIBE],
+    buffers: &[],
 };
 
 static CONNECT: Table = Table {

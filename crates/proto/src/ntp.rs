@@ -15,6 +15,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Ntp),
     tables: &[&NTP, &CONTROL],
+    buffers: &[],
 };
 
 static NTP: Table = Table {

@@ -1,9 +1,9 @@
 //! The contract between a stream and its parser.
 
-use crate::{ALONE, ANOMALY, Inflation, Protocol, Record, Table};
+use crate::{ALONE, ANOMALY, Asked, Buffer, Field, Inflation, Protocol, Record, Table, Value};
 use std::net::IpAddr;
-use weir_wire::Time;
 use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Time};
 
 /// Takes the chunks of one flow and emits records.
 ///
@@ -132,6 +132,19 @@ impl Hashes {
 pub trait Out {
     /// Takes a record.
     fn record(&mut self, record: Record<'_>);
+
+    /// What is asked for before the records: see [`Asked`]. It may change between two calls of a parser.
+    fn asked(&self) -> Asked {
+        Asked::NONE
+    }
+
+    /// Takes the value of a field that is known before the transaction ends, if the table is [asked
+    /// for](Out::asked). The record of the transaction, if one follows, has an equal value.
+    fn field(&mut self, _table: &'static Table, _field: &'static Field, _value: Value<'_>) {}
+
+    /// Takes bytes of a buffer that `side` sent, if the buffer is [asked for](Out::asked): a whole value or the next
+    /// piece, see [`Buffer::is_stream`].
+    fn buffer(&mut self, _buffer: &'static Buffer, _side: Direction, _bytes: &[u8]) {}
 
     /// Takes an expected flow, such as FTP's data channel: a flow to its responder goes to its parser, from whichever
     /// host it comes if no initiator is given.

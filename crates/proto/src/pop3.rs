@@ -18,6 +18,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Pop3::new(setup)),
     tables: &[&POP3],
+    buffers: &[],
 };
 
 static POP3: Table = Table {

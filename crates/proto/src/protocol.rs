@@ -1,6 +1,6 @@
 //! The definition of a protocol: one value, from which everything else is derived.
 
-use crate::{Heads, Parser, Probe, Setup};
+use crate::{Buffer, Heads, Parser, Probe, Setup};
 
 /// A protocol.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub struct Protocol {
     pub parser: fn(&Setup) -> Box<dyn Parser>,
     /// The tables of its parser, without tables that many protocols share ([`crate::SHARED_TABLES`]).
     pub tables: &'static [&'static Table],
+    /// The buffers that its parser hands on.
+    pub buffers: &'static [&'static Buffer],
 }
 
 /// The transport protocols of an application protocol.

@@ -25,6 +25,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Quic::new()),
     tables: &[&QUIC, &HELLO, &QUIC_TLS],
+    buffers: &[],
 };
 
 static QUIC: Table = Table {

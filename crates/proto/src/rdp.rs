@@ -13,6 +13,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Rdp::default()),
     tables: &[&RDP],
+    buffers: &[],
 };
 
 static RDP: Table = Table {

@@ -19,6 +19,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Rtp::default()),
     tables: &[&RTP, &RTCP],
+    buffers: &[],
 };
 
 static RTP: Table = Table {

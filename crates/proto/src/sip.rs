@@ -3,10 +3,12 @@
 
 mod sdp;
 
+use crate::early::early;
 use crate::line::Lines;
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, TCP, Table, Transport, Value, field, record,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, TCP, Table, Transport, Value, field,
+    record,
 };
 use sdp::Description;
 use std::collections::VecDeque;
@@ -21,6 +23,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Sip { is_stream: setup.ip_proto == TCP, ..Sip::default() }),
     tables: &[&SIP, &SIP_MESSAGE],
+    buffers: &[],
 };
 
 static SIP: Table = Table {
@@ -617,6 +620,7 @@ impl Sip {
                     emit(Some(&oldest), None, oldest.time, out);
                 }
             }
+            hand_on(&request, out);
             self.waiting.push_back(request);
             return;
         };
@@ -667,6 +671,18 @@ fn emit_message(message: &Message, description: Option<&Description<'_>>, time: 
 }
 
 fn emit(request: Option<&Request>, response: Option<&Message>, time: Time, out: &mut dyn Out) {
+    out.record(record(request, response, time));
+}
+
+/// Hands on a request before its response.
+fn hand_on(request: &Request, out: &mut dyn Out) {
+    early!(
+        out, SIP, of { record(Some(request), None, request.time) } method, uri, date, request_from, request_to,
+        reply_to, call_id, seq, subject, user_agent, request_body_len,
+    );
+}
+
+fn record<'a>(request: Option<&'a Request>, response: Option<&'a Message>, time: Time) -> Record<'a> {
     let asked = request.map(|request| &request.message);
     let of = |message: Option<&Message>, value: fn(&Message) -> &Option<Vec<u8>>| -> Value<'static> {
         message.and_then(|message| value(message).clone()).into()
@@ -675,7 +691,7 @@ fn emit(request: Option<&Request>, response: Option<&Message>, time: Time, out: 
         message.map_or(Value::List(Vec::new()), |message| message.path.iter().cloned().collect())
     };
     let began = request.map_or(time, |request| request.time);
-    out.record(record!(
+    record!(
         SIP,
         began,
         trans_depth = request.map_or(0, |request| request.depth),
@@ -700,7 +716,7 @@ fn emit(request: Option<&Request>, response: Option<&Message>, time: Time, out: 
         response_body_len = response.and_then(|response| response.length),
         content_type = of(response, |m| &m.content_type),
         duration = request.and(response).map_or(Value::None, |_| Value::Duration(time.since(began))),
-    ));
+    )
 }
 
 #[cfg(test)]

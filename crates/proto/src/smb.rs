@@ -27,6 +27,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Smb::new(setup)),
     tables: &[&SMB, &SMB_FILES, &SMB_MAPPING],
+    buffers: &[],
 };
 
 macro_rules! columns {

@@ -20,6 +20,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Snmp::default()),
     tables: &[&SNMP, &MESSAGE],
+    buffers: &[],
 };
 
 static SNMP: Table = Table {

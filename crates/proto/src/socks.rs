@@ -17,6 +17,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Socks::default()),
     tables: &[&SOCKS],
+    buffers: &[],
 };
 
 static SOCKS: Table = Table {

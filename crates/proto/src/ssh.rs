@@ -6,11 +6,12 @@
 //! size. Bytes with equal time form one size, as the lengths of messages are usually encrypted too: this inference,
 //! and only this, needs the original packets.
 
+use crate::early::early;
 use crate::frames::{Frames, Size};
 use crate::line::{Line, Lines};
 use crate::tls::hello::hex;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, Value, field, record,
+    Buffer, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, Value, field, record,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
@@ -27,7 +28,11 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Ssh::default()),
     tables: &[&SSH],
+    buffers: &[&PROTO, &SOFTWARE],
 };
+
+static PROTO: Buffer = Buffer::whole("ssh.proto", "Version of the protocol in a banner.");
+static SOFTWARE: Buffer = Buffer::whole("ssh.software", "Software in a banner.");
 
 static SSH: Table = Table {
     name: "ssh",
@@ -184,6 +189,25 @@ impl Side {
         let mut parts = self.banner.splitn(3, |byte| *byte == b'-').skip(1);
         let (version, software) = (parts.next(), parts.next());
         (version, software.and_then(|software| software.split(|byte| *byte == b' ').next()))
+    }
+
+    /// Hands on the banner.
+    fn hand_on(&self, direction: Direction, out: &mut dyn Out) {
+        let (version, software) = self.parts();
+        match direction {
+            Direction::Forward => {
+                early!(out, SSH, client = &self.banner, client_version = version, client_software = software);
+            }
+            Direction::Reverse => {
+                early!(out, SSH, server = &self.banner, server_version = version, server_software = software);
+            }
+        }
+        let asked = out.asked();
+        for (buffer, bytes) in [(&PROTO, version), (&SOFTWARE, software)] {
+            if let Some(bytes) = bytes.filter(|_| asked.has(buffer)) {
+                out.buffer(buffer, direction, bytes);
+            }
+        }
     }
 
     fn major(&self) -> Option<u8> {
@@ -420,6 +444,9 @@ impl Ssh {
             emitted = Some("invalid_banner");
             detail = side.banner.clone();
             side.saying = Saying::Lost;
+        }
+        if side.saying != Saying::Banner && !side.banner.is_empty() {
+            side.hand_on(direction, out);
         }
         if let Some(name) = emitted {
             PROTOCOL.emit_anomaly(name, direction, &detail, time, out);

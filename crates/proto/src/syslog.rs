@@ -17,6 +17,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Syslog::new(setup)),
     tables: &[&SYSLOG],
+    buffers: &[],
 };
 
 static SYSLOG: Table = Table {

@@ -15,6 +15,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Telnet::default()),
     tables: &[&TELNET, &SESSION],
+    buffers: &[],
 };
 
 static TELNET: Table = Table {

@@ -19,6 +19,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Tftp { setup: setup.clone(), transfer: None }),
     tables: &[&REQUEST, &TRANSFER],
+    buffers: &[],
 };
 
 static REQUEST: Table = Table {

@@ -8,7 +8,7 @@ pub(crate) mod message;
 pub(crate) mod names;
 
 use crate::work::looked_at;
-use crate::{Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, field};
+use crate::{Buffer, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, field};
 use handshake::{Handshake, Over};
 use hello::ClientHello;
 use message::Messages;
@@ -23,7 +23,13 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Tls::new()),
     tables: &[&TLS, &X509],
+    buffers: &[&SNI, &CERTIFICATES],
 };
+
+/// The server name that a client asks for.
+pub(crate) static SNI: Buffer = Buffer::whole("tls.sni", "Server name that a client requests (SNI).");
+/// Certificates.
+pub(crate) static CERTIFICATES: Buffer = Buffer::whole("tls.certs", "A certificate as sent (DER).");
 
 const TEXTS: Kind = Kind::List(&Kind::Text);
 const NUMBERS: Kind = Kind::List(&Kind::Uint);

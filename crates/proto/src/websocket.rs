@@ -16,6 +16,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe: |_: &Heads<'_>| Probe::Reject,
     parser: |_| Box::new(Websocket::default()),
     tables: &[&FRAMES],
+    buffers: &[],
 };
 
 static FRAMES: Table = Table {

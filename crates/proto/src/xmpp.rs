@@ -14,6 +14,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Xmpp::default()),
     tables: &[&XMPP],
+    buffers: &[],
 };
 
 static XMPP: Table = Table {

@@ -3,6 +3,8 @@
 use super::present::{self, Reply};
 use super::wire::{Data, Header, MAX_RECORDS, Message, Name, Rr, Section, UPDATE, kind, options, strings};
 use super::{Flavour, Waiting, words};
+use crate::Out;
+use crate::early::early;
 use crate::{Field, Kind, Privacy, Record, Table, Value, field, record, values};
 use weir_wire::{Reader, Time};
 
@@ -737,6 +739,14 @@ fn cow(text: std::borrow::Cow<'static, str>) -> std::borrow::Cow<'static, [u8]> 
         std::borrow::Cow::Borrowed(text) => std::borrow::Cow::Borrowed(text.as_bytes()),
         std::borrow::Cow::Owned(text) => std::borrow::Cow::Owned(text.into_bytes()),
     }
+}
+
+/// Hands on a question before its answer.
+pub(super) fn hand_on(flavour: Flavour, proto: &'static str, waiting: &Waiting, out: &mut dyn Out) {
+    early!(
+        out, DNS, of { unanswered(flavour, proto, waiting) } proto, id, query, class, class_name, type, type_name,
+        truncated, recursion_desired, z, opcode, opcode_name,
+    );
 }
 
 /// A question without an answer.

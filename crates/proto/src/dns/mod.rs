@@ -9,13 +9,17 @@ mod wire;
 mod words;
 
 use crate::work::looked_at;
-use crate::{Heads, Out, Parser, Probe, Protocol, Setup, Step, TCP, Transport};
+use crate::{Buffer, Heads, Out, Parser, Probe, Protocol, Setup, Step, TCP, Transport};
 use std::collections::VecDeque;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 use wire::{HEADER, Header, Message, UPDATE, Walk};
 
 pub use emit::DNS;
+
+/// Names in questions.
+static QUERY: Buffer =
+    Buffer::whole("dns.query", "Name in a question, as sent; each question of a message alone.");
 
 pub(crate) static PROTOCOL: Protocol = Protocol {
     name: "dns",
@@ -25,6 +29,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe: |heads| probe(heads, Flavour::Plain),
     parser: |setup| Box::new(Dns::new(setup, Flavour::Plain)),
     tables: &[&emit::MESSAGE],
+    buffers: &[&QUERY],
 };
 
 pub(crate) static MDNS: Protocol = Protocol {
@@ -35,6 +40,7 @@ pub(crate) static MDNS: Protocol = Protocol {
     probe: |heads| probe(heads, Flavour::Multicast),
     parser: |setup| Box::new(Dns::new(setup, Flavour::Multicast)),
     tables: &[&emit::MDNS],
+    buffers: &[],
 };
 
 pub(crate) static LLMNR: Protocol = Protocol {
@@ -45,6 +51,7 @@ pub(crate) static LLMNR: Protocol = Protocol {
     probe: |heads| probe(heads, Flavour::LinkLocal),
     parser: |setup| Box::new(Dns::new(setup, Flavour::LinkLocal)),
     tables: &[&emit::LLMNR],
+    buffers: &[],
 };
 
 pub(crate) static NBNS: Protocol = Protocol {
@@ -55,6 +62,7 @@ pub(crate) static NBNS: Protocol = Protocol {
     probe: |heads| probe(heads, Flavour::NetBios),
     parser: |setup| Box::new(Dns::new(setup, Flavour::NetBios)),
     tables: &[],
+    buffers: &[],
 };
 
 /// The protocol of the messages.
@@ -236,6 +244,11 @@ impl Dns {
         out: &mut dyn Out,
     ) {
         let emitted = emit::ParsedMessage { message, data, flavour: self.flavour };
+        if self.flavour == Flavour::Plain && out.asked().has(&QUERY) && !message.header.is_response() {
+            for question in &message.questions {
+                out.buffer(&QUERY, direction, message.text(question.name));
+            }
+        }
         let tx = self.count;
         self.count += 1;
         if self.flavour != Flavour::NetBios {
@@ -258,6 +271,7 @@ impl Dns {
         if self.flavour == Flavour::Multicast {
             return out.record(emit::unanswered(self.flavour, proto, &waiting));
         }
+        emit::hand_on(self.flavour, proto, &waiting, out);
         self.waiting.push_back(waiting);
         if self.waiting.len() > MAX_WAITING {
             if !std::mem::replace(&mut self.is_full, true) {

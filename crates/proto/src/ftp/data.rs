@@ -17,6 +17,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     parser: |setup| Box::new(Data::new(setup, Channel::default())),
     // Its table belongs to FTP.
     tables: &[],
+    buffers: &[],
 };
 
 /// State shared by control connection and data channel. Each is read by one worker at a time and rarely, so that the

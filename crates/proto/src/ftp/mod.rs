@@ -6,9 +6,12 @@ mod tables;
 
 pub(crate) use data::PROTOCOL as DATA;
 
+use crate::early::early;
 use crate::line::{Line, Lines};
 use crate::tls;
-use crate::{Expected, Heads, Out, Parser, Probe, Protocol, Setup, Step, TCP, Transport, Value, record};
+use crate::{
+    Buffer, Expected, Heads, Out, Parser, Probe, Protocol, Setup, Step, TCP, Transport, Value, record,
+};
 use data::{Channel, Data};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -24,7 +27,11 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Ftp::new(setup)),
     tables: &[&FTP, &COMMANDS, &tables::DATA],
+    buffers: &[&COMMAND],
 };
+
+static COMMAND: Buffer =
+    Buffer::whole("ftp.command", "Command of a client in capitals, without its argument.");
 
 /// Longest line kept: a path of 4 KiB with the command before it.
 const MAX_LINE: usize = MAX_PATH + 64;
@@ -285,6 +292,13 @@ impl Ftp {
             let name = "FTP_too_many_pending_commands";
             PROTOCOL.emit_anomaly(name, Direction::Forward, waiting.as_bytes(), time, out);
             self.flush(time, out);
+        }
+        if command.name != b"PASS" {
+            let argument = Some(&command.argument).filter(|argument| !argument.is_empty());
+            early!(out, COMMANDS, command = &command.name, argument = argument);
+        }
+        if out.asked().has(&COMMAND) {
+            out.buffer(&COMMAND, Direction::Forward, &command.name);
         }
         self.waiting.push_back(command);
     }

@@ -1,9 +1,9 @@
 //! The body of a message: decoded, split into parts, and passed to the trackers of files.
 
-use super::Transaction;
 use super::coding::Decoder;
 use super::message::{Headers, content_range, parameter};
 use super::multipart::{Found, Multipart};
+use super::{Transaction, buffers};
 use crate::file::{About, File, Files};
 use crate::inflation::Allowance;
 use crate::{Out, Value};
@@ -256,6 +256,7 @@ impl Body {
         } else {
             content.close(whole, ranges, out);
         }
+        buffers::body(content.described.direction, b"", out);
         (std::mem::take(&mut content.listed), content.length)
     }
 
@@ -276,6 +277,7 @@ impl Content {
         if bytes.is_empty() {
             return;
         }
+        buffers::body(self.described.direction, bytes, out);
         self.length += bytes.len() as u64;
         if let Some(mut multipart) = self.multipart.take() {
             multipart.bytes(bytes, &mut |found| self.part(found, time, files, out));

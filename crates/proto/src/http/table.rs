@@ -1,7 +1,10 @@
 //! The table of transactions.
 
+use super::body::Listed;
 use super::message::{Headers, RequestLine, StatusLine, content_range};
-use super::{Transaction, uri};
+use super::{Transaction, buffers, uri};
+use crate::Record;
+use crate::early::early;
 use crate::{Kind, Out, Privacy, Protocol, Table, Value, field, record, values, websocket};
 use base64::Engine;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -260,6 +263,30 @@ impl Transaction {
         let sent = self.sent.take().map(|listed| *listed).unwrap_or_default();
         let received = self.answer.as_mut().and_then(|answer| answer.received.take());
         let received = received.map(|listed| *listed).unwrap_or_default();
+        out.record(self.record(sent, received));
+    }
+
+    /// Hands on what the head of a side has shown.
+    pub(super) fn hand_on(&self, side: Direction, out: &mut dyn Out) {
+        if out.asked().has_buffers() {
+            buffers::hand_on(self, side, out);
+        }
+        let record = || self.record(Listed::default(), Listed::default());
+        match side {
+            Direction::Forward => early!(
+                out, HTTP, of { record() } method, host, hostname, port, uri, url, referrer, protocol, user_agent,
+                origin, username, password, proxied, forwarded_for, request_content_type, authorization, cookie,
+                request_headers,
+            ),
+            Direction::Reverse => early!(
+                out, HTTP, of { record() } version, status_code, status_string, status_msg, content_type, range,
+                range_start, range_end, range_size, redirect, server, set_cookie, response_headers,
+            ),
+        }
+    }
+
+    /// The transaction, as far as it was seen, with the files of both bodies.
+    fn record(&self, sent: Listed, received: Listed) -> Record<'_> {
         let (asked, answered) = (&self.request_headers, self.headers(Direction::Reverse));
         let (hostname, port) = self.hostname();
         let request = self.request.as_ref();
@@ -282,7 +309,7 @@ impl Transaction {
         let range = raw_range.and_then(content_range);
         let cookies: Vec<&[u8]> = answered.all(b"set-cookie").collect();
         let status_string = response.filter(|r| code.is_none() && !r.status().is_empty());
-        out.record(record!(
+        record!(
             HTTP,
             self.time,
             depth = u64::from(self.id) + 1,
@@ -331,7 +358,7 @@ impl Transaction {
             request_headers = rows(asked),
             response_headers = rows(answered),
             duration = response.map_or(Value::None, |_| Value::Duration(ended.since(self.time))),
-        ));
+        )
     }
 }
 

@@ -54,6 +54,22 @@ fn digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
+/// A URI as rules see it: the escapes of its path decoded once, backslashes as slashes, repeated slashes as one, and
+/// dots resolved. The query stays as sent.
+pub(super) fn normal(uri: &[u8]) -> Vec<u8> {
+    let (authority, rest) = split(uri);
+    let start = uri.len() - rest.len();
+    let head = if authority.is_some() { uri.get(..start).unwrap_or_default() } else { &[] };
+    let end = rest.iter().position(|byte| *byte == b'?').unwrap_or(rest.len());
+    let (path, query) = rest.split_at_checked(end).unwrap_or((rest, &[]));
+    let mut path = unescaped(path);
+    path.iter_mut().filter(|byte| **byte == b'\\').for_each(|byte| *byte = b'/');
+    if path.starts_with(b"/") {
+        path = resolved(&path);
+    }
+    [head, &path, query].concat()
+}
+
 /// The authority of a URI with a scheme (`http://user@host:port/path`), and the rest.
 pub(super) fn split(uri: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let at = uri.windows(3).position(|window| window == b"://");
@@ -86,9 +102,11 @@ pub(super) fn path(uri: &[u8]) -> Vec<u8> {
     let (_, path) = split(uri);
     let path = path.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
     let path = unescaped(path);
-    if !path.starts_with(b"/") {
-        return path;
-    }
+    if path.starts_with(b"/") { resolved(&path) } else { path }
+}
+
+/// A path from the root without repeated slashes and dots.
+fn resolved(path: &[u8]) -> Vec<u8> {
     let mut parts: Vec<&[u8]> = Vec::new();
     let mut is_folder = false;
     for part in path.split(|byte| *byte == b'/') {
@@ -129,5 +147,7 @@ mod tests {
         assert_eq!(path(b"http://host/a/./b/../c//d.txt?q=/e"), b"/a/c/d.txt");
         assert_eq!(path(b"/"), b"/");
         assert_eq!(path(b"*"), b"*");
+        assert_eq!(normal(b"http://host//a/%2e%2E/b\\c?q=%41//"), b"http://host/b/c?q=%41//");
+        assert_eq!(normal(b"/a%2520b/./c/"), b"/a%20b/c/");
     }
 }

@@ -14,6 +14,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe: |_| Probe::Reject,
     parser: |setup| Box::new(Dcc::new(setup, Vec::new(), None)),
     tables: &[],
+    buffers: &[],
 };
 
 pub(super) struct Dcc {

@@ -4,6 +4,7 @@ mod dcc;
 
 pub(crate) use dcc::PROTOCOL as DCC;
 
+use crate::early::early;
 use crate::line::{Line, Lines};
 use crate::{
     Expected, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, TCP, Table, Transport,
@@ -21,6 +22,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Irc::new(setup)),
     tables: &[&IRC],
+    buffers: &[],
 };
 
 static IRC: Table = Table {
@@ -305,7 +307,9 @@ impl Irc {
         time: Time,
         out: &mut dyn Out,
     ) {
-        out.record(self.row(command, value, addition, Offered::default(), direction, time));
+        let record = self.row(command, value, addition, Offered::default(), direction, time);
+        early!(out, IRC, of { &record } nick, user, command, value, addition);
+        out.record(record);
     }
 
     /// Handles an offered file: `name address port size`.

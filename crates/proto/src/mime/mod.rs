@@ -124,6 +124,11 @@ impl Default for Mail {
 }
 
 impl Mail {
+    /// Whether the message's own header is complete.
+    pub fn has_head(&self) -> bool {
+        !matches!(self.place, Place::Head(None))
+    }
+
     /// Takes the next bytes of the message.
     pub fn bytes(&mut self, mut data: &[u8], sink: Sink<'_>) {
         self.bytes += data.len() as u64;

@@ -3,10 +3,11 @@
 
 mod tables;
 
+use crate::early::early;
 use crate::file::Files;
 use crate::line::{Dotted, Line, Lines};
 use crate::mime::{self, Carrier, Message};
-use crate::{Heads, Out, Parser, Probe, Protocol, Setup, Step, Transport};
+use crate::{Buffer, Heads, Out, Parser, Probe, Protocol, Setup, Step, Transport, Value};
 use std::collections::VecDeque;
 use tables::{Hello, SESSION, SMTP, Transaction};
 use weir_wire::stream::Chunk;
@@ -20,7 +21,10 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Smtp::new(setup)),
     tables: &[&SMTP, &SESSION],
+    buffers: &[&HELO],
 };
+
+static HELO: Buffer = Buffer::whole("smtp.helo", "Name by which a client introduces itself (HELO, EHLO).");
 
 /// Maximum length of a line in bytes: RFC 5321 allows 512, and extensions add to it. RFC 4954 allows 12,288 for
 /// answers to challenges, in which the user name is near the beginning.
@@ -375,6 +379,9 @@ impl Smtp {
                 }
                 if !rest.is_empty() || self.hello.helo.is_none() {
                     self.hello.helo = Some(rest.to_vec());
+                    if out.asked().has(&HELO) {
+                        out.buffer(&HELO, Direction::Forward, rest);
+                    }
                 }
                 Asked::Hello
             }
@@ -383,6 +390,7 @@ impl Smtp {
                     self.finish(out);
                     self.begin(time);
                     self.transaction.mail_from = Some(steps.to_vec());
+                    early!(out, SMTP, mail_from = steps);
                     Asked::Mail
                 }
                 None => Asked::Other,
@@ -395,7 +403,7 @@ impl Smtp {
                 None => Asked::Other,
             },
             b"DATA" => {
-                self.open_mail();
+                self.open_mail(out);
                 (self.place, self.go_ahead, self.early) = (Place::Data(Dotted::Start), false, None);
                 Asked::Data
             }
@@ -455,7 +463,7 @@ impl Smtp {
             PROTOCOL.emit_anomaly(name, Direction::Forward, detail, time, out);
             return self.ask(Asked::Other, time, out);
         }
-        self.open_mail();
+        self.open_mail(out);
         self.part_of_chunk(number.unwrap_or(0), is_last, time, out);
     }
 
@@ -487,6 +495,7 @@ impl Smtp {
         if let Some(mail) = &mut self.transaction.mail {
             mail.bytes(bytes, &mut self.files, time, out);
         }
+        self.transaction.hand_on(out);
     }
 
     fn mail_gap(&mut self, bytes: u64, time: Time, out: &mut dyn Out) {
@@ -509,14 +518,18 @@ impl Smtp {
         self.transaction.is_whole = is_whole;
     }
 
-    fn open_mail(&mut self) {
+    fn open_mail(&mut self, out: &mut dyn Out) {
         let carrier = Carrier {
             source: "SMTP",
             protocol: &PROTOCOL,
             direction: Direction::Forward,
             transaction: self.transactions,
         };
-        self.transaction.mail.get_or_insert_with(|| Message::new(carrier));
+        if self.transaction.mail.is_none() {
+            self.transaction.mail = Some(Message::new(carrier));
+            let Transaction { rcpt_to, .. } = &self.transaction;
+            early!(out, SMTP, helo = self.hello.helo.as_ref(), rcpt_to = Value::list(rcpt_to));
+        }
     }
 
     /// Handles the end of a mail.

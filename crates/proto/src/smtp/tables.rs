@@ -1,5 +1,6 @@
 //! The tables of mail, and the code that fills their rows.
 
+use crate::early::early;
 use crate::mime::{self, Head, Mail, Message};
 use crate::{Kind, Out, Privacy, Table, Value, field, record};
 use std::net::IpAddr;
@@ -166,6 +167,8 @@ pub(super) struct Transaction {
     pub is_whole: bool,
     pub tls: bool,
     pub accepted: Option<bool>,
+    /// Whether the header of the mail was handed on.
+    pub is_handed_on: bool,
 }
 
 /// Facts of the whole session.
@@ -182,6 +185,24 @@ impl Transaction {
     pub fn memory(&self) -> usize {
         let texts = self.rcpt_to.iter().chain(&self.mail_from).map(|text| text.capacity() + 24);
         self.mail.as_ref().map_or(0, Message::memory) + texts.sum::<usize>()
+    }
+
+    /// Hands on the header of the mail when it is complete.
+    pub fn hand_on(&mut self, out: &mut dyn Out) {
+        let Some(mail) = self.mail.as_ref().map(|message| &message.mail) else { return };
+        if self.is_handed_on || !mail.has_head() {
+            return;
+        }
+        let get = |name: &str| Value::from(mail.head.get(name));
+        early!(
+            out,
+            SMTP,
+            date = get("date"),
+            from = get("from"),
+            message_id = get("message-id"),
+            subject = get("subject"),
+        );
+        self.is_handed_on = true;
     }
 
     /// Emits the mail, with its number among the rows and its number among the mails.

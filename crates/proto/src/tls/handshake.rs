@@ -4,7 +4,8 @@ use super::certificate::{Certificate, Content, stamp, time};
 use super::hello::{ClientHello, ServerHello, long, md5};
 use super::message::Message;
 use super::names;
-use super::{QUIC_TLS, TLS, X509};
+use super::{CERTIFICATES, QUIC_TLS, SNI, TLS, X509};
+use crate::early::early;
 use crate::{Out, Protocol, Record, Value, record};
 use weir_wire::{Direction, Reader, Time};
 
@@ -201,6 +202,9 @@ impl Handshake {
     }
 
     fn offer(&mut self, hello: ClientHello, time: Time, direction: Direction, out: &mut dyn Out) {
+        if self.hello.is_none() && self.over != Over::Quic {
+            self.hand_on_offer(&hello, direction, out);
+        }
         if hello.server_names.len() > 1 {
             let detail = hello.server_names.join(&b' ');
             self.protocol.emit_anomaly("SSL_many_server_names", direction, &detail, time, out);
@@ -209,6 +213,21 @@ impl Handshake {
         match self.over {
             Over::Quic => self.hello = Some(hello),
             Over::Stream | Over::Datagrams => _ = self.hello.get_or_insert(hello),
+        }
+    }
+
+    /// Hands on what a client offers.
+    fn hand_on_offer(&self, hello: &ClientHello, direction: Direction, out: &mut dyn Out) {
+        early!(
+            out,
+            TLS,
+            server_name = hello.server_names.first(),
+            ja3 = md5(&hello.ja3()),
+            ja4 = hello.ja4(self.letter()),
+            encrypted_hello = hello.encrypted_hello,
+        );
+        if out.asked().has(&SNI) {
+            hello.server_names.iter().for_each(|name| out.buffer(&SNI, direction, name));
         }
     }
 
@@ -264,7 +283,7 @@ impl Handshake {
         direction: Direction,
         out: &mut dyn Out,
     ) {
-        let role = self.role(direction);
+        let (role, is_quic) = (self.role(direction), self.over == Over::Quic);
         for bytes in certificates {
             if bytes.is_empty() {
                 self.protocol.emit_anomaly("zero_length_certificate", direction, &[], time, out);
@@ -274,8 +293,16 @@ impl Handshake {
             if chain.len() == MAX_CERTIFICATES {
                 return self.protocol.emit_anomaly("too_many_certificates", direction, &[], time, out);
             }
+            if out.asked().has(&CERTIFICATES) {
+                out.buffer(&CERTIFICATES, direction, bytes);
+            }
             let certificate = Certificate::parse(bytes);
             let is_host = chain.is_empty();
+            if let Some(content) =
+                certificate.content.as_ref().filter(|_| is_host && role != CLIENT && !is_quic)
+            {
+                early!(out, TLS, subject = &content.subject, issuer = &content.issuer);
+            }
             match &certificate.content {
                 Some(content) => {
                     emit_certificate(&certificate, content, time, is_host, role == CLIENT, out);
@@ -348,6 +375,15 @@ impl Handshake {
         hello + certificates.sum::<usize>()
     }
 
+    /// The first letter of JA4.
+    fn letter(&self) -> char {
+        match self.over {
+            Over::Stream => 't',
+            Over::Datagrams => 'd',
+            Over::Quic => 'q',
+        }
+    }
+
     /// Emits the handshake once, and releases its state.
     pub fn emit(&mut self, out: &mut dyn Out) {
         let Some(begun) = self.begun.filter(|_| !self.emitted) else { return };
@@ -369,11 +405,7 @@ impl Handshake {
             values.iter().copied().filter(|value| !names::is_grease(*value)).collect()
         };
         let (ja3, ja3s) = (hello.as_ref().map(ClientHello::ja3), answer.as_ref().map(ServerHello::ja3s));
-        let over = match self.over {
-            Over::Stream => 't',
-            Over::Datagrams => 'd',
-            Over::Quic => 'q',
-        };
+        let over = self.letter();
         let offered = hello.as_ref().map(|hello| {
             let offered = hello.versions.iter().copied().filter(|version| !names::is_grease(*version));
             offered.max().unwrap_or(hello.version)

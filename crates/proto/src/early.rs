@@ -1,0 +1,133 @@
+//! What parsers hand on before a transaction ends: values of fields as soon as they are known, and the bytes of
+//! buffers, raw or normalised.
+//!
+//! A record comes when its transaction is over, in the form of logs. Rules, cases and triggers need what they look at
+//! when it passes: the recipient of a mail before its text, the path of a request before its body. A parser asks
+//! [`Out::asked`](crate::Out::asked) first, and does nothing for a table or buffer that nothing reads.
+
+use crate::{Out, Protocol, Record, Table, Value, buffers, tables};
+
+/// Bytes of a message that rules search, as sent or in a normalised form.
+#[derive(Debug)]
+pub struct Buffer {
+    /// Its name in rules, which begins with the protocol: `http.uri`.
+    pub name: &'static str,
+    /// One line for the manual.
+    pub help: &'static str,
+    /// Whether its bytes come in pieces, in order: a body. An empty piece ends them. Otherwise each call has one whole
+    /// value.
+    pub is_stream: bool,
+}
+
+impl Eq for Buffer {}
+
+impl PartialEq for Buffer {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Buffer {
+    /// A buffer whose values come whole.
+    pub(crate) const fn whole(name: &'static str, help: &'static str) -> Self {
+        Self { name, help, is_stream: false }
+    }
+
+    /// A buffer whose bytes come in pieces.
+    pub(crate) const fn stream(name: &'static str, help: &'static str) -> Self {
+        Self { name, help, is_stream: true }
+    }
+
+    /// The protocol that has it.
+    pub fn protocol(&'static self) -> Option<&'static Protocol> {
+        crate::PROTOCOLS.iter().find(|protocol| protocol.buffers.contains(&self)).copied()
+    }
+}
+
+/// The tables whose fields are asked for early, and the buffers that are asked for, as bits by their positions in
+/// [`tables`] and [`buffers`]. Computed once for a plan.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Asked {
+    tables: u128,
+    buffers: u64,
+}
+
+impl Asked {
+    /// Nothing.
+    pub const NONE: Self = Self { tables: 0, buffers: 0 };
+
+    /// Asks for fields of these tables and for these buffers.
+    pub fn of<'a>(
+        asked_tables: impl IntoIterator<Item = &'a Table>,
+        asked_buffers: impl IntoIterator<Item = &'a Buffer>,
+    ) -> Self {
+        let bit = |place: Option<usize>| place.map_or(0, |place| 1_u128 << place);
+        let of_table = |table: &Table| bit(tables().position(|known| known == table));
+        let of_buffer = |buffer: &Buffer| bit(buffers().position(|known| known == buffer));
+        Self {
+            tables: asked_tables.into_iter().map(of_table).fold(0, |all, bit| all | bit),
+            buffers: asked_buffers.into_iter().map(of_buffer).fold(0, |all, bit| all | bit) as u64,
+        }
+    }
+
+    /// Everything.
+    pub fn all() -> Self {
+        Self::of(tables(), buffers())
+    }
+
+    /// Whether fields of a table are asked for.
+    #[inline]
+    pub fn has_table(self, table: &Table) -> bool {
+        self.tables != 0
+            && tables().position(|known| known == table).is_some_and(|at| self.tables >> at & 1 == 1)
+    }
+
+    /// Whether any buffer is asked for.
+    #[inline]
+    pub fn has_buffers(self) -> bool {
+        self.buffers != 0
+    }
+
+    /// Whether a buffer is asked for.
+    #[inline]
+    pub fn has(self, buffer: &Buffer) -> bool {
+        self.buffers != 0
+            && buffers().position(|known| known == buffer).is_some_and(|at| self.buffers >> at & 1 == 1)
+    }
+}
+
+impl Record<'_> {
+    /// Hands on the values of the fields at these positions, as far as they are known.
+    pub(crate) fn hand_on(&self, places: &[usize], out: &mut dyn Out) {
+        for at in places {
+            let value = self.values.get(*at).cloned().unwrap_or_default();
+            hand_on(self.table, *at, value, out);
+        }
+    }
+}
+
+/// Hands on the value of the field at a position, if there is one.
+pub(crate) fn hand_on(table: &'static Table, at: usize, value: Value<'_>, out: &mut dyn Out) {
+    if let Some(field) = table.fields.get(at).filter(|_| !value.is_none()) {
+        out.field(table, field, value);
+    }
+}
+
+/// Hands on values of a table's fields, if they are asked for: `early!(out, SMTP, mail_from = text)`, or those of a
+/// record that is not complete yet: `early!(out, HTTP, of { record } method, uri)`.
+macro_rules! early {
+    ($out:expr, $table:ident, of { $record:expr } $($name:ident),+ $(,)?) => {
+        if $out.asked().has_table(&$table) {
+            $record.hand_on(const { &[$($table.at(stringify!($name))),+] }, $out);
+        }
+    };
+    ($out:expr, $table:ident, $($name:ident = $value:expr),+ $(,)?) => {
+        if $out.asked().has_table(&$table) {
+            $({
+                let at = const { $table.at(stringify!($name)) };
+                $crate::early::hand_on(&$table, at, $crate::Value::from($value), $out);
+            })+
+        }
+    };
+}
+pub(crate) use early;
