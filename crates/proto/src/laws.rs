@@ -81,6 +81,8 @@ impl Out for Collected {
     }
 
     fn expect(&mut self, expected: Expected) {
+        // The flow of `emit`.
+        assert_eq!(expected.flow, 0x1234_5678, "the flow that announced it");
         self.expected.push(expected);
     }
 

@@ -167,6 +167,8 @@ pub trait Out {
 
 /// An expected flow.
 pub struct Expected {
+    /// Identifier of the flow that announced it: [`Setup::flow`].
+    pub flow: u64,
     /// The responder.
     pub responder: (IpAddr, u16),
     /// The initiator, if it is known.

@@ -21,7 +21,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     transport: Transport::Both,
     ports: &[5060],
     probe,
-    parser: |setup| Box::new(Sip { is_stream: setup.ip_proto == TCP, ..Sip::default() }),
+    parser: |setup| Box::new(Sip { flow: setup.flow, is_stream: setup.ip_proto == TCP, ..Sip::default() }),
     tables: &[&SIP, &SIP_MESSAGE],
     buffers: &[],
 };
@@ -398,6 +398,7 @@ struct Unanswered {
 
 #[derive(Default)]
 struct Sip {
+    flow: u64,
     is_stream: bool,
     client: Side,
     server: Side,
@@ -578,7 +579,7 @@ impl Sip {
         };
         emit_message(&message, description.as_ref(), chunk.time, out);
         if let Some(description) = description {
-            description.announce(chunk.time, out);
+            description.announce(self.flow, chunk.time, out);
         }
         message.body = Vec::new();
         self.pair(message, chunk, out);

@@ -325,6 +325,7 @@ impl Parser for Tftp {
         let setup = Setup { initiator: server, responder: client, ..self.setup.clone() };
         let parser = Data { transfer: Some(Transfer::new(&request, setup, Direction::Reverse, time)) };
         out.expect(Expected {
+            flow: self.setup.flow,
             responder: client,
             initiator: Some(server.0),
             ip_proto: UDP,

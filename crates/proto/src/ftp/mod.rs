@@ -326,6 +326,7 @@ impl Ftp {
                 wants: self.setup.wants,
             };
             out.expect(Expected {
+                flow: self.setup.flow,
                 responder,
                 initiator: Some(endpoint.initiator),
                 ip_proto: TCP,

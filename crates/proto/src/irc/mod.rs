@@ -355,6 +355,7 @@ impl Irc {
         let responder = (address, port);
         let setup = Setup { flow, responder, ip_proto: TCP, ..self.setup.clone() };
         out.expect(Expected {
+            flow: self.setup.flow,
             responder,
             initiator: None,
             ip_proto: TCP,

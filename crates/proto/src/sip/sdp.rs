@@ -159,8 +159,8 @@ impl<'a> Description<'a> {
         )
     }
 
-    /// Announces the flows of the media.
-    pub fn announce(&self, time: Time, out: &mut dyn Out) {
+    /// Announces the flows of the media; `flow` identifies the flow of the description.
+    pub fn announce(&self, flow: u64, time: Time, out: &mut dyn Out) {
         for medium in &self.media {
             let mut words = medium.media.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
             let (Some(_), Some(port), Some(protocol)) = (words.next(), words.next(), words.next()) else {
@@ -184,6 +184,7 @@ impl<'a> Description<'a> {
             let ports = [Some(port), control];
             for port in ports.into_iter().flatten() {
                 out.expect(Expected {
+                    flow,
                     responder: (address, port),
                     initiator: None,
                     ip_proto: UDP,
