@@ -1,5 +1,5 @@
 //! Datagram Transport Layer Security 1.0 to 1.3 (RFC 4347, RFC 6347, RFC 9147): the unencrypted part of the handshake,
-//! reassembled from fragments. STUN and media on the same pair of ports (RFC 7983) are skipped.
+//! reassembled from fragments. On ports that it shares with others (RFC 7983) it gets its own datagrams: `home.rs`.
 
 use crate::tls::handshake::{Handshake, Over};
 use crate::tls::message::{MAX_MESSAGE, Message};
@@ -84,27 +84,8 @@ impl<'a> Fragment<'a> {
     }
 }
 
-/// Length of a STUN message in bytes (RFC 8489, 5), if one begins here.
-fn stun(head: &[u8]) -> Option<usize> {
-    const COOKIE: u32 = 0x2112_a442;
-    let mut reader = Reader::new(head);
-    let (kind, length, cookie) = (reader.u16()?, reader.u16()?, reader.u32()?);
-    (kind >> 14 == 0 && length % 4 == 0 && cookie == COOKIE).then_some(20 + usize::from(length))
-}
-
 fn probe(heads: &Heads<'_>) -> Probe {
-    let mut verdict = Probe::Reject;
-    for head in heads.both() {
-        let mut rest = head;
-        while let Some(bytes) = stun(rest) {
-            verdict = Probe::Maybe;
-            rest = rest.get(bytes..).unwrap_or_default();
-        }
-        if begins(rest) {
-            return Probe::Match;
-        }
-    }
-    verdict
+    if heads.both().any(begins) { Probe::Match } else { Probe::Reject }
 }
 
 /// Whether a handshake begins here: with a hello that fits its record.
@@ -198,7 +179,7 @@ impl Side {
 
 impl Parser for Dtls {
     fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
-        if self.handshake.is_emitted() || stun(chunk.data).is_some() {
+        if self.handshake.is_emitted() {
             return Step::Next;
         }
         self.datagrams += 1;

@@ -54,6 +54,7 @@ mod early;
 mod file;
 mod frames;
 mod ftp;
+mod home;
 mod http;
 mod http2;
 mod imap;
@@ -79,6 +80,7 @@ mod snmp;
 mod socks;
 mod ssh;
 mod stream;
+mod stun;
 mod syslog;
 pub mod talk;
 mod telnet;
@@ -136,6 +138,7 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &snmp::PROTOCOL,
     &socks::PROTOCOL,
     &ssh::PROTOCOL,
+    &stun::PROTOCOL,
     &syslog::PROTOCOL,
     &telnet::PROTOCOL,
     &tftp::PROTOCOL,
@@ -154,6 +157,7 @@ pub static ALONE: &[&Protocol] = &[
     &ntp::PROTOCOL,
     &rtp::PROTOCOL,
     &snmp::PROTOCOL,
+    &stun::PROTOCOL,
     &syslog::PROTOCOL,
 ];
 

@@ -118,6 +118,15 @@ impl Wants {
     }
 }
 
+impl Wants {
+    /// Whether any protocol that shares its ports with others is read.
+    pub(crate) fn reads_sharing(&self) -> bool {
+        let is_shared = |protocol: &Protocol| crate::home::Kind::of_protocol(protocol).is_some();
+        let shared = ALONE.iter().zip(0..u8::BITS).filter(|(protocol, _)| is_shared(protocol));
+        shared.map(|(_, at)| at).any(|at| self.unread >> at & 1 == 0)
+    }
+}
+
 impl Hashes {
     /// All checksums.
     pub const ALL: Self = Self { md5: true, sha1: true, sha256: true };

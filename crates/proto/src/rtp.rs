@@ -205,18 +205,14 @@ fn probe(heads: &Heads<'_>) -> Probe {
     })
 }
 
-/// The payload behind what opens the way through address translators before media: messages of STUN (RFC 8489), and
-/// zeros.
-fn behind_opening(mut head: &[u8]) -> &[u8] {
-    loop {
-        let length = match head {
-            [0 | 1, _, high, low, 0x21, 0x12, 0xa4, 0x42, ..] => {
-                20 + usize::from(u16::from_be_bytes([*high, *low]))
-            }
-            [0, 0, 0, 0, ..] => head.iter().take_while(|byte| **byte == 0).count(),
-            _ => return head,
-        };
-        head = head.get(length..).unwrap_or_default();
+/// The payload behind what opens the way through address translators before media: zeros.
+fn behind_opening(head: &[u8]) -> &[u8] {
+    match head {
+        [0, 0, 0, 0, ..] => {
+            let zeros = head.iter().take_while(|byte| **byte == 0).count();
+            head.get(zeros..).unwrap_or_default()
+        }
+        _ => head,
     }
 }
 
@@ -662,6 +658,7 @@ impl Rtp {
 
 #[cfg(test)]
 mod tests {
+    use super::RTP;
     use crate::laws::talks;
     use crate::{Record, Value};
 
@@ -691,7 +688,8 @@ mod tests {
     /// Three packets in a row are enough, whatever opened the way and whatever the other side sends.
     #[test]
     fn media_behind_other_packets_are_found() {
-        let records = emitted("opened.talk");
+        let mut records = emitted("opened.talk");
+        records.retain(|record| *record.table == RTP);
         let [stream] = records.as_slice() else { panic!("{records:?}") };
         assert_eq!((stream.get("packets"), stream.get("announced")), (&Value::Uint(4), &Value::Bool(false)));
     }

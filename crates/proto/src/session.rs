@@ -1,9 +1,10 @@
 //! The parser of a flow, identified by payload.
 
+use crate::home::{Home, Kind};
 use crate::work::looked_at;
 use crate::{
     ALONE, ANNOUNCING, Expected, Heads, Out, PROTOCOLS, Parser, Probe, Protocol, Setup, Step, TCP, UDP,
-    Wants, tls,
+    Wants, stun, tls,
 };
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -33,6 +34,8 @@ pub struct Session {
     /// Positions in [`PROTOCOLS`], plus 1, of the identified protocols, the first one first.
     found: [u8; 3],
     turns: u8,
+    /// Whether it is a part of a [`Home`]: it gets the datagrams of one kind.
+    is_part: bool,
 }
 
 enum State {
@@ -40,6 +43,8 @@ enum State {
     Probing(Vec<Piece>),
     /// Identified and parsed.
     Identified(Box<dyn Parser>),
+    /// Datagrams of protocols that share the ports.
+    Shared(Box<Home>),
     /// An unidentified stream in which a TLS handshake may begin.
     Watched(Box<Watch>),
     /// Unidentified datagrams, and the number of further ones that are probed: each stands alone.
@@ -117,8 +122,13 @@ impl Session {
     /// A session of an expected flow.
     pub fn expected(expected: Expected, wants: Wants) -> Self {
         let mut session = Self::new();
-        session.enter(expected.protocol, expected.parser, wants);
+        session.enter(expected.protocol, expected.parser, wants, expected.ip_proto);
         session
+    }
+
+    /// A session of the datagrams of one kind.
+    pub(crate) fn part() -> Self {
+        Self { is_part: true, ..Self::default() }
     }
 
     /// A session of a flow that is not parsed.
@@ -135,9 +145,14 @@ impl Session {
                 Step::SwitchTo { protocol, unread } => self.turn(protocol, unread, chunk, setup, out),
             },
             State::Probing(_) => self.probe(chunk, setup, out),
+            State::Shared(home) => {
+                if home.chunk(chunk, setup, out) {
+                    self.keep_found();
+                }
+            }
             State::Watched(watch) => match watch.hello(chunk) {
                 Some(data) => {
-                    self.enter(&tls::PROTOCOL, (tls::PROTOCOL.parser)(&setup()), setup().wants);
+                    self.enter(&tls::PROTOCOL, (tls::PROTOCOL.parser)(&setup()), setup().wants, TCP);
                     self.chunk(&Chunk { gap: 0, data: &data, ..*chunk }, setup, out);
                 }
                 None if watch.left == 0 => self.state = State::Unknown,
@@ -178,11 +193,29 @@ impl Session {
                 Verdict::Wait | Verdict::Unidentified => self.state = State::Unknown,
             }
         }
+        if let State::Shared(home) = &mut self.state {
+            home.end(time, setup, out);
+            self.keep_found();
+        }
         self.leave(time, out);
+    }
+
+    /// Takes over the protocols that the parts have found.
+    fn keep_found(&mut self) {
+        let State::Shared(home) = &self.state else { return };
+        for found in home.places() {
+            let is_new = !self.found.contains(&found);
+            if let Some(free) = self.found.iter_mut().find(|free| **free == 0).filter(|_| is_new) {
+                *free = found;
+            }
+        }
     }
 
     /// Ends the parsing before the flow ends: incomplete transactions are emitted and memory is released.
     pub fn stop(&mut self, time: Time, out: &mut dyn Out) {
+        if let State::Shared(home) = &mut self.state {
+            home.stop(time, out);
+        }
         self.leave(time, out);
     }
 
@@ -208,6 +241,7 @@ impl Session {
                 pieces.iter().map(|piece| piece.data.capacity() + size_of::<Piece>()).sum()
             }
             State::Identified(parser) => size_of_val(&**parser) + parser.memory(),
+            State::Shared(home) => size_of::<Home>() + home.memory(),
             State::Watched(watch) => {
                 size_of::<Watch>() + watch.tails.iter().map(Vec::capacity).sum::<usize>()
             }
@@ -219,7 +253,11 @@ impl Session {
     /// read.
     #[inline]
     pub fn touch(&self) -> u64 {
-        if let State::Identified(parser) = &self.state { parser.touch() } else { 0 }
+        match &self.state {
+            State::Identified(parser) => parser.touch(),
+            State::Shared(home) => home.touch(),
+            _ => 0,
+        }
     }
 
     fn probe(&mut self, chunk: &Chunk<'_>, setup: &dyn Fn() -> Setup, out: &mut dyn Out) {
@@ -228,6 +266,11 @@ impl Session {
         let max = if is_stream { HEAD } else { DATAGRAM_BYTES };
         let State::Probing(pieces) = &mut self.state else { return };
         let mut pieces = std::mem::take(pieces);
+        if !is_stream && !self.is_part && !pieces.is_empty() && stun::is_message(chunk.data) {
+            // What came before shares the ports.
+            pieces.push(Piece::of(chunk));
+            return self.begin(&stun::PROTOCOL, &pieces, &flow_ref, setup, out);
+        }
         if pieces.is_empty() {
             // Most flows are identified by their first bytes, without a copy.
             let head = chunk.data.get(..head_of(&flow_ref)).unwrap_or(chunk.data);
@@ -237,7 +280,7 @@ impl Session {
             };
             match decide(&flow_ref, forward, reverse, chunk.data.len() >= max) {
                 Verdict::Found(protocol) => {
-                    self.enter(protocol, (protocol.parser)(&flow_ref), flow_ref.wants);
+                    self.enter(protocol, (protocol.parser)(&flow_ref), flow_ref.wants, flow_ref.ip_proto);
                     return self.chunk(chunk, setup, out);
                 }
                 Verdict::Unidentified => return self.miss(&[*chunk], &flow_ref, setup, out),
@@ -282,13 +325,13 @@ impl Session {
         setup: &dyn Fn() -> Setup,
         out: &mut dyn Out,
     ) {
-        self.enter(protocol, (protocol.parser)(flow_ref), flow_ref.wants);
+        self.enter(protocol, (protocol.parser)(flow_ref), flow_ref.wants, flow_ref.ip_proto);
         for piece in pieces {
             self.chunk(&piece.chunk(), setup, out);
         }
     }
 
-    fn enter(&mut self, protocol: &'static Protocol, parser: Box<dyn Parser>, wants: Wants) {
+    fn enter(&mut self, protocol: &'static Protocol, parser: Box<dyn Parser>, wants: Wants, ip_proto: u8) {
         let at = PROTOCOLS.iter().position(|known| std::ptr::eq(*known, protocol));
         let place = at.map_or(0, |at| at as u8 + 1);
         let is_new = !self.found.contains(&place);
@@ -299,7 +342,17 @@ impl Session {
         let announces = || ANNOUNCING.iter().any(|known| std::ptr::eq(*known, protocol));
         let is_unread =
             alone.is_some_and(|at| wants.unread >> at & 1 == 1) || wants.identifies && !announces();
-        self.state = if is_unread { State::Unknown } else { State::Identified(parser) };
+        let shared = Kind::of_protocol(protocol).filter(|_| ip_proto != TCP && !self.is_part);
+        self.state = match (shared, is_unread) {
+            // If another of them is read, the flow may still have it.
+            (Some(kind), _) if !is_unread || !wants.identifies && wants.reads_sharing() => {
+                let mut part = Self::part();
+                part.enter(protocol, parser, wants, ip_proto);
+                State::Shared(Box::new(Home::with(kind, part)))
+            }
+            (_, true) => State::Unknown,
+            (_, false) => State::Identified(parser),
+        };
     }
 
     /// Ends the parser, if there is one.
@@ -326,7 +379,7 @@ impl Session {
         match protocol {
             Some(protocol) => {
                 let flow_ref = setup();
-                self.enter(protocol, (protocol.parser)(&flow_ref), flow_ref.wants);
+                self.enter(protocol, (protocol.parser)(&flow_ref), flow_ref.wants, flow_ref.ip_proto);
             }
             None => self.state = State::Probing(Vec::new()),
         }
@@ -339,7 +392,7 @@ impl Session {
 
 impl Default for Session {
     fn default() -> Self {
-        Self { state: State::Probing(Vec::new()), found: [0; 3], turns: 0 }
+        Self { state: State::Probing(Vec::new()), found: [0; 3], turns: 0, is_part: false }
     }
 }
 
