@@ -141,7 +141,7 @@ impl Run {
         let plan = desk.plan();
         let work = Work {
             is_live: request.inputs.is_empty(),
-            is_read: plan.demand().parses(),
+            is_read: plan.demand().parses() || plan.demand().measure.is_some(),
             is_named: !options.numeric,
             has_store: store,
             // A key of the live screen starts a packet file too.

@@ -1,0 +1,152 @@
+//! Whatever a run reads, writes or measures is in its plan, as `weir explain --plan` prints it.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use support::*;
+
+/// Options, and the name of the subscription that each makes.
+const OPTIONS: &[(&str, Option<&str>)] = &[
+    ("-n", None),
+    ("-w packets.pcapng", Some("-w")),
+    ("--unidentified unidentified.pcapng", Some("--unidentified")),
+    ("--files files", Some("--files")),
+    ("--hash md5", Some("--hash")),
+    ("--measure", Some("--measure")),
+    ("--sample 1", Some("--measure")),
+];
+
+/// Logs, the name of their subscription, and whether they have records.
+const LOGS: &[(&str, Option<&str>, bool)] = &[
+    ("eve:http+dns", Some("--log eve"), true),
+    ("eve:flow", Some("--log eve"), false),
+    ("zeek", Some("--log zeek"), true),
+    ("csv", Some("--log csv"), true),
+    ("ndjson", Some("--log ndjson"), true),
+    ("mon", None, false),
+    ("prometheus", None, false),
+    ("store", Some("--log store"), true),
+];
+
+/// The options of the combination with this number.
+fn combination(number: usize, folder: &Path) -> (Vec<String>, Vec<&'static str>, bool) {
+    let mut arguments = vec![text(&sample()).to_owned()];
+    let mut names = Vec::new();
+    let mut bits = number;
+    for (options, name) in OPTIONS {
+        if bits % 2 == 1 {
+            // Files are in the folder of the combination.
+            let words = options.split(' ').enumerate().map(|(at, word)| match word {
+                word if at == 1 && (word.contains('.') || word == "files") => {
+                    text(&folder.join(word)).to_owned()
+                }
+                word => word.to_owned(),
+            });
+            arguments.extend(words);
+            names.extend(name);
+            // Extracted files are named by a checksum.
+            names.extend(name.filter(|name| *name == "--files").map(|_| "--hash"));
+        }
+        bits /= 2;
+    }
+    let mut has_records = false;
+    // Every second combination has a log.
+    if let Some((log, name, records)) = LOGS.get(number % (2 * LOGS.len())) {
+        arguments.extend(["-o".to_owned(), text(&folder.join("logs")).to_owned()]);
+        arguments.extend(["--log".to_owned(), (*log).to_owned()]);
+        names.extend(name);
+        has_records = *records;
+    }
+    (arguments, names, has_records)
+}
+
+fn plan(arguments: &[String]) -> Value {
+    let ran = weir(["explain", "-j", "--plan"].iter().copied().chain(arguments.iter().map(String::as_str)));
+    ran.exits(0).quietly().json().remove(0)
+}
+
+/// Whether the plan's demand has a line that begins so.
+fn needs(plan: &Value, part: &str) -> bool {
+    plan["demand"].as_array().unwrap().iter().any(|line| line.as_str().unwrap().starts_with(part))
+}
+
+#[test]
+fn what_a_run_does_is_in_its_plan() {
+    let mut runs = 0;
+    // All combinations of the options, and the logs in turn.
+    for number in 0..1 << OPTIONS.len() {
+        let folder = tempfile::tempdir().unwrap();
+        let (arguments, expected, has_records) = combination(number, folder.path());
+        let line = arguments.join(" ");
+        let plan = plan(&arguments);
+        let made: Vec<&str> = plan["subscriptions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|one| (128..256).contains(&one["id"].as_u64().unwrap()))
+            .map(|one| one["name"].as_str().unwrap())
+            .collect();
+        let mut names: Vec<&str> = expected.clone();
+        names.sort_unstable();
+        names.dedup();
+        let mut sorted = made.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, names, "{line}");
+
+        let mut command = vec!["-j".to_owned()];
+        command.extend(arguments.clone());
+        let ran = weir(&command).exits(0);
+        runs += 1;
+        let parses = needs(&plan, "protocols are parsed");
+        let reads = parses || needs(&plan, "protocols are identified") || needs(&plan, "measurements");
+        let sessions = ran.json().into_iter().find(|line| line["kind"] == "sessions");
+        assert_eq!(sessions.is_some(), reads, "{line}: payload is read if the plan says so");
+        let records = sessions.as_ref().map_or(0, |sessions| sessions["records"].as_u64().unwrap());
+        let emits = needs(&plan, "records for logs") || needs(&plan, "measurements");
+        assert_eq!(records > 0, emits, "{line}: {records} records");
+        assert_eq!(
+            parses,
+            has_records || made.iter().any(|name| ["--unidentified", "--files"].contains(name)),
+            "{line}"
+        );
+        let written = |name: &str| fs::metadata(folder.path().join(name)).is_ok();
+        assert_eq!(written("packets.pcapng"), needs(&plan, "matching packets"), "{line}");
+        assert_eq!(written("unidentified.pcapng"), needs(&plan, "packets of unidentified flows"), "{line}");
+        assert_eq!(written("files"), needs(&plan, "content of files"), "{line}");
+    }
+    println!("{runs} combinations of options");
+}
+
+#[test]
+fn a_plan_without_names_of_services_reads_no_payload() {
+    let arguments = [text(&sample()).to_owned(), "-n".to_owned()];
+    let plan = plan(&arguments);
+    for part in ["protocols", "records", "measurements", "content", "unidentified", "bytes of streams"] {
+        assert!(!needs(&plan, part), "{part}: {plan}");
+    }
+    let ran = weir([&arguments[..], &["-j".to_owned()]].concat()).exits(0);
+    assert!(ran.json().iter().all(|line| line["kind"] != "sessions"));
+}
+
+#[test]
+fn the_plan_is_a_table_with_every_subscription() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = put(
+        folder.path(),
+        "weir.toml",
+        b"[[subscription]]\nname = \"web\"\nexpression = \"tcp port 80\"\nfunctions = [\"packets\"]\n",
+    );
+    let ran = weir(["explain", "--plan", "-c", text(&config), "serve", "-i", "lo"]);
+    // The options of a command follow its name.
+    ran.exits(1);
+    let ran = weir(["explain", "--plan", "serve", "-c", text(&config), "-i", "lo"]).exits(0).quietly();
+    let text = ran.text();
+    assert!(text.starts_with("Plan 1: "), "{text}");
+    let line = text.lines().find(|line| line.contains("tcp port 80")).unwrap();
+    assert!(line.contains("configuration") && line.contains("packets"), "{line}");
+    assert!(text.contains("--log store") && text.contains("protocols are parsed"), "{text}");
+}
