@@ -45,6 +45,15 @@ class Line:
             if pieces % 7 == 0:
                 time.sleep(0.001)
 
+    def send_all(self, parts, mark):
+        """Sends the parts at once, or each of them after the answer to the one before it, as the seed chooses."""
+        if self.rng.random() < 0.5:
+            self.send(b"".join(parts))
+            return
+        for part in parts:
+            self.send(part)
+            self.until(mark)
+
     def until(self, *marks):
         """Receives until the answer ends with one of the marks, or nothing more comes."""
         start = len(self.received)
@@ -155,12 +164,7 @@ def http(rng, host):
         elif mistake < 0.4:
             # The client leaves within its last request.
             requests[-1] = requests[-1][: rng.randint(1, len(requests[-1]) - 1)]
-        if rng.random() < 0.5:
-            line.send(b"".join(requests))
-        else:
-            for request in requests:
-                line.send(request)
-                line.until(b"\r\n\r\n")
+        line.send_all(requests, b"\r\n\r\n")
         line.rest()
         line.close(rng.choice(("close", "half", "half", "reset")))
 
@@ -259,12 +263,7 @@ def pop3(rng, host):
         if good:
             commands = [case(rng, rng.choice(("STAT", "LIST", "UIDL", "NOOP", "RETR 1", "RETR 2", "TOP 1 3", "LIST 1", "RETR 99", "CAPA", "WHAT", "RSET")))
                         for _ in range(rng.randint(1, 6))] + [case(rng, "QUIT")]
-            if rng.random() < 0.5:
-                line.send("".join(f"{command}\r\n" for command in commands).encode())
-            else:
-                for command in commands:
-                    line.send(f"{command}\r\n".encode())
-                    line.until(b"\r\n")
+            line.send_all([f"{command}\r\n".encode() for command in commands], b"\r\n")
         line.rest()
         line.close(rng.choice(("close", "half")))
 
@@ -293,12 +292,7 @@ def imap(rng, host):
         commands = [case(rng, rng.choice(("CAPABILITY", "NOOP", "SELECT INBOX", "EXAMINE inbox", "STATUS INBOX (MESSAGES UNSEEN)", 'LIST "" *', "FETCH 1 FLAGS",
                                           "FETCH 1 BODY[]", "UID SEARCH ALL", "CHECK", "WHAT", "CLOSE"))) for _ in range(rng.randint(1, 6))]
         data = [f"{tag()} {command}\r\n".encode() for command in commands + ["LOGOUT"]]
-        if rng.random() < 0.5:
-            line.send(b"".join(data))
-        else:
-            for command in data:
-                line.send(command)
-                line.until(b"\n")
+        line.send_all(data, b"\n")
         line.rest()
         line.close(rng.choice(("close", "half")))
 
