@@ -25,7 +25,7 @@ pub struct Kept {
     pub records: Vec<FlowRecord>,
     /// Packets and bytes of all tallies, without flows that carry others.
     pub tallied: (u64, u64),
-    /// The same of each flow.
+    /// Packets and bytes of the tallies of each flow, by its key.
     pub tallied_by_key: HashMap<FlowKey, (u64, u64)>,
     /// Tallies that began a flow.
     pub begun: u64,
