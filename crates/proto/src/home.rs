@@ -63,9 +63,9 @@ impl Home {
     /// Takes a datagram. Returns whether a protocol was found.
     pub fn chunk(&mut self, chunk: &Chunk<'_>, setup: &dyn Fn() -> Setup, out: &mut dyn Out) -> bool {
         let Some(part) = self.parts.get_mut(Kind::of(chunk.data) as usize) else { return false };
-        let before = part.places().count();
+        let before = part.found;
         part.chunk(chunk, setup, out);
-        part.places().count() > before
+        part.found != before
     }
 
     /// Ends the flow.

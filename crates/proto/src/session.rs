@@ -32,7 +32,7 @@ const TRIES: u8 = 8;
 pub struct Session {
     state: State,
     /// Positions in [`PROTOCOLS`], plus 1, of the identified protocols, the first one first.
-    found: [u8; 3],
+    pub(crate) found: [u8; 3],
     turns: u8,
     /// Whether it is a part of a [`Home`]: it gets the datagrams of one kind.
     is_part: bool,
