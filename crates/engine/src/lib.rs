@@ -38,6 +38,7 @@ mod checksum;
 mod composition;
 mod demand;
 mod feeder;
+pub mod fields;
 mod function;
 mod interval;
 mod item;

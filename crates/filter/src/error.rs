@@ -19,7 +19,7 @@ pub enum ErrorKind {
     RejectsAll,
     /// The expression is too long, too deeply nested, or needs too many scratch registers.
     TooComplex,
-    /// It tests what only flows and records have, and is asked of packets.
+    /// It tests a property that is decided at another level: of packets, flows or records.
     Level,
 }
 

@@ -3,14 +3,15 @@
 //! `src` is the initiator, `dst` the responder. Tests of packets (lengths, flags, bytes, MAC addresses) are errors
 //! with their position, because a row cannot answer them.
 //!
-//! Rows have fields besides ([`crate::fields`]): of the flow, in the table [`FLOW`], and of the records of its protocols.
+//! [`FlowTest::of_key`] is for flows in progress, [`FlowTest::parse`] for stored rows, [`crate::RecordTest`] for records as they are
+//! emitted. Stored rows have fields besides ([`crate::fields`]): of the flow, in the table [`FLOW`], and of the records of its protocols.
 //! [`FlowTest::over`] plans an expression for rows of a table. A test of another table holds for a row if a record of the same
 //! flow satisfies it. Tests of one table that are joined by `and` hold for one record; `not` before a test means that no
 //! record satisfies it.
 
 use crate::ast::{Connective, Expr, Id, IdKind, Primitive, Qualifiers, Side, Test};
 use crate::error::{ErrorKind, FilterError};
-use crate::fields::FieldTest;
+use crate::fields::{FieldTest, needs_record};
 use crate::filter::{Filter, Options};
 use crate::meaning;
 use crate::names::{IP_PROTOCOLS, Protocol, ip_protocol, lookup};
@@ -102,24 +103,64 @@ pub struct FlowEndpoints {
     pub vlan: u16,
 }
 
+impl FlowEndpoints {
+    /// The endpoints of the packets in the other direction.
+    #[must_use]
+    pub fn reversed(&self) -> Self {
+        let ([source, destination], [sport, dport]) = (self.address, self.port);
+        Self { address: [destination, source], port: [dport, sport], ..*self }
+    }
+}
+
 impl FlowTest {
-    /// Parses an expression of pcap-filter(7); the empty one holds for every flow.
+    /// Parses an expression over stored flows and records; the empty one holds for all.
     ///
     /// # Errors
     ///
     /// The expression is invalid, or it tests a property that only packets have. The error has the position.
     pub fn parse(text: &str, options: &Options<'_>) -> Result<Self, FilterError> {
-        let expr = parse_with_fields(text, options.resolver, options.fields)?;
+        Self::over_tree(text, tree(text, options)?.as_ref(), options)
+    }
+
+    /// Parses an expression over flows in progress, which have a key but no fields; the empty one holds for all.
+    ///
+    /// # Errors
+    ///
+    /// The expression is invalid, or its key does not decide it: the error has the position and names the level that does.
+    pub fn of_key(text: &str, options: &Options<'_>) -> Result<Self, FilterError> {
+        let expr = tree(text, options)?;
+        if let Some(expr) = &expr {
+            let mut wrong = None;
+            expr.visit(&mut |test| {
+                if wrong.is_none() && matches!(test.primitive, Primitive::Field(_)) {
+                    wrong = Some(test.span.clone());
+                }
+            });
+            if let Some(span) = wrong {
+                let field = first_word(text.get(span.clone()).unwrap_or_default());
+                let span = span.start..span.start + field.len();
+                return Err(FilterError::new(ErrorKind::Level, span, needs_record(field)).within(text));
+            }
+        }
+        Self::over_tree(text, expr.as_ref(), options)
+    }
+
+    /// The test of a parsed expression.
+    pub(crate) fn over_tree(
+        text: &str,
+        expr: Option<&Expr>,
+        options: &Options<'_>,
+    ) -> Result<Self, FilterError> {
         let Some(expr) = expr else { return Ok(FlowTest::All(Vec::new())) };
         let mut has_fields = false;
         expr.visit(&mut |test| has_fields |= matches!(test.primitive, Primitive::Field(_)));
         // The planner checks the combination of qualifiers of each primitive.
-        match (has_fields, without_fields(&expr)) {
+        match (has_fields, without_fields(expr)) {
             (false, _) => drop(Filter::compile(text, options)?),
             (true, Some(others)) => Filter::check(text, others, options)?,
             (true, None) => {}
         }
-        of(&expr).map_err(|error| error.within(text))
+        of(text, expr).map(|(test, _)| test).map_err(|error| error.within(text))
     }
 
     /// The test for rows of a table. Tests of other tables become [`FlowTest::Row`], one for each table of a conjunction.
@@ -180,6 +221,16 @@ impl FlowTest {
         }
     }
 
+    /// Whether it holds for every row, as it is written.
+    pub(crate) fn is_always(&self) -> bool {
+        matches!(self, FlowTest::All(tests) if tests.is_empty())
+    }
+
+    /// Whether it holds for no row, as it is written.
+    pub(crate) fn is_never(&self) -> bool {
+        matches!(self, FlowTest::Any(tests) if tests.is_empty())
+    }
+
     /// Whether the test holds for a row.
     pub fn holds<R: FlowRow + ?Sized>(&self, row: &R) -> bool {
         let flow = row.endpoints();
@@ -235,38 +286,69 @@ fn without_fields(expr: &Expr) -> Option<Expr> {
     }
 }
 
-fn of(expr: &Expr) -> Result<FlowTest, FilterError> {
+/// The tree of an expression that may test fields.
+pub(crate) fn tree(text: &str, options: &Options<'_>) -> Result<Option<Expr>, FilterError> {
+    parse_with_fields(text, options.resolver, options.fields)
+}
+
+/// The field at the beginning of its test.
+pub(crate) fn first_word(test: &str) -> &str {
+    let end =
+        test.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '.'))).unwrap_or(test.len());
+    test.get(..end).unwrap_or_default()
+}
+
+/// The most levels of a test. Each change between `and` and `or` is one, as is each negation.
+const MAX_DEPTH: usize = 256;
+
+/// A tree as a test, and the number of its levels.
+fn of(text: &str, expr: &Expr) -> Result<(FlowTest, usize), FilterError> {
     Ok(match expr {
-        Expr::Test(test) => primitive(test)?,
-        Expr::Not(inner) => FlowTest::Not(Box::new(of(inner)?)),
+        Expr::Test(test) => (primitive(text, test)?, 2),
+        Expr::Not(inner) => {
+            let (test, depth) = of(text, inner)?;
+            (FlowTest::Not(Box::new(test)), depth + 1)
+        }
         Expr::Chain(first, rest) => {
-            let mut sum = of(first)?;
+            let (mut sum, mut depth) = of(text, first)?;
+            // An operand in parentheses stays an operand.
+            let mut joined = None;
             for (connective, operand) in rest {
-                let operand = of(operand)?;
+                let (operand, below) = of(text, operand)?;
                 // Long chains of one connective stay flat.
-                sum = match (connective, sum) {
-                    (Connective::And, FlowTest::All(mut all)) if !all.is_empty() => {
-                        all.push(operand);
-                        FlowTest::All(all)
-                    }
-                    (Connective::Or, FlowTest::Any(mut any)) if !any.is_empty() => {
-                        any.push(operand);
-                        FlowTest::Any(any)
-                    }
-                    (Connective::And, sum) => FlowTest::All(vec![sum, operand]),
-                    (Connective::Or, sum) => FlowTest::Any(vec![sum, operand]),
-                };
+                if joined != Some(*connective) {
+                    sum = match connective {
+                        Connective::And => FlowTest::All(vec![sum]),
+                        Connective::Or => FlowTest::Any(vec![sum]),
+                    };
+                    (joined, depth) = (Some(*connective), depth + 1);
+                }
+                if let FlowTest::All(tests) | FlowTest::Any(tests) = &mut sum {
+                    tests.push(operand);
+                }
+                depth = depth.max(below + 1);
+                if depth > MAX_DEPTH {
+                    let message = format!("more than {MAX_DEPTH} changes between `and`, `or` and `not`");
+                    return Err(FilterError::new(ErrorKind::TooComplex, 0..text.len(), message));
+                }
             }
-            sum
+            (sum, depth)
         }
     })
 }
 
-fn primitive(test: &Test) -> Result<FlowTest, FilterError> {
+/// The message about a test that a flow's key does not decide.
+pub(crate) fn needs_packets(part: &str) -> String {
+    let part: String = part.chars().take(40).collect();
+    format!(
+        "`{part}` is decided per packet, and only packets have it (level = \"packet\"); flows and records have addresses, nets, ports, protocols and vlan"
+    )
+}
+
+fn primitive(text: &str, test: &Test) -> Result<FlowTest, FilterError> {
     let refused = || {
-        let message =
-            "finished flows have addresses, nets, ports, protocols and vlan; only packets have this property";
-        FilterError::new(ErrorKind::Qualifier, test.span.clone(), message)
+        let part = text.get(test.span.clone()).unwrap_or_default();
+        FilterError::new(ErrorKind::Level, test.span.clone(), needs_packets(part))
     };
     match &test.primitive {
         Primitive::Protocol(protocol) => known(*protocol).ok_or_else(refused),
@@ -442,6 +524,9 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert_eq!(text.get(error.span.clone()), Some(place), "{error}");
             assert!(error.message.contains("only packets have"), "{error}");
+            assert!(error.message.contains(&format!("`{place}`")), "{error}");
+            assert_eq!(error.kind, ErrorKind::Level);
+            assert_eq!(FlowTest::of_key(text, &Options::default()), Err(error));
         }
         assert!(parse("hst 10").is_err());
         assert!(parse("net 10.0.0.1 mask 255.0.255.0").is_err());

@@ -250,10 +250,7 @@ pub(crate) fn tokens(text: &str, fields: Option<&dyn Fields>) -> Result<Vec<Toke
 /// A test of the field that stands there.
 fn field(text: &str, at: Range<usize>, fields: Option<&dyn Fields>) -> Result<(Kind, usize), FilterError> {
     let Some(fields) = fields else {
-        let word = text.get(at.clone()).unwrap_or_default();
-        let message = format!(
-            "`{word}` is a field of flows and records, which packets do not have; `weir query` and the pages test it"
-        );
+        let message = fields::needs_record(text.get(at.clone()).unwrap_or_default());
         return Err(FilterError::new(ErrorKind::Level, at, message));
     };
     let (test, end) = fields::test(text, at.clone(), fields)?;

@@ -18,7 +18,7 @@
 //!
 //! [`Set`] compiles many expressions into one plan with shared parts; [`MatchCounter`] puts packets through it.
 //!
-//! [`FlowTest`] decides flows and records, which have fields besides ([`fields`]).
+//! [`FlowTest`] decides flows, by their keys or as stored rows, and [`RecordTest`] records, which have fields besides ([`fields`]).
 //!
 //! This crate does not resolve names (see [`Resolve`]) and does not capture.
 //!
@@ -56,6 +56,7 @@ mod meaning;
 mod names;
 mod optimize;
 mod parse;
+mod record;
 mod set;
 mod view;
 
@@ -65,6 +66,7 @@ pub use filter::{Filter, LINK_TYPES, Options, Program, Resolve};
 pub use flowtest::{Endpoints, FLOW, FlowEndpoints, FlowRow, FlowTest};
 pub use lex::words;
 pub use names::Protocol;
+pub use record::{Matches, RecordRow, RecordSet, RecordTest, Tables};
 pub use set::{
     Comparison, Decided, Explanation, MASK_PACKETS, MatchCounter, PacketMask, Set, SetError, Strategy, Total,
     Totals, check,

@@ -4,8 +4,8 @@
 //! Text from outside is escaped by serde_json.
 
 use crate::format::{push_address, push_number};
-use crate::records::lossless;
 use std::net::IpAddr;
+use weir_proto::lossless;
 
 /// An object that is being written. Its keys need no escaping.
 pub struct Object<'o> {

@@ -105,7 +105,7 @@ pub use parser::{Expected, Hashes, Heads, Out, Parser, Probe, Setup, Step, Wants
 pub use protocol::{Field, Kind, Privacy, Protocol, TCP, Table, Transport, UDP, field};
 #[doc(hidden)]
 pub use record::assert_names;
-pub use record::{Record, Value, fields_from};
+pub use record::{Record, Value, fields_from, lossless};
 pub use session::Session;
 pub use stream::{STREAM, STREAM_SAMPLE};
 pub use tunnel::{OF_PROXIES, TUNNEL, is_of_proxy};

@@ -228,6 +228,24 @@ macro_rules! record {
     };
 }
 
+
+/// Bytes as text: bytes that are not UTF-8 become `\xNN`.
+pub fn lossless(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => {
+            let mut text = String::with_capacity(bytes.len() + 16);
+            for chunk in bytes.utf8_chunks() {
+                text.push_str(chunk.valid());
+                for byte in chunk.invalid() {
+                    text.push_str(&format!("\\x{byte:02x}"));
+                }
+            }
+            Cow::Owned(text)
+        }
+    }
+}
+
 /// Converts types of parsers into values.
 macro_rules! from {
     ($($kind:ty => $make:expr,)*) => {

@@ -3,6 +3,7 @@
 use super::moment::Moments;
 use super::payload::is_payload;
 use weir_api::web;
+use weir_engine::fields::kind_of;
 use weir_filter::FLOW;
 use weir_filter::fields::{FieldInfo, FieldKind, Fields};
 use weir_proto::{Field, Kind, Table};
@@ -96,19 +97,6 @@ pub fn tables(name: &str) -> impl Iterator<Item = &'static Table> {
     weir_proto::tables().filter(move |table| table.name == name)
 }
 
-/// The kind of values, or of the values in a list.
-fn kind(kind: Kind) -> FieldKind {
-    match kind {
-        Kind::Bool => FieldKind::Bool,
-        Kind::Uint | Kind::Int | Kind::Real | Kind::Port => FieldKind::Number,
-        Kind::Time => FieldKind::Time,
-        Kind::Duration => FieldKind::Duration,
-        Kind::Text | Kind::Word | Kind::Rows(_) => FieldKind::Text,
-        Kind::Address => FieldKind::Address,
-        Kind::List(inner) | Kind::Set(inner) => self::kind(*inner),
-    }
-}
-
 /// The kind's word in answers.
 fn kind_word(kind: FieldKind) -> &'static str {
     match kind {
@@ -169,27 +157,11 @@ fn described_field(table: &str, field: &Field) -> web::TestedField {
     web::TestedField {
         name: field.name.to_owned(),
         help: field.help.to_owned(),
-        kind: kind_word(kind(field.kind)).to_owned(),
+        kind: kind_word(kind_of(field.kind)).to_owned(),
         list: matches!(field.kind, Kind::List(_) | Kind::Set(_) | Kind::Rows(_)),
         payload: is_payload(field),
         aliases,
     }
-}
-
-/// A field of a table, by its name, else by Zeek's column, else by Suricata's key.
-fn find_in(table: &str, name: &str) -> Option<(&'static Table, &'static Field)> {
-    let all = || tables(table).flat_map(|table| table.fields.iter().map(move |field| (table, field)));
-    let by = |is: &dyn Fn(&Field) -> bool| all().find(|(_, field)| is(field));
-    let is_key = |field: &Field| {
-        field.eve == name
-            || field.eve.split_once('.').is_some_and(|(front, key)| {
-                // `http.status` is written in the table `http` as `status`.
-                front == table
-                    && (key == name
-                        || key.strip_prefix(table).is_some_and(|key| key.strip_prefix('_') == Some(name)))
-            })
-    };
-    by(&|field| field.name == name).or_else(|| by(&|field| field.zeek == name)).or_else(|| by(&is_key))
 }
 
 /// The registry of a store's fields.
@@ -214,26 +186,27 @@ impl Fields for StoreFields<'_> {
         if table == FLOW {
             return FLOW_FIELDS.iter().map(|field| field.name).collect();
         }
-        let mut names: Vec<&str> =
-            tables(table).flat_map(|table| table.fields).map(|field| field.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+        weir_engine::fields::names(table)
     }
 
     fn find(&self, table: &str, name: &str) -> Result<Option<FieldInfo>, String> {
         if table == FLOW {
             let found = FlowField::find(name);
-            return Ok(found.map(|field| FieldInfo { table: FLOW, name: field.name, kind: field.kind }));
+            return Ok(found.map(|field| FieldInfo {
+                table: FLOW,
+                name: field.name,
+                kind: field.kind,
+                place: 0,
+            }));
         }
-        let Some((of, field)) = find_in(table, name) else { return Ok(None) };
+        let Some((found, field)) = weir_engine::fields::find(table, name) else { return Ok(None) };
         if !self.payload && is_payload(field) {
             return Err(format!(
                 "{}.{} holds text of connections: it needs the right packets",
-                of.name, field.name
+                found.table, found.name
             ));
         }
-        Ok(Some(FieldInfo { table: of.name, name: field.name, kind: kind(field.kind) }))
+        Ok(Some(found))
     }
 
     fn time(&self, text: &str) -> Option<f64> {
@@ -241,7 +214,7 @@ impl Fields for StoreFields<'_> {
         Some(moment.from as f64 / 1e9)
     }
 
-    fn list(&self, path: &str) -> Result<Vec<String>, String> {
+    fn list(&self, path: &str) -> Result<Vec<u8>, String> {
         if !self.files {
             return Err("lists in files are read by `weir query` only".to_owned());
         }
@@ -250,8 +223,7 @@ impl Fields for StoreFields<'_> {
         if size > MAX_FILE {
             return Err(format!("it has {size} bytes; at most {MAX_FILE} are read"));
         }
-        let bytes = std::fs::read(path).map_err(text)?;
-        Ok(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect())
+        std::fs::read(path).map_err(text)
     }
 }
 

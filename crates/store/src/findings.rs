@@ -29,9 +29,9 @@ const MAX_FOUND: usize = 100;
 const WIDTH: usize = 160;
 const SECOND: f64 = 1e9;
 
-const PORT: FieldInfo = FieldInfo { table: FLOW, name: "server_port", kind: FieldKind::Number };
-const STATE: FieldInfo = FieldInfo { table: FLOW, name: "state", kind: FieldKind::Text };
-const FIRST: FieldInfo = FieldInfo { table: FLOW, name: "first", kind: FieldKind::Time };
+const PORT: FieldInfo = FieldInfo { table: FLOW, name: "server_port", kind: FieldKind::Number, place: 0 };
+const STATE: FieldInfo = FieldInfo { table: FLOW, name: "state", kind: FieldKind::Text, place: 0 };
+const FIRST: FieldInfo = FieldInfo { table: FLOW, name: "first", kind: FieldKind::Time, place: 0 };
 
 /// Findings in the flows of a time range that a test holds for.
 ///

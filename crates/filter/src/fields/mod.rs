@@ -8,26 +8,30 @@
 //! ```
 //!
 //! Operators are `=`, `!=`, `<`, `<=`, `>`, `>=`, `contains`, `begins`, `ends`, `under` (a domain and the names below it), `~`
-//! (a regular expression) and `in`, with a list in parentheses or `@FILE`. A field alone holds where it has a value. A list
-//! satisfies a test if one of its values does, and `!=` if none of them is equal; without a value no operator holds, not even
-//! `!=`.
+//! (a regular expression) and `in`. `in` and `under` take a list in parentheses or `@FILE`, with a value on each line. A field alone
+//! holds where it has a value. A field with several values satisfies a test if one of them does, and `!=` if none of them is
+//! equal; without a value no operator holds, not even `!=`.
 //!
 //! Text in double quotes, and a word without quotes, is compared in any case of ASCII letters; text in single quotes as it is
 //! written. Regular expressions are decided in time linear in the text (the `regex` crate), over bytes, within [`PATTERN`].
 //!
 //! The caller hands over the fields: [`Fields`].
 
+pub(crate) mod list;
 mod operand;
 mod parse;
 mod test;
 
-pub use operand::{Addresses, Number, Operand, Text};
+pub use list::List;
+pub use operand::{Addresses, Number, Operand, Part, Text};
 pub use parse::operators;
-pub use test::{Comparison, FieldTest, FieldValue, Operation, PATTERN, Pattern, Within};
+pub use test::{Comparison, FieldTest, FieldValue, Operation, PATTERN, Pattern};
 
+pub(crate) use operand::domain;
 pub(crate) use parse::{is_field, looks_like_field, test};
 
 use crate::error::FilterError;
+use crate::flowtest::FLOW;
 
 /// The kind of a field's values, or of the values of its list.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -55,6 +59,8 @@ pub struct FieldInfo {
     pub name: &'static str,
     /// The kind of its values.
     pub kind: FieldKind,
+    /// Its position among the fields of its table, by which [`crate::RecordRow`] finds its values.
+    pub place: usize,
 }
 
 /// The fields that an expression may test. This crate knows no protocol, reads no file and has no clock.
@@ -75,12 +81,12 @@ pub trait Fields: Sync {
     /// A point of time in seconds since the epoch, such as `now` or `2026-03-15`; `None` if it is none.
     fn time(&self, text: &str) -> Option<f64>;
 
-    /// The lines of a file, for `in @FILE`.
+    /// The content of a file, for `in @FILE`.
     ///
     /// # Errors
     ///
     /// The reason why it cannot be read.
-    fn list(&self, path: &str) -> Result<Vec<String>, String>;
+    fn list(&self, path: &str) -> Result<Vec<u8>, String>;
 }
 
 /// The most names that an error offers.
@@ -97,6 +103,19 @@ pub fn find(fields: &dyn Fields, table: &str, name: &str) -> Result<FieldInfo, S
         Ok(None) => Err(unknown(fields, table, name)),
         Err(reason) => Err(reason),
     }
+}
+
+/// The message about a test of a field where packets or flows in progress are tested.
+pub(crate) fn needs_record(field: &str) -> String {
+    match field.split_once('.') {
+        Some((FLOW, _)) => needs_end(field),
+        _ => format!("`{field}` is decided per record: use level = \"record\""),
+    }
+}
+
+/// The message about a property of finished flows.
+pub(crate) fn needs_end(field: &str) -> String {
+    format!("`{field}` is known when a flow has ended: `weir query` and the pages test it")
 }
 
 /// The message about a field that no table has.
@@ -143,4 +162,4 @@ fn list(names: Vec<String>) -> String {
 type Parsed<T> = Result<T, FilterError>;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -4,8 +4,8 @@ use super::FieldKind;
 use std::cmp::Ordering;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// A number as it is written: whole, or with a fraction.
-#[derive(Clone, Copy, Debug)]
+/// A number as it is written: whole, or with a fraction. Two are equal as they are written; [`Number::order`] compares values.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// Whole.
     Whole(i128),
@@ -52,12 +52,6 @@ impl Number {
     }
 }
 
-impl PartialEq for Number {
-    fn eq(&self, other: &Self) -> bool {
-        self.order(*other).is_eq()
-    }
-}
-
 /// Text to compare with, in any case of ASCII letters or as it is written.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Text {
@@ -74,6 +68,15 @@ impl Text {
             bytes.make_ascii_lowercase();
         }
         Self { bytes, is_exact }
+    }
+
+    /// Its bytes, in lower case unless it is exact.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn is_exact(&self) -> bool {
+        self.is_exact
     }
 
     pub(super) fn equals(&self, value: &[u8]) -> bool {
@@ -96,27 +99,78 @@ impl Text {
         from.and_then(|from| value.get(from..)).is_some_and(|back| self.equals(back))
     }
 
-    pub(super) fn is_in(&self, value: &[u8]) -> bool {
-        match self.is_exact {
-            true => memchr::memmem::find(value, &self.bytes).is_some(),
-            false => memchr::memmem::find(&value.to_ascii_lowercase(), &self.bytes).is_some(),
+    /// Whether a name is this domain or below it. A dot at the end of either does not count.
+    pub(super) fn is_above(&self, name: &[u8]) -> bool {
+        let (own, name) = (domain(&self.bytes, true), domain(name, false));
+        let Some(cut) = name.len().checked_sub(own.len()) else { return false };
+        let is_label = cut == 0 || own.is_empty() || name.get(cut - 1) == Some(&b'.');
+        let back = name.get(cut..).unwrap_or_default();
+        is_label && if self.is_exact { own == back } else { own.eq_ignore_ascii_case(back) }
+    }
+}
+
+/// A name without a dot at its end; of an operand also without one at its beginning.
+pub(crate) fn domain(name: &[u8], is_operand: bool) -> &[u8] {
+    let name = name.strip_prefix(b".").filter(|_| is_operand).unwrap_or(name);
+    name.strip_suffix(b".").unwrap_or(name)
+}
+
+/// A text that is searched for, in time linear in the searched value and without memory of its own (Knuth, Morris and Pratt).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    text: Text,
+    /// For each byte of the text: the length of the longest beginning of the text that ends there, short of all of it.
+    borders: Box<[u32]>,
+}
+
+impl Part {
+    /// The search for a text.
+    pub fn new(text: Text) -> Self {
+        let mut borders = vec![0_u32; text.bytes.len()];
+        let mut matched = 0;
+        for at in 1..text.bytes.len() {
+            matched = step(&text.bytes, &borders, matched, text.bytes[at]);
+            borders[at] = matched as u32;
         }
+        Self { text, borders: borders.into() }
     }
 
-    /// Whether a name is this domain or below it. A dot at the end of either does not count.
-    pub(super) fn is_above(&self, value: &[u8]) -> bool {
-        let undotted = |name: &'_ [u8]| name.len() - usize::from(name.ends_with(b"."));
-        let (Some(domain), Some(value)) = (
-            self.bytes.get(usize::from(self.bytes.starts_with(b"."))..undotted(&self.bytes)),
-            value.get(..undotted(value)),
-        ) else {
-            return true;
-        };
-        let Some(cut) = value.len().checked_sub(domain.len()) else { return false };
-        let is_label = cut == 0 || domain.is_empty() || value.get(cut - 1) == Some(&b'.');
-        let back = value.get(cut..).unwrap_or_default();
-        is_label && if self.is_exact { domain == back } else { domain.eq_ignore_ascii_case(back) }
+    /// The text.
+    pub(super) fn text(&self) -> &Text {
+        &self.text
     }
+
+    pub(super) fn is_in(&self, value: &[u8]) -> bool {
+        let bytes = &self.text.bytes;
+        let Some(first) = bytes.first() else { return true };
+        let (mut at, mut matched) = (0, 0);
+        while let Some(rest) = value.get(at..).filter(|rest| rest.len() + matched >= bytes.len()) {
+            if matched == 0 {
+                let found = match self.text.is_exact {
+                    true => memchr::memchr(*first, rest),
+                    false => memchr::memchr2(*first, first.to_ascii_uppercase(), rest),
+                };
+                let Some(found) = found else { return false };
+                (at, matched) = (at + found + 1, 1);
+            } else {
+                let Some(byte) = rest.first() else { return false };
+                let byte = if self.text.is_exact { *byte } else { byte.to_ascii_lowercase() };
+                (at, matched) = (at + 1, step(bytes, &self.borders, matched, byte));
+            }
+            if matched == bytes.len() {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// The matched length of a text after one more byte.
+fn step(text: &[u8], borders: &[u32], mut matched: usize, byte: u8) -> usize {
+    while matched > 0 && text.get(matched) != Some(&byte) {
+        matched = borders.get(matched - 1).map_or(0, |border| *border as usize);
+    }
+    matched + usize::from(text.get(matched) == Some(&byte))
 }
 
 /// Addresses from one to another, both included, IPv4 mapped into IPv6.

@@ -1,7 +1,8 @@
 //! From text to tests of fields.
 
-use super::operand::{Operand, Text};
-use super::test::{Comparison, FieldTest, Operation, Pattern, Within};
+use super::list::{List, MAX_DOMAIN};
+use super::operand::{Operand, Part, Text, domain};
+use super::test::{Comparison, FieldTest, Operation, Pattern};
 use super::{FieldInfo, FieldKind, Fields, Parsed, find};
 use crate::error::{ErrorKind, FilterError};
 use std::ops::Range;
@@ -9,6 +10,15 @@ use std::sync::Arc;
 
 /// Values that a list in an expression, or its file, may have.
 const MAX_LIST: usize = 1_000_000;
+
+/// Bytes of a line of a list's file.
+const MAX_LINE: usize = 4096;
+
+/// Bad lines of a list's file that are shown; the others are counted.
+const SHOWN_LINES: usize = 10;
+
+/// Characters of a bad line that are shown.
+const SHOWN: usize = 40;
 
 /// An operator as it is written.
 #[derive(Clone, Copy)]
@@ -109,16 +119,19 @@ pub(crate) fn test(text: &str, word: Range<usize>, fields: &dyn Fields) -> Parse
             let value = reader.value()?;
             Operation::Compare(comparison, operand(field, &value, fields)?)
         }
-        Operator::Contains => Operation::Contains(reader.value()?.text()),
+        Operator::Contains => Operation::Contains(Part::new(reader.value()?.text())),
         Operator::Begins => Operation::Begins(reader.value()?.text()),
         Operator::Ends => Operation::Ends(reader.value()?.text()),
+        Operator::Under if reader.at_list() => {
+            Operation::UnderAny(Arc::new(reader.list(field, true, fields)?))
+        }
         Operator::Under => Operation::Under(reader.value()?.text()),
         Operator::Matches => {
             let value = reader.quoted_or_word(true)?;
             let pattern = Pattern::new(&value.text, value.is_exact);
             Operation::Matches(pattern.map_err(|message| wrong(value.span, message))?)
         }
-        Operator::In => Operation::In(Arc::new(reader.list(field, fields)?)),
+        Operator::In => Operation::In(Arc::new(reader.list(field, false, fields)?)),
     };
     Ok((FieldTest { field, operation }, reader.at))
 }
@@ -229,24 +242,38 @@ impl Reader<'_> {
         Err(FilterError::new(ErrorKind::Syntax, begin..self.text.len(), message))
     }
 
-    /// `(a, b)`, or `@FILE`, whose lines are values; blank ones and those with `#` at their beginning are left out.
-    fn list(&mut self, field: FieldInfo, fields: &dyn Fields) -> Parsed<Within> {
+    /// Whether a list stands here.
+    fn at_list(&mut self) -> bool {
+        self.blanks();
+        self.rest().starts_with(['(', '@'])
+    }
+
+    /// `(a, b)`, or `@FILE`; of domains or of other values.
+    fn list(&mut self, field: FieldInfo, of_domains: bool, fields: &dyn Fields) -> Parsed<List> {
         if self.sign('@') {
             let path = self.value()?;
-            let lines = fields.list(&path.text).map_err(|reason| {
+            let content = fields.list(&path.text).map_err(|reason| {
                 FilterError::new(ErrorKind::Value, path.span.clone(), format!("{}: {reason}", path.text))
             })?;
-            return of_lines(field, &lines, &path, fields);
+            return of_lines(field, of_domains, &content, &path, fields);
         }
         if !self.sign('(') {
             return Err(self.expected("a list such as `(80, 443)`, or `@FILE`"));
         }
-        let mut operands = Vec::new();
+        let mut list = List::default();
         loop {
             let value = self.value()?;
-            operands.push(operand(field, &value, fields)?);
+            match of_domains {
+                false => list.push(operand(field, &value, fields)?),
+                true if is_domain(&value.text) => list.push_domain(&value.text()),
+                true => {
+                    let message = format!("`{}` is no domain", shown(&value.text));
+                    return Err(FilterError::new(ErrorKind::Value, value.span, message));
+                }
+            }
             if self.sign(')') {
-                return Ok(Within::new(operands));
+                list.sort();
+                return Ok(list);
             }
             if !self.sign(',') {
                 return Err(self.expected("`,` or `)`"));
@@ -255,37 +282,101 @@ impl Reader<'_> {
     }
 }
 
-fn of_lines(field: FieldInfo, lines: &[String], path: &Written, fields: &dyn Fields) -> Parsed<Within> {
+/// Whether a text can be an entry of a list of domains.
+fn is_domain(text: &str) -> bool {
+    let name = domain(text.as_bytes(), true);
+    !name.is_empty() && name.len() <= MAX_DOMAIN && !text.contains(char::is_whitespace)
+}
+
+/// The beginning of a text, for a message.
+fn shown(text: &str) -> String {
+    let begin: String = text.chars().take(SHOWN).collect();
+    if begin.len() < text.len() { format!("{begin}...") } else { begin }
+}
+
+/// A list of the lines of a file. Blank ones and those that begin with `#` are left out; bad ones too, with a note. A file of
+/// bad lines only is an error.
+fn of_lines(
+    field: FieldInfo,
+    of_domains: bool,
+    content: &[u8],
+    path: &Written,
+    fields: &dyn Fields,
+) -> Parsed<List> {
     let wrong = |message: String| FilterError::new(ErrorKind::Value, path.span.clone(), message);
-    let mut operands = Vec::new();
-    let mut bad: Option<(usize, &str)> = None;
-    for (number, line) in lines.iter().enumerate() {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
+    let mut list = List::default();
+    let (mut values, mut bad) = (0, BadLines::default());
+    for (number, line) in content.split(|byte| *byte == b'\n').enumerate() {
+        let line = line.trim_ascii();
+        if line.is_empty() || line.starts_with(b"#") {
             continue;
         }
-        match Operand::parse(field.kind, line, false, |text| fields.time(text)) {
-            Ok(operand) => operands.push(operand),
-            // The other lines count; a file without any good line is a mistake.
-            Err(_) if bad.is_none() => bad = Some((number + 1, line)),
-            Err(_) => {}
+        let text = std::str::from_utf8(line).ok().filter(|text| text.len() <= MAX_LINE);
+        let operand = match text {
+            Some(text) if of_domains => is_domain(text).then(|| Operand::Text(Text::new(text, false))),
+            Some(text) => Operand::parse(field.kind, text, false, |text| fields.time(text)).ok(),
+            None => None,
+        };
+        match operand {
+            Some(Operand::Text(text)) if of_domains => list.push_domain(&text),
+            Some(operand) => list.push(operand),
+            None => {
+                bad.push(number + 1, line);
+                continue;
+            }
         }
-        if operands.len() > MAX_LIST {
+        values += 1;
+        if values > MAX_LIST {
             return Err(wrong(format!("{}: more than {MAX_LIST} values", path.text)));
         }
     }
-    match (operands.is_empty(), bad) {
-        (true, Some((number, line))) => {
-            let accepted = match field.kind {
-                FieldKind::Address => "addresses or networks",
-                _ => "values",
-            };
-            let line: String = line.chars().take(40).collect();
-            Err(wrong(format!(
-                "{}: line {number}: `{line}` is none of the {accepted} of the field",
-                path.text
-            )))
+    list.sort();
+    if bad.count == 0 {
+        return Ok(list);
+    }
+    let what = match field.kind {
+        FieldKind::Address => "addresses or networks",
+        FieldKind::Text if of_domains => "domains",
+        FieldKind::Text => "texts",
+        FieldKind::Number => "numbers",
+        FieldKind::Bool => "`true` or `false`",
+        FieldKind::Duration => "lengths of time",
+        FieldKind::Time => "times",
+    };
+    let bad = bad.text(&path.text, what);
+    if values == 0 {
+        return Err(wrong(bad));
+    }
+    list.note = Some(bad.into());
+    Ok(list)
+}
+
+/// Lines that have no value of a list's kind.
+#[derive(Default)]
+struct BadLines {
+    count: usize,
+    /// The first ones, with their numbers.
+    first: Vec<(usize, String)>,
+}
+
+impl BadLines {
+    fn push(&mut self, number: usize, line: &[u8]) {
+        self.count += 1;
+        if self.first.len() < SHOWN_LINES {
+            // Enough bytes for the characters that are shown.
+            let line = line.get(..line.len().min(4 * (SHOWN + 1))).unwrap_or_default();
+            let text = String::from_utf8_lossy(line).replace(char::is_control, " ");
+            self.first.push((number, shown(&text)));
         }
-        _ => Ok(Within::new(operands)),
+    }
+
+    fn text(&self, path: &str, what: &str) -> String {
+        let lines: Vec<String> =
+            self.first.iter().map(|(number, line)| format!("line {number}: `{line}`")).collect();
+        let more = match self.count - self.first.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("{path}: left out, as they are not {what}: {}{more}", lines.join(", "))
     }
 }

@@ -1,11 +1,12 @@
 //! Tests of one field.
 
-use super::operand::{Addresses, Number, Operand, Text, address_in};
+use super::list::List;
+use super::operand::{Number, Operand, Part, Text, address_in};
 use super::{FieldInfo, FieldKind};
 use regex::bytes::{Regex, RegexBuilder};
-use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::HashSet;
+use std::fmt::{self, Write as _};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Bytes that a compiled regular expression may take, and its cache.
@@ -30,17 +31,19 @@ pub enum Operation {
     /// A comparison.
     Compare(Comparison, Operand),
     /// The text is within the value.
-    Contains(Text),
+    Contains(Part),
     /// The value begins with the text.
     Begins(Text),
     /// The value ends with the text.
     Ends(Text),
     /// The value is a domain, or a name below it.
     Under(Text),
+    /// The value is one of a list of domains, or a name below one.
+    UnderAny(Arc<List>),
     /// A regular expression is found in the value.
     Matches(Pattern),
     /// The value is one of a list.
-    In(Arc<Within>),
+    In(Arc<List>),
 }
 
 /// Comparisons.
@@ -110,70 +113,6 @@ impl PartialEq for Pattern {
     }
 }
 
-/// A list of values. A lookup takes the same time for any length.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Within {
-    /// In lower case.
-    any_case: HashSet<Box<[u8]>>,
-    exact: HashSet<Box<[u8]>>,
-    numbers: Vec<Number>,
-    bools: Vec<bool>,
-    /// In order, none within another.
-    addresses: Vec<Addresses>,
-}
-
-impl Within {
-    /// A list of operands.
-    pub fn new(operands: impl IntoIterator<Item = Operand>) -> Self {
-        let mut list = Self::default();
-        for operand in operands {
-            match operand {
-                Operand::Text(text) if text.is_exact => {
-                    list.exact.insert(text.bytes);
-                }
-                Operand::Text(text) => {
-                    list.any_case.insert(text.bytes);
-                }
-                Operand::Number(number) => list.numbers.push(number),
-                Operand::Bool(yes) => list.bools.push(yes),
-                Operand::Addresses(addresses) => list.addresses.push(addresses),
-            }
-        }
-        list.numbers.sort_by(|a, b| a.order(*b));
-        list.addresses.sort_unstable();
-        let mut merged: Vec<Addresses> = Vec::with_capacity(list.addresses.len());
-        for next in list.addresses.drain(..) {
-            match merged.last_mut().filter(|last| next.low <= last.high) {
-                Some(last) => last.high = last.high.max(next.high),
-                None => merged.push(next),
-            }
-        }
-        list.addresses = merged;
-        list
-    }
-
-    fn has(&self, value: &FieldValue<'_>) -> bool {
-        if !self.addresses.is_empty() {
-            return value.address().is_some_and(|address| {
-                let after = self.addresses.partition_point(|range| range.low <= address);
-                let last = after.checked_sub(1).and_then(|at| self.addresses.get(at));
-                last.is_some_and(|range| range.contain(address))
-            });
-        }
-        if !self.numbers.is_empty() {
-            return value
-                .number()
-                .is_some_and(|number| self.numbers.binary_search_by(|known| known.order(number)).is_ok());
-        }
-        if !self.bools.is_empty() {
-            return value.bool().is_some_and(|yes| self.bools.contains(&yes));
-        }
-        let text = value.text();
-        self.exact.contains(&*text)
-            || !self.any_case.is_empty() && self.any_case.contains(text.to_ascii_lowercase().as_slice())
-    }
-}
-
 /// A value of a field.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldValue<'v> {
@@ -187,8 +126,8 @@ pub enum FieldValue<'v> {
     Address(u128),
 }
 
-impl<'v> FieldValue<'v> {
-    fn number(&self) -> Option<Number> {
+impl FieldValue<'_> {
+    pub(super) fn number(&self) -> Option<Number> {
         match self {
             FieldValue::Number(number) => Some(*number),
             FieldValue::Text(text) => Number::parse(std::str::from_utf8(text).ok()?),
@@ -196,7 +135,7 @@ impl<'v> FieldValue<'v> {
         }
     }
 
-    fn address(&self) -> Option<u128> {
+    pub(super) fn address(&self) -> Option<u128> {
         match self {
             FieldValue::Address(address) => Some(*address),
             FieldValue::Text(text) => address_in(text),
@@ -204,28 +143,96 @@ impl<'v> FieldValue<'v> {
         }
     }
 
-    fn bool(&self) -> Option<bool> {
+    pub(super) fn bool(&self) -> Option<bool> {
         match self {
             FieldValue::Bool(yes) => Some(*yes),
             _ => None,
         }
     }
 
-    fn text(&self) -> Cow<'v, [u8]> {
-        match self {
-            FieldValue::Text(text) => Cow::Borrowed(text),
-            FieldValue::Bool(yes) => Cow::Borrowed(if *yes { b"true" } else { b"false" }),
-            FieldValue::Number(Number::Whole(whole)) => Cow::Owned(whole.to_string().into_bytes()),
-            FieldValue::Number(Number::Real(real)) => Cow::Owned(real.to_string().into_bytes()),
+    /// Calls `decide` with the value as text.
+    pub(crate) fn with_text<T>(&self, decide: impl FnOnce(&[u8]) -> T) -> T {
+        let mut written = Written::default();
+        // What does not fit would be cut; everything fits.
+        let _ = match self {
+            FieldValue::Text(text) => return decide(text),
+            FieldValue::Bool(yes) => write!(written, "{yes}"),
+            FieldValue::Number(Number::Whole(whole)) => write!(written, "{whole}"),
+            FieldValue::Number(Number::Real(real)) => write!(written, "{real}"),
             FieldValue::Address(address) => {
-                let address = std::net::Ipv6Addr::from_bits(*address).to_canonical();
-                Cow::Owned(address.to_string().into_bytes())
+                write!(written, "{}", std::net::Ipv6Addr::from_bits(*address).to_canonical())
             }
-        }
+        };
+        decide(written.bytes.get(..written.length).unwrap_or_default())
+    }
+}
+
+/// The longest text of a number: -5e-324 without an exponent.
+const MAX_NUMBER: usize = 328;
+
+/// A number or an address as text, without memory from the heap.
+struct Written {
+    bytes: [u8; MAX_NUMBER],
+    length: usize,
+}
+
+impl Default for Written {
+    fn default() -> Self {
+        Self { bytes: [0; MAX_NUMBER], length: 0 }
+    }
+}
+
+impl fmt::Write for Written {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.length + text.len();
+        let room = self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?;
+        room.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
     }
 }
 
 impl FieldTest {
+    /// Its list.
+    pub(crate) fn list(&self) -> Option<&Arc<List>> {
+        match &self.operation {
+            Operation::In(list) | Operation::UnderAny(list) => Some(list),
+            _ => None,
+        }
+    }
+
+    /// A hash of its field, operator and right side: equal for equal tests.
+    pub(crate) fn hash(&self) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        (self.field.table, self.field.name).hash(&mut hasher);
+        std::mem::discriminant(&self.operation).hash(&mut hasher);
+        match &self.operation {
+            Operation::Present => {}
+            Operation::Compare(comparison, operand) => {
+                std::mem::discriminant(comparison).hash(&mut hasher);
+                match operand {
+                    Operand::Bool(yes) => yes.hash(&mut hasher),
+                    // Equal numbers can be whole or not, and of either zero.
+                    Operand::Number(number) => (number.real() + 0.0).to_bits().hash(&mut hasher),
+                    Operand::Text(text) => text.hash(&mut hasher),
+                    Operand::Addresses(range) => (range.low, range.high).hash(&mut hasher),
+                }
+            }
+            Operation::Contains(part) => part.text().hash(&mut hasher),
+            Operation::Begins(text) | Operation::Ends(text) | Operation::Under(text) => {
+                text.hash(&mut hasher)
+            }
+            Operation::UnderAny(list) | Operation::In(list) => list.len().hash(&mut hasher),
+            Operation::Matches(pattern) => (&pattern.text, pattern.is_exact).hash(&mut hasher),
+        }
+        hasher.finish()
+    }
+
+    /// What was left out of the file of its list, with the numbers of the first lines.
+    pub fn note(&self) -> Option<&str> {
+        self.list()?.note.as_deref()
+    }
+
     /// Whether the test holds for a field with these values; none is a field without a value.
     pub fn holds<'v>(&self, values: impl IntoIterator<Item = FieldValue<'v>>) -> bool {
         let mut verdict = Verdict::default();
@@ -250,16 +257,17 @@ impl FieldTest {
     }
 
     /// Whether a value matches; of `!=`, whether it is equal.
-    fn matches(&self, value: &FieldValue<'_>) -> bool {
+    pub(crate) fn matches(&self, value: &FieldValue<'_>) -> bool {
         match &self.operation {
             Operation::Present => true,
             Operation::Compare(Comparison::NotEqual, operand) => compare(Comparison::Equal, operand, value),
             Operation::Compare(comparison, operand) => compare(*comparison, operand, value),
-            Operation::Contains(text) => text.is_in(&value.text()),
-            Operation::Begins(text) => text.begins(&value.text()),
-            Operation::Ends(text) => text.ends(&value.text()),
-            Operation::Under(domain) => domain.is_above(&value.text()),
-            Operation::Matches(pattern) => pattern.regex.is_match(&value.text()),
+            Operation::Contains(part) => value.with_text(|text| part.is_in(text)),
+            Operation::Begins(front) => value.with_text(|text| front.begins(text)),
+            Operation::Ends(back) => value.with_text(|text| back.ends(text)),
+            Operation::Under(domain) => value.with_text(|text| domain.is_above(text)),
+            Operation::UnderAny(list) => value.with_text(|text| list.has_domain_of(text)),
+            Operation::Matches(pattern) => value.with_text(|text| pattern.regex.is_match(text)),
             Operation::In(list) => list.has(value),
         }
     }
@@ -276,8 +284,10 @@ fn compare(comparison: Comparison, operand: &Operand, value: &FieldValue<'_>) ->
     match operand {
         Operand::Bool(yes) => value.bool().is_some_and(|found| comparison.holds(found.cmp(yes))),
         Operand::Number(number) => value.number().is_some_and(|found| comparison.holds(found.order(*number))),
-        Operand::Text(text) if comparison == Comparison::Equal => text.equals(&value.text()),
-        Operand::Text(text) => comparison.holds(text.order_of(&value.text())),
+        Operand::Text(wanted) if comparison == Comparison::Equal => {
+            value.with_text(|text| wanted.equals(text))
+        }
+        Operand::Text(wanted) => value.with_text(|text| comparison.holds(wanted.order_of(text))),
         // A network is equal to each of its addresses, and has those below and above it.
         Operand::Addresses(range) => value.address().is_some_and(|found| {
             let order = match found {

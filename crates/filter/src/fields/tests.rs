@@ -1,21 +1,22 @@
 use super::*;
+use crate::ErrorKind;
 use crate::{FlowEndpoints, FlowRow, FlowTest, Options};
 use std::collections::BTreeMap;
 
 /// A registry of a few tables.
-struct Known;
+pub(crate) struct Known;
 
 static KNOWN: &[FieldInfo] = &[
-    FieldInfo { table: "dns", name: "query", kind: FieldKind::Text },
-    FieldInfo { table: "dns", name: "rcode_name", kind: FieldKind::Text },
-    FieldInfo { table: "dns", name: "answers", kind: FieldKind::Text },
-    FieldInfo { table: "dns", name: "rtt", kind: FieldKind::Duration },
-    FieldInfo { table: "http", name: "status_code", kind: FieldKind::Number },
-    FieldInfo { table: "http", name: "host", kind: FieldKind::Text },
-    FieldInfo { table: "x509", name: "not_after", kind: FieldKind::Time },
-    FieldInfo { table: "x509", name: "addresses", kind: FieldKind::Address },
-    FieldInfo { table: "x509", name: "is_ca", kind: FieldKind::Bool },
-    FieldInfo { table: "flow", name: "bytes", kind: FieldKind::Number },
+    FieldInfo { table: "dns", name: "query", kind: FieldKind::Text, place: 0 },
+    FieldInfo { table: "dns", name: "rcode_name", kind: FieldKind::Text, place: 1 },
+    FieldInfo { table: "dns", name: "answers", kind: FieldKind::Text, place: 2 },
+    FieldInfo { table: "dns", name: "rtt", kind: FieldKind::Duration, place: 3 },
+    FieldInfo { table: "http", name: "status_code", kind: FieldKind::Number, place: 0 },
+    FieldInfo { table: "http", name: "host", kind: FieldKind::Text, place: 1 },
+    FieldInfo { table: "x509", name: "not_after", kind: FieldKind::Time, place: 0 },
+    FieldInfo { table: "x509", name: "addresses", kind: FieldKind::Address, place: 1 },
+    FieldInfo { table: "x509", name: "is_ca", kind: FieldKind::Bool, place: 2 },
+    FieldInfo { table: "flow", name: "bytes", kind: FieldKind::Number, place: 0 },
 ];
 
 impl Fields for Known {
@@ -38,10 +39,29 @@ impl Fields for Known {
         (text == "now").then_some(1_750_000_000.0)
     }
 
-    fn list(&self, path: &str) -> Result<Vec<String>, String> {
+    fn list(&self, path: &str) -> Result<Vec<u8>, String> {
         match path {
-            "names" => Ok(["# bad names", "", "A.example", "b.example"].map(str::to_owned).into()),
-            "words" => Ok(vec!["x".to_owned()]),
+            "names" => Ok(b"# bad names\n\nA.example\r\nb.example\n".to_vec()),
+            "words" => Ok(b"x".to_vec()),
+            "bad" => {
+                let mut bytes = b"# numbers\n404\n".to_vec();
+                (0..1_000_000).for_each(|_| bytes.extend_from_slice(b"x \xff\n"));
+                bytes.extend_from_slice(b"  500\r\n");
+                Ok(bytes)
+            }
+            "million" => {
+                let names: Vec<String> = (0..1_000_000).map(|at| format!("n{at}.Example.org")).collect();
+                Ok(names.join("\n").into_bytes())
+            }
+            "long" => {
+                let names = (0..400).map(|at| format!("n{at}"));
+                Ok(names
+                    .chain(["a.b".to_owned(), "EXAMPLE".to_owned()])
+                    .collect::<Vec<_>>()
+                    .join("\n")
+                    .into_bytes())
+            }
+            "addresses" => Ok(b"192.0.2.9\n10.0.0.0/8\n2001:db8::1\nnobody\n".to_vec()),
             _ => Err("no such file".to_owned()),
         }
     }
@@ -52,9 +72,17 @@ fn parse(text: &str) -> Result<FlowTest, FilterError> {
 }
 
 /// A row with values of fields.
-struct Row {
-    endpoints: FlowEndpoints,
-    values: BTreeMap<&'static str, Vec<FieldValue<'static>>>,
+pub(crate) struct Row {
+    pub endpoints: FlowEndpoints,
+    pub values: BTreeMap<&'static str, Vec<FieldValue<'static>>>,
+}
+
+impl Row {
+    /// The values of a field.
+    pub fn of(&self, field: &FieldInfo) -> impl Iterator<Item = &FieldValue<'static>> {
+        let name = format!("{}.{}", field.table, field.name);
+        self.values.get(name.as_str()).into_iter().flatten()
+    }
 }
 
 impl FlowRow for Row {
@@ -63,8 +91,7 @@ impl FlowRow for Row {
     }
 
     fn field(&self, test: &FieldTest) -> bool {
-        let name = format!("{}.{}", test.field.table, test.field.name);
-        test.holds(self.values.get(name.as_str()).into_iter().flatten().copied())
+        test.holds(self.of(&test.field).copied())
     }
 
     fn has_row(&self, _table: &str, test: &FlowTest) -> bool {
@@ -72,7 +99,7 @@ impl FlowRow for Row {
     }
 }
 
-fn row() -> Row {
+pub(crate) fn row() -> Row {
     let text = |text: &'static str| FieldValue::Text(text.as_bytes());
     let number = |number: f64| FieldValue::Number(Number::Real(number));
     let address = |text: &str| FieldValue::Address(Addresses::parse(text).unwrap().low);
@@ -118,6 +145,13 @@ fn operators() {
         ("dns.query ~ '^www\\.[a-z]+\\.org$'", false),
         ("dns.query in (a, \"www.example.ORG\")", true),
         ("dns.query in @names", false),
+        ("dns.query under @names", false),
+        ("dns.answers under @names", true),
+        ("dns.query under (example.net, .Example.org.)", true),
+        ("dns.query under (ample.org, w.example.org)", false),
+        ("dns.query under ('example.org', www.example.orga)", false),
+        ("dns.query under ('Example.org')", true),
+        ("dns.query under (org)", true),
         ("dns.answers in @names", true),
         ("dns.answers = 192.0.2.1", true),
         // None of the list is equal.
@@ -177,7 +211,8 @@ fn what_is_wrong_has_its_place() {
         ("dns.query in (a, b", "", "`,` or `)`"),
         ("dns.query in a", "a", "a list such as"),
         ("dns.query in @nothing", "nothing", "no such file"),
-        ("http.status_code in @words", "words", "line 1: `x`"),
+        ("http.status_code in @words", "words", "words: left out, as they are not numbers: line 1: `x`"),
+        ("dns.query under (a.example, \"\")", "\"\"", "is no domain"),
         ("dns.query = a b", "b", "expected `and`"),
         ("dns.query = a and tcp prot 80", "prot", "port"),
         ("len > 100 and dns.query = a", "len > 100", "only packets have"),
@@ -193,7 +228,7 @@ fn what_is_wrong_has_its_place() {
 fn packets_have_no_fields() {
     for text in ["dns.query = a", "tcp and flow.bytes > 1"] {
         let error = crate::Filter::compile(text, &Options::default()).unwrap_err();
-        assert!(error.message.contains("field of flows and records"), "{error}");
+        assert!(error.kind == ErrorKind::Level, "{error}");
         let fields = Options { fields: Some(&Known), ..Options::default() };
         assert!(
             crate::Filter::compile(text, &fields).is_err(),
@@ -232,6 +267,22 @@ fn long_and_deep_and_exploding_expressions_end() {
         let error = parse(&deep).unwrap_err();
         assert!(error.message.contains("levels of nesting"), "{error}");
     }
+    // `a or b and c` is `(a or b) and c`: each change is a level.
+    let changes = |pairs: usize| vec!["dns.query = abcdefgh or udp and"; pairs].join(" ") + " tcp";
+    assert!(parse(&changes(100)).is_ok());
+    for many in
+        [changes(2500), changes(100_000), format!("{}{}{}", "(".repeat(100), changes(120), ")".repeat(100))]
+    {
+        match parse(&many) {
+            Ok(test) => assert!(!test.over("flow").holds(&row())),
+            Err(error) => assert!(error.message.contains("changes between"), "{}", error.message),
+        }
+    }
+    let mut nested = changes(20);
+    for _ in 0..20 {
+        nested = format!("({nested}) or udp and {}", changes(20));
+    }
+    assert!(parse(&nested).unwrap_err().message.contains("changes between"));
     for (pattern, says) in [
         ("(((a{100}){100}){100}){100}".to_owned(), "bytes when it is compiled"),
         (format!("{}a{}", "(".repeat(10_000), ")".repeat(10_000)), "regular expression"),
@@ -262,4 +313,70 @@ fn quotes_and_backslashes() {
         let FlowTest::Field(test) = parse(text).unwrap() else { panic!("{text}") };
         assert!(test.holds([FieldValue::Text(value.as_bytes())]), "{text}");
     }
+}
+
+#[test]
+fn lists_in_files_are_long_and_have_bad_lines() {
+    let test = |text: &str| match parse(text).unwrap() {
+        FlowTest::Field(test) => test,
+        other => panic!("{other:?}"),
+    };
+    let bad = test("http.status_code in @bad");
+    let note = bad.note().unwrap();
+    assert!(note.starts_with("bad: left out, as they are not numbers: line 3: `x "), "{note}");
+    assert!(
+        note.ends_with(" and 999990 more") && note.contains("line 12") && !note.contains("line 13"),
+        "{note}"
+    );
+    assert!(note.len() < 500, "{note}");
+    for (number, holds) in [(404, true), (500, true), (403, false)] {
+        assert_eq!(bad.holds([FieldValue::Number(Number::Whole(number))]), holds);
+    }
+    let (names, below) = (test("dns.query in @million"), test("dns.query under @million"));
+    assert_eq!((names.note(), below.note()), (None, None));
+    for (name, is_in, is_under) in [
+        ("N999999.example.ORG", true, true),
+        ("n0.example.org", true, true),
+        ("www.n77.example.org.", false, true),
+        ("n1000000.example.org", false, false),
+        ("xn7.example.org", false, false),
+        ("", false, false),
+    ] {
+        let value = || [FieldValue::Text(name.as_bytes())];
+        assert_eq!((names.holds(value()), below.holds(value())), (is_in, is_under), "{name}");
+    }
+    // A value of many labels is not hashed from each of them on.
+    let long = "a.".repeat(1 << 20) + "n5.example.org";
+    assert!(below.holds([FieldValue::Text(long.as_bytes())]));
+    let addresses = test("x509.addresses in @addresses");
+    assert!(addresses.note().unwrap().contains("line 4: `nobody`"));
+    for (address, holds) in
+        [("192.0.2.9", true), ("10.9.8.7", true), ("192.0.2.8", false), ("2001:db8::1", true)]
+    {
+        let address = Addresses::parse(address).unwrap().low;
+        assert_eq!(addresses.holds([FieldValue::Address(address)]), holds);
+    }
+}
+
+#[test]
+fn parts_are_found_as_by_comparing_everywhere() {
+    let mut state = 7_u32;
+    let mut letter = move || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        b"aAb"[(state >> 16) as usize % 3]
+    };
+    for round in 0..20_000 {
+        let value: Vec<u8> = (0..round % 14).map(|_| letter()).collect();
+        let part: Vec<u8> = (0..round % 5).map(|_| letter()).collect();
+        let text = String::from_utf8(part.clone()).unwrap();
+        for is_exact in [false, true] {
+            let fold = |bytes: &[u8]| if is_exact { bytes.to_vec() } else { bytes.to_ascii_lowercase() };
+            let (low, wanted) = (fold(&value), fold(&part));
+            let truth = wanted.is_empty() || low.windows(wanted.len()).any(|window| window == wanted);
+            assert_eq!(Part::new(Text::new(&text, is_exact)).is_in(&value), truth, "{text} in {value:?}");
+        }
+    }
+    // Comparing everywhere would take a thousand million steps.
+    let part = Part::new(Text::new(&("a".repeat(30_000) + "b"), false));
+    assert!(!part.is_in("A".repeat(1 << 20).as_bytes()));
 }

@@ -7,7 +7,6 @@ use super::columns::{Cell, Kind, Rows};
 use crate::format::{push_address, push_uid};
 use crate::records::csv::text;
 use crate::records::json::{Shape, Style, push_value};
-use crate::records::lossless;
 use crate::row::{COLUMNS, ColumnKind, Endpoints, Times, Value as FlowValue};
 use crate::{Existing, Output, OutputContext, OutputSpec};
 use parquet::errors::ParquetError;
@@ -17,7 +16,7 @@ use std::io::{self, BufWriter};
 use std::path::PathBuf;
 use weir_api::Snapshot;
 use weir_engine::{FlowIdentity, FlowRecord};
-use weir_proto::{Field, Kind as FieldKind, Record, Table, Value};
+use weir_proto::{Field, Kind as FieldKind, Record, Table, Value, lossless};
 
 pub(crate) static PARQUET: OutputSpec = OutputSpec {
     name: "parquet",

@@ -1,6 +1,6 @@
 //! Records as CSV: a file for each table, with our own names.
 
-use super::{Files, lossless};
+use super::Files;
 use crate::OutputContext;
 use crate::csv::cell;
 use crate::file::{Frame, LineFile};
@@ -9,7 +9,7 @@ use crate::row::Times;
 use crate::zone::{self, push_rfc3339, push_seconds};
 use std::io;
 use weir_engine::FlowIdentity;
-use weir_proto::{Kind, Record, Table, Value};
+use weir_proto::{Kind, Record, Table, Value, lossless};
 
 const FLOW: [&str; 7] =
     ["time", "uid", "community_id", "source", "source_port", "destination", "destination_port"];

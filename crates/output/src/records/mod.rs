@@ -12,7 +12,6 @@ pub mod zeek;
 
 use crate::OutputContext;
 use crate::file::{Frame, LineFile};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -76,22 +75,5 @@ impl Files {
     /// A file cannot be written, or could not be opened earlier.
     pub fn flush(&mut self) -> io::Result<()> {
         self.each(LineFile::flush)
-    }
-}
-
-/// Bytes as text: bytes that are not UTF-8 become `\xNN`.
-pub fn lossless(bytes: &[u8]) -> Cow<'_, str> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Cow::Borrowed(text),
-        Err(_) => {
-            let mut text = String::with_capacity(bytes.len() + 16);
-            for chunk in bytes.utf8_chunks() {
-                text.push_str(chunk.valid());
-                for byte in chunk.invalid() {
-                    text.push_str(&format!("\\x{byte:02x}"));
-                }
-            }
-            Cow::Owned(text)
-        }
     }
 }

@@ -1,8 +1,8 @@
 //! Records as Zeek's logs: `http.log`, `dns.log` and all others that a table names.
 
+use super::Files;
 use super::json::push_value;
 use super::leases::Leases;
-use super::{Files, lossless};
 use crate::OutputContext;
 use crate::file::{Frame, LineFile};
 use crate::format::{push_address, push_number, push_uid};
@@ -12,7 +12,7 @@ use crate::zone::{Zone, push_epoch_micros};
 use std::io::{self, Write};
 use std::net::IpAddr;
 use weir_engine::FlowIdentity;
-use weir_proto::{Field, Kind, Record, Table, Value, ZeekLog, is_of_proxy, zeek_log};
+use weir_proto::{Field, Kind, Record, Table, Value, ZeekLog, is_of_proxy, lossless, zeek_log};
 
 /// Columns before those of a table.
 const FLOW: [(&str, &str); 6] = [

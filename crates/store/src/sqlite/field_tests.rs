@@ -774,6 +774,7 @@ fn many_values_are_bounded() {
         table: "telnet",
         name: "user",
         kind: weir_filter::fields::FieldKind::Text,
+        place: 0,
     };
     let wanted = TallyWanted {
         subject: Subject::Records("telnet"),

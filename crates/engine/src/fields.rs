@@ -1,0 +1,129 @@
+//! The fields of records, for expressions: those of every table of the parsers.
+
+use std::net::IpAddr;
+use weir_filter::fields::{FieldInfo, FieldKind, FieldValue, Number};
+use weir_filter::{FlowEndpoints, RecordRow};
+use weir_flow::FlowIdentity;
+use weir_proto::{Field, Kind, Record, Value, lossless};
+
+/// Nanoseconds of a microsecond, in which logs and the store have times.
+const MICROSECOND: u64 = 1_000;
+
+/// Names of all tables, in alphabetical order.
+pub fn tables() -> Vec<&'static str> {
+    let mut names: Vec<&str> = weir_proto::tables().map(|table| table.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// Names of a table's fields, in alphabetical order; none if there is no such table.
+pub fn names(table: &str) -> Vec<&'static str> {
+    let mut names: Vec<&str> = weir_proto::tables()
+        .filter(|known| known.name == table)
+        .flat_map(|table| table.fields)
+        .map(|field| field.name)
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// A field of a table, by its name, else by Zeek's column, else by Suricata's key.
+pub fn find(table: &str, name: &str) -> Option<(FieldInfo, &'static Field)> {
+    let tables = || weir_proto::tables().filter(|known| known.name == table);
+    let by = |is: &dyn Fn(&Field) -> bool| {
+        tables().find_map(|table| {
+            let (place, field) = table.fields.iter().enumerate().find(|(_, field)| is(field))?;
+            let info = FieldInfo { table: table.name, name: field.name, kind: kind_of(field.kind), place };
+            Some((info, field))
+        })
+    };
+    let is_key = |field: &Field| {
+        field.eve == name
+            || field.eve.split_once('.').is_some_and(|(front, key)| {
+                // `http.status` is written in the table `http` as `status`.
+                front == table
+                    && (key == name
+                        || key.strip_prefix(table).is_some_and(|key| key.strip_prefix('_') == Some(name)))
+            })
+    };
+    by(&|field| field.name == name).or_else(|| by(&|field| field.zeek == name)).or_else(|| by(&is_key))
+}
+
+/// The kind of a field's values, or of the values of its list.
+pub fn kind_of(kind: Kind) -> FieldKind {
+    match kind {
+        Kind::Bool => FieldKind::Bool,
+        Kind::Uint | Kind::Int | Kind::Real | Kind::Port => FieldKind::Number,
+        Kind::Time => FieldKind::Time,
+        Kind::Duration => FieldKind::Duration,
+        Kind::Text | Kind::Word | Kind::Rows(_) => FieldKind::Text,
+        Kind::Address => FieldKind::Address,
+        Kind::List(inner) | Kind::Set(inner) => kind_of(*inner),
+    }
+}
+
+/// The endpoints of a flow, the initiator first, with the outer VLAN identifier of its first packet.
+pub fn endpoints(flow: &FlowIdentity) -> FlowEndpoints {
+    let (mut address, mut port) = (flow.key.addr, flow.key.port);
+    if !flow.initiator_is_lower {
+        address.reverse();
+        port.reverse();
+    }
+    FlowEndpoints { address, port, protocol: flow.key.proto, vlan: flow.vlan[0] }
+}
+
+/// A record of a flow, as tests see it: with the values that the store has for it.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordView<'r> {
+    /// Of its flow.
+    pub endpoints: FlowEndpoints,
+    /// The record.
+    pub record: &'r Record<'r>,
+}
+
+impl RecordRow for RecordView<'_> {
+    fn endpoints(&self) -> &FlowEndpoints {
+        &self.endpoints
+    }
+
+    fn table(&self) -> &'static str {
+        self.record.table.name
+    }
+
+    fn values(&self, field: &FieldInfo, each: &mut dyn FnMut(FieldValue<'_>)) {
+        if let Some(value) = self.record.values.get(field.place) {
+            leaves(value, each);
+        }
+    }
+}
+
+/// Calls `each` with every value in a value: itself, those of a list, and those of the rows in it.
+fn leaves(value: &Value<'_>, each: &mut dyn FnMut(FieldValue<'_>)) {
+    let seconds = |nanoseconds: u64| {
+        let micros = nanoseconds / MICROSECOND;
+        FieldValue::Number(Number::Real(micros as f64 / 1e6))
+    };
+    match value {
+        Value::None => {}
+        Value::Bool(yes) => each(FieldValue::Bool(*yes)),
+        Value::Uint(number) => each(FieldValue::Number(Number::Whole((*number).into()))),
+        Value::Int(number) => each(FieldValue::Number(Number::Whole((*number).into()))),
+        // Logs have no other ones.
+        Value::Real(number) if number.is_finite() => each(FieldValue::Number(Number::Real(*number))),
+        Value::Real(_) => {}
+        Value::Time(time) => each(seconds(time.0)),
+        Value::Duration(span) => each(seconds(*span)),
+        Value::Text(text) if text.is_ascii() => each(FieldValue::Text(text)),
+        Value::Text(text) => each(FieldValue::Text(lossless(text).as_bytes())),
+        Value::Address(IpAddr::V4(v4)) => each(FieldValue::Address(v4.to_ipv6_mapped().to_bits())),
+        // As a number it would be the IPv4 address, also in text.
+        Value::Address(IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_some() => {
+            each(FieldValue::Text(v6.to_string().as_bytes()));
+        }
+        Value::Address(IpAddr::V6(v6)) => each(FieldValue::Address(v6.to_bits())),
+        Value::List(values) => values.iter().for_each(|value| leaves(value, each)),
+        Value::Rows(rows) => rows.iter().flatten().for_each(|value| leaves(value, each)),
+    }
+}
