@@ -337,6 +337,11 @@ fn of(text: &str, expr: &Expr) -> Result<(FlowTest, usize), FilterError> {
     })
 }
 
+/// Whether a flow's key decides a test.
+pub(crate) fn is_of_key(test: &Test) -> bool {
+    primitive("", test).is_ok()
+}
+
 /// The message about a test that a flow's key does not decide.
 pub(crate) fn needs_packets(part: &str) -> String {
     let part: String = part.chars().take(40).collect();

@@ -56,6 +56,7 @@ mod meaning;
 mod names;
 mod optimize;
 mod parse;
+mod part;
 mod record;
 mod set;
 mod view;
@@ -66,6 +67,7 @@ pub use filter::{Filter, LINK_TYPES, Options, Program, Resolve};
 pub use flowtest::{Endpoints, FLOW, FlowEndpoints, FlowRow, FlowTest};
 pub use lex::words;
 pub use names::Protocol;
+pub use part::{Decider, Part, parts};
 pub use record::{Matches, RecordRow, RecordSet, RecordTest, Tables};
 pub use set::{
     Comparison, Decided, Explanation, MASK_PACKETS, MatchCounter, PacketMask, Set, SetError, Strategy, Total,

@@ -56,7 +56,7 @@ pub mod zone;
 
 pub use file::{Existing, Rolling};
 pub use log::Log;
-pub use weir_engine::{FlowIdentity, FlowRecord};
+pub use weir_engine::{FlowIdentity, FlowRecord, fields};
 
 use std::io;
 use std::path::PathBuf;

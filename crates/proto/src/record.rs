@@ -228,7 +228,6 @@ macro_rules! record {
     };
 }
 
-
 /// Bytes as text: bytes that are not UTF-8 become `\xNN`.
 pub fn lossless(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {

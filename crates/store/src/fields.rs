@@ -2,11 +2,17 @@
 
 use super::moment::Moments;
 use super::payload::is_payload;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 use weir_api::web;
-use weir_engine::fields::kind_of;
 use weir_filter::FLOW;
 use weir_filter::fields::{FieldInfo, FieldKind, Fields};
+use weir_output::fields::kind_of;
 use weir_proto::{Field, Kind, Table};
+
+/// Times in expressions.
+const TIMES: &str = "a time such as `now`, `2026-03-15`, `\"3 days ago 14:05\"` or seconds since the epoch";
 
 /// Bytes of a file of `in @FILE`.
 const MAX_FILE: u64 = 64 << 20;
@@ -168,8 +174,8 @@ fn described_field(table: &str, field: &Field) -> web::TestedField {
 pub struct StoreFields<'m> {
     /// Whether fields that hold payload may be tested.
     pub payload: bool,
-    /// Whether lists in files may be read.
-    pub files: bool,
+    /// The folder that paths of lists are relative to; without one no file is read.
+    pub files: Option<&'m Path>,
     /// Zone and `now` of times.
     pub moments: &'m Moments,
 }
@@ -186,7 +192,7 @@ impl Fields for StoreFields<'_> {
         if table == FLOW {
             return FLOW_FIELDS.iter().map(|field| field.name).collect();
         }
-        weir_engine::fields::names(table)
+        weir_output::fields::names(table)
     }
 
     fn find(&self, table: &str, name: &str) -> Result<Option<FieldInfo>, String> {
@@ -199,7 +205,7 @@ impl Fields for StoreFields<'_> {
                 place: 0,
             }));
         }
-        let Some((found, field)) = weir_engine::fields::find(table, name) else { return Ok(None) };
+        let Some((found, field)) = weir_output::fields::find(table, name) else { return Ok(None) };
         if !self.payload && is_payload(field) {
             return Err(format!(
                 "{}.{} holds text of connections: it needs the right packets",
@@ -209,21 +215,27 @@ impl Fields for StoreFields<'_> {
         Ok(Some(found))
     }
 
-    fn time(&self, text: &str) -> Option<f64> {
-        let moment = self.moments.parse(text).ok()?;
-        Some(moment.from as f64 / 1e9)
+    fn time(&self, text: &str) -> Result<f64, String> {
+        let moment = self.moments.parse(text);
+        moment.map(|moment| moment.from as f64 / 1e9).map_err(|_| TIMES.to_owned())
     }
 
     fn list(&self, path: &str) -> Result<Vec<u8>, String> {
-        if !self.files {
-            return Err("lists in files are read by `weir query` only".to_owned());
-        }
+        let Some(folder) = self.files else {
+            return Err("the pages read no files; `weir query` and weir.toml do".to_owned());
+        };
         let text = |error: std::io::Error| error.to_string();
-        let size = std::fs::metadata(path).map_err(text)?.len();
-        if size > MAX_FILE {
-            return Err(format!("it has {size} bytes; at most {MAX_FILE} are read"));
+        let mut bytes = Vec::new();
+        let file = File::open(folder.join(path)).map_err(text)?;
+        if !file.metadata().map_err(text)?.is_file() {
+            return Err("it is no file".to_owned());
         }
-        std::fs::read(path).map_err(text)
+        // A file that grows meanwhile is read no further.
+        file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(text)?;
+        if bytes.len() as u64 > MAX_FILE {
+            return Err(format!("it has more than {MAX_FILE} bytes"));
+        }
+        Ok(bytes)
     }
 }
 
@@ -232,7 +244,7 @@ mod tests {
     use super::*;
 
     fn registry(moments: &Moments) -> StoreFields<'_> {
-        StoreFields { payload: true, files: false, moments }
+        StoreFields { payload: true, files: None, moments }
     }
 
     #[test]

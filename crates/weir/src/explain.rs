@@ -1,17 +1,22 @@
 //! `weir explain`: how an expression is evaluated, and its measured cost.
 
 use crate::exit::{Exit, complain};
+use crate::fields::RunFields;
 use crate::run::{filter_options, inputs, report_read_errors};
 use crate::{cli, clock, config, times};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_capture::{Files, ReadOptions};
-use weir_filter::{Decided, Explanation, Filter, FilterError, MatchCounter, Options, Set, Strategy};
+use weir_filter::{
+    Decided, Decider, Explanation, Filter, FilterError, FlowTest, MatchCounter, Options, Part, RecordTest,
+    Set, Strategy, Tables, parts,
+};
 use weir_output::figures;
+use weir_output::zone::Zone;
 use weir_wire::{Batch, FlowKey, Layers, LinkType, Packet, PacketBuf, Tag, build, decode};
 
 /// The schema of the JSON object.
@@ -32,6 +37,9 @@ const ROUND: u64 = 2_000_000;
 
 /// Maximum number of terms and of comparisons to show.
 const MAX_LINES: usize = 8;
+
+/// Maximum number of parts to show.
+const MAX_PARTS: usize = 20;
 
 /// Costs in nanoseconds; `None` if not measured.
 #[derive(Default, Serialize)]
@@ -55,11 +63,34 @@ struct Asked<'a> {
     others: usize,
 }
 
+/// A test of the expression.
+#[derive(Serialize)]
+struct PartFacts<'a> {
+    text: &'a str,
+    /// `packet`, `flow`, `flow end` or `record`.
+    decided: &'static str,
+    table: Option<&'static str>,
+}
+
+/// An expression over records or finished flows.
+#[derive(Serialize)]
+struct RowFacts<'a> {
+    v: u32,
+    kind: &'static str,
+    expression: &'a str,
+    /// `record`, or `stored` if only stored flows and records can be tested.
+    decided: &'static str,
+    /// The tables whose records may match; `None` for all.
+    tables: Option<Vec<&'static str>>,
+    parts: Vec<PartFacts<'a>>,
+}
+
 #[derive(Serialize)]
 struct Facts<'a> {
     v: u32,
     kind: &'static str,
     expression: &'a str,
+    parts: Vec<PartFacts<'a>>,
     /// `flow`, `packet` or `program`.
     decided: &'static str,
     reason: Option<&'a str>,
@@ -75,11 +106,22 @@ struct Facts<'a> {
 
 /// Explains an expression.
 pub fn explain(options: &cli::Explain) -> Exit {
-    let reading = filter_options(options.strict_bpf, options.inner, 0);
     if let Some(words) = &options.plan {
         return crate::run::plan::explain(words, options.json);
     }
+    let fields = RunFields::new(Path::new(""), Zone::default());
+    let reading = Options { fields: Some(&fields), ..filter_options(options.strict_bpf, options.inner, 0) };
     let expression = options.expression.as_deref().unwrap_or_default();
+    let parts = match parts(expression, &reading) {
+        Ok(parts) => parts,
+        Err(error) => return complain(Exit::Usage, error),
+    };
+    if parts.iter().any(|part| is_of_rows(part.decider)) {
+        return match rows(expression, &parts, &reading) {
+            Ok(rows) => printed(if options.json { rows.json() } else { rows.text() }, Exit::Good),
+            Err(error) => complain(Exit::Usage, error),
+        };
+    }
     let alone = match Set::compile(&[expression], &reading) {
         Ok(set) => set,
         Err(error) => return complain(Exit::Usage, error),
@@ -116,6 +158,8 @@ pub fn explain(options: &cli::Explain) -> Exit {
     };
     let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let found = Found {
+        written: expression,
+        parts,
         expression: one_line(expression),
         strategy,
         lines: lines.as_ref().map(Vec::len),
@@ -123,7 +167,11 @@ pub fn explain(options: &cli::Explain) -> Exit {
         of,
         explanation,
     };
-    let text = if options.json { found.json(cost) } else { found.text(&cost) };
+    printed(if options.json { found.json(cost) } else { found.text(&cost) }, exit)
+}
+
+/// Writes to standard output.
+fn printed(text: String, exit: Exit) -> Exit {
     match std::io::stdout().write_all(text.as_bytes()) {
         Ok(()) => exit,
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => exit,
@@ -131,14 +179,109 @@ pub fn explain(options: &cli::Explain) -> Exit {
     }
 }
 
+/// Whether records or finished flows decide a test.
+fn is_of_rows(decider: Decider) -> bool {
+    matches!(decider, Decider::Record(_) | Decider::FlowEnd)
+}
+
+/// An expression over records or finished flows.
+struct Rows<'e> {
+    expression: &'e str,
+    parts: &'e [Part],
+    /// The tables whose records it may hold for, or the reason why only stored rows are tested.
+    tables: Result<Tables, String>,
+    /// Lines that were left out of lists.
+    notes: Vec<String>,
+}
+
+/// Explains an expression over records or finished flows.
+fn rows<'e>(expression: &'e str, parts: &'e [Part], reading: &Options<'_>) -> Result<Rows<'e>, FilterError> {
+    let mut notes: Vec<String> = Vec::new();
+    FlowTest::parse(expression, reading)?.fields(&mut |test| {
+        notes.extend(test.note().map(str::to_owned));
+    });
+    notes.dedup();
+    let tables = RecordTest::compile(expression, reading).map(|test| test.tables());
+    Ok(Rows { expression, parts, tables: tables.map_err(|error| error.message), notes })
+}
+
+impl Rows<'_> {
+    fn text(&self) -> String {
+        let words = self.expression.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut text = format!("{}\n", figures::printable(&words));
+        let level = match &self.tables {
+            Err(reason) => format!("none, only stored flows and records: {reason}"),
+            Ok(Tables::All) => "record: records of all tables".to_owned(),
+            Ok(Tables::Only(tables)) => format!("record: records of {}", tables.join(", ")),
+        };
+        line(&mut text, "level", &level);
+        part_lines(&mut text, self.expression, self.parts);
+        self.notes.iter().for_each(|note| line(&mut text, "list", note));
+        text
+    }
+
+    fn json(&self) -> String {
+        let facts = RowFacts {
+            v: SCHEMA,
+            kind: "explain",
+            expression: self.expression,
+            decided: if self.tables.is_ok() { "record" } else { "stored" },
+            tables: match &self.tables {
+                Ok(Tables::Only(tables)) => Some(tables.clone()),
+                _ => None,
+            },
+            parts: part_facts(self.expression, self.parts),
+        };
+        serde_json::to_string(&facts).unwrap_or_default() + "\n"
+    }
+}
+
+/// The part's text and what decides it, in lines.
+fn part_lines(text: &mut String, expression: &str, parts: &[Part]) {
+    for (at, part) in parts.iter().take(MAX_PARTS).enumerate() {
+        let written = expression.get(part.span.clone()).unwrap_or_default();
+        let decided = match part.decider {
+            Decider::Packet => "per packet".to_owned(),
+            Decider::FlowKey => "once per flow, by its key".to_owned(),
+            Decider::FlowEnd => "when the flow has ended".to_owned(),
+            Decider::Record(table) => format!("per record of {table}"),
+        };
+        line(text, if at == 0 { "parts" } else { "" }, &format!("{written}: {decided}"));
+    }
+    if let Some(more) = parts.len().checked_sub(MAX_PARTS).filter(|more| *more > 0) {
+        line(text, "", &format!("{more} more"));
+    }
+}
+
+fn part_facts<'e>(expression: &'e str, parts: &[Part]) -> Vec<PartFacts<'e>> {
+    let fact = |part: &Part| {
+        let (decided, table) = match part.decider {
+            Decider::Packet => ("packet", None),
+            Decider::FlowKey => ("flow", None),
+            Decider::FlowEnd => ("flow end", None),
+            Decider::Record(table) => ("record", Some(table)),
+        };
+        PartFacts { text: expression.get(part.span.clone()).unwrap_or_default(), decided, table }
+    };
+    parts.iter().map(fact).collect()
+}
+
 /// The evaluation of an expression, one fact per line, without its cost.
 ///
 /// # Errors
 /// The error in the expression, with its position.
 pub fn lines(expression: &str, reading: &Options<'_>) -> Result<Vec<String>, FilterError> {
+    let parts = parts(expression, reading)?;
+    // The first line is the expression.
+    let after_first = |text: String| text.lines().skip(1).map(|line| line.trim_end().to_owned()).collect();
+    if parts.iter().any(|part| is_of_rows(part.decider)) {
+        return Ok(after_first(rows(expression, &parts, reading)?.text()));
+    }
     let set = Set::compile(&[expression], reading).map_err(|error| error.error)?;
     let Some(explanation) = set.explain(0) else { return Ok(Vec::new()) };
     let found = Found {
+        written: expression,
+        parts,
         expression: expression.split_whitespace().collect::<Vec<_>>().join(" "),
         strategy: set.strategy(),
         lines: None,
@@ -146,8 +289,7 @@ pub fn lines(expression: &str, reading: &Options<'_>) -> Result<Vec<String>, Fil
         of: String::new(),
         explanation,
     };
-    // The first line is the expression.
-    Ok(found.strategies().lines().skip(1).map(|line| line.trim_end().to_owned()).collect())
+    Ok(after_first(found.strategies()))
 }
 
 /// The expressions of a configuration; an empty one matches every packet.
@@ -290,7 +432,10 @@ fn min(known: &mut Option<f64>, run: &mut Option<impl FnMut()>, count: usize) {
 }
 
 /// The facts to print.
-struct Found {
+struct Found<'e> {
+    written: &'e str,
+    parts: Vec<Part>,
+    /// On one line.
     expression: String,
     strategy: Strategy,
     /// Number of lines that the expression is added to.
@@ -301,7 +446,7 @@ struct Found {
     explanation: Explanation,
 }
 
-impl Found {
+impl Found<'_> {
     fn text(&self, cost: &Cost) -> String {
         let mut text = self.strategies();
         self.costs(&mut text, cost);
@@ -337,6 +482,9 @@ impl Found {
         };
         line(&mut text, "way", &decided);
         line(&mut text, "by flow", &by_flow);
+        if self.parts.len() > 1 {
+            part_lines(&mut text, self.written, &self.parts);
+        }
         for (at, term) in terms.iter().take(MAX_LINES).enumerate() {
             line(&mut text, if at == 0 { "terms" } else { "" }, term);
         }
@@ -421,6 +569,7 @@ impl Found {
             v: SCHEMA,
             kind: "explain",
             expression: &self.expression,
+            parts: part_facts(self.written, &self.parts),
             decided,
             reason,
             strategy: match self.strategy {

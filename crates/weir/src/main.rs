@@ -15,6 +15,7 @@ mod desk;
 mod dump;
 mod exit;
 mod explain;
+mod fields;
 mod generate;
 mod interfaces;
 mod live;

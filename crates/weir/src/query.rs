@@ -6,6 +6,7 @@ use crate::names::SystemNames;
 use crate::times;
 use serde_json::Value;
 use std::fmt::Write;
+use std::path::PathBuf;
 use weir_api::web::{Answered, Column};
 use weir_filter::Options;
 use weir_output::csv::cell;
@@ -41,7 +42,7 @@ pub fn query(options: &cli::Query) -> Exit {
         options: Options { resolver: Some(&SystemNames), ..Options::default() },
         moments,
         span,
-        files: true,
+        files: Some(PathBuf::new()),
         ..Asking::default()
     };
     let question = match Question::parse(&text, &asking) {

@@ -23,7 +23,7 @@ mod parse;
 mod test;
 
 pub use list::List;
-pub use operand::{Addresses, Number, Operand, Part, Text};
+pub use operand::{Addresses, Number, Operand, Search, Text};
 pub use parse::operators;
 pub use test::{Comparison, FieldTest, FieldValue, Operation, PATTERN, Pattern};
 
@@ -78,8 +78,12 @@ pub trait Fields: Sync {
     /// The reason why it must not be tested.
     fn find(&self, table: &str, name: &str) -> Result<Option<FieldInfo>, String>;
 
-    /// A point of time in seconds since the epoch, such as `now` or `2026-03-15`; `None` if it is none.
-    fn time(&self, text: &str) -> Option<f64>;
+    /// A point of time in seconds since the epoch, such as `now` or `2026-03-15`.
+    ///
+    /// # Errors
+    ///
+    /// The accepted forms.
+    fn time(&self, text: &str) -> Result<f64, String>;
 
     /// The content of a file, for `in @FILE`.
     ///

@@ -117,13 +117,13 @@ pub(crate) fn domain(name: &[u8], is_operand: bool) -> &[u8] {
 
 /// A text that is searched for, in time linear in the searched value and without memory of its own (Knuth, Morris and Pratt).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Part {
+pub struct Search {
     text: Text,
     /// For each byte of the text: the length of the longest beginning of the text that ends there, short of all of it.
     borders: Box<[u32]>,
 }
 
-impl Part {
+impl Search {
     /// The search for a text.
     pub fn new(text: Text) -> Self {
         let mut borders = vec![0_u32; text.bytes.len()];
@@ -240,8 +240,8 @@ impl Operand {
         kind: FieldKind,
         text: &str,
         is_exact: bool,
-        time: impl Fn(&str) -> Option<f64>,
-    ) -> Result<Self, &'static str> {
+        time: impl Fn(&str) -> Result<f64, String>,
+    ) -> Result<Self, String> {
         let found = match kind {
             FieldKind::Text => Some(Operand::Text(Text::new(text, is_exact))),
             FieldKind::Bool => match text.to_ascii_lowercase().as_str() {
@@ -256,20 +256,21 @@ impl Operand {
             }
             FieldKind::Time => {
                 let epoch = Number::parse(text).filter(|number| number.real() > 9999.0 || text.contains('.'));
-                epoch.or_else(|| time(text).map(Number::Real)).map(Operand::Number)
+                Some(Operand::Number(match epoch {
+                    Some(number) => number,
+                    None => Number::Real(time(text)?),
+                }))
             }
             FieldKind::Address => Addresses::parse(text).map(Operand::Addresses),
         };
-        found.ok_or(match kind {
-            FieldKind::Text => "text",
+        let accepted = match kind {
+            FieldKind::Text | FieldKind::Time => "text",
             FieldKind::Bool => "`true` or `false`",
             FieldKind::Number => "a number such as `404`, `1.5` or `10M`",
             FieldKind::Duration => "a length of time such as `0.2`, `200ms` or `5m`",
-            FieldKind::Time => {
-                "a time such as `now`, `2026-03-15`, `\"3 days ago 14:05\"` or seconds since the epoch"
-            }
             FieldKind::Address => "an address or a network such as `192.0.2.1` or `10.0.0.0/8`",
-        })
+        };
+        found.ok_or_else(|| accepted.to_owned())
     }
 }
 

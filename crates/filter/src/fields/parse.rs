@@ -1,7 +1,7 @@
 //! From text to tests of fields.
 
 use super::list::{List, MAX_DOMAIN};
-use super::operand::{Operand, Part, Text, domain};
+use super::operand::{Operand, Search, Text, domain};
 use super::test::{Comparison, FieldTest, Operation, Pattern};
 use super::{FieldInfo, FieldKind, Fields, Parsed, find};
 use crate::error::{ErrorKind, FilterError};
@@ -119,7 +119,7 @@ pub(crate) fn test(text: &str, word: Range<usize>, fields: &dyn Fields) -> Parse
             let value = reader.value()?;
             Operation::Compare(comparison, operand(field, &value, fields)?)
         }
-        Operator::Contains => Operation::Contains(Part::new(reader.value()?.text())),
+        Operator::Contains => Operation::Contains(Search::new(reader.value()?.text())),
         Operator::Begins => Operation::Begins(reader.value()?.text()),
         Operator::Ends => Operation::Ends(reader.value()?.text()),
         Operator::Under if reader.at_list() => {

@@ -1,7 +1,7 @@
 //! Tests of one field.
 
 use super::list::List;
-use super::operand::{Number, Operand, Part, Text, address_in};
+use super::operand::{Number, Operand, Search, Text, address_in};
 use super::{FieldInfo, FieldKind};
 use regex::bytes::{Regex, RegexBuilder};
 use std::cmp::Ordering;
@@ -31,7 +31,7 @@ pub enum Operation {
     /// A comparison.
     Compare(Comparison, Operand),
     /// The text is within the value.
-    Contains(Part),
+    Contains(Search),
     /// The value begins with the text.
     Begins(Text),
     /// The value ends with the text.

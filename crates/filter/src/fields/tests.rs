@@ -35,8 +35,8 @@ impl Fields for Known {
         Ok(KNOWN.iter().find(|field| (field.table, field.name) == (table, name)).copied())
     }
 
-    fn time(&self, text: &str) -> Option<f64> {
-        (text == "now").then_some(1_750_000_000.0)
+    fn time(&self, text: &str) -> Result<f64, String> {
+        (text == "now").then_some(1_750_000_000.0).ok_or("a time such as `now`".to_owned())
     }
 
     fn list(&self, path: &str) -> Result<Vec<u8>, String> {
@@ -373,10 +373,10 @@ fn parts_are_found_as_by_comparing_everywhere() {
             let fold = |bytes: &[u8]| if is_exact { bytes.to_vec() } else { bytes.to_ascii_lowercase() };
             let (low, wanted) = (fold(&value), fold(&part));
             let truth = wanted.is_empty() || low.windows(wanted.len()).any(|window| window == wanted);
-            assert_eq!(Part::new(Text::new(&text, is_exact)).is_in(&value), truth, "{text} in {value:?}");
+            assert_eq!(Search::new(Text::new(&text, is_exact)).is_in(&value), truth, "{text} in {value:?}");
         }
     }
     // Comparing everywhere would take a thousand million steps.
-    let part = Part::new(Text::new(&("a".repeat(30_000) + "b"), false));
+    let part = Search::new(Text::new(&("a".repeat(30_000) + "b"), false));
     assert!(!part.is_in("A".repeat(1 << 20).as_bytes()));
 }

@@ -35,6 +35,7 @@ use super::moment::Moments;
 use super::tally::{Dimension, Measure, Subject};
 use super::{FlowOrder, GroupBy, RankBy, Store, StoreError, TimeRange};
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Instant;
 use weir_api::web::Answered;
 use weir_filter::fields::FieldInfo;
@@ -83,20 +84,23 @@ pub struct Asking<'r> {
     pub span: TimeRange,
     /// Whether fields that hold payload are withheld.
     pub without_payload: bool,
-    /// Whether lists in files may be read.
-    pub files: bool,
+    /// The folder that paths of lists are relative to; without one no file is read.
+    pub files: Option<PathBuf>,
 }
 
 impl Asking<'_> {
+    /// The fields that it may name.
+    pub fn fields(&self) -> StoreFields<'_> {
+        StoreFields { payload: !self.without_payload, files: self.files.as_deref(), moments: &self.moments }
+    }
+
     /// Parses an expression over flows and records.
     ///
     /// # Errors
     ///
     /// The error in the query, and its position.
     pub fn test(&self, text: &str) -> Result<FlowTest, FilterError> {
-        let fields =
-            StoreFields { payload: !self.without_payload, files: self.files, moments: &self.moments };
-        FlowTest::parse(text, &Options { fields: Some(&fields), ..self.options })
+        FlowTest::parse(text, &Options { fields: Some(&self.fields()), ..self.options })
     }
 }
 

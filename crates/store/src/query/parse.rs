@@ -5,7 +5,6 @@ use super::words::{Word, Words};
 use super::{
     Asking, Compare, Counting, MAX_KEYS, MAX_ROWS, MAX_STEPS, Matter, Measure, QueryError, Question, ROWS,
 };
-use crate::fields::StoreFields;
 use crate::moment::{self, Moment, Moments};
 use crate::tally::{Dimension, Subject};
 use crate::{FlowOrder, RankBy, TimeRange};
@@ -150,10 +149,6 @@ fn head<'t>(words: &mut Words<'t>) -> Result<Head<'t>, QueryError> {
     })
 }
 
-fn fields<'a>(asking: &'a Asking<'_>) -> StoreFields<'a> {
-    StoreFields { payload: !asking.without_payload, files: asking.files, moments: &asking.moments }
-}
-
 impl<'t> Draft<'t> {
     fn clause(
         &mut self,
@@ -243,7 +238,7 @@ impl<'t> Draft<'t> {
     /// Resolves the words of subject and clauses.
     fn question(self, text: &str, head: &Head<'_>, asking: &Asking<'_>) -> Result<Question, QueryError> {
         let whole = |message: &str| QueryError { message: message.to_owned(), offset: 0, length: text.len() };
-        let fields = fields(asking);
+        let fields = asking.fields();
         let names = Names { fields: &fields };
         let matter = self.matter(head, &names)?;
         if let Some((word, message)) = self.misplaced(&matter) {

@@ -108,7 +108,6 @@ pub async fn asking(app: &Shared, client: &Client, zone: Option<&str>) -> Result
         options: app.expression_options.to_options(),
         moments: Moments { zone, now },
         without_payload: !client.rights.has(Right::Packets),
-        files: false,
         ..Asking::default()
     })
 }

@@ -11,7 +11,7 @@ use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use weir_api::web::{ExpressionWords, FilterTry};
-use weir_filter::{ErrorKind, FilterError, FlowTest};
+use weir_filter::{FilterError, Options};
 use weir_store::fields::described;
 
 #[derive(Deserialize, IntoParams)]
@@ -70,12 +70,13 @@ pub async fn filter(
             true => asked.expression.trim().to_owned(),
             false => asked.expression.split_whitespace().collect::<Vec<_>>().join(" "),
         };
-        let explained = explain::lines(&asked.expression, &options.to_options());
-        let explained = match (explained, asking) {
-            (Err(error), Some(asking)) if error.kind == ErrorKind::Level => {
-                asking.test(&asked.expression).map(|test| over_rows(&test))
+        let explained = match &asking {
+            Some(asking) => {
+                let fields = asking.fields();
+                let reading = Options { fields: Some(&fields), ..options.to_options() };
+                explain::lines(&asked.expression, &reading)
             }
-            (explained, _) => explained,
+            None => explain::lines(&asked.expression, &options.to_options()),
         };
         Ok(match explained {
             Ok(explain) => FilterCheck { ok: true, error: None, canonical, explain },
@@ -85,21 +86,6 @@ pub async fn filter(
         })
     };
     Ok(Json(app.wait(check).await?))
-}
-
-/// How an expression with tests of fields is decided.
-fn over_rows(test: &FlowTest) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    test.fields(&mut |test| {
-        let name = format!("{}.{}", test.field.table, test.field.name);
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    });
-    vec![
-        "decided over stored flows and records, not over packets".to_owned(),
-        format!("fields: {}", names.join(", ")),
-    ]
 }
 
 /// Everything that an expression over flows and records can be made of: tables with their fields, operators, and words of

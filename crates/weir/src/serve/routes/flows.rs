@@ -196,7 +196,7 @@ fn record_order(table: &str, sort: &str, payload: bool) -> Result<(RecordOrder, 
         "client" => RecordOrder::Client,
         "server" => RecordOrder::Server,
         name => {
-            let fields = StoreFields { payload, files: false, moments: &Moments::default() };
+            let fields = StoreFields { payload, files: None, moments: &Moments::default() };
             let field = find(&fields, table, name).map_err(|error| {
                 Failure::question(
                     format!("invalid sort key {sort:?}: {error}"),
