@@ -127,3 +127,105 @@ fn leaves(value: &Value<'_>, each: &mut dyn FnMut(FieldValue<'_>)) {
         Value::Rows(rows) => rows.iter().flatten().for_each(|value| leaves(value, each)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use weir_filter::fields::Fields;
+    use weir_filter::{Options, RecordTest};
+    use weir_wire::Time;
+
+    struct All;
+
+    impl Fields for All {
+        fn tables(&self) -> Vec<&'static str> {
+            tables()
+        }
+
+        fn names(&self, table: &str) -> Vec<&'static str> {
+            names(table)
+        }
+
+        fn find(&self, table: &str, name: &str) -> Result<Option<FieldInfo>, String> {
+            Ok(find(table, name).map(|(info, _)| info))
+        }
+
+        fn time(&self, _text: &str) -> Result<f64, String> {
+            Err("a time".to_owned())
+        }
+
+        fn list(&self, _path: &str) -> Result<Vec<u8>, String> {
+            Err("no file".to_owned())
+        }
+    }
+
+    fn holds(text: &str, record: &Record<'_>) -> bool {
+        let options = Options { fields: Some(&All), ..Options::default() };
+        let test = RecordTest::compile(text, &options).unwrap_or_else(|error| panic!("{error}"));
+        let endpoints = FlowEndpoints { address: [[0; 16]; 2], port: [1, 2], protocol: 6, vlan: 0 };
+        test.holds(&RecordView { endpoints, record })
+    }
+
+    /// A value of a kind, and a test that it satisfies.
+    fn value(kind: Kind) -> (Value<'static>, &'static str) {
+        match kind {
+            Kind::Bool => (Value::Bool(true), "= true"),
+            Kind::Uint | Kind::Port => (Value::Uint(443), "in (80, 443)"),
+            Kind::Int => (Value::Int(-3), "< -2"),
+            Kind::Real => (Value::Real(0.5), "= 0.5"),
+            Kind::Time => (Value::Time(Time(1_750_000_000_123_456_789)), "= 1750000000.123456"),
+            Kind::Duration => (Value::Duration(2_000_999), "= 2ms"),
+            Kind::Text | Kind::Word => (Value::Text(b"A \xff\xc3\xa9".as_slice().into()), r"= 'A \xffé'"),
+            Kind::Address => (Value::Address("192.0.2.7".parse().unwrap()), "= 192.0.2.0/24"),
+            Kind::List(inner) | Kind::Set(inner) => {
+                let (value, test) = value(*inner);
+                (Value::List(vec![Value::None, value]), test)
+            }
+            Kind::Rows(fields) => {
+                let values = fields.iter().map(|field| value(field.kind).0).collect();
+                (Value::Rows(vec![values]), "~ \"\"")
+            }
+        }
+    }
+
+    #[test]
+    fn every_field_of_every_table_can_be_tested() {
+        let mut known = BTreeSet::new();
+        for table in weir_proto::tables() {
+            // Fields are found by their place.
+            assert!(known.insert(table.name), "two tables are called {}", table.name);
+            let mut record = Record::new(table, Time(0), vec![Value::None; table.fields.len()]);
+            for (at, field) in table.fields.iter().enumerate() {
+                let name = format!("{}.{}", table.name, field.name);
+                assert!(!holds(&name, &record), "{name} has no value");
+                let (value, test) = value(field.kind);
+                record.values[at] = value;
+                assert!(holds(&name, &record) && holds(&format!("{name} {test}"), &record), "{name} {test}");
+                assert!(!holds(&format!("not {name}"), &record));
+            }
+        }
+        assert!(known.len() > 50);
+    }
+
+    #[test]
+    fn values_that_logs_leave_out_are_none() {
+        let table = weir_proto::tables().find(|table| table.name == "dns").unwrap();
+        let mut record = Record::new(table, Time(0), vec![Value::None; table.fields.len()]);
+        record.set("query", Value::Real(f64::NAN));
+        assert!(!holds("dns.query", &record));
+        record.set("query", Value::Address("::ffff:192.0.2.7".parse().unwrap()));
+        assert!(holds("dns.query begins ::ffff:", &record));
+    }
+
+    #[test]
+    fn the_initiator_is_the_source() {
+        let key = weir_wire::FlowKey { addr: [[1; 16], [2; 16]], port: [10, 20], vlan: 0, proto: 17 };
+        let flow =
+            |lower| FlowIdentity { key, initiator_is_lower: lower, first: Time(0), vlan: [7, 8], alias: 0 };
+        let (lower, higher) = (endpoints(&flow(true)), endpoints(&flow(false)));
+        assert_eq!((lower.address, lower.port), ([[1; 16], [2; 16]], [10, 20]));
+        assert_eq!((lower.protocol, lower.vlan), (17, 7));
+        assert_eq!((higher.address, higher.port), (lower.reversed().address, [20, 10]));
+    }
+}

@@ -774,6 +774,39 @@ fn an_expression_is_explained_with_its_cost() {
 
 /// With a configuration the explanation includes the tests of its lines.
 #[test]
+fn each_part_of_an_expression_has_its_level() {
+    let desk = tempfile::tempdir().unwrap();
+    fs::write(desk.path().join("names.txt"), "a.example\nb.example\nnot a name\n").unwrap();
+    shell(desk.path(), "weir explain 'dns.query under @names.txt and src net 10.0.0.0/8'")
+        .exits(0)
+        .prints("record: records of dns")
+        .prints("dns.query under @names.txt: per record of dns")
+        .prints("src net 10.0.0.0/8: once per flow, by its key")
+        .prints("line 3: `not a name`");
+    let facts = shell(desk.path(), "weir explain 'dns.query = a or http.host = a' -j").exits(0).json();
+    assert_eq!(
+        (&facts[0]["decided"], &facts[0]["tables"]),
+        (&"record".into(), &serde_json::json!(["dns", "http"]))
+    );
+    assert_eq!(
+        facts[0]["parts"][1],
+        serde_json::json!({"text": "http.host = a", "decided": "record", "table": "http"})
+    );
+    shell(desk.path(), "weir explain 'flow.bytes > 10M and tcp'")
+        .exits(0)
+        .prints("flow.bytes > 10M: when the flow has ended");
+    shell(desk.path(), "weir explain 'tcp port 80 and len > 100'").exits(0).prints("len > 100: per packet");
+    for (expression, says) in [
+        ("dns.qury = a", "did you mean `dns.query`?"),
+        ("dns.query = a and len > 100", r#"level = "packet""#),
+        ("dns.query in @gone.txt", "gone.txt: No such file"),
+        ("dns.query in @.", "it is no file"),
+    ] {
+        shell(desk.path(), &format!("weir explain '{expression}'")).exits(1).says(says).says("^");
+    }
+}
+
+#[test]
 fn an_expression_is_explained_with_the_lines_of_a_configuration() {
     let desk = desk();
     let lines: String = (1..=12)
