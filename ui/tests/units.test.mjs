@@ -188,7 +188,7 @@ test('completion knows what may stand at the cursor', async () => {
       { name: 'dns', help: '', fields: [field('query', 'text'), field('rcode_name', 'text')] },
       { name: 'tls', help: '', fields: [field('server_name', 'text', ['sni'])] },
     ],
-    operators: ['!=', '=', '<', '>', 'contains', 'in'],
+    operators: ['!=', '=', '<', '>', 'contains', 'in', 'under'],
     words: ['host', 'portrange', 'tcp'],
   };
   const known = {
@@ -215,6 +215,13 @@ test('completion knows what may stand at the cursor', async () => {
   assert.deepEqual(texts('src pri'), ['10.0.0.7'], 'a host by its name');
   assert.deepEqual(texts('tcp port h'), ['443'], 'a port by its service');
   assert.ok(texts('https').includes('tcp port 443'));
+  // Values of a list, and what follows each.
+  for (const list of ['dns.query in (', 'tcp and dns.query under (a.example, ', '(dns.query in (a,'])
+    assert.deepEqual([at(list).wants, at(list).field?.name, ...texts(list)], ['value', 'query', '"a b"'], list);
+  assert.deepEqual(texts('dns.query in (a '), [',', ')']);
+  assert.equal(at('dns.query in (a, b) ').wants, 'joint');
+  assert.equal(at('dns.query in (a, b) and (').wants, 'start');
+  assert.equal(at('dns.query = a and (').wants, 'start');
   // In the middle of a text only the word at the cursor is replaced.
   const middle = placeOf('dns.qu = a', 6, words);
   assert.deepEqual(completed('dns.qu = a', middle, { text: 'dns.query', help: '', kind: 'field' }), { text: 'dns.query = a', cursor: 10 });

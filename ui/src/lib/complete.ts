@@ -21,8 +21,8 @@ export interface Place {
   /** The typed text of it, up to the cursor, without its opening quote. */
   typed: string;
   /** What may stand there. */
-  wants: 'start' | 'operator' | 'value' | 'host' | 'port' | 'joint';
-  /** The field of an operator or a value. */
+  wants: 'start' | 'operator' | 'value' | 'list' | 'host' | 'port' | 'joint';
+  /** The field of an operator or a value; `list`: what follows a value of a list. */
   field: { table: string; name: string; kind: TestedField['kind'] } | null;
 }
 
@@ -41,6 +41,8 @@ interface Token {
 const JOINTS = ['and', 'or'];
 const HOSTS = new Set(['host', 'src', 'dst']);
 const PORTS = new Set(['port']);
+/** Operators before a list in parentheses. */
+const LISTS = new Set(['in', 'under']);
 /** Words that are offered first where a test begins. */
 const FIRST = ['host', 'net', 'port', 'tcp', 'udp', 'icmp', 'icmp6', 'ip', 'ip6', 'arp', 'vlan', 'src', 'dst', 'not'];
 /** The most choices. */
@@ -48,7 +50,7 @@ export const MOST = 12;
 
 function tokens(text: string): Token[] {
   const found: Token[] = [];
-  const each = /"(?:[^"\\]|\\.)*"?|'[^']*'?|[()]|!=|<=|>=|==|[=<>~!]|[^\s()=<>~!"']+/g;
+  const each = /"(?:[^"\\]|\\.)*"?|'[^']*'?|[(),]|!=|<=|>=|==|[=<>~!]|[^\s(),=<>~!"']+/g;
   for (const match of text.matchAll(each)) found.push({ text: match[0], start: match.index, end: match.index + match[0].length });
   return found;
 }
@@ -63,10 +65,17 @@ export function fieldOf(words: ExpressionWords, text: string): { table: string; 
   return table && field ? { table: table.name, field } : null;
 }
 
+/** The field whose list of values in parentheses is open at the end; `null` if none is. */
+function listOf(words: string[]): string | null {
+  const open = words.lastIndexOf('(');
+  if (open < 2 || words.indexOf(')', open) >= 0 || !LISTS.has(words[open - 1] ?? '')) return null;
+  return words[open - 2] ?? null;
+}
+
 /** What may stand at the cursor. */
 export function placeOf(text: string, cursor: number, words: ExpressionWords): Place {
   const all = tokens(text);
-  const own = all.find((token) => token.start < cursor && cursor <= token.end && !/^[()=<>~!]/.test(token.text)) ?? null;
+  const own = all.find((token) => token.start < cursor && cursor <= token.end && !/^[(),=<>~!]/.test(token.text)) ?? null;
   const before = all.filter((token) => token.end <= (own?.start ?? cursor));
   const [second, last] = [before.at(-2)?.text ?? '', before.at(-1)?.text ?? ''];
   const typed = text.slice(own?.start ?? cursor, cursor).replace(/^["']/, '');
@@ -75,6 +84,11 @@ export function placeOf(text: string, cursor: number, words: ExpressionWords): P
     const found = fieldOf(words, name);
     return found && { table: found.table, name: found.field.name, kind: found.field.kind };
   };
+  const listed = listOf(before.map((token) => token.text));
+  if (listed !== null) {
+    const field = named(listed);
+    if (field) return last === '(' || last === ',' ? { ...place, wants: 'value', field } : { ...place, wants: 'list', field };
+  }
   const field = named(second);
   if (field && words.operators.includes(last)) return { ...place, wants: 'value', field };
   if (named(last)) return { ...place, wants: 'operator', field: named(last) };
@@ -123,6 +137,8 @@ export function choices(
       return fitting(known.values, typed, (each) => [String(each.value)])
         .slice(0, MOST)
         .map((each) => ({ text: operand(each.value), help: `${each.count}`, kind: 'value' }));
+    case 'list':
+      return fitting([',', ')'], typed, (each) => [each]).map((text) => word(text, text === ',' ? 'another value' : 'end of the list'));
     case 'host':
       return hosts('').slice(0, MOST);
     case 'port':
@@ -180,7 +196,7 @@ function operatorHelp(operator: string): string {
     contains: 'contains a text',
     begins: 'begins with a text',
     ends: 'ends with a text',
-    under: 'a domain and the names below it',
+    under: 'a domain, or one of a list, and the names below it',
     in: 'one of a list in parentheses',
   };
   return helps[operator] ?? '';
