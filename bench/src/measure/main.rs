@@ -10,6 +10,7 @@ mod addresses;
 mod bandwidth;
 mod clock;
 mod costs;
+mod fields;
 mod libpcap;
 mod lists;
 mod ours;
@@ -82,6 +83,12 @@ enum Part {
         #[arg(long, default_value_t = 12_000_000)]
         items: usize,
     },
+    /// Tests of fields against parsing the records, and a long list against a short one.
+    Fields {
+        /// Number of records of each protocol
+        #[arg(long, default_value_t = 200_000)]
+        records: usize,
+    },
     /// Speed at which one core reads memory in order
     Bandwidth,
 }
@@ -100,6 +107,7 @@ fn main() -> ExitCode {
         Part::Costs { packets } => costs::measure(packets, rounds, seed),
         Part::Tables { packets } => tables::measure(packets, rounds, seed),
         Part::Lists { items } => lists::measure(items, seed),
+        Part::Fields { records } => fields::measure(records, rounds, seed),
         Part::Bandwidth => bandwidth::measure(rounds),
         Part::Addresses { count } => addresses::measure(rounds, seed, count),
     };
