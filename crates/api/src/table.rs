@@ -83,7 +83,7 @@ pub enum Shown {
 }
 
 /// A part of a key, or a value that is not added up.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Datum {
     /// No value.

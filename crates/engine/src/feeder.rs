@@ -1,5 +1,6 @@
 //! Routes the output of the flow table to functions and to sessions.
 
+use crate::fields::{self, RecordView};
 use crate::meter::{Cost, Meter};
 use crate::plan::Planned;
 use crate::sessions::{Found, Sessions};
@@ -8,8 +9,11 @@ use crate::{FlowRecord, Function, Item, Plan, Share, Tally};
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_api::{Answer, States, SubscriptionId};
-use weir_filter::MatchCounter;
-use weir_flow::{FlowPacket, FlowSink, FlowTable, IpTunnel};
+use weir_filter::{MatchCounter, Matches};
+use weir_flow::measure::{Measure, Measured};
+use weir_flow::{FlowIdentity, FlowPacket, FlowSink, FlowTable, IpTunnel};
+use weir_proto::Record;
+use weir_wire::stream::Chunk;
 use weir_wire::{
     Batch, FlowKey, Fragment, Layers, LinkType, Packet, Slot, Tag, Time, decode, further_frames,
 };
@@ -33,6 +37,8 @@ pub(crate) struct Functions {
     /// The flows that ended in this interval, by state.
     pub states: States,
     pub meter: Meter,
+    /// Reused for the tests of records.
+    matches: Matches,
 }
 
 impl Functions {
@@ -46,6 +52,7 @@ impl Functions {
             shares: Vec::with_capacity(TOGETHER),
             states: States::default(),
             meter,
+            matches: Matches::default(),
         }
     }
 
@@ -73,6 +80,77 @@ impl Functions {
             removed.extend(planned.answers(chain.iter_mut().map(|function| function.take()), spent));
         }
         removed
+    }
+}
+
+impl Functions {
+    /// Shows a flow that has ended to the subscriptions that cover it.
+    fn flow_end(&mut self, plan: &Plan, record: &FlowRecord) {
+        let mut endpoints = None;
+        for at in &plan.of_flow_ends {
+            let Some(chain) = self.chains.get_mut(*at) else { continue };
+            let test = plan.subscriptions.get(*at).and_then(|planned| planned.flow_test.as_ref());
+            let covers = test
+                .is_none_or(|test| test.holds(endpoints.get_or_insert_with(|| fields::endpoints_of(record))));
+            if covers {
+                show(chain, &Item::Flow(record));
+            }
+        }
+    }
+
+    /// Shows a record to the subscriptions that cover it.
+    fn record(&mut self, plan: &Plan, flow: &FlowIdentity, record: &Record<'_>) {
+        let view = RecordView { endpoints: fields::endpoints(flow), record };
+        for number in plan.records.matches(&view, &mut self.matches) {
+            let chain = plan.of_records.get(*number as usize).and_then(|at| self.chains.get_mut(*at));
+            if let Some(chain) = chain {
+                show(chain, &Item::Record(&view));
+            }
+        }
+    }
+}
+
+/// Shows records to functions on their way to the sink.
+pub(crate) struct Tap<'w> {
+    pub plan: &'w Plan,
+    pub functions: &'w mut Functions,
+    pub sink: &'w mut dyn Sink,
+}
+
+impl Sink for Tap<'_> {
+    fn flow(&mut self, flow: &FlowRecord) {
+        self.sink.flow(flow);
+    }
+
+    fn kept(&mut self, packets: Batch<'_>) {
+        self.sink.kept(packets);
+    }
+
+    fn record(&mut self, flow: &FlowIdentity, record: Record<'_>) {
+        let demand = &self.plan.demand;
+        if demand.tested.has(record.table) {
+            self.functions.record(self.plan, flow, &record);
+        }
+        // Measurements and tunnels are of no table that a log names.
+        if demand.logged.has(record.table) || !demand.tested.has(record.table) {
+            self.sink.record(flow, record);
+        }
+    }
+
+    fn chunk(&mut self, flow: &FlowIdentity, chunk: &Chunk<'_>) {
+        self.sink.chunk(flow, chunk);
+    }
+
+    fn content(&mut self, flow: &FlowIdentity, file: u64, offset: u64, bytes: &[u8]) -> bool {
+        self.sink.content(flow, file, offset, bytes)
+    }
+
+    fn unidentified(&mut self, packets: Batch<'_>) {
+        self.sink.unidentified(packets);
+    }
+
+    fn measured(&mut self, flow: &Measure, measured_value: Measured<'_>) {
+        self.sink.measured(flow, measured_value);
     }
 }
 
@@ -178,6 +256,12 @@ impl<'w> Feeder<'w, true> {
 }
 
 impl<const READS: bool> Feeder<'_, READS> {
+    /// The sessions, and the way of their records.
+    fn tap(&mut self) -> (Option<&mut Sessions>, Tap<'_>) {
+        let tap = Tap { plan: self.plan, functions: self.functions, sink: self.sink };
+        (self.sessions.as_deref_mut(), tap)
+    }
+
     /// Shows the waiting tallies, one subscription after the other.
     pub fn flush(&mut self) {
         let Functions { chains, costs, counted, counted_cost, tallied, shares, meter, .. } =
@@ -223,8 +307,8 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
     }
 
     fn packet(&mut self, seen: &FlowPacket<'_>) {
-        if let Some(sessions) = &mut self.sessions {
-            sessions.packet(seen, self.sink);
+        if let (Some(sessions), mut tap) = self.tap() {
+            sessions.packet(seen, &mut tap);
         }
     }
 
@@ -235,14 +319,14 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
     }
 
     fn tunnel(&mut self, tunnel: &IpTunnel) {
-        if let Some(sessions) = &mut self.sessions {
-            sessions.tunnel(tunnel, self.sink);
+        if let (Some(sessions), mut tap) = self.tap() {
+            sessions.tunnel(tunnel, &mut tap);
         }
     }
 
     fn leaving(&mut self, row: u32, last: Time, is_over: bool) {
-        if let Some(sessions) = &mut self.sessions {
-            self.found = if is_over { sessions.end(row, last, self.sink) } else { sessions.found(row) };
+        if let (Some(sessions), mut tap) = self.tap() {
+            self.found = if is_over { sessions.end(row, last, &mut tap) } else { sessions.found(row) };
         }
     }
 
@@ -288,15 +372,11 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
         if let Some(state) = self.functions.states.0.get_mut(record.state as usize) {
             *state += 1;
         }
-        for at in &self.plan.of_flow_ends {
-            if let Some(chain) = self.functions.chains.get_mut(*at) {
-                show(chain, &Item::Flow(record));
-            }
-        }
+        self.functions.flow_end(self.plan, record);
         if READS {
             let found = std::mem::take(&mut self.found);
-            if let Some(sessions) = &mut self.sessions {
-                sessions.carrier(record, self.sink);
+            if let (Some(sessions), mut tap) = self.tap() {
+                sessions.carrier(record, &mut tap);
                 sessions.count(record, found);
             }
             self.sink.flow(&FlowRecord { services: found.services, ..*record });

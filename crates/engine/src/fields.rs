@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use weir_filter::fields::{FieldInfo, FieldKind, FieldValue, Number};
 use weir_filter::{FlowEndpoints, RecordRow};
-use weir_flow::FlowIdentity;
+use weir_flow::{FlowIdentity, FlowRecord};
 use weir_proto::{Field, Kind, Record, Value, lossless};
 
 /// Nanoseconds of a microsecond, in which logs and the store have times.
@@ -72,6 +72,17 @@ pub fn endpoints(flow: &FlowIdentity) -> FlowEndpoints {
         port.reverse();
     }
     FlowEndpoints { address, port, protocol: flow.key.proto, vlan: flow.vlan[0] }
+}
+
+/// The endpoints of a flow that has ended.
+pub fn endpoints_of(flow: &FlowRecord) -> FlowEndpoints {
+    let ((source, sport), (destination, dport)) = (flow.initiator(), flow.responder());
+    FlowEndpoints {
+        address: [source, destination],
+        port: [sport, dport],
+        protocol: flow.key.proto,
+        vlan: flow.vlan[0],
+    }
 }
 
 /// A record of a flow, as tests see it: with the values that the store has for it.

@@ -1,5 +1,6 @@
 //! The items that functions see.
 
+use crate::fields::RecordView;
 use crate::{FlowRecord, Tally};
 use weir_api::Count;
 use weir_wire::{Layers, Packet};
@@ -14,6 +15,8 @@ pub enum Item<'a> {
     Tally(&'a Tally<'a>),
     /// A flow that has ended.
     Flow(&'a FlowRecord),
+    /// A record of a protocol.
+    Record(&'a RecordView<'a>),
 }
 
 impl Item<'_> {
@@ -26,6 +29,7 @@ impl Item<'_> {
                 packets: flow.forward.packets + flow.reverse.packets,
                 bytes: flow.forward.frame_bytes + flow.reverse.frame_bytes,
             },
+            Item::Record(_) => Count::default(),
         }
     }
 }

@@ -54,7 +54,7 @@ mod worker;
 pub use demand::{Demand, Tables};
 pub use function::{
     Argument, Arguments, DELIVERIES, Delivery, FUNCTIONS, Function, FunctionSpec, InputKind, Memory, Pass,
-    Share,
+    RECORD_FUNCTIONS, Share,
 };
 pub use interval::{IntervalClock, Stretch};
 pub use item::Item;

@@ -1,14 +1,16 @@
 //! The compiled list of subscriptions: immutable, shared by all workers.
 
-use crate::demand::Demand;
+use crate::demand::{Demand, Tables};
+use crate::function::by_field;
 use crate::{Delivery, Function, FunctionSpec, InputKind, Memory};
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_api::{
-    Answer, AnswerId, AnswerLabel, Count, Level, Outline, Reading, Subscription, SubscriptionId,
-    SubscriptionSpec,
+    Answer, AnswerId, AnswerLabel, Count, FunctionCall, Level, Outline, Reading, Subscription,
+    SubscriptionId, SubscriptionSpec,
 };
-use weir_filter::{Filter, FilterError, Options, Set, Strategy};
+use weir_filter::{Filter, FilterError, FlowTest, Options, RecordSet, RecordTest, Set, Strategy};
+use weir_proto::Table;
 use weir_wire::LinkType;
 
 /// The settings of a plan, apart from its subscriptions.
@@ -54,6 +56,10 @@ pub struct Plan {
     /// Every answer, empty.
     pub(crate) outline: Arc<Outline>,
     pub(crate) demand: Arc<Demand>,
+    /// The tests of subscriptions at record level.
+    pub(crate) records: RecordSet,
+    /// The subscriptions at record level, in the order of their tests.
+    pub(crate) of_records: Vec<usize>,
 }
 
 /// A subscription, compiled.
@@ -63,8 +69,12 @@ pub(crate) struct Planned {
     pub source: ItemSource,
     /// The functions that measure, each with its place in the chain.
     calls: Vec<(u16, &'static FunctionSpec)>,
-    /// What the functions that hand on need.
+    /// What the functions need besides packets and flows.
     demand: Demand,
+    /// The flows that it covers, at flow level.
+    pub flow_test: Option<FlowTest>,
+    /// The records that it covers, at record level.
+    pub record_test: Option<RecordTest>,
     /// The answers without packets.
     empty: Vec<Answer>,
 }
@@ -78,6 +88,8 @@ pub(crate) enum ItemSource {
     Tallies,
     /// Flows that end.
     FlowEnds,
+    /// Records.
+    Records,
     /// None: only the number of packets and bytes is needed.
     Sum(Sum),
     /// None: the functions only hand on.
@@ -215,6 +227,9 @@ impl Plan {
         let of_packets = fed(|source| matches!(source, ItemSource::Packets(_)));
         let of_tallies = fed(|source| matches!(source, ItemSource::Tallies));
         let of_flow_ends = fed(|source| matches!(source, ItemSource::FlowEnds));
+        let of_records: Vec<usize> = fed(|source| matches!(source, ItemSource::Records));
+        let tests = of_records.iter().filter_map(|at| planned.get(*at)?.record_test.as_ref());
+        let records = RecordSet::new(tests);
         let empty = planned.iter().flat_map(Planned::empty_answers);
         let mut demand = Demand::default();
         planned.iter().for_each(|planned| demand.add(&planned.demand));
@@ -231,6 +246,8 @@ impl Plan {
             of_packets,
             of_tallies,
             of_flow_ends,
+            records,
+            of_records,
         })
     }
 
@@ -295,11 +312,12 @@ impl Plan {
         ];
         let mut needs: Vec<String> =
             parts.into_iter().filter(|(n, _)| *n > 0).map(|(_, text)| text.to_owned()).collect();
-        let sources: [(usize, &str); 4] = [
+        let sources: [(usize, &str); 5] = [
             (count(|source| matches!(source, ItemSource::Sum(_))), "packets are counted by expression"),
             (count(|source| matches!(source, ItemSource::Packets(_))), "functions see packets"),
             (count(|source| matches!(source, ItemSource::Tallies)), "functions see sums of flows"),
             (count(|source| matches!(source, ItemSource::FlowEnds)), "functions see flows that end"),
+            (count(|source| matches!(source, ItemSource::Records)), "functions see records"),
         ];
         let used = sources.into_iter().filter(|(n, _)| *n > 0);
         needs.extend(used.map(|(n, text)| format!("{text}: {n}")));
@@ -348,6 +366,26 @@ impl Asked {
     }
 }
 
+/// The tables whose records a test and functions can use.
+fn tested<'c>(test: &RecordTest, calls: impl Iterator<Item = &'c FunctionCall>) -> Tables {
+    // A function without a field of a table takes records of all tables.
+    let mut of_functions: Option<Vec<&'static str>> = Some(Vec::new());
+    for call in calls {
+        match (by_field::tables(call), &mut of_functions) {
+            (Some(names), Some(all)) => all.extend(names),
+            _ => of_functions = None,
+        }
+    }
+    let of_test = test.tables();
+    let is_used = |table: &&'static Table| {
+        of_test.have(table.name) && of_functions.as_ref().is_none_or(|names| names.contains(&table.name))
+    };
+    if of_test == weir_filter::Tables::All && of_functions.is_none() {
+        return Tables::All;
+    }
+    Tables::Some(weir_proto::tables().filter(is_used).collect())
+}
+
 /// For each chart, the subscriptions that are its lines, without remainders.
 fn lines_by_chart(subscriptions: &[Subscription]) -> HashMap<Option<&str>, Vec<usize>> {
     let mut lines: HashMap<Option<&str>, Vec<usize>> = HashMap::new();
@@ -384,7 +422,7 @@ impl Planned {
                 places.extend(reading.map(|reading| (place, delivery.name, reading)));
                 continue;
             }
-            let function = FunctionSpec::find(&call.name).map_err(wrong)?;
+            let function = FunctionSpec::find_at(&call.name, spec.level).map_err(wrong)?;
             let mut built = function.call(call, settings.seed).map_err(wrong)?;
             if !function.levels.contains(&spec.level) {
                 return Err(wrong(format!("`{}` cannot be used at {:?} level", call.name, spec.level)));
@@ -392,13 +430,28 @@ impl Planned {
             places.push((place, function.name, built.take()));
             calls.push((place, function));
         }
-        if spec.level == Level::Flow && (spec.remainder || !spec.expression.trim().is_empty()) {
-            // Ignoring the expression would be silent: an expression cannot be applied to a flow.
-            let text = "a subscription at flow level sees every flow and takes no expression: select packets with the run's expression";
-            return Err(wrong(text.to_owned()));
+        let no_expression = |error| PlanError::Subscription { name: spec.name.clone(), error };
+        let expression = spec.expression.trim();
+        if spec.level != Level::Packet && spec.remainder {
+            return Err(wrong("only packets have a remainder".to_owned()));
+        }
+        let flow_test = match spec.level {
+            Level::Flow if !expression.is_empty() => {
+                Some(FlowTest::of_key(expression, &settings.filter).map_err(no_expression)?)
+            }
+            _ => None,
+        };
+        let record_test = match spec.level {
+            Level::Record if !calls.is_empty() => {
+                Some(RecordTest::compile(expression, &settings.filter).map_err(no_expression)?)
+            }
+            _ => None,
+        };
+        if let Some(test) = &record_test {
+            let calls = calls.iter().filter_map(|(place, _)| spec.functions.get(usize::from(*place)));
+            demand.add(&Demand { tested: tested(test, calls), ..Demand::default() });
         }
         let takes = |input: InputKind| calls.iter().all(|(_, function)| function.input == input);
-        let expression = spec.expression.trim();
         let is_all = expression.is_empty() && !spec.remainder;
         let lines = |asked: &mut Asked| -> Vec<u32> {
             let lines = by_chart.get(&spec.chart.as_deref()).map_or(&[][..], Vec::as_slice);
@@ -410,7 +463,8 @@ impl Planned {
         let source = match spec.level {
             _ if calls.is_empty() => ItemSource::Nothing,
             Level::Flow => ItemSource::FlowEnds,
-            Level::Stream | Level::Record => ItemSource::Nothing,
+            Level::Stream => ItemSource::Nothing,
+            Level::Record => ItemSource::Records,
             Level::Packet if takes(InputKind::Sums) => ItemSource::Sum(if is_all {
                 Sum::All
             } else if spec.remainder {
@@ -443,7 +497,7 @@ impl Planned {
             nanoseconds: 0,
         });
         let empty = empty.collect();
-        Ok(Self { id: *id, spec: Arc::clone(spec), source, calls, demand, empty })
+        Ok(Self { id: *id, spec: Arc::clone(spec), source, calls, demand, flow_test, record_test, empty })
     }
 
     /// The answers of the functions that measure, in order, with a reading of each.
@@ -491,7 +545,7 @@ impl Planned {
                 .calls
                 .iter()
                 .any(|(_, function)| !matches!(function.input, InputKind::Lengths | InputKind::Sums)),
-            ItemSource::Packets(_) | ItemSource::Tallies | ItemSource::FlowEnds => true,
+            ItemSource::Packets(_) | ItemSource::Tallies | ItemSource::FlowEnds | ItemSource::Records => true,
             ItemSource::Sum(_) | ItemSource::Nothing => false,
         }
     }
@@ -500,17 +554,17 @@ impl Planned {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_api::FunctionCall;
 
     #[test]
-    fn an_expression_at_flow_level_is_an_error() {
-        let settings = Settings { filter: Options::default(), checksum: ChecksumMode::Off, seed: 1 };
-        let mut spec = SubscriptionSpec::new("flows", "tcp", vec![FunctionCall::new("packets")]);
-        assert!(Plan::new("", vec![spec.clone()], settings.clone()).is_ok());
+    fn an_expression_at_flow_level_is_decided_by_the_key() {
+        let settings = || Settings { filter: Options::default(), checksum: ChecksumMode::Off, seed: 1 };
+        let mut spec = SubscriptionSpec::new("flows", "tcp port 80", vec![FunctionCall::new("packets")]);
         spec.level = Level::Flow;
-        let error = Plan::new("", vec![spec.clone()], settings.clone()).err().unwrap();
-        assert!(error.to_string().contains("flow level"), "{error}");
-        spec.expression = String::new();
-        assert!(Plan::new("", vec![spec], settings).is_ok());
+        assert!(Plan::new("", vec![spec.clone()], settings()).is_ok());
+        spec.expression = "tcp[13] & 2 != 0".to_owned();
+        let error = Plan::new("", vec![spec.clone()], settings()).err().unwrap();
+        assert!(error.to_string().contains("packet"), "{error}");
+        spec.remainder = true;
+        assert!(Plan::new("", vec![spec], settings()).is_err());
     }
 }

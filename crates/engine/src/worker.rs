@@ -2,7 +2,7 @@
 
 use crate::checksum::ChecksumWatch;
 use crate::composition;
-use crate::feeder::{Feeder, Functions};
+use crate::feeder::{Feeder, Functions, Tap};
 use crate::meter::{Clock, Meter};
 use crate::plan::{ItemSource, Selection, Sum};
 use crate::sessions::Sessions;
@@ -349,7 +349,8 @@ impl Worker {
     pub fn tick(&mut self, now: Time, sink: &mut dyn Sink) -> Snapshot {
         self.with_table(sink, Turn::Tick(now));
         if let Some(sessions) = &mut self.sessions {
-            sessions.tick(now, sink);
+            let mut tap = Tap { plan: &self.plan, functions: &mut self.functions, sink };
+            sessions.tick(now, &mut tap);
         }
         self.snapshot()
     }

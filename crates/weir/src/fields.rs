@@ -1,6 +1,7 @@
 //! The fields that expressions of a run may test, and the files of their lists.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use weir_filter::fields::{FieldInfo, Fields};
 use weir_output::zone::Zone;
 use weir_store::fields::StoreFields;
@@ -11,6 +12,12 @@ pub struct RunFields {
     /// The folder that paths of lists are relative to.
     folder: PathBuf,
     moments: Moments,
+}
+
+/// The fields of the run of this process. Paths of lists are relative to the working directory.
+pub fn of_run() -> &'static RunFields {
+    static FIELDS: OnceLock<RunFields> = OnceLock::new();
+    FIELDS.get_or_init(|| RunFields::new(Path::new(""), Zone::utc()))
 }
 
 impl RunFields {

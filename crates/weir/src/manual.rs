@@ -5,7 +5,7 @@ use crate::exit::{Exit, complain};
 use clap::CommandFactory;
 use std::io::{self, Write};
 use weir_api::FunctionCall;
-use weir_engine::{FUNCTIONS, FunctionSpec};
+use weir_engine::{FUNCTIONS, FunctionSpec, RECORD_FUNCTIONS};
 use weir_filter::fields::FieldKind;
 use weir_proto::{Field, Kind, PROTOCOLS, Privacy, SHARED_TABLES, Table, Transport};
 use weir_store::fields::FLOW_FIELDS;
@@ -20,7 +20,8 @@ pub fn print(page: ManPage) -> Exit {
             Ok(())
         }
         ManPage::Functions => {
-            text = functions(FUNCTIONS).into_bytes();
+            let all: Vec<&FunctionSpec> = FUNCTIONS.iter().chain(RECORD_FUNCTIONS).copied().collect();
+            text = functions(&all).into_bytes();
             Ok(())
         }
     };

@@ -54,8 +54,9 @@ fn combination(number: usize, folder: &Path) -> (Vec<String>, Vec<&'static str>,
         bits /= 2;
     }
     let mut has_records = false;
-    // Every second combination has a log.
-    if let Some((log, name, records)) = LOGS.get(number % (2 * LOGS.len())) {
+    // Every second combination has a log, and measurements need one.
+    let measured = names.contains(&"--measure").then_some(&LOGS[3]);
+    if let Some((log, name, records)) = LOGS.get(number % (2 * LOGS.len())).or(measured) {
         arguments.extend(["-o".to_owned(), text(&folder.join("logs")).to_owned()]);
         arguments.extend(["--log".to_owned(), (*log).to_owned()]);
         names.extend(name);

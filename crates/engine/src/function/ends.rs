@@ -42,6 +42,7 @@ impl EndpointRoles {
             Item::Packet(packet, layers) => Self::of_packet(packet, layers),
             Item::Tally(tally) => Some(Self::of_tally(tally)),
             Item::Flow(flow) => Some(Self::of_flow(flow)),
+            Item::Record(_) => None,
         }
     }
 

@@ -22,6 +22,7 @@ pub(super) static IPPROTO: FunctionSpec = FunctionSpec {
                 Item::Packet(..) => return Some(3),
                 Item::Tally(tally) => tally.key.proto,
                 Item::Flow(flow) => flow.key.proto,
+                Item::Record(_) => return None,
             };
             Some(match proto {
                 6 => 0,

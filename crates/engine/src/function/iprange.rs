@@ -26,6 +26,7 @@ pub(super) static IPRANGE: FunctionSpec = FunctionSpec {
                 Item::Packet(packet, layers) => addresses(packet, layers)?,
                 Item::Tally(tally) => (tally.key.addr[0], tally.key.addr[1]),
                 Item::Flow(flow) => (flow.key.addr[0], flow.key.addr[1]),
+                Item::Record(_) => return None,
             };
             let between = one.holds(a) && two.holds(b) || one.holds(b) && two.holds(a);
             Some(usize::from(!between))

@@ -4,6 +4,7 @@
 //! manual page read that static.
 
 mod arguments;
+pub(crate) mod by_field;
 mod cast;
 mod classes;
 mod count;
@@ -43,6 +44,11 @@ pub static FUNCTIONS: &[&FunctionSpec] = &[
     &distribution::DISTRIBUTION,
     &scans::SCANS,
 ];
+
+/// Every function over records, in the order of the manual. Their keys are fields, so that some have the names of functions
+/// over packets and flows.
+pub static RECORD_FUNCTIONS: &[&FunctionSpec] =
+    &[&by_field::RECORDS, &by_field::TOP, &by_field::DISTINCT, &by_field::QUANTILES];
 
 /// Description of a function.
 #[derive(Debug)]
@@ -139,6 +145,17 @@ impl FunctionSpec {
         FUNCTIONS.iter().find(|spec| spec.name == name).copied().ok_or_else(|| {
             let names: Vec<&str> = FUNCTIONS.iter().map(|spec| spec.name).collect();
             format!("no function `{name}`; there are {}", names.join(", "))
+        })
+    }
+
+    /// The function of that name at a level; the error names the functions of the level.
+    pub fn find_at(name: &str, level: Level) -> Result<&'static FunctionSpec, String> {
+        if level != Level::Record {
+            return Self::find(name);
+        }
+        RECORD_FUNCTIONS.iter().find(|spec| spec.name == name).copied().ok_or_else(|| {
+            let names: Vec<&str> = RECORD_FUNCTIONS.iter().map(|spec| spec.name).collect();
+            format!("no function `{name}` over records; there are {}", names.join(", "))
         })
     }
 

@@ -28,6 +28,7 @@ pub(super) static TCP3: FunctionSpec = FunctionSpec {
                 Item::Packet(_, layers) => (layers.ip_proto, [0, 0]),
                 Item::Tally(tally) => (tally.key.proto, tally.key.port),
                 Item::Flow(flow) => (flow.key.proto, flow.key.port),
+                Item::Record(_) => return None,
             };
             (proto == 6).then(|| [first, second].iter().position(|p| ports.contains(p)).unwrap_or(2))
         }))

@@ -155,7 +155,7 @@ impl<K: Keyed + Send, F: Fn(&EndpointRoles) -> [Option<K>; 2] + Send> Function f
         let flows = match item {
             Item::Packet(..) => 0,
             Item::Tally(tally) => tally.begins.into(),
-            Item::Flow(_) => 1,
+            Item::Flow(_) | Item::Record(_) => 1,
         };
         let count = item.count();
         for key in (self.keys)(&ends).into_iter().flatten() {

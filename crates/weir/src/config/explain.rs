@@ -119,8 +119,17 @@ fn row(spec: &SubscriptionSpec) -> [String; 3] {
         None => spec.name.clone(),
     };
     let functions: Vec<String> = spec.functions.iter().map(written).collect();
-    let scope = if spec.remainder { "packets that no other line matches" } else { every(&spec.expression) };
-    let level = if spec.level == Level::Flow { ", by flow" } else { "" };
+    let scope = match spec.level {
+        _ if spec.remainder => "packets that no other line matches",
+        Level::Record if spec.expression.trim().is_empty() => "every record",
+        _ => every(&spec.expression),
+    };
+    let level = match spec.level {
+        Level::Packet => "",
+        Level::Stream => ", by stream",
+        Level::Flow => ", by flow",
+        Level::Record => ", by record",
+    };
     [printable(&name), printable(&format!("{scope}{level}")), printable(&functions.join(", "))]
 }
 

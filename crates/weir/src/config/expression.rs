@@ -2,8 +2,15 @@
 
 use super::fault::Fault;
 use super::read::{ConfigReader, Node};
+use crate::fields::of_run;
 use std::collections::HashSet;
-use weir_filter::{FilterError, Options};
+use weir_api::Level;
+use weir_filter::{FilterError, FlowTest, Options, RecordTest};
+
+/// The options of expressions that may test fields of records.
+fn over_records() -> Options<'static> {
+    Options { fields: Some(of_run()), ..Options::default() }
+}
 
 /// Maximum length of an expression, in bytes. The memory of its program grows with it, and pages can send a text to be
 /// checked.
@@ -24,8 +31,13 @@ impl Known {
     }
 }
 
-/// Reads an expression, which must compile; an empty one matches every packet.
+/// Reads an expression over packets, which must compile; an empty one matches every packet.
 pub fn read(r: &mut ConfigReader<'_>, node: &Node<'_>) -> Option<String> {
+    read_at(r, node, Level::Packet)
+}
+
+/// Reads an expression at a level, which must compile; an empty one matches everything.
+pub fn read_at(r: &mut ConfigReader<'_>, node: &Node<'_>, level: Level) -> Option<String> {
     let text = r.string(node)?;
     if text.len() > MAX_BYTES {
         let length = text.len();
@@ -33,7 +45,12 @@ pub fn read(r: &mut ConfigReader<'_>, node: &Node<'_>) -> Option<String> {
         r.faults.push(Fault::new(node.span(), message));
         return None;
     }
-    if let Err(error) = r.known.check(text) {
+    let checked = match level {
+        Level::Record => RecordTest::compile(text, &over_records()).map(drop),
+        Level::Flow => FlowTest::of_key(text, &over_records()).map(drop),
+        Level::Packet | Level::Stream => r.known.check(text),
+    };
+    if let Err(error) = checked {
         let at = r.inside(node, error.span.start)..r.inside(node, error.span.end);
         r.faults.push(Fault::new(at, error.message));
         return None;

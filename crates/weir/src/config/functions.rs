@@ -9,48 +9,63 @@ use super::{EXPRESSION, expression};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
-use weir_engine::{Argument, FUNCTIONS, FunctionSpec};
+use weir_engine::{Argument, FUNCTIONS, FunctionSpec, RECORD_FUNCTIONS};
 
-pub static SUBSCRIPTION_KEYS: [Key<SubscriptionSpec>; 4] = [
+pub static SUBSCRIPTION_KEYS: [Key<SubscriptionSpec>; 6] = [
     Key {
         name: "name",
         takes: "a name, such as \"web talkers\"",
         read: |r, node, subscription| subscription.name = r.name(node).unwrap_or_default(),
     },
-    Key {
-        name: "expression",
-        takes: EXPRESSION,
-        read: |r, node, subscription| {
-            subscription.expression = expression::read(r, node).unwrap_or_default();
-        },
-    },
+    Key { name: "expression", takes: EXPRESSION, read: read_expression },
+    Key { name: "where", takes: EXPRESSION, read: read_expression },
     Key {
         name: "level",
-        takes: "\"packet\" or \"flow\"",
-        read: |r, node, subscription| {
-            if let Some(word) = r.word(node, &["packet", "flow"]) {
-                subscription.level = if word == "flow" { Level::Flow } else { Level::Packet };
-            }
+        takes: "\"packet\", \"flow\" or \"record\"",
+        read: |r, node, _| {
+            // The other keys depend on it, so that it was read before them.
+            r.word(node, &LEVELS.map(|(word, _)| word));
         },
     },
-    Key {
-        name: "functions",
-        takes: "a list of functions, such as [\"packets\", { top = \"source\", show = 10 }]",
-        read: |r, node, subscription| {
-            let elements = r.array(node);
-            if elements.is_empty() && node.get_ref().is_array() {
-                r.refuse(node.span(), "a subscription needs at least one function");
-            }
-            subscription.functions.extend(elements.iter().filter_map(|element| call(r, element)));
-        },
-    },
+    Key { name: "functions", takes: FUNCTIONS_TAKE, read: read_functions },
+    Key { name: "chain", takes: FUNCTIONS_TAKE, read: read_functions },
 ];
+
+const FUNCTIONS_TAKE: &str =
+    "a list of functions, such as [\"packets\", \"top source show 10\", { top = \"source\", show = 10 }]";
+
+/// The levels of a subscription, by their words.
+const LEVELS: [(&str, Level); 3] =
+    [("packet", Level::Packet), ("flow", Level::Flow), ("record", Level::Record)];
+
+/// The level of a subscription's table; packets if there is none, or a wrong one.
+pub fn level_of(table: &DeTable<'_>) -> Level {
+    let word = table.get("level").and_then(|node| node.get_ref().as_str());
+    let known = LEVELS.iter().find(|(known, _)| Some(*known) == word);
+    known.map_or(Level::Packet, |(_, level)| *level)
+}
+
+fn read_expression(r: &mut ConfigReader<'_>, node: &Node<'_>, subscription: &mut SubscriptionSpec) {
+    subscription.expression = expression::read_at(r, node, subscription.level).unwrap_or_default();
+}
+
+fn read_functions(r: &mut ConfigReader<'_>, node: &Node<'_>, subscription: &mut SubscriptionSpec) {
+    let elements = r.array(node);
+    if elements.is_empty() && node.get_ref().is_array() {
+        r.refuse(node.span(), "a subscription needs at least one function");
+    }
+    let level = subscription.level;
+    subscription.functions.extend(elements.iter().filter_map(|element| call(r, element, level)));
+}
+
+/// The names of two keys of one meaning, of which a subscription has one.
+pub const SAME: [(&str, &str); 2] = [("expression", "where"), ("functions", "chain")];
 
 /// Reports functions that do not apply to the subscription's level.
 pub fn check_levels(r: &mut ConfigReader<'_>, table: &DeTable<'_>, level: Level) {
-    let Some(elements) = table.get("functions").and_then(|node| node.get_ref().as_array()) else { return };
-    for element in elements {
-        let Some(spec) = named(element).and_then(|name| find(&name)) else { continue };
+    let lists = ["functions", "chain"].into_iter().filter_map(|key| table.get(key));
+    for element in lists.filter_map(|node| node.get_ref().as_array()).flatten() {
+        let Some(spec) = named(element, level).and_then(|name| find(&name, level)) else { continue };
         if !spec.levels.contains(&level) {
             let message = format!("{} does not work on {}", spec.name, level_name(level));
             let accepted: Vec<&str> = spec.levels.iter().map(|&level| level_name(level)).collect();
@@ -68,16 +83,18 @@ fn level_name(level: Level) -> &'static str {
     }
 }
 
-fn find(name: &str) -> Option<&'static FunctionSpec> {
-    FUNCTIONS.iter().find(|spec| spec.name == name).copied()
+/// The function of that name at a level, else at any level.
+fn find(name: &str, level: Level) -> Option<&'static FunctionSpec> {
+    let of_level = FunctionSpec::find_at(name, level).ok();
+    of_level.or_else(|| FUNCTIONS.iter().chain(RECORD_FUNCTIONS).find(|spec| spec.name == name).copied())
 }
 
 /// The name of the function that an element calls.
-fn named(element: &Node<'_>) -> Option<String> {
+fn named(element: &Node<'_>, level: Level) -> Option<String> {
     match element.get_ref() {
-        DeValue::String(name) => Some(name.to_string()),
+        DeValue::String(text) => text.split_whitespace().next().map(str::to_owned),
         DeValue::Table(table) => {
-            table.keys().map(|key| key.get_ref().to_string()).find(|key| find(key).is_some())
+            table.keys().map(|key| key.get_ref().to_string()).find(|key| find(key, level).is_some())
         }
         _ => None,
     }
@@ -92,11 +109,11 @@ struct Given {
 }
 
 /// Reads one function with its arguments, as the engine would build it.
-fn call(r: &mut ConfigReader<'_>, element: &Node<'_>) -> Option<FunctionCall> {
+fn call(r: &mut ConfigReader<'_>, element: &Node<'_>, level: Level) -> Option<FunctionCall> {
     let faults = r.faults.len();
     let (spec, given) = match element.get_ref() {
-        DeValue::String(name) => (find_or_fault(r, name, element.span())?, Vec::new()),
-        DeValue::Table(table) => from_table(r, table, element.span())?,
+        DeValue::String(text) => from_text(r, text, element, level)?,
+        DeValue::Table(table) => from_table(r, table, element.span(), level)?,
         other => {
             r.refuse(element.span(), format!("a function cannot be {}", article(other.type_str())));
             return None;
@@ -132,19 +149,62 @@ fn refused(spec: &FunctionSpec, given: &[Given], message: String, whole: Range<u
     }
 }
 
+/// A call in words: the function, the value of its first argument, then names and values: `top dns.query show 20`.
+fn from_text(
+    r: &mut ConfigReader<'_>,
+    text: &str,
+    element: &Node<'_>,
+    level: Level,
+) -> Option<(&'static FunctionSpec, Vec<Given>)> {
+    let mut words = text.split_whitespace().peekable();
+    let spec = find_or_fault(r, words.next().unwrap_or_default(), element.span(), level)?;
+    let argument = |word: &str| spec.arguments.iter().find(|argument| argument.name == word);
+    let given = |argument: &'static Argument, value: &str| Given {
+        name: argument.name,
+        help: argument.help,
+        value: value.to_owned(),
+        at: element.span(),
+    };
+    let mut all = Vec::new();
+    if let Some(first) = spec.arguments.first()
+        && let Some(value) = words.next_if(|word| argument(word).is_none())
+    {
+        all.push(given(first, value));
+    }
+    while let Some(word) = words.next() {
+        match (argument(word), words.next()) {
+            (Some(argument), Some(value)) => all.push(given(argument, value)),
+            (Some(argument), None) => {
+                let message = format!("{} of {} has no value", argument.name, spec.name);
+                r.faults.push(Fault::new(element.span(), message).accepts(argument.help));
+                return None;
+            }
+            (None, _) => {
+                let names: Vec<&str> = spec.arguments.iter().map(|argument| argument.name).collect();
+                let meant = nearest(word, names.iter().copied()).map(|name| format!("{name:?}"));
+                let message = format!("{} has no argument {word:?}", spec.name);
+                r.faults.push(Fault::new(element.span(), message).accepts(quoted(&names)).meant(meant));
+                return None;
+            }
+        }
+    }
+    Some((spec, all))
+}
+
 fn from_table(
     r: &mut ConfigReader<'_>,
     table: &DeTable<'_>,
     whole: Range<usize>,
+    level: Level,
 ) -> Option<(&'static FunctionSpec, Vec<Given>)> {
     let entries = in_order(table);
-    let functions: Vec<_> = entries.iter().filter(|(key, _)| find(key.get_ref()).is_some()).collect();
+    let functions: Vec<_> = entries.iter().filter(|(key, _)| find(key.get_ref(), level).is_some()).collect();
     let (&(key, value), spec) = match functions.as_slice() {
-        [entry] => (*entry, find(entry.0.get_ref())?),
+        [entry] => (*entry, find(entry.0.get_ref(), level)?),
         [] => {
             match entries.first() {
                 Some((key, _)) => {
-                    find_or_fault(r, key.get_ref(), key.span());
+                    find_or_fault(r, key.get_ref(), key.span(), level);
                 }
                 None => r.refuse(whole, "an empty table names no function"),
             }
@@ -210,10 +270,16 @@ fn argument_of(
     Some(Given { name: argument.name, help: argument.help, value, at: node.span() })
 }
 
-fn find_or_fault(r: &mut ConfigReader<'_>, name: &str, at: Range<usize>) -> Option<&'static FunctionSpec> {
-    let found = find(name);
+fn find_or_fault(
+    r: &mut ConfigReader<'_>,
+    name: &str,
+    at: Range<usize>,
+    level: Level,
+) -> Option<&'static FunctionSpec> {
+    let found = find(name, level);
     if found.is_none() {
-        let names: Vec<&str> = FUNCTIONS.iter().map(|spec| spec.name).collect();
+        let all = if level == Level::Record { RECORD_FUNCTIONS } else { FUNCTIONS };
+        let names: Vec<&str> = all.iter().map(|spec| spec.name).collect();
         let meant = nearest(name, names.iter().copied()).map(|name| format!("{name:?}"));
         r.faults.push(Fault::new(at, format!("no function {name:?}")).accepts(quoted(&names)).meant(meant));
     }
@@ -245,8 +311,8 @@ fn article(kind: &str) -> String {
 pub fn written(call: &FunctionCall) -> String {
     let quote =
         |value: &str| if value.parse::<u64>().is_ok() { value.to_owned() } else { toml_string(value) };
-    let needed =
-        find(&call.name).map_or(0, |spec| spec.arguments.iter().filter(|a| a.default.is_none()).count());
+    let needed = find(&call.name, Level::Packet)
+        .map_or(0, |spec| spec.arguments.iter().filter(|a| a.default.is_none()).count());
     if needed > 1 {
         let values: Vec<String> = call.arguments.iter().map(|(_, value)| quote(value)).collect();
         return format!("{{ {} = [{}] }}", call.name, values.join(", "));

@@ -454,8 +454,16 @@ fn read_subscriptions(r: &mut ConfigReader<'_>, node: &Node<'_>, config: &mut Co
     for element in r.array(node) {
         let Some(table) = r.table(element) else { continue };
         let mut subscription = SubscriptionSpec::new("", "", Vec::new());
+        subscription.level = functions::level_of(table);
         r.fill(table, &functions::SUBSCRIPTION_KEYS, &mut subscription);
-        require(r, table, element.span(), "this subscription", &["name", "functions"]);
+        let chain = if table.contains_key("chain") { "chain" } else { "functions" };
+        require(r, table, element.span(), "this subscription", &["name", chain]);
+        for (one, other) in functions::SAME {
+            if let (Some(_), Some(second)) = (table.get(one), table.get(other)) {
+                let message = format!("{other} is {one} in another word: one of them is needed");
+                r.faults.push(Fault::new(second.span(), message));
+            }
+        }
         functions::check_levels(r, table, subscription.level);
         let at = table.get("name").map_or(element.span(), |name| name.span());
         if seen.is_new(r, &subscription.name, at) {

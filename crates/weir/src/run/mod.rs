@@ -21,6 +21,7 @@ use crate::collector::Collector;
 use crate::desk::Desk;
 use crate::dump::{Dump, DumpOptions, For, Outcome};
 use crate::exit::{Exit, complain};
+use crate::fields;
 use crate::interfaces;
 use crate::memory::{Division, Work, list_rows};
 use crate::names::SystemNames;
@@ -75,6 +76,7 @@ fn settings(options: &cli::RunOptions, request: &Request) -> Settings {
         filter: Options {
             live,
             netmask: Some(netmask(&request.interfaces)),
+            fields: Some(fields::of_run()),
             ..filter_options(options.strict_bpf, options.inner, options.snaplen)
         },
         checksum: request.checksum,
