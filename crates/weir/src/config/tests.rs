@@ -279,9 +279,9 @@ fn every_error_is_reported_at_its_position() {
             "",
         ),
         (
-            "[[subscription]]\nname = \"a\"\nlevel = \"record\"\nchain = [\"top dns.qeury show 20\"]",
+            "[[subscription]]\nname = \"a\"\nlevel = \"record\"\nchain = [\"top dns.nosuch show 20\"]",
             "4:10",
-            "table dns has no field qeury; it has",
+            "table dns has no field nosuch; it has",
             "",
         ),
         (
