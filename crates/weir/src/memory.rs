@@ -81,9 +81,13 @@ impl Division {
 
     /// `None` if lists leave less than an eighth for the rest.
     fn divide(memory: usize, work: &Work) -> Option<Self> {
-        // A plan may grow while it runs. Memory that it needs beyond this reduces all other shares.
-        let lists = work.lists.max(memory / 16);
-        let rest = (memory + memory / 16).checked_sub(lists).filter(|rest| *rest >= memory / 8 + 4 * MIB)?;
+        // A plan may grow while it runs, unless memory is short. What it needs beyond this reduces all other shares.
+        let rest = |lists: usize| {
+            let rest = (memory + memory / 16).checked_sub(lists)?;
+            (rest >= memory / 8 + 4 * MIB).then_some((lists, rest))
+        };
+        let sizes = [work.lists + memory / 32, work.lists].map(|lists| lists.max(memory / 16));
+        let (lists, rest) = sizes.into_iter().find_map(rest)?;
         let fixed = Self {
             flows: 0,
             sessions: 0,
