@@ -191,6 +191,27 @@ fn points_of_every_step_have_the_same_sum() {
     assert!((caught(&data)[0].unwrap() * 3600.0 - expected as f64).abs() < 1e-3);
 }
 
+/// Two lists of one subscription have names of their own.
+#[test]
+fn each_function_of_a_subscription_has_its_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    let mut snapshot = interval(DAY0, 10 * S, 5, &[(1, 100)]);
+    let mut second = fixtures::answer("sources", None, "top", fixtures::top(KeyKind::Port, Vec::new()));
+    second.id.place = 1;
+    let mut third = second.clone();
+    third.id.place = 2;
+    snapshot.answers.extend([second, third]);
+    to.interval(&snapshot).unwrap();
+    to.finish().unwrap();
+    let mut names: Vec<String> =
+        store(folder.path()).lists().unwrap().lists.into_iter().map(|list| list.name).collect();
+    names.sort_unstable();
+    assert!(names.contains(&"sources".to_owned()), "{names:?}");
+    assert!(names.contains(&"sources top".to_owned()), "{names:?}");
+    assert!(names.contains(&"sources top 2".to_owned()), "{names:?}");
+}
+
 /// As in a capture, the first and the last interval are shorter, and the day began long before.
 #[test]
 fn the_heaviest_series_and_the_sum_of_the_others_are_complete() {

@@ -20,7 +20,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use weir_api::{Reading, Snapshot};
+use weir_api::{Answer, AnswerLabel, Reading, Snapshot};
 use weir_output::{Existing, Output, OutputContext, OutputSpec};
 use weir_output::{FlowIdentity, FlowRecord};
 use weir_proto::Record;
@@ -568,6 +568,23 @@ pub fn number(main: &Connection, path: &Path, name: &str) -> Result<u64, StoreEr
     Ok(found.unwrap_or(0) as u64)
 }
 
+/// The answers that are kept as lists, with their names: that of the subscription, and for its second and later lists also
+/// that of the function.
+fn named(answers: &[Answer]) -> impl Iterator<Item = (String, &Reading)> {
+    let mut names = HashSet::new();
+    let lists = answers.iter().filter(|answer| readings::kind(&answer.reading).is_some());
+    lists.map(move |answer| {
+        let AnswerLabel { subscription, function, .. } = &*answer.label;
+        let first = names.insert((answer.id.subscription, String::new()));
+        let mut name = if first { subscription.clone() } else { format!("{subscription} {function}") };
+        // Two lists of one function.
+        if !first && !names.insert((answer.id.subscription, name.clone())) {
+            name = format!("{name} {}", answer.id.place);
+        }
+        (name, &answer.reading)
+    })
+}
+
 impl Output for Writer {
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         let span = (snapshot.interval.start, snapshot.interval.end);
@@ -578,14 +595,13 @@ impl Output for Writer {
         }
         // Silence has no lists. Each list is written once nevertheless, so that queries know its name.
         let listed = &mut self.listed;
-        let kept = snapshot.answers.iter().filter(|answer| {
-            let is_new =
-                readings::kind(&answer.reading).is_some() && !listed.contains(&answer.label.subscription);
-            is_new && listed.insert(answer.label.subscription.clone())
-                || has_packets && readings::is_kept(&answer.reading)
-        });
-        let readings =
-            kept.map(|answer| (answer.label.subscription.clone(), answer.reading.clone())).collect();
+        let mut readings = Vec::new();
+        for (name, reading) in named(&snapshot.answers) {
+            let is_new = !listed.contains(&name) && listed.insert(name.clone());
+            if is_new || has_packets && readings::is_kept(reading) {
+                readings.push((name, reading.clone()));
+            }
+        }
         if self.intervals.len() >= MAX_INTERVALS {
             self.intervals.pop_front();
             self.health.lost(1);
