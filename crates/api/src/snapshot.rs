@@ -75,20 +75,17 @@ impl Snapshot {
     /// Adds the answers of the plan that hold nothing, so that every answer of the plan is there. The cost of
     /// expressions that are only counted is divided among their answers.
     pub fn fill(&mut self) {
-        let outline = Arc::clone(&self.outline);
-        outline.fill(&mut self.answers, self.costs.counted);
+        self.outline.fill(&mut self.answers, self.costs.counted);
     }
 
     /// Removes the answers of subscriptions that the latest plan does not have.
     pub fn forget_removed(&mut self) {
-        let outline = Arc::clone(&self.outline);
-        self.answers.retain(|answer| outline.has(answer.id));
+        self.answers.retain(|answer| self.outline.has(answer.id));
     }
 
     /// Puts the answers into the order of the plan, for display. Merge nothing into the snapshot afterwards.
     pub fn arrange(&mut self) {
-        let outline = Arc::clone(&self.outline);
-        outline.arrange(&mut self.answers);
+        self.outline.arrange(&mut self.answers);
     }
 
     /// The reading of the first function of a subscription.
