@@ -508,10 +508,11 @@ impl Planned {
     ) -> impl Iterator<Item = Answer> {
         let mut nanoseconds = nanoseconds;
         // The cost of a subscription is shown with its first function.
-        self.empty.iter().zip(readings).map(move |(empty, reading)| Answer {
+        self.empty.iter().zip(readings).map(move |(Answer { id, label, .. }, reading)| Answer {
+            id: *id,
+            label: Arc::clone(label),
             reading,
             nanoseconds: std::mem::take(&mut nanoseconds),
-            ..empty.clone()
         })
     }
 
