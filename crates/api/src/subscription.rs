@@ -65,7 +65,7 @@ impl Subscription {
 }
 
 /// A subscription: which packets, at which level, through which functions. Each function reports every interval.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct SubscriptionSpec {
     /// Name of the subscription in readings, logs and charts.
     pub name: String,
@@ -106,7 +106,7 @@ impl SubscriptionSpec {
 }
 
 /// The kind of item that a subscription's functions see.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// Each packet (MAPI's RAW).
@@ -121,7 +121,7 @@ pub enum Level {
 }
 
 /// A function by name, with its arguments as the user wrote them.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct FunctionCall {
     /// The name in the function registry.
     pub name: String,

@@ -7,7 +7,7 @@
 use crate::dump::Intake;
 use crate::memory;
 use serde::Serialize;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -226,26 +226,8 @@ impl Desk {
                     subscriptions.retain(|one| one.owner != owner || !ids.contains(&one.id));
                 }
                 Change::Replace(owner, specs) => {
-                    let (mut old, rest): (Vec<_>, Vec<_>) =
-                        subscriptions.into_iter().partition(|one| one.owner == owner);
-                    subscriptions = rest;
-                    // Usually most lines are unchanged and stand at the place where they stood.
-                    let mut from = 0;
-                    let new = specs.into_iter().map(|spec| {
-                        let same = |one: &Subscription| one.owner == owner && *one.spec == spec;
-                        let at = (from..old.len()).chain(0..from).find(|at| same(&old[*at]));
-                        match at {
-                            Some(at) => {
-                                from = at + 1;
-                                // Each number is given once, if a specification occurs twice.
-                                let taken =
-                                    Subscription { owner: Owner::Client(u32::MAX), ..old[at].clone() };
-                                std::mem::replace(&mut old[at], taken)
-                            }
-                            None => number(&mut next, owner, spec),
-                        }
-                    });
-                    let new: Vec<Subscription> = new.collect();
+                    let old = subscriptions.extract_if(.., |one| one.owner == owner).collect();
+                    let new = replace(&mut next, owner, old, specs);
                     insert(&mut subscriptions, owner, new);
                 }
                 Change::Expression(text) => expression = text,
@@ -335,6 +317,25 @@ fn number(next: &mut u32, owner: Owner, spec: SubscriptionSpec) -> Subscription 
     let id = SubscriptionId(*next);
     *next += 1;
     Subscription { id, owner, spec: Arc::new(spec) }
+}
+
+/// The subscriptions of an owner after a replacement: a specification that the owner had keeps its number.
+fn replace(
+    next: &mut u32,
+    owner: Owner,
+    old: Vec<Subscription>,
+    specs: Vec<SubscriptionSpec>,
+) -> Vec<Subscription> {
+    // Each number is given once, if a specification occurs twice.
+    let mut kept: HashMap<Arc<SubscriptionSpec>, VecDeque<Subscription>> = HashMap::new();
+    for one in old {
+        kept.entry(Arc::clone(&one.spec)).or_default().push_back(one);
+    }
+    let subscription = |spec| {
+        let same = kept.get_mut(&spec).and_then(VecDeque::pop_front);
+        same.unwrap_or_else(|| number(next, owner, spec))
+    };
+    specs.into_iter().map(subscription).collect()
 }
 
 /// Inserts subscriptions behind the others of their owner.
