@@ -3,14 +3,13 @@
 use crate::applies::{Links, Misfits};
 use crate::cli;
 use crate::collector::{Collector, Load, WhenFull, WorkerOutput, queue};
-use crate::exit::{Exit, complain};
+use crate::exit::{Exit, complain, print};
 use crate::memory::Room;
 use crate::offline::{self, Input};
 use crate::run::{inputs, report_read_errors, seed, worker_count};
 use crate::times;
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weir_api::{Count, FunctionCall, Reading, Snapshot, SubscriptionSpec};
@@ -86,11 +85,7 @@ pub fn count(options: &cli::Count) -> Exit {
         return exit;
     }
     let text = if options.json { json(&rows) } else { table(&rows) };
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => exit,
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => exit,
-        Err(error) => exit.or(complain(Exit::Output, format!("standard output: {error}"))),
-    }
+    exit.or(print(&text))
 }
 
 /// The expressions of the command line, then those of the file.

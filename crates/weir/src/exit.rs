@@ -1,5 +1,6 @@
 //! The result of a run as an exit code.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// The exit codes.
@@ -41,6 +42,15 @@ impl Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(exit as u8)
+    }
+}
+
+/// Writes to standard output. A reader that has closed its end needs no more, which is no failure.
+pub fn print(text: &str) -> Exit {
+    match io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => Exit::Good,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Good,
+        Err(error) => complain(Exit::Output, format!("standard output: {error}")),
     }
 }
 

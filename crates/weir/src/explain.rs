@@ -1,13 +1,12 @@
 //! `weir explain`: how an expression is evaluated, and its measured cost.
 
-use crate::exit::{Exit, complain};
+use crate::exit::{Exit, complain, print};
 use crate::fields::RunFields;
 use crate::run::{filter_options, inputs, report_read_errors};
 use crate::{cli, clock, config, times};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::hint::black_box;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_capture::{Files, ReadOptions};
@@ -118,7 +117,7 @@ pub fn explain(options: &cli::Explain) -> Exit {
     };
     if parts.iter().any(|part| is_of_rows(part.decider)) {
         return match rows(expression, &parts, &reading) {
-            Ok(rows) => printed(if options.json { rows.json() } else { rows.text() }, Exit::Good),
+            Ok(rows) => print(&if options.json { rows.json() } else { rows.text() }),
             Err(error) => complain(Exit::Usage, error),
         };
     }
@@ -167,16 +166,7 @@ pub fn explain(options: &cli::Explain) -> Exit {
         of,
         explanation,
     };
-    printed(if options.json { found.json(cost) } else { found.text(&cost) }, exit)
-}
-
-/// Writes to standard output.
-fn printed(text: String, exit: Exit) -> Exit {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => exit,
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => exit,
-        Err(error) => exit.or(complain(Exit::Output, format!("standard output: {error}"))),
-    }
+    exit.or(print(&if options.json { found.json(cost) } else { found.text(&cost) }))
 }
 
 /// Whether records or finished flows decide a test.

@@ -4,10 +4,9 @@ use super::Run;
 use super::request::Request;
 use crate::cli::{Cli, Command};
 use crate::desk::Described;
-use crate::exit::{Exit, complain};
+use crate::exit::{Exit, complain, print};
 use clap::Parser;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use weir_output::figures::{counted, printable};
 
 /// Prints the plan of a run with these options: those of `weir`, or `open` or `serve` and theirs.
@@ -37,11 +36,7 @@ pub fn explain(options: &[String], json: bool) -> Exit {
         Ok(described) => table(&described),
         Err((exit, error)) => return complain(exit, error),
     };
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => Exit::Good,
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Good,
-        Err(error) => complain(Exit::Output, format!("standard output: {error}")),
-    }
+    print(&text)
 }
 
 /// The plan as a table, and the demand that follows from it.
