@@ -33,8 +33,7 @@ pub fn of_report() -> Vec<Subscription> {
         ),
     ];
     let mut subscriptions = summary(FULL_LISTS);
-    let numbered = |(number, spec)| of_run(SubscriptionId(number), spec);
-    subscriptions.extend((builtin::OF_OPTIONS.0..).zip(specs).map(numbered));
+    subscriptions.extend(numbered(specs));
     subscriptions
 }
 
@@ -91,9 +90,7 @@ pub fn of_options(options: &cli::RunOptions, logs: &[Log], ports: usize) -> Vec<
     let measure = FunctionCall::new("measure").with("sample", sample);
     add(logs.measure || sample > 0, "--measure", Level::Flow, measure);
     let is_read = !specs.is_empty();
-    let numbers = builtin::OF_OPTIONS.0..builtin::FIRST_FREE.0;
-    let numbered = |(number, spec)| of_run(SubscriptionId(number), spec);
-    let mut subscriptions: Vec<Subscription> = numbers.zip(specs).map(numbered).collect();
+    let mut subscriptions: Vec<Subscription> = numbered(specs).collect();
     if is_read || !options.numeric {
         let call = FunctionCall::new("unidentified").with("ports", ports);
         let spec = SubscriptionSpec::handing_on("unidentified", Level::Flow, vec![call]);
@@ -110,6 +107,12 @@ fn of_log(log: &Log) -> Option<SubscriptionSpec> {
     let call = FunctionCall::new("log").with("rows", rows.join("+")).with("bodies", bodies);
     let name = format!("--log {}", log.spec().name);
     (!rows.is_empty()).then(|| SubscriptionSpec::handing_on(&name, Level::Record, vec![call]))
+}
+
+/// Numbers the subscriptions of options.
+fn numbered(specs: impl IntoIterator<Item = SubscriptionSpec>) -> impl Iterator<Item = Subscription> {
+    let numbers = builtin::OF_OPTIONS.0..builtin::FIRST_FREE.0;
+    numbers.zip(specs).map(|(number, spec)| of_run(SubscriptionId(number), spec))
 }
 
 fn of_run(id: SubscriptionId, spec: SubscriptionSpec) -> Subscription {
