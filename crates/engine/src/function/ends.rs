@@ -110,8 +110,9 @@ pub(super) fn carries_ports(protocol: u8) -> bool {
     matches!(protocol, 6 | 17 | 33 | 132 | 136)
 }
 
+/// An address as the lists of a worker have it.
 #[inline]
-fn words(address: [u8; 16]) -> Address {
+pub(super) fn words(address: [u8; 16]) -> Address {
     let address = u128::from_be_bytes(address);
     [(address >> 64) as u64, address as u64]
 }

@@ -1,10 +1,11 @@
 //! Finds scanning hosts.
 
-use super::keyed::{Address, Tuple};
+use super::ends::words;
+use super::keyed::Tuple;
+use super::top::ip;
 use super::{Function, FunctionSpec, InputKind, Memory, Pass};
 use crate::bounded::{Amount, Bounded};
 use crate::{ConnState, FlowRecord, Item};
-use std::net::{IpAddr, Ipv6Addr};
 use weir_api::{
     Count, Datum, Distinct, DistinctValues, Folded, Level, Reading, Sweep, Table, TableRow, Trials, Unit,
 };
@@ -179,10 +180,10 @@ impl Function for Scans {
         let taken = self.list.take();
         let rows = taken.rows.into_iter().map(|row| {
             let Tuple { a: source, b: host, ports: [port, _], protocol } = row.key;
-            let source = address(source);
+            let source = ip(source);
             let sweep = match protocol {
                 HOSTS => Sweep::Hosts { source, port },
-                _ => Sweep::Ports { source, target: address(host) },
+                _ => Sweep::Ports { source, target: ip(host) },
             };
             let Attempts { failed, answered, refused, unanswered, times, .. } = row.amount;
             let (first, last) = times.unwrap_or((u64::MAX, 0));
@@ -194,15 +195,6 @@ impl Function for Scans {
 
 /// Bytes of a row of a reading, without its values.
 const ROW: usize = size_of::<TableRow>() + 3 * size_of::<Datum>() + 6 * size_of::<Folded>();
-
-fn words(address: [u8; 16]) -> Address {
-    let bits = u128::from_be_bytes(address);
-    [(bits >> 64) as u64, bits as u64]
-}
-
-fn address([high, low]: Address) -> IpAddr {
-    Ipv6Addr::from(u128::from(high) << 64 | u128::from(low)).to_canonical()
-}
 
 #[cfg(test)]
 pub(super) mod tests {

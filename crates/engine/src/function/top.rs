@@ -116,7 +116,8 @@ fn talker(ends: &EndpointRoles) -> [Option<Tuple>; 2] {
     one(Tuple { a, b, ports: [port, 0], protocol: ends.protocol })
 }
 
-fn ip([high, low]: Address) -> IpAddr {
+/// An address as readings have it.
+pub(super) fn ip([high, low]: Address) -> IpAddr {
     Ipv6Addr::from(u128::from(high) << 64 | u128::from(low)).to_canonical()
 }
 
