@@ -113,15 +113,21 @@ fn datum(value: FieldValue<'_>) -> Datum {
 /// The parts that an argument names, joined by commas.
 fn parts(text: &str) -> Result<Vec<Part>, String> {
     let parts: Vec<Part> = text.split(',').map(|name| Part::parse(name.trim())).collect::<Result<_, _>>()?;
-    let mut tables: Vec<&str> = parts.iter().filter_map(table_of).collect();
+    if parts.len() > PARTS {
+        return Err(format!("`{text}`: {} fields, at most {PARTS}", parts.len()));
+    }
+    are_of_one_table(&parts).map_err(|error| format!("`{text}`: {error}"))?;
+    Ok(parts)
+}
+
+/// Checks that a record can have all parts.
+fn are_of_one_table<'p>(parts: impl IntoIterator<Item = &'p Part>) -> Result<(), String> {
+    let mut tables: Vec<&str> = parts.into_iter().filter_map(table_of).collect();
+    tables.sort_unstable();
     tables.dedup();
-    match (parts.len(), tables.as_slice()) {
-        (1..=PARTS, [] | [_]) => Ok(parts),
-        (1..=PARTS, tables) => Err(format!(
-            "`{text}`: a record is of one table, and these are fields of {}",
-            tables.join(" and ")
-        )),
-        (n, _) => Err(format!("`{text}`: {n} fields, at most {PARTS}")),
+    match tables.as_slice() {
+        [] | [_] => Ok(()),
+        tables => Err(format!("a record is of one table, and these are fields of {}", tables.join(" and "))),
     }
 }
 
@@ -229,12 +235,7 @@ fn quantiles(arguments: &Arguments<'_>) -> Result<(Part, Vec<Part>, u32, usize),
     let of = one(arguments, "quantiles")?;
     let by = arguments.text("by")?;
     let keys = if by.is_empty() { Vec::new() } else { parts(by)? };
-    let mut tables: Vec<&str> = keys.iter().chain([&of]).filter_map(table_of).collect();
-    tables.sort_unstable();
-    tables.dedup();
-    if tables.len() > 1 {
-        return Err(format!("a record is of one table, and these are fields of {}", tables.join(" and ")));
-    }
+    are_of_one_table(keys.iter().chain([&of]))?;
     let rows = if keys.is_empty() { 1 } else { rows };
     Ok((of, keys, show, rows))
 }
