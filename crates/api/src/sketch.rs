@@ -31,7 +31,7 @@ const REST: u32 = f64::MANTISSA_DIGITS - 1 - 6;
 impl Sketch {
     /// Maximum number of buckets.
     pub const MAX_BUCKETS: usize = 4096;
-    /// Neighbours become one at most so many times: each sign then has one bucket.
+    /// Maximum number of times that neighbours become one: each sign then has one bucket.
     pub(crate) const MAX_MERGED: u32 = 17;
 
     /// Counts a value. Values nearer to zero than [`f64::MIN_POSITIVE`] count as zero, infinite ones as the largest or

@@ -463,7 +463,7 @@ impl Worker {
         }
     }
 
-    /// Removes the answers that hold nothing: whoever shows them takes them from the plan's outline.
+    /// Removes the answers that hold nothing. [`Snapshot::fill`] adds them from the plan's outline.
     fn leave_out_empty(&self, answers: &mut Vec<Answer>) {
         let outline = &self.plan.outline;
         let mut empty = (0..).zip(outline.answers()).peekable();

@@ -38,7 +38,7 @@ const FUNCTIONS_TAKE: &str =
 const LEVELS: [(&str, Level); 3] =
     [("packet", Level::Packet), ("flow", Level::Flow), ("record", Level::Record)];
 
-/// The level of a subscription's table; packets if there is none, or a wrong one.
+/// The level of a subscription's table; packets without the key, or with an unknown word.
 pub fn level_of(table: &DeTable<'_>) -> Level {
     let word = table.get("level").and_then(|node| node.get_ref().as_str());
     let known = LEVELS.iter().find(|(known, _)| Some(*known) == word);
