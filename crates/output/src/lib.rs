@@ -43,7 +43,7 @@ mod log;
 pub mod metrics;
 pub mod model;
 mod mon;
-mod ndjson;
+pub mod ndjson;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod ports;
@@ -51,6 +51,7 @@ pub mod records;
 pub mod report;
 pub mod row;
 pub mod summary;
+mod text;
 mod zeek;
 pub mod zone;
 
@@ -191,7 +192,7 @@ pub static OUTPUTS: &[&OutputSpec] = &[
     &zeek::ZEEK_JSON,
     &eve::EVE,
     &csv::CSV,
-    &records::text::TEXT,
+    &text::TEXT,
     &ndjson::NDJSON,
     #[cfg(feature = "parquet")]
     &parquet::log::PARQUET,

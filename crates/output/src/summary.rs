@@ -8,7 +8,6 @@ mod sections;
 #[cfg(test)]
 mod tests;
 
-pub use crate::ndjson::summary as ndjson;
 use label::scan_short;
 pub use label::{key, key_short, label, scan};
 pub use lists::lists;

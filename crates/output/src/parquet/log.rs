@@ -4,8 +4,8 @@
 //! finds an earlier file keeps it beside its own.
 
 use super::columns::{Cell, Kind, Rows};
+use crate::csv::records::text;
 use crate::format::{push_address, push_uid};
-use crate::records::csv::text;
 use crate::records::json::{Shape, Style, push_value};
 use crate::row::{COLUMNS, ColumnKind, Endpoints, Times, Value as FlowValue};
 use crate::{Existing, Output, OutputContext, OutputSpec};

@@ -3,12 +3,7 @@
 //! A format reads the tables of `weir-proto` and refers to no protocol by name. Files are opened with their first
 //! record, so that a protocol without records has no file.
 
-pub mod csv;
-pub mod eve;
 pub mod json;
-mod leases;
-pub mod text;
-pub mod zeek;
 
 use crate::OutputContext;
 use crate::file::{Frame, LineFile};

@@ -7,7 +7,8 @@ use crate::resolved::Shown;
 use std::io::IsTerminal;
 use weir_api::Snapshot;
 use weir_capture::{Compression, InputInfo, ReadError};
-use weir_output::summary::{Facts, InputFacts, RangeFacts, Style, lists, ndjson, render};
+use weir_output::ndjson;
+use weir_output::summary::{Facts, InputFacts, RangeFacts, Style, lists, render};
 
 /// The summary of a run over files.
 pub fn of_files(
@@ -140,7 +141,7 @@ fn states(total: &Snapshot) -> Vec<(String, u64)> {
 fn text(run: &Run, facts: Facts) -> String {
     let options = &run.options;
     if options.json {
-        return ndjson(&facts);
+        return ndjson::summary(&facts);
     }
     let terminal = std::io::stdout().is_terminal();
     let style = Style {

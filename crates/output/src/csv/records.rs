@@ -1,10 +1,10 @@
 //! Records as CSV: a file for each table, with our own names.
 
-use super::Files;
+use super::cell;
 use crate::OutputContext;
-use crate::csv::cell;
 use crate::file::{Frame, LineFile};
 use crate::format::{push_address, push_number, push_uid};
+use crate::records::Files;
 use crate::row::Times;
 use crate::zone::{self, push_rfc3339, push_seconds};
 use std::io;

@@ -4,14 +4,16 @@
 //! values in the column of packets: the values in a bin, or distinct values. Further columns are in values.csv, one line
 //! for each value.
 
+pub(crate) mod records;
+
 use crate::file::{Existing, Frame, LineFile};
 use crate::format::push_uid;
 use crate::records::Files;
-use crate::records::csv::Csvs;
 use crate::row::{COLUMNS, Endpoints, Value};
 use crate::summary::{Naming, key, label};
 use crate::zone::{push_rfc3339, push_seconds};
 use crate::{Output, OutputContext, OutputSpec, figures, zone};
+use records::Csvs;
 use std::io;
 use weir_api::{Cell, Cells, Column, ColumnKind, Count, Interval, Layout, Row, Snapshot};
 use weir_engine::{FlowIdentity, FlowRecord};

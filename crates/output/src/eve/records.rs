@@ -1,8 +1,8 @@
 //! Records as events of Suricata's eve.json.
 
-use super::json::{Shapes, Style};
-use crate::eve::{push_common, push_proto};
+use super::{push_common, push_proto};
 use crate::json::Object;
+use crate::records::json::{Shapes, Style};
 use crate::row::Times;
 use crate::zone::Zone;
 use weir_engine::FlowIdentity;

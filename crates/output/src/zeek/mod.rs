@@ -3,12 +3,15 @@
 //! Columns, types and formats of values are those of Zeek 8 (scripts/base/protocols/conn, the ASCII writer), whose
 //! baselines the tests compare with. Unknown values are unset (`-`), never 0.
 
+mod leases;
+mod records;
+
 use crate::file::{Frame, LineFile};
 use crate::format::push_uid;
-use crate::records::zeek::{JsonLogs, Logs, closed, write_text};
 use crate::row::{Endpoints, Times, Value, write_members};
 use crate::zone::push_epoch_micros;
 use crate::{Output, OutputContext, OutputSpec};
+use records::{JsonLogs, Logs, closed, write_text};
 use std::io;
 use std::net::IpAddr;
 use weir_api::Snapshot;

@@ -3,13 +3,15 @@
 //! The keys are those of its EVE JSON format (docs.suricata.io, "Eve JSON Format"). Facts that only a parser or a rule
 //! has (app_proto, alerted flows) are omitted or false.
 
+mod records;
+
 use crate::file::{Frame, LineFile};
 use crate::format::{push_hex, push_number};
 use crate::json::{Object, push_list};
-use crate::records::eve::Events;
 use crate::row::Endpoints;
 use crate::zone::Zone;
 use crate::{Existing, Output, OutputSpec, ports};
+use records::Events;
 use serde::Serialize;
 use std::io;
 use weir_api::{FlowCount, Interval, Ledger, Snapshot};

@@ -1,18 +1,18 @@
 //! Records as Zeek's logs: `http.log`, `dns.log` and all others that a table names.
 
-use super::Files;
-use super::json::push_value;
 use super::leases::Leases;
 use crate::OutputContext;
 use crate::file::{Frame, LineFile};
 use crate::format::{push_address, push_number, push_uid};
 use crate::json::Object;
+use crate::records::Files;
+use crate::records::json::push_value;
 use crate::row::Times;
 use crate::zone::{Zone, push_epoch_micros};
 use std::io::{self, Write};
 use std::net::IpAddr;
 use weir_engine::FlowIdentity;
-use weir_proto::{Field, Kind, Record, Table, Value, ZeekLog, is_of_proxy, lossless, zeek_log};
+use weir_proto::{Field, Kind, Record, Table, Value, ZeekLog, is_of_proxy, zeek_log};
 
 /// Columns before those of a table.
 const FLOW: [(&str, &str); 6] = [
@@ -332,11 +332,6 @@ impl JsonLogs {
         }
         self.files.each(LineFile::finish)
     }
-}
-
-/// Text in a log for people and programs: see [`lossless`].
-pub(crate) fn plain(bytes: &[u8]) -> String {
-    lossless(bytes).into_owned()
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Records as text in layers, a file for each protocol: a line of addresses, of transport, of the record.
 
-use super::csv::text;
-use super::{Files, zeek};
+use crate::csv::records::text;
 use crate::file::{Frame, LineFile};
+use crate::records::Files;
 use crate::row::uid;
 use crate::{Output, OutputSpec, ports, zone};
 use std::io::{self, Write};
 use weir_api::Snapshot;
 use weir_engine::FlowIdentity;
-use weir_proto::{Field, Kind, Record, Value};
+use weir_proto::{Field, Kind, Record, Value, lossless};
 
 pub(crate) static TEXT: OutputSpec = OutputSpec {
     name: "text",
@@ -89,7 +89,7 @@ fn write_field(out: &mut Vec<u8>, field: &Field, value: &Value<'_>, depth: usize
             } else {
                 // Quoted text has neither line ends nor terminal codes.
                 out.push(b'"');
-                for c in zeek::plain(text.as_bytes()).chars() {
+                for c in lossless(text.as_bytes()).chars() {
                     match c {
                         '"' | '\\' => out.extend([b'\\', c as u8]),
                         c if c.is_control() => {
