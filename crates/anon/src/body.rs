@@ -1,6 +1,5 @@
 //! Addresses in options, extension headers and control messages.
 
-use super::packet::blank;
 use super::{Anonymiser, Payload};
 
 /// The result of rewriting a control message.
@@ -9,6 +8,14 @@ pub(super) enum Body {
     Rewritten(usize),
     /// The packet that the message is about begins at this offset.
     Packet(usize),
+}
+
+/// Sets a range of bytes to 0, as far as they are captured.
+pub(super) fn blank(out: &mut [u8], from: usize, to: usize) {
+    let to = to.min(out.len());
+    if let Some(place) = out.get_mut(from..to) {
+        place.fill(0);
+    }
 }
 
 /// IPv4 options (RFC 791 3.1): routes, recorded or given, and timestamps with addresses.

@@ -2,7 +2,7 @@
 //! records is blanked (RFC 1035 4, RFC 3596).
 
 use super::Anonymiser;
-use super::packet::blank;
+use super::body::blank;
 
 /// Maximum number of pointers in a name.
 const JUMPS: usize = 32;

@@ -3,7 +3,7 @@
 //! Bytes are rewritten in place, level by level of a tunnel, and lengths are kept. Unknown content is not passed on:
 //! unless payload is kept, everything after the last known header is blanked, and so are trailers.
 
-use super::body::{self, Body};
+use super::body::{self, Body, blank};
 use super::scrub::Lines;
 use super::{Anonymiser, Payload, dns};
 use std::ops::Range;
@@ -445,13 +445,6 @@ fn nflog(out: &mut [u8]) {
             blank(out, at + 4, at + len);
         }
         at += len.next_multiple_of(4);
-    }
-}
-
-pub(super) fn blank(out: &mut [u8], from: usize, to: usize) {
-    let to = to.min(out.len());
-    if let Some(place) = out.get_mut(from..to) {
-        place.fill(0);
     }
 }
 

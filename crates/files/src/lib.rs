@@ -33,8 +33,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 pub use mode::{Mode, ModeError, mode, set_mode};
-pub use part::{Part, leftovers, leftovers_like, part_of};
-pub use replace::{put_in_place, replace, rewrite, sync_folder};
+pub use part::{Part, leftovers, leftovers_like, part_of, put_in_place, sync_folder};
+pub use replace::{replace, rewrite};
 pub use temporary::TemporaryFolder;
 
 /// Creates or truncates a file and opens it for writing. A symbolic link is followed.

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 
 use crate::mode::Mode;
-use crate::replace::put_in_place;
 
 /// Hexadecimal digits of the random part of a name.
 const DIGITS: usize = 16;
@@ -162,6 +161,36 @@ pub fn leftovers_like(path: &Path, is_meant: impl Fn(&Path) -> bool) -> io::Resu
 fn is_locked(part: &Path) -> bool {
     let opened = OpenOptions::new().read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(part);
     opened.is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
+}
+
+/// Renames a complete file to `path`. If that replaces a file, the new file is synchronised to disk before the rename,
+/// and the folder after it.
+///
+/// # Errors
+/// The file cannot be synchronised or renamed; it keeps its present name.
+pub fn put_in_place(written: &Path, path: &Path) -> io::Result<()> {
+    let replaces = fs::symlink_metadata(path).is_ok();
+    if replaces {
+        File::open(written)?.sync_all()?;
+    }
+    fs::rename(written, path)?;
+    if replaces {
+        sync_folder(path)?;
+    }
+    Ok(())
+}
+
+/// Synchronises the folder of a file, and thereby the file's name, to disk.
+///
+/// # Errors
+/// The folder cannot be opened, or the disk fails.
+pub fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match File::open(folder)?.sync_all() {
+        // Some file systems do not synchronise folders.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        other => other,
+    }
 }
 
 #[cfg(test)]

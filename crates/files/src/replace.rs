@@ -62,36 +62,6 @@ fn give_owner(file: &File, old: &Metadata, path: &Path) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(old.permissions().mode() & 0o7777))
 }
 
-/// Renames a complete file to `path`. If that replaces a file, the new file is synchronised to disk before the rename,
-/// and the folder after it.
-///
-/// # Errors
-/// The file cannot be synchronised or renamed; it keeps its present name.
-pub fn put_in_place(written: &Path, path: &Path) -> io::Result<()> {
-    let replaces = fs::symlink_metadata(path).is_ok();
-    if replaces {
-        File::open(written)?.sync_all()?;
-    }
-    fs::rename(written, path)?;
-    if replaces {
-        sync_folder(path)?;
-    }
-    Ok(())
-}
-
-/// Synchronises the folder of a file, and thereby the file's name, to disk.
-///
-/// # Errors
-/// The folder cannot be opened, or the disk fails.
-pub fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match File::open(folder)?.sync_all() {
-        // Some file systems do not synchronise folders.
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
-        other => other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
