@@ -4,8 +4,8 @@
 use crate::index::same;
 use crate::parsed_packet::{FlowRef, segment};
 use crate::row::{Cold, Hot, mark};
-use crate::tcp::steady::{BLIND, DATA, EMPTY, FIRST_DATA, FIRST_EMPTY};
 use crate::tcp::{self, Segment};
+use crate::tcp_end::steady::{BLIND, DATA, EMPTY, FIRST_DATA, FIRST_EMPTY};
 use crate::timers::Timers;
 use weir_wire::build::flags::{ACK, FIN, RST, SYN};
 use weir_wire::{Layers, Packet};

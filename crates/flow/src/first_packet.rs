@@ -7,7 +7,8 @@
 
 use crate::parsed_packet::{Facts, FlowRef};
 use crate::row::{Cold, Counts, Hot, Origin, Row, mark};
-use crate::tcp::{self, End, Numbers, Segment, steady};
+use crate::tcp::{self, Segment};
+use crate::tcp_end::{End, Numbers, steady};
 use crate::{ConnState, EndReason, FlowRecord, History, Side, TcpSummary, hash};
 use weir_wire::Tunnel;
 use weir_wire::build::flags::{ACK, SYN};

@@ -63,6 +63,7 @@ mod show;
 pub mod stream;
 mod table;
 mod tcp;
+mod tcp_end;
 mod timers;
 mod tunnel_ends;
 

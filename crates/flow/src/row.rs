@@ -4,8 +4,7 @@
 //! them ([`crate::first_packet`]): a flood of new flows touches these lines and the index.
 
 use crate::holes::HolesAt;
-use crate::tcp::{End, Letters, Numbers, Progress};
-use crate::timers::CLASSES;
+use crate::tcp_end::{End, Letters, Numbers, Progress, state};
 use crate::{ConnState, EndReason, FlowRecord, History, Side, TcpSummary, hash};
 use weir_wire::{FlowKey, Tag, Time, Tunnel};
 
@@ -29,11 +28,14 @@ pub(crate) struct Hot {
     pub marks: u16,
     /// Every TCP flag that was set.
     pub flags: [u8; 2],
-    /// The kinds of packet that change only this struct: bits of [`crate::tcp::steady`].
+    /// The kinds of packet that change only this struct: bits of [`crate::tcp_end::steady`].
     pub steady: [u8; 2],
     /// Class of the idle timeout in the lowest bits; VLAN tag of the first packet in the others.
     class_and_tag: u16,
 }
+
+/// Classes of flows by idle timeout.
+pub(crate) const CLASSES: usize = 6;
 
 /// Bits of a row for its class.
 const CLASS_BITS: u32 = u16::BITS - 13;
@@ -436,7 +438,7 @@ impl<'a> Row<'a> {
     fn state(&self, initiator: usize, counts: &[Counts<u64>; 2]) -> ConnState {
         let active = |at: usize| counts[at & 1].packets != 0;
         match self.hot.key.proto {
-            6 => crate::tcp::state(&self.ends, initiator),
+            6 => state(&self.ends, initiator),
             17 => match (active(initiator), active(1 - initiator)) {
                 (true, true) => ConnState::SF,
                 (true, false) => ConnState::S0,

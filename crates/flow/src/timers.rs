@@ -3,13 +3,13 @@
 use crate::FlowConfig;
 use crate::holes::Pool;
 use crate::parsed_packet::{Facts, FlowRef};
-use crate::row::{Counts, Hot, Origin, Row, mark};
-use crate::tcp::{self, Repeated, Segment, steady};
+use crate::row::{CLASSES, Counts, Hot, Origin, Row, mark};
+use crate::tcp::{self, Segment};
+use crate::tcp_end::{Repeated, steady};
 use weir_wire::Time;
 use weir_wire::build::flags::{ACK, SYN};
 
-/// Classes of flows by idle timeout.
-pub(crate) const CLASSES: usize = 6;
+// The classes of flows by idle timeout; there are [`CLASSES`].
 const TCP: u8 = 0;
 const INTERACTIVE: u8 = 1;
 const HANDSHAKE: u8 = 2;
