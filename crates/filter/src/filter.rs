@@ -1,19 +1,21 @@
 //! A filter: an expression, compiled for every link type of a run.
 
-use std::net::IpAddr;
 use std::sync::OnceLock;
 
 use weir_wire::{Layers, LinkType, MAX_TUNNELS, Packet, Tunnel, decapsulate};
 
 use crate::ast::{Expr, Primitive};
-use crate::bpf::{BpfInsn, Insn, execute, extension, op, run};
-use crate::codegen::{Code, Context, Mode, finds_network_by_layers, generate, has_bytes_only};
+use crate::bpf::{BpfInsn, Insn, extension, op};
+use crate::codegen::{Code, Context, Mode, generate, has_bytes_only};
 use crate::emit;
 use crate::error::{ErrorKind, FilterError};
 use crate::fields::Fields;
 use crate::graph::{BlockId, FALSE, Graph, TRUE};
+use crate::link::finds_network_by_layers;
+use crate::machine::{execute, run};
 use crate::optimize::{Impossible, optimize};
 use crate::parse::parse;
+use crate::resolve::Resolve;
 use crate::view::{Decapsulated, ENCAPSULATIONS, Encapsulation, Plain};
 
 /// The link types that a filter is compiled for.
@@ -54,23 +56,6 @@ const ETHERNET_HEADER: u32 = 14;
 
 /// Maximum number of instructions in the Linux kernel (BPF_MAXINSNS).
 const KERNEL_LIMIT: usize = 4096;
-
-/// Resolves names. This crate opens no sockets and reads no files: without a resolver, only numbers and the names of
-/// well-known protocols and ports are accepted.
-pub trait Resolve: Sync {
-    /// Addresses of a host; empty if it is unknown.
-    fn addresses(&self, name: &str) -> Vec<IpAddr>;
-
-    /// Number of a network in host byte order, without its trailing zero bytes, as in networks(5).
-    fn network(&self, _name: &str) -> Option<u32> {
-        None
-    }
-
-    /// MAC address of a host, as in ethers(5).
-    fn mac(&self, _name: &str) -> Option<[u8; 6]> {
-        None
-    }
-}
 
 /// The inputs of a filter, apart from its expression.
 #[derive(Clone, Copy)]

@@ -4,7 +4,8 @@
 //! with their position, because a row cannot answer them.
 //!
 //! [`FlowTest::of_key`] is for flows in progress, [`FlowTest::parse`] for stored rows, [`crate::RecordTest`] for records as they are
-//! emitted. Stored rows have fields besides ([`crate::fields`]): of the flow, in the table [`FLOW`], and of the records of its protocols.
+//! emitted. Stored rows have fields besides ([`crate::fields`]): of the flow, in the
+//! table [`crate::fields::FLOW`], and of the records of its protocols.
 //! [`FlowTest::over`] plans an expression for rows of a table. A test of another table holds for a row if a record of the same
 //! flow satisfies it. Tests of one table that are joined by `and` hold for one record; `not` before a test means that no
 //! record satisfies it.
@@ -21,9 +22,6 @@ use weir_wire::mapped;
 
 /// IPv4 mapped into IPv6 (RFC 4291 2.5.5.2): the form of addresses in flows.
 const V4: (u128, u128) = (0xffff_0000_0000, 0xffff_ffff_ffff);
-
-/// The table of a flow's own fields.
-pub const FLOW: &str = "flow";
 
 /// A test of a flow's row.
 #[derive(Clone, Debug, PartialEq)]

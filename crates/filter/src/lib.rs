@@ -52,23 +52,28 @@ mod filter;
 mod flowtest;
 mod graph;
 mod lex;
+mod link;
+mod machine;
 mod meaning;
 mod names;
 mod optimize;
 mod parse;
 mod part;
 mod record;
+mod resolve;
 mod set;
 mod view;
 
 pub use bpf::BpfInsn;
 pub use error::{ErrorKind, FilterError};
-pub use filter::{Filter, LINK_TYPES, Options, Program, Resolve};
-pub use flowtest::{Endpoints, FLOW, FlowEndpoints, FlowRow, FlowTest};
+pub use fields::FLOW;
+pub use filter::{Filter, LINK_TYPES, Options, Program};
+pub use flowtest::{Endpoints, FlowEndpoints, FlowRow, FlowTest};
 pub use lex::words;
 pub use names::Protocol;
 pub use part::{Decider, Part, parts};
 pub use record::{Matches, RecordRow, RecordSet, RecordTest, Tables};
+pub use resolve::Resolve;
 pub use set::{
     Comparison, Decided, Explanation, MASK_PACKETS, MatchCounter, PacketMask, Set, SetError, Strategy, Total,
     Totals, check,

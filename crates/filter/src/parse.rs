@@ -15,12 +15,12 @@ use crate::ast::{
 use crate::bpf::op;
 use crate::error::{ErrorKind, FilterError};
 use crate::fields::{FieldTest, Fields, Operation, is_field};
-use crate::filter::Resolve;
 use crate::lex::{Kind, Token, WORDS, Word, tokens};
 use crate::names::{
     CONSTANTS, LLC_SUPERVISORY, LLC_UNNUMBERED, PF_ACTIONS, PF_REASONS, PROTOCOLS, Protocol, SERVICES,
     WLAN_DIRECTIONS, WLAN_SUBTYPES, WLAN_TYPES, comparison, lookup_any_case,
 };
+use crate::resolve::Resolve;
 
 /// Maximum length of an expression in bytes: 10,000 hosts take a quarter of a megabyte.
 const MAX_LENGTH: usize = 4 << 20;

@@ -2,8 +2,9 @@
 
 use crate::ast::Primitive;
 use crate::error::FilterError;
+use crate::fields::FLOW;
 use crate::filter::Options;
-use crate::flowtest::{FLOW, is_of_key, tree};
+use crate::flowtest::{is_of_key, tree};
 use std::ops::Range;
 
 /// What decides a test.

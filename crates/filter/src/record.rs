@@ -12,9 +12,9 @@ pub use set::{Matches, RecordSet};
 
 use crate::ast::{Expr, Primitive};
 use crate::error::{ErrorKind, FilterError};
-use crate::fields::{FieldInfo, FieldTest, FieldValue, needs_end};
+use crate::fields::{FLOW, FieldInfo, FieldTest, FieldValue, needs_end};
 use crate::filter::Options;
-use crate::flowtest::{FLOW, FlowEndpoints, FlowRow, FlowTest, first_word, tree};
+use crate::flowtest::{FlowEndpoints, FlowRow, FlowTest, first_word, tree};
 
 /// A record, as tests see it.
 pub trait RecordRow {

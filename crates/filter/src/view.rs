@@ -4,7 +4,7 @@
 use weir_wire::{Hints, Layers, LinkType, Network, Packet, Tag, decode};
 
 use crate::bpf::extension;
-use crate::codegen::{finds_network_by_layers, tagged_ethernet};
+use crate::link::{finds_network_by_layers, tagged_ethernet};
 use crate::names::ethertype;
 
 /// Maximum number of tags, labels or sessions that tests can reach by depth; deeper ones are looked through.

@@ -6,12 +6,12 @@
 use weir_wire::LinkType;
 
 use super::linktype::is_wlan;
-use super::media::is_ethernet;
 use super::port::Family;
 use super::{Base, Gen, Generator, Mode, Offset};
 use crate::ast::Side;
 use crate::bpf::{extension, op};
 use crate::graph::{BlockId, Stmt};
+use crate::link::is_ethernet;
 use crate::names::{ethertype, ip_protocol};
 
 const GENEVE_PORT: u32 = 6081;

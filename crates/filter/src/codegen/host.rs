@@ -4,12 +4,12 @@ use std::net::IpAddr;
 
 use weir_wire::LinkType;
 
-use super::media::is_ethernet;
 use super::{Base, Gen, Generator, NOT_SET, linktype, sides};
 use crate::ast::{IdKind, Qualifiers, Resolved, Side};
 use crate::bpf::op;
 use crate::error::ErrorKind;
 use crate::graph::BlockId;
+use crate::link::is_ethernet;
 use crate::names::{Protocol, ethertype};
 
 /// The positions of the addresses in a protocol's header.

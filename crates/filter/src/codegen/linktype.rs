@@ -2,12 +2,12 @@
 
 use weir_wire::LinkType;
 
-use super::media::is_ethernet;
 use super::{Base, Gen, Generator, Mode, NOT_SET};
 use crate::ast::{ByteOperator, LlcType};
 use crate::bpf::{extension, op};
 use crate::error::ErrorKind;
 use crate::graph::BlockId;
+use crate::link::is_ethernet;
 use crate::names::{Protocol, ethertype, sap};
 use crate::view::ENCAPSULATIONS;
 

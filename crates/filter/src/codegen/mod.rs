@@ -15,7 +15,6 @@ mod wlan;
 
 pub(crate) use host::{dotted, high_bits};
 pub(crate) use linktype::has_bytes_only;
-pub(crate) use media::{finds_network_by_layers, tagged_ethernet};
 
 use std::ops::Range;
 
@@ -25,6 +24,7 @@ use crate::ast::{Connective, Expr, Id, IdKind, Primitive, Qualifiers, Side, Test
 use crate::bpf::{MEMORY_WORDS, op};
 use crate::error::{ErrorKind, FilterError};
 use crate::graph::{BlockId, Graph, Stmt};
+use crate::link::{finds_network_by_layers, tagged_ethernet};
 use crate::names::{
     IP_PROTOCOLS, ISO_PROTOCOLS, LINK_PROTOCOLS, Protocol, SERVICES, Transport, ethertype, ip_protocol,
     lookup,

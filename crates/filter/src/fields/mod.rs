@@ -31,7 +31,9 @@ pub(crate) use operand::domain;
 pub(crate) use parse::{is_field, looks_like_field, test};
 
 use crate::error::FilterError;
-use crate::flowtest::FLOW;
+
+/// The table of a flow's own fields.
+pub const FLOW: &str = "flow";
 
 /// The kind of a field's values, or of the values of its list.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
