@@ -16,7 +16,7 @@
 //! loss of each of its keys. A row's error is the counter's value at admission, so that the true count is at least
 //! `count` and at most `count + error`.
 
-use crate::function::keyed::{KeyHash, Keyed, next};
+use crate::keyed::{KeyHash, Keyed, next};
 use std::hint::black_box;
 use weir_api::{Count, Unit};
 

@@ -42,6 +42,7 @@ pub mod fields;
 mod function;
 mod interval;
 mod item;
+mod keyed;
 mod meter;
 mod plan;
 mod sessions;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::function::keyed::Tuple;
+use crate::keyed::Tuple;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -1,9 +1,9 @@
 //! Number of distinct hosts, pairs, ports or flows.
 
 use super::ends::{EndpointRoles, carries_ports};
-use super::keyed::{KeyHash, Keyed, Tuple};
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory, Pass};
 use crate::Item;
+use crate::keyed::{KeyHash, Keyed, Tuple};
 use weir_api::{Distinct, DistinctCount, DistinctOf, Level, Reading};
 
 pub(super) static DISTINCT: FunctionSpec = FunctionSpec {

@@ -1,6 +1,6 @@
 //! The keys of lists and of distinct counts, for every kind of item.
 
-use super::keyed::Address;
+use crate::keyed::Address;
 use crate::{FlowRecord, Item, Tally};
 use weir_api::Count;
 use weir_wire::{FlowKey, Layers, Network, Packet, addresses};

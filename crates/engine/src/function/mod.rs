@@ -14,7 +14,6 @@ mod distribution;
 mod ends;
 mod ipproto;
 mod iprange;
-pub(crate) mod keyed;
 mod rate;
 mod scans;
 mod size;

@@ -1,10 +1,10 @@
 //! Finds scanning hosts.
 
 use super::ends::words;
-use super::keyed::Tuple;
 use super::top::ip;
 use super::{Function, FunctionSpec, InputKind, Memory, Pass};
 use crate::bounded::{Amount, Bounded};
+use crate::keyed::Tuple;
 use crate::{ConnState, FlowRecord, Item};
 use weir_api::{
     Count, Datum, Distinct, DistinctValues, Folded, Level, Reading, Sweep, Table, TableRow, Trials, Unit,

@@ -1,10 +1,10 @@
 //! The heaviest keys.
 
 use super::ends::{EndpointRoles, Share, carries_ports};
-use super::keyed::{Address, Keyed, Tuple};
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory, Pass};
 use crate::Item;
 use crate::bounded::{Bounded, Taken};
+use crate::keyed::{Address, Keyed, Tuple};
 use std::net::{IpAddr, Ipv6Addr};
 use weir_api::{Key, KeyKind, Level, Reading, Top as TopReading, TopRow, Unit};
 
