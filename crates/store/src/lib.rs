@@ -9,14 +9,20 @@
 
 #![forbid(unsafe_code)]
 
+mod body;
+pub mod export;
 pub mod fields;
 pub mod findings;
 #[cfg(test)]
 #[allow(dead_code)]
 #[path = "../../output/src/fixtures.rs"]
 mod fixtures;
+mod flow_series;
+mod health;
+mod keep;
 pub mod label;
 pub mod moment;
+mod news;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod paths;
@@ -24,19 +30,29 @@ pub mod payload;
 pub mod query;
 mod share;
 pub mod sqlite;
+mod stored;
+#[cfg(test)]
+mod suite;
 pub mod tally;
+mod tiers;
+
+pub use health::Health;
+pub use keep::Keep;
+pub use sqlite::{Point, class_id, counter_id, line_id, points};
+pub use stored::{StoredFlow, StoredRecord};
+pub use tally::GroupBy;
+pub use tiers::{LISTS, SERIES, Tier};
 
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
-pub use tally::GroupBy;
 use tally::{Tally, TallyWanted};
 use thiserror::Error;
 use weir_api::web::{
     Band, Distincts, Events, FilterTry, FlowDetail, Flows, Lists, News, Records, SeriesData, SeriesInfo,
     StoreState, TopList,
 };
-use weir_api::{Key, Unit};
+use weir_api::{Key, Top, Unit};
 use weir_filter::FlowTest;
 use weir_output::zone::Zone;
 
@@ -67,7 +83,7 @@ pub enum StoreError {
         /// Its file.
         path: PathBuf,
         /// Its message.
-        error: rusqlite::Error,
+        error: Box<dyn std::error::Error + Send + Sync>,
     },
     /// An error of a file.
     #[error("{path}: {error}")]
@@ -200,6 +216,27 @@ pub struct KeptTable {
     pub partial: Option<String>,
 }
 
+/// A stored list over a time range.
+pub struct KeptList {
+    /// The list; `None` if no data of the range is stored.
+    pub top: Option<Top>,
+    /// The answered time range.
+    pub span: (u64, u64),
+    /// What the list leaves out, and why.
+    pub partial: Option<String>,
+}
+
+/// All stored points of a series.
+pub struct Archive {
+    /// Length of the finest points in seconds; all others are multiples of it.
+    pub step: u64,
+    /// End of the last point, in seconds since the epoch.
+    pub update: u64,
+    /// For each tier the length of its points in seconds, and average, minimum and maximum of each, up to the last
+    /// multiple of the length.
+    pub tiers: Vec<(u64, Vec<Option<[f64; 3]>>)>,
+}
+
 /// The queries of a store. Each answer is complete or contains a note of what it leaves out.
 pub trait Store: Send + Sync {
     /// Begin and end of the stored data, in nanoseconds since the epoch.
@@ -216,13 +253,51 @@ pub trait Store: Send + Sync {
     /// As [`Store::extent`].
     fn series(&self) -> Result<Vec<SeriesInfo>, StoreError>;
 
-    /// About `points` points of each of some series; unknown series are left out. If the stored cells are too long for the
-    /// range, the points of all traffic are computed from stored flows.
+    /// About `points` points of each of some series, from stored cells; unknown series are left out.
     ///
     /// # Errors
     ///
     /// As [`Store::extent`].
-    fn points(&self, ids: &[String], span: TimeRange, points: usize) -> Result<SeriesData, StoreError>;
+    fn kept_points(&self, ids: &[String], span: TimeRange, points: usize) -> Result<SeriesData, StoreError>;
+
+    /// The heaviest `top` of many series, the sum of the others, and the total of each, from stored cells. Thousands of
+    /// series get fewer points than requested.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn kept_heaviest(
+        &self,
+        ids: &[String],
+        span: TimeRange,
+        points: usize,
+        top: usize,
+    ) -> Result<SeriesData, StoreError>;
+
+    /// Watched seconds of each time range.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn watched_within(&self, ranges: &[(u64, u64)]) -> Result<Vec<f64>, StoreError>;
+
+    /// All stored points of a series.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`]; also if the series does not exist.
+    fn archive(&self, id: &str) -> Result<Archive, StoreError>;
+
+    /// As [`Store::kept_points`]. If the stored cells are too long for the range, the points of all traffic are computed
+    /// from stored flows.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn points(&self, ids: &[String], span: TimeRange, points: usize) -> Result<SeriesData, StoreError> {
+        let kept = self.kept_points(ids, span, points)?;
+        flow_series::replace(self, kept, ids, span, points)
+    }
 
     /// Bytes and packets of the flows that match a test, in about `points` points, computed from stored flows.
     ///
@@ -234,10 +309,11 @@ pub trait Store: Send + Sync {
         test: &FlowTest,
         span: TimeRange,
         points: usize,
-    ) -> Result<SeriesData, StoreError>;
+    ) -> Result<SeriesData, StoreError> {
+        flow_series::points(self, test, span, points)
+    }
 
-    /// The heaviest `top` of many series, the sum of the others, and the total of each. Thousands of series get fewer
-    /// points than requested.
+    /// As [`Store::kept_heaviest`], or computed from stored flows as in [`Store::points`].
     ///
     /// # Errors
     ///
@@ -248,7 +324,10 @@ pub trait Store: Send + Sync {
         span: TimeRange,
         points: usize,
         top: usize,
-    ) -> Result<SeriesData, StoreError>;
+    ) -> Result<SeriesData, StoreError> {
+        let kept = self.kept_heaviest(ids, span, points, top)?;
+        flow_series::replace(self, kept, ids, span, points)
+    }
 
     /// Minimum, median and maximum of the same hours in earlier weeks, in local time of a zone.
     ///
@@ -270,6 +349,13 @@ pub trait Store: Send + Sync {
     ///
     /// As [`Store::extent`].
     fn lists(&self) -> Result<Lists, StoreError>;
+
+    /// A stored list, added up over the range.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn kept_list(&self, name: &str, span: TimeRange) -> Result<KeptList, StoreError>;
 
     /// The rows of a list, added up over the range; ranked by its own unit by default.
     ///
@@ -375,7 +461,37 @@ pub trait Store: Send + Sync {
     /// # Errors
     ///
     /// As [`Store::extent`].
-    fn news(&self, span: TimeRange) -> Result<News, StoreError>;
+    fn news(&self, span: TimeRange) -> Result<News, StoreError> {
+        news::of(self, span)
+    }
+
+    /// Calls `each` with the flows of a range that match a test, in the order in which they were stored. Returns a
+    /// note about what is left out.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn each_flow(
+        &self,
+        test: &FlowTest,
+        span: TimeRange,
+        each: &mut dyn FnMut(&StoredFlow<'_>),
+    ) -> Result<Option<String>, StoreError>;
+
+    /// Calls `each` with the records of a table in a range that match a test and contain a text, in the order in which they
+    /// were stored. Returns a note about what is left out.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn each_record(
+        &self,
+        table: &str,
+        test: &FlowTest,
+        text: &str,
+        span: TimeRange,
+        each: &mut dyn FnMut(&StoredRecord<'_>),
+    ) -> Result<Option<String>, StoreError>;
 
     /// Flows.
     ///

@@ -1,8 +1,8 @@
 //! Stored flows and records as a Parquet file, without a limit, with the columns of the log `parquet`.
 
+use crate::body::{self, Leaf};
 use crate::query::Rows as Asked;
-use crate::sqlite::body::{self, Leaf};
-use crate::sqlite::{SqliteStore, StoredFlow, StoredRecord};
+use crate::{Store, StoredFlow, StoredRecord};
 use parquet::errors::ParquetError;
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -56,7 +56,7 @@ impl Value {
 /// # Errors
 ///
 /// The store fails, or the file cannot be written.
-pub fn export(path: &Path, store: &SqliteStore, asked: &Asked) -> io::Result<Exported> {
+pub fn export(path: &Path, store: &dyn Store, asked: &Asked) -> io::Result<Exported> {
     let mut part = weir_files::Part::create(path).map_err(|error| named(path, error))?;
     let file = part.file().try_clone().map_err(|error| named(path, error))?;
     let written = match asked {

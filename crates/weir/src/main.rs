@@ -11,6 +11,7 @@ mod clock;
 mod collector;
 mod config;
 mod count;
+mod database;
 mod desk;
 mod dump;
 mod exit;

@@ -100,7 +100,7 @@ impl Division {
             store: if work.has_store { (rest / 16).min(64 * MIB) } else { 0 },
             dumps: rest / 16 * work.dumps,
         };
-        // Overhead of allocators and stacks beyond the requested memory, and the page caches of SQLite.
+        // Overhead of allocators and stacks beyond the requested memory, and the page caches of the database.
         let caches = if work.has_store { (memory / 16).min(4 * MIB) } else { 0 };
         let slack = 2 * MIB + (memory / 16).min(8 * MIB) + caches;
         let left = memory.checked_sub(slack + fixed.all())?;

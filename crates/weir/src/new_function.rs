@@ -15,8 +15,7 @@ use weir_engine::{Function, FunctionSpec, InputKind, Item, Memory, Pass, Tally};
 use weir_output::metrics::Metrics;
 use weir_output::{OUTPUTS, OutputContext};
 use weir_store::query::{Asking, Question};
-use weir_store::sqlite::{STORE, SqliteStore};
-use weir_store::{Store, TimeRange};
+use weir_store::TimeRange;
 
 static NETS: FunctionSpec = FunctionSpec {
     name: "nets",
@@ -189,8 +188,8 @@ fn its_sums_grow_in_the_counters() {
 #[test]
 fn its_rows_and_series_are_in_the_store_and_in_answers_of_the_pages() {
     let folder = tempfile::tempdir().unwrap();
-    written(folder.path(), &STORE, 3);
-    let store = SqliteStore::open(folder.path(), None).unwrap();
+    written(folder.path(), database::OUTPUT, 3);
+    let store = database::read(folder.path(), None).unwrap();
     let tables = store.lists().unwrap().tables;
     assert_eq!((tables.len(), tables[0].name.as_str()), (1, "networks"));
     assert!(COLUMNS.iter().all(|name| tables[0].columns.iter().any(|known| known == name)), "{tables:?}");

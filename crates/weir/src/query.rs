@@ -1,20 +1,22 @@
 //! `weir query`: runs a query on a store, and prints the answer as a table, JSON or CSV.
 
 use crate::cli;
+use crate::database;
 use crate::exit::{Exit, complain};
 use crate::names::SystemNames;
 use crate::times;
 use serde_json::Value;
 use std::fmt::Write;
+#[cfg(feature = "parquet")]
+use std::path::Path;
 use std::path::PathBuf;
 use weir_api::web::{Answered, Column};
 use weir_filter::Options;
 use weir_output::csv::cell;
 use weir_output::figures::{bytes, count, printable};
+use weir_store::StoreError;
 use weir_store::moment::Moments;
 use weir_store::query::{Asking, QueryError, Question, states};
-use weir_store::sqlite::SqliteStore;
-use weir_store::{Store, StoreError};
 
 /// Runs the command.
 pub fn query(options: &cli::Query) -> Exit {
@@ -31,7 +33,7 @@ pub fn query(options: &cli::Query) -> Exit {
         Err(error) => return complain(Exit::Usage, error),
     };
     // Times count back from the end of what is stored. A question that is wrong is a mistake before a store that is not there.
-    let store = SqliteStore::open(&options.dir, None);
+    let store = database::read(&options.dir, None);
     let now = store.as_ref().ok().and_then(|store| store.extent().ok().flatten()).map_or(0, |(_, last)| last);
     let moments = Moments { zone, now };
     let span = match times::of(&options.times, &moments) {
@@ -51,9 +53,9 @@ pub fn query(options: &cli::Query) -> Exit {
     };
     #[cfg(feature = "parquet")]
     if let Some(path) = &options.parquet {
-        return export(path, store, question);
+        return export(path, &options.dir, question);
     }
-    let answer = store.and_then(|store| question.ask(&store));
+    let answer = store.and_then(|store| question.ask(&*store));
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => return complain(exit_of(&error), error),
@@ -74,19 +76,19 @@ pub fn query(options: &cli::Query) -> Exit {
 
 /// Writes a Parquet file: flows and records without a limit are written one after the other, other answers at once.
 #[cfg(feature = "parquet")]
-fn export(path: &std::path::Path, store: Result<SqliteStore, StoreError>, mut question: Question) -> Exit {
-    let store = match store {
-        Ok(store) => store.patient(),
+fn export(path: &Path, folder: &Path, mut question: Question) -> Exit {
+    let store = match database::read_patiently(folder) {
+        Ok(store) => store,
         Err(error) => return complain(exit_of(&error), error),
     };
     let partial = if let Some(rows) = question.rows() {
-        match weir_store::parquet::export(path, &store, &rows) {
+        match weir_store::parquet::export(path, &*store, &rows) {
             Ok(exported) => exported.partial,
             Err(error) => return complain(Exit::Output, error),
         }
     } else {
         question.unlimited();
-        let answer = match question.ask(&store) {
+        let answer = match question.ask(&*store) {
             Ok(answer) => answer,
             Err(error) => return complain(exit_of(&error), error),
         };

@@ -1,6 +1,7 @@
 //! `weir store`: shows the state and the series of a store, and exports series.
 
 use crate::cli::{StoreCommand, ZonedTimeOptions};
+use crate::database;
 use crate::exit::{Exit, complain};
 use crate::query::exit_of;
 use crate::times;
@@ -8,8 +9,7 @@ use std::path::Path;
 use weir_api::web::{SeriesInfo, StoreState};
 use weir_output::figures::{bytes, printable};
 use weir_store::moment::Moments;
-use weir_store::sqlite::SqliteStore;
-use weir_store::{Store, StoreError, TimeRange};
+use weir_store::{Store, StoreError, TimeRange, export};
 
 /// Points of a series to export to Prometheus: two weeks at intervals of five minutes.
 const POINTS: usize = 4032;
@@ -36,12 +36,12 @@ pub fn store(command: &StoreCommand) -> Exit {
                 let text = "--rrd writes whole series: --since and --until are for --prometheus";
                 return Err(StoreError::Unknown(text.to_owned()));
             }
-            let range = range(&store, times)?;
-            let chosen = choose(&store, series)?;
+            let range = range(&*store, times)?;
+            let chosen = choose(&*store, series)?;
             match rrd {
-                Some(folder) => write_rrd(&store, &chosen, folder),
+                Some(folder) => write_rrd(&*store, &chosen, folder),
                 None => {
-                    print!("{}", store.open_metrics(&chosen, range, POINTS)?);
+                    print!("{}", export::open_metrics(&*store, &chosen, range, POINTS)?);
                     Ok(())
                 }
             }
@@ -55,17 +55,17 @@ pub fn store(command: &StoreCommand) -> Exit {
 }
 
 /// The time range of --since and --until. Relative times count back from the end of the stored data.
-fn range(store: &SqliteStore, options: &ZonedTimeOptions) -> Result<TimeRange, StoreError> {
+fn range(store: &dyn Store, options: &ZonedTimeOptions) -> Result<TimeRange, StoreError> {
     let zone = times::zone(options.tz.as_deref()).map_err(StoreError::Unknown)?;
     let now = store.extent()?.map_or(0, |(_, last)| last);
     times::of(&options.times, &Moments { zone, now }).map_err(StoreError::Unknown)
 }
 
-fn open(folder: &Path) -> Result<SqliteStore, StoreError> {
-    SqliteStore::open(folder, None)
+fn open(folder: &Path) -> Result<Box<dyn Store>, StoreError> {
+    database::read(folder, None)
 }
 
-fn choose(store: &SqliteStore, names: &[String]) -> Result<Vec<SeriesInfo>, StoreError> {
+fn choose(store: &dyn Store, names: &[String]) -> Result<Vec<SeriesInfo>, StoreError> {
     let all = store.series()?;
     if let Some(unknown) = names.iter().find(|name| !all.iter().any(|info| info.id == **name)) {
         return Err(StoreError::Unknown(format!("no series {unknown:?}; `weir store series` lists them")));
@@ -73,7 +73,7 @@ fn choose(store: &SqliteStore, names: &[String]) -> Result<Vec<SeriesInfo>, Stor
     Ok(all.into_iter().filter(|info| names.is_empty() || names.contains(&info.id)).collect())
 }
 
-fn write_rrd(store: &SqliteStore, series: &[SeriesInfo], folder: &Path) -> Result<(), StoreError> {
+fn write_rrd(store: &dyn Store, series: &[SeriesInfo], folder: &Path) -> Result<(), StoreError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |error| StoreError::File { path, error }
@@ -81,7 +81,7 @@ fn write_rrd(store: &SqliteStore, series: &[SeriesInfo], folder: &Path) -> Resul
     weir_files::make_folders(folder).map_err(failed(folder))?;
     for info in series {
         let path = folder.join(file_name(&info.id));
-        weir_files::write(&path, store.rrd(&info.id)?.as_bytes()).map_err(failed(&path))?;
+        weir_files::write(&path, export::rrd(&store.archive(&info.id)?).as_bytes()).map_err(failed(&path))?;
     }
     println!("{} files for `rrdtool restore` in {}", series.len(), folder.display());
     Ok(())

@@ -20,10 +20,10 @@ use weir_engine::{ChecksumMode, FlowConfig, FlowIdentity, FlowRecord, Plan, Sett
 use weir_filter::{Matches, Options, RecordSet, RecordTest};
 use weir_output::{Existing, OutputContext, Rolling};
 use weir_proto::Record;
-use weir_store::TimeRange;
 use weir_store::fields::{StoreFields, described};
 use weir_store::moment::Moments;
 use weir_store::sqlite::{STORE, SqliteStore};
+use weir_store::{Store, StoredRecord, TimeRange};
 use weir_wire::{Batch, PacketBuf};
 
 /// Records of one table that are taken of one capture, and in all.
@@ -254,9 +254,7 @@ fn records_the_store_and_a_script_agree_on_every_test() {
     let mut bodies: BTreeMap<u64, String> = BTreeMap::new();
     for table in records.counts.keys() {
         let test = everything.of(table);
-        let each = &mut |row: &weir_store::sqlite::StoredRecord<'_>| {
-            drop(bodies.insert(row.uid, row.body.to_owned()))
-        };
+        let each = &mut |row: &StoredRecord<'_>| drop(bodies.insert(row.uid, row.body.to_owned()));
         assert_eq!(store.each_record(table, test, "", TimeRange::default(), each).unwrap(), None);
     }
     assert_eq!(bodies.len(), records.kept.len());
@@ -318,7 +316,7 @@ fn records_the_store_and_a_script_agree_on_every_test() {
     for ((expression, test), live) in tests.iter().zip(&live) {
         let mut found = Vec::new();
         for table in records.counts.keys().filter(|table| test.tables().have(table)) {
-            let each = &mut |row: &weir_store::sqlite::StoredRecord<'_>| found.push(row.uid as usize - 1);
+            let each = &mut |row: &StoredRecord<'_>| found.push(row.uid as usize - 1);
             store.each_record(table, test.of(table), "", TimeRange::default(), each).unwrap();
         }
         found.sort_unstable();

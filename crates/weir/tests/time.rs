@@ -20,8 +20,8 @@ use support::*;
 use weir_api::{FunctionCall, SubscriptionSpec};
 use weir_engine::Plan;
 use weir_output::{Existing, Output, OutputContext};
-use weir_store::sqlite::{Keep, SERIES, SqliteStore, Writer, counter_id};
-use weir_store::{Store, TimeRange};
+use weir_store::sqlite::{SqliteStore, Writer};
+use weir_store::{Keep, SERIES, Store, TimeRange, counter_id};
 use weir_wire::build;
 
 const HOUR: u64 = 3600 * SECOND;

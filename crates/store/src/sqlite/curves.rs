@@ -1,8 +1,8 @@
 //! Values of a list's rows over a range, part by part, for small curves.
 
 use super::readings;
-use super::tiers::{Cell, LISTS};
 use crate::StoreError;
+use crate::tiers::{Cell, LISTS};
 use rusqlite::Connection;
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Tests of fields over the records of the conversations in testdata: decided by the store, and by a second evaluation that
 //! shares no code with it.
 
-use super::tests::{store, writer};
+use super::own_tests::{store, writer};
 use super::*;
 use crate::RecordOrder;
 use crate::fixtures;
@@ -18,6 +18,7 @@ use weir_wire::Time;
 use weir_wire::stream::Chunk;
 
 const S: u64 = 1_000_000_000;
+const DAY: u64 = 86_400 * S;
 const BEGIN: u64 = 1_750_000_000 * S;
 
 #[derive(Default)]
@@ -399,7 +400,7 @@ fn the_store_finds_what_a_second_evaluation_finds() {
         let test = test_of(&text);
         test.fields(&mut |_| fields += 1);
         let flows =
-            store.flows(&FlowsWanted { limit: 1000, ..super::tests::wanted_of(test.clone()) }).unwrap();
+            store.flows(&FlowsWanted { limit: 1000, ..crate::suite::wanted_of(test.clone()) }).unwrap();
         let mut found: Vec<String> = flows.rows.into_iter().map(|row| row.uid).collect();
         let truth = written.iter().filter(|written| node.holds(written, None));
         let mut truth: Vec<String> = truth.map(|written| weir_output::row::uid(written.flow.id)).collect();

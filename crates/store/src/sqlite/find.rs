@@ -1,8 +1,8 @@
 //! Queries for flows and records.
 
-use super::body::{self, Leaf};
 use super::condition::{Condition, bounds};
 use super::schema::describe;
+use crate::body::{self, Leaf};
 use crate::payload::{Withheld, has_text};
 use crate::share::{Crossings, Window};
 use crate::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted, StoreError};

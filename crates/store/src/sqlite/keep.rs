@@ -1,10 +1,10 @@
-//! Limits of the store, and the order of removal.
+//! The order in which data beyond the limits is removed.
 
 use super::schema::{self, MAIN, describe};
-use super::tiers::{LISTS, SERIES, Tier};
 use super::watched;
 use super::writer::remove;
-use crate::StoreError;
+use crate::tiers::{LISTS, SERIES, Tier};
+use crate::{Keep, StoreError};
 use rusqlite::Connection;
 use std::path::Path;
 
@@ -33,39 +33,7 @@ const THINNED: [(&str, i64); 9] = [
     ("readings", 4),
 ];
 
-/// Limits of the store.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Keep {
-    /// Nanoseconds for which flows and records are kept.
-    pub age: u64,
-    /// Maximum size of the store in bytes; beyond it, flows and records are dropped.
-    pub bytes: u64,
-    /// Bytes to leave free on the disk; below that, flows and records are dropped.
-    pub free: u64,
-    /// Nanoseconds for which each tier of [`SERIES`] keeps its cells.
-    pub series: [u64; SERIES.len()],
-    /// Nanoseconds for which each tier of [`LISTS`] keeps its cells.
-    pub lists: [u64; LISTS.len()],
-}
-
-impl Default for Keep {
-    fn default() -> Self {
-        let (series, lists) = (SERIES.map(|tier| tier.keep), LISTS.map(|tier| tier.keep));
-        Self { age: 30 * DAY, bytes: 10 << 30, free: 1 << 30, series, lists }
-    }
-}
-
 impl Keep {
-    /// Each limit with its name in the store, for readers.
-    pub(super) fn limits(&mut self) -> impl Iterator<Item = (String, &mut u64)> {
-        let own = [("age", &mut self.age), ("bytes", &mut self.bytes), ("free", &mut self.free)];
-        let own = own.into_iter().map(|(name, limit)| (format!("keep {name}"), limit));
-        let named = |kind: &'static str| move |tier: &Tier| format!("keep {kind} {}", tier.name);
-        let series = SERIES.iter().map(named("series")).zip(&mut self.series);
-        let lists = LISTS.iter().map(named("lists")).zip(&mut self.lists);
-        own.chain(series).chain(lists)
-    }
-
     /// The oldest time that a tier keeps.
     pub(super) fn before(keep: &[u64], tier: usize, now: u64) -> u64 {
         now.saturating_sub(keep.get(tier).copied().unwrap_or(u64::MAX))

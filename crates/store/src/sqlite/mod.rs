@@ -1,19 +1,15 @@
 //! A store in SQLite databases, in one folder.
 
-pub(crate) mod body;
+mod archive;
 mod condition;
 mod curves;
-mod export;
 #[cfg(test)]
 mod field_tests;
 mod find;
-mod flow_series;
-mod health;
 mod keep;
 mod names;
-mod news;
 #[cfg(test)]
-mod news_tests;
+mod own_tests;
 mod readings;
 mod renamed;
 mod rows;
@@ -22,21 +18,18 @@ mod series;
 mod services;
 mod stream;
 mod tally;
-#[cfg(test)]
-mod tests;
-mod tiers;
 mod watched;
 mod writer;
 
-pub use health::Health;
-pub use keep::Keep;
 pub use series::{Point, class_id, counter_id, line_id, points};
-pub use tiers::{LISTS, SERIES, Tier};
 pub use writer::{STORE, Writer};
 
 use super::label::{detail_rows, list_row, text_row, title};
 use super::tally::{Cell, Dimension, GroupBy, Measure, Subject, Tally, TallyWanted};
-use super::{FlowsWanted, KeptTable, RankBy, RecordsWanted, Store, StoreError, TimeRange};
+use super::{
+    Archive, FlowsWanted, Health, Keep, KeptList, KeptTable, LISTS, RankBy, RecordsWanted, SERIES, Store, StoreError,
+    StoredFlow, StoredRecord, TimeRange, tiers,
+};
 use condition::Condition;
 use find::{Part, Progress};
 use rusqlite::Connection;
@@ -46,14 +39,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-pub use stream::{StoredFlow, StoredRecord};
 use watched::Watched;
 use weir_api::web::{
     Amount, Band, DistinctInfo, DistinctRow, Distincts, Event, Events, FilterOf, FilterTry, FlowDetail,
-    Flows, KeptTableInfo, ListInfo, ListRow, Lists, News, Records, SeriesData, SeriesInfo, StoreState,
-    TierState, TopList, TryHistogram,
+    Flows, KeptTableInfo, ListInfo, ListRow, Lists, Records, SeriesData, SeriesInfo, StoreState, TierState,
+    TopList, TryHistogram,
 };
-use weir_api::{Cells, Key, Reading, Top, TopRow, Unit};
+use weir_api::{Cells, Key, Reading, TopRow, Unit};
 use weir_filter::{FLOW, FlowTest};
 use weir_output::summary::Naming;
 use weir_output::zone::Zone;
@@ -64,7 +56,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SPARE: usize = 8;
 /// Maximum number of records of a flow in an answer.
 const MAX_RECORDS: usize = 1000;
-const DAY: u64 = 24 * 3_600_000_000_000;
 const SECOND: f64 = 1e9;
 
 /// Answers from the databases of a folder, which another process may be writing.
@@ -211,11 +202,6 @@ impl SqliteStore {
         })
     }
 
-    /// Watched seconds of time ranges.
-    fn watched_within(&self, ranges: impl Iterator<Item = (u64, u64)>) -> Result<Vec<f64>, StoreError> {
-        self.reader(|reader| Ok(reader.watched_within(ranges)))
-    }
-
     /// The note of an answer whose range begins before the first flow that is stored.
     fn flows_are_gone(&self, span: TimeRange) -> Result<Option<String>, StoreError> {
         let since = self.main(|from, path| watched::since(from, path, "rows", 0))?;
@@ -277,26 +263,6 @@ impl SqliteStore {
     fn kept(&self) -> Result<Vec<(String, Reading)>, StoreError> {
         self.main(readings::names)
     }
-
-    /// Reads a list over a range.
-    fn keys(&self, name: &str, span: TimeRange) -> Result<Listed, StoreError> {
-        let sum = self.sum(name, span)?;
-        let top = match sum.reading {
-            Some(Reading::Top(top)) => Some(top),
-            _ => None,
-        };
-        Ok(Listed { top, span: sum.span, partial: sum.partial })
-    }
-}
-
-/// The answer to a query for a list.
-struct Listed {
-    /// The list; `None` if no data of the range is stored.
-    top: Option<Top>,
-    /// The answered time range.
-    span: (u64, u64),
-    /// What the list leaves out, and why.
-    partial: Option<String>,
 }
 
 /// The time from which each tier of lists is complete. Stores of earlier versions do not contain it; there it is the time
@@ -332,29 +298,26 @@ impl Store for SqliteStore {
         self.main(series::list)
     }
 
-    fn points(&self, ids: &[String], span: TimeRange, points: usize) -> Result<SeriesData, StoreError> {
-        let kept = self.reader(|reader| reader.points(ids, span, points))?;
-        flow_series::replace(self, kept, ids, span, points)
+    fn kept_points(&self, ids: &[String], span: TimeRange, points: usize) -> Result<SeriesData, StoreError> {
+        self.reader(|reader| reader.points(ids, span, points))
     }
 
-    fn points_of_flows(
-        &self,
-        test: &FlowTest,
-        span: TimeRange,
-        points: usize,
-    ) -> Result<SeriesData, StoreError> {
-        flow_series::points(self, test, span, points)
-    }
-
-    fn heaviest(
+    fn kept_heaviest(
         &self,
         ids: &[String],
         span: TimeRange,
         points: usize,
         top: usize,
     ) -> Result<SeriesData, StoreError> {
-        let kept = self.reader(|reader| reader.heaviest(ids, span, points, top))?;
-        flow_series::replace(self, kept, ids, span, points)
+        self.reader(|reader| reader.heaviest(ids, span, points, top))
+    }
+
+    fn watched_within(&self, ranges: &[(u64, u64)]) -> Result<Vec<f64>, StoreError> {
+        self.reader(|reader| Ok(reader.watched_within(ranges.iter().copied())))
+    }
+
+    fn archive(&self, id: &str) -> Result<Archive, StoreError> {
+        self.archive_of(id)
     }
 
     fn band(
@@ -419,7 +382,7 @@ impl Store for SqliteStore {
         limit: usize,
         parts: usize,
     ) -> Result<TopList, StoreError> {
-        let Listed { top, span: (from, to), partial } = self.keys(list, span)?;
+        let KeptList { top, span: (from, to), partial } = self.kept_list(list, span)?;
         let (first, last) = self.extent()?.unwrap_or_default();
         let (from, to) = (from.max(first) as f64 / SECOND, to.min(last) as f64 / SECOND);
         let Some(top) = top else {
@@ -592,8 +555,33 @@ impl Store for SqliteStore {
         Ok(found)
     }
 
-    fn news(&self, span: TimeRange) -> Result<News, StoreError> {
-        self.new_keys(span)
+    fn kept_list(&self, name: &str, span: TimeRange) -> Result<KeptList, StoreError> {
+        let sum = self.sum(name, span)?;
+        let top = match sum.reading {
+            Some(Reading::Top(top)) => Some(top),
+            _ => None,
+        };
+        Ok(KeptList { top, span: sum.span, partial: sum.partial })
+    }
+
+    fn each_flow(
+        &self,
+        test: &FlowTest,
+        span: TimeRange,
+        each: &mut dyn FnMut(&StoredFlow<'_>),
+    ) -> Result<Option<String>, StoreError> {
+        self.flows_one_by_one(test, span, each)
+    }
+
+    fn each_record(
+        &self,
+        table: &str,
+        test: &FlowTest,
+        text: &str,
+        span: TimeRange,
+        each: &mut dyn FnMut(&StoredRecord<'_>),
+    ) -> Result<Option<String>, StoreError> {
+        self.records_one_by_one(table, test, text, span, each)
     }
 
     fn flows(&self, wanted: &FlowsWanted) -> Result<Flows, StoreError> {

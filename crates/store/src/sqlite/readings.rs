@@ -1,8 +1,8 @@
 //! Top lists, distinct counts and tables: their storage, and their sums over time.
 
 use super::schema::describe;
-use super::tiers::{LISTS, Tier};
 use crate::StoreError;
+use crate::tiers::{LISTS, Tier};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! Writing flows and records into partitions of time.
 
-use super::keep::Keep;
 use super::schema::{self, Kind, describe};
+use crate::Keep;
 use crate::StoreError;
 use rusqlite::{Connection, params};
 use std::path::{Path, PathBuf};

@@ -96,7 +96,7 @@ impl Kind {
 
 /// Maps an error of the database to one of the store, with the path of its file.
 pub fn describe(path: &Path) -> impl Fn(rusqlite::Error) -> StoreError + Copy + '_ {
-    move |error| StoreError::Database { path: path.to_owned(), error }
+    move |error| StoreError::Database { path: path.to_owned(), error: error.into() }
 }
 
 /// Opens a database for writing. It is created, or upgraded to the version of this program, if necessary.
@@ -180,7 +180,11 @@ pub fn has(connection: &Connection, path: &Path, since: i64) -> Result<bool, Sto
 /// Whether an error means that a file is no database, or a corrupt one.
 pub fn is_corrupt(error: &StoreError) -> bool {
     let StoreError::Database { error, .. } = error else { return false };
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+    let error = error.downcast_ref::<rusqlite::Error>();
+    matches!(
+        error.and_then(rusqlite::Error::sqlite_error_code),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+    )
 }
 
 /// Renames a corrupt database, with its log, and returns the new name.

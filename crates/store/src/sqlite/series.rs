@@ -2,8 +2,8 @@
 
 use super::renamed;
 use super::schema::describe;
-use super::tiers::{SERIES, Tier};
 use super::watched::{self, Watched};
+use crate::tiers::{SERIES, Tier};
 use crate::{StoreError, TimeRange};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

@@ -2,7 +2,7 @@
 
 use super::SqliteStore;
 use super::find::Progress;
-use crate::{StoreError, TimeRange};
+use crate::{StoreError, StoredFlow, StoredRecord, TimeRange};
 use rusqlite::types::Value as Sql;
 use rusqlite::{Row, params_from_iter};
 use std::net::IpAddr;
@@ -13,40 +13,6 @@ use weir_output::row::ip;
 /// Longer than any export: it ends at its end.
 const PATIENCE: Duration = Duration::from_secs(365 * 86_400);
 
-/// A stored flow.
-pub struct StoredFlow<'r> {
-    /// Its number, of which the identifier is made.
-    pub uid: u64,
-    /// Times of its first and last packet, in nanoseconds since the epoch.
-    pub times: [u64; 2],
-    /// IP protocol number.
-    pub ip_proto: u8,
-    /// Address and port of the initiator and of the responder.
-    pub ends: [(IpAddr, u16); 2],
-    /// Packets of both directions.
-    pub packets: [u64; 2],
-    /// State of the connection.
-    pub state: &'r str,
-    /// Identified protocols, separated by blanks.
-    pub services: Option<&'r str>,
-    /// Name that the initiator had resolved for the responder.
-    pub name: Option<&'r str>,
-    /// A JSON object with the further columns of the log.
-    pub detail: &'r str,
-}
-
-/// A stored record.
-pub struct StoredRecord<'r> {
-    /// The number of its flow.
-    pub uid: u64,
-    /// Its time, in nanoseconds since the epoch.
-    pub time: u64,
-    /// Address and port of the initiator and of the responder.
-    pub ends: [(IpAddr, u16); 2],
-    /// A JSON object with its fields.
-    pub body: &'r str,
-}
-
 impl SqliteStore {
     /// A store whose queries have no time limit.
     #[must_use]
@@ -54,13 +20,8 @@ impl SqliteStore {
         Self { patience: PATIENCE, ..self }
     }
 
-    /// Calls `each` with the flows of a range that match a test, in the order in which they were stored. Returns a
-    /// note about what is left out.
-    ///
-    /// # Errors
-    ///
-    /// The engine fails.
-    pub fn each_flow(
+    /// See [`crate::Store::each_flow`].
+    pub(super) fn flows_one_by_one(
         &self,
         test: &FlowTest,
         span: TimeRange,
@@ -86,13 +47,8 @@ impl SqliteStore {
         self.each_row(&format!("SELECT {COLUMNS} FROM flows"), FLOW, test, span, of)
     }
 
-    /// Calls `each` with the records of a table in a range that match a test and contain a text, in the order in which they
-    /// were stored. Returns a note about what is left out.
-    ///
-    /// # Errors
-    ///
-    /// The engine fails.
-    pub fn each_record(
+    /// See [`crate::Store::each_record`].
+    pub(super) fn records_one_by_one(
         &self,
         table: &str,
         test: &FlowTest,

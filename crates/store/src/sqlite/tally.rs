@@ -1,9 +1,10 @@
 //! Flows and records counted by their values, in one pass over the partitions of a time.
 
-use super::body::Leaf;
+use super::condition;
 use super::condition::{Condition, detail};
 use super::find::{Part, Progress};
-use super::{body, condition};
+use crate::body;
+use crate::body::Leaf;
 use crate::fields::{FlowField, FlowSource};
 use crate::share::{Crossings, Window, error};
 use crate::tally::{Cell, Dimension, GroupBy, Measure, Subject, Sums, Tally, TallyRow, TallyWanted};

@@ -3,8 +3,8 @@
 
 use super::counter_id;
 use super::schema::{self, describe};
-use super::tiers::{Cell, SERIES};
 use crate::StoreError;
+use crate::tiers::{Cell, SERIES};
 use rusqlite::{Connection, Transaction, params};
 use std::path::Path;
 
@@ -180,13 +180,13 @@ pub fn migrate(to: &Transaction<'_>) -> rusqlite::Result<()> {
             finer_from = finer_from.min(first);
             // Cells before the first one were removed, or never existed.
             for table in ["points", "readings"] {
-                if at < super::tiers::LISTS.len() && (table == "points" || at == 0) {
+                if at < crate::tiers::LISTS.len() && (table == "points" || at == 0) {
                     drop_before(to, table, at, tier.cell, first)?;
                 }
             }
         }
     }
-    for (at, tier) in super::tiers::LISTS.iter().enumerate().skip(1) {
+    for (at, tier) in crate::tiers::LISTS.iter().enumerate().skip(1) {
         let first: Option<i64> =
             to.query_row("SELECT min(time) FROM readings WHERE tier = ?1", [at as i64], |row| row.get(0))?;
         if let Some(first) = first {

@@ -4,16 +4,16 @@
 //! and intervals wait in bounded memory, excess rows are counted, and writing resumes when there is space. A corrupt
 //! database is renamed, and a new one is created.
 
-use super::health::{Health, Leap};
-use super::keep::Keep;
 use super::names::{self, Names};
 use super::readings::{self, Open};
 use super::rows::{Maker, Partition, Row};
 use super::schema::{self, Kind, MAIN, describe};
 use super::series::{self, Amount, Known, Layout, Written};
-use super::tiers::{Cell, LISTS, SERIES};
 use super::watched::{self, Watched};
+use crate::Keep;
 use crate::StoreError;
+use crate::health::{Health, Leap};
+use crate::tiers::{Cell, LISTS, SERIES};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::collections::{HashSet, VecDeque};
 use std::io;

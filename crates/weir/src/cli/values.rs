@@ -1,7 +1,7 @@
 //! Values of options, from their text.
 
 use weir_proto::Hashes;
-use weir_store::sqlite::Keep;
+use weir_store::Keep;
 
 /// Nanoseconds of `30s`, `5m` or `1h`; a bare number is seconds.
 pub fn interval(text: &str) -> Result<u64, String> {

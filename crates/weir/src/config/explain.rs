@@ -7,7 +7,7 @@ use super::{Config, Outcome, counted, load_file};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use weir_api::{Level, SubscriptionSpec};
-use weir_store::sqlite::Keep;
+use weir_store::Keep;
 
 /// `weir config explain FILE`.
 pub fn explain(path: &Path) -> Outcome {

@@ -5,7 +5,7 @@ use super::fault::Fault;
 use super::read::{ConfigReader, Key, Node};
 use std::path::PathBuf;
 use toml::de::DeTable;
-use weir_store::sqlite::{Keep, LISTS, SERIES, Tier};
+use weir_store::{Keep, LISTS, SERIES, Tier};
 
 /// The settings of the store in a file.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -1,6 +1,6 @@
 use super::*;
 use weir_api::Level;
-use weir_store::sqlite::Keep;
+use weir_store::Keep;
 
 const EXAMPLE: &str = r#"interval = "5m"          # 1s to 1h
 memory = "2G"

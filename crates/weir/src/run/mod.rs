@@ -18,6 +18,7 @@ use crate::carve::{Carving, Limits};
 use crate::cli;
 use crate::clock;
 use crate::collector::Collector;
+use crate::database;
 use crate::desk::Desk;
 use crate::dump::{Dump, DumpOptions, For, Outcome};
 use crate::exit::{Exit, complain};
@@ -45,7 +46,7 @@ use weir_filter::Options;
 use weir_output::figures::count;
 use weir_output::zone::Zone;
 use weir_output::{Existing, Log, Output, OutputContext};
-use weir_store::sqlite::{Keep, Writer};
+use weir_store::Keep;
 
 /// Runs the command.
 pub fn run(options: cli::RunOptions) -> Exit {
@@ -255,7 +256,7 @@ impl Run {
         }
         if let Some(beside) = &self.beside {
             self.prepare(&beside.store)?;
-            let store = Writer::open(&self.context(&beside.store), self.keep())
+            let store = database::write(&self.context(&beside.store), self.keep())
                 .map_err(|error| (Exit::Output, error.to_string()))?;
             beside.hub.set_health(store.health());
             opened.push(Box::new(store));

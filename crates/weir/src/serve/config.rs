@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use weir_api::web::{Chart, ChartLine};
 use weir_api::{Owner, Unit};
 use weir_output::figures;
-use weir_store::sqlite::line_id;
+use weir_store::line_id;
 
 /// Maximum errors of an answer.
 const MAX_WRONG: usize = 100;

@@ -18,7 +18,7 @@ use weir_api::{Answer, Count, Reading, Snapshot, builtin};
 use weir_output::metrics::Metrics;
 use weir_output::summary::{Naming, top_of};
 use weir_store::label::list_row;
-use weir_store::sqlite::{Health, points};
+use weir_store::{Health, points};
 
 /// Events kept in memory, besides those of the store.
 const EVENTS: usize = 1000;

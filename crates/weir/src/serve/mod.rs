@@ -25,6 +25,7 @@ mod shares;
 mod tls;
 
 use crate::cli;
+use crate::database;
 use crate::desk::Desk;
 use crate::dump::index::DumpIndex;
 use crate::exit::{Exit, complain};
@@ -54,7 +55,6 @@ use weir_api::web::Mode;
 use weir_capture::Input;
 use weir_files::TemporaryFolder;
 use weir_store::Store;
-use weir_store::sqlite::SqliteStore;
 
 /// Maximum size of a request's body in bytes.
 const MAX_BODY: usize = 1 << 20;
@@ -403,8 +403,8 @@ impl Folder {
 
 /// Opens the store of a directory.
 fn stored(folder: &Path, hub: &Hub) -> Result<Arc<dyn Store>, (Exit, String)> {
-    let store = SqliteStore::open(folder, hub.health());
-    Ok(Arc::new(store.map_err(|error| (Exit::Output, error.to_string()))?))
+    let store = database::read(folder, hub.health());
+    Ok(Arc::from(store.map_err(|error| (Exit::Output, error.to_string()))?))
 }
 
 /// Binds the given port, or the first free one from the default on.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use weir_api::web::{Band, Chart, ChartLine, Charts, SeriesData, SeriesInfo, SeriesList};
 use weir_output::zone::Zone;
-use weir_store::sqlite::counter_id;
+use weir_store::counter_id;
 
 /// Maximum series of one answer.
 const MAX_SERIES: usize = 100;

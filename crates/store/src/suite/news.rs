@@ -1,11 +1,11 @@
 //! What is new in a range, and who scanned in it.
 
-use super::tests::{interval, store, writer};
-use super::*;
+use super::{Engine, interval, wanted_of};
+use crate::TimeRange;
 use crate::findings;
 use crate::fixtures;
 use weir_engine::{ConnState, FlowRecord};
-use weir_output::Output;
+use weir_filter::FlowTest;
 use weir_wire::{Time, mapped};
 
 const HOUR: u64 = 3_600_000_000_000;
@@ -33,10 +33,9 @@ fn flow(id: u64, at: u64, ends: ([u8; 4], [u8; 4]), port: u16, answered: bool) -
     flow
 }
 
-#[test]
-fn new_services_are_those_that_answered() {
+pub fn new_services_are_those_that_answered(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
+    let mut to = engine.writer(folder.path());
     let (client, server) = ([10, 0, 0, 1], [10, 0, 0, 9]);
     for hour in 0..48 {
         let at = BEGIN + hour * HOUR;
@@ -49,7 +48,7 @@ fn new_services_are_those_that_answered() {
     to.flow(&flow(101, late, (client, server), 40_123, true)).unwrap();
     to.flow(&flow(102, late, (client, server), 8443, true)).unwrap();
     to.finish().unwrap();
-    let store = store(folder.path());
+    let store = engine.store(folder.path());
     let news = store.news(TimeRange { from: Some(late), to: None }).unwrap();
     let services: Vec<&str> =
         news.rows.iter().filter(|row| row.kind == "service").map(|row| row.label.as_str()).collect();
@@ -57,10 +56,9 @@ fn new_services_are_those_that_answered() {
     assert_eq!(news.against.to - news.against.from, 40.0 * 3600.0);
 }
 
-#[test]
-fn a_scan_is_found_in_the_range_in_which_it_was() {
+pub fn a_scan_is_found_in_the_range_in_which_it_was(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
+    let mut to = engine.writer(folder.path());
     let (scanner, target) = ([10, 0, 0, 66], [10, 0, 0, 9]);
     for port in 1..=30_u16 {
         let at = BEGIN + u64::from(port) * 1_000_000_000;
@@ -73,9 +71,9 @@ fn a_scan_is_found_in_the_range_in_which_it_was() {
     }
     to.interval(&interval(BEGIN, HOUR, 2, &[])).unwrap();
     to.finish().unwrap();
-    let store = store(folder.path());
+    let store = engine.store(folder.path());
     let all = FlowTest::All(Vec::new());
-    let found = findings::of(&store, &all, TimeRange::default()).unwrap();
+    let found = findings::of(&*store, &all, TimeRange::default()).unwrap();
     assert_eq!(found.rows.len(), 1, "{found:?}");
     let row = &found.rows[0];
     assert_eq!((row.kind.as_str(), row.host.as_str()), ("scan", "10.0.0.66"));
@@ -83,10 +81,10 @@ fn a_scan_is_found_in_the_range_in_which_it_was() {
     assert!(row.text.ends_with(", unanswered"), "{}", row.text);
     // Its expression finds its flows.
     let test = crate::query::Asking::default().test(&row.filter).unwrap();
-    assert_eq!(store.flows(&super::tests::wanted_of(test)).unwrap().matched, 30);
+    assert_eq!(store.flows(&wanted_of(test)).unwrap().matched, 30);
     // Fewer ports than make a scan.
     let part = TimeRange { from: Some(BEGIN), to: Some(BEGIN + 10_500_000_000) };
-    assert!(findings::of(&store, &all, part).unwrap().rows.is_empty());
+    assert!(findings::of(&*store, &all, part).unwrap().rows.is_empty());
     let others = FlowTest::Not(Box::new(crate::query::Asking::default().test("host 10.0.0.66").unwrap()));
-    assert!(findings::of(&store, &others, TimeRange::default()).unwrap().rows.is_empty());
+    assert!(findings::of(&*store, &others, TimeRange::default()).unwrap().rows.is_empty());
 }

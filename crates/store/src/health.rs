@@ -1,6 +1,6 @@
 //! State of the writer, shared with readers of the same process, and its guard against clock jumps.
 
-use super::keep::Keep;
+use crate::Keep;
 use std::sync::{Mutex, PoisonError};
 use weir_api::web::Event;
 

@@ -1,6 +1,5 @@
 //! Series that are computed from stored flows: of an expression, or of a time whose intervals are no longer stored.
 
-use super::SqliteStore;
 use crate::tally::{Dimension, Measure, Subject, TallyWanted};
 use crate::{Store, StoreError, TimeRange};
 use weir_api::web::{Points, SeriesData};
@@ -17,8 +16,8 @@ const TIER: &str = "flows";
 const MAX_POINTS: usize = 10_000;
 
 /// Computes both series. The bytes and packets of a flow are spread evenly over its time.
-pub fn points(
-    store: &SqliteStore,
+pub fn points<S: Store + ?Sized>(
+    store: &S,
     test: &FlowTest,
     span: TimeRange,
     points: usize,
@@ -40,8 +39,9 @@ pub fn points(
         grid: Some((from, step)),
         values: None,
     };
-    let watched =
-        store.watched_within(starts.iter().map(|start| (*start, start.saturating_add(step).min(to))))?;
+    let parts: Vec<(u64, u64)> =
+        starts.iter().map(|start| (*start, start.saturating_add(step).min(to))).collect();
+    let watched = store.watched_within(&parts)?;
     let mut data = SeriesData {
         step: step as f64 / SECOND as f64,
         tier: TIER.to_owned(),
@@ -72,8 +72,8 @@ pub fn points(
 
 /// Replaces stored points whose cells are too long for the range, if flows of the range are stored and each series is of all
 /// traffic. The answer states that it is computed from flows.
-pub fn replace(
-    store: &SqliteStore,
+pub fn replace<S: Store + ?Sized>(
+    store: &S,
     kept: SeriesData,
     ids: &[String],
     span: TimeRange,

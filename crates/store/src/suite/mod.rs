@@ -1,40 +1,105 @@
-//! Compares the store with the data written into it.
+//! The behaviour of a store, whatever engine it has: each function takes an engine, and [`behaviours`] makes a test of each.
 
-use super::*;
+mod news;
+
+pub use news::*;
+
 use crate::fixtures::{self, count, ip};
-use crate::{FlowOrder, RecordOrder};
+use crate::tally::GroupBy;
+use crate::{
+    FlowOrder, FlowsWanted, Keep, RankBy, RecordOrder, RecordsWanted, Store, TimeRange, counter_id, line_id,
+};
 use jiff::Timestamp;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use weir_api::{Interval, KeyKind, Ledger, Snapshot, TopRow};
+use std::path::Path;
+use weir_api::web::SeriesData;
+use weir_api::{Interval, Key, KeyKind, Ledger, Reading, Snapshot, TopRow};
 use weir_engine::FlowRecord;
-use weir_filter::{FlowEndpoints, Options};
+use weir_filter::{FlowEndpoints, FlowTest, Options};
+use weir_output::zone::Zone;
 use weir_output::{Existing, Output, OutputContext};
 use weir_wire::Time;
 
-const S: u64 = 1_000_000_000;
+pub const S: u64 = 1_000_000_000;
 /// Midnight of a Sunday in UTC: 2026-11-22.
-const DAY0: u64 = 1_795_305_600 * S;
+pub const DAY0: u64 = 1_795_305_600 * S;
 
-fn context(folder: &Path, existing: Existing) -> OutputContext {
+/// An engine under test.
+pub struct Engine {
+    /// Opens the store of a folder for writing, within these limits.
+    pub write: fn(&OutputContext, Keep) -> Box<dyn Output>,
+    /// Opens the store of a folder for queries.
+    pub read: fn(&Path) -> Box<dyn Store>,
+}
+
+impl Engine {
+    fn open(&self, context: &OutputContext, keep: Keep) -> Box<dyn Output> {
+        (self.write)(context, keep)
+    }
+
+    /// Continues the store of a folder, or creates one.
+    fn writer(&self, folder: &Path) -> Box<dyn Output> {
+        self.open(&context(folder, Existing::Continue), limits())
+    }
+
+    fn store(&self, folder: &Path) -> Box<dyn Store> {
+        (self.read)(folder)
+    }
+}
+
+/// A test of an engine for each behaviour.
+macro_rules! behaviours {
+    ($engine:ident) => {
+        behaviours! {
+            $engine:
+            written_data_is_read_back
+            points_of_every_step_have_the_same_sum
+            each_function_of_a_subscription_has_its_list
+            the_heaviest_series_and_the_sum_of_the_others_are_complete
+            tiers_keep_their_configured_age_and_readers_see_it
+            the_band_follows_local_time_across_clock_changes
+            intervals_of_a_second_give_points_of_a_second
+            a_short_first_interval_is_in_one_whole_step
+            a_list_over_a_range_is_the_sum_of_its_intervals
+            curves_add_up_to_their_rows
+            points_of_a_short_time_are_computed_from_flows_where_intervals_are_gone
+            every_range_has_an_answer
+            answers_say_that_flows_before_their_range_are_gone
+            news_are_keys_that_were_not_seen_before
+            the_band_covers_the_previous_weeks
+            sql_conditions_equal_their_tests
+            a_store_of_files_stays_under_its_size_limit
+            clock_jumps_lose_nothing
+            a_truncated_list_keeps_its_bounds
+            silence_is_zero_where_it_was_watched_and_absent_elsewhere
+            what_comes_later_of_an_interval_is_added_to_it
+            lists_are_rounded_only_where_finer_ones_are_gone
+            new_services_are_those_that_answered
+            a_scan_is_found_in_the_range_in_which_it_was
+        }
+    };
+    ($engine:ident: $($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                crate::suite::$name(&$engine);
+            }
+        )*
+    };
+}
+pub(crate) use behaviours;
+
+pub fn context(folder: &Path, existing: Existing) -> OutputContext {
     OutputContext { directory: folder.to_owned(), existing, start: DAY0, ..OutputContext::default() }
 }
 
 /// The default limits, whatever room the disk has.
-fn limits() -> Keep {
+pub fn limits() -> Keep {
     Keep { free: 0, ..Keep::default() }
 }
 
-pub(super) fn writer(folder: &Path) -> Writer {
-    Writer::open(&context(folder, Existing::Continue), limits()).unwrap()
-}
-
-pub(super) fn store(folder: &Path) -> SqliteStore {
-    SqliteStore::open(folder, None).unwrap()
-}
-
 /// An interval with a number of packets, from sources that sent a number of bytes each.
-pub(super) fn interval(start: u64, length: u64, caught: u64, sources: &[(u8, u64)]) -> Snapshot {
+pub fn interval(start: u64, length: u64, caught: u64, sources: &[(u8, u64)]) -> Snapshot {
     let rows = sources
         .iter()
         .map(|(host, bytes)| fixtures::row(Key::Address(IpAddr::from([10, 0, 0, *host])), 1, *bytes, 1))
@@ -47,19 +112,19 @@ pub(super) fn interval(start: u64, length: u64, caught: u64, sources: &[(u8, u64
     }
 }
 
-fn caught(data: &SeriesData) -> Vec<Option<f64>> {
+pub fn caught(data: &SeriesData) -> Vec<Option<f64>> {
     data.series.first().map(|points| points.avg.clone()).unwrap_or_default()
 }
 
-fn ids(name: &str) -> Vec<String> {
+pub fn ids(name: &str) -> Vec<String> {
     vec![counter_id(name)]
 }
 
-fn wanted(text: &str) -> FlowsWanted {
+pub fn wanted(text: &str) -> FlowsWanted {
     wanted_of(FlowTest::parse(text, &Options::default()).unwrap())
 }
 
-pub(super) fn wanted_of(test: FlowTest) -> FlowsWanted {
+pub fn wanted_of(test: FlowTest) -> FlowsWanted {
     FlowsWanted {
         test,
         span: TimeRange::default(),
@@ -70,10 +135,9 @@ pub(super) fn wanted_of(test: FlowTest) -> FlowsWanted {
     }
 }
 
-#[test]
-fn written_data_is_read_back() {
+pub fn written_data_is_read_back(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
+    let mut to = engine.writer(folder.path());
     let snapshot = fixtures::snapshot();
     let (flow, ping) = (fixtures::flow(), fixtures::ping());
     // An open flow ends after the last interval.
@@ -82,7 +146,7 @@ fn written_data_is_read_back() {
     to.flow(&ping).unwrap();
     to.record(&fixtures::identity(), &fixtures::record()).unwrap();
     to.finish().unwrap();
-    let store = store(folder.path());
+    let store = engine.store(folder.path());
     assert_eq!(store.extent().unwrap(), Some((snapshot.interval.start, snapshot.interval.end)));
     let data = store.points(&ids("caught"), TimeRange::default(), 100).unwrap();
     let seconds = (snapshot.interval.end - snapshot.interval.start) as f64 / 1e9;
@@ -157,16 +221,15 @@ fn written_data_is_read_back() {
     assert!(store.distinct(TimeRange::default()).unwrap().rows.len() <= 1);
 }
 
-#[test]
-fn points_of_every_step_have_the_same_sum() {
+pub fn points_of_every_step_have_the_same_sum(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
+    let mut to = engine.writer(folder.path());
     // Three hours of half minutes.
     let values: Vec<u64> = (0..360).map(|at| 100 + at * 37 % 91).collect();
     for (at, value) in values.iter().enumerate() {
         to.interval(&interval(DAY0 + at as u64 * 30 * S, 30 * S, *value, &[])).unwrap();
     }
-    let store = store(folder.path());
+    let store = engine.store(folder.path());
     let all: u64 = values.iter().sum();
     for points in [1, 3, 7, 36, 180, 360, 5000] {
         let data = store.points(&ids("caught"), TimeRange::default(), points).unwrap();
@@ -192,10 +255,9 @@ fn points_of_every_step_have_the_same_sum() {
 }
 
 /// Two lists of one subscription have names of their own.
-#[test]
-fn each_function_of_a_subscription_has_its_list() {
+pub fn each_function_of_a_subscription_has_its_list(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
+    let mut to = engine.writer(folder.path());
     let mut snapshot = interval(DAY0, 10 * S, 5, &[(1, 100)]);
     let mut second = fixtures::answer("sources", None, "top", fixtures::top(KeyKind::Port, Vec::new()));
     second.id.place = 1;
@@ -205,7 +267,7 @@ fn each_function_of_a_subscription_has_its_list() {
     to.interval(&snapshot).unwrap();
     to.finish().unwrap();
     let mut names: Vec<String> =
-        store(folder.path()).lists().unwrap().lists.into_iter().map(|list| list.name).collect();
+        engine.store(folder.path()).lists().unwrap().lists.into_iter().map(|list| list.name).collect();
     names.sort_unstable();
     assert!(names.contains(&"sources".to_owned()), "{names:?}");
     assert!(names.contains(&"sources top".to_owned()), "{names:?}");
@@ -213,11 +275,10 @@ fn each_function_of_a_subscription_has_its_list() {
 }
 
 /// As in a capture, the first and the last interval are shorter, and the day began long before.
-#[test]
-fn the_heaviest_series_and_the_sum_of_the_others_are_complete() {
+pub fn the_heaviest_series_and_the_sum_of_the_others_are_complete(engine: &Engine) {
     const LINES: u64 = 10_000;
     let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
+    let mut to = engine.writer(folder.path());
     for at in 0..4 {
         let mut snapshot = interval(DAY0 + at * 10 * S, 10 * S, 5, &[]);
         snapshot.answers = (0..LINES)
@@ -230,7 +291,7 @@ fn the_heaviest_series_and_the_sum_of_the_others_are_complete() {
             .collect();
         to.interval(&snapshot).unwrap();
     }
-    let store = store(folder.path());
+    let store = engine.store(folder.path());
     let ids: Vec<String> = (0..LINES).map(|line| line_id("chart", &format!("line {line}"), false)).collect();
     let data = store.heaviest(&ids, TimeRange::default(), 600, 3).unwrap();
     let names: Vec<&str> = data.series.iter().map(|series| series.id.as_str()).collect();
@@ -247,105 +308,17 @@ fn the_heaviest_series_and_the_sum_of_the_others_are_complete() {
     }
 }
 
-/// A store of the version without names, which is no longer written.
-#[test]
-fn a_store_without_names_is_still_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
-    to.interval(&interval(DAY0, 10 * S, 5, &[(1, 9)])).unwrap();
-    to.finish().unwrap();
-    drop(to);
-    let old = Connection::open(folder.path().join(MAIN)).unwrap();
-    old.execute_batch("DROP TABLE names; DROP TABLE watched; PRAGMA user_version = 1").unwrap();
-    drop(old);
-    let top = store(folder.path()).top("sources", TimeRange::default(), None, 3).unwrap();
-    assert_eq!((top.rows.len(), top.rows[0].name.as_deref()), (1, None));
-}
-
-/// A store that an earlier version has written is first read only and then written by this version: its series are
-/// found by their present names, and by their earlier ones.
-#[test]
-fn renamed_series_are_found_in_a_store_of_an_earlier_version() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
-    to.interval(&interval(DAY0, 10 * S, 5, &[(1, 9)])).unwrap();
-    to.finish().unwrap();
-    drop(to);
-    let old = Connection::open(folder.path().join(MAIN)).unwrap();
-    old.execute_batch(
-        "UPDATE series SET name = 'ledger/said' WHERE name = 'ledger/with_payload';
-         UPDATE series SET name = 'ledger/stream_octets' WHERE name = 'ledger/stream_bytes';
-         DROP TABLE watched;
-         PRAGMA user_version = 2",
-    )
-    .unwrap();
-    drop(old);
-    let listed = |store: &SqliteStore| -> Vec<String> {
-        store.series().unwrap().into_iter().map(|series| series.id).collect()
-    };
-    let points = |store: &SqliteStore, id: &str| {
-        let data = store.points(&[id.to_owned()], TimeRange::default(), 100).unwrap();
-        data.series.first().map(|series| series.avg.len())
-    };
-    for is_migrated in [false, true] {
-        if is_migrated {
-            let mut to = writer(folder.path());
-            to.interval(&interval(DAY0 + 10 * S, 10 * S, 5, &[(1, 9)])).unwrap();
-            to.finish().unwrap();
-        }
-        let store = store(folder.path());
-        for (before, now) in
-            [("ledger/said", "ledger/with_payload"), ("ledger/stream_octets", "ledger/stream_bytes")]
-        {
-            let ids = listed(&store);
-            assert!(ids.iter().any(|id| id == now) && ids.iter().all(|id| id != before), "{ids:?}");
-            assert!(points(&store, now).is_some(), "{now}");
-            assert_eq!(points(&store, before), points(&store, now), "{before}");
-        }
-        assert_eq!(points(&store, "ledger/caught"), points(&store, "ledger/with_payload"));
-    }
-}
-
-/// Writes more names than the maximum: those used last are kept.
-#[test]
-fn names_are_bounded_and_the_oldest_are_removed() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut main = schema::open(&folder.path().join(MAIN), Kind::Main).unwrap();
-    let transaction = main.transaction().unwrap();
-    let mut waiting = names::Names::new(usize::MAX);
-    for at in 0..70_000_u32 {
-        waiting.see(u128::from(at).to_be_bytes(), "a", u64::from(at));
-    }
-    waiting.write(&transaction).unwrap();
-    let count =
-        || transaction.query_row("SELECT count(*) FROM names", [], |row| row.get::<_, i64>(0)).unwrap();
-    assert_eq!(count(), 65_536);
-    names::sweep(&transaction, 5).unwrap();
-    assert_eq!(count(), 65_531);
-    transaction
-        .execute_batch(
-            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000)
-            INSERT INTO names SELECT CAST(i AS BLOB), 'b', 1000000 + i FROM n",
-        )
-        .unwrap();
-    names::sweep(&transaction, 5).unwrap();
-    assert_eq!(count(), 262_144);
-    let oldest: i64 = transaction.query_row("SELECT min(time) FROM names", [], |row| row.get(0)).unwrap();
-    assert_eq!(oldest, 1_000_000 + 300_000 - 262_144 + 1);
-}
-
-#[test]
-fn tiers_keep_their_configured_age_and_readers_see_it() {
+pub fn tiers_keep_their_configured_age_and_readers_see_it(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
     let hour = 3600 * S;
     let mut keep = Keep { free: 0, ..Keep::default() };
     (keep.series[0], keep.series[1], keep.lists[0]) = (hour, 3 * hour, hour);
-    let mut to = Writer::open(&context(folder.path(), Existing::Continue), keep).unwrap();
+    let mut to = engine.open(&context(folder.path(), Existing::Continue), keep);
     for at in 0..10 * 60 {
         to.interval(&interval(DAY0 + at * 60 * S, 60 * S, 60, &[(1, 9)])).unwrap();
     }
     to.finish().unwrap();
-    let store = store(folder.path());
+    let store = engine.store(folder.path());
     let state = store.state().unwrap();
     let first = |name: &str| {
         let tier = state.tiers.iter().find(|tier| tier.name == name).unwrap();
@@ -361,11 +334,10 @@ fn tiers_keep_their_configured_age_and_readers_see_it() {
 }
 
 /// Two weeks of intervals of an hour around the night of a clock change; the value of each is its local hour.
-#[test]
-fn the_band_follows_local_time_across_clock_changes() {
+pub fn the_band_follows_local_time_across_clock_changes(engine: &Engine) {
     for (name, from) in [("back", "2026-10-18T22:00:00Z"), ("forward", "2026-03-22T23:00:00Z")] {
         let folder = tempfile::tempdir().unwrap();
-        let mut to = writer(folder.path());
+        let mut to = engine.writer(folder.path());
         let zone = Zone::named("Europe/Berlin").unwrap();
         let begin = from.parse::<Timestamp>().unwrap().as_nanosecond() as u64;
         let shown = |time: u64| zone.clock(time).get(..2).unwrap().parse::<u64>().unwrap();
@@ -373,7 +345,7 @@ fn the_band_follows_local_time_across_clock_changes() {
             let start = begin + at * 3600 * S;
             to.interval(&interval(start, 3600 * S, 3600 * (shown(start) + 1), &[])).unwrap();
         }
-        let store = store(folder.path());
+        let store = engine.store(folder.path());
         // The week after the change, without the hour of which a part was before the first interval.
         let span = TimeRange { from: Some(begin + (7 * 24 + 1) * 3600 * S), to: None };
         let band = store.band(&ids("caught"), span, 167, 1, &zone).unwrap();
@@ -390,45 +362,16 @@ fn the_band_follows_local_time_across_clock_changes() {
     }
 }
 
-/// A query for everything gets a partial answer within the time limit, marked as such.
-#[test]
-fn a_query_for_everything_is_stopped_and_marked_partial() {
+pub fn intervals_of_a_second_give_points_of_a_second(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
-    let all = 40_000;
-    for at in 0..all {
-        let mut flow = fixtures::flow();
-        (flow.id, flow.key.port[0]) = (at, at as u16);
-        to.flow(&flow).unwrap();
-    }
-    to.interval(&interval(DAY0, 10 * S, all, &[])).unwrap();
-    let mut store = store(folder.path());
-    assert_eq!(store.flows(&wanted("")).unwrap().matched, all);
-    store.patience = Duration::ZERO;
-    let none = FlowTest::parse("src host 203.0.113.77", &Options::default()).unwrap();
-    let flows = store.flows(&wanted("not host 203.0.113.77")).unwrap();
-    let group = store.group(GroupBy::Flow, &none, TimeRange::default(), RankBy::Flows, 10, 0).unwrap();
-    let series: Vec<String> = (0..100_000).map(|_| counter_id("caught")).collect();
-    let heaviest = store.heaviest(&series, TimeRange::default(), 10, 3).unwrap();
-    // SQLite checks the time limit each 10,000 of its steps, of which a row takes several.
-    assert!(flows.matched < 10_000, "{}", flows.matched);
-    for partial in [flows.partial, group.partial, heaviest.partial] {
-        let partial = partial.unwrap();
-        assert!(partial.contains("stopped at the time limit"), "{partial}");
-    }
-}
-
-#[test]
-fn intervals_of_a_second_give_points_of_a_second() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
+    let mut to = engine.writer(folder.path());
     let start = DAY0 + 43_200 * S + S / 2;
     to.interval(&interval(start, S / 2, 5, &[])).unwrap();
     for at in 0..20 {
         to.interval(&interval(start + S / 2 + at * S, S, 10, &[])).unwrap();
     }
     to.interval(&interval(start + S / 2 + 20 * S, S / 3, 3, &[])).unwrap();
-    let store = store(folder.path());
+    let store = engine.store(folder.path());
     for from in [None, Some(DAY0 - 7 * 86_400 * S), Some(start)] {
         let span = TimeRange { from, to: Some(start + 21 * S) };
         let data = store.points(&ids("caught"), span, 100_000).unwrap();
@@ -440,22 +383,20 @@ fn intervals_of_a_second_give_points_of_a_second() {
 
 /// The first interval of a live run ends at the next half minute: a step is still half a minute and contains all of
 /// it.
-#[test]
-fn a_short_first_interval_is_in_one_whole_step() {
+pub fn a_short_first_interval_is_in_one_whole_step(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
     let whole = OutputContext { interval: 30 * S, ..context(folder.path(), Existing::Continue) };
-    let mut to = Writer::open(&whole, limits()).unwrap();
+    let mut to = engine.open(&whole, limits());
     to.interval(&interval(DAY0 + 14 * S, 16 * S, 3540, &[])).unwrap();
     to.finish().unwrap();
-    let data = store(folder.path()).points(&ids("caught"), TimeRange::default(), 600).unwrap();
+    let data = engine.store(folder.path()).points(&ids("caught"), TimeRange::default(), 600).unwrap();
     assert_eq!((data.step, data.times.as_slice()), (30.0, &[(DAY0 / S) as f64][..]));
     assert_eq!(caught(&data), [Some(3540.0 / 16.0)]);
 }
 
-#[test]
-fn a_list_over_a_range_is_the_sum_of_its_intervals() {
+pub fn a_list_over_a_range_is_the_sum_of_its_intervals(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
+    let mut to = engine.writer(folder.path());
     // Intervals of ten minutes, over the end of a month, with weeks and days in it.
     let start = DAY0 + 5 * 86_400 * S;
     let step = 600 * S;
@@ -464,7 +405,7 @@ fn a_list_over_a_range_is_the_sum_of_its_intervals() {
     for at in 0..count {
         to.interval(&interval(start + at * step, step, 1, &sources(at))).unwrap();
     }
-    let store = store(folder.path());
+    let store = engine.store(folder.path());
     // Single intervals are kept for two days; before that, ends are rounded to hours, as `partial` states.
     let last = count - 2 * 144;
     let exact =
@@ -491,10 +432,9 @@ fn a_list_over_a_range_is_the_sum_of_its_intervals() {
 
 /// Two days of intervals of ten minutes: curves of hours from cells of hours, of minutes from intervals. The sum of a
 /// curve equals its row.
-#[test]
-fn curves_add_up_to_their_rows() {
+pub fn curves_add_up_to_their_rows(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
+    let mut to = engine.writer(folder.path());
     let length = 600 * S;
     for at in 0..288 {
         // One source sends always, the other only in the second hour of each day.
@@ -502,7 +442,7 @@ fn curves_add_up_to_their_rows() {
         to.interval(&interval(DAY0 + at * length, length, 10, &[(1, 1000 + at), (2, second)])).unwrap();
     }
     to.finish().unwrap();
-    let store = store(folder.path());
+    let store = engine.store(folder.path());
     let (day, hour) = (86_400 * S, 3600 * S);
     for (from, long, parts) in
         [(0, 2 * day, 48), (day, day, 24), (day, 6 * hour, 36), (hour, hour, 6), (0, day, 7)]
@@ -547,13 +487,12 @@ fn flow_to(id: u64, port: u16, (first, last): (u64, u64), is_answered: bool) -> 
 }
 
 /// Where only coarser cells are left, the points of all traffic are computed from flows; an expression always is.
-#[test]
-fn points_of_a_short_time_are_computed_from_flows_where_intervals_are_gone() {
+pub fn points_of_a_short_time_are_computed_from_flows_where_intervals_are_gone(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
     let hour = 3600 * S;
     let mut keep = Keep { free: 0, ..Keep::default() };
     (keep.series[0], keep.series[1]) = (hour, 2 * hour);
-    let mut to = Writer::open(&context(folder.path(), Existing::Continue), keep).unwrap();
+    let mut to = engine.open(&context(folder.path(), Existing::Continue), keep);
     for at in 0..10 * 60 {
         to.interval(&interval(DAY0 + at * 60 * S, 60 * S, 60, &[])).unwrap();
     }
@@ -562,7 +501,7 @@ fn points_of_a_short_time_are_computed_from_flows_where_intervals_are_gone() {
     to.flow(&flow_to(1, 80, (minute + 20 * S, minute + 21 * S), true)).unwrap();
     to.flow(&flow_to(2, 25, (minute + 30 * S, minute + 90 * S), false)).unwrap();
     to.finish().unwrap();
-    let store = store(folder.path());
+    let store = engine.store(folder.path());
     let sum = |data: &SeriesData, at: usize| -> f64 {
         let values = data.series[at].avg.iter().map(|value| value.unwrap_or(0.0));
         values.zip(&data.widths).map(|(value, width)| value * width).sum()
@@ -593,16 +532,15 @@ fn points_of_a_short_time_are_computed_from_flows_where_intervals_are_gone() {
 
 /// Ranges that are reversed, empty, in the future or much longer than the stored time have an answer of every query, and
 /// none has more than the stored packets.
-#[test]
-fn every_range_has_an_answer() {
+pub fn every_range_has_an_answer(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
+    let mut to = engine.writer(folder.path());
     for at in 0..60 {
         to.interval(&interval(DAY0 + at * 60 * S, 60 * S, 60, &[(1, 9)])).unwrap();
         to.flow(&flow_to(at + 1, 80, (DAY0 + at * 60 * S, DAY0 + at * 60 * S + S), true)).unwrap();
     }
     to.finish().unwrap();
-    let store = store(folder.path());
+    let store = engine.store(folder.path());
     let year = 365 * 86_400 * S;
     let (begin, end) = (DAY0, DAY0 + 3600 * S);
     let all = FlowTest::All(Vec::new());
@@ -642,19 +580,18 @@ fn every_range_has_an_answer() {
     }
 }
 
-#[test]
-fn answers_say_that_flows_before_their_range_are_gone() {
+pub fn answers_say_that_flows_before_their_range_are_gone(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
     let day = 86_400 * S;
     let keep = Keep { free: 0, age: 2 * day, ..Keep::default() };
-    let mut to = Writer::open(&context(folder.path(), Existing::Continue), keep).unwrap();
+    let mut to = engine.open(&context(folder.path(), Existing::Continue), keep);
     for at in 0..6 {
         to.flow(&flow_to(at + 1, 80, (DAY0 + at * day, DAY0 + at * day + S), true)).unwrap();
         to.interval(&interval(DAY0 + at * day, day, 60, &[])).unwrap();
         to.flush().unwrap();
     }
     to.finish().unwrap();
-    let store = store(folder.path());
+    let store = engine.store(folder.path());
     let flows = |from: u64| {
         let span = TimeRange { from: Some(from), to: None };
         store.group(GroupBy::Server, &FlowTest::All(Vec::new()), span, RankBy::Flows, 9, 0).unwrap()
@@ -665,15 +602,14 @@ fn answers_say_that_flows_before_their_range_are_gone() {
     assert_eq!(flows(DAY0 + 5 * day).partial, None);
 }
 
-#[test]
-fn news_are_keys_that_were_not_seen_before() {
+pub fn news_are_keys_that_were_not_seen_before(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
+    let mut to = engine.writer(folder.path());
     for at in 0..48 {
         let new: &[(u8, u64)] = if at < 40 { &[(1, 10)] } else { &[(1, 10), (2, 99)] };
         to.interval(&interval(DAY0 + at * 3600 * S, 3600 * S, 1, new)).unwrap();
     }
-    let store = store(folder.path());
+    let store = engine.store(folder.path());
     let news = store.news(TimeRange { from: Some(DAY0 + 40 * 3600 * S), to: None }).unwrap();
     assert_eq!(news.rows.iter().map(|row| row.label.as_str()).collect::<Vec<_>>(), ["10.0.0.2"]);
     assert!(store.news(TimeRange::default()).unwrap().partial.is_some());
@@ -683,15 +619,14 @@ fn news_are_keys_that_were_not_seen_before() {
     assert_eq!(band.weeks, 0, "there is no week before");
 }
 
-#[test]
-fn the_band_covers_the_previous_weeks() {
+pub fn the_band_covers_the_previous_weeks(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
+    let mut to = engine.writer(folder.path());
     for at in 0..24 * 7 * 4 {
         let week = at / (24 * 7);
         to.interval(&interval(DAY0 + at * 3600 * S, 3600 * S, 3600 * (week + 1), &[])).unwrap();
     }
-    let store = store(folder.path());
+    let store = engine.store(folder.path());
     let last = DAY0 + 3 * 7 * 86_400 * S;
     let span = TimeRange { from: Some(last), to: Some(last + 86_400 * S) };
     let band = store.band(&ids("caught"), span, 24, 4, &Zone::utc()).unwrap();
@@ -704,10 +639,9 @@ fn the_band_covers_the_previous_weeks() {
 }
 
 /// Evaluates each test in SQL and directly.
-#[test]
-fn sql_conditions_equal_their_tests() {
+pub fn sql_conditions_equal_their_tests(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
+    let mut to = engine.writer(folder.path());
     let mut flows: Vec<FlowRecord> = Vec::new();
     for at in 0..64_u32 {
         let mut flow = if at % 4 == 0 { fixtures::ping() } else { fixtures::flow() };
@@ -731,7 +665,7 @@ fn sql_conditions_equal_their_tests() {
         to.flow(flow).unwrap();
     }
     to.flush().unwrap();
-    let store = store(folder.path());
+    let store = engine.store(folder.path());
     for text in [
         "",
         "host 10.0.0.3",
@@ -794,134 +728,11 @@ fn sql_conditions_equal_their_tests() {
     assert_eq!(groups.rows.iter().map(|row| row.flows).sum::<u64>(), 64);
 }
 
-#[test]
-fn a_full_disk_loses_no_row_that_has_room_to_wait() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
-    to.interval(&interval(DAY0, 30 * S, 7, &[(1, 1)])).unwrap();
-    to.limit_pages(Some(0));
-    let mut emitted = 0;
-    for at in 1..40 {
-        let sources: Vec<(u8, u64)> = (0..200).map(|host| (host, at * 100)).collect();
-        emitted += u64::from(to.interval(&interval(DAY0 + at * 30 * S, 30 * S, 7, &sources)).is_err());
-        to.flow(&fixtures::flow()).unwrap();
-    }
-    assert_eq!(emitted, 1, "it is reported once");
-    let health = to.health();
-    assert!(health.why().is_some_and(|why| why.contains("full")), "{:?}", health.why());
-    let with_health = SqliteStore::open(folder.path(), Some(health.clone())).unwrap();
-    assert_eq!(with_health.state().unwrap().state, "waiting");
-    to.limit_pages(None);
-    to.flush().unwrap();
-    assert_eq!((health.why(), health.lost_rows()), (None, 0));
-    to.interval(&interval(DAY0 + 40 * 30 * S, 30 * S, 7, &[])).unwrap();
-    let store = store(folder.path());
-    let data = store.points(&ids("caught"), TimeRange::default(), 1000).unwrap();
-    assert_eq!(caught(&data).into_iter().flatten().count(), 41);
-    let events = store.events(TimeRange::default(), 10).unwrap().events;
-    assert!(events.iter().any(|event| event.text.contains("writing resumed")), "{events:?}");
-}
-
-/// However many rows and intervals arrive while the disk is full, there is one attempt per second.
-#[test]
-fn a_full_disk_is_retried_once_a_second() {
-    static CLOCK: AtomicU64 = AtomicU64::new(0);
-    let folder = tempfile::tempdir().unwrap();
-    let context = OutputContext {
-        clock: Some(|| CLOCK.load(Ordering::Relaxed)),
-        ..context(folder.path(), Existing::Continue)
-    };
-    let mut to = Writer::open(&context, limits()).unwrap();
-    to.interval(&interval(DAY0, 30 * S, 7, &[(1, 1)])).unwrap();
-    to.flow(&fixtures::flow()).unwrap();
-    to.flush().unwrap();
-    to.limit_pages(Some(0));
-    let mut errors = 0;
-    for second in 1..=5_u64 {
-        for at in 0..4000 {
-            to.flow(&fixtures::flow()).unwrap();
-            if at % 100 == 0 {
-                let start = DAY0 + (second * 100 + at / 100) * 30 * S;
-                errors += u64::from(to.interval(&interval(start, 30 * S, 7, &[(1, 1)])).is_err());
-                errors += u64::from(to.flush().is_err());
-            }
-        }
-        assert_eq!(to.health().failed_attempts(), second);
-        CLOCK.fetch_add(S, Ordering::Relaxed);
-    }
-    assert_eq!(errors, 1, "it is reported once");
-    to.limit_pages(None);
-    to.flush().unwrap();
-    assert_eq!((to.health().failed_attempts(), to.health().lost_rows()), (0, 0));
-    let flows = store(folder.path()).flows(&wanted("")).unwrap();
-    assert_eq!(flows.matched, 20_001);
-}
-
-/// More rows than one batch, none of which can be written.
-#[test]
-fn rows_beyond_the_buffer_cause_no_attempt() {
-    let folder = tempfile::tempdir().unwrap();
-    let context = OutputContext { clock: Some(|| 0), ..context(folder.path(), Existing::Replace) };
-    let mut to = Writer::open(&context, limits()).unwrap();
-    to.flow(&fixtures::flow()).unwrap();
-    to.flush().unwrap();
-    to.limit_pages(Some(0));
-    let rows = 300_000;
-    for _ in 0..rows {
-        to.flow(&fixtures::flow()).unwrap();
-    }
-    assert_eq!(to.health().failed_attempts(), 1);
-    let lost = to.health().lost_rows();
-    assert!(to.flush().is_err());
-    let error = to.finish().unwrap_err().to_string();
-    assert!(error.contains(&format!("{rows} rows lost")), "{lost}, {error}");
-}
-
-/// A run over files collects intervals: the stored data is equal, and coarse cells are written once for many
-/// intervals.
-#[test]
-fn collected_intervals_are_stored_as_single_ones() {
-    let (many, few) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let mut changes = Vec::new();
-    let intervals = 600;
-    for (folder, existing) in [(&many, Existing::Continue), (&few, Existing::Replace)] {
-        // Long enough that nothing is dropped, which would be counted too.
-        let long = 3653 * 86_400 * S;
-        let keep =
-            Keep { free: 0, series: [long; SERIES.len()], lists: [long; LISTS.len()], ..Keep::default() };
-        let mut to = Writer::open(&context(folder.path(), existing), keep).unwrap();
-        for at in 0..intervals {
-            // Two intervals of an hour, then silence.
-            let start = DAY0 + (at / 2) * 3600 * S + at % 2 * 30 * S;
-            to.interval(&interval(start, 30 * S, at + 1, &[(1, at + 1), (2 + (at % 50) as u8, 9)])).unwrap();
-        }
-        to.finish().unwrap();
-        changes.push(to.changes());
-    }
-    let [single, gathered] = changes[..] else { panic!() };
-    let series = store(few.path()).series().unwrap().len() as u64;
-    println!("{single} and {gathered} rows of {series} series");
-    // The cells of intervals, of hours and of days; for lists likewise.
-    let cells = intervals + intervals / 2 + intervals / 2 + intervals / 48;
-    assert!(gathered < (series + 1) * (cells + 100), "{gathered} rows");
-    assert!(gathered * 3 < single * 2, "{gathered} rows against {single}");
-    for points in [1, 10, 300, 10_000] {
-        let of = |folder: &Path| store(folder).points(&ids("caught"), TimeRange::default(), points).unwrap();
-        assert_eq!(of(many.path()), of(few.path()), "{points}");
-    }
-    for hours in [1, 7, 24, 100, 300] {
-        let span = TimeRange { from: Some(DAY0 + 3600 * S), to: Some(DAY0 + (1 + hours) * 3600 * S) };
-        let of = |folder: &Path| store(folder).top("sources", span, None, 100).unwrap();
-        assert_eq!(of(many.path()), of(few.path()), "{hours} hours");
-    }
-}
-
 /// All rows have one second and one interval, as in a flood.
-#[test]
-fn a_store_of_files_stays_under_its_size_limit() {
+pub fn a_store_of_files_stays_under_its_size_limit(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
     let keep = Keep { bytes: 10 << 20, free: 0, ..Keep::default() };
-    let mut to = Writer::open(&context(folder.path(), Existing::Replace), keep).unwrap();
+    let mut to = engine.open(&context(folder.path(), Existing::Replace), keep);
     let size = || {
         let files = std::fs::read_dir(folder.path()).unwrap().flatten();
         files.filter_map(|file| file.metadata().ok()).map(|data| data.len()).sum::<u64>()
@@ -946,67 +757,22 @@ fn a_store_of_files_stays_under_its_size_limit() {
     println!("{max} bytes at most, {} at the end", size());
     assert!(max <= 10 << 20, "{max} bytes");
     assert!(size() > 5 << 20, "the limit is used: {} bytes", size());
-    let store = store(folder.path());
+    let store = engine.store(folder.path());
     let data = store.points(&ids("caught"), TimeRange::default(), 10).unwrap();
     assert!(caught(&data).iter().all(Option::is_some), "coarser cells are stored: {data:?}");
     let events = store.events(TimeRange::default(), 100).unwrap().events;
     assert!(events.iter().any(|event| event.text.contains("size limit")), "{events:?}");
 }
 
-#[test]
-fn a_corrupt_database_is_moved_aside_and_a_newer_one_is_an_error() {
+pub fn clock_jumps_lose_nothing(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
-    to.interval(&interval(DAY0, 30 * S, 7, &[(1, 1)])).unwrap();
-    to.finish().unwrap();
-    drop(to);
-    let path = folder.path().join(MAIN);
-    let mut bytes = std::fs::read(&path).unwrap();
-    let from = bytes.len() / 2;
-    bytes[from..].fill(0xa5);
-    std::fs::write(&path, &bytes).unwrap();
-    let mut to = writer(folder.path());
-    to.interval(&interval(DAY0 + 60 * S, 30 * S, 7, &[(1, 1)])).unwrap();
-    let store = store(folder.path());
-    assert_eq!(store.extent().unwrap(), Some((DAY0 + 60 * S, DAY0 + 90 * S)));
-    let events = store.events(TimeRange::default(), 10).unwrap().events;
-    assert!(events.iter().any(|event| event.text.contains("corrupt-")), "{events:?}");
-    drop(to);
-    let main = schema::open(&path, Kind::Main).unwrap();
-    main.pragma_update(None, "user_version", 99).unwrap();
-    drop(main);
-    let error = Writer::open(&context(folder.path(), Existing::Continue), limits()).err().unwrap();
-    assert!(error.to_string().contains("version 99") && path.exists(), "{error}");
-}
-
-#[test]
-fn a_run_over_files_does_not_replace_the_store_of_a_live_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
-    to.interval(&interval(DAY0, 30 * S, 7, &[])).unwrap();
-    drop(to);
-    let open = |existing| Writer::open(&context(folder.path(), existing), limits());
-    assert!(open(Existing::Replace).err().unwrap().to_string().contains("live run"));
-    let other = tempfile::tempdir().unwrap();
-    for _ in 0..2 {
-        let mut to = Writer::open(&context(other.path(), Existing::Replace), limits()).unwrap();
-        to.flow(&fixtures::flow()).unwrap();
-        to.interval(&interval(DAY0, 30 * S, 7, &[])).unwrap();
-        to.finish().unwrap();
-        assert_eq!(store(other.path()).flows(&wanted("")).unwrap().matched, 1);
-    }
-}
-
-#[test]
-fn clock_jumps_lose_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
+    let mut to = engine.writer(folder.path());
     let year = 365 * 86_400 * S;
     let times = [0, 3600 * S, 0, 10 * year, 10 * year + 30 * S, 7200 * S];
     for time in times {
         to.interval(&interval(DAY0 + time, 30 * S, 30, &[(1, 5)])).unwrap();
     }
-    let store = store(folder.path());
+    let store = engine.store(folder.path());
     let span = TimeRange { from: Some(DAY0), to: Some(DAY0 + 86_400 * S) };
     let data = store.points(&ids("caught"), span, 3000).unwrap();
     let measured: Vec<f64> = caught(&data).into_iter().flatten().collect();
@@ -1019,10 +785,9 @@ fn clock_jumps_lose_nothing() {
     assert!(kinds.contains(&"clock".to_owned()), "{kinds:?}");
 }
 
-#[test]
-fn a_truncated_list_keeps_its_bounds() {
+pub fn a_truncated_list_keeps_its_bounds(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
+    let mut to = engine.writer(folder.path());
     let mut truth: std::collections::BTreeMap<u32, u64> = std::collections::BTreeMap::new();
     for at in 0..20_u64 {
         let rows: Vec<TopRow> = (0..3000_u32)
@@ -1042,7 +807,7 @@ fn a_truncated_list_keeps_its_bounds() {
             vec![fixtures::answer("sources", None, "top", fixtures::top(KeyKind::Source, rows))];
         to.interval(&snapshot).unwrap();
     }
-    let top = store(folder.path()).top("sources", TimeRange::default(), None, 10_000).unwrap();
+    let top = engine.store(folder.path()).top("sources", TimeRange::default(), None, 10_000).unwrap();
     assert!(!top.exact && top.rows.len() <= 1024 && top.absent > 0, "{} {}", top.rows.len(), top.absent);
     let all: u64 = truth.values().sum();
     assert_eq!(top.total.bytes, all, "keys without a row are in the total");
@@ -1059,102 +824,9 @@ fn a_truncated_list_keeps_its_bounds() {
     }
 }
 
-/// A year of the six lists of the summary, each full, on a link whose hosts change constantly: intervals of half a
-/// minute for the last two days, which is their retention, and of an hour before.
-#[test]
-#[ignore = "compresses 14,000 intervals of lists, which takes minutes: `make test-long` runs it"]
-fn a_year_of_every_list_stays_under_a_gigabyte() {
+pub fn silence_is_zero_where_it_was_watched_and_absent_elsewhere(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = move || {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        random >> 33
-    };
-    let lists = [
-        ("talkers", KeyKind::Talker, 4096),
-        ("services", KeyKind::Service, 1024),
-        ("sources", KeyKind::Source, 1024),
-        ("destinations", KeyKind::Destination, 1024),
-        ("flows", KeyKind::Flow, 4096),
-        ("protocols", KeyKind::Protocol, 20),
-    ];
-    let mut fill = |start: u64, length: u64| {
-        let mut snapshot = interval(start, length, 1_000_000, &[]);
-        snapshot.answers.clear();
-        for (name, kind, rows) in lists {
-            let mut made = std::collections::BTreeMap::new();
-            for at in 0..rows {
-                // Half of the hosts are always present, half of them only once.
-                let host = |n: u64| {
-                    IpAddr::from((0x0a00_0000 + if at % 2 == 0 { at as u32 } else { n as u32 }).to_be_bytes())
-                };
-                let (a, b, port) = (host(next()), host(next()), next() as u16);
-                let key = match kind {
-                    KeyKind::Talker => Key::Talker { server: a, port, client: b, protocol: 6 },
-                    KeyKind::Service => Key::Port { protocol: 6, port },
-                    KeyKind::Flow => Key::Flow {
-                        source: a,
-                        source_port: port,
-                        destination: b,
-                        destination_port: 443,
-                        protocol: 6,
-                    },
-                    KeyKind::Protocol => Key::Protocol(at as u8),
-                    _ => Key::Address(a),
-                };
-                let bytes = 1_000_000_000 / (at as u64 + 1) + next() % 1000;
-                made.insert(
-                    key,
-                    TopRow { key, count: count(bytes / 700 + 1, bytes), flows: 1, error: next() % 500 },
-                );
-            }
-            let mut reading = fixtures::top(kind, made.into_values().collect());
-            if let Reading::Top(top) = &mut reading {
-                top.absent = 400;
-            }
-            snapshot.answers.push(fixtures::answer(name, None, "top", reading));
-        }
-        snapshot
-    };
-    let begun = std::time::Instant::now();
-    let (hours, halves) = (363 * 24, 2 * 24 * 120);
-    for at in 0..hours {
-        to.interval(&fill(DAY0 + at * 3600 * S, 3600 * S)).unwrap();
-    }
-    let end = DAY0 + hours * 3600 * S;
-    for at in 0..halves {
-        to.interval(&fill(end + at * 30 * S, 30 * S)).unwrap();
-    }
-    let each = begun.elapsed().as_secs_f64() * 1e3 / (hours + halves) as f64;
-    to.finish().unwrap();
-    let size = schema::size(&folder.path().join(MAIN));
-    let store = store(folder.path());
-    // 2027-03.
-    let march = TimeRange { from: Some(1_803_859_200 * S), to: Some(1_806_537_600 * S) };
-    let asked = std::time::Instant::now();
-    let top = store.top("sources", march, None, 20).unwrap();
-    let took = asked.elapsed();
-    let asked = std::time::Instant::now();
-    let day = TimeRange { from: Some(end + 3 * 3600 * S + 17 * S), to: Some(end + 27 * 3600 * S + 17 * S) };
-    let of_day = store.top("talkers", day, None, 20).unwrap();
-    let took_day = asked.elapsed();
-    let state = store.state().unwrap();
-    println!(
-        "a year of six lists: {:.0} MB (bound {:.0} MB); {each:.1} ms an interval; sources of March in {took:?}, talkers of \
-         24 hours in {took_day:?}",
-        size as f64 / 1e6,
-        state.bound as f64 / 1e6
-    );
-    assert!(size < 1 << 30, "{size}");
-    assert_eq!((top.rows.len(), top.partial, of_day.rows.len()), (20, None, 20));
-    assert!(took.as_secs_f64() < 1.0 && took_day.as_secs_f64() < 1.0, "{took:?} {took_day:?}");
-}
-
-#[test]
-fn silence_is_zero_where_it_was_watched_and_absent_elsewhere() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
+    let mut to = engine.writer(folder.path());
     let minute = 60 * S;
     for (at, watched_from) in [(0, 0), (5, 1), (9, 9)] {
         let mut snapshot = interval(DAY0 + at * minute, minute, 60, &[(1, 9)]);
@@ -1164,7 +836,7 @@ fn silence_is_zero_where_it_was_watched_and_absent_elsewhere() {
         to.interval(&snapshot).unwrap();
     }
     to.finish().unwrap();
-    let store = store(folder.path());
+    let store = engine.store(folder.path());
     assert_eq!(store.extent().unwrap(), Some((DAY0, DAY0 + 10 * minute)));
     let data = store.points(&ids("caught"), TimeRange::default(), 10).unwrap();
     let (one, zero) = (Some(1.0), Some(0.0));
@@ -1178,22 +850,16 @@ fn silence_is_zero_where_it_was_watched_and_absent_elsewhere() {
     // A series that was always zero is known.
     let dropped = store.points(&ids("dropped"), TimeRange::default(), 10).unwrap();
     assert_eq!(caught(&dropped)[1..3], [zero, zero]);
-    let rows: i64 = Connection::open(folder.path().join(MAIN))
-        .unwrap()
-        .query_row("SELECT count(*) FROM points WHERE tier = 0 AND sum = 0", [], |row| row.get(0))
-        .unwrap();
-    assert_eq!(rows, 0);
 }
 
-#[test]
-fn what_comes_later_of_an_interval_is_added_to_it() {
+pub fn what_comes_later_of_an_interval_is_added_to_it(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
+    let mut to = engine.writer(folder.path());
     for packets in [30, 60] {
         to.interval(&interval(DAY0, 30 * S, packets, &[(1, packets)])).unwrap();
         to.interval(&interval(DAY0 + 30 * S, 30 * S, 30, &[])).unwrap();
     }
-    let store = store(folder.path());
+    let store = engine.store(folder.path());
     let data = store.points(&ids("caught"), TimeRange::default(), 2).unwrap();
     assert_eq!(caught(&data), [Some(3.0), Some(2.0)]);
     let coarse = store.points(&ids("caught"), TimeRange { from: None, to: Some(DAY0 + 300 * S) }, 1).unwrap();
@@ -1205,18 +871,17 @@ fn what_comes_later_of_an_interval_is_added_to_it() {
 
 /// A list of a minute for which only coarser cells are left says which time it is of; where finer ones are left, a silence
 /// is not answered with an hour.
-#[test]
-fn lists_are_rounded_only_where_finer_ones_are_gone() {
+pub fn lists_are_rounded_only_where_finer_ones_are_gone(engine: &Engine) {
     let folder = tempfile::tempdir().unwrap();
     let hour = 3600 * S;
     let mut keep = Keep { free: 0, ..Keep::default() };
     keep.lists[0] = 2 * hour;
-    let mut to = Writer::open(&context(folder.path(), Existing::Continue), keep).unwrap();
+    let mut to = engine.open(&context(folder.path(), Existing::Continue), keep);
     for at in 0..10 * 6 {
         to.interval(&interval(DAY0 + at * 600 * S, 60 * S, 60, &[(1, 10 + at)])).unwrap();
     }
     to.finish().unwrap();
-    let store = store(folder.path());
+    let store = engine.store(folder.path());
     let list = |from: u64, to: u64| {
         let span = TimeRange { from: Some(DAY0 + from), to: Some(DAY0 + to) };
         let top = store.top("sources", span, None, 9).unwrap();
@@ -1234,48 +899,4 @@ fn lists_are_rounded_only_where_finer_ones_are_gone() {
     assert_eq!(bytes, sum(6, 56));
     assert!(partial.is_some());
     assert_eq!(list(hour, 9 * hour + 660 * S), (sum(6, 56), None));
-}
-
-/// A store of version 3 has a cell for each interval, and an interval that follows a silence is as long as both.
-#[test]
-fn a_silence_that_an_earlier_version_swallowed_is_unknown() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
-    to.interval(&interval(DAY0, 30 * S, 30, &[(1, 9)])).unwrap();
-    to.interval(&interval(DAY0 + 30 * S, 30 * S, 60, &[(1, 9)])).unwrap();
-    to.finish().unwrap();
-    drop(to);
-    // The second one ended four hours later, with its packets.
-    let old = Connection::open(folder.path().join(MAIN)).unwrap();
-    let long = 4 * 3600;
-    old.execute_batch(&format!(
-        "DROP TABLE watched;
-         DELETE FROM meta WHERE name LIKE 'since%';
-         UPDATE points SET seconds = {long} WHERE tier = 0 AND time = {second};
-         UPDATE points SET seconds = {long} + 30 WHERE tier > 0;
-         UPDATE readings SET until = {end} WHERE tier = 0 AND time = {second};
-         UPDATE meta SET value = {end} WHERE name = 'last';
-         UPDATE meta SET value = {interval} WHERE name = 'interval';
-         PRAGMA user_version = 3",
-        second = DAY0 + 30 * S,
-        end = DAY0 + 30 * S + long * S,
-        interval = 30 * S,
-    ))
-    .unwrap();
-    drop(old);
-    let mut to = writer(folder.path());
-    to.flush().unwrap();
-    drop(to);
-    let store = store(folder.path());
-    let end = DAY0 + 30 * S + long * S;
-    let data = store.points(&ids("caught"), TimeRange::default(), 100_000).unwrap();
-    let found: Vec<(usize, f64)> =
-        caught(&data).into_iter().enumerate().filter_map(|(at, v)| Some((at, v?))).collect();
-    assert_eq!(found, [(0, 1.0), (480, 2.0)], "the packets are at the end, and the silence is nothing");
-    let five = TimeRange { from: Some(DAY0), to: Some(DAY0 + 5 * 3600 * S) };
-    let hours = store.points(&ids("caught"), five, 5).unwrap();
-    let known: Vec<f64> = caught(&hours).into_iter().flatten().collect();
-    assert_eq!((hours.step, known), (3600.0, vec![1.0, 2.0]));
-    let span = TimeRange { from: Some(end - 30 * S), to: Some(end) };
-    assert_eq!(store.top("sources", span, None, 9).unwrap().rows[0].bytes, 9);
 }

@@ -1,0 +1,460 @@
+//! The suite of stores over SQLite, and what only this engine has.
+
+use super::*;
+use crate::fixtures::{self, count};
+use crate::suite::{DAY0, Engine, S, behaviours, caught, context, ids, interval, limits, wanted};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use weir_api::{Interval, KeyKind, TopRow};
+use weir_filter::Options;
+use weir_output::{Existing, Output, OutputContext};
+
+static SQLITE: Engine = Engine {
+    write: |context, keep| Box::new(Writer::open(context, keep).unwrap()),
+    read: |folder| Box::new(store(folder)),
+};
+
+behaviours!(SQLITE);
+
+pub(super) fn writer(folder: &Path) -> Writer {
+    Writer::open(&context(folder, Existing::Continue), limits()).unwrap()
+}
+
+pub(super) fn store(folder: &Path) -> SqliteStore {
+    SqliteStore::open(folder, None).unwrap()
+}
+
+/// A store of the version without names, which is no longer written.
+#[test]
+fn a_store_without_names_is_still_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    to.interval(&interval(DAY0, 10 * S, 5, &[(1, 9)])).unwrap();
+    to.finish().unwrap();
+    drop(to);
+    let old = Connection::open(folder.path().join(MAIN)).unwrap();
+    old.execute_batch("DROP TABLE names; DROP TABLE watched; PRAGMA user_version = 1").unwrap();
+    drop(old);
+    let top = store(folder.path()).top("sources", TimeRange::default(), None, 3).unwrap();
+    assert_eq!((top.rows.len(), top.rows[0].name.as_deref()), (1, None));
+}
+
+/// A store that an earlier version has written is first read only and then written by this version: its series are
+/// found by their present names, and by their earlier ones.
+#[test]
+fn renamed_series_are_found_in_a_store_of_an_earlier_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    to.interval(&interval(DAY0, 10 * S, 5, &[(1, 9)])).unwrap();
+    to.finish().unwrap();
+    drop(to);
+    let old = Connection::open(folder.path().join(MAIN)).unwrap();
+    old.execute_batch(
+        "UPDATE series SET name = 'ledger/said' WHERE name = 'ledger/with_payload';
+         UPDATE series SET name = 'ledger/stream_octets' WHERE name = 'ledger/stream_bytes';
+         DROP TABLE watched;
+         PRAGMA user_version = 2",
+    )
+    .unwrap();
+    drop(old);
+    let listed = |store: &SqliteStore| -> Vec<String> {
+        store.series().unwrap().into_iter().map(|series| series.id).collect()
+    };
+    let points = |store: &SqliteStore, id: &str| {
+        let data = store.points(&[id.to_owned()], TimeRange::default(), 100).unwrap();
+        data.series.first().map(|series| series.avg.len())
+    };
+    for is_migrated in [false, true] {
+        if is_migrated {
+            let mut to = writer(folder.path());
+            to.interval(&interval(DAY0 + 10 * S, 10 * S, 5, &[(1, 9)])).unwrap();
+            to.finish().unwrap();
+        }
+        let store = store(folder.path());
+        for (before, now) in
+            [("ledger/said", "ledger/with_payload"), ("ledger/stream_octets", "ledger/stream_bytes")]
+        {
+            let ids = listed(&store);
+            assert!(ids.iter().any(|id| id == now) && ids.iter().all(|id| id != before), "{ids:?}");
+            assert!(points(&store, now).is_some(), "{now}");
+            assert_eq!(points(&store, before), points(&store, now), "{before}");
+        }
+        assert_eq!(points(&store, "ledger/caught"), points(&store, "ledger/with_payload"));
+    }
+}
+
+/// Writes more names than the maximum: those used last are kept.
+#[test]
+fn names_are_bounded_and_the_oldest_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut main = schema::open(&folder.path().join(MAIN), Kind::Main).unwrap();
+    let transaction = main.transaction().unwrap();
+    let mut waiting = names::Names::new(usize::MAX);
+    for at in 0..70_000_u32 {
+        waiting.see(u128::from(at).to_be_bytes(), "a", u64::from(at));
+    }
+    waiting.write(&transaction).unwrap();
+    let count =
+        || transaction.query_row("SELECT count(*) FROM names", [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!(count(), 65_536);
+    names::sweep(&transaction, 5).unwrap();
+    assert_eq!(count(), 65_531);
+    transaction
+        .execute_batch(
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000)
+            INSERT INTO names SELECT CAST(i AS BLOB), 'b', 1000000 + i FROM n",
+        )
+        .unwrap();
+    names::sweep(&transaction, 5).unwrap();
+    assert_eq!(count(), 262_144);
+    let oldest: i64 = transaction.query_row("SELECT min(time) FROM names", [], |row| row.get(0)).unwrap();
+    assert_eq!(oldest, 1_000_000 + 300_000 - 262_144 + 1);
+}
+
+/// A query for everything gets a partial answer within the time limit, marked as such.
+#[test]
+fn a_query_for_everything_is_stopped_and_marked_partial() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    let all = 40_000;
+    for at in 0..all {
+        let mut flow = fixtures::flow();
+        (flow.id, flow.key.port[0]) = (at, at as u16);
+        to.flow(&flow).unwrap();
+    }
+    to.interval(&interval(DAY0, 10 * S, all, &[])).unwrap();
+    let mut store = store(folder.path());
+    assert_eq!(store.flows(&wanted("")).unwrap().matched, all);
+    store.patience = Duration::ZERO;
+    let none = FlowTest::parse("src host 203.0.113.77", &Options::default()).unwrap();
+    let flows = store.flows(&wanted("not host 203.0.113.77")).unwrap();
+    let group = store.group(GroupBy::Flow, &none, TimeRange::default(), RankBy::Flows, 10, 0).unwrap();
+    let series: Vec<String> = (0..100_000).map(|_| counter_id("caught")).collect();
+    let heaviest = store.heaviest(&series, TimeRange::default(), 10, 3).unwrap();
+    // SQLite checks the time limit each 10,000 of its steps, of which a row takes several.
+    assert!(flows.matched < 10_000, "{}", flows.matched);
+    for partial in [flows.partial, group.partial, heaviest.partial] {
+        let partial = partial.unwrap();
+        assert!(partial.contains("stopped at the time limit"), "{partial}");
+    }
+}
+
+#[test]
+fn a_full_disk_loses_no_row_that_has_room_to_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    to.interval(&interval(DAY0, 30 * S, 7, &[(1, 1)])).unwrap();
+    to.limit_pages(Some(0));
+    let mut emitted = 0;
+    for at in 1..40 {
+        let sources: Vec<(u8, u64)> = (0..200).map(|host| (host, at * 100)).collect();
+        emitted += u64::from(to.interval(&interval(DAY0 + at * 30 * S, 30 * S, 7, &sources)).is_err());
+        to.flow(&fixtures::flow()).unwrap();
+    }
+    assert_eq!(emitted, 1, "it is reported once");
+    let health = to.health();
+    assert!(health.why().is_some_and(|why| why.contains("full")), "{:?}", health.why());
+    let with_health = SqliteStore::open(folder.path(), Some(health.clone())).unwrap();
+    assert_eq!(with_health.state().unwrap().state, "waiting");
+    to.limit_pages(None);
+    to.flush().unwrap();
+    assert_eq!((health.why(), health.lost_rows()), (None, 0));
+    to.interval(&interval(DAY0 + 40 * 30 * S, 30 * S, 7, &[])).unwrap();
+    let store = store(folder.path());
+    let data = store.points(&ids("caught"), TimeRange::default(), 1000).unwrap();
+    assert_eq!(caught(&data).into_iter().flatten().count(), 41);
+    let events = store.events(TimeRange::default(), 10).unwrap().events;
+    assert!(events.iter().any(|event| event.text.contains("writing resumed")), "{events:?}");
+}
+
+/// However many rows and intervals arrive while the disk is full, there is one attempt per second.
+#[test]
+fn a_full_disk_is_retried_once_a_second() {
+    static CLOCK: AtomicU64 = AtomicU64::new(0);
+    let folder = tempfile::tempdir().unwrap();
+    let context = OutputContext {
+        clock: Some(|| CLOCK.load(Ordering::Relaxed)),
+        ..context(folder.path(), Existing::Continue)
+    };
+    let mut to = Writer::open(&context, limits()).unwrap();
+    to.interval(&interval(DAY0, 30 * S, 7, &[(1, 1)])).unwrap();
+    to.flow(&fixtures::flow()).unwrap();
+    to.flush().unwrap();
+    to.limit_pages(Some(0));
+    let mut errors = 0;
+    for second in 1..=5_u64 {
+        for at in 0..4000 {
+            to.flow(&fixtures::flow()).unwrap();
+            if at % 100 == 0 {
+                let start = DAY0 + (second * 100 + at / 100) * 30 * S;
+                errors += u64::from(to.interval(&interval(start, 30 * S, 7, &[(1, 1)])).is_err());
+                errors += u64::from(to.flush().is_err());
+            }
+        }
+        assert_eq!(to.health().failed_attempts(), second);
+        CLOCK.fetch_add(S, Ordering::Relaxed);
+    }
+    assert_eq!(errors, 1, "it is reported once");
+    to.limit_pages(None);
+    to.flush().unwrap();
+    assert_eq!((to.health().failed_attempts(), to.health().lost_rows()), (0, 0));
+    let flows = store(folder.path()).flows(&wanted("")).unwrap();
+    assert_eq!(flows.matched, 20_001);
+}
+
+/// More rows than one batch, none of which can be written.
+#[test]
+fn rows_beyond_the_buffer_cause_no_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let context = OutputContext { clock: Some(|| 0), ..context(folder.path(), Existing::Replace) };
+    let mut to = Writer::open(&context, limits()).unwrap();
+    to.flow(&fixtures::flow()).unwrap();
+    to.flush().unwrap();
+    to.limit_pages(Some(0));
+    let rows = 300_000;
+    for _ in 0..rows {
+        to.flow(&fixtures::flow()).unwrap();
+    }
+    assert_eq!(to.health().failed_attempts(), 1);
+    let lost = to.health().lost_rows();
+    assert!(to.flush().is_err());
+    let error = to.finish().unwrap_err().to_string();
+    assert!(error.contains(&format!("{rows} rows lost")), "{lost}, {error}");
+}
+
+/// A run over files collects intervals: the stored data is equal, and coarse cells are written once for many
+/// intervals.
+#[test]
+fn collected_intervals_are_stored_as_single_ones() {
+    let (many, few) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut changes = Vec::new();
+    let intervals = 600;
+    for (folder, existing) in [(&many, Existing::Continue), (&few, Existing::Replace)] {
+        // Long enough that nothing is dropped, which would be counted too.
+        let long = 3653 * 86_400 * S;
+        let keep =
+            Keep { free: 0, series: [long; SERIES.len()], lists: [long; LISTS.len()], ..Keep::default() };
+        let mut to = Writer::open(&context(folder.path(), existing), keep).unwrap();
+        for at in 0..intervals {
+            // Two intervals of an hour, then silence.
+            let start = DAY0 + (at / 2) * 3600 * S + at % 2 * 30 * S;
+            to.interval(&interval(start, 30 * S, at + 1, &[(1, at + 1), (2 + (at % 50) as u8, 9)])).unwrap();
+        }
+        to.finish().unwrap();
+        changes.push(to.changes());
+    }
+    let [single, gathered] = changes[..] else { panic!() };
+    let series = store(few.path()).series().unwrap().len() as u64;
+    println!("{single} and {gathered} rows of {series} series");
+    // The cells of intervals, of hours and of days; for lists likewise.
+    let cells = intervals + intervals / 2 + intervals / 2 + intervals / 48;
+    assert!(gathered < (series + 1) * (cells + 100), "{gathered} rows");
+    assert!(gathered * 3 < single * 2, "{gathered} rows against {single}");
+    for points in [1, 10, 300, 10_000] {
+        let of = |folder: &Path| store(folder).points(&ids("caught"), TimeRange::default(), points).unwrap();
+        assert_eq!(of(many.path()), of(few.path()), "{points}");
+    }
+    for hours in [1, 7, 24, 100, 300] {
+        let span = TimeRange { from: Some(DAY0 + 3600 * S), to: Some(DAY0 + (1 + hours) * 3600 * S) };
+        let of = |folder: &Path| store(folder).top("sources", span, None, 100).unwrap();
+        assert_eq!(of(many.path()), of(few.path()), "{hours} hours");
+    }
+}
+
+#[test]
+fn a_corrupt_database_is_moved_aside_and_a_newer_one_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    to.interval(&interval(DAY0, 30 * S, 7, &[(1, 1)])).unwrap();
+    to.finish().unwrap();
+    drop(to);
+    let path = folder.path().join(MAIN);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let from = bytes.len() / 2;
+    bytes[from..].fill(0xa5);
+    std::fs::write(&path, &bytes).unwrap();
+    let mut to = writer(folder.path());
+    to.interval(&interval(DAY0 + 60 * S, 30 * S, 7, &[(1, 1)])).unwrap();
+    let store = store(folder.path());
+    assert_eq!(store.extent().unwrap(), Some((DAY0 + 60 * S, DAY0 + 90 * S)));
+    let events = store.events(TimeRange::default(), 10).unwrap().events;
+    assert!(events.iter().any(|event| event.text.contains("corrupt-")), "{events:?}");
+    drop(to);
+    let main = schema::open(&path, Kind::Main).unwrap();
+    main.pragma_update(None, "user_version", 99).unwrap();
+    drop(main);
+    let error = Writer::open(&context(folder.path(), Existing::Continue), limits()).err().unwrap();
+    assert!(error.to_string().contains("version 99") && path.exists(), "{error}");
+}
+
+#[test]
+fn a_run_over_files_does_not_replace_the_store_of_a_live_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    to.interval(&interval(DAY0, 30 * S, 7, &[])).unwrap();
+    drop(to);
+    let open = |existing| Writer::open(&context(folder.path(), existing), limits());
+    assert!(open(Existing::Replace).err().unwrap().to_string().contains("live run"));
+    let other = tempfile::tempdir().unwrap();
+    for _ in 0..2 {
+        let mut to = Writer::open(&context(other.path(), Existing::Replace), limits()).unwrap();
+        to.flow(&fixtures::flow()).unwrap();
+        to.interval(&interval(DAY0, 30 * S, 7, &[])).unwrap();
+        to.finish().unwrap();
+        assert_eq!(store(other.path()).flows(&wanted("")).unwrap().matched, 1);
+    }
+}
+
+/// A year of the six lists of the summary, each full, on a link whose hosts change constantly: intervals of half a
+/// minute for the last two days, which is their retention, and of an hour before.
+#[test]
+#[ignore = "compresses 14,000 intervals of lists, which takes minutes: `make test-long` runs it"]
+fn a_year_of_every_list_stays_under_a_gigabyte() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = move || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        random >> 33
+    };
+    let lists = [
+        ("talkers", KeyKind::Talker, 4096),
+        ("services", KeyKind::Service, 1024),
+        ("sources", KeyKind::Source, 1024),
+        ("destinations", KeyKind::Destination, 1024),
+        ("flows", KeyKind::Flow, 4096),
+        ("protocols", KeyKind::Protocol, 20),
+    ];
+    let mut fill = |start: u64, length: u64| {
+        let mut snapshot = interval(start, length, 1_000_000, &[]);
+        snapshot.answers.clear();
+        for (name, kind, rows) in lists {
+            let mut made = std::collections::BTreeMap::new();
+            for at in 0..rows {
+                // Half of the hosts are always present, half of them only once.
+                let host = |n: u64| {
+                    IpAddr::from((0x0a00_0000 + if at % 2 == 0 { at as u32 } else { n as u32 }).to_be_bytes())
+                };
+                let (a, b, port) = (host(next()), host(next()), next() as u16);
+                let key = match kind {
+                    KeyKind::Talker => Key::Talker { server: a, port, client: b, protocol: 6 },
+                    KeyKind::Service => Key::Port { protocol: 6, port },
+                    KeyKind::Flow => Key::Flow {
+                        source: a,
+                        source_port: port,
+                        destination: b,
+                        destination_port: 443,
+                        protocol: 6,
+                    },
+                    KeyKind::Protocol => Key::Protocol(at as u8),
+                    _ => Key::Address(a),
+                };
+                let bytes = 1_000_000_000 / (at as u64 + 1) + next() % 1000;
+                made.insert(
+                    key,
+                    TopRow { key, count: count(bytes / 700 + 1, bytes), flows: 1, error: next() % 500 },
+                );
+            }
+            let mut reading = fixtures::top(kind, made.into_values().collect());
+            if let Reading::Top(top) = &mut reading {
+                top.absent = 400;
+            }
+            snapshot.answers.push(fixtures::answer(name, None, "top", reading));
+        }
+        snapshot
+    };
+    let begun = std::time::Instant::now();
+    let (hours, halves) = (363 * 24, 2 * 24 * 120);
+    for at in 0..hours {
+        to.interval(&fill(DAY0 + at * 3600 * S, 3600 * S)).unwrap();
+    }
+    let end = DAY0 + hours * 3600 * S;
+    for at in 0..halves {
+        to.interval(&fill(end + at * 30 * S, 30 * S)).unwrap();
+    }
+    let each = begun.elapsed().as_secs_f64() * 1e3 / (hours + halves) as f64;
+    to.finish().unwrap();
+    let size = schema::size(&folder.path().join(MAIN));
+    let store = store(folder.path());
+    // 2027-03.
+    let march = TimeRange { from: Some(1_803_859_200 * S), to: Some(1_806_537_600 * S) };
+    let asked = std::time::Instant::now();
+    let top = store.top("sources", march, None, 20).unwrap();
+    let took = asked.elapsed();
+    let asked = std::time::Instant::now();
+    let day = TimeRange { from: Some(end + 3 * 3600 * S + 17 * S), to: Some(end + 27 * 3600 * S + 17 * S) };
+    let of_day = store.top("talkers", day, None, 20).unwrap();
+    let took_day = asked.elapsed();
+    let state = store.state().unwrap();
+    println!(
+        "a year of six lists: {:.0} MB (bound {:.0} MB); {each:.1} ms an interval; sources of March in {took:?}, talkers of \
+         24 hours in {took_day:?}",
+        size as f64 / 1e6,
+        state.bound as f64 / 1e6
+    );
+    assert!(size < 1 << 30, "{size}");
+    assert_eq!((top.rows.len(), top.partial, of_day.rows.len()), (20, None, 20));
+    assert!(took.as_secs_f64() < 1.0 && took_day.as_secs_f64() < 1.0, "{took:?} {took_day:?}");
+}
+
+/// A store of version 3 has a cell for each interval, and an interval that follows a silence is as long as both.
+#[test]
+fn a_silence_that_an_earlier_version_swallowed_is_unknown() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    to.interval(&interval(DAY0, 30 * S, 30, &[(1, 9)])).unwrap();
+    to.interval(&interval(DAY0 + 30 * S, 30 * S, 60, &[(1, 9)])).unwrap();
+    to.finish().unwrap();
+    drop(to);
+    // The second one ended four hours later, with its packets.
+    let old = Connection::open(folder.path().join(MAIN)).unwrap();
+    let long = 4 * 3600;
+    old.execute_batch(&format!(
+        "DROP TABLE watched;
+         DELETE FROM meta WHERE name LIKE 'since%';
+         UPDATE points SET seconds = {long} WHERE tier = 0 AND time = {second};
+         UPDATE points SET seconds = {long} + 30 WHERE tier > 0;
+         UPDATE readings SET until = {end} WHERE tier = 0 AND time = {second};
+         UPDATE meta SET value = {end} WHERE name = 'last';
+         UPDATE meta SET value = {interval} WHERE name = 'interval';
+         PRAGMA user_version = 3",
+        second = DAY0 + 30 * S,
+        end = DAY0 + 30 * S + long * S,
+        interval = 30 * S,
+    ))
+    .unwrap();
+    drop(old);
+    let mut to = writer(folder.path());
+    to.flush().unwrap();
+    drop(to);
+    let store = store(folder.path());
+    let end = DAY0 + 30 * S + long * S;
+    let data = store.points(&ids("caught"), TimeRange::default(), 100_000).unwrap();
+    let found: Vec<(usize, f64)> =
+        caught(&data).into_iter().enumerate().filter_map(|(at, v)| Some((at, v?))).collect();
+    assert_eq!(found, [(0, 1.0), (480, 2.0)], "the packets are at the end, and the silence is nothing");
+    let five = TimeRange { from: Some(DAY0), to: Some(DAY0 + 5 * 3600 * S) };
+    let hours = store.points(&ids("caught"), five, 5).unwrap();
+    let known: Vec<f64> = caught(&hours).into_iter().flatten().collect();
+    assert_eq!((hours.step, known), (3600.0, vec![1.0, 2.0]));
+    let span = TimeRange { from: Some(end - 30 * S), to: Some(end) };
+    assert_eq!(store.top("sources", span, None, 9).unwrap().rows[0].bytes, 9);
+}
+
+#[test]
+fn silence_takes_no_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    for (at, watched_from) in [(0, 0), (5, 1)] {
+        let mut snapshot = interval(DAY0 + at * 60 * S, 60 * S, 60, &[(1, 9)]);
+        snapshot.watched =
+            Some(Interval { start: DAY0 + watched_from * 60 * S, end: DAY0 + (at + 1) * 60 * S });
+        to.interval(&snapshot).unwrap();
+    }
+    to.finish().unwrap();
+    let rows: i64 = Connection::open(folder.path().join(MAIN))
+        .unwrap()
+        .query_row("SELECT count(*) FROM points WHERE tier = 0 AND sum = 0", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(rows, 0);
+}

@@ -1,0 +1,38 @@
+//! The engine of the store: the one place of the program that names it.
+
+use std::path::Path;
+use std::sync::Arc;
+use weir_output::{OutputContext, OutputSpec};
+use weir_store::sqlite::{STORE, SqliteStore, Writer};
+use weir_store::{Health, Keep, Store, StoreError};
+
+/// The store as an output.
+pub static OUTPUT: &OutputSpec = &STORE;
+
+/// Opens the store of a folder for writing, within these limits.
+///
+/// # Errors
+///
+/// The store cannot be opened, or belongs to another kind of run.
+pub fn write(context: &OutputContext, keep: Keep) -> Result<Writer, StoreError> {
+    Writer::open(context, keep)
+}
+
+/// The store of a folder; `health` is the state of the writer, if it is in this process.
+///
+/// # Errors
+///
+/// There is no store, or it has a newer version.
+pub fn read(folder: &Path, health: Option<Arc<Health>>) -> Result<Box<dyn Store>, StoreError> {
+    Ok(Box::new(SqliteStore::open(folder, health)?))
+}
+
+/// The store of a folder, whose queries have no time limit.
+///
+/// # Errors
+///
+/// As [`read`].
+#[cfg(feature = "parquet")]
+pub fn read_patiently(folder: &Path) -> Result<Box<dyn Store>, StoreError> {
+    Ok(Box::new(SqliteStore::open(folder, None)?.patient()))
+}
