@@ -6,6 +6,7 @@
 //! This crate reads no clock and no file and draws no random number: the key comes from the caller.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod address;
 mod audit;

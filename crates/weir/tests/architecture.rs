@@ -127,3 +127,188 @@ fn links_between_documents_refer_to_existing_files() {
     }
     assert!(links >= 30, "{links}");
 }
+
+/// The crates without a clock, a socket, a file or a thread.
+const LOGIC: [&str; 7] = ["wire", "api", "filter", "flow", "proto", "engine", "anon"];
+
+#[test]
+fn the_logic_denies_clocks_sockets_files_and_threads() {
+    let rules = std::fs::canonicalize(root().join("crates/logic-clippy.toml")).expect("the rules are there");
+    for name in LOGIC {
+        let folder = root().join("crates").join(name);
+        let linked = std::fs::canonicalize(folder.join("clippy.toml")).expect("each has the rules");
+        assert_eq!(linked, rules, "{name}");
+        let text = std::fs::read_to_string(folder.join("src/lib.rs")).expect("it can be read");
+        let denies = "#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]";
+        assert!(text.contains(denies), "{name}");
+    }
+    for path in sources(&root().join("crates")) {
+        let text = std::fs::read_to_string(&path).expect("it can be read");
+        let this = path.ends_with("tests/architecture.rs");
+        assert!(this || !text.contains("allow(clippy::disallowed"), "{}", path.display());
+    }
+}
+
+/// The Rust files below a folder.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(inside) = folders.pop() {
+        for entry in std::fs::read_dir(&inside).expect("a folder").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A module: its names from the root of the crate on.
+type Module = Vec<String>;
+
+/// The code of a file without comments and unit tests, which may use any module.
+fn code(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).expect("it can be read");
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+}
+
+/// The modules of a crate with their code. Those for tests only are left out.
+fn modules(source: &Path) -> BTreeMap<Module, String> {
+    let named = sources(source).into_iter().filter_map(|path| {
+        let inside = path.strip_prefix(source).expect("it is below").with_extension("");
+        let mut names: Module = inside.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+        if names.last().is_some_and(|last| ["mod", "lib", "main"].contains(&last.as_str())) {
+            names.pop();
+        }
+        let is_test =
+            names.iter().any(|name| name.ends_with("tests") || name == "fixtures" || name == "suite");
+        (!is_test).then(|| (names, code(&path)))
+    });
+    named.collect()
+}
+
+/// Paths of a `use` declaration without its groups: `a::{b, c::{d}}` is `a::b` and `a::c::d`.
+fn ungrouped(tree: &str) -> Vec<String> {
+    let Some((before, group)) = tree.split_once('{') else { return vec![tree.trim().to_owned()] };
+    let inside = group.rsplit_once('}').map_or(group, |(inside, _)| inside);
+    let (mut parts, mut depth) = (vec![String::new()], 0_usize);
+    for c in inside.chars() {
+        match c {
+            ',' if depth == 0 => parts.push(String::new()),
+            _ => parts.last_mut().expect("there is one").push(c),
+        }
+        depth = (depth + usize::from(c == '{')).saturating_sub(usize::from(c == '}'));
+    }
+    let parts = parts.iter().flat_map(|part| ungrouped(part)).filter(|part| !part.is_empty());
+    parts.map(|part| format!("{}{part}", before.trim())).collect()
+}
+
+/// The paths in a module's code that begin with `crate` or `super`.
+fn paths(code: &str) -> Vec<String> {
+    let begins = ["crate::", "super::"].iter().flat_map(|word| code.match_indices(word).map(|(at, _)| at));
+    // `super::super::x` begins once.
+    let is_begin = |at: &usize| !code[..*at].ends_with("::");
+    let is_use = |at: usize| code[..at].trim_end().ends_with("use");
+    let mut found = Vec::new();
+    for at in begins.filter(is_begin) {
+        let rest = &code[at..];
+        if is_use(at) {
+            found.extend(ungrouped(rest.split(';').next().unwrap_or_default()));
+        } else {
+            let end =
+                rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(rest.len());
+            found.push(rest[..end].to_owned());
+        }
+    }
+    found
+}
+
+/// For each top-level module of a crate, those that it imports.
+fn arrows(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    let modules = modules(source);
+    let mut arrows: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (module, code) in &modules {
+        let Some(own) = module.first() else { continue };
+        let imports = arrows.entry(own.clone()).or_default();
+        for path in paths(code) {
+            let mut at = module.clone();
+            let mut names = path.split("::").map(|name| name.split(" as ").next().unwrap_or_default().trim());
+            let target = loop {
+                match names.next() {
+                    Some("crate") => at.clear(),
+                    Some("super") => drop(at.pop()),
+                    Some("self") => {}
+                    name => break at.first().cloned().or_else(|| name.map(str::to_owned)),
+                }
+            };
+            let is_module = |name: &String| modules.keys().any(|module| module.first() == Some(name));
+            imports.extend(target.filter(|name| name != own && is_module(name)));
+        }
+    }
+    arrows
+}
+
+/// A circle of modules, if there is one.
+fn circle(arrows: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
+    fn walk(
+        at: &str,
+        arrows: &BTreeMap<String, BTreeSet<String>>,
+        way: &mut Vec<String>,
+        done: &mut BTreeSet<String>,
+    ) -> bool {
+        if way.iter().any(|before| before == at) {
+            way.push(at.to_owned());
+            return true;
+        }
+        if !done.contains(at) {
+            way.push(at.to_owned());
+            if arrows.get(at).is_some_and(|to| to.iter().any(|next| walk(next, arrows, way, done))) {
+                return true;
+            }
+            way.pop();
+            done.insert(at.to_owned());
+        }
+        false
+    }
+    let (mut way, mut done) = (Vec::new(), BTreeSet::new());
+    let found = arrows.keys().any(|at| walk(at, arrows, &mut way, &mut done));
+    let begin = way.iter().position(|at| Some(at) == way.last())?;
+    found.then(|| way.split_off(begin))
+}
+
+#[test]
+fn modules_import_each_other_in_one_direction() {
+    let mut all = 0;
+    for name in imports().keys() {
+        let source = root().join("crates").join(name.trim_start_matches("weir-")).join("src");
+        let arrows = arrows(&source);
+        all += arrows.values().map(BTreeSet::len).sum::<usize>();
+        let circle = circle(&arrows);
+        assert!(circle.is_none(), "{name}: {}", circle.unwrap_or_default().join(" -> "));
+    }
+    assert!(all >= 400, "{all} arrows");
+}
+
+#[test]
+fn a_circle_of_modules_is_found() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("it is below")).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    };
+    write("main.rs", "mod a;\nmod b;\nmod c;\n");
+    write("a.rs", "use crate::{\n    b::{self, X},\n    c::Y,\n};\n");
+    write("b/mod.rs", "mod inner;\n// use crate::a::Z;\n");
+    write("b/inner.rs", "use super::X;\n#[cfg(test)]\nmod tests {\n    use crate::a::Z;\n}\n");
+    write("c.rs", "fn f() -> u8 { 1 }\n");
+    assert_eq!(circle(&arrows(folder.path())), None);
+    write("c.rs", "fn f() { super::b::f() }\n");
+    assert_eq!(circle(&arrows(folder.path())), None);
+    write("b/inner.rs", "fn f() { super::super::a::f() }\n");
+    assert_eq!(circle(&arrows(folder.path())), Some(["a", "b", "a"].map(str::to_owned).to_vec()));
+}
