@@ -6,7 +6,7 @@ use crate::cli;
 use crate::config::{self, MAX_SHIFT};
 use crate::dump::GRACE;
 use crate::exit::{Exit, complain};
-use crate::run::{inputs, report_read_errors};
+use crate::inputs::{inputs, report_read_errors};
 use crate::signals::Signals;
 use crate::times;
 use std::io::Read;

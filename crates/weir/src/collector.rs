@@ -5,9 +5,9 @@
 
 use crate::carve::Carver;
 use crate::dump::Intake;
+use crate::hub::Hub;
 use crate::memory::{self, Charge, Room};
 use crate::resolved::{Resolved, Shown};
-use crate::serve::hub::Hub;
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

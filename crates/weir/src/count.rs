@@ -4,9 +4,10 @@ use crate::applies::{Links, Misfits};
 use crate::cli;
 use crate::collector::{Collector, Load, WhenFull, WorkerOutput, queue};
 use crate::exit::{Exit, complain, print};
+use crate::inputs::{inputs, report_read_errors};
 use crate::memory::Room;
 use crate::offline::{self, Input};
-use crate::run::{inputs, report_read_errors, seed, worker_count};
+use crate::run::{seed, worker_count};
 use crate::times;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -43,7 +44,7 @@ pub fn count(options: &cli::Count) -> Exit {
         .map(|expression| SubscriptionSpec::new(expression, expression, vec![FunctionCall::new("packets")]))
         .collect();
     let settings = Settings {
-        filter: crate::run::filter_options(options.strict_bpf, options.inner, options.snaplen),
+        filter: crate::inputs::filter_options(options.strict_bpf, options.inner, options.snaplen),
         checksum: ChecksumMode::Off,
         seed: seed(),
     };

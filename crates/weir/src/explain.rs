@@ -2,7 +2,7 @@
 
 use crate::exit::{Exit, complain, print};
 use crate::fields::RunFields;
-use crate::run::{filter_options, inputs, report_read_errors};
+use crate::inputs::{filter_options, inputs, report_read_errors};
 use crate::{cli, clock, config, times};
 use serde::Serialize;
 use std::fmt::Write as _;

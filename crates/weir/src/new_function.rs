@@ -1,7 +1,7 @@
 //! A function with columns that nothing else knows: it is written in this file alone, and is found in every output, the
 //! store, the answers of the pages and the manual.
 
-use crate::manual;
+use crate::{database, manual};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,8 +14,8 @@ use weir_api::{
 use weir_engine::{Function, FunctionSpec, InputKind, Item, Memory, Pass, Tally};
 use weir_output::metrics::Metrics;
 use weir_output::{OUTPUTS, OutputContext};
-use weir_store::query::{Asking, Question};
 use weir_store::TimeRange;
+use weir_store::query::{Asking, Question};
 
 static NETS: FunctionSpec = FunctionSpec {
     name: "nets",
@@ -205,7 +205,7 @@ fn its_rows_and_series_are_in_the_store_and_in_answers_of_the_pages() {
     assert!(store.table("nowhere", TimeRange::default()).unwrap().is_none());
     // GET /api/v1/query?q=list+networks
     let question = Question::parse("list networks", &Asking::default()).unwrap();
-    let answer = question.ask(&store).unwrap();
+    let answer = question.ask(&*store).unwrap();
     let names: Vec<&str> = answer.columns.iter().map(|column| column.name.as_str()).collect();
     assert!(COLUMNS.iter().all(|name| names.contains(name)), "{names:?}");
     let cell = |name: &str| answer.rows[0][names.iter().position(|known| *known == name).unwrap()].clone();

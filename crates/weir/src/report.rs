@@ -3,7 +3,7 @@
 use crate::anon::of_run;
 use crate::config;
 use crate::exit::{Exit, complain};
-use crate::run::{filter_options, inputs, report_read_errors};
+use crate::inputs::{filter_options, inputs, report_read_errors};
 use crate::{cli, subscriptions, times};
 use std::path::Path;
 use std::sync::Arc;

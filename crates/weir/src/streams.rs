@@ -3,7 +3,7 @@
 use crate::anon::of_run;
 use crate::applies::{Links, Misfits};
 use crate::exit::{Exit, complain};
-use crate::run::{filter_options, inputs, report_read_errors};
+use crate::inputs::{filter_options, inputs, report_read_errors};
 use crate::signals::Signals;
 use crate::{cli, config, times};
 use std::collections::HashMap;
@@ -43,7 +43,7 @@ pub fn streams(options: &cli::Streams) -> Exit {
         Ok(overlap) => overlap,
         Err(error) => return complain(Exit::Usage, format!("--overlap: {error}")),
     };
-    let (files, expression) = crate::run::words(&options.words, &options.after_dashes);
+    let (files, expression) = crate::inputs::words(&options.words, &options.after_dashes);
     if files.is_empty() {
         return complain(Exit::Usage, "streams: no capture file");
     }

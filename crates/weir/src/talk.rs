@@ -2,7 +2,7 @@
 
 use crate::cli;
 use crate::exit::{Exit, complain};
-use crate::run::{filter_options, inputs, report_read_errors};
+use crate::inputs::{filter_options, inputs, report_read_errors};
 use crate::signals::Signals;
 use crate::streams::{SEED, name, read};
 use crate::times;
@@ -23,7 +23,7 @@ use weir_wire::stream::Chunk;
 
 /// Writes the matching flows as conversations.
 pub fn talk(options: &cli::Talk) -> Exit {
-    let (files, expression) = crate::run::words(&options.words, &options.after_dashes);
+    let (files, expression) = crate::inputs::words(&options.words, &options.after_dashes);
     if files.is_empty() {
         return complain(Exit::Usage, "talk: no capture file");
     }

@@ -2,7 +2,7 @@
 
 use crate::cli::{TimeOptions, ZonedTimeOptions};
 use crate::exit::{Exit, complain};
-use crate::run::{exit_of, inputs};
+use crate::inputs::{exit_of, inputs};
 use std::path::PathBuf;
 use weir_capture::{Files, Input, TimeRange, latest};
 use weir_output::figures::counted;

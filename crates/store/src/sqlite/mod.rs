@@ -27,8 +27,8 @@ pub use writer::{STORE, Writer};
 use super::label::{detail_rows, list_row, text_row, title};
 use super::tally::{Cell, Dimension, GroupBy, Measure, Subject, Tally, TallyWanted};
 use super::{
-    Archive, FlowsWanted, Health, Keep, KeptList, KeptTable, LISTS, RankBy, RecordsWanted, SERIES, Store, StoreError,
-    StoredFlow, StoredRecord, TimeRange, tiers,
+    Archive, FlowsWanted, Health, Keep, KeptList, KeptTable, LISTS, RankBy, RecordsWanted, SERIES, Store,
+    StoreError, StoredFlow, StoredRecord, TimeRange, tiers,
 };
 use condition::Condition;
 use find::{Part, Progress};

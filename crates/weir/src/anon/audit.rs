@@ -1,7 +1,7 @@
 //! Searches anonymised output for original values.
 
 use crate::exit::{Exit, complain};
-use crate::run::filter_options;
+use crate::inputs::filter_options;
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, Read};

@@ -2,10 +2,11 @@
 
 use super::progress::Progress;
 use super::summary;
-use super::{Exit, Run, complain, report_read_errors};
+use super::{Exit, Run, complain};
 use crate::applies::{Links, Misfits};
 use crate::collector::{Load, WhenFull, WorkerOutput, queue};
 use crate::dump::{Dump, For};
+use crate::inputs::report_read_errors;
 use crate::memory::Room;
 use crate::offline::{self, Input};
 use crate::printer::print_until;

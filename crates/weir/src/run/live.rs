@@ -12,7 +12,7 @@ use crate::memory::Room;
 use crate::online::{self, LiveClock};
 use crate::printer::Printer;
 use crate::privileges::{self, helper};
-use crate::serve::WebService;
+use crate::web_service::WebService;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use std::io::IsTerminal;
 use std::path::Path;

@@ -1,6 +1,5 @@
 //! A run from request to summary.
 
-pub mod cost_profile;
 mod files;
 mod lines;
 mod live;
@@ -12,7 +11,7 @@ mod short;
 mod summary;
 mod verbose;
 
-pub use request::{Request, inputs, words, worker_count};
+pub use request::{Request, worker_count};
 
 use crate::carve::{Carving, Limits};
 use crate::cli;
@@ -23,16 +22,16 @@ use crate::desk::Desk;
 use crate::dump::{Dump, DumpOptions, For, Outcome};
 use crate::exit::{Exit, complain};
 use crate::fields;
+use crate::inputs::{filter_options, netmask};
 use crate::interfaces;
 use crate::memory::{Division, Work, list_rows};
-use crate::names::SystemNames;
 use crate::online::LiveClock;
 use crate::outputs;
 use crate::privileges::{Account, Paths, explained};
-use crate::serve::WebService;
 use crate::signals::{Signals, end_with_reader};
 use crate::subscriptions;
 use crate::times;
+use crate::web_service::WebService;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::Path;
@@ -40,7 +39,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weir_anon::Anonymiser;
 use weir_api::{SessionCount, Snapshot};
-use weir_capture::{InterfaceInfo, ReadError, Rotate, Severity, WriteError};
+use weir_capture::{InterfaceInfo, Rotate, WriteError};
 use weir_engine::{ChecksumMode, FlowConfig, Plan, SessionConfig, Settings, Worker};
 use weir_filter::Options;
 use weir_output::figures::count;
@@ -487,43 +486,7 @@ impl Finished {
     }
 }
 
-/// The netmask of `ip broadcast`: the interface's if there is exactly one. For files and for several interfaces it is
-/// unknown, and 0 as in tcpdump.
-fn netmask(interfaces: &[String]) -> u32 {
-    let [name] = interfaces else { return 0 };
-    let all = weir_capture::interfaces().unwrap_or_default();
-    all.iter().find(|interface| interface.name == *name).and_then(|i| i.netmask).map_or(0, u32::from)
-}
-
-/// Options for compiling expressions.
-pub fn filter_options(strict_bpf: bool, inner: bool, snaplen: u32) -> Options<'static> {
-    let mut options = Options {
-        strict_bpf,
-        inner,
-        netmask: Some(netmask(&[])),
-        resolver: Some(&SystemNames),
-        ..Options::default()
-    };
-    if snaplen > 0 {
-        options.snaplen = snaplen;
-    }
-    options
-}
-
 /// An unpredictable number, which seeds hashes while packets come from a link.
 pub fn seed() -> u64 {
     RandomState::new().hash_one(0_u8)
-}
-
-/// Reports errors of inputs. Returns the exit code of the most serious one.
-pub fn report_read_errors(errors: &[ReadError]) -> Exit {
-    errors.iter().fold(Exit::Good, |exit, error| exit.or(complain(exit_of(error), error)))
-}
-
-/// The exit code of an error of an input.
-pub fn exit_of(error: &ReadError) -> Exit {
-    match error.severity() {
-        Severity::Partial => Exit::Partial,
-        Severity::Unreadable => Exit::Unreadable,
-    }
 }

@@ -3,6 +3,7 @@
 use crate::cli::{self, Checksum};
 use crate::config::{self, Config, nearest};
 use crate::exit::Exit;
+use crate::inputs::{inputs, words};
 use crate::{subscriptions, times};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -207,26 +208,11 @@ fn load(path: &Path) -> Result<Config, String> {
     config::load(path, &text).map_err(|errors| errors.to_string())
 }
 
-/// Leading words that name existing files are inputs. The remaining words and those after `--` form the expression.
-pub fn words(words: &[String], after_dashes: &[String]) -> (Vec<PathBuf>, String) {
-    let is_file = |word: &&String| word.as_str() == "-" || Path::new(word).exists();
-    let files: Vec<PathBuf> = words.iter().take_while(is_file).map(PathBuf::from).collect();
-    let rest = words.iter().skip(files.len()).chain(after_dashes);
-    (files, rest.map(String::as_str).collect::<Vec<_>>().join(" "))
-}
-
 /// The expression in a file: its lines, except those that begin with `#`.
 fn read_expression(path: &Path) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect();
     Ok(lines.join(" ").trim().to_owned())
-}
-
-/// Paths as inputs, `-` for standard input.
-pub fn inputs<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Vec<Input> {
-    let input =
-        |path: &PathBuf| if path.as_os_str() == "-" { Input::Stdin } else { Input::Path(path.clone()) };
-    paths.into_iter().map(input).collect()
 }
 
 /// The number of workers; 0 stands for the number of cores.

@@ -1,6 +1,7 @@
 //! The contents of the summary, from the results of a run.
 
-use super::{Finished, Run, cost_profile, verbose};
+use super::{Finished, Run, verbose};
+use crate::cost_profile;
 use crate::memory::{self, Load};
 use crate::offline::Outcome;
 use crate::resolved::Shown;

@@ -99,7 +99,7 @@ impl AccessLog {
 
     /// Queues a line if there is room.
     pub fn write(&self, entry: Entry) {
-        let now = crate::serve::hub::clock();
+        let now = crate::hub::clock();
         let entry = Entry { time: weir_output::zone::rfc3339(now), ..entry };
         if self.to.as_ref().is_some_and(|to| to.try_send(entry).is_err()) {
             self.counts.lost_lines.one();

@@ -3,10 +3,10 @@
 use super::app::{App, Shared};
 use super::body::Pieces;
 use super::failure::Failure;
-use super::hub::message;
 use super::rights::Client;
 use super::server::Connection;
 use super::shares::Full;
+use crate::hub::message;
 use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;

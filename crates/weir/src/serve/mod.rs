@@ -1,7 +1,7 @@
 //! The pages and the HTTP interface: `weir open` and `weir serve`.
 //!
 //! The server has one thread for all connections; blocking work (the store, captures, passwords) runs on other threads.
-//! It reads the state in the [`hub`], and never delays the run.
+//! It reads the state in the [`crate::hub`], and never delays the run.
 
 mod access;
 mod access_log;
@@ -11,7 +11,6 @@ mod body;
 mod config;
 mod counts;
 mod failure;
-pub mod hub;
 mod live;
 mod owner;
 mod packets;
@@ -26,12 +25,12 @@ mod tls;
 
 use crate::cli;
 use crate::database;
-use crate::desk::Desk;
-use crate::dump::index::DumpIndex;
 use crate::exit::{Exit, complain};
+use crate::hub::{About, Hub, clock};
 use crate::privileges::{self, Account, Paths};
 use crate::run::{Request, Run};
 use crate::signals::Signals;
+use crate::web_service::{Begin, WebService};
 use access::Access;
 use access_log::{AccessLog, LogFile};
 use app::{App, ExpressionOptions};
@@ -39,14 +38,13 @@ use axum::extract::DefaultBodyLimit;
 use axum::{Router, middleware};
 use config::Configuration;
 use counts::Counts;
-use hub::{About, Hub};
 use packets::{Captures, PacketSource};
 use shares::Shares;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
@@ -64,35 +62,6 @@ const PORTS: u16 = 100;
 const LOOK: Duration = Duration::from_millis(50);
 /// Grace time for open answers when the program ends.
 const LEAVE: Duration = Duration::from_millis(300);
-
-/// The server of a run's pages.
-pub struct WebService {
-    /// Receives the state of the run.
-    pub hub: Arc<Hub>,
-    /// Directory of the store.
-    pub store: PathBuf,
-    /// Whether the directory is removed at the end.
-    pub temporary: bool,
-    /// The access log named on the command line, which is rotated.
-    pub log: Option<PathBuf>,
-    /// Whether a configuration may be applied.
-    pub changeable: bool,
-    /// The function that starts the server after the run has started.
-    begin: Mutex<Option<Begin>>,
-}
-
-type Begin = Box<dyn FnOnce(Arc<Desk>, Option<DumpIndex>) + Send>;
-
-impl WebService {
-    /// Starts the server after the run has started. `desk` changes the run, `dump_index` finds the packets that it
-    /// writes.
-    pub fn begin(&self, desk: Arc<Desk>, dump_index: Option<DumpIndex>) {
-        let begin = self.begin.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(begin) = begin {
-            begin(desk, dump_index);
-        }
-    }
-}
 
 /// `weir open`.
 pub fn open(options: cli::Open) -> Exit {
@@ -482,7 +451,7 @@ fn about(options: &cli::RunOptions, request: &Request, mode: Mode) -> About {
         sensor: if name.trim().is_empty() { "weir".to_owned() } else { name.trim().to_owned() },
         mode,
         source,
-        started: hub::clock(),
+        started: clock(),
         interval: request.interval,
         zone: options.tz.clone().unwrap_or_else(|| "UTC".to_owned()),
     }

@@ -2,10 +2,10 @@
 
 use super::Ask;
 use super::asked::{count, span};
-use crate::run::cost_profile;
+use crate::cost_profile;
+use crate::hub::{clock, seconds};
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
-use crate::serve::hub::{clock, seconds};
 use crate::serve::rights::{Client, Right};
 use crate::serve::security::FOR_THE_OWNER;
 use axum::extract::State;
