@@ -40,8 +40,10 @@ pub struct Status {
     /// Interval in seconds.
     pub interval: f64,
     /// Start of the stored data.
+    #[schema(required = true)]
     pub first: Option<f64>,
     /// End of the stored data.
+    #[schema(required = true)]
     pub last: Option<f64>,
     /// Time zone of the sensor, by its IANA name.
     pub zone: String,
@@ -54,6 +56,7 @@ pub struct Status {
     /// Whether the client can download packets.
     pub packets: bool,
     /// Reason why the client cannot download packets, if there are packets that other clients can download.
+    #[schema(required = true)]
     pub packets_refused: Option<String>,
 }
 
@@ -118,14 +121,17 @@ pub struct SeriesData {
     /// Storage tier that was read: `interval`, `5m`, `1h` or `1d`; `flows` if the points are computed from stored flows.
     pub tier: String,
     /// Start of the answered time range: earlier than requested where points are longer than the range needs.
+    #[schema(required = true)]
     pub from: Option<f64>,
     /// End of the answered time range.
+    #[schema(required = true)]
     pub to: Option<f64>,
     /// Whether only cells that are too long for the range are stored.
     #[serde(skip)]
     pub is_rounded: bool,
     /// Flows that cross an end of the time range, when the points are computed from stored flows.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub crossing: Option<Crossing>,
     /// Start of each point.
     pub times: Vec<f64>,
@@ -135,11 +141,14 @@ pub struct SeriesData {
     pub series: Vec<Points>,
     /// Sum of all other series, when the heaviest were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub others: Option<PointsOfOthers>,
     /// Weight of each series, heaviest first, when the heaviest were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub ranking: Option<Vec<Weight>>,
     /// What the answer leaves out, and why.
+    #[schema(required = true)]
     pub partial: Option<String>,
 }
 
@@ -263,12 +272,16 @@ pub struct TopList {
     pub total: Amount,
     /// Flows that cross an end of the time range, when the list is computed from stored flows.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub crossing: Option<Crossing>,
     /// Start of the answered time range: earlier than requested where only coarser data is stored.
+    #[schema(required = true)]
     pub from: Option<f64>,
     /// End of the answered time range.
+    #[schema(required = true)]
     pub to: Option<f64>,
     /// What the answer leaves out, and why.
+    #[schema(required = true)]
     pub partial: Option<String>,
 }
 
@@ -297,8 +310,10 @@ pub struct Paths {
     pub bytes: u64,
     /// Flows that cross an end of the range.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub crossing: Option<Crossing>,
     /// What the answer leaves out, and why.
+    #[schema(required = true)]
     pub partial: Option<String>,
 }
 
@@ -310,6 +325,7 @@ pub struct PathNode {
     /// Label for display.
     pub label: String,
     /// Host name or service name.
+    #[schema(required = true)]
     pub name: Option<String>,
     /// A pcap-filter(7) expression that matches its packets; "" for others.
     pub filter: String,
@@ -367,9 +383,11 @@ pub struct ListRow {
     /// A pcap-filter(7) expression that matches its packets.
     pub filter: String,
     /// Host name or service name.
+    #[schema(required = true)]
     pub name: Option<String>,
     /// Ranked value in each part of the time range, when parts were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub spark: Option<Vec<u64>>,
 }
 
@@ -379,6 +397,7 @@ pub struct Distincts {
     /// In the order of the configuration.
     pub rows: Vec<DistinctRow>,
     /// What the answer leaves out, and why.
+    #[schema(required = true)]
     pub partial: Option<String>,
 }
 
@@ -403,6 +422,7 @@ pub struct News {
     /// Time range of the comparison.
     pub against: Against,
     /// What the answer leaves out, or why there is nothing to compare with.
+    #[schema(required = true)]
     pub partial: Option<String>,
 }
 
@@ -443,10 +463,12 @@ pub struct Flows {
     pub matched_bytes: u64,
     /// Flows that cross an end of the range.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub crossing: Option<Crossing>,
     /// Flows by start time, and their bytes over time.
     pub histogram: FlowHistogram,
     /// What the answer leaves out, and why.
+    #[schema(required = true)]
     pub partial: Option<String>,
 }
 
@@ -487,16 +509,21 @@ pub struct Flow {
     /// Port of the responder; the code for ICMP.
     pub destination_port: u16,
     /// Packets forward and reverse.
+    #[schema(min_items = 2, max_items = 2)]
     pub packets: [u64; 2],
     /// Bytes on the wire, forward and reverse.
+    #[schema(min_items = 2, max_items = 2)]
     pub bytes: [u64; 2],
     /// Connection state, as in Zeek's conn.log.
     pub state: String,
     /// Application protocols identified in it.
+    #[schema(required = true)]
     pub service: Option<String>,
     /// Outer VLAN identifier.
+    #[schema(required = true)]
     pub vlan: Option<u16>,
     /// Name that the initiator had resolved to the responder's address.
+    #[schema(required = true)]
     pub name: Option<String>,
 }
 
@@ -510,6 +537,7 @@ pub struct FlowDetail {
     /// Records of the flow, in order of time.
     pub records: Vec<FlowRecordRow>,
     /// What the answer leaves out, and why.
+    #[schema(required = true)]
     pub partial: Option<String>,
 }
 
@@ -615,6 +643,7 @@ pub struct Findings {
     /// Those with the most targets first.
     pub rows: Vec<Finding>,
     /// What the answer leaves out, and why.
+    #[schema(required = true)]
     pub partial: Option<String>,
 }
 
@@ -645,6 +674,7 @@ pub struct Records {
     /// Number of matching rows on all pages.
     pub matched: u64,
     /// What the answer leaves out, and why.
+    #[schema(required = true)]
     pub partial: Option<String>,
 }
 
@@ -654,6 +684,7 @@ pub struct RecordRow {
     /// Time.
     pub time: f64,
     /// Identifier of its flow, once that has ended.
+    #[schema(required = true)]
     pub flow: Option<String>,
     /// Zeek's uid of the flow.
     pub uid: String,
@@ -676,6 +707,7 @@ pub struct Sensor {
     /// Packet ledger and other counters. Parts of a parent add up to it.
     pub ledger: Vec<LedgerRow>,
     /// The first sum of the ledger that does not hold.
+    #[schema(required = true)]
     pub imbalance: Option<String>,
     /// Memory of tables.
     pub memory: Vec<MemoryRow>,
@@ -684,6 +716,7 @@ pub struct Sensor {
     /// Queues between threads.
     pub queues: Vec<QueueRow>,
     /// State of the store, if any.
+    #[schema(required = true)]
     pub store: Option<StoreState>,
     /// Connected clients.
     pub clients: Vec<ClientRow>,
@@ -703,6 +736,7 @@ pub struct LedgerRow {
     /// Meaning.
     pub help: String,
     /// Name of the counter that it is part of.
+    #[schema(required = true)]
     pub parent: Option<String>,
     /// Whether it counts loss.
     pub loss: bool,
@@ -714,6 +748,7 @@ pub struct MemoryRow {
     /// Name.
     pub table: String,
     /// Bytes in use; `null` where they are not counted, as for rings, which are allocated as a whole.
+    #[schema(required = true)]
     pub used: Option<u64>,
     /// Limit in bytes.
     pub limit: u64,
@@ -763,6 +798,7 @@ pub struct StoreState {
     /// `writing`, `waiting` (writing failed and is retried) or `reading`.
     pub state: String,
     /// Error of the last attempt to write.
+    #[schema(required = true)]
     pub failed: Option<String>,
     /// Rows lost because they could not be written.
     pub dropped_rows: u64,
@@ -780,6 +816,7 @@ pub struct TierState {
     /// Approximate size in bytes.
     pub bytes: u64,
     /// Start of the stored data.
+    #[schema(required = true)]
     pub first: Option<f64>,
 }
 
@@ -800,6 +837,7 @@ pub struct Events {
     /// Latest first.
     pub events: Vec<Event>,
     /// What the answer leaves out, and why.
+    #[schema(required = true)]
     pub partial: Option<String>,
 }
 
@@ -822,26 +860,29 @@ pub struct Answered {
     /// Columns.
     pub columns: Vec<Column>,
     /// Cells: text, number or `null`.
-    #[schema(value_type = Vec<Vec<Object>>)]
+    #[schema(value_type = Vec<Vec<Value>>)]
     pub rows: Vec<Vec<Value>>,
     /// The sum of what has no row, in the same columns.
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[schema(value_type = Option<Vec<Value>>, nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other: Option<Vec<Value>>,
     /// The sum of everything that matched, in the same columns.
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[schema(value_type = Option<Vec<Value>>, nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<Vec<Value>>,
     /// The time range that is answered, in seconds since the epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, min_items = 2, max_items = 2)]
     pub range: Option<[f64; 2]>,
     /// Flows that cross an end of the time range.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub crossing: Option<Crossing>,
     /// Remarks about the answer, such as bounds of its numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// What the answer leaves out, and why.
+    #[schema(required = true)]
     pub partial: Option<String>,
     /// Duration of the query in milliseconds.
     pub milliseconds: f64,
@@ -870,6 +911,7 @@ pub struct FilterTry {
     /// Bytes over time.
     pub histogram: TryHistogram,
     /// What the answer leaves out, and why.
+    #[schema(required = true)]
     pub partial: Option<String>,
 }
 

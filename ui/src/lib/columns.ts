@@ -1,6 +1,6 @@
 // The columns of record tables: which are shown first, and their choice, order and width in the URL.
 
-import type { ProtocolTable } from './api';
+import type { TableInfo } from './types';
 
 /** A column of a table of records: a field, or `time`, `client` or `server` of the record itself. */
 export interface Shown {
@@ -25,7 +25,7 @@ const FIRST: Record<string, string[]> = {
 const FEW = 7;
 
 /** The columns that a table shows without a choice; fields without a value in any row come last, so they are left out. */
-export function defaults(table: ProtocolTable, used: (field: string) => boolean): Shown[] {
+export function defaults(table: TableInfo, used: (field: string) => boolean): Shown[] {
   const known = new Set(table.fields.map((field) => field.name));
   const own = FIRST[table.name]?.filter((name) => name.startsWith('@') || known.has(name));
   const names = own ?? [
@@ -41,7 +41,7 @@ export function defaults(table: ProtocolTable, used: (field: string) => boolean)
 }
 
 /** The names of a table's columns. */
-export function namesOf(table: ProtocolTable): Set<string> {
+export function namesOf(table: TableInfo): Set<string> {
   return new Set<string>([...OWN, ...table.fields.map((field) => field.name)]);
 }
 

@@ -1,6 +1,6 @@
 // Command lines that produce the data of a view.
 
-import type { Status } from './api';
+import type { Status } from './types';
 import type { Range } from './range.svelte';
 
 /** The last part of a path. */

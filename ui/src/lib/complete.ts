@@ -1,6 +1,6 @@
 // Completion of expressions: what may stand at the cursor, and the choices that fit what is typed. Values are loaded by the caller.
 
-import type { ExpressionWords, TestedField } from './api';
+import type { ExpressionWords, TestedField } from './types';
 import { operand } from './fieldtest';
 
 export interface Choice {

@@ -1,6 +1,7 @@
 // What completion offers: fields and words, loaded once; hosts, services and values of the range of the page, when they are wanted.
 
-import { api, get, type Answered, type ExpressionWords, type TopList } from './api';
+import { api, get } from './api';
+import type { Answered, ExpressionWords, Narrowed } from './types';
 import type { Host, Place } from './complete';
 import { operand } from './fieldtest';
 import { asked, ranged } from './queries';
@@ -31,8 +32,8 @@ export async function loadKnown(range: Range | null): Promise<void> {
   const services = ranged('top', range, { list: 'services', limit: HOSTS });
   if (!hosts || !services || of === hosts) return;
   of = hosts;
-  const [first, second] = await Promise.allSettled([get<TopList>(hosts), get<TopList>(services)]);
-  const rows = (answer: PromiseSettledResult<TopList>) =>
+  const [first, second] = await Promise.allSettled([get<Narrowed>(hosts), get<Narrowed>(services)]);
+  const rows = (answer: PromiseSettledResult<Narrowed>) =>
     answer.status === 'fulfilled' ? answer.value.rows.map(({ label, name }) => ({ label, name })) : [];
   known.hosts = rows(first);
   known.services = rows(second);

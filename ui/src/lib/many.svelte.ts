@@ -1,7 +1,9 @@
 // The values of a chart with any number of lines. A few lines are loaded in one request; of thousands, only the heaviest
 // are drawn, and the rest is one sum.
 
-import { ApiError, api, get, type Chart, type SeriesData, type Values } from './api';
+import { ApiError, api, get } from './api';
+import type { Chart, SeriesData } from './types';
+import type { Values } from './series';
 import { Pending } from './pending.svelte';
 import { add, at, weigh } from './series';
 
@@ -61,7 +63,7 @@ export class ManyLines extends Pending<SeriesData> {
     return {
       ...data,
       series: [...data.series, ...found],
-      others: data.others ? { avg: less('avg'), min: less('min'), max: less('max') } : null,
+      others: data.others ? { avg: less('avg'), min: less('min'), max: less('max') } : undefined,
     };
   }
 
@@ -109,7 +111,7 @@ function reduce(q: Query, part: SeriesData, before: SeriesData | null = null): S
   const rest = all.filter((series) => !kept.has(series.id));
   const sum = (key: 'avg' | 'min' | 'max'): Values =>
     add([...(before?.others ? [before.others[key]] : []), ...rest.map((series) => series[key])], part.times.length);
-  const others = rest.length > 0 || before?.others ? { avg: sum('avg'), min: sum('min'), max: sum('max') } : null;
+  const others = rest.length > 0 || before?.others ? { avg: sum('avg'), min: sum('min'), max: sum('max') } : undefined;
   return {
     ...part,
     series: all.filter((series) => kept.has(series.id)),

@@ -1,6 +1,6 @@
 // Counts over time from the query language: a line for each of the heaviest values, and one for all others.
 
-import type { Answered } from './api';
+import type { Answered } from './types';
 import type { Line } from './series';
 
 export interface OverTime {

@@ -1,6 +1,6 @@
 // The summary sentences of the overview.
 
-import type { FilterTry, Findings, News, Tick, Sensor, SeriesData, Status, TopList } from './api';
+import type { FilterTry, Findings, News, Sensor, SeriesData, Status, Tick, Narrowed } from './types';
 import { short } from './commands';
 import type { Range } from './range.svelte';
 import { add, mean, seconds, total, type Past } from './series';
@@ -135,7 +135,7 @@ export function traffic(
   return sentences.join(' ');
 }
 
-export function shares(list: TopList | null, count = 3): string {
+export function shares(list: Narrowed | null, count = 3): string {
   if (!list || list.rows.length === 0) return '';
   const all = list.total.bytes;
   const named = list.rows.slice(0, count).map((row) => `${row.label} ${percent(row.bytes, all)}`);
@@ -164,7 +164,7 @@ export function newSince(news: News): string {
 }
 
 /** The sentence "Top talkers". */
-export function talker(list: TopList | null, range: Range | null = null, zone = 'UTC'): string {
+export function talker(list: Narrowed | null, range: Range | null = null, zone = 'UTC'): string {
   const first = list?.rows[0];
   if (!list || !first) return 'No traffic in this range.';
   const name = first.name ? ` (${first.name})` : '';
@@ -179,9 +179,21 @@ export function talker(list: TopList | null, range: Range | null = null, zone = 
 }
 
 /** The talkers of a tick as a list. */
-export function ofSecond(tick: Tick): TopList {
+export function ofSecond(tick: Tick): Narrowed {
   const total = { packets: tick.packets, bytes: tick.bytes };
-  return { list: 'talkers', key: '', unit: 'bytes', exact: false, rows: tick.talkers, absent: 0, inserts: 0, total, partial: null };
+  return {
+    list: 'talkers',
+    key: '',
+    unit: 'bytes',
+    exact: false,
+    rows: tick.talkers,
+    absent: 0,
+    inserts: 0,
+    total,
+    from: null,
+    to: null,
+    partial: null,
+  };
 }
 
 /** Relative change against the same hours of previous weeks; null when there are none. */

@@ -1,6 +1,7 @@
 // Queries that several panels share.
 
-import { api, type Charts, type Lists, type Params, type Protocols, type Status } from './api';
+import { api, type Params } from './api';
+import type { Charts, Lists, Protocols, Status } from './types';
 import { iso, quote } from './commands';
 import type { Range } from './range.svelte';
 import { steady } from './series';

@@ -1,11 +1,12 @@
 // Layout of a Sankey diagram: client, service, server. Widths are bytes; each ribbon has the bytes sent and received.
 
-import type { Paths } from './api';
+import type { Paths } from './types';
 
 export interface Node {
   id: string;
   label: string;
-  side: 0 | 1 | 2;
+  /** Clients (0), services (1) and servers (2). */
+  side: number;
   value: number;
   filter: string;
   y: number;

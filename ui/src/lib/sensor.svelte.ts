@@ -1,6 +1,7 @@
 // The sensor: its status, and its event stream during a live run.
 
-import { ApiError, api, get, type Tick, type Sensor, type Status } from './api';
+import { ApiError, api, get } from './api';
+import type { Sensor, Status, Tick } from './types';
 import { prefs } from './prefs.svelte';
 import { seconds } from './series';
 

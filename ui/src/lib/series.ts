@@ -1,6 +1,9 @@
 // Arithmetic on series: sums, selection of lines for a chart, and statistics of a line.
 
-import type { Band, ChartLine, SeriesData, Values } from './api';
+import type { Band, ChartLine, Points, SeriesData } from './types';
+
+/** null where nothing was measured. */
+export type Values = Points['avg'];
 
 export interface Line {
   id: string;

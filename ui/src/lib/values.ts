@@ -1,6 +1,7 @@
 // Values of protocol records as text, by the kind of their field. Any value is shown, and never as markup.
 
-import type { Field, FieldKind } from './api';
+import type { FieldInfo } from './types';
+export type FieldKind = FieldInfo['kind'];
 import { brief, date, stamp } from './time';
 import { bytes } from './units';
 
@@ -21,7 +22,7 @@ export function text(value: unknown, kind: FieldKind, zone: string): string {
 }
 
 /** A value in a column of a table: sizes and durations with a unit. */
-export function cell(field: Pick<Field, 'name' | 'kind'>, value: unknown, zone: string): string {
+export function cell(field: Pick<FieldInfo, 'name' | 'kind'>, value: unknown, zone: string): string {
   if (typeof value === 'number' && field.kind === 'duration') return brief(value);
   if (typeof value === 'number' && field.kind === 'number' && /(^|_)(bytes|len|size)$/.test(field.name)) return bytes(value);
   return text(value, field.kind, zone);

@@ -40,6 +40,7 @@ struct Current {
 #[derive(Serialize, ToSchema)]
 pub struct Effective {
     /// Path of its file.
+    #[schema(required = true)]
     path: Option<String>,
     /// Text of the file.
     text: String,
@@ -81,6 +82,7 @@ pub struct Wrong {
     /// The error.
     message: String,
     /// Accepted values.
+    #[schema(required = true)]
     help: Option<String>,
 }
 

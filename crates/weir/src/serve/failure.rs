@@ -17,12 +17,15 @@ pub struct Failure {
     pub error: String,
     /// Accepted values, or the remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub help: Option<String>,
     /// Position in the expression, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub offset: Option<usize>,
     /// Length in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub length: Option<usize>,
 }
 

@@ -72,6 +72,7 @@ pub struct Size {
     /// Bytes of the file.
     bytes: u64,
     /// The part that the answer omits, with the reason.
+    #[schema(required = true)]
     partial: Option<String>,
 }
 

@@ -27,6 +27,7 @@ pub struct FilterCheck {
     /// Whether the expression is valid.
     ok: bool,
     /// The error, if any.
+    #[schema(required = true)]
     error: Option<Fault>,
     /// The expression on one line, with single spaces.
     canonical: String,
@@ -44,6 +45,7 @@ pub struct Fault {
     /// Length in bytes.
     length: usize,
     /// Accepted values.
+    #[schema(required = true)]
     help: Option<String>,
 }
 

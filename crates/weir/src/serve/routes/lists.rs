@@ -68,6 +68,7 @@ pub struct Narrowed {
     list: TopList,
     /// The expression that was applied; absent when the list covers all packets.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     filter: Option<String>,
 }
 

@@ -1,0 +1,935 @@
+// The types of the HTTP interface. Generated from its OpenAPI document by scripts/types.mjs: do not edit.
+
+/** Time range of a comparison. */
+export interface Against {
+  /** Start. */
+  from: number;
+  /** End. */
+  to: number;
+}
+
+/** Packets and bytes. */
+export interface Amount {
+  /** Bytes on the wire. */
+  bytes: number;
+  /** Packets. */
+  packets: number;
+}
+
+/** Answer to a query. */
+export interface Answered {
+  /** Columns. */
+  columns: Column[];
+  /** Flows that cross an end of the time range. */
+  crossing?: Crossing;
+  /** Duration of the query in milliseconds. */
+  milliseconds: number;
+  /** Remarks about the answer, such as bounds of its numbers. */
+  notes?: string[];
+  /** The sum of what has no row, in the same columns. */
+  other?: unknown[];
+  /** What the answer leaves out, and why. */
+  partial: string | null;
+  /** The query. */
+  q: string;
+  /** The time range that is answered, in seconds since the epoch. */
+  range?: [number, number];
+  /** Cells: text, number or `null`. */
+  rows: unknown[][];
+  /** The sum of everything that matched, in the same columns. */
+  total?: unknown[];
+}
+
+/** Range of values at the same time of previous weeks. */
+export interface Band {
+  /** In the order of the request. */
+  series: BandPoints[];
+  /** Start of each point, in the requested range. */
+  times: number[];
+  /** Number of previous weeks with data. */
+  weeks: number;
+}
+
+/** Minimum, median and maximum of previous weeks. */
+export interface BandPoints {
+  /** Maximum. */
+  high: (number | null)[];
+  /** Identifier of the series. */
+  id: string;
+  /** Minimum. */
+  low: (number | null)[];
+  /** Median. */
+  mid: (number | null)[];
+}
+
+/** A chart: a set of expressions, each drawn as a line. */
+export interface Chart {
+  /** Whether the configuration defines it; `false` for built-in charts. */
+  configured: boolean;
+  /** Lines of the chart. */
+  lines: ChartLine[];
+  /** Name. */
+  name: string;
+  /** Label for display. */
+  title: string;
+  /** Unit of all lines. */
+  unit: string;
+}
+
+/** A line of a chart. */
+export interface ChartLine {
+  /** Expression of its packets; "" if no expression defines the line. */
+  expression: string;
+  /** Identifier of the series. */
+  id: string;
+  /** Label for display. */
+  name: string;
+  /** Whether it counts the packets that no other line matches. */
+  remainder: boolean;
+}
+
+/** All charts. */
+export interface Charts {
+  /** Built-in charts first, then those of the configuration in its order. */
+  charts: Chart[];
+}
+
+/** Result of checking a configuration. */
+export interface Checked {
+  /** Whether it is now in effect. */
+  applied: boolean;
+  /** Lines removed (`-`) and added (`+`). */
+  difference: string;
+  /** Errors. */
+  errors: Wrong[];
+  /** Whether the configuration is valid. */
+  ok: boolean;
+}
+
+/** Clients of one kind. */
+export interface ClientRow {
+  /** Number of connections. */
+  connected: number;
+  /** Connections dropped because the client read too slowly. */
+  dropped: number;
+  /** Kind of stream that they read. */
+  name: string;
+}
+
+/** A column of an answer. */
+export interface Column {
+  /** Name. */
+  name: string;
+  /** Unit of the values; "" for text. */
+  unit: string;
+}
+
+/** Processing cost of a stage or subscription. */
+export interface CostRow {
+  /** Kind: `stage` or `subscription`. */
+  kind: string;
+  /** Name. */
+  name: string;
+  /** Worker time in nanoseconds per analysed packet. */
+  ns_per_packet: number;
+}
+
+/**
+ * Flows that cross an end of a time range. A store has the sums of a flow and not their course: of such a flow
+ * the share by time is counted, and the true sums of the answer are at least without `counted` and at most with
+ * `whole` in its place.
+ */
+export interface Crossing {
+  /** What is counted of them. */
+  counted: Amount;
+  /** Number of these flows. */
+  flows: number;
+  /** What they have inside and outside of the range. */
+  whole: Amount;
+}
+
+/** A property of a flow. */
+export interface Detail {
+  /** Meaning. */
+  help: string;
+  /** Name. */
+  name: string;
+  /** Value. */
+  value: string;
+}
+
+/** A distinct count. */
+export interface DistinctInfo {
+  /** Name. */
+  name: string;
+  /** Kind of key that is counted. */
+  of: string;
+}
+
+/** A distinct count over a time range. */
+export interface DistinctRow {
+  /** Standard error in percent; 0 when the count is exact. */
+  error_percent: number;
+  /** Estimated number of distinct keys. */
+  estimate: number;
+  /** Name. */
+  name: string;
+  /** Kind of key that is counted. */
+  of: string;
+}
+
+/** Distinct counts over a time range. */
+export interface Distincts {
+  /** What the answer leaves out, and why. */
+  partial: string | null;
+  /** In the order of the configuration. */
+  rows: DistinctRow[];
+}
+
+/** The configuration in effect. */
+export interface Effective {
+  /** Path of its file. */
+  path: string | null;
+  /** Text of the file. */
+  text: string;
+  /** All values with their origin. */
+  values: EffectiveValue[];
+}
+
+/** A value of the configuration. */
+export interface EffectiveValue {
+  /** Key, with its tables, joined by points. */
+  key: string;
+  /** Origin: `default`, `command line`, `short capture`, or file and line. */
+  origin: string;
+  /** Value in effect. */
+  value: string;
+}
+
+/** An event of the sensor. */
+export interface Event {
+  /** `start`, `end`, `link`, `loss`, `store`, `clock` or `configuration`. */
+  kind: string;
+  /** Description. */
+  text: string;
+  /** Time. */
+  time: number;
+}
+
+/** Events of the sensor. */
+export interface Events {
+  /** Latest first. */
+  events: Event[];
+  /** What the answer leaves out, and why. */
+  partial: string | null;
+}
+
+/** What an expression can be made of. */
+export interface ExpressionWords {
+  /** Operators of tests of fields. */
+  operators: string[];
+  /** Tables of fields: `flow`, then those of records. */
+  tables: FieldTable[];
+  /** Words of pcap-filter(7). */
+  words: string[];
+}
+
+/** An error answer. */
+export interface Failure {
+  /** The error. */
+  error: string;
+  /** Accepted values, or the remedy. */
+  help?: string;
+  /** Length in bytes. */
+  length?: number;
+  /** Position in the expression, in bytes. */
+  offset?: number;
+}
+
+/** An error in an expression. */
+export interface Fault {
+  /** Accepted values. */
+  help: string | null;
+  /** Length in bytes. */
+  length: number;
+  /** The error, and what was expected. */
+  message: string;
+  /** Position in bytes. */
+  offset: number;
+}
+
+/** A field of a record table. */
+export interface FieldInfo {
+  /** Meaning. */
+  help: string;
+  /** Type of the values: `text`, `number`, `duration` (seconds), `time`, `address`, `list` or `bool`. */
+  kind: string;
+  /** Name. */
+  name: string;
+}
+
+/** A table whose fields an expression can test. */
+export interface FieldTable {
+  /** Fields, in the order of the log. */
+  fields: TestedField[];
+  /** What a row describes. */
+  help: string;
+  /** Name. */
+  name: string;
+}
+
+/** Result of validating an expression. */
+export interface FilterCheck {
+  /** The expression on one line, with single spaces. */
+  canonical: string;
+  /** The error, if any. */
+  error: Fault | null;
+  /** Evaluation plan, line by line, as `weir explain` prints it. */
+  explain: string[];
+  /** Whether the expression is valid. */
+  ok: boolean;
+}
+
+/** All flows of a time range. */
+export interface FilterOf {
+  /** Bytes on the wire of these flows. */
+  bytes: number;
+  /** Flows. */
+  flows: number;
+  /** Packets of these flows. */
+  packets: number;
+}
+
+/** Stored flows that an expression matches. */
+export interface FilterTry {
+  /** Bytes on the wire of these flows. */
+  bytes: number;
+  /** Matching flows. */
+  flows: number;
+  /** Bytes over time. */
+  histogram: TryHistogram;
+  /** All flows of the time range. */
+  of: FilterOf;
+  /** Packets of these flows. */
+  packets: number;
+  /** What the answer leaves out, and why. */
+  partial: string | null;
+}
+
+/** A finding. */
+export interface Finding {
+  /** An expression that matches its flows. */
+  filter: string;
+  /** Beginning of its first flow, in seconds since the epoch. */
+  first: number;
+  /** The host that it is about. */
+  host: string;
+  /** `scan`. */
+  kind: string;
+  /** Beginning of its last flow. */
+  last: number;
+  /** The finding in words, as the summary has it. */
+  text: string;
+}
+
+/** Findings in the flows of a time range. */
+export interface Findings {
+  /** What the answer leaves out, and why. */
+  partial: string | null;
+  /** Those with the most targets first. */
+  rows: Finding[];
+}
+
+/** A flow. */
+export interface Flow {
+  /** Bytes on the wire, forward and reverse. */
+  bytes: [number, number];
+  /** Community ID. */
+  community_id: string;
+  /** Address of the responder. */
+  destination: string;
+  /** Port of the responder; the code for ICMP. */
+  destination_port: number;
+  /** Time of its first packet. */
+  first: number;
+  /** Identifier for `/api/v1/flows/{id}`. */
+  id: string;
+  /** Time of its last packet. */
+  last: number;
+  /** Name that the initiator had resolved to the responder's address. */
+  name: string | null;
+  /** Packets forward and reverse. */
+  packets: [number, number];
+  /** Transport protocol: `tcp`, `udp`, ... */
+  protocol: string;
+  /** Application protocols identified in it. */
+  service: string | null;
+  /** Address of the initiator. */
+  source: string;
+  /** Port of the initiator; the type for ICMP. */
+  source_port: number;
+  /** Connection state, as in Zeek's conn.log. */
+  state: string;
+  /** Zeek's uid. */
+  uid: string;
+  /** Outer VLAN identifier. */
+  vlan: number | null;
+}
+
+/** A flow with its records. */
+export interface FlowDetail {
+  /** Further properties. */
+  details: Detail[];
+  /** The flow. */
+  flow: Flow;
+  /** What the answer leaves out, and why. */
+  partial: string | null;
+  /** Records of the flow, in order of time. */
+  records: FlowRecordRow[];
+}
+
+/** Flows by start time. */
+export interface FlowHistogram {
+  /** Bytes in each bin, those of a flow spread evenly over its time. */
+  bytes: number[];
+  /** Flows that began in each bin; in the first one also flows that began before. */
+  flows: number[];
+  /** Width of a bin in seconds. */
+  step: number;
+  /** Start of each bin. */
+  times: number[];
+}
+
+/** A record of a flow. */
+export interface FlowRecordRow {
+  /** The table. */
+  table: string;
+  /** Time. */
+  time: number;
+  /** Values by field name. */
+  values: Record<string, unknown>;
+}
+
+/** Flows of a time range. */
+export interface Flows {
+  /** Flows that cross an end of the range. */
+  crossing?: Crossing;
+  /** Flows by start time, and their bytes over time. */
+  histogram: FlowHistogram;
+  /** Number of matching rows on all pages. */
+  matched: number;
+  /** Bytes on the wire of these flows in the range. */
+  matched_bytes: number;
+  /** Packets of these flows in the range. */
+  matched_packets: number;
+  /** What the answer leaves out, and why. */
+  partial: string | null;
+  /** One page of rows. */
+  rows: Flow[];
+}
+
+/** A table of a function with its own columns. */
+export interface KeptTableInfo {
+  /** Names of the columns. */
+  columns: string[];
+  /** Name. */
+  name: string;
+}
+
+/** A counter. */
+export interface LedgerRow {
+  /** Meaning. */
+  help: string;
+  /** Label for display. */
+  label: string;
+  /** Whether it counts loss. */
+  loss: boolean;
+  /** Name in metrics. */
+  name: string;
+  /** Name of the counter that it is part of. */
+  parent: string | null;
+  /** Unit. */
+  unit: string;
+  /** Value since the start of the run. */
+  value: number;
+}
+
+/** A top list. */
+export interface ListInfo {
+  /** Kind of key. */
+  key: string;
+  /** Name. */
+  name: string;
+  /** Label for display. */
+  title: string;
+  /** Unit of ranking: `bytes` or `packets`. */
+  unit: string;
+}
+
+/** A row of a list. */
+export interface ListRow {
+  /** Bytes on the wire. */
+  bytes: number;
+  /**
+   * Maximum undercount, in the list's unit; 0 when the row is exact. For lists computed from flows: by how much
+   * the row may be wrong because flows cross an end of the time range.
+   */
+  error: number;
+  /** A pcap-filter(7) expression that matches its packets. */
+  filter: string;
+  /** Flows with this key. */
+  flows: number;
+  /** Parts of the key. */
+  key: Record<string, unknown>;
+  /** Label for display. */
+  label: string;
+  /** Host name or service name. */
+  name: string | null;
+  /** Packets. */
+  packets: number;
+  /** Ranked value in each part of the time range, when parts were requested. */
+  spark?: number[];
+}
+
+/** All top lists and distinct counts. */
+export interface Lists {
+  /** Distinct counts. */
+  distinct: DistinctInfo[];
+  /** Top lists. */
+  lists: ListInfo[];
+  /** Tables of functions with their own columns; `list NAME` in a query has their rows. */
+  tables: KeptTableInfo[];
+}
+
+/** Memory of a table. */
+export interface MemoryRow {
+  /** Purpose. */
+  help: string;
+  /** Limit in bytes. */
+  limit: number;
+  /** Entries that found no room. */
+  shed: number;
+  /** Name. */
+  table: string;
+  /** Bytes in use; `null` where they are not counted, as for rings, which are allocated as a whole. */
+  used: number | null;
+}
+
+/** Origin of the data. */
+export type Mode = 'live' | 'file' | 'store';
+
+/** A top list and the expression that restricts it. */
+export type Narrowed = TopList & {
+  /** The expression that was applied; absent when the list covers all packets. */
+  filter?: string;
+};
+
+/** Hosts and services seen in a time range and not in the seven days before it. */
+export interface News {
+  /** Time range of the comparison. */
+  against: Against;
+  /** What the answer leaves out, or why there is nothing to compare with. */
+  partial: string | null;
+  /** Heaviest first. */
+  rows: NewsRow[];
+}
+
+/** A key that was not seen before. */
+export interface NewsRow {
+  /** Bytes on the wire. */
+  bytes: number;
+  /** A pcap-filter(7) expression that matches its packets. */
+  filter: string;
+  /** `host`, of one that sent packets, or `service`, of one that answered. */
+  kind: string;
+  /** Label for display. */
+  label: string;
+  /** Packets. */
+  packets: number;
+}
+
+/** Traffic between two nodes. */
+export interface Path {
+  /** Bytes on the wire in both directions. */
+  bytes: number;
+  /** Flows. */
+  flows: number;
+  /** Place of the first node in the list. */
+  from: number;
+  /** Packets. */
+  packets: number;
+  /** Bytes of these that the clients sent. */
+  sent: number;
+  /** Place of the second node. */
+  to: number;
+}
+
+/** A client, a service or a server, or all others of these. */
+export interface PathNode {
+  /** Bytes on the wire. */
+  bytes: number;
+  /** A pcap-filter(7) expression that matches its packets; "" for others. */
+  filter: string;
+  /** Flows. */
+  flows: number;
+  /** Label for display. */
+  label: string;
+  /** Host name or service name. */
+  name: string | null;
+  /** Number of clients, services or servers that are together here; 0 for one by itself. */
+  others: number;
+  /** 0 for clients, 1 for services, 2 for servers. */
+  side: number;
+}
+
+/** Clients, services and servers with the traffic between them, over all flows of a time range. */
+export interface Paths {
+  /** Their bytes on the wire in the range. */
+  bytes: number;
+  /** Flows that cross an end of the range. */
+  crossing?: Crossing;
+  /** All flows. */
+  flows: number;
+  /** Traffic between a client and a service, and between a service and a server; the heaviest first. */
+  links: Path[];
+  /** Clients, then services, then servers, each the heaviest first and those that are together last. */
+  nodes: PathNode[];
+  /** What the answer leaves out, and why. */
+  partial: string | null;
+}
+
+/** Points of a series; `null` where nothing was measured. */
+export interface Points {
+  /** Averages over time. */
+  avg: (number | null)[];
+  /** Identifier of the series. */
+  id: string;
+  /** Maximum of an interval. */
+  max: (number | null)[];
+  /** Minimum of an interval. */
+  min: (number | null)[];
+}
+
+/** Sum of several series. */
+export interface PointsOfOthers {
+  /** Averages over time. */
+  avg: (number | null)[];
+  /** Sum of the maxima, which need not have been simultaneous. */
+  max: (number | null)[];
+  /** Sum of the minima, which need not have been simultaneous. */
+  min: (number | null)[];
+}
+
+/** All record tables. */
+export interface Protocols {
+  /** In the order of the registry. */
+  tables: TableInfo[];
+}
+
+/** A queue between threads. */
+export interface QueueRow {
+  /** Capacity. */
+  capacity: number;
+  /** Entries waiting. */
+  length: number;
+  /** Name. */
+  name: string;
+  /** Entries that found no room. */
+  shed: number;
+}
+
+/** A row of a table. */
+export interface RecordRow {
+  /** Address of the responder. */
+  destination: string;
+  /** Port. */
+  destination_port: number;
+  /** Identifier of its flow, once that has ended. */
+  flow: string | null;
+  /** Address of the flow's initiator. */
+  source: string;
+  /** Port. */
+  source_port: number;
+  /** Time. */
+  time: number;
+  /** Zeek's uid of the flow. */
+  uid: string;
+  /** Values by field name. */
+  values: Record<string, unknown>;
+}
+
+/** Records of a table. */
+export interface Records {
+  /** Number of matching rows on all pages. */
+  matched: number;
+  /** What the answer leaves out, and why. */
+  partial: string | null;
+  /** One page of rows. */
+  rows: RecordRow[];
+  /** The table. */
+  table: string;
+}
+
+/** State of the sensor. */
+export interface Sensor {
+  /** Connected clients. */
+  clients: ClientRow[];
+  /** Processing cost of stages and subscriptions. */
+  costs: CostRow[];
+  /** The first sum of the ledger that does not hold. */
+  imbalance: string | null;
+  /** Packet ledger and other counters. Parts of a parent add up to it. */
+  ledger: LedgerRow[];
+  /** Memory of tables. */
+  memory: MemoryRow[];
+  /** Queues between threads. */
+  queues: QueueRow[];
+  /** State of the store, if any. */
+  store: StoreState | null;
+}
+
+/** Points of series. */
+export interface SeriesData {
+  /** Flows that cross an end of the time range, when the points are computed from stored flows. */
+  crossing?: Crossing;
+  /** Start of the answered time range: earlier than requested where points are longer than the range needs. */
+  from: number | null;
+  /** Sum of all other series, when the heaviest were requested. */
+  others?: PointsOfOthers;
+  /** What the answer leaves out, and why. */
+  partial: string | null;
+  /** Weight of each series, heaviest first, when the heaviest were requested. */
+  ranking?: Weight[];
+  /** In the order of the request, or heaviest first. Unknown series are left out. */
+  series: Points[];
+  /** Seconds between points. */
+  step: number;
+  /**
+   * Storage tier that was read: `interval`, `5m`, `1h` or `1d`; `flows` if the points are computed from stored
+   * flows.
+   */
+  tier: string;
+  /** Start of each point. */
+  times: number[];
+  /** End of the answered time range. */
+  to: number | null;
+  /** Watched seconds of each point: a rate multiplied by them is a sum. 0 where nothing was watched. */
+  widths: number[];
+}
+
+/** A series. */
+export interface SeriesInfo {
+  /** Meaning of the values. */
+  help: string;
+  /** Identifier: parts joined by `/`. */
+  id: string;
+  /** Unit of the values. */
+  unit: string;
+}
+
+/** All series. */
+export interface SeriesList {
+  /** Sorted by identifier. */
+  series: SeriesInfo[];
+}
+
+/** Size of a download. */
+export interface Size {
+  /** Bytes of the file. */
+  bytes: number;
+  /** Packets. */
+  packets: number;
+  /** The part that the answer omits, with the reason. */
+  partial: string | null;
+}
+
+/** The sensor and the time that it has data for. */
+export interface Status {
+  /** Expression of the run; "" for every packet. */
+  expression: string;
+  /** Start of the stored data. */
+  first: number | null;
+  /** Interval in seconds. */
+  interval: number;
+  /** End of the stored data. */
+  last: number | null;
+  /** Origin of the data. */
+  mode: Mode;
+  /** Current time of the sensor; time of the last packet in mode `file`. */
+  now: number;
+  /** Whether the client can download packets. */
+  packets: boolean;
+  /** Reason why the client cannot download packets, if there are packets that other clients can download. */
+  packets_refused: string | null;
+  /** What the client may do: `look`, `packets` and `write`, with commas between them. */
+  rights: string;
+  /** Name of the sensor. */
+  sensor: string;
+  /** Interfaces or files. */
+  source: string[];
+  /** Start of the run. */
+  started: number;
+  /** The name of the client's user or token. */
+  user: string;
+  /** Version of the program. */
+  version: string;
+  /** Whether the client may apply a configuration. */
+  write: boolean;
+  /** Time zone of the sensor, by its IANA name. */
+  zone: string;
+}
+
+/** State of the store. */
+export interface StoreState {
+  /** Size of series and lists when every tier is full, in bytes. */
+  bound: number;
+  /** Bytes on disk. */
+  bytes: number;
+  /** Rows lost because they could not be written. */
+  dropped_rows: number;
+  /** Error of the last attempt to write. */
+  failed: string | null;
+  /** Free disk space in bytes. */
+  free: number;
+  /** Size limit in bytes. */
+  limit: number;
+  /** Directory. */
+  path: string;
+  /** `writing`, `waiting` (writing failed and is retried) or `reading`. */
+  state: string;
+  /** Tiers, with their age limits. */
+  tiers: TierState[];
+}
+
+/** A record table. */
+export interface TableInfo {
+  /** Fields, in the order of the log. */
+  fields: FieldInfo[];
+  /** What a row describes. */
+  help: string;
+  /** Name. */
+  name: string;
+  /** Protocol; "" for tables that protocols share. */
+  protocol: string;
+  /** Number of stored rows. */
+  rows: number;
+}
+
+/** A field that an expression can test as `table.field`. */
+export interface TestedField {
+  /** Other names by which it is found: Zeek's column and Suricata's key. */
+  aliases: string[];
+  /** Meaning. */
+  help: string;
+  /**
+   * Kind of the values, or of the values of its list: `text`, `number`, `duration` (seconds), `time` (seconds
+   * since the epoch), `address` or `bool`.
+   */
+  kind: string;
+  /** Whether it has several values. */
+  list: boolean;
+  /** Name. */
+  name: string;
+  /** Whether it holds payload, which needs the right `packets`. */
+  payload: boolean;
+}
+
+/** A configuration as text. */
+export interface Text {
+  /** TOML. */
+  text: string;
+}
+
+/** One tick of a live run. */
+export interface Tick {
+  /** Bytes on the wire in the tick. */
+  bytes: number;
+  /** Packets caught since the start of the run. */
+  caught: number;
+  /** Packets dropped since the start of the run. */
+  dropped: number;
+  /** Open flows. */
+  flows_active: number;
+  /** Packets in the tick. */
+  packets: number;
+  /** Duration in seconds. */
+  seconds: number;
+  /** Values of series, by identifier. */
+  series: Record<string, number>;
+  /** The top five talkers. */
+  talkers: ListRow[];
+  /** End of the tick. */
+  time: number;
+}
+
+/** A tier of the store. */
+export interface TierState {
+  /** Approximate size in bytes. */
+  bytes: number;
+  /** Start of the stored data. */
+  first: number | null;
+  /** Age limit in seconds. */
+  keep: number;
+  /** Name. */
+  name: string;
+}
+
+/** A top list over a time range. */
+export interface TopList {
+  /** Upper bound for any key without a row, in `unit`. */
+  absent: number;
+  /** Flows that cross an end of the time range, when the list is computed from stored flows. */
+  crossing?: Crossing;
+  /** Whether every row is exact and no key is missing. */
+  exact: boolean;
+  /** Start of the answered time range: earlier than requested where only coarser data is stored. */
+  from: number | null;
+  /** Number of times that a key without a row arrived. */
+  inserts: number;
+  /** Kind of key. */
+  key: string;
+  /** Name. */
+  list: string;
+  /** What the answer leaves out, and why. */
+  partial: string | null;
+  /** Rows, heaviest first. */
+  rows: ListRow[];
+  /** End of the answered time range. */
+  to: number | null;
+  /** Sum over all keys, with and without a row. */
+  total: Amount;
+  /** Unit that ranked the keys when they were stored. */
+  unit: string;
+}
+
+/** Bytes of matching flows and of all flows, by start time. */
+export interface TryHistogram {
+  /** Bytes of all flows. */
+  all: number[];
+  /** Bytes of matching flows. */
+  bytes: number[];
+  /** Width of a bin in seconds. */
+  step: number;
+  /** Start of each bin. */
+  times: number[];
+}
+
+/** Weight of a series in a time range. */
+export interface Weight {
+  /** Identifier of the series. */
+  id: string;
+  /** Integral over time: each value times its duration in seconds. */
+  weight: number;
+}
+
+/** An error in a configuration. */
+export interface Wrong {
+  /** Column, counted from 1, in characters. */
+  column: number;
+  /** Accepted values. */
+  help: string | null;
+  /** Line, counted from 1; 0 for the whole text. */
+  line: number;
+  /** The error. */
+  message: string;
+}
