@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_capture::{LiveError, RingOptions, Rings};
+use weir_capture::{LiveError, RingOptions, Rings, Source};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -49,7 +49,7 @@ fn read(mut rings: Rings, end: Instant) -> Result<String, LiveError> {
             bytes += u64::from(packet.wire_len);
             touched += u64::from(packet.data.get(12).copied().unwrap_or(0));
         }
-        if stopped && rings.drained() {
+        if stopped && rings.is_drained() {
             break;
         }
         for event in rings.take_events() {

@@ -23,16 +23,16 @@
 mod afpacket;
 mod file;
 mod interface;
+mod source;
 mod write;
 
-pub use afpacket::{
-    CaptureStats, LinkChange, LinkEvent, LiveError, RingHelper, RingOptions, Rings, SockFilter,
-};
+pub use afpacket::{LinkChange, LinkEvent, LiveError, RingHelper, RingOptions, Rings, SockFilter};
 pub use file::{
     Blocks, Comment, Compression, Files, Format, Input, InputInfo, InterfaceInfo, MAX_INTERFACES, Order,
     Outside, Progress, ReadError, ReadOptions, Severity, TimeRange, latest,
 };
 pub use interface::{Counters, Interface, interfaces};
+pub use source::{CaptureStats, Source};
 pub use write::{
     FileFormat, FilePlace, PacketWriter, Patience, Repair, Rotate, Statistics, Target, WriteError,
     WriteOptions, Written, repair, salvage, salvage_leftovers,

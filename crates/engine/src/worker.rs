@@ -105,6 +105,8 @@ struct Block {
 /// An operation on the flow table between packets.
 #[derive(Clone, Copy)]
 enum Turn {
+    /// A tick within an interval: only idle flows end.
+    Idle(Time),
     /// An interval ends.
     Tick(Time),
     /// Packets of another interval follow, and no flow ends.
@@ -116,6 +118,7 @@ enum Turn {
 impl Turn {
     fn take(self, table: &mut FlowTable, sink: &mut impl FlowSink) {
         match self {
+            Self::Idle(now) => table.tick(now, sink),
             Self::Tick(now) => {
                 table.tick(now, sink);
                 table.roll_up(sink);
@@ -347,12 +350,22 @@ impl Worker {
 
     /// Ends an interval at `now`: idle flows end, and every function returns its reading.
     pub fn tick(&mut self, now: Time, sink: &mut dyn Sink) -> Snapshot {
-        self.with_table(sink, Turn::Tick(now));
+        self.advance(Turn::Tick(now), now, sink);
+        self.snapshot()
+    }
+
+    /// Ends the flows and samples that are over at `now`, within an interval. Every worker of a run must do so at the
+    /// same times.
+    pub fn end_idle(&mut self, now: Time, sink: &mut dyn Sink) {
+        self.advance(Turn::Idle(now), now, sink);
+    }
+
+    fn advance(&mut self, turn: Turn, now: Time, sink: &mut dyn Sink) {
+        self.with_table(sink, turn);
         if let Some(sessions) = &mut self.sessions {
             let mut tap = Tap { plan: &self.plan, functions: &mut self.functions, sink };
             sessions.tick(now, &mut tap);
         }
-        self.snapshot()
     }
 
     /// Returns every function's reading without ending idle flows: packets of another interval follow before this interval

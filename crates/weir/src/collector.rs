@@ -4,6 +4,7 @@
 //! room in a full queue. A live run sheds rows instead, and counts them.
 
 use crate::carve::Carver;
+use crate::drive::Destination;
 use crate::dump::Intake;
 use crate::hub::Hub;
 use crate::memory::{self, Charge, Room};
@@ -179,68 +180,15 @@ impl WorkerOutput {
         }
     }
 
-    /// Number of packets so far that matched the run's expression.
-    pub fn kept_packets(&self) -> u64 {
-        self.kept
-    }
-
     /// Sends matching packets to this writer from now on.
     pub fn write_packets_to(&mut self, packets: Option<Intake>) {
         self.load.packets = packets;
-    }
-
-    /// Ends the worker's interval. A snapshot is never shed, because its counters are needed for correct sums.
-    /// `sessions` is the number of bytes that the worker's sessions occupy.
-    pub fn send_snapshot(&mut self, mut snapshot: Snapshot, sessions: usize) {
-        self.send_rows();
-        self.send_records();
-        snapshot.ledger.rows_shed += std::mem::take(&mut self.rows_shed);
-        snapshot.ledger.packets_unwritten += std::mem::take(&mut self.packets_shed);
-        let shed = std::mem::take(&mut self.unidentified_shed);
-        // Packets that are emitted in an interval are shed in that interval or not at all.
-        snapshot.sessions.unidentified_packets = snapshot.sessions.unidentified_packets.saturating_sub(shed);
-        snapshot.sessions.unidentified_packets_lost += shed;
-        if let Some(carver) = &mut self.load.carver {
-            snapshot.sessions.add(&carver.take_count());
-        }
-        let worker = self.worker;
-        let interval = self.interval;
-        self.interval += 1;
-        if self.when_full == WhenFull::Wait {
-            let charge = self.load.room.wait(snapshot.memory());
-            return self.send(Message::Snapshot(
-                interval,
-                Box::new(snapshot),
-                Held { charge, worker, sessions },
-            ));
-        }
-        self.send_backlog();
-        let is_full = self.backlog.len() >= MAX_BACKLOG;
-        if let Some(Message::Snapshot(last, waiting, held)) = self.backlog.back_mut().filter(|_| is_full) {
-            // The queue is full for seconds. Counts are added up, so that only their resolution is lost.
-            snapshot.ledger.ticks_joined += 1;
-            waiting.merge(&snapshot);
-            *last = interval;
-            held.sessions = sessions;
-            return;
-        }
-        // A live run sends one per second, for which the room always suffices.
-        let charge = self.load.room.take(snapshot.memory());
-        self.send_later(Message::Snapshot(interval, Box::new(snapshot), Held { charge, worker, sessions }));
     }
 
     /// Sends the snapshot of packets of an interval that was sent already.
     pub fn send_late(&mut self, snapshot: Snapshot) {
         let charge = self.load.room.take(snapshot.memory());
         self.send_later(Message::Late(Box::new(snapshot), charge));
-    }
-
-    /// Sends what is left when the worker takes no more packets, and waits for room.
-    pub fn finish(mut self) {
-        for message in std::mem::take(&mut self.backlog) {
-            self.send(message);
-        }
-        self.send(Message::Done);
     }
 
     /// Sends a message, and waits while the queue is full.
@@ -303,6 +251,63 @@ impl WorkerOutput {
         if !is_sent {
             self.rows_shed += rows as u64;
         }
+    }
+}
+
+impl Destination for WorkerOutput {
+    fn sink(&mut self) -> &mut dyn Sink {
+        self
+    }
+
+    /// A snapshot is never shed, because its counters are needed for correct sums.
+    fn interval(&mut self, mut snapshot: Snapshot, sessions: usize) {
+        self.send_rows();
+        self.send_records();
+        snapshot.ledger.rows_shed += std::mem::take(&mut self.rows_shed);
+        snapshot.ledger.packets_unwritten += std::mem::take(&mut self.packets_shed);
+        let shed = std::mem::take(&mut self.unidentified_shed);
+        // Packets that are emitted in an interval are shed in that interval or not at all.
+        snapshot.sessions.unidentified_packets = snapshot.sessions.unidentified_packets.saturating_sub(shed);
+        snapshot.sessions.unidentified_packets_lost += shed;
+        if let Some(carver) = &mut self.load.carver {
+            snapshot.sessions.add(&carver.take_count());
+        }
+        let worker = self.worker;
+        let interval = self.interval;
+        self.interval += 1;
+        if self.when_full == WhenFull::Wait {
+            let charge = self.load.room.wait(snapshot.memory());
+            return self.send(Message::Snapshot(
+                interval,
+                Box::new(snapshot),
+                Held { charge, worker, sessions },
+            ));
+        }
+        self.send_backlog();
+        let is_full = self.backlog.len() >= MAX_BACKLOG;
+        if let Some(Message::Snapshot(last, waiting, held)) = self.backlog.back_mut().filter(|_| is_full) {
+            // The queue is full for seconds. Counts are added up, so that only their resolution is lost.
+            snapshot.ledger.ticks_joined += 1;
+            waiting.merge(&snapshot);
+            *last = interval;
+            held.sessions = sessions;
+            return;
+        }
+        // A live run sends one per second, for which the room always suffices.
+        let charge = self.load.room.take(snapshot.memory());
+        self.send_later(Message::Snapshot(interval, Box::new(snapshot), Held { charge, worker, sessions }));
+    }
+
+    fn kept_packets(&self) -> u64 {
+        self.kept
+    }
+
+    /// Sends what is left, and waits for room.
+    fn done(&mut self) {
+        for message in std::mem::take(&mut self.backlog) {
+            self.send(message);
+        }
+        self.send(Message::Done);
     }
 }
 

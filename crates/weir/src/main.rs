@@ -14,6 +14,7 @@ mod cost_profile;
 mod count;
 mod database;
 mod desk;
+mod drive;
 mod dump;
 mod exit;
 mod explain;

@@ -4,14 +4,15 @@
 //! workers are twice as fast as one even if reading is half of the work. Each worker takes its packets of every unit,
 //! in the order of the units.
 
-use crate::collector::WorkerOutput;
+use crate::drive::{Destination, Drive, WholeRun};
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use weir_api::{Interval, Snapshot};
 use weir_capture::{Files, ReadError};
-use weir_engine::{IntervalClock, Plan, Stretch, Worker};
+use weir_engine::{IntervalClock, Plan, Sink, Stretch, Worker};
 use weir_wire::{Batch, Layers, PacketBuf, Slot, Time, decode_batch, steer_hash};
 
 /// The source of packets, and the limit of a run.
@@ -20,12 +21,21 @@ pub struct Input<'a> {
     pub files: Files,
     /// The length of an interval in nanoseconds.
     pub interval: u64,
+    /// Nanoseconds of packet time after which idle flows end within an interval. `None` if they end with the intervals.
+    pub ticks: Option<u64>,
     /// The workers' plan.
     pub plan: &'a Plan,
     /// Stop after this many matching packets; only with one worker.
     pub limit: Option<u64>,
     /// Set by the caller to end the run early.
     pub stop: &'a AtomicBool,
+}
+
+impl<'a> Input<'a> {
+    /// A source whose packets are one interval, for [`run_one`].
+    pub fn whole(files: Files, plan: &'a Plan, ticks: u64, stop: &'a AtomicBool) -> Self {
+        Input { files, interval: u64::MAX, ticks: Some(ticks), plan, limit: None, stop }
+    }
 }
 
 /// The result of a run over files.
@@ -42,25 +52,37 @@ pub struct Outcome {
     pub in_order: bool,
 }
 
-/// Reads everything and returns when every worker has sent its last snapshot. The worker that reads calls `watch` with
-/// the files from time to time.
-pub fn run(
+/// Reads everything and returns when every worker has finished, with the destinations of the workers. The first worker
+/// runs on the calling thread. The worker that reads calls `watch` with the files from time to time.
+pub fn run<D: Destination + Send>(
     input: Input<'_>,
     workers: Vec<Worker>,
-    worker_outputs: Vec<WorkerOutput>,
+    destinations: Vec<D>,
     watch: &(dyn Fn(&Files) + Sync),
-) -> Outcome {
+) -> (Outcome, Vec<D>) {
     let pipeline = Pipeline::new(input, workers.len(), watch);
-    std::thread::scope(|scope| {
-        for (index, (worker, worker_output)) in workers.into_iter().zip(worker_outputs).enumerate() {
-            let pipeline = &pipeline;
-            scope.spawn(move || pipeline.work(index, worker, worker_output));
-        }
+    let destinations = std::thread::scope(|scope| {
+        let pipeline = &pipeline;
+        let mut pairs = workers.into_iter().zip(destinations).enumerate();
+        let first = pairs.next();
+        let others: Vec<_> = pairs
+            .map(|(index, (worker, destination))| {
+                scope.spawn(move || pipeline.work(index, worker, destination))
+            })
+            .collect();
+        let first = first.map(|(index, (worker, destination))| pipeline.work(index, worker, destination));
+        let others =
+            others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        first.into_iter().chain(others).collect()
     });
-    let reader = pipeline.reader.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let jumps = reader.clock.jumps() + reader.leaps_back;
-    let late = reader.clock.late();
-    Outcome { files: reader.files, errors: reader.errors, jumps, late, in_order: reader.in_order }
+    (pipeline.outcome(), destinations)
+}
+
+/// Reads everything through one worker on the calling thread, so that the sink gets results in the order of packets.
+pub fn run_one<S: Sink>(input: Input<'_>, worker: Worker, sink: S) -> (Outcome, WholeRun<S>) {
+    let pipeline = Pipeline::new(input, 1, &|_| ());
+    let whole = pipeline.work(0, worker, WholeRun::new(sink));
+    (pipeline.outcome(), whole)
 }
 
 /// A larger step back in nanoseconds is a change of the clock: disorder between the queues of a card is much smaller.
@@ -84,14 +106,23 @@ struct WorkUnit {
     segments: Vec<Segment>,
 }
 
-/// Packets of one interval, either all at the beginning of the run or none.
+/// Packets of one tick of one interval, either all at the beginning of the run or none.
 struct Segment {
-    /// The stretch that begins with the first packet of this segment, if one does.
-    begins: Option<Stretch>,
+    /// What begins with the first packet of this segment.
+    begins: Begins,
     /// Whether the segment is at the beginning of the run.
     closely: bool,
     /// Each worker's range of [`WorkUnit::slots`].
     shares: Vec<Range<usize>>,
+}
+
+/// What begins with a packet.
+#[derive(Clone, Copy, Default)]
+struct Begins {
+    /// A stretch of an interval.
+    stretch: Option<Stretch>,
+    /// A tick, and the time up to which time has passed.
+    tick: Option<Time>,
 }
 
 /// Sets the time range of a snapshot, and the packets offered by a file to the number read: a file drops none.
@@ -118,6 +149,7 @@ struct Pipeline<'a> {
 struct UnitReader {
     files: Files,
     clock: IntervalClock,
+    ticks: Option<TickClock>,
     /// Time of the last packet.
     latest: Time,
     leaps_back: u64,
@@ -153,6 +185,7 @@ impl<'a> Pipeline<'a> {
         let reader = UnitReader {
             files: input.files,
             clock: IntervalClock::new(input.interval),
+            ticks: input.ticks.map(TickClock::new),
             latest: Time(0),
             leaps_back: 0,
             in_order: true,
@@ -173,63 +206,47 @@ impl<'a> Pipeline<'a> {
         }
     }
 
+    /// The result, after the workers have finished.
+    fn outcome(self) -> Outcome {
+        let UnitReader { files, errors, clock, leaps_back, in_order, .. } =
+            self.reader.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Outcome { files, errors, jumps: clock.jumps() + leaps_back, late: clock.late(), in_order }
+    }
+
     /// The loop of a worker.
-    fn work(&self, index: usize, mut worker: Worker, mut worker_output: WorkerOutput) {
+    fn work<D: Destination>(&self, index: usize, worker: Worker, destination: D) -> D {
+        let mut drive = Drive::new(worker, destination, self.stop, self.limit);
         let mut next = 0;
-        let mut left = self.limit;
         let mut current: Option<Stretch> = None;
         'units: while let Some(unit) = self.unit(next) {
             for segment in &unit.segments {
-                // Packets after the limit are not counted.
-                if left == Some(0) {
-                    self.stop.store(true, Ordering::Relaxed);
+                if drive.is_full() {
                     break 'units;
                 }
-                worker.look_closely(segment.closely);
-                if let Some(begins) = segment.begins
+                drive.worker().look_closely(segment.closely);
+                if let Some(begins) = segment.begins.stretch
                     && let Some(ended) = current.replace(begins)
                 {
                     let snapshot = match begins.is_later {
-                        true => worker.tick(Time(ended.interval.end), &mut worker_output),
-                        false => worker.hand_over(&mut worker_output),
+                        true => drive.tick(Time(ended.interval.end)),
+                        false => drive.hand_over(),
                     };
-                    worker_output.send_snapshot(of_file(snapshot, Some(ended)), worker.sessions_memory());
+                    drive.send(of_file(snapshot, Some(ended)));
+                }
+                if let Some(tick) = segment.begins.tick {
+                    drive.end_idle(tick);
                 }
                 let Some(share) = segment.shares.get(index).cloned() else { continue };
                 let Some(slots) = unit.slots.get(share.clone()) else { continue };
-                let batch = Batch { bytes: &unit.buffer.bytes, slots };
-                match (&mut left, unit.layers.get(share)) {
-                    (Some(left), _) => self.limited(&mut worker, batch, &mut worker_output, left),
-                    (None, Some(layers)) => worker.decoded(batch, layers, &mut worker_output),
-                    (None, None) => worker.batch(batch, &mut worker_output),
-                }
+                drive.batch(Batch { bytes: &unit.buffer.bytes, slots }, unit.layers.get(share));
             }
             self.taken(next, unit);
             next += 1;
         }
-        let snapshot = of_file(worker.finish(&mut worker_output), current);
-        worker_output.send_snapshot(snapshot, worker.sessions_memory());
-        worker_output.finish();
-    }
-
-    /// Takes one packet at a time, until the limit of matching packets is reached.
-    fn limited(
-        &self,
-        worker: &mut Worker,
-        batch: Batch<'_>,
-        worker_output: &mut WorkerOutput,
-        left: &mut u64,
-    ) {
-        for slot in batch.slots {
-            if *left == 0 {
-                self.stop.store(true, Ordering::Relaxed);
-                return;
-            }
-            let kept = worker_output.kept_packets();
-            let one = Batch { bytes: batch.bytes, slots: std::slice::from_ref(slot) };
-            worker.batch(one, worker_output);
-            *left -= worker_output.kept_packets() - kept;
-        }
+        let snapshot = of_file(drive.finish(), current);
+        drive.send(snapshot);
+        drive.destination.done();
+        drive.destination
     }
 
     /// The unit with that number, made here unless another worker makes it; `None` after the last one.
@@ -319,8 +336,8 @@ impl<'a> Pipeline<'a> {
 }
 
 impl UnitReader {
-    /// Fills `buffer`, and records which packets begin a stretch. Returns `false` at the end of the input.
-    fn read(&mut self, buffer: &mut PacketBuf, cuts: &mut Vec<(usize, Stretch)>, stop: &AtomicBool) -> bool {
+    /// Fills `buffer`, and records what begins with which packet. Returns `false` at the end of the input.
+    fn read(&mut self, buffer: &mut PacketBuf, cuts: &mut Vec<(usize, Begins)>, stop: &AtomicBool) -> bool {
         loop {
             if self.ended || stop.load(Ordering::Relaxed) {
                 self.ended = true;
@@ -340,39 +357,69 @@ impl UnitReader {
             slot.number = number;
             if starts.next_if_eq(&at).is_some() {
                 self.clock.begin();
+                self.ticks.iter_mut().for_each(TickClock::begin);
             }
             if slot.time < self.latest {
                 self.in_order = false;
                 self.leaps_back += u64::from(self.latest.since(slot.time) > LEAP_BACK);
             }
             self.latest = slot.time;
-            if let Some(stretch) = self.clock.observe(slot.time) {
-                cuts.push((at, stretch));
+            let stretch = self.clock.observe(slot.time);
+            let tick = self.ticks.as_mut().and_then(|ticks| ticks.observe(slot.time));
+            if stretch.is_some() || tick.is_some() {
+                cuts.push((at, Begins { stretch, tick }));
             }
         }
         true
     }
 }
 
+/// Finds the packets with which ticks begin.
+struct TickClock {
+    clock: IntervalClock,
+    /// End of the tick of the last packet.
+    end: u64,
+}
+
+impl TickClock {
+    fn new(length: u64) -> Self {
+        Self { clock: IntervalClock::new(length), end: 0 }
+    }
+
+    /// Marks the next packet as the first of an input.
+    fn begin(&mut self) {
+        self.clock.begin();
+    }
+
+    /// Takes the time of the next packet. Returns the time up to which time has passed if the packet begins a later tick.
+    /// Time that was not watched has not passed: a packet with a wrong time ends no flow.
+    #[inline]
+    fn observe(&mut self, time: Time) -> Option<Time> {
+        let Stretch { interval, watched, is_later } = self.clock.observe(time)?;
+        let before = std::mem::replace(&mut self.end, interval.end);
+        is_later.then_some(Time(if watched.start == before { interval.start } else { before }))
+    }
+}
+
 /// A part of a unit that becomes a segment.
 struct Part {
     packets: Range<usize>,
-    begins: Option<Stretch>,
+    begins: Begins,
     closely: bool,
 }
 
-/// Splits a unit at the starts of stretches, and at the end of the beginning of the run. The latter is after the first
+/// Splits a unit where something begins, and at the end of the beginning of the run. The latter is after the first
 /// `close` packets, so that it does not depend on the distribution of packets over units.
-fn parts(length: usize, cuts: &[(usize, Stretch)], close: usize) -> Vec<Part> {
+fn parts(length: usize, cuts: &[(usize, Begins)], close: usize) -> Vec<Part> {
     let mut parts = Vec::with_capacity(cuts.len() + 2);
     let mut from = 0;
-    let mut begins = None;
-    for (to, next) in cuts.iter().map(|(at, stretch)| (*at, Some(*stretch))).chain([(length, None)]) {
+    let mut begins = Begins::default();
+    for (to, next) in cuts.iter().copied().chain([(length, Begins::default())]) {
         let close = close.clamp(from, to);
         if close > from {
-            parts.push(Part { packets: from..close, begins: begins.take(), closely: true });
+            parts.push(Part { packets: from..close, begins: std::mem::take(&mut begins), closely: true });
         }
-        if to > close || begins.is_some() {
+        if to > close {
             parts.push(Part { packets: close..to, begins, closely: false });
         }
         (from, begins) = (to, next);

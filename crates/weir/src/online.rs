@@ -6,12 +6,13 @@
 
 use crate::collector::{Message, WorkerOutput};
 use crate::desk::{Desk, Orders};
+use crate::drive::{Destination, Drive};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_api::{Interval, Snapshot};
-use weir_capture::{CaptureStats, LiveError, Rings};
+use weir_capture::{CaptureStats, LiveError, Rings, Source};
 use weir_engine::Worker;
 use weir_wire::{Batch, Slot, Time};
 
@@ -102,14 +103,14 @@ pub fn work(
         run.read_orders();
         run.batch(batch);
         for event in rings.take_events() {
-            run.output.send_later(Message::Link(event));
+            run.drive.destination.send_later(Message::Link(event));
         }
         run.is_gone = rings.is_removed();
         if !context.waits && run.is_gone {
             context.removed.store(true, Ordering::Relaxed);
             context.stop.store(true, Ordering::Relaxed);
         }
-        if stopped && is_empty && rings.drained() || run.left == Some(0) {
+        if stopped && is_empty && rings.is_drained() || run.drive.is_full() {
             break;
         }
         if is_empty {
@@ -135,8 +136,7 @@ enum TickOf {
 
 /// A worker and its current tick.
 struct Run<'r> {
-    worker: Worker,
-    output: WorkerOutput,
+    drive: Drive<'r, WorkerOutput>,
     context: &'r LiveContext<'r>,
     tick: Interval,
     /// Start of the watched time, in nanoseconds since the epoch.
@@ -159,15 +159,12 @@ struct Run<'r> {
     orders_read: u64,
     /// Orders for packets that have not arrived yet, earliest first.
     orders: VecDeque<Arc<Orders>>,
-    /// Number of matching packets after which the run ends.
-    left: Option<u64>,
 }
 
 impl<'r> Run<'r> {
     fn new(worker: Worker, output: WorkerOutput, context: &'r LiveContext<'r>, limit: Option<u64>) -> Self {
         Run {
-            worker,
-            output,
+            drive: Drive::new(worker, output, context.stop, limit),
             context,
             tick: context.clock.first_tick(),
             watched_from: context.clock.time,
@@ -180,7 +177,6 @@ impl<'r> Run<'r> {
             offered: 0,
             orders_read: 0,
             orders: VecDeque::new(),
-            left: limit,
         }
     }
 
@@ -201,8 +197,8 @@ impl<'r> Run<'r> {
     /// Follows the orders that hold for packets of a time, in nanoseconds.
     fn follow_orders_until(&mut self, time: u64) {
         while let Some(orders) = self.orders.pop_front_if(|orders| orders.from.0 <= time) {
-            self.worker.change_plan(Arc::clone(&orders.plan), &mut self.output);
-            self.output.write_packets_to(orders.packets.clone());
+            self.drive.change_plan(Arc::clone(&orders.plan));
+            self.drive.destination.write_packets_to(orders.packets.clone());
         }
     }
 
@@ -228,7 +224,7 @@ impl<'r> Run<'r> {
             let (part, others) = rest.split_at(count);
             let part = Batch { bytes: batch.bytes, slots: part };
             match tick {
-                TickOf::Current => self.pass(part),
+                TickOf::Current => self.drive.batch(part, None),
                 TickOf::Previous => self.add_to_previous(part),
                 TickOf::Later => {
                     self.end_tick();
@@ -239,37 +235,27 @@ impl<'r> Run<'r> {
         }
     }
 
-    fn pass(&mut self, batch: Batch<'_>) {
-        let Some(left) = &mut self.left else {
-            self.worker.batch(batch, &mut self.output);
-            return;
-        };
-        if *left > 0 && limited(&mut self.worker, batch, &mut self.output, left) {
-            self.context.stop.store(true, Ordering::Relaxed);
-        }
-    }
-
     /// Counts packets in the previous tick, or after too many returns as late packets of the current tick.
     fn add_to_previous(&mut self, batch: Batch<'_>) {
         if self.returns == MAX_RETURNS {
             self.late += batch.len() as u64;
-            self.pass(batch);
+            self.drive.batch(batch, None);
             return;
         }
         self.returns += 1;
         self.set_part_aside();
-        self.pass(batch);
-        let mut snapshot = self.worker.hand_over(&mut self.output);
+        self.drive.batch(batch, None);
+        let mut snapshot = self.drive.hand_over();
         snapshot.ledger.capture.offered = snapshot.ledger.caught;
         self.offered += snapshot.ledger.caught;
         snapshot.interval = Interval { start: self.tick.start.saturating_sub(SECOND), end: self.tick.start };
         snapshot.watched = Some(self.watched(snapshot.interval, snapshot.interval.end));
-        self.output.send_late(snapshot);
+        self.drive.destination.send_late(snapshot);
     }
 
     /// Adds the readings of the current tick so far to `part`.
     fn set_part_aside(&mut self) {
-        let mut part = self.worker.hand_over(&mut self.output);
+        let mut part = self.drive.hand_over();
         part.interval = self.tick;
         self.part.merge(&part);
     }
@@ -283,11 +269,11 @@ impl<'r> Run<'r> {
 
     /// Ends the current tick and sends its snapshot.
     fn end_tick(&mut self) {
-        let snapshot = self.worker.tick(Time(self.tick.end), &mut self.output);
+        let snapshot = self.drive.tick(Time(self.tick.end));
         let snapshot = self.whole(snapshot, self.tick.end);
-        self.output.send_snapshot(snapshot, self.worker.sessions_memory());
+        self.drive.send(snapshot);
         // A live run verifies all checksums in its first second, then a sample.
-        self.worker.look_closely(false);
+        self.drive.worker().look_closely(false);
         self.tick = Interval { start: self.tick.end, end: self.tick.end + SECOND };
         self.returns = 0;
     }
@@ -314,10 +300,10 @@ impl<'r> Run<'r> {
             self.end_tick();
         }
         self.capture = capture;
-        let last = self.worker.finish(&mut self.output);
+        let last = self.drive.finish();
         let offered = self.offered;
         let mut snapshot = self.whole(last, now);
-        if self.left != Some(0) {
+        if !self.drive.is_full() {
             // All packets that the kernel counted must be accounted for, except after a limit: then the rest is not read.
             snapshot.ledger.capture.offered = capture.received - offered;
         }
@@ -325,20 +311,7 @@ impl<'r> Run<'r> {
             // A run on a link continues after its last packet.
             packets.end = packets.end.max(now);
         }
-        self.output.send_snapshot(snapshot, self.worker.sessions_memory());
-        self.output.finish();
+        self.drive.send(snapshot);
+        self.drive.destination.done();
     }
-}
-
-/// Takes one packet at a time. Returns whether the limit of matching packets is reached.
-fn limited(worker: &mut Worker, batch: Batch<'_>, worker_output: &mut WorkerOutput, left: &mut u64) -> bool {
-    for slot in batch.slots {
-        if *left == 0 {
-            break;
-        }
-        let kept = worker_output.kept_packets();
-        worker.batch(Batch { bytes: batch.bytes, slots: std::slice::from_ref(slot) }, worker_output);
-        *left -= worker_output.kept_packets() - kept;
-    }
-    *left == 0
 }

@@ -2,17 +2,19 @@
 
 use crate::anon::of_run;
 use crate::config;
+use crate::drive::WholeRun;
 use crate::exit::{Exit, complain};
 use crate::inputs::{filter_options, inputs, report_read_errors};
+use crate::offline::{self, Input, Outcome};
 use crate::{cli, subscriptions, times};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use weir_capture::{Files, ReadOptions};
-use weir_engine::{ChecksumMode, FlowConfig, IntervalClock, Plan, Settings, Worker};
+use weir_engine::{ChecksumMode, FlowConfig, Plan, Settings, Worker};
 use weir_output::model::{Gather, Model};
 use weir_output::report::{self, Heading};
 use weir_output::zone::Zone;
-use weir_wire::{PacketBuf, Time};
 
 /// Interval at which idle flows are searched for, in nanoseconds of packet time.
 const TICK: u64 = 1_000_000_000;
@@ -23,8 +25,7 @@ pub fn report(options: &cli::Report) -> Exit {
         Ok(anonymiser) => anonymiser,
         Err(error) => return complain(Exit::Usage, format!("report: {error}")),
     };
-    let mut gather = Gather::default();
-    let (mut problems, exit) = match read(options, &mut gather) {
+    let (mut gather, mut problems, exit) = match read(options) {
         Ok(read) => read,
         Err(exit) => return exit,
     };
@@ -64,7 +65,7 @@ fn write(options: &cli::Report, page: &str, model: &Model) -> Result<(), String>
 }
 
 /// Takes every packet through one worker, so that the result depends only on the order of the packets.
-fn read(options: &cli::Report, gather: &mut Gather) -> Result<(Vec<String>, Exit), Exit> {
+fn read(options: &cli::Report) -> Result<(Gather, Vec<String>, Exit), Exit> {
     let settings =
         Settings { filter: filter_options(false, false, 0), checksum: ChecksumMode::Auto, seed: 1 };
     let plan = Plan::of(
@@ -75,31 +76,18 @@ fn read(options: &cli::Report, gather: &mut Gather) -> Result<(Vec<String>, Exit
         settings,
     )
     .map_err(|error| complain(Exit::Usage, error))?;
-    let mut worker = Worker::new(Arc::new(plan), &FlowConfig::default());
+    let plan = Arc::new(plan);
+    let worker = Worker::new(Arc::clone(&plan), &FlowConfig::default());
     let times = times::of_files(&options.times, &options.files)?;
-    let mut files = Files::open(&inputs(&options.files), &ReadOptions { times, ..ReadOptions::default() })
+    let files = Files::open(&inputs(&options.files), &ReadOptions { times, ..ReadOptions::default() })
         .map_err(|error| report_read_errors(std::slice::from_ref(&error)))?;
-    let (mut chunk, mut errors) = (PacketBuf::default(), Vec::new());
-    let mut clock = IntervalClock::new(TICK);
-    loop {
-        match files.fill(&mut chunk) {
-            Ok(true) => {}
-            Ok(false) => break,
-            // A bad input does not stop the others.
-            Err(error) => {
-                errors.push(error);
-                continue;
-            }
-        }
-        worker.batch(chunk.batch(), gather);
-        // Flows are split by their own gaps, so that searching for idle ones after each chunk is enough.
-        if let Some(stretch) = chunk.slots.iter().filter_map(|slot| clock.observe(slot.time)).last() {
-            worker.tick(Time(stretch.interval.start), gather);
-        }
-    }
-    worker.finish(gather);
+    let stop = AtomicBool::new(false);
+    // Flows are split by their own gaps as well.
+    let input = Input::whole(files, &plan, TICK, &stop);
+    let (Outcome { files, errors, .. }, WholeRun { sink: gather, .. }) =
+        offline::run_one(input, worker, Gather::default());
     times::report_outside(&files);
     let problems = errors.iter().map(ToString::to_string).collect();
     let exit = report_read_errors(&errors);
-    if gather.packets == 0 && exit != Exit::Good { Err(exit) } else { Ok((problems, exit)) }
+    if gather.packets == 0 && exit != Exit::Good { Err(exit) } else { Ok((gather, problems, exit)) }
 }

@@ -2,8 +2,10 @@
 
 use crate::anon::of_run;
 use crate::applies::{Links, Misfits};
+use crate::drive::WholeRun;
 use crate::exit::{Exit, complain};
 use crate::inputs::{filter_options, inputs, report_read_errors};
+use crate::offline::{self, Input};
 use crate::signals::Signals;
 use crate::{cli, config, times};
 use std::collections::HashMap;
@@ -13,7 +15,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_anon::{Anonymiser, Lines};
-use weir_api::{FunctionCall, Level, SubscriptionSpec};
+use weir_api::{FunctionCall, Level, SessionCount, SubscriptionSpec};
 use weir_capture::{Files, ReadOptions};
 use weir_engine::{
     ChecksumMode, EndReason, FlowConfig, FlowIdentity, FlowRecord, Plan, SessionConfig, Settings, Sink,
@@ -22,7 +24,7 @@ use weir_engine::{
 use weir_flow::stream::Overlap;
 use weir_output::figures;
 use weir_wire::stream::Chunk as Piece;
-use weir_wire::{Batch, Direction, PacketBuf, Time};
+use weir_wire::{Batch, Direction};
 
 /// Maximum number of open files. Beyond it, the least recently used file is closed, and reopened when its stream
 /// continues.
@@ -93,74 +95,63 @@ pub fn streams(options: &cli::Streams) -> Exit {
         urgent_apart: options.urgent_apart,
         ..SessionConfig::default()
     };
-    let mut worker = Worker::with(plan, &flows, &sessions);
+    let worker = Worker::with(Arc::clone(&plan), &flows, &sessions);
     if is_console {
-        let mut console =
-            Console { out: BufWriter::with_capacity(BUFFER, io::stdout().lock()), failure: None };
-        let exit = misfit.or(read(files, &mut worker, &mut console, &signals));
+        let console = Console { out: BufWriter::with_capacity(BUFFER, io::stdout().lock()), failure: None };
+        let (exit, WholeRun { sink: mut console, .. }) = read(files, &plan, worker, console, &signals);
         let flushed = console.out.flush();
-        return exit.or(match console.failure.or(flushed.err()) {
+        return misfit.or(exit).or(match console.failure.or(flushed.err()) {
             Some(error) => complain(Exit::Output, format!("standard output: {error}")),
             None => Exit::Good,
         });
     }
-    let mut folder = Folder::new(&options.output, options.both, anonymiser);
-    let exit = misfit.or(read(files, &mut worker, &mut folder, &signals));
-    let exit = exit.or(match &folder.failure {
+    let folder = Folder::new(&options.output, options.both, anonymiser);
+    let (exit, WholeRun { sink: folder, sessions }) = read(files, &plan, worker, folder, &signals);
+    let exit = misfit.or(exit).or(match &folder.failure {
         Some(error) => complain(Exit::Output, error),
         None => Exit::Good,
     });
     if !options.quiet {
-        print!("{}", summary(&folder, &worker));
+        print!("{}", summary(&folder, &sessions));
     }
     exit
 }
 
 /// Reads captures to their end, or until a signal, ends their flows, and reports inputs that could not be read.
-pub fn read(mut files: Files, worker: &mut Worker, folder: &mut dyn Sink, signals: &Signals) -> Exit {
-    let (mut chunk, mut errors, mut ticked, mut latest) =
-        (PacketBuf::default(), Vec::new(), Time(0), Time(0));
-    while !signals.ends() {
-        match files.fill(&mut chunk) {
-            Ok(true) => {}
-            Ok(false) => break,
-            Err(error) => errors.push(error),
-        }
-        worker.batch(chunk.batch(), folder);
-        latest = chunk.slots.iter().map(|slot| slot.time).max().unwrap_or(latest).max(latest);
-        if latest.since(ticked) >= TICK {
-            ticked = latest;
-            worker.tick(latest, folder);
-        }
-        chunk.clear();
+pub fn read<S: Sink>(
+    files: Files,
+    plan: &Plan,
+    worker: Worker,
+    sink: S,
+    signals: &Signals,
+) -> (Exit, WholeRun<S>) {
+    let input = Input::whole(files, plan, TICK, &signals.stop);
+    let (outcome, whole) = offline::run_one(input, worker, sink);
+    times::report_outside(&outcome.files);
+    let mut exit = report_read_errors(&outcome.errors);
+    if signals.has_interrupted() {
+        exit = exit.or(complain(Exit::Interrupted, "interrupted: the rest of the captures was not read"));
     }
-    worker.finish(folder);
-    times::report_outside(&files);
-    let exit = report_read_errors(&errors);
-    if !signals.has_interrupted() {
-        return exit;
-    }
-    exit.or(complain(Exit::Interrupted, "interrupted: the rest of the captures was not read"))
+    (exit, whole)
 }
 
-fn summary(folder: &Folder, worker: &Worker) -> String {
-    let stats = worker.sessions().unwrap_or_default().streams;
+fn summary(folder: &Folder, sessions: &SessionCount) -> String {
     let mut text = format!(
         "{} files, {} of {} streams\n",
         figures::count(folder.begun),
-        figures::bytes(stats.bytes),
-        figures::count(stats.streams)
+        figures::bytes(sessions.stream_bytes),
+        figures::count(sessions.streams)
     );
     let mut row = |n: u64, what: &str| {
         if n > 0 {
             text += &format!("  {} {what}\n", figures::count(n));
         }
     };
-    row(stats.missing, "bytes missing, left as holes in the files");
-    row(stats.retransmitted, "bytes retransmitted");
-    row(stats.overlap_conflict, "bytes retransmitted with other content");
-    row(stats.reordered, "segments out of order");
-    row(stats.abandoned, "gaps abandoned because memory was full");
+    row(sessions.missing, "bytes missing, left as holes in the files");
+    row(sessions.retransmitted, "bytes retransmitted");
+    row(sessions.overlap_conflict, "bytes retransmitted with other content");
+    row(sessions.reordered, "segments out of order");
+    row(sessions.abandoned, "gaps abandoned because memory was full");
     text
 }
 

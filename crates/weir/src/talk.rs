@@ -1,6 +1,7 @@
 //! `weir talk`: writes flows of a capture as conversations, in the format of the test data.
 
 use crate::cli;
+use crate::drive::WholeRun;
 use crate::exit::{Exit, complain};
 use crate::inputs::{filter_options, inputs, report_read_errors};
 use crate::signals::Signals;
@@ -49,9 +50,9 @@ pub fn talk(options: &cli::Talk) -> Exit {
     }
     let flows = FlowConfig { memory: options.memory / 2, ..FlowConfig::default() };
     let sessions = SessionConfig { memory: options.memory / 2, ..SessionConfig::default() };
-    let mut worker = Worker::with(plan, &flows, &sessions);
-    let mut talks = Talks::new(options.output.as_deref());
-    let exit = read(files, &mut worker, &mut talks, &Signals::default());
+    let worker = Worker::with(Arc::clone(&plan), &flows, &sessions);
+    let talks = Talks::new(options.output.as_deref());
+    let (exit, WholeRun { sink: talks, .. }) = read(files, &plan, worker, talks, &Signals::default());
     if let Some(error) = talks.failure {
         return exit.or(complain(Exit::Output, error));
     }

@@ -18,7 +18,7 @@ use weir_wire::LinkType;
 
 pub use error::LiveError;
 pub use helper::RingHelper;
-pub use rings::{CaptureStats, LinkChange, LinkEvent, Rings};
+pub use rings::{LinkChange, LinkEvent, Rings};
 
 /// An instruction of a classic BPF program (`struct sock_filter`, linux/filter.h), in host byte order.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]

@@ -10,7 +10,8 @@ use super::blocks::{BLOCK_BYTES, Blocks, Shape};
 use super::helper::RingHelper;
 use super::program::{NOTHING, cooked, gate, steer};
 use super::socket::{Socket, index_of};
-use super::{CaptureStats, LiveError, RingOptions, SockFilter};
+use super::{LiveError, RingOptions, SockFilter};
+use crate::CaptureStats;
 use crate::interface::link_type;
 
 /// Snaplen in bytes that 0 stands for, as in tcpdump.

@@ -11,6 +11,7 @@ use super::program::NOTHING;
 use super::ring::{Ring, RingSource};
 use super::socket::{grace_period, wait};
 use super::{LiveError, RingOptions};
+use crate::{CaptureStats, Source};
 
 /// Interval between checks of whether the interfaces are up and present.
 const WATCH: Duration = Duration::from_millis(100);
@@ -21,30 +22,6 @@ const SETTLE: Duration = Duration::from_millis(20);
 /// Time for the kernel, beyond the block timeout, to hand over its last block. The kernel needs only that timeout;
 /// this bounds the wait on an overloaded machine.
 const LAST_BLOCK: Duration = Duration::from_secs(2);
-
-/// The kernel's counters since the capture was opened, over the rings of one worker.
-///
-/// `received = delivered + dropped` once the capture was stopped and drained.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct CaptureStats {
-    /// Packets that the interfaces received and the filter accepted.
-    pub received: u64,
-    /// Of these, packets dropped because the ring was full.
-    pub dropped: u64,
-    /// Packets returned by [`Rings::next_batch`].
-    pub delivered: u64,
-    /// Times that a ring was full.
-    pub freezes: u64,
-}
-
-impl CaptureStats {
-    fn add(&mut self, other: Self) {
-        self.received += other.received;
-        self.dropped += other.dropped;
-        self.delivered += other.delivered;
-        self.freezes += other.freezes;
-    }
-}
 
 /// A change of an interface. Between `Down` and `Up`, and between `Removed` and `Back`, no packets are seen.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -147,44 +124,8 @@ impl Rings {
         }
     }
 
-    /// Waits at most `timeout` for packets. Returns an empty batch if none arrives. The packets stay in the kernel's
-    /// memory until the next call. Packets of several interfaces are in the order of their times, within one block
-    /// timeout.
-    ///
-    /// # Errors
-    /// The kernel refuses to wait or to count, or an interface returned and cannot be opened.
-    pub fn next_batch(&mut self, timeout: Duration) -> Result<Batch<'_>, LiveError> {
-        let mut now = Instant::now();
-        let deadline = now + timeout;
-        loop {
-            if now >= self.next_watch {
-                self.watch(now)?;
-            }
-            if let Some(first) = self.earliest() {
-                return Ok(self.ports.get_mut(first).map(Port::batch).unwrap_or_default());
-            }
-            if now >= deadline || self.drained() {
-                return Ok(Batch::default());
-            }
-            self.sleep(deadline.min(self.next_watch).saturating_duration_since(now))?;
-            now = Instant::now();
-        }
-    }
-
-    /// The kernel's counters so far.
-    ///
-    /// # Errors
-    /// The kernel refuses to report them.
-    pub fn stats(&mut self) -> Result<CaptureStats, LiveError> {
-        let mut sum = CaptureStats::default();
-        for port in &mut self.ports {
-            sum.add(port.stats()?);
-        }
-        Ok(sum)
-    }
-
-    /// Stops taking packets, so that the kernel's remaining packets can be read: continue with [`Rings::next_batch`]
-    /// until [`Rings::drained`]. Packets in the kernel's queues get 20 ms to arrive.
+    /// Stops taking packets, so that the kernel's remaining packets can be read: continue with [`Source::next_batch`]
+    /// until [`Source::is_drained`]. Packets in the kernel's queues get 20 ms to arrive.
     ///
     /// # Errors
     /// The kernel refuses a step.
@@ -216,15 +157,6 @@ impl Rings {
         Ok(())
     }
 
-    /// Whether the capture is stopped and all packets of the kernel have been read.
-    pub fn drained(&self) -> bool {
-        let Some(stopped) = self.stopped else { return false };
-        self.ports.iter().all(|port| {
-            let empty = port.ring.as_ref().is_none_or(|ring| ring.empty(stopped, self.patience));
-            empty && !port.feed.has_one_for(port.worker)
-        })
-    }
-
     /// Whether all interfaces are removed.
     pub fn is_removed(&self) -> bool {
         self.ports.iter().all(|port| port.ring.as_ref().is_none_or(|ring| ring.removed.is_some()))
@@ -253,7 +185,7 @@ impl Rings {
         times.min().map(|(_, i)| i)
     }
 
-    /// Number of waits of [`Rings::next_batch`]. On an idle link it waits a few times a second.
+    /// Number of waits of [`Source::next_batch`]. On an idle link it waits a few times a second.
     pub fn waits(&self) -> u64 {
         self.waits
     }
@@ -316,6 +248,46 @@ impl Rings {
                 at: clock(),
             });
         }
+    }
+}
+
+impl Source for Rings {
+    type Error = LiveError;
+
+    /// The packets stay in the kernel's memory until the next call. Packets of several interfaces are in the order of their
+    /// times, within one block timeout. Fails too if an interface returned and cannot be opened.
+    fn next_batch(&mut self, timeout: Duration) -> Result<Batch<'_>, LiveError> {
+        let mut now = Instant::now();
+        let deadline = now + timeout;
+        loop {
+            if now >= self.next_watch {
+                self.watch(now)?;
+            }
+            if let Some(first) = self.earliest() {
+                return Ok(self.ports.get_mut(first).map(Port::batch).unwrap_or_default());
+            }
+            if now >= deadline || self.is_drained() {
+                return Ok(Batch::default());
+            }
+            self.sleep(deadline.min(self.next_watch).saturating_duration_since(now))?;
+            now = Instant::now();
+        }
+    }
+
+    fn is_drained(&self) -> bool {
+        let Some(stopped) = self.stopped else { return false };
+        self.ports.iter().all(|port| {
+            let empty = port.ring.as_ref().is_none_or(|ring| ring.empty(stopped, self.patience));
+            empty && !port.feed.has_one_for(port.worker)
+        })
+    }
+
+    fn stats(&mut self) -> Result<CaptureStats, LiveError> {
+        let mut sum = CaptureStats::default();
+        for port in &mut self.ports {
+            sum.add(port.stats()?);
+        }
+        Ok(sum)
     }
 }
 

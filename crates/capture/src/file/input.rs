@@ -23,14 +23,14 @@ pub enum Input {
 
 /// One file to read.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct Origin {
     pub(crate) name: String,
     pub(crate) input: Input,
     /// Size in bytes of a regular file; `None` for others.
     pub(crate) size: Option<u64>,
 }
 
-impl Source {
+impl Origin {
     /// Opens the source. A source that is not a regular file can be opened only once. With a `stop`, a fifo without a
     /// writer is opened at once, and the first read waits for a writer.
     pub(crate) fn file(&self, stop: Option<&Arc<AtomicBool>>) -> Result<File, ReadError> {
@@ -46,7 +46,7 @@ impl Source {
 }
 
 /// The files of `inputs`, in order.
-pub(crate) fn expand(inputs: &[Input]) -> Result<Vec<Source>, ReadError> {
+pub(crate) fn expand(inputs: &[Input]) -> Result<Vec<Origin>, ReadError> {
     let mut sources = Vec::new();
     for input in inputs {
         match input {
@@ -54,7 +54,7 @@ pub(crate) fn expand(inputs: &[Input]) -> Result<Vec<Source>, ReadError> {
             Input::Path(path) => sources.push(source(path)),
             Input::Stdin => {
                 let (name, input, size) = ("-".to_owned(), Input::Stdin, None);
-                sources.push(Source { name, input, size });
+                sources.push(Origin { name, input, size });
             }
         }
     }
@@ -68,14 +68,14 @@ pub(crate) fn expand(inputs: &[Input]) -> Result<Vec<Source>, ReadError> {
     Ok(sources)
 }
 
-fn source(path: &Path) -> Source {
+fn source(path: &Path) -> Origin {
     let size = fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|data| data.len());
-    Source { name: path.display().to_string(), input: Input::Path(path.to_owned()), size }
+    Origin { name: path.display().to_string(), input: Input::Path(path.to_owned()), size }
 }
 
 /// The capture files of a directory, in name order. A file counts if its first bytes or its name are those of a
 /// capture. The errors of such a file are reported.
-fn list(directory: &Path, sources: &mut Vec<Source>) -> Result<(), ReadError> {
+fn list(directory: &Path, sources: &mut Vec<Origin>) -> Result<(), ReadError> {
     let name = || directory.display().to_string();
     let refused = |source| ReadError::Open { input: name(), source: Arc::new(source) };
     let mut paths = Vec::new();

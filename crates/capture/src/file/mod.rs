@@ -21,8 +21,9 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use weir_wire::{PacketBuf, Time};
+use weir_wire::{Batch, PacketBuf, Time};
 
 pub(crate) use bytes::ByteSource;
 pub use bytes::Compression;
@@ -33,8 +34,9 @@ pub use interfaces::MAX_INTERFACES;
 pub use pcapng::Comment;
 pub use times::{Outside, TimeRange, latest};
 
+use crate::{CaptureStats, Source};
 use capture::{Capture, Opening};
-use input::Source;
+use input::Origin;
 use interfaces::Interfaces;
 use merge::{Merge, Read};
 use walk::Limits;
@@ -89,7 +91,7 @@ const MERGED_CHUNK: usize = 64 << 10;
 /// Reads capture files one after another, or several merged in time order.
 pub struct Files {
     options: ReadOptions,
-    sources: Vec<Source>,
+    sources: Vec<Origin>,
     /// Inputs that have not been opened, with the time of their first packet; the next one is last.
     waiting: Vec<(Time, usize)>,
     merge: Merge,
@@ -107,6 +109,9 @@ pub struct Files {
     bytes: u64,
     walked: u64,
     total: Option<u64>,
+    /// The packets that [`Source::next_batch`] lends.
+    lent: PacketBuf,
+    is_drained: bool,
 }
 
 impl Files {
@@ -141,6 +146,8 @@ impl Files {
             bytes: 0,
             walked: 0,
             total,
+            lent: PacketBuf::default(),
+            is_drained: false,
         };
         if files.sources.len() == 1 {
             files.open_next()?;
@@ -181,6 +188,7 @@ impl Files {
         {
             return Err(error);
         }
+        self.is_drained = !has_read;
         Ok(has_read)
     }
 
@@ -314,9 +322,29 @@ impl Files {
     }
 }
 
+impl Source for Files {
+    type Error = ReadError;
+
+    /// Waits as long as reading takes: `timeout` has no effect.
+    fn next_batch(&mut self, _timeout: Duration) -> Result<Batch<'_>, ReadError> {
+        let mut lent = std::mem::take(&mut self.lent);
+        let filled = self.fill(&mut lent);
+        self.lent = lent;
+        filled.map(|_| self.lent.batch())
+    }
+
+    fn is_drained(&self) -> bool {
+        self.is_drained
+    }
+
+    fn stats(&mut self) -> Result<CaptureStats, ReadError> {
+        Ok(CaptureStats { received: self.packets, delivered: self.packets, ..CaptureStats::default() })
+    }
+}
+
 /// The time of an input's first packet. 0 if the input has no packet, if the time cannot be found, and if the input
 /// can be read only once: such an input is opened first.
-fn first_time(source: &Source) -> Option<Time> {
+fn first_time(source: &Origin) -> Option<Time> {
     source.size?;
     let opening = Opening { name: &source.name, input: 0, chunk_bytes: 16 << 10, recover: false, stop: None };
     let (mut interfaces, mut chunk) = (Interfaces::default(), PacketBuf::default());

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use net::{Net, Sender, frame, ipv4, ipv6, keep_capabilities, numbered, tun};
 use weir_capture::{
-    CaptureStats, Files, Input, LinkChange, LiveError, ReadOptions, RingOptions, Rings, SockFilter,
+    CaptureStats, Files, Input, LinkChange, LiveError, ReadOptions, RingOptions, Rings, SockFilter, Source,
 };
 use weir_wire::{ErrorKind, Hints, Layer, LinkType, Packet, Time, decode, steer_hash};
 
@@ -50,7 +50,7 @@ fn finish(rings: &mut Rings) -> (Vec<Received>, CaptureStats) {
     rings.stop().expect("stop");
     let mut seen = Vec::new();
     let begin = Instant::now();
-    while !rings.drained() {
+    while !rings.is_drained() {
         seen.extend(rings.next_batch(Duration::from_millis(100)).expect("batch").packets().map(Received::of));
         assert!(begin.elapsed() < HANGS, "never drained");
     }

@@ -2,18 +2,21 @@
 
 use crate::exit::{Exit, complain};
 use crate::inputs::filter_options;
+use crate::offline;
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use weir_anon::{Anonymiser, Finder, Leak, Originals};
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
-use weir_capture::{Files, Input, ReadOptions};
+use weir_capture::{Files, Input, ReadOptions, Source};
 use weir_engine::{ChecksumMode, FlowConfig, FlowIdentity, FlowRecord, Plan, Settings, Sink, Worker};
 use weir_output::figures::count;
 use weir_proto::Record;
-use weir_wire::{Batch, PacketBuf, Time};
+use weir_wire::Batch;
 
 /// Maximum number of leaks to list.
 const TOLD: usize = 20;
@@ -28,14 +31,13 @@ pub fn look(originals: &Originals, anonymiser: &mut Anonymiser, path: &Path, qui
         Ok(files) => files,
         Err(error) => return complain(Exit::Output, format!("audit: {error}")),
     };
-    let (mut chunk, mut packets, mut leaks) = (PacketBuf::default(), 0_u64, 0_usize);
-    loop {
-        match files.fill(&mut chunk) {
-            Ok(true) => {}
-            Ok(false) => break,
+    let (mut packets, mut leaks) = (0_u64, 0_usize);
+    while !files.is_drained() {
+        let batch = match files.next_batch(Duration::ZERO) {
+            Ok(batch) => batch,
             Err(error) => return complain(Exit::Output, format!("audit: {error}")),
-        }
-        for packet in chunk.batch().packets() {
+        };
+        for packet in batch.packets() {
             packets += 1;
             for leak in finder.packet(&packet) {
                 leaks += 1;
@@ -67,27 +69,17 @@ impl Sink for Noted {
 fn originals(path: &Path) -> Result<Originals, String> {
     let settings = Settings { filter: filter_options(false, false, 0), checksum: ChecksumMode::Off, seed: 1 };
     let all = SubscriptionSpec::handing_on("records", Level::Record, vec![FunctionCall::new("log")]);
-    let plan = Plan::new("", vec![all], settings).map_err(|error| error.to_string())?;
-    let mut worker = Worker::new(Arc::new(plan), &FlowConfig::default());
-    let mut noted = Noted(Originals::default());
-    let mut files = Files::open(&[Input::Path(path.to_owned())], &ReadOptions::default())
+    let plan = Arc::new(Plan::new("", vec![all], settings).map_err(|error| error.to_string())?);
+    let worker = Worker::new(Arc::clone(&plan), &FlowConfig::default());
+    let files = Files::open(&[Input::Path(path.to_owned())], &ReadOptions::default())
         .map_err(|error| error.to_string())?;
-    let (mut chunk, mut latest) = (PacketBuf::default(), Time(0));
-    loop {
-        match files.fill(&mut chunk) {
-            Ok(true) => {}
-            Ok(false) => break,
-            Err(error) => return Err(error.to_string()),
-        }
-        worker.batch(chunk.batch(), &mut noted);
-        let now = chunk.slots.iter().map(|slot| slot.time).max().unwrap_or(latest);
-        if now.since(latest) >= TICK {
-            latest = now;
-            worker.tick(now, &mut noted);
-        }
+    let stop = AtomicBool::new(false);
+    let input = offline::Input::whole(files, &plan, TICK, &stop);
+    let (outcome, whole) = offline::run_one(input, worker, Noted(Originals::default()));
+    match outcome.errors.first() {
+        Some(error) => Err(error.to_string()),
+        None => Ok(whole.sink.0),
     }
-    worker.finish(&mut noted);
-    Ok(noted.0)
 }
 
 /// Interval at which idle flows end, in nanoseconds of packet time.
@@ -145,9 +137,10 @@ fn through(finder: &Finder, path: &Path, found: &mut dyn FnMut(&Leak)) -> io::Re
     let mut head = [0; 4];
     let got = File::open(path)?.take(4).read(&mut head)?;
     if let Ok(mut files) = Files::open(&[Input::Path(path.to_owned())], &ReadOptions::default()) {
-        let (mut chunk, mut bytes) = (PacketBuf::default(), 0);
-        while files.fill(&mut chunk).map_err(|error| io::Error::other(error.to_string()))? {
-            for packet in chunk.batch().packets() {
+        let mut bytes = 0;
+        while !files.is_drained() {
+            let batch = files.next_batch(Duration::ZERO);
+            for packet in batch.map_err(|error| io::Error::other(error.to_string()))?.packets() {
                 bytes += packet.data.len() as u64;
                 finder.packet(&packet).iter().for_each(&mut *found);
             }

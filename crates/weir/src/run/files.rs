@@ -104,12 +104,14 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let input = Input {
         files,
         interval: run.request.interval,
+        ticks: None,
         plan: &plan,
         limit: run.request.limit,
         stop: &run.signals.stop,
     };
     let outcome = std::thread::scope(|scope| {
-        let pass = scope.spawn(|| offline::run(input, pool, worker_outputs, &|files| progress.watch(files)));
+        let pass =
+            scope.spawn(|| offline::run(input, pool, worker_outputs, &|files| progress.watch(files)).0);
         collector.run(&from);
         pass.join()
     });
