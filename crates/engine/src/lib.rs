@@ -41,6 +41,7 @@ mod demand;
 mod feeder;
 pub mod fields;
 mod function;
+mod history;
 mod interval;
 mod item;
 mod keyed;

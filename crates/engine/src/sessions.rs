@@ -4,7 +4,7 @@ use crate::demand::Demand;
 use crate::streams::Measurer;
 use crate::token_bucket::{TokenBucket, weight};
 use crate::tunnels;
-use crate::unidentified::{HeldBack, Unidentified};
+use crate::unidentified::{Unidentified, UnidentifiedPackets};
 use crate::{FlowIdentity, FlowRecord, Sink};
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -193,11 +193,11 @@ pub(crate) struct Sessions {
     refused: Refused,
     expected: Expectations,
     /// Unidentified traffic by port.
-    unidentified_packets: Unidentified,
+    unidentified: Unidentified,
     /// Applications of flows that ended in this interval.
     applications: Applications,
     /// Packets of undecided flows, if packets of unidentified flows are emitted.
-    held_back: Option<HeldBack>,
+    unidentified_packets: Option<UnidentifiedPackets>,
     /// Measures flows, if enabled.
     measurer: Option<Measurer>,
     allowances: Allowances,
@@ -332,9 +332,11 @@ impl Sessions {
             entries: Rows::default(),
             refused: Refused::default(),
             expected: Expectations::default(),
-            unidentified_packets: Unidentified::new(seed, demand.ports),
+            unidentified: Unidentified::new(seed, demand.ports),
             applications: Applications::default(),
-            held_back: demand.unidentified.then(|| HeldBack::new(config.memory / 16)),
+            unidentified_packets: demand
+                .unidentified
+                .then(|| UnidentifiedPackets::new(config.memory / 16)),
             measurer: demand.measure.map(|measuring| Measurer::new(measuring, config.memory / 4)),
             asked: Asked::new(demand, config),
             since: Time::default(),
@@ -361,11 +363,12 @@ impl Sessions {
             self.measurer = demand.measure.map(|measuring| Measurer::new(measuring, self.config.memory / 4));
         }
         if self.asked.demand.unidentified != demand.unidentified {
-            if let Some(held_back) = self.held_back.take() {
-                self.stats.unidentified_packets += held_back.handed_on();
-                self.stats.unidentified_packets_lost += held_back.lost();
+            if let Some(packets) = self.unidentified_packets.take() {
+                self.stats.unidentified_packets += packets.emitted();
+                self.stats.unidentified_packets_lost += packets.lost();
             }
-            self.held_back = demand.unidentified.then(|| HeldBack::new(self.config.memory / 16));
+            self.unidentified_packets =
+                demand.unidentified.then(|| UnidentifiedPackets::new(self.config.memory / 16));
         }
         self.limit = limit(&self.config, demand);
         self.asked = Asked::new(demand, &self.config);
@@ -396,11 +399,11 @@ impl Sessions {
             self.read(seen, sink);
             self.packet = 0;
         }
-        let Some(held_back) = &mut self.held_back else { return };
+        let Some(packets) = &mut self.unidentified_packets else { return };
         let found = self.entries.get(seen.row).and_then(Option::as_ref);
         let found =
             found.map(|entry| (entry.session.is_unidentified(), entry.session.found().next().is_some()));
-        held_back.packet(seen, found, sink);
+        packets.packet(seen, found, sink);
     }
 
     fn read(&mut self, seen: &FlowPacket<'_>, sink: &mut dyn Sink) {
@@ -531,8 +534,8 @@ impl Sessions {
             .map(|(mut entry, identity)| self.end_entry(&mut entry, &identity, time, sink));
         let found = found.unwrap_or_default();
         self.refused.remove(row);
-        if let Some(held_back) = &mut self.held_back {
-            held_back.end(row, found.is_unidentified, sink);
+        if let Some(packets) = &mut self.unidentified_packets {
+            packets.end(row, found.is_unidentified, sink);
         }
         found
     }
@@ -540,7 +543,7 @@ impl Sessions {
     /// Counts a flow, or a part of it, by the protocol that was found, or as unidentified.
     pub fn count(&mut self, flow: &FlowRecord, found: Found) {
         let Found { services: [first, ..], is_unidentified } = found;
-        self.unidentified_packets.flow(flow, is_unidentified);
+        self.unidentified.flow(flow, is_unidentified);
         if (first > 0 || is_unidentified) && !flow.carrier {
             let (address, port) = flow.responder();
             let server = Ipv6Addr::from(address).to_canonical();
@@ -556,7 +559,7 @@ impl Sessions {
 
     /// Unidentified traffic by port since the last call.
     pub fn take_unidentified(&mut self) -> Option<Answer> {
-        self.unidentified_packets.take().filter(|_| self.asked.demand.ports > 0)
+        self.unidentified.take().filter(|_| self.asked.demand.ports > 0)
     }
 
     /// Ends the input: no more packets follow.
@@ -603,9 +606,9 @@ impl Sessions {
         SessionStats {
             expectation_expired: self.expected.in_vain,
             unidentified_packets: self.stats.unidentified_packets
-                + self.held_back.as_ref().map_or(0, HeldBack::handed_on),
+                + self.unidentified_packets.as_ref().map_or(0, UnidentifiedPackets::emitted),
             unidentified_packets_lost: self.stats.unidentified_packets_lost
-                + self.held_back.as_ref().map_or(0, HeldBack::lost),
+                + self.unidentified_packets.as_ref().map_or(0, UnidentifiedPackets::lost),
             unmeasured: self.stats.unmeasured + self.measurer.as_ref().map_or(0, Measurer::refused),
             streams: self.streams.stats(),
             fragments: self.defrag.stats(),

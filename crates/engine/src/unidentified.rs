@@ -1,12 +1,13 @@
 //! Unidentified flows: counted by port, and their packets emitted on request.
 
+use crate::history::History;
 use crate::{FlowRecord, Function, FunctionSpec, Item, Sink};
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_api::{Answer, AnswerId, AnswerLabel, FunctionCall, builtin};
 use weir_flow::FlowPacket;
 use weir_proto::{TCP, UDP};
-use weir_wire::{Batch, Packet, PacketBuf, Slot};
+use weir_wire::{Batch, Packet, Slot};
 
 /// The subscription and function name of the answer that counts unidentified traffic by transport protocol and
 /// responder's port. It follows the plan's answers in runs that read payload.
@@ -60,37 +61,36 @@ fn nobody_reads(ip_proto: u8) -> bool {
     matches!(ip_proto, 33 | 132 | 136)
 }
 
-/// Packets of undecided flows, so that the output for an unidentified flow includes its first packets and its
-/// handshake.
-pub(crate) struct HeldBack {
-    /// Waiting packets, by the flow's row.
-    flows: HashMap<u32, Waiting>,
-    /// Bytes held.
-    held: usize,
-    limit: usize,
-    handed_on: u64,
+/// Emits the packets of unidentified flows, with the first packets and the handshake.
+pub(crate) struct UnidentifiedPackets {
+    /// Packets of undecided flows.
+    history: History,
+    /// State of each flow, by its row.
+    flows: HashMap<u32, Decision>,
+    emitted: u64,
     lost: u64,
 }
 
-/// State of a flow.
-enum Waiting {
-    /// Undecided: the packets so far, and the number of packets without room.
-    Open(Box<PacketBuf>, u64),
+/// Whether a flow is unidentified.
+#[derive(Clone, Copy)]
+enum Decision {
+    /// Undecided; the number of its packets that the history has not, or not any more.
+    Open(u64),
     /// A protocol was identified, or the flow was skipped.
     Read,
     /// The flow is unidentified.
     Unknown,
 }
 
-impl HeldBack {
-    /// Creates a holder that holds at most the given number of bytes.
-    pub fn new(limit: usize) -> Self {
-        Self { flows: HashMap::new(), held: 0, limit, handed_on: 0, lost: 0 }
+impl UnidentifiedPackets {
+    /// `memory` is the maximum number of bytes of undecided flows.
+    pub fn new(memory: usize) -> Self {
+        Self { history: History::new(memory), flows: HashMap::new(), emitted: 0, lost: 0 }
     }
 
-    /// Packets handed on so far.
-    pub fn handed_on(&self) -> u64 {
-        self.handed_on
+    /// Packets emitted so far.
+    pub fn emitted(&self) -> u64 {
+        self.emitted
     }
 
     /// Packets of unidentified flows that were lost for lack of memory so far.
@@ -103,62 +103,63 @@ impl HeldBack {
     pub fn packet(&mut self, seen: &FlowPacket<'_>, found: Option<(bool, bool)>, sink: &mut dyn Sink) {
         let (row, packet, proto) = (seen.row, seen.packet, seen.flow.key.proto);
         if nobody_reads(proto) {
-            return self.hand_on(one(packet, &mut Slot::default()), sink);
+            return self.emit(packet, sink);
         }
         if proto != TCP && proto != UDP {
             return;
         }
-        let waiting = self.flows.entry(row).or_insert_with(|| Waiting::Open(Box::default(), 0));
-        match (&mut *waiting, found) {
-            (Waiting::Read, _) => {}
-            (Waiting::Unknown, _) => self.hand_on(one(packet, &mut Slot::default()), sink),
-            (Waiting::Open(chunk, _), Some((_, true))) => {
-                self.held -= cost(chunk);
-                *waiting = Waiting::Read;
+        let decision = self.flows.entry(row).or_insert(Decision::Open(0));
+        match (*decision, found) {
+            (Decision::Read, _) => {}
+            (Decision::Unknown, _) => self.emit(packet, sink),
+            (Decision::Open(_), Some((_, true))) => {
+                *decision = Decision::Read;
+                self.history.take(row, |_| ());
             }
-            (Waiting::Open(chunk, lost), found) => {
-                let has_room = self.held < self.limit
-                    && chunk.slots.len() < PACKETS
-                    && chunk.bytes.len() + packet.data.len() <= BYTES;
-                if has_room {
-                    let before = cost(chunk);
-                    chunk.push(packet);
-                    self.held = self.held + cost(chunk) - before;
-                } else {
-                    *lost += 1;
-                }
+            (Decision::Open(_), found) => {
+                self.keep(row, packet);
                 if found.is_some_and(|(is_unidentified, _)| is_unidentified) {
-                    self.settle(row, true, sink);
-                    self.flows.insert(row, Waiting::Unknown);
+                    self.end(row, true, sink);
+                    self.flows.insert(row, Decision::Unknown);
                 }
             }
         }
     }
 
-    /// Ends the flow of a row. Returns whether it was unidentified.
-    pub fn end(&mut self, row: u32, is_unidentified: bool, sink: &mut dyn Sink) {
-        self.settle(row, is_unidentified, sink);
-    }
-
-    /// Emits the held packets of a flow, or discards them.
-    fn settle(&mut self, row: u32, is_unidentified: bool, sink: &mut dyn Sink) {
-        let Some(Waiting::Open(chunk, lost)) = self.flows.remove(&row) else { return };
-        self.held -= cost(&chunk);
-        if is_unidentified {
-            self.lost += lost;
-            self.hand_on(chunk.batch(), sink);
+    /// Keeps a packet of an undecided flow.
+    fn keep(&mut self, row: u32, packet: &Packet<'_>) {
+        let Self { history, flows, .. } = self;
+        let mut miss = |row| {
+            if let Some(Decision::Open(missing)) = flows.get_mut(&row) {
+                *missing += 1;
+            }
+        };
+        let (packets, bytes) = history.of_row(row);
+        if (packets as usize) < PACKETS && bytes as usize + packet.data.len() <= BYTES {
+            history.push(row, packet, &mut miss);
+        } else {
+            miss(row);
         }
     }
 
-    fn hand_on(&mut self, packets: Batch<'_>, sink: &mut dyn Sink) {
-        self.handed_on += packets.len() as u64;
-        sink.unidentified(packets);
+    /// Ends the flow of a row: its packets are emitted if it is unidentified, and discarded otherwise.
+    pub fn end(&mut self, row: u32, is_unidentified: bool, sink: &mut dyn Sink) {
+        let Some(Decision::Open(missing)) = self.flows.remove(&row) else { return };
+        let mut emitted = 0;
+        self.history.take(row, |packets| {
+            if is_unidentified {
+                emitted += packets.len() as u64;
+                sink.unidentified(packets);
+            }
+        });
+        self.emitted += emitted;
+        self.lost += if is_unidentified { missing } else { 0 };
     }
-}
 
-/// Bytes of memory that held packets take.
-fn cost(chunk: &PacketBuf) -> usize {
-    chunk.bytes.capacity() + chunk.slots.capacity() * size_of::<Slot>()
+    fn emit(&mut self, packet: &Packet<'_>, sink: &mut dyn Sink) {
+        self.emitted += 1;
+        sink.unidentified(one(packet, &mut Slot::default()));
+    }
 }
 
 /// A batch of one packet, without a copy.
@@ -196,7 +197,13 @@ mod tests {
     }
 
     /// A packet of the flow in a row, at a time.
-    fn input(held: &mut HeldBack, row: u32, time: u64, found: Option<(bool, bool)>, got: &mut Got) {
+    fn input(
+        held: &mut UnidentifiedPackets,
+        row: u32,
+        time: u64,
+        found: Option<(bool, bool)>,
+        got: &mut Got,
+    ) {
         let frame = build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(5000, 6000).payload(&[7; 900]);
         let packet = Packet { time: Time(time), ..build::packet(&frame, LinkType::ETHERNET) };
         let layers = decode(&packet);
@@ -208,7 +215,7 @@ mod tests {
 
     #[test]
     fn first_packets_of_unidentified_flows_are_emitted_and_no_others() {
-        let (mut held, mut got) = (HeldBack::new(1 << 20), Got::default());
+        let (mut held, mut got) = (UnidentifiedPackets::new(1 << 20), Got::default());
         for time in 0..3 {
             input(&mut held, 1, time, None, &mut got);
             input(&mut held, 2, 10 + time, Some((false, false)), &mut got);
@@ -228,12 +235,12 @@ mod tests {
         input(&mut held, 4, 30, None, &mut got);
         held.end(4, false, &mut got);
         assert_eq!(got.0, [0, 1, 2, 3, 4, 20]);
-        assert_eq!((held.handed_on(), held.lost(), held.held), (6, 0, 0));
+        assert_eq!((held.emitted(), held.lost(), held.history.memory()), (6, 0, 0));
     }
 
     #[test]
     fn packets_without_room_are_counted_for_unidentified_flows() {
-        let (mut held, mut got) = (HeldBack::new(64 << 20), Got::default());
+        let (mut held, mut got) = (UnidentifiedPackets::new(64 << 20), Got::default());
         for row in [1, 2] {
             for time in 0..PACKETS as u64 + 5 {
                 input(&mut held, row, time, Some((false, false)), &mut got);
@@ -241,15 +248,15 @@ mod tests {
         }
         held.end(1, true, &mut got);
         held.end(2, false, &mut got);
-        assert_eq!((got.0.len(), held.handed_on(), held.lost()), (PACKETS, PACKETS as u64, 5));
-        // The limit for all flows together.
-        let (mut held, mut got) = (HeldBack::new(8 << 10), Got::default());
+        assert_eq!((got.0.len(), held.emitted(), held.lost()), (PACKETS, PACKETS as u64, 5));
+        // The limit for all flows together: the oldest packets are lost.
+        let (mut held, mut got) = (UnidentifiedPackets::new(32 << 10), Got::default());
         for row in 0..100 {
-            input(&mut held, row, 0, None, &mut got);
+            input(&mut held, row, row.into(), None, &mut got);
         }
-        assert!(held.held < 16 << 10, "{}", held.held);
         (0..100).for_each(|row| held.end(row, true, &mut got));
-        assert_eq!(held.handed_on() + held.lost(), 100);
-        assert!(held.lost() > 80 && held.held == 0);
+        assert_eq!(held.emitted() + held.lost(), 100);
+        assert!(held.lost() > 50, "{}", held.lost());
+        assert_eq!(got.0, (held.lost()..100).collect::<Vec<_>>());
     }
 }
