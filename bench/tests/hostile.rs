@@ -43,7 +43,7 @@ impl Sink for Counted {
         self.records += 1;
     }
 
-    fn content(&mut self, _: &FlowIdentity, _: u64, _: u64, bytes: &[u8]) -> bool {
+    fn content(&mut self, _: &FlowIdentity, _: u32, _: u64, _: u64, bytes: &[u8]) -> bool {
         self.content += bytes.len() as u64;
         true
     }

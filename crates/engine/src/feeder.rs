@@ -141,8 +141,8 @@ impl Sink for Tap<'_> {
         self.sink.chunk(flow, chunk);
     }
 
-    fn content(&mut self, flow: &FlowIdentity, file: u64, offset: u64, bytes: &[u8]) -> bool {
-        self.sink.content(flow, file, offset, bytes)
+    fn content(&mut self, flow: &FlowIdentity, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {
+        self.sink.content(flow, packet, file, offset, bytes)
     }
 
     fn unidentified(&mut self, packets: Batch<'_>) {

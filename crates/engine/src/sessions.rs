@@ -334,9 +334,7 @@ impl Sessions {
             expected: Expectations::default(),
             unidentified: Unidentified::new(seed, demand.ports),
             applications: Applications::default(),
-            unidentified_packets: demand
-                .unidentified
-                .then(|| UnidentifiedPackets::new(config.memory / 16)),
+            unidentified_packets: demand.unidentified.then(|| UnidentifiedPackets::new(config.memory / 4)),
             measurer: demand.measure.map(|measuring| Measurer::new(measuring, config.memory / 4)),
             asked: Asked::new(demand, config),
             since: Time::default(),
@@ -368,7 +366,7 @@ impl Sessions {
                 self.stats.unidentified_packets_lost += packets.lost();
             }
             self.unidentified_packets =
-                demand.unidentified.then(|| UnidentifiedPackets::new(self.config.memory / 16));
+                demand.unidentified.then(|| UnidentifiedPackets::new(self.config.memory / 4));
         }
         self.limit = limit(&self.config, demand);
         self.asked = Asked::new(demand, &self.config);
@@ -623,8 +621,8 @@ impl Sessions {
 
 /// Limit of sessions, streams and held packets together, in bytes: measurements take a quarter. Sessions come first.
 fn limit(config: &SessionConfig, demand: &Demand) -> usize {
-    let parts = 16 - if demand.measure.is_some() { 4 } else { 0 } - usize::from(demand.unidentified);
-    config.memory / 16 * parts
+    let parts = 4 - usize::from(demand.measure.is_some()) - usize::from(demand.unidentified);
+    config.memory / 4 * parts
 }
 
 fn found(session: &Session) -> Found {
@@ -749,7 +747,7 @@ impl Out for RecordEmitter<'_> {
     }
 
     fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) -> bool {
-        self.sink.content(self.identity, file, offset, bytes)
+        self.sink.content(self.identity, self.packet, file, offset, bytes)
     }
 
     fn may_inflate(&mut self) -> bool {

@@ -41,10 +41,10 @@ pub trait Sink {
     fn chunk(&mut self, flow: &FlowIdentity, chunk: &stream::Chunk<'_>) {
         let _ = (flow, chunk);
     }
-    /// Takes bytes of a file that was seen in a flow; `offset` is their position in the file. Returns whether the
-    /// whole file was kept so far.
-    fn content(&mut self, flow: &FlowIdentity, file: u64, offset: u64, bytes: &[u8]) -> bool {
-        let _ = (flow, file, offset, bytes);
+    /// Takes bytes of a file that was seen in a flow; `packet` is the number of the packet that completed them, 0 at the
+    /// end of the flow, and `offset` their position in the file. Returns whether the whole file was kept so far.
+    fn content(&mut self, flow: &FlowIdentity, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {
+        let _ = (flow, packet, file, offset, bytes);
         true
     }
     /// Takes packets of an unidentified flow if the plan asks for them. Packets of one flow

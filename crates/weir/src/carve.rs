@@ -4,6 +4,7 @@
 //! writes. No part of a name comes from the traffic. A complete file is named by its SHA-256, others by their
 //! identifier in the records, with an extension for the type that its content has.
 
+use crate::turns::Turns;
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -47,22 +48,20 @@ struct Taken {
     bytes: AtomicU64,
 }
 
-impl Taken {
-    /// Takes up to `wanted` bytes of the total `max`. Returns the number taken.
-    fn bytes(&self, wanted: u64, max: u64) -> u64 {
-        let mut given = 0;
-        let _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
-            given = wanted.min(max.saturating_sub(taken));
-            Some(taken + given)
-        });
-        given
-    }
-
-    fn file(&self, max: u64) -> bool {
-        let more = |taken| (taken < max).then_some(taken + 1);
-        self.files.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
-    }
+/// Takes up to `wanted` of what is left of `max`. Returns the amount taken.
+fn take(taken: &AtomicU64, wanted: u64, max: u64) -> u64 {
+    let mut given = 0;
+    let _ = taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
+        given = wanted.min(max.saturating_sub(taken));
+        Some(taken + given)
+    });
+    given
 }
+
+/// Up to half of a limit, workers need not take in order if the other half is more than they can take while one of them is
+/// ahead of another by the units in work.
+const AMPLE_FILES: u64 = 50_000;
+const AMPLE_BYTES: u64 = 1 << 30;
 
 /// The thread that writes files.
 pub struct Carving {
@@ -92,13 +91,25 @@ impl Carving {
         Ok(Self { to, taken: Arc::default(), limits, thread })
     }
 
-    /// The handle of one worker; `waits` is whether it may wait for the disk, as in a run over files.
-    pub fn carver(&self, waits: bool) -> Carver {
+    /// The handle of a worker of a live run, which sheds what the disk is too slow for.
+    pub fn live_carver(&self) -> Carver {
+        self.carver(None)
+    }
+
+    /// The handle of one of that many workers of a run over files. It waits for the disk, and the limits allow what they
+    /// would allow a single worker.
+    pub fn file_carver(&self, workers: usize) -> Carver {
+        self.carver(Some(Arc::new(Turns::new(workers))))
+    }
+
+    fn carver(&self, turns: Option<Arc<Turns>>) -> Carver {
         Carver {
             to: self.to.clone(),
             taken: Arc::clone(&self.taken),
             limits: self.limits,
-            waits,
+            turns,
+            worker: 0,
+            reached: 0,
             files: HashMap::new(),
             count: SessionCount::default(),
         }
@@ -116,7 +127,11 @@ pub struct Carver {
     to: Sender<Order>,
     taken: Arc<Taken>,
     limits: Limits,
-    waits: bool,
+    /// The order of workers in a run over files.
+    turns: Option<Arc<Turns>>,
+    /// Index of the worker, and number of the next packet of the run that it reaches.
+    worker: usize,
+    reached: u32,
     /// Files that have not ended.
     files: HashMap<u64, Kept>,
     count: SessionCount,
@@ -140,7 +155,9 @@ impl Clone for Carver {
             to: self.to.clone(),
             taken: Arc::clone(&self.taken),
             limits: self.limits,
-            waits: self.waits,
+            turns: self.turns.clone(),
+            worker: self.worker,
+            reached: self.reached,
             files: HashMap::new(),
             count: SessionCount::default(),
         }
@@ -148,25 +165,65 @@ impl Clone for Carver {
 }
 
 impl Carver {
-    /// Takes bytes of a file at an offset. Returns whether all of the file has been kept so far.
-    pub fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) -> bool {
-        let kept = self.files.entry(file).or_insert_with(|| {
+    /// Sets the worker of this handle.
+    pub fn set_worker(&mut self, worker: usize) {
+        self.worker = worker;
+    }
+
+    /// The worker has taken its packets before the one of that number.
+    pub fn reach(&mut self, packet: u32) {
+        self.reached = packet;
+        if let Some(turns) = &self.turns {
+            turns.reach(self.worker, Some(packet));
+        }
+    }
+
+    /// The worker has finished.
+    pub fn done(&mut self) {
+        if let Some(turns) = &self.turns {
+            turns.reach(self.worker, None);
+        }
+    }
+
+    /// Takes up to `wanted` of what is left of a limit at a packet. Returns the amount taken.
+    fn take(&self, taken: &AtomicU64, wanted: u64, max: u64, ample: u64, packet: u32) -> u64 {
+        let so_far = taken.load(Ordering::Relaxed);
+        // Once the limit is reached, nothing changes any more.
+        if let Some(turns) = &self.turns
+            && so_far < max
+            && (max < ample || so_far + wanted > max / 2)
+        {
+            turns.wait(self.worker, if packet > 0 { packet } else { self.reached });
+        }
+        take(taken, wanted, max)
+    }
+
+    /// Takes bytes of a file at an offset, which a packet completed; 0 for the end of a flow. Returns whether all of the file
+    /// has been kept so far.
+    pub fn content(&mut self, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {
+        let Limits { each, files, total } = self.limits;
+        if !self.files.contains_key(&file) {
             self.count.files += 1;
-            Kept { refused: !self.taken.file(self.limits.files), ..Kept::default() }
-        });
-        self.count.file_bytes += bytes.len() as u64;
-        // Nothing is kept after a part that was not kept, so that the kept bytes are a prefix of the file.
-        let room = match kept {
-            Kept { refused: true, .. } | Kept { cut: true, .. } => 0,
-            _ => self.limits.each.saturating_sub(offset).min(bytes.len() as u64),
+            let refused = self.take(&self.taken.files, 1, files, AMPLE_FILES, packet) == 0;
+            self.files.insert(file, Kept { refused, ..Kept::default() });
+        }
+        let wanted = match self.files.get(&file) {
+            // Nothing is kept after a part that was not kept, so that the kept bytes are a prefix of the file.
+            None | Some(Kept { refused: true, .. } | Kept { cut: true, .. }) => 0,
+            Some(_) => each.saturating_sub(offset).min(bytes.len() as u64),
         };
-        let room = if room > 0 { self.taken.bytes(room, self.limits.total) } else { 0 };
+        let room = match wanted {
+            0 => 0,
+            _ => self.take(&self.taken.bytes, wanted, total, AMPLE_BYTES, packet),
+        };
+        let Some(kept) = self.files.get_mut(&file) else { return false };
+        self.count.file_bytes += bytes.len() as u64;
         let now = bytes.get(..room as usize).unwrap_or_default();
         kept.cut |= now.len() < bytes.len();
         let mut written = now.len() as u64;
         if !now.is_empty() {
             let order = Order::Write { file, offset, bytes: now.to_vec() };
-            if self.waits {
+            if self.turns.is_some() {
                 let _ = self.to.send(order);
             } else if let Err(TrySendError::Full(_)) = self.to.try_send(order) {
                 self.count.file_bytes_shed += written;

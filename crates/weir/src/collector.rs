@@ -4,10 +4,11 @@
 //! room in a full queue. A live run sheds rows instead, and counts them.
 
 use crate::carve::Carver;
-use crate::drive::Destination;
+use crate::drive::{Boundary, Destination};
 use crate::dump::Intake;
 use crate::hub::Hub;
 use crate::memory::{self, Charge, Room};
+use crate::outlet::{MATCHING, Outlet, OutletId};
 use crate::resolved::{Resolved, Shown};
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use std::collections::{BTreeMap, VecDeque};
@@ -20,7 +21,7 @@ use weir_capture::LinkEvent;
 use weir_engine::{FlowIdentity, FlowRecord, Sink};
 use weir_output::Output;
 use weir_proto::{FILES, Packed, Place, Record};
-use weir_wire::{Batch, PacketBuf};
+use weir_wire::Batch;
 
 /// Maximum number of rows in a message.
 const ROWS: usize = 256;
@@ -134,10 +135,8 @@ pub struct Load {
     pub room: Arc<Room>,
     /// Whether an output reads flow rows.
     pub rows: bool,
-    /// Destination of matching packets, if any.
-    pub packets: Option<Intake>,
-    /// Destination of packets of unidentified flows, if any.
-    pub unidentified: Option<Intake>,
+    /// The ways by which packets leave.
+    pub outlets: Vec<Outlet>,
     /// The writer of files, if any.
     pub carver: Option<Carver>,
 }
@@ -151,11 +150,8 @@ pub struct WorkerOutput {
     interval: u64,
     rows: Vec<FlowRecord>,
     records: Records,
-    /// Rows, including records, and packets that were shed since the last snapshot.
+    /// Rows, including records, that were shed since the last snapshot.
     rows_shed: u64,
-    packets_shed: u64,
-    /// Packets of unidentified flows that were shed since the last snapshot.
-    unidentified_shed: u64,
     kept: u64,
     /// Messages of a live worker that found no room, oldest first.
     backlog: VecDeque<Message>,
@@ -163,7 +159,10 @@ pub struct WorkerOutput {
 
 impl WorkerOutput {
     /// The output of one worker.
-    pub fn new(worker: usize, to: Sender<Message>, when_full: WhenFull, load: Load) -> Self {
+    pub fn new(worker: usize, to: Sender<Message>, when_full: WhenFull, mut load: Load) -> Self {
+        if let Some(carver) = &mut load.carver {
+            carver.set_worker(worker);
+        }
         Self {
             to,
             when_full,
@@ -173,8 +172,6 @@ impl WorkerOutput {
             rows: Vec::new(),
             records: Records::default(),
             rows_shed: 0,
-            packets_shed: 0,
-            unidentified_shed: 0,
             kept: 0,
             backlog: VecDeque::new(),
         }
@@ -182,7 +179,10 @@ impl WorkerOutput {
 
     /// Sends matching packets to this writer from now on.
     pub fn write_packets_to(&mut self, packets: Option<Intake>) {
-        self.load.packets = packets;
+        match self.load.outlets.iter_mut().find(|outlet| outlet.spec.id == OutletId::Matching) {
+            Some(outlet) => outlet.write_to(packets),
+            None => self.load.outlets.extend(packets.map(|intake| Outlet::new(&MATCHING, intake))),
+        }
     }
 
     /// Sends the snapshot of packets of an interval that was sent already.
@@ -209,6 +209,13 @@ impl WorkerOutput {
                 self.backlog.push_front(message);
                 return;
             }
+        }
+    }
+
+    /// Passes packets to an outlet, if it is open.
+    fn leave(&mut self, id: OutletId, packets: Batch<'_>) {
+        if let Some(outlet) = self.load.outlets.iter_mut().find(|outlet| outlet.spec.id == id) {
+            outlet.take(self.worker, packets, self.when_full);
         }
     }
 
@@ -264,11 +271,7 @@ impl Destination for WorkerOutput {
         self.send_rows();
         self.send_records();
         snapshot.ledger.rows_shed += std::mem::take(&mut self.rows_shed);
-        snapshot.ledger.packets_unwritten += std::mem::take(&mut self.packets_shed);
-        let shed = std::mem::take(&mut self.unidentified_shed);
-        // Packets that are emitted in an interval are shed in that interval or not at all.
-        snapshot.sessions.unidentified_packets = snapshot.sessions.unidentified_packets.saturating_sub(shed);
-        snapshot.sessions.unidentified_packets_lost += shed;
+        self.load.outlets.iter_mut().for_each(|outlet| outlet.count_shed(&mut snapshot));
         if let Some(carver) = &mut self.load.carver {
             snapshot.sessions.add(&carver.take_count());
         }
@@ -302,8 +305,23 @@ impl Destination for WorkerOutput {
         self.kept
     }
 
+    fn boundary(&mut self, boundary: Boundary) {
+        let worker = self.worker;
+        for outlet in &mut self.load.outlets {
+            if boundary.ends_round(outlet.spec.level) {
+                outlet.end_round(worker);
+            }
+        }
+        if let (Boundary::Packet(number), Some(carver)) = (boundary, &mut self.load.carver) {
+            carver.reach(number);
+        }
+    }
+
     /// Sends what is left, and waits for room.
     fn done(&mut self) {
+        if let Some(carver) = &mut self.load.carver {
+            carver.done();
+        }
         for message in std::mem::take(&mut self.backlog) {
             self.send(message);
         }
@@ -321,8 +339,8 @@ impl Sink for WorkerOutput {
         }
     }
 
-    fn content(&mut self, _: &FlowIdentity, file: u64, offset: u64, bytes: &[u8]) -> bool {
-        self.load.carver.as_mut().is_none_or(|carver| carver.content(file, offset, bytes))
+    fn content(&mut self, _: &FlowIdentity, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {
+        self.load.carver.as_mut().is_none_or(|carver| carver.content(packet, file, offset, bytes))
     }
 
     fn record(&mut self, flow: &FlowIdentity, mut record: Record<'_>) {
@@ -338,27 +356,11 @@ impl Sink for WorkerOutput {
 
     fn kept(&mut self, packets: Batch<'_>) {
         self.kept += packets.len() as u64;
-        self.packets_shed += pass_on(self.load.packets.as_ref(), packets, self.when_full);
+        self.leave(OutletId::Matching, packets);
     }
 
     fn unidentified(&mut self, packets: Batch<'_>) {
-        self.unidentified_shed += pass_on(self.load.unidentified.as_ref(), packets, self.when_full);
-    }
-}
-
-/// Copies packets to the writer of a file, if one is set. Returns the number of packets that were shed.
-fn pass_on(writer: Option<&Intake>, packets: Batch<'_>, when_full: WhenFull) -> u64 {
-    let Some(writer) = writer.filter(|_| !packets.is_empty()) else { return 0 };
-    let mut copy = PacketBuf::default();
-    for packet in packets.packets() {
-        copy.push(&packet);
-    }
-    match when_full {
-        WhenFull::Wait => {
-            writer.send(copy);
-            0
-        }
-        WhenFull::Shed => writer.offer(copy),
+        self.leave(OutletId::Unidentified, packets);
     }
 }
 

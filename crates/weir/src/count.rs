@@ -103,7 +103,7 @@ fn expressions(options: &cli::Count) -> Result<Vec<String>, String> {
 fn pass(files: Files, plan: &Arc<Plan>, workers: usize) -> (Snapshot, Links, Exit) {
     let (to, from) = queue();
     let room = Room::new(usize::MAX);
-    let load = Load { room, rows: false, packets: None, unidentified: None, carver: None };
+    let load = Load { room, rows: false, outlets: Vec::new(), carver: None };
     let worker_outputs =
         (0..workers).map(|at| WorkerOutput::new(at, to.clone(), WhenFull::Wait, load.clone())).collect();
     drop(to);

@@ -2,9 +2,35 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_api::{SessionCount, Snapshot};
+use weir_api::{Level, SessionCount, Snapshot};
 use weir_engine::{Plan, Sink, Worker};
 use weir_wire::{Batch, Layers, Time};
+
+/// A place in the packets of a run over files that all workers pass.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Boundary {
+    /// All packets of the run before the one of this number were taken, as far as they are the worker's. Numbers wrap around.
+    Packet(u32),
+    /// The end of a unit. Where units end depends on the number of workers.
+    Unit,
+    /// A place that does not depend on the number of workers.
+    Fixed,
+    /// The end of the run.
+    End,
+}
+
+impl Boundary {
+    /// Whether an outlet whose packets are selected at a level sends those before the boundary. A packet that is selected when
+    /// it is seen is in order in any case. For others the places decide on the order.
+    pub fn ends_round(self, level: Level) -> bool {
+        match self {
+            Self::Packet(_) => false,
+            Self::Unit => level == Level::Packet,
+            Self::Fixed => level != Level::Packet,
+            Self::End => true,
+        }
+    }
+}
 
 /// The destination of one worker's results.
 pub trait Destination {
@@ -13,6 +39,9 @@ pub trait Destination {
 
     /// Takes the snapshot of an interval. `sessions` is the number of bytes that the worker's sessions occupy.
     fn interval(&mut self, snapshot: Snapshot, sessions: usize);
+
+    /// The worker passes a place in the packets of a run over files.
+    fn boundary(&mut self, boundary: Boundary);
 
     /// Number of packets so far that matched the run's expression.
     fn kept_packets(&self) -> u64;
@@ -44,6 +73,8 @@ impl<S: Sink> Destination for WholeRun<S> {
     fn interval(&mut self, snapshot: Snapshot, _: usize) {
         self.sessions.add(&snapshot.sessions);
     }
+
+    fn boundary(&mut self, _: Boundary) {}
 
     /// Such a run has no limit of packets.
     fn kept_packets(&self) -> u64 {

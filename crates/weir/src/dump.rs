@@ -1,23 +1,27 @@
-//! Writes matching packets to a file (`-w`) on a separate thread.
+//! Writes the packets of an outlet to a file on a separate thread.
 
 pub mod index;
+mod order;
 
 use crate::cli;
+use crate::outlet::OutletSpec;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 use index::{DumpIndex, FileReporter};
 use jiff::tz::TimeZone;
+use order::{Merge, Reorder};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_anon::Anonymiser;
+use weir_api::Level;
 use weir_capture::{
     InterfaceInfo, PacketWriter, Patience, Repair, Rotate, Target, WriteError, WriteOptions, Written,
     salvage_leftovers,
 };
 use weir_output::figures::count;
-use weir_wire::{PacketBuf, Slot, Time};
+use weir_wire::{Batch, PacketBuf, Slot, Time};
 
 /// Maximum number of batches in the queue in a run over files, together a few megabytes.
 const QUEUE: usize = 64;
@@ -45,6 +49,10 @@ pub enum For {
 pub struct DumpOptions<'r> {
     /// The command line.
     pub options: &'r cli::RunOptions,
+    /// The outlet.
+    pub spec: &'static OutletSpec,
+    /// Number of workers.
+    pub workers: usize,
     /// Rotation of the files.
     pub rotate: Rotate,
     /// The kind of run.
@@ -53,39 +61,51 @@ pub struct DumpOptions<'r> {
     pub anonymiser: Option<Anonymiser>,
     /// Maximum bytes of packets in the queue in a live run.
     pub room: usize,
+    /// In a run over files, bytes within which packets that leave late are put in order.
+    pub reorder: usize,
     /// Set to end the run, because the reader of a pipe has closed it.
     pub stop: Arc<AtomicBool>,
     /// Set after a signal has requested the end of the run.
     pub interrupted: Arc<AtomicBool>,
 }
 
+/// Packets of one worker.
+pub struct Parcel {
+    /// Index of the worker.
+    pub worker: usize,
+    /// The packets, in order.
+    pub packets: PacketBuf,
+    /// Whether this is the last parcel of a round: see [`Merge`]. Always `false` in a live run.
+    pub ends: bool,
+}
+
 /// A bounded queue to the writer of a packet file.
 #[derive(Clone)]
 pub struct Intake {
-    to: Sender<PacketBuf>,
+    to: Sender<Parcel>,
     /// Bytes in the queue.
     waiting: Arc<AtomicUsize>,
     room: usize,
 }
 
 impl Intake {
-    fn new(capacity: usize, room: usize) -> (Intake, Receiver<PacketBuf>) {
+    fn new(capacity: usize, room: usize) -> (Intake, Receiver<Parcel>) {
         let (to, from) = crossbeam_channel::bounded(capacity);
         (Intake { to, waiting: Arc::default(), room }, from)
     }
 
     /// Sends packets, and waits while the queue is full.
-    pub fn send(&self, packets: PacketBuf) {
-        self.waiting.fetch_add(memory(&packets), Ordering::Relaxed);
+    pub fn send(&self, parcel: Parcel) {
+        self.waiting.fetch_add(memory(&parcel.packets), Ordering::Relaxed);
         // A writer that has ended has reported the reason.
-        let _ = self.to.send(packets);
+        let _ = self.to.send(parcel);
     }
 
     /// Sends packets if the queue has room. Returns the number of packets shed.
-    pub fn offer(&self, packets: PacketBuf) -> u64 {
-        let (bytes, count) = (memory(&packets), packets.slots.len() as u64);
+    pub fn offer(&self, parcel: Parcel) -> u64 {
+        let (bytes, count) = (memory(&parcel.packets), parcel.packets.slots.len() as u64);
         if self.waiting.fetch_add(bytes, Ordering::Relaxed) < self.room {
-            match self.to.try_send(packets) {
+            match self.to.try_send(parcel) {
                 Ok(()) | Err(TrySendError::Disconnected(_)) => return 0,
                 Err(TrySendError::Full(_)) => {}
             }
@@ -128,7 +148,18 @@ impl Dump {
         with: DumpOptions<'_>,
         interfaces: &[InterfaceInfo],
     ) -> Result<Dump, WriteError> {
-        let DumpOptions { options, rotate, purpose, anonymiser, room, stop, interrupted } = with;
+        let DumpOptions {
+            options,
+            spec,
+            workers,
+            rotate,
+            purpose,
+            anonymiser,
+            room,
+            reorder,
+            stop,
+            interrupted,
+        } = with;
         let target = if name == "-" { Target::Stdout } else { Target::Path(PathBuf::from(name)) };
         if let Target::Path(path) = &target {
             for saved in salvage_leftovers(path, &rotate) {
@@ -163,7 +194,22 @@ impl Dump {
         let mut reporter = dump_index.reporter();
         reporter.look(&writer, Time(0));
         let waiting = Arc::clone(&intake.waiting);
-        let work = Work { writer, waiting, purpose, anonymiser, reporter, stop, outcome: Outcome::default() };
+        let is_file = purpose == For::Files;
+        let work = Work {
+            merge: is_file.then(|| Merge::new(workers)),
+            reorder: (is_file && spec.level != Level::Packet).then(|| Reorder::new(reorder)),
+            waiting,
+            file: PacketFile {
+                writer,
+                purpose,
+                anonymiser,
+                reporter,
+                stop,
+                outcome: Outcome::default(),
+                image: Vec::new(),
+                last: Time(0),
+            },
+        };
         let thread = std::thread::spawn(move || work.write_all(&from));
         Ok(Dump { intake, dump_index, purpose, ends, thread })
     }
@@ -205,48 +251,101 @@ fn now() -> Time {
 
 /// The state of the writing thread.
 struct Work {
-    writer: PacketWriter,
+    /// Puts the packets of the workers of a run over files in order.
+    merge: Option<Merge>,
+    /// Puts packets in order that leave late.
+    reorder: Option<Reorder>,
     /// Bytes in the queue.
     waiting: Arc<AtomicUsize>,
-    purpose: For,
-    anonymiser: Option<Anonymiser>,
-    reporter: FileReporter,
-    stop: Arc<AtomicBool>,
-    outcome: Outcome,
+    file: PacketFile,
 }
 
 impl Work {
-    fn write_all(mut self, from: &Receiver<PacketBuf>) -> Outcome {
-        let mut out = Vec::new();
-        let mut last = Time(0);
+    fn write_all(mut self, from: &Receiver<Parcel>) -> Outcome {
         let mut next_tick = 0;
         loop {
             match from.recv_timeout(TICK) {
-                Ok(packets) => {
-                    for packet in packets.batch().packets() {
-                        let packet = match &mut self.anonymiser {
-                            Some(anonymiser) => anonymiser.packet(&packet, &mut out),
-                            None => packet,
-                        };
-                        let written = self.writer.write(&packet);
-                        self.note(written);
-                        last = packet.time;
-                        self.reporter.look(&self.writer, last);
-                    }
-                    self.waiting.fetch_sub(memory(&packets), Ordering::Relaxed);
-                }
+                Ok(parcel) => self.take(parcel),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             let now = now();
             // The reader of a pipe gets packets as soon as the queue is empty.
-            if now.0 >= next_tick || self.writer.is_pipe() && from.is_empty() {
-                let ticked = self.writer.tick(now);
-                self.note(ticked);
-                self.reporter.look(&self.writer, last);
+            if now.0 >= next_tick || self.file.writer.is_pipe() && from.is_empty() {
+                self.file.tick(now);
                 next_tick = now.0 + TICK.as_nanos() as u64;
             }
         }
+        if let Some(rest) = self.merge.as_mut().map(Merge::rest) {
+            self.write(rest.packets());
+        }
+        if let Some(reorder) = &mut self.reorder {
+            reorder.finish(|packets| self.file.write(packets));
+        }
+        self.file.close()
+    }
+
+    fn take(&mut self, parcel: Parcel) {
+        let Some(merge) = &mut self.merge else {
+            let bytes = memory(&parcel.packets);
+            self.file.write(parcel.packets.batch());
+            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            return;
+        };
+        if let Some(round) = merge.take(parcel) {
+            self.write(round.packets());
+            self.waiting.fetch_sub(round.memory(), Ordering::Relaxed);
+        }
+    }
+
+    fn write<'p>(&mut self, packets: impl Iterator<Item = Batch<'p>>) {
+        let Self { file, reorder, .. } = self;
+        for packets in packets {
+            match reorder {
+                Some(reorder) => reorder.take(packets, |packets| file.write(packets)),
+                None => file.write(packets),
+            }
+        }
+    }
+}
+
+/// A packet file, its anonymiser and its errors.
+struct PacketFile {
+    writer: PacketWriter,
+    purpose: For,
+    anonymiser: Option<Anonymiser>,
+    reporter: FileReporter,
+    stop: Arc<AtomicBool>,
+    outcome: Outcome,
+    /// Memory for the anonymised image of a packet.
+    image: Vec<u8>,
+    /// Time of the last packet.
+    last: Time,
+}
+
+impl PacketFile {
+    fn write(&mut self, packets: Batch<'_>) {
+        for packet in packets.packets() {
+            let packet = match &mut self.anonymiser {
+                Some(anonymiser) => anonymiser.packet(&packet, &mut self.image),
+                None => packet,
+            };
+            if let Err(error) = self.writer.write(&packet) {
+                self.outcome.note(error, self.purpose, &self.stop);
+            }
+            self.last = packet.time;
+            self.reporter.look(&self.writer, self.last);
+        }
+    }
+
+    fn tick(&mut self, now: Time) {
+        if let Err(error) = self.writer.tick(now) {
+            self.outcome.note(error, self.purpose, &self.stop);
+        }
+        self.reporter.look(&self.writer, self.last);
+    }
+
+    fn close(self) -> Outcome {
         let (written, closed) = self.writer.close();
         let mut outcome = self.outcome;
         if let Err(error) = closed {
@@ -259,12 +358,6 @@ impl Work {
         }
         outcome.written = written;
         outcome
-    }
-
-    fn note(&mut self, result: Result<(), WriteError>) {
-        if let Err(error) = result {
-            self.outcome.note(error, self.purpose, &self.stop);
-        }
     }
 }
 

@@ -31,6 +31,7 @@ mod names;
 mod new_function;
 mod offline;
 mod online;
+mod outlet;
 mod outputs;
 mod printer;
 mod privileges;
@@ -45,6 +46,7 @@ mod streams;
 mod subscriptions;
 mod talk;
 mod times;
+mod turns;
 mod web_service;
 
 use clap::{CommandFactory, Parser};

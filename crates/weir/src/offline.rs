@@ -4,7 +4,7 @@
 //! workers are twice as fast as one even if reading is half of the work. Each worker takes its packets of every unit,
 //! in the order of the units.
 
-use crate::drive::{Destination, Drive, WholeRun};
+use crate::drive::{Boundary, Destination, Drive, WholeRun};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::resume_unwind;
@@ -88,6 +88,9 @@ pub fn run_one<S: Sink>(input: Input<'_>, worker: Worker, sink: S) -> (Outcome, 
 /// A larger step back in nanoseconds is a change of the clock: disorder between the queues of a card is much smaller.
 const LEAP_BACK: u64 = 1_000_000_000;
 
+/// Bytes of packets of a round, which bounds the packets that wait until all workers have passed its end.
+const ROUND: usize = 1 << 20;
+
 /// Number of packets at the beginning of a run whose checksums are all verified.
 const CLOSE_LOOK: u64 = 4096;
 
@@ -104,11 +107,15 @@ struct WorkUnit {
     /// Layers of the packets in `slots`; empty if each worker decodes its own packets.
     layers: Vec<Layers>,
     segments: Vec<Segment>,
+    /// Number of the packet after the last one.
+    end: u32,
 }
 
 /// Packets of one tick of one interval, either all at the beginning of the run or none.
 struct Segment {
-    /// What begins with the first packet of this segment.
+    /// Number of its first packet, of whichever worker.
+    first: u32,
+    /// What begins with that packet.
     begins: Begins,
     /// Whether the segment is at the beginning of the run.
     closely: bool,
@@ -123,6 +130,8 @@ struct Begins {
     stretch: Option<Stretch>,
     /// A tick, and the time up to which time has passed.
     tick: Option<Time>,
+    /// Whether a round begins: see [`Boundary::Fixed`].
+    round: bool,
 }
 
 /// Sets the time range of a snapshot, and the packets offered by a file to the number read: a file drops none.
@@ -156,6 +165,8 @@ struct UnitReader {
     in_order: bool,
     next: u64,
     packets: u64,
+    /// Bytes of packets since a round began.
+    round: usize,
     ended: bool,
     errors: Vec<ReadError>,
 }
@@ -191,6 +202,7 @@ impl<'a> Pipeline<'a> {
             in_order: true,
             next: 0,
             packets: 0,
+            round: 0,
             ended: false,
             errors: Vec::new(),
         };
@@ -223,6 +235,10 @@ impl<'a> Pipeline<'a> {
                 if drive.is_full() {
                     break 'units;
                 }
+                if segment.begins.round {
+                    drive.destination.boundary(Boundary::Fixed);
+                }
+                drive.destination.boundary(Boundary::Packet(segment.first));
                 drive.worker().look_closely(segment.closely);
                 if let Some(begins) = segment.begins.stretch
                     && let Some(ended) = current.replace(begins)
@@ -240,10 +256,13 @@ impl<'a> Pipeline<'a> {
                 let Some(slots) = unit.slots.get(share.clone()) else { continue };
                 drive.batch(Batch { bytes: &unit.buffer.bytes, slots }, unit.layers.get(share));
             }
+            drive.destination.boundary(Boundary::Packet(unit.end));
+            drive.destination.boundary(Boundary::Unit);
             self.taken(next, unit);
             next += 1;
         }
         let snapshot = of_file(drive.finish(), current);
+        drive.destination.boundary(Boundary::End);
         drive.send(snapshot);
         drive.destination.done();
         drive.destination
@@ -299,6 +318,7 @@ impl<'a> Pipeline<'a> {
         drop(board);
         drop(reader);
 
+        unit.end = unit.buffer.slots.last().map_or(0, |slot| slot.number.wrapping_add(1));
         let parts = parts(length, &cuts, close);
         if self.plan.follows_flows() && self.workers > 1 {
             sort(&mut unit, parts, self.workers);
@@ -366,8 +386,10 @@ impl UnitReader {
             self.latest = slot.time;
             let stretch = self.clock.observe(slot.time);
             let tick = self.ticks.as_mut().and_then(|ticks| ticks.observe(slot.time));
-            if stretch.is_some() || tick.is_some() {
-                cuts.push((at, Begins { stretch, tick }));
+            let round = self.round >= ROUND;
+            self.round = if round { 0 } else { self.round } + slot.len as usize + size_of::<Slot>();
+            if stretch.is_some() || tick.is_some() || round {
+                cuts.push((at, Begins { stretch, tick, round }));
             }
         }
         true
@@ -431,13 +453,15 @@ fn parts(length: usize, cuts: &[(usize, Begins)], close: usize) -> Vec<Part> {
 /// them block by block, so that the layers are used before they leave the first-level cache.
 fn give(unit: &mut WorkUnit, parts: Vec<Part>, owner: usize) {
     let WorkUnit { buffer, slots, layers, segments, .. } = unit;
+    let number = |at: usize| buffer.slots.get(at).map_or(0, |slot| slot.number);
+    let firsts: Vec<u32> = parts.iter().map(|part| number(part.packets.start)).collect();
     std::mem::swap(slots, &mut buffer.slots);
     layers.clear();
     segments.clear();
-    segments.extend(parts.into_iter().map(|Part { packets, begins, closely }| {
+    segments.extend(parts.into_iter().zip(firsts).map(|(Part { packets, begins, closely }, first)| {
         let mut shares = vec![0..0; owner];
         shares.push(packets);
-        Segment { begins, closely, shares }
+        Segment { first, begins, closely, shares }
     }));
 }
 
@@ -453,6 +477,7 @@ fn sort(unit: &mut WorkUnit, parts: Vec<Part>, workers: usize) {
     let owner = |(packet, layers)| steer_hash(&packet, layers) as usize % workers;
     let owners: Vec<usize> = batch.packets().zip(&decoded).map(owner).collect();
     for Part { packets, begins, closely } in parts {
+        let first = buffer.slots.get(packets.start).map_or(0, |slot| slot.number);
         // Start of each worker's range, and then position of its next packet.
         let mut ends = vec![0; workers];
         for owner in owners.get(packets.clone()).unwrap_or_default() {
@@ -473,6 +498,6 @@ fn sort(unit: &mut WorkUnit, parts: Vec<Part>, workers: usize) {
             slots[place] = buffer.slots[at];
             layers[place] = decoded[at];
         }
-        segments.push(Segment { begins, closely, shares });
+        segments.push(Segment { first, begins, closely, shares });
     }
 }

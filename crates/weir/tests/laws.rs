@@ -131,6 +131,85 @@ fn output_and_logs_do_not_depend_on_the_number_of_workers() {
     println!("zeek, zeek-json, eve, csv, ndjson, mon and -j agree on {} captures", captures.len());
 }
 
+/// Files with packets and content of a run with that many workers, its records and its counts.
+fn leaving(path: &Path, folder: &Path, workers: &str, limits: &[&str]) -> BTreeMap<String, Vec<u8>> {
+    let out = folder.join(format!("{workers}{}", limits.join("")));
+    fs::create_dir_all(&out).unwrap();
+    let at = |name: &str| out.join(name);
+    let (packets, unidentified, files, logs) = (at("w.pcapng"), at("u.pcapng"), at("files"), at("logs"));
+    let outlets = ["-w", text(&packets), "--unidentified", text(&unidentified), "--files", text(&files)];
+    let logs = ["-o", text(&logs), "--log", "zeek-json"];
+    // Enough memory for all packets of undecided flows: a worker sheds the oldest of its own.
+    let others = ["-j", "--workers", workers, "--memory", "2G"];
+    let ran = weir([text(path)].iter().chain(&outlets).chain(&logs).chain(&others).chain(limits));
+    assert!(matches!(ran.code, Some(0 | 2 | 3)), "{}: {:?} {}", path.display(), ran.code, ran.stderr);
+    assert!(!ran.stderr.contains("add up"), "{}: {}", path.display(), ran.stderr);
+    // The summary names the files.
+    let summary = String::from_utf8_lossy(&ran.stdout).replace(text(&out), "");
+    let mut left = BTreeMap::from([("standard output".to_owned(), summary.into_bytes())]);
+    for folder in [&out, &out.join("files"), &out.join("logs")] {
+        for entry in
+            fs::read_dir(folder).into_iter().flatten().flatten().filter(|entry| entry.path().is_file())
+        {
+            left.insert(entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap());
+        }
+    }
+    left
+}
+
+/// Packets by `-w` and `--unidentified` leave in the order of the capture, and limits of extracted files allow what they
+/// allow one worker.
+#[test]
+fn packets_and_files_that_leave_do_not_depend_on_the_number_of_workers() {
+    let folder = tempfile::tempdir().unwrap();
+    // Longer than a unit and a round of several workers.
+    let (model, page) = (folder.path().join("model.json"), folder.path().join("page.html"));
+    let long = folder.path().join("long.pcap");
+    weir(["report", text(&sample()), "-o", text(&page), "--model", text(&model)]).exits(0);
+    weir(["generate", text(&model), "-o", text(&long), "--seconds", "20"]).exits(0);
+    let mut captures = diverse(30);
+    captures.push(long);
+    let (mut packets, mut unidentified, mut files) = (0, 0, 0);
+    for (n, path) in captures.iter().enumerate() {
+        let folder = folder.path().join(n.to_string());
+        let limits: [&[&str]; 3] = [&[], &["--files-count", "3"], &["--files-total", "20000"]];
+        for limits in limits {
+            let one = leaving(path, &folder, "1", limits);
+            for workers in ["2", "3", "7"] {
+                let other = leaving(path, &folder, workers, limits);
+                equal(&one, &other, &format!("{}: {workers} workers, {limits:?}", path.display()));
+            }
+            let is_file =
+                |name: &&String| !["standard output", "w.pcapng", "u.pcapng"].contains(&name.as_str());
+            files += one
+                .keys()
+                .filter(is_file)
+                .filter(|name| !name.ends_with(".json") && !name.ends_with(".log"))
+                .count();
+        }
+        let read = |name: &str| Loaded::read(&folder.join("7").join(name));
+        let (written, unknown, capture) = (read("w.pcapng"), read("u.pcapng"), Loaded::read(path));
+        assert!(
+            capture
+                .packets()
+                .map(|packet| content(&packet))
+                .eq(written.packets().map(|packet| content(&packet)))
+        );
+        packets += written.len();
+        unidentified += unknown.len();
+        let is_in_order = |capture: &Loaded| {
+            let times: Vec<Time> = capture.packets().map(|packet| packet.time).collect();
+            times.is_sorted()
+        };
+        assert!(!is_in_order(&capture) || is_in_order(&unknown), "{}", path.display());
+    }
+    println!(
+        "{packets} packets, {unidentified} of unidentified flows and {files} files of {} captures",
+        captures.len()
+    );
+    assert!(packets > 10_000 && unidentified > 1_000 && files > 20);
+}
+
 fn write(capture: &Loaded, format: FileFormat, path: &Path) {
     let options = WriteOptions { format: Some(format), nanoseconds: true, ..WriteOptions::default() };
     let target = Target::Path(path.to_owned());

@@ -5,7 +5,7 @@ use super::summary;
 use super::{Exit, Run, complain};
 use crate::applies::{Links, Misfits};
 use crate::collector::{Load, WhenFull, WorkerOutput, queue};
-use crate::dump::{Dump, For};
+use crate::dump::For;
 use crate::inputs::report_read_errors;
 use crate::memory::Room;
 use crate::offline::{self, Input};
@@ -43,13 +43,7 @@ pub fn execute(run: Run) -> Exit {
 
 fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let options = &run.options;
-    // Packets that are written, or counted up to a limit, must be taken in order; so must extracted files, which have
-    // limits.
-    let ordered = options.packets.write.is_some()
-        || options.packets.unidentified.is_some()
-        || options.extraction.files.is_some()
-        || run.request.limit.is_some();
-    let workers = if ordered { 1 } else { run.request.workers };
+    let workers = run.worker_count();
     let read = ReadOptions {
         chunk_bytes: chunk_bytes(run.division.packets, workers),
         snaplen: (options.snaplen > 0).then_some(options.snaplen),
@@ -87,9 +81,8 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let load = Load {
         room: Arc::clone(&room),
         rows: run.plan().demand().rows,
-        packets: dumps.matching.as_ref().map(Dump::intake),
-        unidentified: dumps.unidentified.as_ref().map(Dump::intake),
-        carver: carving.as_ref().map(|carving| carving.carver(true)),
+        outlets: dumps.outlets(),
+        carver: carving.as_ref().map(|carving| carving.file_carver(workers)),
     };
 
     let (to, from) = queue();

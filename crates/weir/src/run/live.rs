@@ -5,11 +5,13 @@ use super::screen::FullScreen;
 use super::summary;
 use super::{Exit, Run, complain};
 use crate::applies::{Links, Misfits};
+use crate::carve::Carving;
 use crate::collector::{Collector, Emission, Load, Message, WhenFull, WorkerOutput, queue};
 use crate::dump::{Dump, For, Outcome};
 use crate::live::Screen;
 use crate::memory::Room;
 use crate::online::{self, LiveClock};
+use crate::outlet::OutletId;
 use crate::printer::Printer;
 use crate::privileges::{self, helper};
 use crate::web_service::WebService;
@@ -39,7 +41,7 @@ pub fn execute(run: Run) -> Exit {
 }
 
 fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
-    let workers = if run.request.limit.is_some() { 1 } else { run.request.workers };
+    let workers = run.worker_count();
     let full_screen = wants_screen(run);
     let changeable = full_screen || run.beside.as_ref().is_some_and(|beside| beside.changeable);
     let rings = open(run, workers, full_screen, changeable)?;
@@ -52,9 +54,8 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let load = Load {
         room: Arc::clone(&room),
         rows: run.plan().demand().rows,
-        packets: dumps.matching.as_ref().map(Dump::intake),
-        unidentified: dumps.unidentified.as_ref().map(Dump::intake),
-        carver: carving.as_ref().map(|carving| carving.carver(false)),
+        outlets: dumps.outlets(),
+        carver: carving.as_ref().map(Carving::live_carver),
     };
     let (to, from) = queue();
     let mut collector = run.collector(outputs, workers);
@@ -62,7 +63,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let is_one = run.request.interfaces.len() == 1;
     collector.emit_reports_when(if is_one { Emission::WhenOver } else { Emission::WhenNextBegins });
     let clock = LiveClock::start();
-    run.desk.starts_with(load.packets.clone());
+    run.desk.starts_with(dumps.of(OutletId::Matching).map(Dump::intake));
     let mut threads: Vec<JoinHandle<Result<(), LiveError>>> = Vec::new();
     // A service continues when its interface returns. On the command line a run ends when all its interfaces are
     // removed.
@@ -87,7 +88,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
         exit = exit.or(view.watch(&mut collector, &from));
     } else {
         if let Some(beside) = &run.beside {
-            beside.begin(Arc::clone(&run.desk), dumps.matching.as_ref().map(Dump::files));
+            beside.begin(Arc::clone(&run.desk), dumps.of(OutletId::Matching).map(Dump::files));
         }
         let mut lines = Lines::new(run, waits);
         watch(&mut collector, &from, &mut lines, run.beside.as_ref());
@@ -116,7 +117,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
         beside.hub.end(&total);
     }
     let written = dumps.finish(carving);
-    exit = exit.or(written.exit()).or(unwritten(run, &total, written.matching.as_ref()));
+    exit = exit.or(written.exit()).or(unwritten(run, &total, written.of(OutletId::Matching)));
     let text = summary::of_links(run, &total, &load, &written, &failures, names);
     exit = exit.or(print_last(run, text));
     Ok(run.conclude(exit, &total, failures.len()))

@@ -26,6 +26,7 @@ use crate::inputs::{filter_options, netmask};
 use crate::interfaces;
 use crate::memory::{Division, Work, list_rows};
 use crate::online::LiveClock;
+use crate::outlet::{OUTLETS, Outlet, OutletId, OutletSpec};
 use crate::outputs;
 use crate::privileges::{Account, Paths, explained};
 use crate::signals::{Signals, end_with_reader};
@@ -46,6 +47,10 @@ use weir_output::figures::count;
 use weir_output::zone::Zone;
 use weir_output::{Existing, Log, Output, OutputContext};
 use weir_store::Keep;
+
+/// The part of all memory in which packets of flows are put in order. It does not depend on the plan, so that the order
+/// does not depend on the number of workers.
+const REORDER: usize = 64;
 
 /// Runs the command.
 pub fn run(options: cli::RunOptions) -> Exit {
@@ -306,20 +311,32 @@ impl Run {
         Carving::start(directory, limits).map(Some).map_err(|error| (Exit::Output, error.to_string()))
     }
 
-    /// Starts the requested packet files: of -w, and of unidentified flows.
+    /// Number of workers. Packets are counted up to a limit in their order.
+    fn worker_count(&self) -> usize {
+        if self.request.limit.is_some() { 1 } else { self.request.workers }
+    }
+
+    /// Opens the requested outlets.
     fn dumps(&self, interfaces: &[InterfaceInfo], purpose: For) -> Result<Dumps, (Exit, String)> {
-        let cli::PacketOptions { write, unidentified, .. } = &self.options.packets;
-        if let Some(name) =
-            unidentified.as_deref().filter(|name| *name == "-" || write.as_deref() == Some(name))
-        {
-            let why = if name == "-" { "standard output is for -w" } else { "-w writes that file" };
-            return Err((Exit::Usage, format!("--unidentified {name}: {why}; give another file")));
+        let options = &self.options.packets;
+        let named: Vec<_> =
+            OUTLETS.into_iter().filter_map(|spec| Some((spec, (spec.file)(options)?))).collect();
+        // No file is opened if another is refused.
+        for (at, (spec, name)) in named.iter().enumerate() {
+            let why = match named.iter().take(at).find(|(_, other)| other == name) {
+                _ if *name == "-" && spec.id != OutletId::Matching => "standard output is for -w".to_owned(),
+                Some((other, _)) => format!("{} writes that file", other.option),
+                None => continue,
+            };
+            return Err((Exit::Usage, format!("{} {name}: {why}; give another file", spec.option)));
         }
-        let rotate = self.rotation();
-        let dump = self.dump(self.options.packets.write.as_deref(), rotate, interfaces, purpose)?;
-        let unidentified =
-            self.dump(self.options.packets.unidentified.as_deref(), Rotate::default(), interfaces, purpose)?;
-        Ok(Dumps { matching: dump, unidentified })
+        let mut dumps = Vec::new();
+        for (spec, name) in named {
+            let rotate = if spec.rotates { self.rotation() } else { Rotate::default() };
+            let dump = self.begin_dump(spec, name, rotate, interfaces, purpose);
+            dumps.push((spec, dump.map_err(|error| (Exit::Output, error.to_string()))?));
+        }
+        Ok(Dumps(dumps))
     }
 
     /// The rotation of -w according to the command line.
@@ -327,21 +344,10 @@ impl Run {
         Dump::rotation(&self.options, self.zone.time_zone().clone())
     }
 
-    fn dump(
-        &self,
-        name: Option<&str>,
-        rotate: Rotate,
-        interfaces: &[InterfaceInfo],
-        purpose: For,
-    ) -> Result<Option<Dump>, (Exit, String)> {
-        let Some(name) = name else { return Ok(None) };
-        let dump = self.begin_dump(name, rotate, interfaces, purpose);
-        dump.map(Some).map_err(|error| (Exit::Output, error.to_string()))
-    }
-
     /// Starts a packet file.
     fn begin_dump(
         &self,
+        spec: &'static OutletSpec,
         name: &str,
         rotate: Rotate,
         interfaces: &[InterfaceInfo],
@@ -357,10 +363,13 @@ impl Run {
         };
         let with = DumpOptions {
             options: &self.options,
+            spec,
+            workers: self.worker_count(),
             rotate,
             purpose,
             anonymiser: self.anonymiser.clone(),
             room: self.division.dumps / self.work.dumps.max(1),
+            reorder: self.request.memory / REORDER,
             stop: Arc::clone(&self.signals.stop),
             interrupted: Arc::clone(&self.signals.interrupted),
         };
@@ -422,51 +431,55 @@ impl Run {
     }
 }
 
-/// The packet files of a run.
-struct Dumps {
-    /// The file of -w.
-    matching: Option<Dump>,
-    /// The file of --unidentified.
-    unidentified: Option<Dump>,
-}
+/// The outlets of a run with their packet files.
+struct Dumps(Vec<(&'static OutletSpec, Dump)>);
 
 /// Their results, and the first error of each.
 struct Finished {
-    matching: Option<Outcome>,
-    unidentified: Option<Outcome>,
+    packet_files: Vec<(&'static OutletSpec, Outcome)>,
     /// Number of extracted files that existed already, and the first error.
     carved: Option<(u64, Option<io::Error>)>,
 }
 
 impl Dumps {
+    /// The outlets, for the workers.
+    fn outlets(&self) -> Vec<Outlet> {
+        self.0.iter().map(|(spec, dump)| Outlet::new(spec, dump.intake())).collect()
+    }
+
+    /// The packet file of an outlet.
+    fn of(&self, id: OutletId) -> Option<&Dump> {
+        self.0.iter().find(|(spec, _)| spec.id == id).map(|(_, dump)| dump)
+    }
+
     fn finish(self, carving: Option<Carving>) -> Finished {
         Finished {
             carved: carving.map(Carving::finish),
-            matching: self.matching.map(Dump::finish),
-            unidentified: self.unidentified.map(Dump::finish),
+            packet_files: self.0.into_iter().map(|(spec, dump)| (spec, dump.finish())).collect(),
         }
     }
 }
 
 impl Finished {
+    /// The result of an outlet.
+    fn of(&self, id: OutletId) -> Option<&Outcome> {
+        self.packet_files.iter().find(|(spec, _)| spec.id == id).map(|(_, outcome)| outcome)
+    }
+
     /// The exit code of these results; errors were reported when they occurred.
     fn exit(&self) -> Exit {
-        let troubled = [&self.matching, &self.unidentified].into_iter().flatten().any(Outcome::is_trouble)
+        let troubled = self.packet_files.iter().any(|(_, outcome)| outcome.is_trouble())
             || self.carved.as_ref().is_some_and(|(_, trouble)| trouble.is_some());
         if troubled { Exit::Output } else { Exit::Good }
     }
 
     /// Lines for the summary.
     fn notes(&self, options: &cli::RunOptions, total: &Snapshot) -> Vec<String> {
-        let files = [
-            (&self.matching, &options.packets.write, "packets"),
-            (&self.unidentified, &options.packets.unidentified, "packets of unidentified flows"),
-        ];
-        let packet_files = files.into_iter().filter_map(|(written, name, what)| {
-            let (Outcome { written, .. }, name) = (written.as_ref()?, name.as_ref()?);
+        let packet_files = self.packet_files.iter().filter_map(|(spec, Outcome { written, .. })| {
+            let name = (spec.file)(&options.packets)?;
             let lost =
                 if written.lost > 0 { format!(", {} LOST", count(written.lost)) } else { String::new() };
-            Some(format!("{} {what} written to {name}{lost}", count(written.packets)))
+            Some(format!("{} {} written to {name}{lost}", count(written.packets), spec.what))
         });
         let carved =
             self.carved.as_ref().zip(options.extraction.files.as_ref()).map(|((again, _), directory)| {

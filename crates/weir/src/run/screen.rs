@@ -7,6 +7,7 @@ use crate::desk::Change;
 use crate::dump::{Dump, For, Outcome};
 use crate::live::{Action, History, LiveView, Screen};
 use crate::online::LiveClock;
+use crate::outlet::MATCHING;
 use crossbeam_channel::Receiver;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -154,7 +155,7 @@ impl<'s> FullScreen<'s> {
             self.run.zone.date_time(now).chars().filter(char::is_ascii_digit).take(14).collect();
         let name = format!("weir-{stamp}.pcapng");
         let rotate = self.run.rotation();
-        match self.run.begin_dump(&name, rotate, &self.interfaces, For::Screen) {
+        match self.run.begin_dump(&MATCHING, &name, rotate, &self.interfaces, For::Screen) {
             Ok(dump) => {
                 let intake = dump.intake();
                 self.run.desk.write_packets_to(Some(intake));

@@ -1,0 +1,133 @@
+//! Outlets: the ways by which packets leave a run. Each has a writer on a thread, and its row of the ledger.
+
+use crate::cli::PacketOptions;
+use crate::collector::WhenFull;
+use crate::dump::{Intake, Parcel};
+use weir_api::{Level, Snapshot};
+use weir_wire::{Batch, PacketBuf};
+
+/// Bytes of packets after which a worker of a run over files sends them.
+const PARCEL: usize = 256 << 10;
+
+/// Identifies an outlet within a run.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum OutletId {
+    /// Packets that match the expression of the run: `-w`.
+    Matching,
+    /// Packets of flows without an identified protocol: `--unidentified`.
+    Unidentified,
+}
+
+/// What leaves by an outlet, and how it is counted.
+pub struct OutletSpec {
+    /// Identifier.
+    pub id: OutletId,
+    /// The option that opens it.
+    pub option: &'static str,
+    /// The file that the options name.
+    pub file: fn(&PacketOptions) -> Option<&str>,
+    /// What leaves, for the summary.
+    pub what: &'static str,
+    /// The level at which it is decided whether a packet leaves. At flow level it is decided later than the packet is seen.
+    pub level: Level,
+    /// Whether the options of rotation apply.
+    pub rotates: bool,
+    /// Adds packets that were shed on the way to the writer to the counts of an interval.
+    pub count_shed: fn(&mut Snapshot, u64),
+}
+
+/// Packets that match the expression of the run.
+pub static MATCHING: OutletSpec = OutletSpec {
+    id: OutletId::Matching,
+    option: "-w",
+    file: |options| options.write.as_deref(),
+    what: "packets",
+    level: Level::Packet,
+    rotates: true,
+    count_shed: |snapshot, shed| snapshot.ledger.packets_unwritten += shed,
+};
+
+/// Packets of flows without an identified protocol.
+pub static UNIDENTIFIED: OutletSpec = OutletSpec {
+    id: OutletId::Unidentified,
+    option: "--unidentified",
+    file: |options| options.unidentified.as_deref(),
+    what: "packets of unidentified flows",
+    level: Level::Flow,
+    rotates: false,
+    count_shed: |snapshot, shed| {
+        let sessions = &mut snapshot.sessions;
+        // Packets that are emitted in an interval are shed in that interval or not at all.
+        sessions.unidentified_packets = sessions.unidentified_packets.saturating_sub(shed);
+        sessions.unidentified_packets_lost += shed;
+    },
+};
+
+/// All outlets.
+pub static OUTLETS: [&OutletSpec; 2] = [&MATCHING, &UNIDENTIFIED];
+
+/// An outlet at one worker.
+#[derive(Clone)]
+pub struct Outlet {
+    /// What leaves by it.
+    pub spec: &'static OutletSpec,
+    /// The writer; `None` while packets do not leave.
+    intake: Option<Intake>,
+    /// Packets of a run over files that have not been sent.
+    packets: Packets,
+    /// Packets shed since the last snapshot.
+    shed: u64,
+}
+
+/// Packets of one worker: a copy for another worker has none.
+#[derive(Default)]
+struct Packets(PacketBuf);
+
+impl Clone for Packets {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl Outlet {
+    /// An outlet to a writer.
+    pub fn new(spec: &'static OutletSpec, intake: Intake) -> Self {
+        Self { spec, intake: Some(intake), packets: Packets::default(), shed: 0 }
+    }
+
+    /// Changes the writer of a live run.
+    pub fn write_to(&mut self, intake: Option<Intake>) {
+        self.intake = intake;
+    }
+
+    /// Copies packets of a worker for the writer. A live run sheds those for which the writer has no room.
+    pub fn take(&mut self, worker: usize, packets: Batch<'_>, when_full: WhenFull) {
+        let Some(intake) = self.intake.as_ref().filter(|_| !packets.is_empty()) else { return };
+        let Packets(copy) = &mut self.packets;
+        packets.packets().for_each(|packet| copy.push(&packet));
+        match when_full {
+            WhenFull::Wait if copy.bytes.len() < PARCEL => {}
+            WhenFull::Wait => self.send(worker, false),
+            WhenFull::Shed => {
+                let packets = std::mem::take(copy);
+                self.shed += intake.offer(Parcel { worker, packets, ends: false });
+            }
+        }
+    }
+
+    /// Ends the round of a worker of a run over files.
+    pub fn end_round(&mut self, worker: usize) {
+        self.send(worker, true);
+    }
+
+    fn send(&mut self, worker: usize, ends: bool) {
+        let Packets(packets) = &mut self.packets;
+        let Some(intake) = &self.intake else { return };
+        intake.send(Parcel { worker, packets: std::mem::take(packets), ends });
+    }
+
+    /// Adds the packets shed since the last call to the counts of an interval.
+    pub fn count_shed(&mut self, snapshot: &mut Snapshot) {
+        (self.spec.count_shed)(snapshot, std::mem::take(&mut self.shed));
+    }
+}
