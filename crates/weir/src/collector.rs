@@ -21,7 +21,7 @@ use weir_capture::LinkEvent;
 use weir_engine::{FlowIdentity, FlowRecord, Sink};
 use weir_output::Output;
 use weir_proto::{FILES, Packed, Place, Record};
-use weir_wire::Batch;
+use weir_wire::{Batch, Time};
 
 /// Maximum number of rows in a message.
 const ROWS: usize = 256;
@@ -183,6 +183,11 @@ impl WorkerOutput {
             Some(outlet) => outlet.write_to(packets),
             None => self.load.outlets.extend(packets.map(|intake| Outlet::new(&MATCHING, intake))),
         }
+    }
+
+    /// All packets of a live run up to a time were taken, as far as they are the worker's.
+    pub fn reach(&self, time: Time) {
+        self.load.outlets.iter().for_each(|outlet| outlet.reach(self.worker, time));
     }
 
     /// Sends the snapshot of packets of an interval that was sent already.

@@ -1,6 +1,7 @@
 //! Writes the packets of an outlet to a file on a separate thread.
 
 pub mod index;
+mod lanes;
 mod order;
 
 use crate::cli;
@@ -8,6 +9,7 @@ use crate::outlet::OutletSpec;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 use index::{DumpIndex, FileReporter};
 use jiff::tz::TimeZone;
+use lanes::Lanes;
 use order::{Merge, Reorder};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,6 +32,8 @@ const QUEUE: usize = 64;
 const LIVE_QUEUE: usize = 16_384;
 /// Interval at which the writer checks the clock while no packets arrive.
 const TICK: Duration = Duration::from_millis(500);
+/// Nanoseconds after which a packet of a live run is written even if a worker has not reached its time.
+const LATE: u64 = 1_000_000_000;
 /// Time for which a reader of packets may take nothing at the end of a run, before the remaining packets are
 /// abandoned.
 pub const GRACE: Duration = Duration::from_secs(3);
@@ -75,8 +79,19 @@ pub struct Parcel {
     pub worker: usize,
     /// The packets, in order.
     pub packets: PacketBuf,
-    /// Whether this is the last parcel of a round: see [`Merge`]. Always `false` in a live run.
-    pub ends: bool,
+    /// The packets that follow.
+    pub mark: Mark,
+}
+
+/// What a parcel tells about the later packets of its worker.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mark {
+    /// Nothing.
+    More,
+    /// They are of the next round of a run over files: see [`Merge`].
+    EndsRound,
+    /// They are later than this time: see [`Lanes`].
+    UpTo(Time),
 }
 
 /// A bounded queue to the writer of a packet file.
@@ -86,12 +101,19 @@ pub struct Intake {
     /// Bytes in the queue.
     waiting: Arc<AtomicUsize>,
     room: usize,
+    /// Whether the workers of a live run send the times that they have reached.
+    by_time: bool,
 }
 
 impl Intake {
-    fn new(capacity: usize, room: usize) -> (Intake, Receiver<Parcel>) {
+    fn new(capacity: usize, room: usize, by_time: bool) -> (Intake, Receiver<Parcel>) {
         let (to, from) = crossbeam_channel::bounded(capacity);
-        (Intake { to, waiting: Arc::default(), room }, from)
+        (Intake { to, waiting: Arc::default(), room, by_time }, from)
+    }
+
+    /// Whether the workers of a live run send the times that they have reached.
+    pub fn is_by_time(&self) -> bool {
+        self.by_time
     }
 
     /// Sends packets, and waits while the queue is full.
@@ -189,14 +211,16 @@ impl Dump {
             ..WriteOptions::default()
         };
         let writer = PacketWriter::create(target, write, interfaces, now())?;
-        let (intake, from) = Intake::new(capacity, room);
+        let is_file = purpose == For::Files;
+        let by_time = !is_file && workers > 1;
+        let (intake, from) = Intake::new(capacity, room, by_time);
         let dump_index = DumpIndex::default();
         let mut reporter = dump_index.reporter();
         reporter.look(&writer, Time(0));
         let waiting = Arc::clone(&intake.waiting);
-        let is_file = purpose == For::Files;
         let work = Work {
             merge: is_file.then(|| Merge::new(workers)),
+            lanes: by_time.then(|| Lanes::new(workers, room / 2)),
             reorder: (is_file && spec.level != Level::Packet).then(|| Reorder::new(reorder)),
             waiting,
             file: PacketFile {
@@ -253,6 +277,8 @@ fn now() -> Time {
 struct Work {
     /// Puts the packets of the workers of a run over files in order.
     merge: Option<Merge>,
+    /// Puts the packets of several workers of a live run in order.
+    lanes: Option<Lanes>,
     /// Puts packets in order that leave late.
     reorder: Option<Reorder>,
     /// Bytes in the queue.
@@ -272,6 +298,7 @@ impl Work {
             let now = now();
             // The reader of a pipe gets packets as soon as the queue is empty.
             if now.0 >= next_tick || self.file.writer.is_pipe() && from.is_empty() {
+                self.write_until(Time(now.0.saturating_sub(LATE)));
                 self.file.tick(now);
                 next_tick = now.0 + TICK.as_nanos() as u64;
             }
@@ -279,6 +306,7 @@ impl Work {
         if let Some(rest) = self.merge.as_mut().map(Merge::rest) {
             self.write(rest.packets());
         }
+        self.write_until(Time(u64::MAX));
         if let Some(reorder) = &mut self.reorder {
             reorder.finish(|packets| self.file.write(packets));
         }
@@ -286,6 +314,11 @@ impl Work {
     }
 
     fn take(&mut self, parcel: Parcel) {
+        if let Some(lanes) = &mut self.lanes {
+            let freed = lanes.take(parcel, |packets| self.file.write(packets));
+            self.waiting.fetch_sub(freed, Ordering::Relaxed);
+            return;
+        }
         let Some(merge) = &mut self.merge else {
             let bytes = memory(&parcel.packets);
             self.file.write(parcel.packets.batch());
@@ -295,6 +328,14 @@ impl Work {
         if let Some(round) = merge.take(parcel) {
             self.write(round.packets());
             self.waiting.fetch_sub(round.memory(), Ordering::Relaxed);
+        }
+    }
+
+    /// Writes packets up to a time that wait for other workers.
+    fn write_until(&mut self, until: Time) {
+        if let Some(lanes) = &mut self.lanes {
+            let freed = lanes.write_until(until, |packets| self.file.write(packets));
+            self.waiting.fetch_sub(freed, Ordering::Relaxed);
         }
     }
 

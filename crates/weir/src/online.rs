@@ -101,7 +101,9 @@ pub fn work(
         let batch = rings.next_batch(WAIT.min(until_tick))?;
         let is_empty = batch.is_empty();
         run.read_orders();
+        let latest = batch.slots.last().map_or(Time(now.saturating_sub(GRACE)), |slot| slot.time);
         run.batch(batch);
+        run.drive.destination.reach(latest);
         for event in rings.take_events() {
             run.drive.destination.send_later(Message::Link(event));
         }

@@ -2,9 +2,9 @@
 
 use crate::cli::PacketOptions;
 use crate::collector::WhenFull;
-use crate::dump::{Intake, Parcel};
+use crate::dump::{Intake, Mark, Parcel};
 use weir_api::{Level, Snapshot};
-use weir_wire::{Batch, PacketBuf};
+use weir_wire::{Batch, PacketBuf, Time};
 
 /// Bytes of packets after which a worker of a run over files sends them.
 const PARCEL: usize = 256 << 10;
@@ -107,23 +107,31 @@ impl Outlet {
         packets.packets().for_each(|packet| copy.push(&packet));
         match when_full {
             WhenFull::Wait if copy.bytes.len() < PARCEL => {}
-            WhenFull::Wait => self.send(worker, false),
+            WhenFull::Wait => self.send(worker, Mark::More),
             WhenFull::Shed => {
                 let packets = std::mem::take(copy);
-                self.shed += intake.offer(Parcel { worker, packets, ends: false });
+                self.shed += intake.offer(Parcel { worker, packets, mark: Mark::More });
             }
         }
     }
 
     /// Ends the round of a worker of a run over files.
     pub fn end_round(&mut self, worker: usize) {
-        self.send(worker, true);
+        self.send(worker, Mark::EndsRound);
     }
 
-    fn send(&mut self, worker: usize, ends: bool) {
+    /// All packets of a worker of a live run up to a time were taken.
+    pub fn reach(&self, worker: usize, time: Time) {
+        if let Some(intake) = self.intake.as_ref().filter(|intake| intake.is_by_time()) {
+            // Without room, a later time has the same effect.
+            intake.offer(Parcel { worker, packets: PacketBuf::default(), mark: Mark::UpTo(time) });
+        }
+    }
+
+    fn send(&mut self, worker: usize, mark: Mark) {
         let Packets(packets) = &mut self.packets;
         let Some(intake) = &self.intake else { return };
-        intake.send(Parcel { worker, packets: std::mem::take(packets), ends });
+        intake.send(Parcel { worker, packets: std::mem::take(packets), mark });
     }
 
     /// Adds the packets shed since the last call to the counts of an interval.

@@ -245,7 +245,10 @@ fn a_removed_interface_ends_a_run_on_the_command_line() {
         let ran = finish(child).exits(2).says("far: removed");
         let (offered, caught, dropped) = ledger(&ran);
         assert_eq!((offered, caught, dropped), (sent, sent, 0));
-        assert_eq!(weir([text(&copy), "-j"]).exits(0).fact("ledger", "caught"), sent);
+        let copied = weir([text(&copy), "-j"]).exits(0);
+        assert_eq!(copied.fact("ledger", "caught"), sent);
+        let file = copied.json().into_iter().find(|line| line["kind"] == "input");
+        assert!(file.is_some_and(|file| file["in_order"] == true), "{workers} workers");
         net.link();
     }
 }

@@ -1,6 +1,6 @@
 //! Puts the packets of several workers into the order of the run.
 
-use super::Parcel;
+use super::{Mark, Parcel};
 use std::collections::{BTreeMap, VecDeque};
 use weir_wire::{Batch, PacketBuf, Slot};
 
@@ -24,7 +24,7 @@ impl Merge {
     pub fn take(&mut self, parcel: Parcel) -> Option<Round> {
         let worker = parcel.worker;
         if let (Some(waiting), Some(ends)) = (self.waiting.get_mut(worker), self.ends.get_mut(worker)) {
-            *ends += usize::from(parcel.ends);
+            *ends += usize::from(parcel.mark == Mark::EndsRound);
             waiting.push_back(parcel);
         }
         self.ends.iter().all(|ends| *ends > 0).then(|| self.next_round())
@@ -36,7 +36,7 @@ impl Merge {
             *ends -= 1;
             while let Some(parcel) = waiting.pop_front() {
                 parts.push(parcel.packets);
-                if parcel.ends {
+                if parcel.mark == Mark::EndsRound {
                     break;
                 }
             }
@@ -148,8 +148,9 @@ mod tests {
 
     /// A parcel with packets of those numbers.
     fn parcel(worker: usize, numbers: &[u32], ends: bool) -> Parcel {
+        let mark = if ends { Mark::EndsRound } else { Mark::More };
         let slots = numbers.iter().map(|number| Slot { number: *number, ..Slot::default() }).collect();
-        Parcel { worker, packets: PacketBuf { bytes: Vec::new(), slots }, ends }
+        Parcel { worker, packets: PacketBuf { bytes: Vec::new(), slots }, mark }
     }
 
     fn numbers(round: Option<Round>) -> Option<Vec<u32>> {
