@@ -4,7 +4,7 @@
 //! room in a full queue. A live run sheds rows instead, and counts them.
 
 use crate::carve::Carver;
-use crate::drive::{Boundary, Destination};
+use crate::drive::{Boundary, Destination, WhenFull};
 use crate::dump::Intake;
 use crate::hub::Hub;
 use crate::memory::{self, Charge, Room};
@@ -117,15 +117,6 @@ fn in_order(order: &mut [(u32, u32)], batches: &[Records]) {
         let entry = batches.get(*batch as usize).and_then(|batch| batch.records.get(*at as usize));
         entry.map(|entry| (entry.place.time, entry.flow.key))
     });
-}
-
-/// Behaviour of a worker's output when the queue is full.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum WhenFull {
-    /// Wait: used for files.
-    Wait,
-    /// Shed rows and count them: used for live capture, where packets cannot wait.
-    Shed,
 }
 
 /// The contents of a worker's output besides snapshots.

@@ -2,7 +2,8 @@
 
 use crate::applies::{Links, Misfits};
 use crate::cli;
-use crate::collector::{Collector, Load, WhenFull, WorkerOutput, queue};
+use crate::collector::{Collector, Load, WorkerOutput, queue};
+use crate::drive::WhenFull;
 use crate::exit::{Exit, complain, print};
 use crate::inputs::{inputs, report_read_errors};
 use crate::memory::Room;

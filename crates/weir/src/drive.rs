@@ -32,6 +32,15 @@ impl Boundary {
     }
 }
 
+/// Behaviour of a worker's output when the queue is full.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum WhenFull {
+    /// Wait: used for files.
+    Wait,
+    /// Shed rows and count them: used for live capture, where packets cannot wait.
+    Shed,
+}
+
 /// The destination of one worker's results.
 pub trait Destination {
     /// Takes flows, records and packets.

@@ -5,7 +5,6 @@ mod lanes;
 mod order;
 
 use crate::cli;
-use crate::outlet::OutletSpec;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 use index::{DumpIndex, FileReporter};
 use jiff::tz::TimeZone;
@@ -53,8 +52,8 @@ pub enum For {
 pub struct DumpOptions<'r> {
     /// The command line.
     pub options: &'r cli::RunOptions,
-    /// The outlet.
-    pub spec: &'static OutletSpec,
+    /// The level at which it is decided whether a packet leaves.
+    pub level: Level,
     /// Number of workers.
     pub workers: usize,
     /// Rotation of the files.
@@ -172,7 +171,7 @@ impl Dump {
     ) -> Result<Dump, WriteError> {
         let DumpOptions {
             options,
-            spec,
+            level,
             workers,
             rotate,
             purpose,
@@ -221,7 +220,7 @@ impl Dump {
         let work = Work {
             merge: is_file.then(|| Merge::new(workers)),
             lanes: by_time.then(|| Lanes::new(workers, room / 2)),
-            reorder: (is_file && spec.level != Level::Packet).then(|| Reorder::new(reorder)),
+            reorder: (is_file && level != Level::Packet).then(|| Reorder::new(reorder)),
             waiting,
             file: PacketFile {
                 writer,

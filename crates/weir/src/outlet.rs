@@ -1,7 +1,7 @@
 //! Outlets: the ways by which packets leave a run. Each has a writer on a thread, and its row of the ledger.
 
 use crate::cli::PacketOptions;
-use crate::collector::WhenFull;
+use crate::drive::WhenFull;
 use crate::dump::{Intake, Mark, Parcel};
 use weir_api::{Level, Snapshot};
 use weir_wire::{Batch, PacketBuf, Time};

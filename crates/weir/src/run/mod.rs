@@ -363,7 +363,7 @@ impl Run {
         };
         let with = DumpOptions {
             options: &self.options,
-            spec,
+            level: spec.level,
             workers: self.worker_count(),
             rotate,
             purpose,
