@@ -88,10 +88,13 @@ impl Begun {
         for (begins, place) in self.files.iter().rev() {
             // A finished file has its final name, or a later file has replaced it. A temporary name is unique.
             let path = if place.written.exists() { &place.written } else { &place.path };
-            let is_there = known.insert(path) && path.exists();
+            let length = path.metadata().map(|data| data.len());
+            let is_there = known.insert(path) && length.is_ok();
             if may_have(begins.0, ends) {
                 found.gone += u64::from(!is_there);
-                found.paths.extend(is_there.then(|| path.clone()));
+                // A file that has just begun has no header until it is flushed, and so no packets to read.
+                let has_header = length.is_ok_and(|bytes| bytes > 0);
+                found.paths.extend((is_there && has_header).then(|| path.clone()));
             }
             ends = Some(begins.0);
         }
@@ -142,8 +145,11 @@ mod tests {
             "an unfinished file is read under its temporary name"
         );
         finish("x0", "1");
-        touch(".x1.1.part");
+        std::fs::write(folder.join(".x1.1.part"), b"").unwrap();
         begun.begin(Time(100 * SECOND), place(folder, "x1"));
+        let without_header = begun.of(all);
+        assert_eq!((names(&without_header), without_header.gone), (vec!["x0".to_owned()], 0));
+        touch(".x1.1.part");
         assert_eq!(names(&begun.of(all)), ["x0", ".x1.1.part"]);
         finish("x1", "1");
         touch(".x0.2.part");
