@@ -103,6 +103,15 @@ pub fn tables(name: &str) -> impl Iterator<Item = &'static Table> {
     weir_proto::tables().filter(move |table| table.name == name)
 }
 
+/// The field, as `table.field`, whose name a function made the name `table_field` of a column of.
+pub fn of_column(name: &str) -> Option<String> {
+    let field = |table: &Table| {
+        let field = name.strip_prefix(table.name)?.strip_prefix('_')?;
+        table.fields.iter().any(|known| known.name == field).then(|| format!("{}.{field}", table.name))
+    };
+    weir_proto::tables().find_map(field)
+}
+
 /// The kind's word in answers.
 fn kind_word(kind: FieldKind) -> &'static str {
     match kind {

@@ -21,6 +21,7 @@ mod flow_series;
 mod health;
 mod keep;
 pub mod label;
+pub mod listed;
 pub mod moment;
 mod news;
 #[cfg(feature = "parquet")]

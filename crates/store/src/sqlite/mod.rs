@@ -358,10 +358,10 @@ impl Store for SqliteStore {
     fn table(&self, name: &str, span: TimeRange) -> Result<Option<KeptTable>, StoreError> {
         let is_table =
             |(known, reading): &(String, Reading)| known == name && matches!(reading, Reading::Table(_));
-        if !self.kept()?.iter().any(is_table) {
+        let sum = self.sum(name, span)?;
+        if !matches!(sum.reading, Some(Reading::Table(_))) && !self.kept()?.iter().any(is_table) {
             return Ok(None);
         }
-        let sum = self.sum(name, span)?;
         let (first, last) = self.extent()?.unwrap_or_default();
         let table = match sum.reading {
             Some(Reading::Table(table)) => Some(table),

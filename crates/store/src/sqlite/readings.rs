@@ -2,6 +2,7 @@
 
 use super::schema::describe;
 use crate::StoreError;
+use crate::listed::is_list;
 use crate::tiers::{LISTS, Tier};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use weir_api::{Count, DistinctCount, Key, KeyKind, Reading, Shown, Top, TopRow, Unit};
+use weir_api::{Count, DistinctCount, Key, KeyKind, Reading, Top, TopRow, Unit};
 use zstd::bulk::Compressor;
 
 /// Compression level of zstd: an interval's lists are compressed several times.
@@ -38,10 +39,10 @@ const TABLE: &str = "table";
 /// The kind of a reading, if it is stored.
 pub fn kind(reading: &Reading) -> Option<&'static str> {
     match reading {
+        reading if !is_list(reading) => None,
         Reading::Top(_) => Some(TOP),
         Reading::Distinct(_) => Some(DISTINCT),
-        // Scans are found in the stored flows.
-        Reading::Table(table) if table.schema.shown != Shown::Scans => Some(TABLE),
+        Reading::Table(_) => Some(TABLE),
         _ => None,
     }
 }

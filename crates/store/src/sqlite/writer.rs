@@ -13,6 +13,7 @@ use super::watched::{self, Watched};
 use crate::Keep;
 use crate::StoreError;
 use crate::health::{Health, Leap};
+use crate::listed;
 use crate::tiers::{Cell, LISTS, SERIES};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::collections::{HashSet, VecDeque};
@@ -20,7 +21,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use weir_api::{Answer, AnswerLabel, Reading, Snapshot};
+use weir_api::{Reading, Snapshot};
 use weir_output::{Existing, Output, OutputContext, OutputSpec};
 use weir_output::{FlowIdentity, FlowRecord};
 use weir_proto::Record;
@@ -568,23 +569,6 @@ pub fn number(main: &Connection, path: &Path, name: &str) -> Result<u64, StoreEr
     Ok(found.unwrap_or(0) as u64)
 }
 
-/// The answers that are kept as lists, with their names: that of the subscription, and for its second and later lists also
-/// that of the function.
-fn named(answers: &[Answer]) -> impl Iterator<Item = (String, &Reading)> {
-    let mut names = HashSet::new();
-    let lists = answers.iter().filter(|answer| readings::kind(&answer.reading).is_some());
-    lists.map(move |answer| {
-        let AnswerLabel { subscription, function, .. } = &*answer.label;
-        let first = names.insert((answer.id.subscription, String::new()));
-        let mut name = if first { subscription.clone() } else { format!("{subscription} {function}") };
-        // Two lists of one function.
-        if !first && !names.insert((answer.id.subscription, name.clone())) {
-            name = format!("{name} {}", answer.id.place);
-        }
-        (name, &answer.reading)
-    })
-}
-
 impl Output for Writer {
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         let span = (snapshot.interval.start, snapshot.interval.end);
@@ -596,7 +580,8 @@ impl Output for Writer {
         // Silence has no lists. Each list is written once nevertheless, so that queries know its name.
         let listed = &mut self.listed;
         let mut readings = Vec::new();
-        for (name, reading) in named(&snapshot.answers) {
+        for (name, answer) in listed::named(&snapshot.answers) {
+            let reading = &answer.reading;
             let is_new = !listed.contains(&name) && listed.insert(name.clone());
             if is_new || has_packets && readings::is_kept(reading) {
                 readings.push((name, reading.clone()));
