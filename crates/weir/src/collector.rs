@@ -721,6 +721,9 @@ impl Collector {
         };
         let shift = snapshot.interval.start.wrapping_sub(original.start).cast_signed();
         let moved = |time: u64| time.saturating_add_signed(shift);
+        if let Some(hub) = &self.hub {
+            hub.part_of(moved(start), snapshot);
+        }
         let report = self.reports.entry(start).or_default();
         report.merge(snapshot);
         report.interval = Interval { start: moved(start), end: moved(end) };

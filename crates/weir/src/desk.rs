@@ -83,6 +83,7 @@ pub struct DescribedSubscription {
     /// Its name.
     pub name: String,
     /// The chart that has it as a line.
+    #[schema(required = true)]
     pub chart: Option<String>,
     /// Its expression; empty for everything.
     pub expression: String,

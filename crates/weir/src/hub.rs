@@ -4,8 +4,9 @@
 //! publishes them together as one [`Now`]. Readers take the latest state and hold no lock: the collector never waits
 //! for a reader, and a packet never waits for the collector.
 
-use crate::desk::Desk;
+use crate::desk::{Described, Desk};
 use crate::memory::{Load, Share};
+use crate::recent::Recent;
 use axum::body::Bytes;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -86,6 +87,8 @@ pub struct Hub {
     health: OnceLock<Arc<Health>>,
     /// Memory shares of tables.
     tables: Mutex<Vec<Share>>,
+    /// Tables of functions that the store does not have yet.
+    recent: Mutex<Arc<Recent>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -117,6 +120,7 @@ impl Hub {
             lossy_since: Mutex::default(),
             health: OnceLock::new(),
             tables: Mutex::default(),
+            recent: Mutex::default(),
         }
     }
 
@@ -141,6 +145,23 @@ impl Hub {
         let _ = self.desk.set(Arc::clone(desk));
     }
 
+    /// The plan in effect in words; `None` without a run.
+    pub fn described(&self) -> Option<Described> {
+        self.desk.get().map(|desk| desk.described())
+    }
+
+    /// The tables of functions that the store does not have yet.
+    pub fn recent(&self) -> Arc<Recent> {
+        Arc::clone(&lock(&self.recent))
+    }
+
+    /// Adds a part of the interval that begins at `start`, in nanoseconds since the epoch.
+    pub fn part_of(&self, start: u64, part: &Snapshot) {
+        if self.about.mode == Mode::Live {
+            Arc::make_mut(&mut lock(&self.recent)).add(start, part);
+        }
+    }
+
     /// Sets the store's writer.
     pub fn set_health(&self, health: Arc<Health>) {
         // A process has one run.
@@ -161,6 +182,7 @@ impl Hub {
     pub fn tick(&self, tick: &Snapshot, load: &Load) {
         let before = self.now();
         self.watch_loss(&before.total, tick);
+        Arc::make_mut(&mut lock(&self.recent)).follow(tick);
         let mut total = before.total.clone();
         total.merge(&without_readings(tick));
         if total.outline.plan != before.total.outline.plan {

@@ -36,6 +36,7 @@ mod outputs;
 mod printer;
 mod privileges;
 mod query;
+mod recent;
 mod report;
 mod resolved;
 mod run;

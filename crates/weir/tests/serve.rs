@@ -507,6 +507,75 @@ fn a_configuration_check_reports_lines_and_differences() {
 }
 
 #[test]
+fn tables_of_subscriptions_have_all_records_of_a_capture() {
+    let folder = tempfile::tempdir().unwrap();
+    let text_of = "[[subscription]]\nname = \"asked\"\nlevel = \"record\"\nwhere = 'dns.query contains \"e\"'\n\
+        chain = [\"top dns.query,source show 3\", \"records\", \"quantiles dns.rtt\"]\n";
+    let file = put(folder.path(), "weir.toml", text_of.as_bytes());
+    let server = Server::open(&["--config", text(&file)]);
+    let answer = server.json("/api/v1/tables");
+    let asked = &answer["subscriptions"][0];
+    assert_eq!(
+        (&asked["name"], &asked["owner"], &asked["level"], &asked["expression"]),
+        (&json!("asked"), &json!("configuration"), &json!("record"), &json!("dns.query contains \"e\"")),
+        "{answer}"
+    );
+    let [top, records, quantiles] = array(asked, "tables").as_slice() else { panic!("{asked}") };
+    assert_eq!(top["call"], "top by dns.query,source show 3");
+    let columns = array(top, "columns");
+    let fields: Vec<&Value> = columns.iter().map(|column| &column["field"]).collect();
+    assert_eq!(fields, [&json!("dns.query"), &Value::Null, &Value::Null]);
+    let matching = server.json("/api/v1/query?q=count+dns+where+dns.query+contains+%22e%22");
+    let all = matching["rows"][0][0].as_u64().unwrap();
+    assert!(all > 10, "{matching}");
+    assert_eq!((&top["total"], &records["rows"][0]["values"][0]), (&json!(all), &json!(all)));
+    let shown: u64 = array(top, "rows").iter().map(|row| row["values"][2].as_u64().unwrap()).sum();
+    assert_eq!((array(top, "rows").len(), top["others"]["sum"].as_u64()), (3, Some(all - shown)), "{top}");
+    assert!(top["others"]["keys"].as_u64() > Some(0), "{top}");
+    let units: Vec<&Value> = array(quantiles, "columns").iter().map(|column| &column["unit"]).collect();
+    assert!(units.iter().all(|unit| **unit == "seconds"), "{quantiles}");
+    // More rows than the function shows, and fewer.
+    for (limit, rows) in [(1, 1), (5, 5)] {
+        let answer = server.json(&format!("/api/v1/tables?limit={limit}"));
+        assert_eq!(array(&answer["subscriptions"][0]["tables"][0], "rows").len(), rows);
+    }
+    server.get("/api/v1/tables?limit=1001").is(400);
+    // Before the capture there is nothing, and its columns are known.
+    let before = server.json("/api/v1/tables?from=1&to=2");
+    let before = &before["subscriptions"][0]["tables"][0];
+    assert_eq!((array(before, "rows").len(), array(before, "columns").len()), (0, 3), "{before}");
+}
+
+#[test]
+fn the_plan_in_effect_is_the_explained_one() {
+    let server = Server::open(&[]);
+    let plan = server.json("/api/v1/plan");
+    let sample = sample();
+    let explained = weir(["explain", "-j", "--plan", "open", text(&sample)]).exits(0);
+    let explained: Value = serde_json::from_str(&explained.text()).unwrap();
+    assert_eq!(plan["subscriptions"], explained["subscriptions"]);
+    assert_eq!(plan["demand"], explained["demand"]);
+    let functions = server.json("/api/v1/functions");
+    let record: Vec<&Value> = array(&functions, "functions")
+        .iter()
+        .filter(|function| array(function, "levels").contains(&json!("record")))
+        .map(|function| &function["name"])
+        .collect();
+    assert!(["records", "top", "distinct", "quantiles"].iter().all(|name| record.contains(&&json!(name))));
+    // An expression is checked at the level of its subscription.
+    let check = |level: &str| {
+        let path = format!("/api/v1/filter?expression=tcp+and+dns.rcode_name+%3D+NXDOMAIN&level={level}");
+        server.json(&path)
+    };
+    assert_eq!(
+        (&check("record")["ok"], &check("packet")["ok"], &check("flow")["ok"]),
+        (&json!(true), &json!(false), &json!(false))
+    );
+    assert_eq!(check("packet")["error"]["offset"], 8, "{}", check("packet"));
+    server.get("/api/v1/filter?expression=tcp&level=rcord").is(400);
+}
+
+#[test]
 fn a_port_in_use_is_reported() {
     let sample = sample();
     let port = port().to_string();

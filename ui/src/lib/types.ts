@@ -40,6 +40,16 @@ export interface Answered {
   total?: unknown[];
 }
 
+/** An argument of a function. */
+export interface ArgumentInfo {
+  /** Default; `null` if it has to be given. */
+  default: string | null;
+  /** Meaning and accepted values. */
+  help: string;
+  /** Name. */
+  name: string;
+}
+
 /** Range of values at the same time of previous weeks. */
 export interface Band {
   /** In the order of the request. */
@@ -146,6 +156,38 @@ export interface Crossing {
   flows: number;
   /** What they have inside and outside of the range. */
   whole: Amount;
+}
+
+/** A plan in words. */
+export interface Described {
+  /** What the pass has to do for them. */
+  demand: string[];
+  /** The run's expression; empty for every packet. */
+  expression: string;
+  /** Number of the plan; each change makes a new one. */
+  plan: number;
+  /** The subscriptions, in order. */
+  subscriptions: DescribedSubscription[];
+}
+
+/** A subscription in words. */
+export interface DescribedSubscription {
+  /** The chart that has it as a line. */
+  chart: string | null;
+  /** Its expression; empty for everything. */
+  expression: string;
+  /** Its functions, with their arguments. */
+  functions: string[];
+  /** Its number, which is never used again. */
+  id: number;
+  /** `packet`, `stream`, `flow` or `record`. */
+  level: string;
+  /** Its name. */
+  name: string;
+  /** Who made it: `run`, `configuration`, `page` or `client` with its number. */
+  owner: string;
+  /** Whether it covers the packets that no other line of its chart covers. */
+  remainder: boolean;
 }
 
 /** A property of a flow. */
@@ -428,6 +470,66 @@ export interface Flows {
   rows: Flow[];
 }
 
+/** A column of a table. */
+export interface FunctionColumn {
+  /** The field of records that it is, as `table.field` in expressions. */
+  field: string | null;
+  /** Meaning. */
+  help: string;
+  /** How its values are made: `key`, `sum`, `min`, `max`, `distinct`, `last`, `statistic` or `error`. */
+  kind: string;
+  /** Name. */
+  name: string;
+  /** Unit; "" without one. */
+  unit: string;
+}
+
+/** A function of subscriptions. */
+export interface FunctionInfo {
+  /** Arguments; the value of the first needs no name. */
+  arguments: ArgumentInfo[];
+  /** Meaning. */
+  help: string;
+  /** Levels that it works on: `packet`, `flow`, `record`. */
+  levels: string[];
+  /** Name. A function over records can have the name of one over packets and flows. */
+  name: string;
+}
+
+/** A row of a table. */
+export interface FunctionRow {
+  /** Upper bound of the undercount of the first column that is not a key; 0 if the row is exact. */
+  error: number;
+  /** A value for each column: text, number, `true`, `false` or `null`; times are seconds since the epoch. */
+  values: unknown[];
+}
+
+/** The table of a function. */
+export interface FunctionTable {
+  /** Upper bound of the first column for a key without a row. */
+  absent: number;
+  /** The function with its arguments. */
+  call: string;
+  /** Columns. */
+  columns: FunctionColumn[];
+  /** Name in the store, and in queries. */
+  name: string;
+  /** The rows that are not shown. */
+  others: OtherRows;
+  /** What the answer leaves out, and why. */
+  partial: string | null;
+  /** The heaviest rows by the first column that is not a key, in order. */
+  rows: FunctionRow[];
+  /** The sum of the first column over all rows, if it is a sum. */
+  total: number | null;
+}
+
+/** All functions of subscriptions. */
+export interface Functions {
+  /** In the order of the manual. */
+  functions: FunctionInfo[];
+}
+
 /** A table of a function with its own columns. */
 export interface KeptTableInfo {
   /** Names of the columns. */
@@ -546,6 +648,14 @@ export interface NewsRow {
   label: string;
   /** Packets. */
   packets: number;
+}
+
+/** The rows of a table that are not shown. */
+export interface OtherRows {
+  /** Their number. */
+  keys: number;
+  /** Their sum, if the first column is a sum. */
+  sum: number | null;
 }
 
 /** Traffic between two nodes. */
@@ -801,6 +911,25 @@ export interface StoreState {
   tiers: TierState[];
 }
 
+/** A subscription, and a table for each of its functions. */
+export interface SubscriptionTables {
+  /** Its expression; "" for everything. */
+  expression: string;
+  /** `packet`, `flow` or `record`; "" if it is not in the plan in effect. */
+  level: string;
+  /** Name. */
+  name: string;
+  /**
+   * Who made it: `run`, `configuration`, `page` or `client` with its number; `null` if it is not in the plan in
+   * effect.
+   */
+  owner: string | null;
+  /** Its tables, in the order of its functions. */
+  tables: FunctionTable[];
+  /** Label for display. */
+  title: string;
+}
+
 /** A record table. */
 export interface TableInfo {
   /** Fields, in the order of the log. */
@@ -813,6 +942,17 @@ export interface TableInfo {
   protocol: string;
   /** Number of stored rows. */
   rows: number;
+}
+
+/**
+ * The tables of subscriptions over a time range: those of the configuration first, then the built-in ones, then
+ * those that have been removed and have stored data.
+ */
+export interface Tables {
+  /** Number of further subscriptions. */
+  more: number;
+  /** Each with its tables. */
+  subscriptions: SubscriptionTables[];
 }
 
 /** A field that an expression can test as `table.field`. */

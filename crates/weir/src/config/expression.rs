@@ -7,11 +7,6 @@ use std::collections::HashSet;
 use weir_api::Level;
 use weir_filter::{FilterError, FlowTest, Options, RecordTest};
 
-/// The options of expressions that may test fields of records.
-fn over_records() -> Options<'static> {
-    Options { fields: Some(of_run()), ..Options::default() }
-}
-
 /// Maximum length of an expression, in bytes. The memory of its program grows with it, and pages can send a text to be
 /// checked.
 const MAX_BYTES: usize = 64 << 10;
@@ -31,6 +26,20 @@ impl Known {
     }
 }
 
+/// Checks that an expression of a subscription compiles at its level.
+///
+/// # Errors
+///
+/// The expression is invalid, or tests what this level does not have.
+pub fn check_at(text: &str, level: Level) -> Result<(), FilterError> {
+    let options = Options { fields: Some(of_run()), ..Options::default() };
+    match level {
+        Level::Record => RecordTest::compile(text, &options).map(drop),
+        Level::Flow => FlowTest::of_key(text, &options).map(drop),
+        Level::Packet | Level::Stream => weir_filter::check(text, &options).map(drop),
+    }
+}
+
 /// Reads an expression over packets, which must compile; an empty one matches every packet.
 pub fn read(r: &mut ConfigReader<'_>, node: &Node<'_>) -> Option<String> {
     read_at(r, node, Level::Packet)
@@ -46,9 +55,8 @@ pub fn read_at(r: &mut ConfigReader<'_>, node: &Node<'_>, level: Level) -> Optio
         return None;
     }
     let checked = match level {
-        Level::Record => RecordTest::compile(text, &over_records()).map(drop),
-        Level::Flow => FlowTest::of_key(text, &over_records()).map(drop),
         Level::Packet | Level::Stream => r.known.check(text),
+        Level::Flow | Level::Record => check_at(text, level),
     };
     if let Err(error) = checked {
         let at = r.inside(node, error.span.start)..r.inside(node, error.span.end);

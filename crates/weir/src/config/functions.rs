@@ -41,8 +41,12 @@ const LEVELS: [(&str, Level); 3] =
 /// The level of a subscription's table; packets without the key, or with an unknown word.
 pub fn level_of(table: &DeTable<'_>) -> Level {
     let word = table.get("level").and_then(|node| node.get_ref().as_str());
-    let known = LEVELS.iter().find(|(known, _)| Some(*known) == word);
-    known.map_or(Level::Packet, |(_, level)| *level)
+    word.and_then(level_named).unwrap_or(Level::Packet)
+}
+
+/// The level of a word.
+pub fn level_named(word: &str) -> Option<Level> {
+    LEVELS.iter().find(|(known, _)| *known == word).map(|(_, level)| *level)
 }
 
 fn read_expression(r: &mut ConfigReader<'_>, node: &Node<'_>, subscription: &mut SubscriptionSpec) {

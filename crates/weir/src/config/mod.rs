@@ -15,7 +15,9 @@ mod store;
 
 pub use anon::{Anon, MAX_SHIFT};
 pub use explain::{explain, limits, settings};
+pub use expression::check_at;
 pub use fault::{ConfigErrors, nearest};
+pub use functions::level_named;
 pub use ourmon::from_ourmon;
 pub use server::Server;
 pub use store::StoreSettings;

@@ -2,6 +2,7 @@
 
 use super::Ask;
 use super::asked::{asking, flow_test, span};
+use crate::config;
 use crate::explain;
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
@@ -19,6 +20,9 @@ use weir_store::fields::described;
 pub struct FilterAsked {
     /// A pcap-filter(7) expression.
     expression: String,
+    /// What a subscription with the expression is over: `packet`, `flow` or `record`. Without it the expression is over stored
+    /// flows, or over packets.
+    level: Option<String>,
 }
 
 /// Result of validating an expression.
@@ -64,6 +68,12 @@ pub async fn filter(
     Ask(asked): Ask<FilterAsked>,
 ) -> Result<Json<FilterCheck>, Failure> {
     let options = app.expression_options;
+    let level = asked.level.as_deref().map(|word| {
+        let wrong =
+            || Failure::question(format!("invalid level {word:?}"), "expected packet, flow or record");
+        config::level_named(word).ok_or_else(wrong)
+    });
+    let level = level.transpose()?;
     // Without a store nothing has fields, and an expression is one over packets.
     let asking = asking(&app, &client, None).await.ok();
     let check = move || {
@@ -72,13 +82,14 @@ pub async fn filter(
             true => asked.expression.trim().to_owned(),
             false => asked.expression.split_whitespace().collect::<Vec<_>>().join(" "),
         };
-        let explained = match &asking {
-            Some(asking) => {
+        let explained = match (&asking, level) {
+            (_, Some(level)) => config::check_at(&asked.expression, level).map(|()| Vec::new()),
+            (Some(asking), None) => {
                 let fields = asking.fields();
                 let reading = Options { fields: Some(&fields), ..options.to_options() };
                 explain::lines(&asked.expression, &reading)
             }
-            None => explain::lines(&asked.expression, &options.to_options()),
+            (None, None) => explain::lines(&asked.expression, &options.to_options()),
         };
         Ok(match explained {
             Ok(explain) => FilterCheck { ok: true, error: None, canonical, explain },

@@ -5,10 +5,12 @@ mod filter;
 mod flows;
 mod history;
 mod lists;
+mod plan;
 mod query;
 mod sensor;
 mod settings;
 pub mod table;
+mod tables;
 
 use super::app::Shared;
 use super::rights::Right;
@@ -93,6 +95,7 @@ served! {
     look get "/api/v1/series/band" history::band;
     look get "/api/v1/lists" lists::lists;
     look get "/api/v1/top" lists::top;
+    look get "/api/v1/tables" tables::tables;
     look get "/api/v1/paths" lists::paths;
     look get "/api/v1/distinct" lists::distinct;
     look get "/api/v1/new" lists::news;
@@ -105,6 +108,8 @@ served! {
     look get "/api/v1/filter" filter::filter;
     look get "/api/v1/fields" filter::fields;
     look get "/api/v1/filter/try" filter::attempt;
+    look get "/api/v1/plan" plan::plan;
+    look get "/api/v1/functions" plan::functions;
     look get "/api/v1/config" settings::config;
     look post "/api/v1/config/check" settings::check;
     write post "/api/v1/config/apply" settings::apply;

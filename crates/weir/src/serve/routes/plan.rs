@@ -1,0 +1,78 @@
+//! The plan in effect, and the functions that a subscription can have.
+
+use crate::desk::Described;
+use crate::serve::app::Shared;
+use crate::serve::failure::Failure;
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+use weir_api::Level;
+use weir_engine::{FUNCTIONS, RECORD_FUNCTIONS};
+
+/// The plan in effect: every subscription, the built-in ones too, and what the pass has to do for them, as `weir explain --plan`
+/// prints it.
+#[utoipa::path(get, path = "/api/v1/plan",
+    responses((status = 200, body = Described), (status = 404, body = Failure)))]
+pub async fn plan(State(app): State<Shared>) -> Result<Json<Described>, Failure> {
+    let plan = app.hub.described().ok_or_else(|| Failure::unknown("no run: these pages show a store"))?;
+    Ok(Json(plan))
+}
+
+/// All functions of subscriptions.
+#[derive(Serialize, ToSchema)]
+pub struct Functions {
+    /// In the order of the manual.
+    functions: Vec<FunctionInfo>,
+}
+
+/// A function of subscriptions.
+#[derive(Serialize, ToSchema)]
+pub struct FunctionInfo {
+    /// Name. A function over records can have the name of one over packets and flows.
+    name: String,
+    /// Meaning.
+    help: String,
+    /// Levels that it works on: `packet`, `flow`, `record`.
+    levels: Vec<String>,
+    /// Arguments; the value of the first needs no name.
+    arguments: Vec<ArgumentInfo>,
+}
+
+/// An argument of a function.
+#[derive(Serialize, ToSchema)]
+pub struct ArgumentInfo {
+    /// Name.
+    name: String,
+    /// Meaning and accepted values.
+    help: String,
+    /// Default; `null` if it has to be given.
+    #[schema(required = true)]
+    default: Option<String>,
+}
+
+/// The functions that a subscription can have.
+#[utoipa::path(get, path = "/api/v1/functions", responses((status = 200, body = Functions)))]
+pub async fn functions() -> Json<Functions> {
+    let level = |level: &Level| match level {
+        Level::Packet => "packet",
+        Level::Stream => "stream",
+        Level::Flow => "flow",
+        Level::Record => "record",
+    };
+    let functions = FUNCTIONS.iter().chain(RECORD_FUNCTIONS).map(|spec| FunctionInfo {
+        name: spec.name.to_owned(),
+        help: spec.help.to_owned(),
+        levels: spec.levels.iter().map(|one| level(one).to_owned()).collect(),
+        arguments: spec
+            .arguments
+            .iter()
+            .map(|argument| ArgumentInfo {
+                name: argument.name.to_owned(),
+                help: argument.help.to_owned(),
+                default: argument.default.map(str::to_owned),
+            })
+            .collect(),
+    });
+    Json(Functions { functions: functions.collect() })
+}
