@@ -10,6 +10,7 @@ import { extname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CHARTS, CONFIG, flows as makeFlows, hash, HOSTILE, rate, record, TABLES, tablesOf, tier, unit } from './data.mjs';
 import { compile } from './filter.mjs';
+import { FUNCTIONS, plan, tables, wrong } from './lists.mjs';
 import { answer as answered } from './query.mjs';
 
 const DIST = fileURLToPath(new URL('../dist/', import.meta.url));
@@ -162,6 +163,7 @@ export function serve(options = {}) {
           help: 'did you mean "interval"?',
         });
     });
+    errors.push(...wrong(body));
     const before = config.split('\n');
     const after = body.split('\n');
     const difference = [
@@ -240,7 +242,11 @@ export function serve(options = {}) {
         { name: 'destinations', of: 'addresses' },
         { name: 'flows', of: 'five-tuples' },
       ],
+      tables: [],
     }),
+    tables: (request) => tables(config, selected(request, ''), number(request, 'limit', null)),
+    plan: () => plan(config),
+    functions: () => ({ functions: FUNCTIONS }),
     top: (request) => {
       const hosts = { name: 'hosts', title: 'Top hosts', key: 'address', unit: 'bytes' };
       const list = [...LISTS, hosts].find((each) => each.name === text(request, 'list'));

@@ -386,3 +386,107 @@ test('a configuration is checked, compared and applied to a link with write acce
   await page.locator('h1', { hasText: 'Charts: web' }).waitFor();
   await context.close();
 });
+
+/** A server that knows no name that begins with "fail", and a client that asks for as many such names as it reads numbers. */
+const RESOLVER = `const socket = require('dgram').createSocket('udp4');
+socket.on('message', (query, from) => {
+  const answer = Buffer.from(query);
+  answer[2] = 0x81;
+  answer[3] = query.includes('fail') ? 0x83 : 0x80;
+  socket.send(answer, from.port, from.address);
+});
+socket.bind(53, '10.77.0.2', () => console.log('ready'));`;
+const ASKER = `const dgram = require('dgram');
+const ask = (name) => new Promise((resolve) => {
+  const socket = dgram.createSocket('udp4');
+  const labels = name.split('.').map((label) => Buffer.concat([Buffer.from([label.length]), Buffer.from(label)]));
+  const query = Buffer.concat([Buffer.from([7, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0]), ...labels, Buffer.from([0, 0, 1, 0, 1])]);
+  socket.on('message', () => { socket.close(); resolve(); });
+  socket.send(query, 53, '10.77.0.2');
+});
+process.stdin.on('data', async (text) => {
+  for (let n = 0; n < Number(text); n += 1) await ask(n % 2 ? 'good.example' : 'fail-' + (n % 6) + '.example');
+  console.log('asked');
+});`;
+
+test('a list that is added on the page is seen at once, is stored, and has every record once', { skip }, async (t) => {
+  const net = network(t);
+  if (typeof net === 'string') return t.skip(net);
+  const into = folder(t);
+  const [file, tokens, store] = [join(into, 'weir.toml'), join(into, 'tokens'), join(into, 'store')];
+  const token = '5f0c2b9d7e1a4c3896d0e2f4a6b8c1d3e5f70912';
+  writeFileSync(file, 'interval = "30s"\n');
+  writeFileSync(tokens, `${token} write\n`, { mode: 0o600 });
+  const run = (space, text) => spawn(space[0], [...space.slice(1), process.execPath, '-e', text], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const answered = (child) =>
+    new Promise((resolve) => {
+      child.stdout.once('data', resolve);
+    });
+  const [resolver, asker] = [run(net.there, RESOLVER), run(net.here, ASKER)];
+  t.after(() => [resolver, asker].forEach((child) => child.kill()));
+  await answered(resolver);
+  const weir = await start(t, ['serve', '-i', 'far', '-c', file, '--store', store, '--token-file', tokens], net.there);
+  const browser = await launchIn(t, net.there, into);
+  const context = await browser.newContext({ httpCredentials: { username: 'anybody', password: token } });
+  const page = await context.newPage();
+  await page.goto(`${weir.url}/lists`);
+  await settled(page);
+  await page.getByRole('button', { name: 'Add a list' }).click();
+  await page.fill('#list-name', 'failed names');
+  await page.fill('#list-expression', 'dns.rcode_name = "NXDOMAIN" and net 10.0.0.0/8');
+  await page.fill('#list-0-by', 'dns.nowhere,source');
+  await page.fill('#list-0-show', '20');
+  await page.getByRole('button', { name: 'Add', exact: true }).click();
+  await page.locator('[data-panel="add-list"] [role=alert]', { hasText: 'nowhere' }).waitFor();
+  await page.fill('#list-0-by', 'dns.query,source');
+  await page.getByRole('button', { name: 'Add', exact: true }).click();
+  const panel = page.locator('[data-panel="subscription-failed-names"]');
+  await panel.waitFor();
+  assert.match(readFileSync(file, 'utf8'), /\[\[subscription\]\]\nname = 'failed names'\nlevel = 'record'\n/);
+  // Asked after the list is there: of 60 names half fail, 10 of each of three.
+  asker.stdin.write('60\n');
+  await answered(asker);
+  const rows = () => panel.locator('li').evaluateAll((all) => all.map((row) => row.innerText.replaceAll(/\s+/g, ' ').trim()));
+  const names = ['fail-0.example · 10.77.0.1', 'fail-2.example · 10.77.0.1', 'fail-4.example · 10.77.0.1'];
+  // Long before the end of the first interval, from the ticks.
+  await page.waitForFunction(
+    () =>
+      [...document.querySelectorAll('[data-panel="subscription-failed-names"] li')]
+        .map((row) => / 10 /.test(row.innerText.replaceAll(/\s+/g, ' ')))
+        .join() === 'true,true,true',
+  );
+  assert.deepEqual(
+    (await rows()).map((row) => row.split(' 10 ')[0]),
+    names,
+  );
+  // What the store has after the interval is the same, not twice as much.
+  const tables = () => page.evaluate(async () => (await (await fetch('/api/v1/tables')).json()).subscriptions);
+  const extent = () => page.evaluate(async () => (await (await fetch('/api/v1/status')).json()).last);
+  const before = Date.now() / 1000;
+  while (!((await extent()) > before)) {
+    const [list] = await tables();
+    assert.equal(list.tables[0].total, 30);
+    await page.waitForTimeout(300);
+  }
+  assert.equal((await tables())[0].tables[0].total, 30);
+  const ledger = await page.evaluate(async () => (await (await fetch('/api/v1/sensor')).json()).ledger);
+  const of = (name) => ledger.find((row) => row.name === name)?.value ?? 0;
+  const offered = ledger.find((row) => row.label === 'offered')?.value;
+  assert.ok(offered >= 120, JSON.stringify(ledger.slice(0, 4)));
+  assert.equal(of('weir_dropped_packets_total'), 0);
+  // Removed: the file is what it was, and what was stored stays.
+  await panel.getByRole('button', { name: /^remove/ }).click();
+  await panel.getByRole('button', { name: 'Remove it' }).click();
+  await panel.getByText('removed: stored data').waitFor();
+  assert.equal(readFileSync(file, 'utf8'), 'interval = "30s"\n');
+  asker.stdin.write('12\n');
+  await answered(asker);
+  await page.close();
+  assert.equal(await weir.stop('SIGTERM'), 130);
+  const second = await start(t, ['serve', '--store', store, '--port', await free()]);
+  const kept = await on.open('/lists?range=all', { base: second.url });
+  const stored = kept.locator('[data-panel="subscription-failed-names"]');
+  await stored.locator('li').first().waitFor();
+  assert.match((await stored.locator('li').first().innerText()).replaceAll(/\s+/g, ' '), /^fail-0\.example · 10\.77\.0\.1 10 /);
+  await done(kept);
+});

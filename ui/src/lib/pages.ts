@@ -15,6 +15,7 @@ export const PAGES: Page[] = [
   { path: '/', title: 'Overview', key: 'o', load: () => Promise.resolve({ default: Overview }) },
   { path: '/charts', title: 'Charts', key: 'c', load: () => import('../pages/Charts.svelte') },
   { path: '/talkers', title: 'Talkers', key: 't', load: () => import('../pages/Talkers.svelte') },
+  { path: '/lists', title: 'Lists', key: 'l', load: () => import('../pages/Lists.svelte') },
   { path: '/flows', title: 'Flows', key: 'f', load: () => import('../pages/Flows.svelte') },
   { path: '/protocols', title: 'Protocols', key: 'p', load: () => import('../pages/Protocols.svelte') },
   { path: '/files', title: 'Files', key: 'i', load: () => import('../pages/Files.svelte') },

@@ -1,5 +1,6 @@
 // An answer of the API that is loaded again when its URL changes.
 
+import { untrack } from 'svelte';
 import { get } from './api';
 import { Pending } from './pending.svelte';
 import { sensor } from './sensor.svelte';
@@ -22,6 +23,25 @@ export function resource<T>(url: () => string | null): Resource<T> {
   const next = $derived(url());
   $effect(() => made.load(next));
   $effect(() => () => made.load(null));
+  return made;
+}
+
+/** Part of the time that is spent on loading an answer again. */
+const SHARE = 4;
+
+/** An answer about a range that moves: loaded again with each tick, with pauses that are longer than loading takes. */
+export function ticking<T>(url: () => string | null, moves: () => boolean): Resource<T> {
+  const made = resource<T>(url);
+  let took = 0;
+  $effect(() => {
+    if (!made.loading) took = Date.now() - untrack(() => made.since);
+  });
+  $effect(() => {
+    if (sensor.tick === null || !moves()) return;
+    untrack(() => {
+      if (!made.loading && !document.hidden && Date.now() - made.since >= SHARE * took) made.retry();
+    });
+  });
   return made;
 }
 

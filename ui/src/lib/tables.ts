@@ -1,0 +1,87 @@
+// Tables of functions: what they show, as text. Their columns are those of any function, so that nothing here knows one by name.
+
+import type { FunctionColumn, FunctionRow, FunctionTable } from './types';
+import { equals } from './fieldtest';
+import { brief, stamp } from './time';
+import { bytes, exact } from './units';
+import { titleOf } from './values';
+
+/** The ends of a flow, which are parts of keys beside fields. */
+const ENDS: Record<string, { title: string; filter: (value: unknown) => string }> = {
+  source: { title: 'Client', filter: (value) => `src host ${String(value)}` },
+  destination: { title: 'Server', filter: (value) => `dst host ${String(value)}` },
+  port: { title: 'Port', filter: (value) => `dst port ${String(value)}` },
+};
+
+/** The heading of a column. */
+export function heading(column: FunctionColumn): string {
+  if (column.field === null && column.name in ENDS) return ENDS[column.name]?.title ?? column.name;
+  const quantile = /^(.+)_(p(\d\d)|max)$/.exec(column.name);
+  if (column.kind === 'statistic' && quantile) {
+    return quantile[2] === 'max' ? 'Largest' : quantile[3] === '50' ? 'Median' : `${quantile[3]} %`;
+  }
+  return titleOf(column.field?.split('.')[1] ?? column.name);
+}
+
+/** A value as text. */
+export function shown(column: FunctionColumn, value: unknown, zone: string): string {
+  if (value === null || value === undefined) return '–';
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  if (typeof value !== 'number') return String(value);
+  if (column.kind === 'key') return String(value);
+  if (column.unit === 'seconds') return brief(value);
+  if (column.unit === 'time') return stamp(value, zone);
+  if (column.unit === 'bytes') return bytes(value);
+  return Number.isInteger(value) ? exact(value) : String(Number(value.toPrecision(3)));
+}
+
+/** The key of a row: its parts, joined. A part without a value is a dash. */
+export function label(table: FunctionTable, row: FunctionRow): string {
+  const parts = table.columns.flatMap((column, at) => {
+    const value = row.values[at];
+    return column.kind === 'key' ? [value === null || value === '' ? '–' : String(value)] : [];
+  });
+  return parts.join(' · ');
+}
+
+/** The expression of a part of a row's key; "" if no stored flow could match it. */
+export function filterOf(column: FunctionColumn, value: unknown): string {
+  if (value === null || value === undefined || value === '') return '';
+  if (column.field !== null) {
+    const [table = '', field = ''] = column.field.split('.');
+    return equals(table, field, value);
+  }
+  return ENDS[column.name]?.filter(value) ?? '';
+}
+
+/** The expression of a row's key. */
+export function rowFilter(table: FunctionTable, row: FunctionRow): string {
+  const parts = table.columns.flatMap((column, at) => {
+    const filter = column.kind === 'key' ? filterOf(column, row.values[at]) : '';
+    return filter === '' ? [] : [filter];
+  });
+  return parts.join(' and ');
+}
+
+/** Whether the rows of a table have keys. */
+export function isKeyed(table: FunctionTable): boolean {
+  return table.columns.some((column) => column.kind === 'key');
+}
+
+/** The position of the column that bars can be drawn of: a sum by which keys are ranked; -1 if there is none. */
+export function barOf(table: FunctionTable): number {
+  const keys = table.columns.filter((column) => column.kind === 'key').length;
+  return keys > 0 && table.columns[keys]?.kind === 'sum' ? keys : -1;
+}
+
+/** What a table leaves out: "37 others: 412 records; any other at most 3". */
+export function others(table: FunctionTable): string {
+  const bar = table.columns[barOf(table)];
+  const parts = [];
+  if (table.others.keys > 0) {
+    const sum = table.others.sum !== null && bar ? `: ${exact(table.others.sum)} ${bar.unit || bar.name}` : '';
+    parts.push(`and ${exact(table.others.keys)} other${table.others.keys === 1 ? '' : 's'}${sum}`);
+  }
+  if (table.absent > 0) parts.push(`anything not listed: at most ${exact(table.absent)}`);
+  return parts.join('; ');
+}
