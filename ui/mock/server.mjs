@@ -170,7 +170,7 @@ export function serve(options = {}) {
       ...before.filter((line) => !after.includes(line)).map((line) => `-${line}`),
       ...after.filter((line) => !before.includes(line)).map((line) => `+${line}`),
     ].join('\n');
-    return { ok: errors.length === 0, applied: false, errors, difference };
+    return { ok: errors.length === 0, applied: false, errors, difference, restart: [] };
   }
 
   const ROUTES = {

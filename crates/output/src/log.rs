@@ -1,10 +1,7 @@
 //! Selection of rows of an output: `eve` for all rows, `eve:flow+http+dns` for these.
 
-use crate::{Output, OutputContext, OutputSpec};
-use std::io;
-use weir_api::Snapshot;
-use weir_engine::{FlowIdentity, FlowRecord};
-use weir_proto::{Field, Record, Table, tables};
+use crate::OutputSpec;
+use weir_proto::{Field, Table, tables};
 
 /// The name for the rows of flows.
 const FLOW: &str = "flow";
@@ -78,6 +75,11 @@ impl Log {
         Ok(found)
     }
 
+    /// The text of the selection.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The output.
     pub fn spec(&self) -> &'static OutputSpec {
         self.spec
@@ -97,57 +99,6 @@ impl Log {
     pub fn fields(&self) -> impl Iterator<Item = &'static Field> {
         let shows = self.spec.shows;
         self.tables.iter().flat_map(|table| table.fields).filter(move |field| shows(field))
-    }
-
-    /// Opens its files.
-    ///
-    /// # Errors
-    ///
-    /// A file cannot be opened.
-    pub fn open(&self, context: &OutputContext) -> io::Result<Box<dyn Output>> {
-        Ok(self.select((self.spec.open)(context)?))
-    }
-
-    /// Passes only the selected rows to an output that is open.
-    pub fn select(&self, output: Box<dyn Output>) -> Box<dyn Output> {
-        Box::new(Chosen { output, flows: self.flows, tables: self.tables.clone() })
-    }
-}
-
-/// An output with a selection of rows.
-struct Chosen {
-    output: Box<dyn Output>,
-    flows: bool,
-    tables: Vec<&'static Table>,
-}
-
-impl Output for Chosen {
-    fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
-        self.output.interval(snapshot)
-    }
-
-    fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
-        if self.flows { self.output.flow(flow) } else { Ok(()) }
-    }
-
-    fn named_flow(&mut self, flow: &FlowRecord, name: Option<&str>) -> io::Result<()> {
-        if self.flows { self.output.named_flow(flow, name) } else { Ok(()) }
-    }
-
-    fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
-        if self.tables.contains(&record.table) { self.output.record(flow, record) } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.output.flush()
-    }
-
-    fn roll(&mut self, now: u64) -> io::Result<()> {
-        self.output.roll(now)
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.output.finish()
     }
 }
 

@@ -139,7 +139,7 @@ pub fn anon(options: &cli::Anon) -> Exit {
     };
     // After a signal, the packets read so far are written and the file gets its final name.
     let signals = Signals::default();
-    if let Err(error) = signals.take(false) {
+    if let Err(error) = signals.take(false, false) {
         return complain(Exit::Usage, error);
     }
     let times = match times::of_files(&options.times, std::slice::from_ref(&options.input)) {

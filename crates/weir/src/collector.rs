@@ -3,6 +3,10 @@
 //! A worker communicates with the rest of the program only through its [`WorkerOutput`]. A run over files waits for
 //! room in a full queue. A live run sheds rows instead, and counts them.
 
+mod open_output;
+
+pub use open_output::OpenOutput;
+
 use crate::carve::Carver;
 use crate::drive::{Boundary, Destination, WhenFull};
 use crate::dump::Intake;
@@ -13,13 +17,14 @@ use crate::resolved::{Resolved, Shown};
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_anon::Anonymiser;
 use weir_api::{Interval, Snapshot};
 use weir_capture::LinkEvent;
 use weir_engine::{FlowIdentity, FlowRecord, Sink};
-use weir_output::Output;
+use weir_output::{Log, Output};
 use weir_proto::{FILES, Packed, Place, Record};
 use weir_wire::{Batch, Time};
 
@@ -166,6 +171,11 @@ impl WorkerOutput {
             kept: 0,
             backlog: VecDeque::new(),
         }
+    }
+
+    /// Changes whether an output reads flow rows.
+    pub fn send_rows_if(&mut self, has_readers: bool) {
+        self.load.rows = has_readers;
     }
 
     /// Sends matching packets to this writer from now on.
@@ -374,7 +384,7 @@ pub enum Emission {
 
 /// Puts rows in order, merges snapshots and hands both to the outputs.
 pub struct Collector {
-    outputs: Vec<Box<dyn Output>>,
+    outputs: Vec<OpenOutput>,
     /// Workers that have not finished.
     busy: usize,
     /// Maximum bytes of rows and records that wait for their interval to end. Beyond it, those of the oldest interval
@@ -425,7 +435,7 @@ struct Pending {
 impl Collector {
     /// A collector for the given number of workers. `memory` limits the bytes of rows that wait for their interval to
     /// end.
-    pub fn new(outputs: Vec<Box<dyn Output>>, workers: usize, report_length: u64, memory: usize) -> Self {
+    pub fn new(outputs: Vec<OpenOutput>, workers: usize, report_length: u64, memory: usize) -> Self {
         Self {
             outputs,
             busy: workers,
@@ -493,6 +503,36 @@ impl Collector {
     pub fn attend(&mut self) {
         if self.hangup.swap(false, Ordering::Relaxed) {
             self.roll(0);
+        }
+    }
+
+    /// Whether a log in a folder has an output; `Err` if another log has one of its files open.
+    pub fn has_output(&self, folder: &Path, log: &Log) -> Result<bool, ()> {
+        match self.outputs.iter().find_map(|output| output.writes(folder, log)) {
+            Some(true) => Ok(true),
+            Some(false) => Err(()),
+            None => Ok(false),
+        }
+    }
+
+    /// Writes these logs in a folder, and no others, from a packet time on. `opened` are the outputs of new ones.
+    pub fn change_logs(&mut self, folder: Option<&Path>, logs: &[Log], opened: Vec<OpenOutput>, from: Time) {
+        for output in &mut self.outputs {
+            output.follow(folder, logs, from);
+        }
+        self.outputs.extend(opened);
+    }
+
+    /// Ends the outputs of logs whose rows ended before a time.
+    fn end_outputs(&mut self, now: u64) {
+        while let Some(at) = self.outputs.iter_mut().position(|output| output.has_ended(now)) {
+            // The part of the present report until now.
+            for mut report in self.reports.values().cloned().collect::<Vec<_>>() {
+                report.arrange();
+                self.attempt(at, |output| output.interval(&report));
+            }
+            self.attempt(at, |output| output.finish());
+            self.outputs.remove(at);
         }
     }
 
@@ -669,12 +709,16 @@ impl Collector {
                 anonymiser.record(&mut record);
             }
             for at in 0..self.outputs.len() {
-                self.attempt(at, |output| output.record(&entry.flow, &record));
+                if self.outputs.get(at).is_some_and(|one| one.takes_record(record.table, record.time)) {
+                    self.attempt(at, |output| output.record(&entry.flow, &record));
+                }
             }
         }
         for (row, name) in named {
             for at in 0..self.outputs.len() {
-                self.attempt(at, |output| output.named_flow(row, name));
+                if self.outputs.get(at).is_some_and(|one| one.takes_flow(row.last)) {
+                    self.attempt(at, |output| output.named_flow(row, name));
+                }
             }
         }
     }
@@ -703,6 +747,7 @@ impl Collector {
             hub.tick(&pending.merged, &self.load());
         }
         self.report(original, &pending.merged);
+        self.end_outputs(original.end);
         self.roll_by_time(pending.merged.interval);
         Some(pending.merged)
     }
@@ -770,7 +815,7 @@ impl Collector {
     /// Calls an output. A failure is recorded once, and the output is called again next time, because the disk may
     /// have free space then.
     fn attempt(&mut self, at: usize, call: impl FnOnce(&mut Box<dyn Output>) -> io::Result<()>) -> bool {
-        let Some(output) = self.outputs.get_mut(at) else { return false };
+        let Some(OpenOutput { output, .. }) = self.outputs.get_mut(at) else { return false };
         match call(output) {
             Ok(()) => true,
             Err(error) => {

@@ -100,6 +100,7 @@ fn call_text(call: &FunctionCall) -> String {
 }
 
 /// A change of the subscriptions.
+#[derive(Clone)]
 pub enum Change {
     /// Adds subscriptions.
     #[cfg_attr(not(test), expect(dead_code, reason = "pages and clients will add subscriptions"))]
@@ -109,6 +110,8 @@ pub enum Change {
     Remove(Owner, Vec<SubscriptionId>),
     /// Replaces all subscriptions of an owner. Those that stay keep their numbers and their state.
     Replace(Owner, Vec<SubscriptionSpec>),
+    /// Replaces the built-in subscriptions of the run. Their numbers are fixed.
+    BuiltIn(Vec<Subscription>),
     /// Changes the expression of the run.
     Expression(String),
 }
@@ -230,6 +233,10 @@ impl Desk {
                     let old = subscriptions.extract_if(.., |one| one.owner == owner).collect();
                     let new = replace(&mut next, owner, old, specs);
                     insert(&mut subscriptions, owner, new);
+                }
+                Change::BuiltIn(new) => {
+                    subscriptions.retain(|one| one.owner != Owner::Run);
+                    insert(&mut subscriptions, Owner::Run, new);
                 }
                 Change::Expression(text) => expression = text,
             }

@@ -10,6 +10,7 @@ mod cli;
 mod clock;
 mod collector;
 mod config;
+mod configuration;
 mod cost_profile;
 mod count;
 mod database;

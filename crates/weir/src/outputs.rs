@@ -32,7 +32,7 @@ pub fn store() -> Result<Log, String> {
 pub fn open(log: &Log, context: &OutputContext, keep: Keep) -> io::Result<Box<dyn Output>> {
     if is_store(log) {
         let store = database::write(context, keep).map_err(io::Error::other)?;
-        return Ok(log.select(Box::new(store)));
+        return Ok(Box::new(store));
     }
-    log.open(context)
+    (log.spec().open)(context)
 }

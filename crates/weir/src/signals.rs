@@ -19,21 +19,23 @@ pub struct Signals {
     pub interrupted: Arc<AtomicBool>,
     /// Whether logs are to be rotated.
     pub hangup: Arc<AtomicBool>,
+    /// Whether the configuration is to be read again.
+    pub reload: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// Registers the handlers. SIGHUP rotates logs if the run has any (`rolls`). Otherwise it ends the run, unless it
-    /// is ignored as under nohup(1). Repeated SIGXFSZ does not end the run at once, because each write beyond the
-    /// limit sends it.
+    /// Registers the handlers. SIGHUP rotates logs if the run has any (`rolls`), and reads the configuration again if a
+    /// live run has one (`reloads`). Otherwise it ends the run, unless it is ignored as under nohup(1). Repeated SIGXFSZ
+    /// does not end the run at once, because each write beyond the limit sends it.
     ///
     /// # Errors
     /// The system refuses.
-    pub fn take(&self, rolls: bool) -> Result<(), String> {
-        self.register(rolls).map_err(|error| format!("cannot handle signals: {error}"))
+    pub fn take(&self, rolls: bool, reloads: bool) -> Result<(), String> {
+        self.register(rolls, reloads).map_err(|error| format!("cannot handle signals: {error}"))
     }
 
-    fn register(&self, rolls: bool) -> io::Result<()> {
-        let ends_on_hangup = !rolls && !is_ignored(SIGHUP);
+    fn register(&self, rolls: bool, reloads: bool) -> io::Result<()> {
+        let ends_on_hangup = !rolls && !reloads && !is_ignored(SIGHUP);
         for signal in ENDING.into_iter().chain(ends_on_hangup.then_some(SIGHUP)) {
             // Registered before the flag is set, because otherwise the first signal would count as the second.
             flag::register_conditional_shutdown(signal, 130, Arc::clone(&self.interrupted))?;
@@ -42,8 +44,10 @@ impl Signals {
             flag::register(signal, Arc::clone(&self.interrupted))?;
             flag::register(signal, Arc::clone(&self.stop))?;
         }
-        if rolls {
-            flag::register(SIGHUP, Arc::clone(&self.hangup))?;
+        for (is_used, flag) in [(rolls, &self.hangup), (reloads, &self.reload)] {
+            if is_used {
+                flag::register(SIGHUP, Arc::clone(flag))?;
+            }
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ pub fn streams(options: &cli::Streams) -> Exit {
     };
     // A signal ends the streams with the bytes read so far.
     let signals = Signals::default();
-    if let Err(error) = signals.take(false) {
+    if let Err(error) = signals.take(false, false) {
         return complain(Exit::Usage, error);
     }
     let times = match times::of_files(&options.times, &files) {

@@ -66,15 +66,20 @@ pub fn ourmon(memory: usize) -> Vec<Subscription> {
     subscriptions
 }
 
-/// The subscriptions of the options of a run: logs, packet files, extracted files, measurements, and the names of
-/// services. `ports` is the number of ports of unidentified flows that are counted separately.
-pub fn of_options(options: &cli::RunOptions, logs: &[Log], ports: usize) -> Vec<Subscription> {
-    let mut specs: Vec<SubscriptionSpec> = logs.iter().filter_map(of_log).collect();
+/// The subscriptions of the options of a run: packet files, extracted files, measurements, the names of services, and the
+/// logs that the command line names. `has_log` is whether a log of the configuration has rows; `ports` is the number of
+/// ports of unidentified flows that are counted separately.
+pub fn of_options(
+    options: &cli::RunOptions,
+    logs: Vec<SubscriptionSpec>,
+    has_log: bool,
+    ports: usize,
+) -> Vec<Subscription> {
+    let mut specs = Vec::new();
     let mut add = |is_given: bool, name: &str, level: Level, call: FunctionCall| {
         specs.extend(is_given.then(|| SubscriptionSpec::handing_on(name, level, vec![call])));
     };
     let carves = options.extraction.files.is_some();
-    let logs = &options.logs;
     add(options.packets.write.is_some(), "-w", Level::Packet, FunctionCall::new("write"));
     let unidentified = FunctionCall::new("writeunidentified");
     add(options.packets.unidentified.is_some(), "--unidentified", Level::Stream, unidentified);
@@ -86,10 +91,12 @@ pub fn of_options(options: &cli::RunOptions, logs: &[Log], ports: usize) -> Vec<
     let names: Vec<&str> = names.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect();
     let hash = FunctionCall::new("hash").with("of", names.join("+"));
     add(!names.is_empty(), "--hash", Level::Stream, hash);
-    let sample = logs.sample.unwrap_or(0);
+    let sample = options.logs.sample.unwrap_or(0);
     let measure = FunctionCall::new("measure").with("sample", sample);
-    add(logs.measure || sample > 0, "--measure", Level::Flow, measure);
-    let is_read = !specs.is_empty();
+    add(options.logs.measure || sample > 0, "--measure", Level::Flow, measure);
+    // The numbers of the others do not depend on the logs.
+    specs.extend(logs);
+    let is_read = has_log || !specs.is_empty();
     let mut subscriptions: Vec<Subscription> = numbered(specs).collect();
     if is_read || !options.numeric {
         let call = FunctionCall::new("unidentified").with("ports", ports);
@@ -97,6 +104,11 @@ pub fn of_options(options: &cli::RunOptions, logs: &[Log], ports: usize) -> Vec<
         subscriptions.push(of_run(builtin::UNIDENTIFIED, spec));
     }
     subscriptions
+}
+
+/// The subscriptions of logs to their rows. A log of counts has none.
+pub fn of_logs(logs: &[Log]) -> Vec<SubscriptionSpec> {
+    logs.iter().filter_map(of_log).collect()
 }
 
 /// The subscription of a log to its rows; `None` if it has only counts.

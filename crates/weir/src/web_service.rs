@@ -1,6 +1,6 @@
 //! The pages of a run, as the run sees them.
 
-use crate::desk::Desk;
+use crate::configuration::Configuration;
 use crate::dump::index::DumpIndex;
 use crate::hub::Hub;
 use std::path::PathBuf;
@@ -16,22 +16,23 @@ pub struct WebService {
     pub temporary: bool,
     /// The access log named on the command line, which is rotated.
     pub log: Option<PathBuf>,
-    /// Whether a configuration may be applied.
+    /// Whether a client may apply a configuration.
     pub changeable: bool,
+    /// The configuration of the run.
+    pub configuration: Arc<Configuration>,
     /// The function that starts the server after the run has started.
     pub begin: Mutex<Option<Begin>>,
 }
 
-/// Starts a server that changes the run through its desk.
-pub type Begin = Box<dyn FnOnce(Arc<Desk>, Option<DumpIndex>) + Send>;
+/// Starts a server with the index of the packet files.
+pub type Begin = Box<dyn FnOnce(Option<DumpIndex>) + Send>;
 
 impl WebService {
-    /// Starts the server after the run has started. `desk` changes the run, `dump_index` finds the packets that it
-    /// writes.
-    pub fn begin(&self, desk: Arc<Desk>, dump_index: Option<DumpIndex>) {
+    /// Starts the server after the run has started. `dump_index` finds the packets that it writes.
+    pub fn begin(&self, dump_index: Option<DumpIndex>) {
         let begin = self.begin.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(begin) = begin {
-            begin(desk, dump_index);
+            begin(dump_index);
         }
     }
 }

@@ -318,3 +318,15 @@ fn one_file_of_the_program_names_the_engine_of_the_store() {
         assert!(!text(&path).contains("rusqlite"), "{}", path.display());
     }
 }
+
+#[test]
+fn a_plan_follows_another_only_at_the_desk() {
+    let mut followers = Vec::new();
+    for path in sources(&root().join("crates/weir/src")) {
+        let code: String = code(&path).split_whitespace().collect();
+        let calls = code.match_indices("Plan::of(").map(|(at, call)| &code[at + call.len()..]);
+        let others = calls.filter(|arguments| !arguments.starts_with("None,")).count();
+        followers.extend((others > 0).then(|| (path.file_name().expect("a name").to_owned(), others)));
+    }
+    assert_eq!(followers, [("desk.rs".into(), 1)]);
+}

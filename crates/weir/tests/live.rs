@@ -23,6 +23,17 @@ fn sender() {
     send_unsegmented();
 }
 
+/// Sends a line of syslog from a port, both in WEIR_SPEAK.
+#[test]
+#[ignore = "run by the other tests, in a namespace"]
+fn speaker() {
+    let Ok(order) = std::env::var("WEIR_SPEAK") else { return };
+    let (port, line) = order.split_once(' ').unwrap();
+    let socket = std::net::UdpSocket::bind(("10.77.0.1", port.parse().unwrap())).unwrap();
+    let datagram = format!("<34>Oct 11 22:14:15 host program: {line}");
+    socket.send_to(datagram.as_bytes(), "10.77.0.9:514").unwrap();
+}
+
 /// The ledger of `-j`: offered, caught, dropped. Checks that it adds up.
 #[track_caller]
 fn ledger(ran: &Ran) -> (u64, u64, u64) {
@@ -113,6 +124,124 @@ fn intervals_follow_the_clock_when_the_link_is_idle() {
     finish(child).exits(130).prints("LOSS");
     let intervals = objects(&fs::read_to_string(out.join("weir.ndjson")).unwrap());
     assert!(intervals.iter().filter(|line| line["kind"] == "ledger").count() >= 3);
+}
+
+/// A live run with a configuration, whose file a test rewrites.
+struct Configured {
+    net: Net,
+    folder: tempfile::TempDir,
+    child: Child,
+    /// Port of the next flow.
+    port: u16,
+}
+
+impl Configured {
+    /// Starts a run whose logs are in the folder `logs`.
+    fn start(text: &str, arguments: &[&str]) -> Option<Self> {
+        let net = Net::new()?;
+        let folder = tempfile::tempdir().unwrap();
+        let file = put(folder.path(), "weir.toml", b"");
+        let errors = File::create(folder.path().join("errors")).unwrap();
+        let fixed = ["-i", "far", "-j", "-c", support::text(&file)];
+        fs::write(&file, Self::with_folder(folder.path(), text)).unwrap();
+        fs::create_dir(folder.path().join("logs")).unwrap();
+        let mut command = net.weir(&fixed.into_iter().chain(arguments.iter().copied()).collect::<Vec<_>>());
+        let child = net.listening(command.stdout(Stdio::piped()).stderr(errors).spawn().unwrap());
+        Some(Self { net, folder, child, port: 5000 })
+    }
+
+    fn with_folder(folder: &Path, text: &str) -> String {
+        text.replace("LOGS", support::text(&folder.join("logs")))
+    }
+
+    fn errors(&self) -> String {
+        fs::read_to_string(self.folder.path().join("errors")).unwrap()
+    }
+
+    /// Replaces the file, sends SIGHUP, and waits until the run prints these texts about it.
+    #[track_caller]
+    fn apply(&self, text: &str, answers: &[&str]) {
+        let new = put(self.folder.path(), "new.toml", Self::with_folder(self.folder.path(), text).as_bytes());
+        fs::rename(new, self.folder.path().join("weir.toml")).unwrap();
+        let before = self.errors().len();
+        signal(&self.child, "HUP");
+        let is_answered = || answers.iter().all(|answer| self.errors()[before..].contains(answer));
+        assert!(eventually(is_answered), "{text}: no {answers:?}: {}", self.errors());
+    }
+
+    /// Sends a line of syslog in a new flow, and waits until a log has it.
+    fn speak(&mut self, line: &str, log: &str) {
+        let mut command = self.net.inside(&self.net.here, support::text(&std::env::current_exe().unwrap()));
+        command.args(["--ignored", "--exact", "speaker", "--nocapture"]);
+        run(command.env("WEIR_SPEAK", format!("{} {line}", self.port))).exits(0);
+        self.port += 1;
+        assert!(eventually(|| self.log(log).contains(line)), "{line} in {log}: {}", self.errors());
+    }
+
+    /// The files of a log: SIGHUP also rotates them.
+    fn log(&self, name: &str) -> String {
+        let (stem, extension) = name.split_once('.').unwrap();
+        let entries = fs::read_dir(self.folder.path().join("logs")).unwrap().flatten();
+        let paths = entries.map(|entry| entry.path());
+        let is_of_log = |path: &PathBuf| {
+            let name = path.file_name().unwrap().to_string_lossy();
+            name.starts_with(&format!("{stem}.")) && name.ends_with(extension)
+        };
+        paths.filter(is_of_log).map(|path| fs::read_to_string(path).unwrap_or_default()).collect()
+    }
+
+    fn end(self) -> (tempfile::TempDir, Ran) {
+        signal(&self.child, "INT");
+        (self.folder, finish(self.child).exits(130))
+    }
+}
+
+#[test]
+fn a_configuration_that_is_read_again_changes_logs_from_then_on() {
+    let with = |logs: &str| format!("[output]\ndir = \"LOGS\"\nlog = [{logs}]\n");
+    let Some(mut run) = Configured::start(&with("\"csv\""), &[]) else { return };
+    run.speak("one", "syslog.csv");
+    let list = "[[subscription]]\nname = \"lines\"\nlevel = \"record\"\nchain = [\"top syslog.message\"]\n";
+    let both = with("\"csv\", \"zeek-json\"") + list;
+    run.apply(&both, &["weir.toml: configuration applied: +5 -1 lines\n"]);
+    run.speak("two", "syslog.json");
+    // An erroneous file changes nothing.
+    let nothing = "weir.toml is not applied, nothing is changed: ";
+    run.apply(&with("\"cvs\""), &[nothing, "csv"]);
+    run.apply(
+        &with("\"csv\"").replace("LOGS", "/sys/no"),
+        &[nothing, "a folder that the run could write to"],
+    );
+    run.apply(
+        "[[subscription]]\nname = \"x\"\nexpression = \"udp (\"\nfunctions = [\"packets\"]\n",
+        &[nothing],
+    );
+    let many = "[[subscription]]\nname = \"x\"\nfunctions = [{ top = \"source\", rows = 1048576 }]\n";
+    run.apply(
+        &many.repeat(3).replacen("\"x\"", "\"y\"", 1).replacen("\"x\"", "\"z\"", 1),
+        &[nothing, "of memory"],
+    );
+    run.speak("three", "syslog.json");
+    // Other rows of a log that is open, and back.
+    run.apply(&(with("\"csv\", \"zeek-json:dns\"") + list), &["+1 -1 lines\n"]);
+    run.speak("four", "syslog.csv");
+    run.apply(&both, &["+1 -1 lines\n"]);
+    run.speak("five", "syslog.json");
+    // What needs a restart is named, and the rest is applied.
+    let removed = format!("memory = \"600M\"\nworkers = 3\n{}", with("\"csv\""));
+    run.apply(&removed, &["lines; needs a restart: memory, workers\n"]);
+    run.speak("six", "syslog.csv");
+    run.speak("seven", "syslog.csv");
+    let (csv, json) = (run.log("syslog.csv"), run.log("syslog.json"));
+    let rows = |log: &str, line: &str| log.lines().filter(|row| row.contains(line)).count();
+    for line in ["one", "two", "three", "four", "five", "six", "seven"] {
+        assert_eq!(rows(&csv, line), 1, "{line}: {csv}");
+        let is_logged = ["two", "three", "five"].contains(&line);
+        assert_eq!(rows(&json, line), usize::from(is_logged), "{line}: {json}");
+    }
+    objects(&json);
+    let (_, ran) = run.end();
+    assert_eq!(ledger(&ran).1, 7, "{}", ran.text());
 }
 
 #[test]

@@ -114,6 +114,8 @@ export interface Checked {
   errors: Wrong[];
   /** Whether the configuration is valid. */
   ok: boolean;
+  /** Settings that need a restart. All others are in effect if `applied`. */
+  restart: string[];
 }
 
 /** Clients of one kind. */

@@ -39,7 +39,7 @@ pub struct RunOptions {
     #[arg(short = 'c', value_name = "N|FILE", help_heading = "Input")]
     pub count_or_config: Option<String>,
 
-    /// Read subscriptions, charts and outputs from a configuration file.
+    /// Read subscriptions, charts and outputs from a configuration file. A live run reads it again after SIGHUP.
     #[arg(long, value_name = "FILE", help_heading = "Input", hide_short_help = true)]
     pub config: Option<PathBuf>,
 

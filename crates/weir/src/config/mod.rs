@@ -167,7 +167,28 @@ impl Default for Config {
     }
 }
 
+/// The settings that a live run changes, beside charts and subscriptions.
+const CHANGEABLE: [&str; 4] = ["expression", "output.dir", "output.log", "output.rotate"];
+
 impl Config {
+    /// This configuration with the settings of another that a live run cannot change, and those of them that differ.
+    pub fn changing(self, start: &Config) -> (Config, Vec<&'static str>) {
+        let (before, after) = (settings(start), settings(&self));
+        let differs = before.iter().zip(&after).filter(|((_, before, _), (_, after, _))| before != after);
+        let mut fixed: Vec<&'static str> =
+            differs.map(|((key, ..), _)| *key).filter(|key| !CHANGEABLE.contains(key)).collect();
+        fixed.extend((self.anon != start.anon).then_some("anon"));
+        let Output { dir, log, rotate, .. } = self.output;
+        let config = Config {
+            expression: self.expression,
+            output: Output { dir, log, rotate, ..start.output.clone() },
+            charts: self.charts,
+            subscriptions: self.subscriptions,
+            ..start.clone()
+        };
+        (config, fixed)
+    }
+
     /// All subscriptions of the file: the lines of its charts, then its subscriptions.
     pub fn plan(&self) -> Vec<SubscriptionSpec> {
         self.charts.iter().flat_map(Chart::subscriptions).chain(self.subscriptions.iter().cloned()).collect()

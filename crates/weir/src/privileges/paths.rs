@@ -92,6 +92,13 @@ impl Paths {
         self.read.push(path.to_owned());
     }
 
+    /// Adds a file to read again later. Another file may replace it, so that its folder is added.
+    pub fn read_again(&mut self, file: &Path) {
+        let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        self.read(folder.unwrap_or(Path::new(".")));
+    }
+
     /// Adds a temporary folder, which exists.
     pub fn temporary(&mut self, folder: &Path) {
         self.folders.push(folder.to_owned());

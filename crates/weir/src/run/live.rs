@@ -1,6 +1,7 @@
 //! A run over live links.
 
 use super::lines::Lines;
+use super::reload::Reload;
 use super::screen::FullScreen;
 use super::summary;
 use super::{Exit, Run, complain};
@@ -44,8 +45,7 @@ pub fn execute(run: Run) -> Exit {
 fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let workers = run.worker_count();
     let full_screen = wants_screen(run);
-    let changeable = full_screen || run.beside.as_ref().is_some_and(|beside| beside.changeable);
-    let rings = open(run, workers, full_screen, changeable)?;
+    let rings = open(run, workers, full_screen)?;
     let interfaces = describe(run, rings.first());
     let misfit = refuse(run, &interfaces)?;
     let dumps = run.dumps(&interfaces, if full_screen { For::Screen } else { For::Link })?;
@@ -83,16 +83,17 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     drop((to, load));
 
     let mut exit = misfit;
+    let mut reload = Reload::new(run);
     if full_screen {
         let screen = Screen::open().map_err(|error| (Exit::Output, format!("the terminal: {error}")))?;
         let mut view = FullScreen::new(run, screen, clock, interfaces);
-        exit = exit.or(view.watch(&mut collector, &from));
+        exit = exit.or(view.watch(&mut collector, &from, &mut reload));
     } else {
         if let Some(beside) = &run.beside {
-            beside.begin(Arc::clone(&run.desk), dumps.of(OutletId::Matching).map(Dump::files));
+            beside.begin(dumps.of(OutletId::Matching).map(Dump::files));
         }
         let mut lines = Lines::new(run, waits);
-        watch(&mut collector, &from, &mut lines, run.beside.as_ref());
+        watch(&mut collector, &from, &mut lines, &mut reload, run.beside.as_ref());
         exit = exit.or(lines.finish());
     }
     // The orders hold a sender to the packet file, whose writer ends after the last sender.
@@ -174,13 +175,8 @@ fn print_last(run: &Run, text: String) -> Exit {
 }
 
 /// Opens the rings, starts the helper process that reopens them, and drops the privileges of this process.
-fn open(
-    run: &Run,
-    workers: usize,
-    full_screen: bool,
-    changeable: bool,
-) -> Result<Vec<Rings>, (Exit, String)> {
-    let options = ring_options(run, workers, changeable);
+fn open(run: &Run, workers: usize, full_screen: bool) -> Result<Vec<Rings>, (Exit, String)> {
+    let options = ring_options(run, workers);
     let rings = Rings::open(&options, workers).map_err(|error| (Exit::Unreadable, error.to_string()))?;
     let helper = helper::start(&options, workers, run.user.as_ref());
     if let (Some(helper), Some(rings)) = (helper.map_err(|error| (Exit::Unreadable, error))?, rings.first()) {
@@ -195,21 +191,31 @@ fn open(
     Ok(rings)
 }
 
-fn ring_options(run: &Run, workers: usize, changeable: bool) -> RingOptions {
+fn ring_options(run: &Run, workers: usize) -> RingOptions {
     RingOptions {
         interfaces: run.request.interfaces.clone(),
         promiscuous: !run.options.no_promiscuous,
         snaplen: run.options.snaplen,
         ring_bytes: run.division.ring / workers / run.request.interfaces.len().max(1),
-        // The kernel must not filter by an expression that may be changed on the screen.
-        filters: if changeable { Vec::new() } else { kernel_filters(run) },
+        filters: kernel_filters(run),
         ..RingOptions::default()
+    }
+}
+
+impl Run {
+    /// Whether the kernel selects packets by the expression at the start of the run.
+    pub(super) fn kernel_selects(&self) -> bool {
+        !kernel_filters(self).is_empty()
     }
 }
 
 /// The run's expression as kernel filters, if the kernel decides it as Weir does. The workers check again, because a
 /// filter that is attached to a running socket lets a few earlier packets pass.
 fn kernel_filters(run: &Run) -> Vec<(LinkType, Vec<SockFilter>)> {
+    // The kernel must not filter by an expression that may be changed on the screen or by the pages.
+    if wants_screen(run) || run.beside.as_ref().is_some_and(|beside| beside.changeable) {
+        return Vec::new();
+    }
     let plan = run.plan();
     let Some(filter) = plan.scope() else { return Vec::new() };
     [LinkType::ETHERNET, LinkType::RAW, LinkType::LINUX_SLL2]
@@ -241,9 +247,13 @@ fn watch(
     collector: &mut Collector,
     from: &Receiver<Message>,
     lines: &mut Lines,
+    reload: &mut Reload<'_>,
     beside: Option<&WebService>,
 ) {
     while !collector.is_done() {
+        if let Some(text) = reload.attend(collector) {
+            eprintln!("weir: {text}");
+        }
         let message = match from.recv_timeout(WAIT) {
             Ok(message) => message,
             Err(RecvTimeoutError::Timeout) => {

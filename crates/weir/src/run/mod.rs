@@ -5,6 +5,7 @@ mod lines;
 mod live;
 pub mod plan;
 mod progress;
+mod reload;
 mod request;
 mod screen;
 mod short;
@@ -16,7 +17,8 @@ pub use request::{Request, worker_count};
 use crate::carve::{Carving, Limits};
 use crate::cli;
 use crate::clock;
-use crate::collector::Collector;
+use crate::collector::{Collector, OpenOutput};
+use crate::configuration::Configuration;
 use crate::database;
 use crate::desk::Desk;
 use crate::dump::{Dump, DumpOptions, For, Outcome};
@@ -39,13 +41,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weir_anon::Anonymiser;
-use weir_api::{SessionCount, Snapshot};
+use weir_api::{SessionCount, Snapshot, Subscription, SubscriptionSpec};
 use weir_capture::{InterfaceInfo, Rotate, WriteError};
 use weir_engine::{ChecksumMode, FlowConfig, Plan, SessionConfig, Settings, Worker};
 use weir_filter::Options;
 use weir_output::figures::count;
 use weir_output::zone::Zone;
-use weir_output::{Existing, Log, Output, OutputContext};
+use weir_output::{Existing, Log, OutputContext};
 use weir_store::Keep;
 
 /// The part of all memory in which packets of flows are put in order. It does not depend on the plan, so that the order
@@ -105,6 +107,8 @@ pub struct Run {
     anonymiser: Option<Anonymiser>,
     /// Flags that signals set.
     signals: Signals,
+    /// The configuration, which may be applied again.
+    configuration: Option<Arc<Configuration>>,
     /// The pages of the run.
     beside: Option<WebService>,
     /// The user to change to after the rings are open.
@@ -143,18 +147,27 @@ impl Run {
         let user = if becomes { Account::of_run(options.user.as_deref()) } else { Ok(None) };
         let user = user.map_err(|error| (Exit::Usage, error))?;
         let signals = Signals::default();
-        signals.take(request.logs.is_some()).map_err(|error| (Exit::Usage, error))?;
+        let configuration = match &beside {
+            Some(beside) => Some(Arc::clone(&beside.configuration)),
+            None => Self::configuration(&request).map_err(|error| (Exit::Usage, error))?,
+        };
+        let is_live = request.inputs.is_empty();
+        signals
+            .take(request.logs.is_some(), is_live && request.config.is_some())
+            .map_err(|error| (Exit::Usage, error))?;
         let store = beside.is_some() || logs.iter().any(outputs::is_store);
         let plan = desk.plan();
         let work = Work {
-            is_live: request.inputs.is_empty(),
-            is_read: plan.demand().parses() || plan.demand().measure.is_some(),
+            is_live,
+            // A configuration may add logs later.
+            is_read: plan.demand().parses()
+                || plan.demand().measure.is_some()
+                || is_live && configuration.is_some(),
             is_named: !options.numeric,
             has_store: store,
             // A key of the live screen starts a packet file too.
-            dumps: usize::from(
-                options.packets.write.is_some() || request.inputs.is_empty() && beside.is_none(),
-            ) + usize::from(options.packets.unidentified.is_some()),
+            dumps: usize::from(options.packets.write.is_some() || is_live && beside.is_none())
+                + usize::from(options.packets.unidentified.is_some()),
             lists: plan.memory(request.workers),
         };
         let division = Division::new(request.memory, &work).map_err(|error| (Exit::Usage, error))?;
@@ -167,7 +180,26 @@ impl Run {
             beside.hub.follow(&desk);
         }
         let (options, request) = (Arc::new(options), Arc::new(request));
-        Ok(Run { options, request, desk, division, work, zone, logs, anonymiser, signals, beside, user })
+        Ok(Run {
+            options,
+            request,
+            desk,
+            division,
+            work,
+            zone,
+            logs,
+            anonymiser,
+            signals,
+            configuration,
+            beside,
+            user,
+        })
+    }
+
+    /// The configuration of a live run without pages.
+    fn configuration(request: &Request) -> Result<Option<Arc<Configuration>>, String> {
+        let path = request.config.as_ref().filter(|_| request.inputs.is_empty());
+        path.map(|path| Configuration::read(Some(path), Vec::new()).map(Arc::new)).transpose()
     }
 
     /// The logs of a run; pages have a store.
@@ -187,16 +219,28 @@ impl Run {
 
     /// The subscriptions of a run, compiled.
     fn desk(options: &cli::RunOptions, request: &Request, logs: &[Log]) -> Result<Desk, (Exit, String)> {
-        let mut built_in = request.built_in();
-        built_in.extend(subscriptions::of_options(options, logs, list_rows(request.memory, 4096)));
-        let desk = Desk::new(
-            settings(options, request),
-            &request.expression,
-            built_in,
-            request.subscriptions.clone(),
-            request.workers,
-        );
+        let (built_in, configured) = Self::subscriptions(options, request, logs);
+        let desk =
+            Desk::new(settings(options, request), &request.expression, built_in, configured, request.workers);
         desk.map_err(|error| (Exit::Usage, error.to_string()))
+    }
+
+    /// The subscriptions of a run and of its configuration. Logs belong to the configuration unless the command line names
+    /// them.
+    fn subscriptions(
+        options: &cli::RunOptions,
+        request: &Request,
+        logs: &[Log],
+    ) -> (Vec<Subscription>, Vec<SubscriptionSpec>) {
+        let of_logs = subscriptions::of_logs(logs);
+        let has_log = !of_logs.is_empty();
+        let is_configured =
+            request.config.is_some() && options.logs.log.is_empty() && options.logs.output.is_none();
+        let (configured, given) = if is_configured { (of_logs, Vec::new()) } else { (Vec::new(), of_logs) };
+        let mut built_in = request.built_in();
+        let ports = list_rows(request.memory, 4096);
+        built_in.extend(subscriptions::of_options(options, given, has_log, ports));
+        (built_in, request.subscriptions.iter().cloned().chain(configured).collect())
     }
 
     /// The plan in effect.
@@ -244,28 +288,39 @@ impl Run {
             }
             beside.log.iter().for_each(|log| paths.beside(log));
         }
+        if let Some(file) = self.request.config.as_ref().filter(|_| self.request.inputs.is_empty()) {
+            paths.read_again(file);
+        }
         paths
     }
 
     /// Opens the logs.
-    fn outputs(&self) -> Result<Vec<Box<dyn Output>>, (Exit, String)> {
-        let mut opened = Vec::new();
-        if let Some((directory, _)) = &self.request.logs {
-            self.prepare(directory)?;
-            let context = self.context(directory);
-            for log in self.logs.iter().filter(|log| self.beside.is_none() || !outputs::is_store(log)) {
-                let failed = |error: io::Error| (Exit::Output, explained(directory, &error));
-                opened.push(outputs::open(log, &context, self.keep()).map_err(failed)?);
-            }
-        }
+    fn outputs(&self) -> Result<Vec<OpenOutput>, (Exit, String)> {
+        let mut opened = match &self.request.logs {
+            Some((directory, _)) => self.open_logs(directory, &self.logs)?,
+            None => Vec::new(),
+        };
         if let Some(beside) = &self.beside {
             self.prepare(&beside.store)?;
             let store = database::write(&self.context(&beside.store), self.keep())
                 .map_err(|error| (Exit::Output, error.to_string()))?;
             beside.hub.set_health(store.health());
-            opened.push(Box::new(store));
+            opened.push(OpenOutput::of_pages(&beside.store, Box::new(store)));
         }
         Ok(opened)
+    }
+
+    /// Opens logs in a folder. The store of the pages is in another one.
+    fn open_logs(&self, directory: &Path, logs: &[Log]) -> Result<Vec<OpenOutput>, (Exit, String)> {
+        self.prepare(directory)?;
+        let context = self.context(directory);
+        let of_folder = logs.iter().filter(|log| self.beside.is_none() || !outputs::is_store(log));
+        let open = |log: &Log| {
+            let failed = |error: io::Error| (Exit::Output, explained(directory, &error));
+            let output = outputs::open(log, &context, self.keep()).map_err(failed)?;
+            Ok(OpenOutput::of_log(directory, log, output))
+        };
+        of_folder.map(open).collect()
     }
 
     /// Creates the folder of the logs.
@@ -399,7 +454,7 @@ impl Run {
         (0..count).map(worker).collect()
     }
 
-    fn collector(&self, outputs: Vec<Box<dyn Output>>, workers: usize) -> Collector {
+    fn collector(&self, outputs: Vec<OpenOutput>, workers: usize) -> Collector {
         let mut collector = Collector::new(outputs, workers, self.request.interval, self.division.rows);
         collector.remember_names(self.division.names);
         collector.anonymise(self.anonymiser.clone());

@@ -14,6 +14,7 @@ use weir_output::Rolling;
 use weir_proto::Inflation;
 
 /// The request of a run. The command line overrides the configuration.
+#[derive(Clone)]
 pub struct Request {
     /// Capture files; empty for a live run.
     pub inputs: Vec<Input>,
@@ -157,6 +158,21 @@ impl Request {
             },
             seed,
         })
+    }
+
+    /// This request with what a configuration may change during a live run.
+    pub fn revised(&self, options: &cli::RunOptions, config: &Config) -> Request {
+        let is_typed = options.expression_file.is_some()
+            || !options.words.is_empty()
+            || !options.after_dashes.is_empty();
+        let expression = if is_typed { &self.expression } else { &config.expression.value };
+        Request {
+            expression: expression.clone(),
+            subscriptions: config.plan(),
+            logs: logs(options, config),
+            rotate: options.logs.log_rotate.or(config.output.rotate.value),
+            ..self.clone()
+        }
     }
 
     /// Whether the run writes a store, for the pages or as a log. Both have equal contents.

@@ -1,6 +1,7 @@
 //! A live run on the full screen of a terminal.
 
 use super::lines::notice;
+use super::reload::Reload;
 use super::{Exit, Run, complain};
 use crate::collector::{Collector, Message};
 use crate::desk::Change;
@@ -54,12 +55,21 @@ impl<'s> FullScreen<'s> {
     }
 
     /// Updates the screen until all workers are done.
-    pub fn watch(&mut self, collector: &mut Collector, from: &Receiver<Message>) -> Exit {
+    pub fn watch(
+        &mut self,
+        collector: &mut Collector,
+        from: &Receiver<Message>,
+        reload: &mut Reload<'_>,
+    ) -> Exit {
         collector.silence();
         let mut terminal = Ok(());
         let mut drawn: Option<Instant> = None;
         while !collector.is_done() {
             let mut changed = self.take(collector, from);
+            if let Some(text) = reload.attend(collector) {
+                self.notice = Some(text);
+                changed = true;
+            }
             // Without its terminal the run cannot be controlled and therefore ends.
             if terminal.is_ok() {
                 match self.screen.poll(PATIENCE) {

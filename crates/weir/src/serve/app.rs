@@ -2,11 +2,11 @@
 
 use super::access::Access;
 use super::access_log::AccessLog;
-use super::config::Configuration;
 use super::counts::Counts;
 use super::failure::Failure;
 use super::packets::PacketSource;
 use super::shares::Shares;
+use crate::configuration::Configuration;
 use crate::hub::Hub;
 use axum::body::Bytes;
 use std::sync::{Arc, Mutex};
@@ -49,7 +49,7 @@ pub struct App {
     /// Access control.
     pub access: Access,
     /// The configuration, and the means to change it.
-    pub configuration: Configuration,
+    pub configuration: Arc<Configuration>,
     /// Capture files that can be read again.
     pub packets: Option<PacketSource>,
     /// How expressions are interpreted.

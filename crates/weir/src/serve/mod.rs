@@ -8,7 +8,6 @@ mod access_log;
 mod app;
 mod attempts;
 mod body;
-mod config;
 mod counts;
 mod failure;
 mod live;
@@ -24,6 +23,7 @@ mod shares;
 mod tls;
 
 use crate::cli;
+use crate::configuration::Configuration;
 use crate::database;
 use crate::exit::{Exit, complain};
 use crate::hub::{About, Hub, clock};
@@ -36,7 +36,6 @@ use access_log::{AccessLog, LogFile};
 use app::{App, ExpressionOptions};
 use axum::extract::DefaultBodyLimit;
 use axum::{Router, middleware};
-use config::Configuration;
 use counts::Counts;
 use packets::{Captures, PacketSource};
 use shares::Shares;
@@ -99,6 +98,7 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
         temporary,
         log: None,
         changeable: false,
+        configuration: Arc::clone(&configuration),
         begin: Mutex::default(),
     };
     let expression_options = expression_options(&options.run);
@@ -209,7 +209,8 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
     let (handle, described, path) = (runtime.handle().clone(), Arc::clone(&hub), store.clone());
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let (started, server) = std::sync::mpsc::channel();
-    let begin: Begin = Box::new(move |desk, dump_index| {
+    let of_run = Arc::clone(&configuration);
+    let begin: Begin = Box::new(move |dump_index| {
         let store = stored(&path, &described).map_err(|(_, error)| complain(Exit::Output, error)).ok();
         // The dump is already filtered by the run's expression.
         let packets = dump_index.map(|dump_index| PacketSource {
@@ -218,9 +219,6 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
             expression_options,
         });
         let app = app(described, store, doors, configuration, packets, expression_options);
-        if changeable {
-            app.configuration.control(desk);
-        }
         app.hub.note("start", format!("capture started on {}", app.hub.about.source.join(", ")));
         {
             let _inside = handle.enter();
@@ -238,8 +236,15 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
         }
         emit(&address);
     });
-    let beside =
-        WebService { hub, store, temporary, log: log_path, changeable, begin: Mutex::new(Some(begin)) };
+    let beside = WebService {
+        hub,
+        store,
+        temporary,
+        log: log_path,
+        changeable,
+        configuration: of_run,
+        begin: Mutex::new(Some(begin)),
+    };
     let run = Run::new(options.run, request, Some(beside))?;
     let exit = run.execute();
     drop(end);
@@ -271,7 +276,7 @@ fn app(
     hub: Arc<Hub>,
     store: Option<Arc<dyn Store>>,
     doors: Doors,
-    configuration: Configuration,
+    configuration: Arc<Configuration>,
     packets: Option<PacketSource>,
     expression_options: ExpressionOptions,
 ) -> Arc<App> {
@@ -437,7 +442,7 @@ fn emit(line: &str) {
 /// The stop flag, set by SIGINT and SIGTERM.
 fn signalled() -> Result<Arc<AtomicBool>, (Exit, String)> {
     let signals = Signals::default();
-    signals.take(false).map_err(|error| (Exit::Usage, error))?;
+    signals.take(false, false).map_err(|error| (Exit::Usage, error))?;
     Ok(signals.stop)
 }
 
@@ -488,7 +493,7 @@ fn configuration(
     pages: &cli::Pages,
     request: &Request,
     is_short: bool,
-) -> Result<Configuration, (Exit, String)> {
+) -> Result<Arc<Configuration>, (Exit, String)> {
     let mut given = Vec::new();
     let mut set = |is_given: bool, key: &'static str, value: String| {
         if is_given {
@@ -537,7 +542,7 @@ fn configuration(
     if is_short {
         given.push(("interval", "1s".to_owned(), "short capture"));
     }
-    Ok(configured.with(given))
+    Ok(Arc::new(configured.with(given)))
 }
 
 /// `weir serve --hash-password`.

@@ -1,7 +1,7 @@
 //! The configuration: reading, checking and applying it.
 
+use crate::configuration::{Applied, Checked, Effective};
 use crate::serve::app::Shared;
-use crate::serve::config::{Applied, Checked, Effective};
 use crate::serve::failure::Failure;
 use crate::serve::rights::{Client, Right};
 use crate::serve::shares::Share;

@@ -1,16 +1,16 @@
-//! The configuration of a run, as the pages show, check and apply it.
+//! The configuration of a run, as the pages show and check it, and as it is applied to a live run.
 
 use crate::config::{self, Config};
-use crate::desk::{Change, Desk};
+use crossbeam_channel::{Receiver, Sender};
 use serde::Serialize;
 use similar::{ChangeTag, TextDiff};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use utoipa::ToSchema;
+use weir_api::Unit;
 use weir_api::web::{Chart, ChartLine};
-use weir_api::{Owner, Unit};
 use weir_output::figures;
 use weir_store::line_id;
 
@@ -28,12 +28,47 @@ pub struct Configuration {
     current: Mutex<Current>,
     /// Values that override the file.
     given: Vec<Given>,
-    desk: OnceLock<Arc<Desk>>,
+    /// The live run that applies configurations.
+    run: OnceLock<Sender<Submitted>>,
 }
 
 struct Current {
     text: String,
     config: Config,
+    /// Settings of the text that need a restart.
+    restart: Vec<&'static str>,
+}
+
+/// A configuration that a live run is asked to apply.
+pub struct Submitted {
+    /// Its text, which becomes the text of the file.
+    pub text: String,
+    /// The parsed text.
+    pub config: Config,
+    answer: Sender<Result<Vec<&'static str>, Refusal>>,
+}
+
+/// Why a configuration was not applied. Nothing was changed.
+pub struct Refusal {
+    /// The error.
+    pub message: String,
+    /// What would be accepted.
+    pub help: String,
+}
+
+impl Refusal {
+    /// A refusal with help.
+    pub fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { message: message.into(), help: help.into() }
+    }
+}
+
+impl Submitted {
+    /// Answers with the settings that need a restart, or with the reason why nothing was changed.
+    pub fn answer(self, result: Result<Vec<&'static str>, Refusal>) {
+        // A client that has left gets no answer.
+        let _ = self.answer.send(result);
+    }
 }
 
 /// The configuration in effect.
@@ -70,6 +105,8 @@ pub struct Checked {
     errors: Vec<Wrong>,
     /// Lines removed (`-`) and added (`+`).
     difference: String,
+    /// Settings that need a restart. All others are in effect if `applied`.
+    restart: Vec<String>,
 }
 
 /// An error in a configuration.
@@ -107,8 +144,8 @@ impl Configuration {
                 (text, config)
             }
         };
-        let current = Mutex::new(Current { text, config });
-        Ok(Self { path: path.map(Path::to_owned), current, given, desk: OnceLock::new() })
+        let current = Mutex::new(Current { text, config, restart: Vec::new() });
+        Ok(Self { path: path.map(Path::to_owned), current, given, run: OnceLock::new() })
     }
 
     /// Sets the values that override the file.
@@ -122,22 +159,61 @@ impl Configuration {
         self.current().config.expression.value.clone()
     }
 
-    /// Enables applying configurations to a run.
-    pub fn control(&self, desk: Arc<Desk>) {
+    /// Enables applying configurations: the live run answers each one that it receives.
+    pub fn control(&self) -> Receiver<Submitted> {
+        let (to, from) = crossbeam_channel::unbounded();
         // A process has one run.
-        let _ = self.desk.set(desk);
+        let _ = self.run.set(to);
+        from
     }
 
     /// Whether a configuration can be applied.
     pub fn can_apply(&self) -> bool {
-        self.desk.get().is_some()
+        self.run.get().is_some()
+    }
+
+    /// Reads the file again.
+    ///
+    /// # Errors
+    /// The file cannot be read, or all of its errors.
+    pub fn read_again(&self) -> Result<(String, Config), String> {
+        let path = self.path.as_ref().ok_or("the run has no configuration file")?;
+        let text = config::read_text(path)?;
+        let config = config::load(path, &text).map_err(|errors| errors.to_string())?;
+        Ok((text, config))
+    }
+
+    /// Writes a text into the file, if there is one.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, text: &str) -> Result<(), Refusal> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let refused =
+            |error| Refusal::new(format!("{error}; nothing was changed"), "a file that can be written");
+        weir_files::rewrite(path, text.as_bytes()).map_err(refused)
+    }
+
+    /// What a configuration changes in a live run: it with the other settings in effect, and those that need a restart.
+    pub fn changing(&self, config: Config) -> (Config, Vec<&'static str>) {
+        config.changing(&self.current().config)
+    }
+
+    /// Records the configuration that was put into effect, its text, and the settings of the text that need a restart.
+    /// Returns how many lines were added and removed.
+    pub fn set(&self, text: String, config: Config, restart: Vec<&'static str>) -> (usize, usize) {
+        let mut current = self.current();
+        let changed = counts(&difference(&current.text, &text));
+        *current = Current { text, config, restart };
+        changed
     }
 
     fn current(&self) -> MutexGuard<'_, Current> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn shown_path(&self) -> String {
+    /// Path of the file for messages.
+    pub fn shown_path(&self) -> String {
         self.path.as_ref().map_or("weir.toml".to_owned(), |path| path.display().to_string())
     }
 
@@ -150,6 +226,11 @@ impl Configuration {
                 Some((_, given, origin)) => {
                     EffectiveValue { key: key.to_owned(), value: given.clone(), origin: (*origin).to_owned() }
                 }
+                None if current.restart.contains(&key) => EffectiveValue {
+                    key: key.to_owned(),
+                    value,
+                    origin: "before the restart that it needs".to_owned(),
+                },
                 None => EffectiveValue {
                     key: key.to_owned(),
                     value,
@@ -176,9 +257,17 @@ impl Configuration {
 
     fn read_text(&self, text: &str) -> (Checked, Option<Config>) {
         let difference = difference(&self.current().text, text);
+        let checked = |errors: Vec<Wrong>, restart: Vec<String>| Checked {
+            ok: errors.is_empty(),
+            applied: false,
+            errors,
+            difference,
+            restart,
+        };
         match config::load(Path::new(&self.shown_path()), text) {
             Ok(config) => {
-                (Checked { ok: true, applied: false, errors: Vec::new(), difference }, Some(config))
+                let (_, restart) = self.changing(config.clone());
+                (checked(Vec::new(), names(&restart)), Some(config))
             }
             Err(errors) => {
                 let wrong = |(line, column, message, help): (usize, usize, &str, &str)| Wrong {
@@ -193,68 +282,52 @@ impl Configuration {
                     let more = figures::counted((all - MAX_WRONG) as u64, "more error");
                     errors.push(wrong((0, 0, &more, "")));
                 }
-                (Checked { ok: false, applied: false, errors, difference }, None)
+                (checked(errors, Vec::new()), None)
             }
         }
     }
 
-    /// Applies a configuration: compiles the plan, writes the file, then passes the plan to the workers. An error changes
-    /// nothing.
+    /// Asks the live run to apply a configuration, and waits for its answer. An error changes nothing.
     pub fn apply(&self, text: &str) -> Applied {
         let (mut checked, config) = self.read_text(text);
         let Some(config) = config else { return Applied { checked, text: None } };
-        let refuse = |checked: Checked, line: usize, message: String, help: &str| Applied {
-            checked: Checked {
-                errors: vec![Wrong { line, column: 1, message, help: Some(help.to_owned()) }],
-                ..checked
-            },
-            text: None,
+        let (answer, answered) = crossbeam_channel::bounded(1);
+        let asked = self.run.get().is_some_and(|run| {
+            let submitted = Submitted { text: text.to_owned(), config, answer };
+            run.send(submitted).is_ok()
+        });
+        let result = match asked.then(|| answered.recv()) {
+            Some(Ok(result)) => result,
+            _ => {
+                Err(Refusal::new("no live capture: a configuration cannot be applied", "`weir serve -i IF`"))
+            }
         };
-        let mut current = self.current();
-        if let Some((key, line)) = needs_a_start(&current.config, &config) {
-            let help = "only charts, subscriptions and the expression can be changed during a run";
-            let message = format!("{key} cannot be changed during a run: restart to apply it");
-            return refuse(Checked { ok: false, ..checked }, line.unwrap_or(0), message, help);
+        match result {
+            Ok(restart) => {
+                let (added, taken) = counts(&checked.difference);
+                checked.applied = true;
+                checked.restart = names(&restart);
+                Applied { text: Some(applied_text((added, taken), &restart)), checked }
+            }
+            Err(Refusal { message, help }) => {
+                let errors = vec![Wrong { line: 0, column: 1, message, help: Some(help) }];
+                Applied { checked: Checked { ok: false, errors, ..checked }, text: None }
+            }
         }
-        let Some(desk) = self.desk.get() else {
-            return refuse(
-                checked,
-                0,
-                "no live capture: a configuration cannot be applied".to_owned(),
-                "`weir serve -i IF`",
-            );
-        };
-        // The command line overrides the file.
-        let given = self.given.iter().find(|(key, ..)| *key == "expression");
-        let expression = given.map_or(config.expression.value.as_str(), |(_, expression, _)| expression);
-        let changes = vec![
-            Change::Expression(expression.to_owned()),
-            Change::Replace(Owner::Configuration, config.plan()),
-        ];
-        let prepared = match desk.prepare(changes) {
-            Ok(prepared) => prepared,
-            Err(error) => return refuse(Checked { ok: false, ..checked }, 0, error, "another expression"),
-        };
-        if let Some(path) = &self.path
-            && let Err(error) = weir_files::rewrite(path, text.as_bytes())
-        {
-            let message = format!("{error}; nothing was changed");
-            return refuse(checked, 0, message, "a file that can be written");
-        }
-        prepared.post();
-        let (added, taken) = counts(&checked.difference);
-        checked.applied = true;
-        *current = Current { text: text.to_owned(), config };
-        Applied { checked, text: Some(format!("configuration applied: +{added} -{taken} lines")) }
     }
 }
 
-/// Finds the first changed setting that needs a restart, with its line.
-fn needs_a_start(old: &Config, new: &Config) -> Option<(&'static str, Option<usize>)> {
-    let (before, after) = (config::settings(old), config::settings(new));
-    let differs = before.iter().zip(&after).find(|((key, a, _), (_, b, _))| *key != "expression" && a != b);
-    let differs = differs.map(|(_, (key, _, line))| (*key, *line));
-    differs.or_else(|| (old.anon != new.anon).then_some(("anon", None)))
+/// Text about an applied configuration: the number of added and removed lines, and the settings that need a restart.
+pub fn applied_text((added, taken): (usize, usize), restart: &[&str]) -> String {
+    let restart = match restart {
+        [] => String::new(),
+        keys => format!("; needs a restart: {}", keys.join(", ")),
+    };
+    format!("configuration applied: +{added} -{taken} lines{restart}")
+}
+
+fn names(keys: &[&str]) -> Vec<String> {
+    keys.iter().map(|key| (*key).to_owned()).collect()
 }
 
 fn chart(chart: &config::Chart) -> Chart {
@@ -299,6 +372,9 @@ fn counts(difference: &str) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::desk::{Change, Desk};
+    use std::sync::Arc;
+    use weir_api::Owner;
     use weir_engine::{ChecksumMode, Settings};
     use weir_filter::Options;
 
@@ -317,6 +393,29 @@ mod tests {
         Arc::new(Desk::new(settings, "", Vec::new(), Vec::new(), 1).unwrap())
     }
 
+    /// A live run without outputs.
+    fn run(configuration: &Arc<Configuration>, desk: &Arc<Desk>) {
+        let (configuration, desk, submitted) =
+            (Arc::clone(configuration), Arc::clone(desk), configuration.control());
+        std::thread::spawn(move || {
+            for one in submitted {
+                let (config, restart) = configuration.changing(one.config.clone());
+                let changes = vec![
+                    Change::Expression(config.expression.value.clone()),
+                    Change::Replace(Owner::Configuration, config.plan()),
+                ];
+                let prepared = desk.prepare(changes).map_err(|error| Refusal::new(error, ""));
+                let result = prepared.and_then(|prepared| {
+                    configuration.write(&one.text)?;
+                    prepared.post();
+                    configuration.set(one.text.clone(), config, restart.clone());
+                    Ok(restart)
+                });
+                one.answer(result);
+            }
+        });
+    }
+
     const CHART: &str =
         "[[chart]]\nname = \"c\"\nunit = \"packets\"\nlines = [{ name = \"a\", expression = \"tcp\" }]\n";
 
@@ -325,18 +424,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("weir.toml");
         std::fs::write(&path, "interval = \"30s\"\n").unwrap();
-        let configuration = Configuration::read(Some(&path), Vec::new()).unwrap();
+        let configuration = Arc::new(Configuration::read(Some(&path), Vec::new()).unwrap());
         let desk = desk();
-        assert!(!configuration.can_apply());
-        configuration.control(Arc::clone(&desk));
+        assert!(!configuration.can_apply() && !configuration.apply(CHART).checked.ok);
+        run(&configuration, &desk);
 
         let good = format!("interval = \"30s\"\nexpression = \"tcp\"\n{CHART}");
         assert!(configuration.check(&good).ok);
         for bad in [
             "intervall = 3\n".to_owned(),
-            "interval = \"60s\"\n".to_owned(),
             "interval = \"30s\"\nexpression = \"udp (\"\n".to_owned(),
-            "interval = \"30s\"\n[anon]\nmode = \"nullip\"\n".to_owned(),
             "= ".repeat(1000),
         ] {
             let Applied { checked, text } = configuration.apply(&bad);
@@ -353,6 +450,22 @@ mod tests {
         let values = configuration.effective().values;
         let of = |key: &str| values.iter().find(|value| value.key == key).map(|value| value.origin.clone());
         assert!(of("interval").unwrap().ends_with("weir.toml:1") && of("memory").unwrap() == "default");
+
+        // What needs a restart is named, and the rest is applied.
+        let other = format!("interval = \"60s\"\nexpression = \"udp\"\n{CHART}[anon]\nmode = \"nullip\"\n");
+        assert_eq!(configuration.check(&other).restart, ["interval", "anon"]);
+        for _ in 0..2 {
+            let Applied { checked, text } = configuration.apply(&other);
+            assert!(checked.ok && checked.applied && checked.restart == ["interval", "anon"]);
+            assert!(text.unwrap().ends_with("lines; needs a restart: interval, anon"));
+            assert_eq!(desk.expression(), "udp");
+        }
+        let values = configuration.effective().values;
+        let interval = values.into_iter().find(|value| value.key == "interval").unwrap();
+        assert_eq!(
+            (interval.value.as_str(), interval.origin.as_str()),
+            ("30s", "before the restart that it needs")
+        );
     }
 
     #[test]
