@@ -19,7 +19,6 @@ pub use expressions::{Count, Explain};
 pub use extraction::ExtractionOptions;
 pub use logs::LogOptions;
 pub use model::{Generate, Report};
-pub use packets::PacketOptions;
 pub use pages::{Open, PORT, Pages, Serve};
 pub use run::{Checksum, RunOptions};
 pub use store::{Query, StoreCommand};

@@ -52,8 +52,10 @@ struct State {
     subscriptions: Vec<Subscription>,
     plan: Arc<Plan>,
     packets: Option<Intake>,
-    /// The orders that a worker has not read, oldest first, and the latest.
+    /// The orders that a worker has not read, oldest first.
     posted: VecDeque<Arc<Orders>>,
+    /// Time from which the latest orders hold.
+    latest: Time,
     /// For each worker, the number of the orders that it has read.
     read: Vec<u64>,
 }
@@ -157,6 +159,7 @@ impl Desk {
             plan,
             packets: None,
             posted: VecDeque::new(),
+            latest: Time(0),
             read: vec![0; workers],
         };
         Ok(Desk { settings, workers, limit: usize::MAX, latest: AtomicU64::new(0), state: Mutex::new(state) })
@@ -277,12 +280,11 @@ impl Desk {
 
     /// Posts what is in effect as orders. Returns the time from which they hold.
     fn post(&self, state: &mut State) -> Time {
-        let last = state.posted.back().map_or(0, |orders| orders.from.0);
-        let from = Time((now() + AHEAD).max(last + APART));
+        let from = Time((now() + AHEAD).max(state.latest.0 + APART));
+        state.latest = from;
         let number = self.latest.load(Ordering::Relaxed) + 1;
         let unread = state.read.iter().copied().min().unwrap_or(number);
-        // The last one is kept: the next one must hold later.
-        while state.posted.len() > 1 && state.posted.front().is_some_and(|orders| orders.number <= unread) {
+        while state.posted.front().is_some_and(|orders| orders.number <= unread) {
             state.posted.pop_front();
         }
         let (plan, packets) = (Arc::clone(&state.plan), state.packets.clone());
@@ -308,6 +310,12 @@ impl Desk {
 }
 
 impl Prepared<'_> {
+    /// Changes the destination of matching packets with it.
+    pub fn writing_to(mut self, packets: Option<Intake>) -> Self {
+        self.state.packets = packets;
+        self
+    }
+
     /// Puts the change into effect. Returns the time of the first packet for which it holds, and the numbers of added
     /// subscriptions.
     pub fn post(mut self) -> (Time, Vec<SubscriptionId>) {
@@ -431,6 +439,6 @@ mod tests {
         assert!(desk.orders(1, &mut read[1]).is_empty());
         // Orders that all workers have read are dropped with the next one.
         desk.write_packets_to(None);
-        assert_eq!(desk.state().posted.len(), 2);
+        assert_eq!(desk.state().posted.len(), 1);
     }
 }

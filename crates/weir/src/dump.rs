@@ -7,7 +7,6 @@ mod order;
 use crate::cli;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 use index::{DumpIndex, FileReporter};
-use jiff::tz::TimeZone;
 use lanes::Lanes;
 use order::{Merge, Reorder};
 use std::path::PathBuf;
@@ -66,6 +65,8 @@ pub struct DumpOptions<'r> {
     pub room: usize,
     /// In a run over files, bytes within which packets that leave late are put in order.
     pub reorder: usize,
+    /// The index of its files.
+    pub dump_index: DumpIndex,
     /// Set to end the run, because the reader of a pipe has closed it.
     pub stop: Arc<AtomicBool>,
     /// Set after a signal has requested the end of the run.
@@ -178,6 +179,7 @@ impl Dump {
             anonymiser,
             room,
             reorder,
+            dump_index,
             stop,
             interrupted,
         } = with;
@@ -213,7 +215,6 @@ impl Dump {
         let is_file = purpose == For::Files;
         let by_time = !is_file && workers > 1;
         let (intake, from) = Intake::new(capacity, room, by_time);
-        let dump_index = DumpIndex::default();
         let mut reporter = dump_index.reporter();
         reporter.look(&writer, Time(0));
         let waiting = Arc::clone(&intake.waiting);
@@ -237,16 +238,6 @@ impl Dump {
         Ok(Dump { intake, dump_index, purpose, ends, thread })
     }
 
-    /// The rotation of -w according to the options.
-    pub fn rotation(options: &cli::RunOptions, zone: TimeZone) -> Rotate {
-        Rotate {
-            seconds: options.packets.rotate_seconds,
-            bytes: options.packets.rotate_size.map(|megabytes| megabytes.saturating_mul(1_000_000)),
-            files: options.packets.rotate_files,
-            zone,
-        }
-    }
-
     /// A sender of packets to the writer.
     pub fn intake(&self) -> Intake {
         self.intake.clone()
@@ -255,6 +246,11 @@ impl Dump {
     /// The index of the files that it has started.
     pub fn files(&self) -> DumpIndex {
         self.dump_index.clone()
+    }
+
+    /// Ends the file while the run continues. The thread ends after the last packet that a worker sends.
+    pub fn end(self) -> JoinHandle<Outcome> {
+        self.thread
     }
 
     /// Writes the remaining packets. A live run waits a few seconds for the reader of a pipe; a run over files waits

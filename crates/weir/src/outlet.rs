@@ -1,13 +1,36 @@
 //! Outlets: the ways by which packets leave a run. Each has a writer on a thread, and its row of the ledger.
 
-use crate::cli::PacketOptions;
 use crate::drive::WhenFull;
 use crate::dump::{Intake, Mark, Parcel};
+use jiff::tz::TimeZone;
 use weir_api::{Level, Snapshot};
+use weir_capture::Rotate;
 use weir_wire::{Batch, PacketBuf, Time};
 
 /// Bytes of packets after which a worker of a run over files sends them.
 const PARCEL: usize = 256 << 10;
+
+/// The packet files of a run, and how the files of -w follow each other.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct PacketFiles {
+    /// Name of the file of matching packets.
+    pub write: Option<String>,
+    /// Seconds after which a new file begins.
+    pub seconds: Option<u64>,
+    /// Bytes before which a new file begins.
+    pub bytes: Option<u64>,
+    /// Number of files.
+    pub files: Option<u32>,
+    /// Name of the file of packets of unidentified flows.
+    pub unidentified: Option<String>,
+}
+
+impl PacketFiles {
+    /// The rotation of the file of matching packets.
+    pub fn rotation(&self, zone: TimeZone) -> Rotate {
+        Rotate { seconds: self.seconds, bytes: self.bytes, files: self.files, zone }
+    }
+}
 
 /// Identifies an outlet within a run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -24,8 +47,8 @@ pub struct OutletSpec {
     pub id: OutletId,
     /// The option that opens it.
     pub option: &'static str,
-    /// The file that the options name.
-    pub file: fn(&PacketOptions) -> Option<&str>,
+    /// The name of its file.
+    pub file: fn(&PacketFiles) -> Option<&str>,
     /// What leaves, for the summary.
     pub what: &'static str,
     /// The level at which it is decided whether a packet leaves. At flow level it is decided later than the packet is seen.
@@ -40,7 +63,7 @@ pub struct OutletSpec {
 pub static MATCHING: OutletSpec = OutletSpec {
     id: OutletId::Matching,
     option: "-w",
-    file: |options| options.write.as_deref(),
+    file: |files| files.write.as_deref(),
     what: "packets",
     level: Level::Packet,
     rotates: true,
@@ -51,7 +74,7 @@ pub static MATCHING: OutletSpec = OutletSpec {
 pub static UNIDENTIFIED: OutletSpec = OutletSpec {
     id: OutletId::Unidentified,
     option: "--unidentified",
-    file: |options| options.unidentified.as_deref(),
+    file: |files| files.unidentified.as_deref(),
     what: "packets of unidentified flows",
     level: Level::Flow,
     rotates: false,

@@ -106,6 +106,11 @@ pub fn of_options(
     subscriptions
 }
 
+/// The subscription of the packet file of a configuration.
+pub fn of_packets() -> SubscriptionSpec {
+    SubscriptionSpec::handing_on("-w", Level::Packet, vec![FunctionCall::new("write")])
+}
+
 /// The subscriptions of logs to their rows. A log of counts has none.
 pub fn of_logs(logs: &[Log]) -> Vec<SubscriptionSpec> {
     logs.iter().filter_map(of_log).collect()

@@ -245,6 +245,30 @@ fn a_configuration_that_is_read_again_changes_logs_from_then_on() {
 }
 
 #[test]
+fn a_configuration_that_is_read_again_changes_the_packet_file() {
+    let into = |name: &str| format!("[packets]\nwrite = \"LOGS/{name}\"\n");
+    let Some(run) = Configured::start(&into("a.pcapng"), &["--workers", "2"]) else { return };
+    let path = |name: &str| run.folder.path().join("logs").join(name);
+    let packets = |name: &str| weir([text(&path(name)), "-j"]).exits(0).fact("ledger", "caught");
+    let first = run.net.send(1000);
+    run.apply(&into("b.pcapng"), &["+1 -1 lines\n"]);
+    assert!(eventually(|| path("a.pcapng").exists()), "the file that has ended has its name");
+    assert_eq!(packets("a.pcapng"), first);
+    run.apply("[packets]\nwrite = \"/sys/no.pcapng\"\n", &["nothing is changed: ", "/sys/no.pcapng"]);
+    let second = run.net.send(500);
+    run.apply("", &["+0 -2 lines\n"]);
+    assert!(eventually(|| path("b.pcapng").exists()));
+    assert_eq!(packets("b.pcapng"), second);
+    let third = run.net.send(300);
+    run.apply(&into("c.pcap"), &["+2 -0 lines\n"]);
+    let last = run.net.send(200);
+    let (folder, ran) = run.end();
+    assert_eq!(ledger(&ran), (first + second + third + last, first + second + third + last, 0));
+    let file = folder.path().join("logs/c.pcap");
+    assert_eq!(weir([text(&file), "-j"]).exits(0).fact("ledger", "caught"), last);
+}
+
+#[test]
 fn a_limit_of_matching_packets_ends_a_live_run() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().unwrap();

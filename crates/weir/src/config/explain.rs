@@ -53,6 +53,22 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
             config.output.rotate_size.line,
         ),
         ("output.zstd", config.output.zstd.value.to_string(), config.output.zstd.line),
+        ("packets.write", path(&config.packets.write.value), config.packets.write.line),
+        (
+            "packets.rotate",
+            after(config.packets.rotate.value, "s", 1_000_000_000),
+            config.packets.rotate.line,
+        ),
+        (
+            "packets.rotate_size",
+            after(config.packets.rotate_size.value, " bytes", 1),
+            config.packets.rotate_size.line,
+        ),
+        (
+            "packets.files",
+            config.packets.files.value.map_or("all".to_owned(), |files| files.to_string()),
+            config.packets.files.line,
+        ),
         (
             "server.listen",
             server.listen.value.map_or("loopback".to_owned(), |address| address.to_string()),

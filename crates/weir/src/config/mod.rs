@@ -9,6 +9,7 @@ mod expression;
 mod fault;
 mod functions;
 mod ourmon;
+mod packets;
 mod read;
 mod server;
 mod store;
@@ -19,6 +20,7 @@ pub use expression::check_at;
 pub use fault::{ConfigErrors, nearest};
 pub use functions::level_named;
 pub use ourmon::from_ourmon;
+pub use packets::Packets;
 pub use server::Server;
 pub use store::StoreSettings;
 
@@ -80,6 +82,8 @@ pub struct Config {
     pub expression: Setting<String>,
     /// Logs.
     pub output: Output,
+    /// The packet file.
+    pub packets: Packets,
     /// Anonymisation.
     pub anon: Anon,
     /// The server of the pages, and its users.
@@ -158,6 +162,7 @@ impl Default for Config {
             interfaces: Setting::default(),
             expression: Setting::default(),
             output: Output::default(),
+            packets: Packets::default(),
             anon: Anon::default(),
             server: Server::default(),
             store: StoreSettings::default(),
@@ -168,7 +173,16 @@ impl Default for Config {
 }
 
 /// The settings that a live run changes, beside charts and subscriptions.
-const CHANGEABLE: [&str; 4] = ["expression", "output.dir", "output.log", "output.rotate"];
+const CHANGEABLE: [&str; 8] = [
+    "expression",
+    "output.dir",
+    "output.log",
+    "output.rotate",
+    "packets.write",
+    "packets.rotate",
+    "packets.rotate_size",
+    "packets.files",
+];
 
 impl Config {
     /// This configuration with the settings of another that a live run cannot change, and those of them that differ.
@@ -182,6 +196,7 @@ impl Config {
         let config = Config {
             expression: self.expression,
             output: Output { dir, log, rotate, ..start.output.clone() },
+            packets: self.packets,
             charts: self.charts,
             subscriptions: self.subscriptions,
             ..start.clone()
@@ -211,7 +226,7 @@ impl Chart {
     }
 }
 
-static KEYS: [Key<Config>; 15] = [
+static KEYS: [Key<Config>; 16] = [
     Key {
         name: "interval",
         takes: "a duration from \"1s\" to \"1h\", such as \"30s\" or \"5m\"",
@@ -301,6 +316,16 @@ static KEYS: [Key<Config>; 15] = [
         read: |r, node, config| {
             if let Some(table) = r.table(node) {
                 r.fill(table, &OUTPUT_KEYS, &mut config.output);
+            }
+        },
+    },
+    Key {
+        name: "packets",
+        takes: "a table, such as [packets]",
+        read: |r, node, config| {
+            if let Some(table) = r.table(node) {
+                r.fill(table, &packets::KEYS, &mut config.packets);
+                packets::check(r, table);
             }
         },
     },

@@ -1,5 +1,6 @@
 //! A run over capture files.
 
+use super::packet_files::PacketWriters;
 use super::progress::Progress;
 use super::summary;
 use super::{Exit, Run, complain};
@@ -75,7 +76,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
         None => privileges::confine_reader(&mut paths),
     };
     confined.map_err(|error| (Exit::Output, error))?;
-    let dumps = run.dumps(files.interfaces(), For::Files)?;
+    let dumps = PacketWriters::start(run, files.interfaces(), For::Files)?;
     let carving = run.carving()?;
     let outputs = run.outputs()?;
     let room = Room::new(run.division.queue);
@@ -137,7 +138,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
 
 /// Prints to standard output, unless packets are written there.
 fn print(run: &Run, text: String) -> Exit {
-    if run.options.packets.write.as_deref() == Some("-") {
+    if run.request.packets.write.as_deref() == Some("-") {
         return Exit::Good;
     }
     match print_until(text, &run.signals.interrupted) {

@@ -19,7 +19,7 @@ pub struct Lines {
 impl Lines {
     /// Starts printing. `waits` is whether the run waits for removed interfaces.
     pub fn new(run: &Run, waits: bool) -> Lines {
-        let to_stdout = run.options.packets.write.as_deref() == Some("-");
+        let to_stdout = run.request.packets.write.as_deref() == Some("-");
         Lines {
             printer: Printer::start(run.options.line_buffered, Some(run.stop())),
             silent: to_stdout || run.options.quiet || run.options.json || run.beside.is_some(),

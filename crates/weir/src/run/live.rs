@@ -1,6 +1,7 @@
 //! A run over live links.
 
 use super::lines::Lines;
+use super::packet_files::{Finished, PacketWriters};
 use super::reload::Reload;
 use super::screen::FullScreen;
 use super::summary;
@@ -9,14 +10,13 @@ use crate::applies::{Links, Misfits};
 use crate::carve::Carving;
 use crate::collector::{Collector, Emission, Load, Message, WorkerOutput, queue};
 use crate::drive::WhenFull;
-use crate::dump::{Dump, For, Outcome};
+use crate::dump::{Dump, For};
 use crate::live::Screen;
 use crate::memory::Room;
 use crate::online::{self, LiveClock};
 use crate::outlet::OutletId;
 use crate::printer::Printer;
 use crate::privileges::{self, helper};
-use crate::web_service::WebService;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use std::io::IsTerminal;
 use std::path::Path;
@@ -48,14 +48,15 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let rings = open(run, workers, full_screen)?;
     let interfaces = describe(run, rings.first());
     let misfit = refuse(run, &interfaces)?;
-    let dumps = run.dumps(&interfaces, if full_screen { For::Screen } else { For::Link })?;
+    let purpose = if full_screen { For::Screen } else { For::Link };
+    let mut writers = PacketWriters::start(run, &interfaces, purpose)?;
     let carving = run.carving()?;
     let outputs = run.outputs()?;
     let room = Room::new(run.division.queue);
     let load = Load {
         room: Arc::clone(&room),
         rows: run.plan().demand().rows,
-        outlets: dumps.outlets(),
+        outlets: writers.outlets(),
         carver: carving.as_ref().map(Carving::live_carver),
     };
     let (to, from) = queue();
@@ -64,7 +65,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let is_one = run.request.interfaces.len() == 1;
     collector.emit_reports_when(if is_one { Emission::WhenOver } else { Emission::WhenNextBegins });
     let clock = LiveClock::start();
-    run.desk.starts_with(dumps.of(OutletId::Matching).map(Dump::intake));
+    run.desk.starts_with(writers.of(OutletId::Matching).map(Dump::intake));
     let mut threads: Vec<JoinHandle<Result<(), LiveError>>> = Vec::new();
     // A service continues when its interface returns. On the command line a run ends when all its interfaces are
     // removed.
@@ -87,13 +88,13 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     if full_screen {
         let screen = Screen::open().map_err(|error| (Exit::Output, format!("the terminal: {error}")))?;
         let mut view = FullScreen::new(run, screen, clock, interfaces);
-        exit = exit.or(view.watch(&mut collector, &from, &mut reload));
+        exit = exit.or(view.watch(&mut collector, &from, &mut reload, &mut writers));
     } else {
         if let Some(beside) = &run.beside {
-            beside.begin(dumps.of(OutletId::Matching).map(Dump::files));
+            beside.begin(writers.of(OutletId::Matching).map(Dump::files));
         }
         let mut lines = Lines::new(run, waits);
-        watch(&mut collector, &from, &mut lines, &mut reload, run.beside.as_ref());
+        watch(&mut collector, &from, &mut lines, &mut reload, &mut writers);
         exit = exit.or(lines.finish());
     }
     // The orders hold a sender to the packet file, whose writer ends after the last sender.
@@ -118,8 +119,8 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     if let Some(beside) = &run.beside {
         beside.hub.end(&total);
     }
-    let written = dumps.finish(carving);
-    exit = exit.or(written.exit()).or(unwritten(run, &total, written.of(OutletId::Matching)));
+    let written = writers.finish(carving);
+    exit = exit.or(written.exit()).or(unwritten(&total, &written));
     let text = summary::of_links(run, &total, &load, &written, &failures, names);
     exit = exit.or(print_last(run, text));
     Ok(run.conclude(exit, &total, failures.len()))
@@ -135,17 +136,18 @@ fn refuse(run: &Run, interfaces: &[InterfaceInfo]) -> Result<Exit, (Exit, String
     Ok(misfits.complaints.iter().fold(Exit::Good, |exit, c| exit.or(complain(Exit::Unreadable, c))))
 }
 
-/// Reports in runs without a summary how many matching packets are missing in the packet file.
-fn unwritten(run: &Run, total: &Snapshot, dump: Option<&Outcome>) -> Exit {
-    let (Some(name), Some(Outcome { written, trouble, reader_gone })) = (&run.options.packets.write, dump)
-    else {
+/// Reports in runs without a summary how many matching packets are missing in the packet files.
+fn unwritten(total: &Snapshot, written: &Finished) -> Exit {
+    let files: Vec<_> = written.of(OutletId::Matching).collect();
+    let Some((name, _)) = files.last() else { return Exit::Good };
+    // The reader closed the pipe because it needs no more packets.
+    if files.iter().any(|(_, outcome)| outcome.reader_gone) {
         return Exit::Good;
-    };
-    match total.ledger.packets_unwritten + written.lost {
-        // The reader closed the pipe because it needs no more packets.
-        _ if *reader_gone => Exit::Good,
+    }
+    match total.ledger.packets_unwritten + files.iter().map(|(_, outcome)| outcome.written.lost).sum::<u64>()
+    {
         // The error was reported when it occurred.
-        0 if trouble.is_some() => Exit::Output,
+        0 if files.iter().any(|(_, outcome)| outcome.trouble.is_some()) => Exit::Output,
         0 => Exit::Good,
         shed => {
             let shed = count(shed);
@@ -160,13 +162,13 @@ fn wants_screen(run: &Run) -> bool {
     let plain = options.json
         || options.quiet
         || options.line_buffered
-        || options.packets.write.as_deref() == Some("-");
+        || run.request.packets.write.as_deref() == Some("-");
     !plain && run.beside.is_none() && std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
 }
 
 /// Prints the summary without waiting for a reader that has stopped reading.
 fn print_last(run: &Run, text: String) -> Exit {
-    if run.options.packets.write.as_deref() == Some("-") {
+    if run.request.packets.write.as_deref() == Some("-") {
         return Exit::Good;
     }
     let mut printer = Printer::start(true, None);
@@ -248,10 +250,11 @@ fn watch(
     from: &Receiver<Message>,
     lines: &mut Lines,
     reload: &mut Reload<'_>,
-    beside: Option<&WebService>,
+    writers: &mut PacketWriters<'_>,
 ) {
+    let beside = reload.run.beside.as_ref();
     while !collector.is_done() {
-        if let Some(text) = reload.attend(collector) {
+        if let Some(text) = reload.attend(collector, writers) {
             eprintln!("weir: {text}");
         }
         let message = match from.recv_timeout(WAIT) {

@@ -3,6 +3,7 @@
 mod files;
 mod lines;
 mod live;
+mod packet_files;
 pub mod plan;
 mod progress;
 mod reload;
@@ -21,14 +22,13 @@ use crate::collector::{Collector, OpenOutput};
 use crate::configuration::Configuration;
 use crate::database;
 use crate::desk::Desk;
-use crate::dump::{Dump, DumpOptions, For, Outcome};
 use crate::exit::{Exit, complain};
 use crate::fields;
 use crate::inputs::{filter_options, netmask};
 use crate::interfaces;
 use crate::memory::{Division, Work, list_rows};
 use crate::online::LiveClock;
-use crate::outlet::{OUTLETS, Outlet, OutletId, OutletSpec};
+use crate::outlet::PacketFiles;
 use crate::outputs;
 use crate::privileges::{Account, Paths, explained};
 use crate::signals::{Signals, end_with_reader};
@@ -41,18 +41,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weir_anon::Anonymiser;
-use weir_api::{SessionCount, Snapshot, Subscription, SubscriptionSpec};
-use weir_capture::{InterfaceInfo, Rotate, WriteError};
+use weir_api::{Snapshot, Subscription, SubscriptionSpec};
 use weir_engine::{ChecksumMode, FlowConfig, Plan, SessionConfig, Settings, Worker};
 use weir_filter::Options;
-use weir_output::figures::count;
 use weir_output::zone::Zone;
 use weir_output::{Existing, Log, OutputContext};
 use weir_store::Keep;
-
-/// The part of all memory in which packets of flows are put in order. It does not depend on the plan, so that the order
-/// does not depend on the number of workers.
-const REORDER: usize = 64;
 
 /// Runs the command.
 pub fn run(options: cli::RunOptions) -> Exit {
@@ -157,6 +151,8 @@ impl Run {
             .map_err(|error| (Exit::Usage, error))?;
         let store = beside.is_some() || logs.iter().any(outputs::is_store);
         let plan = desk.plan();
+        // A key of the live screen, or a configuration that is applied, starts a packet file too.
+        let may_write = beside.as_ref().is_none_or(|beside| beside.changeable || request.config.is_some());
         let work = Work {
             is_live,
             // A configuration may add logs later.
@@ -165,9 +161,8 @@ impl Run {
                 || is_live && configuration.is_some(),
             is_named: !options.numeric,
             has_store: store,
-            // A key of the live screen starts a packet file too.
-            dumps: usize::from(options.packets.write.is_some() || is_live && beside.is_none())
-                + usize::from(options.packets.unidentified.is_some()),
+            dumps: usize::from(request.packets.write.is_some() || is_live && may_write)
+                + usize::from(request.packets.unidentified.is_some()),
             lists: plan.memory(request.workers),
         };
         let division = Division::new(request.memory, &work).map_err(|error| (Exit::Usage, error))?;
@@ -237,10 +232,15 @@ impl Run {
         let is_configured =
             request.config.is_some() && options.logs.log.is_empty() && options.logs.output.is_none();
         let (configured, given) = if is_configured { (of_logs, Vec::new()) } else { (Vec::new(), of_logs) };
+        // The packet file of the configuration belongs to it too.
+        let written = match options.packets.write {
+            None => request.packets.write.as_ref().map(|_| subscriptions::of_packets()),
+            Some(_) => None,
+        };
         let mut built_in = request.built_in();
         let ports = list_rows(request.memory, 4096);
         built_in.extend(subscriptions::of_options(options, given, has_log, ports));
-        (built_in, request.subscriptions.iter().cloned().chain(configured).collect())
+        (built_in, request.subscriptions.iter().cloned().chain(configured).chain(written).collect())
     }
 
     /// The plan in effect.
@@ -265,7 +265,7 @@ impl Run {
 
     /// The files and folders that the run opens after it has dropped its privileges.
     fn paths(&self) -> Paths {
-        let cli::PacketOptions { write, unidentified, .. } = &self.options.packets;
+        let PacketFiles { write, unidentified, .. } = &self.request.packets;
         let files = &self.options.extraction.files;
         let mut paths = Paths::default();
         for name in [write, unidentified].into_iter().flatten().filter(|name| *name != "-") {
@@ -371,66 +371,6 @@ impl Run {
         if self.request.limit.is_some() { 1 } else { self.request.workers }
     }
 
-    /// Opens the requested outlets.
-    fn dumps(&self, interfaces: &[InterfaceInfo], purpose: For) -> Result<Dumps, (Exit, String)> {
-        let options = &self.options.packets;
-        let named: Vec<_> =
-            OUTLETS.into_iter().filter_map(|spec| Some((spec, (spec.file)(options)?))).collect();
-        // No file is opened if another is refused.
-        for (at, (spec, name)) in named.iter().enumerate() {
-            let why = match named.iter().take(at).find(|(_, other)| other == name) {
-                _ if *name == "-" && spec.id != OutletId::Matching => "standard output is for -w".to_owned(),
-                Some((other, _)) => format!("{} writes that file", other.option),
-                None => continue,
-            };
-            return Err((Exit::Usage, format!("{} {name}: {why}; give another file", spec.option)));
-        }
-        let mut dumps = Vec::new();
-        for (spec, name) in named {
-            let rotate = if spec.rotates { self.rotation() } else { Rotate::default() };
-            let dump = self.begin_dump(spec, name, rotate, interfaces, purpose);
-            dumps.push((spec, dump.map_err(|error| (Exit::Output, error.to_string()))?));
-        }
-        Ok(Dumps(dumps))
-    }
-
-    /// The rotation of -w according to the command line.
-    fn rotation(&self) -> Rotate {
-        Dump::rotation(&self.options, self.zone.time_zone().clone())
-    }
-
-    /// Starts a packet file.
-    fn begin_dump(
-        &self,
-        spec: &'static OutletSpec,
-        name: &str,
-        rotate: Rotate,
-        interfaces: &[InterfaceInfo],
-        purpose: For,
-    ) -> Result<Dump, WriteError> {
-        let nameless;
-        let interfaces = match &self.anonymiser {
-            Some(_) => {
-                nameless = crate::anon::nameless(interfaces);
-                &nameless
-            }
-            None => interfaces,
-        };
-        let with = DumpOptions {
-            options: &self.options,
-            level: spec.level,
-            workers: self.worker_count(),
-            rotate,
-            purpose,
-            anonymiser: self.anonymiser.clone(),
-            room: self.division.dumps / self.work.dumps.max(1),
-            reorder: self.request.memory / REORDER,
-            stop: Arc::clone(&self.signals.stop),
-            interrupted: Arc::clone(&self.signals.interrupted),
-        };
-        Dump::start(name, with, interfaces)
-    }
-
     fn workers(&self, count: usize) -> Vec<Worker> {
         let flows = FlowConfig {
             memory: self.division.flows / count,
@@ -483,74 +423,6 @@ impl Run {
             eprintln!("weir: the payload counts do not add up: {imbalance}; please report this");
         }
         exit
-    }
-}
-
-/// The outlets of a run with their packet files.
-struct Dumps(Vec<(&'static OutletSpec, Dump)>);
-
-/// Their results, and the first error of each.
-struct Finished {
-    packet_files: Vec<(&'static OutletSpec, Outcome)>,
-    /// Number of extracted files that existed already, and the first error.
-    carved: Option<(u64, Option<io::Error>)>,
-}
-
-impl Dumps {
-    /// The outlets, for the workers.
-    fn outlets(&self) -> Vec<Outlet> {
-        self.0.iter().map(|(spec, dump)| Outlet::new(spec, dump.intake())).collect()
-    }
-
-    /// The packet file of an outlet.
-    fn of(&self, id: OutletId) -> Option<&Dump> {
-        self.0.iter().find(|(spec, _)| spec.id == id).map(|(_, dump)| dump)
-    }
-
-    fn finish(self, carving: Option<Carving>) -> Finished {
-        Finished {
-            carved: carving.map(Carving::finish),
-            packet_files: self.0.into_iter().map(|(spec, dump)| (spec, dump.finish())).collect(),
-        }
-    }
-}
-
-impl Finished {
-    /// The result of an outlet.
-    fn of(&self, id: OutletId) -> Option<&Outcome> {
-        self.packet_files.iter().find(|(spec, _)| spec.id == id).map(|(_, outcome)| outcome)
-    }
-
-    /// The exit code of these results; errors were reported when they occurred.
-    fn exit(&self) -> Exit {
-        let troubled = self.packet_files.iter().any(|(_, outcome)| outcome.is_trouble())
-            || self.carved.as_ref().is_some_and(|(_, trouble)| trouble.is_some());
-        if troubled { Exit::Output } else { Exit::Good }
-    }
-
-    /// Lines for the summary.
-    fn notes(&self, options: &cli::RunOptions, total: &Snapshot) -> Vec<String> {
-        let packet_files = self.packet_files.iter().filter_map(|(spec, Outcome { written, .. })| {
-            let name = (spec.file)(&options.packets)?;
-            let lost =
-                if written.lost > 0 { format!(", {} LOST", count(written.lost)) } else { String::new() };
-            Some(format!("{} {} written to {name}{lost}", count(written.packets), spec.what))
-        });
-        let carved =
-            self.carved.as_ref().zip(options.extraction.files.as_ref()).map(|((again, _), directory)| {
-                let SessionCount { files_kept, files_cut, files_skipped, .. } = total.sessions;
-                let parts =
-                    [("duplicates", *again), ("truncated", files_cut), ("skipped: limits", files_skipped)];
-                let parts =
-                    parts.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!(", {} {what}", count(*n)));
-                format!(
-                    "{} files kept in {}{}",
-                    count(files_kept),
-                    directory.display(),
-                    parts.collect::<String>()
-                )
-            });
-        packet_files.chain(carved).collect()
     }
 }
 

@@ -1,10 +1,13 @@
 //! Applying a configuration to a live run: one from the pages, or the file again after SIGHUP.
 
+use super::packet_files::PacketWriters;
 use super::{Request, Run};
 use crate::collector::{Collector, OpenOutput};
 use crate::config::Config;
 use crate::configuration::{Configuration, Refusal, Submitted, applied_text};
 use crate::desk::Change;
+use crate::dump::Dump;
+use crate::outlet::MATCHING;
 use crate::outputs;
 use crossbeam_channel::Receiver;
 use std::sync::Arc;
@@ -12,9 +15,13 @@ use std::sync::atomic::Ordering;
 use weir_api::Owner;
 use weir_output::Log;
 
+/// What is accepted in place of a folder that cannot be written to.
+const FOLDERS: &str = "a folder that the run could write to at its start; another needs a restart";
+
 /// Applies configurations on the thread of the collector, which owns the outputs: each between two messages of workers.
 pub struct Reload<'r> {
-    run: &'r Run,
+    /// The run.
+    pub run: &'r Run,
     submitted: Receiver<Submitted>,
     /// The request in effect.
     request: Request,
@@ -35,18 +42,18 @@ impl<'r> Reload<'r> {
     }
 
     /// Applies what was asked for since the last call. Returns a text about the file that was read again.
-    pub fn attend(&mut self, collector: &mut Collector) -> Option<String> {
+    pub fn attend(&mut self, collector: &mut Collector, writers: &mut PacketWriters<'_>) -> Option<String> {
         let configuration = Arc::clone(self.run.configuration.as_ref()?);
         while let Ok(submitted) = self.submitted.try_recv() {
             let Submitted { text, config, .. } = &submitted;
-            let result = self.apply(&configuration, text, config.clone(), true, collector);
+            let result = self.apply(&configuration, text, config.clone(), true, (collector, writers));
             submitted.answer(result.map(|(_, restart)| restart));
         }
         if !self.run.signals.reload.swap(false, Ordering::Relaxed) {
             return None;
         }
         let applied = configuration.read_again().and_then(|(text, config)| {
-            let applied = self.apply(&configuration, &text, config, false, collector);
+            let applied = self.apply(&configuration, &text, config, false, (collector, writers));
             applied.map_err(|Refusal { message, help }| format!("{message} ({help})"))
         });
         let path = configuration.shown_path();
@@ -62,7 +69,7 @@ impl<'r> Reload<'r> {
         })
     }
 
-    /// Applies a configuration: compiles the plan, opens the new logs, writes the file if the text `is_new`, then posts the
+    /// Applies a configuration: compiles the plan, opens the new logs and the packet file, writes the file if the text `is_new`, then posts the
     /// plan. Returns the numbers of lines added and removed, and the settings that need a restart. An error changes nothing.
     fn apply(
         &mut self,
@@ -70,7 +77,7 @@ impl<'r> Reload<'r> {
         text: &str,
         config: Config,
         is_new: bool,
-        collector: &mut Collector,
+        (collector, writers): (&mut Collector, &mut PacketWriters<'_>),
     ) -> Result<((usize, usize), Vec<&'static str>), Refusal> {
         let run = self.run;
         let (config, mut restart) = configuration.changing(config);
@@ -86,11 +93,21 @@ impl<'r> Reload<'r> {
         let refused = |error| Refusal::new(error, "other expressions or functions");
         drop(run.desk.prepare(changes.clone()).map_err(refused)?);
         let opened = self.open(&request, &logs, collector)?;
-        let prepared = run.desk.prepare(changes).map_err(refused)?;
+        let files = &request.packets;
+        let changes_file = *files != self.request.packets;
+        let dump = files.write.as_ref().filter(|_| changes_file).map(|_| writers.open(&MATCHING, files));
+        let dump = dump.transpose().map_err(|error| Refusal::new(error.to_string(), FOLDERS))?;
+        let mut prepared = run.desk.prepare(changes).map_err(refused)?;
         if is_new {
             configuration.write(text)?;
         }
+        if changes_file {
+            prepared = prepared.writing_to(dump.as_ref().map(Dump::intake));
+        }
         let (from, _) = prepared.post();
+        if changes_file {
+            writers.replace(&MATCHING, files.write.as_deref().unwrap_or_default(), dump);
+        }
         let folder = request.logs.as_ref().map(|(folder, _)| folder.as_path());
         collector.change_logs(folder, &logs, opened, from);
         collector.roll_every(request.rotate, Arc::clone(&run.signals.hangup));
@@ -136,8 +153,6 @@ impl<'r> Reload<'r> {
         if new.is_empty() {
             return Ok(Vec::new());
         }
-        self.run.open_logs(folder, &new).map_err(|(_, error)| {
-            Refusal::new(error, "a folder that the run could write to at its start; another needs a restart")
-        })
+        self.run.open_logs(folder, &new).map_err(|(_, error)| Refusal::new(error, FOLDERS))
     }
 }

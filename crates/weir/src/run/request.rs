@@ -4,6 +4,7 @@ use crate::cli::{self, Checksum};
 use crate::config::{self, Config, nearest};
 use crate::exit::Exit;
 use crate::inputs::{inputs, words};
+use crate::outlet::PacketFiles;
 use crate::{subscriptions, times};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,8 @@ pub struct Request {
     pub rotate: Option<u64>,
     /// Further rotation of logs.
     pub rolling: Rolling,
+    /// Packet files.
+    pub packets: PacketFiles,
     /// Whether pages are served, which need further subscriptions.
     pub pages: bool,
     /// The server of the pages in the configuration.
@@ -134,6 +137,7 @@ impl Request {
                 bytes: options.logs.log_rotate_size.or(config.output.rotate_size.value),
                 zstd: options.logs.log_zstd || config.output.zstd.value,
             },
+            packets: packet_files(options, &config),
             pages: false,
             server: config.server,
             store: config.store,
@@ -171,6 +175,7 @@ impl Request {
             subscriptions: config.plan(),
             logs: logs(options, config),
             rotate: options.logs.log_rotate.or(config.output.rotate.value),
+            packets: packet_files(options, config),
             ..self.clone()
         }
     }
@@ -238,6 +243,28 @@ pub fn worker_count(asked: usize) -> usize {
         n => n,
     }
     .min(256)
+}
+
+/// The packet files; -w overrides the one of the configuration and its rotation.
+fn packet_files(options: &cli::RunOptions, config: &Config) -> PacketFiles {
+    let (given, packets) = (&options.packets, &config.packets);
+    let unidentified = given.unidentified.clone();
+    if given.write.is_some() {
+        return PacketFiles {
+            write: given.write.clone(),
+            seconds: given.rotate_seconds,
+            bytes: given.rotate_size.map(|megabytes| megabytes.saturating_mul(1_000_000)),
+            files: given.rotate_files,
+            unidentified,
+        };
+    }
+    PacketFiles {
+        write: packets.write.value.as_ref().map(|path| path.to_string_lossy().into_owned()),
+        seconds: packets.rotate.value.map(|nanoseconds| nanoseconds / 1_000_000_000),
+        bytes: packets.rotate_size.value,
+        files: packets.files.value,
+        unidentified,
+    }
 }
 
 fn logs(options: &cli::RunOptions, config: &Config) -> Option<(PathBuf, Vec<String>)> {

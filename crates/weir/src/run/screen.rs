@@ -1,14 +1,16 @@
 //! A live run on the full screen of a terminal.
 
 use super::lines::notice;
+use super::packet_files::PacketWriters;
 use super::reload::Reload;
 use super::{Exit, Run, complain};
 use crate::collector::{Collector, Message};
 use crate::desk::Change;
+use crate::dump::index::DumpIndex;
 use crate::dump::{Dump, For, Outcome};
 use crate::live::{Action, History, LiveView, Screen};
 use crate::online::LiveClock;
-use crate::outlet::MATCHING;
+use crate::outlet::{MATCHING, PacketFiles};
 use crossbeam_channel::Receiver;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -60,13 +62,14 @@ impl<'s> FullScreen<'s> {
         collector: &mut Collector,
         from: &Receiver<Message>,
         reload: &mut Reload<'_>,
+        writers: &mut PacketWriters<'_>,
     ) -> Exit {
         collector.silence();
         let mut terminal = Ok(());
         let mut drawn: Option<Instant> = None;
         while !collector.is_done() {
             let mut changed = self.take(collector, from);
-            if let Some(text) = reload.attend(collector) {
+            if let Some(text) = reload.attend(collector, writers) {
                 self.notice = Some(text);
                 changed = true;
             }
@@ -164,8 +167,10 @@ impl<'s> FullScreen<'s> {
         let stamp: String =
             self.run.zone.date_time(now).chars().filter(char::is_ascii_digit).take(14).collect();
         let name = format!("weir-{stamp}.pcapng");
-        let rotate = self.run.rotation();
-        match self.run.begin_dump(&MATCHING, &name, rotate, &self.interfaces, For::Screen) {
+        let files = PacketFiles { write: Some(name.clone()), ..self.run.request.packets.clone() };
+        let started =
+            self.run.start_dump(&MATCHING, &files, &self.interfaces, For::Screen, DumpIndex::default());
+        match started {
             Ok(dump) => {
                 let intake = dump.intake();
                 self.run.desk.write_packets_to(Some(intake));

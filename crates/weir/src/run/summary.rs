@@ -1,6 +1,7 @@
 //! The contents of the summary, from the results of a run.
 
-use super::{Finished, Run, verbose};
+use super::packet_files::Finished;
+use super::{Run, verbose};
 use crate::cost_profile;
 use crate::memory::{self, Load};
 use crate::offline::Outcome;
