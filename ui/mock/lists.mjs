@@ -5,9 +5,10 @@ import { record, tablesOf } from './data.mjs';
 import { compile } from './filter.mjs';
 
 export const FUNCTIONS = [
-  { name: 'packets', help: 'Number of packets.', levels: ['packet', 'flow'], arguments: [] },
+  { name: 'packets', list: false, help: 'Number of packets.', levels: ['packet', 'flow'], arguments: [] },
   {
     name: 'top',
+    list: true,
     help: 'The heaviest keys.',
     levels: ['packet', 'flow'],
     arguments: [
@@ -15,9 +16,10 @@ export const FUNCTIONS = [
       { name: 'show', help: 'Number of rows to show, 1 to 1000.', default: '10' },
     ],
   },
-  { name: 'records', help: 'Number of records.', levels: ['record'], arguments: [] },
+  { name: 'records', list: true, help: 'Number of records.', levels: ['record'], arguments: [] },
   {
     name: 'top',
+    list: true,
     help: 'Most frequent values of fields.',
     levels: ['record'],
     arguments: [
@@ -27,12 +29,14 @@ export const FUNCTIONS = [
   },
   {
     name: 'distinct',
+    list: true,
     help: 'Number of distinct values of a field.',
     levels: ['record'],
     arguments: [{ name: 'of', help: 'The field: table.field, source, destination or port.', default: 'source' }],
   },
   {
     name: 'quantiles',
+    list: true,
     help: 'Quantiles of a number, of all records or by fields.',
     levels: ['record'],
     arguments: [
@@ -121,11 +125,11 @@ function table(of, call, flows, limit) {
   const { name, values: given } = parse(call);
   const test = compile(of.expression);
   const matching = flows.filter((flow) => test(flow) && tablesOf(flow).length > 0);
-  const shape = { name: of.functions.indexOf(call) === 0 ? of.name : `${of.name} ${name}`, call, absent: 0, partial: null };
+  const shape = { name: of.functions.indexOf(call) === 0 ? of.name : `${of.name} ${name}`, call, absent: 0, ranked: null, partial: null };
   const single = (column, value) => ({
     ...shape,
     columns: [{ unit: '', help: '', field: null, ...column }],
-    rows: [{ values: [value], error: 0 }],
+    rows: [{ values: [value], error: 0, filter: '' }],
     others: { keys: 0, sum: null },
     total: null,
   });
@@ -162,15 +166,16 @@ function table(of, call, flows, limit) {
         ...parts.map(key),
         ...ends.map(([end]) => ({ name: front + end, kind: 'statistic', unit: 'seconds', help: 'Quantiles.', field: null })),
       ],
-      rows: shown.map(([id, all]) => ({ values: [...JSON.parse(id), ...ends.map(([, part]) => at(all, part))], error: 0 })),
+      rows: shown.map(([id, all]) => ({ values: [...JSON.parse(id), ...ends.map(([, part]) => at(all, part))], error: 0, filter: '' })),
       others: { keys: others.length, sum: null },
       total: null,
     };
   }
   return {
     ...shape,
+    ranked: parts.length,
     columns: [...parts.map(key), { name: 'records', kind: 'sum', unit: 'records', help: 'Number of records.', field: null }],
-    rows: shown.map(([id, all], nth) => ({ values: [...JSON.parse(id), all.length], error: nth === shown.length - 1 ? 2 : 0 })),
+    rows: shown.map(([id, all], nth) => ({ values: [...JSON.parse(id), all.length], error: nth === shown.length - 1 ? 2 : 0, filter: '' })),
     others: { keys: others.length, sum: count(others) },
     total: count(ranked),
     absent: others.length > 0 ? 2 : 0,

@@ -66,21 +66,30 @@ test('a subscription is found among others, comments, and brackets in strings', 
 });
 
 test('values have their units, headings their words, and rows an expression', async () => {
-  const { heading, shown, label, rowFilter, others, barOf } = await load('/src/lib/tables.ts');
+  const { heading, shown, label, rowFilter, others } = await load('/src/lib/tables.ts');
   const column = (name, kind, more = {}) => ({ name, kind, unit: '', help: '', field: null, ...more });
   const columns = [
     column('dns_query', 'key', { field: 'dns.query' }),
     column('source', 'key'),
     column('records', 'sum', { unit: 'records' }),
   ];
-  const row = { values: ['a "b".example', '10.0.0.1', 1234], error: 0 };
-  const table = { name: 't', call: 'top', columns, rows: [row], others: { keys: 2, sum: 5 }, total: 1239, absent: 3, partial: null };
+  const row = { values: ['a "b".example', '10.0.0.1', 1234], error: 0, filter: '' };
+  const table = {
+    name: 't',
+    call: 'top',
+    columns,
+    rows: [row],
+    ranked: 2,
+    others: { keys: 2, sum: 5 },
+    total: 1239,
+    absent: 3,
+    partial: null,
+  };
   assert.deepEqual(columns.map(heading), ['Query', 'Client', 'Records']);
   assert.equal(label(table, row), 'a "b".example · 10.0.0.1');
   assert.equal(rowFilter(table, row), 'dns.query = "a \\"b\\".example" and src host 10.0.0.1');
-  assert.equal(others(table), 'and 2 others: 5 records; anything not listed: at most 3');
-  assert.equal(barOf(table), 2);
-  assert.equal(barOf({ ...table, columns: [columns[2]] }), -1);
+  assert.equal(others(table), 'and 2 others: 5 records; anything not listed: at most 3 records');
+  assert.equal(rowFilter(table, { ...row, filter: 'host 10.0.0.1' }), 'host 10.0.0.1', 'a key of a top list');
   const median = column('dns_rtt_p50', 'statistic', { unit: 'seconds' });
   assert.deepEqual([heading(median), shown(median, 0.0031, 'UTC'), shown(median, null, 'UTC')], ['Median', '3.1 ms', '–']);
   assert.equal(heading(column('dns_rtt_max', 'statistic')), 'Largest');

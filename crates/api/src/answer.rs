@@ -58,6 +58,11 @@ pub struct Outline {
 }
 
 impl Outline {
+    /// The answers, ordered by [`Answer::id`], each as the reading of an interval without packets.
+    pub fn empty(&self) -> &[Answer] {
+        &self.empty
+    }
+
     /// The outline of a plan with these answers, in the order of the plan. Each comes with whether it shares the cost
     /// of the set of expressions that are only counted.
     pub fn new(plan: u64, answers: impl IntoIterator<Item = (Answer, bool)>) -> Self {

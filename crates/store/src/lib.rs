@@ -217,6 +217,15 @@ pub struct KeptTable {
     pub partial: Option<String>,
 }
 
+/// A stored list of any kind over a time range.
+#[derive(Clone, Debug, Default)]
+pub struct KeptReading {
+    /// The list; `None` if no data of the range is stored.
+    pub reading: Option<weir_api::Reading>,
+    /// What it leaves out, and why.
+    pub partial: Option<String>,
+}
+
 /// A stored list over a time range.
 pub struct KeptList {
     /// The list; `None` if no data of the range is stored.
@@ -372,6 +381,13 @@ pub trait Store: Send + Sync {
     ) -> Result<TopList, StoreError> {
         self.top_over_time(list, span, by, limit, 0)
     }
+
+    /// A stored list of any kind, added up over the range.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn reading(&self, name: &str, span: TimeRange) -> Result<KeptReading, StoreError>;
 
     /// The table of a function with its own columns, added up over the range; `None` if it does not exist.
     ///

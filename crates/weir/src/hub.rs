@@ -182,7 +182,7 @@ impl Hub {
     pub fn tick(&self, tick: &Snapshot, load: &Load) {
         let before = self.now();
         self.watch_loss(&before.total, tick);
-        Arc::make_mut(&mut lock(&self.recent)).follow(tick);
+        Arc::make_mut(&mut lock(&self.recent)).follow(&tick.outline);
         let mut total = before.total.clone();
         total.merge(&without_readings(tick));
         if total.outline.plan != before.total.outline.plan {

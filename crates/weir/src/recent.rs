@@ -1,52 +1,62 @@
-//! The tables of functions of the latest intervals: those that the store does not have yet.
+//! The lists of the latest intervals: those that the store does not have yet.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use weir_api::{Answer, AnswerId, AnswerLabel, Reading, Snapshot, Table};
+use weir_api::{AnswerId, AnswerLabel, Outline, Reading, Snapshot, builtin};
 use weir_store::listed;
 
 /// Maximum number of intervals: the store writes an interval within the next one.
 const INTERVALS: usize = 3;
-/// Maximum bytes of all tables. Beyond that the earliest interval is dropped.
+/// Maximum bytes of all lists. Beyond that the earliest interval is dropped.
 const BYTES: usize = 32 << 20;
 
-/// Tables by interval, and the functions that make them.
+/// Lists by interval, and the functions that make them.
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
-    /// The beginning of each interval in nanoseconds since the epoch, and its tables by name.
-    intervals: VecDeque<(u64, BTreeMap<String, Table>)>,
-    /// The functions of the present plan that make tables, in its order.
-    functions: Vec<Known>,
+    /// The beginning of each interval in nanoseconds since the epoch, and its lists.
+    intervals: VecDeque<(u64, BTreeMap<AnswerId, Reading>)>,
+    /// The functions of the present plan that make lists, in its order.
+    functions: Vec<Listing>,
+    /// The number of that plan.
+    plan: u64,
 }
 
-/// A function that makes a table.
+/// A function that makes a list.
 #[derive(Clone, Debug)]
-pub struct Known {
-    /// The name of its table.
+pub struct Listing {
+    /// The name of its list in the store.
     pub name: String,
     /// Its subscription, and its place there.
     pub id: AnswerId,
     /// The names of both.
     pub label: Arc<AnswerLabel>,
-    /// Its columns, without rows.
-    pub empty: Table,
+    /// Its reading of nothing.
+    pub empty: Reading,
+}
+
+/// Whether a list of a function is one of those here. Pages have the built-in top lists and distinct counts in other places.
+fn is_here(id: AnswerId, reading: &Reading) -> bool {
+    match reading {
+        Reading::Table(_) => listed::is_list(reading),
+        reading => id.subscription >= builtin::FIRST_FREE && listed::is_list(reading),
+    }
 }
 
 impl Recent {
-    /// Follows the plan of a tick, which has an answer of each function.
-    pub fn follow(&mut self, tick: &Snapshot) {
-        let known = |(name, answer, table): (String, &Answer, &Table)| Known {
+    /// Follows the plan of a tick.
+    pub fn follow(&mut self, plan: &Outline) {
+        if plan.plan == self.plan {
+            return;
+        }
+        self.plan = plan.plan;
+        let here = listed::named(plan.empty()).filter(|(_, answer)| is_here(answer.id, &answer.reading));
+        let listing = here.map(|(name, answer)| Listing {
             name,
             id: answer.id,
             label: Arc::clone(&answer.label),
-            empty: Table {
-                schema: table.schema.clone(),
-                capacity: table.capacity,
-                rows: Vec::new(),
-                absent: 0,
-            },
-        };
-        self.functions = tables(tick).map(known).collect();
+            empty: answer.reading.clone(),
+        });
+        self.functions = listing.collect();
     }
 
     /// Adds a part of the interval that begins at `start`.
@@ -59,12 +69,10 @@ impl Recent {
             }
         };
         let Some((_, sums)) = self.intervals.get_mut(at) else { return };
-        for (name, _, table) in tables(part).filter(|(.., table)| !table.rows.is_empty() || table.absent > 0)
-        {
-            match sums.get_mut(&name) {
-                Some(sum) if sum.is_like(table) => sum.merge(table),
-                // A new list, or one whose columns have changed.
-                _ => drop(sums.insert(name, table.clone())),
+        for answer in part.answers.iter().filter(|answer| is_here(answer.id, &answer.reading)) {
+            match sums.get_mut(&answer.id) {
+                Some(sum) => sum.merge(&answer.reading),
+                None => drop(sums.insert(answer.id, answer.reading.clone())),
             }
         }
         while self.intervals.len() > 1 && (self.intervals.len() > INTERVALS || self.memory() > BYTES) {
@@ -73,36 +81,32 @@ impl Recent {
     }
 
     fn memory(&self) -> usize {
-        self.intervals.iter().flat_map(|(_, tables)| tables.values()).map(Table::memory).sum()
+        self.intervals.iter().flat_map(|(_, lists)| lists.values()).map(Reading::memory).sum()
     }
 
-    /// The functions of the present plan that make tables, in its order.
-    pub fn functions(&self) -> &[Known] {
+    /// The functions of the present plan that make lists, in its order.
+    pub fn functions(&self) -> &[Listing] {
         &self.functions
     }
 
-    /// The tables of a name in intervals that begin in a range.
-    pub fn tables<'r>(&'r self, name: &'r str, from: u64, to: u64) -> impl Iterator<Item = &'r Table> {
+    /// The readings of a function in intervals that begin in a range.
+    pub fn readings(&self, id: AnswerId, from: u64, to: u64) -> impl Iterator<Item = &Reading> {
         let within = self.intervals.iter().filter(move |(start, _)| (from..to).contains(start));
-        within.filter_map(move |(_, tables)| tables.get(name))
+        within.filter_map(move |(_, lists)| lists.get(&id))
     }
-}
-
-/// The tables of a snapshot with their names.
-fn tables(of: &Snapshot) -> impl Iterator<Item = (String, &Answer, &Table)> {
-    listed::named(&of.answers).filter_map(|(name, answer)| match &answer.reading {
-        Reading::Table(table) => Some((name, answer, table)),
-        _ => None,
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::borrow::Cow;
-    use weir_api::{Datum, Fold, Folded, Schema, Shown, SubscriptionId, TableColumn, TableRow};
+    use weir_api::{
+        Answer, Datum, Fold, Folded, Schema, Shown, SubscriptionId, Table, TableColumn, TableRow,
+    };
 
-    fn part(rows: &[(u64, u64)]) -> Snapshot {
+    const ID: AnswerId = AnswerId { subscription: SubscriptionId(300), place: 0 };
+
+    fn answer(rows: &[(u64, u64)]) -> Answer {
         let column =
             TableColumn { name: "records".into(), fold: Fold::Sum, unit: "".into(), help: "".into() };
         let schema = Schema {
@@ -118,17 +122,19 @@ mod tests {
         };
         let table = Table::new(schema, 16, rows.iter().map(row).collect(), 0);
         let label = AnswerLabel { subscription: "names".to_owned(), chart: None, function: "top".to_owned() };
-        let answer = Answer {
-            id: AnswerId { subscription: SubscriptionId(300), place: 0 },
-            label: Arc::new(label),
-            reading: Reading::Table(table),
-            nanoseconds: 0,
-        };
-        Snapshot { answers: vec![answer], ..Snapshot::default() }
+        Answer { id: ID, label: Arc::new(label), reading: Reading::Table(table), nanoseconds: 0 }
+    }
+
+    fn part(rows: &[(u64, u64)]) -> Snapshot {
+        Snapshot { answers: vec![answer(rows)], ..Snapshot::default() }
     }
 
     fn sum(recent: &Recent, from: u64, to: u64) -> u64 {
-        recent.tables("names", from, to).flat_map(|table| &table.rows).map(TableRow::weight).sum()
+        let weight = |reading: &Reading| match reading {
+            Reading::Table(table) => table.rows.iter().map(TableRow::weight).sum::<u64>(),
+            _ => 0,
+        };
+        recent.readings(ID, from, to).map(weight).sum()
     }
 
     #[test]
@@ -142,10 +148,14 @@ mod tests {
             recent.add(start, &part(&[(1, 1)]));
         }
         assert_eq!(sum(&recent, 0, u64::MAX), 9);
-        // A list without rows is known.
-        recent.follow(&part(&[]));
-        assert_eq!(recent.functions().iter().map(|known| known.name.as_str()).collect::<Vec<_>>(), ["names"]);
-        recent.follow(&Snapshot::default());
+    }
+
+    #[test]
+    fn functions_are_those_of_the_latest_plan() {
+        let mut recent = Recent::default();
+        recent.follow(&Outline::new(1, [(answer(&[]), false)]));
+        assert_eq!(recent.functions().iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["names"]);
+        recent.follow(&Outline::new(2, []));
         assert!(recent.functions().is_empty());
     }
 }

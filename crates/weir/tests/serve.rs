@@ -510,7 +510,8 @@ fn a_configuration_check_reports_lines_and_differences() {
 fn tables_of_subscriptions_have_all_records_of_a_capture() {
     let folder = tempfile::tempdir().unwrap();
     let text_of = "[[subscription]]\nname = \"asked\"\nlevel = \"record\"\nwhere = 'dns.query contains \"e\"'\n\
-        chain = [\"top dns.query,source show 3\", \"records\", \"quantiles dns.rtt\"]\n";
+        chain = [\"top dns.query,source show 3\", \"records\", \"quantiles dns.rtt\"]\n\
+        [[subscription]]\nname = \"senders\"\nfunctions = [\"top source show 2\", \"packets\"]\n";
     let file = put(folder.path(), "weir.toml", text_of.as_bytes());
     let server = Server::open(&["--config", text(&file)]);
     let answer = server.json("/api/v1/tables");
@@ -528,12 +529,23 @@ fn tables_of_subscriptions_have_all_records_of_a_capture() {
     let matching = server.json("/api/v1/query?q=count+dns+where+dns.query+contains+%22e%22");
     let all = matching["rows"][0][0].as_u64().unwrap();
     assert!(all > 10, "{matching}");
+    assert_eq!(
+        (&top["ranked"], &records["ranked"], &quantiles["ranked"]),
+        (&json!(2), &json!(0), &Value::Null)
+    );
     assert_eq!((&top["total"], &records["rows"][0]["values"][0]), (&json!(all), &json!(all)));
     let shown: u64 = array(top, "rows").iter().map(|row| row["values"][2].as_u64().unwrap()).sum();
     assert_eq!((array(top, "rows").len(), top["others"]["sum"].as_u64()), (3, Some(all - shown)), "{top}");
     assert!(top["others"]["keys"].as_u64() > Some(0), "{top}");
     let units: Vec<&Value> = array(quantiles, "columns").iter().map(|column| &column["unit"]).collect();
     assert!(units.iter().all(|unit| **unit == "seconds"), "{quantiles}");
+    // A top list over packets, by its own unit; a number of packets is no list.
+    let [senders] = array(&answer["subscriptions"][1], "tables").as_slice() else { panic!("{answer}") };
+    let bytes = server.json("/api/v1/top?list=sources")["total"]["bytes"].as_u64();
+    assert_eq!((senders["total"].as_u64(), array(senders, "rows").len()), (bytes, 2), "{senders}");
+    let ranked = &senders["columns"][senders["ranked"].as_u64().unwrap() as usize];
+    assert_eq!((&ranked["name"], &ranked["unit"]), (&json!("bytes"), &json!("bytes")));
+    assert!(senders["rows"][0]["filter"].as_str().unwrap().starts_with("host "), "{senders}");
     // More rows than the function shows, and fewer.
     for (limit, rows) in [(1, 1), (5, 5)] {
         let answer = server.json(&format!("/api/v1/tables?limit={limit}"));

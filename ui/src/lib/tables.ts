@@ -56,6 +56,7 @@ export function filterOf(column: FunctionColumn, value: unknown): string {
 
 /** The expression of a row's key. */
 export function rowFilter(table: FunctionTable, row: FunctionRow): string {
+  if (row.filter !== '') return row.filter;
   const parts = table.columns.flatMap((column, at) => {
     const filter = column.kind === 'key' ? filterOf(column, row.values[at]) : '';
     return filter === '' ? [] : [filter];
@@ -68,20 +69,20 @@ export function isKeyed(table: FunctionTable): boolean {
   return table.columns.some((column) => column.kind === 'key');
 }
 
-/** The position of the column that bars can be drawn of: a sum by which keys are ranked; -1 if there is none. */
-export function barOf(table: FunctionTable): number {
-  const keys = table.columns.filter((column) => column.kind === 'key').length;
-  return keys > 0 && table.columns[keys]?.kind === 'sum' ? keys : -1;
+/** A value of a column with its unit. */
+function quantity(column: FunctionColumn | undefined, value: number): string {
+  if (column?.unit === 'bytes') return bytes(value);
+  return `${exact(value)} ${column?.unit || column?.name || ''}`.trim();
 }
 
 /** What a table leaves out: "37 others: 412 records; any other at most 3". */
 export function others(table: FunctionTable): string {
-  const bar = table.columns[barOf(table)];
+  const ranked = table.ranked === null ? undefined : table.columns[table.ranked];
   const parts = [];
   if (table.others.keys > 0) {
-    const sum = table.others.sum !== null && bar ? `: ${exact(table.others.sum)} ${bar.unit || bar.name}` : '';
+    const sum = table.others.sum !== null && ranked ? `: ${quantity(ranked, table.others.sum)}` : '';
     parts.push(`and ${exact(table.others.keys)} other${table.others.keys === 1 ? '' : 's'}${sum}`);
   }
-  if (table.absent > 0) parts.push(`anything not listed: at most ${exact(table.absent)}`);
+  if (table.absent > 0) parts.push(`anything not listed: at most ${quantity(ranked, table.absent)}`);
   return parts.join('; ');
 }

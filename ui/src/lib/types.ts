@@ -494,21 +494,25 @@ export interface FunctionInfo {
   help: string;
   /** Levels that it works on: `packet`, `flow`, `record`. */
   levels: string[];
+  /** Whether its reading is a list or a count of distinct values, which /api/v1/tables has. */
+  list: boolean;
   /** Name. A function over records can have the name of one over packets and flows. */
   name: string;
 }
 
 /** A row of a table. */
 export interface FunctionRow {
-  /** Upper bound of the undercount of the first column that is not a key; 0 if the row is exact. */
+  /** Upper bound of the undercount in the ranked column, or one standard error; 0 if the row is exact. */
   error: number;
+  /** Expression over packets that matches a key of a top list; "" for other keys. */
+  filter: string;
   /** A value for each column: text, number, `true`, `false` or `null`; times are seconds since the epoch. */
   values: unknown[];
 }
 
 /** The table of a function. */
 export interface FunctionTable {
-  /** Upper bound of the first column for a key without a row. */
+  /** Upper bound of the ranked column for a key without a row. */
   absent: number;
   /** The function with its arguments. */
   call: string;
@@ -516,13 +520,15 @@ export interface FunctionTable {
   columns: FunctionColumn[];
   /** Name in the store, and in queries. */
   name: string;
-  /** The rows that are not shown. */
+  /** The keys that are not shown. */
   others: OtherRows;
   /** What the answer leaves out, and why. */
   partial: string | null;
-  /** The heaviest rows by the first column that is not a key, in order. */
+  /** Position of the column by which rows are ranked, if it is a sum; counted from 0. */
+  ranked: number | null;
+  /** The heaviest rows, in order. */
   rows: FunctionRow[];
-  /** The sum of the first column over all rows, if it is a sum. */
+  /** The sum of the ranked column over all keys. */
   total: number | null;
 }
 
@@ -652,11 +658,11 @@ export interface NewsRow {
   packets: number;
 }
 
-/** The rows of a table that are not shown. */
+/** The keys of a table that are not shown. */
 export interface OtherRows {
-  /** Their number. */
+  /** Number of those that have a row. */
   keys: number;
-  /** Their sum, if the first column is a sum. */
+  /** Their sum in the ranked column, and that of keys without a row. */
   sum: number | null;
 }
 

@@ -27,8 +27,8 @@ pub use writer::{STORE, Writer};
 use super::label::{detail_rows, list_row, text_row, title};
 use super::tally::{Cell, Dimension, GroupBy, Measure, Subject, Tally, TallyWanted};
 use super::{
-    Archive, FlowsWanted, Health, Keep, KeptList, KeptTable, LISTS, RankBy, RecordsWanted, SERIES, Store,
-    StoreError, StoredFlow, StoredRecord, TimeRange, tiers,
+    Archive, FlowsWanted, Health, Keep, KeptList, KeptReading, KeptTable, LISTS, RankBy, RecordsWanted,
+    SERIES, Store, StoreError, StoredFlow, StoredRecord, TimeRange, tiers,
 };
 use condition::Condition;
 use find::{Part, Progress};
@@ -353,6 +353,11 @@ impl Store for SqliteStore {
             }
         }
         Ok(lists)
+    }
+
+    fn reading(&self, name: &str, span: TimeRange) -> Result<KeptReading, StoreError> {
+        let readings::Sum { reading, partial, .. } = self.sum(name, span)?;
+        Ok(KeptReading { reading, partial })
     }
 
     fn table(&self, name: &str, span: TimeRange) -> Result<Option<KeptTable>, StoreError> {

@@ -7,8 +7,9 @@ use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
-use weir_api::Level;
-use weir_engine::{FUNCTIONS, RECORD_FUNCTIONS};
+use weir_api::{FunctionCall, Level};
+use weir_engine::{FUNCTIONS, FunctionSpec, RECORD_FUNCTIONS};
+use weir_store::listed;
 
 /// The plan in effect: every subscription, the built-in ones too, and what the pass has to do for them, as `weir explain --plan`
 /// prints it.
@@ -35,6 +36,8 @@ pub struct FunctionInfo {
     help: String,
     /// Levels that it works on: `packet`, `flow`, `record`.
     levels: Vec<String>,
+    /// Whether its reading is a list or a count of distinct values, which /api/v1/tables has.
+    list: bool,
     /// Arguments; the value of the first needs no name.
     arguments: Vec<ArgumentInfo>,
 }
@@ -51,6 +54,13 @@ pub struct ArgumentInfo {
     default: Option<String>,
 }
 
+/// Whether the reading of a function is a list.
+fn is_list(spec: &FunctionSpec) -> bool {
+    // Functions over records have tables. One that needs an argument cannot be tried.
+    let tried = spec.call(&FunctionCall::new(spec.name), 0).ok();
+    spec.levels.contains(&Level::Record) || tried.is_some_and(|mut one| listed::is_list(&one.take()))
+}
+
 /// The functions that a subscription can have.
 #[utoipa::path(get, path = "/api/v1/functions", responses((status = 200, body = Functions)))]
 pub async fn functions() -> Json<Functions> {
@@ -63,6 +73,7 @@ pub async fn functions() -> Json<Functions> {
     let functions = FUNCTIONS.iter().chain(RECORD_FUNCTIONS).map(|spec| FunctionInfo {
         name: spec.name.to_owned(),
         help: spec.help.to_owned(),
+        list: is_list(spec),
         levels: spec.levels.iter().map(|one| level(one).to_owned()).collect(),
         arguments: spec
             .arguments

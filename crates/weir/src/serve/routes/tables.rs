@@ -1,10 +1,10 @@
-//! Tables of subscriptions: the readings of functions with their own columns, from the store and from the ticks that it does not
-//! have yet.
+//! Lists of subscriptions: the readings of functions in columns and rows, from the store and from the ticks that it does not have
+//! yet.
 
 use super::Ask;
 use super::asked::{count, span};
-use crate::desk::Described;
-use crate::recent::Recent;
+use crate::desk::{Described, DescribedSubscription};
+use crate::recent::{Listing, Recent};
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
 use axum::Json;
@@ -12,10 +12,10 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
-use weir_api::{AnswerId, Cell, Column, ColumnKind, Folded, Reading, Row, Shown, Table};
+use weir_api::{Cell, Column, ColumnKind, Folded, Label, Reading, Row, Shown};
 use weir_output::summary::{Naming, key};
-use weir_store::label::title;
-use weir_store::{KeptTable, Store, StoreError, TimeRange};
+use weir_store::label::{expression, title};
+use weir_store::{KeptReading, Store, StoreError, TimeRange};
 
 /// Maximum rows of one table.
 const MAX_ROWS: usize = 1000;
@@ -70,14 +70,17 @@ pub struct FunctionTable {
     call: String,
     /// Columns.
     columns: Vec<FunctionColumn>,
-    /// The heaviest rows by the first column that is not a key, in order.
+    /// Position of the column by which rows are ranked, if it is a sum; counted from 0.
+    #[schema(required = true)]
+    ranked: Option<usize>,
+    /// The heaviest rows, in order.
     rows: Vec<FunctionRow>,
-    /// The rows that are not shown.
+    /// The keys that are not shown.
     others: OtherRows,
-    /// The sum of the first column over all rows, if it is a sum.
+    /// The sum of the ranked column over all keys.
     #[schema(required = true)]
     total: Option<u64>,
-    /// Upper bound of the first column for a key without a row.
+    /// Upper bound of the ranked column for a key without a row.
     absent: u64,
     /// What the answer leaves out, and why.
     #[schema(required = true)]
@@ -106,21 +109,24 @@ pub struct FunctionRow {
     /// A value for each column: text, number, `true`, `false` or `null`; times are seconds since the epoch.
     #[schema(value_type = Vec<Value>)]
     values: Vec<Value>,
-    /// Upper bound of the undercount of the first column that is not a key; 0 if the row is exact.
+    /// Upper bound of the undercount in the ranked column, or one standard error; 0 if the row is exact.
     error: u64,
+    /// Expression over packets that matches a key of a top list; "" for other keys.
+    filter: String,
 }
 
-/// The rows of a table that are not shown.
+/// The keys of a table that are not shown.
 #[derive(Serialize, ToSchema)]
 pub struct OtherRows {
-    /// Their number.
+    /// Number of those that have a row.
     keys: u64,
-    /// Their sum, if the first column is a sum.
+    /// Their sum in the ranked column, and that of keys without a row.
     #[schema(required = true)]
     sum: Option<u64>,
 }
 
-/// The tables of functions with their own columns, such as lists by fields of records, over a time range.
+/// The lists of subscriptions over a time range: tables of functions with their own columns, such as lists by fields of records, and
+/// top lists and distinct counts of the configuration.
 #[utoipa::path(get, path = "/api/v1/tables", params(TablesAsked),
     responses((status = 200, body = Tables), (status = 400, body = Failure), (status = 404, body = Failure)))]
 pub async fn tables(
@@ -130,127 +136,166 @@ pub async fn tables(
     let span = span(asked.from, asked.to)?;
     let limit = asked.limit.map(|limit| count("limit", Some(limit), 0, MAX_ROWS)).transpose()?;
     let (recent, plan) = (app.hub.recent(), app.hub.described());
-    Ok(Json(app.ask(move |store| answer(store, span, limit, &recent, plan.as_ref())).await?))
+    let answer = move |store: &dyn Store| {
+        // What has been stored up to here is not taken from the ticks.
+        let stored = store.extent()?.map_or(0, |(_, last)| last);
+        Asked { store, span, stored, limit, recent: &recent, plan: plan.as_ref() }.answer()
+    };
+    Ok(Json(app.ask(answer).await?))
 }
 
-fn answer(
-    store: &dyn Store,
+/// A request, and where its answer comes from.
+struct Asked<'a> {
+    store: &'a dyn Store,
     span: TimeRange,
+    /// The end of the stored data in nanoseconds since the epoch.
+    stored: u64,
+    /// Rows of each table, in place of those that its function shows.
     limit: Option<usize>,
-    recent: &Recent,
-    plan: Option<&Described>,
-) -> Result<Tables, StoreError> {
-    let mut subscriptions: Vec<(bool, SubscriptionTables)> = Vec::new();
-    let mut before: Option<AnswerId> = None;
-    for known in recent.functions() {
-        let table = |call| function_table(store, span, limit, recent, &known.name, Some(&known.empty), call);
-        let described =
-            plan.and_then(|plan| plan.subscriptions.iter().find(|one| one.id == known.id.subscription.0));
-        let call = described.and_then(|one| one.functions.get(usize::from(known.id.place)).cloned());
-        let call = call.unwrap_or_else(|| known.label.function.clone());
-        if before.is_some_and(|before| before.subscription == known.id.subscription) {
-            if let Some((_, of)) = subscriptions.last_mut() {
-                of.tables.extend(table(call)?);
+    recent: &'a Recent,
+    plan: Option<&'a Described>,
+}
+
+impl Asked<'_> {
+    fn answer(&self) -> Result<Tables, StoreError> {
+        // Each subscription of the plan with its functions, those of the configuration first.
+        let functions = self.recent.functions();
+        let mut of_plan: Vec<(Option<&DescribedSubscription>, &[Listing])> = functions
+            .chunk_by(|a, b| a.id.subscription == b.id.subscription)
+            .map(|of| (of.first().and_then(|listing| self.described(listing)), of))
+            .collect();
+        of_plan.sort_by_key(|(described, _)| described.is_none_or(|one| one.owner != "configuration"));
+        let removed = self.store.lists()?.tables.into_iter().map(|stored| stored.name);
+        let removed: Vec<String> =
+            removed.filter(|name| functions.iter().all(|listing| listing.name != *name)).collect();
+        let mut subscriptions = Vec::new();
+        for (described, of) in of_plan.iter().take(MAX_SUBSCRIPTIONS) {
+            subscriptions.extend(self.subscription(*described, of)?);
+        }
+        let mut more = of_plan.len().saturating_sub(MAX_SUBSCRIPTIONS);
+        for name in removed {
+            if subscriptions.len() >= MAX_SUBSCRIPTIONS {
+                more += 1;
+                continue;
             }
-        } else {
-            let text = |of: fn(&crate::desk::DescribedSubscription) -> &str| {
-                described.map(of).unwrap_or_default().to_owned()
+            let KeptReading { reading: Some(reading), partial } = self.store.reading(&name, self.span)?
+            else {
+                continue;
             };
-            let of = SubscriptionTables {
-                title: title(&known.label.subscription),
-                name: known.label.subscription.clone(),
-                owner: Some(described.map_or("run", |one| &one.owner).to_owned()),
-                level: text(|one| &one.level),
-                expression: text(|one| &one.expression),
-                tables: table(call)?.into_iter().collect(),
-            };
-            subscriptions.push((of.owner.as_deref() != Some("configuration"), of));
+            subscriptions.push(SubscriptionTables {
+                title: title(&name),
+                owner: None,
+                level: String::new(),
+                expression: String::new(),
+                tables: vec![self.table(&name, name.clone(), reading, partial)],
+                name,
+            });
         }
-        before = Some(known.id);
+        Ok(Tables { subscriptions, more })
     }
-    // Those of the configuration first.
-    subscriptions.sort_by_key(|(is_built_in, _)| *is_built_in);
-    let mut subscriptions: Vec<SubscriptionTables> = subscriptions.into_iter().map(|(_, of)| of).collect();
-    for stored in store.lists()?.tables {
-        if recent.functions().iter().any(|known| known.name == stored.name) {
-            continue;
-        }
-        let table = function_table(store, span, limit, recent, &stored.name, None, stored.name.clone())?;
-        subscriptions.extend(table.filter(|table| !table.rows.is_empty()).map(|table| SubscriptionTables {
-            title: title(&stored.name),
-            name: stored.name,
-            owner: None,
-            level: String::new(),
-            expression: String::new(),
-            tables: vec![table],
-        }));
-    }
-    let more = subscriptions.len().saturating_sub(MAX_SUBSCRIPTIONS);
-    subscriptions.truncate(MAX_SUBSCRIPTIONS);
-    Ok(Tables { subscriptions, more })
-}
 
-/// A table over a time range: what is stored, and what the store does not have yet. `empty` has the columns of a function in the
-/// plan in effect.
-fn function_table(
-    store: &dyn Store,
-    span: TimeRange,
-    limit: Option<usize>,
-    recent: &Recent,
-    name: &str,
-    empty: Option<&Table>,
-    call: String,
-) -> Result<Option<FunctionTable>, StoreError> {
-    // What has been stored up to here is not taken from the ticks.
-    let stored = store.extent()?.map_or(0, |(_, last)| last);
-    let end = span.to.unwrap_or(u64::MAX);
-    let kept = store.table(name, TimeRange { to: Some(end.min(stored)), ..span })?;
-    let KeptTable { mut table, partial, .. } = kept.unwrap_or_default();
-    for part in recent.tables(name, stored, end) {
-        match &mut table {
-            Some(sum) if sum.is_like(part) => sum.merge(part),
-            // The columns have changed.
-            sum => *sum = Some(part.clone()),
-        }
+    fn described(&self, listing: &Listing) -> Option<&DescribedSubscription> {
+        self.plan?.subscriptions.iter().find(|one| one.id == listing.id.subscription.0)
     }
-    // A function that has counted nothing yet has columns too.
-    let mut table = table.or_else(|| empty.cloned());
-    if let (Some(table), Some(limit)) = (&mut table, limit) {
-        table.schema.to_mut().shown = Shown::Heaviest(limit as u32);
-    }
-    Ok(table.map(|table| shown(name, call, table, partial)))
-}
 
-fn shown(name: &str, call: String, table: Table, partial: Option<String>) -> FunctionTable {
-    let sum = |folded: &Folded| match folded {
-        Folded::Sum(sum) => Some(*sum),
-        _ => None,
-    };
-    let total = table.whole().first().and_then(sum);
-    let (keys, absent) = (table.rows.len(), table.absent);
-    let reading = Reading::Table(table);
-    let cells = reading.cells();
-    let first = cells.columns.iter().position(|column| column.kind != ColumnKind::Key);
-    let mut listed: u64 = 0;
-    let rows: Vec<FunctionRow> = cells.rows.iter().map(row_of).collect();
-    for row in &cells.rows {
-        if let Some(Cell::Whole(value)) = first.and_then(|at| row.values.get(at)) {
-            listed = listed.saturating_add(*value);
+    /// A subscription of the plan in effect; `None` if it has no functions.
+    fn subscription(
+        &self,
+        described: Option<&DescribedSubscription>,
+        functions: &[Listing],
+    ) -> Result<Option<SubscriptionTables>, StoreError> {
+        let Some(first) = functions.first() else { return Ok(None) };
+        let mut tables = Vec::new();
+        for listing in functions {
+            let call = described.and_then(|one| one.functions.get(usize::from(listing.id.place)));
+            let call = call.unwrap_or(&listing.label.function).clone();
+            tables.push(self.table_of(listing, call)?);
         }
+        let text =
+            |part: fn(&DescribedSubscription) -> &String| described.map(part).cloned().unwrap_or_default();
+        Ok(Some(SubscriptionTables {
+            title: title(&first.label.subscription),
+            name: first.label.subscription.clone(),
+            owner: Some(text(|one| &one.owner)),
+            level: text(|one| &one.level),
+            expression: text(|one| &one.expression),
+            tables,
+        }))
     }
-    let others = OtherRows {
-        keys: keys.saturating_sub(rows.len()) as u64,
-        sum: total.map(|total| total.saturating_sub(listed)),
-    };
-    FunctionTable {
-        name: name.to_owned(),
-        call,
-        columns: cells.columns.iter().map(column_of).collect(),
-        rows,
-        others,
-        total,
-        absent,
-        partial,
+
+    /// What a function of the plan found: what is stored, and what the store does not have yet.
+    fn table_of(&self, listing: &Listing, call: String) -> Result<FunctionTable, StoreError> {
+        let end = self.span.to.unwrap_or(u64::MAX);
+        let span = TimeRange { to: Some(end.min(self.stored)), ..self.span };
+        let KeptReading { mut reading, partial } = self.store.reading(&listing.name, span)?;
+        for part in self.recent.readings(listing.id, self.stored, end) {
+            match &mut reading {
+                Some(sum) if sum.is_like(part) => sum.merge(part),
+                // An earlier subscription of this name had other columns.
+                sum => *sum = Some(part.clone()),
+            }
+        }
+        // A function that has counted nothing yet has columns too.
+        let reading = reading.unwrap_or_else(|| listing.empty.clone());
+        Ok(self.table(&listing.name, call, reading, partial))
+    }
+
+    fn table(
+        &self,
+        name: &str,
+        call: String,
+        mut reading: Reading,
+        partial: Option<String>,
+    ) -> FunctionTable {
+        if let Some(limit) = self.limit {
+            match &mut reading {
+                Reading::Table(table) => table.schema.to_mut().shown = Shown::Heaviest(limit as u32),
+                Reading::Top(top) => top.show = limit,
+                _ => {}
+            }
+        }
+        let cells = reading.cells();
+        // The column by which rows are ranked, if they are ranked by a sum.
+        let (ranked, keys, absent) = match &reading {
+            Reading::Table(table) => {
+                let sums = cells.columns.iter().position(|column| column.kind != ColumnKind::Key);
+                let sums = sums
+                    .filter(|at| cells.columns.get(*at).is_some_and(|column| column.kind == ColumnKind::Sum));
+                (sums, table.rows.len(), table.absent)
+            }
+            Reading::Top(top) => {
+                let unit = cells.columns.iter().position(|column| column.unit == top.unit.name());
+                (unit, top.rows.len(), top.absent)
+            }
+            _ => (None, cells.rows.len(), 0),
+        };
+        let whole = match &reading {
+            Reading::Table(table) => table.whole().first().map_or(0, Folded::weight),
+            Reading::Top(top) => {
+                let listed: u64 = top.rows.iter().map(|row| row.count.in_unit(top.unit)).sum();
+                listed.saturating_add(top.shed.in_unit(top.unit))
+            }
+            _ => 0,
+        };
+        let value = |row: &Row<'_>| match ranked.and_then(|at| row.values.get(at)) {
+            Some(Cell::Whole(value)) => *value,
+            _ => 0,
+        };
+        let listed = cells.rows.iter().map(value).fold(0, u64::saturating_add);
+        FunctionTable {
+            name: name.to_owned(),
+            call,
+            columns: cells.columns.iter().map(column_of).collect(),
+            ranked,
+            rows: cells.rows.iter().map(row_of).collect(),
+            others: OtherRows {
+                keys: keys.saturating_sub(cells.rows.len()) as u64,
+                sum: ranked.map(|_| whole.saturating_sub(listed)),
+            },
+            total: ranked.map(|_| whole),
+            absent,
+            partial,
+        }
     }
 }
 
@@ -275,7 +320,11 @@ fn column_of(column: &Column<'_>) -> FunctionColumn {
 }
 
 fn row_of(row: &Row<'_>) -> FunctionRow {
-    FunctionRow { values: row.values.iter().map(value_of).collect(), error: row.error.unwrap_or(0) }
+    let filter = match row.label {
+        Label::Key(key) => expression(&key),
+        _ => String::new(),
+    };
+    FunctionRow { values: row.values.iter().map(value_of).collect(), error: row.error.unwrap_or(0), filter }
 }
 
 fn value_of(cell: &Cell<'_>) -> Value {
