@@ -221,6 +221,7 @@ impl Dump {
         let work = Work {
             merge: is_file.then(|| Merge::new(workers)),
             lanes: by_time.then(|| Lanes::new(workers, room / 2)),
+            room,
             reorder: (is_file && level != Level::Packet).then(|| Reorder::new(reorder)),
             waiting,
             file: PacketFile {
@@ -274,6 +275,8 @@ struct Work {
     merge: Option<Merge>,
     /// Puts the packets of several workers of a live run in order.
     lanes: Option<Lanes>,
+    /// Maximum bytes in the queue of a live run, and of packets that wait for other workers.
+    room: usize,
     /// Puts packets in order that leave late.
     reorder: Option<Reorder>,
     /// Bytes in the queue.
@@ -310,6 +313,9 @@ impl Work {
 
     fn take(&mut self, parcel: Parcel) {
         if let Some(lanes) = &mut self.lanes {
+            // Where the writer is too slow, packets are written in the order of arrival before any are shed.
+            let queued = self.waiting.load(Ordering::Relaxed).saturating_sub(lanes.bytes());
+            lanes.set_limit((self.room / 2).saturating_sub(queued));
             let freed = lanes.take(parcel, |packets| self.file.write(packets));
             self.waiting.fetch_sub(freed, Ordering::Relaxed);
             return;

@@ -40,6 +40,16 @@ impl Lanes {
         Self { lanes: (0..workers).map(|_| lane()).collect(), bytes: 0, limit }
     }
 
+    /// Bytes of the packets that wait.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Changes how many bytes wait at most from the next parcel on.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     /// Takes a parcel, and writes the packets that need not wait any more. Returns the bytes that were freed.
     pub fn take(&mut self, parcel: Parcel, write: impl FnMut(Batch<'_>)) -> usize {
         let Some(lane) = self.lanes.get_mut(parcel.worker) else { return 0 };
