@@ -66,7 +66,7 @@ test('a subscription is found among others, comments, and brackets in strings', 
 });
 
 test('values have their units, headings their words, and rows an expression', async () => {
-  const { heading, shown, label, rowFilter, others } = await load('/src/lib/tables.ts');
+  const { called, heading, shown, label, rowFilter, others } = await load('/src/lib/tables.ts');
   const column = (name, kind, more = {}) => ({ name, kind, unit: '', help: '', field: null, ...more });
   const columns = [
     column('dns_query', 'key', { field: 'dns.query' }),
@@ -90,6 +90,12 @@ test('values have their units, headings their words, and rows an expression', as
   assert.equal(rowFilter(table, row), 'dns.query = "a \\"b\\".example" and src host 10.0.0.1');
   assert.equal(others(table), 'and 2 others: 5 records; anything not listed: at most 3 records');
   assert.equal(rowFilter(table, { ...row, filter: 'host 10.0.0.1' }), 'host 10.0.0.1', 'a key of a top list');
+  const site = column('site', 'key');
+  assert.equal(
+    rowFilter({ ...table, columns: [site] }, { ...row, values: ['a.example'] }),
+    '(http.host = a.example or tls.server_name = a.example)',
+  );
+  assert.equal(called({ ...table, call: 'top by site rows 1024 show 5' }), 'top by site show 5');
   const median = column('dns_rtt_p50', 'statistic', { unit: 'seconds' });
   assert.deepEqual([heading(median), shown(median, 0.0031, 'UTC'), shown(median, null, 'UTC')], ['Median', '3.1 ms', '–']);
   assert.equal(heading(column('dns_rtt_max', 'statistic')), 'Largest');

@@ -114,6 +114,12 @@ pub fn title(name: &str) -> String {
         "flows" => "Top flows",
         "protocols" => "Top protocols",
         "unidentified" => "Unidentified payload by port",
+        "names" => "Names asked of DNS",
+        "sites" => "Sites",
+        "tls versions" => "TLS versions",
+        "user agents" => "User agents of HTTP",
+        "status codes" => "Status codes of HTTP",
+        "latency" => "Latency by server",
         other => other,
     }
     .to_owned()

@@ -1,15 +1,19 @@
 // Tables of functions: what they show, as text. Their columns are those of any function, so that nothing here knows one by name.
 
 import type { FunctionColumn, FunctionRow, FunctionTable } from './types';
-import { equals } from './fieldtest';
+import { equals, operand } from './fieldtest';
 import { brief, stamp } from './time';
 import { bytes, exact } from './units';
 import { titleOf } from './values';
 
-/** The ends of a flow, which are parts of keys beside fields. */
+/** Parts of keys beside fields: the ends of a flow, and the site of a request or connection. */
 const ENDS: Record<string, { title: string; filter: (value: unknown) => string }> = {
   source: { title: 'Client', filter: (value) => `src host ${String(value)}` },
   destination: { title: 'Server', filter: (value) => `dst host ${String(value)}` },
+  site: {
+    title: 'Site',
+    filter: (value) => `(${['http.host', 'tls.server_name'].map((field) => `${field} = ${operand(value)}`).join(' or ')})`,
+  },
   port: { title: 'Port', filter: (value) => `dst port ${String(value)}` },
 };
 
@@ -62,6 +66,11 @@ export function rowFilter(table: FunctionTable, row: FunctionRow): string {
     return filter === '' ? [] : [filter];
   });
   return parts.join(' and ');
+}
+
+/** The call of a table's function, without the room that it has for keys. */
+export function called(table: FunctionTable): string {
+  return table.call.replace(/ rows \d+/, '');
 }
 
 /** Whether the rows of a table have keys. */
