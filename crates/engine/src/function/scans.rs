@@ -177,7 +177,11 @@ impl Function for Scans {
     }
 
     fn take(&mut self) -> Reading {
-        let taken = self.list.take();
+        let mut taken = self.list.take();
+        // In the order of the table, which compares longer keys.
+        taken
+            .rows
+            .sort_unstable_by_key(|row| (row.key.a, row.key.protocol != HOSTS, row.key.b, row.key.ports));
         let rows = taken.rows.into_iter().map(|row| {
             let Tuple { a: source, b: host, ports: [port, _], protocol } = row.key;
             let source = ip(source);
