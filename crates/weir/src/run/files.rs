@@ -131,9 +131,9 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
         exit = exit.or(complain(Exit::Unreadable, complaint));
     }
     exit = exit.or(report_read_errors(&outcome.errors)).or(written.exit());
-    let text = summary::of_files(run, &outcome, &total, &load, &written, &failures, names);
-    exit = exit.or(print(run, text));
-    Ok(run.conclude(exit, &total, failures.len()))
+    let facts = summary::of_files(run, &outcome, total, &written, &failures, names);
+    exit = exit.or(print(run, summary::text(run, &facts, &load, Some(&outcome.files))));
+    Ok(run.conclude(exit, &facts.total, failures.len()))
 }
 
 /// Prints to standard output, unless packets are written there.

@@ -121,9 +121,9 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     }
     let written = writers.finish(carving);
     exit = exit.or(written.exit()).or(unwritten(&total, &written));
-    let text = summary::of_links(run, &total, &load, &written, &failures, names);
-    exit = exit.or(print_last(run, text));
-    Ok(run.conclude(exit, &total, failures.len()))
+    let facts = summary::of_links(run, total, &written, &failures, names);
+    exit = exit.or(print_last(run, summary::text(run, &facts, &load, None)));
+    Ok(run.conclude(exit, &facts.total, failures.len()))
 }
 
 /// Refuses an expression that cannot match on any link. If it can match on some links, warns about the others.

@@ -8,61 +8,37 @@ use crate::offline::Outcome;
 use crate::resolved::Shown;
 use std::io::IsTerminal;
 use weir_api::Snapshot;
-use weir_capture::{Compression, InputInfo, ReadError};
+use weir_capture::{Compression, Files, InputInfo, ReadError};
 use weir_output::ndjson;
 use weir_output::summary::{Facts, InputFacts, RangeFacts, Style, lists, render};
 
-/// The summary of a run over files.
+/// The facts of a run over files.
 pub fn of_files(
     run: &Run,
     outcome: &Outcome,
-    total: &Snapshot,
-    load: &Load,
+    total: Snapshot,
     written: &Finished,
     failures: &[String],
     names: Shown,
-) -> String {
+) -> Facts {
     let files = &outcome.files;
     let mut inputs: Vec<InputFacts> = files.describe().map(input).collect();
     if let [alone] = inputs.as_mut_slice() {
         alone.bytes = total.ledger.bytes;
         alone.in_order = (alone.packets > 0).then_some(outcome.in_order);
     }
-    let mut facts = facts(run, inputs, total, written, failures, names);
     let outside = files.outside();
-    facts.range = run.request.times.map(|range| RangeFacts {
+    let range = run.request.times.map(|range| RangeFacts {
         from: range.from.0,
         until: range.until.0,
         outside: outside.packets,
         times: outside.times.map(|(first, last)| (first.0, last.0)),
     });
-    let mut text = text(run, facts);
-    if is_verbose(run) {
-        text += &verbose::ledger(total);
-        text += &memory::table(&run.division.shares(&run.work), total, load);
-        text += &lists(total);
-        text += &cost_profile::table(total);
-        text += &verbose::files(files);
-    } else if run.options.verbose {
-        text += &cost_profile::json(total);
-    }
-    text
+    Facts { range, ..facts(run, inputs, total, written, failures, names) }
 }
 
-/// Whether the text of `-v` follows. It does not follow the summary in JSON.
-fn is_verbose(run: &Run) -> bool {
-    run.options.verbose && !run.options.json
-}
-
-/// The summary of a live run.
-pub fn of_links(
-    run: &Run,
-    total: &Snapshot,
-    load: &Load,
-    written: &Finished,
-    failures: &[String],
-    names: Shown,
-) -> String {
+/// The facts of a live run.
+pub fn of_links(run: &Run, total: Snapshot, written: &Finished, failures: &[String], names: Shown) -> Facts {
     let alone = run.request.interfaces.len() == 1;
     let inputs = run.request.interfaces.iter().map(|name| InputFacts {
         name: name.clone(),
@@ -72,14 +48,21 @@ pub fn of_links(
         live: true,
         ..InputFacts::default()
     });
-    let mut text = text(run, facts(run, inputs.collect(), total, written, failures, names));
-    if is_verbose(run) {
-        text += &verbose::ledger(total);
-        text += &memory::table(&run.division.shares(&run.work), total, load);
-        text += &lists(total);
-        text += &cost_profile::table(total);
+    let inputs = inputs.collect();
+    facts(run, inputs, total, written, failures, names)
+}
+
+/// The summary, with what `-v` adds: `files` are those that were read.
+pub fn text(run: &Run, facts: &Facts, load: &Load, files: Option<&Files>) -> String {
+    let mut text = summary(run, facts);
+    if run.options.verbose && run.options.json {
+        text += &cost_profile::json(&facts.total);
     } else if run.options.verbose {
-        text += &cost_profile::json(total);
+        text += &verbose::ledger(&facts.total);
+        text += &memory::table(&run.division.shares(&run.work), &facts.total, load);
+        text += &lists(&facts.total);
+        text += &cost_profile::table(&facts.total);
+        text += &files.map(verbose::files).unwrap_or_default();
     }
     text
 }
@@ -113,7 +96,7 @@ fn problem(error: &ReadError) -> String {
 fn facts(
     run: &Run,
     inputs: Vec<InputFacts>,
-    total: &Snapshot,
+    total: Snapshot,
     written: &Finished,
     failures: &[String],
     names: Shown,
@@ -122,10 +105,10 @@ fn facts(
     Facts {
         inputs,
         expression: (!expression.is_empty()).then(|| expression.clone()),
-        total: total.clone(),
-        states: states(total),
+        states: states(&total),
         failures: failures.to_vec(),
-        notes: written.notes(&run.options, total),
+        notes: written.notes(&run.options, &total),
+        total,
         names: names.names,
         range: None,
         interrupted: run.signals.has_interrupted(),
@@ -140,10 +123,10 @@ fn states(total: &Snapshot) -> Vec<(String, u64)> {
     states
 }
 
-fn text(run: &Run, facts: Facts) -> String {
+fn summary(run: &Run, facts: &Facts) -> String {
     let options = &run.options;
     if options.json {
-        return ndjson::summary(&facts);
+        return ndjson::summary(facts);
     }
     let terminal = std::io::stdout().is_terminal();
     let style = Style {
@@ -153,5 +136,5 @@ fn text(run: &Run, facts: Facts) -> String {
         names: !options.numeric,
         next: !options.quiet,
     };
-    render(&facts, &style)
+    render(facts, &style)
 }
