@@ -56,7 +56,7 @@ mod worker;
 
 pub use demand::{Demand, Tables};
 pub use function::{
-    Argument, Arguments, DELIVERIES, Delivery, FUNCTIONS, Function, FunctionSpec, InputKind, Memory, Pass,
+    Argument, Arguments, DELIVERIES, Delivery, FUNCTIONS, Function, FunctionSpec, InputKind, Memory,
     RECORD_FUNCTIONS, Share,
 };
 pub use interval::{IntervalClock, Stretch};

@@ -6,7 +6,7 @@ use crate::feeder::{Feeder, Functions, Tap};
 use crate::meter::{Clock, Meter};
 use crate::plan::{ItemSource, Selection, Sum};
 use crate::sessions::Sessions;
-use crate::{Function, Item, Pass, Plan, SessionConfig, SessionStats};
+use crate::{Function, Item, Plan, SessionConfig, SessionStats};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use weir_api::{
@@ -589,12 +589,10 @@ fn each(mask: &PacketMask, mut f: impl FnMut(usize)) {
     }
 }
 
-/// Shows an item to the functions of a chain until one drops it.
+/// Shows an item to the functions of a chain.
 pub(crate) fn show(chain: &mut [Box<dyn Function>], item: &Item<'_>) {
     for function in chain {
-        if function.item(item) == Pass::Drop {
-            break;
-        }
+        function.item(item);
     }
 }
 

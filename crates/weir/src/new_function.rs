@@ -11,7 +11,7 @@ use weir_api::{
     Answer, AnswerId, AnswerLabel, Datum, DistinctValues, Fold, Folded, FunctionCall, Interval, KeyColumn,
     Level, Reading, Schema, Shown, Sketch, Snapshot, Table, TableColumn, TableRow,
 };
-use weir_engine::{Function, FunctionSpec, InputKind, Item, Memory, Pass, Tally};
+use weir_engine::{Function, FunctionSpec, InputKind, Item, Memory, Tally};
 use weir_output::metrics::Metrics;
 use weir_output::{OUTPUTS, OutputContext};
 use weir_store::TimeRange;
@@ -54,8 +54,8 @@ struct Nets {
 }
 
 impl Function for Nets {
-    fn item(&mut self, item: &Item<'_>) -> Pass {
-        let Item::Tally(tally) = item else { return Pass::Keep };
+    fn item(&mut self, item: &Item<'_>) {
+        let Item::Tally(tally) = item else { return };
         let [lower, upper] = tally.key.addr;
         let mut peers = DistinctValues::default();
         peers.add(u128::from_be_bytes(upper));
@@ -72,7 +72,6 @@ impl Function for Nets {
         let empty = || folds.map(Folded::new).collect::<Vec<_>>();
         let row = self.rows.entry(format!("{}.0.0.0/8", lower[12])).or_insert_with(empty);
         row.iter_mut().zip(&values).for_each(|(sum, value)| sum.merge(value));
-        Pass::Keep
     }
 
     fn take(&mut self) -> Reading {

@@ -3,7 +3,7 @@
 //! A list is exact while its keys fit. Then a new key displaces the lightest of eight rows. Each row has an upper bound
 //! of its undercount, and the list has one for keys without a row.
 
-use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory, Pass};
+use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
 use crate::fields::{self, RecordView};
 use std::borrow::Cow;
@@ -407,8 +407,8 @@ fn real(value: &FieldValue<'_>) -> Option<f64> {
 }
 
 impl Function for ByField {
-    fn item(&mut self, item: &Item<'_>) -> Pass {
-        let Item::Record(record) = item else { return Pass::Keep };
+    fn item(&mut self, item: &Item<'_>) {
+        let Item::Record(record) = item else { return };
         // Every combination of the values of the parts is a key.
         let mut keys: Vec<Vec<Datum>> = vec![Vec::new()];
         for part in &self.keys {
@@ -430,7 +430,6 @@ impl Function for ByField {
                 }
             }
         }
-        Pass::Keep
     }
 
     fn take(&mut self) -> Reading {

@@ -1,6 +1,6 @@
 //! Functions that put each packet into one of a few classes.
 
-use super::{Function, Pass};
+use super::Function;
 use crate::Item;
 use weir_api::{Class, Count, Reading, Unit};
 
@@ -21,11 +21,10 @@ impl<F: Fn(&Item<'_>) -> Option<usize> + Send + 'static> Classifier<F> {
 }
 
 impl<F: Fn(&Item<'_>) -> Option<usize> + Send> Function for Classifier<F> {
-    fn item(&mut self, item: &Item<'_>) -> Pass {
+    fn item(&mut self, item: &Item<'_>) {
         if let Some(count) = (self.classify)(item).and_then(|class| self.counts.get_mut(class)) {
             count.add(&item.count());
         }
-        Pass::Keep
     }
 
     fn take(&mut self) -> Reading {

@@ -1,6 +1,6 @@
 //! Packets and bytes.
 
-use super::{Arguments, Function, FunctionSpec, InputKind, Memory, Pass};
+use super::{Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
 use weir_api::{Count, Level, Reading};
 
@@ -34,9 +34,8 @@ struct CountFunction {
 }
 
 impl Function for CountFunction {
-    fn item(&mut self, item: &Item<'_>) -> Pass {
+    fn item(&mut self, item: &Item<'_>) {
         self.count.add(&item.count());
-        Pass::Keep
     }
 
     fn take(&mut self) -> Reading {

@@ -1,7 +1,7 @@
 //! Number of distinct hosts, pairs, ports or flows.
 
 use super::ends::{EndpointRoles, carries_ports};
-use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory, Pass};
+use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
 use crate::keyed::{KeyHash, Keyed, Tuple};
 use weir_api::{Distinct, DistinctCount, DistinctOf, Level, Reading};
@@ -38,8 +38,8 @@ impl DistinctFunction {
 }
 
 impl Function for DistinctFunction {
-    fn item(&mut self, item: &Item<'_>) -> Pass {
-        let Some(ends) = EndpointRoles::of(item) else { return Pass::Keep };
+    fn item(&mut self, item: &Item<'_>) {
+        let Some(ends) = EndpointRoles::of(item) else { return };
         let EndpointRoles { source, destination, ports: [from, to], protocol, .. } = ends;
         match self.of {
             DistinctOf::Sources => self.see(source),
@@ -60,7 +60,6 @@ impl Function for DistinctFunction {
                 self.see(Tuple { a: low.0, b: high.0, ports: [low.1, high.1], protocol });
             }
         }
-        Pass::Keep
     }
 
     fn held(&self) -> usize {

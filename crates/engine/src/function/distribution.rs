@@ -1,6 +1,6 @@
 //! Distribution of values.
 
-use super::{Argument, Function, FunctionSpec, InputKind, Memory, Pass};
+use super::{Argument, Function, FunctionSpec, InputKind, Memory};
 use crate::{FlowRecord, Item};
 use weir_api::{Histogram, Level, Reading};
 use weir_wire::{Layers, Packet};
@@ -64,13 +64,12 @@ struct Distribution {
 }
 
 impl Function for Distribution {
-    fn item(&mut self, item: &Item<'_>) -> Pass {
+    fn item(&mut self, item: &Item<'_>) {
         match (self.of, item) {
             (Of::Packet(value), Item::Packet(packet, layers)) => self.histogram.add(value(packet, layers)),
             (Of::Flow(value), Item::Flow(flow)) => self.histogram.add(value(flow)),
             _ => {}
         }
-        Pass::Keep
     }
 
     fn take(&mut self) -> Reading {

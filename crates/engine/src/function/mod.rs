@@ -106,12 +106,12 @@ pub enum InputKind {
     Tallies,
 }
 
-/// A function: it reads each item, keeps or drops it, and accumulates a reading.
+/// A function: it reads each item, and accumulates a reading.
 pub trait Function: Send {
     /// Takes an item.
-    fn item(&mut self, item: &Item<'_>) -> Pass;
-    /// Takes several packets at once, keeping all, with the result of [`Function::item`] for each. Returns `false` and
-    /// does nothing if the function takes only single items.
+    fn item(&mut self, item: &Item<'_>);
+    /// Takes several packets at once, with the result of [`Function::item`] for each. Returns `false` and does nothing if
+    /// the function takes only single items.
     fn slots(&mut self, slots: &[Slot]) -> bool {
         let _ = slots;
         false
@@ -127,15 +127,6 @@ pub trait Function: Send {
     fn held(&self) -> usize {
         0
     }
-}
-
-/// Whether the functions after this one see the item.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Pass {
-    /// The functions after this one see the item.
-    Keep,
-    /// The functions after this one do not see the item.
-    Drop,
 }
 
 impl FunctionSpec {

@@ -1,6 +1,6 @@
 //! Packets and bytes by time.
 
-use super::{Function, FunctionSpec, InputKind, Memory, Pass};
+use super::{Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
 use weir_api::{Count, Level, Reading, Series};
 use weir_wire::Slot;
@@ -55,11 +55,10 @@ impl Rate {
 }
 
 impl Function for Rate {
-    fn item(&mut self, item: &Item<'_>) -> Pass {
+    fn item(&mut self, item: &Item<'_>) {
         if let Item::Packet(packet, _) = item {
             self.add(packet.time.0, packet.wire_len);
         }
-        Pass::Keep
     }
 
     fn slots(&mut self, slots: &[Slot]) -> bool {

@@ -2,7 +2,7 @@
 
 use super::ends::words;
 use super::top::ip;
-use super::{Function, FunctionSpec, InputKind, Memory, Pass};
+use super::{Function, FunctionSpec, InputKind, Memory};
 use crate::bounded::{Amount, Bounded};
 use crate::keyed::Tuple;
 use crate::{ConnState, FlowRecord, Item};
@@ -156,8 +156,8 @@ impl Outcome {
 }
 
 impl Function for Scans {
-    fn item(&mut self, item: &Item<'_>) -> Pass {
-        let Item::Flow(flow) = item else { return Pass::Keep };
+    fn item(&mut self, item: &Item<'_>) {
+        let Item::Flow(flow) = item else { return };
         if let Some(outcome) = Outcome::of(flow) {
             let ((source, _), (target, port)) = (flow.initiator(), flow.responder());
             let (source, host) = (words(source), words(target));
@@ -169,7 +169,6 @@ impl Function for Scans {
             let hosts = Tuple { a: source, ports: [port, 0], protocol: HOSTS, ..Tuple::default() };
             self.list.add_more(hosts, attempt(u128::from_be_bytes(target)));
         }
-        Pass::Keep
     }
 
     fn held(&self) -> usize {

@@ -1,7 +1,7 @@
 //! The heaviest keys.
 
 use super::ends::{EndpointRoles, Share, carries_ports};
-use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory, Pass};
+use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
 use crate::bounded::{Bounded, Taken};
 use crate::keyed::{Address, Keyed, Tuple};
@@ -151,8 +151,8 @@ impl<K: Keyed + Send + 'static, F: Fn(&EndpointRoles) -> [Option<K>; 2] + Send +
 }
 
 impl<K: Keyed + Send, F: Fn(&EndpointRoles) -> [Option<K>; 2] + Send> Function for Top<K, F> {
-    fn item(&mut self, item: &Item<'_>) -> Pass {
-        let Some(ends) = EndpointRoles::of(item) else { return Pass::Keep };
+    fn item(&mut self, item: &Item<'_>) {
+        let Some(ends) = EndpointRoles::of(item) else { return };
         let flows = match item {
             Item::Packet(..) => 0,
             Item::Tally(tally) => tally.begins.into(),
@@ -162,7 +162,6 @@ impl<K: Keyed + Send, F: Fn(&EndpointRoles) -> [Option<K>; 2] + Send> Function f
         for key in (self.keys)(&ends).into_iter().flatten() {
             self.list.add(key, count, flows);
         }
-        Pass::Keep
     }
 
     fn shares(&mut self, shares: &[Share]) -> bool {
