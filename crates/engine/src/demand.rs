@@ -2,10 +2,13 @@
 
 use crate::streams::Measuring;
 use std::fmt;
-use weir_proto::{ANOMALY, FILES, Hashes, Inflation, Table, Wants};
+use weir_proto::{ANOMALY, FILES, Hashes, Inflation, STREAM, STREAM_SAMPLE, Table, Wants};
 
 /// Tables whose rows need the content of mails.
 const MAILS: [&str; 5] = ["anomaly", "files", "mail", "smtp", "smtp_session"];
+
+/// Length of running samples in nanoseconds, if a function needs them and no option sets it.
+const SAMPLE: u64 = 1_000_000_000;
 
 /// Tables of records.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -89,6 +92,14 @@ pub struct Demand {
 }
 
 impl Demand {
+    /// The demand of functions over records of these tables. Measurements are made for functions that see them.
+    pub(crate) fn of_tested(tested: Tables) -> Self {
+        let sample = if tested.has(&STREAM_SAMPLE) { SAMPLE } else { 0 };
+        let is_measured = sample > 0 || tested.has(&STREAM);
+        let measure = is_measured.then_some(Measuring { sample, details: false });
+        Self { tested, measure, ..Self::default() }
+    }
+
     /// Adds the demand of another subscription.
     pub fn add(&mut self, other: &Demand) {
         self.rows |= other.rows;
@@ -190,7 +201,7 @@ impl Demand {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_proto::{STREAM, tables};
+    use weir_proto::tables;
 
     #[test]
     fn demands_add_up_in_any_order() {

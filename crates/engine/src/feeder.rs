@@ -2,10 +2,10 @@
 
 use crate::fields::{self, RecordView};
 use crate::meter::{Cost, Meter};
-use crate::plan::Planned;
+use crate::plan::{Link, Planned};
 use crate::sessions::{Found, Sessions};
 use crate::worker::{Sink, show};
-use crate::{FlowRecord, Function, Item, Plan, Share, Tally};
+use crate::{FlowRecord, Item, Plan, Share, Tally};
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_api::{Answer, States, SubscriptionId};
@@ -77,7 +77,7 @@ impl Functions {
         let mut removed = Vec::new();
         for (planned, mut chain, cost) in kept.into_values() {
             let spent = cost.of(&self.meter);
-            removed.extend(planned.answers(chain.iter_mut().map(|function| function.take()), spent));
+            removed.extend(planned.answers(chain.iter_mut().filter_map(Link::take), spent));
         }
         removed
     }
@@ -155,7 +155,7 @@ impl Sink for Tap<'_> {
 }
 
 /// The functions of a subscription, in order.
-type Chain = Vec<Box<dyn Function>>;
+type Chain = Vec<Link>;
 
 /// A tally without its flow.
 struct Owned {
@@ -284,7 +284,7 @@ impl<const READS: bool> Feeder<'_, READS> {
         for at in &self.plan.of_tallies {
             let (Some(chain), Some(cost)) = (chains.get_mut(*at), costs.get_mut(*at)) else { continue };
             let is_done = match chain.as_mut_slice() {
-                [function] => function.shares(shares),
+                [Link::Measure(function)] => function.shares(shares),
                 _ => false,
             };
             if !is_done {

@@ -56,8 +56,8 @@ mod worker;
 
 pub use demand::{Demand, Tables};
 pub use function::{
-    Argument, Arguments, DELIVERIES, Delivery, FUNCTIONS, Function, FunctionSpec, InputKind, Memory,
-    RECORD_FUNCTIONS, Share,
+    Argument, Arguments, CallError, Callable, DELIVERIES, Delivery, FUNCTIONS, Function, FunctionSpec,
+    InputKind, Memory, RECORD_FUNCTIONS, SELECTORS, Selector, Share,
 };
 pub use interval::{IntervalClock, Stretch};
 pub use item::Item;

@@ -2,7 +2,8 @@
 
 use crate::demand::{Demand, Tables};
 use crate::function::by_field;
-use crate::{Delivery, Function, FunctionSpec, InputKind, Memory};
+use crate::function::select::Select;
+use crate::{Delivery, Function, FunctionSpec, InputKind, Memory, Selector};
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_api::{
@@ -67,8 +68,8 @@ pub(crate) struct Planned {
     pub id: SubscriptionId,
     pub spec: Arc<SubscriptionSpec>,
     pub source: ItemSource,
-    /// The functions that measure, each with its place in the chain.
-    calls: Vec<(u16, &'static FunctionSpec)>,
+    /// The functions that measure and those that select, each with its place in the chain.
+    calls: Vec<(u16, Call)>,
     /// What the functions need besides packets and flows.
     demand: Demand,
     /// The flows that it covers, at flow level.
@@ -77,6 +78,38 @@ pub(crate) struct Planned {
     pub record_test: Option<RecordTest>,
     /// The answers without packets.
     empty: Vec<Answer>,
+}
+
+/// A function of a chain, compiled.
+enum Call {
+    Measure(&'static FunctionSpec),
+    Select(Arc<dyn Select>),
+}
+
+impl Call {
+    /// The description of a function that measures.
+    fn measures(&self) -> Option<&'static FunctionSpec> {
+        match self {
+            Call::Measure(function) => Some(function),
+            Call::Select(_) => None,
+        }
+    }
+}
+
+/// A function of a chain, with its state in a worker.
+pub(crate) enum Link {
+    Measure(Box<dyn Function>),
+    Select(Arc<dyn Select>),
+}
+
+impl Link {
+    /// The reading of a function that measures.
+    pub fn take(&mut self) -> Option<Reading> {
+        match self {
+            Link::Measure(function) => Some(function.take()),
+            Link::Select(_) => None,
+        }
+    }
 }
 
 /// The source of a subscription's items.
@@ -259,7 +292,8 @@ impl Plan {
             let (states, readings) = planned.memory().fold((0, answers), |(states, readings), memory| {
                 (states + memory.state, readings + memory.reading)
             });
-            LINE + states * workers + readings * (workers + COPIES)
+            let selectors = planned.calls.iter().filter(|(_, call)| call.measures().is_none()).count();
+            LINE * (1 + selectors) + states * workers + readings * (workers + COPIES)
         };
         self.subscriptions.iter().map(of).sum()
     }
@@ -366,24 +400,30 @@ impl Asked {
     }
 }
 
-/// The tables whose records a test and functions can use.
-fn tested<'c>(test: &RecordTest, calls: impl Iterator<Item = &'c FunctionCall>) -> Tables {
-    // A function without a field of a table takes records of all tables.
-    let mut of_functions: Option<Vec<&'static str>> = Some(Vec::new());
-    for call in calls {
-        match (by_field::tables(call), &mut of_functions) {
-            (Some(names), Some(all)) => all.extend(names),
-            _ => of_functions = None,
+/// The tables whose records a test and the functions of a chain can use.
+fn tested(test: &RecordTest, calls: &[(u16, Call)], functions: &[FunctionCall]) -> Tables {
+    // Those that reach the present place of the chain.
+    let mut reach = vec![test.tables()];
+    let mut used: Vec<&'static Table> = Vec::new();
+    for (place, call) in calls {
+        if let Call::Select(selector) = call {
+            reach.push(selector.tables());
+            continue;
         }
+        // A function without a field of a table takes records of all tables.
+        let of_call = functions.get(usize::from(*place)).and_then(by_field::tables);
+        if of_call.is_none() && reach.iter().all(|tables| *tables == weir_filter::Tables::All) {
+            return Tables::All;
+        }
+        let is_used = |table: &&'static Table| {
+            reach.iter().all(|tables| tables.have(table.name))
+                && of_call.as_ref().is_none_or(|names| names.contains(&table.name))
+        };
+        used.extend(weir_proto::tables().filter(is_used));
     }
-    let of_test = test.tables();
-    let is_used = |table: &&'static Table| {
-        of_test.have(table.name) && of_functions.as_ref().is_none_or(|names| names.contains(&table.name))
-    };
-    if of_test == weir_filter::Tables::All && of_functions.is_none() {
-        return Tables::All;
-    }
-    Tables::Some(weir_proto::tables().filter(is_used).collect())
+    used.sort_unstable_by_key(|table| table.name);
+    used.dedup_by_key(|table| table.name);
+    Tables::Some(used)
 }
 
 /// For each chart, the subscriptions that are its lines, without remainders.
@@ -422,14 +462,23 @@ impl Planned {
                 places.extend(reading.map(|reading| (place, delivery.name, reading)));
                 continue;
             }
+            if let Some(selector) = Selector::find(&call.name) {
+                let options = &settings.filter;
+                let selector = selector.call(call, spec.level, options, settings.seed);
+                calls.push((place, Call::Select(selector.map_err(|error| wrong(error.message))?)));
+                continue;
+            }
             let function = FunctionSpec::find_at(&call.name, spec.level).map_err(wrong)?;
             let mut built = function.call(call, settings.seed).map_err(wrong)?;
             if !function.levels.contains(&spec.level) {
                 return Err(wrong(format!("`{}` cannot be used at {:?} level", call.name, spec.level)));
             }
             places.push((place, function.name, built.take()));
-            calls.push((place, function));
+            calls.push((place, Call::Measure(function)));
         }
+        // What only selects has no reader.
+        let measures = |(_, call): &(u16, Call)| call.measures().is_some();
+        calls.truncate(calls.iter().rposition(measures).map_or(0, |last| last + 1));
         let no_expression = |error| PlanError::Subscription { name: spec.name.clone(), error };
         let expression = spec.expression.trim();
         if spec.level != Level::Packet && spec.remainder {
@@ -448,10 +497,11 @@ impl Planned {
             _ => None,
         };
         if let Some(test) = &record_test {
-            let calls = calls.iter().filter_map(|(place, _)| spec.functions.get(usize::from(*place)));
-            demand.add(&Demand { tested: tested(test, calls), ..Demand::default() });
+            demand.add(&Demand::of_tested(tested(test, &calls, &spec.functions)));
         }
-        let takes = |input: InputKind| calls.iter().all(|(_, function)| function.input == input);
+        let takes = |input: InputKind| {
+            calls.iter().all(|(_, call)| call.measures().is_some_and(|function| function.input == input))
+        };
         let is_all = expression.is_empty() && !spec.remainder;
         let lines = |asked: &mut Asked| -> Vec<u32> {
             let lines = by_chart.get(&spec.chart.as_deref()).map_or(&[][..], Vec::as_slice);
@@ -523,29 +573,40 @@ impl Planned {
     }
 
     /// The functions, for one worker.
-    pub fn chain(&self, seed: u64) -> Vec<Box<dyn Function>> {
+    pub fn chain(&self, seed: u64) -> Vec<Link> {
         if matches!(self.source, ItemSource::Sum(_)) {
             return Vec::new();
         }
-        // The arguments were checked when the plan was built, so that no call fails here.
-        let call = |place: &u16| self.spec.functions.get(usize::from(*place));
-        self.calls.iter().filter_map(|(place, function)| function.call(call(place)?, seed).ok()).collect()
+        let link = |(place, call): &(u16, Call)| match call {
+            // The arguments were checked when the plan was built, so that no call fails here.
+            Call::Measure(function) => {
+                let call = self.spec.functions.get(usize::from(*place))?;
+                function.call(call, seed).ok().map(Link::Measure)
+            }
+            Call::Select(selector) => Some(Link::Select(Arc::clone(selector))),
+        };
+        self.calls.iter().filter_map(link).collect()
     }
 
-    /// The memory of each function.
+    /// The memory of each function that measures.
     fn memory(&self) -> impl Iterator<Item = Memory> + '_ {
         let calls = if matches!(self.source, ItemSource::Sum(_)) { &[][..] } else { &self.calls[..] };
-        // The arguments were checked when the plan was built, so that no call fails here.
-        let call = |place: &u16| self.spec.functions.get(usize::from(*place));
-        calls.iter().filter_map(move |(place, function)| function.memory(call(place)?).ok())
+        calls.iter().filter_map(|(place, call)| {
+            let function = call.measures()?;
+            // The arguments were checked when the plan was built, so that no call fails here.
+            function.memory(self.spec.functions.get(usize::from(*place))?).ok()
+        })
     }
 
     fn needs_layers(&self) -> bool {
         match &self.source {
-            ItemSource::Packets(Selection::All) => self
-                .calls
-                .iter()
-                .any(|(_, function)| !matches!(function.input, InputKind::Lengths | InputKind::Sums)),
+            ItemSource::Packets(Selection::All) => {
+                self.calls
+                    .iter()
+                    .filter_map(|(_, call)| Some(call.measures()?.input))
+                    .any(|input| !matches!(input, InputKind::Lengths | InputKind::Sums))
+                    || self.calls.iter().any(|(_, call)| call.measures().is_none())
+            }
             ItemSource::Packets(_) | ItemSource::Tallies | ItemSource::FlowEnds | ItemSource::Records => true,
             ItemSource::Sum(_) | ItemSource::Nothing => false,
         }

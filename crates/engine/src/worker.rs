@@ -4,9 +4,10 @@ use crate::checksum::ChecksumWatch;
 use crate::composition;
 use crate::feeder::{Feeder, Functions, Tap};
 use crate::meter::{Clock, Meter};
+use crate::plan::Link;
 use crate::plan::{ItemSource, Selection, Sum};
 use crate::sessions::Sessions;
-use crate::{Function, Item, Plan, SessionConfig, SessionStats};
+use crate::{Item, Plan, SessionConfig, SessionStats};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use weir_api::{
@@ -327,7 +328,7 @@ impl Worker {
             let Some(ItemSource::Packets(selection)) = planned else { continue };
             let (Some(chain), Some(cost)) = (chains.get_mut(*at), costs.get_mut(*at)) else { continue };
             if *selection == Selection::All
-                && let [function] = chain.as_mut_slice()
+                && let [Link::Measure(function)] = chain.as_mut_slice()
                 && function.slots(block.slots)
             {
                 cost.in_blocks += meter.lap();
@@ -455,7 +456,7 @@ impl Worker {
         let Functions { chains, costs, meter, .. } = &mut self.functions;
         for ((planned, chain), cost) in self.plan.subscriptions.iter().zip(chains).zip(costs) {
             let spent = std::mem::take(cost).of(meter);
-            answers.extend(planned.answers(chain.iter_mut().map(|function| function.take()), spent));
+            answers.extend(planned.answers(chain.iter_mut().filter_map(Link::take), spent));
         }
         answers.extend(self.sessions.as_mut().and_then(Sessions::take_unidentified));
         answers.sort_by_key(|answer| answer.id);
@@ -589,10 +590,14 @@ fn each(mask: &PacketMask, mut f: impl FnMut(usize)) {
     }
 }
 
-/// Shows an item to the functions of a chain.
-pub(crate) fn show(chain: &mut [Box<dyn Function>], item: &Item<'_>) {
-    for function in chain {
-        function.item(item);
+/// Shows an item to the functions of a chain, up to one that does not select it.
+pub(crate) fn show(chain: &mut [Link], item: &Item<'_>) {
+    for link in chain {
+        match link {
+            Link::Measure(function) => function.item(item),
+            Link::Select(selector) if selector.keeps(item) => {}
+            Link::Select(_) => break,
+        }
     }
 }
 

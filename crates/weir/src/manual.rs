@@ -5,7 +5,7 @@ use crate::exit::{Exit, complain};
 use clap::CommandFactory;
 use std::io::{self, Write};
 use weir_api::FunctionCall;
-use weir_engine::{FUNCTIONS, FunctionSpec, RECORD_FUNCTIONS};
+use weir_engine::{Argument, FUNCTIONS, FunctionSpec, RECORD_FUNCTIONS, SELECTORS, Selector};
 use weir_filter::fields::FieldKind;
 use weir_proto::{Field, Kind, PROTOCOLS, Privacy, SHARED_TABLES, Table, Transport};
 use weir_store::fields::FLOW_FIELDS;
@@ -20,8 +20,8 @@ pub fn print(page: ManPage) -> Exit {
             Ok(())
         }
         ManPage::Functions => {
-            let all: Vec<&FunctionSpec> = FUNCTIONS.iter().chain(RECORD_FUNCTIONS).copied().collect();
-            text = functions(&all).into_bytes();
+            let measures: Vec<&FunctionSpec> = FUNCTIONS.iter().chain(RECORD_FUNCTIONS).copied().collect();
+            text = functions(&measures, SELECTORS).into_bytes();
             Ok(())
         }
     };
@@ -32,27 +32,33 @@ pub fn print(page: ManPage) -> Exit {
 }
 
 /// weir-functions(7): every function, its arguments, and the columns of its reading.
-pub fn functions(all: &[&FunctionSpec]) -> String {
+pub fn functions(measures: &[&FunctionSpec], selectors: &[&Selector]) -> String {
     let mut page = String::from(
         ".TH weir-functions 7\n.SH NAME\nweir-functions \\- functions of subscriptions and their results\n",
     );
     page += ".SH DESCRIPTION\n.PP\nA subscription passes what it matches through functions, each of which reports a reading every \
              interval. Every log, the counters, the store and the pages have the columns of readings under the names below.\n";
-    for spec in all {
-        page += &format!(".SH {}\n{}\n", escaped(&spec.name.to_uppercase()), escaped(spec.help));
-        for argument in spec.arguments {
-            let default = argument.default.map(|default| format!(" (default {default})")).unwrap_or_default();
-            page += &format!(
-                ".TP\n.B {}\n{}{}\n",
-                escaped(argument.name),
-                escaped(argument.help),
-                escaped(&default)
-            );
-        }
+    for spec in measures {
+        page += &section_of(spec.name, spec.help, spec.arguments);
         page += &columns_of(spec);
+    }
+    for selector in selectors {
+        page += &section_of(selector.name, selector.help, selector.arguments);
+        page += ".PP\nIt selects, and has no reading.\n";
     }
     page += ".SH SEE ALSO\n.BR weir (1)\n";
     page
+}
+
+/// The name of a function, its meaning and its arguments.
+fn section_of(name: &str, help: &str, arguments: &[Argument]) -> String {
+    let mut section = format!(".SH {}\n{}\n", escaped(&name.to_uppercase()), escaped(help));
+    for argument in arguments {
+        let default = argument.default.map(|default| format!(" (default {default})")).unwrap_or_default();
+        section +=
+            &format!(".TP\n.B {}\n{}{}\n", escaped(argument.name), escaped(argument.help), escaped(&default));
+    }
+    section
 }
 
 /// The columns of a function's reading: those of an empty one.

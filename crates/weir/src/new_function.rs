@@ -222,7 +222,7 @@ fn its_rows_and_series_are_in_the_store_and_in_answers_of_the_pages() {
 
 #[test]
 fn its_columns_are_in_the_manual() {
-    let page = manual::functions(&[&NETS]);
+    let page = manual::functions(&[&NETS], &[]);
     assert!(page.contains(".SH NETS") && page.contains("Bytes of a tally."), "{page}");
     for name in COLUMNS {
         assert!(page.contains(&format!(".B {name}\n")), "{name} in\n{page}");

@@ -16,6 +16,7 @@ mod ipproto;
 mod iprange;
 mod rate;
 mod scans;
+pub(crate) mod select;
 mod size;
 mod tcp3;
 mod top;
@@ -23,6 +24,7 @@ mod top;
 pub use arguments::Arguments;
 pub use deliver::{DELIVERIES, Delivery};
 pub use ends::Share;
+pub use select::{CallError, Callable, SELECTORS, Selector};
 
 use crate::Item;
 use weir_api::{FunctionCall, Level, Reading};

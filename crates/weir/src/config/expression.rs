@@ -7,6 +7,11 @@ use std::collections::HashSet;
 use weir_api::Level;
 use weir_filter::{FilterError, FlowTest, Options, RecordTest};
 
+/// The options of expressions that may test fields of records.
+pub fn over_records() -> Options<'static> {
+    Options { fields: Some(of_run()), ..Options::default() }
+}
+
 /// Maximum length of an expression, in bytes. The memory of its program grows with it, and pages can send a text to be
 /// checked.
 const MAX_BYTES: usize = 64 << 10;
@@ -32,7 +37,7 @@ impl Known {
 ///
 /// The expression is invalid, or tests what this level does not have.
 pub fn check_at(text: &str, level: Level) -> Result<(), FilterError> {
-    let options = Options { fields: Some(of_run()), ..Options::default() };
+    let options = over_records();
     match level {
         Level::Record => RecordTest::compile(text, &options).map(drop),
         Level::Flow => FlowTest::of_key(text, &options).map(drop),

@@ -3,13 +3,14 @@
 //! The engine's registry defines the functions and their arguments. The value of the key that names a function is its
 //! first argument, or a list of its first arguments; every other key is an argument by name.
 
+use super::expression::over_records;
 use super::fault::{Fault, nearest};
 use super::read::{ConfigReader, Key, Node, in_order, quoted, toml_string};
 use super::{EXPRESSION, expression};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
-use weir_engine::{Argument, FUNCTIONS, FunctionSpec, RECORD_FUNCTIONS};
+use weir_engine::{Argument, CallError, Callable};
 
 pub static SUBSCRIPTION_KEYS: [Key<SubscriptionSpec>; 6] = [
     Key {
@@ -69,10 +70,12 @@ pub const SAME: [(&str, &str); 2] = [("expression", "where"), ("functions", "cha
 pub fn check_levels(r: &mut ConfigReader<'_>, table: &DeTable<'_>, level: Level) {
     let lists = ["functions", "chain"].into_iter().filter_map(|key| table.get(key));
     for element in lists.filter_map(|node| node.get_ref().as_array()).flatten() {
-        let Some(spec) = named(element, level).and_then(|name| find(&name, level)) else { continue };
-        if !spec.levels.contains(&level) {
-            let message = format!("{} does not work on {}", spec.name, level_name(level));
-            let accepted: Vec<&str> = spec.levels.iter().map(|&level| level_name(level)).collect();
+        let Some(spec) = named(element, level).and_then(|name| Callable::find(&name, level)) else {
+            continue;
+        };
+        if !spec.levels().contains(&level) {
+            let message = format!("{} does not work on {}", spec.name(), level_name(level));
+            let accepted: Vec<&str> = spec.levels().iter().map(|&level| level_name(level)).collect();
             r.faults.push(Fault::new(element.span(), message).accepts(accepted.join(", ")));
         }
     }
@@ -87,18 +90,12 @@ fn level_name(level: Level) -> &'static str {
     }
 }
 
-/// The function of that name at a level, else at any level.
-fn find(name: &str, level: Level) -> Option<&'static FunctionSpec> {
-    let of_level = FunctionSpec::find_at(name, level).ok();
-    of_level.or_else(|| FUNCTIONS.iter().chain(RECORD_FUNCTIONS).find(|spec| spec.name == name).copied())
-}
-
 /// The name of the function that an element calls.
 fn named(element: &Node<'_>, level: Level) -> Option<String> {
     match element.get_ref() {
         DeValue::String(text) => text.split_whitespace().next().map(str::to_owned),
         DeValue::Table(table) => {
-            table.keys().map(|key| key.get_ref().to_string()).find(|key| find(key, level).is_some())
+            table.keys().map(|key| key.get_ref().to_string()).find(|key| Callable::find(key, level).is_some())
         }
         _ => None,
     }
@@ -128,10 +125,22 @@ fn call(r: &mut ConfigReader<'_>, element: &Node<'_>, level: Level) -> Option<Fu
     }
     let call = given
         .iter()
-        .fold(FunctionCall::new(spec.name), |call, argument| call.with(argument.name, &argument.value));
-    match spec.call(&call, 0) {
-        Ok(_) => Some(call),
-        Err(message) => {
+        .fold(FunctionCall::new(spec.name()), |call, argument| call.with(argument.name, &argument.value));
+    match spec.check(&call, level, &over_records()) {
+        // What does not work at the level is reported with the others: see `check_levels`.
+        Err(_) if !spec.levels().contains(&level) => Some(call),
+        Ok(()) => Some(call),
+        Err(CallError { message, span: Some(span) }) => {
+            let text = given.first().map_or("", |argument| &argument.value);
+            let from = element.get_ref().as_str().and_then(|words| words.rfind(text));
+            let at = match from {
+                Some(from) => r.inside(element, from + span.start)..r.inside(element, from + span.end),
+                None => element.span(),
+            };
+            r.faults.push(Fault::new(at, message));
+            None
+        }
+        Err(CallError { message, span: None }) => {
             r.faults.push(refused(spec, &given, message, element.span()));
             None
         }
@@ -139,14 +148,14 @@ fn call(r: &mut ConfigReader<'_>, element: &Node<'_>, level: Level) -> Option<Fu
 }
 
 /// The fault for an error of the engine, at the argument that the error names.
-fn refused(spec: &FunctionSpec, given: &[Given], message: String, whole: Range<usize>) -> Fault {
+fn refused(spec: Callable, given: &[Given], message: String, whole: Range<usize>) -> Fault {
     // The engine names arguments as `name = value`, without their position in the file.
     match given.iter().find(|argument| message.contains(&format!("{} = ", argument.name))) {
         Some(argument) => {
             let words =
                 argument.help.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| word.len() > 2);
             let meant = nearest(&argument.value, words).map(|word| format!("{word:?}"));
-            let message = format!("{} of {} cannot be {:?}", argument.name, spec.name, argument.value);
+            let message = format!("{} of {} cannot be {:?}", argument.name, spec.name(), argument.value);
             Fault::new(argument.at.clone(), message).accepts(argument.help).meant(meant)
         }
         None => Fault::new(whole, message.replace('`', "")).accepts(example(spec)),
@@ -159,10 +168,10 @@ fn from_text(
     text: &str,
     element: &Node<'_>,
     level: Level,
-) -> Option<(&'static FunctionSpec, Vec<Given>)> {
+) -> Option<(Callable, Vec<Given>)> {
     let mut words = text.split_whitespace().peekable();
     let spec = find_or_fault(r, words.next().unwrap_or_default(), element.span(), level)?;
-    let argument = |word: &str| spec.arguments.iter().find(|argument| argument.name == word);
+    let argument = |word: &str| spec.arguments().iter().find(|argument| argument.name == word);
     let given = |argument: &'static Argument, value: &str| Given {
         name: argument.name,
         help: argument.help,
@@ -170,7 +179,16 @@ fn from_text(
         at: element.span(),
     };
     let mut all = Vec::new();
-    if let Some(first) = spec.arguments.first()
+    if let Some(first) = spec.arguments().first().filter(|_| spec.takes_expression()) {
+        let rest = text.trim_start().strip_prefix(spec.name()).unwrap_or_default().trim();
+        if rest.is_empty() {
+            let message = format!("{} needs an expression", spec.name());
+            r.faults.push(Fault::new(element.span(), message).accepts(first.help));
+            return None;
+        }
+        return Some((spec, vec![given(first, rest)]));
+    }
+    if let Some(first) = spec.arguments().first()
         && let Some(value) = words.next_if(|word| argument(word).is_none())
     {
         all.push(given(first, value));
@@ -179,14 +197,14 @@ fn from_text(
         match (argument(word), words.next()) {
             (Some(argument), Some(value)) => all.push(given(argument, value)),
             (Some(argument), None) => {
-                let message = format!("{} of {} has no value", argument.name, spec.name);
+                let message = format!("{} of {} has no value", argument.name, spec.name());
                 r.faults.push(Fault::new(element.span(), message).accepts(argument.help));
                 return None;
             }
             (None, _) => {
-                let names: Vec<&str> = spec.arguments.iter().map(|argument| argument.name).collect();
+                let names: Vec<&str> = spec.arguments().iter().map(|argument| argument.name).collect();
                 let meant = nearest(word, names.iter().copied()).map(|name| format!("{name:?}"));
-                let message = format!("{} has no argument {word:?}", spec.name);
+                let message = format!("{} has no argument {word:?}", spec.name());
                 r.faults.push(Fault::new(element.span(), message).accepts(quoted(&names)).meant(meant));
                 return None;
             }
@@ -200,11 +218,12 @@ fn from_table(
     table: &DeTable<'_>,
     whole: Range<usize>,
     level: Level,
-) -> Option<(&'static FunctionSpec, Vec<Given>)> {
+) -> Option<(Callable, Vec<Given>)> {
     let entries = in_order(table);
-    let functions: Vec<_> = entries.iter().filter(|(key, _)| find(key.get_ref(), level).is_some()).collect();
+    let functions: Vec<_> =
+        entries.iter().filter(|(key, _)| Callable::find(key.get_ref(), level).is_some()).collect();
     let (&(key, value), spec) = match functions.as_slice() {
-        [entry] => (*entry, find(entry.0.get_ref(), level)?),
+        [entry] => (*entry, Callable::find(entry.0.get_ref(), level)?),
         [] => {
             match entries.first() {
                 Some((key, _)) => {
@@ -222,28 +241,28 @@ fn from_table(
     };
     let mut given = positional(r, spec, value);
     for (name, value) in entries.iter().filter(|(name, _)| name.span() != key.span()) {
-        match spec.arguments.iter().find(|argument| argument.name == name.get_ref()) {
+        match spec.arguments().iter().find(|argument| argument.name == name.get_ref()) {
             Some(argument) => given.extend(argument_of(r, spec, argument, value)),
-            None => r.unknown_key(name, spec.arguments.iter().map(|argument| argument.name)),
+            None => r.unknown_key(name, spec.arguments().iter().map(|argument| argument.name)),
         }
     }
     Some((spec, given))
 }
 
 /// The arguments in the value of the function's own key.
-fn positional(r: &mut ConfigReader<'_>, spec: &'static FunctionSpec, node: &Node<'_>) -> Vec<Given> {
+fn positional(r: &mut ConfigReader<'_>, spec: Callable, node: &Node<'_>) -> Vec<Given> {
     let values: Vec<&Node<'_>> = match node.get_ref() {
         DeValue::Array(array) => array.iter().collect(),
         _ => vec![node],
     };
-    let needed = spec.arguments.iter().filter(|argument| argument.default.is_none()).count();
-    if values.len() > spec.arguments.len() || values.len() < needed {
-        let wanted = if needed > 0 { needed } else { spec.arguments.len() };
+    let needed = spec.arguments().iter().filter(|argument| argument.default.is_none()).count();
+    if values.len() > spec.arguments().len() || values.len() < needed {
+        let wanted = if needed > 0 { needed } else { spec.arguments().len() };
         let message = match wanted {
-            0 => format!("{} takes no argument", spec.name),
+            0 => format!("{} takes no argument", spec.name()),
             n => format!(
                 "{} takes {n} value{}, not {}",
-                spec.name,
+                spec.name(),
                 if n == 1 { "" } else { "s" },
                 values.len()
             ),
@@ -251,13 +270,13 @@ fn positional(r: &mut ConfigReader<'_>, spec: &'static FunctionSpec, node: &Node
         r.faults.push(Fault::new(node.span(), message).accepts(example(spec)));
         return Vec::new();
     }
-    let pairs: Vec<_> = spec.arguments.iter().zip(values).collect();
+    let pairs: Vec<_> = spec.arguments().iter().zip(values).collect();
     pairs.into_iter().filter_map(|(argument, value)| argument_of(r, spec, argument, value)).collect()
 }
 
 fn argument_of(
     r: &mut ConfigReader<'_>,
-    spec: &FunctionSpec,
+    spec: Callable,
     argument: &'static Argument,
     node: &Node<'_>,
 ) -> Option<Given> {
@@ -266,7 +285,7 @@ fn argument_of(
         DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
         other => {
             let message =
-                format!("{} of {} cannot be {}", argument.name, spec.name, article(other.type_str()));
+                format!("{} of {} cannot be {}", argument.name, spec.name(), article(other.type_str()));
             r.faults.push(Fault::new(node.span(), message).accepts(argument.help));
             return None;
         }
@@ -274,16 +293,10 @@ fn argument_of(
     Some(Given { name: argument.name, help: argument.help, value, at: node.span() })
 }
 
-fn find_or_fault(
-    r: &mut ConfigReader<'_>,
-    name: &str,
-    at: Range<usize>,
-    level: Level,
-) -> Option<&'static FunctionSpec> {
-    let found = find(name, level);
+fn find_or_fault(r: &mut ConfigReader<'_>, name: &str, at: Range<usize>, level: Level) -> Option<Callable> {
+    let found = Callable::find(name, level);
     if found.is_none() {
-        let all = if level == Level::Record { RECORD_FUNCTIONS } else { FUNCTIONS };
-        let names: Vec<&str> = all.iter().map(|spec| spec.name).collect();
+        let names: Vec<&str> = Callable::of_level(level).map(Callable::name).collect();
         let meant = nearest(name, names.iter().copied()).map(|name| format!("{name:?}"));
         r.faults.push(Fault::new(at, format!("no function {name:?}")).accepts(quoted(&names)).meant(meant));
     }
@@ -291,19 +304,19 @@ fn find_or_fault(
 }
 
 /// An example of a call of the function.
-fn example(spec: &FunctionSpec) -> String {
+fn example(spec: Callable) -> String {
     let needed: Vec<&str> = spec
-        .arguments
+        .arguments()
         .iter()
         .filter(|argument| argument.default.is_none())
         .map(|argument| argument.name)
         .collect();
-    match (needed.as_slice(), spec.arguments) {
-        ([], []) => format!("{:?}", spec.name),
+    match (needed.as_slice(), spec.arguments()) {
+        ([], []) => format!("{:?}", spec.name()),
         ([], [first, ..]) => {
-            format!("{:?} or {{ {} = {:?} }}", spec.name, spec.name, first.default.unwrap_or_default())
+            format!("{:?} or {{ {} = {:?} }}", spec.name(), spec.name(), first.default.unwrap_or_default())
         }
-        (needed, _) => format!("{{ {} = [{}] }}", spec.name, needed.join(", ")),
+        (needed, _) => format!("{{ {} = [{}] }}", spec.name(), needed.join(", ")),
     }
 }
 
@@ -315,8 +328,8 @@ fn article(kind: &str) -> String {
 pub fn written(call: &FunctionCall) -> String {
     let quote =
         |value: &str| if value.parse::<u64>().is_ok() { value.to_owned() } else { toml_string(value) };
-    let needed = find(&call.name, Level::Packet)
-        .map_or(0, |spec| spec.arguments.iter().filter(|a| a.default.is_none()).count());
+    let needed = Callable::find(&call.name, Level::Packet)
+        .map_or(0, |spec| spec.arguments().iter().filter(|a| a.default.is_none()).count());
     if needed > 1 {
         let values: Vec<String> = call.arguments.iter().map(|(_, value)| quote(value)).collect();
         return format!("{{ {} = [{}] }}", call.name, values.join(", "));
