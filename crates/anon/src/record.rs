@@ -7,9 +7,9 @@ use aes::cipher::generic_array::GenericArray;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
-use weir_api::{Datum, Interval, Key, Reading, Snapshot, Top, TopRow};
+use weir_api::{Datum, Interval, Key, Reading, Rewrite, Snapshot, Top, TopRow};
 use weir_flow::{FlowIdentity, FlowRecord};
-use weir_proto::{Field, Kind, Privacy, Record, Value};
+use weir_proto::{Field, Kind, Privacy, Record, Value, tables};
 use weir_wire::FlowKey;
 
 /// File name extensions, which describe the kind of a file and not its owner.
@@ -274,20 +274,7 @@ impl Anonymiser {
                     let cells = shift.div_euclid(step);
                     series.first = series.first.saturating_add_signed(cells);
                 }
-                Reading::Table(table) => {
-                    let Self { addresses, names, cipher, .. } = self;
-                    let part = |part: &Datum| match part {
-                        Datum::Address(address) => Datum::Address(addresses.ip(*address)),
-                        Datum::Text(text) => {
-                            let word = names.word(b"key", text.as_bytes());
-                            Datum::Text(String::from_utf8_lossy(&word).into())
-                        }
-                        other => other.clone(),
-                    };
-                    // Ports stay: they are no addresses.
-                    let value = |value| if value < 1 << 16 { value } else { encrypted(cipher, value) };
-                    table.map(part, value, |time| time.saturating_add_signed(shift));
-                }
+                Reading::Table(table) => table.rewrite(self),
                 _ => {}
             }
         }
@@ -344,4 +331,40 @@ fn parse(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text).ok()?;
     let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     inner.map_or_else(|| text.parse().ok(), |inner| inner.parse::<Ipv6Addr>().ok().map(IpAddr::V6))
+}
+
+impl Rewrite for Anonymiser {
+    fn rewrite_datum(&mut self, datum: &Datum, field: &str) -> Datum {
+        let text = match datum {
+            Datum::Address(address) => return Datum::Address(self.addresses.ip(*address)),
+            Datum::Text(text) => text,
+            other => return other.clone(),
+        };
+        let found = field.split_once('.').and_then(|(table, name)| {
+            let field = tables().filter(|known| known.name == table).flat_map(|table| table.fields);
+            Some((table, field.into_iter().find(|field| field.name == name)?))
+        });
+        let Some((table, field)) = found else {
+            let word = self.names.word(b"key", text.as_bytes());
+            return Datum::Text(String::from_utf8_lossy(&word).into());
+        };
+        let mut value = Value::Text(Cow::Borrowed(text.as_bytes()));
+        if self.policy.fields.is_empty() || !self.field(table, field.name, &mut value) {
+            // A value of a list is treated as the list.
+            self.value(&mut value, field.privacy, &Kind::Text);
+        }
+        match value {
+            Value::Text(text) => Datum::Text(String::from_utf8_lossy(&text).into()),
+            _ => Datum::Nothing,
+        }
+    }
+
+    fn rewrite_number(&mut self, number: u128) -> u128 {
+        // Ports stay: they are no addresses.
+        if number < 1 << 16 { number } else { encrypted(&self.cipher, number) }
+    }
+
+    fn rewrite_time(&mut self, time: u64) -> u64 {
+        time.saturating_add_signed(self.policy.shift)
+    }
 }

@@ -882,15 +882,20 @@ impl Binary for DistinctValues {
 
 impl Binary for Sketch {
     fn write(&self, to: &mut Vec<u8>) {
-        let Self { merged, buckets, range } = self;
+        let Self { max, merged, buckets, range } = self;
+        max.write(to);
         merged.write(to);
         buckets.write(to);
         range.write(to);
     }
 
     fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
-        let sketch =
-            Self { merged: Binary::read(from)?, buckets: Binary::read(from)?, range: Binary::read(from)? };
+        let sketch = Self {
+            max: Binary::read(from)?,
+            merged: Binary::read(from)?,
+            buckets: Binary::read(from)?,
+            range: Binary::read(from)?,
+        };
         check(sketch.is_valid(MAX_COUNT), "sketch")?;
         Ok(sketch)
     }
@@ -905,7 +910,7 @@ mod table {
 
     position!(Fold in Fold::ALL);
     fields!(TableRow: key, values, error);
-    fields!(KeyColumn: name, help);
+    fields!(KeyColumn: name, field, help);
     fields!(TableColumn: name, fold, unit, help);
 
     impl Binary for Cow<'static, str> {

@@ -11,7 +11,11 @@ const fn of(name: &'static str, fold: Fold) -> TableColumn {
 
 static SCHEMA: Schema = Schema {
     name: Cow::Borrowed("names"),
-    keys: Cow::Borrowed(&[KeyColumn { name: Cow::Borrowed("name"), help: Cow::Borrowed("Help.") }]),
+    keys: Cow::Borrowed(&[KeyColumn {
+        name: Cow::Borrowed("name"),
+        field: Cow::Borrowed("dns.query"),
+        help: Cow::Borrowed("Help."),
+    }]),
     columns: Cow::Borrowed(&[
         of("sum", Fold::Sum),
         of("min", Fold::Min),

@@ -42,6 +42,18 @@ built_in! {
     PORTS = 14, "ports";
     /// Unidentified traffic by port.
     UNIDENTIFIED = 15, "unidentified";
+    /// Names that DNS was asked for.
+    NAMES = 22, "names";
+    /// Sites that clients asked for, by requests and connections.
+    SITES = 23, "sites";
+    /// Versions of TLS.
+    TLS_VERSIONS = 24, "tls versions";
+    /// Programs of HTTP clients.
+    USER_AGENTS = 25, "user agents";
+    /// Status codes of HTTP responses.
+    STATUS_CODES = 26, "status codes";
+    /// Times to the first byte and round trips, by server.
+    LATENCY = 27, "latency";
     /// Ourmon's list of flows.
     TOPN_IP = 16, "topn_ip";
     /// Ourmon's list of TCP flows.

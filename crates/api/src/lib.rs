@@ -62,5 +62,5 @@ pub use snapshot::{Interval, Snapshot};
 pub use subscription::{
     FunctionCall, KeyKind, Level, Owner, Subscription, SubscriptionId, SubscriptionSpec, Unit,
 };
-pub use table::{Datum, Fold, Folded, KeyColumn, Schema, Shown, Table, TableColumn, TableRow};
+pub use table::{Datum, Fold, Folded, KeyColumn, Rewrite, Schema, Shown, Table, TableColumn, TableRow};
 pub use top::{Key, Top, TopRow};

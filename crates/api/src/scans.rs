@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::net::IpAddr;
 
 const fn key(name: &'static str, help: &'static str) -> KeyColumn {
-    KeyColumn { name: Cow::Borrowed(name), help: Cow::Borrowed(help) }
+    KeyColumn { name: Cow::Borrowed(name), field: Cow::Borrowed(""), help: Cow::Borrowed(help) }
 }
 
 const fn column(name: &'static str, fold: Fold, unit: &'static str, help: &'static str) -> TableColumn {
@@ -214,6 +214,25 @@ mod tests {
         Table::new(&SCANS, capacity, rows.into_iter().map(|row| row.row(0)).collect(), 0)
     }
 
+    struct Renamed<'f>(&'f dyn Fn(IpAddr) -> IpAddr);
+
+    impl crate::Rewrite for Renamed<'_> {
+        fn rewrite_datum(&mut self, datum: &Datum, _: &str) -> Datum {
+            match datum {
+                Datum::Address(address) => Datum::Address(self.0(*address)),
+                other => other.clone(),
+            }
+        }
+
+        fn rewrite_number(&mut self, number: u128) -> u128 {
+            number << 64 | 1
+        }
+
+        fn rewrite_time(&mut self, time: u64) -> u64 {
+            time + 10
+        }
+    }
+
     #[test]
     fn renaming_keeps_the_number_of_hosts_and_merges_equal_rows() {
         let hosts = |source: u32, from: u32, to: u32| {
@@ -226,13 +245,8 @@ mod tests {
             row
         };
         let trials = |table: &Table| table.rows.iter().filter_map(Trials::of).collect::<Vec<_>>();
-        let rename = |table: &mut Table, source: &dyn Fn(IpAddr) -> IpAddr| {
-            let part = |part: &Datum| match part {
-                Datum::Address(address) => Datum::Address(source(*address)),
-                other => other.clone(),
-            };
-            table.map(part, |value| value << 64 | 1, |time| time + 10);
-        };
+        let rename =
+            |table: &mut Table, source: &dyn Fn(IpAddr) -> IpAddr| table.rewrite(&mut Renamed(source));
         let mut scans = table(10, vec![hosts(1, 0, 100), hosts(2, 50, 120), hosts(3, 0, 5_000)]);
         let before = trials(&scans)[2].failed.estimate();
         rename(&mut scans, &|address| if address == ip(3) { ip(9) } else { ip(8) });

@@ -5,17 +5,22 @@
 //! sketch with relative-error guarantees", Masson et al., VLDB 2019): it needs no logarithm, and gives equal results on
 //! every machine. A quantile is within 0.78 % of the exact one.
 //!
-//! When there are more than [`Sketch::MAX_BUCKETS`] buckets, every two neighbours become one ("UDDSketch: accurate
+//! When there are more buckets than a sketch may have, every two neighbours become one ("UDDSketch: accurate
 //! tracking of quantiles in data streams", Epicoco et al., 2020). This about doubles the error, which
-//! [`Sketch::error`] returns. It needs values over more than 64 powers of two: whole numbers of 64 bits never do it.
+//! [`Sketch::error`] returns. With [`Sketch::MAX_BUCKETS`] it needs values over more than 64 powers of two: whole numbers
+//! of 64 bits never do it.
 //!
-//! The buckets depend only on the set of the values, so that merging is exact, commutative and associative.
+//! The buckets depend only on the set of the values and on their maximum number, so that merging is exact, commutative
+//! and associative.
 
 use serde::Serialize;
 
 /// A summary of numbers that answers for their quantiles.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sketch {
+    /// Maximum number of buckets.
+    #[serde(skip)]
+    pub(crate) max: u16,
     /// How many times neighbours became one.
     pub(crate) merged: u32,
     /// Bucket and number of values, sorted by bucket. Buckets have the order of their values: negative numbers for
@@ -28,11 +33,25 @@ pub struct Sketch {
 /// Bits of a mantissa that do not affect the bucket.
 const REST: u32 = f64::MANTISSA_DIGITS - 1 - 6;
 
+impl Default for Sketch {
+    fn default() -> Self {
+        Self::with_buckets(Self::MAX_BUCKETS as u16)
+    }
+}
+
 impl Sketch {
-    /// Maximum number of buckets.
+    /// Maximum number of buckets, unless a sketch has fewer.
     pub const MAX_BUCKETS: usize = 4096;
+    /// Bytes of a bucket.
+    pub const BUCKET: usize = size_of::<(i32, u64)>();
     /// Maximum number of times that neighbours become one: each sign then has one bucket.
     pub(crate) const MAX_MERGED: u32 = 17;
+
+    /// A sketch of at most this number of buckets, at least 64 and at most [`Sketch::MAX_BUCKETS`].
+    pub fn with_buckets(max: u16) -> Self {
+        let max = max.clamp(64, Self::MAX_BUCKETS as u16);
+        Self { max, merged: 0, buckets: Vec::new(), range: None }
+    }
 
     /// Counts a value. Values nearer to zero than [`f64::MIN_POSITIVE`] count as zero, infinite ones as the largest or
     /// smallest number. What is not a number is not counted.
@@ -47,8 +66,9 @@ impl Sketch {
         self.limit();
     }
 
-    /// Adds the values of another sketch.
+    /// Adds the values of another sketch. The sum has the fewer buckets of the two.
     pub fn merge(&mut self, other: &Sketch) {
+        self.max = self.max.min(other.max);
         if let Some(range) = other.range {
             self.widen(range);
         }
@@ -112,7 +132,7 @@ impl Sketch {
 
     /// Bytes of heap memory.
     pub fn memory(&self) -> usize {
-        self.buckets.capacity() * size_of::<(i32, u64)>()
+        self.buckets.capacity() * Self::BUCKET
     }
 
     /// Whether the parts can be those of a sketch in which no bucket has more than `max` values.
@@ -120,7 +140,8 @@ impl Sketch {
         let last = bucket(f64::MAX, self.merged.min(Self::MAX_MERGED));
         let is_range = |(low, high): (f64, f64)| low <= high && low.is_finite() && high.is_finite();
         self.merged <= Self::MAX_MERGED
-            && self.buckets.len() <= Self::MAX_BUCKETS
+            && (64..=Self::MAX_BUCKETS).contains(&usize::from(self.max))
+            && self.buckets.len() <= usize::from(self.max)
             && self.buckets.is_sorted_by(|one, next| one.0 < next.0)
             && self
                 .buckets
@@ -141,12 +162,20 @@ impl Sketch {
                     *known = known.saturating_add(values);
                 }
             }
-            Err(at) => self.buckets.insert(at, (bucket, values)),
+            Err(at) => {
+                // The room never exceeds what the maximum number of buckets needs.
+                if self.buckets.len() == self.buckets.capacity() {
+                    let more = (self.buckets.len() / 2).max(8);
+                    let most = usize::from(self.max) + 1;
+                    self.buckets.reserve_exact(more.min(most.saturating_sub(self.buckets.len()).max(1)));
+                }
+                self.buckets.insert(at, (bucket, values));
+            }
         }
     }
 
     fn limit(&mut self) {
-        while self.buckets.len() > Self::MAX_BUCKETS {
+        while self.buckets.len() > usize::from(self.max) {
             self.pair();
         }
     }
@@ -282,6 +311,20 @@ mod tests {
         all.merge(&sketch);
         assert!(all.buckets.len() <= 3 && all.error() <= 1.0);
         assert_eq!(all.count(), sketch.count());
+    }
+
+    #[test]
+    fn few_buckets_take_little_memory_and_state_their_error() {
+        let mut few = Sketch::with_buckets(256);
+        let values: Vec<f64> = (1..=100_000_u32).map(f64::from).collect();
+        values.iter().for_each(|value| few.add(*value));
+        assert!(few.memory() <= 257 * Sketch::BUCKET && few.error() < 0.06, "{}", few.error());
+        is_right(&few, &values).unwrap();
+        let mut sum = sketch(&values);
+        sum.merge(&few);
+        let mut other = few.clone();
+        other.merge(&sketch(&values));
+        assert_eq!(sum, other);
     }
 
     /// Numbers of all kinds: near to each other, and over all powers of two, so that buckets become few.

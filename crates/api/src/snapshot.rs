@@ -1,6 +1,6 @@
 //! The merged answers of an interval: the only output of the pass.
 
-use crate::answer::{self, Answer, Outline};
+use crate::answer::{self, Answer, AnswerId, Outline};
 use crate::{Applications, Composition, Costs, FlowCount, Ledger, Reading, SessionCount, SubscriptionId};
 use serde::Serialize;
 use std::net::IpAddr;
@@ -94,6 +94,11 @@ impl Snapshot {
         at.map(|answer| &answer.reading)
     }
 
+    /// The reading of a function.
+    pub fn reading_at(&self, id: AnswerId) -> Option<&Reading> {
+        self.answers.iter().find(|answer| answer.id == id).map(|answer| &answer.reading)
+    }
+
     /// The time from the first packet to the last; the interval if it has no packet.
     pub fn times(&self) -> Interval {
         self.packets.unwrap_or(self.interval)
@@ -157,7 +162,7 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AnswerId, Count};
+    use crate::Count;
 
     fn answer(number: u32, packets: u64) -> Answer {
         Answer {

@@ -37,6 +37,16 @@ impl Fold {
     pub const ALL: [Fold; 6] = [Fold::Sum, Fold::Min, Fold::Max, Fold::Distinct, Fold::Last, Fold::Sketch];
 }
 
+/// Rewrites the values of a table, for example to anonymise them.
+pub trait Rewrite {
+    /// A part of a key, or the value of a column; `field` is the field of records that it comes from, or "".
+    fn rewrite_datum(&mut self, datum: &Datum, field: &str) -> Datum;
+    /// The number that stands for a counted value.
+    fn rewrite_number(&mut self, number: u128) -> u128;
+    /// A time in nanoseconds since the epoch.
+    fn rewrite_time(&mut self, time: u64) -> u64;
+}
+
 /// The columns of a table. Tables with equal schemas are merged.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Schema {
@@ -55,6 +65,9 @@ pub struct Schema {
 pub struct KeyColumn {
     /// Name: a word of lower-case letters and underscores.
     pub name: Cow<'static, str>,
+    /// The field of records that its values come from, as `table.field`; "" if they come from no record. It decides how
+    /// texts are anonymised.
+    pub field: Cow<'static, str>,
     /// Meaning.
     pub help: Cow<'static, str>,
 }
@@ -314,20 +327,21 @@ impl Table {
     }
 
     /// Rewrites every key and every value that is not a number. Rows that become equal are merged.
-    pub fn map(
-        &mut self,
-        mut part: impl FnMut(&Datum) -> Datum,
-        mut value: impl FnMut(u128) -> u128,
-        mut time: impl FnMut(u64) -> u64,
-    ) {
+    pub fn rewrite(&mut self, by: &mut dyn Rewrite) {
         let mut rows = std::mem::take(&mut self.rows);
         for row in &mut rows {
-            row.key.iter_mut().for_each(|datum| *datum = part(datum));
+            for (datum, column) in row.key.iter_mut().zip(self.schema.keys.iter()) {
+                *datum = by.rewrite_datum(datum, &column.field);
+            }
             for (folded, column) in row.values.iter_mut().zip(self.schema.columns.iter()) {
                 match folded {
-                    Folded::Distinct(values) => values.rename(&mut value),
-                    Folded::Last(Some((at, datum))) => (*at, *datum) = (time(*at), part(datum)),
-                    Folded::Min(Some(at)) | Folded::Max(Some(at)) if column.unit == "time" => *at = time(*at),
+                    Folded::Distinct(values) => values.rename(&mut |value| by.rewrite_number(value)),
+                    Folded::Last(Some((at, datum))) => {
+                        (*at, *datum) = (by.rewrite_time(*at), by.rewrite_datum(datum, ""))
+                    }
+                    Folded::Min(Some(at)) | Folded::Max(Some(at)) if column.unit == "time" => {
+                        *at = by.rewrite_time(*at);
+                    }
                     _ => {}
                 }
             }
@@ -392,8 +406,16 @@ mod tests {
     static SCHEMA: Schema = Schema {
         name: Cow::Borrowed("names"),
         keys: Cow::Borrowed(&[
-            KeyColumn { name: Cow::Borrowed("name"), help: Cow::Borrowed("A name.") },
-            KeyColumn { name: Cow::Borrowed("client"), help: Cow::Borrowed("An address.") },
+            KeyColumn {
+                name: Cow::Borrowed("name"),
+                field: Cow::Borrowed("dns.query"),
+                help: Cow::Borrowed("A name."),
+            },
+            KeyColumn {
+                name: Cow::Borrowed("client"),
+                field: Cow::Borrowed(""),
+                help: Cow::Borrowed("An address."),
+            },
         ]),
         columns: Cow::Borrowed(&[
             of("sum", Fold::Sum),
@@ -456,14 +478,26 @@ mod tests {
         assert_eq!((errors, one.absent), (vec![0, 100, 7], 107));
     }
 
+    struct Renamed;
+
+    impl Rewrite for Renamed {
+        fn rewrite_datum(&mut self, datum: &Datum, _: &str) -> Datum {
+            if let Datum::Number(_) = datum { Datum::Nothing } else { datum.clone() }
+        }
+
+        fn rewrite_number(&mut self, number: u128) -> u128 {
+            number + 1_000_000
+        }
+
+        fn rewrite_time(&mut self, time: u64) -> u64 {
+            time + 1
+        }
+    }
+
     #[test]
     fn renamed_keys_are_merged() {
         let mut table = table(&[(1, 10, 5), (2, 30, 1), (4, 2, 0)], 100);
-        table.map(
-            |datum| if let Datum::Number(_) = datum { Datum::Nothing } else { datum.clone() },
-            |value| value + 1_000_000,
-            |time| time + 1,
-        );
+        table.rewrite(&mut Renamed);
         assert_eq!(table.rows.iter().map(TableRow::weight).collect::<Vec<_>>(), [40, 2]);
         assert_eq!(table.rows[0].values[4], Folded::Last(Some((6, Datum::Text("10".into())))));
     }

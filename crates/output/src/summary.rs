@@ -1,5 +1,6 @@
 //! The summary of a run in at most twenty lines, and the line of one interval.
 
+mod applications;
 mod label;
 mod lists;
 mod naming;

@@ -33,7 +33,11 @@ const fn column(name: &'static str, fold: Fold, unit: &'static str, help: &'stat
 
 static SCHEMA: Schema = Schema {
     name: Cow::Borrowed("nets"),
-    keys: Cow::Borrowed(&[KeyColumn { name: Cow::Borrowed("net"), help: Cow::Borrowed("The network.") }]),
+    keys: Cow::Borrowed(&[KeyColumn {
+        name: Cow::Borrowed("net"),
+        field: Cow::Borrowed(""),
+        help: Cow::Borrowed("The network."),
+    }]),
     columns: Cow::Borrowed(&[
         column("volume", Fold::Sum, "bytes", "Bytes of the network."),
         column("peers", Fold::Distinct, "", "Other addresses."),

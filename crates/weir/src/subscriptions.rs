@@ -22,6 +22,30 @@ pub fn summary(memory: usize) -> Vec<Subscription> {
     ])
 }
 
+/// The subscriptions to what the protocols of flows show: names, sites, versions, programs, states and latency.
+/// `memory` is the memory limit in bytes, by which the lists are sized.
+pub fn applications(memory: usize) -> Vec<Subscription> {
+    let share = |rows: usize, min: usize| (rows * memory.min(FULL_LISTS) / FULL_LISTS).max(min);
+    let of_records = |name: &str, functions| SubscriptionSpec {
+        level: Level::Record,
+        ..SubscriptionSpec::new(name, "", functions)
+    };
+    let list =
+        |name: &str, by: &str, rows: usize| of_records(name, vec![top(by).with("rows", share(rows, 16))]);
+    let quantiles = |of: &str, by: &str| {
+        FunctionCall::new("quantiles").with("of", of).with("by", by).with("rows", share(128, 4))
+    };
+    let latency = ["stream.first_byte", "stream.handshake"].map(|of| quantiles(of, "destination,port"));
+    built_in([
+        list("names", "dns.query", 1024),
+        list("sites", "site", 1024),
+        list("tls versions", "tls.version", 32),
+        list("user agents", "http.user_agent", 256),
+        list("status codes", "http.status_code", 64),
+        of_records("latency", latency.into()),
+    ])
+}
+
 /// The subscriptions of a report: those of the summary, all records, and each measurement.
 pub fn of_report() -> Vec<Subscription> {
     let specs = [

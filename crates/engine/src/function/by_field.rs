@@ -25,11 +25,10 @@ const KEYS: usize = 64;
 const TEXT: usize = 256;
 /// Rows of which the lightest is displaced.
 const CANDIDATES: usize = 8;
-/// Bytes of a row that is as large as it can be, with its place in the index.
-const ROW: usize = 2 * size_of::<TableRow>() + PARTS * (size_of::<Datum>() + TEXT) + size_of::<Folded>() + 32;
-
-/// Maximum bytes of a sketch.
-const SKETCH: usize = 2 * Sketch::MAX_BUCKETS * size_of::<(i32, u64)>();
+/// Bytes of a row without its key, with its place in the index.
+const ROW: usize = 2 * size_of::<TableRow>() + size_of::<Folded>() + 32;
+/// Maximum number of buckets of a sketch of one key: values over 16 powers of two keep their resolution.
+const BUCKETS: u16 = 1024;
 
 /// A part of a key, or the measured value.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +40,12 @@ enum Part {
     Destination,
     /// The responder's port.
     Port,
+    /// The name of the site that a client asks for: the first of [`SITE`].
+    Site,
 }
+
+/// The fields that name a site.
+const SITE: [(&str, &str); 3] = [("http", "host"), ("tls", "server_name"), ("quic", "server_name")];
 
 impl Part {
     /// Parses the name of a part: a field with its table, or one of the flow's.
@@ -50,9 +54,12 @@ impl Part {
             "source" | "client" => Part::Source,
             "destination" | "server" => Part::Destination,
             "port" => Part::Port,
+            "site" => Part::Site,
             _ => {
                 let (table, field) = name.split_once('.').ok_or_else(|| {
-                    format!("`{name}` is no field of a record: table.field, source, destination or port")
+                    format!(
+                        "`{name}` is no field of a record: table.field, source, destination, port or site"
+                    )
                 })?;
                 match fields::find(table, field) {
                     Some((info, _)) => Part::Field(info),
@@ -77,6 +84,46 @@ impl Part {
             Part::Source => "source".to_owned(),
             Part::Destination => "destination".to_owned(),
             Part::Port => "port".to_owned(),
+            Part::Site => "site".to_owned(),
+        }
+    }
+
+    /// The tables whose records have the part; `None` if every record has it.
+    fn tables(&self) -> Option<Vec<&'static str>> {
+        match self {
+            Part::Field(info) => Some(vec![info.table]),
+            Part::Site => Some(SITE.iter().map(|(table, _)| *table).collect()),
+            Part::Source | Part::Destination | Part::Port => None,
+        }
+    }
+
+    /// Maximum bytes of a value.
+    fn size(&self) -> usize {
+        let is_text = match self {
+            Part::Field(info) => info.kind == FieldKind::Text,
+            Part::Site => true,
+            Part::Source | Part::Destination | Part::Port => false,
+        };
+        // Numbers with a fraction and truth values are texts of a few bytes.
+        size_of::<Datum>() + if is_text { TEXT } else { 32 }
+    }
+
+    /// The field that its values come from, or one of equal meaning.
+    fn field(&self) -> String {
+        match self {
+            Part::Field(info) => format!("{}.{}", info.table, info.name),
+            Part::Site => format!("{}.{}", SITE[0].0, SITE[0].1),
+            Part::Source | Part::Destination | Part::Port => String::new(),
+        }
+    }
+
+    fn help(&self) -> &'static str {
+        match self {
+            Part::Field(info) => fields::find(info.table, info.name).map_or("", |(_, field)| field.help),
+            Part::Source => "The initiator of the flow.",
+            Part::Destination => "The responder of the flow.",
+            Part::Port => "The responder's port.",
+            Part::Site => "Name of the site that the client asks for, in lower case: of HTTP, TLS or QUIC.",
         }
     }
 
@@ -90,6 +137,16 @@ impl Part {
             Part::Source => each(address(ends.address[0])),
             Part::Destination => each(address(ends.address[1])),
             Part::Port => each(FieldValue::Number(Number::Whole(ends.port[1].into()))),
+            Part::Site => {
+                let field = SITE.iter().find(|(table, _)| *table == record.table());
+                let found = field.and_then(|(table, field)| fields::find(table, field));
+                if let Some((info, _)) = found {
+                    record.values(&info, &mut |value| match value {
+                        FieldValue::Text(text) => each(FieldValue::Text(&text.to_ascii_lowercase())),
+                        other => each(other),
+                    });
+                }
+            }
         }
     }
 }
@@ -116,35 +173,40 @@ fn parts(text: &str) -> Result<Vec<Part>, String> {
     if parts.len() > PARTS {
         return Err(format!("`{text}`: {} fields, at most {PARTS}", parts.len()));
     }
-    are_of_one_table(&parts).map_err(|error| format!("`{text}`: {error}"))?;
+    common(&parts).map_err(|error| format!("`{text}`: {error}"))?;
     Ok(parts)
 }
 
-/// Checks that a record can have all parts.
-fn are_of_one_table<'p>(parts: impl IntoIterator<Item = &'p Part>) -> Result<(), String> {
-    let mut tables: Vec<&str> = parts.into_iter().filter_map(table_of).collect();
-    tables.sort_unstable();
-    tables.dedup();
-    match tables.as_slice() {
-        [] | [_] => Ok(()),
-        tables => Err(format!("a record is of one table, and these are fields of {}", tables.join(" and "))),
+/// The tables whose records have all parts; `None` if every record has them.
+///
+/// # Errors
+/// No record has all of them; the text names the tables.
+fn common<'p>(parts: impl IntoIterator<Item = &'p Part>) -> Result<Option<Vec<&'static str>>, String> {
+    let mut common: Option<Vec<&'static str>> = None;
+    let mut named = Vec::new();
+    for tables in parts.into_iter().filter_map(Part::tables) {
+        named.push(tables.join(" or "));
+        match &mut common {
+            Some(common) => common.retain(|table| tables.contains(table)),
+            None => common = Some(tables),
+        }
     }
-}
-
-fn table_of(part: &Part) -> Option<&'static str> {
-    match part {
-        Part::Field(info) => Some(info.table),
-        _ => None,
+    named.sort_unstable();
+    named.dedup();
+    match common {
+        Some(tables) if tables.is_empty() => {
+            Err(format!("a record is of one table, and these are fields of {}", named.join(" and ")))
+        }
+        common => Ok(common),
     }
 }
 
 /// The tables whose records a call reads; `None` if every record has its parts.
 pub fn tables(call: &FunctionCall) -> Option<Vec<&'static str>> {
     let fields = call.arguments.iter().filter(|(name, _)| name == "by" || name == "of");
-    let found = fields.flat_map(|(_, text)| parts(text).unwrap_or_default());
-    let mut tables: Vec<&'static str> = found.filter_map(|part| table_of(&part)).collect();
-    tables.dedup();
-    (!tables.is_empty()).then_some(tables)
+    let found: Vec<Part> = fields.flat_map(|(_, text)| parts(text).unwrap_or_default()).collect();
+    // The arguments were checked when the function was built.
+    common(&found).unwrap_or_default()
 }
 
 /// Arguments of lists.
@@ -157,7 +219,7 @@ pub(super) static RECORDS: FunctionSpec = FunctionSpec {
     arguments: &[],
     levels: &[Level::Record],
     input: InputKind::Packets,
-    memory: |_| Ok(memory(1, 0)),
+    memory: |_| Ok(memory(1, &[], 0)),
     build: |arguments| Ok(Box::new(ByField::new(Vec::new(), None, Fold::Sum, 1, 1, arguments.seed))),
 };
 
@@ -167,7 +229,7 @@ pub(super) static TOP: FunctionSpec = FunctionSpec {
     arguments: &[
         Argument {
             name: "by",
-            help: "The key: up to four of table.field, source (the initiator), destination (the responder) and port, joined by commas.",
+            help: "The key: up to four of table.field, source (the initiator), destination (the responder), port and site, joined by commas.",
             default: Some("source"),
         },
         SHOW,
@@ -175,7 +237,7 @@ pub(super) static TOP: FunctionSpec = FunctionSpec {
     ],
     levels: &[Level::Record],
     input: InputKind::Packets,
-    memory: |arguments| top(arguments).map(|(_, _, rows)| memory(rows, 0)),
+    memory: |arguments| top(arguments).map(|(keys, _, rows)| memory(rows, &keys, 0)),
     build: |arguments| {
         let (keys, show, rows) = top(arguments)?;
         Ok(Box::new(ByField::new(keys, None, Fold::Sum, show, rows, arguments.seed)))
@@ -187,12 +249,12 @@ pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
     help: "Number of distinct values of a field, in fixed memory: exact up to 512, above that with a standard error of 1.6%.",
     arguments: &[Argument {
         name: "of",
-        help: "The field: table.field, source (the initiator), destination (the responder) or port.",
+        help: "The field: table.field, source (the initiator), destination (the responder), port or site.",
         default: Some("source"),
     }],
     levels: &[Level::Record],
     input: InputKind::Packets,
-    memory: |_| Ok(memory(1, Distinct::SIZE)),
+    memory: |_| Ok(memory(1, &[], Distinct::SIZE)),
     build: |arguments| {
         let of = one(arguments, "distinct")?;
         Ok(Box::new(ByField::new(Vec::new(), Some(of), Fold::Distinct, 1, 1, arguments.seed)))
@@ -201,7 +263,7 @@ pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
 
 pub(super) static QUANTILES: FunctionSpec = FunctionSpec {
     name: "quantiles",
-    help: "Quantiles of a number, of all records or by fields, within 1% of the exact ones.",
+    help: "Quantiles of a number, of all records or by fields, within 1% of the exact ones; by fields, within 2% if the values of a key differ by a factor of more than 65536.",
     arguments: &[
         Argument { name: "of", help: "The field: table.field.", default: None },
         Argument {
@@ -210,11 +272,14 @@ pub(super) static QUANTILES: FunctionSpec = FunctionSpec {
             default: Some(""),
         },
         SHOW,
-        Argument { name: "rows", help: "Number of keys to keep, 16 to 65536.", default: Some("256") },
+        Argument { name: "rows", help: "Number of keys to keep, 4 to 65536.", default: Some("256") },
     ],
     levels: &[Level::Record],
     input: InputKind::Packets,
-    memory: |arguments| quantiles(arguments).map(|(.., rows)| memory(rows, SKETCH)),
+    memory: |arguments| {
+        let (_, keys, _, rows) = quantiles(arguments)?;
+        Ok(memory(rows, &keys, (usize::from(buckets(&keys)) + 1) * Sketch::BUCKET))
+    },
     build: |arguments| {
         let (of, keys, show, rows) = quantiles(arguments)?;
         Ok(Box::new(ByField::new(keys, Some(of), Fold::Sketch, show, rows, arguments.seed)))
@@ -231,11 +296,11 @@ fn top(arguments: &Arguments<'_>) -> Result<(Vec<Part>, u32, usize), String> {
 /// The measured field, keys, rows to show and rows to keep of quantiles.
 fn quantiles(arguments: &Arguments<'_>) -> Result<(Part, Vec<Part>, u32, usize), String> {
     let (show, rows): (u32, usize) = (arguments.parse("show")?, arguments.parse("rows")?);
-    check(&[("show", show as usize, 1..=1000), ("rows", rows, 16..=1 << 16)])?;
+    check(&[("show", show as usize, 1..=1000), ("rows", rows, 4..=1 << 16)])?;
     let of = one(arguments, "quantiles")?;
     let by = arguments.text("by")?;
     let keys = if by.is_empty() { Vec::new() } else { parts(by)? };
-    are_of_one_table(keys.iter().chain([&of]))?;
+    common(keys.iter().chain([&of]))?;
     let rows = if keys.is_empty() { 1 } else { rows };
     Ok((of, keys, show, rows))
 }
@@ -265,9 +330,15 @@ fn check(limits: &[(&str, usize, std::ops::RangeInclusive<usize>)]) -> Result<()
     }
 }
 
-/// Memory of a list of this number of rows, each with a value of this number of bytes.
-fn memory(rows: usize, value: usize) -> Memory {
-    Memory { state: 1024 + rows * (ROW + value), reading: 1024 + rows * (ROW + value) }
+/// Memory of a list of this number of rows, each with a key of these parts and a value of this number of bytes.
+fn memory(rows: usize, keys: &[Part], value: usize) -> Memory {
+    let bytes = 1024 + rows * (ROW + value + keys.iter().map(Part::size).sum::<usize>());
+    Memory { state: bytes, reading: bytes }
+}
+
+/// Maximum number of buckets of the sketches of a list.
+fn buckets(keys: &[Part]) -> u16 {
+    if keys.is_empty() { Sketch::MAX_BUCKETS as u16 } else { BUCKETS }
 }
 
 /// The present rows, and the way to them.
@@ -297,15 +368,8 @@ impl ByField {
     fn new(keys: Vec<Part>, of: Option<Part>, fold: Fold, show: u32, rows: usize, seed: u64) -> Self {
         let key = |part: &Part| KeyColumn {
             name: part.name().into(),
-            help: match part {
-                Part::Field(info) => {
-                    let found = fields::find(info.table, info.name);
-                    found.map_or(Cow::Borrowed(""), |(_, field)| Cow::Borrowed(field.help))
-                }
-                Part::Source => Cow::Borrowed("The initiator of the flow."),
-                Part::Destination => Cow::Borrowed("The responder of the flow."),
-                Part::Port => Cow::Borrowed("The responder's port."),
-            },
+            field: part.field().into(),
+            help: part.help().into(),
         };
         let (name, unit, help) = match (fold, &of) {
             (Fold::Distinct, Some(of)) => (of.name(), "", "Number of distinct values."),
@@ -361,7 +425,11 @@ impl ByField {
     }
 
     fn insert(&mut self, hash: u64, key: &[Datum]) -> usize {
-        let row = Row { hash, key: key.to_vec(), value: Folded::new(self.fold), error: self.absent };
+        let value = match self.fold {
+            Fold::Sketch => Folded::Sketch(Sketch::with_buckets(buckets(&self.keys))),
+            fold => Folded::new(fold),
+        };
+        let row = Row { hash, key: key.to_vec(), value, error: self.absent };
         if self.rows.len() < self.capacity {
             self.rows.push(row);
             let at = self.rows.len() - 1;

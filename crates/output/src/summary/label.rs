@@ -210,7 +210,7 @@ pub(super) fn service_name(protocol: u8, port: u16, server: IpAddr, naming: Nami
     naming.service(protocol, port, Some(server)).unwrap_or_else(|| ports::protocol(protocol))
 }
 
-fn socket(address: IpAddr, port: u16, protocol: u8) -> String {
+pub(super) fn socket(address: IpAddr, port: u16, protocol: u8) -> String {
     match (address, ports::has_ports(protocol)) {
         (_, false) => address.to_string(),
         (IpAddr::V4(v4), true) => format!("{v4}:{port}"),

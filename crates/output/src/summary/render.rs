@@ -1,5 +1,6 @@
 //! Layout of a summary.
 
+use super::applications;
 use super::sections::{self, Section};
 use super::{Facts, Style};
 use crate::figures::{fit, left};
@@ -35,15 +36,40 @@ pub fn render(facts: &Facts, style: &Style) -> String {
     let scans = sections::scans(facts, room);
     let mut hosts = sections::hosts(facts, room);
     let mut ports = sections::ports(facts, style, room);
+    let mut names = applications::names(facts, room);
+    let mut sites = applications::sites(facts, room);
+    let mut web = applications::web(facts, room);
+    let mut latency = applications::latency(facts, room);
     let mut tunnels = sections::tunnels(facts, room);
     let mut unidentified = sections::unidentified(facts, room);
     let mut flows = sections::flows(facts, room);
     let mut errors = sections::errors(facts, room);
     let mut notes = sections::notes(facts);
     let loss = sections::loss(facts, room);
-    let fixed = [&traffic, &tunnels, &scans, &hosts, &ports, &unidentified, &flows, &errors, &notes, &loss];
+    let fixed = [
+        &traffic,
+        &tunnels,
+        &scans,
+        &hosts,
+        &ports,
+        &names,
+        &sites,
+        &web,
+        &latency,
+        &unidentified,
+        &flows,
+        &errors,
+        &notes,
+        &loss,
+    ];
     let mut fixed = head.len() + fixed.iter().map(|section| section.lines.len()).sum::<usize>();
-    // Errors and loss have priority over all other sections.
+    // Errors and loss have priority over all other sections, and talkers and a suggestion over what protocols show.
+    let kept = sections::talker_count(facts).min(MIN_TALKERS) + usize::from(style.next);
+    for section in [&mut web, &mut latency, &mut sites, &mut names] {
+        if fixed + kept > MAX_LINES {
+            fixed -= std::mem::take(&mut section.lines).len();
+        }
+    }
     for section in [
         &mut unidentified,
         &mut ports,
@@ -77,6 +103,10 @@ pub fn render(facts: &Facts, style: &Style) -> String {
         &talkers,
         &scans,
         &ports,
+        &names,
+        &sites,
+        &web,
+        &latency,
         &unidentified,
         &flows,
         &errors,

@@ -29,11 +29,11 @@ pub(super) struct Section {
 }
 
 impl Section {
-    fn new(label: &'static str) -> Self {
+    pub(super) fn new(label: &'static str) -> Self {
         Self { label, lines: Vec::new() }
     }
 
-    fn line(&mut self, text: String, tone: Tone) {
+    pub(super) fn line(&mut self, text: String, tone: Tone) {
         self.lines.push((text, tone));
     }
 

@@ -238,6 +238,9 @@ impl Run {
             Some(_) => None,
         };
         let mut built_in = request.built_in();
+        if !options.numeric {
+            built_in.extend(subscriptions::applications(request.memory));
+        }
         let ports = list_rows(request.memory, 4096);
         built_in.extend(subscriptions::of_options(options, given, has_log, ports));
         (built_in, request.subscriptions.iter().cloned().chain(configured).chain(written).collect())

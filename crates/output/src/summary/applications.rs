@@ -1,0 +1,123 @@
+//! The sections of what protocols show: names, sites, programs, states and latency.
+
+use super::label::socket;
+use super::sections::Section;
+use super::{Facts, render::Tone};
+use crate::figures::{count, counted, duration, fit, printable, width};
+use weir_api::{AnswerId, Datum, Folded, Reading, SubscriptionId, Table, TableRow, builtin};
+
+/// Maximum columns of a name, so that a line has several.
+const NAME: usize = 40;
+/// The place of the function that measures times to the first byte, and of the one that measures round trips.
+const FIRST_BYTE: u16 = 0;
+const ROUND_TRIP: u16 = 1;
+/// TCP: latency is measured of its flows only.
+const TCP: u8 = 6;
+
+/// Names that DNS was asked for, with the number of transactions.
+pub fn names(facts: &Facts, room: usize) -> Section {
+    frequent("NAMES", facts, &[builtin::NAMES], room)
+}
+
+/// Sites, with the number of requests and connections.
+pub fn sites(facts: &Facts, room: usize) -> Section {
+    frequent("SITES", facts, &[builtin::SITES], room)
+}
+
+/// Versions of TLS, status codes and programs of HTTP, each with the number of connections or requests.
+pub fn web(facts: &Facts, room: usize) -> Section {
+    frequent("WEB", facts, &[builtin::TLS_VERSIONS, builtin::STATUS_CODES, builtin::USER_AGENTS], room)
+}
+
+/// The servers with the most flows: medians of the time to the first byte and of the round trip.
+pub fn latency(facts: &Facts, room: usize) -> Section {
+    let mut section = Section::new("LATENCY");
+    let table_at = |place| match facts.total.reading_at(AnswerId { subscription: builtin::LATENCY, place }) {
+        Some(Reading::Table(table)) => Some(table),
+        _ => None,
+    };
+    let Some(first_byte) = table_at(FIRST_BYTE) else { return section };
+    let round_trips = table_at(ROUND_TRIP).map_or(&[][..], |table| &table.rows);
+    let entry = |row: &TableRow| {
+        let [Datum::Address(server), Datum::Number(port)] = row.key.as_slice() else { return None };
+        let port = u16::try_from(*port).ok()?;
+        let server = socket(*server, port, TCP);
+        let trip = round_trips.binary_search_by(|other| other.key.cmp(&row.key)).ok();
+        let trip = trip.and_then(|at| median(round_trips.get(at)?));
+        let trip = trip.map(|trip| format!(", round trip {trip}")).unwrap_or_default();
+        Some(format!("{server} {}{trip}", median(row)?))
+    };
+    let shown = first_byte.shown();
+    let mut entries: Vec<String> = shown.iter().filter_map(|row| entry(row)).collect();
+    if let Some(first) = entries.first_mut() {
+        *first = format!("first byte: {first}");
+    }
+    section.entries(&entries, first_byte.rows.len(), "server", room);
+    section
+}
+
+/// The median of the first value of a row.
+fn median(row: &TableRow) -> Option<String> {
+    match row.values.first()? {
+        Folded::Sketch(sketch) => Some(duration((sketch.quantile(0.5)? * 1e9) as u64)),
+        _ => None,
+    }
+}
+
+/// The most frequent keys of lists, one list after the other, with their numbers.
+fn frequent(label: &'static str, facts: &Facts, lists: &[SubscriptionId], room: usize) -> Section {
+    let mut section = Section::new(label);
+    let tables: Vec<&Table> = lists
+        .iter()
+        .filter_map(|list| match facts.total.reading_of(*list)? {
+            Reading::Table(table) => Some(table),
+            _ => None,
+        })
+        .collect();
+    // A line for several lists has their heaviest rows.
+    let max = if tables.len() > 1 { 3 } else { usize::MAX };
+    let rows: Vec<&TableRow> = tables.iter().flat_map(|table| table.shown().into_iter().take(max)).collect();
+    let entries: Vec<String> = rows.iter().map(|row| entry(row)).collect();
+    let all = tables.iter().map(|table| table.rows.len()).sum();
+    section.entries(&entries, all, "more", room);
+    section
+}
+
+/// A key and its number.
+fn entry(row: &TableRow) -> String {
+    let parts: Vec<String> = row
+        .key
+        .iter()
+        .map(|part| match part {
+            Datum::Nothing => "-".to_owned(),
+            Datum::Address(address) => address.to_string(),
+            Datum::Number(number) => number.to_string(),
+            Datum::Text(text) => fit(&printable(text), NAME),
+        })
+        .collect();
+    let error = if row.error > 0 { format!(" ±{}", count(row.error)) } else { String::new() };
+    format!("{} {}{error}", parts.join(" "), count(row.weight()))
+}
+
+impl Section {
+    /// One line of as many entries as there is room for; the number of the others of `all` at its end.
+    fn entries(&mut self, entries: &[String], all: usize, noun: &str, room: usize) {
+        let rest = |shown: usize| match (all.saturating_sub(shown), noun) {
+            (0, _) => String::new(),
+            (n, "more") => format!("   and {} more", count(n as u64)),
+            (n, noun) => format!("   and {}", counted(n as u64, &format!("more {noun}"))),
+        };
+        let mut line = String::new();
+        let mut shown = 0;
+        for entry in entries {
+            let longer = if line.is_empty() { entry.clone() } else { format!("{line}   {entry}") };
+            if shown > 0 && width(&longer) + width(&rest(shown + 1)) > room {
+                break;
+            }
+            (line, shown) = (longer, shown + 1);
+        }
+        if shown > 0 {
+            self.line(line + &rest(shown), Tone::Plain);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Chains of functions that select and measure: each alone gives what it gives among others, whatever the batches and the
+//! number of workers.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+#[path = "support/pass.rs"]
+#[allow(dead_code)]
+mod pass;
+mod support;
+
+use pass::{Loaded, Pass, settings};
+use std::sync::Arc;
+use support::*;
+use weir_api::{Answer, FunctionCall, Level, Reading, SubscriptionSpec};
+use weir_engine::{Plan, Settings, fields};
+use weir_filter::Options;
+use weir_filter::fields::{FieldInfo, Fields};
+use weir_wire::PacketBuf;
+
+/// Number of chains, and of those that are in one plan.
+const CHAINS: usize = 2_000;
+const TOGETHER: usize = 100;
+/// Packets of the largest capture.
+const MAX_PACKETS: u64 = 3_000;
+
+struct All;
+
+impl Fields for All {
+    fn tables(&self) -> Vec<&'static str> {
+        fields::tables()
+    }
+
+    fn names(&self, table: &str) -> Vec<&'static str> {
+        fields::names(table)
+    }
+
+    fn find(&self, table: &str, name: &str) -> Result<Option<FieldInfo>, String> {
+        Ok(fields::find(table, name).map(|(info, _)| info))
+    }
+
+    fn time(&self, _text: &str) -> Result<f64, String> {
+        Err("a time".to_owned())
+    }
+
+    fn list(&self, _path: &str) -> Result<Vec<u8>, String> {
+        Err("no file".to_owned())
+    }
+}
+
+/// A generator of numbers (xorshift64*).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % n
+    }
+
+    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+}
+
+const OF_PACKETS: &[&str] = &[
+    "tcp",
+    "udp or icmp",
+    "net 10.0.0.0/8",
+    "port 53",
+    "dst portrange 0-1023",
+    "greater 200",
+    "ip6",
+    "not tcp[13] & 2 != 0",
+];
+const OF_FLOWS: &[&str] =
+    &["tcp", "udp", "net 10.0.0.0/8", "port 53 or port 80", "dst portrange 0-1023", "ip6", "not tcp"];
+const OF_RECORDS: &[&str] = &[
+    "dns.query",
+    "dns.rcode_name = NOERROR or http.status_code >= 400",
+    "http.host contains a",
+    "not dns.qtype_name = A",
+    "net 10.0.0.0/8",
+    "tls.version or http.method = GET",
+    "udp",
+];
+
+/// A function that measures at a level.
+fn measure(level: Level, random: &mut Random) -> FunctionCall {
+    let call = |name: &str, arguments: &[(&str, &str)]| {
+        arguments.iter().fold(FunctionCall::new(name), |call, (name, value)| call.with(name, value))
+    };
+    // Enough rows for every key of these captures.
+    let rows = ("rows", "16384");
+    match (level, random.below(8)) {
+        (Level::Record, 0) => call("records", &[]),
+        (Level::Record, 1) => call("distinct", &[("of", random.of(&["source", "dns.query", "site"]))]),
+        (Level::Record, 2) => call("quantiles", &[("of", random.of(&["dns.rtt", "http.duration"]))]),
+        (Level::Record, 3) => call("quantiles", &[("of", "dns.rtt"), ("by", "destination"), rows]),
+        (Level::Record, _) => {
+            let by =
+                ["dns.query", "source", "site", "tls.version", "dns.qtype_name,source", "http.status_code"];
+            call("top", &[("by", random.of(&by)), rows])
+        }
+        (_, 0 | 1) => call(random.of(&["packets", "bytes"]), &[]),
+        (Level::Flow, 2 | 3) => call("distribution", &[("of", random.of(&["packets", "bytes", "duration"]))]),
+        (_, 2) => call("distribution", &[("of", random.of(&["size", "payload", "ttl"]))]),
+        (Level::Packet, 3) => call(random.of(&["cast", "size", "ipproto", "rate"]), &[]),
+        (Level::Packet, 4 | 5) => {
+            call("distinct", &[("of", random.of(&["hosts", "flows", "sources", "pairs", "ports"]))])
+        }
+        (_, _) => call("top", &[("by", random.of(&["source", "port"])), rows]),
+    }
+}
+
+/// A random chain, with an expression in front or none.
+fn chain(number: usize, random: &mut Random) -> SubscriptionSpec {
+    let level = random.of(&[Level::Packet, Level::Packet, Level::Flow, Level::Record]);
+    let expressions = match level {
+        Level::Record => OF_RECORDS,
+        Level::Flow => OF_FLOWS,
+        Level::Packet | Level::Stream => OF_PACKETS,
+    };
+    let mut functions: Vec<FunctionCall> = (0..random.below(4))
+        .map(|_| match random.below(4) {
+            0 => FunctionCall::new("sample").with("one_in", 1 + random.below(5)),
+            1 => FunctionCall::new("where").with("expression", random.of(expressions)),
+            _ => measure(level, random),
+        })
+        .collect();
+    functions.push(measure(level, random));
+    let expression = if random.below(2) == 0 { "" } else { random.of(expressions) };
+    SubscriptionSpec { level, ..SubscriptionSpec::new(&format!("chain {number}"), expression, functions) }
+}
+
+/// The capture in buffers of random sizes.
+fn divided(capture: &Loaded, random: &mut Random) -> Loaded {
+    let mut chunks = vec![PacketBuf::default()];
+    for packet in capture.packets() {
+        if random.below(7) == 0 {
+            chunks.push(PacketBuf::default());
+        }
+        chunks.last_mut().unwrap().push(&packet);
+    }
+    Loaded { chunks, interfaces: capture.interfaces.clone() }
+}
+
+fn answers(specs: Vec<SubscriptionSpec>, capture: &Loaded, workers: usize) -> Vec<Vec<Answer>> {
+    let options = Options { fields: Some(&All), ..Options::default() };
+    let plan = Plan::new("", specs, Settings { filter: options, ..settings() })
+        .unwrap_or_else(|error| panic!("{error}"));
+    let outcome =
+        Pass::new(&Arc::new(plan), workers, capture.ample_memory()).run(capture, capture.interval(3), |_| ());
+    outcome.snapshots.into_iter().map(|snapshot| snapshot.answers).collect()
+}
+
+#[test]
+fn a_chain_alone_gives_what_it_gives_among_others() {
+    let mut captures: Vec<Loaded> = diverse(160)
+        .iter()
+        .map(|path| Loaded::read(path))
+        .filter(|capture| (20..MAX_PACKETS).contains(&capture.len()))
+        .collect();
+    captures.truncate(CHAINS / TOGETHER);
+    assert!(!captures.is_empty());
+    let mut random = Random(0x5eed);
+    let (mut with_records, mut filled) = (0, 0);
+    for group in 0..CHAINS / TOGETHER {
+        let capture = &captures[group % captures.len()];
+        let specs: Vec<SubscriptionSpec> =
+            (0..TOGETHER).map(|at| chain(group * TOGETHER + at, &mut random)).collect();
+        let together = answers(specs.clone(), capture, 1);
+        let nothing = Loaded { chunks: Vec::new(), interfaces: Vec::new() };
+        let empty = answers(specs.clone(), &nothing, 1).remove(0);
+        let again = divided(capture, &mut random);
+        let workers = 1 + random.below(7);
+        assert_eq!(together, answers(specs.clone(), &again, workers), "{workers} workers and other batches");
+        for spec in specs {
+            let name = spec.name.clone();
+            with_records += usize::from(spec.level == Level::Record);
+            let alone = answers(vec![spec.clone()], capture, 1);
+            for (alone, together) in alone.iter().zip(&together) {
+                let readings = |answers: &[Answer]| -> Vec<(u16, Reading)> {
+                    let mine = answers.iter().filter(|answer| answer.label.subscription == name);
+                    mine.map(|answer| (answer.id.place, answer.reading.clone())).collect()
+                };
+                let (alone, together) = (readings(alone), readings(together));
+                filled += usize::from(alone != readings(&empty));
+                assert_eq!(alone, together, "{spec:?}");
+            }
+        }
+    }
+    println!(
+        "{CHAINS} chains, {with_records} over records, on {} captures: {filled} answers hold something",
+        captures.len()
+    );
+    assert!(filled > CHAINS);
+}
