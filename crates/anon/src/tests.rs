@@ -383,3 +383,51 @@ fn lines_over_segments_are_private_and_repeatable() {
         assert!(!alone.contains("jane") && !alone.contains("smith"), "{cut}: {alone}");
     }
 }
+
+#[test]
+fn keys_of_lists_are_treated_as_the_fields_that_they_come_from() {
+    use weir_api::{Fold, Folded, KeyColumn, Reading, Schema, Shown, Snapshot, TableColumn, TableRow};
+    let column =
+        |field: &str| KeyColumn { name: "key".into(), field: field.to_owned().into(), help: "A key.".into() };
+    let table = || {
+        let schema = Schema {
+            name: "records".into(),
+            keys: ["dns.query", "tls.version", "", "http.status_code"].map(column).to_vec().into(),
+            columns: vec![TableColumn {
+                name: "records".into(),
+                fold: Fold::Sum,
+                unit: "".into(),
+                help: "Number.".into(),
+            }]
+            .into(),
+            shown: Shown::Heaviest(10),
+        };
+        let text = |text: &str| weir_api::Datum::Text(text.into());
+        let key = vec![
+            text("www.weir.test"),
+            text("TLSv1.3"),
+            weir_api::Datum::Address("192.0.2.7".parse().unwrap()),
+            weir_api::Datum::Number(200),
+        ];
+        let rows = vec![TableRow { key, values: vec![Folded::Sum(3)], error: 0 }];
+        weir_api::Table::new(std::borrow::Cow::Owned(schema), 10, rows, 0)
+    };
+    let image = |anonymiser: &mut Anonymiser| {
+        let mut answer = fixtures::answer("names", None, "top", Reading::Table(table()));
+        let mut snapshot = Snapshot { answers: vec![answer.clone()], ..Snapshot::default() };
+        anonymiser.snapshot(&mut snapshot);
+        answer = snapshot.answers.remove(0);
+        let Reading::Table(table) = answer.reading else { panic!("a table") };
+        table.rows[0].key.clone()
+    };
+    let mut anonymiser = anonymiser(Mode::CryptoPan, Payload::Cut);
+    let found = image(&mut anonymiser);
+    let name = String::from_utf8(anonymiser.text(Privacy::Name, b"www.weir.test")).unwrap();
+    assert_eq!(found[0], weir_api::Datum::Text(name.as_str().into()));
+    assert_ne!(name, "www.weir.test");
+    assert_eq!(
+        (&found[1], &found[3]),
+        (&weir_api::Datum::Text("TLSv1.3".into()), &weir_api::Datum::Number(200))
+    );
+    assert_eq!(found[2], weir_api::Datum::Address(anonymiser.addresses.ip("192.0.2.7".parse().unwrap())));
+}

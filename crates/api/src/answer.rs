@@ -21,6 +21,10 @@ pub struct AnswerLabel {
     pub chart: Option<String>,
     /// The function's name.
     pub function: String,
+    /// Length of the interval of the reading in nanoseconds; 0 for the run's.
+    pub interval: u64,
+    /// Names of the outputs that the reading goes to; empty for all.
+    pub outputs: Vec<String>,
 }
 
 /// The result of one function of one subscription.

@@ -243,7 +243,7 @@ fields!(FlowCount counts: created, ended, evicted, fragments_joined, fragments_u
     others: states);
 fields!(Costs counts: expression, counted, shown, checksums, flows);
 fields!(TopRow counts: flows; others: key, count, error);
-fields!(AnswerLabel: subscription, chart, function);
+fields!(AnswerLabel: subscription, chart, function, interval, outputs);
 fields!(AnswerId: subscription, place);
 
 impl Binary for u64 {

@@ -166,6 +166,7 @@ fn answers(numbers: &[u64]) -> Vec<Answer> {
             subscription: format!("s{at}"),
             chart: (at % 2 == 0).then(|| "chart".to_owned()),
             function: "f".to_owned(),
+            ..AnswerLabel::default()
         }),
         reading,
         nanoseconds: at.into(),

@@ -84,6 +84,17 @@ pub struct SubscriptionSpec {
     pub level: Level,
     /// The functions, in order.
     pub functions: Vec<FunctionCall>,
+    /// Length of the interval of its readings in nanoseconds, a multiple of the run's; 0 for the run's.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub interval: u64,
+    /// Names of the outputs that its readings go to; empty for all. Pages and screen show all readings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl SubscriptionSpec {
@@ -96,6 +107,8 @@ impl SubscriptionSpec {
             remainder: false,
             level: Level::Packet,
             functions,
+            interval: 0,
+            outputs: Vec::new(),
         }
     }
 

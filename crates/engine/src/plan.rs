@@ -537,6 +537,8 @@ impl Planned {
                 subscription: spec.name.clone(),
                 chart: spec.chart.clone(),
                 function: function.to_owned(),
+                interval: spec.interval,
+                outputs: spec.outputs.clone(),
             }),
             // The reading of these is a count, whatever the function gives.
             reading: if matches!(source, ItemSource::Sum(_)) {

@@ -34,6 +34,7 @@ impl Unidentified {
             subscription: UNIDENTIFIED.to_owned(),
             chart: None,
             function: UNIDENTIFIED.to_owned(),
+            ..AnswerLabel::default()
         };
         let list = FunctionSpec::find("top").and_then(|top| top.call(&call, seed)).ok();
         Self { list, label: Arc::new(label) }

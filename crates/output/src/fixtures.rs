@@ -45,6 +45,7 @@ pub fn answer(subscription: &str, chart: Option<&str>, function: &str, reading: 
         subscription: subscription.to_owned(),
         chart: chart.map(str::to_owned),
         function: function.to_owned(),
+        ..AnswerLabel::default()
     };
     // Equal names have equal numbers.
     let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(&label);

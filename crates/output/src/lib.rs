@@ -15,7 +15,11 @@
 //! let folder = tempfile::tempdir().unwrap();
 //! let context = OutputContext { directory: folder.path().to_owned(), ..OutputContext::default() };
 //! let mut csv = (OutputSpec::find("csv").unwrap().open)(&context).unwrap();
-//! let label = AnswerLabel { subscription: "dns".to_owned(), chart: None, function: "packets".to_owned() };
+//! let label = AnswerLabel {
+//!     subscription: "dns".to_owned(),
+//!     function: "packets".to_owned(),
+//!     ..AnswerLabel::default()
+//! };
 //! let answer = Answer {
 //!     id: AnswerId::default(),
 //!     label: Arc::new(label),
@@ -31,6 +35,7 @@
 
 #![forbid(unsafe_code)]
 
+mod assigned;
 pub mod csv;
 mod eve;
 pub mod figures;
@@ -56,6 +61,7 @@ mod zeek;
 pub mod zone;
 
 pub use file::{Existing, Rolling};
+pub use assigned::assigned;
 pub use log::Log;
 pub use weir_engine::{FlowIdentity, FlowRecord, fields};
 
@@ -79,6 +85,17 @@ pub trait Output: Send {
     ///
     /// Something could not be written; the error names the file and the reason.
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()>;
+
+    /// Takes readings over an interval that is longer than the run's: those of subscriptions with an interval of their
+    /// own. By default, an output that takes the readings of every interval has no use for them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Output::interval`].
+    fn readings(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+        let _ = snapshot;
+        Ok(())
+    }
 
     /// Takes a finished flow; rows come ordered by time and key within an interval.
     ///
@@ -155,8 +172,21 @@ pub struct OutputSpec {
     pub has: fn(&Table) -> bool,
     /// Whether it writes a field of a record.
     pub shows: fn(&Field) -> bool,
+    /// Which readings of subscriptions it writes.
+    pub takes: Takes,
     /// Opens the output.
     pub open: fn(&OutputContext) -> io::Result<Box<dyn Output>>,
+}
+
+/// The readings that an output writes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Takes {
+    /// Only those that it knows.
+    Known,
+    /// Those of every interval of the run: it adds them up itself.
+    Every,
+    /// Those of the interval of each subscription.
+    Own,
 }
 
 /// The facts about the run that an output needs.

@@ -4,7 +4,7 @@
 //! As an output it is `weir.prom`, a file that is replaced as a whole at each interval and read by the textfile
 //! collector of the Prometheus node exporter.
 
-use crate::{Output, OutputContext, OutputSpec};
+use crate::{Output, OutputContext, OutputSpec, Takes};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -29,6 +29,7 @@ pub(crate) static METRICS: OutputSpec = OutputSpec {
     flows: false,
     has: |_| false,
     shows: |_| false,
+    takes: Takes::Every,
     open: |context| Ok(Box::new(MetricsFile::new(context))),
 };
 
@@ -166,7 +167,7 @@ impl Line {
     }
 
     fn labels(&self) -> [(&'static str, &str); 3] {
-        let AnswerLabel { subscription, chart, function } = &*self.label;
+        let AnswerLabel { subscription, chart, function, .. } = &*self.label;
         let chart = chart.as_deref().unwrap_or_default();
         [("chart", chart), ("subscription", subscription), ("function", function)]
     }

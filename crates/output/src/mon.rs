@@ -20,7 +20,7 @@
 //! are in brackets with dots for colons.
 
 use crate::file::Existing;
-use crate::{Output, OutputContext, OutputSpec};
+use crate::{Output, OutputContext, OutputSpec, Takes};
 use std::fmt::Write;
 use std::io;
 use std::net::IpAddr;
@@ -38,6 +38,7 @@ pub(crate) static MON: OutputSpec = OutputSpec {
     flows: false,
     has: |_| false,
     shows: |_| false,
+    takes: Takes::Known,
     open: |context| Ok(Mon::boxed(context, Dialect::Probe)),
 };
 
@@ -48,6 +49,7 @@ pub(crate) static MON_PAPER: OutputSpec = OutputSpec {
     flows: false,
     has: |_| false,
     shows: |_| false,
+    takes: Takes::Known,
     open: |context| Ok(Mon::boxed(context, Dialect::Paper)),
 };
 

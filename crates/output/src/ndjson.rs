@@ -4,7 +4,7 @@
 use crate::file::{Frame, LineFile};
 use crate::row::{COLUMNS, Endpoints, Times, write_members};
 use crate::summary::{Facts, Naming, label};
-use crate::{Output, OutputContext, OutputSpec, zone};
+use crate::{Output, OutputContext, OutputSpec, Takes, zone};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use std::io::{self, Write};
@@ -20,6 +20,7 @@ pub(crate) static NDJSON: OutputSpec = OutputSpec {
     flows: true,
     has: |_| false,
     shows: |_| false,
+    takes: Takes::Own,
     open: |context| Ok(Box::new(Ndjson::open(context)?)),
 };
 
@@ -335,6 +336,14 @@ impl Output for Ndjson {
         let mut put = |line: Vec<u8>| file.line(snapshot.interval.end, |out| out.extend_from_slice(&line));
         put(line("interval", Some(snapshot.interval), &Nothing {}));
         snapshot_lines(snapshot, snapshot.interval, &[], put);
+        self.file.flush()
+    }
+
+    fn readings(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+        for answer in &snapshot.answers {
+            let line = answer_line(snapshot.interval, answer);
+            self.file.line(snapshot.interval.end, |out| out.extend_from_slice(&line));
+        }
         self.file.flush()
     }
 

@@ -4,7 +4,7 @@ use crate::csv::records::text;
 use crate::file::{Frame, LineFile};
 use crate::records::Files;
 use crate::row::uid;
-use crate::{Output, OutputSpec, ports, zone};
+use crate::{Output, OutputSpec, Takes, ports, zone};
 use std::io::{self, Write};
 use weir_api::Snapshot;
 use weir_engine::FlowIdentity;
@@ -17,6 +17,7 @@ pub(crate) static TEXT: OutputSpec = OutputSpec {
     flows: false,
     has: |_| true,
     shows: |_| true,
+    takes: Takes::Known,
     open: |context| Ok(Box::new(Texts { files: Files::new(context) })),
 };
 

@@ -390,7 +390,7 @@ mod tests {
 
     fn desk() -> Arc<Desk> {
         let settings = Settings { filter: Options::default(), checksum: ChecksumMode::Off, seed: 1 };
-        Arc::new(Desk::new(settings, "", Vec::new(), Vec::new(), 1).unwrap())
+        Arc::new(Desk::new(settings, "", Vec::new(), Vec::new(), 1, 1).unwrap())
     }
 
     /// A live run without outputs.

@@ -35,6 +35,8 @@ pub struct Orders {
 
 /// The subscriptions of a run, and the plan in effect.
 pub struct Desk {
+    /// Length of an interval of the run in nanoseconds.
+    interval: u64,
     settings: Settings,
     workers: usize,
     /// Maximum bytes of the functions of a plan.
@@ -93,6 +95,10 @@ pub struct DescribedSubscription {
     pub remainder: bool,
     /// Its functions, with their arguments.
     pub functions: Vec<String>,
+    /// Length of the interval of its readings in seconds; 0 for the run's.
+    pub interval: f64,
+    /// Names of the outputs that its readings go to; empty for all.
+    pub outputs: Vec<String>,
 }
 
 /// A call as text: the name of the function, then names and values of arguments.
@@ -146,11 +152,13 @@ impl Desk {
         mut subscriptions: Vec<Subscription>,
         configured: Vec<SubscriptionSpec>,
         workers: usize,
+        interval: u64,
     ) -> Result<Desk, PlanError> {
         let first = subscriptions.iter().map(|one| one.id.0 + 1).max().unwrap_or_default();
         let mut next = first.max(builtin::FIRST_FREE.0);
         subscriptions
             .extend(configured.into_iter().map(|spec| number(&mut next, Owner::Configuration, spec)));
+        check_intervals(&subscriptions, interval)?;
         let plan = Arc::new(Plan::of(None, 1, expression, &subscriptions, settings.clone())?);
         let state = State {
             next,
@@ -162,7 +170,14 @@ impl Desk {
             latest: Time(0),
             read: vec![0; workers],
         };
-        Ok(Desk { settings, workers, limit: usize::MAX, latest: AtomicU64::new(0), state: Mutex::new(state) })
+        Ok(Desk {
+            settings,
+            workers,
+            interval,
+            limit: usize::MAX,
+            latest: AtomicU64::new(0),
+            state: Mutex::new(state),
+        })
     }
 
     /// Limits the memory of all functions, in bytes.
@@ -203,6 +218,8 @@ impl Desk {
             expression: one.spec.expression.clone(),
             remainder: one.spec.remainder,
             functions: one.spec.functions.iter().map(call_text).collect(),
+            interval: one.spec.interval as f64 / 1e9,
+            outputs: one.spec.outputs.clone(),
         };
         Described {
             plan: state.plan.number(),
@@ -244,6 +261,7 @@ impl Desk {
                 Change::Expression(text) => expression = text,
             }
         }
+        check_intervals(&subscriptions, self.interval).map_err(|error| error.to_string())?;
         let number = state.plan.number() + 1;
         let plan = Plan::of(Some(&state.plan), number, &expression, &subscriptions, self.settings.clone());
         let plan = Arc::new(plan.map_err(|error| error.to_string())?);
@@ -328,6 +346,17 @@ impl Prepared<'_> {
     }
 }
 
+/// Checks that the intervals of subscriptions are made of whole intervals of the run.
+fn check_intervals(subscriptions: &[Subscription], interval: u64) -> Result<(), PlanError> {
+    let wrong = |one: &&Subscription| !one.spec.interval.is_multiple_of(interval.max(1));
+    subscriptions.iter().find(wrong).map_or(Ok(()), |one| {
+        let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
+        let (its, run) = (seconds(one.spec.interval), seconds(interval));
+        let error = format!("an interval of {its} s is not a multiple of the run's {run} s (--interval)");
+        Err(PlanError::Function { name: one.spec.name.clone(), error })
+    })
+}
+
 /// Gives a subscription the next number.
 fn number(next: &mut u32, owner: Owner, spec: SubscriptionSpec) -> Subscription {
     let id = SubscriptionId(*next);
@@ -366,6 +395,8 @@ mod tests {
     use weir_api::FunctionCall;
     use weir_engine::ChecksumMode;
 
+    const SECOND: u64 = 1_000_000_000;
+
     fn spec(name: &str, expression: &str) -> SubscriptionSpec {
         SubscriptionSpec::new(name, expression, vec![FunctionCall::new("packets")])
     }
@@ -374,7 +405,7 @@ mod tests {
         let settings =
             Settings { filter: weir_filter::Options::default(), checksum: ChecksumMode::Off, seed: 1 };
         let configured = names.iter().map(|name| spec(name, "tcp")).collect();
-        Desk::new(settings, "", Subscription::number([spec("run", "")]), configured, 2).unwrap()
+        Desk::new(settings, "", Subscription::number([spec("run", "")]), configured, 2, SECOND).unwrap()
     }
 
     fn numbers(desk: &Desk) -> Vec<(String, u32)> {
@@ -440,5 +471,15 @@ mod tests {
         // Orders that all workers have read are dropped with the next one.
         desk.write_packets_to(None);
         assert_eq!(desk.state().posted.len(), 1);
+    }
+
+    #[test]
+    fn an_interval_is_a_multiple_of_the_runs() {
+        let desk = desk(&[]);
+        let with = |interval| SubscriptionSpec { interval, ..spec("minute", "") };
+        let add = |interval| desk.prepare(vec![Change::Add(Owner::Page, vec![with(interval)])]).map(drop);
+        assert!(add(60 * SECOND).is_ok() && add(0).is_ok());
+        let error = add(SECOND * 3 / 2).unwrap_err();
+        assert!(error.contains("1.5 s") && error.contains("minute"), "{error}");
     }
 }

@@ -123,6 +123,7 @@ fn snapshot(interval: u64) -> Snapshot {
                 subscription: "networks".to_owned(),
                 chart: None,
                 function: NETS.name.to_owned(),
+                ..AnswerLabel::default()
             }),
             reading: function.take(),
             nanoseconds: 0,

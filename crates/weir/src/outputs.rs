@@ -2,12 +2,17 @@
 
 use crate::database;
 use std::io;
-use weir_output::{Log, OUTPUTS, Output, OutputContext, OutputSpec};
+use weir_output::{Log, OUTPUTS, Output, OutputContext, OutputSpec, Takes, assigned};
 use weir_store::Keep;
 
 /// Every output, for `--log`, the configuration and their errors.
 pub fn all() -> Vec<&'static OutputSpec> {
     OUTPUTS.iter().copied().chain([database::OUTPUT]).collect()
+}
+
+/// The outputs that write readings of any subscription.
+pub fn of_readings() -> impl Iterator<Item = &'static OutputSpec> {
+    all().into_iter().filter(|output| output.takes != Takes::Known)
 }
 
 /// Whether a log is the store.
@@ -32,7 +37,7 @@ pub fn store() -> Result<Log, String> {
 pub fn open(log: &Log, context: &OutputContext, keep: Keep) -> io::Result<Box<dyn Output>> {
     if is_store(log) {
         let store = database::write(context, keep).map_err(io::Error::other)?;
-        return Ok(Box::new(store));
+        return Ok(assigned(log.spec(), Box::new(store)));
     }
-    (log.spec().open)(context)
+    Ok(assigned(log.spec(), (log.spec().open)(context)?))
 }

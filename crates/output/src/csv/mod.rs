@@ -12,7 +12,7 @@ use crate::records::Files;
 use crate::row::{COLUMNS, Endpoints, Value};
 use crate::summary::{Naming, key, label};
 use crate::zone::{push_rfc3339, push_seconds};
-use crate::{Output, OutputContext, OutputSpec, figures, zone};
+use crate::{Output, OutputContext, OutputSpec, Takes, figures, zone};
 use records::Csvs;
 use std::io;
 use weir_api::{Cell, Cells, Column, ColumnKind, Count, Interval, Layout, Row, Snapshot};
@@ -26,6 +26,7 @@ pub(crate) static CSV: OutputSpec = OutputSpec {
     flows: true,
     has: |_| true,
     shows: |_| true,
+    takes: Takes::Own,
     open: |context| Ok(Box::new(Csv::open(context)?)),
 };
 
@@ -209,6 +210,10 @@ impl Output for Csv {
             self.reading(&subject, &answer.reading.cells());
         }
         self.flush()
+    }
+
+    fn readings(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+        self.interval(snapshot)
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {

@@ -10,7 +10,7 @@ use crate::format::{push_hex, push_number};
 use crate::json::{Object, push_list};
 use crate::row::Endpoints;
 use crate::zone::Zone;
-use crate::{Existing, Output, OutputSpec, ports};
+use crate::{Existing, Output, OutputSpec, Takes, ports};
 use records::Events;
 use serde::Serialize;
 use std::io;
@@ -25,6 +25,7 @@ pub(crate) static EVE: OutputSpec = OutputSpec {
     flows: true,
     has: |table| !table.eve.is_empty(),
     shows: |field| !field.eve.is_empty(),
+    takes: Takes::Known,
     open: |context| {
         let file = LineFile::framed(context, "eve.json", Frame::default())?;
         let zone = context.zone.clone();

@@ -8,7 +8,7 @@ use crate::csv::records::text;
 use crate::format::{push_address, push_uid};
 use crate::records::json::{Shape, Style, push_value};
 use crate::row::{COLUMNS, ColumnKind, Endpoints, Times, Value as FlowValue};
-use crate::{Existing, Output, OutputContext, OutputSpec};
+use crate::{Existing, Output, OutputContext, OutputSpec, Takes};
 use parquet::errors::ParquetError;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,6 +25,7 @@ pub(crate) static PARQUET: OutputSpec = OutputSpec {
     flows: true,
     has: |_| true,
     shows: |_| true,
+    takes: Takes::Known,
     open: |context| {
         let mut log = ParquetLog { context: context.clone(), files: BTreeMap::new() };
         // A run without flows has the file, too.

@@ -10,7 +10,7 @@ use crate::file::{Frame, LineFile};
 use crate::format::push_uid;
 use crate::row::{Endpoints, Times, Value, write_members};
 use crate::zone::push_epoch_micros;
-use crate::{Output, OutputContext, OutputSpec};
+use crate::{Output, OutputContext, OutputSpec, Takes};
 use records::{JsonLogs, Logs, closed, write_text};
 use std::io;
 use std::net::IpAddr;
@@ -26,6 +26,7 @@ pub(crate) static ZEEK: OutputSpec = OutputSpec {
     flows: true,
     has: |table| !table.zeek.is_empty(),
     shows: |field| !field.zeek.is_empty(),
+    takes: Takes::Known,
     open: |context| Ok(Box::new(Tsv::open(context)?)),
 };
 
@@ -36,6 +37,7 @@ pub(crate) static ZEEK_JSON: OutputSpec = OutputSpec {
     flows: true,
     has: |table| !table.zeek.is_empty(),
     shows: |field| !field.zeek.is_empty(),
+    takes: Takes::Known,
     open: |context| {
         let file = LineFile::framed(context, "conn.json", Frame::default())?;
         Ok(Box::new(Json { records: JsonLogs::new(context), file }))

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir_api::{Reading, Snapshot};
-use weir_output::{Existing, Output, OutputContext, OutputSpec};
+use weir_output::{Existing, Output, OutputContext, OutputSpec, Takes};
 use weir_output::{FlowIdentity, FlowRecord};
 use weir_proto::Record;
 
@@ -45,6 +45,7 @@ pub static STORE: OutputSpec = OutputSpec {
     flows: true,
     has: |_| true,
     shows: |_| true,
+    takes: Takes::Every,
     open: |context| Ok(Box::new(Writer::open(context, Keep::default()).map_err(io::Error::other)?)),
 };
 

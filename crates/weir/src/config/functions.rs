@@ -7,12 +7,13 @@ use super::expression::over_records;
 use super::fault::{Fault, nearest};
 use super::read::{ConfigReader, Key, Node, in_order, quoted, toml_string};
 use super::{EXPRESSION, expression};
+use crate::outputs;
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
 use weir_engine::{Argument, CallError, Callable};
 
-pub static SUBSCRIPTION_KEYS: [Key<SubscriptionSpec>; 6] = [
+pub static SUBSCRIPTION_KEYS: [Key<SubscriptionSpec>; 8] = [
     Key {
         name: "name",
         takes: "a name, such as \"web talkers\"",
@@ -30,6 +31,24 @@ pub static SUBSCRIPTION_KEYS: [Key<SubscriptionSpec>; 6] = [
     },
     Key { name: "functions", takes: FUNCTIONS_TAKE, read: read_functions },
     Key { name: "chain", takes: FUNCTIONS_TAKE, read: read_functions },
+    Key {
+        name: "interval",
+        takes: "a duration from \"1s\" to \"1h\", a multiple of the interval of the run",
+        read: |r, node, subscription| {
+            let length = r.duration(node).map(|length| length.as_nanos() as u64);
+            subscription.interval = length.unwrap_or_default();
+        },
+    },
+    Key {
+        name: "outputs",
+        takes: "a list of outputs, such as [\"store\", \"csv\"]",
+        read: |r, node, subscription| {
+            let known: Vec<&str> = outputs::of_readings().map(|output| output.name).collect();
+            for element in r.array(node) {
+                subscription.outputs.extend(r.word(element, &known).map(str::to_owned));
+            }
+        },
+    },
 ];
 
 const FUNCTIONS_TAKE: &str =

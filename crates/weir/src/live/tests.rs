@@ -10,7 +10,8 @@ use weir_api::{
 
 /// An answer of a built-in subscription.
 fn answer(name: &str, function: &str, reading: Reading) -> Answer {
-    let label = AnswerLabel { subscription: name.into(), chart: None, function: function.into() };
+    let label =
+        AnswerLabel { subscription: name.into(), function: function.into(), ..AnswerLabel::default() };
     let id = AnswerId { subscription: builtin::number_of(name).unwrap(), place: 0 };
     Answer { id, label: Arc::new(label), reading, nanoseconds: 0 }
 }

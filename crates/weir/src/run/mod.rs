@@ -215,8 +215,14 @@ impl Run {
     /// The subscriptions of a run, compiled.
     fn desk(options: &cli::RunOptions, request: &Request, logs: &[Log]) -> Result<Desk, (Exit, String)> {
         let (built_in, configured) = Self::subscriptions(options, request, logs);
-        let desk =
-            Desk::new(settings(options, request), &request.expression, built_in, configured, request.workers);
+        let desk = Desk::new(
+            settings(options, request),
+            &request.expression,
+            built_in,
+            configured,
+            request.workers,
+            request.interval,
+        );
         desk.map_err(|error| (Exit::Usage, error.to_string()))
     }
 

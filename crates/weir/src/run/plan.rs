@@ -47,28 +47,33 @@ fn table(described: &Described) -> String {
         let _ = write!(text, " over packets that match `{}`", printable(&described.expression));
     }
     text.push_str("\n\n");
-    let rows: Vec<[String; 6]> =
-        std::iter::once(["id", "owner", "level", "name", "expression", "functions"].map(str::to_owned))
-            .chain(described.subscriptions.iter().map(|one| {
-                let name =
-                    one.chart.as_ref().map_or(one.name.clone(), |chart| format!("{chart} / {}", one.name));
-                let expression = match (one.remainder, one.expression.as_str()) {
-                    (true, _) => "the rest of its chart",
-                    (false, "") => "all",
-                    (false, expression) => expression,
-                };
-                let cells = [
-                    one.id.to_string(),
-                    one.owner.clone(),
-                    one.level.clone(),
-                    name,
-                    expression.to_owned(),
-                    one.functions.join(", "),
-                ];
-                cells.map(|cell| printable(&cell))
-            }))
-            .collect();
-    let widths: [usize; 6] = std::array::from_fn(|column| {
+    let rows: Vec<[String; 7]> = std::iter::once(
+        ["id", "owner", "level", "name", "expression", "functions", "outputs"].map(str::to_owned),
+    )
+    .chain(described.subscriptions.iter().map(|one| {
+        let name = one.chart.as_ref().map_or(one.name.clone(), |chart| format!("{chart} / {}", one.name));
+        let expression = match (one.remainder, one.expression.as_str()) {
+            (true, _) => "the rest of its chart",
+            (false, "") => "all",
+            (false, expression) => expression,
+        };
+        let mut outputs = one.outputs.join(", ");
+        if one.interval > 0.0 {
+            outputs = format!("{outputs} every {} s", one.interval).trim_start().to_owned();
+        }
+        let cells = [
+            one.id.to_string(),
+            one.owner.clone(),
+            one.level.clone(),
+            name,
+            expression.to_owned(),
+            one.functions.join(", "),
+            outputs,
+        ];
+        cells.map(|cell| printable(&cell))
+    }))
+    .collect();
+    let widths: [usize; 7] = std::array::from_fn(|column| {
         rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default().min(44)
     });
     for row in &rows {
