@@ -2,7 +2,8 @@
 
 use crate::fields::{self, RecordView};
 use crate::meter::{Cost, Meter};
-use crate::plan::{Link, Planned};
+use crate::plan::Planned;
+use crate::planned::Link;
 use crate::sessions::{Found, Sessions};
 use crate::worker::{Sink, show};
 use crate::{FlowRecord, Item, Plan, Share, Tally};
@@ -89,7 +90,7 @@ impl Functions {
         let mut endpoints = None;
         for at in &plan.of_flow_ends {
             let Some(chain) = self.chains.get_mut(*at) else { continue };
-            let test = plan.subscriptions.get(*at).and_then(|planned| planned.flow_test.as_ref());
+            let test = plan.subscriptions.get(*at).and_then(|planned| planned.compiled.flow_test.as_ref());
             let covers = test
                 .is_none_or(|test| test.holds(endpoints.get_or_insert_with(|| fields::endpoints_of(record))));
             if covers {

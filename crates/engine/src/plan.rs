@@ -1,41 +1,14 @@
 //! The compiled list of subscriptions: immutable, shared by all workers.
 
-use crate::demand::{Demand, Tables};
-use crate::function::by_field;
-use crate::function::select::Select;
-use crate::{Delivery, Function, FunctionSpec, InputKind, Memory, Selector};
+use crate::demand::Demand;
+use crate::planned::{Compiled, Link};
+use crate::settings::{ChecksumMode, PlanError, Settings};
+use crate::{InputKind, Memory};
 use std::collections::HashMap;
 use std::sync::Arc;
-use weir_api::{
-    Answer, AnswerId, AnswerLabel, Count, FunctionCall, Level, Outline, Reading, Subscription,
-    SubscriptionId, SubscriptionSpec,
-};
-use weir_filter::{Filter, FilterError, FlowTest, Options, RecordSet, RecordTest, Set, Strategy};
-use weir_proto::Table;
+use weir_api::{Answer, Level, Outline, Reading, Subscription, SubscriptionId, SubscriptionSpec};
+use weir_filter::{Filter, FilterError, RecordSet, Set, Strategy};
 use weir_wire::LinkType;
-
-/// The settings of a plan, apart from its subscriptions.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// How expressions are compiled.
-    pub filter: Options<'static>,
-    /// How checksums are treated.
-    pub checksum: ChecksumMode,
-    /// Seed of all hashes.
-    pub seed: u64,
-}
-
-/// How checksums are treated.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum ChecksumMode {
-    /// A sample of the packets is verified, and wrong or offloaded checksums are reported. No packet is excluded.
-    #[default]
-    Auto,
-    /// All checksums are verified, and a packet with a wrong one is part of no flow.
-    On,
-    /// No checksum is verified.
-    Off,
-}
 
 /// Subscriptions, compiled.
 pub struct Plan {
@@ -68,48 +41,7 @@ pub(crate) struct Planned {
     pub id: SubscriptionId,
     pub spec: Arc<SubscriptionSpec>,
     pub source: ItemSource,
-    /// The functions that measure and those that select, each with its place in the chain.
-    calls: Vec<(u16, Call)>,
-    /// What the functions need besides packets and flows.
-    demand: Demand,
-    /// The flows that it covers, at flow level.
-    pub flow_test: Option<FlowTest>,
-    /// The records that it covers, at record level.
-    pub record_test: Option<RecordTest>,
-    /// The answers without packets.
-    empty: Vec<Answer>,
-}
-
-/// A function of a chain, compiled.
-enum Call {
-    Measure(&'static FunctionSpec),
-    Select(Arc<dyn Select>),
-}
-
-impl Call {
-    /// The description of a function that measures.
-    fn measures(&self) -> Option<&'static FunctionSpec> {
-        match self {
-            Call::Measure(function) => Some(function),
-            Call::Select(_) => None,
-        }
-    }
-}
-
-/// A function of a chain, with its state in a worker.
-pub(crate) enum Link {
-    Measure(Box<dyn Function>),
-    Select(Arc<dyn Select>),
-}
-
-impl Link {
-    /// The reading of a function that measures.
-    pub fn take(&mut self) -> Option<Reading> {
-        match self {
-            Link::Measure(function) => Some(function.take()),
-            Link::Select(_) => None,
-        }
-    }
+    pub compiled: Arc<Compiled>,
 }
 
 /// The source of a subscription's items.
@@ -148,39 +80,6 @@ pub(crate) enum Sum {
     /// Packets of one of its remainders.
     Remainder(u32),
 }
-
-/// The reason why a plan cannot be built.
-#[derive(Debug)]
-pub enum PlanError {
-    /// The expression of the whole run.
-    Expression(FilterError),
-    /// The expression of a subscription.
-    Subscription {
-        /// Its name.
-        name: String,
-        /// The error in the subscription.
-        error: FilterError,
-    },
-    /// A function or its arguments.
-    Function {
-        /// The name of the subscription.
-        name: String,
-        /// The error, and the accepted values.
-        error: String,
-    },
-}
-
-impl std::fmt::Display for PlanError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            PlanError::Expression(error) => write!(f, "{error}"),
-            PlanError::Subscription { name, error } => write!(f, "subscription `{name}`: {error}"),
-            PlanError::Function { name, error } => write!(f, "subscription `{name}`: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for PlanError {}
 
 /// Bytes of a compiled subscription, as measured with thousands of lines.
 const LINE: usize = 5 << 10;
@@ -232,9 +131,14 @@ impl Plan {
         };
         let mut sets = Sets::default();
         let by_chart = lines_by_chart(subscriptions);
+        let kept = before.map(Plan::compiled).unwrap_or_default();
         let mut planned = Vec::with_capacity(subscriptions.len());
-        for index in 0..subscriptions.len() {
-            planned.push(Planned::new(index, subscriptions, &by_chart, &settings, &mut sets)?);
+        for (index, one) in subscriptions.iter().enumerate() {
+            let compiled = match kept.get(&one.id) {
+                Some(compiled) => Arc::clone(compiled),
+                None => Arc::new(Compiled::new(one, &settings)?),
+            };
+            planned.push(Planned::new(index, compiled, subscriptions, &by_chart, &mut sets));
         }
         let compile = |asked: Asked, before: Option<&Set>| {
             Set::compile_with(before, &asked.texts, asked.remainders, &settings.filter).map_err(|error| {
@@ -261,11 +165,11 @@ impl Plan {
         let of_tallies = fed(|source| matches!(source, ItemSource::Tallies));
         let of_flow_ends = fed(|source| matches!(source, ItemSource::FlowEnds));
         let of_records: Vec<usize> = fed(|source| matches!(source, ItemSource::Records));
-        let tests = of_records.iter().filter_map(|at| planned.get(*at)?.record_test.as_ref());
+        let tests = of_records.iter().filter_map(|at| planned.get(*at)?.compiled.record_test.as_ref());
         let records = RecordSet::new(tests);
         let empty = planned.iter().flat_map(Planned::empty_answers);
         let mut demand = Demand::default();
-        planned.iter().for_each(|planned| demand.add(&planned.demand));
+        planned.iter().for_each(|planned| demand.add(&planned.compiled.demand));
         Ok(Plan {
             outline: Arc::new(Outline::new(number, empty)),
             demand: Arc::new(demand),
@@ -288,14 +192,18 @@ impl Plan {
     /// that are in transit at one time.
     pub fn memory(&self, workers: usize) -> usize {
         let of = |planned: &Planned| {
-            let answers = planned.empty.len() * ANSWER;
-            let (states, readings) = planned.memory().fold((0, answers), |(states, readings), memory| {
-                (states + memory.state, readings + memory.reading)
-            });
-            let selectors = planned.calls.iter().filter(|(_, call)| call.measures().is_none()).count();
-            LINE * (1 + selectors) + states * workers + readings * (workers + COPIES)
+            let answers = planned.compiled.empty.len() * ANSWER;
+            let Memory { state, reading } = planned.memory();
+            LINE * (1 + planned.compiled.selectors())
+                + state * workers
+                + (answers + reading) * (workers + COPIES)
         };
         self.subscriptions.iter().map(of).sum()
+    }
+
+    /// What depends on one subscription alone.
+    fn compiled(&self) -> HashMap<SubscriptionId, &Arc<Compiled>> {
+        self.subscriptions.iter().map(|planned| (planned.id, &planned.compiled)).collect()
     }
 
     /// The expression of the whole run, compiled; `None` if it matches every packet.
@@ -400,32 +308,6 @@ impl Asked {
     }
 }
 
-/// The tables whose records a test and the functions of a chain can use.
-fn tested(test: &RecordTest, calls: &[(u16, Call)], functions: &[FunctionCall]) -> Tables {
-    // Those that reach the present place of the chain.
-    let mut reach = vec![test.tables()];
-    let mut used: Vec<&'static Table> = Vec::new();
-    for (place, call) in calls {
-        if let Call::Select(selector) = call {
-            reach.push(selector.tables());
-            continue;
-        }
-        // A function without a field of a table takes records of all tables.
-        let of_call = functions.get(usize::from(*place)).and_then(by_field::tables);
-        if of_call.is_none() && reach.iter().all(|tables| *tables == weir_filter::Tables::All) {
-            return Tables::All;
-        }
-        let is_used = |table: &&'static Table| {
-            reach.iter().all(|tables| tables.have(table.name))
-                && of_call.as_ref().is_none_or(|names| names.contains(&table.name))
-        };
-        used.extend(weir_proto::tables().filter(is_used));
-    }
-    used.sort_unstable_by_key(|table| table.name);
-    used.dedup_by_key(|table| table.name);
-    Tables::Some(used)
-}
-
 /// For each chart, the subscriptions that are its lines, without remainders.
 fn lines_by_chart(subscriptions: &[Subscription]) -> HashMap<Option<&str>, Vec<usize>> {
     let mut lines: HashMap<Option<&str>, Vec<usize>> = HashMap::new();
@@ -440,68 +322,13 @@ fn lines_by_chart(subscriptions: &[Subscription]) -> HashMap<Option<&str>, Vec<u
 impl Planned {
     fn new(
         index: usize,
+        compiled: Arc<Compiled>,
         subscriptions: &[Subscription],
         by_chart: &HashMap<Option<&str>, Vec<usize>>,
-        settings: &Settings,
         sets: &mut Sets,
-    ) -> Result<Self, PlanError> {
+    ) -> Self {
         let Subscription { id, spec, .. } = &subscriptions[index];
-        let wrong = |error: String| PlanError::Function { name: spec.name.clone(), error };
-        let mut calls = Vec::new();
-        let mut demand = Demand::default();
-        let mut places: Vec<(u16, &'static str, Reading)> = Vec::new();
-        for (place, call) in (0_u16..).zip(&spec.functions) {
-            if let Some(delivery) = Delivery::find(&call.name) {
-                demand.add(&delivery.demand(call).map_err(wrong)?);
-                if delivery.level != spec.level || spec.remainder || !spec.expression.trim().is_empty() {
-                    let level = format!("{:?}", delivery.level).to_lowercase();
-                    let text = format!("`{}` is used with level = \"{level}\" and no expression", call.name);
-                    return Err(wrong(text));
-                }
-                let reading = delivery.empty_reading(call, settings.seed);
-                places.extend(reading.map(|reading| (place, delivery.name, reading)));
-                continue;
-            }
-            if let Some(selector) = Selector::find(&call.name) {
-                let options = &settings.filter;
-                let selector = selector.call(call, spec.level, options, settings.seed);
-                calls.push((place, Call::Select(selector.map_err(|error| wrong(error.message))?)));
-                continue;
-            }
-            let function = FunctionSpec::find_at(&call.name, spec.level).map_err(wrong)?;
-            let mut built = function.call(call, settings.seed).map_err(wrong)?;
-            if !function.levels.contains(&spec.level) {
-                return Err(wrong(format!("`{}` cannot be used at {:?} level", call.name, spec.level)));
-            }
-            places.push((place, function.name, built.take()));
-            calls.push((place, Call::Measure(function)));
-        }
-        // What only selects has no reader.
-        let measures = |(_, call): &(u16, Call)| call.measures().is_some();
-        calls.truncate(calls.iter().rposition(measures).map_or(0, |last| last + 1));
-        let no_expression = |error| PlanError::Subscription { name: spec.name.clone(), error };
         let expression = spec.expression.trim();
-        if spec.level != Level::Packet && spec.remainder {
-            return Err(wrong("only packets have a remainder".to_owned()));
-        }
-        let flow_test = match spec.level {
-            Level::Flow if !expression.is_empty() => {
-                Some(FlowTest::of_key(expression, &settings.filter).map_err(no_expression)?)
-            }
-            _ => None,
-        };
-        let record_test = match spec.level {
-            Level::Record if !calls.is_empty() => {
-                Some(RecordTest::compile(expression, &settings.filter).map_err(no_expression)?)
-            }
-            _ => None,
-        };
-        if let Some(test) = &record_test {
-            demand.add(&Demand::of_tested(tested(test, &calls, &spec.functions)));
-        }
-        let takes = |input: InputKind| {
-            calls.iter().all(|(_, call)| call.measures().is_some_and(|function| function.input == input))
-        };
         let is_all = expression.is_empty() && !spec.remainder;
         let lines = |asked: &mut Asked| -> Vec<u32> {
             let lines = by_chart.get(&spec.chart.as_deref()).map_or(&[][..], Vec::as_slice);
@@ -511,11 +338,11 @@ impl Planned {
                 .collect()
         };
         let source = match spec.level {
-            _ if calls.is_empty() => ItemSource::Nothing,
+            _ if compiled.only_hands_on() => ItemSource::Nothing,
             Level::Flow => ItemSource::FlowEnds,
             Level::Stream => ItemSource::Nothing,
             Level::Record => ItemSource::Records,
-            Level::Packet if takes(InputKind::Sums) => ItemSource::Sum(if is_all {
+            Level::Packet if compiled.takes(InputKind::Sums) => ItemSource::Sum(if is_all {
                 Sum::All
             } else if spec.remainder {
                 let lines = lines(&mut sets.counted);
@@ -524,32 +351,14 @@ impl Planned {
             } else {
                 Sum::Matching(sets.counted.number(expression, index))
             }),
-            Level::Packet if is_all && takes(InputKind::Tallies) => ItemSource::Tallies,
+            Level::Packet if is_all && compiled.takes(InputKind::Tallies) => ItemSource::Tallies,
             Level::Packet if is_all => ItemSource::Packets(Selection::All),
             Level::Packet if spec.remainder => {
                 ItemSource::Packets(Selection::Remainder(lines(&mut sets.shown)))
             }
             Level::Packet => ItemSource::Packets(Selection::Matching(sets.shown.number(expression, index))),
         };
-        let empty = places.into_iter().map(|(place, function, reading)| Answer {
-            id: AnswerId { subscription: *id, place },
-            label: Arc::new(AnswerLabel {
-                subscription: spec.name.clone(),
-                chart: spec.chart.clone(),
-                function: function.to_owned(),
-                interval: spec.interval,
-                outputs: spec.outputs.clone(),
-            }),
-            // The reading of these is a count, whatever the function gives.
-            reading: if matches!(source, ItemSource::Sum(_)) {
-                Reading::Count(Count::default())
-            } else {
-                reading
-            },
-            nanoseconds: 0,
-        });
-        let empty = empty.collect();
-        Ok(Self { id: *id, spec: Arc::clone(spec), source, calls, demand, flow_test, record_test, empty })
+        Self { id: *id, spec: Arc::clone(spec), source, compiled }
     }
 
     /// The answers of the functions that measure, in order, with a reading of each.
@@ -560,7 +369,7 @@ impl Planned {
     ) -> impl Iterator<Item = Answer> {
         let mut nanoseconds = nanoseconds;
         // The cost of a subscription is shown with its first function.
-        self.empty.iter().zip(readings).map(move |(Answer { id, label, .. }, reading)| Answer {
+        self.compiled.empty.iter().zip(readings).map(move |(Answer { id, label, .. }, reading)| Answer {
             id: *id,
             label: Arc::clone(label),
             reading,
@@ -571,44 +380,28 @@ impl Planned {
     /// The answers without packets, each with whether it counts an expression of [`Plan::counted`].
     fn empty_answers(&self) -> impl Iterator<Item = (Answer, bool)> {
         let counts = matches!(self.source, ItemSource::Sum(Sum::Matching(_) | Sum::Remainder(_)));
-        self.empty.iter().enumerate().map(move |(at, answer)| (answer.clone(), counts && at == 0))
+        self.compiled.empty.iter().enumerate().map(move |(at, answer)| (answer.clone(), counts && at == 0))
     }
 
     /// The functions, for one worker.
     pub fn chain(&self, seed: u64) -> Vec<Link> {
-        if matches!(self.source, ItemSource::Sum(_)) {
-            return Vec::new();
+        match self.source {
+            ItemSource::Sum(_) => Vec::new(),
+            _ => self.compiled.chain(&self.spec, seed),
         }
-        let link = |(place, call): &(u16, Call)| match call {
-            // The arguments were checked when the plan was built, so that no call fails here.
-            Call::Measure(function) => {
-                let call = self.spec.functions.get(usize::from(*place))?;
-                function.call(call, seed).ok().map(Link::Measure)
-            }
-            Call::Select(selector) => Some(Link::Select(Arc::clone(selector))),
-        };
-        self.calls.iter().filter_map(link).collect()
     }
 
-    /// The memory of each function that measures.
-    fn memory(&self) -> impl Iterator<Item = Memory> + '_ {
-        let calls = if matches!(self.source, ItemSource::Sum(_)) { &[][..] } else { &self.calls[..] };
-        calls.iter().filter_map(|(place, call)| {
-            let function = call.measures()?;
-            // The arguments were checked when the plan was built, so that no call fails here.
-            function.memory(self.spec.functions.get(usize::from(*place))?).ok()
-        })
+    /// Memory of the functions of each worker, and of their readings.
+    fn memory(&self) -> Memory {
+        match self.source {
+            ItemSource::Sum(_) => Memory::default(),
+            _ => self.compiled.memory(&self.spec),
+        }
     }
 
     fn needs_layers(&self) -> bool {
         match &self.source {
-            ItemSource::Packets(Selection::All) => {
-                self.calls
-                    .iter()
-                    .filter_map(|(_, call)| Some(call.measures()?.input))
-                    .any(|input| !matches!(input, InputKind::Lengths | InputKind::Sums))
-                    || self.calls.iter().any(|(_, call)| call.measures().is_none())
-            }
+            ItemSource::Packets(Selection::All) => self.compiled.reads_layers(),
             ItemSource::Packets(_) | ItemSource::Tallies | ItemSource::FlowEnds | ItemSource::Records => true,
             ItemSource::Sum(_) | ItemSource::Nothing => false,
         }
@@ -618,6 +411,8 @@ impl Planned {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_api::FunctionCall;
+    use weir_filter::Options;
 
     #[test]
     fn an_expression_at_flow_level_is_decided_by_the_key() {

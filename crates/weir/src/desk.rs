@@ -482,4 +482,61 @@ mod tests {
         let error = add(SECOND * 3 / 2).unwrap_err();
         assert!(error.contains("1.5 s") && error.contains("minute"), "{error}");
     }
+
+    /// Times for `docs/performance.md`: ten thousand subscriptions, and changes of one.
+    #[test]
+    #[ignore = "takes times; --nocapture prints them"]
+    fn ten_thousand_subscriptions_change() {
+        use std::time::{Duration, Instant};
+        use weir_engine::{FlowConfig, Worker};
+        struct Nothing;
+        impl weir_engine::Sink for Nothing {
+            fn flow(&mut self, _: &weir_engine::FlowRecord) {}
+            fn kept(&mut self, _: weir_wire::Batch<'_>) {}
+        }
+        let line = |n: u32| {
+            let net = format!("10.{}.{}.0/24", n / 256 % 256, n % 256);
+            spec(&format!("line {n}"), &format!("net {net} and port {}", 1 + n % 1000))
+        };
+        let timed = |work: &mut dyn FnMut()| {
+            let begin = Instant::now();
+            work();
+            begin.elapsed()
+        };
+        let desk = desk(&[]);
+        let mut worker = Worker::new(desk.plan(), &FlowConfig { memory: 1 << 20, ..FlowConfig::default() });
+        let all: Vec<SubscriptionSpec> = (0..10_000).map(line).collect();
+        let mut all = vec![Change::Add(Owner::Page, all)];
+        let at_once = timed(&mut || drop(desk.prepare(std::mem::take(&mut all)).unwrap().post()));
+        let first = timed(&mut || worker.change_plan(desk.plan(), &mut Nothing));
+        let (mut changes, mut still, mut merges) = (Vec::new(), Vec::new(), Vec::new());
+        let mut last = SubscriptionId(300);
+        for n in 0..200 {
+            let change = match n % 2 {
+                0 => Change::Add(Owner::Page, vec![line(20_000 + n)]),
+                _ => Change::Remove(Owner::Page, vec![last]),
+            };
+            let mut change = vec![change];
+            changes.push(timed(&mut || {
+                let (_, added) = desk.prepare(std::mem::take(&mut change)).unwrap().post();
+                last = added.first().copied().unwrap_or(last);
+            }));
+            still.push(timed(&mut || worker.change_plan(desk.plan(), &mut Nothing)));
+        }
+        let mut full = worker.tick(Time(1), &mut Nothing);
+        full.fill();
+        for _ in 0..50 {
+            let mut sum = full.clone();
+            merges.push(timed(&mut || sum.merge(&full)));
+        }
+        let shown = |mut times: Vec<Duration>| {
+            times.sort_unstable();
+            let at = |place: usize| times[times.len() * place / 100];
+            format!("median {:?}, 99th percentile {:?}", at(50), at(99))
+        };
+        println!("10,000 at once: {at_once:?}; the worker stands still {first:?}");
+        println!("one added or removed: {}", shown(changes));
+        println!("the worker stands still: {}", shown(still));
+        println!("merging {} answers: {}", full.answers.len(), shown(merges));
+    }
 }

@@ -1,0 +1,231 @@
+//! A subscription, compiled as far as it depends on itself alone, so that the next plan takes it over.
+
+use crate::demand::{Demand, Tables};
+use crate::function::by_field;
+use crate::function::select::Select;
+use crate::settings::{PlanError, Settings};
+use crate::{Delivery, Function, FunctionSpec, InputKind, Memory, Selector};
+use std::sync::Arc;
+use weir_api::{
+    Answer, AnswerId, AnswerLabel, Count, FunctionCall, Level, Reading, Subscription, SubscriptionSpec,
+};
+use weir_filter::{FlowTest, RecordTest};
+use weir_proto::Table;
+
+/// The functions and tests of a subscription. A subscription never changes, so that plans with equal settings share it.
+pub(crate) struct Compiled {
+    /// The functions that measure and those that select, each with its place in the chain.
+    calls: Vec<(u16, Call)>,
+    /// What the functions need besides packets and flows.
+    pub demand: Demand,
+    /// The flows that it covers, at flow level.
+    pub flow_test: Option<FlowTest>,
+    /// The records that it covers, at record level.
+    pub record_test: Option<RecordTest>,
+    /// The answers without packets.
+    pub empty: Vec<Answer>,
+}
+
+/// A function of a chain, compiled.
+enum Call {
+    Measure(&'static FunctionSpec),
+    Select(Arc<dyn Select>),
+}
+
+impl Call {
+    /// The description of a function that measures.
+    fn measures(&self) -> Option<&'static FunctionSpec> {
+        match self {
+            Call::Measure(function) => Some(function),
+            Call::Select(_) => None,
+        }
+    }
+}
+
+/// A function of a chain, with its state in a worker.
+pub(crate) enum Link {
+    Measure(Box<dyn Function>),
+    Select(Arc<dyn Select>),
+}
+
+impl Link {
+    /// The reading of a function that measures.
+    pub fn take(&mut self) -> Option<Reading> {
+        match self {
+            Link::Measure(function) => Some(function.take()),
+            Link::Select(_) => None,
+        }
+    }
+}
+
+impl Compiled {
+    /// Compiles a subscription.
+    ///
+    /// # Errors
+    /// A function, an argument or the expression is invalid.
+    pub fn new(one: &Subscription, settings: &Settings) -> Result<Self, PlanError> {
+        let Subscription { id, spec, .. } = one;
+        let wrong = |error: String| PlanError::Function { name: spec.name.clone(), error };
+        let Chain { calls, mut demand, readings } = Chain::new(spec, settings).map_err(wrong)?;
+        if spec.level != Level::Packet && spec.remainder {
+            return Err(wrong("only packets have a remainder".to_owned()));
+        }
+        let no_expression = |error| PlanError::Subscription { name: spec.name.clone(), error };
+        let expression = spec.expression.trim();
+        let flow_test = match spec.level {
+            Level::Flow if !expression.is_empty() => {
+                Some(FlowTest::of_key(expression, &settings.filter).map_err(no_expression)?)
+            }
+            _ => None,
+        };
+        let record_test = match spec.level {
+            Level::Record if !calls.is_empty() => {
+                Some(RecordTest::compile(expression, &settings.filter).map_err(no_expression)?)
+            }
+            _ => None,
+        };
+        if let Some(test) = &record_test {
+            demand.add(&Demand::of_tested(tested(test, &calls, &spec.functions)));
+        }
+        let mut compiled = Self { calls, demand, flow_test, record_test, empty: Vec::new() };
+        // The reading of what needs only sums is a count, whatever the function gives.
+        let is_sum = spec.level == Level::Packet && compiled.takes(InputKind::Sums);
+        let empty = readings.into_iter().map(|(place, function, reading)| Answer {
+            id: AnswerId { subscription: *id, place },
+            label: Arc::new(AnswerLabel {
+                subscription: spec.name.clone(),
+                chart: spec.chart.clone(),
+                function: function.to_owned(),
+                interval: spec.interval,
+                outputs: spec.outputs.clone(),
+            }),
+            reading: if is_sum { Reading::Count(Count::default()) } else { reading },
+            nanoseconds: 0,
+        });
+        compiled.empty = empty.collect();
+        Ok(compiled)
+    }
+
+    /// Whether no function measures.
+    pub fn only_hands_on(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Whether all functions measure, and have this input.
+    pub fn takes(&self, input: InputKind) -> bool {
+        !self.calls.is_empty()
+            && self
+                .calls
+                .iter()
+                .all(|(_, call)| call.measures().is_some_and(|function| function.input == input))
+    }
+
+    /// Whether a function reads the layers of packets.
+    pub fn reads_layers(&self) -> bool {
+        self.calls.iter().any(|(_, call)| match call {
+            Call::Measure(function) => !matches!(function.input, InputKind::Lengths | InputKind::Sums),
+            Call::Select(_) => true,
+        })
+    }
+
+    /// The functions, for one worker; `spec` is the subscription.
+    pub fn chain(&self, spec: &SubscriptionSpec, seed: u64) -> Vec<Link> {
+        let link = |(place, call): &(u16, Call)| match call {
+            // The arguments were checked when the subscription was compiled, so that no call fails here.
+            Call::Measure(function) => {
+                let call = spec.functions.get(usize::from(*place))?;
+                function.call(call, seed).ok().map(Link::Measure)
+            }
+            Call::Select(selector) => Some(Link::Select(Arc::clone(selector))),
+        };
+        self.calls.iter().filter_map(link).collect()
+    }
+
+    /// Memory of the functions that measure; `spec` is the subscription.
+    pub fn memory(&self, spec: &SubscriptionSpec) -> Memory {
+        let of_call = |(place, call): &(u16, Call)| {
+            let function = call.measures()?;
+            // The arguments were checked when the subscription was compiled, so that no call fails here.
+            function.memory(spec.functions.get(usize::from(*place))?).ok()
+        };
+        self.calls.iter().filter_map(of_call).fold(Memory::default(), |sum, memory| Memory {
+            state: sum.state + memory.state,
+            reading: sum.reading + memory.reading,
+        })
+    }
+
+    /// Number of functions that select.
+    pub fn selectors(&self) -> usize {
+        self.calls.iter().filter(|(_, call)| call.measures().is_none()).count()
+    }
+}
+
+/// The functions of a subscription.
+#[derive(Default)]
+struct Chain {
+    calls: Vec<(u16, Call)>,
+    demand: Demand,
+    /// The readings without packets, with the place and the name of their function.
+    readings: Vec<(u16, &'static str, Reading)>,
+}
+
+impl Chain {
+    fn new(spec: &SubscriptionSpec, settings: &Settings) -> Result<Self, String> {
+        let mut chain = Chain::default();
+        for (place, call) in (0_u16..).zip(&spec.functions) {
+            if let Some(delivery) = Delivery::find(&call.name) {
+                chain.demand.add(&delivery.demand(call)?);
+                if delivery.level != spec.level || spec.remainder || !spec.expression.trim().is_empty() {
+                    let level = format!("{:?}", delivery.level).to_lowercase();
+                    return Err(format!(
+                        "`{}` is used with level = \"{level}\" and no expression",
+                        call.name
+                    ));
+                }
+                let reading = delivery.empty_reading(call, settings.seed);
+                chain.readings.extend(reading.map(|reading| (place, delivery.name, reading)));
+            } else if let Some(selector) = Selector::find(&call.name) {
+                let selector = selector.call(call, spec.level, &settings.filter, settings.seed);
+                chain.calls.push((place, Call::Select(selector.map_err(|error| error.message)?)));
+            } else {
+                let function = FunctionSpec::find_at(&call.name, spec.level)?;
+                let mut built = function.call(call, settings.seed)?;
+                if !function.levels.contains(&spec.level) {
+                    return Err(format!("`{}` cannot be used at {:?} level", call.name, spec.level));
+                }
+                chain.readings.push((place, function.name, built.take()));
+                chain.calls.push((place, Call::Measure(function)));
+            }
+        }
+        // What only selects has no reader.
+        let measures = |(_, call): &(u16, Call)| call.measures().is_some();
+        chain.calls.truncate(chain.calls.iter().rposition(measures).map_or(0, |last| last + 1));
+        Ok(chain)
+    }
+}
+
+/// The tables whose records a test and the functions of a chain can use.
+fn tested(test: &RecordTest, calls: &[(u16, Call)], functions: &[FunctionCall]) -> Tables {
+    // Those that reach the present place of the chain.
+    let mut reach = vec![test.tables()];
+    let mut used: Vec<&'static Table> = Vec::new();
+    for (place, call) in calls {
+        if let Call::Select(selector) = call {
+            reach.push(selector.tables());
+            continue;
+        }
+        // A function without a field of a table takes records of all tables.
+        let of_call = functions.get(usize::from(*place)).and_then(by_field::tables);
+        if of_call.is_none() && reach.iter().all(|tables| *tables == weir_filter::Tables::All) {
+            return Tables::All;
+        }
+        let is_used = |table: &&'static Table| {
+            reach.iter().all(|tables| tables.have(table.name))
+                && of_call.as_ref().is_none_or(|names| names.contains(&table.name))
+        };
+        used.extend(weir_proto::tables().filter(is_used));
+    }
+    used.sort_unstable_by_key(|table| table.name);
+    used.dedup_by_key(|table| table.name);
+    Tables::Some(used)
+}

@@ -1,0 +1,59 @@
+//! What a plan is compiled with, and why it may fail.
+
+use weir_filter::{FilterError, Options};
+
+/// The settings of a plan, apart from its subscriptions.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How expressions are compiled.
+    pub filter: Options<'static>,
+    /// How checksums are treated.
+    pub checksum: ChecksumMode,
+    /// Seed of all hashes.
+    pub seed: u64,
+}
+
+/// How checksums are treated.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ChecksumMode {
+    /// A sample of the packets is verified, and wrong or offloaded checksums are reported. No packet is excluded.
+    #[default]
+    Auto,
+    /// All checksums are verified, and a packet with a wrong one is part of no flow.
+    On,
+    /// No checksum is verified.
+    Off,
+}
+
+/// The reason why a plan cannot be built.
+#[derive(Debug)]
+pub enum PlanError {
+    /// The expression of the whole run.
+    Expression(FilterError),
+    /// The expression of a subscription.
+    Subscription {
+        /// Its name.
+        name: String,
+        /// The error in the subscription.
+        error: FilterError,
+    },
+    /// A function or its arguments.
+    Function {
+        /// The name of the subscription.
+        name: String,
+        /// The error, and the accepted values.
+        error: String,
+    },
+}
+
+impl std::fmt::Display for PlanError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            PlanError::Expression(error) => write!(f, "{error}"),
+            PlanError::Subscription { name, error } => write!(f, "subscription `{name}`: {error}"),
+            PlanError::Function { name, error } => write!(f, "subscription `{name}`: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}
