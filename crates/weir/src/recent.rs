@@ -121,7 +121,11 @@ mod tests {
             error: 0,
         };
         let table = Table::new(schema, 16, rows.iter().map(row).collect(), 0);
-        let label = AnswerLabel { subscription: "names".to_owned(), chart: None, function: "top".to_owned() };
+        let label = AnswerLabel {
+            subscription: "names".to_owned(),
+            function: "top".to_owned(),
+            ..AnswerLabel::default()
+        };
         Answer { id: ID, label: Arc::new(label), reading: Reading::Table(table), nanoseconds: 0 }
     }
 
