@@ -60,8 +60,8 @@ mod text;
 mod zeek;
 pub mod zone;
 
-pub use file::{Existing, Rolling};
 pub use assigned::assigned;
+pub use file::{Existing, Rolling};
 pub use log::Log;
 pub use weir_engine::{FlowIdentity, FlowRecord, fields};
 

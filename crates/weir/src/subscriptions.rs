@@ -22,6 +22,9 @@ pub fn summary(memory: usize) -> Vec<Subscription> {
     ])
 }
 
+/// The memory limit in bytes from which a run has [`applications`]: with less, packets need all of it.
+pub const MIN_OF_APPLICATIONS: usize = 64 << 20;
+
 /// The subscriptions to what the protocols of flows show: names, sites, versions, programs, states and latency.
 /// `memory` is the memory limit in bytes, by which the lists are sized.
 pub fn applications(memory: usize) -> Vec<Subscription> {

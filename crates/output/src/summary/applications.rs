@@ -76,11 +76,21 @@ fn frequent(label: &'static str, facts: &Facts, lists: &[SubscriptionId], room: 
         .collect();
     // A line for several lists has their heaviest rows.
     let max = if tables.len() > 1 { 3 } else { usize::MAX };
-    let rows: Vec<&TableRow> = tables.iter().flat_map(|table| table.shown().into_iter().take(max)).collect();
-    let entries: Vec<String> = rows.iter().map(|row| entry(row)).collect();
-    let all = tables.iter().map(|table| table.rows.len()).sum();
+    let entries: Vec<String> = tables.iter().flat_map(|table| known_rows(table, max)).map(entry).collect();
+    let all: usize = tables.iter().map(|table| table.rows.len()).sum();
+    if entries.is_empty() && all > 0 {
+        section.line(
+            format!("more than {} different ones, none of them frequent", count(all as u64)),
+            Tone::Plain,
+        );
+    }
     section.entries(&entries, all, "more", room);
     section
+}
+
+/// The heaviest rows, at most `max`. A row whose error is as large as its number tells nothing.
+fn known_rows(table: &Table, max: usize) -> impl Iterator<Item = &TableRow> {
+    table.shown().into_iter().filter(|row| row.error < row.weight()).take(max)
 }
 
 /// A key and its number.

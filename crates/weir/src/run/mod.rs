@@ -244,7 +244,7 @@ impl Run {
             Some(_) => None,
         };
         let mut built_in = request.built_in();
-        if !options.numeric {
+        if !options.numeric && request.memory >= subscriptions::MIN_OF_APPLICATIONS {
             built_in.extend(subscriptions::applications(request.memory));
         }
         let ports = list_rows(request.memory, 4096);
