@@ -213,6 +213,8 @@ export function plan(config) {
       expression,
       remainder: false,
       functions,
+      interval: 0,
+      outputs: [],
     })),
     demand: ['packets', 'flows', 'payload of streams', 'records of dns, tls'],
   };

@@ -32,6 +32,7 @@ test('a subscription is added to the text of a configuration, and removed withou
     level: 'record',
     expression: 'dns.rcode_name = "NXDOMAIN"',
     calls: ['top dns.query show 20', 'records'],
+    interval: '',
   };
   for (const before of ['', OTHER, OTHER.trimEnd(), `${OTHER}\n# the end\n`]) {
     const { text, at } = added(before, wanted);
@@ -44,6 +45,9 @@ test('a subscription is added to the text of a configuration, and removed withou
     assert.equal(removed(text, 'failed names'), before === OTHER.trimEnd() ? OTHER : before);
     assert.equal(removed(before, 'failed names'), null);
   }
+  const timed = added('', { ...wanted, interval: '1m' });
+  assert.ok(timed.text.endsWith("]\ninterval = '1m'\n"));
+  assert.deepEqual(timed.at(6), { part: 'interval', column: 13 });
   // Quotes of both kinds, and what must be escaped.
   const hard = added('', { ...wanted, name: `it's "x"\u007f`, expression: '' });
   assert.match(hard.text, /^name = "it's \\"x\\"\\u007f"$/m);
@@ -177,7 +181,7 @@ test('the page Sensor shows the plan in effect', async () => {
   const page = await on.open('/sensor');
   const plan = page.locator('[data-panel="plan"]');
   const row = await plan.locator('tbody tr', { hasText: 'names' }).first().locator('td').allInnerTexts();
-  assert.deepEqual(row.slice(1), ['run', 'record', 'names', 'all', 'top dns.query show 10']);
+  assert.deepEqual(row.slice(1), ['run', 'record', 'names', 'all', 'top dns.query show 10', 'of the run', 'all']);
   await plan.getByText('records of dns, tls').waitFor();
   await done(page);
 });

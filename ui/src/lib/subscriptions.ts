@@ -7,10 +7,12 @@ export interface Wanted {
   expression: string;
   /** Calls of functions, in words: `top dns.query show 20`. */
   calls: string[];
+  /** Length of the interval of its readings, such as `1m`; "" for that of the run. */
+  interval: string;
 }
 
 /** The part of a subscription that an error is about. */
-export type Part = 'name' | 'level' | 'expression' | 'calls';
+export type Part = 'name' | 'level' | 'expression' | 'calls' | 'interval';
 
 /** A text with a subscription at its end. */
 export interface Added {
@@ -36,6 +38,7 @@ export function added(text: string, wanted: Wanted): Added {
   ];
   if (wanted.expression !== '') lines.push(['expression', 'where = ', quoted(wanted.expression)]);
   lines.push(['calls', 'chain = ', `[${wanted.calls.map(quoted).join(', ')}]`]);
+  if (wanted.interval !== '') lines.push(['interval', 'interval = ', quoted(wanted.interval)]);
   const gap = before === '' ? '' : '\n';
   const first = (before + gap).split('\n').length;
   return {

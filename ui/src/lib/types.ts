@@ -182,10 +182,14 @@ export interface DescribedSubscription {
   functions: string[];
   /** Its number, which is never used again. */
   id: number;
+  /** Length of the interval of its readings in seconds; 0 for the run's. */
+  interval: number;
   /** `packet`, `stream`, `flow` or `record`. */
   level: string;
   /** Its name. */
   name: string;
+  /** Names of the outputs that its readings go to; empty for all. */
+  outputs: string[];
   /** Who made it: `run`, `configuration`, `page` or `client` with its number. */
   owner: string;
   /** Whether it covers the packets that no other line of its chart covers. */
