@@ -278,6 +278,22 @@ impl Anonymiser {
                 _ => {}
             }
         }
+        self.events(snapshot);
+    }
+
+    /// Rewrites the events of a snapshot. Events that become equal are merged.
+    fn events(&mut self, snapshot: &mut Snapshot) {
+        let Self { addresses, cipher, policy, .. } = self;
+        let time = |time: u64| time.saturating_add_signed(policy.shift);
+        let mut events = std::mem::take(&mut snapshot.events);
+        for event in &mut events {
+            event.subject = event.subject.map(|address| addresses.ip(address));
+            (event.begin, event.last) = (time(event.begin), time(event.last));
+            // Ports stay: they are no addresses.
+            let value = |value| if value < 1 << 16 { value } else { encrypted(cipher, value) };
+            event.evidence.iter_mut().for_each(|one| one.map(value, time));
+        }
+        snapshot.add_events(&events);
     }
 
     fn top(&mut self, top: &mut Top) {

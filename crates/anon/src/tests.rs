@@ -241,8 +241,19 @@ fn snapshots_contain_no_original_address() {
     let mut anonymiser = anonymiser(Mode::CryptoPan, Payload::Blank);
     let mut snapshot = fixtures::snapshot();
     snapshot.answers.push(fixtures::answer("scans", None, "scans", fixtures::scans()));
+    let weir_api::Reading::Table(table) = fixtures::scans() else { panic!("a table") };
+    let found = weir_api::Trials::found(&table);
+    found.into_iter().for_each(|scan| snapshot.add_events(&[scan.event()]));
+    let events = snapshot.events.clone();
     let before = format!("{snapshot:?}");
     anonymiser.snapshot(&mut snapshot);
+    assert_eq!(snapshot.events.len(), 2);
+    for (event, original) in snapshot.events.iter().zip(&events) {
+        assert_eq!((event.kind, event.count), (original.kind, original.count));
+        assert_eq!(event.number("failed"), original.number("failed"));
+        let source = original.subject.source().map(|source| anonymiser.addresses.ip(source));
+        assert_eq!(event.subject.source(), source);
+    }
     let after = format!("{snapshot:?}");
     for address in ["10.99.0.1", "10.99.0.2", "10.99.0.77", "10.99.0.102"] {
         let is_in = |text: &str| {

@@ -1,31 +1,42 @@
 //! The binary form of readings and snapshots, for other processes, machines and the store.
 //!
-//! Two bytes name the kind of content (`WR` a reading, `WS` a snapshot), a third the [`VERSION`]. Whole numbers are LEB128
+//! Two bytes name the kind of content (`WR` a reading, `WS` a snapshot), a third its version. Whole numbers are LEB128
 //! (7 bits in each byte, least significant first), lists begin with their length, text is UTF-8, numbers are IEEE 754 in
 //! little-endian order. A changed form gets a new version; a reader accepts all versions up to its own.
 //!
 //! Bytes can come from anywhere: reading checks what merging and showing rely on, and takes memory in proportion to the
 //! number of bytes.
 
+mod events;
+
 use crate::applications::{Ports, Servers};
+use crate::event::MAX_EVENTS;
 use crate::{
     Answer, AnswerId, AnswerLabel, Applications, CaptureCount, Class, Composition, Costs, Count,
-    DecodeErrors, Distinct, DistinctCount, DistinctOf, DistinctValues, FlowCount, Histogram, Interval, Key,
-    KeyKind, Ledger, Outline, Part, Reading, Series, SessionCount, Sketch, Snapshot, States, SubscriptionId,
-    Top, TopRow, Unit, WifiFrame,
+    DecodeErrors, Distinct, DistinctCount, DistinctOf, DistinctValues, Event, EventCount, FlowCount,
+    Histogram, Interval, Key, KeyKind, Ledger, Outline, Part, Reading, Series, SessionCount, Sketch,
+    Snapshot, States, SubscriptionId, Top, TopRow, Unit, WifiFrame,
 };
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The version that is written.
-pub const VERSION: u8 = 1;
+/// The last version of any kind of content.
+pub const VERSION: u8 = 2;
 
-/// The first bytes of a reading.
-const READING: [u8; 2] = *b"WR";
-/// The first bytes of a snapshot.
-const SNAPSHOT: [u8; 2] = *b"WS";
+/// A kind of content.
+struct Form {
+    /// The first bytes.
+    head: [u8; 2],
+    /// The version that is written.
+    version: u8,
+}
+
+const READING: Form = Form { head: *b"WR", version: 1 };
+const SNAPSHOT: Form = Form { head: *b"WS", version: VERSION };
+/// The first version of snapshots that has events.
+const WITH_EVENTS: u8 = 2;
 /// Maximum of a count: sums of a few do not overflow.
 const MAX_COUNT: u64 = 1 << 62;
 /// Maximum number of rows of a list.
@@ -126,22 +137,22 @@ impl Snapshot {
     }
 }
 
-fn encode(kind: [u8; 2], value: &impl Binary) -> Vec<u8> {
-    let mut to = kind.to_vec();
-    to.push(VERSION);
+fn encode(form: Form, value: &impl Binary) -> Vec<u8> {
+    let mut to = form.head.to_vec();
+    to.push(form.version);
     value.write(&mut to);
     to
 }
 
-fn decode<T: Binary>(kind: [u8; 2], bytes: &[u8]) -> Result<T, DecodeError> {
-    let (head, rest) = bytes.split_at_checked(kind.len()).ok_or(DecodeError::Truncated)?;
-    if head != kind {
+fn decode<T: Binary>(form: Form, bytes: &[u8]) -> Result<T, DecodeError> {
+    let (head, rest) = bytes.split_at_checked(form.head.len()).ok_or(DecodeError::Truncated)?;
+    if head != form.head {
         return Err(DecodeError::Kind);
     }
-    let mut from = Bytes { rest };
-    match from.byte()? {
-        1..=VERSION => {}
-        other => return Err(DecodeError::Version(other)),
+    let mut from = Bytes { rest, version: form.version };
+    from.version = from.byte()?;
+    if !(1..=form.version).contains(&from.version) {
+        return Err(DecodeError::Version(from.version));
     }
     let value = T::read(&mut from)?;
     if from.rest.is_empty() { Ok(value) } else { Err(DecodeError::Further) }
@@ -150,6 +161,8 @@ fn decode<T: Binary>(kind: [u8; 2], bytes: &[u8]) -> Result<T, DecodeError> {
 /// Bytes that are not read yet.
 pub(crate) struct Bytes<'b> {
     rest: &'b [u8],
+    /// The version that wrote them.
+    version: u8,
 }
 
 impl<'b> Bytes<'b> {
@@ -590,6 +603,8 @@ impl Binary for Snapshot {
             offloaders,
             answers,
             outline,
+            events,
+            event_count,
         } = self;
         interval.write(to);
         watched.write(to);
@@ -603,10 +618,12 @@ impl Binary for Snapshot {
         offloaders.write(to);
         answers.write(to);
         outline.write(to);
+        events.write(to);
+        event_count.write(to);
     }
 
     fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
-        let snapshot = Self {
+        let mut snapshot = Self {
             interval: Binary::read(from)?,
             watched: Binary::read(from)?,
             packets: Binary::read(from)?,
@@ -619,7 +636,15 @@ impl Binary for Snapshot {
             offloaders: Binary::read(from)?,
             answers: Binary::read(from)?,
             outline: Arc::new(Binary::read(from)?),
+            events: Vec::new(),
+            event_count: EventCount::default(),
         };
+        if from.version >= WITH_EVENTS {
+            (snapshot.events, snapshot.event_count) = (Binary::read(from)?, Binary::read(from)?);
+        }
+        let is_less = |one: &Event, next: &Event| one.key_cmp(next).is_lt();
+        check(snapshot.events.is_sorted_by(is_less), "order of events")?;
+        check(snapshot.events.len() <= MAX_EVENTS, "number of events")?;
         check(snapshot.answers.is_sorted_by(|one, next| one.id < next.id), "order of answers")?;
         check(are_alike(&snapshot.answers, snapshot.outline.answers()), "outline")?;
         Ok(snapshot)

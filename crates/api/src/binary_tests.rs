@@ -1,6 +1,7 @@
 use super::*;
 use crate::{
-    Datum, Fold, Folded, KeyColumn, SCANS, Schema, Shown, Sweep, Table, TableColumn, TableRow, Trials,
+    Datum, EVENT_KINDS, Event, Fold, Folded, KeyColumn, SCANS, Schema, Shown, Subject, Sweep, Table,
+    TableColumn, TableRow, Trials,
 };
 use proptest::prelude::*;
 use std::borrow::Cow;
@@ -156,6 +157,19 @@ fn snapshot(numbers: &[u64]) -> Snapshot {
     snapshot.answers = answers(numbers);
     let outline = answers(&[]).into_iter().rev().enumerate().map(|(at, answer)| (answer, at % 3 == 0));
     snapshot.outline = Arc::new(Outline::new(7, outline));
+    for n in numbers {
+        let subject = match n % 3 {
+            0 => Subject::Sensor,
+            1 => Subject::Pair { source: ip(*n), target: ip(n / 3) },
+            _ => Subject::Output(format!("ü{}", n % 50).into()),
+        };
+        let mut event = Event::at(EVENT_KINDS[*n as usize % EVENT_KINDS.len()], subject, *n)
+            .with("flows", "flows", Folded::Sum(n % 100))
+            .with("first", "time", Folded::Min(Some(*n)));
+        event.identify();
+        snapshot.add_events(&[event]);
+    }
+    snapshot.event_count.begun = 8;
     snapshot
 }
 
@@ -221,6 +235,19 @@ fn answers_of_one_number_with_other_shapes_are_refused() {
     assert_eq!(one, before);
     other.answers.swap(0, 1);
     assert_eq!(Snapshot::decode(&other.encode()), Err(DecodeError::Invalid("order of answers")));
+}
+
+/// A snapshot of version 1 has no events.
+#[test]
+fn earlier_snapshots_are_read() {
+    let mut snapshot = snapshot(&[]);
+    snapshot.event_count = EventCount::default();
+    let mut bytes = snapshot.encode();
+    assert_eq!(bytes[2], 2);
+    bytes[2] = 1;
+    // No events, and four counts of 0.
+    bytes.truncate(bytes.len() - 5);
+    assert_eq!(Snapshot::decode(&bytes), Ok(snapshot));
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub struct Counter {
 
 /// All counters in display order: parts follow their whole.
 pub fn counters() -> impl Iterator<Item = &'static Counter> {
-    PACKETS.iter().chain(FLOWS).chain(SessionCount::COUNTERS)
+    PACKETS.iter().chain(FLOWS).chain(SessionCount::COUNTERS).chain(EVENTS)
 }
 
 const fn row(
@@ -195,10 +195,36 @@ static FLOWS: &[Counter] = &[
     )),
 ];
 
+/// The counters of events.
+static EVENTS: &[Counter] = &[
+    row(0, ("events", "events"), "events", "Events that began.", |s| s.event_count.begun),
+    row(
+        1,
+        ("events_ended", "events"),
+        "ended",
+        "Events that ended: nothing was found for some time, or the cause or the run has ended.",
+        |s| s.event_count.ended,
+    ),
+    row(
+        0,
+        ("events_merged", "findings"),
+        "findings added to open events",
+        "Findings of an interval that were added to an event that was open already.",
+        |s| s.event_count.merged,
+    ),
+    lost(row(
+        0,
+        ("events_shed", "findings"),
+        "findings without an event",
+        "Findings that belong to no event, because the maximum number of events was open.",
+        |s| s.event_count.shed,
+    )),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CaptureCount, FlowCount, Ledger};
+    use crate::{CaptureCount, EventCount, FlowCount, Ledger};
     use std::collections::BTreeSet;
 
     #[test]
@@ -259,8 +285,9 @@ mod tests {
             holes_shed: count(),
             states: Default::default(),
         };
+        let event_count = EventCount { begun: count(), merged: count(), ended: count(), shed: count() };
         let last = count();
-        let snapshot = Snapshot { ledger, flows, ..Snapshot::default() };
+        let snapshot = Snapshot { ledger, flows, event_count, ..Snapshot::default() };
         let mut found: Vec<u64> =
             counters().map(|counter| (counter.of)(&snapshot)).filter(|n| *n > 0).collect();
         found.sort_unstable();

@@ -4,11 +4,18 @@
 //! in two rows of a [`Table`], and a scan of either kind fills one of them. A scan differs from a client not by the number
 //! of failures but by the number of distinct targets, and by how few of them answer.
 
-use crate::{Datum, DistinctValues, Fold, Folded, KeyColumn, Schema, Shown, Table, TableColumn, TableRow};
+use crate::event::{ADDRESS_SCAN, PORT_SCAN};
+use crate::{
+    Datum, DistinctValues, Event, Fold, Folded, KeyColumn, Schema, Shown, Subject, Table, TableColumn,
+    TableRow,
+};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::net::IpAddr;
+
+/// IP protocol.
+const TCP: u8 = 6;
 
 const fn key(name: &'static str, help: &'static str) -> KeyColumn {
     KeyColumn { name: Cow::Borrowed(name), field: Cow::Borrowed(""), help: Cow::Borrowed(help) }
@@ -167,6 +174,45 @@ impl Trials {
         TableRow { key: self.sweep.key(), values, error }
     }
 
+    /// The event of a scan. Its findings are the failed flows.
+    pub fn event(self) -> Event {
+        let (kind, subject) = match self.sweep {
+            Sweep::Ports { source, target } => (&PORT_SCAN, Subject::Pair { source, target }),
+            Sweep::Hosts { source, port } => (&ADDRESS_SCAN, Subject::Port { source, protocol: TCP, port }),
+        };
+        let event = Event::at(kind, subject, self.first)
+            .with("failed", "", Folded::Distinct(self.failed))
+            .with("answered", "", Folded::Distinct(self.answered))
+            .with("refused_flows", "flows", Folded::Sum(self.refused))
+            .with("unanswered_flows", "flows", Folded::Sum(self.unanswered));
+        Event { last: self.last, count: self.refused + self.unanswered, ..event }
+    }
+
+    /// The scan of an event; `None` if it is another event.
+    pub fn of_event(event: &Event) -> Option<Trials> {
+        let sweep = match event.subject {
+            Subject::Pair { source, target } if event.kind == &PORT_SCAN => Sweep::Ports { source, target },
+            Subject::Port { source, port, .. } if event.kind == &ADDRESS_SCAN => {
+                Sweep::Hosts { source, port }
+            }
+            _ => return None,
+        };
+        let values = |name| match event.value(name) {
+            Some(Folded::Distinct(values)) => values.clone(),
+            _ => DistinctValues::default(),
+        };
+        let flows = |name| event.number(name).unwrap_or(0);
+        Some(Trials {
+            sweep,
+            failed: values("failed"),
+            answered: values("answered"),
+            refused: flows("refused_flows"),
+            unanswered: flows("unanswered_flows"),
+            first: event.begin,
+            last: event.last,
+        })
+    }
+
     /// The scans in a table, most targets first; none if it is a table of something else.
     pub fn found(table: &Table) -> Vec<Trials> {
         if table.schema.shown != Shown::Scans {
@@ -296,6 +342,24 @@ mod tests {
         let expected =
             [Sweep::Ports { source: ip(1), target: ip(2) }, Sweep::Hosts { source: ip(1), port: 445 }];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_scan_is_an_event_and_back() {
+        for sweep in [Sweep::Ports { source: ip(1), target: ip(2) }, Sweep::Hosts { source: ip(3), port: 22 }]
+        {
+            let mut row = Trials::new(sweep);
+            (0..30).for_each(|value| {
+                row.failed.add(value);
+            });
+            row.answered.add(7);
+            (row.refused, row.unanswered, row.first, row.last) = (28, 5, 100, 200);
+            let event = row.clone().event();
+            assert_eq!((event.begin, event.last, event.count), (100, 200, 33));
+            assert_eq!((event.number("failed"), event.number("answered")), (Some(30), Some(1)));
+            assert_eq!(Trials::of_event(&event), Some(row));
+        }
+        assert_eq!(Trials::of_event(&Event::at(&crate::event::CLOCK_LEAP, Subject::Sensor, 1)), None);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! The merged answers of an interval: the only output of the pass.
 
 use crate::answer::{self, Answer, AnswerId, Outline};
-use crate::{Applications, Composition, Costs, FlowCount, Ledger, Reading, SessionCount, SubscriptionId};
+use crate::{
+    Applications, Composition, Costs, Event, EventCount, FlowCount, Ledger, Reading, SessionCount,
+    SubscriptionId, event,
+};
 use serde::Serialize;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -59,6 +62,10 @@ pub struct Snapshot {
     pub answers: Vec<Answer>,
     /// Every answer of the latest plan.
     pub outline: Arc<Outline>,
+    /// Events of the interval, ordered by kind and subject; at most [`event::MAX_EVENTS`].
+    pub events: Vec<Event>,
+    /// Counts of events.
+    pub event_count: EventCount,
 }
 
 impl Snapshot {
@@ -67,9 +74,15 @@ impl Snapshot {
     pub fn merge(&mut self, other: &Snapshot) {
         self.merge_counters(other);
         answer::add(&mut self.answers, &other.answers);
+        self.add_events(&other.events);
         if other.outline.plan > self.outline.plan {
             self.outline = Arc::clone(&other.outline);
         }
+    }
+
+    /// Adds events. Findings beyond the bound are counted.
+    pub fn add_events(&mut self, events: &[Event]) {
+        self.event_count.shed += event::add(&mut self.events, events);
     }
 
     /// Adds the answers of the plan that hold nothing, so that every answer of the plan is there. The cost of
@@ -120,7 +133,10 @@ impl Snapshot {
             };
             size_of::<Answer>() + 96 + rows
         };
-        size_of::<Self>() + self.applications.memory() + self.answers.iter().map(of).sum::<usize>()
+        size_of::<Self>()
+            + self.applications.memory()
+            + self.answers.iter().map(of).sum::<usize>()
+            + self.events.iter().map(Event::memory).sum::<usize>()
     }
 
     /// Merges everything but the answers, which are left unchanged.
@@ -144,6 +160,7 @@ impl Snapshot {
         self.ledger.add(&other.ledger);
         self.flows.add(&other.flows);
         self.sessions.add(&other.sessions);
+        self.event_count.add(&other.event_count);
         self.costs.add(&other.costs);
         self.applications.merge(&other.applications);
         self.composition.merge(&other.composition);

@@ -205,7 +205,7 @@ impl Folded {
     }
 
     /// Bytes of heap memory.
-    fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         match self {
             Folded::Distinct(values) => values.memory(),
             Folded::Last(Some((_, Datum::Text(text)))) => text.len(),

@@ -4,8 +4,10 @@
 //! one sentence, what a limit left out of an answer. Strings may hold anything that came from a packet: they are text,
 //! never markup. The OpenAPI document and the types of the pages are generated from these types.
 
+use crate::Severity;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// Origin of the data.
@@ -831,7 +833,7 @@ pub struct ClientRow {
     pub dropped: u64,
 }
 
-/// Events of the sensor.
+/// Events.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Events {
     /// Latest first.
@@ -841,15 +843,43 @@ pub struct Events {
     pub partial: Option<String>,
 }
 
-/// An event of the sensor.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+/// An event: something found in the traffic, or something about the sensor.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, ToSchema)]
 pub struct Event {
-    /// Time.
+    /// Time of the last finding.
     pub time: f64,
-    /// `start`, `end`, `link`, `loss`, `store`, `clock` or `configuration`.
+    /// `port_scan`, `address_scan`, `clock_leap`, `link_down`, `disk_full`, `store_failed`, `output_failed`; of notes about the
+    /// sensor `start`, `end`, `loss`, `store`, `clock` or `configuration`.
     pub kind: String,
     /// Description.
     pub text: String,
+    /// Identifier, equal from its begin to its end; `null` for a note.
+    pub id: Option<String>,
+    /// `notice`, `warning` or `error`.
+    pub severity: String,
+    /// What it is about: a host, two hosts, an interface, a file.
+    pub subject: Option<String>,
+    /// The acting host.
+    pub host: Option<String>,
+    /// Time of the first finding.
+    pub begin: f64,
+    /// Number of findings.
+    pub count: u64,
+    /// Whether it has not ended.
+    pub open: bool,
+    /// Numbers by name.
+    #[schema(value_type = Object)]
+    pub evidence: BTreeMap<String, u64>,
+    /// An expression that shows its packets.
+    pub filter: Option<String>,
+}
+
+impl Event {
+    /// A note about the sensor, at a time in seconds since the epoch.
+    pub fn note(time: f64, kind: &str, text: String) -> Self {
+        let severity = Severity::Notice.name().to_owned();
+        Self { time, kind: kind.to_owned(), text, severity, begin: time, count: 1, ..Self::default() }
+    }
 }
 
 /// Answer to a query.

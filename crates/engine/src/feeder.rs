@@ -9,7 +9,7 @@ use crate::worker::{Sink, show};
 use crate::{FlowRecord, Item, Plan, Share, Tally};
 use std::collections::HashMap;
 use std::sync::Arc;
-use weir_api::{Answer, States, SubscriptionId};
+use weir_api::{Answer, Event, States, SubscriptionId};
 use weir_filter::{MatchCounter, Matches};
 use weir_flow::measure::{Measure, Measured};
 use weir_flow::{FlowIdentity, FlowPacket, FlowSink, FlowTable, IpTunnel};
@@ -59,7 +59,7 @@ impl Functions {
 
     /// Changes to another plan. The chains of subscriptions that both plans have stay as they are. Returns the readings
     /// of the others. The sums of the old plan must have been taken.
-    pub fn change(&mut self, old: &Plan, new: &Plan) -> Vec<Answer> {
+    pub fn change(&mut self, old: &Plan, new: &Plan) -> (Vec<Answer>, Vec<Event>) {
         let chains = std::mem::take(&mut self.chains).into_iter().zip(std::mem::take(&mut self.costs));
         let mut kept: HashMap<SubscriptionId, (&Planned, Chain, Cost)> = old
             .subscriptions
@@ -75,12 +75,18 @@ impl Functions {
             self.costs.push(cost);
         }
         self.counted = MatchCounter::new(Arc::clone(&new.counted));
-        let mut removed = Vec::new();
+        let (mut removed, mut events) = (Vec::new(), Vec::new());
         for (planned, mut chain, cost) in kept.into_values() {
             let spent = cost.of(&self.meter);
             removed.extend(planned.answers(chain.iter_mut().filter_map(Link::take), spent));
+            events.extend(chain.iter_mut().flat_map(Link::events));
         }
-        removed
+        (removed, events)
+    }
+
+    /// The events that the functions found since the last call.
+    pub fn events(&mut self) -> Vec<Event> {
+        self.chains.iter_mut().flatten().flat_map(Link::events).collect()
     }
 }
 

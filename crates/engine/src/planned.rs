@@ -7,7 +7,7 @@ use crate::settings::{PlanError, Settings};
 use crate::{Delivery, Function, FunctionSpec, InputKind, Memory, Selector};
 use std::sync::Arc;
 use weir_api::{
-    Answer, AnswerId, AnswerLabel, Count, FunctionCall, Level, Reading, Subscription, SubscriptionSpec,
+    Answer, AnswerId, AnswerLabel, Count, Event, FunctionCall, Level, Reading, Subscription, SubscriptionSpec,
 };
 use weir_filter::{FlowTest, RecordTest};
 use weir_proto::Table;
@@ -54,6 +54,14 @@ impl Link {
         match self {
             Link::Measure(function) => Some(function.take()),
             Link::Select(_) => None,
+        }
+    }
+
+    /// The events of a function that measures.
+    pub fn events(&mut self) -> Vec<Event> {
+        match self {
+            Link::Measure(function) => function.events(),
+            Link::Select(_) => Vec::new(),
         }
     }
 }

@@ -11,7 +11,8 @@ use crate::{Item, Plan, SessionConfig, SessionStats};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use weir_api::{
-    Answer, Composition, Costs, Count, FlowCount, Interval, Ledger, Reading, SessionCount, Snapshot,
+    Answer, Composition, Costs, Count, EventCount, FlowCount, Interval, Ledger, Reading, SessionCount,
+    Snapshot,
 };
 use weir_filter::{MatchCounter, PacketMask, Total, Totals};
 use weir_flow::measure::{Measure, Measured};
@@ -416,10 +417,11 @@ impl Worker {
         self.with_table(sink, Turn::RollUp);
         let mut sums = Vec::new();
         self.take_sums(&mut sums);
-        let removed = self.functions.change(&self.plan, &plan);
+        let (removed, events) = self.functions.change(&self.plan, &plan);
         let mut answers: Vec<Answer> = sums.into_iter().chain(removed).collect();
         answers.sort_by_key(|answer| answer.id);
         self.aside.merge(&Snapshot { answers, ..Snapshot::default() });
+        self.aside.add_events(&events);
         self.shown = MatchCounter::new(Arc::clone(&plan.shown));
         self.demand(&plan, sink);
         self.plan = plan;
@@ -543,7 +545,10 @@ impl Worker {
             composition: std::mem::take(&mut self.composition),
             answers,
             outline: Arc::clone(&self.plan.outline),
+            events: Vec::new(),
+            event_count: EventCount::default(),
         };
+        snapshot.add_events(&self.functions.events());
         snapshot.merge(&std::mem::take(&mut self.aside));
         snapshot
     }
@@ -613,6 +618,45 @@ mod tests {
         for state in [S0, S1, S2, S3, SF, Rej, RstO, RstR, RstOS0, RstRH, SH, ShR, Oth] {
             assert_eq!(CONN_STATES[state as usize], state.name());
         }
+    }
+
+    /// Emits an event in each interval.
+    struct Alarm;
+
+    impl crate::Function for Alarm {
+        fn item(&mut self, _: &crate::Item<'_>) {}
+
+        fn take(&mut self) -> Reading {
+            Reading::Count(Count::default())
+        }
+
+        fn events(&mut self) -> Vec<weir_api::Event> {
+            vec![weir_api::Event::at(&weir_api::event::CLOCK_LEAP, weir_api::Subject::Sensor, 5)]
+        }
+    }
+
+    struct Nothing;
+
+    impl Sink for Nothing {
+        fn flow(&mut self, _: &FlowRecord) {}
+        fn kept(&mut self, _: Batch<'_>) {}
+    }
+
+    #[test]
+    fn events_of_functions_are_in_the_snapshot_even_if_their_subscription_is_removed() {
+        let settings = || crate::Settings {
+            filter: weir_filter::Options::default(),
+            checksum: crate::ChecksumMode::default(),
+            seed: 1,
+        };
+        let spec = weir_api::SubscriptionSpec::new("a", "", vec![weir_api::FunctionCall::new("size")]);
+        let plan = Arc::new(Plan::new("", vec![spec], settings()).unwrap());
+        let mut worker = Worker::new(plan, &FlowConfig { memory: 1 << 20, ..FlowConfig::default() });
+        worker.functions.chains[0].push(crate::planned::Link::Measure(Box::new(Alarm)));
+        assert_eq!(worker.tick(Time(9), &mut Nothing).events.len(), 1);
+        worker.change_plan(Arc::new(Plan::new("", Vec::new(), settings()).unwrap()), &mut Nothing);
+        assert_eq!(worker.tick(Time(10), &mut Nothing).events.len(), 1, "it was found before the change");
+        assert_eq!(worker.tick(Time(11), &mut Nothing).events, []);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use weir_api::{Answer, Interval, Snapshot};
+use weir_api::{Answer, Event, EventKind, Interval, Snapshot};
 use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::Record;
 
@@ -51,6 +51,14 @@ impl Output for ByAssignment {
 
     fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
         self.output.record(flow, record)
+    }
+
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        self.output.event(event)
+    }
+
+    fn failure(&self) -> &'static EventKind {
+        self.output.failure()
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -3,10 +3,11 @@
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::net::IpAddr;
 use std::sync::Arc;
+use weir_api::event::DISK_FULL;
 use weir_api::{
-    Answer, AnswerId, AnswerLabel, Class, Count, Distinct, DistinctCount, DistinctOf, FlowCount, Histogram,
-    Interval, Key, KeyKind, Ledger, Reading, SCANS, Series, Snapshot, SubscriptionId, Sweep, Table, Top,
-    TopRow, Trials, Unit, builtin,
+    Answer, AnswerId, AnswerLabel, Class, Count, Distinct, DistinctCount, DistinctOf, Event, FlowCount,
+    Histogram, Interval, Key, KeyKind, Ledger, Reading, SCANS, Series, Snapshot, Subject, SubscriptionId,
+    Sweep, Table, Top, TopRow, Trials, Unit, builtin,
 };
 use weir_engine::{ConnState, EndReason, FlowIdentity, FlowRecord, History, Side};
 use weir_proto::{Anomaly, PROTOCOLS, Record};
@@ -60,6 +61,22 @@ pub fn classes(unit: Unit, parts: &[(&str, u64, u64)]) -> Reading {
         .map(|(label, p, b)| Class { label: (*label).to_owned(), count: count(*p, *b) })
         .collect();
     Reading::Classes { unit, classes }
+}
+
+/// The events of [`scans`]: a scan of ports, and a scan of hosts.
+pub fn events() -> Vec<Event> {
+    let Reading::Table(table) = scans() else { return Vec::new() };
+    let found = Trials::found(&table).into_iter().map(|scan| {
+        let mut event = scan.event();
+        event.identify();
+        event
+    });
+    found.collect()
+}
+
+/// An event about the monitor itself.
+pub fn full_disk() -> Event {
+    Event::at(&DISK_FULL, Subject::Output("conn.log".into()), START)
 }
 
 /// A scan of ports, a scan of hosts, and a client that was refused once.
@@ -192,6 +209,8 @@ pub fn snapshot() -> Snapshot {
             answer("hosts", None, "distinct", distinct(3)),
         ],
         outline: Arc::default(),
+        events: Vec::new(),
+        event_count: weir_api::EventCount::default(),
     }
 }
 

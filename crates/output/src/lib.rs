@@ -38,6 +38,7 @@
 mod assigned;
 pub mod csv;
 mod eve;
+pub mod event;
 pub mod figures;
 mod file;
 #[cfg(test)]
@@ -69,7 +70,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use weir_api::Snapshot;
+use weir_api::event::OUTPUT_FAILED;
+use weir_api::{Event, EventKind, Snapshot};
 use weir_proto::{Field, Record, Table};
 use zone::Zone;
 
@@ -127,6 +129,21 @@ pub trait Output: Send {
         Ok(())
     }
 
+    /// Takes an event that has begun, goes on or has ended.
+    ///
+    /// # Errors
+    ///
+    /// None of the outputs in this crate returns one.
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        let _ = event;
+        Ok(())
+    }
+
+    /// The kind of event that a failure of this output is, unless its disk is full.
+    fn failure(&self) -> &'static EventKind {
+        &OUTPUT_FAILED
+    }
+
     /// Writes the waiting rows: called every second and at the end of an interval.
     ///
     /// # Errors
@@ -167,6 +184,8 @@ pub struct OutputSpec {
     pub files: &'static [&'static str],
     /// Whether it writes flow rows: if no output does, none are built.
     pub flows: bool,
+    /// Its name for rows of events; "" if it writes none.
+    pub events: &'static str,
     /// Whether it writes the records of a table. Records that no output writes are not built, and if no output writes
     /// records, streams are not reassembled.
     pub has: fn(&Table) -> bool,
@@ -284,6 +303,9 @@ mod tests {
         // Its columns are in a file that other readings do not have.
         snapshot.answers.push(fixtures::answer("scans", None, "scans", fixtures::scans()));
         output.interval(&snapshot).unwrap();
+        for event in fixtures::events().iter().chain([&fixtures::full_disk()]) {
+            output.event(event).unwrap();
+        }
         output.finish().unwrap();
     }
 
@@ -326,9 +348,9 @@ mod tests {
                 found.insert(name);
             }
             let of_records: &[&str] = match spec.name {
-                "zeek" => &["weir.log"],
-                "zeek-json" => &["weir.json"],
-                "csv" => &["anomaly.csv"],
+                "zeek" => &["notice.log", "weir.log"],
+                "zeek-json" => &["notice.json", "weir.json"],
+                "csv" => &["anomaly.csv", "events.csv"],
                 "text" => &["anomaly.txt"],
                 _ => &[],
             };
@@ -352,7 +374,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(lines, 2 + 4 + (1 + 2 + 3 + 10), "conn.json, eve.json, weir.ndjson");
+        assert_eq!(lines, 2 + (4 + 3) + (1 + 2 + 3 + 10 + 3), "conn.json, eve.json, weir.ndjson");
     }
 
     /// A process is killed in the middle of a write; the next one continues the file.
@@ -388,6 +410,7 @@ mod tests {
             let error = match opened {
                 Ok(mut output) => {
                     output.record(&fixtures::identity(), &fixtures::record()).unwrap();
+                    output.event(&fixtures::full_disk()).unwrap();
                     output.interval(&fixtures::snapshot()).unwrap_err()
                 }
                 Err(error) => error,

@@ -6,6 +6,9 @@ use weir_proto::{Field, Table, tables};
 /// The name for the rows of flows.
 const FLOW: &str = "flow";
 
+/// The name for the rows of events.
+const EVENT: &str = "event";
+
 /// An output, and the selected rows.
 #[derive(Clone)]
 pub struct Log {
@@ -14,13 +17,15 @@ pub struct Log {
     text: String,
     /// Whether flows have rows.
     flows: bool,
+    /// Whether events have rows.
+    events: bool,
     /// The tables whose records have rows.
     tables: Vec<&'static Table>,
 }
 
 impl Log {
-    /// Parses a selection: the name of one of these outputs, and after a colon, joined by plus signs, `flow` and names of tables,
-    /// as Weir, Zeek or Suricata call them.
+    /// Parses a selection: the name of one of these outputs, and after a colon, joined by plus signs, `flow`, `event` and names
+    /// of tables, as Weir, Zeek or Suricata call them.
     ///
     /// # Errors
     ///
@@ -29,18 +34,24 @@ impl Log {
         let (name, rows) = text.split_once(':').map_or((text, None), |(name, rows)| (name, Some(rows)));
         let spec = OutputSpec::find_in(outputs, name)?;
         let all: Vec<&'static Table> = tables().filter(|table| (spec.has)(table)).collect();
-        let mut log = Self { spec, text: text.to_owned(), flows: spec.flows, tables: all };
+        let events = !spec.events.is_empty();
+        let mut log = Self { spec, text: text.to_owned(), flows: spec.flows, events, tables: all };
         let Some(rows) = rows else { return Ok(log) };
         let all = std::mem::take(&mut log.tables);
-        log.flows = false;
+        (log.flows, log.events) = (false, false);
         for row in rows.split('+') {
             let before = log.tables.len();
             log.tables.extend(all.iter().filter(|table| [table.name, table.zeek, table.eve].contains(&row)));
+            let is_event = events && !row.is_empty() && [EVENT, spec.events].contains(&row);
+            log.events |= is_event;
             if row == FLOW && spec.flows {
                 log.flows = true;
+            } else if is_event {
+                continue;
             } else if row.is_empty() || log.tables.len() == before {
                 let mut names: Vec<&str> = all.iter().map(|table| table.name).collect();
                 names.extend(spec.flows.then_some(FLOW));
+                names.extend(events.then_some(EVENT));
                 names.sort_unstable();
                 names.dedup();
                 return Err(format!("log {name} has no rows {row:?}; there are {}", names.join(", ")));
@@ -100,6 +111,11 @@ impl Log {
         let shows = self.spec.shows;
         self.tables.iter().flat_map(|table| table.fields).filter(move |field| shows(field))
     }
+
+    /// Whether it has rows of events.
+    pub fn events(&self) -> bool {
+        self.events
+    }
 }
 
 #[cfg(test)]
@@ -114,7 +130,10 @@ mod tests {
         assert!(log.tables().iter().all(|table| ["tls", "dns"].contains(&table.eve)));
         assert!(log.tables().len() >= 2);
         let log = Log::find(OUTPUTS, "zeek:ssl").unwrap();
-        assert!(!log.flows() && log.tables().iter().all(|table| table.zeek == "ssl"));
+        assert!(!log.flows() && !log.events && log.tables().iter().all(|table| table.zeek == "ssl"));
+        for text in ["eve:event", "zeek:notice", "csv:event+dns", "eve"] {
+            assert!(Log::find(OUTPUTS, text).unwrap().events, "{text}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType as Type;
 use prometheus_client::registry::{Registry, Unit};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -27,6 +27,7 @@ pub(crate) static METRICS: OutputSpec = OutputSpec {
     help: "All counters and the cost profile as OpenMetrics text.",
     files: &[FILE],
     flows: false,
+    events: "",
     has: |_| false,
     shows: |_| false,
     takes: Takes::Every,
@@ -60,6 +61,8 @@ struct Sums {
     /// Sum of all intervals, without their answers.
     counted: Snapshot,
     lines: Vec<Line>,
+    /// Findings by kind of event.
+    found: BTreeMap<&'static str, u64>,
     /// The end of the last interval, in nanoseconds since the epoch.
     end: u64,
 }
@@ -121,6 +124,10 @@ impl Metrics {
         let sums = Arc::make_mut(&mut self.0);
         sums.counted.merge_counters(snapshot);
         sums.end = sums.end.max(snapshot.interval.end);
+        for event in &snapshot.events {
+            let found = sums.found.entry(event.kind.name).or_default();
+            *found = found.saturating_add(event.count);
+        }
         let before = std::mem::take(&mut sums.lines);
         let same = before.len() == snapshot.answers.len()
             && before.iter().zip(&snapshot.answers).all(|(line, answer)| line.id == answer.id);
@@ -193,6 +200,14 @@ impl Collector for Sums {
         self.encode_counters(&mut to)?;
         self.encode_costs(&mut to)?;
         self.encode_figures(&mut to)?;
+        if !self.found.is_empty() {
+            let help = "Findings by kind of event";
+            let mut metric = to.encode_descriptor("event_findings", help, None, Type::Counter)?;
+            for (kind, found) in &self.found {
+                let labels = [("kind", *kind)];
+                total(&mut metric.encode_family(&labels)?, *found)?;
+            }
+        }
         let end = to.encode_descriptor(
             "interval_end",
             "End of the last interval, since the epoch",

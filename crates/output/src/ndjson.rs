@@ -1,6 +1,7 @@
 //! weir.ndjson: one JSON object per line, one fact per line. `v` is the version of the format, `kind` the kind of
 //! fact. Times are RFC 3339 in UTC.
 
+use crate::event::words;
 use crate::file::{Frame, LineFile};
 use crate::row::{COLUMNS, Endpoints, Times, write_members};
 use crate::summary::{Facts, Naming, label};
@@ -9,7 +10,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use std::io::{self, Write};
 use weir_api::{
-    Answer, Cell, Cells, Column, FlowCount, Interval, Layout, Ledger, Row, SessionCount, Snapshot,
+    Answer, Cell, Cells, Column, Event, FlowCount, Interval, Layout, Ledger, Row, SessionCount, Snapshot,
 };
 use weir_engine::FlowRecord;
 
@@ -18,6 +19,7 @@ pub(crate) static NDJSON: OutputSpec = OutputSpec {
     help: "All results as JSON, one fact per line.",
     files: &["weir.ndjson"],
     flows: true,
+    events: "event",
     has: |_| false,
     shows: |_| false,
     takes: Takes::Own,
@@ -281,6 +283,18 @@ fn to<T>(answer: &Answer, body: T) -> To<'_, T> {
     }
 }
 
+/// An event and its text.
+#[derive(Serialize)]
+struct EventBody<'e> {
+    #[serde(flatten)]
+    event: &'e Event,
+    text: String,
+}
+
+fn event_line(event: &Event) -> Vec<u8> {
+    line("event", Some(event.times()), &EventBody { event, text: words(event, usize::MAX) })
+}
+
 /// The summary's facts, one per line: the summary itself, the inputs, then as in weir.ndjson.
 pub fn summary(facts: &Facts) -> String {
     let mut lines: Vec<Vec<u8>> = Vec::new();
@@ -308,6 +322,7 @@ pub fn summary(facts: &Facts) -> String {
         lines.push(line("input", None, &body));
     }
     snapshot_lines(&facts.total, facts.total.times(), &facts.states, |out| lines.push(out));
+    lines.extend(facts.total.events.iter().map(event_line));
     let mut text = String::new();
     for line in lines {
         text.push_str(&String::from_utf8_lossy(&line));
@@ -360,6 +375,12 @@ impl Output for Ndjson {
             write_members(out, members, Times::Rfc3339, false);
             out.push(b'}');
         });
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        let line = event_line(event);
+        self.file.line(event.last, |out| out.extend_from_slice(&line));
         Ok(())
     }
 

@@ -102,6 +102,8 @@ pub enum Value {
     Text(String),
     /// A set with the identifier of one flow.
     Only(u64),
+    /// A set with one fixed word.
+    OnlyWord(&'static str),
 }
 
 impl Value {
@@ -128,7 +130,7 @@ impl Value {
                     letters.map(|(at, letter)| if flags & (0x80 >> at) != 0 { *letter } else { b'.' }),
                 );
             }
-            Value::Word(word) => out.extend_from_slice(word.as_bytes()),
+            Value::Word(word) | Value::OnlyWord(word) => out.extend_from_slice(word.as_bytes()),
             _ => return false,
         }
         true
@@ -188,6 +190,11 @@ fn write_json(out: &mut Vec<u8>, value: &Value, times: Times) {
         (Value::Only(id), _) => {
             out.extend_from_slice(b"[\"");
             push_uid(out, *id);
+            out.extend_from_slice(b"\"]");
+        }
+        (Value::OnlyWord(word), _) => {
+            out.extend_from_slice(b"[\"");
+            out.extend_from_slice(word.as_bytes());
             out.extend_from_slice(b"\"]");
         }
         (value, _) => {

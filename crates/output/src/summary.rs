@@ -112,12 +112,11 @@ pub fn top_of(snapshot: &Snapshot, subscription: SubscriptionId) -> Option<&Top>
     }
 }
 
-/// The scans that a snapshot's answers found, the widest first.
+/// The scans among the events of a snapshot, the widest first.
 pub fn scans(snapshot: &Snapshot) -> Vec<Trials> {
-    match snapshot.reading_of(builtin::SCANS) {
-        Some(Reading::Table(table)) => Trials::found(table),
-        _ => Vec::new(),
-    }
+    let mut found: Vec<Trials> = snapshot.events.iter().filter_map(Trials::of_event).collect();
+    found.sort_by_key(|scan| (std::cmp::Reverse(scan.failed.estimate()), scan.sweep));
+    found
 }
 
 /// Packets and bytes over time of a snapshot.

@@ -15,6 +15,7 @@ pub(crate) static TEXT: OutputSpec = OutputSpec {
     help: "Records as text for people: a file for each protocol, with addresses, transport and record on separate lines.",
     files: &[],
     flows: false,
+    events: "",
     has: |_| true,
     shows: |_| true,
     takes: Takes::Known,

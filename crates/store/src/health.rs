@@ -42,10 +42,14 @@ impl Health {
 
     /// Adds an event at a time in nanoseconds since the epoch. It is written with the next interval.
     pub fn note(&self, time: u64, kind: &str, text: String) {
-        self.with(|state| {
-            if state.events.len() < MAX_EVENTS {
-                state.events.push(Event { time: time as f64 / 1e9, kind: kind.to_owned(), text });
-            }
+        self.keep_event(Event::note(time as f64 / 1e9, kind, text));
+    }
+
+    /// Adds an event, which is written with the next interval. Further ones than wait at most are counted as lost.
+    pub fn keep_event(&self, event: Event) {
+        self.with(|state| match state.events.len() {
+            ..MAX_EVENTS => state.events.push(event),
+            _ => state.lost += 1,
         });
     }
 

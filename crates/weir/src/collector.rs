@@ -10,6 +10,7 @@ pub use open_output::OpenOutput;
 use crate::carve::Carver;
 use crate::drive::{Boundary, Destination, WhenFull};
 use crate::dump::Intake;
+use crate::events::Events;
 use crate::hub::Hub;
 use crate::memory::{self, Charge, Room};
 use crate::outlet::{MATCHING, Outlet, OutletId};
@@ -21,7 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_anon::Anonymiser;
-use weir_api::{Interval, Snapshot};
+use weir_api::{Event, Interval, Snapshot};
 use weir_capture::LinkEvent;
 use weir_engine::{FlowIdentity, FlowRecord, Sink};
 use weir_output::{Log, Output};
@@ -422,6 +423,8 @@ pub struct Collector {
     period: Option<u64>,
     /// Set to rotate the logs at once.
     hangup: Arc<AtomicBool>,
+    /// The open events.
+    events: Events,
 }
 
 /// An interval that some workers have not ended.
@@ -460,12 +463,18 @@ impl Collector {
             rotate: None,
             period: None,
             hangup: Arc::default(),
+            events: Events::new(memory / 8),
         }
     }
 
     /// Applies the anonymiser to everything that is written or sent on from now on.
     pub fn anonymise(&mut self, anonymiser: Option<Anonymiser>) {
         self.anonymiser = anonymiser;
+    }
+
+    /// Limits the memory of open events, in bytes, from now on.
+    pub fn hold_events(&mut self, memory: usize) {
+        self.events = Events::new(memory);
     }
 
     /// Sends each interval to `hub` from now on.
@@ -604,6 +613,7 @@ impl Collector {
                 if let Some(anonymiser) = &mut self.anonymiser {
                     anonymiser.snapshot(&mut snapshot);
                 }
+                self.take_events(&mut snapshot);
                 self.total.merge(&snapshot);
                 if let Some(hub) = &self.hub {
                     hub.late(&snapshot);
@@ -611,7 +621,12 @@ impl Collector {
                 self.report(original, &snapshot);
                 Vec::new()
             }
-            Message::Link(_) => Vec::new(),
+            Message::Link(change) => {
+                let time =
+                    self.anonymiser.as_ref().map_or(change.at, |anonymiser| anonymiser.time(change.at));
+                self.events.link(&change, time.0);
+                Vec::new()
+            }
             Message::Done => {
                 self.busy -= 1;
                 Vec::new()
@@ -640,6 +655,8 @@ impl Collector {
             self.complete(interval);
         }
         self.emit_reports(0);
+        let ended = self.events.finish(&mut self.total);
+        self.emit_events(&ended);
         for at in 0..self.outputs.len() {
             self.attempt(at, |output| output.finish());
         }
@@ -738,6 +755,7 @@ impl Collector {
         if let Some(anonymiser) = &mut self.anonymiser {
             anonymiser.snapshot(&mut pending.merged);
         }
+        self.take_events(&mut pending.merged);
         let before = self.total.outline.plan;
         self.total.merge(&pending.merged);
         if self.total.outline.plan != before {
@@ -750,6 +768,25 @@ impl Collector {
         self.end_outputs(original.end);
         self.roll_by_time(pending.merged.interval);
         Some(pending.merged)
+    }
+
+    /// Takes the findings of an interval, and emits the events that begin, go on or end.
+    fn take_events(&mut self, snapshot: &mut Snapshot) {
+        let rows = self.events.interval(snapshot);
+        self.emit_events(&rows);
+    }
+
+    fn emit_events(&mut self, rows: &[Event]) {
+        for event in rows {
+            if let Some(hub) = &self.hub {
+                hub.event(event);
+            }
+            for at in 0..self.outputs.len() {
+                if self.outputs.get(at).is_some_and(|one| one.takes_event(Time(event.last))) {
+                    self.attempt(at, |output| output.event(event));
+                }
+            }
+        }
     }
 
     /// Adds a snapshot to the report of its interval. `original` is the interval in original time, in which intervals begin
@@ -794,6 +831,7 @@ impl Collector {
             names,
             names_shed,
             sessions: self.sessions.iter().sum(),
+            events: self.events.held(),
         }
     }
 
@@ -819,6 +857,7 @@ impl Collector {
         match call(output) {
             Ok(()) => true,
             Err(error) => {
+                self.events.failed(output.failure(), &error);
                 let text = error.to_string();
                 if self.failures.len() < 100 && !self.failures.contains(&text) {
                     if !self.silent {

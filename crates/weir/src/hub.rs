@@ -16,6 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use weir_api::web::{Event, ListRow, MemoryRow, Mode, QueueRow, Tick};
 use weir_api::{Answer, Count, Reading, Snapshot, builtin};
+use weir_output::event::web;
 use weir_output::metrics::Metrics;
 use weir_output::summary::{Naming, top_of};
 use weir_store::label::list_row;
@@ -269,11 +270,22 @@ impl Hub {
 
     /// Records an event at a time in nanoseconds since the epoch.
     pub fn note_at(&self, time: u64, kind: &str, text: impl Into<String>) {
-        let event = Event { time: seconds(time), kind: kind.to_owned(), text: text.into() };
+        let event = Event::note(seconds(time), kind, text.into());
         if let Some(health) = self.health.get() {
-            health.note(time, kind, event.text.clone());
+            health.keep_event(event.clone());
         }
+        self.keep(event);
+    }
+
+    /// Keeps an event, which is in the store too, so that it is shown before it is written. A later state replaces an
+    /// earlier one.
+    pub fn event(&self, event: &weir_api::Event) {
+        self.keep(web(event));
+    }
+
+    fn keep(&self, event: Event) {
         let mut events = lock(&self.events);
+        events.retain(|known| known.id.is_none() || known.id != event.id);
         if events.len() >= EVENTS {
             events.pop_front();
         }
@@ -322,6 +334,9 @@ fn without_readings(snapshot: &Snapshot) -> Snapshot {
         offloaders: snapshot.offloaders.clone(),
         answers: snapshot.answers.iter().map(answer).collect(),
         outline: Arc::clone(&snapshot.outline),
+        // They are in the list of events.
+        events: Vec::new(),
+        event_count: snapshot.event_count,
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Division {
     pub rows: usize,
     /// Host names from DNS answers.
     pub names: usize,
+    /// Open events.
+    pub events: usize,
     /// Rows and names to be written into the store.
     pub store: usize,
     /// Packets in the queues to the writers of packet files.
@@ -97,6 +99,7 @@ impl Division {
             queue: (rest / 32).min(16 * MIB),
             rows: (rest / 8).min(64 * MIB),
             names: (rest / 32).min(16 * MIB),
+            events: (rest / 64).min(4 * MIB),
             store: if work.has_store { (rest / 16).min(64 * MIB) } else { 0 },
             dumps: rest / 16 * work.dumps,
         };
@@ -117,8 +120,8 @@ impl Division {
 
     /// Sum of all shares in bytes.
     fn all(&self) -> usize {
-        let Self { flows, sessions, lists, ring, packets, queue, rows, names, store, dumps } = *self;
-        flows + sessions + lists + ring + packets + queue + rows + names + store + dumps
+        let Self { flows, sessions, lists, ring, packets, queue, rows, names, events, store, dumps } = *self;
+        flows + sessions + lists + ring + packets + queue + rows + names + events + store + dumps
     }
 }
 
@@ -150,6 +153,8 @@ pub struct Load {
     pub names_shed: u64,
     /// Bytes of sessions, streams and fragments.
     pub sessions: usize,
+    /// Bytes of open events.
+    pub events: usize,
 }
 
 /// An owner's share.
@@ -248,6 +253,14 @@ impl Division {
                 each: 1,
                 used: Some(|_, load, _| load.names as u64),
                 shed: |_, load| load.names_shed,
+            },
+            Share {
+                table: "events",
+                help: "Open events. When it is full, further findings are counted and belong to no event.",
+                limit: self.events,
+                each: 1,
+                used: Some(|_, load, _| load.events as u64),
+                shed: |total, _| total.event_count.shed,
             },
             Share {
                 table: "store",

@@ -1,15 +1,18 @@
-//! A function with columns that nothing else knows: it is written in this file alone, and is found in every output, the
-//! store, the answers of the pages and the manual.
+//! A function with columns that nothing else knows, and that emits events: it is written in this file alone, and is found in
+//! every output, the store, the answers of the pages and the manual.
 
+use crate::events::Events;
 use crate::{database, manual};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
+use weir_api::event::PORT_SCAN;
 use weir_api::{
-    Answer, AnswerId, AnswerLabel, Datum, DistinctValues, Fold, Folded, FunctionCall, Interval, KeyColumn,
-    Level, Reading, Schema, Shown, Sketch, Snapshot, Table, TableColumn, TableRow,
+    Answer, AnswerId, AnswerLabel, Datum, DistinctValues, Event, Fold, Folded, FunctionCall, Interval,
+    KeyColumn, Level, Reading, Schema, Shown, Sketch, Snapshot, Subject, Table, TableColumn, TableRow,
 };
 use weir_engine::{Function, FunctionSpec, InputKind, Item, Memory, Tally};
 use weir_output::metrics::Metrics;
@@ -55,6 +58,8 @@ const COLUMNS: [&str; 9] =
 #[derive(Default)]
 struct Nets {
     rows: BTreeMap<String, Vec<Folded>>,
+    /// Tallies of port 443 by their addresses.
+    found: BTreeMap<[IpAddr; 2], u64>,
 }
 
 impl Function for Nets {
@@ -76,6 +81,20 @@ impl Function for Nets {
         let empty = || folds.map(Folded::new).collect::<Vec<_>>();
         let row = self.rows.entry(format!("{}.0.0.0/8", lower[12])).or_insert_with(empty);
         row.iter_mut().zip(&values).for_each(|(sum, value)| sum.merge(value));
+        let ends = [lower, upper].map(|address| IpAddr::from(address).to_canonical());
+        *self.found.entry(ends).or_default() += 1;
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        let event = |([source, target], found): ([IpAddr; 2], u64)| {
+            let event = Event::at(&PORT_SCAN, Subject::Pair { source, target }, START).with(
+                "odd_tallies",
+                "tallies",
+                Folded::Sum(found),
+            );
+            Event { count: found, ..event }
+        };
+        std::mem::take(&mut self.found).into_iter().map(event).collect()
     }
 
     fn take(&mut self) -> Reading {
@@ -131,13 +150,22 @@ fn snapshot(interval: u64) -> Snapshot {
         ..Snapshot::default()
     };
     snapshot.ledger.caught = 4;
+    snapshot.add_events(&function.events());
     snapshot
 }
 
 fn written(folder: &Path, spec: &weir_output::OutputSpec, intervals: u64) {
     let context = OutputContext { directory: folder.to_owned(), ..OutputContext::default() };
     let mut output = (spec.open)(&context).unwrap();
-    (0..intervals).for_each(|n| output.interval(&snapshot(n)).unwrap());
+    let mut events = Events::new(1 << 20);
+    let mut total = Snapshot::default();
+    for n in 0..intervals {
+        let mut snapshot = snapshot(n);
+        events.interval(&mut snapshot).iter().for_each(|event| output.event(event).unwrap());
+        output.interval(&snapshot).unwrap();
+        total.merge(&snapshot);
+    }
+    events.finish(&mut total).iter().for_each(|event| output.event(event).unwrap());
     output.finish().unwrap();
 }
 
@@ -223,6 +251,29 @@ fn its_rows_and_series_are_in_the_store_and_in_answers_of_the_pages() {
     );
     let half = cell("weight_p50").as_f64().unwrap();
     assert!((half / 2_000.0 - 1.0).abs() < 0.01, "{half}");
+}
+
+#[test]
+fn its_events_are_in_every_log_with_events_the_store_and_the_counters() {
+    let expression = "src host 10.0.0.1 and dst host 203.0.113.1 and tcp";
+    for spec in OUTPUTS.iter().filter(|spec| !spec.events.is_empty()) {
+        let folder = tempfile::tempdir().unwrap();
+        written(folder.path(), spec, 2);
+        let files = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        let text: String = files.map(|path| fs::read_to_string(path).unwrap()).collect();
+        assert!(text.contains(expression), "{}: {text}", spec.name);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    written(folder.path(), database::OUTPUT, 2);
+    let store = database::read(folder.path(), None).unwrap();
+    let events = store.events(TimeRange::default(), 10).unwrap().events;
+    let event = events.iter().find(|event| event.filter.as_deref() == Some(expression)).unwrap();
+    // Two tallies of this pair in each of two intervals are one event.
+    assert_eq!((event.count, event.evidence["odd_tallies"], event.open), (4, 4, false));
+    assert_eq!(events.len(), 3);
+    let mut metrics = Metrics::default();
+    metrics.add(&snapshot(0));
+    assert!(metrics.text().contains("weir_event_findings_total{kind=\"port_scan\"} 4"), "{}", metrics.text());
 }
 
 #[test]

@@ -5,12 +5,13 @@
 //! in the order of the units.
 
 use crate::drive::{Boundary, Destination, Drive, WholeRun};
+use crate::leaps::UnitLeaps;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use weir_api::{Interval, Snapshot};
+use weir_api::{Event, Interval, Snapshot};
 use weir_capture::{Files, ReadError};
 use weir_engine::{IntervalClock, Plan, Sink, Stretch, Worker};
 use weir_wire::{Batch, Layers, PacketBuf, Slot, Time, decode_batch, steer_hash};
@@ -109,6 +110,7 @@ struct WorkUnit {
     segments: Vec<Segment>,
     /// Number of the packet after the last one.
     end: u32,
+    leaps: UnitLeaps,
 }
 
 /// Packets of one tick of one interval, either all at the beginning of the run or none.
@@ -134,8 +136,10 @@ struct Begins {
     round: bool,
 }
 
-/// Sets the time range of a snapshot, and the packets offered by a file to the number read: a file drops none.
-fn of_file(mut snapshot: Snapshot, stretch: Option<Stretch>) -> Snapshot {
+/// Sets the time range of a snapshot, and the packets offered by a file to the number read: a file drops none. `events` are
+/// those that were found in reading.
+fn of_file(mut snapshot: Snapshot, stretch: Option<Stretch>, events: &[Event]) -> Snapshot {
+    snapshot.add_events(events);
     snapshot.ledger.capture.offered = snapshot.ledger.caught;
     snapshot.interval = stretch.map_or_else(Interval::default, |stretch| stretch.interval);
     snapshot.watched = stretch.map(|stretch| stretch.watched);
@@ -230,7 +234,10 @@ impl<'a> Pipeline<'a> {
         let mut drive = Drive::new(worker, destination, self.stop, self.limit);
         let mut next = 0;
         let mut current: Option<Stretch> = None;
+        let mut leaps = Vec::new();
         'units: while let Some(unit) = self.unit(next) {
+            let mut begun = 0;
+            leaps.extend(unit.leaps.event(begun).filter(|_| index == 0));
             for segment in &unit.segments {
                 if drive.is_full() {
                     break 'units;
@@ -247,7 +254,13 @@ impl<'a> Pipeline<'a> {
                         true => drive.tick(Time(ended.interval.end)),
                         false => drive.hand_over(),
                     };
-                    drive.send(of_file(snapshot, Some(ended)));
+                    drive.send(of_file(snapshot, Some(ended), &leaps));
+                    leaps.clear();
+                }
+                if segment.begins.stretch.is_some() {
+                    begun += 1;
+                    // All workers see them, and one of them counts them.
+                    leaps.extend(unit.leaps.event(begun).filter(|_| index == 0));
                 }
                 if let Some(tick) = segment.begins.tick {
                     drive.end_idle(tick);
@@ -261,7 +274,7 @@ impl<'a> Pipeline<'a> {
             self.taken(next, unit);
             next += 1;
         }
-        let snapshot = of_file(drive.finish(), current);
+        let snapshot = of_file(drive.finish(), current, &leaps);
         drive.destination.boundary(Boundary::End);
         drive.send(snapshot);
         drive.destination.done();
@@ -295,7 +308,7 @@ impl<'a> Pipeline<'a> {
     fn make(&self, mut unit: WorkUnit) {
         let mut cuts = Vec::new();
         let mut reader = lock(&self.reader);
-        if !reader.read(&mut unit.buffer, &mut cuts, self.stop) {
+        if !reader.read(&mut unit.buffer, &mut cuts, &mut unit.leaps, self.stop) {
             drop(reader);
             let mut board = lock(&self.board);
             board.closed = true;
@@ -356,8 +369,16 @@ impl<'a> Pipeline<'a> {
 }
 
 impl UnitReader {
-    /// Fills `buffer`, and records what begins with which packet. Returns `false` at the end of the input.
-    fn read(&mut self, buffer: &mut PacketBuf, cuts: &mut Vec<(usize, Begins)>, stop: &AtomicBool) -> bool {
+    /// Fills `buffer`, and records what begins with which packet, and leaps. Returns `false` at the end of the input.
+    fn read(
+        &mut self,
+        buffer: &mut PacketBuf,
+        cuts: &mut Vec<(usize, Begins)>,
+        leaps: &mut UnitLeaps,
+        stop: &AtomicBool,
+    ) -> bool {
+        leaps.clear();
+        let mut begun = 0;
         loop {
             if self.ended || stop.load(Ordering::Relaxed) {
                 self.ended = true;
@@ -375,21 +396,29 @@ impl UnitReader {
         for (at, slot) in buffer.slots.iter_mut().enumerate() {
             number = number.wrapping_add(1);
             slot.number = number;
-            if starts.next_if_eq(&at).is_some() {
+            let begins = starts.next_if_eq(&at).is_some();
+            if begins {
                 self.clock.begin();
                 self.ticks.iter_mut().for_each(TickClock::begin);
             }
+            let (before, jumps) = (self.latest, self.clock.jumps());
             if slot.time < self.latest {
                 self.in_order = false;
                 self.leaps_back += u64::from(self.latest.since(slot.time) > LEAP_BACK);
             }
             self.latest = slot.time;
             let stretch = self.clock.observe(slot.time);
+            begun += usize::from(stretch.is_some());
             let tick = self.ticks.as_mut().and_then(|ticks| ticks.observe(slot.time));
             let round = self.round >= ROUND;
             self.round = if round { 0 } else { self.round } + slot.len as usize + size_of::<Slot>();
             if stretch.is_some() || tick.is_some() || round {
                 cuts.push((at, Begins { stretch, tick, round }));
+            }
+            // The order of captures is no matter of the clock.
+            let is_back = !begins && before.since(slot.time) > LEAP_BACK;
+            if is_back || self.clock.jumps() > jumps {
+                leaps.add(begun, before, slot.time);
             }
         }
         true

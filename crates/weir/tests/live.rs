@@ -384,6 +384,10 @@ fn a_link_that_goes_down_is_reported_and_the_run_waits() {
     signal(&child, "INT");
     let ran = finish(child).exits(130);
     assert_eq!(ledger(&ran).0, sent);
+    let lines = ran.json();
+    let events: Vec<_> = lines.iter().filter(|line| line["kind"] == "event").collect();
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!((&events[0]["event"], &events[0]["subject"]), (&"link_down".into(), &"far".into()));
 }
 
 #[test]

@@ -254,17 +254,38 @@ export interface EffectiveValue {
   value: string;
 }
 
-/** An event of the sensor. */
+/** An event: something found in the traffic, or something about the sensor. */
 export interface Event {
-  /** `start`, `end`, `link`, `loss`, `store`, `clock` or `configuration`. */
+  /** Time of the first finding. */
+  begin: number;
+  /** Number of findings. */
+  count: number;
+  /** Numbers by name. */
+  evidence: Record<string, unknown>;
+  /** An expression that shows its packets. */
+  filter: string | null;
+  /** The acting host. */
+  host: string | null;
+  /** Identifier, equal from its begin to its end; `null` for a note. */
+  id: string | null;
+  /**
+   * `port_scan`, `address_scan`, `clock_leap`, `link_down`, `disk_full`, `store_failed`, `output_failed`; of notes
+   * about the sensor `start`, `end`, `loss`, `store`, `clock` or `configuration`.
+   */
   kind: string;
+  /** Whether it has not ended. */
+  open: boolean;
+  /** `notice`, `warning` or `error`. */
+  severity: string;
+  /** What it is about: a host, two hosts, an interface, a file. */
+  subject: string | null;
   /** Description. */
   text: string;
-  /** Time. */
+  /** Time of the last finding. */
   time: number;
 }
 
-/** Events of the sensor. */
+/** Events. */
 export interface Events {
   /** Latest first. */
   events: Event[];

@@ -27,7 +27,7 @@ pub use ends::Share;
 pub use select::{CallError, Callable, SELECTORS, Selector};
 
 use crate::Item;
-use weir_api::{FunctionCall, Level, Reading};
+use weir_api::{Event, FunctionCall, Level, Reading};
 use weir_wire::Slot;
 
 /// Every function, in the order of the manual.
@@ -125,6 +125,11 @@ pub trait Function: Send {
     }
     /// Returns the reading since the last call and resets it.
     fn take(&mut self) -> Reading;
+    /// Returns the events since the last call, in any order. Of more than [`weir_api::event::MAX_EVENTS`] some are shed, and
+    /// counted.
+    fn events(&mut self) -> Vec<Event> {
+        Vec::new()
+    }
     /// Bytes of heap memory that the function holds now, if it holds more than a few counts.
     fn held(&self) -> usize {
         0

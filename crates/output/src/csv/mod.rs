@@ -1,4 +1,4 @@
-//! flows.csv, counts.csv and values.csv: RFC 4180, with a header, safe to open in a spreadsheet.
+//! flows.csv, counts.csv, values.csv and events.csv: RFC 4180, with a header, safe to open in a spreadsheet.
 //!
 //! counts.csv has the packets, bytes and flows of each row of a reading. A reading without such columns has its number of
 //! values in the column of packets: the values in a bin, or distinct values. Further columns are in values.csv, one line
@@ -12,18 +12,19 @@ use crate::records::Files;
 use crate::row::{COLUMNS, Endpoints, Value};
 use crate::summary::{Naming, key, label};
 use crate::zone::{push_rfc3339, push_seconds};
-use crate::{Output, OutputContext, OutputSpec, Takes, figures, zone};
+use crate::{Output, OutputContext, OutputSpec, Takes, event, figures, zone};
 use records::Csvs;
 use std::io;
-use weir_api::{Cell, Cells, Column, ColumnKind, Count, Interval, Layout, Row, Snapshot};
+use weir_api::{Cell, Cells, Column, ColumnKind, Count, Event, Interval, Layout, Row, Snapshot};
 use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::Record;
 
 pub(crate) static CSV: OutputSpec = OutputSpec {
     name: "csv",
-    help: "Flows as flows.csv, readings as counts.csv and values.csv: RFC 4180 with a header.",
+    help: "Flows as flows.csv, readings as counts.csv and values.csv, events as events.csv: RFC 4180 with a header.",
     files: &["flows.csv", "counts.csv", "values.csv"],
     flows: true,
+    events: "events",
     has: |_| true,
     shows: |_| true,
     takes: Takes::Own,
@@ -42,8 +43,8 @@ struct Csv {
     records: Csvs,
     flows: LineFile,
     counts: LineFile,
-    /// values.csv, if a reading has such columns.
-    values: Files,
+    /// values.csv, if a reading has such columns, and events.csv, if there are events.
+    more: Files,
     /// The end of the interval that is counted.
     counted: u64,
 }
@@ -55,7 +56,7 @@ impl Csv {
             records: Csvs::new(context),
             flows: open(context, "flows.csv", &flows)?,
             counts: open(context, "counts.csv", &[&SUBJECT[..], &COUNTS].concat())?,
-            values: Files::new(context),
+            more: Files::new(context),
             counted: context.start,
         })
     }
@@ -78,7 +79,7 @@ impl Csv {
             });
             for (column, value) in columns.further(cells, row) {
                 let header = || Frame::head(|_| format!("{},{}\r\n", SUBJECT.join(","), VALUES.join(",")));
-                let Some(file) = self.values.get("values.csv", header) else { break };
+                let Some(file) = self.more.get("values.csv", header) else { break };
                 if !file.is_empty() {
                     file.go_on();
                 }
@@ -239,14 +240,36 @@ impl Output for Csv {
         Ok(())
     }
 
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        let names = || event::COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>().join(",");
+        let header = || {
+            let line = names() + "\r\n";
+            Frame::head(move |_| line.clone())
+        };
+        let Some(file) = self.more.get("events.csv", header) else { return Ok(()) };
+        if !file.is_empty() {
+            file.go_on();
+        }
+        file.line(event.last, |out| {
+            for (at, column) in event::COLUMNS.iter().enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                write_value(out, &(column.value)(event));
+            }
+            out.push(b'\r');
+        });
+        Ok(())
+    }
+
     fn flush(&mut self) -> io::Result<()> {
-        self.flows.flush().and(self.counts.flush()).and(self.values.flush()).and(self.records.flush())
+        self.flows.flush().and(self.counts.flush()).and(self.more.flush()).and(self.records.flush())
     }
 
     fn roll(&mut self, now: u64) -> io::Result<()> {
         let flows = self.flows.roll(now);
         let counts = self.counts.roll(now);
-        let values = self.values.roll(now);
+        let values = self.more.roll(now);
         flows.and(counts).and(values).and(self.records.roll(now))
     }
 
@@ -256,7 +279,7 @@ impl Output for Csv {
         [&mut self.flows, &mut self.counts].into_iter().for_each(|file| file.begin(now));
         let flows = self.flows.finish();
         let counts = self.counts.finish();
-        let values = self.values.each(LineFile::finish);
+        let values = self.more.each(LineFile::finish);
         let records = self.records.finish();
         flows.and(counts).and(values).and(records)
     }

@@ -3,6 +3,7 @@
 //! The keys are those of its EVE JSON format (docs.suricata.io, "Eve JSON Format"). Facts that only a parser or a rule
 //! has (app_proto, alerted flows) are omitted or false.
 
+mod event;
 mod records;
 
 use crate::file::{Frame, LineFile};
@@ -14,15 +15,16 @@ use crate::{Existing, Output, OutputSpec, Takes, ports};
 use records::Events;
 use serde::Serialize;
 use std::io;
-use weir_api::{FlowCount, Interval, Ledger, Snapshot};
+use weir_api::{Event, FlowCount, Interval, Ledger, Snapshot};
 use weir_engine::{ConnState, EndReason, FlowIdentity, FlowRecord};
 use weir_proto::Record;
 
 pub(crate) static EVE: OutputSpec = OutputSpec {
     name: "eve",
-    help: "Events in Suricata's eve.json: flow, stats, and http, dns, tls and other protocols if records are parsed.",
+    help: "Events in Suricata's eve.json: flow, stats, anomaly, and http, dns, tls and other protocols if records are parsed.",
     files: &["eve.json"],
     flows: true,
+    events: "anomaly",
     has: |table| !table.eve.is_empty(),
     shows: |field| !field.eve.is_empty(),
     takes: Takes::Known,
@@ -295,6 +297,12 @@ impl Output for Eve {
         if Events::has(record) {
             file.line(record.time.0, |out| events.write(out, flow, record, zone));
         }
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        let Self { file, zone, .. } = self;
+        file.line(event.last, |out| event::push_event(out, event, zone));
         Ok(())
     }
 

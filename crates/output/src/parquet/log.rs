@@ -23,6 +23,7 @@ pub(crate) static PARQUET: OutputSpec = OutputSpec {
     help: "Flows as flows.parquet and a file for each table: typed columns, compressed.",
     files: &["flows.parquet"],
     flows: true,
+    events: "",
     has: |_| true,
     shows: |_| true,
     takes: Takes::Known,

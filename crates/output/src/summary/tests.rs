@@ -307,7 +307,7 @@ fn suggested_commands_are_valid_in_a_shell() {
 #[test]
 fn scans_are_shown_if_there_are_some() {
     let mut facts = facts();
-    facts.total.answers.push(fixtures::answer("scans", None, "scans", fixtures::scans()));
+    facts.total.add_events(&fixtures::events());
     let text = render(&facts, &Style::default());
     let expected = "
 SCANS     10.99.0.102 -> 10.99.0.1  41 ports (1-40, 443) in 0.213 s, refused
@@ -315,10 +315,7 @@ SCANS     10.99.0.102 -> 10.99.0.1  41 ports (1-40, 443) in 0.213 s, refused
 ";
     assert!(text.contains(expected), "{text}");
 
-    let Some(Reading::Table(scans)) = facts.total.answers.last_mut().map(|answer| &mut answer.reading) else {
-        panic!("the reading that was put there");
-    };
-    let many = weir_api::Trials::found(scans)[0].clone();
+    let many = weir_api::Trials::of_event(&facts.total.events[0]).unwrap();
     for n in 1..6 {
         let target = fixtures::ip(&format!("10.99.1.{n}"));
         let mut row = many.clone();
@@ -326,7 +323,7 @@ SCANS     10.99.0.102 -> 10.99.0.1  41 ports (1-40, 443) in 0.213 s, refused
         (1_000..3_000).for_each(|port| {
             row.failed.add(port);
         });
-        scans.rows.push(row.row(0));
+        facts.total.add_events(&[row.event()]);
     }
     let text = render(&facts, &Style::default());
     assert_eq!(text.matches(" -> 10.99.1.").count(), 2, "{text}");
@@ -337,13 +334,8 @@ SCANS     10.99.0.102 -> 10.99.0.1  41 ports (1-40, 443) in 0.213 s, refused
     assert!(text.lines().count() <= MAX_LINES, "{text}");
 
     let long = fixtures::ip("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff");
-    let Some(Reading::Table(scans)) = facts.total.answers.last_mut().map(|answer| &mut answer.reading) else {
-        panic!("the reading that was put there");
-    };
-    // The scan of ports.
-    scans.rows.retain(|row| row.key[1] != weir_api::Datum::Nothing);
-    scans.rows.truncate(1);
-    scans.rows[0].key[..2].fill(weir_api::Datum::Address(long));
+    facts.total.events.truncate(1);
+    facts.total.events[0].subject = weir_api::Subject::Pair { source: long, target: long };
     let text = render(&facts, &Style::default());
     let scans = text.lines().find(|line| line.starts_with("SCANS")).unwrap();
     assert!(scans.contains(" -> 2001:db8:") && scans.contains("  41 ports"), "{text}");

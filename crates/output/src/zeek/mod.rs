@@ -4,26 +4,29 @@
 //! baselines the tests compare with. Unknown values are unset (`-`), never 0.
 
 mod leases;
+mod notice;
 mod records;
 
 use crate::file::{Frame, LineFile};
 use crate::format::push_uid;
+use crate::records::Files;
 use crate::row::{Endpoints, Times, Value, write_members};
-use crate::zone::push_epoch_micros;
+use crate::zone::{Zone, push_epoch_micros};
 use crate::{Output, OutputContext, OutputSpec, Takes};
 use records::{JsonLogs, Logs, closed, write_text};
 use std::io;
 use std::net::IpAddr;
-use weir_api::Snapshot;
+use weir_api::{Event, Snapshot};
 use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::Record;
 use weir_wire::{Direction, Tunnel};
 
 pub(crate) static ZEEK: OutputSpec = OutputSpec {
     name: "zeek",
-    help: "Zeek's logs: conn.log, tunnel.log, and http.log, dns.log, ssl.log and others if records are parsed.",
+    help: "Zeek's logs: conn.log, tunnel.log, notice.log, and http.log, dns.log, ssl.log and others if records are parsed.",
     files: &["conn.log"],
     flows: true,
+    events: "notice",
     has: |table| !table.zeek.is_empty(),
     shows: |field| !field.zeek.is_empty(),
     takes: Takes::Known,
@@ -35,12 +38,13 @@ pub(crate) static ZEEK_JSON: OutputSpec = OutputSpec {
     help: "Zeek's logs as JSON, one object per line.",
     files: &["conn.json"],
     flows: true,
+    events: "notice",
     has: |table| !table.zeek.is_empty(),
     shows: |field| !field.zeek.is_empty(),
     takes: Takes::Known,
     open: |context| {
         let file = LineFile::framed(context, "conn.json", Frame::default())?;
-        Ok(Box::new(Json { records: JsonLogs::new(context), file }))
+        Ok(Box::new(Json { records: JsonLogs::new(context), file, notices: Files::new(context) }))
     },
 };
 
@@ -236,30 +240,50 @@ struct Tsv {
     /// Its header has the time of the first flow, or of the first interval. Readers of Zeek's logs accept a header
     /// anywhere, so that a continued file gets another one.
     file: LineFile,
+    /// notice.log, if there are events.
+    notices: Files,
+    zone: Zone,
     /// Start of the run.
     start: u64,
+}
+
+/// The lines of a head, each with its end.
+fn lines(head: &[String]) -> String {
+    head.iter().map(|line| format!("{line}\n")).collect()
 }
 
 impl Tsv {
     fn open(context: &OutputContext) -> io::Result<Self> {
         let zone = context.zone.clone();
-        let head = Frame::head(move |time| header(&zone.dashed(time)).map(|line| line + "\n").concat());
+        let columns = || COLUMNS.iter().map(|column| (column.name, column.kind));
+        let head = Frame::head(move |time| lines(&header("conn", columns(), &zone.dashed(time))));
         let file = LineFile::framed(context, "conn.log", closed(&context.zone, head))?;
-        Ok(Self { records: Logs::new(context), file, start: context.start })
+        Ok(Self {
+            records: Logs::new(context),
+            file,
+            notices: Files::new(context),
+            zone: context.zone.clone(),
+            start: context.start,
+        })
     }
 }
 
-fn header(opened: &str) -> [String; 8] {
-    let join = |part: fn(&Column) -> &'static str| COLUMNS.iter().map(part).collect::<Vec<_>>().join("\t");
+/// The head of a log with these columns: names and types.
+fn header(
+    path: &str,
+    columns: impl Iterator<Item = (&'static str, &'static str)>,
+    opened: &str,
+) -> [String; 8] {
+    let (names, kinds): (Vec<&str>, Vec<&str>) = columns.unzip();
     [
         "#separator \\x09".to_owned(),
         "#set_separator\t,".to_owned(),
         "#empty_field\t(empty)".to_owned(),
         "#unset_field\t-".to_owned(),
-        "#path\tconn".to_owned(),
+        format!("#path\t{path}"),
         format!("#open\t{opened}"),
-        format!("#fields\t{}", join(|column| column.name)),
-        format!("#types\t{}", join(|column| column.kind)),
+        format!("#fields\t{}", names.join("\t")),
+        format!("#types\t{}", kinds.join("\t")),
     ]
 }
 
@@ -268,7 +292,7 @@ impl Output for Tsv {
         self.file.begin(snapshot.times().start);
         self.file.reach(snapshot.times().end);
         self.records.reach(snapshot.times().end);
-        self.file.flush().and(self.records.flush())
+        self.flush()
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
@@ -290,17 +314,40 @@ impl Output for Tsv {
         Ok(())
     }
 
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        if !notice::has(event) {
+            return Ok(());
+        }
+        let zone = self.zone.clone();
+        let columns = || notice::COLUMNS.iter().map(|column| (column.name, column.kind));
+        let frame = || {
+            let opened = zone.clone();
+            closed(&zone, Frame::head(move |time| lines(&header("notice", columns(), &opened.dashed(time)))))
+        };
+        let Some(file) = self.notices.get("notice.log", frame) else { return Ok(()) };
+        file.line(event.last, |out| {
+            for (at, column) in notice::COLUMNS.iter().enumerate() {
+                if at > 0 {
+                    out.push(b'\t');
+                }
+                write_tsv(out, &(column.value)(event));
+            }
+        });
+        Ok(())
+    }
+
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush().and(self.records.flush())
+        self.file.flush().and(self.records.flush()).and(self.notices.flush())
     }
 
     fn finish(&mut self) -> io::Result<()> {
         self.file.begin(self.start);
-        self.file.finish().and(self.records.finish())
+        let notices = self.notices.each(LineFile::finish);
+        self.file.finish().and(self.records.finish()).and(notices)
     }
 
     fn roll(&mut self, now: u64) -> io::Result<()> {
-        self.file.roll(now).and(self.records.roll(now))
+        self.file.roll(now).and(self.records.roll(now)).and(self.notices.roll(now))
     }
 }
 
@@ -321,12 +368,14 @@ fn write_tsv(out: &mut Vec<u8>, value: &Value) {
 struct Json {
     records: JsonLogs,
     file: LineFile,
+    /// notice.json, if there are events.
+    notices: Files,
 }
 
 impl Output for Json {
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         self.records.reach(snapshot.interval.end);
-        self.file.flush().and(self.records.flush())
+        self.flush()
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
@@ -345,16 +394,31 @@ impl Output for Json {
         Ok(())
     }
 
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        if !notice::has(event) {
+            return Ok(());
+        }
+        let Some(file) = self.notices.get("notice.json", Frame::default) else { return Ok(()) };
+        let members = notice::COLUMNS.iter().map(|column| (column.name, (column.value)(event)));
+        file.line(event.last, |out| {
+            out.push(b'{');
+            write_members(out, members, Times::Epoch, true);
+            out.push(b'}');
+        });
+        Ok(())
+    }
+
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush().and(self.records.flush())
+        self.file.flush().and(self.records.flush()).and(self.notices.flush())
     }
 
     fn roll(&mut self, now: u64) -> io::Result<()> {
-        self.file.roll(now).and(self.records.roll(now))
+        self.file.roll(now).and(self.records.roll(now)).and(self.notices.roll(now))
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.file.finish().and(self.records.finish())
+        let notices = self.notices.each(LineFile::finish);
+        self.file.finish().and(self.records.finish()).and(notices)
     }
 }
 
@@ -401,5 +465,38 @@ mod tests {
         assert_eq!(rows[0]["duration"], 0.211484);
         assert_eq!(rows[1]["tunnel_parents"], serde_json::json!([uid(61)]));
         assert!(rows[1].get("duration").is_none());
+    }
+
+    #[test]
+    fn events_have_the_format_of_notices() {
+        let directory = tempfile::tempdir().unwrap();
+        let context = OutputContext { directory: directory.path().to_owned(), ..OutputContext::default() };
+        for spec in [&ZEEK, &ZEEK_JSON] {
+            let mut output = (spec.open)(&context).unwrap();
+            for event in fixtures::events() {
+                output.event(&event).unwrap();
+                output.event(&Event { state: weir_api::EventState::End, ..event }).unwrap();
+            }
+            output.finish().unwrap();
+        }
+        let text = std::fs::read_to_string(directory.path().join("notice.log")).unwrap();
+        let rows: Vec<&str> = text.lines().skip(8).collect();
+        assert_eq!(
+            rows[..2],
+            [
+                "1795225569.198000\t-\t-\t-\t-\t-\t-\t-\t-\t-\tScan::Port_Scan\t10.99.0.102 -> 10.99.0.1  41 ports (1-40, 443) in \
+                 0.213 s, refused\tsrc host 10.99.0.102 and dst host 10.99.0.1 and tcp\t10.99.0.102\t10.99.0.1\t-\t41\t-\t\
+                 Notice::ACTION_LOG\t-\t300.000000\t-\t-\t-\t-\t-",
+                "1795225571.985000\t-\t-\t-\t-\t-\t-\t-\t-\ttcp\tScan::Address_Scan\t10.99.0.102 -> 30 hosts, tcp/445 in 3.000 s, 13% of \
+                 flows refused\tsrc host 10.99.0.102 and tcp dst port 445\t10.99.0.102\t-\t445\t30\t-\tNotice::ACTION_LOG\t-\t\
+                 300.000000\t-\t-\t-\t-\t-",
+            ]
+        );
+        assert!(rows[2].starts_with("#close\t"), "an event has one row: {text}");
+        assert!(text.contains("\n#path\tnotice\n") && text.contains("\tset[enum]\tset[string]\tinterval\t"));
+        let text = std::fs::read_to_string(directory.path().join("notice.json")).unwrap();
+        let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        assert_eq!((&first["note"], &first["n"]), (&"Scan::Port_Scan".into(), &41.into()));
+        assert_eq!(first["actions"], serde_json::json!(["Notice::ACTION_LOG"]));
     }
 }

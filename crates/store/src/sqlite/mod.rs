@@ -3,6 +3,7 @@
 mod archive;
 mod condition;
 mod curves;
+mod events;
 #[cfg(test)]
 mod field_tests;
 mod find;
@@ -41,9 +42,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use watched::Watched;
 use weir_api::web::{
-    Amount, Band, DistinctInfo, DistinctRow, Distincts, Event, Events, FilterOf, FilterTry, FlowDetail,
-    Flows, KeptTableInfo, ListInfo, ListRow, Lists, Records, SeriesData, SeriesInfo, StoreState, TierState,
-    TopList, TryHistogram,
+    Amount, Band, DistinctInfo, DistinctRow, Distincts, Events, FilterOf, FilterTry, FlowDetail, Flows,
+    KeptTableInfo, ListInfo, ListRow, Lists, Records, SeriesData, SeriesInfo, StoreState, TierState, TopList,
+    TryHistogram,
 };
 use weir_api::{Cells, Key, Reading, TopRow, Unit};
 use weir_filter::{FLOW, FlowTest};
@@ -668,20 +669,8 @@ impl Store for SqliteStore {
     fn events(&self, span: TimeRange, limit: usize) -> Result<Events, StoreError> {
         self.main(|from, path| {
             let describe = describe(path);
-            let bound = |time: u64| time.min(i64::MAX as u64) as i64;
-            let mut query = from
-                .prepare_cached(
-                    "SELECT time, kind, text FROM events WHERE time >= ?1 AND time < ?2 ORDER BY time DESC LIMIT ?3",
-                )
-                .map_err(describe)?;
-            let bounds =
-                (bound(span.from.unwrap_or(0)), bound(span.to.unwrap_or(u64::MAX)), limit as i64 + 1);
-            let rows = query
-                .query_map(bounds, |row| {
-                    Ok(Event { time: row.get::<_, i64>(0)? as f64 / SECOND, kind: row.get(1)?, text: row.get(2)? })
-                })
-                .map_err(describe)?;
-            let mut events: Vec<Event> = rows.collect::<Result<_, _>>().map_err(describe)?;
+            let has_bodies = schema::has(from, path, events::SINCE)?;
+            let mut events = events::read(from, span, limit + 1, has_bodies).map_err(describe)?;
             let partial = (events.len() > limit).then(|| format!("only the latest {limit} events are shown"));
             events.truncate(limit);
             Ok(Events { events, partial })

@@ -24,6 +24,10 @@ pub(super) fn store(folder: &Path) -> SqliteStore {
     SqliteStore::open(folder, None).unwrap()
 }
 
+/// Takes back the step to version 5.
+const WITHOUT_EVENTS: &str = "DROP INDEX events_by_id; ALTER TABLE events DROP COLUMN id;
+    ALTER TABLE events DROP COLUMN begin; ALTER TABLE events DROP COLUMN body;";
+
 /// A store of the version without names, which is no longer written.
 #[test]
 fn a_store_without_names_is_still_read() {
@@ -49,6 +53,7 @@ fn renamed_series_are_found_in_a_store_of_an_earlier_version() {
     to.finish().unwrap();
     drop(to);
     let old = Connection::open(folder.path().join(MAIN)).unwrap();
+    old.execute_batch(WITHOUT_EVENTS).unwrap();
     old.execute_batch(
         "UPDATE series SET name = 'ledger/said' WHERE name = 'ledger/with_payload';
          UPDATE series SET name = 'ledger/stream_octets' WHERE name = 'ledger/stream_bytes';
@@ -409,6 +414,7 @@ fn a_silence_that_an_earlier_version_swallowed_is_unknown() {
     // The second one ended four hours later, with its packets.
     let old = Connection::open(folder.path().join(MAIN)).unwrap();
     let long = 4 * 3600;
+    old.execute_batch(WITHOUT_EVENTS).unwrap();
     old.execute_batch(&format!(
         "DROP TABLE watched;
          DELETE FROM meta WHERE name LIKE 'since%';

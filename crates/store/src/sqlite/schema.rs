@@ -7,6 +7,7 @@
 use super::{renamed, watched};
 use crate::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::Duration;
@@ -47,6 +48,14 @@ static MAIN_STEPS: &[Step] = &[
 "),
     Step::Code(renamed::migrate),
     Step::Code(watched::migrate),
+    // An event has its identifier, the time of its first finding, and all of its facts as JSON. `time` is that of its last
+    // finding. Notes about the sensor have none of them.
+    Step::Sql("
+    ALTER TABLE events ADD COLUMN id TEXT;
+    ALTER TABLE events ADD COLUMN begin INTEGER;
+    ALTER TABLE events ADD COLUMN body TEXT;
+    CREATE UNIQUE INDEX events_by_id ON events (id) WHERE id IS NOT NULL;
+"),
 ];
 
 /// Steps of the databases of flows and records. Addresses are 16 bytes, IPv4 mapped into IPv6, so that they sort as
@@ -179,12 +188,21 @@ pub fn has(connection: &Connection, path: &Path, since: i64) -> Result<bool, Sto
 
 /// Whether an error means that a file is no database, or a corrupt one.
 pub fn is_corrupt(error: &StoreError) -> bool {
-    let StoreError::Database { error, .. } = error else { return false };
-    let error = error.downcast_ref::<rusqlite::Error>();
-    matches!(
-        error.and_then(rusqlite::Error::sqlite_error_code),
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
-    )
+    matches!(code(error), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// SQLite's code of an error.
+fn code(error: &StoreError) -> Option<ErrorCode> {
+    let StoreError::Database { error, .. } = error else { return None };
+    error.downcast_ref::<rusqlite::Error>()?.sqlite_error_code()
+}
+
+/// Whether an error means that the disk is full.
+pub fn is_full(error: &StoreError) -> bool {
+    match error {
+        StoreError::File { error, .. } => error.kind() == io::ErrorKind::StorageFull,
+        error => code(error) == Some(ErrorCode::DiskFull),
+    }
 }
 
 /// Renames a corrupt database, with its log, and returns the new name.

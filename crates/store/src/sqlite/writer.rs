@@ -4,6 +4,7 @@
 //! and intervals wait in bounded memory, excess rows are counted, and writing resumes when there is space. A corrupt
 //! database is renamed, and a new one is created.
 
+use super::events;
 use super::names::{self, Names};
 use super::readings::{self, Open};
 use super::rows::{Maker, Partition, Row};
@@ -21,7 +22,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use weir_api::{Reading, Snapshot};
+use weir_api::event::STORE_FAILED;
+use weir_api::{Event, EventKind, Reading, Snapshot};
 use weir_output::{Existing, Output, OutputContext, OutputSpec, Takes};
 use weir_output::{FlowIdentity, FlowRecord};
 use weir_proto::Record;
@@ -43,6 +45,7 @@ pub static STORE: OutputSpec = OutputSpec {
     help: "Series, lists, flows and records in SQLite databases, for `weir serve` and `weir query`.",
     files: &[MAIN],
     flows: true,
+    events: "event",
     has: |_| true,
     shows: |_| true,
     takes: Takes::Every,
@@ -72,6 +75,8 @@ impl Waiting {
 /// The reason why nothing can be written at present.
 struct Failing {
     why: String,
+    /// Whether the disk is full.
+    is_full: bool,
     /// Whether the error was returned to the caller.
     is_reported: bool,
     /// Time of the last attempt, by [`OutputContext::clock`].
@@ -140,6 +145,7 @@ impl Writer {
             let text = "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2";
             main.execute(text, params![name, value]).map_err(describe(&path))
         };
+        events::end_all(&main).map_err(describe(&path))?;
         set("mode", if begins_anew { &"file" } else { &"live" })?;
         for (name, limit) in keep.clone().limits() {
             set(&name, &(*limit).min(i64::MAX as u64).cast_signed())?;
@@ -218,16 +224,17 @@ impl Writer {
             && self.failing.is_none()
             && let Err(error) = self.write_rows()
         {
-            self.fail(error.to_string());
+            self.fail(&error);
         }
     }
 
     /// Notes the reason of a failed attempt. The next flush reports it.
-    fn fail(&mut self, why: String) {
+    fn fail(&mut self, error: &StoreError) {
+        let (why, is_full) = (error.to_string(), schema::is_full(error));
         self.health.failed(&why);
         let is_reported = self.failing.as_ref().is_some_and(|failing| failing.is_reported);
         let attempted = self.clock.map_or(0, |clock| clock());
-        self.failing = Some(Failing { why, is_reported, attempted });
+        self.failing = Some(Failing { why, is_full, is_reported, attempted });
     }
 
     /// Whether an attempt to write is due.
@@ -246,7 +253,8 @@ impl Writer {
         if std::mem::replace(&mut failing.is_reported, true) {
             return Ok(());
         }
-        Err(io::Error::other(failing.why.clone()))
+        let kind = if failing.is_full { io::ErrorKind::StorageFull } else { io::ErrorKind::Other };
+        Err(io::Error::new(kind, failing.why.clone()))
     }
 
     /// Writes the waiting rows, batch by batch, so that as many as possible are written.
@@ -378,10 +386,7 @@ impl Writer {
         self.watched.write(&transaction).map_err(describe)?;
         let events = self.health.events();
         for event in &events {
-            transaction
-                .prepare_cached("INSERT INTO events VALUES (?1, ?2, ?3)")
-                .and_then(|mut add| add.execute(params![(event.time * 1e9) as i64, event.kind, event.text]))
-                .map_err(describe)?;
+            events::write(&transaction, event).map_err(describe)?;
         }
         self.names.write(&transaction).map_err(describe)?;
         transaction.commit().map_err(describe)?;
@@ -413,7 +418,7 @@ impl Writer {
                 Ok(())
             }
             Err(error) => {
-                self.fail(error.to_string());
+                self.fail(&error);
                 self.report()
             }
         }
@@ -629,6 +634,15 @@ impl Output for Writer {
         let row = self.maker.record(flow, record);
         self.push(row);
         Ok(())
+    }
+
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        self.health.keep_event(weir_output::event::web(event));
+        Ok(())
+    }
+
+    fn failure(&self) -> &'static EventKind {
+        &STORE_FAILED
     }
 
     fn flush(&mut self) -> io::Result<()> {

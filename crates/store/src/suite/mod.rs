@@ -76,6 +76,8 @@ macro_rules! behaviours {
             lists_are_rounded_only_where_finer_ones_are_gone
             new_services_are_those_that_answered
             a_scan_is_found_in_the_range_in_which_it_was
+            an_event_is_kept_once_with_its_last_state
+            events_of_a_killed_run_have_ended
         }
     };
     ($engine:ident: $($name:ident)*) => {

@@ -1,9 +1,10 @@
-//! What is new in a range, and who scanned in it.
+//! What is new in a range, who scanned in it, and events.
 
 use super::{Engine, interval, wanted_of};
 use crate::TimeRange;
 use crate::findings;
 use crate::fixtures;
+use weir_api::{Event, EventState};
 use weir_engine::{ConnState, FlowRecord};
 use weir_filter::FlowTest;
 use weir_wire::{Time, mapped};
@@ -87,4 +88,51 @@ pub fn a_scan_is_found_in_the_range_in_which_it_was(engine: &Engine) {
     assert!(findings::of(&*store, &all, part).unwrap().rows.is_empty());
     let others = FlowTest::Not(Box::new(crate::query::Asking::default().test("host 10.0.0.66").unwrap()));
     assert!(findings::of(&*store, &others, TimeRange::default()).unwrap().rows.is_empty());
+}
+
+/// A later state of an event replaces the earlier one, and an event is in each range that it has a part in.
+pub fn an_event_is_kept_once_with_its_last_state(engine: &Engine) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = engine.writer(folder.path());
+    let [mut scan, _] = fixtures::events().try_into().unwrap();
+    (scan.begin, scan.last) = (BEGIN, BEGIN + HOUR);
+    scan.identify();
+    to.event(&scan).unwrap();
+    to.interval(&interval(BEGIN, HOUR, 2, &[])).unwrap();
+    to.event(&Event { state: EventState::End, last: BEGIN + 3 * HOUR, count: 99, ..scan.clone() }).unwrap();
+    to.event(&fixtures::full_disk()).unwrap();
+    to.finish().unwrap();
+    let store = engine.store(folder.path());
+    let kept = store.events(TimeRange::default(), 10).unwrap().events;
+    let [row] = kept.iter().filter(|event| event.kind == "port_scan").collect::<Vec<_>>()[..] else {
+        panic!("{kept:?}")
+    };
+    assert_eq!((row.count, row.open, row.evidence["failed"]), (99, false, 41));
+    assert_eq!(row.filter.as_deref(), Some("src host 10.99.0.102 and dst host 10.99.0.1 and tcp"));
+    assert_eq!((row.host.as_deref(), row.severity.as_str()), (Some("10.99.0.102"), "warning"));
+    let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
+    assert_eq!((row.begin, row.time), (seconds(BEGIN), seconds(BEGIN + 3 * HOUR)));
+    let within = |from: u64, to: u64| {
+        let span = TimeRange { from: Some(BEGIN + from), to: Some(BEGIN + to) };
+        store.events(span, 10).unwrap().events.iter().any(|event| event.kind == "port_scan")
+    };
+    assert!(within(0, 1) && within(HOUR, 2 * HOUR) && within(2 * HOUR, 9 * HOUR));
+    assert!(!within(4 * HOUR, 9 * HOUR));
+}
+
+/// A run that was killed leaves its events open: the next one ends them.
+pub fn events_of_a_killed_run_have_ended(engine: &Engine) {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || {
+        let events = engine.store(folder.path()).events(TimeRange::default(), 10).unwrap().events;
+        events.iter().filter(|event| event.open).count()
+    };
+    let mut to = engine.writer(folder.path());
+    to.event(&fixtures::events()[0]).unwrap();
+    to.interval(&interval(BEGIN, HOUR, 2, &[])).unwrap();
+    to.flush().unwrap();
+    assert_eq!(open(), 1);
+    drop(to);
+    drop(engine.writer(folder.path()));
+    assert_eq!(open(), 0);
 }

@@ -51,6 +51,12 @@ impl OpenOutput {
         self.selections.is_empty() || self.selections.iter().any(takes)
     }
 
+    /// Whether it takes a row of an event whose last finding has that time.
+    pub fn takes_event(&self, last: Time) -> bool {
+        let takes = |one: &Selection| one.covers(last) && one.log.events();
+        self.selections.is_empty() || self.selections.iter().any(takes)
+    }
+
     /// Whether it is the output of a log in a folder, whatever the rows; `None` if it has nothing to do with the log.
     /// `Some(false)` if another log has one of its files open.
     pub fn writes(&self, folder: &Path, log: &Log) -> Option<bool> {

@@ -385,8 +385,7 @@ fn hosts_have_both_directions_and_findings_are_listed() {
         row.failed.add(port);
     });
     (row.refused, row.first, row.last) = (40, SECOND, 3 * SECOND);
-    let scans = weir_api::Table::new(&weir_api::SCANS, 8, vec![row.row(0)], 0);
-    scene.total.answers.push(answer("scans", "scans", Reading::Table(scans)));
+    scene.total.add_events(&[row.event()]);
     let rows = drawn(&scene.view(), None, &pane(5), 100, 20);
     assert!(rows[2].starts_with("FINDINGS  1 scan"), "{}", rows[2]);
     assert!(

@@ -36,11 +36,9 @@ impl Lines {
         }
     }
 
-    /// Reports a change of a link on standard error, and returns its text.
-    pub fn link(&mut self, event: &LinkEvent) -> String {
-        let text = notice(event, &self.zone, self.waits);
-        eprintln!("weir: {text}");
-        text
+    /// Reports a change of a link on standard error.
+    pub fn link(&mut self, event: &LinkEvent) {
+        eprintln!("weir: {}", notice(event, &self.zone, self.waits));
     }
 
     /// Waits until all lines are printed.

@@ -252,7 +252,6 @@ fn watch(
     reload: &mut Reload<'_>,
     writers: &mut PacketWriters<'_>,
 ) {
-    let beside = reload.run.beside.as_ref();
     while !collector.is_done() {
         if let Some(text) = reload.attend(collector, writers) {
             eprintln!("weir: {text}");
@@ -266,10 +265,7 @@ fn watch(
             Err(RecvTimeoutError::Disconnected) => break,
         };
         if let Message::Link(event) = &message {
-            let text = lines.link(event);
-            if let Some(beside) = beside {
-                beside.hub.note_at(event.at.0, "link", text);
-            }
+            lines.link(event);
         }
         collector.has_waiting(from.len());
         for tick in collector.take(message) {

@@ -406,6 +406,7 @@ impl Run {
     fn collector(&self, outputs: Vec<OpenOutput>, workers: usize) -> Collector {
         let mut collector = Collector::new(outputs, workers, self.request.interval, self.division.rows);
         collector.remember_names(self.division.names);
+        collector.hold_events(self.division.events);
         collector.anonymise(self.anonymiser.clone());
         collector.emit(self.beside.as_ref().map(|beside| Arc::clone(&beside.hub)));
         collector.roll_every(self.request.rotate, Arc::clone(&self.signals.hangup));

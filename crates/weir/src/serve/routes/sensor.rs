@@ -106,7 +106,7 @@ pub async fn sensor(State(app): State<Shared>) -> Json<Sensor> {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct EventsAsked {
-    /// Start of the time range, in seconds since the epoch.
+    /// Start of the time range, in seconds since the epoch. An event is in the range with a part of its time.
     from: Option<f64>,
     /// End of the time range, excluded.
     to: Option<f64>,
@@ -114,7 +114,7 @@ pub struct EventsAsked {
     limit: Option<usize>,
 }
 
-/// Events of the sensor, latest first.
+/// Events, latest first: what was found in the traffic, and what happened to the sensor.
 #[utoipa::path(get, path = "/api/v1/events", params(EventsAsked),
     responses((status = 200, body = Events), (status = 400, body = Failure)))]
 pub async fn events(
@@ -127,16 +127,23 @@ pub async fn events(
         true => app.ask(move |store| store.events(span, limit)).await?,
         false => Events::default(),
     };
-    let within = |time: f64| {
-        span.from.is_none_or(|from| time >= seconds(from)) && span.to.is_none_or(|to| time < seconds(to))
+    let within = |event: &Event| {
+        span.from.is_none_or(|from| event.time >= seconds(from))
+            && span.to.is_none_or(|to| event.begin < seconds(to))
     };
-    for event in app.hub.events().into_iter().filter(|event| within(event.time)) {
-        // The store may have the event already.
-        let is_same = |known: &Event| {
-            known.kind == event.kind && known.text == event.text && (known.time - event.time).abs() < 0.001
+    for event in app.hub.events().into_iter().filter(within) {
+        // The store may have the event already, in this state or an earlier one.
+        let is_same = |known: &Event| match &event.id {
+            Some(_) => known.id == event.id,
+            None => {
+                known.kind == event.kind
+                    && known.text == event.text
+                    && (known.time - event.time).abs() < 0.001
+            }
         };
-        if !found.events.iter().any(is_same) {
-            found.events.push(event);
+        match found.events.iter_mut().find(|known| is_same(known)) {
+            Some(known) => *known = event,
+            None => found.events.push(event),
         }
     }
     found.events.sort_by(|a, b| b.time.total_cmp(&a.time));

@@ -1,0 +1,119 @@
+//! The binary form of events.
+
+use super::{Binary, Bytes, DecodeError};
+use crate::event::MAX_EVIDENCE;
+use crate::{Event, EventCount, EventKind, EventState, Evidence, Subject};
+
+impl Binary for &'static EventKind {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.name.to_owned().write(to);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        EventKind::find(&String::read(from)?).ok_or(DecodeError::Invalid("kind of event"))
+    }
+}
+
+impl Binary for Subject {
+    fn write(&self, to: &mut Vec<u8>) {
+        match self {
+            Subject::Sensor => to.push(0),
+            Subject::Interface(name) => {
+                to.push(1);
+                name.to_string().write(to);
+            }
+            Subject::Output(name) => {
+                to.push(2);
+                name.to_string().write(to);
+            }
+            Subject::Host(host) => {
+                to.push(3);
+                host.write(to);
+            }
+            Subject::Pair { source, target } => {
+                to.push(4);
+                source.write(to);
+                target.write(to);
+            }
+            Subject::Port { source, protocol, port } => {
+                to.push(5);
+                source.write(to);
+                protocol.write(to);
+                port.write(to);
+            }
+        }
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        Ok(match from.byte()? {
+            0 => Subject::Sensor,
+            1 => Subject::Interface(String::read(from)?.into()),
+            2 => Subject::Output(String::read(from)?.into()),
+            3 => Subject::Host(Binary::read(from)?),
+            4 => Subject::Pair { source: Binary::read(from)?, target: Binary::read(from)? },
+            5 => Subject::Port {
+                source: Binary::read(from)?,
+                protocol: Binary::read(from)?,
+                port: Binary::read(from)?,
+            },
+            _ => return Err(DecodeError::Invalid("subject")),
+        })
+    }
+}
+
+impl Binary for Evidence {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.name.write(to);
+        self.unit.write(to);
+        self.value.write(to);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { name: Binary::read(from)?, unit: Binary::read(from)?, value: Binary::read(from)? })
+    }
+}
+
+impl Binary for Event {
+    fn write(&self, to: &mut Vec<u8>) {
+        let Self { id, state, kind, subject, begin, last, count, evidence } = self;
+        id.write(to);
+        to.push(EventState::ALL.iter().position(|one| one == state).unwrap_or_default() as u8);
+        kind.write(to);
+        subject.write(to);
+        begin.write(to);
+        last.write(to);
+        count.write(to);
+        evidence.write(to);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        let id = Binary::read(from)?;
+        let state = EventState::ALL.get(usize::from(from.byte()?)).copied();
+        let event = Self {
+            id,
+            state: state.ok_or(DecodeError::Invalid("state of an event"))?,
+            kind: Binary::read(from)?,
+            subject: Binary::read(from)?,
+            begin: Binary::read(from)?,
+            last: Binary::read(from)?,
+            count: from.count()?,
+            evidence: Binary::read(from)?,
+        };
+        let is_sorted = event.evidence.is_sorted_by(|one, next| one.name < next.name);
+        match is_sorted && event.evidence.len() <= MAX_EVIDENCE {
+            true => Ok(event),
+            false => Err(DecodeError::Invalid("evidence")),
+        }
+    }
+}
+
+impl Binary for EventCount {
+    fn write(&self, to: &mut Vec<u8>) {
+        let Self { begun, merged, ended, shed } = self;
+        [begun, merged, ended, shed].into_iter().for_each(|count| count.write(to));
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { begun: from.count()?, merged: from.count()?, ended: from.count()?, shed: from.count()? })
+    }
+}

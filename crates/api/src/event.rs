@@ -1,0 +1,637 @@
+//! Events: what happened, to what, when, how often, and the numbers that show it.
+//!
+//! A function emits events at the end of an interval, in its worker. Two events of one kind and one subject are one event,
+//! so that workers and intervals merge. The program keeps merged events open, adds what is found later, and ends them
+//! when nothing was found for [`EventKind::quiet`].
+
+use crate::{Folded, Interval};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::fmt;
+use std::net::IpAddr;
+
+/// Maximum number of events of a snapshot. Of more, those with the first kinds and subjects are kept, so that the order
+/// of merging makes no difference.
+pub const MAX_EVENTS: usize = 1024;
+
+/// Maximum number of numbers of evidence.
+pub(crate) const MAX_EVIDENCE: usize = 64;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// How urgent an event is. The order is by urgency.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Normal, but to be known.
+    Notice,
+    /// A person should look at it.
+    Warning,
+    /// The monitor does not do what it should.
+    Error,
+}
+
+impl Severity {
+    /// All severities, in the order of the binary form.
+    pub const ALL: [Severity; 3] = [Severity::Notice, Severity::Warning, Severity::Error];
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Notice => "notice",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
+
+    /// Its number in syslog (RFC 5424, table 2).
+    pub fn syslog(self) -> u8 {
+        match self {
+            Severity::Notice => 5,
+            Severity::Warning => 4,
+            Severity::Error => 3,
+        }
+    }
+}
+
+/// A kind of event.
+#[derive(Debug, Eq, PartialEq)]
+pub struct EventKind {
+    /// Its name: lower-case letters and underscores.
+    pub name: &'static str,
+    /// How urgent it is.
+    pub severity: Severity,
+    /// Its name in Zeek's notice.log.
+    pub notice: &'static str,
+    /// Meaning, one or two sentences.
+    pub help: &'static str,
+    /// A part of the expression that shows its packets, besides the subject; "" without one.
+    pub scope: &'static str,
+    /// Nanoseconds without a further finding after which the event has ended. `None` if only the end of its cause, or of
+    /// the run, ends it.
+    pub quiet: Option<u64>,
+}
+
+/// Every kind, in the order in which events are kept when there are too many.
+pub static EVENT_KINDS: &[&EventKind] =
+    &[&LINK_DOWN, &DISK_FULL, &STORE_FAILED, &OUTPUT_FAILED, &CLOCK_LEAP, &PORT_SCAN, &ADDRESS_SCAN];
+
+/// An interface is down or was removed.
+pub static LINK_DOWN: EventKind = EventKind {
+    name: "link_down",
+    severity: Severity::Warning,
+    notice: "Weir::Link_Down",
+    help: "An interface is down, or was removed: no packets until it is up again.",
+    scope: "",
+    quiet: None,
+};
+
+/// A disk is full.
+pub static DISK_FULL: EventKind = EventKind {
+    name: "disk_full",
+    severity: Severity::Error,
+    notice: "Weir::Disk_Full",
+    help: "A log, a packet file or the store was not written because its disk is full.",
+    scope: "",
+    quiet: Some(60 * SECOND),
+};
+
+/// The store was not written.
+pub static STORE_FAILED: EventKind = EventKind {
+    name: "store_failed",
+    severity: Severity::Error,
+    notice: "Weir::Store_Failed",
+    help: "The store was not written.",
+    scope: "",
+    quiet: Some(60 * SECOND),
+};
+
+/// A log was not written.
+pub static OUTPUT_FAILED: EventKind = EventKind {
+    name: "output_failed",
+    severity: Severity::Error,
+    notice: "Weir::Output_Failed",
+    help: "A log was not written.",
+    scope: "",
+    quiet: Some(60 * SECOND),
+};
+
+/// A step of the clock that packets have their times from.
+pub static CLOCK_LEAP: EventKind = EventKind {
+    name: "clock_leap",
+    severity: Severity::Warning,
+    notice: "Weir::Clock_Leap",
+    help: "The time of packets went back by more than a second, or ahead by more than a day.",
+    scope: "",
+    quiet: Some(300 * SECOND),
+};
+
+/// A scan of the ports of a host.
+pub static PORT_SCAN: EventKind = EventKind {
+    name: "port_scan",
+    severity: Severity::Warning,
+    notice: "Scan::Port_Scan",
+    help: "A host tried 20 or more TCP ports of another host, with at least four in five attempts failing.",
+    scope: "tcp",
+    quiet: Some(300 * SECOND),
+};
+
+/// A scan of hosts for a port.
+pub static ADDRESS_SCAN: EventKind = EventKind {
+    name: "address_scan",
+    severity: Severity::Warning,
+    notice: "Scan::Address_Scan",
+    help: "A host tried one TCP port of 20 or more hosts, with at least four in five attempts failing.",
+    scope: "",
+    quiet: Some(300 * SECOND),
+};
+
+impl EventKind {
+    /// The kind of that name.
+    pub fn find(name: &str) -> Option<&'static EventKind> {
+        EVENT_KINDS.iter().find(|kind| kind.name == name).copied()
+    }
+
+    /// Its place in [`EVENT_KINDS`].
+    pub fn place(&self) -> usize {
+        EVENT_KINDS.iter().position(|kind| kind.name == self.name).unwrap_or(EVENT_KINDS.len())
+    }
+}
+
+/// What an event is about.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Subject {
+    /// The monitor itself.
+    Sensor,
+    /// An interface, by its name.
+    Interface(Box<str>),
+    /// Something that the monitor writes, by its name.
+    Output(Box<str>),
+    /// A host.
+    Host(IpAddr),
+    /// What one host does to another.
+    Pair {
+        /// The acting host.
+        source: IpAddr,
+        /// The other host.
+        target: IpAddr,
+    },
+    /// What a host does to one port of many hosts.
+    Port {
+        /// The acting host.
+        source: IpAddr,
+        /// IP protocol: 6 TCP, 17 UDP, 132 SCTP.
+        protocol: u8,
+        /// The port.
+        port: u16,
+    },
+}
+
+impl Subject {
+    /// The acting host.
+    pub fn source(&self) -> Option<IpAddr> {
+        match self {
+            Subject::Host(source) | Subject::Pair { source, .. } | Subject::Port { source, .. } => {
+                Some(*source)
+            }
+            _ => None,
+        }
+    }
+
+    /// The host that it acts on.
+    pub fn target(&self) -> Option<IpAddr> {
+        match self {
+            Subject::Pair { target, .. } => Some(*target),
+            _ => None,
+        }
+    }
+
+    /// The port that it acts on, with its IP protocol.
+    pub fn port(&self) -> Option<(u8, u16)> {
+        match self {
+            Subject::Port { protocol, port, .. } => Some((*protocol, *port)),
+            _ => None,
+        }
+    }
+
+    /// The subject with other addresses.
+    #[must_use]
+    pub fn map(&self, mut address: impl FnMut(IpAddr) -> IpAddr) -> Subject {
+        match self {
+            Subject::Host(host) => Subject::Host(address(*host)),
+            Subject::Pair { source, target } => {
+                Subject::Pair { source: address(*source), target: address(*target) }
+            }
+            Subject::Port { source, protocol, port } => {
+                Subject::Port { source: address(*source), protocol: *protocol, port: *port }
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn memory(&self) -> usize {
+        match self {
+            Subject::Interface(name) | Subject::Output(name) => name.len(),
+            _ => 0,
+        }
+    }
+}
+
+/// The name of an IP protocol in expressions; `None` for one without ports.
+fn protocol_name(protocol: u8) -> Option<&'static str> {
+    match protocol {
+        6 => Some("tcp"),
+        17 => Some("udp"),
+        132 => Some("sctp"),
+        _ => None,
+    }
+}
+
+/// `10.0.0.1 -> 10.0.0.2`, `10.0.0.1 -> tcp/445`, `eth0`, `sensor`.
+impl fmt::Display for Subject {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Subject::Sensor => out.write_str("sensor"),
+            Subject::Interface(name) | Subject::Output(name) => out.write_str(name),
+            Subject::Host(host) => write!(out, "{host}"),
+            Subject::Pair { source, target } => write!(out, "{source} -> {target}"),
+            Subject::Port { source, protocol, port } => match protocol_name(*protocol) {
+                Some(name) => write!(out, "{source} -> {name}/{port}"),
+                None => write!(out, "{source} -> ip {protocol}/{port}"),
+            },
+        }
+    }
+}
+
+/// A number that shows an event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evidence {
+    /// Name: lower-case letters and underscores.
+    pub name: Cow<'static, str>,
+    /// Unit, "" without one. `time`: nanoseconds since the epoch.
+    pub unit: Cow<'static, str>,
+    /// The value, with the way in which it adds up.
+    pub value: Folded,
+}
+
+impl Evidence {
+    /// A number of evidence.
+    pub fn new(name: &'static str, unit: &'static str, value: Folded) -> Self {
+        Self { name: Cow::Borrowed(name), unit: Cow::Borrowed(unit), value }
+    }
+
+    /// Rewrites distinct values and times, as far as they are not only numbers.
+    pub fn map(&mut self, mut value: impl FnMut(u128) -> u128, time: impl Fn(u64) -> u64) {
+        match &mut self.value {
+            Folded::Distinct(values) => values.rename(&mut value),
+            Folded::Min(Some(at)) | Folded::Max(Some(at)) if self.unit == "time" => *at = time(*at),
+            _ => {}
+        }
+    }
+
+    /// The number: a sum, a minimum or maximum, or a number of distinct values.
+    pub fn number(&self) -> u64 {
+        self.value.weight()
+    }
+}
+
+/// Whether an event has begun, goes on or has ended.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EventState {
+    /// It was found for the first time.
+    #[default]
+    Begin,
+    /// It goes on, with at least twice the count.
+    Update,
+    /// Nothing was found for some time, or its cause has ended.
+    End,
+}
+
+impl EventState {
+    /// All states, in the order of the binary form.
+    pub const ALL: [EventState; 3] = [EventState::Begin, EventState::Update, EventState::End];
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            EventState::Begin => "begin",
+            EventState::Update => "update",
+            EventState::End => "end",
+        }
+    }
+}
+
+/// Something that happened, with its evidence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Identifies the event from its begin to its end. 0 until it is opened.
+    pub id: u64,
+    /// Its state.
+    pub state: EventState,
+    /// What happened.
+    pub kind: &'static EventKind,
+    /// What it happened to, or who did it.
+    pub subject: Subject,
+    /// Time of the first finding, in nanoseconds since the epoch.
+    pub begin: u64,
+    /// Time of the last finding.
+    pub last: u64,
+    /// Number of single findings, such as failed attempts.
+    pub count: u64,
+    /// Numbers by name, ordered by name; at most 64.
+    pub evidence: Vec<Evidence>,
+}
+
+impl Event {
+    /// An event of one moment, in nanoseconds since the epoch.
+    pub fn at(kind: &'static EventKind, subject: Subject, time: u64) -> Self {
+        Self {
+            id: 0,
+            state: EventState::Begin,
+            kind,
+            subject,
+            begin: time,
+            last: time,
+            count: 1,
+            evidence: Vec::new(),
+        }
+    }
+
+    /// The event with a further number of evidence. A name is used once.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, unit: &'static str, value: Folded) -> Self {
+        if self.evidence.len() < MAX_EVIDENCE {
+            let at = self.evidence.partition_point(|one| &*one.name < name);
+            self.evidence.insert(at, Evidence::new(name, unit, value));
+        }
+        self
+    }
+
+    /// Compares kinds, then subjects. Events with equal ones are one event.
+    pub fn key_cmp(&self, other: &Event) -> Ordering {
+        let by_kind = || self.kind.place().cmp(&other.kind.place());
+        by_kind().then_with(|| self.subject.cmp(&other.subject))
+    }
+
+    /// Adds an event of the same kind and subject.
+    pub fn merge(&mut self, other: &Event) {
+        self.begin = self.begin.min(other.begin);
+        self.last = self.last.max(other.last);
+        self.count = self.count.saturating_add(other.count);
+        for theirs in &other.evidence {
+            let at = self.evidence.partition_point(|one| one.name < theirs.name);
+            let is_known = self.evidence.get(at).is_some_and(|mine| mine.name == theirs.name);
+            if !is_known && self.evidence.len() < MAX_EVIDENCE {
+                self.evidence.insert(at, theirs.clone());
+            } else if let Some(mine) = self.evidence.get_mut(at).filter(|_| is_known)
+                // A kind has one fold for a name; bytes from elsewhere may not.
+                && mine.value.fold() == theirs.value.fold()
+            {
+                mine.value.merge(&theirs.value);
+            }
+        }
+    }
+
+    /// The number of that name.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.value(name).map(Folded::weight)
+    }
+
+    /// The value of that name.
+    pub fn value(&self, name: &str) -> Option<&Folded> {
+        self.evidence.iter().find(|one| one.name == name).map(|one| &one.value)
+    }
+
+    /// The expression that shows its packets, in the language of pcap-filter(7); `None` if no packets show it.
+    pub fn expression(&self) -> Option<String> {
+        let mut text = match &self.subject {
+            Subject::Sensor | Subject::Interface(_) | Subject::Output(_) => return None,
+            Subject::Host(host) => format!("host {host}"),
+            Subject::Pair { source, target } => format!("src host {source} and dst host {target}"),
+            Subject::Port { source, protocol, port } => match protocol_name(*protocol) {
+                Some(name) => format!("src host {source} and {name} dst port {port}"),
+                None => format!("src host {source} and (ip proto {protocol} or ip6 proto {protocol})"),
+            },
+        };
+        if !self.kind.scope.is_empty() {
+            text.push_str(" and ");
+            text.push_str(self.kind.scope);
+        }
+        Some(text)
+    }
+
+    /// Its time.
+    pub fn times(&self) -> Interval {
+        Interval { start: self.begin, end: self.last }
+    }
+
+    /// Gives the event the identifier that its kind, subject and beginning have in every run.
+    pub fn identify(&mut self) {
+        // FNV-1a of 64 bits, which needs no key: equal packets give equal identifiers.
+        let text = format!("{} {} {}", self.kind.name, self.subject, self.begin);
+        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        self.id = hash.max(1);
+    }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
+        let evidence = |one: &Evidence| size_of::<Evidence>() + one.value.memory();
+        size_of::<Self>() + self.subject.memory() + self.evidence.iter().map(evidence).sum::<usize>()
+    }
+}
+
+/// Adds events to others that are ordered by kind and subject. Returns the number of findings that did not fit into
+/// [`MAX_EVENTS`].
+pub fn add(events: &mut Vec<Event>, more: &[Event]) -> u64 {
+    for event in more {
+        match events.binary_search_by(|known| known.key_cmp(event)) {
+            Ok(at) => {
+                if let Some(known) = events.get_mut(at) {
+                    known.merge(event);
+                }
+            }
+            Err(at) => events.insert(at, event.clone()),
+        }
+    }
+    events.drain(MAX_EVENTS.min(events.len())..).map(|event| event.count).fold(0, u64::saturating_add)
+}
+
+/// Counts of events in an interval: `begun = ended + open` over a run.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct EventCount {
+    /// Events that began.
+    pub begun: u64,
+    /// Findings that were added to an open event.
+    pub merged: u64,
+    /// Events that ended.
+    pub ended: u64,
+    /// Findings that belong to no event, because too many were open.
+    pub shed: u64,
+}
+
+impl EventCount {
+    /// Adds the counts of another worker or interval.
+    pub fn add(&mut self, other: &EventCount) {
+        self.begun += other.begun;
+        self.merged += other.merged;
+        self.ended += other.ended;
+        self.shed = self.shed.saturating_add(other.shed);
+    }
+}
+
+/// All facts but the times, with the numbers of evidence as an object.
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut members = to.serialize_map(None)?;
+        if self.id != 0 {
+            members.serialize_entry("id", &format!("{:016x}", self.id))?;
+            members.serialize_entry("state", &self.state)?;
+        }
+        members.serialize_entry("event", self.kind.name)?;
+        members.serialize_entry("severity", &self.kind.severity)?;
+        members.serialize_entry("subject", &self.subject.to_string())?;
+        if let Some(source) = self.subject.source() {
+            members.serialize_entry("source", &source)?;
+        }
+        if let Some(target) = self.subject.target() {
+            members.serialize_entry("target", &target)?;
+        }
+        if let Some((_, port)) = self.subject.port() {
+            members.serialize_entry("port", &port)?;
+        }
+        members.serialize_entry("count", &self.count)?;
+        members.serialize_entry("evidence", &Numbers(&self.evidence))?;
+        if let Some(expression) = self.expression() {
+            members.serialize_entry("expression", &expression)?;
+        }
+        members.end()
+    }
+}
+
+/// Evidence as an object of numbers.
+struct Numbers<'e>(&'e [Evidence]);
+
+impl Serialize for Numbers<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.iter().map(|one| (&one.name, one.number())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn event(n: u64) -> Event {
+        let address = |n: u64| IpAddr::from((n as u32).to_be_bytes());
+        let subject = match n % 6 {
+            0 => Subject::Sensor,
+            1 => Subject::Interface("eth0".into()),
+            2 => Subject::Output("conn.log".into()),
+            3 => Subject::Host(address(n % 40)),
+            4 => Subject::Pair { source: address(n % 7), target: address(n % 11) },
+            _ => Subject::Port { source: address(n % 13), protocol: 6, port: (n % 3) as u16 },
+        };
+        let kind = EVENT_KINDS[n as usize % EVENT_KINDS.len()];
+        let event = Event::at(kind, subject, n).with("flows", "flows", Folded::Sum(n % 50)).with(
+            "first",
+            "time",
+            Folded::Min(Some(n)),
+        );
+        Event { count: 1 + n % 9, ..event }
+    }
+
+    fn sum(numbers: &[u64]) -> (Vec<Event>, u64) {
+        let mut events = Vec::new();
+        let shed = numbers.iter().map(|n| add(&mut events, &[event(*n)])).sum();
+        (events, shed)
+    }
+
+    proptest! {
+        #[test]
+        fn events_merge_in_any_order(numbers: Vec<u64>, cut: prop::sample::Index) {
+            let whole = sum(&numbers);
+            let (left, right) = numbers.split_at(cut.index(numbers.len() + 1));
+            for (one, other) in [(left, right), (right, left)] {
+                let (mut merged, shed) = sum(one);
+                let (more, others) = sum(other);
+                let last = add(&mut merged, &more);
+                prop_assert_eq!((&merged, shed + others + last), (&whole.0, whole.1));
+            }
+            let found: u64 = whole.0.iter().map(|event| event.count).sum();
+            prop_assert_eq!(found + whole.1, numbers.iter().map(|n| event(*n).count).sum::<u64>());
+        }
+    }
+
+    /// Which events are kept does not depend on how they were divided, and each finding is counted.
+    #[test]
+    fn too_many_events_are_bounded_and_counted() {
+        let host = |n: u64| Event::at(&PORT_SCAN, Subject::Host(IpAddr::from((n as u32).to_be_bytes())), n);
+        let all: Vec<Event> = (0..3_000).map(|n| host(n * 7_919 % 3_000)).collect();
+        let of = |events: &mut dyn Iterator<Item = &Event>| {
+            let mut sum = Vec::new();
+            let shed = events.map(|event| add(&mut sum, std::slice::from_ref(event))).sum::<u64>();
+            (sum, shed)
+        };
+        let whole = of(&mut all.iter());
+        assert_eq!((whole.0.len(), whole.1), (MAX_EVENTS, 3_000 - MAX_EVENTS as u64));
+        let (mut one, shed) = of(&mut all.iter().step_by(2));
+        let (two, others) = of(&mut all.iter().skip(1).step_by(2));
+        let last = add(&mut one, &two);
+        assert_eq!((one, shed + others + last), whole);
+    }
+
+    #[test]
+    fn kinds_are_unique_well_formed_and_have_help() {
+        for (at, kind) in EVENT_KINDS.iter().enumerate() {
+            assert!(kind.name.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{}", kind.name);
+            assert!(kind.help.ends_with('.') && kind.notice.contains("::"), "{}", kind.name);
+            assert_eq!(EventKind::find(kind.name), Some(*kind));
+            assert_eq!(kind.place(), at, "{} twice", kind.name);
+        }
+    }
+
+    #[test]
+    fn identifiers_are_those_of_kind_subject_and_beginning() {
+        let mut ids: Vec<u64> = (0..1_000)
+            .map(event)
+            .map(|mut event| {
+                event.identify();
+                event.id
+            })
+            .collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), 1_000);
+    }
+
+    #[test]
+    fn expressions_show_the_packets() {
+        let [source, target] = ["10.0.0.9", "2001:db8::1"].map(|text| text.parse().unwrap());
+        let event = |name: &str, subject| Event::at(EventKind::find(name).unwrap(), subject, 5).expression();
+        assert_eq!(
+            event("port_scan", Subject::Pair { source, target }).unwrap(),
+            "src host 10.0.0.9 and dst host 2001:db8::1 and tcp"
+        );
+        assert_eq!(
+            event("address_scan", Subject::Port { source, protocol: 6, port: 22 }).unwrap(),
+            "src host 10.0.0.9 and tcp dst port 22"
+        );
+        assert_eq!(event("clock_leap", Subject::Sensor), None);
+    }
+
+    #[test]
+    fn the_object_has_the_numbers_by_name() {
+        let mut event = event(4);
+        assert!(serde_json::to_value(&event).unwrap().get("state").is_none(), "it is not opened");
+        event.identify();
+        let value = serde_json::to_value(event).unwrap();
+        assert_eq!(value["evidence"], serde_json::json!({"first": 4, "flows": 4}));
+        assert_eq!((&value["state"], &value["target"]), (&"begin".into(), &"0.0.0.4".into()));
+    }
+}

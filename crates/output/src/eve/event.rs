@@ -1,0 +1,95 @@
+//! Events as Suricata's events of type `anomaly`.
+//!
+//! Suricata's members of an anomaly are its name and who found it. Everything else about an event is in the object `weir`,
+//! which Suricata does not have.
+
+use super::push_proto;
+use crate::event::words;
+use crate::format::push_number;
+use crate::json::{Object, push_text};
+use crate::zone::Zone;
+use weir_api::Event;
+
+/// Writes an event. Its time is that of the last finding.
+pub fn push_event(out: &mut Vec<u8>, event: &Event, zone: &Zone) {
+    Object::write(out, |object| {
+        object.ours("timestamp", |out| zone.push_eve(out, event.last));
+        object.word("event_type", "anomaly");
+        if let Some(source) = event.subject.source() {
+            object.address("src_ip", source);
+        }
+        if let Some(target) = event.subject.target() {
+            object.address("dest_ip", target);
+        }
+        if let Some((protocol, port)) = event.subject.port() {
+            object.number("dest_port", port);
+            object.ours("proto", |out| push_proto(out, protocol));
+        }
+        object.object("anomaly", |anomaly| {
+            anomaly.word("type", "weir");
+            anomaly.word("event", event.kind.name);
+        });
+        object.object("weir", |weir| {
+            weir.ours("id", |out| out.extend_from_slice(format!("{:016x}", event.id).as_bytes()));
+            weir.word("state", event.state.name());
+            weir.word("severity", event.kind.severity.name());
+            push_text(weir.member("subject"), event.subject.to_string().as_bytes());
+            push_text(weir.member("text"), words(event, usize::MAX).as_bytes());
+            weir.ours("begin", |out| zone.push_eve(out, event.begin));
+            weir.ours("last", |out| zone.push_eve(out, event.last));
+            weir.number("count", event.count);
+            weir.object("evidence", |evidence| {
+                for one in &event.evidence {
+                    push_number(evidence.member(&one.name), one.number());
+                }
+            });
+            if let Some(expression) = event.expression() {
+                push_text(weir.member("expression"), expression.as_bytes());
+            }
+        });
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn a_scan_is_an_anomaly_with_its_numbers() {
+        let events = fixtures::events();
+        let of = |at: usize| {
+            let mut out = Vec::new();
+            push_event(&mut out, &events[at], &Zone::utc());
+            serde_json::from_slice::<Value>(&out).unwrap()
+        };
+        assert_eq!(
+            of(0),
+            json!({
+                "timestamp": "2026-11-21T01:46:09.198000+0000",
+                "event_type": "anomaly",
+                "src_ip": "10.99.0.102", "dest_ip": "10.99.0.1",
+                "anomaly": {"type": "weir", "event": "port_scan"},
+                "weir": {
+                    "id": format!("{:016x}", events[0].id), "state": "begin", "severity": "warning",
+                    "subject": "10.99.0.102 -> 10.99.0.1",
+                    "text": "10.99.0.102 -> 10.99.0.1  41 ports (1-40, 443) in 0.213 s, refused",
+                    "begin": "2026-11-21T01:46:08.985000+0000", "last": "2026-11-21T01:46:09.198000+0000",
+                    "count": 41,
+                    "evidence": {"answered": 0, "failed": 41, "refused_flows": 41, "unanswered_flows": 0},
+                    "expression": "src host 10.99.0.102 and dst host 10.99.0.1 and tcp",
+                },
+            })
+        );
+        let hosts = of(1);
+        assert_eq!(
+            (&hosts["dest_port"], &hosts["proto"], hosts.get("dest_ip")),
+            (&json!(445), &json!("TCP"), None)
+        );
+        let mut out = Vec::new();
+        push_event(&mut out, &fixtures::full_disk(), &Zone::utc());
+        let full: Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!((&full["weir"]["subject"], full.get("src_ip")), (&json!("conn.log"), None));
+    }
+}

@@ -1,0 +1,344 @@
+//! The events of a run: this is the one owner of open events.
+//!
+//! Findings come with the merged snapshot of an interval: those that functions emit, those that are judged from readings
+//! ([`scans`]), and those about the monitor itself. A finding opens an event, or is added to the open event of its kind and
+//! subject. An event ends when nothing was found for [`EventKind::quiet`], with its cause, or with the run. All of it
+//! happens behind the anonymiser, where an interval is complete, so that events do not depend on the number of workers.
+//!
+//! Outputs get a row when an event begins, when its count has doubled after at least five minutes, and when it ends.
+
+mod scans;
+
+use scans::Probes;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use weir_api::event::{DISK_FULL, LINK_DOWN, MAX_EVENTS};
+use weir_api::{Event, EventCount, EventKind, EventState, Folded, Interval, Snapshot, Subject};
+use weir_capture::{LinkChange, LinkEvent};
+
+/// Minimum time between two rows of an event that goes on, in nanoseconds.
+const UPDATES: u64 = 300_000_000_000;
+/// Copies of an event that exist at a time: open, in the snapshot of an interval, in the sum of the run.
+const COPIES: usize = 3;
+
+/// Kind and subject of an event. Kinds are ordered as in [`weir_api::EVENT_KINDS`].
+type Key = (usize, Subject);
+
+fn key(kind: &EventKind, subject: &Subject) -> Key {
+    (kind.place(), subject.clone())
+}
+
+/// The open events.
+pub struct Events {
+    open: BTreeMap<Key, Open>,
+    probes: Probes,
+    /// Findings about the monitor itself since the last interval. Those with time 0 were found at its end.
+    findings: Vec<Event>,
+    /// Causes that have ended since the last interval, with the time.
+    ended_causes: Vec<(Key, u64)>,
+    /// Maximum bytes of open events.
+    limit: usize,
+    /// Bytes of open events at the end of the last interval.
+    held: usize,
+}
+
+/// An open event.
+struct Open {
+    event: Event,
+    /// Its count and time in its last row.
+    count: u64,
+    time: u64,
+}
+
+/// The rows of an interval, in order.
+#[derive(Default)]
+struct Rows {
+    rows: Vec<Event>,
+    count: EventCount,
+}
+
+impl Events {
+    /// No open events. They get `memory` bytes; findings beyond it are counted.
+    pub fn new(memory: usize) -> Self {
+        Self {
+            open: BTreeMap::new(),
+            probes: Probes::default(),
+            findings: Vec::new(),
+            ended_causes: Vec::new(),
+            limit: memory / COPIES,
+            held: 0,
+        }
+    }
+
+    /// Bytes of the open events.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Notes the change of a link at a time in nanoseconds since the epoch.
+    pub fn link(&mut self, change: &LinkEvent, time: u64) {
+        let subject = Subject::Interface(change.name.as_str().into());
+        let down =
+            |removed| Event::at(&LINK_DOWN, subject.clone(), time).with("removed", "", Folded::Sum(removed));
+        match change.change {
+            LinkChange::Down => self.find(down(0)),
+            LinkChange::Removed => self.find(down(1)),
+            LinkChange::Up | LinkChange::Back => self.ended_causes.push((key(&LINK_DOWN, &subject), time)),
+        }
+    }
+
+    /// Notes that an output was not written. `kind` is its kind of failure.
+    pub fn failed(&mut self, kind: &'static EventKind, error: &io::Error) {
+        let text = error.to_string();
+        // The message begins with the path. Folders can name a person.
+        let path = text.split(": ").next().unwrap_or_default();
+        let name = Path::new(path).file_name().map_or_else(|| path.into(), |name| name.to_string_lossy());
+        let kind = if error.kind() == io::ErrorKind::StorageFull { &DISK_FULL } else { kind };
+        self.find(Event::at(kind, Subject::Output(name.into()), 0));
+    }
+
+    /// Keeps a finding until the interval ends.
+    fn find(&mut self, event: Event) {
+        // A link that flaps, or hundreds of files on a full disk: more findings than events make no difference.
+        if self.findings.len() < MAX_EVENTS {
+            self.findings.push(event);
+        }
+    }
+
+    /// Takes the findings of an interval, adds all of them to its snapshot, and counts them there. Returns the rows for the
+    /// outputs.
+    pub fn interval(&mut self, snapshot: &mut Snapshot) -> Vec<Event> {
+        let now = snapshot.interval.end;
+        for mut event in std::mem::take(&mut self.findings) {
+            if event.begin == 0 {
+                (event.begin, event.last) = (now, now);
+            }
+            snapshot.add_events(&[event]);
+        }
+        let open = &self.open;
+        let scans = self.probes.judge(snapshot, |event| open.contains_key(&key(event.kind, &event.subject)));
+        snapshot.add_events(&scans);
+        let mut rows = Rows::default();
+        for event in &snapshot.events {
+            self.take(event, &mut rows);
+        }
+        for (key, time) in std::mem::take(&mut self.ended_causes) {
+            if let Some(mut open) = self.open.remove(&key) {
+                open.event.last = open.event.last.max(time);
+                rows.end(open.event);
+            }
+        }
+        if snapshot.interval != Interval::default() {
+            self.end_quiet(now, &mut rows);
+        }
+        self.held = self.open.values().map(|open| open.event.memory()).sum();
+        snapshot.event_count.add(&rows.count);
+        rows.rows
+    }
+
+    /// Ends all events with the run, whose sum is `total`. Returns the rows for the outputs.
+    pub fn finish(&mut self, total: &mut Snapshot) -> Vec<Event> {
+        let mut last = Snapshot { interval: total.interval, ..Snapshot::default() };
+        let mut rows = Rows { rows: self.interval(&mut last), ..Rows::default() };
+        for open in std::mem::take(&mut self.open).into_values() {
+            rows.end(open.event);
+        }
+        last.event_count.add(&rows.count);
+        total.event_count.add(&last.event_count);
+        total.add_events(&last.events);
+        rows.rows
+    }
+
+    /// Opens an event, or adds a finding to the open one.
+    fn take(&mut self, event: &Event, rows: &mut Rows) {
+        let key = key(event.kind, &event.subject);
+        if let Some(open) = self.open.get_mut(&key) {
+            if !is_apart(&open.event, event) {
+                open.event.merge(event);
+                rows.count.merged += 1;
+                let is_due = open.event.last.saturating_sub(open.time) >= UPDATES;
+                if is_due && open.event.count / 2 >= open.count {
+                    (open.count, open.time) = (open.event.count, open.event.last);
+                    rows.rows.push(Event { state: EventState::Update, ..open.event.clone() });
+                }
+                return;
+            }
+            if let Some(open) = self.open.remove(&key) {
+                rows.end(open.event);
+            }
+        }
+        if self.open.len() >= MAX_EVENTS || self.held + event.memory() > self.limit {
+            rows.count.shed = rows.count.shed.saturating_add(event.count);
+            return;
+        }
+        let mut event = Event { state: EventState::Begin, ..event.clone() };
+        event.identify();
+        rows.count.begun += 1;
+        rows.rows.push(event.clone());
+        self.held += event.memory();
+        self.open.insert(key, Open { count: event.count, time: event.last, event });
+    }
+
+    /// Ends the events in which nothing was found for their time. After a leap of the clock that is all of them.
+    fn end_quiet(&mut self, now: u64, rows: &mut Rows) {
+        let is_over = |event: &Event| event.kind.quiet.is_some_and(|quiet| now.abs_diff(event.last) > quiet);
+        for (_, open) in self.open.extract_if(.., |_, open| is_over(&open.event)) {
+            rows.end(open.event);
+        }
+    }
+}
+
+impl Rows {
+    fn end(&mut self, event: Event) {
+        self.count.ended += 1;
+        self.rows.push(Event { state: EventState::End, ..event });
+    }
+}
+
+/// Whether the time between two parts is so long that they are two events.
+fn is_apart(one: &Event, other: &Event) -> bool {
+    let silence = other.begin.saturating_sub(one.last).max(one.begin.saturating_sub(other.last));
+    one.kind.quiet.is_some_and(|quiet| silence > quiet)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::IpAddr;
+    use weir_api::event::{CLOCK_LEAP, OUTPUT_FAILED, PORT_SCAN};
+    use weir_wire::Time;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn pair(n: u32) -> Subject {
+        Subject::Pair { source: IpAddr::from(n.to_be_bytes()), target: IpAddr::from([10, 0, 0, 1]) }
+    }
+
+    fn interval(second: u64, events: Vec<Event>) -> Snapshot {
+        let start = second * SECOND;
+        Snapshot { interval: Interval { start, end: start + SECOND }, events, ..Snapshot::default() }
+    }
+
+    fn scan(n: u32, second: u64, count: u64) -> Event {
+        let event =
+            Event::at(&PORT_SCAN, pair(n), second * SECOND).with("flows", "flows", Folded::Sum(count));
+        Event { count, ..event }
+    }
+
+    fn words(rows: &[Event]) -> Vec<(&'static str, u64)> {
+        rows.iter().map(|row| (row.state.name(), row.count)).collect()
+    }
+
+    #[test]
+    fn an_event_begins_is_updated_when_its_count_has_doubled_and_ends_after_silence() {
+        let mut events = Events::new(1 << 20);
+        let begun = events.interval(&mut interval(1_000, vec![scan(1, 1_000, 20)]));
+        assert_eq!(words(&begun), [("begin", 20)]);
+        assert_ne!(begun[0].id, 0);
+        let mut rows = Vec::new();
+        let mut sum = EventCount::default();
+        for second in 1_001..1_601 {
+            let mut snapshot = interval(second, vec![scan(1, second, 1)]);
+            rows.extend(events.interval(&mut snapshot));
+            sum.add(&snapshot.event_count);
+        }
+        // After 300 s it has 320 findings, after 600 s only 620.
+        assert_eq!(words(&rows), [("update", 320)]);
+        assert_eq!(sum, EventCount { merged: 600, ..EventCount::default() });
+        assert!(events.interval(&mut interval(1_899, Vec::new())).is_empty());
+        let mut last = interval(1_900, Vec::new());
+        let ended = events.interval(&mut last);
+        assert_eq!(words(&ended), [("end", 620)]);
+        assert_eq!(
+            (ended[0].id, ended[0].begin, ended[0].last),
+            (begun[0].id, 1_000 * SECOND, 1_600 * SECOND)
+        );
+        assert_eq!((ended[0].number("flows"), last.event_count.ended), (Some(620), 1));
+        // It scans again: another event.
+        let again = events.interval(&mut interval(2_000, vec![scan(1, 2_000, 9)]));
+        assert_eq!(words(&again), [("begin", 9)]);
+        assert_ne!(again[0].id, begun[0].id);
+    }
+
+    #[test]
+    fn a_long_silence_or_a_clock_set_back_makes_two_events() {
+        for second in [5_000, 500] {
+            let mut events = Events::new(1 << 20);
+            events.interval(&mut interval(1_000, vec![scan(1, 1_000, 20)]));
+            let rows = events.interval(&mut interval(second, vec![scan(1, second, 30)]));
+            assert_eq!(words(&rows), [("end", 20), ("begin", 30)]);
+        }
+    }
+
+    #[test]
+    fn a_link_is_down_until_it_is_up() {
+        let mut events = Events::new(1 << 20);
+        let change = |change, second: u64| LinkEvent {
+            interface: 0,
+            name: "eth0".to_owned(),
+            change,
+            at: Time(second * SECOND),
+        };
+        events.link(&change(LinkChange::Down, 10), 10 * SECOND);
+        let rows = events.interval(&mut interval(10, Vec::new()));
+        assert_eq!((words(&rows), rows[0].subject.to_string()), (vec![("begin", 1)], "eth0".to_owned()));
+        assert!(events.interval(&mut interval(90_000, Vec::new())).is_empty());
+        events.link(&change(LinkChange::Up, 90_000), 90_000 * SECOND);
+        let rows = events.interval(&mut interval(90_000, Vec::new()));
+        assert_eq!((words(&rows), rows[0].last), (vec![("end", 1)], 90_000 * SECOND));
+        // Down and up again between two intervals.
+        for (at, step) in [LinkChange::Down, LinkChange::Up].into_iter().enumerate() {
+            events.link(&change(step, 90_001 + at as u64), (90_001 + at as u64) * SECOND);
+        }
+        let rows = events.interval(&mut interval(90_003, Vec::new()));
+        assert_eq!(words(&rows), [("begin", 1), ("end", 1)]);
+    }
+
+    #[test]
+    fn failures_have_the_name_of_the_file_and_a_full_disk_is_told_apart() {
+        let mut events = Events::new(1 << 20);
+        let error = |kind| io::Error::new(kind, "/home/jane/logs/conn.log: why");
+        events.failed(&OUTPUT_FAILED, &error(io::ErrorKind::StorageFull));
+        events.failed(&OUTPUT_FAILED, &error(io::ErrorKind::PermissionDenied));
+        let mut snapshot = interval(7, Vec::new());
+        let rows = events.interval(&mut snapshot);
+        let found: Vec<(&str, String)> =
+            rows.iter().map(|row| (row.kind.name, row.subject.to_string())).collect();
+        assert_eq!(found, [("disk_full", "conn.log".to_owned()), ("output_failed", "conn.log".to_owned())]);
+        assert!(rows.iter().all(|row| row.begin == 8 * SECOND));
+        assert_eq!(snapshot.events.len(), 2);
+    }
+
+    #[test]
+    fn open_events_are_bounded_and_each_finding_is_counted() {
+        let mut events = Events::new(64 << 20);
+        let mut sum = EventCount::default();
+        for part in 0..3 {
+            let found = (0..1_000).map(|n| scan(part * 1_000 + n, 10, 2)).collect();
+            let mut snapshot = interval(10, found);
+            events.interval(&mut snapshot);
+            sum.add(&snapshot.event_count);
+        }
+        assert_eq!((sum.begun, sum.shed), (MAX_EVENTS as u64, 2 * (3_000 - MAX_EVENTS as u64)));
+        let mut total = interval(10, Vec::new());
+        assert_eq!(events.finish(&mut total).len(), MAX_EVENTS);
+        assert_eq!(total.event_count.ended, sum.begun);
+        // Little memory.
+        let mut events = Events::new(3_000);
+        let mut snapshot = interval(10, (0..100).map(|n| scan(n, 10, 1)).collect());
+        let rows = events.interval(&mut snapshot).len() as u64;
+        assert!((1..10).contains(&rows), "{rows}");
+        assert_eq!(snapshot.event_count.shed, 100 - rows);
+    }
+
+    #[test]
+    fn findings_at_the_end_of_a_run_are_events() {
+        let mut events = Events::new(1 << 20);
+        let mut total = interval(10, vec![Event::at(&CLOCK_LEAP, Subject::Sensor, 1)]);
+        events.failed(&OUTPUT_FAILED, &io::Error::other("x.csv: gone"));
+        let rows = events.finish(&mut total);
+        assert_eq!(words(&rows), [("begin", 1), ("end", 1)]);
+        assert_eq!((total.events.len(), total.event_count.begun, total.event_count.ended), (2, 1, 1));
+    }
+}

@@ -1,0 +1,196 @@
+//! Events: in every log, by any number of workers, and behind the anonymiser.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod support;
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use support::*;
+use weir_wire::build;
+use weir_wire::build::flags::{ACK, RST, SYN};
+
+const START: u64 = 1_795_225_560 * SECOND;
+/// The logs with events.
+const LOGS: &str = "zeek,zeek-json,eve,csv,ndjson";
+
+fn logs(capture: &Path, out: &Path, more: &[&str]) -> Ran {
+    let arguments = [text(capture), "-q", "-o", text(out), "--log", LOGS];
+    weir(arguments.iter().chain(more))
+}
+
+fn read(folder: &Path, name: &str) -> String {
+    fs::read_to_string(folder.join(name)).unwrap_or_default()
+}
+
+/// The lines about events in every log.
+fn events(folder: &Path) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for name in ["notice.log", "notice.json", "events.csv"] {
+        lines.extend(read(folder, name).lines().map(|line| format!("{name}: {line}")));
+    }
+    let of = |name: &str, text: &str| {
+        let all = read(folder, name);
+        all.lines().filter(|line| line.contains(text)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    lines.extend(of("eve.json", "\"weir\":{"));
+    lines.extend(of("weir.ndjson", "\"kind\":\"event\""));
+    lines
+}
+
+/// A source that tries ports of a host, one each `step` nanoseconds; every one is refused, or none is answered.
+fn tried(
+    start: u64,
+    step: u64,
+    source: u8,
+    ports: std::ops::Range<u16>,
+    refused: bool,
+) -> Vec<(u64, Vec<u8>)> {
+    let (source, target) = ([10, 1, 0, source], [10, 2, 0, 1]);
+    let mut packets = Vec::new();
+    for (n, port) in ports.enumerate() {
+        let time = start + n as u64 * step;
+        let sent = build::ethernet().ipv4(source, target).tcp(40_000, port, SYN).seq(7).payload(&[]);
+        packets.push((time, sent));
+        if refused {
+            let answer = build::ethernet().ipv4(target, source).tcp(port, 40_000, RST | ACK).ack(8);
+            packets.push((time + 1_000_000, answer.payload(&[])));
+        }
+    }
+    packets
+}
+
+/// A capture of three minutes: a fast scan, one over many intervals, one port of many hosts, and a clock that leaps.
+fn made() -> Vec<u8> {
+    let mut packets = tried(START, SECOND / 100, 1, 1..61, true);
+    packets.extend(tried(START + SECOND, 3 * SECOND, 2, 100..150, false));
+    for host in 1..41 {
+        let sent = build::ethernet().ipv4([10, 1, 0, 3], [10, 3, 0, host]).tcp(50_000, 22, SYN).payload(&[]);
+        packets.push((START + 20 * SECOND + u64::from(host) * SECOND / 4, sent));
+    }
+    packets.sort_by_key(|(time, _)| *time);
+    packets.extend(conversation(START + 180 * SECOND));
+    packets.extend(conversation(START + 100 * SECOND));
+    packets.extend(conversation(START + 181 * SECOND));
+    packets.extend(conversation(START + 3_650 * 86_400 * SECOND));
+    pcap(1, &packets)
+}
+
+/// testdata/sample/README.md: h4 tried 60 ports of h3, and no other host scanned.
+#[test]
+fn the_scan_of_the_sample_is_an_event_in_every_log() {
+    let folder = tempfile::tempdir().unwrap();
+    logs(&sample(), folder.path(), &[]).exits(0).quietly();
+    let notices = read(folder.path(), "notice.log");
+    let rows: Vec<&str> = notices.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(rows.len(), 1, "{notices}");
+    let cells: Vec<&str> = rows[0].split('\t').collect();
+    assert_eq!((cells[10], cells[13], cells[14]), ("Scan::Port_Scan", "10.99.0.104", "10.99.0.3"));
+    assert!(cells[11].starts_with("10.99.0.104 -> 10.99.0.3  53 ports ("), "{}", cells[11]);
+    let anomalies: Vec<Value> = objects(&read(folder.path(), "eve.json"))
+        .into_iter()
+        .filter(|event| event["event_type"] == "anomaly" && event["weir"].is_object())
+        .collect();
+    let states: Vec<&str> = anomalies.iter().map(|event| event["weir"]["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["begin", "end"]);
+    assert!(anomalies.iter().all(|event| event["weir"]["id"] == anomalies[0]["weir"]["id"]));
+    assert_eq!(anomalies[1]["weir"]["evidence"]["failed"], 53);
+    let lines = objects(&read(folder.path(), "weir.ndjson"));
+    let lines: Vec<&Value> = lines.iter().filter(|line| line["kind"] == "event").collect();
+    assert_eq!((lines.len(), &lines[1]["severity"]), (2, &"warning".into()));
+    assert_eq!(read(folder.path(), "events.csv").lines().count(), 3);
+    assert_eq!(cells[12], lines[1]["expression"].as_str().unwrap());
+    // The expression shows its packets: a SYN of each of the 60 attempts and more.
+    let shown = weir([text(&sample()), cells[12], "-j"]).exits(0).fact("ledger", "analysed");
+    assert!(shown >= 53, "{shown}");
+    // The summary in JSON has it, too.
+    let ran = weir([text(&sample()), "-j"]).exits(0);
+    let found: Vec<Value> = ran.json().into_iter().filter(|line| line["kind"] == "event").collect();
+    assert_eq!((found.len(), &found[0]["count"]), (1, &lines[1]["count"]));
+}
+
+#[test]
+fn a_made_capture_has_the_events_that_were_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = put(folder.path(), "made.pcap", &made());
+    logs(&capture, folder.path(), &[]).exits(0).quietly();
+    let lines = objects(&read(folder.path(), "weir.ndjson"));
+    let ended: Vec<&Value> =
+        lines.iter().filter(|line| line["kind"] == "event" && line["state"] == "end").collect();
+    let mut found: Vec<(String, String, u64)> = ended
+        .iter()
+        .map(|line| {
+            let word = |name: &str| line[name].as_str().unwrap().to_owned();
+            (word("event"), word("subject"), line["count"].as_u64().unwrap())
+        })
+        .collect();
+    found.sort();
+    let row = |event: &str, subject: &str, count| (event.to_owned(), subject.to_owned(), count);
+    assert_eq!(
+        found,
+        [
+            row("address_scan", "10.1.0.3 -> tcp/22", 40),
+            row("clock_leap", "sensor", 2),
+            row("port_scan", "10.1.0.1 -> 10.2.0.1", 60),
+            row("port_scan", "10.1.0.2 -> 10.2.0.1", 50),
+        ]
+    );
+    let leap = ended.iter().find(|line| line["event"] == "clock_leap").unwrap();
+    assert_eq!((&leap["evidence"]["back"], &leap["evidence"]["ahead"]), (&1.into(), &1.into()));
+    // Every event has begun once before it has ended.
+    let of = |state: &str| {
+        let of = lines.iter().filter(|line| line["kind"] == "event" && line["state"] == state);
+        of.map(|line| line["id"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+    };
+    assert_eq!((of("begin").len(), of("begin")), (4, of("end")));
+}
+
+/// Law 1 for events: every line of every log is equal, byte for byte.
+#[test]
+fn events_do_not_depend_on_the_number_of_workers() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut captures = diverse(60);
+    captures.push(put(folder.path(), "made.pcap", &made()));
+    let mut found = 0;
+    for (at, capture) in captures.iter().enumerate() {
+        let of = |workers: &str| {
+            let out = folder.path().join(format!("{at}-{workers}"));
+            let ran = logs(capture, &out, &["--workers", workers]);
+            assert!(matches!(ran.code, Some(0 | 2 | 3)), "{}: {}", capture.display(), ran.stderr);
+            let events = events(&out);
+            let _ = fs::remove_dir_all(&out);
+            events
+        };
+        let one = of("1");
+        found += one.len();
+        for workers in ["2", "3", "7"] {
+            assert_eq!(of(workers), one, "{} with {workers} workers", capture.display());
+        }
+    }
+    println!("{found} lines about events in {} captures", captures.len());
+    assert!(found >= 40, "{found}");
+}
+
+#[test]
+fn events_pass_through_the_anonymiser() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = put_private(folder.path(), "key", &[b'7'; 64]);
+    let capture = put(folder.path(), "made.pcap", &made());
+    logs(&capture, folder.path(), &["--anon", "cryptopan", "--key-file", text(&key)]).exits(0).quietly();
+    let lines = events(folder.path());
+    assert!(lines.len() > 20, "{lines:?}");
+    for original in ["10.1.0.", "10.2.0.", "10.3.0."] {
+        assert!(lines.iter().all(|line| !line.contains(original)), "{original} in {lines:?}");
+    }
+    // The addresses are those of the flows.
+    let flows: BTreeSet<String> = objects(&read(folder.path(), "conn.json"))
+        .into_iter()
+        .map(|flow| flow["id.orig_h"].as_str().unwrap().to_owned())
+        .collect();
+    let scans = objects(&read(folder.path(), "notice.json"));
+    let sources: Vec<&str> = scans.iter().filter_map(|scan| scan["src"].as_str()).collect();
+    assert_eq!(sources.len(), 3);
+    assert!(sources.iter().all(|source| flows.contains(*source)), "{sources:?} in {flows:?}");
+}
