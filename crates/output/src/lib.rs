@@ -57,6 +57,7 @@ pub mod records;
 pub mod report;
 pub mod row;
 pub mod summary;
+pub mod syslog;
 mod text;
 mod zeek;
 pub mod zone;

@@ -48,6 +48,7 @@ mod signals;
 mod store;
 mod streams;
 mod subscriptions;
+mod syslog;
 mod talk;
 mod times;
 mod turns;

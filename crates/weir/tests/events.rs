@@ -1,4 +1,4 @@
-//! Events: in every log, by any number of workers, and behind the anonymiser.
+//! Events: in every log, by any number of workers, behind the anonymiser, and to a syslog server.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -7,7 +7,9 @@ mod support;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
+use std::net::UdpSocket;
 use std::path::Path;
+use std::time::Duration;
 use support::*;
 use weir_wire::build;
 use weir_wire::build::flags::{ACK, RST, SYN};
@@ -193,4 +195,27 @@ fn events_pass_through_the_anonymiser() {
     let sources: Vec<&str> = scans.iter().filter_map(|scan| scan["src"].as_str()).collect();
     assert_eq!(sources.len(), 3);
     assert!(sources.iter().all(|source| flows.contains(*source)), "{sources:?} in {flows:?}");
+}
+
+#[test]
+fn events_are_sent_to_a_syslog_server() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    server.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let to = format!("udp:{}", server.local_addr().unwrap());
+    weir([text(&sample()), "-q", "--syslog", &to]).exits(0).quietly();
+    let mut states = Vec::new();
+    for _ in 0..2 {
+        let mut bytes = [0; 4096];
+        let length = server.recv(&mut bytes).unwrap();
+        let message = String::from_utf8(bytes[..length].to_vec()).unwrap();
+        assert!(message.starts_with("<28>1 2026-") && message.contains(" weir - port_scan ["), "{message}");
+        states.push(message.contains("state=\"end\""));
+    }
+    assert_eq!(states, [false, true]);
+    // The configuration file names it as well.
+    let folder = tempfile::tempdir().unwrap();
+    let file = put(folder.path(), "weir.toml", format!("[output]\nsyslog = \"{to}\"\n").as_bytes());
+    weir([text(&sample()), "-q", "--config", text(&file)]).exits(0).quietly();
+    assert!(server.recv(&mut [0; 4096]).unwrap() > 100);
+    weir([text(&sample()), "--syslog", "tcp:x"]).exits(1).says("expected `udp:HOST`");
 }

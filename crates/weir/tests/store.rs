@@ -282,8 +282,17 @@ fn a_full_disk_neither_ends_nor_delays_a_run_over_a_file() {
     let Some(small) = Small::new(2048) else { return };
     let folder = tempfile::tempdir().unwrap();
     let capture = put(folder.path(), "many.pcap", &many_flows(60_000));
-    let ran = weir([text(&capture), "-o", text(small.0.path()), "--log", "store", "-j"]).exits(4);
+    let server = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    server.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let syslog = format!("udp:{}", server.local_addr().unwrap());
+    let out = text(small.0.path());
+    let ran = weir([text(&capture), "-o", out, "--log", "store", "-j", "--syslog", &syslog]).exits(4);
     assert_eq!(ran.fact("ledger", "analysed"), 60_000);
+    // It is an event, which does not need the disk.
+    let mut bytes = [0; 4096];
+    let length = server.recv(&mut bytes).unwrap();
+    let message = String::from_utf8_lossy(&bytes[..length]).into_owned();
+    assert!(message.contains(" disk_full [") && message.contains("state=\"begin\""), "{message}");
     assert_eq!(ran.stderr.matches("full").count(), 1, "{}", ran.stderr);
     let lost = ran.stderr.lines().find_map(|line| line.split_once(" rows lost")?.0.rsplit(' ').next());
     let lost: u64 = lost.unwrap_or_else(|| panic!("{}", ran.stderr)).parse().unwrap();

@@ -1,6 +1,7 @@
 //! Logs, their files, and measurements that only logs have.
 
 use super::values::{KeepLimits, bytes, keep, period};
+use crate::syslog;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -16,6 +17,10 @@ pub struct LogOptions {
     /// A colon selects rows of a log (e.g. eve:flow+http+dns). With flow alone, payload is not parsed.
     #[arg(long, value_name = "LOG,...", value_delimiter = ',', requires = "output", help_heading = "Logs")]
     pub log: Vec<String>,
+
+    /// Send events to a syslog server (RFC 5424): udp:HOST, udp:HOST:PORT or unix:/dev/log.
+    #[arg(long, value_name = "SERVER", help_heading = "Logs", hide_short_help = true)]
+    pub syslog: Option<syslog::Destination>,
 
     /// Begin new log files at this interval (e.g. 30s, 10m, 1h, 1d). Finished files get the time in their names. SIGHUP
     /// begins new files at once.

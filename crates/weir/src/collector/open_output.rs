@@ -23,7 +23,7 @@ pub struct OpenOutput {
     folder: PathBuf,
     /// The output.
     pub output: Box<dyn Output>,
-    /// Its logs, one after another; empty for the store of the pages, which takes all rows until the end.
+    /// Its logs, one after another; empty for the store of the pages and for syslog, which take all rows until the end.
     selections: Vec<Selection>,
 }
 
@@ -31,6 +31,11 @@ impl OpenOutput {
     /// The store of the pages.
     pub fn of_pages(folder: &Path, output: Box<dyn Output>) -> Self {
         Self { folder: folder.to_owned(), output, selections: Vec::new() }
+    }
+
+    /// An output without a folder, which takes all rows until the end.
+    pub fn of_all(output: Box<dyn Output>) -> Self {
+        Self { folder: PathBuf::new(), output, selections: Vec::new() }
     }
 
     /// A log in a folder.

@@ -70,6 +70,11 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
             config.packets.files.line,
         ),
         (
+            "output.syslog",
+            config.output.syslog.value.as_ref().map_or("none".to_owned(), ToString::to_string),
+            config.output.syslog.line,
+        ),
+        (
             "server.listen",
             server.listen.value.map_or("loopback".to_owned(), |address| address.to_string()),
             server.listen.line,

@@ -24,7 +24,7 @@ pub use packets::Packets;
 pub use server::Server;
 pub use store::StoreSettings;
 
-use crate::outputs;
+use crate::{outputs, syslog};
 use fault::{Fault, printable};
 use read::{ConfigReader, Key, Node};
 use std::collections::HashMap;
@@ -109,6 +109,8 @@ pub struct Output {
     pub rotate_size: Setting<Option<u64>>,
     /// Whether finished files are compressed.
     pub zstd: Setting<bool>,
+    /// The syslog server that events are sent to.
+    pub syslog: Setting<Option<syslog::Destination>>,
 }
 
 /// A chart of named lines, each an expression: Ourmon's filter-set.
@@ -141,6 +143,7 @@ impl Default for Output {
             dir: Setting::default(),
             rotate: Setting::default(),
             rotate_size: Setting::default(),
+            syslog: Setting::default(),
             zstd: Setting::default(),
         }
     }
@@ -362,7 +365,15 @@ static KEYS: [Key<Config>; 16] = [
     Key { name: "subscription", takes: "tables, each headed by [[subscription]]", read: read_subscriptions },
 ];
 
-static OUTPUT_KEYS: [Key<Output>; 5] = [
+static OUTPUT_KEYS: [Key<Output>; 6] = [
+    Key {
+        name: "syslog",
+        takes: "a server, such as \"udp:192.0.2.1\" or \"unix:/dev/log\"",
+        read: |r, node, output| {
+            let server = r.parsed(node, str::parse).map(Some);
+            r.set(node, server, &mut output.syslog);
+        },
+    },
     Key {
         name: "dir",
         takes: "a folder, such as \"/var/log/weir\"",

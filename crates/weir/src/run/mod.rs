@@ -33,6 +33,7 @@ use crate::outputs;
 use crate::privileges::{Account, Paths, explained};
 use crate::signals::{Signals, end_with_reader};
 use crate::subscriptions;
+use crate::syslog::Syslog;
 use crate::times;
 use crate::web_service::WebService;
 use std::hash::{BuildHasher, RandomState};
@@ -107,6 +108,8 @@ pub struct Run {
     beside: Option<WebService>,
     /// The user to change to after the rings are open.
     user: Option<Account>,
+    /// The syslog server, opened before the privileges are dropped.
+    syslog: Option<Syslog>,
 }
 
 impl Run {
@@ -140,6 +143,11 @@ impl Run {
         let becomes = request.inputs.is_empty() || options.user.is_some();
         let user = if becomes { Account::of_run(options.user.as_deref()) } else { Ok(None) };
         let user = user.map_err(|error| (Exit::Usage, error))?;
+        let syslog = request.syslog.as_ref().map(|server| {
+            Syslog::open(server, anonymiser.is_some())
+                .map_err(|error| (Exit::Output, format!("syslog {server}: {error}")))
+        });
+        let syslog = syslog.transpose()?;
         let signals = Signals::default();
         let configuration = match &beside {
             Some(beside) => Some(Arc::clone(&beside.configuration)),
@@ -188,6 +196,7 @@ impl Run {
             configuration,
             beside,
             user,
+            syslog,
         })
     }
 
@@ -315,6 +324,10 @@ impl Run {
                 .map_err(|error| (Exit::Output, error.to_string()))?;
             beside.hub.set_health(store.health());
             opened.push(OpenOutput::of_pages(&beside.store, Box::new(store)));
+        }
+        if let Some(syslog) = &self.syslog {
+            let failed = |error| (Exit::Output, format!("syslog: {error}"));
+            opened.push(OpenOutput::of_all(Box::new(syslog.again().map_err(failed)?)));
         }
         Ok(opened)
     }

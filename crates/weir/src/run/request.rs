@@ -5,7 +5,7 @@ use crate::config::{self, Config, nearest};
 use crate::exit::Exit;
 use crate::inputs::{inputs, words};
 use crate::outlet::PacketFiles;
-use crate::{subscriptions, times};
+use crate::{subscriptions, syslog, times};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use weir_api::{Subscription, SubscriptionSpec};
@@ -27,6 +27,8 @@ pub struct Request {
     pub subscriptions: Vec<SubscriptionSpec>,
     /// The folder of logs, and the selected logs.
     pub logs: Option<(PathBuf, Vec<String>)>,
+    /// The syslog server that events are sent to.
+    pub syslog: Option<syslog::Destination>,
     /// Nanoseconds after which logs are rotated.
     pub rotate: Option<u64>,
     /// Further rotation of logs.
@@ -132,6 +134,7 @@ impl Request {
             expression,
             subscriptions: config.plan(),
             logs: logs(options, &config),
+            syslog: options.logs.syslog.clone().or_else(|| config.output.syslog.value.clone()),
             rotate: options.logs.log_rotate.or(config.output.rotate.value),
             rolling: Rolling {
                 bytes: options.logs.log_rotate_size.or(config.output.rotate_size.value),
