@@ -513,9 +513,23 @@ export function serve(options = {}) {
           : [
               [600, 'loss', 'eth0: 812 packets dropped in 5 s'],
               [5400, 'configuration', 'configuration applied: +1 -0 lines'],
-              [70_000, 'link', 'eth0 came up'],
+              [1200, 'link_down', 'eth0 was down for 3.000 s', 'eth0'],
+              [30, 'port_scan', '10.0.0.66 -> 10.0.0.9  41 ports (1-40, 443) in 0.213 s, refused', '10.0.0.66 -> 10.0.0.9'],
             ]
-              .map(([ago, kind, text]) => ({ time: Math.floor(last - ago), kind, text }))
+              .map(([ago, kind, text, subject = null]) => ({
+                time: Math.floor(last - ago),
+                kind,
+                text,
+                id: subject && `00000000000000${ago}`.slice(-16),
+                severity: subject ? 'warning' : 'notice',
+                subject,
+                host: kind === 'port_scan' ? '10.0.0.66' : null,
+                begin: Math.floor(last - ago) - 3,
+                count: kind === 'port_scan' ? 41 : 1,
+                open: kind === 'port_scan',
+                evidence: kind === 'port_scan' ? { failed: 41, refused_flows: 41 } : {},
+                filter: kind === 'port_scan' ? 'src host 10.0.0.66 and dst host 10.0.0.9 and tcp' : null,
+              }))
               .filter((event) => event.time >= from && event.time < to),
         partial: null,
       };

@@ -203,6 +203,24 @@ test('the overview has hosts and services first, and findings in words', async (
   await done(page);
 });
 
+test('events are on the overview, open ones first, and show their packets', async () => {
+  const page = await open('/');
+  if (own) {
+    const panel = page.locator('[data-panel="events"]');
+    const rows = panel.locator('tbody tr');
+    await rows.first().waitFor();
+    assert.match(await rows.first().innerText(), /^open\s+warning\s+port scan\s+10\.0\.0\.66 -> 10\.0\.0\.9\s+41 ports/);
+    assert.match(await rows.nth(1).innerText(), /^ended\s+warning\s+link down\s+eth0 was down for 3\.000 s/);
+    await rows.first().getByText('41 ports').click();
+    await page.waitForFunction(
+      () => new URL(location.href).searchParams.get('filter') === 'src host 10.0.0.66 and dst host 10.0.0.9 and tcp',
+    );
+    await settled(page);
+    assert.equal(await panel.count(), 0, 'a filter does not narrow events');
+  }
+  await done(page);
+});
+
 test('flows over time by any dimension, beside the range before', async () => {
   const page = await open('/charts?over=client&of=flows&compare=before');
   const panel = page.locator('[data-panel="over"]');
