@@ -134,15 +134,15 @@ fn head<'t>(words: &mut Words<'t>) -> Result<Head<'t>, QueryError> {
         "quantiles" => {
             let of = words.want("a field such as `flow.duration` or `dns.rtt`, or `series NAME`")?;
             match of.text {
-                "series" => Head::SeriesQuantiles(words.want("the name of a series")?),
+                "series" => Head::SeriesQuantiles(words.name("the name of a series", CLAUSE_WORDS)?),
                 _ => Head::Quantiles(of),
             }
         }
-        "list" => Head::List(words.want("the name of a list")?),
+        "list" => Head::List(words.name("the name of a list", CLAUSE_WORDS)?),
         "flows" => Head::Flows,
         "flow" => Head::Flow(words.want("the uid of a flow")?),
         "records" => Head::Records(words.want("a table of records")?),
-        "series" => Head::Series(words.want("the name of a series")?),
+        "series" => Head::Series(words.name("the name of a series", CLAUSE_WORDS)?),
         "distinct" => Head::Distinct,
         "new" => Head::New,
         other => return Err(first.wrong(format!("expected {SUBJECTS}, found `{other}`"))),

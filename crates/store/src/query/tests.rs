@@ -23,6 +23,20 @@ fn counting(question: &Question) -> &Counting {
 }
 
 #[test]
+fn names_of_lists_and_series_can_have_several_words() {
+    let name = |text: &str| match parse(text).unwrap_or_else(|error| panic!("{text}: {error}")).matter {
+        Matter::List(name, _) | Matter::Series(name) | Matter::SeriesQuantiles(name) => name,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(name("list failed names since 1h"), "failed names");
+    assert_eq!(name("list \"sent by host\" by bytes limit 3"), "sent by host");
+    assert_eq!(name("series failed names/distinct points 9"), "failed names/distinct");
+    assert_eq!(name("quantiles series ledger/bytes"), "ledger/bytes");
+    assert_eq!(name("{\"list\": \"failed names\", \"since\": \"1h\"}"), "failed names");
+    assert!(parse("list").is_err());
+}
+
+#[test]
 fn queries_are_parsed() {
     let question = parse("top src by bytes since 24h where dst net 10.0.0.0/8").unwrap();
     let of = counting(&question);

@@ -55,6 +55,20 @@ impl<'t> Words<'t> {
         })
     }
 
+    /// A name of one or more words: between quotes, else up to one of the words of `ends`.
+    pub fn name(&mut self, what: &str, ends: &[&str]) -> Result<Word<'t>, QueryError> {
+        let first = self.want(what)?;
+        let rest = self.text.get(first.at + 1..).filter(|_| first.text.starts_with('"'));
+        if let Some((name, _)) = rest.and_then(|rest| rest.split_once('"')) {
+            self.at = first.at + name.len() + 2;
+            return Ok(Word { text: name, at: first.at + 1 });
+        }
+        while let Some(next) = self.peek().filter(|word| !ends.contains(&word.text)) {
+            self.at = next.at + next.text.len();
+        }
+        Ok(Word { text: self.text.get(first.at..self.at).unwrap_or(first.text), at: first.at })
+    }
+
     /// Words up to a maximum number, which stay the next.
     pub fn ahead(&self, max: usize) -> Vec<Word<'t>> {
         let mut words = Self { text: self.text, at: self.at };
