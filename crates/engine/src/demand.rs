@@ -89,6 +89,8 @@ pub struct Demand {
     pub unidentified: bool,
     /// Measurements of flows.
     pub measure: Option<Measuring>,
+    /// Measurements are handed on as records; if not, only functions see them.
+    pub measured: bool,
 }
 
 impl Demand {
@@ -115,6 +117,7 @@ impl Demand {
         self.hashes.sha1 |= other.hashes.sha1;
         self.hashes.sha256 |= other.hashes.sha256;
         self.unidentified |= other.unidentified;
+        self.measured |= other.measured;
         self.measure = match (self.measure, other.measure) {
             (Some(one), Some(other)) => Some(Measuring {
                 // The finer of two samples has what the coarser one has.
@@ -136,6 +139,15 @@ impl Demand {
     /// Whether payload is read at all.
     pub fn reads(&self) -> bool {
         self.parses() || self.identifies || self.chunks || self.measure.is_some()
+    }
+
+    /// Whether a record of a table is handed on.
+    pub(crate) fn hands_on(&self, table: &Table) -> bool {
+        if *table == STREAM || *table == STREAM_SAMPLE {
+            return self.measured;
+        }
+        // Tunnels are of no table that a log names.
+        self.logged.has(table) || !self.tested.has(table)
     }
 
     /// Whether records of a table are used.

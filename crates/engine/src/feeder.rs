@@ -138,8 +138,7 @@ impl Sink for Tap<'_> {
         if demand.tested.has(record.table) {
             self.functions.record(self.plan, flow, &record);
         }
-        // Measurements and tunnels are of no table that a log names.
-        if demand.logged.has(record.table) || !demand.tested.has(record.table) {
+        if demand.hands_on(record.table) {
             self.sink.record(flow, record);
         }
     }

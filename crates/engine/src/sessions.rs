@@ -66,6 +66,11 @@ struct Asked {
     wants: Wants,
 }
 
+/// The number of measurements that are handed on as records, of those emitted.
+fn handed_on(asked: &Asked, emitted: u64) -> u64 {
+    if asked.demand.measured { emitted } else { 0 }
+}
+
 impl Asked {
     fn new(demand: &Arc<Demand>, config: &SessionConfig) -> Self {
         let wants = demand.wants(config.max_file, config.inflation);
@@ -355,7 +360,7 @@ impl Sessions {
         }
         if self.asked.demand.measure != demand.measure {
             if let Some(mut measurer) = self.measurer.take() {
-                self.stats.records += measurer.end_all(sink);
+                self.stats.records += handed_on(&self.asked, measurer.end_all(sink));
                 self.stats.unmeasured += measurer.refused();
             }
             self.measurer = demand.measure.map(|measuring| Measurer::new(measuring, self.config.memory / 4));
@@ -390,7 +395,7 @@ impl Sessions {
     pub fn packet(&mut self, seen: &FlowPacket<'_>, sink: &mut dyn Sink) {
         self.allowances.receive(seen.packet.data.len());
         if let Some(measurer) = &mut self.measurer {
-            self.stats.records += measurer.packet(seen, sink);
+            self.stats.records += handed_on(&self.asked, measurer.packet(seen, sink));
         }
         if self.asked.parses || self.asked.demand.chunks || self.asked.wants.identifies {
             self.packet = seen.packet.number;
@@ -468,7 +473,7 @@ impl Sessions {
     /// Ends a tick at `now` for all parts.
     pub fn tick(&mut self, now: Time, sink: &mut dyn Sink) {
         if let Some(measurer) = &mut self.measurer {
-            self.stats.records += measurer.tick(now, sink);
+            self.stats.records += handed_on(&self.asked, measurer.tick(now, sink));
         }
     }
 
@@ -516,7 +521,7 @@ impl Sessions {
     /// Ends the flow of a row: its parser emits what it has begun. Returns the findings.
     pub fn end(&mut self, row: u32, time: Time, sink: &mut dyn Sink) -> Found {
         if let Some(measurer) = &mut self.measurer {
-            self.stats.records += measurer.end(row, sink);
+            self.stats.records += handed_on(&self.asked, measurer.end(row, sink));
         }
         let identity = self.entry(row).map(|entry| entry.compact.identity());
         // The flow is inspected already, so that it needs no room.

@@ -165,7 +165,7 @@ static MEASURE: Delivery = Delivery {
         let sample: u64 = arguments.parse("sample")?;
         let details = arguments.choice("details", &[("yes", true), ("no", false)])?;
         let measure = Some(Measuring { sample: sample.saturating_mul(1_000_000_000), details });
-        Ok(Demand { measure, ..Demand::default() })
+        Ok(Demand { measure, measured: true, ..Demand::default() })
     },
     reading: |_| None,
 };
