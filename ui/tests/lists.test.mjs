@@ -58,7 +58,8 @@ test('a subscription is added to the text of a configuration, and removed withou
 test('a subscription is found among others, comments, and brackets in strings', async () => {
   const { removed } = await load('/src/lib/subscriptions.ts');
   const one = (name, more = '') => `[[subscription]]\nname = "${name}"   # its name\n${more}chain = [\n  "top",\n  "records",\n]\n`;
-  const text = `${one('a')}\n# about b\n${one('b', "where = '''\n[[subscription]]\nname = \"c\"\n'''\n")}\n# about c\n${one('c')}\n[store]\ndir = "x"\n`;
+  const second = one('b', "where = '''\n[[subscription]]\nname = \"c\"\n'''\n");
+  const text = `${one('a')}\n# about b\n${second}\n# about c\n${one('c')}\n[store]\ndir = "x"\n`;
   assert.equal(
     removed(text, 'b'),
     text.replace(one('b', "where = '''\n[[subscription]]\nname = \"c\"\n'''\n"), '').replace('# about b\n\n', '# about b\n\n'),
