@@ -854,12 +854,15 @@ pub struct Event {
     /// Description.
     pub text: String,
     /// Identifier, equal from its begin to its end; `null` for a note.
+    #[schema(required = true)]
     pub id: Option<String>,
     /// `notice`, `warning` or `error`.
     pub severity: String,
     /// What it is about: a host, two hosts, an interface, a file.
+    #[schema(required = true)]
     pub subject: Option<String>,
     /// The acting host.
+    #[schema(required = true)]
     pub host: Option<String>,
     /// Time of the first finding.
     pub begin: f64,
@@ -871,6 +874,7 @@ pub struct Event {
     #[schema(value_type = Object)]
     pub evidence: BTreeMap<String, u64>,
     /// An expression that shows its packets.
+    #[schema(required = true)]
     pub filter: Option<String>,
 }
 
