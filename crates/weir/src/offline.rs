@@ -2,7 +2,8 @@
 //!
 //! No thread only reads. An idle worker reads the next unit, decodes it and sorts its packets by owner, so that two
 //! workers are twice as fast as one even if reading is half of the work. Each worker takes its packets of every unit,
-//! in the order of the units.
+//! in the order of the units. Where reading may wait for the writer of a pipe, a worker takes what was read before it reads
+//! on: a worker that waits would keep the results of these packets from the user.
 
 use crate::drive::{Boundary, Destination, Drive, WholeRun};
 use crate::leaps::UnitLeaps;
@@ -10,7 +11,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use weir_api::{Event, Interval, Snapshot};
 use weir_capture::{Files, ReadError};
 use weir_engine::{IntervalClock, Plan, Sink, Stretch, Worker};
@@ -151,6 +152,8 @@ struct Pipeline<'a> {
     workers: usize,
     plan: &'a Plan,
     reader: Mutex<UnitReader>,
+    /// Whether reading may wait for a writer.
+    may_wait: bool,
     board: Mutex<Board>,
     changed: Condvar,
     limit: Option<u64>,
@@ -213,6 +216,7 @@ impl<'a> Pipeline<'a> {
         Self {
             workers,
             plan: input.plan,
+            may_wait: reader.files.may_wait(),
             reader: Mutex::new(reader),
             board: Mutex::new(Board::default()),
             changed: Condvar::new(),
@@ -292,11 +296,12 @@ impl<'a> Pipeline<'a> {
             if board.closed && number >= board.issued {
                 return None;
             }
-            let room = self.workers * UNITS_PER_WORKER;
-            if !board.closed && ((board.issued - board.first) as usize) < room {
+            let has_room = ((board.issued - board.first) as usize) < self.workers * UNITS_PER_WORKER;
+            let may_read = !board.closed && has_room && (!self.may_wait || number >= board.issued);
+            if let Some(reader) = may_read.then(|| self.idle_reader()).flatten() {
                 let spare = board.spare.pop().unwrap_or_default();
                 drop(board);
-                self.make(spare);
+                self.make(reader, spare);
                 board = lock(&self.board);
                 continue;
             }
@@ -304,15 +309,23 @@ impl<'a> Pipeline<'a> {
         }
     }
 
+    /// The reader, unless a worker reads.
+    fn idle_reader(&self) -> Option<MutexGuard<'_, UnitReader>> {
+        match self.reader.try_lock() {
+            Ok(reader) => Some(reader),
+            Err(TryLockError::Poisoned(reader)) => Some(reader.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     /// Reads, decodes and posts the next unit.
-    fn make(&self, mut unit: WorkUnit) {
+    fn make(&self, mut reader: MutexGuard<'_, UnitReader>, mut unit: WorkUnit) {
         let mut cuts = Vec::new();
-        let mut reader = lock(&self.reader);
         if !reader.read(&mut unit.buffer, &mut cuts, &mut unit.leaps, self.stop) {
-            drop(reader);
             let mut board = lock(&self.board);
             board.closed = true;
             board.spare.push(unit);
+            drop(reader);
             drop(board);
             self.changed.notify_all();
             return;
@@ -323,13 +336,15 @@ impl<'a> Pipeline<'a> {
         let length = unit.buffer.slots.len();
         let close = usize::try_from(CLOSE_LOOK.saturating_sub(reader.packets)).unwrap_or(length).min(length);
         reader.packets += length as u64;
-        // Requested before the reader is unlocked, so that numbers are issued in order.
+        // Issued before the reader is unlocked, so that numbers are in order. The reader is unlocked before the board is, so
+        // that a worker that has found it locked waits already.
         let mut board = lock(&self.board);
         board.issued = number + 1;
         board.posted.push_back(None);
         board.untaken.push_back(self.workers);
-        drop(board);
         drop(reader);
+        drop(board);
+        self.changed.notify_all();
 
         unit.end = unit.buffer.slots.last().map_or(0, |slot| slot.number.wrapping_add(1));
         let parts = parts(length, &cuts, close);

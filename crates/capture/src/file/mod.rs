@@ -294,6 +294,11 @@ impl Files {
         self.outside
     }
 
+    /// Whether [`Files::fill`] may wait for a writer: an input is not a regular file.
+    pub fn may_wait(&self) -> bool {
+        self.total.is_none()
+    }
+
     /// Progress of reading.
     pub fn progress(&self) -> Progress {
         let open: u64 = self.merge.captures().map(Capture::taken).sum();
