@@ -1,5 +1,6 @@
 //! Finds the interval of each packet and the watched time, by the times of packets.
 
+use std::ops::Range;
 use weir_api::Interval;
 use weir_wire::Time;
 
@@ -89,12 +90,24 @@ impl IntervalClock {
     /// it belong to the stretch that was returned last, and must be reported first.
     #[inline]
     pub fn observe(&mut self, time: Time) -> Option<Stretch> {
-        self.packets += 1;
         if time.0.wrapping_sub(self.start) < self.width {
-            (self.time, self.begins) = (time.0, false);
+            self.pass(1, time);
             return None;
         }
+        self.packets += 1;
         self.leave(time.0)
+    }
+
+    /// The times of the current interval, in nanoseconds since the epoch: packets of these times begin nothing.
+    pub fn current(&self) -> Range<u64> {
+        self.start..self.start.saturating_add(self.width)
+    }
+
+    /// Takes the next packets, all of the current interval, as [`IntervalClock::observe`] takes each. `last` is the time of
+    /// the last one.
+    pub fn pass(&mut self, packets: u64, last: Time) {
+        self.packets += packets;
+        (self.time, self.begins) = (last.0, false);
     }
 
     /// Number of packets that were counted in another interval than the one of their time.

@@ -137,6 +137,12 @@ struct Begins {
     round: bool,
 }
 
+impl Begins {
+    fn is_any(&self) -> bool {
+        self.stretch.is_some() || self.tick.is_some() || self.round
+    }
+}
+
 /// Sets the time range of a snapshot, and the packets offered by a file to the number read: a file drops none. `events` are
 /// those that were found in reading.
 fn of_file(mut snapshot: Snapshot, stretch: Option<Stretch>, events: &[Event]) -> Snapshot {
@@ -393,7 +399,6 @@ impl UnitReader {
         stop: &AtomicBool,
     ) -> bool {
         leaps.clear();
-        let mut begun = 0;
         loop {
             if self.ended || stop.load(Ordering::Relaxed) {
                 self.ended = true;
@@ -406,38 +411,84 @@ impl UnitReader {
                 Err(error) => self.errors.push(error),
             }
         }
-        let mut starts = self.files.starts().iter().copied().peekable();
-        let mut number = self.packets as u32;
-        for (at, slot) in buffer.slots.iter_mut().enumerate() {
-            number = number.wrapping_add(1);
-            slot.number = number;
-            let begins = starts.next_if_eq(&at).is_some();
+        let first = self.packets as u32;
+        for (number, slot) in (1..).zip(&mut buffer.slots) {
+            slot.number = first.wrapping_add(number);
+        }
+        // Inputs that begin, in order.
+        let mut starts = self.files.starts().to_vec();
+        starts.reverse();
+        let (mut at, mut begun) = (0, 0);
+        while let Some(slot) = buffer.slots.get(at) {
+            let begins = starts.pop_if(|start| *start == at).is_some();
             if begins {
                 self.clock.begin();
                 self.ticks.iter_mut().for_each(TickClock::begin);
             }
             let (before, jumps) = (self.latest, self.clock.jumps());
-            if slot.time < self.latest {
-                self.in_order = false;
-                self.leaps_back += u64::from(self.latest.since(slot.time) > LEAP_BACK);
-            }
-            self.latest = slot.time;
-            let stretch = self.clock.observe(slot.time);
-            begun += usize::from(stretch.is_some());
-            let tick = self.ticks.as_mut().and_then(|ticks| ticks.observe(slot.time));
-            let round = self.round >= ROUND;
-            self.round = if round { 0 } else { self.round } + slot.len as usize + size_of::<Slot>();
-            if stretch.is_some() || tick.is_some() || round {
-                cuts.push((at, Begins { stretch, tick, round }));
+            let begin = self.packet(slot);
+            begun += usize::from(begin.stretch.is_some());
+            if begin.is_any() {
+                cuts.push((at, begin));
             }
             // The order of captures is no matter of the clock.
             let is_back = !begins && before.since(slot.time) > LEAP_BACK;
             if is_back || self.clock.jumps() > jumps {
                 leaps.add(begun, before, slot.time);
             }
+            at += 1;
+            let until = starts.last().map_or(buffer.slots.len(), |start| *start);
+            at += self.pass(buffer.slots.get(at..until).unwrap_or_default());
         }
         true
     }
+
+    /// Takes a packet, and returns what begins with it.
+    fn packet(&mut self, slot: &Slot) -> Begins {
+        let back = self.latest.since(slot.time);
+        self.in_order &= back == 0;
+        self.leaps_back += u64::from(back > LEAP_BACK);
+        self.latest = slot.time;
+        let round = self.round >= ROUND;
+        self.round = if round { 0 } else { self.round } + bytes_of(slot);
+        Begins {
+            stretch: self.clock.observe(slot.time),
+            tick: self.ticks.as_mut().and_then(|ticks| ticks.observe(slot.time)),
+            round,
+        }
+    }
+
+    /// Takes the packets before the first one that begins something or is earlier than the packet before it. Returns their
+    /// number.
+    fn pass(&mut self, slots: &[Slot]) -> usize {
+        let Range { mut start, mut end } = self.clock.current();
+        if let Some(ticks) = &self.ticks {
+            let tick = ticks.clock.current();
+            (start, end) = (start.max(tick.start), end.min(tick.end));
+        }
+        let mut latest = self.latest.0.max(start);
+        let mut round = self.round;
+        let mut count = 0;
+        for slot in slots {
+            if slot.time.0 < latest || slot.time.0 >= end || round >= ROUND {
+                break;
+            }
+            latest = slot.time.0;
+            round += bytes_of(slot);
+            count += 1;
+        }
+        if count > 0 {
+            (self.latest, self.round) = (Time(latest), round);
+            self.clock.pass(count as u64, self.latest);
+            self.ticks.iter_mut().for_each(|ticks| ticks.clock.pass(count as u64, Time(latest)));
+        }
+        count
+    }
+}
+
+/// Bytes of a packet in a round.
+fn bytes_of(slot: &Slot) -> usize {
+    slot.len as usize + size_of::<Slot>()
 }
 
 /// Finds the packets with which ticks begin.
