@@ -297,14 +297,8 @@ impl Output for Tsv {
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
         let ends = Endpoints::of(flow);
-        self.file.line(flow.first.0, |out| {
-            for (at, column) in COLUMNS.iter().enumerate() {
-                if at > 0 {
-                    out.push(b'\t');
-                }
-                write_tsv(out, &(column.value)(flow, &ends));
-            }
-        });
+        let values = COLUMNS.iter().map(|column| (column.value)(flow, &ends));
+        self.file.line(flow.first.0, |out| write_row(out, values));
         self.file.reach(flow.last.0);
         Ok(())
     }
@@ -326,12 +320,7 @@ impl Output for Tsv {
         };
         let Some(file) = self.notices.get("notice.log", frame) else { return Ok(()) };
         file.line(event.last, |out| {
-            for (at, column) in notice::COLUMNS.iter().enumerate() {
-                if at > 0 {
-                    out.push(b'\t');
-                }
-                write_tsv(out, &(column.value)(event));
-            }
+            write_row(out, notice::COLUMNS.iter().map(|column| (column.value)(event)));
         });
         Ok(())
     }
@@ -349,6 +338,22 @@ impl Output for Tsv {
     fn roll(&mut self, now: u64) -> io::Result<()> {
         self.file.roll(now).and(self.records.roll(now)).and(self.notices.roll(now))
     }
+}
+
+/// A line of values, without its end.
+fn write_row(out: &mut Vec<u8>, values: impl Iterator<Item = Value>) {
+    for (at, value) in values.enumerate() {
+        if at > 0 {
+            out.push(b'\t');
+        }
+        write_tsv(out, &value);
+    }
+}
+
+fn write_object(out: &mut Vec<u8>, members: impl Iterator<Item = (&'static str, Value)>) {
+    out.push(b'{');
+    write_members(out, members, Times::Epoch, true);
+    out.push(b'}');
 }
 
 fn write_tsv(out: &mut Vec<u8>, value: &Value) {
@@ -381,11 +386,7 @@ impl Output for Json {
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
         let ends = Endpoints::of(flow);
         let members = COLUMNS.iter().map(|column| (column.name, (column.value)(flow, &ends)));
-        self.file.line(flow.last.0, |out| {
-            out.push(b'{');
-            write_members(out, members, Times::Epoch, true);
-            out.push(b'}');
-        });
+        self.file.line(flow.last.0, |out| write_object(out, members));
         Ok(())
     }
 
@@ -400,11 +401,7 @@ impl Output for Json {
         }
         let Some(file) = self.notices.get("notice.json", Frame::default) else { return Ok(()) };
         let members = notice::COLUMNS.iter().map(|column| (column.name, (column.value)(event)));
-        file.line(event.last, |out| {
-            out.push(b'{');
-            write_members(out, members, Times::Epoch, true);
-            out.push(b'}');
-        });
+        file.line(event.last, |out| write_object(out, members));
         Ok(())
     }
 
