@@ -3,7 +3,7 @@
 use super::label::socket;
 use super::sections::Section;
 use super::{Facts, render::Tone};
-use crate::figures::{count, counted, duration, fit, printable, width};
+use crate::figures::{count, duration, fit, printable};
 use weir_api::{AnswerId, Datum, Folded, Reading, SubscriptionId, Table, TableRow, builtin};
 
 /// Maximum columns of a name, so that a line has several.
@@ -52,7 +52,7 @@ pub fn latency(facts: &Facts, room: usize) -> Section {
     if let Some(first) = entries.first_mut() {
         *first = format!("first byte: {first}");
     }
-    section.entries(&entries, first_byte.rows.len(), "server", room);
+    section.entries(&entries, first_byte.rows.len(), Some("server"), room);
     section
 }
 
@@ -84,7 +84,7 @@ fn frequent(label: &'static str, facts: &Facts, lists: &[SubscriptionId], room: 
             Tone::Plain,
         );
     }
-    section.entries(&entries, all, "more", room);
+    section.entries(&entries, all, None, room);
     section
 }
 
@@ -107,27 +107,4 @@ fn entry(row: &TableRow) -> String {
         .collect();
     let error = if row.error > 0 { format!(" ±{}", count(row.error)) } else { String::new() };
     format!("{} {}{error}", parts.join(" "), count(row.weight()))
-}
-
-impl Section {
-    /// One line of as many entries as there is room for; the number of the others of `all` at its end.
-    fn entries(&mut self, entries: &[String], all: usize, noun: &str, room: usize) {
-        let rest = |shown: usize| match (all.saturating_sub(shown), noun) {
-            (0, _) => String::new(),
-            (n, "more") => format!("   and {} more", count(n as u64)),
-            (n, noun) => format!("   and {}", counted(n as u64, &format!("more {noun}"))),
-        };
-        let mut line = String::new();
-        let mut shown = 0;
-        for entry in entries {
-            let longer = if line.is_empty() { entry.clone() } else { format!("{line}   {entry}") };
-            if shown > 0 && width(&longer) + width(&rest(shown + 1)) > room {
-                break;
-            }
-            (line, shown) = (longer, shown + 1);
-        }
-        if shown > 0 {
-            self.line(line + &rest(shown), Tone::Plain);
-        }
-    }
 }

@@ -37,6 +37,28 @@ impl Section {
         self.lines.push((text, tone));
     }
 
+    /// One line with the first entries, as many as there is room for, but at least one. It ends with the number of the others
+    /// among `all`, which are called by `noun`.
+    pub(super) fn entries(&mut self, entries: &[String], all: usize, noun: Option<&str>, room: usize) {
+        let rest = |shown: usize| match (all.saturating_sub(shown) as u64, noun) {
+            (0, _) => String::new(),
+            (more, None) => format!("   and {} more", count(more)),
+            (more, Some(noun)) => format!("   and {}", counted(more, &format!("more {noun}"))),
+        };
+        let mut line = String::new();
+        let mut shown = 0;
+        for entry in entries {
+            let longer = if line.is_empty() { entry.clone() } else { format!("{line}   {entry}") };
+            if shown > 0 && width(&longer) + width(&rest(shown + 1)) > room {
+                break;
+            }
+            (line, shown) = (longer, shown + 1);
+        }
+        if shown > 0 {
+            self.line(line + &rest(shown), Tone::Plain);
+        }
+    }
+
     /// Adds a text in up to `max` lines.
     fn emit_wrapped(&mut self, text: &str, room: usize, max: usize, tone: Tone) {
         self.lines.extend(wrap(text, room, max).into_iter().map(|line| (line, tone)));
@@ -388,28 +410,14 @@ pub(super) fn tunnels(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("TUNNELS");
     let found = facts.total.composition.ranked(|part| matches!(part, Part::Tunnel(..)));
     let all = analysed(&facts.total).packets;
-    let mut line = String::new();
-    for (at, (part, count)) in found.iter().enumerate() {
-        let Part::Tunnel(name, network) = part else { continue };
+    let entry = |(part, count): &(Part, Count)| {
+        let Part::Tunnel(name, network) = part else { return None };
         let network = network.map(|network| format!(" {network}")).unwrap_or_default();
         let share = if count.packets >= all { "all".to_owned() } else { percent(count.packets, all) };
-        let entry = format!("{share} inside {name}{network}");
-        let more = found.len() - at;
-        let so_far = if line.is_empty() { entry } else { format!("{line}   {entry}") };
-        let and_more = if more > 1 {
-            format!("   and {}", counted(more as u64 - 1, "more tunnel"))
-        } else {
-            String::new()
-        };
-        if at > 0 && width(&so_far) + width(&and_more) > room {
-            line.push_str(&format!("   and {}", counted(more as u64, "more tunnel")));
-            break;
-        }
-        line = so_far;
-    }
-    if !line.is_empty() {
-        section.line(line, Tone::Plain);
-    }
+        Some(format!("{share} inside {name}{network}"))
+    };
+    let entries: Vec<String> = found.iter().filter_map(entry).collect();
+    section.entries(&entries, entries.len(), Some("tunnel"), room);
     section
 }
 
@@ -558,30 +566,15 @@ pub(super) fn ports(facts: &Facts, style: &Style, room: usize) -> Section {
 pub(super) fn unidentified(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("PAYLOAD");
     let Some(top) = top_of(&facts.total, builtin::UNIDENTIFIED) else { return section };
-    let ranked = top.ranked();
-    let mut line = String::new();
-    for (at, row) in ranked.iter().enumerate() {
-        let entry = format!(
-            "{}{} {} in {}",
-            if at == 0 { "unidentified: " } else { "" },
-            key(&row.key, Naming::numeric()),
-            bytes(row.count.bytes),
-            counted(row.flows, "flow")
-        );
-        let more = match top.rows.len() - at - 1 {
-            0 => String::new(),
-            more => format!("   and {}", counted(more as u64, "more port")),
-        };
-        let so_far = if at == 0 { entry } else { format!("{line}   {entry}") };
-        if at > 0 && width(&so_far) + width(&more) > room {
-            line.push_str(&format!("   and {}", counted((top.rows.len() - at) as u64, "more port")));
-            break;
-        }
-        line = so_far;
+    let entry = |row: &TopRow| {
+        let (port, flows) = (key(&row.key, Naming::numeric()), counted(row.flows, "flow"));
+        format!("{port} {} in {flows}", bytes(row.count.bytes))
+    };
+    let mut entries: Vec<String> = top.ranked().iter().map(entry).collect();
+    if let Some(first) = entries.first_mut() {
+        first.insert_str(0, "unidentified: ");
     }
-    if !line.is_empty() {
-        section.line(line, Tone::Plain);
-    }
+    section.entries(&entries, top.rows.len(), Some("port"), room);
     section
 }
 
