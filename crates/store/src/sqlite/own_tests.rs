@@ -24,6 +24,18 @@ pub(super) fn store(folder: &Path) -> SqliteStore {
     SqliteStore::open(folder, None).unwrap()
 }
 
+/// Turns a store into one of an earlier version.
+fn revert(folder: &Path, steps: &str) {
+    Connection::open(folder.join(MAIN)).unwrap().execute_batch(steps).unwrap();
+}
+
+/// Writes an interval of 10 seconds.
+fn write_one(folder: &Path, start: u64) {
+    let mut to = writer(folder);
+    to.interval(&interval(start, 10 * S, 5, &[(1, 9)])).unwrap();
+    to.finish().unwrap();
+}
+
 /// Takes back the step to version 5.
 const WITHOUT_EVENTS: &str = "DROP INDEX events_by_id; ALTER TABLE events DROP COLUMN id;
     ALTER TABLE events DROP COLUMN begin; ALTER TABLE events DROP COLUMN body;";
@@ -32,13 +44,8 @@ const WITHOUT_EVENTS: &str = "DROP INDEX events_by_id; ALTER TABLE events DROP C
 #[test]
 fn a_store_without_names_is_still_read() {
     let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
-    to.interval(&interval(DAY0, 10 * S, 5, &[(1, 9)])).unwrap();
-    to.finish().unwrap();
-    drop(to);
-    let old = Connection::open(folder.path().join(MAIN)).unwrap();
-    old.execute_batch("DROP TABLE names; DROP TABLE watched; PRAGMA user_version = 1").unwrap();
-    drop(old);
+    write_one(folder.path(), DAY0);
+    revert(folder.path(), "DROP TABLE names; DROP TABLE watched; PRAGMA user_version = 1");
     let top = store(folder.path()).top("sources", TimeRange::default(), None, 3).unwrap();
     assert_eq!((top.rows.len(), top.rows[0].name.as_deref()), (1, None));
 }
@@ -48,20 +55,15 @@ fn a_store_without_names_is_still_read() {
 #[test]
 fn renamed_series_are_found_in_a_store_of_an_earlier_version() {
     let folder = tempfile::tempdir().unwrap();
-    let mut to = writer(folder.path());
-    to.interval(&interval(DAY0, 10 * S, 5, &[(1, 9)])).unwrap();
-    to.finish().unwrap();
-    drop(to);
-    let old = Connection::open(folder.path().join(MAIN)).unwrap();
-    old.execute_batch(WITHOUT_EVENTS).unwrap();
-    old.execute_batch(
+    write_one(folder.path(), DAY0);
+    revert(folder.path(), WITHOUT_EVENTS);
+    revert(
+        folder.path(),
         "UPDATE series SET name = 'ledger/said' WHERE name = 'ledger/with_payload';
          UPDATE series SET name = 'ledger/stream_octets' WHERE name = 'ledger/stream_bytes';
          DROP TABLE watched;
          PRAGMA user_version = 2",
-    )
-    .unwrap();
-    drop(old);
+    );
     let listed = |store: &SqliteStore| -> Vec<String> {
         store.series().unwrap().into_iter().map(|series| series.id).collect()
     };
@@ -71,9 +73,7 @@ fn renamed_series_are_found_in_a_store_of_an_earlier_version() {
     };
     for is_migrated in [false, true] {
         if is_migrated {
-            let mut to = writer(folder.path());
-            to.interval(&interval(DAY0 + 10 * S, 10 * S, 5, &[(1, 9)])).unwrap();
-            to.finish().unwrap();
+            write_one(folder.path(), DAY0 + 10 * S);
         }
         let store = store(folder.path());
         for (before, now) in
@@ -412,10 +412,9 @@ fn a_silence_that_an_earlier_version_swallowed_is_unknown() {
     to.finish().unwrap();
     drop(to);
     // The second one ended four hours later, with its packets.
-    let old = Connection::open(folder.path().join(MAIN)).unwrap();
     let long = 4 * 3600;
-    old.execute_batch(WITHOUT_EVENTS).unwrap();
-    old.execute_batch(&format!(
+    revert(folder.path(), WITHOUT_EVENTS);
+    let swallowed = format!(
         "DROP TABLE watched;
          DELETE FROM meta WHERE name LIKE 'since%';
          UPDATE points SET seconds = {long} WHERE tier = 0 AND time = {second};
@@ -427,9 +426,8 @@ fn a_silence_that_an_earlier_version_swallowed_is_unknown() {
         second = DAY0 + 30 * S,
         end = DAY0 + 30 * S + long * S,
         interval = 30 * S,
-    ))
-    .unwrap();
-    drop(old);
+    );
+    revert(folder.path(), &swallowed);
     let mut to = writer(folder.path());
     to.flush().unwrap();
     drop(to);
