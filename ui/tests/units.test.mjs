@@ -368,3 +368,86 @@ test('a sum whose ends lie within steps states its doubt', async () => {
   assert.equal(doubt(data, [1, 1, 1], status, range(30, 900)), 270);
   assert.equal(doubt(data, [1, 1, 2], status, range(0, 610)), 2 * 290);
 });
+
+const OTHER = 'interval = "5s"\n\n[[chart]]\nname = "a"\nlines = [\n  { name = "x", expression = "tcp" },\n]\n';
+
+test('a subscription is added to the text of a configuration, and removed without a trace', async () => {
+  const { added, removed } = await load('/src/lib/subscriptions.ts');
+  const wanted = {
+    name: 'failed names',
+    level: 'record',
+    expression: 'dns.rcode_name = "NXDOMAIN"',
+    calls: ['top dns.query show 20', 'records'],
+    interval: '',
+  };
+  for (const before of ['', OTHER, OTHER.trimEnd(), `${OTHER}\n# the end\n`]) {
+    const { text, at } = added(before, wanted);
+    const lines = text.split('\n');
+    const line = lines.indexOf('where = \'dns.rcode_name = "NXDOMAIN"\'');
+    assert.ok(line > 0 && text.endsWith("chain = ['top dns.query show 20', 'records']\n"), text);
+    assert.deepEqual(at(line + 1), { part: 'expression', column: lines[line].indexOf('dns') + 1 });
+    assert.equal(at(line + 2).part, 'calls');
+    assert.equal(at(1), null);
+    assert.equal(removed(text, 'failed names'), before === OTHER.trimEnd() ? OTHER : before);
+    assert.equal(removed(before, 'failed names'), null);
+  }
+  const timed = added('', { ...wanted, interval: '1m' });
+  assert.ok(timed.text.endsWith("]\ninterval = '1m'\n"));
+  assert.deepEqual(timed.at(6), { part: 'interval', column: 13 });
+  // Quotes of both kinds, and what must be escaped.
+  const hard = added('', { ...wanted, name: `it's "x"\u007f`, expression: '' });
+  assert.match(hard.text, /^name = "it's \\"x\\"\\u007f"$/m);
+  assert.ok(!hard.text.includes('where'));
+  assert.equal(removed(hard.text, `it's "x"\u007f`), '');
+});
+
+test('a subscription is found among others, comments, and brackets in strings', async () => {
+  const { removed } = await load('/src/lib/subscriptions.ts');
+  const one = (name, more = '') => `[[subscription]]\nname = "${name}"   # its name\n${more}chain = [\n  "top",\n  "records",\n]\n`;
+  const second = one('b', "where = '''\n[[subscription]]\nname = \"c\"\n'''\n");
+  const text = `${one('a')}\n# about b\n${second}\n# about c\n${one('c')}\n[store]\ndir = "x"\n`;
+  assert.equal(
+    removed(text, 'b'),
+    text.replace(one('b', "where = '''\n[[subscription]]\nname = \"c\"\n'''\n"), '').replace('# about b\n\n', '# about b\n\n'),
+  );
+  assert.equal(removed(text, 'c'), text.replace(one('c'), ''));
+  assert.ok(removed(text, 'a').startsWith('# about b\n'));
+  assert.equal(removed(text, 'd'), null);
+  assert.equal(removed('[[chart]]\nname = "a"\n', 'a'), null, 'a chart of that name');
+});
+
+test('values have their units, headings their words, and rows an expression', async () => {
+  const { called, heading, shown, label, rowFilter, others } = await load('/src/lib/tables.ts');
+  const column = (name, kind, more = {}) => ({ name, kind, unit: '', help: '', field: null, ...more });
+  const columns = [
+    column('dns_query', 'key', { field: 'dns.query' }),
+    column('source', 'key'),
+    column('records', 'sum', { unit: 'records' }),
+  ];
+  const row = { values: ['a "b".example', '10.0.0.1', 1234], error: 0, filter: '' };
+  const table = {
+    name: 't',
+    call: 'top',
+    columns,
+    rows: [row],
+    ranked: 2,
+    others: { keys: 2, sum: 5 },
+    total: 1239,
+    absent: 3,
+    partial: null,
+  };
+  assert.deepEqual(columns.map(heading), ['Query', 'Client', 'Records']);
+  assert.equal(label(table, row), 'a "b".example · 10.0.0.1');
+  assert.equal(rowFilter(table, row), 'dns.query = "a \\"b\\".example" and src host 10.0.0.1');
+  assert.equal(others(table), 'and 2 others: 5 records; anything not listed: at most 3 records');
+  assert.equal(rowFilter(table, { ...row, filter: 'host 10.0.0.1' }), 'host 10.0.0.1', 'a key of a top list');
+  const site = column('site', 'key');
+  assert.equal(
+    rowFilter({ ...table, columns: [site] }, { ...row, values: ['a.example'] }),
+    '(http.host = a.example or tls.server_name = a.example)',
+  );
+  assert.equal(called({ ...table, call: 'top by site rows 1024 show 5' }), 'top by site show 5');
+  const median = column('dns_rtt_p50', 'statistic', { unit: 'seconds' });
+  assert.deepEqual([heading(median), shown(median, 0.0031, 'UTC'), shown(median, null, 'UTC')], ['Median', '3.1 ms', '–']);
+  assert.equal(heading(column('dns_rtt_max', 'statistic')), 'Largest');
+});
