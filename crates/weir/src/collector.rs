@@ -432,7 +432,7 @@ pub struct Collector {
 struct Pending {
     rows: Vec<Vec<FlowRecord>>,
     records: Vec<Records>,
-    merged: Snapshot,
+    merged: Option<Box<Snapshot>>,
 }
 
 impl Collector {
@@ -601,7 +601,10 @@ impl Collector {
                 if let Some(place) = self.sessions.get_mut(worker) {
                     *place = sessions;
                 }
-                self.pending.entry(interval).or_default().merged.merge(&snapshot);
+                match &mut self.pending.entry(interval).or_default().merged {
+                    Some(merged) => merged.merge(&snapshot),
+                    first => *first = Some(snapshot),
+                }
                 if let Some(next) = self.next.get_mut(worker) {
                     *next = interval + 1;
                 }
@@ -748,26 +751,27 @@ impl Collector {
     }
 
     fn complete(&mut self, interval: u64) -> Option<Snapshot> {
-        let mut pending = self.pending.remove(&interval)?;
-        self.write(pending.rows, pending.records);
-        let original = pending.merged.interval;
-        pending.merged.fill();
+        let Pending { rows, records, merged } = self.pending.remove(&interval)?;
+        self.write(rows, records);
+        let mut merged = *merged.unwrap_or_default();
+        let original = merged.interval;
+        merged.fill();
         if let Some(anonymiser) = &mut self.anonymiser {
-            anonymiser.snapshot(&mut pending.merged);
+            anonymiser.snapshot(&mut merged);
         }
-        self.take_events(&mut pending.merged);
+        self.take_events(&mut merged);
         let before = self.total.outline.plan;
-        self.total.merge(&pending.merged);
+        self.total.merge(&merged);
         if self.total.outline.plan != before {
             self.total.forget_removed();
         }
         if let Some(hub) = &self.hub {
-            hub.tick(&pending.merged, &self.load());
+            hub.tick(&merged, &self.load());
         }
-        self.report(original, &pending.merged);
+        self.report(original, &merged);
         self.end_outputs(original.end);
-        self.roll_by_time(pending.merged.interval);
-        Some(pending.merged)
+        self.roll_by_time(merged.interval);
+        Some(merged)
     }
 
     /// Takes the findings of an interval, and emits the events that begin, go on or end.
