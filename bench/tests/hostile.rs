@@ -8,11 +8,11 @@ use std::sync::Arc;
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
 use weir_bench::hostile::{Capture, Way, cases, of_talk, talks};
 use weir_engine::{
-    ChecksumMode, FlowConfig, FlowIdentity, FlowRecord, Plan, SessionConfig, SessionStats, Settings, Sink,
+    ChecksumMode, Emitted, FlowConfig, FlowIdentity, Plan, SessionConfig, SessionStats, Settings, Sink,
     Worker,
 };
 use weir_filter::Options;
-use weir_proto::{Inflation, Record, work};
+use weir_proto::{Inflation, work};
 use weir_wire::build::packet;
 use weir_wire::{Batch, LinkType, Packet, PacketBuf, Time};
 
@@ -35,12 +35,8 @@ struct Counted {
 }
 
 impl Sink for Counted {
-    fn flow(&mut self, _: &FlowRecord) {}
-
-    fn kept(&mut self, _: Batch<'_>) {}
-
-    fn record(&mut self, _: &FlowIdentity, _: Record<'_>) {
-        self.records += 1;
+    fn take(&mut self, emitted: Emitted<'_>) {
+        self.records += u64::from(matches!(emitted, Emitted::Record(..)));
     }
 
     fn content(&mut self, _: &FlowIdentity, _: u32, _: u64, _: u64, bytes: &[u8]) -> bool {

@@ -8,9 +8,8 @@ use std::time::Instant;
 use weir_api::{FunctionCall, SubscriptionSpec};
 use weir_bench::random::Random;
 use weir_bench::traffic::Pool;
-use weir_engine::{ChecksumMode, FlowConfig, FlowRecord, Plan, Settings, Sink, Worker};
+use weir_engine::{ChecksumMode, FlowConfig, Plan, Settings, Worker};
 use weir_filter::Options;
-use weir_wire::Batch;
 
 use crate::tables::Source;
 
@@ -25,14 +24,6 @@ const INTERVAL: usize = 512;
 fn clock() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
-}
-
-struct NullSink;
-
-impl Sink for NullSink {
-    fn flow(&mut self, _: &FlowRecord) {}
-
-    fn kept(&mut self, _: Batch<'_>) {}
 }
 
 /// A chart with this number of lines and its remainder, flows and lists.
@@ -75,10 +66,10 @@ pub fn measure(packets: usize, rounds: u32, seed: u64) -> Result<()> {
                     let pass = |worker: &mut Worker| {
                         timed(|| {
                             for (chunk, layers) in &parts {
-                                worker.decoded(chunk.batch(), layers, &mut NullSink);
+                                worker.decoded(chunk.batch(), layers, &mut ());
                             }
                             if part % (INTERVAL / PART) == 0 {
-                                worker.tick(source.now(), &mut NullSink);
+                                worker.tick(source.now(), &mut ());
                             }
                         })
                     };

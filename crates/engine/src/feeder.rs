@@ -1,194 +1,12 @@
 //! Routes the output of the flow table to functions and to sessions.
 
-use crate::fields::{self, RecordView};
-use crate::meter::{Cost, Meter};
-use crate::plan::Planned;
-use crate::planned::Link;
+use crate::chains::Functions;
 use crate::sessions::{Found, Sessions};
-use crate::worker::{Sink, show};
-use crate::{FlowRecord, Item, Plan, Share, Tally};
-use std::collections::HashMap;
-use std::sync::Arc;
-use weir_api::{Answer, Event, States, SubscriptionId};
-use weir_filter::{MatchCounter, Matches};
-use weir_flow::measure::{Measure, Measured};
-use weir_flow::{FlowIdentity, FlowPacket, FlowSink, FlowTable, IpTunnel};
-use weir_proto::Record;
-use weir_wire::stream::Chunk;
-use weir_wire::{
-    Batch, FlowKey, Fragment, Layers, LinkType, Packet, Slot, Tag, Time, decode, further_frames,
-};
-
-/// Tallies that are shown together: a function's lists stay in the cache meanwhile.
-const TOGETHER: usize = 256;
-
-/// The functions of a worker, and their state.
-pub(crate) struct Functions {
-    /// The functions of each subscription of the plan.
-    pub chains: Vec<Chain>,
-    /// The cost of each subscription.
-    pub costs: Vec<Cost>,
-    /// Counts for the expressions that need only sums.
-    pub counted: MatchCounter,
-    pub counted_cost: Cost,
-    /// Tallies of flows that functions have not seen yet.
-    tallied: Vec<Owned>,
-    /// The tallies in the form for lists, while they are shown.
-    shares: Vec<Share>,
-    /// The flows that ended in this interval, by state.
-    pub states: States,
-    pub meter: Meter,
-    /// Reused for the tests of records.
-    matches: Matches,
-}
-
-impl Functions {
-    pub fn new(plan: &Plan, meter: Meter) -> Self {
-        Self {
-            chains: plan.subscriptions.iter().map(|planned| planned.chain(plan.settings.seed)).collect(),
-            costs: vec![Cost::default(); plan.subscriptions.len()],
-            counted: MatchCounter::new(Arc::clone(&plan.counted)),
-            counted_cost: Cost::default(),
-            tallied: Vec::with_capacity(TOGETHER),
-            shares: Vec::with_capacity(TOGETHER),
-            states: States::default(),
-            meter,
-            matches: Matches::default(),
-        }
-    }
-
-    /// Changes to another plan. The chains of subscriptions that both plans have stay as they are. Returns the readings
-    /// of the others. The sums of the old plan must have been taken.
-    pub fn change(&mut self, old: &Plan, new: &Plan) -> (Vec<Answer>, Vec<Event>) {
-        let chains = std::mem::take(&mut self.chains).into_iter().zip(std::mem::take(&mut self.costs));
-        let mut kept: HashMap<SubscriptionId, (&Planned, Chain, Cost)> = old
-            .subscriptions
-            .iter()
-            .zip(chains)
-            .filter(|(_, (chain, _))| !chain.is_empty())
-            .map(|(planned, (chain, cost))| (planned.id, (planned, chain, cost)))
-            .collect();
-        for planned in &new.subscriptions {
-            let before = kept.remove(&planned.id).map(|(_, chain, cost)| (chain, cost));
-            let (chain, cost) = before.unwrap_or_else(|| (planned.chain(new.settings.seed), Cost::default()));
-            self.chains.push(chain);
-            self.costs.push(cost);
-        }
-        self.counted = MatchCounter::new(Arc::clone(&new.counted));
-        let (mut removed, mut events) = (Vec::new(), Vec::new());
-        for (planned, mut chain, cost) in kept.into_values() {
-            let spent = cost.of(&self.meter);
-            removed.extend(planned.answers(chain.iter_mut().filter_map(Link::take), spent));
-            events.extend(chain.iter_mut().flat_map(Link::events));
-        }
-        (removed, events)
-    }
-
-    /// The events that the functions found since the last call.
-    pub fn events(&mut self) -> Vec<Event> {
-        self.chains.iter_mut().flatten().flat_map(Link::events).collect()
-    }
-}
-
-impl Functions {
-    /// Shows a flow that has ended to the subscriptions that cover it.
-    fn flow_end(&mut self, plan: &Plan, record: &FlowRecord) {
-        let mut endpoints = None;
-        for at in &plan.of_flow_ends {
-            let Some(chain) = self.chains.get_mut(*at) else { continue };
-            let test = plan.subscriptions.get(*at).and_then(|planned| planned.compiled.flow_test.as_ref());
-            let covers = test
-                .is_none_or(|test| test.holds(endpoints.get_or_insert_with(|| fields::endpoints_of(record))));
-            if covers {
-                show(chain, &Item::Flow(record));
-            }
-        }
-    }
-
-    /// Shows a record to the subscriptions that cover it.
-    fn record(&mut self, plan: &Plan, flow: &FlowIdentity, record: &Record<'_>) {
-        let view = RecordView { endpoints: fields::endpoints(flow), record };
-        for number in plan.records.matches(&view, &mut self.matches) {
-            let chain = plan.of_records.get(*number as usize).and_then(|at| self.chains.get_mut(*at));
-            if let Some(chain) = chain {
-                show(chain, &Item::Record(&view));
-            }
-        }
-    }
-}
-
-/// Shows records to functions on their way to the sink.
-pub(crate) struct Tap<'w> {
-    pub plan: &'w Plan,
-    pub functions: &'w mut Functions,
-    pub sink: &'w mut dyn Sink,
-}
-
-impl Sink for Tap<'_> {
-    fn flow(&mut self, flow: &FlowRecord) {
-        self.sink.flow(flow);
-    }
-
-    fn kept(&mut self, packets: Batch<'_>) {
-        self.sink.kept(packets);
-    }
-
-    fn record(&mut self, flow: &FlowIdentity, record: Record<'_>) {
-        let demand = &self.plan.demand;
-        if demand.tested.has(record.table) {
-            self.functions.record(self.plan, flow, &record);
-        }
-        if demand.hands_on(record.table) {
-            self.sink.record(flow, record);
-        }
-    }
-
-    fn chunk(&mut self, flow: &FlowIdentity, chunk: &Chunk<'_>) {
-        self.sink.chunk(flow, chunk);
-    }
-
-    fn content(&mut self, flow: &FlowIdentity, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {
-        self.sink.content(flow, packet, file, offset, bytes)
-    }
-
-    fn unidentified(&mut self, packets: Batch<'_>) {
-        self.sink.unidentified(packets);
-    }
-
-    fn measured(&mut self, flow: &Measure, measured_value: Measured<'_>) {
-        self.sink.measured(flow, measured_value);
-    }
-}
-
-/// The functions of a subscription, in order.
-type Chain = Vec<Link>;
-
-/// A tally without its flow.
-struct Owned {
-    key: FlowKey,
-    source_is_lower: bool,
-    initiator_is_lower: bool,
-    vlan: u16,
-    tag: Tag,
-    packets: u64,
-    bytes: u64,
-    begins: bool,
-    carrier: bool,
-}
-
-impl Owned {
-    fn of(tally: &Tally<'_>) -> Self {
-        let Tally { key, source_is_lower, initiator_is_lower, vlan, tag, packets, bytes, begins, carrier } =
-            *tally;
-        Self { key: *key, source_is_lower, initiator_is_lower, vlan, tag, packets, bytes, begins, carrier }
-    }
-
-    fn tally(&self) -> Tally<'_> {
-        let Self { ref key, source_is_lower, initiator_is_lower, vlan, tag, packets, bytes, begins, carrier } =
-            *self;
-        Tally { key, source_is_lower, initiator_is_lower, vlan, tag, packets, bytes, begins, carrier }
-    }
-}
+use crate::sink::{Emitted, Sink};
+use crate::tap::Tap;
+use crate::{FlowRecord, Plan, Tally};
+use weir_flow::{FlowPacket, FlowSink, FlowTable, IpTunnel};
+use weir_wire::{Batch, Fragment, Layers, LinkType, Packet, Slot, Tag, Time, decode, further_frames};
 
 /// Routes the output of the flow table to the functions and to the sessions.
 pub(crate) struct Feeder<'w, const READS: bool> {
@@ -268,38 +86,9 @@ impl<const READS: bool> Feeder<'_, READS> {
         (self.sessions.as_deref_mut(), tap)
     }
 
-    /// Shows the waiting tallies, one subscription after the other.
+    /// Shows the waiting tallies to the functions.
     pub fn flush(&mut self) {
-        let Functions { chains, costs, counted, counted_cost, tallied, shares, meter, .. } =
-            &mut *self.functions;
-        // Readings at the beginning, for the sets, and for each subscription.
-        let mut laps = meter.tallies(tallied.len(), 2 + self.plan.of_tallies.len());
-        if self.plan.counts_by_flow() {
-            for t in tallied.iter() {
-                counted.flow(&t.key, t.tag, t.source_is_lower, t.packets, t.bytes);
-            }
-            counted_cost.in_tallies += laps.lap();
-        }
-        // A packet in a tunnel over UDP counts to the carried flow. Counting it to the carrier as well would count it
-        // twice.
-        let shown = || tallied.iter().filter(|tally| !tally.carrier);
-        if !self.plan.of_tallies.is_empty() {
-            shares.clear();
-            shares.extend(shown().map(|tally| Share::of(&tally.tally())));
-        }
-        for at in &self.plan.of_tallies {
-            let (Some(chain), Some(cost)) = (chains.get_mut(*at), costs.get_mut(*at)) else { continue };
-            let is_done = match chain.as_mut_slice() {
-                [Link::Measure(function)] => function.shares(shares),
-                _ => false,
-            };
-            if !is_done {
-                shown().for_each(|tally| show(chain, &Item::Tally(&tally.tally())));
-            }
-            cost.in_tallies += laps.lap();
-        }
-        self.spent += laps.whole();
-        tallied.clear();
+        self.spent += self.functions.show_tallies(self.plan);
     }
 }
 
@@ -337,8 +126,7 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
     }
 
     fn tally(&mut self, tally: &Tally<'_>) {
-        self.functions.tallied.push(Owned::of(tally));
-        if self.functions.tallied.len() == TOGETHER {
+        if self.functions.tally(tally) {
             self.flush();
         }
     }
@@ -385,9 +173,9 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
                 sessions.carrier(record, &mut tap);
                 sessions.count(record, found);
             }
-            self.sink.flow(&FlowRecord { services: found.services, ..*record });
+            self.sink.take(Emitted::Flow(&FlowRecord { services: found.services, ..*record }));
         } else {
-            self.sink.flow(record);
+            self.sink.take(Emitted::Flow(record));
         }
     }
 }

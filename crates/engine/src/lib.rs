@@ -7,14 +7,8 @@
 //! ```
 //! use std::sync::Arc;
 //! use weir_api::{Count, FunctionCall, Reading, SubscriptionSpec};
-//! use weir_engine::{ChecksumMode, FlowConfig, FlowRecord, Plan, Settings, Sink, Worker};
+//! use weir_engine::{ChecksumMode, FlowConfig, Plan, Settings, Worker};
 //! use weir_wire::{Batch, LinkType, PacketBuf, build};
-//!
-//! struct Nothing;
-//! impl Sink for Nothing {
-//!     fn flow(&mut self, _: &FlowRecord) {}
-//!     fn kept(&mut self, _: Batch<'_>) {}
-//! }
 //!
 //! let requested = SubscriptionSpec::new("dns", "port 53", vec![FunctionCall::new("packets")]);
 //! let settings = Settings { filter: Default::default(), checksum: ChecksumMode::Off, seed: 1 };
@@ -25,8 +19,8 @@
 //!     packets.push(&build::packet(&frame, LinkType::ETHERNET));
 //! }
 //! let mut worker = Worker::new(Arc::new(plan), &FlowConfig::default());
-//! worker.batch(packets.batch(), &mut Nothing);
-//! let snapshot = worker.finish(&mut Nothing);
+//! worker.batch(packets.batch(), &mut ());
+//! let snapshot = worker.finish(&mut ());
 //! assert_eq!(snapshot.answers[0].reading, Reading::Count(Count { packets: 2, bytes: 2 * 42 }));
 //! assert_eq!(snapshot.ledger.analysed, 3);
 //! ```
@@ -35,6 +29,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod bounded;
+mod chains;
 mod checksum;
 mod composition;
 mod demand;
@@ -50,7 +45,9 @@ mod plan;
 mod planned;
 mod sessions;
 mod settings;
+mod sink;
 mod streams;
+mod tap;
 mod token_bucket;
 mod tunnels;
 mod unidentified;
@@ -67,10 +64,11 @@ pub use meter::Clock;
 pub use plan::Plan;
 pub use sessions::{RECORD_RATIO, SessionConfig, SessionStats};
 pub use settings::{ChecksumMode, PlanError, Settings};
+pub use sink::{Emitted, Sink};
 pub use streams::Measuring;
 pub use unidentified::UNIDENTIFIED;
 pub use weir_flow::measure::{Burst, Exchange, Measure, Measured};
 pub use weir_flow::{
     CommunityId, ConnState, EndReason, FlowConfig, FlowIdentity, FlowRecord, FlowStats, History, Side, Tally,
 };
-pub use worker::{Sink, Worker};
+pub use worker::Worker;

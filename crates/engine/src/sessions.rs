@@ -5,7 +5,7 @@ use crate::streams::Measurer;
 use crate::token_bucket::{TokenBucket, weight};
 use crate::tunnels;
 use crate::unidentified::{Unidentified, UnidentifiedPackets};
-use crate::{FlowIdentity, FlowRecord, Sink};
+use crate::{Emitted, FlowIdentity, FlowRecord, Sink};
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -483,7 +483,7 @@ impl Sessions {
             && let Some(record) = tunnels::over_ip(tunnel)
         {
             self.stats.records += 1;
-            sink.record(&tunnel.identity, record);
+            sink.take(Emitted::Record(&tunnel.identity, record));
         }
     }
 
@@ -494,7 +494,7 @@ impl Sessions {
         {
             for record in records {
                 self.stats.records += 1;
-                sink.record(&identity, record);
+                sink.take(Emitted::Record(&identity, record));
             }
         }
     }
@@ -660,7 +660,7 @@ struct SessionFeed<'w> {
 impl SessionFeed<'_> {
     fn chunk(&mut self, row: u32, flow: &FlowIdentity, chunk: &Chunk<'_>) {
         if self.asked.demand.chunks {
-            self.sink.chunk(flow, chunk);
+            self.sink.take(Emitted::Chunk(flow, chunk));
         }
         let Some(place) = self.entries.make(row) else { return };
         let entry = match place {
@@ -743,7 +743,8 @@ impl Out for RecordEmitter<'_> {
             }
             self.allowances.records.take(weight(&record));
             self.stats.records += 1;
-            self.sink.record(self.identity, Record { packet: self.packet, ..record });
+            let record = Record { packet: self.packet, ..record };
+            self.sink.take(Emitted::Record(self.identity, record));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Measurements of flows as rows.
 
-use crate::Sink;
+use crate::{Emitted, Sink};
 use weir_flow::FlowPacket;
 use weir_flow::measure::{HalfMeasure, Measure, MeasureConfig, Measured, Measures, Sample, SampleSide};
 use weir_proto::{Record, STREAM, STREAM_SAMPLE, Value, assert_names, fields_from, record, values};
@@ -11,7 +11,7 @@ use weir_wire::Time;
 pub struct Measuring {
     /// Length of a running sample in nanoseconds; 0 for none.
     pub sample: u64,
-    /// Whether [`Sink::measured`] gets each packet, exchange and burst.
+    /// Whether each packet, exchange and burst is emitted: [`Emitted::Measured`].
     pub details: bool,
 }
 
@@ -62,14 +62,14 @@ impl Measurer {
 
 fn emit(flow: &Measure, measured_value: Measured<'_>, details: bool, sink: &mut dyn Sink) -> u64 {
     if details {
-        sink.measured(flow, measured_value);
+        sink.take(Emitted::Measured(flow, measured_value));
     }
     let record = match measured_value {
         Measured::Sample(sample) => stream_sample(sample),
         Measured::End(flow) => stream(flow),
         Measured::Packet { .. } | Measured::Exchange(_) | Measured::Burst(_) => return 0,
     };
-    sink.record(&flow.flow, record);
+    sink.take(Emitted::Record(&flow.flow, record));
     1
 }
 
@@ -167,9 +167,8 @@ mod tests {
         #[derive(Default)]
         struct Rows(Vec<usize>);
         impl Sink for Rows {
-            fn flow(&mut self, _: &crate::FlowRecord) {}
-            fn kept(&mut self, _: weir_wire::Batch<'_>) {}
-            fn record(&mut self, _: &FlowIdentity, record: Record<'_>) {
+            fn take(&mut self, emitted: Emitted<'_>) {
+                let Emitted::Record(_, record) = emitted else { return };
                 assert_eq!(record.values.len(), record.table.fields.len(), "{}", record.table.name);
                 self.0.push(record.values.len());
             }

@@ -1,7 +1,7 @@
 //! Unidentified flows: counted by port, and their packets emitted on request.
 
 use crate::history::History;
-use crate::{FlowRecord, Function, FunctionSpec, Item, Sink};
+use crate::{Emitted, FlowRecord, Function, FunctionSpec, Item, Sink};
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_api::{Answer, AnswerId, AnswerLabel, FunctionCall, builtin};
@@ -150,7 +150,7 @@ impl UnidentifiedPackets {
         self.history.take(row, |packets| {
             if is_unidentified {
                 emitted += packets.len() as u64;
-                sink.unidentified(packets);
+                sink.take(Emitted::Unidentified(packets));
             }
         });
         self.emitted += emitted;
@@ -159,7 +159,7 @@ impl UnidentifiedPackets {
 
     fn emit(&mut self, packet: &Packet<'_>, sink: &mut dyn Sink) {
         self.emitted += 1;
-        sink.unidentified(one(packet, &mut Slot::default()));
+        sink.take(Emitted::Unidentified(one(packet, &mut Slot::default())));
     }
 }
 
@@ -182,18 +182,16 @@ fn one<'a>(packet: &Packet<'a>, slot: &'a mut Slot) -> Batch<'a> {
 mod tests {
     use super::*;
     use crate::FlowIdentity;
-    use weir_proto::Record;
     use weir_wire::{Direction, LinkType, Time, build, decode};
 
     #[derive(Default)]
     struct Got(Vec<u64>);
 
     impl Sink for Got {
-        fn flow(&mut self, _: &FlowRecord) {}
-        fn kept(&mut self, _: Batch<'_>) {}
-        fn record(&mut self, _: &FlowIdentity, _: Record<'_>) {}
-        fn unidentified(&mut self, packets: Batch<'_>) {
-            self.0.extend(packets.slots.iter().map(|slot| slot.time.0));
+        fn take(&mut self, emitted: Emitted<'_>) {
+            if let Emitted::Unidentified(packets) = emitted {
+                self.0.extend(packets.slots.iter().map(|slot| slot.time.0));
+            }
         }
     }
 

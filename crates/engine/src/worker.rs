@@ -1,12 +1,15 @@
 //! A worker and its state: workers share nothing.
 
+use crate::chains::{Functions, show};
 use crate::checksum::ChecksumWatch;
 use crate::composition;
-use crate::feeder::{Feeder, Functions, Tap};
+use crate::feeder::Feeder;
 use crate::meter::{Clock, Meter};
 use crate::plan::{ItemSource, Selection, Sum};
 use crate::planned::Link;
 use crate::sessions::Sessions;
+use crate::sink::{Emitted, Sink};
+use crate::tap::Tap;
 use crate::{Item, Plan, SessionConfig, SessionStats};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -15,10 +18,7 @@ use weir_api::{
     Snapshot,
 };
 use weir_filter::{MatchCounter, PacketMask, Total, Totals};
-use weir_flow::measure::{Measure, Measured};
-use weir_flow::{FlowConfig, FlowIdentity, FlowRecord, FlowSink, FlowStats, FlowTable};
-use weir_proto::Record;
-use weir_wire::stream;
+use weir_flow::{FlowConfig, FlowSink, FlowStats, FlowTable};
 use weir_wire::{Batch, Layers, Slot, Time, decode_batch, shows_its_key};
 
 /// Packets that pass a stage together: few enough that their headers stay in the first-level cache, and enough that
@@ -28,37 +28,6 @@ const BLOCK: usize = 256;
 /// Clock readings in a measured block, apart from one for each subscription that sees packets: the beginning, the
 /// run's expression, the sets of expressions, checksums, flows, and two around tallies that are shown meanwhile.
 const READINGS_BESIDE: usize = 8;
-
-/// The destination of a worker's rows.
-pub trait Sink {
-    /// Takes a flow that has ended.
-    fn flow(&mut self, flow: &FlowRecord);
-    /// Takes the packets that match the run's expression, in order.
-    fn kept(&mut self, packets: Batch<'_>);
-    /// Takes a record of a flow.
-    fn record(&mut self, flow: &FlowIdentity, record: Record<'_>) {
-        let _ = (flow, record);
-    }
-    /// Takes a chunk of a stream, if the plan asks for chunks.
-    fn chunk(&mut self, flow: &FlowIdentity, chunk: &stream::Chunk<'_>) {
-        let _ = (flow, chunk);
-    }
-    /// Takes bytes of a file that was seen in a flow; `packet` is the number of the packet that completed them, 0 at the
-    /// end of the flow, and `offset` their position in the file. Returns whether the whole file was kept so far.
-    fn content(&mut self, flow: &FlowIdentity, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {
-        let _ = (flow, packet, file, offset, bytes);
-        true
-    }
-    /// Takes packets of an unidentified flow if the plan asks for them. Packets of one flow
-    /// come in order.
-    fn unidentified(&mut self, packets: Batch<'_>) {
-        let _ = packets;
-    }
-    /// Takes a measurement of a flow, if the plan asks for details.
-    fn measured(&mut self, flow: &Measure, measured_value: Measured<'_>) {
-        let _ = (flow, measured_value);
-    }
-}
 
 /// Takes packets through the pass and returns a [`Snapshot`] at the end of each interval. The caller sets the interval and
 /// the watched time of a snapshot; the worker sets only the times of its packets. Answers that hold nothing are left
@@ -247,7 +216,7 @@ impl Worker {
     /// Takes a block through functions and flows. `bytes` are its bytes on the wire.
     fn analyse(&mut self, block: Batch<'_>, layers: &[Layers], bytes: u64, sink: &mut dyn Sink) {
         self.ledger.analysed += block.len() as u64;
-        sink.kept(block);
+        sink.take(Emitted::Matching(block));
         self.analysed.packets += block.len() as u64;
         self.analysed.bytes += bytes;
         // Not decoded when no stage needs the layers.
@@ -595,17 +564,6 @@ fn each(mask: &PacketMask, mut f: impl FnMut(usize)) {
     }
 }
 
-/// Shows an item to the functions of a chain, up to one that does not select it.
-pub(crate) fn show(chain: &mut [Link], item: &Item<'_>) {
-    for link in chain {
-        match link {
-            Link::Measure(function) => function.item(item),
-            Link::Select(selector) if selector.keeps(item) => {}
-            Link::Select(_) => break,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -635,13 +593,6 @@ mod tests {
         }
     }
 
-    struct Nothing;
-
-    impl Sink for Nothing {
-        fn flow(&mut self, _: &FlowRecord) {}
-        fn kept(&mut self, _: Batch<'_>) {}
-    }
-
     #[test]
     fn events_of_functions_are_in_the_snapshot_even_if_their_subscription_is_removed() {
         let settings = || crate::Settings {
@@ -653,10 +604,10 @@ mod tests {
         let plan = Arc::new(Plan::new("", vec![spec], settings()).unwrap());
         let mut worker = Worker::new(plan, &FlowConfig { memory: 1 << 20, ..FlowConfig::default() });
         worker.functions.chains[0].push(crate::planned::Link::Measure(Box::new(Alarm)));
-        assert_eq!(worker.tick(Time(9), &mut Nothing).events.len(), 1);
-        worker.change_plan(Arc::new(Plan::new("", Vec::new(), settings()).unwrap()), &mut Nothing);
-        assert_eq!(worker.tick(Time(10), &mut Nothing).events.len(), 1, "it was found before the change");
-        assert_eq!(worker.tick(Time(11), &mut Nothing).events, []);
+        assert_eq!(worker.tick(Time(9), &mut ()).events.len(), 1);
+        worker.change_plan(Arc::new(Plan::new("", Vec::new(), settings()).unwrap()), &mut ());
+        assert_eq!(worker.tick(Time(10), &mut ()).events.len(), 1, "it was found before the change");
+        assert_eq!(worker.tick(Time(11), &mut ()).events, []);
     }
 
     #[test]

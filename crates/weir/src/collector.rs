@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weir_anon::Anonymiser;
 use weir_api::{Event, Interval, Snapshot};
 use weir_capture::LinkEvent;
-use weir_engine::{FlowIdentity, FlowRecord, Sink};
+use weir_engine::{Emitted, FlowIdentity, FlowRecord, Sink};
 use weir_output::{Log, Output};
 use weir_proto::{FILES, Packed, Place, Record};
 use weir_wire::{Batch, Time};
@@ -336,7 +336,7 @@ impl Destination for WorkerOutput {
     }
 }
 
-impl Sink for WorkerOutput {
+impl WorkerOutput {
     fn flow(&mut self, flow: &FlowRecord) {
         if self.load.rows {
             self.rows.push(*flow);
@@ -344,10 +344,6 @@ impl Sink for WorkerOutput {
                 self.send_rows();
             }
         }
-    }
-
-    fn content(&mut self, _: &FlowIdentity, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {
-        self.load.carver.as_mut().is_none_or(|carver| carver.content(packet, file, offset, bytes))
     }
 
     fn record(&mut self, flow: &FlowIdentity, mut record: Record<'_>) {
@@ -361,13 +357,26 @@ impl Sink for WorkerOutput {
         }
     }
 
-    fn kept(&mut self, packets: Batch<'_>) {
+    fn matching(&mut self, packets: Batch<'_>) {
         self.kept += packets.len() as u64;
         self.leave(OutletId::Matching, packets);
     }
+}
 
-    fn unidentified(&mut self, packets: Batch<'_>) {
-        self.leave(OutletId::Unidentified, packets);
+impl Sink for WorkerOutput {
+    fn take(&mut self, emitted: Emitted<'_>) {
+        match emitted {
+            Emitted::Flow(flow) => self.flow(flow),
+            Emitted::Matching(packets) => self.matching(packets),
+            Emitted::Unidentified(packets) => self.leave(OutletId::Unidentified, packets),
+            Emitted::Record(flow, record) => self.record(flow, record),
+            // No output of a run takes streams or details of measurements.
+            Emitted::Chunk(..) | Emitted::Measured(..) => {}
+        }
+    }
+
+    fn content(&mut self, _: &FlowIdentity, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {
+        self.load.carver.as_mut().is_none_or(|carver| carver.content(packet, file, offset, bytes))
     }
 }
 

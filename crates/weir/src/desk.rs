@@ -489,11 +489,6 @@ mod tests {
     fn ten_thousand_subscriptions_change() {
         use std::time::{Duration, Instant};
         use weir_engine::{FlowConfig, Worker};
-        struct Nothing;
-        impl weir_engine::Sink for Nothing {
-            fn flow(&mut self, _: &weir_engine::FlowRecord) {}
-            fn kept(&mut self, _: weir_wire::Batch<'_>) {}
-        }
         let line = |n: u32| {
             let net = format!("10.{}.{}.0/24", n / 256 % 256, n % 256);
             spec(&format!("line {n}"), &format!("net {net} and port {}", 1 + n % 1000))
@@ -508,7 +503,7 @@ mod tests {
         let all: Vec<SubscriptionSpec> = (0..10_000).map(line).collect();
         let mut all = vec![Change::Add(Owner::Page, all)];
         let at_once = timed(&mut || drop(desk.prepare(std::mem::take(&mut all)).unwrap().post()));
-        let first = timed(&mut || worker.change_plan(desk.plan(), &mut Nothing));
+        let first = timed(&mut || worker.change_plan(desk.plan(), &mut ()));
         let (mut changes, mut still, mut merges) = (Vec::new(), Vec::new(), Vec::new());
         let mut last = SubscriptionId(300);
         for n in 0..200 {
@@ -521,9 +516,9 @@ mod tests {
                 let (_, added) = desk.prepare(std::mem::take(&mut change)).unwrap().post();
                 last = added.first().copied().unwrap_or(last);
             }));
-            still.push(timed(&mut || worker.change_plan(desk.plan(), &mut Nothing)));
+            still.push(timed(&mut || worker.change_plan(desk.plan(), &mut ())));
         }
-        let mut full = worker.tick(Time(1), &mut Nothing);
+        let mut full = worker.tick(Time(1), &mut ());
         full.fill();
         for _ in 0..50 {
             let mut sum = full.clone();

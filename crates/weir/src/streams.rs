@@ -18,13 +18,12 @@ use weir_anon::{Anonymiser, Lines};
 use weir_api::{FunctionCall, Level, SessionCount, SubscriptionSpec};
 use weir_capture::{Files, ReadOptions};
 use weir_engine::{
-    ChecksumMode, EndReason, FlowConfig, FlowIdentity, FlowRecord, Plan, SessionConfig, Settings, Sink,
-    Worker,
+    ChecksumMode, Emitted, EndReason, FlowConfig, FlowIdentity, Plan, SessionConfig, Settings, Sink, Worker,
 };
 use weir_flow::stream::Overlap;
 use weir_output::figures;
+use weir_wire::Direction;
 use weir_wire::stream::Chunk as Piece;
-use weir_wire::{Batch, Direction};
 
 /// Maximum number of open files. Beyond it, the least recently used file is closed, and reopened when its stream
 /// continues.
@@ -166,16 +165,12 @@ struct Console<'o> {
 }
 
 impl Sink for Console<'_> {
-    fn flow(&mut self, _: &FlowRecord) {}
-
-    fn kept(&mut self, _: Batch<'_>) {}
-
-    fn chunk(&mut self, flow: &FlowIdentity, chunk: &Piece<'_>) {
-        if flow.key.proto == 6
+    fn take(&mut self, emitted: Emitted<'_>) {
+        if let Emitted::Chunk(flow, chunk) = emitted
+            && flow.key.proto == 6
             && self.failure.is_none()
-            && let Err(error) = self.out.write_all(chunk.data)
         {
-            self.failure = Some(error);
+            self.failure = self.out.write_all(chunk.data).err();
         }
     }
 }
@@ -291,26 +286,22 @@ impl<'o> Folder<'o> {
 }
 
 impl Sink for Folder<'_> {
-    fn flow(&mut self, flow: &FlowRecord) {
-        if flow.end == EndReason::Active {
-            return;
-        }
-        for is_reverse in [false, true] {
-            let written = self.files.remove(&(flow.id, is_reverse));
-            self.open -= usize::from(written.is_some_and(|written| written.file.is_some()));
-        }
-    }
-
-    fn kept(&mut self, _: Batch<'_>) {}
-
-    fn chunk(&mut self, flow: &FlowIdentity, chunk: &Piece<'_>) {
-        if flow.key.proto != 6 {
-            return;
-        }
-        if let Err(error) = self.write(flow, chunk)
-            && self.failure.is_none()
-        {
-            self.failure = Some(format!("{}: {error}", self.path.display()));
+    fn take(&mut self, emitted: Emitted<'_>) {
+        match emitted {
+            Emitted::Flow(flow) if flow.end != EndReason::Active => {
+                for is_reverse in [false, true] {
+                    let written = self.files.remove(&(flow.id, is_reverse));
+                    self.open -= usize::from(written.is_some_and(|written| written.file.is_some()));
+                }
+            }
+            Emitted::Chunk(flow, chunk) if flow.key.proto == 6 => {
+                if let Err(error) = self.write(flow, chunk)
+                    && self.failure.is_none()
+                {
+                    self.failure = Some(format!("{}: {error}", self.path.display()));
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -14,12 +14,10 @@ use std::sync::Arc;
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
 use weir_capture::{Files, ReadOptions};
 use weir_engine::{
-    ChecksumMode, EndReason, FlowConfig, FlowIdentity, FlowRecord, Plan, SessionConfig, Settings, Sink,
-    Worker,
+    ChecksumMode, Emitted, EndReason, FlowConfig, FlowIdentity, Plan, SessionConfig, Settings, Sink, Worker,
 };
 use weir_output::figures;
 use weir_proto::talk::Writer;
-use weir_wire::Batch;
 use weir_wire::stream::Chunk;
 
 /// Writes the matching flows as conversations.
@@ -136,19 +134,15 @@ fn file_name(names: &mut HashMap<String, u32>, name: String) -> String {
 }
 
 impl Sink for Talks<'_> {
-    fn flow(&mut self, flow: &FlowRecord) {
-        if flow.end != EndReason::Active {
-            self.open.remove(&flow.id);
-        }
-    }
-
-    fn kept(&mut self, _: Batch<'_>) {}
-
-    fn chunk(&mut self, flow: &FlowIdentity, chunk: &Chunk<'_>) {
-        if self.failure.is_none()
-            && let Err(error) = self.write(flow, chunk)
-        {
-            self.failure = Some(error);
+    fn take(&mut self, emitted: Emitted<'_>) {
+        match emitted {
+            Emitted::Flow(flow) if flow.end != EndReason::Active => {
+                self.open.remove(&flow.id);
+            }
+            Emitted::Chunk(flow, chunk) if self.failure.is_none() => {
+                self.failure = self.write(flow, chunk).err();
+            }
+            _ => {}
         }
     }
 }

@@ -15,8 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use support::*;
 use weir_api::{FunctionCall, Level, Owner, Subscription, SubscriptionId, SubscriptionSpec};
-use weir_engine::{FlowConfig, FlowIdentity, FlowRecord, Plan, Sink, Worker};
-use weir_proto::Record;
+use weir_engine::{Emitted, FlowConfig, Plan, Sink, Worker};
 use weir_wire::{Batch, Time};
 
 /// Tables, and fields of theirs with one value.
@@ -133,11 +132,8 @@ fn lists_by_field_are_the_counts_of_the_logs() {
 struct Records(Vec<(Time, String)>);
 
 impl Sink for Records {
-    fn flow(&mut self, _: &FlowRecord) {}
-
-    fn kept(&mut self, _: Batch<'_>) {}
-
-    fn record(&mut self, flow: &FlowIdentity, record: Record<'_>) {
+    fn take(&mut self, emitted: Emitted<'_>) {
+        let Emitted::Record(flow, record) = emitted else { return };
         self.0.push((flow.first, format!("{:?} {:?} {:?}", flow.key, record.table.name, record.values)));
     }
 }

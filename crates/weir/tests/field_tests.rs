@@ -16,7 +16,7 @@ use support::*;
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
 use weir_capture::{Files, Input, ReadOptions};
 use weir_engine::fields::{RecordView, endpoints};
-use weir_engine::{ChecksumMode, FlowConfig, FlowIdentity, FlowRecord, Plan, Settings, Sink, Worker};
+use weir_engine::{ChecksumMode, Emitted, FlowConfig, FlowIdentity, Plan, Settings, Sink, Worker};
 use weir_filter::{Matches, Options, RecordSet, RecordTest};
 use weir_output::{Existing, OutputContext, Rolling};
 use weir_proto::Record;
@@ -24,7 +24,7 @@ use weir_store::fields::{StoreFields, described};
 use weir_store::moment::Moments;
 use weir_store::sqlite::{STORE, SqliteStore};
 use weir_store::{Store, StoredRecord, TimeRange};
-use weir_wire::{Batch, PacketBuf};
+use weir_wire::PacketBuf;
 
 /// Records of one table that are taken of one capture, and in all.
 const OF_CAPTURE: usize = 12;
@@ -42,11 +42,8 @@ struct Records {
 }
 
 impl Sink for Records {
-    fn flow(&mut self, _: &FlowRecord) {}
-
-    fn kept(&mut self, _: Batch<'_>) {}
-
-    fn record(&mut self, flow: &FlowIdentity, record: Record<'_>) {
+    fn take(&mut self, emitted: Emitted<'_>) {
+        let Emitted::Record(flow, record) = emitted else { return };
         let [of_capture, in_all] = self.counts.entry(record.table.name).or_default();
         if *of_capture < OF_CAPTURE && *in_all < OF_TABLE {
             (*of_capture, *in_all) = (*of_capture + 1, *in_all + 1);

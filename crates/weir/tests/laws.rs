@@ -9,7 +9,7 @@ mod changes;
 mod pass;
 mod support;
 
-use pass::{Loaded, Nothing, Pass, content, each_capture, everything, settings};
+use pass::{Loaded, Pass, content, each_capture, everything, settings};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs;
@@ -557,9 +557,8 @@ fn a_change_of_plan_counts_each_packet_once() {
         };
         let quiet = run(&mut |_| ());
         // A change to an equal plan has no effect.
-        let swapped = run(&mut |workers| {
-            workers.iter_mut().for_each(|w| w.change_plan(Arc::clone(&again), &mut Nothing))
-        });
+        let swapped =
+            run(&mut |workers| workers.iter_mut().for_each(|w| w.change_plan(Arc::clone(&again), &mut ())));
         assert_eq!(difference(&quiet.total(), &swapped.total()), None, "changed at every interval");
         assert!(quiet.rows == swapped.rows, "the flows differ");
         // With changes to other plans and back, each packet is counted exactly once.
@@ -568,7 +567,7 @@ fn a_change_of_plan_counts_each_packet_once() {
             turn += 1;
             swaps.set(swaps.get() + 1);
             let next = [&plan, &other, &part][turn % 3];
-            workers.iter_mut().for_each(|worker| worker.change_plan(Arc::clone(next), &mut Nothing));
+            workers.iter_mut().for_each(|worker| worker.change_plan(Arc::clone(next), &mut ()));
         });
         let (mut caught, mut analysed) = (0, 0);
         for snapshot in &mixed.snapshots {

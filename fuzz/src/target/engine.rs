@@ -3,7 +3,7 @@ use crate::{Target, seeds, sequence};
 use std::sync::Arc;
 use weir_api::{FunctionCall, Ledger, Level, Reading, Snapshot, SubscriptionSpec};
 use weir_engine::{
-    ChecksumMode, FUNCTIONS, FlowConfig, FlowRecord, IntervalClock, Plan, Settings, Sink, Worker,
+    ChecksumMode, Emitted, FUNCTIONS, FlowConfig, IntervalClock, Plan, Settings, Sink, Worker,
 };
 use weir_filter::Options;
 use weir_wire::{Batch, PacketBuf, Slot, Time, decode, steer_hash};
@@ -24,12 +24,12 @@ struct Rows {
 }
 
 impl Sink for Rows {
-    fn flow(&mut self, _flow: &FlowRecord) {
-        self.flows += 1;
-    }
-
-    fn kept(&mut self, packets: Batch<'_>) {
-        self.kept += packets.len() as u64;
+    fn take(&mut self, emitted: Emitted<'_>) {
+        match emitted {
+            Emitted::Flow(_) => self.flows += 1,
+            Emitted::Matching(packets) => self.kept += packets.len() as u64,
+            _ => {}
+        }
     }
 }
 

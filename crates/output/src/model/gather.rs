@@ -5,8 +5,8 @@ use crate::ports;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use weir_anon::Anonymiser;
-use weir_engine::{FlowIdentity, FlowRecord, Measure, Measured, Sink};
-use weir_proto::{PROTOCOLS, Record};
+use weir_engine::{Emitted, FlowIdentity, FlowRecord, Measure, Measured, Sink};
+use weir_proto::PROTOCOLS;
 use weir_wire::{Batch, Time};
 
 /// Maximum number of values of one flow that wait until its protocol is identified.
@@ -299,7 +299,7 @@ fn address(bytes: [u8; 16]) -> IpAddr {
     Ipv6Addr::from(bytes).to_canonical()
 }
 
-impl Sink for Gather {
+impl Gather {
     fn flow(&mut self, flow: &FlowRecord) {
         // The packets of a carrier are also in the carried flows.
         if flow.carrier {
@@ -332,16 +332,12 @@ impl Sink for Gather {
         self.group(flow, &protocol, waiting);
     }
 
-    fn kept(&mut self, packets: Batch<'_>) {
+    fn matching(&mut self, packets: Batch<'_>) {
         for packet in packets.packets() {
             self.packets += 1;
             self.bytes += u64::from(packet.wire_len);
             self.moment(packet.time, packet.wire_len);
         }
-    }
-
-    fn record(&mut self, _: &FlowIdentity, record: Record<'_>) {
-        *self.records.entry(record.table.name).or_default() += 1;
     }
 
     fn measured(&mut self, measure: &Measure, measured_value: Measured<'_>) {
@@ -372,13 +368,23 @@ impl Sink for Gather {
             }
         }
     }
-}
 
-impl Gather {
     /// Keeps the flows with most bytes.
     pub fn cut(&mut self) {
         let bytes = |row: &StreamRow| row.record.forward.ip_bytes + row.record.reverse.ip_bytes;
         self.streams.sort_by_key(|row| (std::cmp::Reverse(bytes(row)), row.record.first, row.record.key));
         self.streams.truncate(STREAMS);
+    }
+}
+
+impl Sink for Gather {
+    fn take(&mut self, emitted: Emitted<'_>) {
+        match emitted {
+            Emitted::Flow(flow) => self.flow(flow),
+            Emitted::Matching(packets) => self.matching(packets),
+            Emitted::Record(_, record) => *self.records.entry(record.table.name).or_default() += 1,
+            Emitted::Measured(flow, measured_value) => self.measured(flow, measured_value),
+            Emitted::Chunk(..) | Emitted::Unidentified(_) => {}
+        }
     }
 }

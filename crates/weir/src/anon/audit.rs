@@ -13,10 +13,8 @@ use std::time::Duration;
 use weir_anon::{Anonymiser, Finder, Leak, Originals};
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
 use weir_capture::{Files, Input, ReadOptions, Source};
-use weir_engine::{ChecksumMode, FlowConfig, FlowIdentity, FlowRecord, Plan, Settings, Sink, Worker};
+use weir_engine::{ChecksumMode, Emitted, FlowConfig, Plan, Settings, Sink, Worker};
 use weir_output::figures::count;
-use weir_proto::Record;
-use weir_wire::Batch;
 
 /// Maximum number of leaks to list.
 const TOLD: usize = 20;
@@ -54,14 +52,12 @@ pub fn look(originals: &Originals, anonymiser: &mut Anonymiser, path: &Path, qui
 struct Noted(Originals);
 
 impl Sink for Noted {
-    fn flow(&mut self, _: &FlowRecord) {}
-
-    fn kept(&mut self, packets: Batch<'_>) {
-        packets.packets().for_each(|packet| self.0.packet(&packet));
-    }
-
-    fn record(&mut self, _: &FlowIdentity, record: Record<'_>) {
-        self.0.record(&record);
+    fn take(&mut self, emitted: Emitted<'_>) {
+        match emitted {
+            Emitted::Matching(packets) => packets.packets().for_each(|packet| self.0.packet(&packet)),
+            Emitted::Record(_, record) => self.0.record(&record),
+            _ => {}
+        }
     }
 }
 

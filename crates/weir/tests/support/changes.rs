@@ -1,7 +1,7 @@
 //! Changes of the plan in the midst of a run (law 7): a subscription counts what it would count over the packets of its
 //! time alone.
 
-use super::pass::{Loaded, Nothing, settings};
+use super::pass::{Loaded, settings};
 use super::support::{diverse, sample};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -82,12 +82,12 @@ fn run(capture: &Loaded, changes: usize, random: &mut Random) -> (Snapshot, BTre
     let mut next = 5;
     for to in at.into_iter().chain([all.len()]) {
         for (bytes, slot) in &all[from..to] {
-            worker.batch(Batch { bytes, slots: std::slice::from_ref(slot) }, &mut Nothing);
+            worker.batch(Batch { bytes, slots: std::slice::from_ref(slot) }, &mut ());
         }
         from = to;
         if random.below(3) == 0 {
             let last = all[..to].last().map_or(0, |(_, slot)| slot.time.0);
-            total.merge(&worker.tick(Time(last), &mut Nothing));
+            total.merge(&worker.tick(Time(last), &mut ()));
         }
         if random.below(2) == 0 && !present.is_empty() {
             let removed = present.remove(random.below(present.len()));
@@ -100,9 +100,9 @@ fn run(capture: &Loaded, changes: usize, random: &mut Random) -> (Snapshot, BTre
             present.insert(random.below(present.len() + 1), new);
         }
         plan = Arc::new(Plan::of(Some(&plan), plan.number() + 1, "", &present, settings()).unwrap());
-        worker.change_plan(Arc::clone(&plan), &mut Nothing);
+        worker.change_plan(Arc::clone(&plan), &mut ());
     }
-    total.merge(&worker.finish(&mut Nothing));
+    total.merge(&worker.finish(&mut ()));
     (total, lives)
 }
 
@@ -154,17 +154,17 @@ fn an_unchanged_subscription_keeps_its_state() {
         let mut worker = Worker::new(Arc::clone(&plan), &FlowConfig::default());
         for (n, chunk) in capture.chunks.iter().enumerate() {
             for slots in chunk.slots.chunks(100) {
-                worker.batch(Batch { bytes: &chunk.bytes, slots }, &mut Nothing);
+                worker.batch(Batch { bytes: &chunk.bytes, slots }, &mut ());
                 if is_changed {
                     let other = top(2 + n as u32, "port");
                     let now = [other, top(1, "source")];
                     let number = plan.number() + 1;
                     plan = Arc::new(Plan::of(Some(&plan), number, "", &now, settings()).unwrap());
-                    worker.change_plan(Arc::clone(&plan), &mut Nothing);
+                    worker.change_plan(Arc::clone(&plan), &mut ());
                 }
             }
         }
-        worker.finish(&mut Nothing).reading_of(SubscriptionId(1)).cloned()
+        worker.finish(&mut ()).reading_of(SubscriptionId(1)).cloned()
     };
     let (Some(Reading::Top(one)), Some(Reading::Top(other))) = (run(false), run(true)) else {
         panic!("a list")

@@ -8,7 +8,8 @@ use std::thread;
 use weir_api::{FunctionCall, Level, Snapshot, SubscriptionSpec};
 use weir_capture::{Files, Input, InterfaceInfo, ReadOptions};
 use weir_engine::{
-    ChecksumMode, FUNCTIONS, FlowConfig, FlowRecord, IntervalClock, Plan, Settings, Sink, Stretch, Worker,
+    ChecksumMode, Emitted, FUNCTIONS, FlowConfig, FlowRecord, IntervalClock, Plan, Settings, Sink, Stretch,
+    Worker,
 };
 use weir_filter::Options;
 use weir_wire::{Batch, FlowKey, LinkType, Packet, PacketBuf, Slot, Time, decode, steer_hash};
@@ -161,25 +162,16 @@ impl Outcome {
     }
 }
 
-/// Ignores the results.
-pub struct Nothing;
-
-impl Sink for Nothing {
-    fn flow(&mut self, _: &FlowRecord) {}
-
-    fn kept(&mut self, _: Batch<'_>) {}
-}
-
 #[derive(Default)]
 struct Rows(Vec<FlowRecord>, u64);
 
 impl Sink for Rows {
-    fn flow(&mut self, flow: &FlowRecord) {
-        self.0.push(*flow);
-    }
-
-    fn kept(&mut self, packets: Batch<'_>) {
-        self.1 += packets.len() as u64;
+    fn take(&mut self, emitted: Emitted<'_>) {
+        match emitted {
+            Emitted::Flow(flow) => self.0.push(*flow),
+            Emitted::Matching(packets) => self.1 += packets.len() as u64,
+            _ => {}
+        }
     }
 }
 

@@ -1,0 +1,42 @@
+//! What leaves a worker, and where it goes.
+
+use crate::{FlowIdentity, FlowRecord};
+use weir_flow::measure::{Measure, Measured};
+use weir_proto::Record;
+use weir_wire::Batch;
+use weir_wire::stream::Chunk;
+
+/// A part of what a worker emits. The plan's [`Demand`](crate::Demand) decides which of these a run has, apart from flows and
+/// matching packets.
+#[derive(Clone, Debug)]
+pub enum Emitted<'a> {
+    /// A flow that has ended, or a part of a flow that continues.
+    Flow(&'a FlowRecord),
+    /// The packets that match the run's expression, in order.
+    Matching(Batch<'a>),
+    /// Packets of an unidentified flow. Packets of one flow come in order.
+    Unidentified(Batch<'a>),
+    /// A record of a flow.
+    Record(&'a FlowIdentity, Record<'a>),
+    /// A chunk of a stream, or a datagram.
+    Chunk(&'a FlowIdentity, &'a Chunk<'a>),
+    /// A measurement of a flow.
+    Measured(&'a Measure, Measured<'a>),
+}
+
+/// The destination of what a worker emits, apart from snapshots. `()` ignores it.
+pub trait Sink {
+    /// Takes what the worker emits, in order.
+    fn take(&mut self, emitted: Emitted<'_>);
+
+    /// Takes bytes of a file that was seen in a flow; `packet` is the number of the packet that completed them, 0 at the
+    /// end of the flow, and `offset` their position in the file. Returns whether the whole file was kept so far.
+    fn content(&mut self, flow: &FlowIdentity, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {
+        let _ = (flow, packet, file, offset, bytes);
+        true
+    }
+}
+
+impl Sink for () {
+    fn take(&mut self, _: Emitted<'_>) {}
+}
