@@ -133,6 +133,21 @@ pub enum Level {
     Record,
 }
 
+impl Level {
+    /// Every level.
+    pub const ALL: [Level; 4] = [Level::Packet, Level::Stream, Level::Flow, Level::Record];
+
+    /// The word of the level in configurations.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Packet => "packet",
+            Level::Stream => "stream",
+            Level::Flow => "flow",
+            Level::Record => "record",
+        }
+    }
+}
+
 /// A function by name, with its arguments as the user wrote them.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct FunctionCall {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use weir_api::{Answer, Event, States, SubscriptionId};
 use weir_filter::{MatchCounter, Matches};
 use weir_proto::Record;
+use weir_wire::stream::Chunk;
 use weir_wire::{FlowKey, Tag};
 
 /// Tallies that are shown together: a function's lists stay in the cache meanwhile.
@@ -91,7 +92,7 @@ impl Functions {
             let covers = test
                 .is_none_or(|test| test.holds(endpoints.get_or_insert_with(|| fields::endpoints_of(record))));
             if covers {
-                show(chain, &Item::Flow(record));
+                show(chain, &Item::FlowEnd(record));
             }
         }
     }
@@ -103,6 +104,15 @@ impl Functions {
             let chain = plan.of_records.get(*number as usize).and_then(|at| self.chains.get_mut(*at));
             if let Some(chain) = chain {
                 show(chain, &Item::Record(&view));
+            }
+        }
+    }
+
+    /// Shows a chunk of a stream to subscriptions, by their positions in the plan.
+    pub fn chunk(&mut self, covering: &[usize], flow: &FlowIdentity, chunk: &Chunk<'_>) {
+        for at in covering {
+            if let Some(chain) = self.chains.get_mut(*at) {
+                show(chain, &Item::Chunk(flow, chunk));
             }
         }
     }

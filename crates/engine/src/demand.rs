@@ -69,8 +69,10 @@ pub struct Demand {
     pub rows: bool,
     /// Packets that match the run's expression are handed on.
     pub packets: bool,
-    /// Bytes of reassembled streams are handed on.
+    /// Bytes of the reassembled streams of all flows are handed on.
     pub chunks: bool,
+    /// Functions see bytes of the streams of the flows that their subscriptions cover.
+    pub streams: bool,
     /// Protocols are identified; those that announce flows are parsed.
     pub identifies: bool,
     /// Number of ports of unidentified flows that are counted separately; 0 for none.
@@ -107,6 +109,7 @@ impl Demand {
         self.rows |= other.rows;
         self.packets |= other.packets;
         self.chunks |= other.chunks;
+        self.streams |= other.streams;
         self.identifies |= other.identifies;
         self.ports = self.ports.max(other.ports);
         self.logged.add(&other.logged);
@@ -138,7 +141,7 @@ impl Demand {
 
     /// Whether payload is read at all.
     pub fn reads(&self) -> bool {
-        self.parses() || self.identifies || self.chunks || self.measure.is_some()
+        self.parses() || self.identifies || self.chunks || self.streams || self.measure.is_some()
     }
 
     /// Whether a record of a table is handed on.
@@ -190,6 +193,7 @@ impl Demand {
             flag(self.rows, "rows of flows that end"),
             flag(self.packets, "matching packets"),
             flag(self.chunks, "bytes of streams"),
+            flag(self.streams, "bytes of streams of the flows that functions cover"),
             flag(self.identifies && !self.parses(), "protocols are identified"),
             flag(self.parses(), "protocols are parsed"),
             flag(self.ports > 0, "unidentified flows by port"),

@@ -1,9 +1,10 @@
 //! The items that functions see.
 
 use crate::fields::RecordView;
-use crate::{FlowRecord, Tally};
+use crate::{FlowIdentity, FlowRecord, Tally};
 use weir_api::Count;
-use weir_wire::{Layers, Packet};
+use weir_wire::stream::Chunk;
+use weir_wire::{FlowKey, Layers, Packet};
 
 /// An item for a function. Its kind depends on the level and on the input of the subscription's function.
 #[derive(Clone, Copy, Debug)]
@@ -13,23 +14,39 @@ pub enum Item<'a> {
     /// Sums of one direction of one flow since they were shown last. Functions that need only the flow's key and sums
     /// get them in place of each packet.
     Tally(&'a Tally<'a>),
+    /// A chunk of a flow's stream, or a datagram.
+    Chunk(&'a FlowIdentity, &'a Chunk<'a>),
     /// A flow that has ended.
-    Flow(&'a FlowRecord),
+    FlowEnd(&'a FlowRecord),
     /// A record of a protocol.
     Record(&'a RecordView<'a>),
 }
 
 impl Item<'_> {
-    /// Packets and bytes of the item.
+    /// Packets and bytes of the item. A chunk counts as a packet, with the bytes of its payload.
     pub fn count(&self) -> Count {
         match self {
             Item::Packet(packet, _) => Count { packets: 1, bytes: u64::from(packet.wire_len) },
             Item::Tally(tally) => Count { packets: tally.packets, bytes: tally.bytes },
-            Item::Flow(flow) => Count {
+            Item::Chunk(_, chunk) => {
+                // A gap at the end of a stream has no payload.
+                Count { packets: u64::from(!chunk.data.is_empty()), bytes: chunk.data.len() as u64 }
+            }
+            Item::FlowEnd(flow) => Count {
                 packets: flow.forward.packets + flow.reverse.packets,
                 bytes: flow.forward.frame_bytes + flow.reverse.frame_bytes,
             },
             Item::Record(_) => Count::default(),
+        }
+    }
+
+    /// The key of the item's flow, if the item has one.
+    pub fn key(&self) -> Option<&FlowKey> {
+        match self {
+            Item::Tally(tally) => Some(tally.key),
+            Item::Chunk(flow, _) => Some(&flow.key),
+            Item::FlowEnd(flow) => Some(&flow.key),
+            Item::Packet(..) | Item::Record(_) => None,
         }
     }
 }

@@ -46,6 +46,7 @@ mod planned;
 mod sessions;
 mod settings;
 mod sink;
+mod stream_demand;
 mod streams;
 mod tap;
 mod token_bucket;

@@ -26,6 +26,7 @@ pub struct Plan {
     /// count.
     pub(crate) of_packets: Vec<usize>,
     pub(crate) of_tallies: Vec<usize>,
+    pub(crate) of_streams: Vec<usize>,
     pub(crate) of_flow_ends: Vec<usize>,
     /// Every answer, empty.
     pub(crate) outline: Arc<Outline>,
@@ -51,6 +52,8 @@ pub(crate) enum ItemSource {
     Packets(Selection),
     /// Tallies of flows, in place of their packets.
     Tallies,
+    /// Chunks of streams.
+    Chunks,
     /// Flows that end.
     FlowEnds,
     /// Records.
@@ -163,6 +166,7 @@ impl Plan {
             || planned.iter().any(Planned::needs_layers);
         let of_packets = fed(|source| matches!(source, ItemSource::Packets(_)));
         let of_tallies = fed(|source| matches!(source, ItemSource::Tallies));
+        let of_streams = fed(|source| matches!(source, ItemSource::Chunks));
         let of_flow_ends = fed(|source| matches!(source, ItemSource::FlowEnds));
         let of_records: Vec<usize> = fed(|source| matches!(source, ItemSource::Records));
         let tests = of_records.iter().filter_map(|at| planned.get(*at)?.compiled.record_test.as_ref());
@@ -182,6 +186,7 @@ impl Plan {
             shown,
             of_packets,
             of_tallies,
+            of_streams,
             of_flow_ends,
             records,
             of_records,
@@ -254,10 +259,11 @@ impl Plan {
         ];
         let mut needs: Vec<String> =
             parts.into_iter().filter(|(n, _)| *n > 0).map(|(_, text)| text.to_owned()).collect();
-        let sources: [(usize, &str); 5] = [
+        let sources: [(usize, &str); 6] = [
             (count(|source| matches!(source, ItemSource::Sum(_))), "packets are counted by expression"),
             (count(|source| matches!(source, ItemSource::Packets(_))), "functions see packets"),
             (count(|source| matches!(source, ItemSource::Tallies)), "functions see sums of flows"),
+            (count(|source| matches!(source, ItemSource::Chunks)), "functions see streams"),
             (count(|source| matches!(source, ItemSource::FlowEnds)), "functions see flows that end"),
             (count(|source| matches!(source, ItemSource::Records)), "functions see records"),
         ];
@@ -340,7 +346,7 @@ impl Planned {
         let source = match spec.level {
             _ if compiled.only_hands_on() => ItemSource::Nothing,
             Level::Flow => ItemSource::FlowEnds,
-            Level::Stream => ItemSource::Nothing,
+            Level::Stream => ItemSource::Chunks,
             Level::Record => ItemSource::Records,
             Level::Packet if compiled.takes(InputKind::Sums) => ItemSource::Sum(if is_all {
                 Sum::All
@@ -402,7 +408,11 @@ impl Planned {
     fn needs_layers(&self) -> bool {
         match &self.source {
             ItemSource::Packets(Selection::All) => self.compiled.reads_layers(),
-            ItemSource::Packets(_) | ItemSource::Tallies | ItemSource::FlowEnds | ItemSource::Records => true,
+            ItemSource::Packets(_)
+            | ItemSource::Tallies
+            | ItemSource::Chunks
+            | ItemSource::FlowEnds
+            | ItemSource::Records => true,
             ItemSource::Sum(_) | ItemSource::Nothing => false,
         }
     }

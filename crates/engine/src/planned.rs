@@ -18,7 +18,7 @@ pub(crate) struct Compiled {
     calls: Vec<(u16, Call)>,
     /// What the functions need besides packets and flows.
     pub demand: Demand,
-    /// The flows that it covers, at flow level.
+    /// The flows that it covers, at stream and flow level.
     pub flow_test: Option<FlowTest>,
     /// The records that it covers, at record level.
     pub record_test: Option<RecordTest>,
@@ -81,7 +81,7 @@ impl Compiled {
         let no_expression = |error| PlanError::Subscription { name: spec.name.clone(), error };
         let expression = spec.expression.trim();
         let flow_test = match spec.level {
-            Level::Flow if !expression.is_empty() => {
+            Level::Stream | Level::Flow if !expression.is_empty() && !calls.is_empty() => {
                 Some(FlowTest::of_key(expression, &settings.filter).map_err(no_expression)?)
             }
             _ => None,
@@ -92,6 +92,7 @@ impl Compiled {
             }
             _ => None,
         };
+        demand.streams |= spec.level == Level::Stream && !calls.is_empty();
         if let Some(test) = &record_test {
             demand.add(&Demand::of_tested(tested(test, &calls, &spec.functions)));
         }
@@ -184,10 +185,10 @@ impl Chain {
             if let Some(delivery) = Delivery::find(&call.name) {
                 chain.demand.add(&delivery.demand(call)?);
                 if delivery.level != spec.level || spec.remainder || !spec.expression.trim().is_empty() {
-                    let level = format!("{:?}", delivery.level).to_lowercase();
                     return Err(format!(
-                        "`{}` is used with level = \"{level}\" and no expression",
-                        call.name
+                        "`{}` is used with level = \"{}\" and no expression",
+                        call.name,
+                        delivery.level.name()
                     ));
                 }
                 let reading = delivery.empty_reading(call, settings.seed);
@@ -199,7 +200,7 @@ impl Chain {
                 let function = FunctionSpec::find_at(&call.name, spec.level)?;
                 let mut built = function.call(call, settings.seed)?;
                 if !function.levels.contains(&spec.level) {
-                    return Err(format!("`{}` cannot be used at {:?} level", call.name, spec.level));
+                    return Err(format!("`{}` cannot be used at {} level", call.name, spec.level.name()));
                 }
                 chain.readings.push((place, function.name, built.take()));
                 chain.calls.push((place, Call::Measure(function)));

@@ -1,11 +1,13 @@
 //! Sessions: reassembled streams, and the parsers that read them.
 
 use crate::demand::Demand;
+use crate::stream_demand::{Covered, StreamDemand};
 use crate::streams::Measurer;
+use crate::tap::Tap;
 use crate::token_bucket::{TokenBucket, weight};
 use crate::tunnels;
 use crate::unidentified::{Unidentified, UnidentifiedPackets};
-use crate::{Emitted, FlowIdentity, FlowRecord, Sink};
+use crate::{Emitted, FlowIdentity, FlowRecord, Plan, Sink};
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -61,6 +63,8 @@ impl Default for SessionConfig {
 /// What is read of payload, from the demand of a plan.
 struct Asked {
     demand: Arc<Demand>,
+    /// Whether the payload of packets is read.
+    reads_payload: bool,
     /// Whether protocols are parsed, not only identified.
     parses: bool,
     wants: Wants,
@@ -74,7 +78,9 @@ fn handed_on(asked: &Asked, emitted: u64) -> u64 {
 impl Asked {
     fn new(demand: &Arc<Demand>, config: &SessionConfig) -> Self {
         let wants = demand.wants(config.max_file, config.inflation);
-        Self { demand: Arc::clone(demand), parses: demand.parses(), wants }
+        let parses = demand.parses();
+        let reads_payload = parses || demand.chunks || demand.streams || wants.identifies;
+        Self { demand: Arc::clone(demand), reads_payload, parses, wants }
     }
 
     /// Whether no protocol is identified.
@@ -190,6 +196,8 @@ pub(crate) struct Sessions {
     /// Flows that begin before this time are not read, unless they are read already.
     since: Time,
     streams: Streams,
+    /// The functions that see the stream of each flow.
+    stream_demand: StreamDemand,
     defrag: Defrag,
     /// Reassembled packets, until they are shown.
     whole: Option<(PacketBuf, Vec<Layers>)>,
@@ -220,11 +228,21 @@ pub(crate) struct Sessions {
 /// A flow with payload.
 struct Entry {
     compact: CompactIdentity,
-    session: Session,
+    /// Its session; `None` if no protocol is looked for, and functions or outputs see its stream.
+    session: Option<Session>,
     /// Bytes of memory accounted to this flow.
     held: u32,
     /// Bytes of payload since its memory was counted last.
     uncounted: u32,
+}
+
+impl Entry {
+    /// A flow that is not parsed.
+    fn unread(flow: &FlowIdentity) -> Self {
+        let compact = CompactIdentity::of(flow);
+        let held = (ENTRY + compact.memory()) as u32;
+        Self { compact, session: None, held, uncounted: 0 }
+    }
 }
 
 /// The identity of a flow in less than half the memory, because there is one for each flow.
@@ -332,6 +350,7 @@ impl Sessions {
             DefragConfig { memory: config.memory / 16, overlap: config.overlap, ..DefragConfig::default() };
         Self {
             streams: Streams::new(streams),
+            stream_demand: StreamDemand::default(),
             defrag: Defrag::new(fragments),
             whole: None,
             entries: Rows::default(),
@@ -353,11 +372,17 @@ impl Sessions {
         }
     }
 
-    /// Changes what is read. A flow whose protocol is parsed goes on with its parser.
-    pub fn demand(&mut self, demand: &Arc<Demand>, sink: &mut dyn Sink) {
+    /// Changes what is read, after the packets until `latest`. A flow whose protocol is parsed goes on with its parser; one
+    /// that began without a parser gets none. Functions see the streams of the flows that they cover from the next packet on.
+    pub fn demand(&mut self, demand: &Arc<Demand>, latest: Time, sink: &mut dyn Sink) {
+        self.stream_demand.change();
         if self.asked.demand == *demand {
             return;
         }
+        if !demand.streams {
+            self.stream_demand = StreamDemand::default();
+        }
+        let was_unread = self.asked.is_unread();
         if self.asked.demand.measure != demand.measure {
             if let Some(mut measurer) = self.measurer.take() {
                 self.stats.records += handed_on(&self.asked, measurer.end_all(sink));
@@ -375,6 +400,9 @@ impl Sessions {
         }
         self.limit = limit(&self.config, demand);
         self.asked = Asked::new(demand, &self.config);
+        if was_unread && !self.asked.is_unread() {
+            self.pass_over(latest);
+        }
     }
 
     /// Reads no flow that began at that time or before.
@@ -385,41 +413,65 @@ impl Sessions {
     /// Prefetches the state of the flows of those rows, so that their memory reads overlap.
     pub fn ahead(&mut self, rows: impl Iterator<Item = u32>) {
         let touched = rows.fold(0, |touched, row| {
-            let with_payload = self.entry(row).map_or(0, |entry| entry.session.touch());
+            let session = self.entry(row).and_then(|entry| entry.session.as_ref());
+            let with_payload = session.map_or(0, Session::touch);
             touched ^ self.streams.touch(row) ^ with_payload
         });
         self.touched ^= touched;
     }
 
     /// Takes a packet that was counted to a flow.
-    pub fn packet(&mut self, seen: &FlowPacket<'_>, sink: &mut dyn Sink) {
+    pub fn packet(&mut self, seen: &FlowPacket<'_>, tap: &mut Tap<'_>) {
         self.allowances.receive(seen.packet.data.len());
         if let Some(measurer) = &mut self.measurer {
-            self.stats.records += handed_on(&self.asked, measurer.packet(seen, sink));
+            self.stats.records += handed_on(&self.asked, measurer.packet(seen, tap));
         }
-        if self.asked.parses || self.asked.demand.chunks || self.asked.wants.identifies {
+        if self.asked.reads_payload {
             self.packet = seen.packet.number;
-            self.read(seen, sink);
+            self.read(seen, tap);
             self.packet = 0;
         }
         let Some(packets) = &mut self.unidentified_packets else { return };
-        let found = self.entries.get(seen.row).and_then(Option::as_ref);
-        let found =
-            found.map(|entry| (entry.session.is_unidentified(), entry.session.found().next().is_some()));
-        packets.packet(seen, found, sink);
+        let session = self.entries.get(seen.row).and_then(Option::as_ref);
+        let found = session
+            .and_then(|entry| entry.session.as_ref())
+            .map(|session| (session.is_unidentified(), session.found().next().is_some()));
+        packets.packet(seen, found, tap);
     }
 
-    fn read(&mut self, seen: &FlowPacket<'_>, sink: &mut dyn Sink) {
-        let is_read = self.asked.demand.chunks
-            || match self.entry(seen.row) {
-                Some(entry) => !entry.session.is_unidentified(),
+    /// Whether a session reads the packet's flow, or will begin to.
+    fn is_parsed(&self, seen: &FlowPacket<'_>) -> bool {
+        !self.asked.is_unread()
+            && match self.entry(seen.row) {
+                Some(entry) => entry.session.as_ref().is_some_and(|session| !session.is_unidentified()),
                 // A skipped flow stays skipped: a parser cannot begin in the middle of a flow.
                 None => seen.flow.first >= self.since && !self.refused.contains(seen.row),
-            };
-        if !is_read {
+            }
+    }
+
+    /// Whether the stream of the packet's flow is read.
+    fn is_read(&mut self, seen: &FlowPacket<'_>, plan: &Plan) -> bool {
+        let is_otherwise = self.asked.demand.chunks || self.is_parsed(seen);
+        if !self.asked.demand.streams {
+            return is_otherwise;
+        }
+        let Covered { now, before } = self.stream_demand.covers(seen.row, &seen.flow, plan);
+        if now != before && !is_otherwise {
+            // What waits here is from before a pause, or has no reader any more.
+            self.streams.end(seen.row, seen.packet.time, |_| ());
+        }
+        is_otherwise || now
+    }
+
+    fn read(&mut self, seen: &FlowPacket<'_>, tap: &mut Tap<'_>) {
+        if !self.is_read(seen, tap.plan) {
             return;
         }
-        let others = self.held + self.entries.memory() + self.defrag.memory() + self.expected.memory();
+        let others = self.held
+            + self.entries.memory()
+            + self.stream_demand.memory()
+            + self.defrag.memory()
+            + self.expected.memory();
         if let Some(segment) = seen.segment() {
             // Held packets get a share of the remaining memory, and a small share in any case.
             let others = others + self.streams.memory() - self.streams.stats().held as usize;
@@ -428,27 +480,29 @@ impl Sessions {
             let waiting = self.streams.stats().held as usize;
             let is_full = others + waiting >= self.admitted();
             let room = self.limit.saturating_sub(others - self.held + waiting);
-            let (streams, mut feed) = self.feed(is_full, room, sink);
+            let (streams, mut feed) = self.feed(seen.row, is_full, room, tap);
             streams.segment(seen.row, &segment, |chunk| feed.chunk(seen.row, &seen.flow, &chunk));
         } else if let Some(data) = seen.datagram().filter(|data| !data.is_empty()) {
             let chunk = Chunk { time: seen.packet.time, direction: seen.direction, gap: 0, data };
             let is_full = others + self.streams.memory() >= self.admitted();
             let room = self.limit.saturating_sub(others - self.held + self.streams.memory());
-            let (_, mut feed) = self.feed(is_full, room, sink);
+            let (_, mut feed) = self.feed(seen.row, is_full, room, tap);
             feed.chunk(seen.row, &seen.flow, &chunk);
         }
     }
 
-    /// The streams, and the way of their chunks to the sessions. `is_full`: whether there is no room for another flow;
-    /// `room`: bytes that sessions may hold.
-    fn feed<'w>(
+    /// The streams, and the way of the chunks of a row to its session and to functions. `is_full`: whether there is no room
+    /// for another flow; `room`: bytes that sessions may hold.
+    fn feed<'w, 't>(
         &'w mut self,
+        row: u32,
         is_full: bool,
         room: usize,
-        sink: &'w mut dyn Sink,
-    ) -> (&'w mut Streams, SessionFeed<'w>) {
+        tap: &'w mut Tap<'t>,
+    ) -> (&'w mut Streams, SessionFeed<'w, 't>) {
         let Self { streams, entries, refused, expected, allowances, asked, held, stats, packet, .. } = self;
-        let packet = *packet;
+        let (packet, since) = (*packet, self.since);
+        let covering = if asked.demand.streams { self.stream_demand.of(row) } else { &[] };
         let feed = SessionFeed {
             entries,
             refused,
@@ -460,7 +514,9 @@ impl Sessions {
             room,
             stats,
             packet,
-            sink,
+            since,
+            covering,
+            tap,
         };
         (streams, feed)
     }
@@ -515,30 +571,30 @@ impl Sessions {
 
     /// The findings about the flow of a row so far.
     pub fn found(&self, row: u32) -> Found {
-        self.entry(row).map_or(Found::default(), |entry| found(&entry.session))
+        self.entry(row).and_then(|entry| entry.session.as_ref()).map(found).unwrap_or_default()
     }
 
     /// Ends the flow of a row: its parser emits what it has begun. Returns the findings.
-    pub fn end(&mut self, row: u32, time: Time, sink: &mut dyn Sink) -> Found {
+    pub fn end(&mut self, row: u32, time: Time, tap: &mut Tap<'_>) -> Found {
         if let Some(measurer) = &mut self.measurer {
-            self.stats.records += handed_on(&self.asked, measurer.end(row, sink));
+            self.stats.records += handed_on(&self.asked, measurer.end(row, tap));
         }
         let identity = self.entry(row).map(|entry| entry.compact.identity());
         // The flow is inspected already, so that it needs no room.
-        let (streams, mut feed) = self.feed(true, usize::MAX, sink);
+        let (streams, mut feed) = self.feed(row, true, usize::MAX, tap);
         streams.end(row, time, |chunk| {
             if let Some(identity) = &identity {
                 feed.chunk(row, identity, &chunk);
             }
         });
         let ended = self.entries.get_mut(row).and_then(Option::take);
-        let found = ended
-            .zip(identity)
-            .map(|(mut entry, identity)| self.end_entry(&mut entry, &identity, time, sink));
+        let found =
+            ended.zip(identity).map(|(mut entry, identity)| self.end_entry(&mut entry, &identity, time, tap));
         let found = found.unwrap_or_default();
         self.refused.remove(row);
+        self.stream_demand.end(row);
         if let Some(packets) = &mut self.unidentified_packets {
-            packets.end(row, found.is_unidentified, sink);
+            packets.end(row, found.is_unidentified, tap);
         }
         found
     }
@@ -575,9 +631,10 @@ impl Sessions {
         entry: &mut Entry,
         identity: &FlowIdentity,
         time: Time,
-        sink: &mut dyn Sink,
+        tap: &mut Tap<'_>,
     ) -> Found {
         self.held -= entry.held as usize;
+        let Some(session) = &mut entry.session else { return Found::default() };
         let wants = self.asked.wants;
         let mut emitter = RecordEmitter {
             identity,
@@ -586,10 +643,10 @@ impl Sessions {
             stats: &mut self.stats,
             asked: &self.asked,
             packet: 0,
-            sink,
+            sink: tap,
         };
-        entry.session.end(time, &|| setup(identity, wants), &mut emitter);
-        let found = found(&entry.session);
+        session.end(time, &|| setup(identity, wants), &mut emitter);
+        let found = found(session);
         self.stats.unidentified += u64::from(found.is_unidentified);
         self.stats.identified += u64::from(!found.is_unidentified);
         found
@@ -599,6 +656,7 @@ impl Sessions {
     pub fn memory(&self) -> usize {
         self.held
             + self.entries.memory()
+            + self.stream_demand.memory()
             + self.defrag.memory()
             + self.expected.memory()
             + self.streams.memory()
@@ -639,8 +697,8 @@ fn found(session: &Session) -> Found {
     Found { services, is_unidentified: first == 0 && session.is_unidentified() }
 }
 
-/// Passes chunks of flows to their sessions.
-struct SessionFeed<'w> {
+/// Passes chunks of flows to their sessions and to functions.
+struct SessionFeed<'w, 't> {
     entries: &'w mut Rows<Option<Box<Entry>>>,
     refused: &'w mut Refused,
     expected: &'w mut Expectations,
@@ -654,19 +712,29 @@ struct SessionFeed<'w> {
     stats: &'w mut SessionStats,
     /// Number of the packet that is being read.
     packet: u32,
-    sink: &'w mut dyn Sink,
+    /// Flows that begin before this time are not parsed, unless they are parsed already.
+    since: Time,
+    /// The subscriptions whose functions see the stream.
+    covering: &'w [usize],
+    tap: &'w mut Tap<'t>,
 }
 
-impl SessionFeed<'_> {
+impl SessionFeed<'_, '_> {
     fn chunk(&mut self, row: u32, flow: &FlowIdentity, chunk: &Chunk<'_>) {
-        if self.asked.demand.chunks {
-            self.sink.take(Emitted::Chunk(flow, chunk));
-        }
+        self.tap.chunk(self.covering, flow, chunk);
         let Some(place) = self.entries.make(row) else { return };
         let entry = match place {
             Some(entry) => entry,
             None => {
                 if self.refused.contains(row) {
+                    return;
+                }
+                if self.asked.is_unread() || flow.first < self.since {
+                    if !self.is_full {
+                        let entry = Entry::unread(flow);
+                        *self.held += entry.held as usize;
+                        *place = Some(Box::new(entry));
+                    }
                     return;
                 }
                 self.stats.with_payload += 1;
@@ -677,19 +745,19 @@ impl SessionFeed<'_> {
                 }
                 self.stats.sessions += 1;
                 let session = match self.expected.take(flow, chunk.time) {
-                    _ if self.asked.is_unread() => Session::unread(),
                     Some(expected) => Session::expected(expected, self.asked.wants),
                     None => Session::new(),
                 };
                 place.insert(Box::new(Entry {
                     compact: CompactIdentity::of(flow),
-                    session,
+                    session: Some(session),
                     held: 0,
                     uncounted: 0,
                 }))
             }
         };
         let Entry { compact, session, held, uncounted } = &mut **entry;
+        let Some(session) = session else { return };
         if session.is_unidentified() && *held > 0 {
             return;
         }
@@ -701,7 +769,7 @@ impl SessionFeed<'_> {
             stats: self.stats,
             asked: self.asked,
             packet: self.packet,
-            sink: self.sink,
+            sink: self.tap,
         };
         session.chunk(chunk, &|| setup(&identity, wants), &mut emitter);
         *uncounted = uncounted.saturating_add(chunk.data.len() as u32);

@@ -3,12 +3,24 @@
 use crate::chains::Functions;
 use crate::sink::{Emitted, Sink};
 use crate::{FlowIdentity, Plan};
+use weir_wire::stream::Chunk;
 
 /// The way of what sessions emit.
 pub(crate) struct Tap<'w> {
     pub plan: &'w Plan,
     pub functions: &'w mut Functions,
     pub sink: &'w mut dyn Sink,
+}
+
+impl Tap<'_> {
+    /// Shows a chunk to the functions of the subscriptions that cover its flow, by their positions in the plan, and hands it
+    /// on if the plan asks for it.
+    pub fn chunk(&mut self, covering: &[usize], flow: &FlowIdentity, chunk: &Chunk<'_>) {
+        self.functions.chunk(covering, flow, chunk);
+        if self.plan.demand.chunks {
+            self.sink.take(Emitted::Chunk(flow, chunk));
+        }
+    }
 }
 
 impl Sink for Tap<'_> {

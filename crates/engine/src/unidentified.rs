@@ -45,7 +45,7 @@ impl Unidentified {
     pub fn flow(&mut self, flow: &FlowRecord, is_unidentified: bool) {
         let counts = is_unidentified || nobody_reads(flow.key.proto);
         if let Some(list) = self.list.as_mut().filter(|_| counts && !flow.carrier) {
-            list.item(&Item::Flow(flow));
+            list.item(&Item::FlowEnd(flow));
         }
     }
 

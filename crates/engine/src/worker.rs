@@ -400,7 +400,7 @@ impl Worker {
     fn demand(&mut self, plan: &Plan, sink: &mut dyn Sink) {
         let demand = &plan.demand;
         match &mut self.sessions {
-            Some(sessions) => sessions.demand(demand, sink),
+            Some(sessions) => sessions.demand(demand, self.latest_of_run, sink),
             None if plan.flows && demand.reads() => {
                 let mut sessions = Sessions::new(&self.session_config, demand, plan.settings.seed);
                 // The beginnings of these flows were not read.

@@ -131,11 +131,6 @@ impl Session {
         Self { is_part: true, ..Self::default() }
     }
 
-    /// A session of a flow that is not parsed.
-    pub fn unread() -> Self {
-        Self { state: State::Unknown, ..Self::default() }
-    }
-
     /// Takes the next chunk of either direction; `setup` describes the flow.
     pub fn chunk(&mut self, chunk: &Chunk<'_>, setup: &dyn Fn() -> Setup, out: &mut dyn Out) {
         match &mut self.state {

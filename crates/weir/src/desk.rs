@@ -212,7 +212,7 @@ impl Desk {
         let row = |one: &Subscription| DescribedSubscription {
             id: one.id.0,
             owner: one.owner.to_string(),
-            level: format!("{:?}", one.spec.level).to_lowercase(),
+            level: one.spec.level.name().to_owned(),
             name: one.spec.name.clone(),
             chart: one.spec.chart.clone(),
             expression: one.spec.expression.clone(),

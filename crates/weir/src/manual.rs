@@ -4,7 +4,7 @@ use crate::cli::{Cli, ManPage};
 use crate::exit::{Exit, complain};
 use clap::CommandFactory;
 use std::io::{self, Write};
-use weir_api::FunctionCall;
+use weir_api::{FunctionCall, Level};
 use weir_engine::{Argument, FUNCTIONS, FunctionSpec, RECORD_FUNCTIONS, SELECTORS, Selector};
 use weir_filter::fields::FieldKind;
 use weir_proto::{Field, Kind, PROTOCOLS, Privacy, SHARED_TABLES, Table, Transport};
@@ -40,10 +40,12 @@ pub fn functions(measures: &[&FunctionSpec], selectors: &[&Selector]) -> String 
              interval. Every log, the counters, the store and the pages have the columns of readings under the names below.\n";
     for spec in measures {
         page += &section_of(spec.name, spec.help, spec.arguments);
+        page += &levels_of(spec.levels);
         page += &columns_of(spec);
     }
     for selector in selectors {
         page += &section_of(selector.name, selector.help, selector.arguments);
+        page += &levels_of(&Level::ALL);
         page += ".PP\nIt selects, and has no reading.\n";
     }
     page += ".SH SEE ALSO\n.BR weir (1)\n";
@@ -59,6 +61,12 @@ fn section_of(name: &str, help: &str, arguments: &[Argument]) -> String {
             &format!(".TP\n.B {}\n{}{}\n", escaped(argument.name), escaped(argument.help), escaped(&default));
     }
     section
+}
+
+/// The levels that a function can be used at.
+fn levels_of(levels: &[Level]) -> String {
+    let names: Vec<&str> = levels.iter().map(|level| level.name()).collect();
+    format!(".PP\nLevels: {}.\n", names.join(", "))
 }
 
 /// The columns of a function's reading: those of an empty one.

@@ -146,9 +146,17 @@ fn a_log_that_is_added_in_mid_run_has_the_records_of_flows_that_begin_later() {
         spec: Arc::new(SubscriptionSpec::handing_on("log", Level::Record, vec![FunctionCall::new("log")])),
     };
     let with = Arc::new(Plan::of(None, 1, "", std::slice::from_ref(&log), settings()).unwrap());
-    let without = Arc::new(Plan::of(None, 1, "", &[], settings()).unwrap());
+    let bytes = SubscriptionSpec::new("bytes", "", vec![FunctionCall::new("bytes")]);
+    let streams = Subscription {
+        id: SubscriptionId(2),
+        owner: Owner::Page,
+        spec: Arc::new(SubscriptionSpec { level: Level::Stream, ..bytes }),
+    };
+    let nothing_read = Arc::new(Plan::of(None, 1, "", &[], settings()).unwrap());
+    let streams_read = Arc::new(Plan::of(None, 1, "", &[streams], settings()).unwrap());
     let (mut captures, mut compared) = (0, 0);
-    for path in diverse(60) {
+    for (n, path) in diverse(60).into_iter().enumerate() {
+        let without = if n % 2 == 0 { &nothing_read } else { &streams_read };
         let capture = Loaded::read(&path);
         let packets = capture.len();
         if !(10..=20_000).contains(&packets) {
@@ -158,7 +166,7 @@ fn a_log_that_is_added_in_mid_run_has_the_records_of_flows_that_begin_later() {
         let (added, removed) = (packets / 3, packets - packets / 5);
         let run = |is_changed: bool| {
             let flows = FlowConfig { memory: 16 << 20, ..FlowConfig::default() };
-            let plan = if is_changed { &without } else { &with };
+            let plan = if is_changed { without } else { &with };
             let (mut worker, mut records) = (Worker::new(Arc::clone(plan), &flows), Records::default());
             let (mut n, mut at, mut until, mut latest) = (0, Time(0), None, Time(0));
             for chunk in &capture.chunks {
@@ -172,7 +180,7 @@ fn a_log_that_is_added_in_mid_run_has_the_records_of_flows_that_begin_later() {
                     if n == removed {
                         until = Some(records.0.len());
                         if is_changed {
-                            worker.change_plan(Arc::clone(&without), &mut records);
+                            worker.change_plan(Arc::clone(without), &mut records);
                         }
                     }
                     n += 1;

@@ -104,9 +104,10 @@ fn measure(level: Level, random: &mut Random) -> FunctionCall {
         }
         (_, 0 | 1) => call(random.of(&["packets", "bytes"]), &[]),
         (Level::Flow, 2 | 3) => call("distribution", &[("of", random.of(&["packets", "bytes", "duration"]))]),
+        (Level::Stream, 2) => call("ipproto", &[]),
         (_, 2) => call("distribution", &[("of", random.of(&["size", "payload", "ttl"]))]),
         (Level::Packet, 3) => call(random.of(&["cast", "size", "ipproto", "rate"]), &[]),
-        (Level::Packet, 4 | 5) => {
+        (Level::Packet | Level::Stream, 4 | 5) => {
             call("distinct", &[("of", random.of(&["hosts", "flows", "sources", "pairs", "ports"]))])
         }
         (_, _) => call("top", &[("by", random.of(&["source", "port"])), rows]),
@@ -115,11 +116,11 @@ fn measure(level: Level, random: &mut Random) -> FunctionCall {
 
 /// A random chain, with an expression in front or none.
 fn chain(number: usize, random: &mut Random) -> SubscriptionSpec {
-    let level = random.of(&[Level::Packet, Level::Packet, Level::Flow, Level::Record]);
+    let level = random.of(&[Level::Packet, Level::Packet, Level::Stream, Level::Flow, Level::Record]);
     let expressions = match level {
         Level::Record => OF_RECORDS,
-        Level::Flow => OF_FLOWS,
-        Level::Packet | Level::Stream => OF_PACKETS,
+        Level::Stream | Level::Flow => OF_FLOWS,
+        Level::Packet => OF_PACKETS,
     };
     let mut functions: Vec<FunctionCall> = (0..random.below(4))
         .map(|_| match random.below(4) {

@@ -16,7 +16,7 @@ pub(super) static CAST: FunctionSpec = FunctionSpec {
     build: |_| {
         Ok(Classifier::boxed(&["mcast", "ucast", "bcast", "xtra"], Unit::Bytes, |item| match item {
             Item::Packet(packet, layers) => Some(cast(packet, layers)),
-            Item::Tally(_) | Item::Flow(_) | Item::Record(_) => None,
+            _ => None,
         }))
     },
 };

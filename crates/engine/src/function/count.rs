@@ -6,9 +6,9 @@ use weir_api::{Count, Level, Reading};
 
 pub(super) static PACKETS: FunctionSpec = FunctionSpec {
     name: "packets",
-    help: "Counts packets; at flow level, the packets of flows.",
+    help: "Counts packets; at stream level, chunks of payload; at flow level, the packets of flows.",
     arguments: &[],
-    levels: &[Level::Packet, Level::Flow],
+    levels: &[Level::Packet, Level::Stream, Level::Flow],
     input: InputKind::Sums,
     memory: |_| Ok(Memory::SMALL),
     build,
@@ -16,9 +16,9 @@ pub(super) static PACKETS: FunctionSpec = FunctionSpec {
 
 pub(super) static BYTES: FunctionSpec = FunctionSpec {
     name: "bytes",
-    help: "Counts bytes on the wire, link-layer headers included.",
+    help: "Counts bytes on the wire, link-layer headers included; at stream level, bytes of payload, each once.",
     arguments: &[],
-    levels: &[Level::Packet, Level::Flow],
+    levels: &[Level::Packet, Level::Stream, Level::Flow],
     input: InputKind::Sums,
     memory: |_| Ok(Memory::SMALL),
     build,

@@ -14,7 +14,7 @@ pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
         help: "Kind of value: sources, destinations, hosts (on either side), pairs (of hosts, in either direction), ports (with the protocol, on either side) or flows (in either direction).",
         default: Some("hosts"),
     }],
-    levels: &[Level::Packet, Level::Flow],
+    levels: &[Level::Packet, Level::Stream, Level::Flow],
     input: InputKind::Tallies,
     memory: |_| Ok(Memory { state: 512 + Distinct::SIZE, reading: 512 + Distinct::SIZE }),
     build: |arguments: &Arguments<'_>| {

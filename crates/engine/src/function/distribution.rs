@@ -67,7 +67,7 @@ impl Function for Distribution {
     fn item(&mut self, item: &Item<'_>) {
         match (self.of, item) {
             (Of::Packet(value), Item::Packet(packet, layers)) => self.histogram.add(value(packet, layers)),
-            (Of::Flow(value), Item::Flow(flow)) => self.histogram.add(value(flow)),
+            (Of::Flow(value), Item::FlowEnd(flow)) => self.histogram.add(value(flow)),
             _ => {}
         }
     }

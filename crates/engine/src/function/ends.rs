@@ -3,7 +3,7 @@
 use crate::keyed::Address;
 use crate::{FlowRecord, Item, Tally};
 use weir_api::Count;
-use weir_wire::{FlowKey, Layers, Network, Packet, addresses};
+use weir_wire::{Direction, FlowKey, Layers, Network, Packet, addresses};
 
 /// A tally in the form for lists: the values that its keys consist of are computed once for all lists.
 pub struct Share {
@@ -22,7 +22,7 @@ impl Share {
     }
 }
 
-/// The endpoints of a packet, of a direction of a flow, or of a flow.
+/// The endpoints of a packet, of a direction of a flow or of its stream, or of a flow.
 pub(super) struct EndpointRoles {
     pub source: Address,
     pub destination: Address,
@@ -41,7 +41,12 @@ impl EndpointRoles {
         match item {
             Item::Packet(packet, layers) => Self::of_packet(packet, layers),
             Item::Tally(tally) => Some(Self::of_tally(tally)),
-            Item::Flow(flow) => Some(Self::of_flow(flow)),
+            Item::Chunk(flow, chunk) => {
+                let from_initiator = chunk.direction == Direction::Forward;
+                let source_is_lower = from_initiator == flow.initiator_is_lower;
+                Some(Self::of_key(&flow.key, source_is_lower, flow.vlan[0], from_initiator))
+            }
+            Item::FlowEnd(flow) => Some(Self::of_flow(flow)),
             Item::Record(_) => None,
         }
     }

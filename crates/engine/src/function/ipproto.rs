@@ -8,9 +8,9 @@ use weir_wire::Network;
 
 pub(super) static IPPROTO: FunctionSpec = FunctionSpec {
     name: "ipproto",
-    help: "Bytes of TCP, UDP and ICMP (of IPv4 and IPv6), and of all other packets.",
+    help: "Bytes of TCP, UDP and ICMP (of IPv4 and IPv6), and of all other packets; at stream level, bytes of payload.",
     arguments: &[],
-    levels: &[Level::Packet, Level::Flow],
+    levels: &[Level::Packet, Level::Stream, Level::Flow],
     input: InputKind::Packets,
     memory: |_| Ok(Memory::SMALL),
     build: |_| {
@@ -20,9 +20,7 @@ pub(super) static IPPROTO: FunctionSpec = FunctionSpec {
                     layers.ip_proto
                 }
                 Item::Packet(..) => return Some(3),
-                Item::Tally(tally) => tally.key.proto,
-                Item::Flow(flow) => flow.key.proto,
-                Item::Record(_) => return None,
+                _ => item.key()?.proto,
             };
             Some(match proto {
                 6 => 0,

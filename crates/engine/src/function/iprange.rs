@@ -10,12 +10,12 @@ use weir_wire::{addresses, mapped};
 
 pub(super) static IPRANGE: FunctionSpec = FunctionSpec {
     name: "iprange",
-    help: "IP bytes between two networks, and bytes of all other IP packets.",
+    help: "IP bytes between two networks, and bytes of all other IP packets; at stream level, bytes of payload.",
     arguments: &[
         Argument { name: "net1", help: "First network, as address/prefix length.", default: None },
         Argument { name: "net2", help: "Second network, as address/prefix length.", default: None },
     ],
-    levels: &[Level::Packet, Level::Flow],
+    levels: &[Level::Packet, Level::Stream, Level::Flow],
     input: InputKind::Packets,
     memory: |_| Ok(Memory::SMALL),
     build: |arguments| {
@@ -24,9 +24,7 @@ pub(super) static IPRANGE: FunctionSpec = FunctionSpec {
         Ok(Classifier::boxed(&labels, Unit::Bytes, move |item| {
             let (a, b) = match item {
                 Item::Packet(packet, layers) => addresses(packet, layers)?,
-                Item::Tally(tally) => (tally.key.addr[0], tally.key.addr[1]),
-                Item::Flow(flow) => (flow.key.addr[0], flow.key.addr[1]),
-                Item::Record(_) => return None,
+                _ => item.key().map(|key| key.addr.into())?,
             };
             let between = one.holds(a) && two.holds(b) || one.holds(b) && two.holds(a);
             Some(usize::from(!between))

@@ -217,7 +217,7 @@ mod tests {
             let mut function = spec.call(&call, 1).unwrap();
             for n in 0..40_000_u32 {
                 let flow = scans::tests::flood(n);
-                function.item(&Item::Flow(&flow));
+                function.item(&Item::FlowEnd(&flow));
                 let key = &flow.key;
                 function.item(&Item::Tally(&crate::Tally {
                     key,

@@ -157,7 +157,7 @@ impl Outcome {
 
 impl Function for Scans {
     fn item(&mut self, item: &Item<'_>) {
-        let Item::Flow(flow) = item else { return };
+        let Item::FlowEnd(flow) = item else { return };
         if let Some(outcome) = Outcome::of(flow) {
             let ((source, _), (target, port)) = (flow.initiator(), flow.responder());
             let (source, host) = (words(source), words(target));
@@ -243,7 +243,7 @@ pub(super) mod tests {
     fn reading(flows: &[FlowRecord]) -> Table {
         let mut function = function();
         flows.iter().for_each(|flow| {
-            function.item(&Item::Flow(flow));
+            function.item(&Item::FlowEnd(flow));
         });
         let Reading::Table(scans) = function.take() else { panic!("another shape") };
         scans
@@ -299,9 +299,9 @@ pub(super) mod tests {
         let mut function = function();
 
         for n in 0..50_000_u32 {
-            function.item(&Item::Flow(&flood(n)));
+            function.item(&Item::FlowEnd(&flood(n)));
             if n % 100 == 0 {
-                function.item(&Item::Flow(&flow(7, 1, 1 + (n / 100) as u16, ConnState::S0)));
+                function.item(&Item::FlowEnd(&flow(7, 1, 1 + (n / 100) as u16, ConnState::S0)));
             }
             assert!(function.held() <= SCANS.memory(&FunctionCall::new("scans")).unwrap().state);
         }

@@ -5,7 +5,7 @@
 
 use super::{Argument, Arguments, FunctionSpec, RECORD_FUNCTIONS};
 use crate::Item;
-use crate::fields::endpoints_of;
+use crate::fields::{endpoints, endpoints_of};
 use crate::function::FUNCTIONS;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,7 +18,7 @@ use weir_filter::{Filter, FilterError, FlowTest, Options, RecordTest, Tables};
 pub static SELECTORS: &[&Selector] = &[&WHERE, &SAMPLE];
 
 /// Levels whose items can be selected.
-const LEVELS: &[Level] = &[Level::Packet, Level::Flow, Level::Record];
+const LEVELS: &[Level] = &Level::ALL;
 
 /// Description of a function that selects items.
 #[derive(Debug)]
@@ -87,9 +87,6 @@ impl Selector {
         options: &Options<'_>,
         seed: u64,
     ) -> Result<Arc<dyn Select>, CallError> {
-        if !LEVELS.contains(&level) {
-            return Err(format!("`{}` cannot be used at {level:?} level", self.name).into());
-        }
         (self.build)(&Arguments::new(self.name, self.arguments, call, seed)?, level, options)
     }
 }
@@ -169,11 +166,9 @@ static WHERE: Selector = Selector {
     build: |arguments, level, options| {
         let text = arguments.text("expression")?;
         Ok(match level {
-            Level::Flow => Arc::new(Where::Flows(Box::new(FlowTest::of_key(text, options)?))),
+            Level::Stream | Level::Flow => Arc::new(Where::Flows(Box::new(FlowTest::of_key(text, options)?))),
             Level::Record => Arc::new(Where::Records(Box::new(RecordTest::compile(text, options)?))),
-            Level::Packet | Level::Stream => {
-                Arc::new(Where::Packets(Box::new(Filter::compile(text, options)?)))
-            }
+            Level::Packet => Arc::new(Where::Packets(Box::new(Filter::compile(text, options)?))),
         })
     },
 };
@@ -189,7 +184,8 @@ impl Select for Where {
     fn keeps(&self, item: &Item<'_>) -> bool {
         match (self, item) {
             (Where::Packets(filter), Item::Packet(packet, layers)) => filter.matches(packet, layers),
-            (Where::Flows(test), Item::Flow(flow)) => test.holds(&endpoints_of(flow)),
+            (Where::Flows(test), Item::FlowEnd(flow)) => test.holds(&endpoints_of(flow)),
+            (Where::Flows(test), Item::Chunk(flow, _)) => test.holds(&endpoints(flow)),
             (Where::Records(test), Item::Record(record)) => test.holds(*record),
             _ => false,
         }
@@ -205,7 +201,7 @@ impl Select for Where {
 
 static SAMPLE: Selector = Selector {
     name: "sample",
-    help: "Selects one of the given number of items, by a hash of the item: a packet by its time, length and first 64 bytes, a flow by its identifier, a record by its flow and time. What follows measures the sample.",
+    help: "Selects one of the given number of items, by a hash of the item: a packet by its time, length and first 64 bytes, a flow and its stream by its identifier, a record by its flow and time. What follows measures the sample.",
     arguments: &[Argument {
         name: "one_in",
         help: "Number of items of which one is selected on average, 1 to 4294967295.",
@@ -234,7 +230,8 @@ impl Select for Sample {
                 let head = packet.data.get(..HEAD).unwrap_or(packet.data);
                 (packet.time.0, packet.wire_len, head).hash(&mut hasher);
             }
-            Item::Flow(flow) => flow.id.hash(&mut hasher),
+            Item::FlowEnd(flow) => flow.id.hash(&mut hasher),
+            Item::Chunk(flow, _) => flow.id().hash(&mut hasher),
             Item::Record(record) => {
                 let ends = &record.endpoints;
                 let time = record.record.time.0;
@@ -278,9 +275,8 @@ mod tests {
         assert!(wrong.span.is_some(), "{wrong}");
         let packet = error(FunctionCall::new("where").with("expression", "tcp[13] & 2 != 0"), Level::Flow);
         assert!(packet.message.contains("packet"), "{packet}");
-        assert!(
-            error(FunctionCall::new("sample").with("one_in", 2), Level::Stream).message.contains("Stream")
-        );
+        let packet = error(FunctionCall::new("where").with("expression", "tcp and greater 5"), Level::Stream);
+        assert!(packet.message.contains("packet") && packet.span.is_some(), "{packet}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(super) static SIZE: FunctionSpec = FunctionSpec {
                 500..=999 => 2,
                 1000.. => 3,
             }),
-            Item::Tally(_) | Item::Flow(_) | Item::Record(_) => None,
+            _ => None,
         }))
     },
 };

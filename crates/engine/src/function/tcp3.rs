@@ -7,7 +7,7 @@ use weir_api::{Level, Unit};
 
 pub(super) static TCP3: FunctionSpec = FunctionSpec {
     name: "tcp3",
-    help: "TCP bytes with the first port as source or destination, with the second port, and of all other TCP packets.",
+    help: "TCP bytes with the first port as source or destination, with the second port, and of all other TCP packets; at stream level, bytes of payload.",
     arguments: &[
         Argument {
             name: "port1",
@@ -16,7 +16,7 @@ pub(super) static TCP3: FunctionSpec = FunctionSpec {
         },
         Argument { name: "port2", help: "Second port, 0 to 65535.", default: None },
     ],
-    levels: &[Level::Packet, Level::Flow],
+    levels: &[Level::Packet, Level::Stream, Level::Flow],
     input: InputKind::Packets,
     memory: |_| Ok(Memory::SMALL),
     build: |arguments| {
@@ -26,9 +26,7 @@ pub(super) static TCP3: FunctionSpec = FunctionSpec {
             let (proto, ports) = match item {
                 Item::Packet(_, layers) if layers.has_transport() => (layers.ip_proto, layers.ports),
                 Item::Packet(_, layers) => (layers.ip_proto, [0, 0]),
-                Item::Tally(tally) => (tally.key.proto, tally.key.port),
-                Item::Flow(flow) => (flow.key.proto, flow.key.port),
-                Item::Record(_) => return None,
+                _ => item.key().map(|key| (key.proto, key.port))?,
             };
             (proto == 6).then(|| [first, second].iter().position(|p| ports.contains(p)).unwrap_or(2))
         }))

@@ -21,7 +21,7 @@ pub(super) static TOP: FunctionSpec = FunctionSpec {
         Argument { name: "unit", help: "Ranking unit: bytes or packets.", default: Some("bytes") },
         Argument { name: "rows", help: "Number of keys to keep, 16 to 1048576.", default: Some("8192") },
     ],
-    levels: &[Level::Packet, Level::Flow],
+    levels: &[Level::Packet, Level::Stream, Level::Flow],
     input: InputKind::Tallies,
     memory,
     build,
@@ -154,9 +154,9 @@ impl<K: Keyed + Send, F: Fn(&EndpointRoles) -> [Option<K>; 2] + Send> Function f
     fn item(&mut self, item: &Item<'_>) {
         let Some(ends) = EndpointRoles::of(item) else { return };
         let flows = match item {
-            Item::Packet(..) => 0,
+            Item::Packet(..) | Item::Chunk(..) => 0,
             Item::Tally(tally) => tally.begins.into(),
-            Item::Flow(_) | Item::Record(_) => 1,
+            Item::FlowEnd(_) | Item::Record(_) => 1,
         };
         let count = item.count();
         for key in (self.keys)(&ends).into_iter().flatten() {

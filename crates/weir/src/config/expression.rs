@@ -40,8 +40,8 @@ pub fn check_at(text: &str, level: Level) -> Result<(), FilterError> {
     let options = over_records();
     match level {
         Level::Record => RecordTest::compile(text, &options).map(drop),
-        Level::Flow => FlowTest::of_key(text, &options).map(drop),
-        Level::Packet | Level::Stream => weir_filter::check(text, &options).map(drop),
+        Level::Stream | Level::Flow => FlowTest::of_key(text, &options).map(drop),
+        Level::Packet => weir_filter::check(text, &options).map(drop),
     }
 }
 
@@ -60,8 +60,8 @@ pub fn read_at(r: &mut ConfigReader<'_>, node: &Node<'_>, level: Level) -> Optio
         return None;
     }
     let checked = match level {
-        Level::Packet | Level::Stream => r.known.check(text),
-        Level::Flow | Level::Record => check_at(text, level),
+        Level::Packet => r.known.check(text),
+        Level::Stream | Level::Flow | Level::Record => check_at(text, level),
     };
     if let Err(error) = checked {
         let at = r.inside(node, error.span.start)..r.inside(node, error.span.end);

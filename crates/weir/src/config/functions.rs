@@ -23,10 +23,10 @@ pub static SUBSCRIPTION_KEYS: [Key<SubscriptionSpec>; 8] = [
     Key { name: "where", takes: EXPRESSION, read: read_expression },
     Key {
         name: "level",
-        takes: "\"packet\", \"flow\" or \"record\"",
+        takes: "\"packet\", \"stream\", \"flow\" or \"record\"",
         read: |r, node, _| {
             // The other keys depend on it, so that it was read before them.
-            r.word(node, &LEVELS.map(|(word, _)| word));
+            r.word(node, &Level::ALL.map(Level::name));
         },
     },
     Key { name: "functions", takes: FUNCTIONS_TAKE, read: read_functions },
@@ -54,10 +54,6 @@ pub static SUBSCRIPTION_KEYS: [Key<SubscriptionSpec>; 8] = [
 const FUNCTIONS_TAKE: &str =
     "a list of functions, such as [\"packets\", \"top source show 10\", { top = \"source\", show = 10 }]";
 
-/// The levels of a subscription, by their words.
-const LEVELS: [(&str, Level); 3] =
-    [("packet", Level::Packet), ("flow", Level::Flow), ("record", Level::Record)];
-
 /// The level of a subscription's table; packets without the key, or with an unknown word.
 pub fn level_of(table: &DeTable<'_>) -> Level {
     let word = table.get("level").and_then(|node| node.get_ref().as_str());
@@ -66,7 +62,7 @@ pub fn level_of(table: &DeTable<'_>) -> Level {
 
 /// The level of a word.
 pub fn level_named(word: &str) -> Option<Level> {
-    LEVELS.iter().find(|(known, _)| *known == word).map(|(_, level)| *level)
+    Level::ALL.into_iter().find(|level| level.name() == word)
 }
 
 fn read_expression(r: &mut ConfigReader<'_>, node: &Node<'_>, subscription: &mut SubscriptionSpec) {
@@ -93,19 +89,11 @@ pub fn check_levels(r: &mut ConfigReader<'_>, table: &DeTable<'_>, level: Level)
             continue;
         };
         if !spec.levels().contains(&level) {
-            let message = format!("{} does not work on {}", spec.name(), level_name(level));
-            let accepted: Vec<&str> = spec.levels().iter().map(|&level| level_name(level)).collect();
+            let named = |level: Level| format!("level = {:?}", level.name());
+            let message = format!("{} does not work on {}", spec.name(), named(level));
+            let accepted: Vec<String> = spec.levels().iter().copied().map(named).collect();
             r.faults.push(Fault::new(element.span(), message).accepts(accepted.join(", ")));
         }
-    }
-}
-
-fn level_name(level: Level) -> &'static str {
-    match level {
-        Level::Packet => "level = \"packet\"",
-        Level::Stream => "level = \"stream\"",
-        Level::Flow => "level = \"flow\"",
-        Level::Record => "level = \"record\"",
     }
 }
 

@@ -273,9 +273,21 @@ fn every_error_is_reported_at_its_position() {
             "",
         ),
         (
-            "[[subscription]]\nname = \"a\"\nlevel = \"stream\"\nfunctions = [\"top\"]",
+            "[[subscription]]\nname = \"a\"\nlevel = \"streams\"\nfunctions = [\"top\"]",
             "3:9",
-            "level cannot be \"stream\"",
+            "level cannot be \"streams\"",
+            "\"stream\"",
+        ),
+        (
+            "[[subscription]]\nname = \"a\"\nlevel = \"stream\"\nwhere = 'tcp and len > 100'\nchain = [\"packets\"]",
+            "4:18",
+            "packet",
+            "",
+        ),
+        (
+            "[[subscription]]\nname = \"a\"\nlevel = \"stream\"\nchain = [\"size\"]",
+            "4:10",
+            "size does not work on level = \"stream\"",
             "",
         ),
         (

@@ -8,8 +8,8 @@ use std::thread;
 use weir_api::{FunctionCall, Level, Snapshot, SubscriptionSpec};
 use weir_capture::{Files, Input, InterfaceInfo, ReadOptions};
 use weir_engine::{
-    ChecksumMode, Emitted, FUNCTIONS, FlowConfig, FlowRecord, IntervalClock, Plan, Settings, Sink, Stretch,
-    Worker,
+    ChecksumMode, Emitted, FUNCTIONS, FlowConfig, FlowIdentity, FlowRecord, IntervalClock, Plan, Settings,
+    Sink, Stretch, Worker,
 };
 use weir_filter::Options;
 use weir_wire::{Batch, FlowKey, LinkType, Packet, PacketBuf, Slot, Time, decode, steer_hash};
@@ -150,6 +150,8 @@ pub struct Outcome {
     pub rows: Vec<FlowRecord>,
     /// Number of packets that matched the run's expression.
     pub kept: u64,
+    /// Chunks of streams that were handed on: their flow, and their bytes.
+    pub chunks: Vec<(FlowIdentity, usize)>,
 }
 
 impl Outcome {
@@ -163,13 +165,14 @@ impl Outcome {
 }
 
 #[derive(Default)]
-struct Rows(Vec<FlowRecord>, u64);
+struct Rows(Vec<FlowRecord>, u64, Vec<(FlowIdentity, usize)>);
 
 impl Sink for Rows {
     fn take(&mut self, emitted: Emitted<'_>) {
         match emitted {
             Emitted::Flow(flow) => self.0.push(*flow),
             Emitted::Matching(packets) => self.1 += packets.len() as u64,
+            Emitted::Chunk(flow, chunk) => self.2.push((*flow, chunk.data.len())),
             _ => {}
         }
     }
@@ -214,6 +217,7 @@ impl Pass {
         }
         self.end(current, |worker, rows| worker.finish(rows));
         self.outcome.kept = self.rows.1;
+        self.outcome.chunks = std::mem::take(&mut self.rows.2);
         self.outcome
     }
 

@@ -34,7 +34,7 @@ pub struct FunctionInfo {
     name: String,
     /// Meaning.
     help: String,
-    /// Levels that it works on: `packet`, `flow`, `record`.
+    /// Levels that it works on: `packet`, `stream`, `flow`, `record`.
     levels: Vec<String>,
     /// Whether its reading is a list or a count of distinct values, which /api/v1/tables has.
     list: bool,
@@ -64,17 +64,11 @@ fn is_list(spec: &FunctionSpec) -> bool {
 /// The functions that a subscription can have.
 #[utoipa::path(get, path = "/api/v1/functions", responses((status = 200, body = Functions)))]
 pub async fn functions() -> Json<Functions> {
-    let level = |level: &Level| match level {
-        Level::Packet => "packet",
-        Level::Stream => "stream",
-        Level::Flow => "flow",
-        Level::Record => "record",
-    };
     let functions = FUNCTIONS.iter().chain(RECORD_FUNCTIONS).map(|spec| FunctionInfo {
         name: spec.name.to_owned(),
         help: spec.help.to_owned(),
         list: is_list(spec),
-        levels: spec.levels.iter().map(|one| level(one).to_owned()).collect(),
+        levels: spec.levels.iter().map(|level| level.name().to_owned()).collect(),
         arguments: spec
             .arguments
             .iter()
