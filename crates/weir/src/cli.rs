@@ -198,11 +198,29 @@ pub enum Config {
         /// The configuration.
         file: PathBuf,
     },
+    /// Apply a configuration to a running program, as its page Configuration does.
+    Apply(Apply),
     /// Translate an ourmon.conf.
     FromOurmon {
         /// Ourmon's configuration.
         file: PathBuf,
     },
+}
+
+/// Apply a configuration to a running program.
+#[derive(Debug, Args)]
+pub struct Apply {
+    /// The configuration. The program writes it into its own file.
+    pub file: PathBuf,
+    /// Address of the program's pages [default: that of the file's table `server`, else http://localhost:8470].
+    #[arg(long, value_name = "URL")]
+    pub to: Option<String>,
+    /// File with a token that has the right `write`. Without users and tokens, the user who runs the program needs none.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// The program's certificate (PEM), or that of its authority [default: `tls_cert` of the file].
+    #[arg(long, value_name = "FILE")]
+    pub certificate: Option<PathBuf>,
 }
 
 #[cfg(test)]

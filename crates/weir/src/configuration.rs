@@ -2,7 +2,7 @@
 
 use crate::config::{self, Config};
 use crossbeam_channel::{Receiver, Sender};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use similar::{ChangeTag, TextDiff};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -95,32 +95,39 @@ pub struct EffectiveValue {
 }
 
 /// Result of checking a configuration.
-#[derive(Serialize, ToSchema)]
+#[derive(Deserialize, Serialize, ToSchema)]
 pub struct Checked {
     /// Whether the configuration is valid.
     ok: bool,
     /// Whether it is now in effect.
-    applied: bool,
+    pub applied: bool,
     /// Errors.
-    errors: Vec<Wrong>,
+    pub errors: Vec<Wrong>,
     /// Lines removed (`-`) and added (`+`).
-    difference: String,
+    pub difference: String,
     /// Settings that need a restart. All others are in effect if `applied`.
-    restart: Vec<String>,
+    pub restart: Vec<String>,
+}
+
+impl Checked {
+    /// Numbers of lines added and removed.
+    pub fn changed(&self) -> (usize, usize) {
+        counts(&self.difference)
+    }
 }
 
 /// An error in a configuration.
-#[derive(Serialize, ToSchema)]
+#[derive(Deserialize, Serialize, ToSchema)]
 pub struct Wrong {
     /// Line, counted from 1; 0 for the whole text.
-    line: usize,
+    pub line: usize,
     /// Column, counted from 1, in characters.
-    column: usize,
+    pub column: usize,
     /// The error.
-    message: String,
+    pub message: String,
     /// Accepted values.
     #[schema(required = true)]
-    help: Option<String>,
+    pub help: Option<String>,
 }
 
 /// Result of applying a configuration.
@@ -304,10 +311,9 @@ impl Configuration {
         };
         match result {
             Ok(restart) => {
-                let (added, taken) = counts(&checked.difference);
                 checked.applied = true;
                 checked.restart = names(&restart);
-                Applied { text: Some(applied_text((added, taken), &restart)), checked }
+                Applied { text: Some(applied_text(checked.changed(), &checked.restart)), checked }
             }
             Err(Refusal { message, help }) => {
                 let errors = vec![Wrong { line: 0, column: 1, message, help: Some(help) }];
@@ -318,10 +324,13 @@ impl Configuration {
 }
 
 /// Text about an applied configuration: the number of added and removed lines, and the settings that need a restart.
-pub fn applied_text((added, taken): (usize, usize), restart: &[&str]) -> String {
+pub fn applied_text((added, taken): (usize, usize), restart: &[impl AsRef<str>]) -> String {
     let restart = match restart {
         [] => String::new(),
-        keys => format!("; needs a restart: {}", keys.join(", ")),
+        keys => {
+            let keys: Vec<&str> = keys.iter().map(AsRef::as_ref).collect();
+            format!("; needs a restart: {}", keys.join(", "))
+        }
     };
     format!("configuration applied: +{added} -{taken} lines{restart}")
 }

@@ -106,6 +106,7 @@ fn configuration(command: &cli::Config) -> Exit {
     let outcome = match command {
         cli::Config::Check { file } => config::check(file),
         cli::Config::Explain { file } => config::explain(file),
+        cli::Config::Apply(options) => config::apply(options),
         cli::Config::FromOurmon { file } => config::from_ourmon(file),
     };
     print!("{}", outcome.stdout);

@@ -667,7 +667,7 @@ mod guarded {
     }
 
     fn files() -> Files {
-        let made = rcgen::generate_simple_self_signed(vec!["weir.test".to_owned()]).unwrap();
+        let made = rcgen::generate_simple_self_signed(["weir.test", "localhost"].map(str::to_owned)).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let hashed = weir_reads(["serve", "--hash-password", "ann"], b"a long password\n".to_vec()).exits(0);
         assert!(hashed.text().starts_with("ann:look:$argon2id$"), "{}", hashed.text());
@@ -738,6 +738,14 @@ mod guarded {
         assert_eq!(ask("/api/v1/status", "Authorization: Bearer 0123456789abcdefghijk\r\n").status, 401);
         let strict = &ask("/healthz", "").headers["strict-transport-security"];
         assert_eq!(strict, "max-age=31536000", "the browser must use TLS from now on");
+        // The command that applies configurations trusts the program's certificate.
+        let new = put(folder.path(), "new.toml", b"");
+        let token = put_private(folder.path(), "token", TOKEN.as_bytes());
+        let to = format!("https://localhost:{port}");
+        let apply = ["config", "apply", text(&new), "--to", &to, "--token-file", text(&token)];
+        weir(apply).exits(1).says("its certificate is needed");
+        let trust = ["--certificate", text(&files.certificate)];
+        weir(apply.iter().chain(&trust)).exits(1).says("has the rights look, but not write");
         // A request without TLS gets no answer.
         let mut plain = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
         plain.write_all(b"GET /api/v1/status HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();

@@ -423,3 +423,37 @@ fn applying_a_configuration_needs_the_right_write() {
     let ledger = objects(&printed).into_iter().find(|fact| fact["kind"] == "ledger").unwrap();
     assert_eq!(ledger["caught"], json!(before + after), "a change of plans counts each packet once");
 }
+
+/// As a person at a terminal adds a subscription.
+#[test]
+fn a_configuration_is_applied_by_a_command() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let old = "interval = \"1s\"\n";
+    let file = put(folder.path(), "weir.toml", old.as_bytes());
+    let tokens = put_private(folder.path(), "tokens", b"writer-writer-writer-1 write\n");
+    let token = put_private(folder.path(), "token", b"writer-writer-writer-1\n");
+    let pages = Pages::start(&net, &["-c", text(&file), "--token-file", text(&tokens), "-j"]);
+    let to = format!("http://{}", pages.server.host());
+    let apply = |name: &str, text_of: &str, more: &[&str]| {
+        let new = put(folder.path(), name, text_of.as_bytes());
+        run(net.weir(&["config", "apply", text(&new), "--to", &to]).args(more))
+    };
+    let list = "[[subscription]]\nname = \"names\"\nlevel = \"record\"\nchain = [\"top dns.query\"]\n";
+    let new = format!("{old}{list}");
+    apply("new.toml", &new, &[]).exits(1).says("a user and password, or a token");
+    let bad = apply("bad.toml", "interval = \"1s\"\nexpression = \"udp prt 9\"\n", &[]).exits(1);
+    bad.says("bad.toml:2:");
+    assert_eq!(fs::read_to_string(&file).unwrap(), old, "nothing was changed");
+    let with_token = ["--token-file", text(&token)];
+    let applied = apply("new.toml", &new, &with_token).exits(0);
+    assert!(applied.text().ends_with("configuration applied: +4 -0 lines\n"), "{}", applied.text());
+    assert_eq!(fs::read_to_string(&file).unwrap(), new, "the program's own file has it");
+    let restart = apply("new.toml", &format!("memory = \"1G\"\n{new}"), &with_token).exits(0);
+    assert_eq!(
+        restart.text(),
+        "+memory = \"1G\"\nconfiguration applied: +1 -0 lines; needs a restart: memory\n"
+    );
+    assert_eq!(pages.server.end().0, Some(130));
+    apply("new.toml", &new, &with_token).exits(1).says("is `weir serve` running there?");
+}

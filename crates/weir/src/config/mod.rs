@@ -11,6 +11,7 @@ mod functions;
 mod ourmon;
 mod packets;
 mod read;
+mod remote;
 mod server;
 mod store;
 
@@ -21,6 +22,7 @@ pub use fault::{ConfigErrors, nearest};
 pub use functions::level_named;
 pub use ourmon::from_ourmon;
 pub use packets::Packets;
+pub use remote::apply;
 pub use server::Server;
 pub use store::StoreSettings;
 
