@@ -28,6 +28,13 @@ pub struct Limits {
     pub total: u64,
 }
 
+impl Default for Limits {
+    /// Those of --files-each, --files-count and --files-total.
+    fn default() -> Self {
+        Self { each: 64 << 20, files: 100_000, total: 4 << 30 }
+    }
+}
+
 /// Maximum number of pieces in the queue to the thread: about ten megabytes.
 const QUEUE: usize = 256;
 /// Maximum number of open files. Others are reopened when more of them arrives.
@@ -115,10 +122,15 @@ impl Carving {
         }
     }
 
+    /// Ends while the run continues. The thread ends after the last piece that a worker sends, with the number of files that
+    /// existed already, and the first error.
+    pub fn end(self) -> JoinHandle<(u64, Option<io::Error>)> {
+        self.thread
+    }
+
     /// Waits until everything is written. Returns the number of files that existed already, and the first error.
     pub fn finish(self) -> (u64, Option<io::Error>) {
-        drop(self.to);
-        self.thread.join().unwrap_or((0, None))
+        self.end().join().unwrap_or((0, None))
     }
 }
 
@@ -168,6 +180,25 @@ impl Carver {
     /// Sets the worker of this handle.
     pub fn set_worker(&mut self, worker: usize) {
         self.worker = worker;
+    }
+
+    /// Whether both write into the same folder with the same limits.
+    pub fn is_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.taken, &other.taken)
+    }
+
+    /// Takes the place of the worker's carver before. Files that began there are not kept.
+    pub fn replace(&mut self, before: Self) {
+        self.worker = before.worker;
+        self.count.add(&before.count);
+        let refused = |file| (file, Kept { refused: true, ..Kept::default() });
+        self.files.extend(before.files.into_keys().map(refused));
+    }
+
+    /// Ends while the run continues. Files that have not ended are not kept. Returns the counts since the last call of
+    /// [`Carver::take_count`].
+    pub fn end(self) -> SessionCount {
+        SessionCount { files_skipped: self.count.files_skipped + self.files.len() as u64, ..self.count }
     }
 
     /// The worker has taken its packets before the one of that number.
@@ -369,6 +400,10 @@ impl CarvedFiles {
                     }
                 }
             }
+        }
+        // Files that did not end before the extraction ended.
+        for path in self.known.into_values().flatten() {
+            let _ = std::fs::remove_file(path);
         }
         (again, self.failed)
     }

@@ -7,13 +7,11 @@ mod open_output;
 
 pub use open_output::OpenOutput;
 
-use crate::carve::Carver;
 use crate::drive::{Boundary, Destination, WhenFull};
-use crate::dump::Intake;
 use crate::events::Events;
 use crate::hub::Hub;
 use crate::memory::{self, Charge, Room};
-use crate::outlet::{MATCHING, Outlet, OutletId};
+use crate::outlet::{OutletId, Ways};
 use crate::resolved::{Resolved, Shown};
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use std::collections::{BTreeMap, VecDeque};
@@ -22,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_anon::Anonymiser;
-use weir_api::{Event, Interval, Snapshot};
+use weir_api::{Event, Interval, SessionCount, Snapshot};
 use weir_capture::LinkEvent;
 use weir_engine::{Emitted, FlowIdentity, FlowRecord, Sink};
 use weir_output::{Log, Output};
@@ -132,10 +130,8 @@ pub struct Load {
     pub room: Arc<Room>,
     /// Whether an output reads flow rows.
     pub rows: bool,
-    /// The ways by which packets leave.
-    pub outlets: Vec<Outlet>,
-    /// The writer of files, if any.
-    pub carver: Option<Carver>,
+    /// The ways by which packets and files leave.
+    pub ways: Ways,
 }
 
 /// Sends one worker's results to the collector.
@@ -152,12 +148,14 @@ pub struct WorkerOutput {
     kept: u64,
     /// Messages of a live worker that found no room, oldest first.
     backlog: VecDeque<Message>,
+    /// Counts of a writer of files that ended since the last snapshot.
+    files_ended: SessionCount,
 }
 
 impl WorkerOutput {
     /// The output of one worker.
     pub fn new(worker: usize, to: Sender<Message>, when_full: WhenFull, mut load: Load) -> Self {
-        if let Some(carver) = &mut load.carver {
+        if let Some(carver) = &mut load.ways.carver {
             carver.set_worker(worker);
         }
         Self {
@@ -171,6 +169,7 @@ impl WorkerOutput {
             rows_shed: 0,
             kept: 0,
             backlog: VecDeque::new(),
+            files_ended: SessionCount::default(),
         }
     }
 
@@ -179,17 +178,15 @@ impl WorkerOutput {
         self.load.rows = has_readers;
     }
 
-    /// Sends matching packets to this writer from now on.
-    pub fn write_packets_to(&mut self, packets: Option<Intake>) {
-        match self.load.outlets.iter_mut().find(|outlet| outlet.spec.id == OutletId::Matching) {
-            Some(outlet) => outlet.write_to(packets),
-            None => self.load.outlets.extend(packets.map(|intake| Outlet::new(&MATCHING, intake))),
-        }
+    /// Packets and files leave by these ways from now on.
+    pub fn leave_by(&mut self, ways: &Ways) {
+        let ended = self.load.ways.follow(ways, self.worker);
+        self.files_ended.add(&ended);
     }
 
     /// All packets of a live run up to a time were taken, as far as they are the worker's.
     pub fn reach(&self, time: Time) {
-        self.load.outlets.iter().for_each(|outlet| outlet.reach(self.worker, time));
+        self.load.ways.outlets.iter().for_each(|outlet| outlet.reach(self.worker, time));
     }
 
     /// Sends the snapshot of packets of an interval that was sent already.
@@ -221,7 +218,7 @@ impl WorkerOutput {
 
     /// Passes packets to an outlet, if it is open.
     fn leave(&mut self, id: OutletId, packets: Batch<'_>) {
-        if let Some(outlet) = self.load.outlets.iter_mut().find(|outlet| outlet.spec.id == id) {
+        if let Some(outlet) = self.load.ways.outlets.iter_mut().find(|outlet| outlet.spec.id == id) {
             outlet.take(self.worker, packets, self.when_full);
         }
     }
@@ -278,8 +275,9 @@ impl Destination for WorkerOutput {
         self.send_rows();
         self.send_records();
         snapshot.ledger.rows_shed += std::mem::take(&mut self.rows_shed);
-        self.load.outlets.iter_mut().for_each(|outlet| outlet.count_shed(&mut snapshot));
-        if let Some(carver) = &mut self.load.carver {
+        self.load.ways.outlets.iter_mut().for_each(|outlet| outlet.count_shed(&mut snapshot));
+        snapshot.sessions.add(&std::mem::take(&mut self.files_ended));
+        if let Some(carver) = &mut self.load.ways.carver {
             snapshot.sessions.add(&carver.take_count());
         }
         let worker = self.worker;
@@ -314,19 +312,19 @@ impl Destination for WorkerOutput {
 
     fn boundary(&mut self, boundary: Boundary) {
         let worker = self.worker;
-        for outlet in &mut self.load.outlets {
+        for outlet in &mut self.load.ways.outlets {
             if boundary.ends_round(outlet.spec.level) {
                 outlet.end_round(worker);
             }
         }
-        if let (Boundary::Packet(number), Some(carver)) = (boundary, &mut self.load.carver) {
+        if let (Boundary::Packet(number), Some(carver)) = (boundary, &mut self.load.ways.carver) {
             carver.reach(number);
         }
     }
 
     /// Sends what is left, and waits for room.
     fn done(&mut self) {
-        if let Some(carver) = &mut self.load.carver {
+        if let Some(carver) = &mut self.load.ways.carver {
             carver.done();
         }
         for message in std::mem::take(&mut self.backlog) {
@@ -347,7 +345,7 @@ impl WorkerOutput {
     }
 
     fn record(&mut self, flow: &FlowIdentity, mut record: Record<'_>) {
-        if let Some(carver) = self.load.carver.as_mut().filter(|_| *record.table == FILES) {
+        if let Some(carver) = self.load.ways.carver.as_mut().filter(|_| *record.table == FILES) {
             carver.close(&mut record);
         }
         let Records { records, packed } = &mut self.records;
@@ -376,7 +374,7 @@ impl Sink for WorkerOutput {
     }
 
     fn content(&mut self, _: &FlowIdentity, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {
-        self.load.carver.as_mut().is_none_or(|carver| carver.content(packet, file, offset, bytes))
+        self.load.ways.carver.as_mut().is_none_or(|carver| carver.content(packet, file, offset, bytes))
     }
 }
 

@@ -8,6 +8,7 @@ use crate::exit::{Exit, complain, print};
 use crate::inputs::{inputs, report_read_errors};
 use crate::memory::Room;
 use crate::offline::{self, Input};
+use crate::outlet::Ways;
 use crate::run::{seed, worker_count};
 use crate::times;
 use serde::Serialize;
@@ -104,7 +105,7 @@ fn expressions(options: &cli::Count) -> Result<Vec<String>, String> {
 fn pass(files: Files, plan: &Arc<Plan>, workers: usize) -> (Snapshot, Links, Exit) {
     let (to, from) = queue();
     let room = Room::new(usize::MAX);
-    let load = Load { room, rows: false, outlets: Vec::new(), carver: None };
+    let load = Load { room, rows: false, ways: Ways::default() };
     let worker_outputs =
         (0..workers).map(|at| WorkerOutput::new(at, to.clone(), WhenFull::Wait, load.clone())).collect();
     drop(to);

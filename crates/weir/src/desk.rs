@@ -6,6 +6,7 @@
 
 use crate::dump::Intake;
 use crate::memory;
+use crate::outlet::Ways;
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,8 +29,8 @@ pub struct Orders {
     pub from: Time,
     /// The plan.
     pub plan: Arc<Plan>,
-    /// Destination of matching packets.
-    pub packets: Option<Intake>,
+    /// The ways by which packets and files leave.
+    pub ways: Ways,
     number: u64,
 }
 
@@ -53,7 +54,7 @@ struct State {
     /// By owner, and for each owner in the order in which they were added.
     subscriptions: Vec<Subscription>,
     plan: Arc<Plan>,
-    packets: Option<Intake>,
+    ways: Ways,
     /// The orders that a worker has not read, oldest first.
     posted: VecDeque<Arc<Orders>>,
     /// Time from which the latest orders hold.
@@ -165,7 +166,7 @@ impl Desk {
             expression: expression.to_owned(),
             subscriptions,
             plan,
-            packets: None,
+            ways: Ways::default(),
             posted: VecDeque::new(),
             latest: Time(0),
             read: vec![0; workers],
@@ -280,20 +281,20 @@ impl Desk {
     /// Changes the destination of matching packets.
     pub fn write_packets_to(&self, packets: Option<Intake>) -> Time {
         let mut state = self.state();
-        state.packets = packets;
+        state.ways.write_to(packets);
         self.post(&mut state)
     }
 
-    /// Drops the destination of packets after the last worker has ended.
+    /// Drops the ways by which packets and files leave, after the last worker has ended.
     pub fn close(&self) {
         let mut state = self.state();
-        state.packets = None;
+        state.ways = Ways::default();
         state.posted.clear();
     }
 
-    /// The destination of matching packets at the start of the run.
-    pub fn starts_with(&self, packets: Option<Intake>) {
-        self.state().packets = packets;
+    /// The ways by which packets and files leave at the start of the run.
+    pub fn starts_with(&self, ways: Ways) {
+        self.state().ways = ways;
     }
 
     /// Posts what is in effect as orders. Returns the time from which they hold.
@@ -305,8 +306,8 @@ impl Desk {
         while state.posted.front().is_some_and(|orders| orders.number <= unread) {
             state.posted.pop_front();
         }
-        let (plan, packets) = (Arc::clone(&state.plan), state.packets.clone());
-        state.posted.push_back(Arc::new(Orders { from, plan, packets, number }));
+        let (plan, ways) = (Arc::clone(&state.plan), state.ways.clone());
+        state.posted.push_back(Arc::new(Orders { from, plan, ways, number }));
         self.latest.store(number, Ordering::Release);
         from
     }
@@ -328,9 +329,9 @@ impl Desk {
 }
 
 impl Prepared<'_> {
-    /// Changes the destination of matching packets with it.
-    pub fn writing_to(mut self, packets: Option<Intake>) -> Self {
-        self.state.packets = packets;
+    /// Changes the ways by which packets and files leave with it.
+    pub fn leaving_by(mut self, ways: Ways) -> Self {
+        self.state.ways = ways;
         self
     }
 

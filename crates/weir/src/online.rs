@@ -201,7 +201,7 @@ impl<'r> Run<'r> {
         while let Some(orders) = self.orders.pop_front_if(|orders| orders.from.0 <= time) {
             self.drive.change_plan(Arc::clone(&orders.plan));
             self.drive.destination.send_rows_if(orders.plan.demand().rows);
-            self.drive.destination.write_packets_to(orders.packets.clone());
+            self.drive.destination.leave_by(&orders.ways);
         }
     }
 

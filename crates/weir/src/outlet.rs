@@ -1,9 +1,10 @@
 //! Outlets: the ways by which packets leave a run. Each has a writer on a thread, and its row of the ledger.
 
+use crate::carve::Carver;
 use crate::drive::WhenFull;
 use crate::dump::{Intake, Mark, Parcel};
 use jiff::tz::TimeZone;
-use weir_api::{Level, Snapshot};
+use weir_api::{Level, SessionCount, Snapshot};
 use weir_capture::Rotate;
 use weir_wire::{Batch, PacketBuf, Time};
 
@@ -59,6 +60,14 @@ pub struct OutletSpec {
     pub count_shed: fn(&mut Snapshot, u64),
 }
 
+impl OutletSpec {
+    /// Whether its file and how it rotates are the same in both.
+    pub fn is_same(&self, a: &PacketFiles, b: &PacketFiles) -> bool {
+        let rotation = |files: &PacketFiles| (files.seconds, files.bytes, files.files);
+        (self.file)(a) == (self.file)(b) && (!self.rotates || rotation(a) == rotation(b))
+    }
+}
+
 /// Packets that match the expression of the run.
 pub static MATCHING: OutletSpec = OutletSpec {
     id: OutletId::Matching,
@@ -112,15 +121,55 @@ impl Clone for Packets {
     }
 }
 
+/// The ways by which packets and files leave a live run. A copy is for a worker.
+#[derive(Clone, Default)]
+pub struct Ways {
+    /// The outlets of packets.
+    pub outlets: Vec<Outlet>,
+    /// The writer of files.
+    pub carver: Option<Carver>,
+}
+
+impl Ways {
+    /// Changes the writer of matching packets.
+    pub fn write_to(&mut self, intake: Option<Intake>) {
+        self.outlets.retain(|outlet| outlet.spec.id != OutletId::Matching);
+        self.outlets.extend(intake.map(|intake| Outlet::new(&MATCHING, intake)));
+    }
+
+    /// Changes to other ways between two packets of a worker. Outlets that end keep what they have to count. Returns the
+    /// counts of a writer of files that ended.
+    pub fn follow(&mut self, others: &Ways, worker: usize) -> SessionCount {
+        self.outlets.iter_mut().for_each(|outlet| outlet.follow(&others.outlets));
+        let known: Vec<OutletId> = self.outlets.iter().map(|outlet| outlet.spec.id).collect();
+        let new = others.outlets.iter().filter(|outlet| !known.contains(&outlet.spec.id));
+        self.outlets.extend(new.cloned());
+        if let (Some(mine), Some(other)) = (&self.carver, &others.carver)
+            && mine.is_of(other)
+        {
+            return SessionCount::default();
+        }
+        let before = std::mem::replace(&mut self.carver, others.carver.clone());
+        match (&mut self.carver, before) {
+            (Some(carver), Some(before)) => carver.replace(before),
+            (Some(carver), None) => carver.set_worker(worker),
+            (None, Some(before)) => return before.end(),
+            (None, None) => {}
+        }
+        SessionCount::default()
+    }
+}
+
 impl Outlet {
     /// An outlet to a writer.
     pub fn new(spec: &'static OutletSpec, intake: Intake) -> Self {
         Self { spec, intake: Some(intake), packets: Packets::default(), shed: 0 }
     }
 
-    /// Changes the writer of a live run.
-    pub fn write_to(&mut self, intake: Option<Intake>) {
-        self.intake = intake;
+    /// Changes the writer of a live run to that of the outlet among these; to none if it is not there.
+    fn follow(&mut self, outlets: &[Outlet]) {
+        let other = outlets.iter().find(|other| other.spec.id == self.spec.id);
+        self.intake = other.and_then(|other| other.intake.clone());
     }
 
     /// Copies packets of a worker for the writer. A live run sheds those for which the writer has no room.

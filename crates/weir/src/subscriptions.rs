@@ -2,6 +2,7 @@
 
 use crate::cli;
 use crate::memory::{FULL_LISTS, list_rows};
+use crate::outlet::PacketFiles;
 use std::sync::Arc;
 use weir_api::{FunctionCall, Level, Owner, Subscription, SubscriptionId, SubscriptionSpec, builtin};
 use weir_output::Log;
@@ -94,36 +95,33 @@ pub fn ourmon(memory: usize) -> Vec<Subscription> {
 }
 
 /// The subscriptions of the options of a run: packet files, extracted files, measurements, the names of services, and the
-/// logs that the command line names. `has_log` is whether a log of the configuration has rows; `ports` is the number of
+/// logs that the command line names. `is_read` is whether the configuration asks for rows or payload; `ports` is the number of
 /// ports of unidentified flows that are counted separately.
 pub fn of_options(
     options: &cli::RunOptions,
     logs: Vec<SubscriptionSpec>,
-    has_log: bool,
+    is_read: bool,
     ports: usize,
 ) -> Vec<Subscription> {
     let mut specs = Vec::new();
-    let mut add = |is_given: bool, name: &str, level: Level, call: FunctionCall| {
-        specs.extend(is_given.then(|| SubscriptionSpec::handing_on(name, level, vec![call])));
-    };
+    let mut add = |is_given: bool, spec: SubscriptionSpec| specs.extend(is_given.then_some(spec));
     let carves = options.extraction.files.is_some();
-    add(options.packets.write.is_some(), "-w", Level::Packet, FunctionCall::new("write"));
-    let unidentified = FunctionCall::new("writeunidentified");
-    add(options.packets.unidentified.is_some(), "--unidentified", Level::Stream, unidentified);
-    add(carves, "--files", Level::Stream, FunctionCall::new("extract"));
+    add(options.packets.write.is_some(), write());
+    add(options.packets.unidentified.is_some(), write_unidentified());
+    add(carves, extract());
     // Extracted files are named by their SHA-256.
     let by_default = Hashes { sha256: carves, ..Hashes::default() };
     let hashes = options.extraction.hash.unwrap_or(by_default);
     let names = [("md5", hashes.md5), ("sha1", hashes.sha1), ("sha256", hashes.sha256)];
     let names: Vec<&str> = names.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect();
-    let hash = FunctionCall::new("hash").with("of", names.join("+"));
-    add(!names.is_empty(), "--hash", Level::Stream, hash);
+    add(!names.is_empty(), hash(&names.join("+")));
     let sample = options.logs.sample.unwrap_or(0);
     let measure = FunctionCall::new("measure").with("sample", sample);
-    add(options.logs.measure || sample > 0, "--measure", Level::Flow, measure);
+    let measure = SubscriptionSpec::handing_on("--measure", Level::Flow, vec![measure]);
+    add(options.logs.measure || sample > 0, measure);
     // The numbers of the others do not depend on the logs.
     specs.extend(logs);
-    let is_read = has_log || !specs.is_empty();
+    let is_read = is_read || !specs.is_empty();
     let mut subscriptions: Vec<Subscription> = numbered(specs).collect();
     if is_read || !options.numeric {
         let call = FunctionCall::new("unidentified").with("ports", ports);
@@ -133,9 +131,34 @@ pub fn of_options(
     subscriptions
 }
 
-/// The subscription of the packet file of a configuration.
-pub fn of_packets() -> SubscriptionSpec {
+/// The subscriptions of the packet files and the extracted files that a configuration asks for, and the command line does not.
+pub fn of_files(options: &cli::RunOptions, packets: &PacketFiles, extracts: bool) -> Vec<SubscriptionSpec> {
+    let given = &options.packets;
+    let wanted = [
+        (packets.write.is_some() && given.write.is_none(), write()),
+        (packets.unidentified.is_some() && given.unidentified.is_none(), write_unidentified()),
+        (extracts && options.extraction.files.is_none(), extract()),
+        (extracts && options.extraction.hash.is_none(), hash("sha256")),
+    ];
+    wanted.into_iter().filter_map(|(is_wanted, spec)| is_wanted.then_some(spec)).collect()
+}
+
+fn write() -> SubscriptionSpec {
     SubscriptionSpec::handing_on("-w", Level::Packet, vec![FunctionCall::new("write")])
+}
+
+fn write_unidentified() -> SubscriptionSpec {
+    let call = FunctionCall::new("writeunidentified");
+    SubscriptionSpec::handing_on("--unidentified", Level::Stream, vec![call])
+}
+
+fn extract() -> SubscriptionSpec {
+    SubscriptionSpec::handing_on("--files", Level::Stream, vec![FunctionCall::new("extract")])
+}
+
+/// Checksums of files, joined by `+`.
+fn hash(of: &str) -> SubscriptionSpec {
+    SubscriptionSpec::handing_on("--hash", Level::Stream, vec![FunctionCall::new("hash").with("of", of)])
 }
 
 /// The subscriptions of logs to their rows. A log of counts has none.

@@ -8,6 +8,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -32,6 +33,45 @@ fn speaker() {
     let socket = std::net::UdpSocket::bind(("10.77.0.1", port.parse().unwrap())).unwrap();
     let datagram = format!("<34>Oct 11 22:14:15 host program: {line}");
     socket.send_to(datagram.as_bytes(), "10.77.0.9:514").unwrap();
+}
+
+/// Answers each request over HTTP with 100 lines of its path, at the address WEIR_GIVE.
+#[test]
+#[ignore = "run by the other tests, in a namespace"]
+fn giver() {
+    let Ok(address) = std::env::var("WEIR_GIVE") else { return };
+    for stream in TcpListener::bind(address).unwrap().incoming() {
+        let mut stream = stream.unwrap();
+        let mut request = [0; 1000];
+        let length = stream.read(&mut request).unwrap();
+        let request = String::from_utf8_lossy(&request[..length]).into_owned();
+        let path = request.split_whitespace().nth(1).unwrap_or_default();
+        write!(stream, "HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\n{}", given(path)).unwrap();
+    }
+}
+
+/// The content at a path.
+fn given(path: &str) -> String {
+    format!("{path}\n").repeat(100)
+}
+
+/// Requests a path, both in WEIR_TAKE.
+#[test]
+#[ignore = "run by the other tests, in a namespace"]
+fn taker() {
+    let Ok(order) = std::env::var("WEIR_TAKE") else { return };
+    let (address, path) = order.split_once(' ').unwrap();
+    let mut stream = None;
+    assert!(eventually(|| {
+        stream = TcpStream::connect(address).ok();
+        stream.is_some()
+    }));
+    let mut stream = stream.unwrap();
+    // One segment: the other end reads once.
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with(&given(path)));
 }
 
 /// The ledger of `-j`: offered, caught, dropped. Checks that it adds up.
@@ -266,6 +306,56 @@ fn a_configuration_that_is_read_again_changes_the_packet_file() {
     assert_eq!(ledger(&ran), (first + second + third + last, first + second + third + last, 0));
     let file = folder.path().join("logs/c.pcap");
     assert_eq!(weir([text(&file), "-j"]).exits(0).fact("ledger", "caught"), last);
+}
+
+#[test]
+fn a_configuration_that_is_read_again_changes_extracted_files_and_unidentified_packets() {
+    const GIVER: &str = "10.77.0.2:80";
+    // A run may write only to the folders that it had at its start.
+    let logs = "[output]\ndir = \"LOGS\"\nlog = [\"csv:flow\"]\n";
+    let Some(run) = Configured::start(logs, &["--workers", "2"]) else { return };
+    let net = &run.net;
+    net.ip(&net.there, &["address", "add", "10.77.0.2/24", "dev", "far"]);
+    let own = std::env::current_exe().unwrap();
+    let own = |space: &str, test: &str, variable: &str, value: &str| {
+        let mut command = net.inside(space, text(&own));
+        command.args(["--ignored", "--exact", test, "--nocapture"]).env(variable, value);
+        command
+    };
+    let mut giver = start(&mut own(&net.there, "giver", "WEIR_GIVE", GIVER));
+    let take = |path: &str| {
+        support::run(&mut own(&net.here, "taker", "WEIR_TAKE", &format!("{GIVER} {path}"))).exits(0);
+    };
+    let kept = |folder: &str| -> Vec<String> {
+        let files = fs::read_dir(run.folder.path().join("logs").join(folder)).into_iter().flatten().flatten();
+        let files = files.filter(|file| !file.file_name().to_string_lossy().starts_with('.'));
+        files.map(|file| fs::read_to_string(file.path()).unwrap()).collect()
+    };
+    take("/before");
+    net.send(100);
+    let both = logs.to_owned() + "[packets]\nunidentified = \"LOGS/u.pcap\"\n[files]\ndir = \"LOGS/one\"\n";
+    run.apply(&both, &["configuration applied: +4 -0 lines\n"]);
+    take("/during");
+    let unknown = net.send(300);
+    assert!(eventually(|| kept("one") == [given("/during")]), "{:?}", kept("one"));
+    // Another folder and another limit; the packets of unidentified flows stay where they were.
+    let other = both.replace("/one", "/two") + "each = \"20\"\n";
+    run.apply(&other, &["configuration applied: +2 -1 lines\n"]);
+    take("/other");
+    assert!(eventually(|| kept("two") == ["/other\n/other\n/other"]), "{:?}", kept("two"));
+    let equal = "[packets]\nwrite = \"LOGS/u.pcap\"\nunidentified = \"LOGS/u.pcap\"\n";
+    run.apply(equal, &["-w writes that file"]);
+    run.apply(logs, &["configuration applied: +0 -5 lines\n"]);
+    take("/after");
+    net.send(200);
+    giver.kill().unwrap();
+    wait(&mut giver).unwrap();
+    let (folder, ran) = run.end();
+    ledger(&ran);
+    let logs = folder.path().join("logs");
+    assert_eq!(weir([text(&logs.join("u.pcap")), "-j"]).exits(0).fact("ledger", "caught"), unknown);
+    let names = |folder: &str| fs::read_dir(logs.join(folder)).unwrap().count();
+    assert_eq!((names("one"), names("two")), (1, 1), "no part of a file is left");
 }
 
 #[test]

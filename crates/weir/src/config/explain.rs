@@ -69,6 +69,11 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
             config.packets.files.value.map_or("all".to_owned(), |files| files.to_string()),
             config.packets.files.line,
         ),
+        ("packets.unidentified", path(&config.packets.unidentified.value), config.packets.unidentified.line),
+        ("files.dir", path(&config.files.dir.value), config.files.dir.line),
+        ("files.each", memory(config.files.each.value), config.files.each.line),
+        ("files.total", memory(config.files.total.value), config.files.total.line),
+        ("files.count", config.files.count.value.to_string(), config.files.count.line),
         (
             "output.syslog",
             config.output.syslog.value.as_ref().map_or("none".to_owned(), ToString::to_string),

@@ -7,6 +7,7 @@ mod anon;
 mod explain;
 mod expression;
 mod fault;
+mod files;
 mod functions;
 mod ourmon;
 mod packets;
@@ -19,6 +20,7 @@ pub use anon::{Anon, MAX_SHIFT};
 pub use explain::{explain, limits, settings};
 pub use expression::check_at;
 pub use fault::{ConfigErrors, nearest};
+pub use files::Files;
 pub use functions::level_named;
 pub use ourmon::from_ourmon;
 pub use packets::Packets;
@@ -86,6 +88,8 @@ pub struct Config {
     pub output: Output,
     /// The packet file.
     pub packets: Packets,
+    /// Files that are extracted from streams.
+    pub files: Files,
     /// Anonymisation.
     pub anon: Anon,
     /// The server of the pages, and its users.
@@ -168,6 +172,7 @@ impl Default for Config {
             expression: Setting::default(),
             output: Output::default(),
             packets: Packets::default(),
+            files: Files::default(),
             anon: Anon::default(),
             server: Server::default(),
             store: StoreSettings::default(),
@@ -178,7 +183,7 @@ impl Default for Config {
 }
 
 /// The settings that a live run changes, beside charts and subscriptions.
-const CHANGEABLE: [&str; 8] = [
+const CHANGEABLE: [&str; 13] = [
     "expression",
     "output.dir",
     "output.log",
@@ -187,6 +192,11 @@ const CHANGEABLE: [&str; 8] = [
     "packets.rotate",
     "packets.rotate_size",
     "packets.files",
+    "packets.unidentified",
+    "files.dir",
+    "files.each",
+    "files.total",
+    "files.count",
 ];
 
 impl Config {
@@ -202,6 +212,7 @@ impl Config {
             expression: self.expression,
             output: Output { dir, log, rotate, ..start.output.clone() },
             packets: self.packets,
+            files: self.files,
             charts: self.charts,
             subscriptions: self.subscriptions,
             ..start.clone()
@@ -231,7 +242,7 @@ impl Chart {
     }
 }
 
-static KEYS: [Key<Config>; 16] = [
+static KEYS: [Key<Config>; 17] = [
     Key {
         name: "interval",
         takes: "a duration from \"1s\" to \"1h\", such as \"30s\" or \"5m\"",
@@ -331,6 +342,16 @@ static KEYS: [Key<Config>; 16] = [
             if let Some(table) = r.table(node) {
                 r.fill(table, &packets::KEYS, &mut config.packets);
                 packets::check(r, table);
+            }
+        },
+    },
+    Key {
+        name: "files",
+        takes: "a table, such as [files]",
+        read: |r, node, config| {
+            if let Some(table) = r.table(node) {
+                r.fill(table, &files::KEYS, &mut config.files);
+                files::check(r, table);
             }
         },
     },

@@ -2,7 +2,7 @@
 
 use super::Setting;
 use super::fault::Fault;
-use super::read::{ConfigReader, Key};
+use super::read::{ConfigReader, Key, Node};
 use std::path::PathBuf;
 use toml::de::DeTable;
 
@@ -17,18 +17,34 @@ pub struct Packets {
     pub rotate_size: Setting<Option<u64>>,
     /// Number of files that are kept.
     pub files: Setting<Option<u32>>,
+    /// Path of the file of packets of unidentified flows.
+    pub unidentified: Setting<Option<PathBuf>>,
 }
 
-pub(super) static KEYS: [Key<Packets>; 4] = [
+/// A path of a file that is no standard stream.
+fn file(r: &mut ConfigReader<'_>, node: &Node<'_>) -> Option<PathBuf> {
+    let path = r.path(node).filter(|path| path.as_os_str() != "-");
+    if path.is_none() && node.get_ref().as_str() == Some("-") {
+        r.refuse(node.span(), "standard output is for -w on the command line");
+    }
+    path
+}
+
+pub(super) static KEYS: [Key<Packets>; 5] = [
     Key {
         name: "write",
         takes: "a file, such as \"/var/lib/weir/packets.pcapng\"",
         read: |r, node, packets| {
-            let path = r.path(node).filter(|path| path.as_os_str() != "-");
-            if path.is_none() && node.get_ref().as_str() == Some("-") {
-                r.refuse(node.span(), "standard output is for -w on the command line");
-            }
+            let path = file(r, node);
             r.set(node, path.map(Some), &mut packets.write);
+        },
+    },
+    Key {
+        name: "unidentified",
+        takes: "a file, such as \"/var/lib/weir/unidentified.pcapng\"",
+        read: |r, node, packets| {
+            let path = file(r, node);
+            r.set(node, path.map(Some), &mut packets.unidentified);
         },
     },
     Key {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::carve::Limits;
 use weir_api::Level;
 use weir_store::Keep;
 
@@ -90,6 +91,29 @@ fn every_setting_is_read() {
 }
 
 #[test]
+fn packet_files_and_extracted_files_are_read() {
+    let text = "[packets]\nwrite = \"a.pcap\"\nunidentified = \"b.pcap\"\n[files]\ndir = \"kept\"\neach = \"1M\"\ncount = 7\n";
+    let config = load(Path::new("weir.toml"), text).unwrap();
+    assert_eq!(config.packets.unidentified, Setting { value: Some("b.pcap".into()), line: Some(3) });
+    assert_eq!(config.files.dir.value, Some("kept".into()));
+    assert_eq!(config.files.limits(), Limits { each: 1 << 20, files: 7, ..Limits::default() });
+    let errors = load(Path::new("weir.toml"), "[files]\neach = \"1M\"\n[packets]\nunidentified = \"-\"\n");
+    let errors = errors.unwrap_err().to_string();
+    assert!(
+        errors.contains("each has no effect without a folder") && errors.contains("standard output"),
+        "{errors}"
+    );
+}
+
+/// The command line and the configuration have equal defaults.
+#[test]
+fn the_limits_of_extracted_files_are_those_of_the_command_line() {
+    let options = <crate::cli::Cli as clap::Parser>::parse_from(["weir", "-r", "x", "--files", "y"]).run;
+    let crate::cli::ExtractionOptions { files_each, files_total, files_count, .. } = options.extraction;
+    assert_eq!(Limits { each: files_each, files: files_count, total: files_total }, Limits::default());
+}
+
+#[test]
 fn an_empty_file_gives_the_defaults() {
     assert_eq!(load(Path::new("weir.toml"), ""), Ok(Config::default()));
 }
@@ -143,7 +167,7 @@ fn an_unknown_key_is_reported_with_a_suggestion() {
         errors("memory = \"1G\"\n  intervall = \"30s\"\n"),
         ["weir.toml:2:3: unknown key \"intervall\"\n   \
             2 |   intervall = \"30s\"\n     |   ^^^^^^^^^ did you mean \"interval\"?\n     \
-            = accepted: interval, memory, inflate, inflate_ratio, inflate_total, inflate_total_ratio, workers, interfaces, expression, output, packets, anon, server, store, chart, subscription"]
+            = accepted: interval, memory, inflate, inflate_ratio, inflate_total, inflate_total_ratio, workers, interfaces, expression, output, packets, files, anon, server, store, chart, subscription"]
     );
 }
 

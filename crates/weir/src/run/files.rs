@@ -77,15 +77,9 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     };
     confined.map_err(|error| (Exit::Output, error))?;
     let dumps = PacketWriters::start(run, files.interfaces(), For::Files)?;
-    let carving = run.carving()?;
     let outputs = run.outputs()?;
     let room = Room::new(run.division.queue);
-    let load = Load {
-        room: Arc::clone(&room),
-        rows: run.plan().demand().rows,
-        outlets: dumps.outlets(),
-        carver: carving.as_ref().map(|carving| carving.file_carver(workers)),
-    };
+    let load = Load { room: Arc::clone(&room), rows: run.plan().demand().rows, ways: dumps.ways() };
 
     let (to, from) = queue();
     let worker_outputs =
@@ -113,7 +107,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     progress.finish();
     let load = collector.load();
     let (mut total, failures, names) = collector.finish();
-    let written = dumps.finish(carving);
+    let written = dumps.finish();
     let Ok(outcome) = outcome else {
         return Err((Exit::Partial, "a worker failed: the results are partial".to_owned()));
     };

@@ -7,7 +7,6 @@ use super::screen::FullScreen;
 use super::summary;
 use super::{Exit, Run, complain};
 use crate::applies::{Links, Misfits};
-use crate::carve::Carving;
 use crate::collector::{Collector, Emission, Load, Message, WorkerOutput, queue};
 use crate::drive::WhenFull;
 use crate::dump::{Dump, For};
@@ -50,22 +49,16 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let misfit = refuse(run, &interfaces)?;
     let purpose = if full_screen { For::Screen } else { For::Link };
     let mut writers = PacketWriters::start(run, &interfaces, purpose)?;
-    let carving = run.carving()?;
     let outputs = run.outputs()?;
     let room = Room::new(run.division.queue);
-    let load = Load {
-        room: Arc::clone(&room),
-        rows: run.plan().demand().rows,
-        outlets: writers.outlets(),
-        carver: carving.as_ref().map(Carving::live_carver),
-    };
+    let load = Load { room: Arc::clone(&room), rows: run.plan().demand().rows, ways: writers.ways() };
     let (to, from) = queue();
     let mut collector = run.collector(outputs, workers);
     collector.take_from(&room);
     let is_one = run.request.interfaces.len() == 1;
     collector.emit_reports_when(if is_one { Emission::WhenOver } else { Emission::WhenNextBegins });
     let clock = LiveClock::start();
-    run.desk.starts_with(writers.of(OutletId::Matching).map(Dump::intake));
+    run.desk.starts_with(load.ways.clone());
     let mut threads: Vec<JoinHandle<Result<(), LiveError>>> = Vec::new();
     // A service continues when its interface returns. On the command line a run ends when all its interfaces are
     // removed.
@@ -119,7 +112,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     if let Some(beside) = &run.beside {
         beside.hub.end(&total);
     }
-    let written = writers.finish(carving);
+    let written = writers.finish();
     exit = exit.or(written.exit()).or(unwritten(&total, &written));
     let facts = summary::of_links(run, total, &written, &failures, names);
     exit = exit.or(print_last(run, summary::text(run, &facts, &load, None)));

@@ -15,7 +15,6 @@ mod verbose;
 
 pub use request::{Request, worker_count};
 
-use crate::carve::{Carving, Limits};
 use crate::cli;
 use crate::clock;
 use crate::collector::{Collector, OpenOutput};
@@ -135,7 +134,7 @@ impl Run {
         let anonymiser =
             crate::anon::of_run(&options.anon, &request.anon).map_err(|error| (Exit::Usage, error))?;
         // The configuration may request it too, which the parser of the command line does not see.
-        if anonymiser.is_some() && options.extraction.files.is_some() {
+        if anonymiser.is_some() && request.extracted.is_some() {
             let text = "--files writes the original content and cannot be combined with anonymisation";
             return Err((Exit::Usage, text.to_owned()));
         }
@@ -170,7 +169,7 @@ impl Run {
             is_named: !options.numeric,
             has_store: store,
             dumps: usize::from(request.packets.write.is_some() || is_live && may_write)
-                + usize::from(request.packets.unidentified.is_some()),
+                + usize::from(request.packets.unidentified.is_some() || is_live && configuration.is_some()),
             lists: plan.memory(request.workers),
         };
         let division = Division::new(request.memory, &work).map_err(|error| (Exit::Usage, error))?;
@@ -247,18 +246,16 @@ impl Run {
         let is_configured =
             request.config.is_some() && options.logs.log.is_empty() && options.logs.output.is_none();
         let (configured, given) = if is_configured { (of_logs, Vec::new()) } else { (Vec::new(), of_logs) };
-        // The packet file of the configuration belongs to it too.
-        let written = match options.packets.write {
-            None => request.packets.write.as_ref().map(|_| subscriptions::of_packets()),
-            Some(_) => None,
-        };
+        // The packet files and extracted files of the configuration belong to it too.
+        let of_files = subscriptions::of_files(options, &request.packets, request.extracted.is_some());
+        let is_read = has_log || !of_files.is_empty();
         let mut built_in = request.built_in();
         if !options.numeric && request.memory >= subscriptions::MIN_OF_APPLICATIONS {
             built_in.extend(subscriptions::applications(request.memory));
         }
         let ports = list_rows(request.memory, 4096);
-        built_in.extend(subscriptions::of_options(options, given, has_log, ports));
-        (built_in, request.subscriptions.iter().cloned().chain(configured).chain(written).collect())
+        built_in.extend(subscriptions::of_options(options, given, is_read, ports));
+        (built_in, request.subscriptions.iter().cloned().chain(configured).chain(of_files).collect())
     }
 
     /// The plan in effect.
@@ -284,13 +281,13 @@ impl Run {
     /// The files and folders that the run opens after it has dropped its privileges.
     fn paths(&self) -> Paths {
         let PacketFiles { write, unidentified, .. } = &self.request.packets;
-        let files = &self.options.extraction.files;
+        let files = self.request.extracted.as_ref().map(|(folder, _)| folder);
         let mut paths = Paths::default();
         for name in [write, unidentified].into_iter().flatten().filter(|name| *name != "-") {
             paths.file(Path::new(name));
         }
         let logs = self.request.logs.as_ref().map(|(directory, _)| directory);
-        for folder in [files.as_ref(), logs].into_iter().flatten() {
+        for folder in [files, logs].into_iter().flatten() {
             paths.folder(folder);
         }
         if let Some(beside) = &self.beside {
@@ -379,15 +376,6 @@ impl Run {
         self.options.logs.keep.unwrap_or_default().over(self.request.store.keep())
     }
 
-    /// Starts the extraction of files, if requested.
-    fn carving(&self) -> Result<Option<Carving>, (Exit, String)> {
-        let cli::ExtractionOptions { files, files_each, files_total, files_count, .. } =
-            &self.options.extraction;
-        let Some(directory) = files else { return Ok(None) };
-        let limits = Limits { each: *files_each, files: *files_count, total: *files_total };
-        Carving::start(directory, limits).map(Some).map_err(|error| (Exit::Output, error.to_string()))
-    }
-
     /// Number of workers. Packets are counted up to a limit in their order.
     fn worker_count(&self) -> usize {
         if self.request.limit.is_some() { 1 } else { self.request.workers }
@@ -403,7 +391,11 @@ impl Run {
         let sessions = SessionConfig {
             memory: self.division.sessions / count,
             record_ratio: self.options.record_ratio,
-            max_file: self.options.extraction.files_each,
+            // The limit of a live run may change.
+            max_file: match &self.request.extracted {
+                Some((_, limits)) if !self.work.is_live => limits.each,
+                _ => u64::MAX,
+            },
             inflation: self.request.inflation,
             ..SessionConfig::default()
         };

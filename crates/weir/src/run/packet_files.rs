@@ -1,12 +1,12 @@
 //! The packet files of a run: their writers, and their results.
 
-use super::{Exit, Run};
-use crate::carve::Carving;
-use crate::cli;
+use super::{Exit, Request, Run};
+use crate::carve::{Carving, Limits};
 use crate::dump::index::DumpIndex;
 use crate::dump::{Dump, DumpOptions, For, Outcome};
-use crate::outlet::{OUTLETS, Outlet, OutletId, OutletSpec, PacketFiles};
+use crate::outlet::{OUTLETS, Outlet, OutletId, OutletSpec, PacketFiles, Ways};
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use weir_api::{SessionCount, Snapshot};
@@ -34,13 +34,46 @@ pub struct PacketWriters<'r> {
     ended: Vec<(&'static OutletSpec, String, JoinHandle<Outcome>)>,
     /// The files of matching packets.
     dump_index: DumpIndex,
+    /// Extracted files: the folder, and what writes them.
+    carving: Option<(PathBuf, Carving)>,
+    /// Folders whose extraction ended before the run.
+    carved: Vec<(PathBuf, JoinHandle<Carved>)>,
 }
+
+/// Files that another request has, opened.
+pub struct FileChanges {
+    /// Outlets whose file changes, with the new one, if any.
+    dumps: Vec<(&'static OutletSpec, String, Option<Dump>)>,
+    /// The extraction if it changes.
+    carving: Option<Option<(PathBuf, Carving)>>,
+}
+
+/// The outlets that have a file, with its name.
+///
+/// # Errors
+/// Two have one file.
+pub fn named(files: &PacketFiles) -> Result<Vec<(&'static OutletSpec, &str)>, String> {
+    let named: Vec<(&'static OutletSpec, &str)> =
+        OUTLETS.into_iter().filter_map(|spec| Some((spec, (spec.file)(files)?))).collect();
+    for (at, (spec, name)) in named.iter().enumerate() {
+        let why = match named.iter().take(at).find(|(_, other)| other == name) {
+            _ if *name == "-" && spec.id != OutletId::Matching => "standard output is for -w".to_owned(),
+            Some((other, _)) => format!("{} writes that file", other.option),
+            None => continue,
+        };
+        return Err(format!("{} {name}: {why}", spec.option));
+    }
+    Ok(named)
+}
+
+/// Number of extracted files that existed already, and the first error.
+type Carved = (u64, Option<io::Error>);
 
 /// The results of the packet files and of extracted files, and the first error of each.
 pub struct Finished {
     packet_files: Vec<(&'static OutletSpec, String, Outcome)>,
-    /// Number of extracted files that existed already, and the first error.
-    carved: Option<(u64, Option<io::Error>)>,
+    /// Results of extraction by folder.
+    carved: Vec<(PathBuf, Carved)>,
 }
 
 impl Run {
@@ -84,17 +117,8 @@ impl<'r> PacketWriters<'r> {
     /// Opens the requested files.
     pub fn start(run: &'r Run, interfaces: &[InterfaceInfo], purpose: For) -> Result<Self, (Exit, String)> {
         let files = &run.request.packets;
-        let named: Vec<_> =
-            OUTLETS.into_iter().filter_map(|spec| Some((spec, (spec.file)(files)?))).collect();
         // No file is opened if another is refused.
-        for (at, (spec, name)) in named.iter().enumerate() {
-            let why = match named.iter().take(at).find(|(_, other)| other == name) {
-                _ if *name == "-" && spec.id != OutletId::Matching => "standard output is for -w".to_owned(),
-                Some((other, _)) => format!("{} writes that file", other.option),
-                None => continue,
-            };
-            return Err((Exit::Usage, format!("{} {name}: {why}; give another file", spec.option)));
-        }
+        let named = named(files).map_err(|error| (Exit::Usage, format!("{error}; give another file")))?;
         let mut writers = Self {
             run,
             interfaces: interfaces.to_vec(),
@@ -102,16 +126,43 @@ impl<'r> PacketWriters<'r> {
             writers: Vec::new(),
             ended: Vec::new(),
             dump_index: DumpIndex::default(),
+            carving: None,
+            carved: Vec::new(),
         };
         for (spec, name) in named {
             let dump = writers.open(spec, files).map_err(|error| (Exit::Output, error.to_string()))?;
             writers.writers.push(Writer { spec, name: name.to_owned(), dump });
         }
+        if let Some((folder, limits)) = &run.request.extracted {
+            let carving =
+                Carving::start(folder, *limits).map_err(|error| (Exit::Output, error.to_string()))?;
+            writers.carving = Some((folder.clone(), carving));
+        }
         Ok(writers)
     }
 
-    /// Opens the file of an outlet, which is written once `replace` adds it.
-    pub fn open(&self, spec: &'static OutletSpec, files: &PacketFiles) -> Result<Dump, WriteError> {
+    /// Opens the files that another request has, which are written once [`PacketWriters::replace`] adds them. `None` if both
+    /// have the same files.
+    pub fn change(&self, before: &Request, after: &Request) -> Result<Option<FileChanges>, String> {
+        let mut changes = FileChanges { dumps: Vec::new(), carving: None };
+        for spec in OUTLETS.into_iter().filter(|spec| !spec.is_same(&before.packets, &after.packets)) {
+            let name = (spec.file)(&after.packets);
+            let dump = name.map(|_| self.open(spec, &after.packets)).transpose();
+            let name = name.unwrap_or_default().to_owned();
+            changes.dumps.push((spec, name, dump.map_err(|error| error.to_string())?));
+        }
+        if before.extracted != after.extracted {
+            let start = |(folder, limits): &(PathBuf, Limits)| {
+                Carving::start(folder, *limits).map(|carving| (folder.clone(), carving))
+            };
+            let carving = after.extracted.as_ref().map(start).transpose();
+            changes.carving = Some(carving.map_err(|error| error.to_string())?);
+        }
+        Ok((!changes.dumps.is_empty() || changes.carving.is_some()).then_some(changes))
+    }
+
+    /// Opens the file of an outlet.
+    fn open(&self, spec: &'static OutletSpec, files: &PacketFiles) -> Result<Dump, WriteError> {
         let dump_index = match spec.id {
             OutletId::Matching => self.dump_index.clone(),
             OutletId::Unidentified => DumpIndex::default(),
@@ -119,18 +170,29 @@ impl<'r> PacketWriters<'r> {
         self.run.start_dump(spec, files, &self.interfaces, self.purpose, dump_index)
     }
 
-    /// Writes packets of an outlet into another file, or into none. The file before ends when the workers follow.
-    pub fn replace(&mut self, spec: &'static OutletSpec, name: &str, dump: Option<Dump>) {
-        if let Some(at) = self.writers.iter().position(|writer| writer.spec.id == spec.id) {
-            let Writer { spec, name, dump } = self.writers.remove(at);
-            self.ended.push((spec, name, dump.end()));
+    /// Changes to other files. Those before end when the workers follow.
+    pub fn replace(&mut self, changes: FileChanges) {
+        for (spec, name, dump) in changes.dumps {
+            if let Some(at) = self.writers.iter().position(|writer| writer.spec.id == spec.id) {
+                let Writer { spec, name, dump } = self.writers.remove(at);
+                self.ended.push((spec, name, dump.end()));
+            }
+            self.writers.extend(dump.map(|dump| Writer { spec, name, dump }));
         }
-        self.writers.extend(dump.map(|dump| Writer { spec, name: name.to_owned(), dump }));
+        if let Some(carving) = changes.carving {
+            let before = std::mem::replace(&mut self.carving, carving);
+            self.carved.extend(before.map(|(folder, carving)| (folder, carving.end())));
+        }
     }
 
-    /// The outlets, for the workers.
-    pub fn outlets(&self) -> Vec<Outlet> {
-        self.writers.iter().map(|writer| Outlet::new(writer.spec, writer.dump.intake())).collect()
+    /// The ways by which packets and files leave, for the workers.
+    pub fn ways(&self) -> Ways {
+        let outlet = |writer: &Writer| Outlet::new(writer.spec, writer.dump.intake());
+        let carver = self.carving.as_ref().map(|(_, carving)| match self.purpose {
+            For::Files => carving.file_carver(self.run.worker_count()),
+            For::Link | For::Screen => carving.live_carver(),
+        });
+        Ways { outlets: self.writers.iter().map(outlet).collect(), carver }
     }
 
     /// The packet file of an outlet.
@@ -139,8 +201,11 @@ impl<'r> PacketWriters<'r> {
     }
 
     /// Writes what is left.
-    pub fn finish(self, carving: Option<Carving>) -> Finished {
-        let carved = carving.map(Carving::finish);
+    pub fn finish(self) -> Finished {
+        let ended = self.carved.into_iter();
+        let mut carved: Vec<(PathBuf, Carved)> =
+            ended.map(|(folder, thread)| (folder, thread.join().unwrap_or((0, None)))).collect();
+        carved.extend(self.carving.map(|(folder, carving)| (folder, carving.finish())));
         let ended = self
             .ended
             .into_iter()
@@ -162,31 +227,29 @@ impl Finished {
     /// The exit code of these results; errors were reported when they occurred.
     pub fn exit(&self) -> Exit {
         let troubled = self.packet_files.iter().any(|(.., outcome)| outcome.is_trouble())
-            || self.carved.as_ref().is_some_and(|(_, trouble)| trouble.is_some());
+            || self.carved.iter().any(|(_, (_, trouble))| trouble.is_some());
         if troubled { Exit::Output } else { Exit::Good }
     }
 
     /// Lines for the summary.
-    pub fn notes(&self, options: &cli::RunOptions, total: &Snapshot) -> Vec<String> {
+    pub fn notes(&self, total: &Snapshot) -> Vec<String> {
         let packet_files = self.packet_files.iter().map(|(spec, name, Outcome { written, .. })| {
             let lost =
                 if written.lost > 0 { format!(", {} LOST", count(written.lost)) } else { String::new() };
             format!("{} {} written to {name}{lost}", count(written.packets), spec.what)
         });
-        let carved =
-            self.carved.as_ref().zip(options.extraction.files.as_ref()).map(|((again, _), directory)| {
-                let SessionCount { files_kept, files_cut, files_skipped, .. } = total.sessions;
-                let parts =
-                    [("duplicates", *again), ("truncated", files_cut), ("skipped: limits", files_skipped)];
-                let parts =
-                    parts.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!(", {} {what}", count(*n)));
-                format!(
-                    "{} files kept in {}{}",
-                    count(files_kept),
-                    directory.display(),
-                    parts.collect::<String>()
-                )
-            });
+        let mut folders: Vec<String> =
+            self.carved.iter().map(|(folder, _)| folder.display().to_string()).collect();
+        folders.dedup();
+        let carved = (!folders.is_empty()).then(|| {
+            let again = self.carved.iter().map(|(_, (again, _))| again).sum();
+            let SessionCount { files_kept, files_cut, files_skipped, .. } = total.sessions;
+            let parts = [("duplicates", again), ("truncated", files_cut), ("skipped: limits", files_skipped)];
+            let parts =
+                parts.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!(", {} {what}", count(*n)));
+            let parts: String = parts.collect();
+            format!("{} files kept in {}{parts}", count(files_kept), folders.join(" and "))
+        });
         packet_files.chain(carved).collect()
     }
 }

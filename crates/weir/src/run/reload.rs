@@ -1,13 +1,11 @@
 //! Applying a configuration to a live run: one from the pages, or the file again after SIGHUP.
 
-use super::packet_files::PacketWriters;
+use super::packet_files::{PacketWriters, named};
 use super::{Request, Run};
 use crate::collector::{Collector, OpenOutput};
 use crate::config::Config;
 use crate::configuration::{Configuration, Refusal, Submitted, applied_text};
 use crate::desk::Change;
-use crate::dump::Dump;
-use crate::outlet::MATCHING;
 use crate::outputs;
 use crossbeam_channel::Receiver;
 use std::sync::Arc;
@@ -88,26 +86,22 @@ impl<'r> Reload<'r> {
         }
         let logs = Run::logs(&request, run.beside.is_some())
             .map_err(|(_, error)| Refusal::new(error, "other logs"))?;
+        named(&request.packets).map_err(|error| Refusal::new(error, "another file"))?;
         let changes = self.changes(&request, &logs);
         // Compiled twice: files are opened only for a plan that compiles, and the desk is not locked meanwhile.
         let refused = |error| Refusal::new(error, "other expressions or functions");
         drop(run.desk.prepare(changes.clone()).map_err(refused)?);
         let opened = self.open(&request, &logs, collector)?;
-        let files = &request.packets;
-        let changes_file = *files != self.request.packets;
-        let dump = files.write.as_ref().filter(|_| changes_file).map(|_| writers.open(&MATCHING, files));
-        let dump = dump.transpose().map_err(|error| Refusal::new(error.to_string(), FOLDERS))?;
+        let files = writers.change(&self.request, &request).map_err(|error| Refusal::new(error, FOLDERS))?;
         let mut prepared = run.desk.prepare(changes).map_err(refused)?;
         if is_new {
             configuration.write(text)?;
         }
-        if changes_file {
-            prepared = prepared.writing_to(dump.as_ref().map(Dump::intake));
+        if let Some(files) = files {
+            writers.replace(files);
+            prepared = prepared.leaving_by(writers.ways());
         }
         let (from, _) = prepared.post();
-        if changes_file {
-            writers.replace(&MATCHING, files.write.as_deref().unwrap_or_default(), dump);
-        }
         let folder = request.logs.as_ref().map(|(folder, _)| folder.as_path());
         collector.change_logs(folder, &logs, opened, from);
         collector.roll_every(request.rotate, Arc::clone(&run.signals.hangup));

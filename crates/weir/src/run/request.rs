@@ -1,5 +1,6 @@
 //! The request of a run, from command line and configuration.
 
+use crate::carve::Limits;
 use crate::cli::{self, Checksum};
 use crate::config::{self, Config, nearest};
 use crate::exit::Exit;
@@ -35,6 +36,8 @@ pub struct Request {
     pub rolling: Rolling,
     /// Packet files.
     pub packets: PacketFiles,
+    /// The folder of extracted files, and their limits.
+    pub extracted: Option<(PathBuf, Limits)>,
     /// Whether pages are served, which need further subscriptions.
     pub pages: bool,
     /// The server of the pages in the configuration.
@@ -141,6 +144,7 @@ impl Request {
                 zstd: options.logs.log_zstd || config.output.zstd.value,
             },
             packets: packet_files(options, &config),
+            extracted: extracted(options, &config),
             pages: false,
             server: config.server,
             store: config.store,
@@ -179,6 +183,7 @@ impl Request {
             logs: logs(options, config),
             rotate: options.logs.log_rotate.or(config.output.rotate.value),
             packets: packet_files(options, config),
+            extracted: extracted(options, config),
             ..self.clone()
         }
     }
@@ -251,7 +256,8 @@ pub fn worker_count(asked: usize) -> usize {
 /// The packet files; -w overrides the one of the configuration and its rotation.
 fn packet_files(options: &cli::RunOptions, config: &Config) -> PacketFiles {
     let (given, packets) = (&options.packets, &config.packets);
-    let unidentified = given.unidentified.clone();
+    let name = |path: &PathBuf| path.to_string_lossy().into_owned();
+    let unidentified = given.unidentified.clone().or_else(|| packets.unidentified.value.as_ref().map(name));
     if given.write.is_some() {
         return PacketFiles {
             write: given.write.clone(),
@@ -262,12 +268,20 @@ fn packet_files(options: &cli::RunOptions, config: &Config) -> PacketFiles {
         };
     }
     PacketFiles {
-        write: packets.write.value.as_ref().map(|path| path.to_string_lossy().into_owned()),
+        write: packets.write.value.as_ref().map(name),
         seconds: packets.rotate.value.map(|nanoseconds| nanoseconds / 1_000_000_000),
         bytes: packets.rotate_size.value,
         files: packets.files.value,
         unidentified,
     }
+}
+
+/// The extracted files; --files overrides those of the configuration and their limits.
+fn extracted(options: &cli::RunOptions, config: &Config) -> Option<(PathBuf, Limits)> {
+    let cli::ExtractionOptions { files, files_each, files_total, files_count, .. } = &options.extraction;
+    let given = || Limits { each: *files_each, files: *files_count, total: *files_total };
+    let configured = || Some((config.files.dir.value.clone()?, config.files.limits()));
+    files.clone().map(|folder| (folder, given())).or_else(configured)
 }
 
 fn logs(options: &cli::RunOptions, config: &Config) -> Option<(PathBuf, Vec<String>)> {

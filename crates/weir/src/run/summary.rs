@@ -107,7 +107,7 @@ fn facts(
         expression: (!expression.is_empty()).then(|| expression.clone()),
         states: states(&total),
         failures: failures.to_vec(),
-        notes: written.notes(&run.options, &total),
+        notes: written.notes(&total),
         total,
         names: names.names,
         range: None,
