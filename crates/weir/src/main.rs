@@ -40,6 +40,7 @@ mod printer;
 mod privileges;
 mod query;
 mod recent;
+mod remote;
 mod report;
 mod resolved;
 mod run;
@@ -106,7 +107,7 @@ fn configuration(command: &cli::Config) -> Exit {
     let outcome = match command {
         cli::Config::Check { file } => config::check(file),
         cli::Config::Explain { file } => config::explain(file),
-        cli::Config::Apply(options) => config::apply(options),
+        cli::Config::Apply(options) => remote::apply(options),
         cli::Config::FromOurmon { file } => config::from_ourmon(file),
     };
     print!("{}", outcome.stdout);

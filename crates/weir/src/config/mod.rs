@@ -12,7 +12,6 @@ mod functions;
 mod ourmon;
 mod packets;
 mod read;
-mod remote;
 mod server;
 mod store;
 
@@ -24,7 +23,6 @@ pub use files::Files;
 pub use functions::level_named;
 pub use ourmon::from_ourmon;
 pub use packets::Packets;
-pub use remote::apply;
 pub use server::Server;
 pub use store::StoreSettings;
 
@@ -629,7 +627,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    fn failed(stderr: String) -> Self {
+    /// The text of an error.
+    pub fn failed(stderr: String) -> Self {
         Self { stderr, exit: 1, ..Self::default() }
     }
 }

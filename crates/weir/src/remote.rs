@@ -1,7 +1,7 @@
 //! `weir config apply`: asks a running program to apply a configuration, as its pages do.
 
-use super::{Config, Outcome, Server, load_file, read_text};
 use crate::cli::Apply;
+use crate::config::{Config, Outcome, Server, load_file, read_text};
 use crate::configuration::{Checked, applied_text};
 use serde::Deserialize;
 use std::net::IpAddr;
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_address_follows_from_the_table_of_the_server() {
-        let address = |text: &str| address(&super::super::load(Path::new("F"), text).unwrap().server);
+        let address = |text: &str| address(&crate::config::load(Path::new("F"), text).unwrap().server);
         assert_eq!(address(""), "http://localhost:8470");
         assert_eq!(address("[server]\nlisten = \"192.0.2.1\"\nport = 9\n"), "http://192.0.2.1:9");
         let secure = "[server]\nlisten = \"::\"\ntls_cert = \"c\"\ntls_key = \"k\"\n";
