@@ -4,7 +4,7 @@ use crate::fields::{self, RecordView};
 use crate::meter::{Cost, Meter};
 use crate::plan::Planned;
 use crate::planned::Link;
-use crate::{FlowIdentity, FlowRecord, Item, Plan, Share, Tally};
+use crate::{Control, FlowIdentity, FlowRecord, Item, Plan, Share, Tally};
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_api::{Answer, Event, States, SubscriptionId};
@@ -113,6 +113,19 @@ impl Functions {
         for at in covering {
             if let Some(chain) = self.chains.get_mut(*at) {
                 show(chain, &Item::Chunk(flow, chunk));
+            }
+        }
+    }
+
+    /// Shows a control packet to the subscriptions that see them. A packet in a tunnel over UDP counts to the carried flow
+    /// alone.
+    pub fn control(&mut self, plan: &Plan, control: &Control<'_>) {
+        if control.tally.carrier {
+            return;
+        }
+        for at in &plan.of_control {
+            if let Some(chain) = self.chains.get_mut(*at) {
+                show(chain, &Item::Control(control));
             }
         }
     }

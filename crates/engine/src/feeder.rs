@@ -4,7 +4,7 @@ use crate::chains::Functions;
 use crate::sessions::{Found, Sessions};
 use crate::sink::{Emitted, Sink};
 use crate::tap::Tap;
-use crate::{FlowRecord, Plan, Tally};
+use crate::{Control, FlowRecord, Plan, Tally};
 use weir_flow::{FlowPacket, FlowSink, FlowTable, IpTunnel};
 use weir_wire::{Batch, Fragment, Layers, LinkType, Packet, Slot, Tag, Time, decode, further_frames};
 
@@ -15,6 +15,8 @@ pub(crate) struct Feeder<'w, const READS: bool> {
     sink: &'w mut dyn Sink,
     /// The sessions; present if READS.
     sessions: Option<&'w mut Sessions>,
+    /// Whether functions see control packets.
+    asks_control: bool,
     /// The result of the flow that is about to end.
     found: Found,
     /// Nanoseconds spent here, in a measured block.
@@ -23,7 +25,8 @@ pub(crate) struct Feeder<'w, const READS: bool> {
 
 impl<'w> Feeder<'w, false> {
     pub fn new(plan: &'w Plan, functions: &'w mut Functions, sink: &'w mut dyn Sink) -> Self {
-        Self { plan, functions, sink, sessions: None, found: Found::default(), spent: 0 }
+        let asks_control = !plan.of_control.is_empty();
+        Self { plan, functions, sink, sessions: None, asks_control, found: Found::default(), spent: 0 }
     }
 }
 
@@ -34,7 +37,8 @@ impl<'w> Feeder<'w, true> {
         sink: &'w mut dyn Sink,
         sessions: &'w mut Sessions,
     ) -> Self {
-        Self { plan, functions, sink, sessions: Some(sessions), found: Found::default(), spent: 0 }
+        let (sessions, asks_control) = (Some(sessions), !plan.of_control.is_empty());
+        Self { plan, functions, sink, sessions, asks_control, found: Found::default(), spent: 0 }
     }
 
     /// Counts the packets of a block. What a packet completes or carries besides its own flow (the packet of the last
@@ -142,6 +146,14 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
                 bytes,
             );
         }
+    }
+
+    fn asks_control(&self) -> bool {
+        self.asks_control
+    }
+
+    fn control(&mut self, control: &Control<'_>) {
+        self.functions.control(self.plan, control);
     }
 
     fn asks_tags(&self) -> bool {

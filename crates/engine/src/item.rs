@@ -1,7 +1,7 @@
 //! The items that functions see.
 
 use crate::fields::RecordView;
-use crate::{FlowIdentity, FlowRecord, Tally};
+use crate::{Control, FlowIdentity, FlowRecord, Tally};
 use weir_api::Count;
 use weir_wire::stream::Chunk;
 use weir_wire::{FlowKey, Layers, Packet};
@@ -14,6 +14,8 @@ pub enum Item<'a> {
     /// Sums of one direction of one flow since they were shown last. Functions that need only the flow's key and sums
     /// get them in place of each packet.
     Tally(&'a Tally<'a>),
+    /// A packet that may begin or end a connection, or that begins its flow.
+    Control(&'a Control<'a>),
     /// A chunk of a flow's stream, or a datagram.
     Chunk(&'a FlowIdentity, &'a Chunk<'a>),
     /// A flow that has ended.
@@ -28,6 +30,7 @@ impl Item<'_> {
         match self {
             Item::Packet(packet, _) => Count { packets: 1, bytes: u64::from(packet.wire_len) },
             Item::Tally(tally) => Count { packets: tally.packets, bytes: tally.bytes },
+            Item::Control(Control { tally, .. }) => Count { packets: tally.packets, bytes: tally.bytes },
             Item::Chunk(_, chunk) => {
                 // A gap at the end of a stream has no payload.
                 Count { packets: u64::from(!chunk.data.is_empty()), bytes: chunk.data.len() as u64 }
@@ -44,6 +47,7 @@ impl Item<'_> {
     pub fn key(&self) -> Option<&FlowKey> {
         match self {
             Item::Tally(tally) => Some(tally.key),
+            Item::Control(control) => Some(control.tally.key),
             Item::Chunk(flow, _) => Some(&flow.key),
             Item::FlowEnd(flow) => Some(&flow.key),
             Item::Packet(..) | Item::Record(_) => None,

@@ -26,6 +26,7 @@ pub struct Plan {
     /// count.
     pub(crate) of_packets: Vec<usize>,
     pub(crate) of_tallies: Vec<usize>,
+    pub(crate) of_control: Vec<usize>,
     pub(crate) of_streams: Vec<usize>,
     pub(crate) of_flow_ends: Vec<usize>,
     /// Every answer, empty.
@@ -52,6 +53,8 @@ pub(crate) enum ItemSource {
     Packets(Selection),
     /// Tallies of flows, in place of their packets.
     Tallies,
+    /// Tallies of flows and their control packets, in place of all their packets.
+    Control,
     /// Chunks of streams.
     Chunks,
     /// Flows that end.
@@ -165,7 +168,8 @@ impl Plan {
             || (settings.filter.inner && !counted.is_empty())
             || planned.iter().any(Planned::needs_layers);
         let of_packets = fed(|source| matches!(source, ItemSource::Packets(_)));
-        let of_tallies = fed(|source| matches!(source, ItemSource::Tallies));
+        let of_tallies = fed(|source| matches!(source, ItemSource::Tallies | ItemSource::Control));
+        let of_control = fed(|source| matches!(source, ItemSource::Control));
         let of_streams = fed(|source| matches!(source, ItemSource::Chunks));
         let of_flow_ends = fed(|source| matches!(source, ItemSource::FlowEnds));
         let of_records: Vec<usize> = fed(|source| matches!(source, ItemSource::Records));
@@ -186,6 +190,7 @@ impl Plan {
             shown,
             of_packets,
             of_tallies,
+            of_control,
             of_streams,
             of_flow_ends,
             records,
@@ -259,10 +264,14 @@ impl Plan {
         ];
         let mut needs: Vec<String> =
             parts.into_iter().filter(|(n, _)| *n > 0).map(|(_, text)| text.to_owned()).collect();
-        let sources: [(usize, &str); 6] = [
+        let sources: [(usize, &str); 7] = [
             (count(|source| matches!(source, ItemSource::Sum(_))), "packets are counted by expression"),
             (count(|source| matches!(source, ItemSource::Packets(_))), "functions see packets"),
             (count(|source| matches!(source, ItemSource::Tallies)), "functions see sums of flows"),
+            (
+                count(|source| matches!(source, ItemSource::Control)),
+                "functions see sums of flows and control packets",
+            ),
             (count(|source| matches!(source, ItemSource::Chunks)), "functions see streams"),
             (count(|source| matches!(source, ItemSource::FlowEnds)), "functions see flows that end"),
             (count(|source| matches!(source, ItemSource::Records)), "functions see records"),
@@ -358,6 +367,7 @@ impl Planned {
                 Sum::Matching(sets.counted.number(expression, index))
             }),
             Level::Packet if is_all && compiled.takes(InputKind::Tallies) => ItemSource::Tallies,
+            Level::Packet if is_all && compiled.takes(InputKind::Control) => ItemSource::Control,
             Level::Packet if is_all => ItemSource::Packets(Selection::All),
             Level::Packet if spec.remainder => {
                 ItemSource::Packets(Selection::Remainder(lines(&mut sets.shown)))
@@ -410,6 +420,7 @@ impl Planned {
             ItemSource::Packets(Selection::All) => self.compiled.reads_layers(),
             ItemSource::Packets(_)
             | ItemSource::Tallies
+            | ItemSource::Control
             | ItemSource::Chunks
             | ItemSource::FlowEnds
             | ItemSource::Records => true,

@@ -150,7 +150,7 @@ fn follow_out_of_order(row: &mut Hot, me: usize, you: usize, segment: &Segment) 
 
 #[cfg(test)]
 mod tests {
-    use crate::{FlowConfig, FlowRecord, FlowSink, FlowStats, FlowTable, Tally};
+    use crate::{Control, FlowConfig, FlowRecord, FlowSink, FlowStats, FlowTable, Tally};
     use weir_wire::build::{self, flags};
     use weir_wire::{Layers, LinkType, Packet, PacketBuf, Tag, Time, decode};
 
@@ -173,6 +173,12 @@ mod tests {
         }
         fn asks_tags(&self) -> bool {
             true
+        }
+        fn asks_control(&self) -> bool {
+            true
+        }
+        fn control(&mut self, control: &Control<'_>) {
+            self.0.push(format!("{control:?}"));
         }
         fn vlan_changed(&mut self, vlan_changed: &Tally<'_>, tag: Tag) {
             self.0.push(format!("strayed {vlan_changed:?} {tag:?}"));

@@ -73,7 +73,7 @@ pub use config::FlowConfig;
 pub use flow_packet::FlowPacket;
 pub use history::History;
 pub use identity::FlowIdentity;
-pub use record::{ConnState, EndReason, FlowRecord, FlowSink, FlowStats, Side, Tally, TcpSummary};
+pub use record::{ConnState, Control, EndReason, FlowRecord, FlowSink, FlowStats, Side, Tally, TcpSummary};
 pub use rows::Rows;
 pub use servers::is_likely_server;
 pub use table::FlowTable;

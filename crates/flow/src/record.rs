@@ -269,6 +269,18 @@ pub struct Tally<'a> {
     pub carrier: bool,
 }
 
+/// A packet that may begin or end a connection, or that begins its flow: one with SYN, FIN or RST, or a flow's first packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Control<'a> {
+    /// Its flow and direction, and its number and bytes, which also come in a later tally. `begins` is set for the first
+    /// packet of a flow.
+    pub tally: Tally<'a>,
+    /// The time of the packet.
+    pub time: Time,
+    /// The flags of its TCP header; 0 without one.
+    pub flags: u8,
+}
+
 /// Receives the results of a table.
 pub trait FlowSink {
     /// Takes a flow that has ended. Its last tallies were emitted before.
@@ -291,6 +303,15 @@ pub trait FlowSink {
     /// also come in a tally under the flow's tag; tag-based counters must move them to `tag`, the packet's own.
     fn vlan_changed(&mut self, vlan_changed: &Tally<'_>, tag: Tag) {
         let _ = (vlan_changed, tag);
+    }
+    /// Whether [`FlowSink::control`] is called.
+    fn asks_control(&self) -> bool {
+        false
+    }
+    /// Takes a packet with SYN, FIN or RST, or the first packet of a flow. Not called for packets that no row could take or
+    /// whose checksum is wrong.
+    fn control(&mut self, control: &Control<'_>) {
+        let _ = control;
     }
     /// Whether [`FlowSink::packet`], [`FlowSink::ahead`], [`FlowSink::fragment`] and [`FlowSink::leaving`] are called.
     const PACKETS: bool = false;

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use support::*;
-use weir_api::{Answer, FunctionCall, Reading, Snapshot, SubscriptionSpec, Trials};
+use weir_api::{Answer, FunctionCall, Reading, SCANS, Snapshot, SubscriptionSpec, Trials};
 use weir_capture::{FileFormat, PacketWriter, Target, WriteOptions};
 use weir_engine::Plan;
 use weir_wire::{Time, build};
@@ -36,7 +36,11 @@ fn difference(one: &Snapshot, other: &Snapshot) -> Option<String> {
     }
     // With very many sources not every trial is in the list; the scans found are equal.
     let same = |one: &Answer, other: &Answer| match (&one.reading, &other.reading) {
-        (Reading::Table(mine), Reading::Table(theirs)) => Trials::found(mine) == Trials::found(theirs),
+        (Reading::Table(mine), Reading::Table(theirs))
+            if *mine.schema == SCANS && *theirs.schema == SCANS =>
+        {
+            Trials::found(mine) == Trials::found(theirs)
+        }
         _ => one == other,
     };
     let pairs = one.answers.iter().zip(&other.answers).find(|(one, other)| !same(one, other));

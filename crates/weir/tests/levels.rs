@@ -1,5 +1,5 @@
 //! Subscriptions over streams: what their functions see is what `weir streams` writes, of the flows that they cover and of no
-//! others.
+//! others. Functions over control packets: they see those that an expression finds among all packets.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -9,14 +9,19 @@ mod pass;
 mod support;
 
 use pass::{Loaded, Pass, settings};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use support::*;
 use weir_api::{
-    Count, FunctionCall, Level, Owner, Reading, Snapshot, Subscription, SubscriptionId, SubscriptionSpec,
+    Count, Datum, Folded, FunctionCall, Level, Owner, Reading, Snapshot, Subscription, SubscriptionId,
+    SubscriptionSpec,
 };
-use weir_engine::{FlowConfig, FlowIdentity, Plan, Worker};
+use weir_engine::{Control, FlowConfig, FlowIdentity, FlowRecord, Plan, Tally, Worker};
+use weir_filter::Filter;
+use weir_flow::{FlowSink, FlowTable};
 use weir_wire::build::{self, flags};
-use weir_wire::{LinkType, Packet, PacketBuf, Time};
+use weir_wire::{Fragment, LinkType, Network, Packet, PacketBuf, Time, Tunnel, addresses, decode};
 
 /// Largest capture in packets.
 const MAX_PACKETS: u64 = 20_000;
@@ -191,4 +196,155 @@ fn a_young_subscription_sees_open_flows_from_their_next_packet_on() {
         let parsed = if with_log.first() == Some(&0) { 2 } else { 0 };
         assert_eq!(sessions.sessions, parsed, "{with_log:?}");
     }
+}
+
+/// The TCP packets of each IPv4 host, counted packet by packet with expressions.
+fn by_host(capture: &Loaded) -> BTreeMap<IpAddr, [u64; 9]> {
+    let filter = |text: &str| Filter::compile(text, &settings().filter).unwrap();
+    let [tcp, syn, synack, fin, rst] = [
+        "ip proto \\tcp",
+        "tcp[tcpflags] & tcp-syn != 0",
+        "tcp[tcpflags] & (tcp-syn|tcp-ack) == (tcp-syn|tcp-ack)",
+        "tcp[tcpflags] & tcp-fin != 0",
+        "tcp[tcpflags] & tcp-rst != 0",
+    ]
+    .map(filter);
+    let mut hosts: BTreeMap<IpAddr, [u64; 9]> = BTreeMap::new();
+    for packet in capture.packets() {
+        let layers = decode(&packet);
+        if layers.network_kind != Network::Ipv4 || !tcp.matches(&packet, &layers) {
+            continue;
+        }
+        let (source, destination) = addresses(&packet, &layers).unwrap();
+        let [from, to] = [source, destination].map(|end| Ipv6Addr::from(end).to_canonical());
+        let [syn, synack, fin, rst] =
+            [&syn, &synack, &fin, &rst].map(|filter| u64::from(filter.matches(&packet, &layers)));
+        let mut add = |host, values: [u64; 9]| {
+            let sums = hosts.entry(host).or_default();
+            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+        };
+        add(from, [syn + fin, syn, synack, fin, 0, rst, 0, 1, 0]);
+        add(to, [rst, 0, 0, 0, fin, 0, rst, 0, 1]);
+    }
+    hosts
+}
+
+/// The rows of IPv4 hosts of a reading of `syn`.
+fn rows(snapshot: &Snapshot, name: &str) -> BTreeMap<IpAddr, [u64; 9]> {
+    let mut rows = BTreeMap::new();
+    for answer in snapshot.answers.iter().filter(|answer| answer.label.subscription == name) {
+        let Reading::Table(table) = &answer.reading else { panic!("{answer:?}") };
+        assert!(table.is_exact());
+        for row in &table.rows {
+            let [Datum::Address(host)] = row.key[..] else { panic!("{row:?}") };
+            let values = row.values.iter().map(|value| match value {
+                Folded::Sum(sum) => *sum,
+                other => panic!("{other:?}"),
+            });
+            if host.is_ipv4() {
+                rows.insert(host, values.collect::<Vec<_>>().try_into().unwrap());
+            }
+        }
+    }
+    rows
+}
+
+/// Whether the packets of a capture are whole, without errors and tunnels, so that each counts to the flow of its outermost
+/// headers.
+fn is_plain(capture: &Loaded) -> bool {
+    capture.packets().all(|packet| {
+        let layers = decode(&packet);
+        layers.tunnel == Tunnel::None
+            && layers.error.is_none()
+            && layers.fragment == Fragment::Whole
+            && weir_wire::further_frames(&packet).next().is_none()
+    })
+}
+
+#[test]
+fn control_packets_are_those_that_an_expression_finds_among_all_packets() {
+    let syn = || vec![FunctionCall::new("syn").with("rows", 65_536)];
+    let specs =
+        ["", "tcp"].map(|expression| SubscriptionSpec::new(&format!("{expression}!"), expression, syn()));
+    let plan = Arc::new(Plan::new("", specs.into(), settings()).unwrap());
+    let (mut captures, mut packets, mut hosts) = (0, 0, 0);
+    for path in diverse(300) {
+        let capture = Loaded::read(&path);
+        if !(2..=MAX_PACKETS).contains(&capture.len()) || !is_plain(&capture) {
+            continue;
+        }
+        let expected = by_host(&capture);
+        for workers in [1, 2, 3, 7] {
+            let total = Pass::new(&plan, workers, capture.ample_memory())
+                .run(&capture, capture.interval(3), |_| ())
+                .total();
+            // From control packets and tallies, and from the packets that an expression selects.
+            for name in ["!", "tcp!"] {
+                assert_eq!(rows(&total, name), expected, "{}, {workers} workers: {name}", path.display());
+            }
+        }
+        captures += 1;
+        hosts += expected.len();
+        packets += expected.values().map(|values| values[0]).sum::<u64>();
+    }
+    println!("{captures} captures, {hosts} hosts with {packets} packets that begin or end connections");
+    assert!(packets > 500);
+}
+
+/// Counts the control packets of a table of flows.
+#[derive(Default)]
+struct Begun {
+    asks: bool,
+    /// Control packets, those that begin a flow, and those with flags.
+    seen: [u64; 3],
+}
+
+impl FlowSink for Begun {
+    fn end(&mut self, _: &FlowRecord) {}
+
+    fn tally(&mut self, _: &Tally<'_>) {}
+
+    fn asks_control(&self) -> bool {
+        self.asks
+    }
+
+    fn control(&mut self, control: &Control<'_>) {
+        let is_flag = control.flags & (flags::SYN | flags::FIN | flags::RST) != 0;
+        assert!(is_flag || control.tally.begins);
+        let [all, begins, flagged] = &mut self.seen;
+        *all += 1;
+        *begins += u64::from(control.tally.begins);
+        *flagged += u64::from(is_flag);
+    }
+}
+
+#[test]
+fn the_first_packet_of_each_flow_is_a_control_packet_if_one_asks() {
+    let (mut flows, mut flagged) = (0, 0);
+    for path in diverse(200) {
+        let capture = Loaded::read(&path);
+        if capture.len() > MAX_PACKETS {
+            continue;
+        }
+        for asks in [true, false] {
+            let mut table =
+                FlowTable::new(&FlowConfig { memory: capture.ample_memory(), ..FlowConfig::default() });
+            let mut begun = Begun { asks, ..Begun::default() };
+            for chunk in &capture.chunks {
+                let layers: Vec<_> = chunk.batch().packets().map(|packet| decode(&packet)).collect();
+                table.batch(chunk.batch(), &layers, &mut begun);
+            }
+            if asks {
+                // Datagrams without their first fragment are reported when they are counted, at the end.
+                table.drain(&mut begun);
+                assert_eq!(begun.seen[1], table.stats().created, "{}", path.display());
+                flows += begun.seen[1];
+                flagged += begun.seen[2];
+            } else {
+                assert_eq!(begun.seen, [0; 3]);
+            }
+        }
+    }
+    println!("{flows} flows, {flagged} packets with SYN, FIN or RST");
+    assert!(flows > 1_000 && flagged > 1_000);
 }

@@ -517,7 +517,7 @@ export interface FunctionInfo {
   arguments: ArgumentInfo[];
   /** Meaning. */
   help: string;
-  /** Levels that it works on: `packet`, `flow`, `record`. */
+  /** Levels that it works on: `packet`, `stream`, `flow`, `record`. */
   levels: string[];
   /** Whether its reading is a list or a count of distinct values, which /api/v1/tables has. */
   list: boolean;

@@ -41,6 +41,7 @@ impl EndpointRoles {
         match item {
             Item::Packet(packet, layers) => Self::of_packet(packet, layers),
             Item::Tally(tally) => Some(Self::of_tally(tally)),
+            Item::Control(control) => Some(Self::of_tally(&control.tally)),
             Item::Chunk(flow, chunk) => {
                 let from_initiator = chunk.direction == Direction::Forward;
                 let source_is_lower = from_initiator == flow.initiator_is_lower;

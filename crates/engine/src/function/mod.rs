@@ -18,6 +18,7 @@ mod rate;
 mod scans;
 pub(crate) mod select;
 mod size;
+mod syn;
 mod tcp3;
 mod top;
 
@@ -44,6 +45,7 @@ pub static FUNCTIONS: &[&FunctionSpec] = &[
     &rate::RATE,
     &distribution::DISTRIBUTION,
     &scans::SCANS,
+    &syn::SYN,
 ];
 
 /// Every function over records, in the order of the manual. Their keys are fields, so that some have the names of functions
@@ -106,6 +108,9 @@ pub enum InputKind {
     Packets,
     /// The sums of flows if they give the same result (the subscription covers whole flows), else packets.
     Tallies,
+    /// The sums of flows, and each packet with SYN, FIN or RST and the first of each flow, if the subscription covers whole
+    /// flows; else packets.
+    Control,
 }
 
 /// A function: it reads each item, and accumulates a reading.

@@ -156,6 +156,7 @@ impl<K: Keyed + Send, F: Fn(&EndpointRoles) -> [Option<K>; 2] + Send> Function f
         let flows = match item {
             Item::Packet(..) | Item::Chunk(..) => 0,
             Item::Tally(tally) => tally.begins.into(),
+            Item::Control(control) => control.tally.begins.into(),
             Item::FlowEnd(_) | Item::Record(_) => 1,
         };
         let count = item.count();

@@ -77,6 +77,9 @@ impl FlowTable {
         if !probe.is_regular {
             self.irregular(at, flow_ref, &self.look.facts(packet, layers, false), sink);
         }
+        if sink.asks_control() {
+            self.control(at, flow_ref, &facts, true, sink);
+        }
         Some(at)
     }
 

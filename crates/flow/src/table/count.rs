@@ -148,6 +148,7 @@ impl FlowTable {
                 row = None;
             }
         }
+        let begins = row.is_none();
         let at = match row {
             Some(at) => at,
             None => match self.begin(flow_ref, s, carrier, sink) {
@@ -155,6 +156,9 @@ impl FlowTable {
                 Some(Begun::Counted(at)) => {
                     if !s.regular {
                         self.irregular(at, flow_ref, s, sink);
+                    }
+                    if sink.asks_control() {
+                        self.control(at, flow_ref, s, true, sink);
                     }
                     return Some(at);
                 }
@@ -171,6 +175,9 @@ impl FlowTable {
             uncounted(flow_ref, s, sink);
         } else if !s.regular || sink.asks_tags() && self.has_other_tag(at, s.tag) {
             self.irregular(at, flow_ref, s, sink);
+        }
+        if is_counted && sink.asks_control() {
+            self.control(at, flow_ref, s, begins, sink);
         }
         Some(at)
     }

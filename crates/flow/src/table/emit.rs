@@ -2,7 +2,8 @@
 
 use crate::parsed_packet::{Facts, FlowRef};
 use crate::row::{Cold, Hot, Row, mark};
-use crate::{EndReason, FlowRecord, FlowSink, FlowTable, Tally};
+use crate::{Control, EndReason, FlowRecord, FlowSink, FlowTable, Tally};
+use weir_wire::build::flags::{FIN, RST, SYN};
 use weir_wire::{Tag, Time};
 
 impl FlowTable {
@@ -69,29 +70,55 @@ impl FlowTable {
     /// Reports a packet that was counted to a flow although its headers do not show the key, or with another VLAN tag.
     #[cold]
     pub(super) fn irregular(&mut self, at: u32, flow_ref: &FlowRef, s: &Facts, sink: &mut impl FlowSink) {
-        let Some(hot) = self.hot.get_mut(at as usize) else { return };
-        let (initiator, vlan) = if hot.has(mark::FRESH) {
-            (hot.fresh_initiator(), hot.fresh_vlan())
-        } else {
-            let Some(cold) = self.cold.get_mut(at as usize) else { return };
-            let vlan = cold.origin.vlan[0];
-            (Row::new(hot, cold).initiator(), vlan)
-        };
-        let tally = Tally {
-            key: &hot.key,
-            source_is_lower: flow_ref.sender & 1 == 0,
-            initiator_is_lower: initiator == 0,
-            vlan,
-            tag: hot.tag(),
-            packets: u64::from(s.packets),
-            bytes: s.frame_bytes,
-            begins: false,
-            carrier: hot.has(mark::CARRIER),
-        };
+        let Some(tally) = self.tally_of(at, flow_ref, s, false) else { return };
         match s.regular {
             true => sink.vlan_changed(&tally, s.tag),
             false => sink.irregular(&tally),
         }
+    }
+
+    /// Reports a packet that was counted to a flow if it may begin or end a connection, or begins the flow.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn control(
+        &mut self,
+        at: u32,
+        flow_ref: &FlowRef,
+        s: &Facts,
+        begins: bool,
+        sink: &mut impl FlowSink,
+    ) {
+        let flags = s.segment.as_ref().map_or(0, |segment| segment.flags);
+        if !begins && flags & (SYN | FIN | RST) == 0 {
+            return;
+        }
+        if let Some(tally) = self.tally_of(at, flow_ref, s, begins) {
+            sink.control(&Control { tally, time: s.time, flags });
+        }
+    }
+
+    /// The packet with these facts as a tally of its flow.
+    fn tally_of<'k>(&mut self, at: u32, flow_ref: &'k FlowRef, s: &Facts, begins: bool) -> Option<Tally<'k>> {
+        let hot = self.hot.get_mut(at as usize)?;
+        let (tag, carrier) = (hot.tag(), hot.has(mark::CARRIER));
+        let (initiator, vlan) = if hot.has(mark::FRESH) {
+            (hot.fresh_initiator(), hot.fresh_vlan())
+        } else {
+            let cold = self.cold.get_mut(at as usize)?;
+            let vlan = cold.origin.vlan[0];
+            (Row::new(hot, cold).initiator(), vlan)
+        };
+        Some(Tally {
+            key: &flow_ref.key,
+            source_is_lower: flow_ref.sender & 1 == 0,
+            initiator_is_lower: initiator == 0,
+            vlan,
+            tag,
+            packets: u64::from(s.packets),
+            bytes: s.frame_bytes,
+            begins,
+            carrier,
+        })
     }
 }
 

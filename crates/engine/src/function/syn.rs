@@ -1,0 +1,238 @@
+//! TCP connections that hosts begin and end: Ourmon's list of SYNs and its work weight.
+
+use super::ends::{EndpointRoles, words};
+use super::top::ip;
+use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
+use crate::Item;
+use crate::bounded::{Amount, Bounded};
+use crate::keyed::Address;
+use std::borrow::Cow;
+use weir_api::{
+    Count, Datum, Fold, Folded, KeyColumn, Level, Reading, Schema, Shown, Table, TableColumn, TableRow, Unit,
+};
+use weir_wire::build::flags::{ACK, FIN, RST, SYN as SYNCHRONISE};
+use weir_wire::{Layers, Packet, addresses};
+
+pub(super) static SYN: FunctionSpec = FunctionSpec {
+    name: "syn",
+    help: "Hosts by the TCP connections that they try to begin and end. Ourmon's work weight of a host is work / (packets_sent + packets_received): near 1 for a scanner, near 0 for a host that transfers data.",
+    arguments: &[
+        Argument { name: "show", help: "Number of rows to show, 1 to 1000.", default: Some("10") },
+        Argument { name: "rows", help: "Number of hosts to keep, 16 to 1048576.", default: Some("8192") },
+    ],
+    levels: &[Level::Packet],
+    input: InputKind::Control,
+    memory: |arguments| {
+        let (_, rows) = shape(arguments)?;
+        let kept = rows.next_multiple_of(8).max(16);
+        Ok(Memory { state: 256 + Bounded::<Address, Work>::bytes(rows), reading: 1024 + kept * ROW })
+    },
+    build: |arguments| {
+        let (show, rows) = shape(arguments)?;
+        let schema = Schema { shown: Shown::Heaviest(show), ..SCHEMA };
+        let list = Bounded::new(rows, Unit::Packets, arguments.seed);
+        Ok(Box::new(Hosts { schema: Cow::Owned(schema), list }))
+    },
+};
+
+/// Rows to show and to keep.
+fn shape(arguments: &Arguments<'_>) -> Result<(u32, usize), String> {
+    let (show, rows) = (arguments.parse("show")?, arguments.parse("rows")?);
+    if !(1..=1000).contains(&show) {
+        return Err(format!("`syn`: show = {show} is not 1 to 1000"));
+    }
+    if !(16..=1 << 20).contains(&rows) {
+        return Err(format!("`syn`: rows = {rows} is not 16 to 1048576"));
+    }
+    Ok((show, rows))
+}
+
+const fn column(name: &'static str, help: &'static str) -> TableColumn {
+    let (name, help) = (Cow::Borrowed(name), Cow::Borrowed(help));
+    TableColumn { name, fold: Fold::Sum, unit: Cow::Borrowed("packets"), help }
+}
+
+static COLUMNS: [TableColumn; 9] = [
+    column("work", "SYNs and FINs that the host sent, and RSTs that it received."),
+    column("syn", "SYNs that the host sent, with and without ACK."),
+    column("synack", "SYNs with ACK that the host sent."),
+    column("fin_sent", "FINs that the host sent."),
+    column("fin_received", "FINs that the host received."),
+    column("rst_sent", "RSTs that the host sent."),
+    column("rst_received", "RSTs that the host received."),
+    column("packets_sent", "TCP packets that the host sent."),
+    column("packets_received", "TCP packets that the host received."),
+];
+
+const SCHEMA: Schema = Schema {
+    name: Cow::Borrowed("syn"),
+    keys: Cow::Borrowed(&[KeyColumn {
+        name: Cow::Borrowed("host"),
+        field: Cow::Borrowed(""),
+        help: Cow::Borrowed("The host."),
+    }]),
+    columns: Cow::Borrowed(&COLUMNS),
+    shown: Shown::Heaviest(10),
+};
+
+/// Bytes of a row of a reading.
+const ROW: usize = size_of::<TableRow>() + size_of::<Datum>() + COLUMNS.len() * size_of::<Folded>();
+
+/// IP protocol number.
+const TCP: u8 = 6;
+
+/// Packets of a host.
+#[derive(Clone, Copy, Debug, Default)]
+struct Packets {
+    syn: u64,
+    synack: u64,
+    fin_sent: u64,
+    fin_received: u64,
+    rst_sent: u64,
+    rst_received: u64,
+    sent: u64,
+    received: u64,
+}
+
+impl Packets {
+    /// A packet with these flags, for its sender. Its number is counted apart.
+    fn sent(flags: u8) -> Self {
+        let has = |flag| u64::from(flags & flag != 0);
+        let syn = has(SYNCHRONISE);
+        Self { syn, synack: syn & has(ACK), fin_sent: has(FIN), rst_sent: has(RST), ..Self::default() }
+    }
+
+    /// A packet with these flags, for its receiver. Its number is counted apart.
+    fn received(flags: u8) -> Self {
+        let has = |flag| u64::from(flags & flag != 0);
+        Self { fin_received: has(FIN), rst_received: has(RST), ..Self::default() }
+    }
+
+    /// The host's part in beginning and ending connections.
+    fn work(&self) -> u64 {
+        self.syn + self.fin_sent + self.rst_received
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.syn += other.syn;
+        self.synack += other.synack;
+        self.fin_sent += other.fin_sent;
+        self.fin_received += other.fin_received;
+        self.rst_sent += other.rst_sent;
+        self.rst_received += other.rst_received;
+        self.sent += other.sent;
+        self.received += other.received;
+    }
+}
+
+/// What is kept of a host.
+#[derive(Clone, Copy, Debug, Default)]
+struct Work {
+    packets: Packets,
+    error: u32,
+}
+
+/// Hosts are ranked by their work.
+impl Amount for Work {
+    type More = Packets;
+    const LEAST: u32 = 0;
+
+    fn weight_of(more: &Packets, _: Unit) -> u64 {
+        more.work()
+    }
+
+    fn count_of(more: &Packets) -> Count {
+        Count { packets: more.work(), bytes: 0 }
+    }
+
+    fn add(&mut self, more: &Packets, _: Unit) -> u64 {
+        self.packets.add(more);
+        more.work()
+    }
+
+    fn weight(&self, _: Unit) -> u64 {
+        self.packets.work()
+    }
+
+    fn count(&self) -> Count {
+        Self::count_of(&self.packets)
+    }
+
+    fn error(&mut self) -> &mut u32 {
+        &mut self.error
+    }
+}
+
+struct Hosts {
+    schema: Cow<'static, Schema>,
+    list: Bounded<Address, Work>,
+}
+
+impl Hosts {
+    fn flags(&mut self, source: Address, destination: Address, flags: u8) {
+        if flags & (SYNCHRONISE | FIN | RST) != 0 {
+            self.list.add_more(source, Packets::sent(flags));
+        }
+        if flags & (FIN | RST) != 0 {
+            self.list.add_more(destination, Packets::received(flags));
+        }
+    }
+
+    fn packets(&mut self, source: Address, destination: Address, packets: u64) {
+        self.list.add_more(source, Packets { sent: packets, ..Packets::default() });
+        self.list.add_more(destination, Packets { received: packets, ..Packets::default() });
+    }
+
+    /// Takes a packet, where an expression selects packets.
+    fn packet(&mut self, packet: &Packet<'_>, layers: &Layers) {
+        if layers.ip_proto != TCP {
+            return;
+        }
+        let Some((source, destination)) = addresses(packet, layers) else { return };
+        let (source, destination) = (words(source), words(destination));
+        if layers.has_transport() {
+            self.flags(source, destination, layers.tcp_flags);
+        }
+        self.packets(source, destination, 1);
+    }
+}
+
+impl Function for Hosts {
+    fn item(&mut self, item: &Item<'_>) {
+        if let Item::Packet(packet, layers) = item {
+            return self.packet(packet, layers);
+        }
+        if item.key().is_none_or(|key| key.proto != TCP) {
+            return;
+        }
+        let Some(EndpointRoles { source, destination, .. }) = EndpointRoles::of(item) else { return };
+        match item {
+            Item::Control(control) => self.flags(source, destination, control.flags),
+            // Control packets are in tallies too.
+            Item::Tally(tally) => self.packets(source, destination, tally.packets),
+            _ => {}
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.list.memory()
+    }
+
+    fn take(&mut self) -> Reading {
+        let capacity = self.list.capacity();
+        let taken = self.list.take();
+        let rows = taken.rows.into_iter().map(|row| {
+            let packets = row.amount.packets;
+            let work = packets.work();
+            let Packets { syn, synack, fin_sent, fin_received, rst_sent, rst_received, sent, received } =
+                packets;
+            let values = [work, syn, synack, fin_sent, fin_received, rst_sent, rst_received, sent, received];
+            TableRow {
+                key: vec![Datum::Address(ip(row.key))],
+                values: values.map(Folded::Sum).into(),
+                error: row.error,
+            }
+        });
+        Reading::Table(Table::new(self.schema.clone(), capacity, rows.collect(), taken.absent))
+    }
+}
