@@ -379,6 +379,7 @@ test('a subscription is added to the text of a configuration, and removed withou
     expression: 'dns.rcode_name = "NXDOMAIN"',
     calls: ['top dns.query show 20', 'records'],
     interval: '',
+    outputs: [],
   };
   for (const before of ['', OTHER, OTHER.trimEnd(), `${OTHER}\n# the end\n`]) {
     const { text, at } = added(before, wanted);
@@ -394,6 +395,9 @@ test('a subscription is added to the text of a configuration, and removed withou
   const timed = added('', { ...wanted, interval: '1m' });
   assert.ok(timed.text.endsWith("]\ninterval = '1m'\n"));
   assert.deepEqual(timed.at(6), { part: 'interval', column: 13 });
+  const chosen = added('', { ...wanted, outputs: ['store', 'csv'] });
+  assert.ok(chosen.text.endsWith("]\noutputs = ['store', 'csv']\n"));
+  assert.equal(chosen.at(6).part, 'outputs');
   // Quotes of both kinds, and what must be escaped.
   const hard = added('', { ...wanted, name: `it's "x"\u007f`, expression: '' });
   assert.match(hard.text, /^name = "it's \\"x\\"\\u007f"$/m);

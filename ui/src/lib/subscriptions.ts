@@ -9,10 +9,12 @@ export interface Wanted {
   calls: string[];
   /** Length of the interval of its readings, such as `1m`; "" for that of the run. */
   interval: string;
+  /** Outputs that get its readings; none for all. */
+  outputs: string[];
 }
 
 /** The part of a subscription that an error is about. */
-export type Part = 'name' | 'level' | 'expression' | 'calls' | 'interval';
+export type Part = 'name' | 'level' | 'expression' | 'calls' | 'interval' | 'outputs';
 
 /** A text with a subscription at its end. */
 export interface Added {
@@ -39,6 +41,7 @@ export function added(text: string, wanted: Wanted): Added {
   if (wanted.expression !== '') lines.push(['expression', 'where = ', quoted(wanted.expression)]);
   lines.push(['calls', 'chain = ', `[${wanted.calls.map(quoted).join(', ')}]`]);
   if (wanted.interval !== '') lines.push(['interval', 'interval = ', quoted(wanted.interval)]);
+  if (wanted.outputs.length > 0) lines.push(['outputs', 'outputs = ', `[${wanted.outputs.map(quoted).join(', ')}]`]);
   const gap = before === '' ? '' : '\n';
   const first = (before + gap).split('\n').length;
   return {
