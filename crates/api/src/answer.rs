@@ -48,72 +48,86 @@ impl Answer {
     }
 }
 
-/// Every answer of a plan, each as the reading of an interval without packets.
+/// Every answer of a plan, each as the reading of an interval without packets. Plans share the answers that they have in
+/// common.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outline {
     /// Number of the plan. Later plans of a run have higher numbers.
     pub plan: u64,
     /// The answers, ordered by [`Answer::id`].
-    empty: Vec<Answer>,
-    /// Positions in `empty` of the answers that count expressions in one set, and share its cost.
-    counted: Vec<u32>,
-    /// The order of the plan: positions in `empty`.
+    empty: Vec<Entry>,
+    /// The order of the plan: positions in `empty`; empty if it is that of `empty`.
     order: Vec<u32>,
 }
 
-impl Outline {
-    /// The answers, ordered by [`Answer::id`], each as the reading of an interval without packets.
-    pub fn empty(&self) -> &[Answer] {
-        &self.empty
-    }
+/// An answer of an outline.
+#[derive(Clone, Debug, PartialEq)]
+struct Entry {
+    id: AnswerId,
+    /// Whether it counts an expression in the set of all that are only counted, and shares the cost of the set.
+    is_counted: bool,
+    answer: Arc<Answer>,
+}
 
+impl Outline {
     /// The outline of a plan with these answers, in the order of the plan. Each comes with whether it shares the cost
     /// of the set of expressions that are only counted.
-    pub fn new(plan: u64, answers: impl IntoIterator<Item = (Answer, bool)>) -> Self {
-        let mut numbered: Vec<(u32, (Answer, bool))> = (0..).zip(answers).collect();
-        numbered.sort_by_key(|(_, (answer, _))| answer.id);
-        let mut order: Vec<(u32, u32)> = (0..).zip(&numbered).map(|(at, (given, _))| (*given, at)).collect();
-        order.sort_unstable();
-        let counted = (0..).zip(&numbered).filter(|(_, (_, (_, counted)))| *counted).map(|(at, _)| at);
-        Self {
-            plan,
-            counted: counted.collect(),
-            order: order.into_iter().map(|(_, at)| at).collect(),
-            empty: numbered.into_iter().map(|(_, (answer, _))| answer).collect(),
+    pub fn new<A: Into<Arc<Answer>>>(plan: u64, answers: impl IntoIterator<Item = (A, bool)>) -> Self {
+        let entry = |(answer, is_counted): (A, bool)| {
+            let answer = answer.into();
+            Entry { id: answer.id, is_counted, answer }
+        };
+        let mut empty: Vec<Entry> = answers.into_iter().map(entry).collect();
+        let mut order = Vec::new();
+        if !empty.is_sorted_by_key(|entry| entry.id) {
+            let mut by_id: Vec<u32> = (0..empty.len() as u32).collect();
+            by_id.sort_by_key(|at| empty.get(*at as usize).map(|entry| entry.id));
+            order = vec![0; empty.len()];
+            for (place, at) in (0..).zip(by_id) {
+                if let Some(of) = order.get_mut(at as usize) {
+                    *of = place;
+                }
+            }
+            empty.sort_by_key(|entry| entry.id);
         }
+        Self { plan, empty, order }
     }
 
     /// The answers in the order of the plan, as for [`Outline::new`].
     pub(crate) fn listed(&self) -> Vec<(&Answer, bool)> {
-        let at = |at: &u32| Some((self.empty.get(*at as usize)?, self.counted.binary_search(at).is_ok()));
-        self.order.iter().filter_map(at).collect()
+        let in_order: Vec<&Entry> = match self.order.as_slice() {
+            [] => self.empty.iter().collect(),
+            order => order.iter().filter_map(|at| self.empty.get(*at as usize)).collect(),
+        };
+        in_order.into_iter().map(|entry| (&*entry.answer, entry.is_counted)).collect()
     }
 
-    /// The answers, ordered by [`Answer::id`].
-    pub fn answers(&self) -> &[Answer] {
-        &self.empty
+    /// The answers, ordered by [`Answer::id`], each as the reading of an interval without packets.
+    pub fn answers(&self) -> impl Iterator<Item = (AnswerId, &Answer)> {
+        self.empty.iter().map(|entry| (entry.id, &*entry.answer))
     }
 
-    /// Whether a reading has the value that it has without packets.
-    pub fn is_empty(&self, at: usize, reading: &Reading) -> bool {
-        self.empty.get(at).is_some_and(|empty| empty.reading == *reading)
+    /// An answer, as the reading of an interval without packets.
+    pub fn answer(&self, id: AnswerId) -> Option<&Answer> {
+        let at = self.empty.binary_search_by_key(&id, |entry| entry.id).ok()?;
+        self.empty.get(at).map(|entry| &*entry.answer)
     }
 
     /// Adds the plan's answers that hold nothing to `answers`, which are ordered by [`Answer::id`]. `counted` is the
     /// cost in nanoseconds of the set of expressions that are only counted: it is divided among its answers.
     pub(crate) fn fill(&self, answers: &mut Vec<Answer>, counted: u64) {
-        if !answers.iter().map(|answer| answer.id).eq(self.empty.iter().map(|answer| answer.id)) {
+        if !answers.iter().map(|answer| answer.id).eq(self.empty.iter().map(|entry| entry.id)) {
             let sparse = std::mem::take(answers);
-            *answers = union(sparse.into_iter(), self.empty.iter().cloned());
+            *answers = union(sparse.into_iter(), self.empty.iter().map(|entry| Answer::clone(&entry.answer)));
         }
-        let each = counted / self.counted.len().max(1) as u64;
+        let sharing = || self.empty.iter().filter(|entry| entry.is_counted);
+        let each = counted / sharing().count().max(1) as u64;
         if each == 0 {
             return;
         }
         let mut at = 0;
-        for counted in &self.counted {
-            let Some(id) = self.empty.get(*counted as usize).map(|answer| answer.id) else { continue };
-            while answers.get(at).is_some_and(|answer| answer.id < id) {
+        for entry in sharing() {
+            while answers.get(at).is_some_and(|answer| answer.id < entry.id) {
                 at += 1;
             }
             if let Some(answer) = answers.get_mut(at) {
@@ -124,18 +138,17 @@ impl Outline {
 
     /// Puts answers that are ordered by [`Answer::id`] into the order of the plan. Answers of other plans follow.
     pub(crate) fn arrange(&self, answers: &mut [Answer]) {
-        let is_sorted = self.order.is_sorted() && answers.len() == self.empty.len();
-        if is_sorted {
+        if self.order.is_empty() && answers.len() == self.empty.len() {
             return;
         }
-        let mut places = vec![u32::MAX; self.empty.len()];
+        let mut places: Vec<u32> = (0..self.empty.len() as u32).collect();
         for (place, at) in (0..).zip(&self.order) {
             if let Some(of) = places.get_mut(*at as usize) {
                 *of = place;
             }
         }
         let place = |id: AnswerId| {
-            let at = self.empty.binary_search_by_key(&id, |answer| answer.id).ok()?;
+            let at = self.empty.binary_search_by_key(&id, |entry| entry.id).ok()?;
             places.get(at).copied()
         };
         answers.sort_by_cached_key(|answer| (place(answer.id).unwrap_or(u32::MAX), answer.id));
@@ -143,7 +156,7 @@ impl Outline {
 
     /// Whether the plan has the answer.
     pub fn has(&self, id: AnswerId) -> bool {
-        self.empty.binary_search_by_key(&id, |answer| answer.id).is_ok()
+        self.answer(id).is_some()
     }
 }
 
@@ -227,6 +240,7 @@ mod tests {
         outline.arrange(&mut answers);
         assert_eq!(packets(&answers), [(5, 0), (9, 0), (6, 2), (4, 1)]);
         assert!(outline.has(answer(9, 0).id) && !outline.has(answer(4, 0).id));
-        assert!(outline.is_empty(0, &answer(0, 0).reading) && !outline.is_empty(0, &answer(0, 1).reading));
+        let empty: Vec<Answer> = outline.answers().map(|(_, answer)| answer.clone()).collect();
+        assert_eq!(packets(&empty), [(5, 0), (6, 0), (9, 0)]);
     }
 }

@@ -1,14 +1,13 @@
 //! The functions of a worker: the chain of each subscription, with its state.
 
+use crate::expressions::Counters;
 use crate::fields::{self, RecordView};
 use crate::meter::{Cost, Meter};
-use crate::plan::Planned;
+use crate::plan::Shared;
 use crate::planned::Link;
 use crate::{Control, FlowIdentity, FlowRecord, Item, Plan, Share, Tally};
-use std::collections::HashMap;
-use std::sync::Arc;
-use weir_api::{Answer, Event, States, SubscriptionId};
-use weir_filter::{MatchCounter, Matches};
+use weir_api::{Answer, Event, States};
+use weir_filter::Matches;
 use weir_proto::Record;
 use weir_wire::stream::Chunk;
 use weir_wire::{FlowKey, Tag};
@@ -23,7 +22,7 @@ pub(crate) struct Functions {
     /// The cost of each subscription.
     pub costs: Vec<Cost>,
     /// Counts for the expressions that need only sums.
-    pub counted: MatchCounter,
+    pub counted: Counters,
     pub counted_cost: Cost,
     /// Tallies of flows that functions have not seen yet.
     tallied: Vec<Owned>,
@@ -41,7 +40,7 @@ impl Functions {
         Self {
             chains: plan.subscriptions.iter().map(|planned| planned.chain(plan.settings.seed)).collect(),
             costs: vec![Cost::default(); plan.subscriptions.len()],
-            counted: MatchCounter::new(Arc::clone(&plan.counted)),
+            counted: Counters::new(&plan.counted),
             counted_cost: Cost::default(),
             tallied: Vec::with_capacity(TOGETHER),
             shares: Vec::with_capacity(TOGETHER),
@@ -54,26 +53,28 @@ impl Functions {
     /// Changes to another plan. The chains of subscriptions that both plans have stay as they are. Returns the readings
     /// of the others. The sums of the old plan must have been taken.
     pub fn change(&mut self, old: &Plan, new: &Plan) -> (Vec<Answer>, Vec<Event>) {
-        let chains = std::mem::take(&mut self.chains).into_iter().zip(std::mem::take(&mut self.costs));
-        let mut kept: HashMap<SubscriptionId, (&Planned, Chain, Cost)> = old
-            .subscriptions
-            .iter()
-            .zip(chains)
-            .filter(|(_, (chain, _))| !chain.is_empty())
-            .map(|(planned, (chain, cost))| (planned.id, (planned, chain, cost)))
-            .collect();
-        for planned in &new.subscriptions {
-            let before = kept.remove(&planned.id).map(|(_, chain, cost)| (chain, cost));
-            let (chain, cost) = before.unwrap_or_else(|| (planned.chain(new.settings.seed), Cost::default()));
+        let shared = Shared::between(old, new);
+        let mut chains = std::mem::replace(&mut self.chains, Vec::with_capacity(new.subscriptions.len()));
+        let mut costs = std::mem::replace(&mut self.costs, Vec::with_capacity(new.subscriptions.len()));
+        for (at, planned) in new.subscriptions.iter().enumerate() {
+            let before = shared.position(at, planned.id);
+            let before = before.and_then(|at| Some((chains.get_mut(at)?, costs.get_mut(at)?)));
+            let (chain, cost) = match before {
+                Some((chain, cost)) => (std::mem::take(chain), std::mem::take(cost)),
+                None => (planned.chain(new.settings.seed), Cost::default()),
+            };
             self.chains.push(chain);
             self.costs.push(cost);
         }
-        self.counted = MatchCounter::new(Arc::clone(&new.counted));
+        self.counted.change(&new.counted);
         let (mut removed, mut events) = (Vec::new(), Vec::new());
-        for (planned, mut chain, cost) in kept.into_values() {
-            let spent = cost.of(&self.meter);
-            removed.extend(planned.answers(chain.iter_mut().filter_map(Link::take), spent));
-            events.extend(chain.iter_mut().flat_map(Link::events));
+        // Those that were kept have left nothing.
+        for ((planned, chain), cost) in old.subscriptions.iter().zip(&mut chains).zip(costs) {
+            if !chain.is_empty() {
+                let spent = cost.of(&self.meter);
+                removed.extend(planned.answers(chain.iter_mut().filter_map(Link::take), spent));
+                events.extend(chain.iter_mut().flat_map(Link::events));
+            }
         }
         (removed, events)
     }
@@ -86,7 +87,7 @@ impl Functions {
     /// Shows a flow that has ended to the subscriptions that cover it.
     pub fn flow_end(&mut self, plan: &Plan, record: &FlowRecord) {
         let mut endpoints = None;
-        for at in &plan.of_flow_ends {
+        for at in &plan.sources.flow_ends {
             let Some(chain) = self.chains.get_mut(*at) else { continue };
             let test = plan.subscriptions.get(*at).and_then(|planned| planned.compiled.flow_test.as_ref());
             let covers = test
@@ -101,7 +102,7 @@ impl Functions {
     pub fn record(&mut self, plan: &Plan, flow: &FlowIdentity, record: &Record<'_>) {
         let view = RecordView { endpoints: fields::endpoints(flow), record };
         for number in plan.records.matches(&view, &mut self.matches) {
-            let chain = plan.of_records.get(*number as usize).and_then(|at| self.chains.get_mut(*at));
+            let chain = plan.sources.records.get(*number as usize).and_then(|at| self.chains.get_mut(*at));
             if let Some(chain) = chain {
                 show(chain, &Item::Record(&view));
             }
@@ -123,7 +124,7 @@ impl Functions {
         if control.tally.carrier {
             return;
         }
-        for at in &plan.of_control {
+        for at in &plan.sources.control {
             if let Some(chain) = self.chains.get_mut(*at) {
                 show(chain, &Item::Control(control));
             }
@@ -142,21 +143,23 @@ impl Functions {
     pub fn show_tallies(&mut self, plan: &Plan) -> u64 {
         let Self { chains, costs, counted, counted_cost, tallied, shares, meter, .. } = self;
         // Readings at the beginning, for the sets, and for each subscription.
-        let mut laps = meter.tallies(tallied.len(), 2 + plan.of_tallies.len());
+        let mut laps = meter.tallies(tallied.len(), 2 + plan.sources.tallies.len());
         if plan.counts_by_flow() {
-            for t in tallied.iter() {
-                counted.flow(&t.key, t.tag, t.source_is_lower, t.packets, t.bytes);
+            for counter in counted.each() {
+                for t in tallied.iter() {
+                    counter.flow(&t.key, t.tag, t.source_is_lower, t.packets, t.bytes);
+                }
             }
             counted_cost.in_tallies += laps.lap();
         }
         // A packet in a tunnel over UDP counts to the carried flow. Counting it to the carrier as well would count it
         // twice.
         let shown = || tallied.iter().filter(|tally| !tally.carrier);
-        if !plan.of_tallies.is_empty() {
+        if !plan.sources.tallies.is_empty() {
             shares.clear();
             shares.extend(shown().map(|tally| Share::of(&tally.tally())));
         }
-        for at in &plan.of_tallies {
+        for at in &plan.sources.tallies {
             let (Some(chain), Some(cost)) = (chains.get_mut(*at), costs.get_mut(*at)) else { continue };
             let is_done = match chain.as_mut_slice() {
                 [Link::Measure(function)] => function.shares(shares),

@@ -25,7 +25,7 @@ pub(crate) struct Feeder<'w, const READS: bool> {
 
 impl<'w> Feeder<'w, false> {
     pub fn new(plan: &'w Plan, functions: &'w mut Functions, sink: &'w mut dyn Sink) -> Self {
-        let asks_control = !plan.of_control.is_empty();
+        let asks_control = !plan.sources.control.is_empty();
         Self { plan, functions, sink, sessions: None, asks_control, found: Found::default(), spent: 0 }
     }
 }
@@ -37,7 +37,7 @@ impl<'w> Feeder<'w, true> {
         sink: &'w mut dyn Sink,
         sessions: &'w mut Sessions,
     ) -> Self {
-        let (sessions, asks_control) = (Some(sessions), !plan.of_control.is_empty());
+        let (sessions, asks_control) = (Some(sessions), !plan.sources.control.is_empty());
         Self { plan, functions, sink, sessions, asks_control, found: Found::default(), spent: 0 }
     }
 

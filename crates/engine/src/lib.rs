@@ -33,6 +33,7 @@ mod chains;
 mod checksum;
 mod composition;
 mod demand;
+mod expressions;
 mod feeder;
 pub mod fields;
 mod function;

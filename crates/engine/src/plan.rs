@@ -1,41 +1,117 @@
 //! The compiled list of subscriptions: immutable, shared by all workers.
 
 use crate::demand::Demand;
+use crate::expressions::{Expressions, Numbering};
 use crate::planned::{Compiled, Link};
 use crate::settings::{ChecksumMode, PlanError, Settings};
 use crate::{InputKind, Memory};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_api::{Answer, Level, Outline, Reading, Subscription, SubscriptionId, SubscriptionSpec};
-use weir_filter::{Filter, FilterError, RecordSet, Set, Strategy};
+use weir_filter::{Filter, FilterError, RecordSet, Strategy};
 use weir_wire::LinkType;
 
 /// Subscriptions, compiled.
 pub struct Plan {
     pub(crate) scope: Option<Filter>,
-    pub(crate) subscriptions: Vec<Planned>,
+    pub(crate) subscriptions: Vec<Arc<Planned>>,
     pub(crate) settings: Settings,
     /// Whether flows are tracked.
     pub(crate) flows: bool,
     needs_layers: bool,
     /// The expressions that need only the number of packets and bytes.
-    pub(crate) counted: Arc<Set>,
+    pub(crate) counted: Expressions,
     /// The expressions whose packets go to functions.
-    pub(crate) shown: Arc<Set>,
-    /// The subscriptions by their source, so that a packet does not visit the thousands of subscriptions that only
-    /// count.
-    pub(crate) of_packets: Vec<usize>,
-    pub(crate) of_tallies: Vec<usize>,
-    pub(crate) of_control: Vec<usize>,
-    pub(crate) of_streams: Vec<usize>,
-    pub(crate) of_flow_ends: Vec<usize>,
+    pub(crate) shown: Expressions,
+    /// The subscriptions by their source.
+    pub(crate) sources: Sources,
     /// Every answer, empty.
     pub(crate) outline: Arc<Outline>,
     pub(crate) demand: Arc<Demand>,
-    /// The tests of subscriptions at record level.
-    pub(crate) records: RecordSet,
-    /// The subscriptions at record level, in the order of their tests.
-    pub(crate) of_records: Vec<usize>,
+    /// The tests of subscriptions at record level, in the order of [`Sources::records`].
+    pub(crate) records: Arc<RecordSet>,
+    /// Memory of the functions, and of what is compiled.
+    memory: PlanMemory,
+}
+
+/// Positions of subscriptions by their source, so that nothing visits the thousands that have another one.
+#[derive(Default)]
+pub(crate) struct Sources {
+    /// Subscriptions of all packets, and of remainders: each block visits them.
+    pub packets: Vec<usize>,
+    /// Subscriptions of the packets of an expression, by its number in [`Plan::shown`]: (number, position), in order.
+    matching: Vec<(u32, usize)>,
+    pub tallies: Vec<usize>,
+    pub control: Vec<usize>,
+    pub streams: Vec<usize>,
+    pub flow_ends: Vec<usize>,
+    pub records: Vec<usize>,
+    /// Subscriptions that need only sums.
+    pub sums: Vec<(usize, Sum)>,
+}
+
+impl Sources {
+    fn add(&mut self, at: usize, source: &ItemSource) {
+        match source {
+            ItemSource::Packets(Selection::Matching(number)) => self.matching.push((*number, at)),
+            ItemSource::Packets(_) => self.packets.push(at),
+            ItemSource::Tallies => self.tallies.push(at),
+            ItemSource::Control => {
+                self.tallies.push(at);
+                self.control.push(at);
+            }
+            ItemSource::Chunks => self.streams.push(at),
+            ItemSource::FlowEnds => self.flow_ends.push(at),
+            ItemSource::Records => self.records.push(at),
+            ItemSource::Sum(sum) => self.sums.push((at, *sum)),
+            ItemSource::Nothing => {}
+        }
+    }
+
+    /// The subscriptions of the packets of an expression of [`Plan::shown`].
+    pub fn of_expression(&self, number: u32) -> impl Iterator<Item = usize> + '_ {
+        let first = self.matching.partition_point(|(other, _)| *other < number);
+        let rest = self.matching.get(first..).unwrap_or_default();
+        rest.iter().take_while(move |(other, _)| *other == number).map(|(_, at)| *at)
+    }
+
+    /// Number of subscriptions whose functions see packets.
+    pub fn see_packets(&self) -> usize {
+        self.packets.len() + self.matching.len()
+    }
+}
+
+/// The parts of the memory of a plan, or of one of its subscriptions, in bytes.
+#[derive(Clone, Copy, Default)]
+struct PlanMemory {
+    /// For all workers together.
+    compiled: usize,
+    /// For each worker.
+    functions: Memory,
+    /// For each copy of the answers.
+    answers: usize,
+}
+
+impl PlanMemory {
+    fn of(compiled: &Compiled, functions: Memory) -> Self {
+        Self {
+            compiled: LINE * (1 + compiled.selectors()),
+            functions,
+            answers: compiled.empty.len() * ANSWER,
+        }
+    }
+
+    fn add(&mut self, other: &PlanMemory) {
+        self.compiled += other.compiled;
+        self.functions.state += other.functions.state;
+        self.functions.reading += other.functions.reading;
+        self.answers += other.answers;
+    }
+
+    fn bytes(&self, workers: usize) -> usize {
+        let Memory { state, reading } = self.functions;
+        self.compiled + state * workers + (self.answers + reading) * (workers + COPIES)
+    }
 }
 
 /// A subscription, compiled.
@@ -44,6 +120,9 @@ pub(crate) struct Planned {
     pub spec: Arc<SubscriptionSpec>,
     pub source: ItemSource,
     pub compiled: Arc<Compiled>,
+    memory: PlanMemory,
+    /// Whether it needs something besides packets and flows.
+    has_demand: bool,
 }
 
 /// The source of a subscription's items.
@@ -135,52 +214,56 @@ impl Plan {
             "" => None,
             _ => Some(Filter::compile(expression, &settings.filter).map_err(PlanError::Expression)?),
         };
-        let mut sets = Sets::default();
-        let by_chart = lines_by_chart(subscriptions);
-        let kept = before.map(Plan::compiled).unwrap_or_default();
-        let mut planned = Vec::with_capacity(subscriptions.len());
-        for (index, one) in subscriptions.iter().enumerate() {
-            let compiled = match kept.get(&one.id) {
-                Some(compiled) => Arc::clone(compiled),
-                None => Arc::new(Compiled::new(one, &settings)?),
-            };
-            planned.push(Planned::new(index, compiled, subscriptions, &by_chart, &mut sets));
+        let shared = Shared::of(before, subscriptions);
+        let mut compiled = Vec::with_capacity(subscriptions.len());
+        for (at, one) in subscriptions.iter().enumerate() {
+            compiled.push(match shared.planned(at, one.id) {
+                Some(planned) => Known::Planned(planned),
+                None => Known::Compiled(Arc::new(Compiled::new(one, &settings)?)),
+            });
         }
-        let compile = |asked: Asked, before: Option<&Set>| {
-            Set::compile_with(before, &asked.texts, asked.remainders, &settings.filter).map_err(|error| {
-                let of = asked.of.get(error.index).and_then(|at| subscriptions.get(*at));
-                let name = of.map(|subscription| subscription.spec.name.clone()).unwrap_or_default();
-                PlanError::Subscription { name, error: error.error }
+        let mut sets = Sets {
+            counted: Numbering::after(before.map(|plan| &plan.counted)),
+            shown: Numbering::after(before.map(|plan| &plan.shown)),
+        };
+        let mut planned = plan_all(subscriptions, &compiled, &mut sets);
+        if !(sets.counted.fits() && sets.shown.fits()) {
+            sets = Sets {
+                counted: Numbering::afresh(before.map(|plan| &plan.counted)),
+                shown: Numbering::afresh(before.map(|plan| &plan.shown)),
+            };
+            planned = plan_all(subscriptions, &compiled, &mut sets);
+        }
+        let compile = |numbering: Numbering<'_>, strategy: Option<Strategy>| {
+            numbering.compile(&settings.filter, strategy).map_err(|(at, error)| {
+                let name = subscriptions.get(at).map(|one| one.spec.name.clone()).unwrap_or_default();
+                PlanError::Subscription { name, error }
             })
         };
-        let shown = Arc::new(compile(sets.shown, before.map(|plan| &*plan.shown))?);
-        let counted = compile(sets.counted, before.map(|plan| &*plan.counted))?;
+        let shown = compile(sets.shown, None)?;
         // Few packets remain for it if flows count the others, and columns compare for all expressions.
-        let counted =
-            Arc::new(if flows && by_flow(&settings) { counted.by(Strategy::Index) } else { counted });
-        let fed = |wanted: fn(&ItemSource) -> bool| {
-            (0..planned.len()).filter(|at| planned.get(*at).is_some_and(|p| wanted(&p.source))).collect()
-        };
+        let counted = compile(sets.counted, (flows && by_flow(&settings)).then_some(Strategy::Index))?;
         // A set reads the fields directly from the packet, unless it looks into tunnels.
-        let needs_layers = flows
+        let mut needs_layers = flows
             || scope.is_some()
             || settings.checksum != ChecksumMode::Off
-            || (settings.filter.inner && !counted.is_empty())
-            || planned.iter().any(Planned::needs_layers);
-        let of_packets = fed(|source| matches!(source, ItemSource::Packets(_)));
-        let of_tallies = fed(|source| matches!(source, ItemSource::Tallies | ItemSource::Control));
-        let of_control = fed(|source| matches!(source, ItemSource::Control));
-        let of_streams = fed(|source| matches!(source, ItemSource::Chunks));
-        let of_flow_ends = fed(|source| matches!(source, ItemSource::FlowEnds));
-        let of_records: Vec<usize> = fed(|source| matches!(source, ItemSource::Records));
-        let tests = of_records.iter().filter_map(|at| planned.get(*at)?.compiled.record_test.as_ref());
-        let records = RecordSet::new(tests);
-        let empty = planned.iter().flat_map(Planned::empty_answers);
-        let mut demand = Demand::default();
-        planned.iter().for_each(|planned| demand.add(&planned.compiled.demand));
+            || (settings.filter.inner && !counted.is_empty());
+        let (mut sources, mut demand, mut memory) =
+            (Sources::default(), Demand::default(), PlanMemory::default());
+        for (at, planned) in planned.iter().enumerate() {
+            sources.add(at, &planned.source);
+            needs_layers = needs_layers || planned.needs_layers();
+            if planned.has_demand {
+                planned.compiled.demand.iter().for_each(|one| demand.add(one));
+            }
+            memory.add(&planned.memory);
+        }
+        sources.matching.sort_unstable();
+        let empty = planned.iter().flat_map(|planned| planned.empty_answers());
         Ok(Plan {
             outline: Arc::new(Outline::new(number, empty)),
             demand: Arc::new(demand),
+            records: records(before, &sources, &planned),
             scope,
             subscriptions: planned,
             settings,
@@ -188,32 +271,15 @@ impl Plan {
             needs_layers,
             counted,
             shown,
-            of_packets,
-            of_tallies,
-            of_control,
-            of_streams,
-            of_flow_ends,
-            records,
-            of_records,
+            sources,
+            memory,
         })
     }
 
     /// Memory of the plan in bytes with the given number of workers: its expressions and functions, and the answers
     /// that are in transit at one time.
     pub fn memory(&self, workers: usize) -> usize {
-        let of = |planned: &Planned| {
-            let answers = planned.compiled.empty.len() * ANSWER;
-            let Memory { state, reading } = planned.memory();
-            LINE * (1 + planned.compiled.selectors())
-                + state * workers
-                + (answers + reading) * (workers + COPIES)
-        };
-        self.subscriptions.iter().map(of).sum()
-    }
-
-    /// What depends on one subscription alone.
-    fn compiled(&self) -> HashMap<SubscriptionId, &Arc<Compiled>> {
-        self.subscriptions.iter().map(|planned| (planned.id, &planned.compiled)).collect()
+        self.memory.bytes(workers)
     }
 
     /// The expression of the whole run, compiled; `None` if it matches every packet.
@@ -224,7 +290,18 @@ impl Plan {
     /// The reasons why expressions of subscriptions can match no packet of a link type: one for each such
     /// subscription.
     pub fn errors(&self, link: LinkType) -> Vec<FilterError> {
-        self.counted.errors(link).chain(self.shown.errors(link)).collect()
+        let (mut counted, mut shown) = (HashSet::new(), HashSet::new());
+        for planned in &self.subscriptions {
+            match planned.source {
+                ItemSource::Sum(Sum::Matching(number)) => _ = counted.insert(number),
+                ItemSource::Packets(Selection::Matching(number)) => _ = shown.insert(number),
+                _ => {}
+            }
+        }
+        // A set may have expressions that no subscription has any more.
+        let of_counted = self.counted.errors(link).filter(|(number, _)| counted.contains(number));
+        let of_shown = self.shown.errors(link).filter(|(number, _)| shown.contains(number));
+        of_counted.chain(of_shown).map(|(_, error)| error).collect()
     }
 
     /// Whether flows are tracked, so that all packets of a flow must go to one worker.
@@ -295,61 +372,159 @@ fn by_flow(settings: &Settings) -> bool {
 }
 
 /// The expressions that the sets of a plan are built from.
-#[derive(Default)]
-struct Sets {
-    counted: Asked,
-    shown: Asked,
+struct Sets<'p> {
+    counted: Numbering<'p>,
+    shown: Numbering<'p>,
 }
 
-/// Expressions, each once, with the first subscription that uses it.
-#[derive(Default)]
-struct Asked {
-    texts: Vec<String>,
-    of: Vec<usize>,
-    known: HashMap<String, u32>,
-    remainders: Vec<Vec<u32>>,
-}
-
-impl Asked {
-    fn number(&mut self, text: &str, subscription: usize) -> u32 {
-        if let Some(number) = self.known.get(text) {
-            return *number;
-        }
-        let number = self.texts.len() as u32;
-        self.texts.push(text.to_owned());
-        self.of.push(subscription);
-        self.known.insert(text.to_owned(), number);
-        number
+impl Sets<'_> {
+    /// Whether a subscription of the plan before has the same source in this one. Marks its expression as used.
+    fn keep(&mut self, source: &ItemSource) -> bool {
+        let (numbering, number) = match source {
+            ItemSource::Sum(Sum::Matching(number)) => (&mut self.counted, *number),
+            ItemSource::Packets(Selection::Matching(number)) => (&mut self.shown, *number),
+            ItemSource::Sum(Sum::Remainder(_)) | ItemSource::Packets(Selection::Remainder(_)) => {
+                return false;
+            }
+            _ => return true,
+        };
+        numbering.keep(number);
+        numbering.keeps_numbers()
     }
 }
 
-/// For each chart, the subscriptions that are its lines, without remainders.
+/// The subscriptions that two plans have: they begin and end with equal ones, and between these few differ.
+pub(crate) struct Shared<'p> {
+    before: &'p [Arc<Planned>],
+    /// Number of equal ones at the beginning.
+    prefix: usize,
+    /// The position from which the rest of the new plan is equal, and how much it lies beyond its position in the old one.
+    suffix: usize,
+    moved: isize,
+    /// Positions in the old plan of those between.
+    between: HashMap<SubscriptionId, usize>,
+}
+
+impl<'p> Shared<'p> {
+    fn of(before: Option<&'p Plan>, subscriptions: &[Subscription]) -> Self {
+        let before = before.map_or(&[][..], |plan| &plan.subscriptions);
+        Self::new(before, subscriptions.len(), |at| subscriptions.get(at).map(|one| one.id))
+    }
+
+    /// The subscriptions that a plan shares with a later one.
+    pub fn between(before: &'p Plan, now: &Plan) -> Self {
+        let id = |at: usize| now.subscriptions.get(at).map(|planned| planned.id);
+        Self::new(&before.subscriptions, now.subscriptions.len(), id)
+    }
+
+    fn new(before: &'p [Arc<Planned>], len: usize, id: impl Fn(usize) -> Option<SubscriptionId>) -> Self {
+        let prefix = before.iter().enumerate().take_while(|(at, one)| Some(one.id) == id(*at)).count();
+        let rest = (before.len() - prefix).min(len - prefix);
+        let ends = before.iter().rev().take(rest).enumerate();
+        let equal = ends.take_while(|(at, one)| Some(one.id) == id(len - 1 - at)).count();
+        let between = before.iter().enumerate().take(before.len() - equal).skip(prefix);
+        Self {
+            before,
+            prefix,
+            suffix: len - equal,
+            moved: len as isize - before.len() as isize,
+            between: between.map(|(at, one)| (one.id, at)).collect(),
+        }
+    }
+
+    /// The position in the old plan of the subscription at a position of the new one.
+    pub fn position(&self, at: usize, id: SubscriptionId) -> Option<usize> {
+        if at < self.prefix {
+            Some(at)
+        } else if at >= self.suffix {
+            at.checked_add_signed(-self.moved)
+        } else {
+            self.between.get(&id).copied()
+        }
+    }
+
+    fn planned(&self, at: usize, id: SubscriptionId) -> Option<&'p Arc<Planned>> {
+        self.before.get(self.position(at, id)?)
+    }
+}
+
+/// What is known of a subscription before its plan.
+enum Known<'p> {
+    Planned(&'p Arc<Planned>),
+    Compiled(Arc<Compiled>),
+}
+
+/// Gives subscriptions their sources, and numbers to their expressions.
+fn plan_all<'p>(
+    subscriptions: &'p [Subscription],
+    known: &[Known<'p>],
+    sets: &mut Sets<'p>,
+) -> Vec<Arc<Planned>> {
+    let by_chart = lines_by_chart(subscriptions);
+    let mut planned = Vec::with_capacity(subscriptions.len());
+    for (index, known) in known.iter().enumerate() {
+        planned.push(match known {
+            Known::Planned(before) if sets.keep(&before.source) => Arc::clone(before),
+            Known::Planned(before) => {
+                let compiled = Arc::clone(&before.compiled);
+                Arc::new(Planned::new(index, compiled, subscriptions, &by_chart, sets))
+            }
+            Known::Compiled(compiled) => {
+                Arc::new(Planned::new(index, Arc::clone(compiled), subscriptions, &by_chart, sets))
+            }
+        });
+    }
+    planned
+}
+
+/// The tests of subscriptions at record level: those of the plan before, if it has the same ones.
+fn records(before: Option<&Plan>, sources: &Sources, planned: &[Arc<Planned>]) -> Arc<RecordSet> {
+    let at_records = |sources: &Sources, planned: &'_ [Arc<Planned>]| -> Vec<SubscriptionId> {
+        sources.records.iter().filter_map(|at| planned.get(*at)).map(|planned| planned.id).collect()
+    };
+    let ids = at_records(sources, planned);
+    match before.filter(|before| at_records(&before.sources, &before.subscriptions) == ids) {
+        Some(before) => Arc::clone(&before.records),
+        None => {
+            let of_records = sources.records.iter().filter_map(|at| planned.get(*at));
+            let tests = of_records.filter_map(|planned| planned.compiled.record_test.as_ref());
+            Arc::new(RecordSet::new(tests))
+        }
+    }
+}
+
+/// For each chart with a remainder, the subscriptions that are its other lines.
 fn lines_by_chart(subscriptions: &[Subscription]) -> HashMap<Option<&str>, Vec<usize>> {
-    let mut lines: HashMap<Option<&str>, Vec<usize>> = HashMap::new();
-    if subscriptions.iter().any(|subscription| subscription.spec.remainder) {
-        for (at, one) in subscriptions.iter().enumerate().filter(|(_, one)| !one.spec.remainder) {
-            lines.entry(one.spec.chart.as_deref()).or_default().push(at);
+    let remainders = subscriptions.iter().filter(|one| one.spec.remainder);
+    let mut lines: HashMap<Option<&str>, Vec<usize>> =
+        remainders.map(|one| (one.spec.chart.as_deref(), Vec::new())).collect();
+    if lines.is_empty() {
+        return lines;
+    }
+    for (at, one) in subscriptions.iter().enumerate().filter(|(_, one)| !one.spec.remainder) {
+        if let Some(lines) = lines.get_mut(&one.spec.chart.as_deref()) {
+            lines.push(at);
         }
     }
     lines
 }
 
 impl Planned {
-    fn new(
+    fn new<'p>(
         index: usize,
         compiled: Arc<Compiled>,
-        subscriptions: &[Subscription],
+        subscriptions: &'p [Subscription],
         by_chart: &HashMap<Option<&str>, Vec<usize>>,
-        sets: &mut Sets,
+        sets: &mut Sets<'p>,
     ) -> Self {
         let Subscription { id, spec, .. } = &subscriptions[index];
         let expression = spec.expression.trim();
         let is_all = expression.is_empty() && !spec.remainder;
-        let lines = |asked: &mut Asked| -> Vec<u32> {
+        let lines = |numbering: &mut Numbering<'p>| -> Vec<u32> {
             let lines = by_chart.get(&spec.chart.as_deref()).map_or(&[][..], Vec::as_slice);
             lines
                 .iter()
-                .map(|line| asked.number(subscriptions[*line].spec.expression.trim(), *line))
+                .map(|line| numbering.number(subscriptions[*line].spec.expression.trim(), *line))
                 .collect()
         };
         let source = match spec.level {
@@ -361,8 +536,7 @@ impl Planned {
                 Sum::All
             } else if spec.remainder {
                 let lines = lines(&mut sets.counted);
-                sets.counted.remainders.push(lines);
-                Sum::Remainder(sets.counted.remainders.len() as u32 - 1)
+                Sum::Remainder(sets.counted.remainder(lines))
             } else {
                 Sum::Matching(sets.counted.number(expression, index))
             }),
@@ -374,7 +548,18 @@ impl Planned {
             }
             Level::Packet => ItemSource::Packets(Selection::Matching(sets.shown.number(expression, index))),
         };
-        Self { id: *id, spec: Arc::clone(spec), source, compiled }
+        let functions = match source {
+            ItemSource::Sum(_) => Memory::default(),
+            _ => compiled.memory(spec),
+        };
+        Self {
+            id: *id,
+            spec: Arc::clone(spec),
+            source,
+            memory: PlanMemory::of(&compiled, functions),
+            has_demand: compiled.demand.is_some(),
+            compiled,
+        }
     }
 
     /// The answers of the functions that measure, in order, with a reading of each.
@@ -385,18 +570,22 @@ impl Planned {
     ) -> impl Iterator<Item = Answer> {
         let mut nanoseconds = nanoseconds;
         // The cost of a subscription is shown with its first function.
-        self.compiled.empty.iter().zip(readings).map(move |(Answer { id, label, .. }, reading)| Answer {
-            id: *id,
-            label: Arc::clone(label),
+        self.compiled.empty.iter().zip(readings).map(move |(empty, reading)| Answer {
+            id: empty.id,
+            label: Arc::clone(&empty.label),
             reading,
             nanoseconds: std::mem::take(&mut nanoseconds),
         })
     }
 
     /// The answers without packets, each with whether it counts an expression of [`Plan::counted`].
-    fn empty_answers(&self) -> impl Iterator<Item = (Answer, bool)> {
+    fn empty_answers(&self) -> impl Iterator<Item = (Arc<Answer>, bool)> {
         let counts = matches!(self.source, ItemSource::Sum(Sum::Matching(_) | Sum::Remainder(_)));
-        self.compiled.empty.iter().enumerate().map(move |(at, answer)| (answer.clone(), counts && at == 0))
+        self.compiled
+            .empty
+            .iter()
+            .enumerate()
+            .map(move |(at, answer)| (Arc::clone(answer), counts && at == 0))
     }
 
     /// The functions, for one worker.
@@ -404,14 +593,6 @@ impl Planned {
         match self.source {
             ItemSource::Sum(_) => Vec::new(),
             _ => self.compiled.chain(&self.spec, seed),
-        }
-    }
-
-    /// Memory of the functions of each worker, and of their readings.
-    fn memory(&self) -> Memory {
-        match self.source {
-            ItemSource::Sum(_) => Memory::default(),
-            _ => self.compiled.memory(&self.spec),
         }
     }
 

@@ -16,14 +16,14 @@ use weir_proto::Table;
 pub(crate) struct Compiled {
     /// The functions that measure and those that select, each with its place in the chain.
     calls: Vec<(u16, Call)>,
-    /// What the functions need besides packets and flows.
-    pub demand: Demand,
+    /// What the functions need besides packets and flows, if anything.
+    pub demand: Option<Demand>,
     /// The flows that it covers, at stream and flow level.
     pub flow_test: Option<FlowTest>,
     /// The records that it covers, at record level.
     pub record_test: Option<RecordTest>,
     /// The answers without packets.
-    pub empty: Vec<Answer>,
+    pub empty: Vec<Arc<Answer>>,
 }
 
 /// A function of a chain, compiled.
@@ -96,6 +96,7 @@ impl Compiled {
         if let Some(test) = &record_test {
             demand.add(&Demand::of_tested(tested(test, &calls, &spec.functions)));
         }
+        let demand = (demand != Demand::default()).then_some(demand);
         let mut compiled = Self { calls, demand, flow_test, record_test, empty: Vec::new() };
         // The reading of what needs only sums is a count, whatever the function gives.
         let is_sum = spec.level == Level::Packet && compiled.takes(InputKind::Sums);
@@ -111,7 +112,7 @@ impl Compiled {
             reading: if is_sum { Reading::Count(Count::default()) } else { reading },
             nanoseconds: 0,
         });
-        compiled.empty = empty.collect();
+        compiled.empty = empty.map(Arc::new).collect();
         Ok(compiled)
     }
 

@@ -67,7 +67,7 @@ impl StreamDemand {
             let test = plan.subscriptions.get(**at).and_then(|planned| planned.compiled.flow_test.as_ref());
             test.is_none_or(|test| test.holds(&endpoints))
         };
-        let set: Box<[usize]> = plan.of_streams.iter().filter(covers).copied().collect();
+        let set: Box<[usize]> = plan.sources.streams.iter().filter(covers).copied().collect();
         let now = !set.is_empty();
         let set = if now { self.number(set) + 1 } else { 0 };
         if let Some(found) = self.rows.get_mut(row) {

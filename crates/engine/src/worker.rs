@@ -3,6 +3,7 @@
 use crate::chains::{Functions, show};
 use crate::checksum::ChecksumWatch;
 use crate::composition;
+use crate::expressions::Finder;
 use crate::feeder::Feeder;
 use crate::meter::{Clock, Meter};
 use crate::plan::{ItemSource, Selection, Sum};
@@ -17,7 +18,7 @@ use weir_api::{
     Answer, Composition, Costs, Count, EventCount, FlowCount, Interval, Ledger, Reading, SessionCount,
     Snapshot,
 };
-use weir_filter::{MatchCounter, PacketMask, Total, Totals};
+use weir_filter::{PacketMask, Total, Totals};
 use weir_flow::{FlowConfig, FlowSink, FlowStats, FlowTable};
 use weir_wire::{Batch, Layers, Slot, Time, decode_batch, shows_its_key};
 
@@ -41,7 +42,7 @@ pub struct Worker {
     sessions: Option<Sessions>,
     session_config: SessionConfig,
     /// Finds the packets of the shown expressions.
-    shown: MatchCounter,
+    shown: Finder,
     /// Counts of this interval.
     analysed: Count,
     stages: Stages,
@@ -69,8 +70,6 @@ struct Block {
     /// The packets that match the run's expression, if it does not match all.
     kept: Vec<Slot>,
     kept_layers: Vec<Layers>,
-    /// The packets that the shown expressions match.
-    masks: Vec<PacketMask>,
 }
 
 /// An operation on the flow table between packets.
@@ -123,7 +122,7 @@ impl Worker {
             flows: plan.flows.then(|| FlowTable::new(flows)),
             sessions: reads.then(|| Sessions::new(sessions, &plan.demand, plan.settings.seed)),
             session_config: sessions.clone(),
-            shown: MatchCounter::new(Arc::clone(&plan.shown)),
+            shown: Finder::new(&plan.shown),
             analysed: Count::default(),
             stages: Stages::default(),
             checksums: ChecksumWatch::new(plan.settings.checksum),
@@ -170,7 +169,7 @@ impl Worker {
 
     fn block(&mut self, block: Batch<'_>, layers: &[Layers], sink: &mut dyn Sink) {
         let bytes = self.count_caught(block);
-        self.functions.meter.block(block.len(), self.plan.of_packets.len() + READINGS_BESIDE);
+        self.functions.meter.block(block.len(), self.plan.sources.see_packets() + READINGS_BESIDE);
         if self.plan.scope.is_none() {
             self.analyse(block, layers, bytes, sink);
             return;
@@ -286,15 +285,15 @@ impl Worker {
 
     /// Shows the block to the subscriptions of packets, one subscription after the other.
     fn show(&mut self, block: Batch<'_>, layers: &[Layers]) {
-        let mut masks = std::mem::take(&mut self.block.masks);
-        if !self.plan.shown.is_empty() {
-            self.shown.masks(block, layers, &mut masks);
+        let Plan { shown, sources, subscriptions, .. } = &*self.plan;
+        if !shown.is_empty() {
+            self.shown.look(block, layers);
             self.stages.shown += self.functions.meter.lap();
         }
         let all = first(block.len());
         let Functions { chains, costs, meter, .. } = &mut self.functions;
-        for at in &self.plan.of_packets {
-            let planned = self.plan.subscriptions.get(*at).map(|planned| &planned.source);
+        for at in &sources.packets {
+            let planned = subscriptions.get(*at).map(|planned| &planned.source);
             let Some(ItemSource::Packets(selection)) = planned else { continue };
             let (Some(chain), Some(cost)) = (chains.get_mut(*at), costs.get_mut(*at)) else { continue };
             if *selection == Selection::All
@@ -305,18 +304,24 @@ impl Worker {
                 continue;
             }
             let mask = match selection {
-                Selection::All => all,
-                Selection::Matching(at) => masks.get(*at as usize).copied().unwrap_or_default(),
-                Selection::Remainder(lines) => remainder(&masks, lines, &all),
+                Selection::Remainder(lines) => self.shown.remainder(lines, &all),
+                _ => all,
             };
-            each(&mask, |at| {
-                if let (Some(packet), Some(layers)) = (block.get(at), layers.get(at)) {
-                    show(chain, &Item::Packet(&packet, layers));
-                }
-            });
+            show_packets(chain, block, layers, &mask);
             cost.in_blocks += meter.lap();
         }
-        self.block.masks = masks;
+        if shown.is_empty() {
+            return;
+        }
+        // Subscriptions without a matching packet are not visited.
+        for (expression, mask) in self.shown.matching() {
+            for at in sources.of_expression(expression) {
+                if let (Some(chain), Some(cost)) = (chains.get_mut(at), costs.get_mut(at)) {
+                    show_packets(chain, block, layers, mask);
+                    cost.in_blocks += meter.lap();
+                }
+            }
+        }
     }
 
     /// Ends an interval at `now`: idle flows end, and every function returns its reading.
@@ -391,7 +396,7 @@ impl Worker {
         answers.sort_by_key(|answer| answer.id);
         self.aside.merge(&Snapshot { answers, ..Snapshot::default() });
         self.aside.add_events(&events);
-        self.shown = MatchCounter::new(Arc::clone(&plan.shown));
+        self.shown.change(&plan.shown);
         self.demand(&plan, sink);
         self.plan = plan;
     }
@@ -425,7 +430,8 @@ impl Worker {
         let mut answers = Vec::new();
         self.take_sums(&mut answers);
         let Functions { chains, costs, meter, .. } = &mut self.functions;
-        for ((planned, chain), cost) in self.plan.subscriptions.iter().zip(chains).zip(costs) {
+        let all = self.plan.subscriptions.iter().zip(chains).zip(costs);
+        for ((planned, chain), cost) in all.filter(|((_, chain), _)| !chain.is_empty()) {
             let spent = std::mem::take(cost).of(meter);
             answers.extend(planned.answers(chain.iter_mut().filter_map(Link::take), spent));
         }
@@ -439,10 +445,9 @@ impl Worker {
     fn take_sums(&mut self, answers: &mut Vec<Answer>) {
         let analysed = std::mem::take(&mut self.analysed);
         let totals = self.functions.counted.take();
-        for planned in &self.plan.subscriptions {
-            let ItemSource::Sum(sum) = planned.source else { continue };
-            let count = count_of(sum, &totals, analysed);
-            if count != Count::default() {
+        for (at, sum) in &self.plan.sources.sums {
+            let count = count_of(*sum, &totals, analysed);
+            if let Some(planned) = self.plan.subscriptions.get(*at).filter(|_| count != Count::default()) {
                 answers.extend(planned.answers(std::iter::repeat(Reading::Count(count)), 0));
             }
         }
@@ -450,13 +455,11 @@ impl Worker {
 
     /// Removes the answers that hold nothing. [`Snapshot::fill`] adds them from the plan's outline.
     fn leave_out_empty(&self, answers: &mut Vec<Answer>) {
-        let outline = &self.plan.outline;
-        let mut empty = (0..).zip(outline.answers()).peekable();
+        let mut empty = self.plan.outline.answers().peekable();
         answers.retain(|answer| {
-            while empty.next_if(|(_, empty)| empty.id < answer.id).is_some() {}
-            let is_empty = empty
-                .peek()
-                .is_some_and(|(at, empty)| empty.id == answer.id && outline.is_empty(*at, &answer.reading));
+            while empty.next_if(|(id, _)| *id < answer.id).is_some() {}
+            let is_empty =
+                empty.peek().is_some_and(|(id, empty)| *id == answer.id && empty.reading == answer.reading);
             !is_empty || answer.nanoseconds > 0
         });
     }
@@ -544,14 +547,13 @@ fn first(n: usize) -> PacketMask {
     })
 }
 
-fn remainder(masks: &[PacketMask], lines: &[u32], all: &PacketMask) -> PacketMask {
-    let mut mask = *all;
-    for line in lines.iter().filter_map(|line| masks.get(*line as usize)) {
-        for (word, taken) in mask.iter_mut().zip(line) {
-            *word &= !taken;
+/// Shows the packets of a mask to the functions of a chain.
+fn show_packets(chain: &mut [Link], block: Batch<'_>, layers: &[Layers], mask: &PacketMask) {
+    each(mask, |at| {
+        if let (Some(packet), Some(layers)) = (block.get(at), layers.get(at)) {
+            show(chain, &Item::Packet(&packet, layers));
         }
-    }
-    mask
+    });
 }
 
 fn each(mask: &PacketMask, mut f: impl FnMut(usize)) {
@@ -616,7 +618,7 @@ mod tests {
         assert_eq!(first(65), [u64::MAX, 1, 0, 0, 0, 0, 0, 0]);
         assert_eq!(first(512), [u64::MAX; 8]);
         let mut seen = Vec::new();
-        each(&remainder(&[[0b10, 0, 0, 0, 0, 0, 0, 0]], &[0], &first(3)), |at| seen.push(at));
-        assert_eq!(seen, [0, 2]);
+        each(&first(3), |at| seen.push(at));
+        assert_eq!(seen, [0, 1, 2]);
     }
 }

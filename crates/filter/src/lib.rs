@@ -76,6 +76,6 @@ pub use part::{Decider, Part, parts};
 pub use record::{Matches, RecordRow, RecordSet, RecordTest, Tables};
 pub use resolve::Resolve;
 pub use set::{
-    Comparison, Decided, Explanation, MASK_PACKETS, MatchCounter, PacketMask, Set, SetError, Strategy, Total,
-    Totals, check,
+    Comparison, Decided, Explanation, MASK_PACKETS, Masks, MatchCounter, PacketMask, Set, SetError, Strategy,
+    Total, Totals, check,
 };

@@ -15,9 +15,11 @@ pub fn is_list(reading: &Reading) -> bool {
 
 /// The answers that are kept as lists, with their names: that of the subscription, and for its second and later lists also
 /// that of the function.
-pub fn named(answers: &[Answer]) -> impl Iterator<Item = (String, &Answer)> {
+pub fn named<'a>(
+    answers: impl IntoIterator<Item = &'a Answer>,
+) -> impl Iterator<Item = (String, &'a Answer)> {
     let mut names = HashSet::new();
-    let lists = answers.iter().filter(|answer| is_list(&answer.reading));
+    let lists = answers.into_iter().filter(|answer| is_list(&answer.reading));
     lists.map(move |answer| {
         let AnswerLabel { subscription, function, .. } = &*answer.label;
         let first = names.insert((answer.id.subscription, String::new()));

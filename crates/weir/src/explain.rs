@@ -295,7 +295,7 @@ fn join(
     expression: &str,
     reading: &Options<'_>,
 ) -> Result<(Set, Set), FilterError> {
-    let set = Set::compile_from(Some(alone), lines, reading).map_err(|error| error.error)?;
+    let set = Set::compile_from(&[alone], lines, reading).map_err(|error| error.error)?;
     let with = set.with(expression, reading)?;
     Ok((set, with))
 }

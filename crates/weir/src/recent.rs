@@ -49,7 +49,8 @@ impl Recent {
             return;
         }
         self.plan = plan.plan;
-        let here = listed::named(plan.empty()).filter(|(_, answer)| is_here(answer.id, &answer.reading));
+        let answers = plan.answers().map(|(_, answer)| answer);
+        let here = listed::named(answers).filter(|(_, answer)| is_here(answer.id, &answer.reading));
         let listing = here.map(|(name, answer)| Listing {
             name,
             id: answer.id,
@@ -159,7 +160,7 @@ mod tests {
         let mut recent = Recent::default();
         recent.follow(&Outline::new(1, [(answer(&[]), false)]));
         assert_eq!(recent.functions().iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["names"]);
-        recent.follow(&Outline::new(2, []));
+        recent.follow(&Outline::new(2, Vec::<(Answer, bool)>::new()));
         assert!(recent.functions().is_empty());
     }
 }

@@ -17,6 +17,57 @@ pub const MASK_PACKETS: usize = BATCH;
 /// A bit for each of [`MASK_PACKETS`] packets, the lowest of the first word first.
 pub type PacketMask = [u64; MASK_PACKETS / 64];
 
+/// The packets of a batch that each expression of a set matches. Its memory is reused: only the masks of expressions that
+/// matched are cleared.
+#[derive(Debug, Default)]
+pub struct Masks {
+    /// By the number of the expression.
+    masks: Vec<PacketMask>,
+    /// The expressions that match a packet of the batch.
+    matching: Vec<u32>,
+}
+
+impl Masks {
+    /// The expressions that match a packet, each with its packets.
+    pub fn matching(&self) -> impl Iterator<Item = (u32, &PacketMask)> {
+        self.matching.iter().filter_map(|expression| Some((*expression, self.of(*expression)?)))
+    }
+
+    /// The packets that an expression matches; `None` beyond the last expression.
+    pub fn of(&self, expression: u32) -> Option<&PacketMask> {
+        self.masks.get(expression as usize)
+    }
+
+    /// Begins a batch of a set with this number of expressions.
+    fn begin(&mut self, expressions: usize) {
+        for expression in self.matching.drain(..) {
+            if let Some(mask) = self.masks.get_mut(expression as usize) {
+                *mask = PacketMask::default();
+            }
+        }
+        self.masks.resize(expressions, PacketMask::default());
+    }
+
+    fn add_packet(&mut self, expression: u32, at: usize) {
+        let mut packet = PacketMask::default();
+        packet[at / 64 % packet.len()] = 1 << (at % 64);
+        self.add(expression, &packet);
+    }
+
+    fn add(&mut self, expression: u32, packets: &PacketMask) {
+        let Some(mask) = self.masks.get_mut(expression as usize) else { return };
+        if *packets == PacketMask::default() {
+            return;
+        }
+        if *mask == PacketMask::default() {
+            self.matching.push(expression);
+        }
+        for (word, packets) in mask.iter_mut().zip(packets) {
+            *word |= packets;
+        }
+    }
+}
+
 impl MatchCounter {
     /// Calls `see` with each packet's number in the batch and the expressions that match it, in order; not called for
     /// packets without a match. Nothing is counted.
@@ -102,17 +153,11 @@ impl MatchCounter {
         packets.clear();
     }
 
-    /// For each expression, the packets that match it, in a batch of at most [`MASK_PACKETS`]; packets beyond that are
+    /// Finds for each expression the packets that match it, in a batch of at most [`MASK_PACKETS`]; packets beyond that are
     /// ignored. Nothing is counted.
-    pub fn masks(&mut self, batch: Batch<'_>, layers: &[Layers], masks: &mut Vec<PacketMask>) {
+    pub fn masks(&mut self, batch: Batch<'_>, layers: &[Layers], masks: &mut Masks) {
         self.decide_packets();
-        masks.clear();
-        masks.resize(self.set.len(), [0; MASK_PACKETS / 64]);
-        let mut set_bit = |expression: u32, at: usize| {
-            if let Some(mask) = masks.get_mut(expression as usize) {
-                mask[at / 64 % mask.len()] |= 1 << (at % 64);
-            }
-        };
+        masks.begin(self.set.len());
         let mut is_whole = true;
         for (at, (packet, layers)) in batch.packets().zip(layers).take(MASK_PACKETS).enumerate() {
             let seen = self.set.seen(packet, Some(layers));
@@ -125,7 +170,7 @@ impl MatchCounter {
                 Offered::Slow => {
                     is_whole = false;
                     self.decide_slowly(&packet, Some(layers), true);
-                    self.scratch.matched.iter().for_each(|expression| set_bit(*expression, at));
+                    self.scratch.matched.iter().for_each(|expression| masks.add_packet(*expression, at));
                 }
             }
         }
@@ -136,22 +181,16 @@ impl MatchCounter {
             set.plan.compare(set.isa, columns, &self.scratch.classes, &mut self.scratch.comparisons);
             each_mask(&set, columns, &self.scratch.comparisons, &self.scratch.atoms, |expression, found| {
                 if is_whole {
-                    if let Some(mask) = masks.get_mut(expression as usize) {
-                        *mask = *found;
-                    }
+                    masks.add(expression, found);
                 } else {
-                    each(found, |at| {
-                        let origin = columns.origin[at % BATCH] as usize;
-                        if let Some(mask) = masks.get_mut(expression as usize) {
-                            mask[origin / 64 % mask.len()] |= 1 << (origin % 64);
-                        }
-                    });
+                    each(found, |at| masks.add_packet(expression, columns.origin[at % BATCH] as usize));
                 }
             });
         } else {
             for at in 0..columns.len() {
                 self.scratch.list_packet(&set, columns, at);
-                self.scratch.matched.iter().for_each(|e| set_bit(*e, columns.origin[at] as usize));
+                let origin = columns.origin[at] as usize;
+                self.scratch.matched.iter().for_each(|expression| masks.add_packet(*expression, origin));
             }
         }
         self.packets.clear();

@@ -32,7 +32,7 @@ mod simd;
 pub use counter::{MatchCounter, Totals};
 pub use explain::{Comparison, Decided, Explanation, check};
 pub use index::Total;
-pub use matching::{MASK_PACKETS, PacketMask};
+pub use matching::{MASK_PACKETS, Masks, PacketMask};
 
 use crate::FilterError;
 use crate::ast::Expr;
@@ -172,16 +172,16 @@ impl Set {
     ///
     /// The first expression that does not compile.
     pub fn compile<E: AsRef<str>>(expressions: &[E], options: &Options<'_>) -> Result<Self, SetError> {
-        Self::compile_from(None, expressions, options)
+        Self::compile_from(&[], expressions, options)
     }
 
-    /// Compiles expressions, and reuses what `before` has compiled with equal options.
+    /// Compiles expressions, and reuses what the sets of `before` have compiled with equal options.
     ///
     /// # Errors
     ///
     /// The first expression that does not compile.
     pub fn compile_from<E: AsRef<str>>(
-        before: Option<&Set>,
+        before: &[&Set],
         expressions: &[E],
         options: &Options<'_>,
     ) -> Result<Self, SetError> {
@@ -194,7 +194,7 @@ impl Set {
     ///
     /// The first expression that does not compile.
     pub fn compile_with<E: AsRef<str>>(
-        before: Option<&Set>,
+        before: &[&Set],
         expressions: &[E],
         remainders: Vec<Vec<u32>>,
         options: &Options<'_>,
@@ -264,13 +264,23 @@ impl Set {
         self.expressions.len()
     }
 
-    /// The errors of expressions that can match no packet of a link type.
-    pub fn errors(&self, link: LinkType) -> impl Iterator<Item = FilterError> + '_ {
+    /// The errors of expressions that can match no packet of a link type, each with the number of its expression.
+    pub fn errors(&self, link: LinkType) -> impl Iterator<Item = (u32, FilterError)> + '_ {
         let expressions = self.expressions.iter().zip(0..);
         // Parts of expressions for which no program was compiled exist on Ethernet.
         let doubtful =
             expressions.filter(move |(e, _)| link != LinkType::ETHERNET || e.filter.get().is_some());
-        doubtful.filter_map(move |(_, number)| self.filter(number)?.error(link))
+        doubtful.filter_map(move |(_, number)| Some((number, self.filter(number)?.error(link)?)))
+    }
+
+    /// The texts of the expressions, in order.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.expressions.iter().map(|expression| expression.text.as_str())
+    }
+
+    /// For each remainder, the expressions that it excludes.
+    pub fn remainders(&self) -> &[Vec<u32>] {
+        &self.remainders
     }
 
     /// Whether the set is empty.

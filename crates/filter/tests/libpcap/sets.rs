@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_filter::{Filter, MASK_PACKETS, MatchCounter, Options, Set, Strategy, Total};
+use weir_filter::{Filter, MASK_PACKETS, Masks, MatchCounter, Options, Set, Strategy, Total};
 use weir_wire::{Batch, Layers, LinkType, PacketBuf, decode};
 
 use crate::differential::{options, seed, setting};
@@ -216,12 +216,18 @@ fn differences(
         }
     }
     let Some(layers) = layers else { return wrong };
+    // The masks of a batch have nothing of the batch before it.
+    let mut masks = Masks::default();
     for (slots, at) in batch.slots.chunks(MASK_PACKETS).zip((0..).step_by(MASK_PACKETS)) {
-        let mut masks = Vec::new();
         counter.masks(Batch { bytes: batch.bytes, slots }, &layers[at..at + slots.len()], &mut masks);
-        for ((text, truth), mask) in texts.iter().zip(truth).zip(&masks) {
+        let mut matching: Vec<u32> = masks.matching().map(|(expression, _)| expression).collect();
+        matching.sort_unstable();
+        for (number, (text, truth)) in (0..).zip(texts.iter().zip(truth)) {
+            let truth = &truth[at..at + slots.len()];
+            let mask = masks.of(number).unwrap();
             let found = (0..slots.len()).map(|n| mask[n / 64] >> (n % 64) & 1 == 1);
-            if !found.eq(truth[at..at + slots.len()].iter().copied()) {
+            let is_named = matching.binary_search(&number).is_ok();
+            if !found.eq(truth.iter().copied()) || is_named != truth.contains(&true) {
                 wrong.push(format!("{text}\n  mask of packets from {at}"));
             }
         }
