@@ -8,10 +8,10 @@ use crate::dump::Intake;
 use crate::memory;
 use crate::outlet::Ways;
 use serde::Serialize;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use utoipa::ToSchema;
 use weir_api::{FunctionCall, Owner, Subscription, SubscriptionId, SubscriptionSpec, builtin};
 use weir_engine::{Plan, PlanError, Settings};
@@ -21,7 +21,7 @@ use weir_wire::Time;
 /// worker has passed that time.
 const AHEAD: u64 = 2_000_000;
 /// Nanoseconds between two orders.
-const APART: u64 = 5_000_000;
+const APART: u64 = 3_000_000;
 
 /// Orders that all workers follow from a certain packet on.
 pub struct Orders {
@@ -44,7 +44,10 @@ pub struct Desk {
     limit: usize,
     /// Number of the latest orders.
     latest: AtomicU64,
+    /// Locked while a change is compiled.
     state: Mutex<State>,
+    /// Locked for moments only: no worker waits while a change is compiled.
+    orders: Mutex<Posted>,
 }
 
 struct State {
@@ -55,10 +58,14 @@ struct State {
     subscriptions: Vec<Subscription>,
     plan: Arc<Plan>,
     ways: Ways,
-    /// The orders that a worker has not read, oldest first.
-    posted: VecDeque<Arc<Orders>>,
     /// Time from which the latest orders hold.
     latest: Time,
+}
+
+/// The orders between the desk and the workers.
+struct Posted {
+    /// Those that a worker has not read, oldest first.
+    unread: VecDeque<Arc<Orders>>,
     /// For each worker, the number of the orders that it has read.
     read: Vec<u64>,
 }
@@ -167,11 +174,10 @@ impl Desk {
             subscriptions,
             plan,
             ways: Ways::default(),
-            posted: VecDeque::new(),
             latest: Time(0),
-            read: vec![0; workers],
         };
         Ok(Desk {
+            orders: Mutex::new(Posted { unread: VecDeque::new(), read: vec![0; workers] }),
             settings,
             workers,
             interval,
@@ -189,6 +195,10 @@ impl Desk {
     fn state(&self) -> MutexGuard<'_, State> {
         // A change is complete before it is put into the state, so that a panic leaves the state before it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn posted(&self) -> MutexGuard<'_, Posted> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The plan in effect.
@@ -230,12 +240,14 @@ impl Desk {
         }
     }
 
-    /// Compiles changes into one plan.
+    /// Compiles changes into one plan. Waits until the orders before are in effect.
     ///
     /// # Errors
     /// The message names the error, or the memory that the plan needs and has. Nothing is changed.
     pub fn prepare(&self, changes: Vec<Change>) -> Result<Prepared<'_>, String> {
         let state = self.state();
+        // Otherwise quick changes would hold later and later after they were posted.
+        std::thread::sleep(Duration::from_nanos(state.latest.0.saturating_sub(now()).min(AHEAD + APART)));
         let (mut next, mut expression) = (state.next, state.expression.clone());
         let mut subscriptions = state.subscriptions.clone();
         let mut added = Vec::new();
@@ -248,6 +260,7 @@ impl Desk {
                     insert(&mut subscriptions, owner, new);
                 }
                 Change::Remove(owner, ids) => {
+                    let ids: HashSet<SubscriptionId> = ids.into_iter().collect();
                     subscriptions.retain(|one| one.owner != owner || !ids.contains(&one.id));
                 }
                 Change::Replace(owner, specs) => {
@@ -262,7 +275,8 @@ impl Desk {
                 Change::Expression(text) => expression = text,
             }
         }
-        check_intervals(&subscriptions, self.interval).map_err(|error| error.to_string())?;
+        let new = subscriptions.iter().filter(|one| one.id.0 >= state.next || one.owner == Owner::Run);
+        check_intervals(new, self.interval).map_err(|error| error.to_string())?;
         let number = state.plan.number() + 1;
         let plan = Plan::of(Some(&state.plan), number, &expression, &subscriptions, self.settings.clone());
         let plan = Arc::new(plan.map_err(|error| error.to_string())?);
@@ -287,9 +301,8 @@ impl Desk {
 
     /// Drops the ways by which packets and files leave, after the last worker has ended.
     pub fn close(&self) {
-        let mut state = self.state();
-        state.ways = Ways::default();
-        state.posted.clear();
+        self.state().ways = Ways::default();
+        self.posted().unread.clear();
     }
 
     /// The ways by which packets and files leave at the start of the run.
@@ -302,13 +315,19 @@ impl Desk {
         let from = Time((now() + AHEAD).max(state.latest.0 + APART));
         state.latest = from;
         let number = self.latest.load(Ordering::Relaxed) + 1;
-        let unread = state.read.iter().copied().min().unwrap_or(number);
-        while state.posted.front().is_some_and(|orders| orders.number <= unread) {
-            state.posted.pop_front();
-        }
         let (plan, ways) = (Arc::clone(&state.plan), state.ways.clone());
-        state.posted.push_back(Arc::new(Orders { from, plan, ways, number }));
-        self.latest.store(number, Ordering::Release);
+        let orders = Arc::new(Orders { from, plan, ways, number });
+        let read = {
+            let mut posted = self.posted();
+            let oldest = posted.read.iter().copied().min().unwrap_or(number);
+            let all_read = posted.unread.iter().take_while(|orders| orders.number <= oldest).count();
+            let read: Vec<Arc<Orders>> = posted.unread.drain(..all_read).collect();
+            posted.unread.push_back(orders);
+            self.latest.store(number, Ordering::Release);
+            read
+        };
+        // A plan of thousands of subscriptions takes a while to free.
+        drop(read);
         from
     }
 
@@ -317,11 +336,11 @@ impl Desk {
         if self.latest.load(Ordering::Acquire) == *read {
             return Vec::new();
         }
-        let mut state = self.state();
-        let new = state.posted.iter().filter(|orders| orders.number > *read);
+        let mut posted = self.posted();
+        let new = posted.unread.iter().filter(|orders| orders.number > *read);
         let new: Vec<_> = new.map(Arc::clone).collect();
         *read = new.last().map_or(*read, |orders| orders.number);
-        if let Some(place) = state.read.get_mut(worker) {
+        if let Some(place) = posted.read.get_mut(worker) {
             *place = *read;
         }
         new
@@ -348,9 +367,12 @@ impl Prepared<'_> {
 }
 
 /// Checks that the intervals of subscriptions are made of whole intervals of the run.
-fn check_intervals(subscriptions: &[Subscription], interval: u64) -> Result<(), PlanError> {
+fn check_intervals<'s>(
+    subscriptions: impl IntoIterator<Item = &'s Subscription>,
+    interval: u64,
+) -> Result<(), PlanError> {
     let wrong = |one: &&Subscription| !one.spec.interval.is_multiple_of(interval.max(1));
-    subscriptions.iter().find(wrong).map_or(Ok(()), |one| {
+    subscriptions.into_iter().find(wrong).map_or(Ok(()), |one| {
         let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
         let (its, run) = (seconds(one.spec.interval), seconds(interval));
         let error = format!("an interval of {its} s is not a multiple of the run's {run} s (--interval)");
@@ -453,6 +475,25 @@ mod tests {
     }
 
     #[test]
+    fn an_error_among_thousand_additions_to_many_subscriptions_changes_nothing() {
+        let desk = desk(&[]);
+        let ports = |ports: std::ops::Range<usize>| -> Vec<SubscriptionSpec> {
+            ports.map(|n| spec("n", &format!("port {n}"))).collect()
+        };
+        desk.prepare(vec![Change::Add(Owner::Page, ports(0..2_000))]).unwrap().post();
+        let plan = desk.plan();
+        for added in [ports(3_000..3_010), ports(3_000..4_000)] {
+            let middle = added.len() / 2;
+            let mut added = added;
+            added[middle] = spec("wrong", "no such word (");
+            let error = desk.prepare(vec![Change::Add(Owner::Page, added)]).err().unwrap();
+            assert!(error.contains("subscription `wrong`"), "{error}");
+            assert!(Arc::ptr_eq(&plan, &desk.plan()));
+        }
+        assert_eq!(numbers(&desk).len(), 2_001);
+    }
+
+    #[test]
     fn every_worker_reads_each_order_once_and_later_ones_hold_later() {
         let desk = desk(&[]);
         let mut read = [0, 0];
@@ -471,7 +512,7 @@ mod tests {
         assert!(desk.orders(1, &mut read[1]).is_empty());
         // Orders that all workers have read are dropped with the next one.
         desk.write_packets_to(None);
-        assert_eq!(desk.state().posted.len(), 1);
+        assert_eq!(desk.posted().unread.len(), 1);
     }
 
     #[test]
@@ -488,7 +529,7 @@ mod tests {
     #[test]
     #[ignore = "takes times; --nocapture prints them"]
     fn ten_thousand_subscriptions_change() {
-        use std::time::{Duration, Instant};
+        use std::time::Instant;
         use weir_engine::{FlowConfig, Worker};
         let line = |n: u32| {
             let net = format!("10.{}.{}.0/24", n / 256 % 256, n % 256);
@@ -506,15 +547,17 @@ mod tests {
         let at_once = timed(&mut || drop(desk.prepare(std::mem::take(&mut all)).unwrap().post()));
         let first = timed(&mut || worker.change_plan(desk.plan(), &mut ()));
         let (mut changes, mut still, mut merges) = (Vec::new(), Vec::new(), Vec::new());
-        let mut last = SubscriptionId(300);
-        for n in 0..200 {
+        let (mut last, mut effects) = (SubscriptionId(300), Vec::new());
+        for n in 0..2_000 {
             let change = match n % 2 {
                 0 => Change::Add(Owner::Page, vec![line(20_000 + n)]),
                 _ => Change::Remove(Owner::Page, vec![last]),
             };
             let mut change = vec![change];
+            let begin = now();
             changes.push(timed(&mut || {
-                let (_, added) = desk.prepare(std::mem::take(&mut change)).unwrap().post();
+                let (from, added) = desk.prepare(std::mem::take(&mut change)).unwrap().post();
+                effects.push(Duration::from_nanos(from.0 - begin));
                 last = added.first().copied().unwrap_or(last);
             }));
             still.push(timed(&mut || worker.change_plan(desk.plan(), &mut ())));
@@ -532,6 +575,7 @@ mod tests {
         };
         println!("10,000 at once: {at_once:?}; the worker stands still {first:?}");
         println!("one added or removed: {}", shown(changes));
+        println!("in effect after: {}", shown(effects));
         println!("the worker stands still: {}", shown(still));
         println!("merging {} answers: {}", full.answers.len(), shown(merges));
     }
