@@ -31,6 +31,8 @@ pub(crate) struct Functions {
     /// The flows that ended in this interval, by state.
     pub states: States,
     pub meter: Meter,
+    /// Reused for the tests of flows.
+    found: Vec<u32>,
     /// Reused for the tests of records.
     matches: Matches,
 }
@@ -46,6 +48,7 @@ impl Functions {
             shares: Vec::with_capacity(TOGETHER),
             states: States::default(),
             meter,
+            found: Vec::new(),
             matches: Matches::default(),
         }
     }
@@ -86,13 +89,13 @@ impl Functions {
 
     /// Shows a flow that has ended to the subscriptions that cover it.
     pub fn flow_end(&mut self, plan: &Plan, record: &FlowRecord) {
-        let mut endpoints = None;
-        for at in &plan.sources.flow_ends {
-            let Some(chain) = self.chains.get_mut(*at) else { continue };
-            let test = plan.subscriptions.get(*at).and_then(|planned| planned.compiled.flow_test.as_ref());
-            let covers = test
-                .is_none_or(|test| test.holds(endpoints.get_or_insert_with(|| fields::endpoints_of(record))));
-            if covers {
+        if plan.sources.flow_ends.is_empty() {
+            return;
+        }
+        plan.flow_tests.matches(&fields::endpoints_of(record), &mut self.found);
+        for number in &self.found {
+            let at = plan.sources.flow_ends.get(*number as usize);
+            if let Some(chain) = at.and_then(|at| self.chains.get_mut(*at)) {
                 show(chain, &Item::FlowEnd(record));
             }
         }

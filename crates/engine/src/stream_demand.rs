@@ -63,11 +63,10 @@ impl StreamDemand {
             found => found.is_some_and(|found| found.set > 0),
         };
         let endpoints = fields::endpoints(flow);
-        let covers = |at: &&usize| {
-            let test = plan.subscriptions.get(**at).and_then(|planned| planned.compiled.flow_test.as_ref());
-            test.is_none_or(|test| test.holds(&endpoints))
-        };
-        let set: Box<[usize]> = plan.sources.streams.iter().filter(covers).copied().collect();
+        let mut found = Vec::new();
+        plan.stream_tests.matches(&endpoints, &mut found);
+        let position = |number: &u32| plan.sources.streams.get(*number as usize).copied();
+        let set: Box<[usize]> = found.iter().filter_map(position).collect();
         let now = !set.is_empty();
         let set = if now { self.number(set) + 1 } else { 0 };
         if let Some(found) = self.rows.get_mut(row) {

@@ -43,6 +43,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod anchors;
 pub mod ast;
 mod bpf;
 mod codegen;
@@ -65,6 +66,7 @@ mod resolve;
 mod set;
 mod view;
 
+pub use anchors::FlowTests;
 pub use bpf::BpfInsn;
 pub use error::{ErrorKind, FilterError};
 pub use fields::FLOW;
