@@ -3,13 +3,15 @@
 //! A list is exact while its keys fit. Then a new key displaces the lightest of eight rows. Each row has an upper bound
 //! of its undercount, and the list has one for keys without a row.
 
+use super::record_key::{self, KEYS, Keys, TEXT};
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
 use crate::fields::{self, RecordView};
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::Ipv6Addr;
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher};
+use std::sync::LazyLock;
 use weir_api::{
     Datum, Distinct, Fold, Folded, FunctionCall, KeyColumn, Level, Reading, Schema, Shown, Sketch, Table,
     TableColumn, TableRow,
@@ -19,10 +21,6 @@ use weir_filter::fields::{FieldInfo, FieldKind, FieldValue, Number};
 
 /// Maximum number of parts of a key.
 const PARTS: usize = 4;
-/// Maximum number of keys of one record: a field can have several values.
-const KEYS: usize = 64;
-/// Maximum bytes of a text in a key. Longer ones are cut.
-const TEXT: usize = 256;
 /// Rows of which the lightest is displaced.
 const CANDIDATES: usize = 8;
 /// Bytes of a row without its key, with its place in the index.
@@ -40,12 +38,18 @@ enum Part {
     Destination,
     /// The responder's port.
     Port,
-    /// The name of the site that a client asks for: the first of [`SITE`].
+    /// The name of the site that a client asks for: of [`SITE`], the field of the record's table.
     Site,
 }
 
 /// The fields that name a site.
 const SITE: [(&str, &str); 3] = [("http", "host"), ("tls", "server_name"), ("quic", "server_name")];
+
+/// The fields of [`SITE`].
+static SITES: LazyLock<Vec<FieldInfo>> = LazyLock::new(|| {
+    let found = SITE.iter().filter_map(|(table, field)| fields::find(table, field));
+    found.map(|(info, _)| info).collect()
+});
 
 impl Part {
     /// Parses the name of a part: a field with its table, or one of the flow's.
@@ -138,31 +142,21 @@ impl Part {
             Part::Destination => each(address(ends.address[1])),
             Part::Port => each(FieldValue::Number(Number::Whole(ends.port[1].into()))),
             Part::Site => {
-                let field = SITE.iter().find(|(table, _)| *table == record.table());
-                let found = field.and_then(|(table, field)| fields::find(table, field));
-                if let Some((info, _)) = found {
-                    record.values(&info, &mut |value| match value {
-                        FieldValue::Text(text) => each(FieldValue::Text(&text.to_ascii_lowercase())),
+                let table = record.table();
+                if let Some(info) = SITES.iter().find(|info| info.table == table) {
+                    record.values(info, &mut |value| match value {
+                        FieldValue::Text(text) => {
+                            let mut lower = [0; TEXT];
+                            let text = text.get(..TEXT).unwrap_or(text);
+                            let lower = lower.get_mut(..text.len()).unwrap_or_default();
+                            lower.copy_from_slice(text);
+                            lower.make_ascii_lowercase();
+                            each(FieldValue::Text(lower));
+                        }
                         other => each(other),
                     });
                 }
             }
-        }
-    }
-}
-
-fn datum(value: FieldValue<'_>) -> Datum {
-    match value {
-        FieldValue::Bool(value) => Datum::Text(if value { "true" } else { "false" }.into()),
-        FieldValue::Number(Number::Whole(number)) => match u64::try_from(number) {
-            Ok(number) => Datum::Number(number),
-            Err(_) => Datum::Text(number.to_string().into()),
-        },
-        FieldValue::Number(Number::Real(number)) => Datum::Text(number.to_string().into()),
-        FieldValue::Address(address) => Datum::Address(Ipv6Addr::from_bits(address).to_canonical()),
-        FieldValue::Text(text) => {
-            let text = String::from_utf8_lossy(text.get(..TEXT).unwrap_or(text));
-            Datum::Text(text.into())
         }
     }
 }
@@ -350,18 +344,39 @@ struct ByField {
     fold: Fold,
     capacity: usize,
     seed: u64,
+    hasher: FixedState,
     rows: Vec<Row>,
     /// Positions in `rows`, by the hash of their keys.
-    index: HashMap<u64, u32>,
+    index: HashTable<u32>,
     /// Upper bound for a key without a row.
     absent: u64,
+    scratch: Scratch,
 }
 
 struct Row {
     hash: u64,
-    key: Vec<Datum>,
+    key: Box<[u8]>,
     value: Folded,
     error: u64,
+}
+
+/// Reused memory.
+#[derive(Default)]
+struct Scratch {
+    /// The keys of a record.
+    keys: Keys,
+    /// The values of a part.
+    values: Keys,
+    spare: Keys,
+    measured: Vec<Measured>,
+}
+
+/// A measured value.
+#[derive(Clone, Copy)]
+enum Measured {
+    /// It stands for the value among others.
+    Distinct(u128),
+    Number(f64),
 }
 
 impl ByField {
@@ -392,72 +407,74 @@ impl ByField {
             fold,
             capacity: rows,
             seed,
+            hasher: FixedState::with_seed(seed),
             rows: Vec::new(),
-            index: HashMap::new(),
+            index: HashTable::new(),
             absent: 0,
+            scratch: Scratch::default(),
         }
     }
 
     /// Adds a value, or a record, to the row of a key.
-    fn add(&mut self, key: &[Datum], value: Option<&Datum>, number: Option<f64>) {
-        let mut hasher = DefaultHasher::new();
-        self.seed.hash(&mut hasher);
-        key.hash(&mut hasher);
-        let mut hash = hasher.finish();
-        let at = loop {
-            match self.index.get(&hash).map(|at| *at as usize) {
-                Some(at) if self.rows.get(at).is_some_and(|row| row.key == key) => break at,
-                // Two keys with one hash: the next number is free or another key's.
-                Some(_) => hash = hash.wrapping_add(1),
-                None => break self.insert(hash, key),
-            }
+    fn add(&mut self, key: &[u8], measured: Option<Measured>) {
+        let hash = self.hasher.hash_one(key);
+        let rows = &self.rows;
+        let is_it = |at: &u32| rows.get(*at as usize).is_some_and(|row| *row.key == *key);
+        let at = match self.index.find(hash, is_it) {
+            Some(at) => *at as usize,
+            None => self.insert(hash, key),
         };
-        let seed = self.seed;
         let Some(row) = self.rows.get_mut(at) else { return };
-        match (&mut row.value, value, number) {
-            (Folded::Sum(records), ..) => *records += 1,
-            (Folded::Distinct(values), Some(value), _) => {
-                values.add(number_of(value, seed));
-            }
-            (Folded::Sketch(sketch), _, Some(number)) => sketch.add(number),
+        match (&mut row.value, measured) {
+            (Folded::Sum(records), _) => *records += 1,
+            (Folded::Distinct(values), Some(Measured::Distinct(value))) => _ = values.add(value),
+            (Folded::Sketch(sketch), Some(Measured::Number(number))) => sketch.add(number),
             _ => {}
         }
     }
 
-    fn insert(&mut self, hash: u64, key: &[Datum]) -> usize {
+    fn insert(&mut self, hash: u64, key: &[u8]) -> usize {
         let value = match self.fold {
             Fold::Sketch => Folded::Sketch(Sketch::with_buckets(buckets(&self.keys))),
             fold => Folded::new(fold),
         };
-        let row = Row { hash, key: key.to_vec(), value, error: self.absent };
-        if self.rows.len() < self.capacity {
+        let row = Row { hash, key: key.into(), value, error: self.absent };
+        let at = if self.rows.len() < self.capacity {
             self.rows.push(row);
-            let at = self.rows.len() - 1;
-            self.index.insert(hash, at as u32);
-            return at;
-        }
-        let start = hash as usize % self.rows.len();
+            self.rows.len() - 1
+        } else {
+            self.displace(row)
+        };
+        let Self { index, rows, .. } = self;
+        index.insert_unique(hash, at as u32, |at| rows.get(*at as usize).map_or(0, |row| row.hash));
+        at
+    }
+
+    /// Puts a row into the place of the lightest of a few. Returns the place.
+    fn displace(&mut self, row: Row) -> usize {
+        let start = row.hash as usize % self.rows.len();
         let places = (start..self.rows.len()).chain(0..start).take(CANDIDATES);
         let weight = |at: &usize| self.rows.get(*at).map_or(0, |row| row.value.weight());
         let at = places.min_by_key(weight).unwrap_or_default();
         if let Some(old) = self.rows.get_mut(at) {
             self.absent = self.absent.max(old.value.weight() + old.error);
-            self.index.remove(&old.hash);
+            if let Ok(entry) = self.index.find_entry(old.hash, |known| *known as usize == at) {
+                entry.remove();
+            }
             *old = Row { error: self.absent, ..row };
         }
-        self.index.insert(hash, at as u32);
         at
     }
 }
 
-/// A number that stands for a value: addresses and numbers for themselves, text by its hash.
-fn number_of(value: &Datum, seed: u64) -> u128 {
+/// A number that stands for a value: numbers for themselves, others by a hash.
+fn number_of(value: &FieldValue<'_>, key: &[u8], seed: u64) -> u128 {
     match value {
-        Datum::Number(number) => u128::from(*number),
-        other => {
+        FieldValue::Number(Number::Whole(number)) if u64::try_from(*number).is_ok() => number.unsigned_abs(),
+        _ => {
             let hash = |part: u64| {
                 let mut hasher = DefaultHasher::new();
-                (seed, part, other).hash(&mut hasher);
+                (seed, part, key).hash(&mut hasher);
                 u128::from(hasher.finish())
             };
             hash(0) << 64 | hash(1)
@@ -477,33 +494,51 @@ fn real(value: &FieldValue<'_>) -> Option<f64> {
 impl Function for ByField {
     fn item(&mut self, item: &Item<'_>) {
         let Item::Record(record) = item else { return };
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let Scratch { keys, values, spare, measured } = &mut scratch;
         // Every combination of the values of the parts is a key.
-        let mut keys: Vec<Vec<Datum>> = vec![Vec::new()];
+        keys.clear();
+        keys.push_empty();
         for part in &self.keys {
-            let mut values = Vec::new();
-            part.values(record, &mut |value| values.push(datum(value)));
-            let with = |key: &Vec<Datum>| {
-                let key = key.clone();
-                values.iter().map(move |value| key.iter().chain([value]).cloned().collect())
-            };
-            keys = keys.iter().flat_map(with).take(KEYS).collect();
+            values.clear();
+            part.values(record, &mut |value| values.push(&value));
+            keys.multiply(values, spare);
         }
         match self.of {
-            None => keys.iter().for_each(|key| self.add(key, None, None)),
+            None => keys.iter().for_each(|key| self.add(key, None)),
             Some(part) => {
-                let mut values = Vec::new();
-                part.values(record, &mut |value| values.push((datum(value), real(&value))));
-                for (value, number) in values.iter().take(KEYS) {
-                    keys.iter().for_each(|key| self.add(key, Some(value), *number));
+                measured.clear();
+                let (fold, seed) = (self.fold, self.seed);
+                part.values(record, &mut |value| {
+                    if measured.len() == KEYS {
+                        return;
+                    }
+                    measured.extend(match fold {
+                        Fold::Distinct => {
+                            values.clear();
+                            values.push(&value);
+                            let key = values.iter().next().unwrap_or_default();
+                            Some(Measured::Distinct(number_of(&value, key, seed)))
+                        }
+                        _ => real(&value).map(Measured::Number),
+                    });
+                });
+                for measured in &*measured {
+                    keys.iter().for_each(|key| self.add(key, Some(*measured)));
                 }
             }
         }
+        self.scratch = scratch;
     }
 
     fn take(&mut self) -> Reading {
         self.index.clear();
         let rows = std::mem::take(&mut self.rows).into_iter();
-        let rows = rows.map(|Row { key, value, error, .. }| TableRow { key, values: vec![value], error });
+        let rows = rows.map(|Row { key, value, error, .. }| TableRow {
+            key: record_key::parts(&key),
+            values: vec![value],
+            error,
+        });
         let absent = std::mem::take(&mut self.absent);
         Reading::Table(Table::new(self.schema.clone(), self.capacity, rows.collect(), absent))
     }

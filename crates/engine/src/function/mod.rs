@@ -15,6 +15,7 @@ mod ends;
 mod ipproto;
 mod iprange;
 mod rate;
+mod record_key;
 mod scans;
 pub(crate) mod select;
 mod size;

@@ -136,7 +136,7 @@ impl Search {
     }
 
     /// The text.
-    pub(super) fn text(&self) -> &Text {
+    pub(crate) fn text(&self) -> &Text {
         &self.text
     }
 

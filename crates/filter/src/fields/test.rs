@@ -59,7 +59,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    fn holds(self, order: Ordering) -> bool {
+    pub(crate) fn holds(self, order: Ordering) -> bool {
         match self {
             Comparison::Equal => order.is_eq(),
             Comparison::NotEqual => order.is_ne(),
@@ -127,7 +127,7 @@ pub enum FieldValue<'v> {
 }
 
 impl FieldValue<'_> {
-    pub(super) fn number(&self) -> Option<Number> {
+    pub(crate) fn number(&self) -> Option<Number> {
         match self {
             FieldValue::Number(number) => Some(*number),
             FieldValue::Text(text) => Number::parse(std::str::from_utf8(text).ok()?),

@@ -2,21 +2,31 @@
 //!
 //! Equal tests of fields are one *leaf*, which is decided once for a record. All texts that a field is compared with by `=`, `in` and
 //! `under` are in one table, so that a value is looked up once for all tests; long lists have their own. A leaf that holds names
-//! the tests that it is in, and only these are evaluated: a test that holds without any leaf is evaluated for each record.
+//! the tests that it is in, and only these are evaluated. Tests that hold without any leaf are found by the flow's key.
 
 use super::{RecordRow, RecordTest, Tables};
+use crate::anchors::Anchors;
 use crate::fields::list::{List, MAX_DOMAIN, hash_of, suffixes};
 use crate::fields::{
-    Comparison, FieldInfo, FieldKind, FieldTest, FieldValue, Operand, Operation, Text, domain,
+    Comparison, FieldInfo, FieldKind, FieldTest, FieldValue, Number, Operand, Operation, PATTERN, Text,
+    domain,
 };
 use crate::flowtest::{FlowEndpoints, FlowTest};
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashTable};
+use regex::bytes::{Regex, RegexBuilder};
+use std::cmp::Ordering;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// Names up to which a list becomes part of its field's table. A longer one stays as it is, and is looked up by the hash that
 /// was computed for the table.
 const MAX_JOINED: usize = 256;
+
+/// Texts that one regular expression looks for: a value without any of them is read once for all.
+const TOGETHER: usize = 256;
+/// Fewer texts are looked for one by one.
+const FEW: usize = 3;
 
 /// The tests of many subscriptions; a test's number is its position.
 #[derive(Debug)]
@@ -48,7 +58,7 @@ struct Plan {
     /// The tests that can hold, with their numbers.
     tests: Vec<(u32, Node)>,
     /// Those that can hold without a leaf.
-    always: Vec<u32>,
+    keyed: Anchors,
 }
 
 /// The leaves of one field.
@@ -64,8 +74,33 @@ struct FieldPlan {
     below: Lookup,
     /// Long lists, and whether they have domains.
     lists: Vec<(Arc<List>, bool, u32)>,
+    /// Comparisons with numbers.
+    numbers: Numbers,
+    /// Texts that a value contains, [`TOGETHER`] at a time.
+    contained: Vec<Contained>,
+    /// Other tests of the value as text.
+    texts: Vec<(FieldTest, u32)>,
     /// Everything else.
     rest: Vec<(FieldTest, u32)>,
+}
+
+/// Comparisons of a field with numbers. Those that hold are found without the others.
+#[derive(Debug, Default)]
+struct Numbers {
+    /// `>` and `>=`, the lowest number first.
+    above: Vec<(Number, Comparison, u32)>,
+    /// `<` and `<=`, the highest number first.
+    below: Vec<(Number, Comparison, u32)>,
+    /// `=`, by [`Numbers::key`].
+    equal: HashMap<u64, Vec<(Number, u32)>, RandomState>,
+}
+
+/// Tests whether a value contains texts.
+#[derive(Debug, Default)]
+struct Contained {
+    tests: Vec<(FieldTest, u32)>,
+    /// Finds whether a value contains any of them.
+    any: Option<Regex>,
 }
 
 /// Texts with the leaves that one of them makes hold.
@@ -100,7 +135,7 @@ impl RecordSet {
             for (number, test) in tests.iter().enumerate() {
                 builder.push(number as u32, table.map_or(&test.others, |table| test.of(table)));
             }
-            builder.plan
+            builder.finish()
         };
         let mut plans = HashMap::default();
         for name in names {
@@ -127,7 +162,7 @@ impl RecordSet {
         for field in &plan.fields {
             row.values(&field.field, &mut |value| field.see(&value, plan, matches));
         }
-        matches.queue.extend_from_slice(&plan.always);
+        plan.keyed.each(row.endpoints(), |test| matches.queue(test));
         let (endpoints, queue) = (row.endpoints(), std::mem::take(&mut matches.queue));
         let queued = queue.iter().filter_map(|at| plan.tests.get(*at as usize));
         let mut found = std::mem::take(&mut matches.found);
@@ -167,12 +202,14 @@ impl Matches {
             Some(held) if *held != self.record => *held = self.record,
             _ => return,
         }
-        for test in plan.uses.get(leaf as usize).into_iter().flatten() {
-            if let Some(queued) = self.queued.get_mut(*test as usize).filter(|queued| **queued != self.record)
-            {
-                *queued = self.record;
-                self.queue.push(*test);
-            }
+        plan.uses.get(leaf as usize).into_iter().flatten().for_each(|test| self.queue(*test));
+    }
+
+    /// Queues a test, once for a record.
+    fn queue(&mut self, test: u32) {
+        if let Some(queued) = self.queued.get_mut(test as usize).filter(|queued| **queued != self.record) {
+            *queued = self.record;
+            self.queue.push(test);
         }
     }
 }
@@ -186,6 +223,9 @@ impl FieldPlan {
             exact: Lookup::new(true),
             below: Lookup::new(false),
             lists: Vec::new(),
+            numbers: Numbers::default(),
+            contained: Vec::new(),
+            texts: Vec::new(),
             rest: Vec::new(),
         }
     }
@@ -196,34 +236,121 @@ impl FieldPlan {
             matches.hold(leaf, plan);
         }
         let hashes_whole = !self.equal.entries.is_empty() || !self.lists.is_empty();
-        if hashes_whole || !self.exact.entries.is_empty() || !self.below.entries.is_empty() {
-            value.with_text(|text| {
-                if hashes_whole {
-                    let hash = hash_of(text, false);
-                    self.equal.hold(hash, text, plan, matches);
-                    for (list, has_domains, leaf) in &self.lists {
-                        let has = match has_domains {
-                            true => list.has_domain_of(text),
-                            false => list.any_case.has_hashed(hash, text) || list.exact.has(text),
-                        };
-                        if has {
-                            matches.hold(*leaf, plan);
-                        }
-                    }
-                }
-                self.exact.look(text, plan, matches);
-                if !self.below.entries.is_empty() {
-                    for name in suffixes(text, self.below.longest) {
-                        self.below.look(name, plan, matches);
-                    }
-                }
-            });
+        let hashes = hashes_whole || !self.exact.entries.is_empty() || !self.below.entries.is_empty();
+        if hashes || !self.contained.is_empty() || !self.texts.is_empty() {
+            value.with_text(|text| self.see_text(text, hashes_whole, plan, matches));
+        }
+        if !self.numbers.is_empty()
+            && let Some(number) = value.number()
+        {
+            self.numbers.each(number, |leaf| matches.hold(leaf, plan));
         }
         for (test, leaf) in &self.rest {
             if !matches.holds(*leaf) && test.matches(value) {
                 matches.hold(*leaf, plan);
             }
         }
+    }
+
+    /// Takes a value as text into account.
+    fn see_text(&self, text: &[u8], hashes_whole: bool, plan: &Plan, matches: &mut Matches) {
+        if hashes_whole {
+            let hash = hash_of(text, false);
+            self.equal.hold(hash, text, plan, matches);
+            for (list, has_domains, leaf) in &self.lists {
+                let has = match has_domains {
+                    true => list.has_domain_of(text),
+                    false => list.any_case.has_hashed(hash, text) || list.exact.has(text),
+                };
+                if has {
+                    matches.hold(*leaf, plan);
+                }
+            }
+        }
+        self.exact.look(text, plan, matches);
+        if !self.below.entries.is_empty() {
+            for name in suffixes(text, self.below.longest) {
+                self.below.look(name, plan, matches);
+            }
+        }
+        let contained = self.contained.iter().filter(|tests| tests.may_hold(text));
+        for (test, leaf) in contained.flat_map(|contained| &contained.tests).chain(&self.texts) {
+            if !matches.holds(*leaf) && test.matches(&FieldValue::Text(text)) {
+                matches.hold(*leaf, plan);
+            }
+        }
+    }
+
+    /// Makes what needs all tests of the field.
+    fn finish(&mut self) {
+        self.numbers.above.sort_by(|(a, ..), (b, ..)| a.real().total_cmp(&b.real()));
+        self.numbers.below.sort_by(|(a, ..), (b, ..)| b.real().total_cmp(&a.real()));
+        self.contained.iter_mut().for_each(Contained::finish);
+    }
+}
+
+impl Numbers {
+    fn is_empty(&self) -> bool {
+        self.above.is_empty() && self.below.is_empty() && self.equal.is_empty()
+    }
+
+    /// Adds a comparison; `false` if it is none of these.
+    fn add(&mut self, comparison: Comparison, number: Number, leaf: u32) -> bool {
+        match comparison {
+            Comparison::Greater | Comparison::AtLeast => self.above.push((number, comparison, leaf)),
+            Comparison::Less | Comparison::AtMost => self.below.push((number, comparison, leaf)),
+            Comparison::Equal => self.equal.entry(Self::key(number)).or_default().push((number, leaf)),
+            Comparison::NotEqual => return false,
+        }
+        true
+    }
+
+    /// Equal for equal numbers, whole or not, and for both zeros.
+    fn key(number: Number) -> u64 {
+        (number.real() + 0.0).to_bits()
+    }
+
+    /// Calls `hold` with the leaf of each comparison that holds.
+    fn each(&self, value: Number, mut hold: impl FnMut(u32)) {
+        let real = value.real();
+        // As floating-point numbers they are in the same order, or equal. NaN is in none.
+        let order = |number: &Number| number.real().partial_cmp(&real);
+        let above = self.above.iter().take_while(|(number, ..)| order(number) != Some(Ordering::Greater));
+        let below = self.below.iter().take_while(|(number, ..)| order(number) != Some(Ordering::Less));
+        for (number, comparison, leaf) in above.chain(below) {
+            if comparison.holds(value.order(*number)) {
+                hold(*leaf);
+            }
+        }
+        if let Some(equal) = self.equal.get(&Self::key(value)) {
+            equal.iter().filter(|(number, _)| value.order(*number).is_eq()).for_each(|(_, leaf)| hold(*leaf));
+        }
+    }
+}
+
+impl Contained {
+    /// Whether one of the tests can hold for a text.
+    fn may_hold(&self, text: &[u8]) -> bool {
+        self.any.as_ref().is_none_or(|any| any.is_match(text))
+    }
+
+    fn finish(&mut self) {
+        if self.tests.len() <= FEW {
+            return;
+        }
+        let mut pattern = String::new();
+        for (test, _) in &self.tests {
+            let Operation::Contains(part) = &test.operation else { continue };
+            let text = part.text();
+            pattern.push_str(if pattern.is_empty() { "" } else { "|" });
+            pattern.push_str(if text.is_exact() { "(?-i:" } else { "(?i:" });
+            // Writing to a text does not fail.
+            text.as_bytes().iter().for_each(|byte| _ = write!(pattern, r"\x{byte:02x}"));
+            pattern.push(')');
+        }
+        // One that would take too much memory is left out: each text is looked for alone.
+        let mut any = RegexBuilder::new(&pattern);
+        self.any = any.unicode(false).size_limit(PATTERN).dfa_size_limit(PATTERN).build().ok();
     }
 }
 
@@ -308,14 +435,22 @@ fn joined(nodes: &[Node], decides: bool) -> Option<bool> {
 
 /// Makes a plan.
 #[derive(Default)]
-struct Builder {
+struct Builder<'t> {
     plan: Plan,
+    /// The tests that can hold without a leaf, with their positions.
+    keyed: Vec<(u32, &'t FlowTest)>,
     /// Leaves by the hash of their test.
     known: HashTable<(u64, FieldTest, u32)>,
 }
 
-impl Builder {
-    fn push(&mut self, number: u32, test: &FlowTest) {
+impl<'t> Builder<'t> {
+    fn finish(mut self) -> Plan {
+        self.plan.fields.iter_mut().for_each(FieldPlan::finish);
+        self.plan.keyed = Anchors::new(&self.keyed);
+        self.plan
+    }
+
+    fn push(&mut self, number: u32, test: &'t FlowTest) {
         if test.is_never() {
             return;
         }
@@ -330,7 +465,7 @@ impl Builder {
                     uses.push(at);
                 }
             }),
-            _ => self.plan.always.push(at),
+            _ => self.keyed.push((at, test)),
         }
         self.plan.tests.push((number, node));
     }
@@ -404,6 +539,22 @@ impl FieldPlan {
                 list.any_case.iter().for_each(|text| self.below.insert(text, leaf));
             }
             Operation::UnderAny(list) => self.lists.push((Arc::clone(list), true, leaf)),
+            Operation::Compare(comparison, Operand::Number(number))
+                if self.numbers.add(*comparison, *number, leaf) => {}
+            Operation::Contains(_) => {
+                if self.contained.last().is_none_or(|last| last.tests.len() == TOGETHER) {
+                    self.contained.push(Contained::default());
+                }
+                self.contained
+                    .iter_mut()
+                    .last()
+                    .into_iter()
+                    .for_each(|last| last.tests.push((test.clone(), leaf)));
+            }
+            Operation::Begins(_) | Operation::Ends(_) | Operation::Under(_) | Operation::Matches(_) => {
+                self.texts.push((test.clone(), leaf));
+            }
+            Operation::Compare(_, Operand::Text(_)) => self.texts.push((test.clone(), leaf)),
             _ => self.rest.push((test.clone(), leaf)),
         }
     }
