@@ -139,9 +139,14 @@ impl Demand {
         !(self.logged.is_none() && self.tested.is_none()) || self.content || self.unidentified
     }
 
+    /// Whether flows are read beyond the first bytes, which identify a protocol.
+    pub fn reads_on(&self) -> bool {
+        self.parses() || self.chunks || self.streams || self.measure.is_some()
+    }
+
     /// Whether payload is read at all.
     pub fn reads(&self) -> bool {
-        self.parses() || self.identifies || self.chunks || self.streams || self.measure.is_some()
+        self.reads_on() || self.identifies
     }
 
     /// Whether a record of a table is handed on.

@@ -198,6 +198,24 @@ fn a_young_subscription_sees_open_flows_from_their_next_packet_on() {
     }
 }
 
+#[test]
+fn early_segments_wait_for_functions_over_streams_if_nothing_else_is_read() {
+    let segment = |n: u32| {
+        let frame = build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(40_000, 80, flags::ACK);
+        frame.seq(1_000 + n * 100).ack(1).payload(&[b'a' + n as u8; 100])
+    };
+    // The third segment comes before the second one.
+    let packets: Vec<(u64, Vec<u8>)> =
+        [0, 2, 1, 3].into_iter().zip(1_000_000_000..).map(|(n, time)| (time, segment(n))).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let capture = put(folder.path(), "early.pcap", &pcap(1, &packets));
+    let config = "[[subscription]]\nname = \"payload\"\nlevel = \"stream\"\nchain = [\"bytes\"]\n";
+    let config = put(folder.path(), "weir.toml", config.as_bytes());
+    let lines = weir(["-n", "-j", "-c", text(&config), text(&capture)]).exits(0).json();
+    let line = lines.iter().find(|line| line["subscription"] == "payload").unwrap();
+    assert_eq!((line["packets"].as_u64(), line["bytes"].as_u64()), (Some(4), Some(400)), "{line}");
+}
+
 /// The TCP packets of each IPv4 host, counted packet by packet with expressions.
 fn by_host(capture: &Loaded) -> BTreeMap<IpAddr, [u64; 9]> {
     let filter = |text: &str| Filter::compile(text, &settings().filter).unwrap();

@@ -163,9 +163,7 @@ impl Run {
         let work = Work {
             is_live,
             // A configuration may add logs later.
-            is_read: plan.demand().parses()
-                || plan.demand().measure.is_some()
-                || is_live && configuration.is_some(),
+            is_read: plan.demand().reads_on() || is_live && configuration.is_some(),
             is_named: !options.numeric,
             has_store: store,
             dumps: usize::from(request.packets.write.is_some() || is_live && may_write)
