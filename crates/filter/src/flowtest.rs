@@ -17,6 +17,7 @@ use crate::filter::{Filter, Options};
 use crate::meaning;
 use crate::names::{IP_PROTOCOLS, Protocol, ip_protocol, lookup};
 use crate::parse::parse_with_fields;
+use crate::set::is_valid;
 use std::net::IpAddr;
 use weir_wire::mapped;
 
@@ -154,6 +155,7 @@ impl FlowTest {
         expr.visit(&mut |test| has_fields |= matches!(test.primitive, Primitive::Field(_)));
         // The planner checks the combination of qualifiers of each primitive.
         match (has_fields, without_fields(expr)) {
+            (_, Some(others)) if is_valid(&others, options) => {}
             (false, _) => drop(Filter::compile(text, options)?),
             (true, Some(others)) => Filter::check(text, others, options)?,
             (true, None) => {}

@@ -407,17 +407,23 @@ impl Expression {
     fn new(text: &str, options: &Options<'_>) -> Result<Self, FilterError> {
         let expr = crate::parse::parse(text, options.resolver)?;
         let lowered = lower(expr.as_ref(), !options.strict_bpf).ok();
-        // An expression that was split completely is known to compile if anything can match it.
-        let is_known = lowered.as_ref().is_some_and(|lowered| {
-            !lowered.terms.is_empty() && lowered.atoms.len() <= 1 && !lowered.has_programs()
-        });
         let filter = OnceLock::new();
-        if !is_known {
+        if !lowered.as_ref().is_some_and(compiles) {
             let compiled = Filter::compile(text, options)?;
             let _ = filter.set(compiled);
         }
         Ok(Self { text: text.to_owned(), expr, lowered, filter })
     }
+}
+
+/// Whether the parts of an expression show that its program compiles: it was split completely, and something can match it.
+fn compiles(lowered: &Lowered) -> bool {
+    !lowered.terms.is_empty() && lowered.atoms.len() <= 1 && !lowered.has_programs()
+}
+
+/// Whether an expression is known to compile, without its program, which takes longer than all else.
+pub(crate) fn is_valid(expr: &Expr, options: &Options<'_>) -> bool {
+    lower(Some(expr), !options.strict_bpf).is_ok_and(|lowered| compiles(&lowered))
 }
 
 /// The expressions that need not be decided by their program, and all their tests. Terms are scattered in memory, and
