@@ -134,10 +134,11 @@ pub fn of_options(
 /// The subscriptions of the packet files and the extracted files that a configuration asks for, and the command line does not.
 pub fn of_files(options: &cli::RunOptions, packets: &PacketFiles, extracts: bool) -> Vec<SubscriptionSpec> {
     let given = &options.packets;
+    let extracts = extracts && options.extraction.files.is_none();
     let wanted = [
         (packets.write.is_some() && given.write.is_none(), write()),
         (packets.unidentified.is_some() && given.unidentified.is_none(), write_unidentified()),
-        (extracts && options.extraction.files.is_none(), extract()),
+        (extracts, extract()),
         (extracts && options.extraction.hash.is_none(), hash("sha256")),
     ];
     wanted.into_iter().filter_map(|(is_wanted, spec)| is_wanted.then_some(spec)).collect()

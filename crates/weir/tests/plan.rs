@@ -98,6 +98,9 @@ fn what_a_run_does_is_in_its_plan() {
         sorted.sort_unstable();
         assert_eq!(sorted, names, "{line}");
 
+        let all = plan["subscriptions"].as_array().unwrap();
+        assert!(all.iter().all(|one| one["owner"] != "configuration"), "{line}: no configuration was given");
+
         let mut command = vec!["-j".to_owned()];
         command.extend(arguments.clone());
         let ran = weir(&command).exits(0);
