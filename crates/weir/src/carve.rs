@@ -122,15 +122,10 @@ impl Carving {
         }
     }
 
-    /// Ends while the run continues. The thread ends after the last piece that a worker sends, with the number of files that
-    /// existed already, and the first error.
+    /// Ends the extraction. The thread ends after the last piece that a worker sends, with the number of files that existed
+    /// already, and the first error.
     pub fn end(self) -> JoinHandle<(u64, Option<io::Error>)> {
         self.thread
-    }
-
-    /// Waits until everything is written. Returns the number of files that existed already, and the first error.
-    pub fn finish(self) -> (u64, Option<io::Error>) {
-        self.end().join().unwrap_or((0, None))
     }
 }
 

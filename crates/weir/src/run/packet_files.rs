@@ -202,10 +202,9 @@ impl<'r> PacketWriters<'r> {
 
     /// Writes what is left.
     pub fn finish(self) -> Finished {
-        let ended = self.carved.into_iter();
-        let mut carved: Vec<(PathBuf, Carved)> =
-            ended.map(|(folder, thread)| (folder, thread.join().unwrap_or((0, None)))).collect();
-        carved.extend(self.carving.map(|(folder, carving)| (folder, carving.finish())));
+        let last = self.carving.map(|(folder, carving)| (folder, carving.end()));
+        let carving = self.carved.into_iter().chain(last);
+        let carved = carving.map(|(folder, thread)| (folder, thread.join().unwrap_or((0, None)))).collect();
         let ended = self
             .ended
             .into_iter()
