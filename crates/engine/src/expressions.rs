@@ -182,39 +182,71 @@ impl<'p> Numbering<'p> {
     }
 }
 
-/// The counters of a worker for both generations.
-pub(crate) struct Counters {
-    old: MatchCounter,
-    young: Option<MatchCounter>,
+/// What a worker has for a set.
+trait OfSet {
+    fn new(set: &Arc<Set>) -> Self;
+    fn set(&self) -> &Arc<Set>;
 }
 
-impl Counters {
-    pub fn new(expressions: &Expressions) -> Self {
+/// What a worker has for the sets of both generations.
+struct Generations<T> {
+    old: T,
+    young: Option<T>,
+}
+
+impl<T: OfSet> Generations<T> {
+    fn new(expressions: &Expressions) -> Self {
         let Expressions { old, young, .. } = expressions;
-        Self {
-            old: MatchCounter::new(Arc::clone(old)),
-            young: young.as_ref().map(|young| MatchCounter::new(Arc::clone(young))),
-        }
+        Self { old: T::new(old), young: young.as_ref().map(T::new) }
     }
 
-    /// Counts for the expressions of another plan. The counts must have been taken.
-    pub fn change(&mut self, expressions: &Expressions) {
+    /// Changes to the sets of another plan. What belongs to a set that stays is kept.
+    fn change(&mut self, expressions: &Expressions) {
         let Expressions { old, young, .. } = expressions;
-        let change = |counter: &mut MatchCounter, set: &Arc<Set>| {
-            if !Arc::ptr_eq(counter.set(), set) {
-                *counter = MatchCounter::new(Arc::clone(set));
+        let change = |one: &mut T, set: &Arc<Set>| {
+            if !Arc::ptr_eq(one.set(), set) {
+                *one = T::new(set);
             }
         };
         change(&mut self.old, old);
         match (&mut self.young, young) {
-            (Some(counter), Some(young)) => change(counter, young),
-            (counter, young) => *counter = young.as_ref().map(|young| MatchCounter::new(Arc::clone(young))),
+            (Some(one), Some(set)) => change(one, set),
+            (one, set) => *one = set.as_ref().map(T::new),
         }
+    }
+
+    /// The old generation, then the young one.
+    fn each(&mut self) -> impl Iterator<Item = &mut T> {
+        std::iter::once(&mut self.old).chain(&mut self.young)
+    }
+}
+
+impl OfSet for MatchCounter {
+    fn new(set: &Arc<Set>) -> Self {
+        MatchCounter::new(Arc::clone(set))
+    }
+
+    fn set(&self) -> &Arc<Set> {
+        self.set()
+    }
+}
+
+/// The counters of a worker for both generations.
+pub(crate) struct Counters(Generations<MatchCounter>);
+
+impl Counters {
+    pub fn new(expressions: &Expressions) -> Self {
+        Self(Generations::new(expressions))
+    }
+
+    /// Counts for the expressions of another plan. The counts must have been taken.
+    pub fn change(&mut self, expressions: &Expressions) {
+        self.0.change(expressions);
     }
 
     /// The counters, the one of the old set first.
     pub fn each(&mut self) -> impl Iterator<Item = &mut MatchCounter> {
-        std::iter::once(&mut self.old).chain(&mut self.young)
+        self.0.each()
     }
 
     /// See [`MatchCounter::packets`].
@@ -234,8 +266,9 @@ impl Counters {
 
     /// Returns the counts since the last call, by number, and resets them.
     pub fn take(&mut self) -> Totals {
-        let mut totals = self.old.take();
-        if let Some(young) = &mut self.young {
+        let Generations { old, young } = &mut self.0;
+        let mut totals = old.take();
+        if let Some(young) = young {
             totals.expressions.extend(young.take().expressions);
         }
         totals
@@ -243,10 +276,7 @@ impl Counters {
 }
 
 /// Finds the packets of expressions in both generations.
-pub(crate) struct Finder {
-    old: Found,
-    young: Option<Found>,
-}
+pub(crate) struct Finder(Generations<Found>);
 
 /// A set and the packets of the current block that its expressions match.
 struct Found {
@@ -254,54 +284,48 @@ struct Found {
     masks: Masks,
 }
 
-impl Found {
+impl OfSet for Found {
     fn new(set: &Arc<Set>) -> Self {
         Self { counter: MatchCounter::new(Arc::clone(set)), masks: Masks::default() }
     }
 
-    fn change(&mut self, set: &Arc<Set>) {
-        if !Arc::ptr_eq(self.counter.set(), set) {
-            *self = Self::new(set);
-        }
+    fn set(&self) -> &Arc<Set> {
+        self.counter.set()
     }
 }
 
 impl Finder {
     pub fn new(expressions: &Expressions) -> Self {
-        let Expressions { old, young, .. } = expressions;
-        Self { old: Found::new(old), young: young.as_ref().map(Found::new) }
+        Self(Generations::new(expressions))
     }
 
     /// Looks for the expressions of another plan.
     pub fn change(&mut self, expressions: &Expressions) {
-        let Expressions { old, young, .. } = expressions;
-        self.old.change(old);
-        match (&mut self.young, young) {
-            (Some(found), Some(young)) => found.change(young),
-            (found, young) => *found = young.as_ref().map(Found::new),
-        }
+        self.0.change(expressions);
     }
 
     /// Looks for the packets of a block.
     pub fn look(&mut self, block: Batch<'_>, layers: &[Layers]) {
-        for Found { counter, masks } in std::iter::once(&mut self.old).chain(&mut self.young) {
+        for Found { counter, masks } in self.0.each() {
             counter.masks(block, layers, masks);
         }
     }
 
     /// The expressions that match packets of the block, with these packets.
     pub fn matching(&self) -> impl Iterator<Item = (u32, &PacketMask)> {
-        let first = self.old.counter.set().len() as u32;
-        let young = self.young.iter().flat_map(|young| young.masks.matching());
-        self.old.masks.matching().chain(young.map(move |(number, mask)| (first + number, mask)))
+        let Generations { old, young } = &self.0;
+        let first = old.set().len() as u32;
+        let young = young.iter().flat_map(|young| young.masks.matching());
+        old.masks.matching().chain(young.map(move |(number, mask)| (first + number, mask)))
     }
 
     /// The packets of the block `all` that none of these expressions matches.
     pub fn remainder(&self, expressions: &[u32], all: &PacketMask) -> PacketMask {
-        let first = self.old.counter.set().len() as u32;
+        let Generations { old, young } = &self.0;
+        let first = old.set().len() as u32;
         let found = |number: &u32| match number.checked_sub(first) {
-            None => self.old.masks.of(*number),
-            Some(number) => self.young.as_ref().and_then(|young| young.masks.of(number)),
+            None => old.masks.of(*number),
+            Some(number) => young.as_ref().and_then(|young| young.masks.of(number)),
         };
         let mut rest = *all;
         for mask in expressions.iter().filter_map(found) {
