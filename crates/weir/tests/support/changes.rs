@@ -68,7 +68,7 @@ fn packets(reading: &Reading) -> u64 {
     }
 }
 
-/// Runs a capture with random changes of so many subscriptions. Returns the sum of each subscription, and its time.
+/// Runs a capture with random changes of that many subscriptions. Returns the sum of each subscription, and its time.
 fn run(
     capture: &Loaded,
     subscriptions: u32,
