@@ -912,7 +912,7 @@ mod tests {
 
     #[test]
     fn compact_flow_identities_convert_back_unchanged() {
-        assert!(size_of::<Entry>() <= 80, "{}", size_of::<Entry>());
+        assert!(size_of::<Entry>() <= 128, "{}", size_of::<Entry>());
         let mapped = |last| [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, last];
         let addr = [mapped(1), mapped(2)];
         let v4 = FlowIdentity {

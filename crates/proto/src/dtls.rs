@@ -188,6 +188,7 @@ impl Parser for Dtls {
         }
         let Chunk { time, direction, data, .. } = *chunk;
         let Self { sides: [forward, reverse], handshake, .. } = self;
+        handshake.datagram(out.here());
         let side = if direction == Direction::Forward { forward } else { reverse };
         let mut reader = Reader::new(data);
         for _ in 0..MAX_RECORDS {

@@ -23,12 +23,13 @@ const KEPT: usize = 4096;
 impl Frames {
     /// Returns the next message of `data`, and advances `data` to the byte after it. `None` if the message does not
     /// end in `data`, which is then kept. `size` reads the beginning of a message, and is called again when as many
-    /// bytes as it required have arrived; it also limits the kept bytes.
+    /// bytes as it required have arrived; it also limits the kept bytes. `work` gets the message, and the number of bytes of
+    /// the chunk behind it.
     pub fn next<T>(
         &mut self,
         data: &mut &[u8],
         size: impl Fn(&[u8]) -> Size,
-        work: impl FnOnce(&[u8]) -> T,
+        work: impl FnOnce(&[u8], usize) -> T,
     ) -> Option<T> {
         if self.held.is_empty() {
             if let Size::Bytes(bytes) = size(data)
@@ -36,7 +37,7 @@ impl Frames {
             {
                 *data = rest;
                 looked_at(message.len());
-                return Some(work(message));
+                return Some(work(message, rest.len()));
             }
             if data.is_empty() {
                 return None;
@@ -57,7 +58,7 @@ impl Frames {
             }
             if is_known {
                 looked_at(self.held.len());
-                let result = work(&self.held);
+                let result = work(&self.held, data.len());
                 self.forget();
                 return Some(result);
             }
@@ -93,7 +94,7 @@ mod tests {
         let (mut frames, mut found) = (Frames::default(), Vec::new());
         for piece in pieces {
             let mut data = *piece;
-            while let Some(message) = frames.next(&mut data, size, <[u8]>::to_vec) {
+            while let Some(message) = frames.next(&mut data, size, |message, _| message.to_vec()) {
                 found.push(message);
             }
         }

@@ -60,12 +60,19 @@ impl Home {
         Self { parts }
     }
 
-    /// Takes a datagram. Returns whether a protocol was found.
-    pub fn chunk(&mut self, chunk: &Chunk<'_>, setup: &dyn Fn() -> Setup, out: &mut dyn Out) -> bool {
+    /// Takes a datagram, before which these numbers of bytes of each direction had arrived. Returns whether a protocol was
+    /// found.
+    pub fn chunk(
+        &mut self,
+        before: [u64; 2],
+        chunk: &Chunk<'_>,
+        setup: &dyn Fn() -> Setup,
+        out: &mut dyn Out,
+    ) -> bool {
         let Some(part) = self.parts.get_mut(Kind::of(chunk.data) as usize) else { return false };
-        let before = part.found;
-        part.chunk(chunk, setup, out);
-        part.found != before
+        let found = part.found;
+        part.datagram(before, chunk, setup, out);
+        part.found != found
     }
 
     /// Ends the flow.

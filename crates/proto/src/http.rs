@@ -14,7 +14,7 @@ mod uri;
 
 use crate::file::Files;
 use crate::work::looked_at;
-use crate::{Out, Parser, Protocol, Setup, Step, Transport, tunnel};
+use crate::{Out, Parser, Protocol, Setup, Span, Step, Transport, tunnel};
 use body::{Body, Described, Listed, Ranges};
 use message::{Head, Headers, RawLines, RequestLine, StatusLine, chomped, decimal};
 use std::collections::VecDeque;
@@ -131,6 +131,8 @@ struct IrregularLine(Vec<u8>);
 
 pub(super) struct Transaction {
     time: Time,
+    /// The bytes of both messages.
+    at: Span,
     request: Option<RequestLine>,
     request_headers: Headers,
     request_length: u64,
@@ -193,6 +195,9 @@ impl Parser for Http {
         for direction in [Direction::Forward, Direction::Reverse] {
             let (side, flow) = self.side(direction);
             let whole = side.state == State::Close;
+            if whole {
+                out.rest(direction);
+            }
             if matches!(side.state, State::Head) {
                 side.give_headers(flow);
             }
@@ -309,18 +314,21 @@ impl Http {
         match self.request.state {
             State::Start | State::Lost { .. } => {
                 let (line, is_cut) = self.request.lines.next(data)?;
+                out.message(data.len());
                 return self.request_line(&line, is_cut, time, out);
             }
             State::Old => {
                 let (line, is_cut) = self.request.lines.next(data)?;
                 let text = chomped(&line);
                 if is_field(text) {
+                    out.more(data.len());
                     self.request.state = State::Head;
                     self.request.header(text, time, out);
                     return None;
                 }
                 // The request was its line alone.
                 self.asked(time, out);
+                out.message(data.len());
                 return if text.is_empty() { None } else { self.request_line(&line, is_cut, time, out) };
             }
             State::Head => {
@@ -340,6 +348,7 @@ impl Http {
             let line = self.request.lines.take();
             let is_path = |path: &[u8]| !path.iter().any(u8::is_ascii_whitespace);
             if line.starts_with(b"GET /") && line.get(4..).is_some_and(is_path) {
+                out.rest(Direction::Forward);
                 self.request_line(&line, false, time, out);
             }
         }
@@ -349,6 +358,7 @@ impl Http {
         if matches!(self.response.state, State::Start) {
             let line = self.response.lines.take();
             if !line.is_empty() && !line.starts_with(b"HTTP/") {
+                out.rest(Direction::Reverse);
                 self.treat_as_body(&line, time, out);
             }
         }
@@ -393,6 +403,7 @@ impl Http {
         let id = self.flow.begin(time, out);
         if let Some(transaction) = self.flow.transaction(id) {
             transaction.request = Some(line);
+            transaction.at = out.both().only(Direction::Forward);
         }
         self.request.begin(id, text, out);
         if is_old {
@@ -407,6 +418,7 @@ impl Http {
         match &self.response.state {
             State::Start | State::Lost { .. } => {
                 let (line, is_cut) = self.response.lines.next(data)?;
+                out.message(data.len());
                 let (text, rest) = first_line(chomped(&line));
                 if text.trim_ascii().is_empty() {
                     return self.response.blank();
@@ -475,6 +487,7 @@ impl Http {
         self.response.current = id;
         if let Some(transaction) = self.flow.transaction(id) {
             transaction.is_begun = true;
+            transaction.at.add(out.both().only(Direction::Reverse));
             transaction.answer();
             self.response.body = Some(Body::of(transaction, Direction::Reverse, false, None, allowance));
         }
@@ -491,6 +504,7 @@ impl Http {
             side.state = State::Lost { messages: true };
             return;
         };
+        transaction.at.add(out.both().only(Direction::Forward));
         let method = transaction.method();
         let (is_connect, is_chunked) = (method == b"CONNECT", is_chunked(&headers));
         let length = headers.get(b"content-length").map(decimal);
@@ -551,6 +565,7 @@ impl Http {
         if std::mem::take(&mut side.is_raw) {
             out.buffer(&buffers::HEADER_RAW, Direction::Reverse, b"");
         }
+        transaction.at.add(out.both().only(Direction::Reverse));
         let code = transaction.answer().line.as_ref().and_then(StatusLine::code);
         let length = headers.get(b"content-length").map(decimal);
         let (is_chunked, is_coded) = (is_chunked(&headers), headers.get(b"transfer-encoding").is_some());
@@ -699,6 +714,7 @@ impl Side {
     /// Takes the next line of a head. Returns whether it was the last.
     fn head(&mut self, data: &mut &[u8], time: Time, out: &mut dyn Out) -> bool {
         let Some((line, is_cut)) = self.lines.next(data) else { return false };
+        out.more(data.len());
         if self.is_raw && self.state == State::Head {
             out.buffer(&buffers::HEADER_RAW, self.direction, &line);
         }
@@ -747,6 +763,9 @@ fn carry(side: &mut Side, flow: &mut Shared, data: &mut &[u8], time: Time, out: 
             let is_over = *left == 0;
             *data = later;
             give(side, flow, now, time, out);
+            if is_over {
+                out.more(later.len());
+            }
             match side.state {
                 State::Length(_) if is_over => finish(side, flow, true, time, out),
                 State::Chunk(_) if is_over => side.state = State::ChunkEnd,
@@ -765,6 +784,7 @@ fn carry(side: &mut Side, flow: &mut Shared, data: &mut &[u8], time: Time, out: 
             count(side, flow, line as u64);
             *data = data.get(line..).unwrap_or_default();
             if end.is_some() {
+                out.more(data.len());
                 side.state = State::ChunkSize;
             }
         }
@@ -776,6 +796,7 @@ fn carry(side: &mut Side, flow: &mut Shared, data: &mut &[u8], time: Time, out: 
             let Some(start) = text.iter().position(|byte| !is_control(byte)) else {
                 if let Some((line, _)) = line {
                     count(side, flow, line.len() as u64);
+                    out.more(data.len());
                 }
                 return;
             };
@@ -793,6 +814,7 @@ fn carry(side: &mut Side, flow: &mut Shared, data: &mut &[u8], time: Time, out: 
             }
             let Some((line, _)) = &line else { return };
             count(side, flow, line.len() as u64);
+            out.more(data.len());
             let digits = std::str::from_utf8(digits.get(..max).unwrap_or_default()).unwrap_or_default();
             match u64::from_str_radix(digits, 16).ok().filter(|length| *length <= MAX_CHUNK) {
                 Some(0) => {
@@ -842,6 +864,9 @@ fn finish(side: &mut Side, flow: &mut Shared, whole: bool, time: Time, out: &mut
     let listed = (!listed.names.is_empty()).then(|| Box::new(listed));
     side.head = None;
     let Some(transaction) = flow.transaction(side.current) else { return };
+    if !is_idle {
+        transaction.at.add(out.both().only(side.direction));
+    }
     match side.direction {
         Direction::Forward if !is_idle || wire > 0 => {
             transaction.is_asked = true;
@@ -880,6 +905,7 @@ impl Shared {
         self.waiting.reserve_exact(usize::from(self.waiting.is_empty()));
         self.waiting.push_back(Transaction {
             time,
+            at: Span::default(),
             request: None,
             request_headers: Headers::default(),
             request_length: 0,
@@ -1013,7 +1039,7 @@ mod tests {
         let chunk = |data| Chunk { time: Time(1), direction: Direction::Forward, gap: 0, data };
         session.chunk(&chunk(request), &setup, &mut emitted);
         let whole = session.memory() + size_of::<Session>();
-        assert!(whole <= 464, "{whole}");
+        assert!(whole <= 544, "{whole}");
         session.chunk(&chunk([b'x'; 1000].as_slice()), &setup, &mut emitted);
         assert_eq!(session.memory() + size_of::<Session>(), whole);
     }

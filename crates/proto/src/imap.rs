@@ -6,7 +6,8 @@ use crate::line::{Line, Lines};
 use crate::mime::{Carrier, Message};
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Setup, Step, Table, Transport, Value, field, record,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Setup, Span, Step, Table, Transport, Value, field,
+    record,
 };
 use std::collections::VecDeque;
 use weir_wire::stream::Chunk;
@@ -146,6 +147,8 @@ fn of_client(head: &[u8]) -> Probe {
 #[derive(Debug, Default)]
 struct Command {
     time: Time,
+    /// Its bytes, and those of the responses.
+    at: Span,
     tag: Vec<u8>,
     name: Vec<u8>,
     argument: Vec<u8>,
@@ -231,6 +234,7 @@ impl Parser for Imap {
                 if literal.left > 0 {
                     side.literal = Some(literal);
                 } else {
+                    out.more(data.len());
                     self.end_literal(&mut side, literal, true, direction, time, out);
                 }
                 continue;
@@ -352,6 +356,10 @@ impl Imap {
         time: Time,
         out: &mut dyn Out,
     ) -> Step {
+        match side.text.is_empty() {
+            true => out.message(line.unread),
+            false => out.more(line.unread),
+        };
         if line.is_cut {
             PROTOCOL.emit_anomaly("line_too_long", direction, line.text, time, out);
         }
@@ -420,6 +428,7 @@ impl Imap {
         let tag = tag.to_vec();
         self.waiting.push_back(Command {
             time,
+            at: out.both().only(Direction::Forward),
             tag,
             name,
             argument: shown,
@@ -446,6 +455,7 @@ impl Imap {
             self.sasl =
                 tag == b"+" && self.waiting.front().is_some_and(|command| command.name == b"AUTHENTICATE");
             if let Some(command) = self.waiting.front_mut().filter(|_| tag == b"*") {
+                command.at.add(out.here());
                 command.bytes += bytes;
                 command.messages += messages;
                 if command.lines.len() < MAX_LINES {
@@ -475,7 +485,8 @@ impl Imap {
         self.sasl = false;
         looked_at(self.waiting.len());
         let Some(at) = self.waiting.iter().position(|command| command.tag == tag) else { return Step::Next };
-        let Some(command) = self.waiting.remove(at) else { return Step::Next };
+        let Some(mut command) = self.waiting.remove(at) else { return Step::Next };
+        command.at.add(out.here());
         if status == "OK" {
             match command.name.as_slice() {
                 b"SELECT" | b"EXAMINE" => self.folder = command.folder.clone(),
@@ -500,7 +511,7 @@ impl Imap {
     }
 
     fn emit(&self, command: &Command, answer: Option<(&'static str, &[u8])>, time: Time, out: &mut dyn Out) {
-        out.record(record!(
+        let record = record!(
             IMAP,
             command.time,
             tag = &command.tag,
@@ -514,7 +525,8 @@ impl Imap {
             messages = command.messages,
             bytes = command.bytes,
             duration = answer.map_or(Value::None, |_| Value::Duration(time.since(command.time))),
-        ));
+        );
+        out.record(record.over(command.at));
     }
 }
 

@@ -67,6 +67,7 @@ mod mqtt;
 mod ntp;
 mod packed;
 mod parser;
+mod place;
 mod pop3;
 mod protocol;
 mod quic;
@@ -103,6 +104,7 @@ pub use inflation::Inflation;
 pub use mime::MAIL;
 pub use packed::{Packed, Place};
 pub use parser::{Expected, Hashes, Heads, Out, Parser, Probe, Setup, Step, Wants};
+pub use place::Span;
 pub use protocol::{Field, Kind, Privacy, Protocol, TCP, Table, Transport, UDP, field};
 #[doc(hidden)]
 pub use record::assert_names;

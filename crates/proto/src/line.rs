@@ -18,6 +18,8 @@ pub(crate) struct Line<'a> {
     pub text: &'a [u8],
     /// Whether the line was longer than the limit and was truncated.
     pub is_cut: bool,
+    /// Number of bytes of the chunk behind it.
+    pub unread: usize,
 }
 
 impl Lines {
@@ -38,13 +40,14 @@ impl Lines {
         looked_at(end + 1);
         let (head, rest) = data.split_at(end);
         *data = rest.get(1..).unwrap_or_default();
+        let unread = data.len();
         if self.held.is_empty() && !self.is_cut && head.len() <= self.max {
-            return Some(work(Line { text: trimmed(head), is_cut: false }));
+            return Some(work(Line { text: trimmed(head), is_cut: false, unread }));
         }
         self.hold(head);
         let is_cut = std::mem::take(&mut self.is_cut);
         looked_at(self.held.len());
-        let result = work(Line { text: trimmed(&self.held), is_cut });
+        let result = work(Line { text: trimmed(&self.held), is_cut, unread });
         self.forget();
         Some(result)
     }

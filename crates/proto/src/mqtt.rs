@@ -5,8 +5,8 @@ mod fields;
 use crate::frames::{Frames, Size};
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field, record,
-    values,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Span, Step, Table, Transport, Value, field,
+    record, values,
 };
 use fields::{BEGIN, MQTT, PROPERTIES, WIDTH};
 use std::collections::VecDeque;
@@ -204,6 +204,8 @@ fn length(head: &[u8]) -> Length {
 /// A request and its acknowledgements.
 struct Exchange {
     time: Time,
+    /// The bytes of its messages.
+    at: Span,
     direction: Direction,
     kind: u8,
     id: Option<u16>,
@@ -214,9 +216,9 @@ struct Exchange {
 }
 
 impl Exchange {
-    fn new(time: Time, direction: Direction, kind: u8) -> Self {
+    fn new(time: Time, at: Span, direction: Direction, kind: u8) -> Self {
         let values = vec![Value::None; WIDTH];
-        Self { time, direction, kind, id: None, qos: 0, last: kind, values, pairs: Vec::new() }
+        Self { time, at, direction, kind, id: None, qos: 0, last: kind, values, pairs: Vec::new() }
     }
 
     fn set(&mut self, at: usize, value: impl Into<Value<'static>>) {
@@ -245,7 +247,7 @@ impl Exchange {
             let pairs = std::mem::take(&mut self.pairs);
             self.set(fields::USER_PROPERTIES, Value::Rows(pairs));
         }
-        out.record(Record::new(&MQTT, self.time, self.values));
+        out.record(Record::new(&MQTT, self.time, self.values).over(self.at));
     }
 
     /// Emits the rows of Zeek's logs.
@@ -267,7 +269,7 @@ impl Exchange {
                     Value::Uint(_) => Some("Refused"),
                     _ => None,
                 };
-                out.record(record!(
+                let record = record!(
                     CONNECT,
                     self.time,
                     proto_name = self.get(fields::CONNECT_PROTOCOL_STRING),
@@ -276,7 +278,8 @@ impl Exchange {
                     connect_status = status,
                     will_topic = self.get(fields::CONNECT_WILL_TOPIC),
                     will_payload = self.get(fields::CONNECT_WILL_MESSAGE),
-                ));
+                );
+                out.record(record.over(self.at));
             }
             KIND_PUBLISH => {
                 let qos = match self.qos {
@@ -286,7 +289,7 @@ impl Exchange {
                     _ => "unknown",
                 };
                 let is_over = self.is_over();
-                out.record(record!(
+                let record = record!(
                     PUBLISH,
                     self.time,
                     from_client = self.direction == Direction::Forward,
@@ -296,7 +299,8 @@ impl Exchange {
                     topic = self.get(fields::PUBLISH_TOPIC),
                     payload = self.get(fields::PUBLISH_MESSAGE),
                     payload_len = self.get(fields::PUBLISH_BYTES),
-                ));
+                );
+                out.record(record.over(self.at));
             }
             KIND_SUBSCRIBE | KIND_UNSUBSCRIBE => {
                 let is_wanted = self.kind == KIND_SUBSCRIBE;
@@ -314,7 +318,7 @@ impl Exchange {
                     _ => Value::None,
                 };
                 let action = if is_wanted { "MQTT::SUBSCRIBE" } else { "MQTT::UNSUBSCRIBE" };
-                out.record(record!(
+                let record = record!(
                     SUBSCRIBE,
                     self.time,
                     action = action,
@@ -322,7 +326,8 @@ impl Exchange {
                     qos_levels = levels,
                     granted_qos_level = granted,
                     ack = self.is_over(),
-                ));
+                );
+                out.record(record.over(self.at));
             }
             _ => {}
         }
@@ -403,6 +408,9 @@ impl Mqtt {
                 let fit = side.skip.min(data.len());
                 side.skip -= fit;
                 data = data.get(fit..).unwrap_or_default();
+                if side.skip == 0 {
+                    out.more(data.len());
+                }
                 continue;
             }
             let size = |head: &[u8]| match length(head) {
@@ -412,7 +420,8 @@ impl Mqtt {
             };
             let mut name = None;
             let mut emitted = Vec::new();
-            let Some(skip) = side.frames.next(&mut data, size, |message| {
+            let Some(skip) = side.frames.next(&mut data, size, |message, unread| {
+                out.message(unread);
                 let Length::Is { header, body } = length(message) else {
                     name = Some("malformed_traffic");
                     return None;
@@ -462,7 +471,7 @@ impl Mqtt {
         }
         let mut message =
             Message { kind, qos, is_5: self.version == Some(5), id: None, reader: Reader::new(variable) };
-        let mut own = Exchange::new(chunk.time, chunk.direction, kind);
+        let mut own = Exchange::new(chunk.time, out.here(), chunk.direction, kind);
         let begin = BEGIN.get(usize::from(kind)).copied().unwrap_or_default();
         own.set(begin, qos);
         own.set(begin + 1, first & 1 != 0);
@@ -488,6 +497,7 @@ impl Mqtt {
                 asked.pairs.extend(own.pairs);
                 asked.pairs.truncate(MAX_LIST);
                 asked.last = kind;
+                asked.at.add(own.at);
                 asked
             }
             None => {

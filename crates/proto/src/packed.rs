@@ -3,7 +3,7 @@
 //! Most fields of a table have no value in any one record, and each text would be an allocation that another thread
 //! frees. The format is private to the running program and never written to disk.
 
-use crate::{Record, Table, Value};
+use crate::{Record, Span, Table, Value};
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_wire::Time;
@@ -62,7 +62,7 @@ impl Packed {
     pub fn get(&self, place: &Place) -> Record<'_> {
         let mut rest = Rest(self.bytes.get(place.from as usize..).unwrap_or_default());
         let values = rest.values().unwrap_or_default();
-        Record { table: place.table, time: place.time, values, packet: place.packet }
+        Record { table: place.table, time: place.time, values, packet: place.packet, at: Span::default() }
     }
 
     /// Memory in bytes.

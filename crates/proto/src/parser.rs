@@ -1,6 +1,6 @@
 //! The contract between a stream and its parser.
 
-use crate::{ALONE, ANOMALY, Asked, Buffer, Field, Inflation, Protocol, Record, Table, Value};
+use crate::{ALONE, ANOMALY, Asked, Buffer, Field, Inflation, Protocol, Record, Span, Table, Value};
 use std::net::IpAddr;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
@@ -172,6 +172,37 @@ pub trait Out {
 
     /// Takes bytes that decompression has made from the allowance.
     fn inflated(&mut self, _bytes: u64) {}
+
+    /// Takes note that the next message of the side that sends ends `unread` bytes before the end of the chunk; it begins
+    /// where the message before it ended. Returns the bytes of the message.
+    ///
+    /// This and the following four are for the parser of a stream, at places that do not depend on how the stream is cut:
+    /// the end of a line, a header or a body, and before the records are emitted. The [`Session`](crate::Session) has the
+    /// positions; other receivers have none. A datagram is a message, without any note.
+    fn message(&mut self, _unread: usize) -> Span {
+        Span::default()
+    }
+
+    /// Takes note that the current message of the side that sends goes on, up to `unread` bytes before the end of the
+    /// chunk. Returns the bytes of the message so far.
+    fn more(&mut self, _unread: usize) -> Span {
+        Span::default()
+    }
+
+    /// Takes note that the current message of a side has all further bytes that have arrived. Returns its bytes.
+    fn rest(&mut self, _side: Direction) -> Span {
+        Span::default()
+    }
+
+    /// The bytes of the current message of the side that sends; empty at the end of the flow.
+    fn here(&self) -> Span {
+        Span::default()
+    }
+
+    /// The bytes of the current messages of both sides: of all that the parser has read, if it never noted a second message.
+    fn both(&self) -> Span {
+        Span::default()
+    }
 }
 
 /// An expected flow.

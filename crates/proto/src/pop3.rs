@@ -4,7 +4,8 @@ use crate::file::Files;
 use crate::line::{Dotted, Line, Lines};
 use crate::mime::{Carrier, Message};
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Setup, Step, Table, Transport, Value, field, record,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Setup, Span, Step, Table, Transport, Value, field,
+    record,
 };
 use std::collections::VecDeque;
 use weir_wire::stream::Chunk;
@@ -91,6 +92,8 @@ fn is_begun_by(head: &[u8], words: &[&[u8]]) -> Probe {
 /// A command without a response so far.
 struct Command {
     time: Time,
+    /// Its bytes, and those of the response.
+    at: Span,
     name: Vec<u8>,
     arguments: Vec<Vec<u8>>,
 }
@@ -205,6 +208,7 @@ impl Pop3 {
         let is_end = dot.bytes(data, |bytes| message.bytes(bytes, &mut self.files, time, out));
         listing.bytes += (before - data.len()) as u64;
         if let Some(mut listing) = self.listing.take_if(|_| is_end) {
+            listing.command.at.add(out.more(data.len()));
             self.end_message(&mut listing, true, time, out);
             // The line with the dot is not part of the message.
             let bytes = listing.bytes.saturating_sub(3);
@@ -242,6 +246,7 @@ impl Pop3 {
     }
 
     fn command(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) {
+        let at = out.message(line.unread);
         let has_gap =
             |listing: &mut Listing| listing.mail.as_ref().is_some_and(|(message, _)| message.mail.has_gap);
         if let Some(mut listing) = self.listing.take_if(has_gap) {
@@ -254,7 +259,7 @@ impl Pop3 {
             PROTOCOL.emit_anomaly("line_too_long", Direction::Forward, detail, time, out);
         }
         let command = if self.sasl {
-            Command { time, name: b"<SASL DATA>".to_vec(), arguments: Vec::new() }
+            Command { time, at, name: b"<SASL DATA>".to_vec(), arguments: Vec::new() }
         } else {
             let mut words = line.text.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
             let name = words.next().unwrap_or_default().to_ascii_uppercase();
@@ -263,7 +268,7 @@ impl Pop3 {
                 b"AUTH" | b"APOP" => 1,
                 _ => 16,
             };
-            Command { time, name, arguments: words.take(max).map(<[u8]>::to_vec).collect() }
+            Command { time, at, name, arguments: words.take(max).map(<[u8]>::to_vec).collect() }
         };
         if matches!(command.name.as_slice(), b"USER" | b"APOP") {
             self.user = command.arguments.first().cloned();
@@ -278,7 +283,9 @@ impl Pop3 {
 
     /// Takes a line of the server. Returns `true` if TLS begins after it.
     fn answer(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) -> bool {
+        let at = out.message(line.unread);
         if let Some(mut listing) = self.listing.take() {
+            listing.command.at.add(at);
             if line.text == b"." {
                 let Listing { command, answer, lines, bytes, .. } = listing;
                 emit(&command, Some((b"OK", true)), &answer, &lines, bytes, time, out);
@@ -301,12 +308,13 @@ impl Pop3 {
         if !std::mem::replace(&mut self.greeted, true) && self.waiting.is_empty() {
             return false;
         }
-        let Some(command) = self.waiting.pop_front() else {
+        let Some(mut command) = self.waiting.pop_front() else {
             if !self.lost {
                 PROTOCOL.emit_anomaly("answer_without_command", Direction::Reverse, line.text, time, out);
             }
             return false;
         };
+        command.at.add(at);
         self.sasl = status == b"+";
         if success && status == b"OK" && has_list(&command) {
             let mail = matches!(command.name.as_slice(), b"RETR" | b"TOP").then(|| {
@@ -357,7 +365,7 @@ fn emit(
     time: Time,
     out: &mut dyn Out,
 ) {
-    out.record(record!(
+    let record = record!(
         POP3,
         command.time,
         command = &command.name,
@@ -368,7 +376,8 @@ fn emit(
         lines = Value::list(lines),
         bytes = bytes,
         duration = status.map_or(Value::None, |_| Value::Duration(time.since(command.time))),
-    ));
+    );
+    out.record(record.over(command.at));
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use crate::tls::message::{Message, header};
 use crate::tls::{QUIC_TLS, names};
 use crate::work::looked_at;
 use crate::{
-    Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, Value, field, record,
-    values,
+    Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Span, Step, Table, Transport, Value, field,
+    record, values,
 };
 use keys::{Keys, VERSION_2};
 use std::collections::BTreeMap;
@@ -273,6 +273,8 @@ impl Crypto {
 /// The facts about a connection.
 struct Entry {
     begun: Time,
+    /// The bytes of its noted datagrams.
+    at: Span,
     version: u32,
     first_id: Option<Vec<u8>>,
     client_id: Option<Vec<u8>>,
@@ -365,6 +367,7 @@ impl Quic {
 
     fn note(&mut self, chunk: &Chunk<'_>, letter: char, out: &mut dyn Out) {
         let Some(entry) = &mut self.entry else { return };
+        entry.at.add(out.here());
         if entry.history.len() >= MAX_HISTORY {
             return;
         }
@@ -417,6 +420,7 @@ impl Quic {
     fn set(&mut self, found: &Long<'_>, time: Time, is_client: bool) {
         let entry = self.entry.get_or_insert_with(|| Entry {
             begun: time,
+            at: Span::default(),
             version: found.version,
             first_id: None,
             client_id: None,
@@ -518,6 +522,7 @@ impl Quic {
         let Some((kind, length)) = header(hello) else { return };
         let Some(body) = hello.get(4..4 + length) else { return };
         let message = Message { kind, body, is_whole: true, is_too_long: false };
+        self.handshake.datagram(out.here());
         self.handshake.message(chunk.time, chunk.direction, &message, out);
         let offer = self.handshake.hello().filter(|_| kind == 1);
         let answer = self.handshake.answer().filter(|_| kind == 2);
@@ -558,7 +563,7 @@ impl Quic {
     /// Emits a connection and resets the state.
     fn emit(&mut self, out: &mut dyn Out) {
         let Some(entry) = self.entry.take() else { return };
-        out.record(record!(
+        let record = record!(
             QUIC,
             entry.begun,
             version = version(entry.version),
@@ -568,7 +573,8 @@ impl Quic {
             server_name = entry.server_name,
             client_protocol = entry.protocol,
             history = entry.history,
-        ));
+        );
+        out.record(record.over(entry.at));
     }
 }
 

@@ -149,14 +149,18 @@ impl Parser for Rdp {
         let Self { sides: [forward, reverse], asked, chosen, result } = self;
         match chunk.direction {
             Direction::Forward => {
-                let request = forward.next(&mut data, size, |message| Asked::of(message).unwrap_or_default());
+                let request = forward.next(&mut data, size, |message, unread| {
+                    out.more(unread);
+                    Asked::of(message).unwrap_or_default()
+                });
                 if let Some(request) = request {
                     asked.get_or_insert((chunk.time, request));
                 }
                 Step::Next
             }
             Direction::Reverse => {
-                let said = |message: &[u8]| {
+                let said = |message: &[u8], unread: usize| {
+                    out.more(unread);
                     let rest = message.get(FIXED..).unwrap_or_default();
                     let is_confirmed = message.get(5) == Some(&CONFIRM);
                     (is_confirmed, negotiation(rest, 2), negotiation(rest, 3))

@@ -1,6 +1,6 @@
 //! The output of parsers.
 
-use crate::{Field, Table};
+use crate::{Field, Span, Table};
 use std::borrow::Cow;
 use std::net::IpAddr;
 use weir_wire::Time;
@@ -16,6 +16,10 @@ pub struct Record<'a> {
     pub values: Vec<Value<'a>>,
     /// Number of the packet at which the parser emitted it, see [`weir_wire::Packet::number`]; 0 if none has one.
     pub packet: u32,
+    /// The bytes of the flow's streams that it stands for: for a transaction, its request and its response. A record from
+    /// within a body has the message up to there. Empty for measurements and tunnels, and behind the worker: outputs do not
+    /// get it.
+    pub at: Span,
 }
 
 /// The value of a field.
@@ -98,10 +102,17 @@ impl Value<'_> {
 }
 
 impl<'a> Record<'a> {
-    /// A record with no packet number: the session sets it. [`record!`](crate::record!) makes one by the names of the
+    /// A record with no packet number and no bytes: the session sets them. [`record!`](crate::record!) makes one by the names of the
     /// fields.
     pub fn new(table: &'static Table, time: Time, values: Vec<Value<'a>>) -> Self {
-        Self { table, time, values, packet: 0 }
+        Self { table, time, values, packet: 0, at: Span::default() }
+    }
+}
+
+impl<'a> Record<'a> {
+    /// Sets the bytes that it stands for.
+    pub(crate) fn over(self, at: Span) -> Self {
+        Self { at, ..self }
     }
 }
 
@@ -109,7 +120,7 @@ impl Record<'_> {
     /// The owned record.
     pub fn into_owned(self) -> Record<'static> {
         let values = self.values.into_iter().map(Value::into_owned).collect();
-        Record { table: self.table, time: self.time, values, packet: self.packet }
+        Record { table: self.table, time: self.time, values, packet: self.packet, at: self.at }
     }
 
     /// Sets the value of a field, if the table has that field.

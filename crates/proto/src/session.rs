@@ -1,6 +1,7 @@
 //! The parser of a flow, identified by payload.
 
 use crate::home::{Home, Kind};
+use crate::place::{Places, Placing};
 use crate::work::looked_at;
 use crate::{
     ALONE, ANNOUNCING, Expected, Heads, Out, PROTOCOLS, Parser, Probe, Protocol, Setup, Step, TCP, UDP,
@@ -36,6 +37,9 @@ pub struct Session {
     turns: u8,
     /// Whether it is a part of a [`Home`]: it gets the datagrams of one kind.
     is_part: bool,
+    /// Whether the parser gets a stream: datagrams are messages.
+    is_stream: bool,
+    places: Places,
 }
 
 enum State {
@@ -55,6 +59,8 @@ enum State {
 
 /// A chunk that is kept for identification.
 struct Piece {
+    /// Bytes of each direction that had arrived before it.
+    before: [u64; 2],
     time: Time,
     direction: Direction,
     gap: u64,
@@ -62,8 +68,15 @@ struct Piece {
 }
 
 impl Piece {
-    fn of(chunk: &Chunk<'_>) -> Self {
-        Self { time: chunk.time, direction: chunk.direction, gap: chunk.gap, data: chunk.data.to_vec() }
+    fn of(chunk: &Chunk<'_>, places: &Places) -> Self {
+        let before = places.before(chunk.direction, chunk.data.len());
+        Self {
+            before,
+            time: chunk.time,
+            direction: chunk.direction,
+            gap: chunk.gap,
+            data: chunk.data.to_vec(),
+        }
     }
 
     fn chunk(&self) -> Chunk<'_> {
@@ -133,22 +146,48 @@ impl Session {
 
     /// Takes the next chunk of either direction; `setup` describes the flow.
     pub fn chunk(&mut self, chunk: &Chunk<'_>, setup: &dyn Fn() -> Setup, out: &mut dyn Out) {
+        self.places.arrive(chunk.direction, chunk.gap, chunk.data.len());
+        self.read(chunk, setup, out);
+    }
+
+    /// Takes a datagram of the flow before which these numbers of bytes of each direction had arrived.
+    pub(crate) fn datagram(
+        &mut self,
+        before: [u64; 2],
+        chunk: &Chunk<'_>,
+        setup: &dyn Fn() -> Setup,
+        out: &mut dyn Out,
+    ) {
+        self.places.go_to(before);
+        self.chunk(chunk, setup, out);
+    }
+
+    /// Reads a chunk that has arrived.
+    fn read(&mut self, chunk: &Chunk<'_>, setup: &dyn Fn() -> Setup, out: &mut dyn Out) {
         match &mut self.state {
-            State::Identified(parser) => match parser.chunk(chunk, out) {
-                Step::Next => {}
-                Step::GiveUp => self.leave(chunk.time, out),
-                Step::SwitchTo { protocol, unread } => self.turn(protocol, unread, chunk, setup, out),
-            },
+            State::Identified(parser) => {
+                if !self.is_stream {
+                    self.places.message(chunk.direction, 0);
+                }
+                let side = Some(chunk.direction);
+                match parser.chunk(chunk, &mut Placing { out, places: &mut self.places, side }) {
+                    Step::Next => {}
+                    Step::GiveUp => self.leave(chunk.time, out),
+                    Step::SwitchTo { protocol, unread } => self.turn(protocol, unread, chunk, setup, out),
+                }
+            }
             State::Probing(_) => self.probe(chunk, setup, out),
             State::Shared(home) => {
-                if home.chunk(chunk, setup, out) {
+                let before = self.places.before(chunk.direction, chunk.data.len());
+                if home.chunk(before, chunk, setup, out) {
                     self.keep_found();
                 }
             }
             State::Watched(watch) => match watch.hello(chunk) {
                 Some(data) => {
                     self.enter(&tls::PROTOCOL, (tls::PROTOCOL.parser)(&setup()), setup().wants, TCP);
-                    self.chunk(&Chunk { gap: 0, data: &data, ..*chunk }, setup, out);
+                    self.places.begin(chunk.direction, data.len());
+                    self.read(&Chunk { gap: 0, data: &data, ..*chunk }, setup, out);
                 }
                 None if watch.left == 0 => self.state = State::Unknown,
                 None => {}
@@ -156,7 +195,10 @@ impl Session {
             State::Again(left) => {
                 let (flow_ref, left) = (setup(), left.saturating_sub(1));
                 match at_home(&flow_ref, chunk) {
-                    Some(protocol) => self.begin(protocol, &[Piece::of(chunk)], &flow_ref, setup, out),
+                    Some(protocol) => {
+                        let piece = Piece::of(chunk, &self.places);
+                        self.begin(protocol, &[piece], &flow_ref, setup, out);
+                    }
                     None if left == 0 => self.state = State::Unknown,
                     None => self.state = State::Again(left),
                 }
@@ -174,6 +216,7 @@ impl Session {
             _ => State::Unknown,
         };
         if flow_ref.ip_proto == TCP {
+            self.take_back(pieces.iter());
             pieces.iter().for_each(|piece| self.chunk(piece, setup, out));
         }
     }
@@ -263,7 +306,7 @@ impl Session {
         let mut pieces = std::mem::take(pieces);
         if !is_stream && !self.is_part && !pieces.is_empty() && stun::is_message(chunk.data) {
             // What came before shares the ports.
-            pieces.push(Piece::of(chunk));
+            pieces.push(Piece::of(chunk, &self.places));
             return self.begin(&stun::PROTOCOL, &pieces, &flow_ref, setup, out);
         }
         if pieces.is_empty() {
@@ -276,7 +319,8 @@ impl Session {
             match decide(&flow_ref, forward, reverse, chunk.data.len() >= max) {
                 Verdict::Found(protocol) => {
                     self.enter(protocol, (protocol.parser)(&flow_ref), flow_ref.wants, flow_ref.ip_proto);
-                    return self.chunk(chunk, setup, out);
+                    self.places.begin(chunk.direction, chunk.data.len());
+                    return self.read(chunk, setup, out);
                 }
                 Verdict::Unidentified => return self.miss(&[*chunk], &flow_ref, setup, out),
                 Verdict::Wait => {}
@@ -294,7 +338,7 @@ impl Session {
             _ => {
                 // Usually there is only one.
                 pieces.reserve_exact(usize::from(pieces.is_empty()));
-                pieces.push(Piece::of(chunk));
+                pieces.push(Piece::of(chunk, &self.places));
             }
         }
         let (forward, reverse) = payload_of(&pieces, head_of(&flow_ref));
@@ -321,12 +365,32 @@ impl Session {
         out: &mut dyn Out,
     ) {
         self.enter(protocol, (protocol.parser)(flow_ref), flow_ref.wants, flow_ref.ip_proto);
+        let arrived = self.places.before(Direction::Forward, 0);
+        if self.is_stream {
+            self.take_back(pieces.iter().map(Piece::chunk).collect::<Vec<_>>().iter());
+            self.places.begin(Direction::Forward, 0);
+        }
         for piece in pieces {
-            self.chunk(&piece.chunk(), setup, out);
+            if self.is_stream {
+                self.chunk(&piece.chunk(), setup, out);
+            } else {
+                self.datagram(piece.before, &piece.chunk(), setup, out);
+            }
+        }
+        if !self.is_stream {
+            self.places.go_to(arrived);
         }
     }
 
+    /// Takes back chunks of a stream that will be read once more.
+    fn take_back<'c>(&mut self, chunks: impl Iterator<Item = &'c Chunk<'c>>) {
+        chunks.for_each(|chunk| {
+            self.places.take_back(chunk.direction, chunk.gap + chunk.data.len() as u64);
+        });
+    }
+
     fn enter(&mut self, protocol: &'static Protocol, parser: Box<dyn Parser>, wants: Wants, ip_proto: u8) {
+        self.is_stream = ip_proto == TCP;
         let at = PROTOCOLS.iter().position(|known| std::ptr::eq(*known, protocol));
         let place = at.map_or(0, |at| at as u8 + 1);
         let is_new = !self.found.contains(&place);
@@ -353,7 +417,7 @@ impl Session {
     /// Ends the parser, if there is one.
     fn leave(&mut self, time: Time, out: &mut dyn Out) {
         if let State::Identified(mut parser) = std::mem::replace(&mut self.state, State::Unknown) {
-            parser.end(time, out);
+            parser.end(time, &mut Placing { out, places: &mut self.places, side: None });
         }
     }
 
@@ -380,14 +444,22 @@ impl Session {
         }
         let read = chunk.data.len().saturating_sub(unread);
         if let Some(rest) = chunk.data.get(read..).filter(|rest| !rest.is_empty()) {
-            self.chunk(&Chunk { gap: 0, data: rest, ..*chunk }, setup, out);
+            self.places.begin(chunk.direction, rest.len());
+            self.read(&Chunk { gap: 0, data: rest, ..*chunk }, setup, out);
         }
     }
 }
 
 impl Default for Session {
     fn default() -> Self {
-        Self { state: State::Probing(Vec::new()), found: [0; 3], turns: 0, is_part: false }
+        Self {
+            state: State::Probing(Vec::new()),
+            found: [0; 3],
+            turns: 0,
+            is_part: false,
+            is_stream: false,
+            places: Places::default(),
+        }
     }
 }
 
@@ -541,7 +613,7 @@ mod tests {
     #[test]
     fn protocols_fit_into_bits_and_sessions_are_small() {
         assert!(PROTOCOLS.len() <= 64 && ALONE.len() <= 8);
-        assert!(size_of::<Session>() <= 32, "{}", size_of::<Session>());
+        assert!(size_of::<Session>() <= 80, "{}", size_of::<Session>());
         for (at, protocol) in PROTOCOLS.iter().enumerate() {
             let is_at_home = |port: &u16| Homes::of_all().at(*port) >> at & 1 == 1;
             assert!(protocol.ports.iter().all(is_at_home), "{}", protocol.name);

@@ -7,8 +7,8 @@ use crate::early::early;
 use crate::line::Lines;
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, TCP, Table, Transport, Value, field,
-    record,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Span, Step, TCP, Table, Transport, Value,
+    field, record,
 };
 use sdp::Description;
 use std::collections::VecDeque;
@@ -382,6 +382,8 @@ impl Side {
 /// A request without a final response.
 struct Request {
     time: Time,
+    /// Its bytes, and those of its responses.
+    at: Span,
     depth: usize,
     message: Message,
     /// The way of the responses so far.
@@ -447,6 +449,9 @@ impl Parser for Sip {
                     }
                     side.body = Some(left - fit as u64);
                     if left == fit as u64 {
+                        if self.is_stream {
+                            out.more(data.len());
+                        }
                         self.finish(&mut side, chunk, out);
                     }
                 }
@@ -500,7 +505,7 @@ impl Sip {
     /// Takes a header line, if one ends in the data.
     fn line(&mut self, side: &mut Side, data: &mut &[u8], chunk: &Chunk<'_>, out: &mut dyn Out) {
         let (direction, time) = (chunk.direction, chunk.time);
-        let mut emitted = None;
+        let (mut emitted, is_within) = (None, side.message.is_some());
         let mut lines = std::mem::replace(&mut side.lines, Lines::new(MAX_LINE));
         let is_over = lines.next(data, |line| {
             if line.is_cut {
@@ -550,6 +555,12 @@ impl Sip {
             is_last
         });
         side.lines = lines;
+        if self.is_stream && is_over.is_some() {
+            match is_within {
+                true => out.more(data.len()),
+                false => out.message(data.len()),
+            };
+        }
         if let Some((name, detail)) = emitted {
             PROTOCOL.emit_anomaly(name, direction, &detail, time, out);
         }
@@ -601,7 +612,8 @@ impl Sip {
                 return;
             }
             let depth = self.waiting.len();
-            let mut request = Request { time, depth, message, answered: Vec::new(), is_emitted: false };
+            let mut request =
+                Request { time, at: out.here(), depth, message, answered: Vec::new(), is_emitted: false };
             if request.message.line.starts_with(b"ACK ") {
                 emit(Some(&request), None, time, out);
                 self.acknowledged(request.message);
@@ -632,6 +644,7 @@ impl Sip {
         request.answered.extend(std::mem::take(&mut message.path).into_iter().take(room));
         message.path.clone_from(&request.answered);
         request.is_emitted = true;
+        request.at.add(out.here());
         emit(Some(&request), Some(&message), time, out);
         if status < 200 {
             self.waiting.insert(at, request);
@@ -672,7 +685,8 @@ fn emit_message(message: &Message, description: Option<&Description<'_>>, time: 
 }
 
 fn emit(request: Option<&Request>, response: Option<&Message>, time: Time, out: &mut dyn Out) {
-    out.record(record(request, response, time));
+    let at = request.map_or_else(|| out.here(), |request| request.at);
+    out.record(record(request, response, time).over(at));
 }
 
 /// Hands on a request before its response.

@@ -11,8 +11,8 @@ use crate::file::{About, File, Files};
 use crate::frames::{Frames, Size};
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table, Transport, Value, field,
-    record,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Span, Step, Table, Transport, Value,
+    field, record,
 };
 use names::{Ntlm, guid};
 use std::collections::{BTreeMap, VecDeque};
@@ -256,6 +256,8 @@ struct Tree {
 /// A command without a response so far.
 struct Request {
     time: Time,
+    /// Its bytes, and those of the response.
+    at: Span,
     key: (u64, u16),
     values: Vec<Value<'static>>,
     what: What,
@@ -403,6 +405,7 @@ impl Smb {
                     *offset += file.len() as u64;
                 }
                 if rest.bytes == 0 {
+                    out.more(data.len());
                     side.rest = None;
                 }
                 if let Some((fid, offset)) = to {
@@ -417,7 +420,8 @@ impl Smb {
                 }
                 _ => Size::Within(4),
             };
-            let emitted = side.frames.next(&mut data, size, |frame| {
+            let emitted = side.frames.next(&mut data, size, |frame, unread| {
+                out.message(unread);
                 let [kind, high, middle, low, message @ ..] = frame else { return Ok(None) };
                 let whole = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
                 match kind {
@@ -450,11 +454,18 @@ impl Smb {
 
     /// A new row.
     fn request(key: (u64, u16), time: Time) -> Request {
-        Request { time, key, values: vec![Value::None; SMB.fields.len()], what: What::Other }
+        Request {
+            time,
+            at: Span::default(),
+            key,
+            values: vec![Value::None; SMB.fields.len()],
+            what: What::Other,
+        }
     }
 
     /// Adds a waiting command.
-    fn wait(&mut self, request: Request, out: &mut dyn Out) {
+    fn wait(&mut self, mut request: Request, out: &mut dyn Out) {
+        request.at.add(out.here());
         if self.waiting.len() == MAX_WAITING
             && let Some(oldest) = self.waiting.pop_front()
         {
@@ -483,7 +494,7 @@ impl Smb {
             return;
         }
         self.number(&mut request);
-        out.record(Record::new(&SMB, request.time, request.values));
+        out.record(Record::new(&SMB, request.time, request.values).over(request.at));
     }
 
     /// Sets the number of an exchange that is emitted next, and the dialect.

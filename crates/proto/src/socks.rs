@@ -339,6 +339,7 @@ impl Parser for Socks {
         if !self.read(side) || !self.read(1 - side) || !self.read(side) {
             return Step::GiveUp;
         }
+        out.more(self.held.get(side).map_or(0, Vec::len));
         let is_asked = self.next[0] == Next::Done && matches!(self.command, CONNECT | BIND);
         if is_asked && !std::mem::replace(&mut self.is_tunnel, true) {
             out.record(tunnel::found(self.begun.unwrap_or(chunk.time), "Tunnel::SOCKS"));

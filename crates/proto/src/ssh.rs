@@ -425,7 +425,8 @@ impl Ssh {
         let side = self.side(direction);
         let mut emitted = None;
         let mut detail = Vec::new();
-        side.lines.next(data, |Line { text, is_cut }| {
+        side.lines.next(data, |Line { text, is_cut, unread }| {
+            out.more(unread);
             if text.starts_with(b"SSH-") {
                 side.banner = text.to_vec();
                 side.saying = Saying::Clear;
@@ -468,7 +469,10 @@ impl Ssh {
             }
             Size::Bytes(4 + said + if is_old { 8 - said % 8 } else { 0 })
         };
-        let emitted = frames.next(data, size, |message| self.message(direction, is_old, message));
+        let emitted = frames.next(data, size, |message, unread| {
+            out.more(unread);
+            self.message(direction, is_old, message)
+        });
         self.side(direction).frames = frames;
         if let Some(Err(name)) = emitted {
             let detail = self.side(direction).banner.clone();

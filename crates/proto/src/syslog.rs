@@ -190,6 +190,7 @@ impl Syslog {
                 data = rest;
                 self.left = Some(left - head.len());
                 if left == head.len() {
+                    out.message(data.len());
                     self.close(time, out);
                 }
                 continue;
@@ -219,6 +220,7 @@ impl Syslog {
             self.hold(head);
             data = rest;
             if end.is_some() {
+                out.message(data.len());
                 self.close(time, out);
             }
         }
@@ -257,6 +259,7 @@ impl Parser for Syslog {
     fn end(&mut self, time: Time, out: &mut dyn Out) {
         // The last line needs no end.
         if self.left.is_none() && !self.held.is_empty() {
+            out.rest(Direction::Forward);
             self.close(time, out);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, Value, field, record,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Span, Step, Table, Transport, Value, field, record,
 };
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
@@ -122,6 +122,8 @@ struct Side {
 #[derive(Debug)]
 struct Typed {
     time: Time,
+    /// Its bytes, and those of the answers.
+    at: Span,
     user: Option<Vec<u8>>,
     prompt: Vec<u8>,
     line: Option<Vec<u8>>,
@@ -151,14 +153,15 @@ impl Parser for Telnet {
             side.sub.clear();
             self.prompt = None;
         }
-        for byte in chunk.data {
+        for (at, byte) in chunk.data.iter().enumerate() {
             looked_at(1);
+            let unread = chunk.data.len() - at - 1;
             let side = if is_client { &mut self.client } else { &mut self.server };
             let Some(text) = side.option(*byte, &mut self.terminal) else { continue };
             side.bytes += 1;
             match is_client {
-                true => self.type_in(text, chunk.time, out),
-                false => self.print(text),
+                true => self.type_in(text, unread, chunk.time, out),
+                false => self.print(text, unread, out),
             }
         }
         Step::Next
@@ -239,11 +242,14 @@ impl Side {
 }
 
 impl Telnet {
-    fn type_in(&mut self, byte: u8, time: Time, out: &mut dyn Out) {
+    fn type_in(&mut self, byte: u8, unread: usize, time: Time, out: &mut dyn Out) {
         let was_return = std::mem::replace(&mut self.client.is_return, byte == b'\r');
         match byte {
             b'\n' | 0 if was_return => {}
-            b'\r' | b'\n' => self.enter(time, out),
+            b'\r' | b'\n' => {
+                let at = out.message(unread);
+                self.enter(at, time, out);
+            }
             8 | 127 => {
                 self.client.line.pop();
             }
@@ -259,7 +265,7 @@ impl Telnet {
     }
 
     /// Handles the end of a typed line.
-    fn enter(&mut self, time: Time, out: &mut dyn Out) {
+    fn enter(&mut self, at: Span, time: Time, out: &mut dyn Out) {
         self.finish(out);
         let line = std::mem::take(&mut self.client.line);
         let prompt = self.prompt.take().unwrap_or_else(|| self.server.line.clone());
@@ -270,14 +276,18 @@ impl Telnet {
             self.user = Some(line.clone()).filter(|line| !line.is_empty());
         }
         let line = Some(line).filter(|_| !is_secret);
-        self.typed = Some(Typed { time, user: self.user.clone(), prompt, line, answers: Vec::new() });
+        self.typed = Some(Typed { time, at, user: self.user.clone(), prompt, line, answers: Vec::new() });
         // The server's echo ends its line.
         self.server.line.clear();
     }
 
-    fn print(&mut self, byte: u8) {
+    fn print(&mut self, byte: u8, unread: usize, out: &mut dyn Out) {
         match byte {
             b'\n' => {
+                let at = out.message(unread);
+                if let Some(typed) = &mut self.typed {
+                    typed.at.add(at);
+                }
                 let line = std::mem::take(&mut self.server.line);
                 let answers = self.typed.as_mut().map(|typed| &mut typed.answers);
                 if let Some(answers) =
@@ -300,15 +310,16 @@ impl Telnet {
 
     fn finish(&mut self, out: &mut dyn Out) {
         let Some(typed) = self.typed.take() else { return };
-        let Typed { time, user, prompt, line, answers } = typed;
-        out.record(record!(
+        let Typed { time, at, user, prompt, line, answers } = typed;
+        let record = record!(
             TELNET,
             time,
             user = user,
             prompt = Some(prompt).filter(|prompt| !prompt.is_empty()),
             line = line,
             answers = Value::list(answers),
-        ));
+        );
+        out.record(record.over(at));
     }
 }
 

@@ -484,6 +484,7 @@ impl Side {
                 if !self.hold(data, if is_old { 2 } else { 5 }) {
                     return Ok(());
                 }
+                out.more(data.len());
                 match self.header(is_old, direction, handshake) {
                     Some(place) => self.place = place,
                     None if self.is_unsure => self.place = Place::Lost,
@@ -539,12 +540,14 @@ impl Side {
                 }
                 self.place = Place::Content { kind, left, is_encrypted };
                 if left == 0 {
+                    out.more(data.len());
                     self.place = Place::Header;
                     self.held.clear();
                 }
             }
             Place::Old { length } => {
                 if self.hold(data, length) {
+                    out.more(data.len());
                     self.place = Place::Header;
                     let record = std::mem::take(&mut self.held);
                     old(&record, time, direction, handshake, out)?;

@@ -89,14 +89,14 @@ impl Parser for Websocket {
                     return Step::GiveUp;
                 }
             }
-            side.emit(chunk.direction, false, out);
+            side.emit(chunk.direction, Some(data.len()), out);
         }
         Step::Next
     }
 
     fn end(&mut self, _: Time, out: &mut dyn Out) {
-        self.client.emit(Direction::Forward, true, out);
-        self.server.emit(Direction::Reverse, true, out);
+        self.client.emit(Direction::Forward, None, out);
+        self.server.emit(Direction::Reverse, None, out);
     }
 
     fn memory(&self) -> usize {
@@ -115,15 +115,20 @@ impl Side {
         };
         frame.seen += chunk.gap;
         frame.missing += chunk.gap;
-        self.emit(chunk.direction, false, out);
+        self.emit(chunk.direction, Some(chunk.data.len()), out);
         true
     }
 
-    /// Emits a frame if it is complete, or if the rest will not arrive.
-    fn emit(&mut self, direction: Direction, is_over: bool, out: &mut dyn Out) {
-        let complete = |frame: &mut Frame| frame.seen >= frame.length || is_over;
+    /// Emits a frame if it is complete, `unread` bytes before the end of the chunk, or if the rest will not arrive, without
+    /// `unread`.
+    fn emit(&mut self, direction: Direction, unread: Option<usize>, out: &mut dyn Out) {
+        let complete = |frame: &mut Frame| frame.seen >= frame.length || unread.is_none();
         let Some(frame) = self.frame.take_if(complete) else { return };
         self.header.clear();
+        match unread {
+            Some(unread) => out.message(unread),
+            None => out.rest(direction),
+        };
         let opcode = match frame.first & 15 {
             0 => Value::from("continuation"),
             1 => "text".into(),

@@ -182,7 +182,7 @@ impl Xmpp {
 }
 
 impl Parser for Xmpp {
-    fn chunk(&mut self, chunk: &Chunk<'_>, _: &mut dyn Out) -> Step {
+    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
         if chunk.gap > 0 {
             return Step::GiveUp;
         }
@@ -194,6 +194,7 @@ impl Parser for Xmpp {
         while turn == Turn::None
             && let Some(next) = tags.next(&mut data, |tag| self.tag(tag, chunk.direction, chunk.time))
         {
+            out.more(data.len());
             turn = if tags.count > MAX_TAGS { Turn::Over } else { next };
         }
         if let Some(side) = self.sides.get_mut(at) {

@@ -1,13 +1,24 @@
-//! `weir streams`: streams equal byte for byte those that other programs reassemble from the captures.
+//! `weir streams`: streams equal byte for byte those that other programs reassemble from the captures. Records stand for bytes
+//! of these streams.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+#[path = "support/pass.rs"]
+#[allow(dead_code)]
+mod pass;
 mod support;
 
+use pass::{Loaded, settings};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use support::*;
+use weir_api::{FunctionCall, Level, SubscriptionSpec};
+use weir_engine::{Emitted, FlowConfig, FlowIdentity, Plan, Sink, Worker};
+use weir_proto::{Expected, Out, Record, Session, Setup, Value, Wants};
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Time};
 
 /// The files that `weir streams` writes for a capture.
 fn streams(capture: &Path, options: &[&str]) -> BTreeMap<String, Vec<u8>> {
@@ -89,4 +100,170 @@ fn streams_on_standard_output_equal_the_files() {
     assert!(!Path::new("-").exists());
     let ran = weir(["streams", text(&capture), "-o", "-", "--anon", "table"]);
     assert!(ran.code == Some(1) && ran.stderr.contains("--output DIR"), "{}", ran.stderr);
+}
+
+/// A chunk of a stream, or a datagram.
+#[derive(Clone)]
+struct Piece(Time, Direction, u64, Vec<u8>);
+
+/// What a worker emits of one flow.
+struct Kept {
+    flow: FlowIdentity,
+    pieces: Vec<Piece>,
+    records: Vec<Record<'static>>,
+}
+
+/// What a worker emits of each flow.
+#[derive(Default)]
+struct Flows(BTreeMap<u64, Kept>);
+
+impl Flows {
+    fn of(&mut self, flow: &FlowIdentity) -> &mut Kept {
+        let empty = || Kept { flow: *flow, pieces: Vec::new(), records: Vec::new() };
+        self.0.entry(flow.id()).or_insert_with(empty)
+    }
+}
+
+impl Sink for Flows {
+    fn take(&mut self, emitted: Emitted<'_>) {
+        match emitted {
+            Emitted::Chunk(flow, chunk) => {
+                let piece = Piece(chunk.time, chunk.direction, chunk.gap, chunk.data.to_vec());
+                self.of(flow).pieces.push(piece);
+            }
+            Emitted::Record(flow, record) => self.of(flow).records.push(record.into_owned()),
+            _ => {}
+        }
+    }
+}
+
+/// The records of a session.
+#[derive(Default)]
+struct Records(Vec<Record<'static>>);
+
+impl Out for Records {
+    fn record(&mut self, record: Record<'_>) {
+        self.0.push(record.into_owned());
+    }
+
+    fn expect(&mut self, _: Expected) {}
+
+    fn content(&mut self, _: u64, _: u64, _: &[u8]) -> bool {
+        true
+    }
+}
+
+/// The first bytes of the streams of a flow that are read byte by byte.
+const CUT: usize = 60_000;
+
+impl Kept {
+    /// The records of a session that gets pieces of at most `max` bytes.
+    fn records_of(&self, max: usize) -> Vec<Record<'static>> {
+        let setup = || Setup {
+            flow: self.flow.id(),
+            initiator: self.flow.initiator(),
+            responder: self.flow.responder(),
+            ip_proto: self.flow.key.proto,
+            wants: Wants::default(),
+        };
+        let (mut session, mut records, mut left) = (Session::new(), Records::default(), CUT);
+        for Piece(time, direction, gap, data) in &self.pieces {
+            if data.len() > left {
+                break;
+            }
+            left -= data.len();
+            let mut gap = *gap;
+            let pieces: Vec<&[u8]> = match data.is_empty() {
+                true => vec![&[]],
+                false => data.chunks(max).collect(),
+            };
+            for data in pieces {
+                let chunk = Chunk { time: *time, direction: *direction, gap: std::mem::take(&mut gap), data };
+                session.chunk(&chunk, &setup, &mut records);
+            }
+        }
+        session.end(Time(0), &setup, &mut records);
+        records.0
+    }
+
+    /// The bytes of a direction, with a zero for each missing one.
+    fn stream(&self, side: Direction) -> Vec<u8> {
+        let mut stream = Vec::new();
+        for Piece(_, _, gap, data) in self.pieces.iter().filter(|Piece(_, direction, ..)| *direction == side)
+        {
+            stream.resize(stream.len() + *gap as usize, 0);
+            stream.extend_from_slice(data);
+        }
+        stream
+    }
+}
+
+/// Records stand for bytes within the streams of their flow, those of an HTTP record are its request and response, and
+/// neither they nor the records depend on how the streams are cut.
+#[test]
+fn records_stand_for_bytes_of_their_streams() {
+    let log = SubscriptionSpec::handing_on("log", Level::Record, vec![FunctionCall::new("log")]);
+    let chunks = SubscriptionSpec::handing_on("chunks", Level::Stream, vec![FunctionCall::new("stream")]);
+    let plan = Arc::new(Plan::new("", vec![log, chunks], settings()).unwrap());
+    let (mut records, mut placed, mut requests, mut cut) = (0, 0, 0, 0);
+    let (mut answers, mut begun) = (0, 0);
+    for path in diverse(2_000).into_iter().filter(|path| !support::aside::is_aside(text(path))) {
+        let capture = Loaded::read(&path);
+        if !(2..=20_000).contains(&capture.len()) {
+            continue;
+        }
+        let config = FlowConfig { memory: capture.ample_memory(), ..FlowConfig::default() };
+        let (mut worker, mut flows) = (Worker::new(Arc::clone(&plan), &config), Flows::default());
+        for chunk in &capture.chunks {
+            worker.batch(chunk.batch(), &mut flows);
+        }
+        worker.finish(&mut flows);
+        for kept in flows.0.values() {
+            let name = || path.display();
+            let streams = [Direction::Forward, Direction::Reverse].map(|side| kept.stream(side));
+            for record in &kept.records {
+                records += 1;
+                placed += usize::from(!record.at.is_empty());
+                let [request, response] = [Direction::Forward, Direction::Reverse].map(|side| {
+                    let (at, stream) = (record.at.of(side), &streams[side as usize]);
+                    let bytes = stream.get(at.start as usize..at.end as usize);
+                    let table = record.table.name;
+                    bytes.unwrap_or_else(|| panic!("{}: {table} {at:?} of {}", name(), stream.len()))
+                });
+                if record.table.name != "http" || request.is_empty() {
+                    continue;
+                }
+                // A response without a request has no method.
+                if let (Value::Text(method), Value::Text(url)) = (record.get("method"), record.get("url")) {
+                    let line = [method.trim_ascii(), b" ", url.trim_ascii()].concat();
+                    let words = |text: &[u8]| -> Vec<Vec<u8>> {
+                        let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+                        words.take(2).map(<[u8]>::to_vec).collect()
+                    };
+                    assert_eq!(words(request), words(&line), "{}: {:?}", name(), record.at);
+                    requests += 1;
+                }
+                if !record.get("status_code").is_none() {
+                    // Some servers send other bytes before the status line, which browsers skip.
+                    let begins = response.trim_ascii_start().starts_with(b"HTTP/");
+                    (answers, begun) = (answers + 1, begun + usize::from(begins));
+                    assert!(!response.is_empty(), "{}: {:?}", name(), record.at);
+                }
+            }
+            if kept.flow.key.proto == 6 {
+                let (whole, bytes) = (kept.records_of(usize::MAX), kept.records_of(1));
+                for (whole, byte) in whole.iter().zip(&bytes) {
+                    let table = whole.table.name;
+                    assert_eq!((table, whole.at), (byte.table.name, byte.at), "{}", name());
+                    assert!(whole == byte, "{}: {table} {:?} or {:?}", name(), whole.values, byte.values);
+                }
+                assert_eq!(whole.len(), bytes.len(), "{}", name());
+                cut += whole.len();
+            }
+        }
+    }
+    println!(
+        "{placed} of {records} records stand for bytes; {requests} requests; {cut} records of cut streams"
+    );
+    assert!(placed * 10 > records * 9 && placed > 0);
 }

@@ -5,7 +5,7 @@ use super::wire::{Data, Header, MAX_RECORDS, Message, Name, Rr, Section, UPDATE,
 use super::{Flavour, Waiting, words};
 use crate::Out;
 use crate::early::early;
-use crate::{Field, Kind, Privacy, Record, Table, Value, field, record, values};
+use crate::{Field, Kind, Privacy, Record, Span, Table, Value, field, record, values};
 use weir_wire::{Reader, Time};
 
 /// A query with its response. In multicast DNS each message is a row, since a response answers no single query.
@@ -716,7 +716,7 @@ impl<'a> ParsedMessage<'a> {
     }
 
     /// The part of a question that is kept until its answer arrives.
-    pub fn waiting(&self, time: Time) -> Waiting {
+    pub fn waiting(&self, time: Time, at: Span) -> Waiting {
         let header = &self.message.header;
         // If there are several questions, Zeek logs the last one.
         let question = self.message.questions.last().filter(|_| header.opcode() != UPDATE);
@@ -726,6 +726,7 @@ impl<'a> ParsedMessage<'a> {
         });
         Waiting {
             time,
+            at,
             header: *header,
             query,
             kind: question.map(|question| question.kind),
@@ -751,7 +752,7 @@ pub(super) fn hand_on(flavour: Flavour, proto: &'static str, waiting: &Waiting, 
 
 /// A question without an answer.
 pub(super) fn unanswered<'a>(flavour: Flavour, proto: &'static str, waiting: &'a Waiting) -> Record<'a> {
-    DnsRow::new(flavour, proto, &waiting.header, Some(waiting)).record(waiting.time)
+    DnsRow::new(flavour, proto, &waiting.header, Some(waiting)).record(waiting.time).over(waiting.at)
 }
 
 /// A transaction being built.

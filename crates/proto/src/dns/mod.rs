@@ -9,7 +9,7 @@ mod wire;
 mod words;
 
 use crate::work::looked_at;
-use crate::{Buffer, Heads, Out, Parser, Probe, Protocol, Setup, Step, TCP, Transport};
+use crate::{Buffer, Heads, Out, Parser, Probe, Protocol, Setup, Span, Step, TCP, Transport};
 use std::collections::VecDeque;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
@@ -162,6 +162,8 @@ fn plausible(data: &[u8], home: bool) -> Result<usize, Walk> {
 #[derive(Debug)]
 struct Waiting {
     time: Time,
+    /// The bytes of its message.
+    at: Span,
     header: Header,
     query: Option<Vec<u8>>,
     kind: Option<u16>,
@@ -264,10 +266,12 @@ impl Dns {
             looked_at(self.waiting.len());
             let at = self.waiting.iter().position(|waiting| waiting.header.id == header.id);
             let waiting = at.and_then(|at| self.waiting.remove(at));
-            out.record(emitted.transaction(proto, time, waiting.as_ref()));
+            let mut at = waiting.as_ref().map(|waiting| waiting.at).unwrap_or_default();
+            at.add(out.here());
+            out.record(emitted.transaction(proto, time, waiting.as_ref()).over(at));
             return;
         }
-        let waiting = emitted.waiting(time);
+        let waiting = emitted.waiting(time, out.here());
         if self.flavour == Flavour::Multicast {
             return out.record(emit::unanswered(self.flavour, proto, &waiting));
         }
@@ -305,6 +309,7 @@ impl Dns {
                 break;
             };
             looked_at(whole.len());
+            out.message(data.len());
             let is_good = self.message(whole, chunk, is_guess, out);
             (half.guess, half.lost) = (false, !is_good);
             held.clear();

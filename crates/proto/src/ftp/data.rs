@@ -4,8 +4,8 @@ use super::tables::DATA;
 use crate::file::{About, File, Files};
 use crate::{Out, Parser, Probe, Protocol, Setup, Step, Transport, record};
 use std::sync::{Arc, Mutex, PoisonError};
-use weir_wire::Time;
 use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Time};
 
 pub(crate) static PROTOCOL: Protocol = Protocol {
     name: "ftp_data",
@@ -92,6 +92,8 @@ impl Parser for Data {
     }
 
     fn end(&mut self, time: Time, out: &mut dyn Out) {
+        out.rest(Direction::Forward);
+        out.rest(Direction::Reverse);
         let (command, filename) = match self.channel.with(|known| known.command.clone()) {
             Some((command, path)) => {
                 let path = names_file(&command).then_some(path);

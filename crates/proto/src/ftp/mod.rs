@@ -8,9 +8,10 @@ pub(crate) use data::PROTOCOL as DATA;
 
 use crate::early::early;
 use crate::line::{Line, Lines};
+use crate::place::Nested;
 use crate::tls;
 use crate::{
-    Buffer, Expected, Heads, Out, Parser, Probe, Protocol, Setup, Step, TCP, Transport, Value, record,
+    Buffer, Expected, Heads, Out, Parser, Probe, Protocol, Setup, Span, Step, TCP, Transport, Value, record,
 };
 use data::{Channel, Data};
 use std::collections::VecDeque;
@@ -86,6 +87,8 @@ fn probe(heads: &Heads<'_>) -> Probe {
 #[derive(Debug, Default)]
 struct Command {
     time: Time,
+    /// Its bytes, and those of its replies.
+    at: Span,
     name: Vec<u8>,
     argument: Vec<u8>,
     is_cut: bool,
@@ -221,7 +224,8 @@ impl Ftp {
         let data = crate::mime::base64(text);
         let Self { tokens, setup, .. } = self;
         let tokens = tokens.get_or_insert_with(|| (tls::PROTOCOL.parser)(setup));
-        if !matches!(tokens.chunk(&Chunk { time, direction, gap: 0, data: &data }, out), Step::Next) {
+        let chunk = Chunk { time, direction, gap: 0, data: &data };
+        if !matches!(tokens.chunk(&chunk, &mut Nested(out)), Step::Next) {
             self.end_tokens(time, out);
         }
     }
@@ -238,6 +242,7 @@ impl Ftp {
     }
 
     fn command(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) {
+        let at = out.message(line.unread);
         if line.is_cut {
             PROTOCOL.emit_anomaly("request_command_too_long", Direction::Forward, line.text, time, out);
         }
@@ -254,8 +259,14 @@ impl Ftp {
             self.emit(&done, out);
         }
         self.lost = false;
-        let mut command =
-            Command { time, name, argument: argument.to_vec(), is_cut: line.is_cut, ..Command::default() };
+        let mut command = Command {
+            time,
+            at,
+            name,
+            argument: argument.to_vec(),
+            is_cut: line.is_cut,
+            ..Command::default()
+        };
         match command.name.as_slice() {
             b"USER" => self.user = Some(argument.to_vec()),
             b"ADAT" if !line.is_cut => self.token(argument, Direction::Forward, time, out),
@@ -341,6 +352,7 @@ impl Ftp {
 
     /// Takes a line of a reply. Returns `true` if TLS begins after it.
     fn reply(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) -> bool {
+        let at = out.message(line.unread);
         if line.is_cut {
             PROTOCOL.emit_anomaly("response_command_too_long", Direction::Reverse, line.text, time, out);
         }
@@ -364,6 +376,7 @@ impl Ftp {
                 }
                 // A reply without a code still answers the command: later replies belong to later commands.
                 if let Some(mut command) = self.waiting.pop_front() {
+                    command.at.add(at);
                     command.lines.push(line.text.to_vec());
                     command.last = Some((0, line.text.to_vec()));
                     return self.answered(command, 0, line.text, time, out);
@@ -390,6 +403,7 @@ impl Ftp {
                     && let Some(done) = &mut self.done
                 {
                     // Some servers report the end of a transfer after they have already replied.
+                    done.at.add(at);
                     done.last = Some((number, text.to_vec()));
                 } else if !self.lost && is_last && number != 421 {
                     PROTOCOL.emit_anomaly("unmatched_response", Direction::Reverse, line.text, time, out);
@@ -398,6 +412,7 @@ impl Ftp {
                 return false;
             }
         };
+        command.at.add(at);
         command.replied(code, number, text, line.is_cut);
         if !is_last || number < 200 && number != 120 {
             if is_last && number == 150 && command.name == b"RETR" {
@@ -509,7 +524,7 @@ impl Ftp {
             transaction = self.transactions,
         );
         self.transactions += 1;
-        out.record(record);
+        out.record(record.over(command.at));
     }
 
     /// Emits a command if it is about files.
@@ -529,7 +544,7 @@ impl Ftp {
             Some(command.argument.clone()).filter(|argument| !argument.is_empty())
         };
         let file = command.channel.as_ref().and_then(|channel| channel.with(|known| known.file.clone()));
-        out.record(record!(
+        let record = record!(
             FTP,
             command.time,
             user = self.user.as_ref(),
@@ -545,7 +560,8 @@ impl Ftp {
             data_responder = command.data.map(|data| data.responder.0),
             data_port = command.data.map(|data| data.responder.1),
             file = file.as_ref().map(|(name, _)| name),
-        ));
+        );
+        out.record(record.over(command.at));
     }
 }
 

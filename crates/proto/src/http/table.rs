@@ -263,7 +263,7 @@ impl Transaction {
         let sent = self.sent.take().map(|listed| *listed).unwrap_or_default();
         let received = self.answer.as_mut().and_then(|answer| answer.received.take());
         let received = received.map(|listed| *listed).unwrap_or_default();
-        out.record(self.record(sent, received));
+        out.record(self.record(sent, received).over(self.at));
     }
 
     /// Hands on what the head of a side has shown.

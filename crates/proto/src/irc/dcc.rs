@@ -57,6 +57,7 @@ impl Parser for Dcc {
     }
 
     fn end(&mut self, _: Time, out: &mut dyn Out) {
+        out.rest(Direction::Reverse);
         if let Some(file) = self.file.take() {
             let is_whole = !self.has_gap && self.size.is_none_or(|size| file.seen() >= size);
             file.close(is_whole, out);

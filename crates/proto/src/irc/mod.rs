@@ -195,6 +195,7 @@ impl Parser for Irc {
 impl Irc {
     /// Takes a line. Returns `true` if TLS begins after it.
     fn line(&mut self, line: Line<'_>, direction: Direction, time: Time, out: &mut dyn Out) -> bool {
+        out.message(line.unread);
         let text = match line.text {
             [b'@', tagged @ ..] => {
                 tagged.iter().position(|byte| *byte == b' ').and_then(|at| tagged.get(at + 1..))

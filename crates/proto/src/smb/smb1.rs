@@ -282,6 +282,7 @@ impl Smb {
         let Some(mut request) = self.asked((header.id, u16::from(block.command) | OLD)) else {
             return Some(());
         };
+        request.at.add(out.here());
         let words = block.words;
         let mut texts = Texts { message, at: block.begin, is_wide: header.flags & UNICODE != 0 };
         self.old_status(&mut request, header, chunk);

@@ -260,6 +260,7 @@ impl Smb {
         let asked =
             asked.or_else(|| if is_negotiated { self.asked_before(smb1::NEGOTIATE_KEY) } else { None });
         let Some(mut request) = asked else { return Some(()) };
+        request.at.add(out.here());
         let body = message.get(HEADER..)?;
         request.status(header.status, chunk.time);
         if header.session != 0 {
@@ -367,6 +368,7 @@ impl Smb {
         if let Some(mut request) = self.asked(CALLED) {
             Self::answer(&mut request, data);
             request.what = What::Other;
+            request.at.add(out.here());
             self.emit(request, out);
         }
     }

@@ -7,7 +7,7 @@ use crate::early::early;
 use crate::file::Files;
 use crate::line::{Dotted, Line, Lines};
 use crate::mime::{self, Carrier, Message};
-use crate::{Buffer, Heads, Out, Parser, Probe, Protocol, Setup, Step, Transport, Value};
+use crate::{Buffer, Heads, Out, Parser, Probe, Protocol, Setup, Span, Step, Transport, Value};
 use std::collections::VecDeque;
 use tables::{Hello, SESSION, SMTP, Transaction};
 use weir_wire::stream::Chunk;
@@ -152,6 +152,10 @@ struct Smtp {
     /// Code of a reply that came before the end of the mail was seen.
     early: Option<u16>,
     has_ended: bool,
+    /// The bytes of the current line or mail.
+    here: Span,
+    /// The bytes of all of them.
+    all: Span,
 }
 
 impl Smtp {
@@ -180,6 +184,8 @@ impl Smtp {
             go_ahead: false,
             early: None,
             has_ended: false,
+            here: Span::default(),
+            all: Span::default(),
         }
     }
 }
@@ -206,6 +212,9 @@ impl Parser for Smtp {
                             let (piece, rest) = data.split_at(length);
                             data = rest;
                             self.content(piece, chunk.time, out);
+                            if left == length as u64 {
+                                self.note(out.more(data.len()));
+                            }
                             self.part_of_chunk(left - length as u64, is_last, chunk.time, out);
                         }
                     }
@@ -320,7 +329,7 @@ impl Smtp {
 
     /// Emits the session, or the part of one, without a mail.
     fn emit_session(&mut self, time: Time, out: &mut dyn Out) {
-        self.hello.emit(self.emitted, time, self.last_reply.as_deref(), out);
+        self.hello.emit(self.emitted, self.all, time, self.last_reply.as_deref(), out);
         self.emitted += 1;
     }
 
@@ -350,13 +359,21 @@ impl Smtp {
         self.waiting.push_back(asked);
     }
 
+    /// Takes note of the current message.
+    fn note(&mut self, at: Span) {
+        self.here = at;
+        self.all.add(at);
+    }
+
     fn begin(&mut self, time: Time) {
         if !self.transaction.is_active {
             (self.transaction.is_active, self.transaction.time) = (true, time);
+            self.transaction.at = self.here;
         }
     }
 
     fn command(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) {
+        self.note(out.message(line.unread));
         if line.is_cut {
             PROTOCOL.emit_anomaly("MAX_COMMAND_LINE_LEN_EXCEEDED", Direction::Forward, line.text, time, out);
         }
@@ -485,6 +502,7 @@ impl Smtp {
         let is_end = dot.bytes(data, |bytes| self.content(bytes, time, out));
         if is_end {
             self.place = Place::Commands;
+            self.note(out.more(data.len()));
             self.end_of_mail(true, time, out);
         } else {
             self.place = Place::Data(dot);
@@ -537,6 +555,7 @@ impl Smtp {
         self.close_mail(is_whole, time, out);
         self.end_missed = false;
         self.begin(time);
+        self.transaction.at.add(self.here);
         let transaction = Box::new(std::mem::take(&mut self.transaction));
         self.transactions += 1;
         let early = self.early.take();
@@ -551,6 +570,7 @@ impl Smtp {
 
     /// Takes a line of a reply. Returns `true` if TLS begins after it.
     fn reply(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) -> bool {
+        self.note(out.message(line.unread));
         if line.is_cut {
             PROTOCOL.emit_anomaly("MAX_REPLY_LINE_LEN_EXCEEDED", Direction::Reverse, line.text, time, out);
         }
@@ -611,6 +631,7 @@ impl Smtp {
             },
             Asked::End(mut transaction) => {
                 transaction.accepted = Some(is_good);
+                transaction.at.add(self.here);
                 self.emit(*transaction, out);
                 self.answered += 1;
             }
@@ -619,6 +640,7 @@ impl Smtp {
                 220 => {
                     self.begin(time);
                     self.transaction.tls = true;
+                    self.transaction.at.add(self.here);
                     self.finish(out);
                     return true;
                 }

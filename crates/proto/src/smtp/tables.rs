@@ -2,7 +2,7 @@
 
 use crate::early::early;
 use crate::mime::{self, Head, Mail, Message};
-use crate::{Kind, Out, Privacy, Table, Value, field, record};
+use crate::{Kind, Out, Privacy, Span, Table, Value, field, record};
 use std::net::IpAddr;
 use weir_wire::Time;
 
@@ -158,6 +158,8 @@ pub(super) static SESSION: Table = Table {
 pub(super) struct Transaction {
     /// Time at which it began.
     pub time: Time,
+    /// Its bytes, from its first command on, and those of the reply to the mail.
+    pub at: Span,
     /// Whether MAIL FROM, RCPT TO or STARTTLS was sent.
     pub is_active: bool,
     pub mail_from: Option<Vec<u8>>,
@@ -240,7 +242,7 @@ impl Transaction {
             (true, false) => "PARSE_ERROR".into(),
         };
         let originating = head.get("x-originating-ip");
-        out.record(record!(
+        let record = record!(
             SMTP,
             self.time,
             depth = depth,
@@ -293,15 +295,16 @@ impl Transaction {
             bytes = if has_mail { mail.bytes.into() } else { Value::None },
             accepted = self.accepted,
             transaction = transaction,
-        ));
+        );
+        out.record(record.over(self.at));
     }
 }
 
 impl Hello {
     /// Emits a session without a mail.
-    pub fn emit(&self, transaction: u64, time: Time, last_reply: Option<&[u8]>, out: &mut dyn Out) {
+    pub fn emit(&self, transaction: u64, at: Span, time: Time, last_reply: Option<&[u8]>, out: &mut dyn Out) {
         let owned = |text: &Option<Vec<u8>>| Value::from(text.clone());
-        out.record(record!(
+        let record = record!(
             SESSION,
             time,
             helo = owned(&self.helo),
@@ -310,7 +313,8 @@ impl Hello {
             greeting = owned(&self.greeting),
             last_reply = last_reply,
             transaction = transaction,
-        ));
+        );
+        out.record(record.over(at));
     }
 }
 

@@ -6,7 +6,7 @@ use super::message::Message;
 use super::names;
 use super::{CERTIFICATES, QUIC_TLS, SNI, TLS, X509};
 use crate::early::early;
-use crate::{Out, Protocol, Record, Value, record};
+use crate::{Out, Protocol, Record, Span, Value, record};
 use weir_wire::{Direction, Reader, Time};
 
 /// Maximum number of certificates of a chain: browsers stop at about ten.
@@ -27,6 +27,8 @@ pub(crate) struct Handshake {
     over: Over,
     protocol: &'static Protocol,
     begun: Option<Time>,
+    /// The bytes of its datagrams.
+    at: Span,
     /// The sender of the client hello, if it was seen.
     client: Direction,
     history: String,
@@ -56,6 +58,7 @@ impl Handshake {
             over,
             protocol,
             begun: None,
+            at: Span::default(),
             client: Direction::Forward,
             history: String::new(),
             hello: None,
@@ -71,6 +74,11 @@ impl Handshake {
             exchanged: false,
             emitted: false,
         }
+    }
+
+    /// Takes note of a datagram.
+    pub fn datagram(&mut self, at: Span) {
+        self.at.add(at);
     }
 
     /// Whether the handshake was emitted.
@@ -484,7 +492,9 @@ impl Handshake {
             early_data = hello.as_ref().map(|hello| hello.early_data),
         );
         let table = if self.over == Over::Quic { &QUIC_TLS } else { &TLS };
-        out.record(Record { table, ..record });
+        let mut at = self.at;
+        at.add(out.both());
+        out.record(Record { table, ..record }.over(at));
     }
 }
 
