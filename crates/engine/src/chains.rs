@@ -89,27 +89,26 @@ impl Functions {
 
     /// Shows a flow that has ended to the subscriptions that cover it.
     pub fn flow_end(&mut self, plan: &Plan, record: &FlowRecord) {
-        if plan.sources.flow_ends.is_empty() {
+        if plan.flow_ends.is_empty() {
             return;
         }
-        plan.flow_tests.matches(&fields::endpoints_of(record), &mut self.found);
-        for number in &self.found {
-            let at = plan.sources.flow_ends.get(*number as usize);
-            if let Some(chain) = at.and_then(|at| self.chains.get_mut(*at)) {
+        let Self { chains, found, .. } = self;
+        plan.flow_ends.each(&fields::endpoints_of(record), found, |at| {
+            if let Some(chain) = chains.get_mut(at) {
                 show(chain, &Item::FlowEnd(record));
             }
-        }
+        });
     }
 
     /// Shows a record to the subscriptions that cover it.
     pub fn record(&mut self, plan: &Plan, flow: &FlowIdentity, record: &Record<'_>) {
         let view = RecordView { endpoints: fields::endpoints(flow), record };
-        for number in plan.records.matches(&view, &mut self.matches) {
-            let chain = plan.sources.records.get(*number as usize).and_then(|at| self.chains.get_mut(*at));
-            if let Some(chain) = chain {
+        let Self { chains, matches, .. } = self;
+        plan.records.each(&view, matches, |at| {
+            if let Some(chain) = chains.get_mut(at) {
                 show(chain, &Item::Record(&view));
             }
-        }
+        });
     }
 
     /// Shows a chunk of a stream to subscriptions, by their positions in the plan.

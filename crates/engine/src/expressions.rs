@@ -12,7 +12,7 @@ use weir_filter::{FilterError, Masks, MatchCounter, Options, PacketMask, Set, Se
 use weir_wire::{Batch, FlowKey, Layers, LinkType, Tag};
 
 /// The most expressions that a change compiles. A set of at most as many has no young one: it is compiled whole.
-const FEW: usize = 512;
+pub(crate) const FEW: usize = 512;
 
 /// Expressions, compiled. Plans share them.
 pub(crate) struct Expressions {

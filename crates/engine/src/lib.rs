@@ -32,6 +32,7 @@ mod bounded;
 mod chains;
 mod checksum;
 mod composition;
+mod cover;
 mod demand;
 mod expressions;
 mod feeder;

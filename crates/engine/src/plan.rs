@@ -1,5 +1,6 @@
 //! The compiled list of subscriptions: immutable, shared by all workers.
 
+use crate::cover::Cover;
 use crate::demand::Demand;
 use crate::expressions::{Expressions, Numbering};
 use crate::planned::{Compiled, Link};
@@ -8,7 +9,7 @@ use crate::{InputKind, Memory};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_api::{Answer, Level, Outline, Reading, Subscription, SubscriptionId, SubscriptionSpec};
-use weir_filter::{Filter, FilterError, FlowTest, FlowTests, RecordSet, Strategy};
+use weir_filter::{Filter, FilterError, FlowTests, RecordSet, Strategy};
 use weir_wire::LinkType;
 
 /// Subscriptions, compiled.
@@ -28,12 +29,12 @@ pub struct Plan {
     /// Every answer, empty.
     pub(crate) outline: Arc<Outline>,
     pub(crate) demand: Arc<Demand>,
-    /// The tests of subscriptions at stream level, in the order of [`Sources::streams`].
-    pub(crate) stream_tests: Arc<FlowTests>,
-    /// The tests of subscriptions at flow level, in the order of [`Sources::flow_ends`].
-    pub(crate) flow_tests: Arc<FlowTests>,
-    /// The tests of subscriptions at record level, in the order of [`Sources::records`].
-    pub(crate) records: Arc<RecordSet>,
+    /// Subscriptions at stream level, by the flows that they cover.
+    pub(crate) streams: Cover<FlowTests>,
+    /// Subscriptions at flow level.
+    pub(crate) flow_ends: Cover<FlowTests>,
+    /// Subscriptions at record level.
+    pub(crate) records: Cover<RecordSet>,
     /// Memory of the functions, and of what is compiled.
     memory: PlanMemory,
 }
@@ -47,9 +48,9 @@ pub(crate) struct Sources {
     matching: Vec<(u32, usize)>,
     pub tallies: Vec<usize>,
     pub control: Vec<usize>,
-    pub streams: Vec<usize>,
-    pub flow_ends: Vec<usize>,
-    pub records: Vec<usize>,
+    streams: Vec<usize>,
+    flow_ends: Vec<usize>,
+    records: Vec<usize>,
     /// Subscriptions that need only sums.
     pub sums: Vec<(usize, Sum)>,
 }
@@ -267,17 +268,9 @@ impl Plan {
         Ok(Plan {
             outline: Arc::new(Outline::new(number, empty)),
             demand: Arc::new(demand),
-            stream_tests: flow_tests(
-                before.map(|plan| (plan, &plan.sources.streams, &plan.stream_tests)),
-                &sources.streams,
-                &planned,
-            ),
-            flow_tests: flow_tests(
-                before.map(|plan| (plan, &plan.sources.flow_ends, &plan.flow_tests)),
-                &sources.flow_ends,
-                &planned,
-            ),
-            records: records(before, &sources.records, &planned),
+            streams: Cover::after(before.map(|plan| &plan.streams), &planned, &sources.streams),
+            flow_ends: Cover::after(before.map(|plan| &plan.flow_ends), &planned, &sources.flow_ends),
+            records: Cover::after(before.map(|plan| &plan.records), &planned, &sources.records),
             scope,
             subscriptions: planned,
             settings,
@@ -489,42 +482,6 @@ fn plan_all<'p>(
         });
     }
     planned
-}
-
-/// The tests of subscriptions at these positions: those of the plan before, if it has the same ones. `before` is this plan with
-/// its positions and its tests.
-fn flow_tests(
-    before: Option<(&Plan, &Vec<usize>, &Arc<FlowTests>)>,
-    at: &[usize],
-    planned: &[Arc<Planned>],
-) -> Arc<FlowTests> {
-    let is_same = |plan: &Plan, old: &[usize]| are_at(&plan.subscriptions, old, planned, at);
-    match before.filter(|(plan, old, _)| is_same(plan, old)) {
-        Some((_, _, tests)) => Arc::clone(tests),
-        None => {
-            let all = FlowTest::All(Vec::new());
-            let test = |planned: &Arc<Planned>| planned.compiled.flow_test.clone().unwrap_or(all.clone());
-            Arc::new(FlowTests::new(at.iter().filter_map(|at| planned.get(*at)).map(test)))
-        }
-    }
-}
-
-/// The tests of subscriptions at record level: those of the plan before, if it has the same ones.
-fn records(before: Option<&Plan>, at: &[usize], planned: &[Arc<Planned>]) -> Arc<RecordSet> {
-    match before.filter(|before| are_at(&before.subscriptions, &before.sources.records, planned, at)) {
-        Some(before) => Arc::clone(&before.records),
-        None => {
-            let of_records = at.iter().filter_map(|at| planned.get(*at));
-            let tests = of_records.filter_map(|planned| planned.compiled.record_test.as_ref());
-            Arc::new(RecordSet::new(tests))
-        }
-    }
-}
-
-/// Whether the subscriptions at some positions of two plans are the same ones.
-fn are_at(before: &[Arc<Planned>], old: &[usize], planned: &[Arc<Planned>], new: &[usize]) -> bool {
-    let id = |of: &[Arc<Planned>], at: &usize| of.get(*at).map(|planned| planned.id);
-    old.len() == new.len() && old.iter().zip(new).all(|(old, new)| id(before, old) == id(planned, new))
 }
 
 /// For each chart with a remainder, the subscriptions that are its other lines.

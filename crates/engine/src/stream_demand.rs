@@ -63,10 +63,11 @@ impl StreamDemand {
             found => found.is_some_and(|found| found.set > 0),
         };
         let endpoints = fields::endpoints(flow);
-        let mut found = Vec::new();
-        plan.stream_tests.matches(&endpoints, &mut found);
-        let position = |number: &u32| plan.sources.streams.get(*number as usize).copied();
-        let set: Box<[usize]> = found.iter().filter_map(position).collect();
+        let mut set = Vec::new();
+        plan.streams.each(&endpoints, &mut Vec::new(), |at| set.push(at));
+        // Subscriptions that were added later may stand before others.
+        set.sort_unstable();
+        let set = set.into_boxed_slice();
         let now = !set.is_empty();
         let set = if now { self.number(set) + 1 } else { 0 };
         if let Some(found) = self.rows.get_mut(row) {
