@@ -93,7 +93,7 @@ pub static DISK_FULL: EventKind = EventKind {
     name: "disk_full",
     severity: Severity::Error,
     notice: "Weir::Disk_Full",
-    help: "A log, a packet file or the store was not written because its disk is full.",
+    help: "A log, a packet file, an extracted file or the store was not written because its disk is full.",
     scope: "",
     quiet: Some(60 * SECOND),
 };
@@ -113,7 +113,7 @@ pub static OUTPUT_FAILED: EventKind = EventKind {
     name: "output_failed",
     severity: Severity::Error,
     notice: "Weir::Output_Failed",
-    help: "A log was not written.",
+    help: "A log, a packet file or an extracted file was not written.",
     scope: "",
     quiet: Some(60 * SECOND),
 };
@@ -123,7 +123,7 @@ pub static CLOCK_LEAP: EventKind = EventKind {
     name: "clock_leap",
     severity: Severity::Warning,
     notice: "Weir::Clock_Leap",
-    help: "The time of packets went back by more than a second, or ahead by more than a day.",
+    help: "The time of packets went back by more than a second, or ahead by more than a day; while links are read: the system's clock was set by a second or more.",
     scope: "",
     quiet: Some(300 * SECOND),
 };

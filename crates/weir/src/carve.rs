@@ -4,6 +4,7 @@
 //! writes. No part of a name comes from the traffic. A complete file is named by its SHA-256, others by their
 //! identifier in the records, with an extension for the type that its content has.
 
+use crate::failures::{self, Failures};
 use crate::turns::Turns;
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use std::collections::{BTreeMap, HashMap};
@@ -83,7 +84,7 @@ impl Carving {
     ///
     /// # Errors
     /// The directory cannot be created.
-    pub fn start(directory: &Path, limits: Limits) -> io::Result<Self> {
+    pub fn start(directory: &Path, limits: Limits, failures: Failures) -> io::Result<Self> {
         let named =
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", directory.display()));
         weir_files::make_folders(directory).map_err(named)?;
@@ -93,6 +94,7 @@ impl Carving {
             open: BTreeMap::new(),
             known: HashMap::new(),
             failed: None,
+            failures,
         };
         let thread = std::thread::spawn(move || files.work(&from));
         Ok(Self { to, taken: Arc::default(), limits, thread })
@@ -361,6 +363,7 @@ struct CarvedFiles {
     /// Temporary names of the files that have not ended; `None` after a failed write.
     known: HashMap<u64, Option<PathBuf>>,
     failed: Option<io::Error>,
+    failures: Failures,
 }
 
 impl CarvedFiles {
@@ -436,6 +439,7 @@ impl CarvedFiles {
     }
 
     fn note(&mut self, path: &Path, error: &io::Error) {
+        self.failures.note(path, failures::is_full(error));
         if self.failed.is_none() {
             let named = io::Error::new(error.kind(), format!("{}: {error}", path.display()));
             eprintln!("weir: {named}");

@@ -9,6 +9,7 @@ pub use open_output::OpenOutput;
 
 use crate::drive::{Boundary, Destination, WhenFull};
 use crate::events::Events;
+use crate::failures::Failures;
 use crate::hub::Hub;
 use crate::memory::{self, Charge, Room};
 use crate::outlet::{OutletId, Ways};
@@ -470,7 +471,7 @@ impl Collector {
             rotate: None,
             period: None,
             hangup: Arc::default(),
-            events: Events::new(memory / 8),
+            events: Events::new(memory / 8, Failures::default()),
         }
     }
 
@@ -479,9 +480,9 @@ impl Collector {
         self.anonymiser = anonymiser;
     }
 
-    /// Limits the memory of open events, in bytes, from now on.
-    pub fn hold_events(&mut self, memory: usize) {
-        self.events = Events::new(memory);
+    /// Limits the memory of open events, in bytes, and makes events of failures, from now on.
+    pub fn hold_events(&mut self, memory: usize, failures: Failures) {
+        self.events = Events::new(memory, failures);
     }
 
     /// Sends each interval to `hub` from now on.

@@ -5,6 +5,7 @@ mod lanes;
 mod order;
 
 use crate::cli;
+use crate::failures::Failures;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 use index::{DumpIndex, FileReporter};
 use lanes::Lanes;
@@ -71,6 +72,8 @@ pub struct DumpOptions<'r> {
     pub stop: Arc<AtomicBool>,
     /// Set after a signal has requested the end of the run.
     pub interrupted: Arc<AtomicBool>,
+    /// Failures of the file.
+    pub failures: Failures,
 }
 
 /// Packets of one worker.
@@ -182,6 +185,7 @@ impl Dump {
             dump_index,
             stop,
             interrupted,
+            failures,
         } = with;
         let target = if name == "-" { Target::Stdout } else { Target::Path(PathBuf::from(name)) };
         if let Target::Path(path) = &target {
@@ -230,6 +234,7 @@ impl Dump {
                 anonymiser,
                 reporter,
                 stop,
+                failures,
                 outcome: Outcome::default(),
                 image: Vec::new(),
                 last: Time(0),
@@ -358,6 +363,7 @@ struct PacketFile {
     anonymiser: Option<Anonymiser>,
     reporter: FileReporter,
     stop: Arc<AtomicBool>,
+    failures: Failures,
     outcome: Outcome,
     /// Memory for the anonymised image of a packet.
     image: Vec<u8>,
@@ -372,30 +378,34 @@ impl PacketFile {
                 Some(anonymiser) => anonymiser.packet(&packet, &mut self.image),
                 None => packet,
             };
-            if let Err(error) = self.writer.write(&packet) {
-                self.outcome.note(error, self.purpose, &self.stop);
+            let (time, written) = (packet.time, self.writer.write(&packet));
+            if let Err(error) = written {
+                self.note(error);
             }
-            self.last = packet.time;
+            self.last = time;
             self.reporter.look(&self.writer, self.last);
         }
     }
 
     fn tick(&mut self, now: Time) {
         if let Err(error) = self.writer.tick(now) {
-            self.outcome.note(error, self.purpose, &self.stop);
+            self.note(error);
         }
         self.reporter.look(&self.writer, self.last);
     }
 
+    fn note(&mut self, error: WriteError) {
+        self.outcome.note(error, self.purpose, &self.stop, &self.failures);
+    }
+
     fn close(self) -> Outcome {
-        let (written, closed) = self.writer.close();
-        let mut outcome = self.outcome;
+        let Self { writer, purpose, stop, failures, mut outcome, .. } = self;
+        let (written, closed) = writer.close();
         if let Err(error) = closed {
-            outcome.note(error, self.purpose, &self.stop);
+            outcome.note(error, purpose, &stop, &failures);
         }
         // In a live run the summary includes the packets that were shed before.
-        if self.purpose == For::Files && written.lost > 0 && outcome.trouble.is_none() && !outcome.reader_gone
-        {
+        if purpose == For::Files && written.lost > 0 && outcome.trouble.is_none() && !outcome.reader_gone {
             eprintln!("weir: {} packets were not written: the reader stopped reading", count(written.lost));
         }
         outcome.written = written;
@@ -410,11 +420,14 @@ impl Outcome {
     }
 
     /// Records an error. A reader that closes the pipe ends the run without a message.
-    fn note(&mut self, error: WriteError, purpose: For, stop: &AtomicBool) {
+    fn note(&mut self, error: WriteError, purpose: For, stop: &AtomicBool, failures: &Failures) {
         if matches!(error, WriteError::Closed { .. }) {
             self.reader_gone = true;
             stop.store(true, Ordering::Relaxed);
-        } else if self.trouble.is_none() && !self.reader_gone {
+            return;
+        }
+        failures.note(error.path(), error.is_full());
+        if self.trouble.is_none() && !self.reader_gone {
             if purpose != For::Screen {
                 eprintln!("weir: {error}");
             }

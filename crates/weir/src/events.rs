@@ -9,11 +9,11 @@
 
 mod scans;
 
+use crate::failures::{Failures, event_of};
 use scans::Probes;
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
-use weir_api::event::{DISK_FULL, LINK_DOWN, MAX_EVENTS};
+use weir_api::event::{LINK_DOWN, MAX_EVENTS};
 use weir_api::{Event, EventCount, EventKind, EventState, Folded, Interval, Snapshot, Subject};
 use weir_capture::{LinkChange, LinkEvent};
 
@@ -35,6 +35,8 @@ pub struct Events {
     probes: Probes,
     /// Findings about the monitor itself since the last interval. Those with time 0 were found at its end.
     findings: Vec<Event>,
+    /// Failures of files that other threads write.
+    failures: Failures,
     /// Causes that have ended since the last interval, with the time.
     ended_causes: Vec<(Key, u64)>,
     /// Maximum bytes of open events.
@@ -60,11 +62,12 @@ struct Rows {
 
 impl Events {
     /// No open events. They get `memory` bytes; findings beyond it are counted.
-    pub fn new(memory: usize) -> Self {
+    pub fn new(memory: usize, failures: Failures) -> Self {
         Self {
             open: BTreeMap::new(),
             probes: Probes::default(),
             findings: Vec::new(),
+            failures,
             ended_causes: Vec::new(),
             limit: memory / COPIES,
             held: 0,
@@ -90,12 +93,7 @@ impl Events {
 
     /// Notes that an output was not written. `kind` is its kind of failure.
     pub fn failed(&mut self, kind: &'static EventKind, error: &io::Error) {
-        let text = error.to_string();
-        // The message begins with the path. Folders can name a person.
-        let path = text.split(": ").next().unwrap_or_default();
-        let name = Path::new(path).file_name().map_or_else(|| path.into(), |name| name.to_string_lossy());
-        let kind = if error.kind() == io::ErrorKind::StorageFull { &DISK_FULL } else { kind };
-        self.find(Event::at(kind, Subject::Output(name.into()), 0));
+        self.find(event_of(kind, error));
     }
 
     /// Keeps a finding until the interval ends.
@@ -110,7 +108,7 @@ impl Events {
     /// outputs.
     pub fn interval(&mut self, snapshot: &mut Snapshot) -> Vec<Event> {
         let now = snapshot.interval.end;
-        for mut event in std::mem::take(&mut self.findings) {
+        for mut event in std::mem::take(&mut self.findings).into_iter().chain(self.failures.take()) {
             if event.begin == 0 {
                 (event.begin, event.last) = (now, now);
             }
@@ -232,7 +230,7 @@ mod tests {
 
     #[test]
     fn an_event_begins_is_updated_when_its_count_has_doubled_and_ends_after_silence() {
-        let mut events = Events::new(1 << 20);
+        let mut events = Events::new(1 << 20, Failures::default());
         let begun = events.interval(&mut interval(1_000, vec![scan(1, 1_000, 20)]));
         assert_eq!(words(&begun), [("begin", 20)]);
         assert_ne!(begun[0].id, 0);
@@ -264,7 +262,7 @@ mod tests {
     #[test]
     fn a_long_silence_or_a_clock_set_back_makes_two_events() {
         for second in [5_000, 500] {
-            let mut events = Events::new(1 << 20);
+            let mut events = Events::new(1 << 20, Failures::default());
             events.interval(&mut interval(1_000, vec![scan(1, 1_000, 20)]));
             let rows = events.interval(&mut interval(second, vec![scan(1, second, 30)]));
             assert_eq!(words(&rows), [("end", 20), ("begin", 30)]);
@@ -273,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_link_is_down_until_it_is_up() {
-        let mut events = Events::new(1 << 20);
+        let mut events = Events::new(1 << 20, Failures::default());
         let change = |change, second: u64| LinkEvent {
             interface: 0,
             name: "eth0".to_owned(),
@@ -297,7 +295,7 @@ mod tests {
 
     #[test]
     fn failures_have_the_name_of_the_file_and_a_full_disk_is_told_apart() {
-        let mut events = Events::new(1 << 20);
+        let mut events = Events::new(1 << 20, Failures::default());
         let error = |kind| io::Error::new(kind, "/home/jane/logs/conn.log: why");
         events.failed(&OUTPUT_FAILED, &error(io::ErrorKind::StorageFull));
         events.failed(&OUTPUT_FAILED, &error(io::ErrorKind::PermissionDenied));
@@ -312,7 +310,7 @@ mod tests {
 
     #[test]
     fn open_events_are_bounded_and_each_finding_is_counted() {
-        let mut events = Events::new(64 << 20);
+        let mut events = Events::new(64 << 20, Failures::default());
         let mut sum = EventCount::default();
         for part in 0..3 {
             let found = (0..1_000).map(|n| scan(part * 1_000 + n, 10, 2)).collect();
@@ -325,7 +323,7 @@ mod tests {
         assert_eq!(events.finish(&mut total).len(), MAX_EVENTS);
         assert_eq!(total.event_count.ended, sum.begun);
         // Little memory.
-        let mut events = Events::new(3_000);
+        let mut events = Events::new(3_000, Failures::default());
         let mut snapshot = interval(10, (0..100).map(|n| scan(n, 10, 1)).collect());
         let rows = events.interval(&mut snapshot).len() as u64;
         assert!((1..10).contains(&rows), "{rows}");
@@ -334,7 +332,7 @@ mod tests {
 
     #[test]
     fn findings_at_the_end_of_a_run_are_events() {
-        let mut events = Events::new(1 << 20);
+        let mut events = Events::new(1 << 20, Failures::default());
         let mut total = interval(10, vec![Event::at(&CLOCK_LEAP, Subject::Sensor, 1)]);
         events.failed(&OUTPUT_FAILED, &io::Error::other("x.csv: gone"));
         let rows = events.finish(&mut total);

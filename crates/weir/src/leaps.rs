@@ -75,9 +75,56 @@ impl UnitLeaps {
     }
 }
 
+/// The difference between the two clocks of a live run from which on it is a step, in nanoseconds.
+const STEP: u64 = 1_000_000_000;
+
+/// Finds steps of the system's clock while links are read. Packets have their times from it. Ticks have theirs from a clock
+/// that no one sets, so that a step neither repeats nor skips one.
+#[derive(Debug, Default)]
+pub struct ClockWatch {
+    /// How much the system's clock was ahead at the last look, in nanoseconds.
+    ahead: i64,
+}
+
+impl ClockWatch {
+    /// Compares the times that the clock of ticks and the system's clock show at one moment. A clock that is corrected
+    /// gradually is followed.
+    pub fn look(&mut self, ticks: Time, system: Time) -> Option<Event> {
+        let ahead = system.0.wrapping_sub(ticks.0).cast_signed();
+        let before = std::mem::replace(&mut self.ahead, ahead);
+        if ahead.abs_diff(before) < STEP {
+            return None;
+        }
+        let mut leaps = Leaps::default();
+        leaps.add(Time(ticks.0.saturating_add_signed(before)), system);
+        let event = leaps.event()?;
+        Some(Event { begin: ticks.0, last: ticks.0, ..event })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn steps_of_the_systems_clock_are_found_once() {
+        let mut watch = ClockWatch::default();
+        let mut look = |ticks: u64, system: u64| {
+            let event = watch.look(Time(ticks * 1_000_000_000), Time(system * 1_000_000));
+            event.map(|event| {
+                let numbers = ["back", "ahead", "most_back", "most_ahead"];
+                (event.begin / 1_000_000_000, numbers.map(|name| event.number(name)))
+            })
+        };
+        // Slewed by half a second in each.
+        for second in 0..10 {
+            assert_eq!(look(100 + second, 100_000 + second * 1_500), None);
+        }
+        assert_eq!(look(110, 175_000), Some((110, [Some(0), Some(1), Some(0), Some(60_500_000_000)])));
+        assert_eq!(look(111, 176_000), None);
+        assert_eq!(look(112, 112_000), Some((112, [Some(1), Some(0), Some(65_000_000_000), Some(0)])));
+        assert_eq!(look(113, 113_000), None);
+    }
 
     #[test]
     fn leaps_are_added_up_for_each_interval() {

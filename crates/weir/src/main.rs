@@ -20,6 +20,7 @@ mod dump;
 mod events;
 mod exit;
 mod explain;
+mod failures;
 mod fields;
 mod generate;
 mod hub;

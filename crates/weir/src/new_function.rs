@@ -157,7 +157,7 @@ fn snapshot(interval: u64) -> Snapshot {
 fn written(folder: &Path, spec: &weir_output::OutputSpec, intervals: u64) {
     let context = OutputContext { directory: folder.to_owned(), ..OutputContext::default() };
     let mut output = (spec.open)(&context).unwrap();
-    let mut events = Events::new(1 << 20);
+    let mut events = Events::new(1 << 20, Default::default());
     let mut total = Snapshot::default();
     for n in 0..intervals {
         let mut snapshot = snapshot(n);

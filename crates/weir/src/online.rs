@@ -7,6 +7,7 @@
 use crate::collector::{Message, WorkerOutput};
 use crate::desk::{Desk, Orders};
 use crate::drive::{Destination, Drive};
+use crate::leaps::ClockWatch;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,13 +44,18 @@ pub struct LiveClock {
 impl LiveClock {
     /// Starts the clock.
     pub fn start() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { started: Instant::now(), time: since.as_nanos() as u64 }
+        Self { started: Instant::now(), time: LiveClock::of_system().0 }
     }
 
     /// The current time.
     pub fn now(&self) -> Time {
         Time(self.time + self.started.elapsed().as_nanos() as u64)
+    }
+
+    /// The time of the system's clock, which can be set.
+    fn of_system() -> Time {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Time(since.as_nanos() as u64)
     }
 
     /// The first tick. Ticks begin at whole seconds.
@@ -157,6 +163,8 @@ struct Run<'r> {
     dropped: u64,
     /// Offered packets in the ticks so far.
     offered: u64,
+    /// The system's clock, which one worker watches.
+    watch: Option<ClockWatch>,
     /// Number of the latest orders that were read.
     orders_read: u64,
     /// Orders for packets that have not arrived yet, earliest first.
@@ -177,6 +185,7 @@ impl<'r> Run<'r> {
             capture: CaptureStats::default(),
             dropped: 0,
             offered: 0,
+            watch: (context.worker == 0).then(ClockWatch::default),
             orders_read: 0,
             orders: VecDeque::new(),
         }
@@ -273,7 +282,12 @@ impl<'r> Run<'r> {
     /// Ends the current tick and sends its snapshot.
     fn end_tick(&mut self) {
         let snapshot = self.drive.tick(Time(self.tick.end));
-        let snapshot = self.whole(snapshot, self.tick.end);
+        let mut snapshot = self.whole(snapshot, self.tick.end);
+        let step = self
+            .watch
+            .as_mut()
+            .and_then(|watch| watch.look(self.context.clock.now(), LiveClock::of_system()));
+        snapshot.add_events(step.as_slice());
         self.drive.send(snapshot);
         // A live run verifies all checksums in its first second, then a sample.
         self.drive.worker().look_closely(false);

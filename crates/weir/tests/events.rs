@@ -82,6 +82,21 @@ fn made() -> Vec<u8> {
 
 /// testdata/sample/README.md: h4 tried 60 ports of h3, and no other host scanned.
 #[test]
+fn a_packet_file_on_a_full_disk_is_an_event() {
+    let folder = tempfile::tempdir().unwrap();
+    logs(&sample(), folder.path(), &["-w", "/dev/full"]).exits(4);
+    let found = events(folder.path());
+    let rows: Vec<&String> = found.iter().filter(|line| line.contains("disk_full")).collect();
+    // Of the file, not of its folder.
+    assert!(
+        !rows.is_empty() && rows.iter().all(|row| row.contains("full") && !row.contains("/dev")),
+        "{found:?}"
+    );
+    let first: Vec<&str> = found.iter().filter_map(|line| line.split(':').next()).collect();
+    assert!(["notice.log", "notice.json", "events.csv"].iter().all(|log| first.contains(log)), "{found:?}");
+}
+
+#[test]
 fn the_scan_of_the_sample_is_an_event_in_every_log() {
     let folder = tempfile::tempdir().unwrap();
     logs(&sample(), folder.path(), &[]).exits(0).quietly();

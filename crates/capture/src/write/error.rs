@@ -1,6 +1,7 @@
 //! Errors of writing packets.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The reason why packets could not be written. All are output failures (exit code 4).
@@ -79,9 +80,31 @@ pub enum WriteError {
 }
 
 impl WriteError {
+    /// The file, or the given name of files.
+    pub fn path(&self) -> &Path {
+        match self {
+            WriteError::Create { path, .. }
+            | WriteError::Full { path, .. }
+            | WriteError::Write { path, .. }
+            | WriteError::Closed { path, .. }
+            | WriteError::Rename { path, .. }
+            | WriteError::LinkType { path, .. }
+            | WriteError::Name { pattern: path, .. } => Path::new(path),
+        }
+    }
+
+    /// Whether the disk is full, or the user may write no more on it.
+    pub fn is_full(&self) -> bool {
+        match self {
+            WriteError::Full { .. } => true,
+            WriteError::Create { source, .. } => is_full(source),
+            _ => false,
+        }
+    }
+
     pub(super) fn while_writing(path: &str, packets: u64, source: io::Error) -> WriteError {
         let path = path.to_owned();
-        let full = matches!(source.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG));
+        let full = is_full(&source);
         let source = Arc::new(source);
         if full {
             WriteError::Full { path, packets, source }
@@ -91,4 +114,9 @@ impl WriteError {
             WriteError::Write { path, packets, source }
         }
     }
+}
+
+/// Whether an error means that there is no room for a file.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG))
 }

@@ -106,8 +106,9 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     });
     progress.finish();
     let load = collector.load();
-    let (mut total, failures, names) = collector.finish();
+    // Failures of the last packets are events of the run.
     let written = dumps.finish();
+    let (mut total, failures, names) = collector.finish();
     let Ok(outcome) = outcome else {
         return Err((Exit::Partial, "a worker failed: the results are partial".to_owned()));
     };

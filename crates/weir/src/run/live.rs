@@ -108,11 +108,12 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
         beside.hub.note("end", "the run was ended");
     }
     let load = collector.load();
+    // Failures of the last packets are events of the run.
+    let written = writers.finish();
     let (total, failures, names) = collector.finish();
     if let Some(beside) = &run.beside {
         beside.hub.end(&total);
     }
-    let written = writers.finish();
     exit = exit.or(written.exit()).or(unwritten(&total, &written));
     let facts = summary::of_links(run, total, &written, &failures, names);
     exit = exit.or(print_last(run, summary::text(run, &facts, &load, None)));

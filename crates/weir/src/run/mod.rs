@@ -22,6 +22,7 @@ use crate::configuration::Configuration;
 use crate::database;
 use crate::desk::Desk;
 use crate::exit::{Exit, complain};
+use crate::failures::Failures;
 use crate::fields;
 use crate::inputs::{filter_options, netmask};
 use crate::interfaces;
@@ -109,6 +110,8 @@ pub struct Run {
     user: Option<Account>,
     /// The syslog server, opened before the privileges are dropped.
     syslog: Option<Syslog>,
+    /// Failures of the files of packets and of extracted files.
+    failures: Failures,
 }
 
 impl Run {
@@ -194,6 +197,7 @@ impl Run {
             beside,
             user,
             syslog,
+            failures: Failures::default(),
         })
     }
 
@@ -409,7 +413,7 @@ impl Run {
     fn collector(&self, outputs: Vec<OpenOutput>, workers: usize) -> Collector {
         let mut collector = Collector::new(outputs, workers, self.request.interval, self.division.rows);
         collector.remember_names(self.division.names);
-        collector.hold_events(self.division.events);
+        collector.hold_events(self.division.events, self.failures.clone());
         collector.anonymise(self.anonymiser.clone());
         collector.emit(self.beside.as_ref().map(|beside| Arc::clone(&beside.hub)));
         collector.roll_every(self.request.rotate, Arc::clone(&self.signals.hangup));

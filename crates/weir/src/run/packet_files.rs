@@ -108,6 +108,7 @@ impl Run {
             dump_index,
             stop: Arc::clone(&self.signals.stop),
             interrupted: Arc::clone(&self.signals.interrupted),
+            failures: self.failures.clone(),
         };
         Dump::start((spec.file)(files).unwrap_or_default(), with, interfaces)
     }
@@ -134,8 +135,8 @@ impl<'r> PacketWriters<'r> {
             writers.writers.push(Writer { spec, name: name.to_owned(), dump });
         }
         if let Some((folder, limits)) = &run.request.extracted {
-            let carving =
-                Carving::start(folder, *limits).map_err(|error| (Exit::Output, error.to_string()))?;
+            let carving = Carving::start(folder, *limits, run.failures.clone())
+                .map_err(|error| (Exit::Output, error.to_string()))?;
             writers.carving = Some((folder.clone(), carving));
         }
         Ok(writers)
@@ -153,7 +154,8 @@ impl<'r> PacketWriters<'r> {
         }
         if before.extracted != after.extracted {
             let start = |(folder, limits): &(PathBuf, Limits)| {
-                Carving::start(folder, *limits).map(|carving| (folder.clone(), carving))
+                Carving::start(folder, *limits, self.run.failures.clone())
+                    .map(|carving| (folder.clone(), carving))
             };
             let carving = after.extracted.as_ref().map(start).transpose();
             changes.carving = Some(carving.map_err(|error| error.to_string())?);
