@@ -7,27 +7,35 @@
 
 use crate::expressions::FEW;
 use crate::fields::RecordView;
-use crate::plan::Planned;
+use crate::planned::Compiled;
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_api::SubscriptionId;
 use weir_filter::{FlowEndpoints, FlowTest, FlowTests, Matches, RecordSet};
 
+/// A subscription of a plan that covers flows or records.
+pub(crate) struct Covering<'p> {
+    pub id: SubscriptionId,
+    /// Its position in the plan.
+    pub at: usize,
+    pub compiled: &'p Compiled,
+}
+
 /// Tests of many subscriptions, compiled; a test's number is its position.
 pub(crate) trait Tests {
-    fn compile<'p>(planned: impl Iterator<Item = &'p Planned>) -> Self;
+    fn compile<'p>(all: impl Iterator<Item = &'p Compiled>) -> Self;
 }
 
 impl Tests for FlowTests {
-    fn compile<'p>(planned: impl Iterator<Item = &'p Planned>) -> Self {
+    fn compile<'p>(all: impl Iterator<Item = &'p Compiled>) -> Self {
         const ALWAYS: FlowTest = FlowTest::All(Vec::new());
-        FlowTests::new(planned.map(|planned| planned.compiled.flow_test.clone().unwrap_or(ALWAYS)))
+        FlowTests::new(all.map(|compiled| compiled.flow_test.clone().unwrap_or(ALWAYS)))
     }
 }
 
 impl Tests for RecordSet {
-    fn compile<'p>(planned: impl Iterator<Item = &'p Planned>) -> Self {
-        RecordSet::new(planned.filter_map(|planned| planned.compiled.record_test.as_ref()))
+    fn compile<'p>(all: impl Iterator<Item = &'p Compiled>) -> Self {
+        RecordSet::new(all.filter_map(|compiled| compiled.record_test.as_ref()))
     }
 }
 
@@ -40,11 +48,10 @@ struct Generation<T> {
 }
 
 impl<T: Tests> Generation<T> {
-    fn compile(planned: &[Arc<Planned>], at: &[usize]) -> Arc<Self> {
-        let each = || at.iter().filter_map(|at| planned.get(*at));
-        let ids: Vec<SubscriptionId> = each().map(|planned| planned.id).collect();
+    fn compile<'p>(all: impl Iterator<Item = &'p Covering<'p>> + Clone) -> Arc<Self> {
+        let ids: Vec<SubscriptionId> = all.clone().map(|one| one.id).collect();
         let numbers = ids.iter().copied().zip(0..).collect();
-        Arc::new(Self { tests: T::compile(each().map(|planned| &**planned)), ids, numbers })
+        Arc::new(Self { tests: T::compile(all.map(|one| one.compiled)), ids, numbers })
     }
 }
 
@@ -62,46 +69,47 @@ pub(crate) struct Cover<T> {
 }
 
 impl<T: Tests> Cover<T> {
-    /// The tests of the subscriptions at these positions of a plan. Reuses what the plan before has compiled.
-    pub fn after(before: Option<&Cover<T>>, planned: &[Arc<Planned>], at: &[usize]) -> Self {
-        before.and_then(|before| before.changed(planned, at)).unwrap_or_else(|| Self {
-            old: Generation::compile(planned, at),
+    /// The tests of subscriptions of a plan. Reuses what the plan before has compiled.
+    pub fn after(before: Option<&Cover<T>>, all: &[Covering<'_>]) -> Self {
+        before.and_then(|before| before.changed(all)).unwrap_or_else(|| Self {
+            old: Generation::compile(all.iter()),
             young: None,
-            positions: at.iter().map(|at| *at as u32).collect(),
-            live: at.len(),
+            positions: all.iter().map(|one| one.at as u32).collect(),
+            live: all.len(),
         })
     }
 
     /// The tests of another plan with the same old generation, if few were added to it and half of it is used.
-    fn changed(&self, planned: &[Arc<Planned>], at: &[usize]) -> Option<Self> {
+    fn changed(&self, all: &[Covering<'_>]) -> Option<Self> {
         let mut positions = vec![REMOVED; self.old.ids.len()];
         let mut young = Vec::new();
         let mut next = 0;
-        for at in at {
-            let id = planned.get(*at)?.id;
+        for one in all {
             // Most follow one another as before.
-            let number = match self.old.ids.get(next) == Some(&id) {
+            let number = match self.old.ids.get(next) == Some(&one.id) {
                 true => Some(next),
-                false => self.old.numbers.get(&id).map(|number| *number as usize),
+                false => self.old.numbers.get(&one.id).map(|number| *number as usize),
             };
             match number.and_then(|number| Some((number, positions.get_mut(number)?))) {
-                Some((number, position)) => (*position, next) = (*at as u32, number + 1),
-                None => young.push(*at),
+                Some((number, position)) => (*position, next) = (one.at as u32, number + 1),
+                None => young.push(one),
             }
         }
         let is_small = self.old.ids.len() <= FEW;
-        let used = at.len() - young.len();
+        let used = all.len() - young.len();
         if young.len() > FEW || used * 2 < self.old.ids.len() || (is_small && !young.is_empty()) {
             return None;
         }
-        positions.extend(young.iter().map(|at| *at as u32));
-        let ids = || young.iter().filter_map(|at| planned.get(*at)).map(|planned| planned.id);
+        positions.extend(young.iter().map(|one| one.at as u32));
+        let each = || young.iter().copied();
         let young = match &self.young {
             _ if young.is_empty() => None,
-            Some(before) if ids().eq(before.ids.iter().copied()) => Some(Arc::clone(before)),
-            _ => Some(Generation::compile(planned, &young)),
+            Some(before) if each().map(|one| one.id).eq(before.ids.iter().copied()) => {
+                Some(Arc::clone(before))
+            }
+            _ => Some(Generation::compile(each())),
         };
-        Some(Self { old: Arc::clone(&self.old), young, positions, live: at.len() })
+        Some(Self { old: Arc::clone(&self.old), young, positions, live: all.len() })
     }
 }
 

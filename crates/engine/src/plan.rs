@@ -1,6 +1,6 @@
 //! The compiled list of subscriptions: immutable, shared by all workers.
 
-use crate::cover::Cover;
+use crate::cover::{Cover, Covering};
 use crate::demand::Demand;
 use crate::expressions::{Expressions, Numbering};
 use crate::planned::{Compiled, Link};
@@ -265,12 +265,19 @@ impl Plan {
         }
         sources.matching.sort_unstable();
         let empty = planned.iter().flat_map(|planned| planned.empty_answers());
+        let covering = |positions: &[usize]| -> Vec<Covering<'_>> {
+            let of = |at: &usize| {
+                let Planned { id, compiled, .. } = &**planned.get(*at)?;
+                Some(Covering { id: *id, at: *at, compiled })
+            };
+            positions.iter().filter_map(of).collect()
+        };
         Ok(Plan {
             outline: Arc::new(Outline::new(number, empty)),
             demand: Arc::new(demand),
-            streams: Cover::after(before.map(|plan| &plan.streams), &planned, &sources.streams),
-            flow_ends: Cover::after(before.map(|plan| &plan.flow_ends), &planned, &sources.flow_ends),
-            records: Cover::after(before.map(|plan| &plan.records), &planned, &sources.records),
+            streams: Cover::after(before.map(|plan| &plan.streams), &covering(&sources.streams)),
+            flow_ends: Cover::after(before.map(|plan| &plan.flow_ends), &covering(&sources.flow_ends)),
+            records: Cover::after(before.map(|plan| &plan.records), &covering(&sources.records)),
             scope,
             subscriptions: planned,
             settings,
