@@ -82,6 +82,27 @@ fn made() -> Vec<u8> {
 
 /// testdata/sample/README.md: h4 tried 60 ports of h3, and no other host scanned.
 #[test]
+fn events_of_a_store_are_queried() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = folder.path().join("scan.pcap");
+    fs::write(&capture, pcap(1, &tried(START, SECOND, 1, 1..31, true))).unwrap();
+    let store = folder.path().join("store");
+    weir([text(&capture), "-q", "-o", text(&store), "--log", "store"]).exits(0);
+    weir(["query", "events where tcp", "-d", text(&store)]).exits(1).says("cannot be filtered");
+    let ran = weir(["query", "events limit 5", "-j", "-d", text(&store)]).exits(0);
+    let answer: Value = serde_json::from_str(&ran.text()).unwrap();
+    let column =
+        |name: &str| answer["columns"].as_array().unwrap().iter().position(|c| c["name"] == name).unwrap();
+    let rows = answer["rows"].as_array().unwrap();
+    let scan =
+        rows.iter().find(|row| row[column("kind")] == "port_scan").unwrap_or_else(|| panic!("{answer}"));
+    assert!(scan[column("subject")].as_str().unwrap().contains("10.1.0.1"), "{scan}");
+    assert!(scan[column("count")].as_u64().unwrap() >= 20 && scan[column("end")].is_string(), "{scan}");
+    let filter = scan[column("filter")].as_str().unwrap();
+    weir(["count", text(&capture), "-e", filter]).exits(0);
+}
+
+#[test]
 fn a_packet_file_on_a_full_disk_is_an_event() {
     let folder = tempfile::tempdir().unwrap();
     logs(&sample(), folder.path(), &["-w", "/dev/full"]).exits(4);

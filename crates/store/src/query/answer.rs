@@ -41,6 +41,7 @@ pub fn of(question: &Question, store: &dyn Store) -> Result<Answered, StoreError
         Matter::SeriesQuantiles(name) => series_quantiles(question, store, name),
         Matter::Distinct => distinct(question, store),
         Matter::New => news(question, store),
+        Matter::Events => events(question, store),
         Matter::Quantiles(counting, field) => quantiles(question, store, counting, *field, test),
     }
 }
@@ -587,6 +588,31 @@ fn news(question: &Question, store: &dyn Store) -> Result<Answered, StoreError> 
         columns: columns(&[("kind", ""), ("key", ""), ("bytes", "bytes"), ("packets", "packets")]),
         rows: rows.collect(),
         notes: if found.against.from < found.against.to { vec![against] } else { Vec::new() },
+        partial: found.partial,
+        ..Answered::default()
+    })
+}
+
+/// Events, the latest first. Numbers that an event has as evidence are in its text.
+fn events(question: &Question, store: &dyn Store) -> Result<Answered, StoreError> {
+    let found = store.events(question.span, question.limit)?;
+    let rows = found.events.into_iter().map(|event| {
+        let end = if event.open { Value::Null } else { json!(question.time(event.time)) };
+        vec![
+            json!(question.time(event.begin)),
+            end,
+            json!(event.kind),
+            json!(event.severity),
+            json!(event.subject),
+            json!(event.count),
+            json!(event.text),
+            json!(event.filter),
+        ]
+    });
+    let names = ["begin", "end", "kind", "severity", "subject", "count", "text", "filter"];
+    Ok(Answered {
+        columns: names.iter().map(|name| column(*name, "")).collect(),
+        rows: rows.collect(),
         partial: found.partial,
         ..Answered::default()
     })

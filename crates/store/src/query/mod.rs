@@ -12,6 +12,7 @@
 //! flows order -bytes since 3 days ago 14:05 limit 20 where tcp port 443
 //! records x509 show subject, not_after where x509.not_after < now
 //! series ledger/caught since 7d points 100
+//! events since 7d limit 50
 //! ```
 //!
 //! The subject comes first, then clauses in any order; `where` takes the rest of the line, an expression of
@@ -164,6 +165,7 @@ enum Matter {
     Distinct,
     /// Keys that were not seen before.
     New,
+    Events,
     /// Quantiles of a field.
     Quantiles(Counting, FieldInfo),
     /// Quantiles of a series' points.

@@ -14,7 +14,7 @@ use weir_filter::fields::FieldInfo;
 use weir_filter::{FilterError, FlowTest};
 
 const SUBJECTS: &str = "`top KEY`, `count`, `count TABLE by FIELD`, `quantiles FIELD by KEY`, `flows`, `flow UID`, `records TABLE`, \
-    `list NAME`, `series NAME`, `distinct` or `new`";
+    `list NAME`, `series NAME`, `distinct`, `new` or `events`";
 const CLAUSES: &str =
     "`by`, `since`, `until`, `in`, `order`, `limit`, `points`, `every`, `compare`, `show`, `text` or `where`";
 /// Words that begin a clause, so that no key or table has them.
@@ -24,7 +24,7 @@ const CLAUSE_WORDS: &[&str] = &[
 ];
 /// Subjects, as keys of a JSON object.
 const SUBJECT_WORDS: &[&str] =
-    &["top", "list", "flows", "flow", "count", "records", "series", "distinct", "new", "quantiles"];
+    &["top", "list", "flows", "flow", "count", "records", "series", "distinct", "new", "events", "quantiles"];
 /// Words that a time can have.
 const MAX_TIME: usize = 5;
 const SECOND: u64 = 1_000_000_000;
@@ -62,6 +62,7 @@ enum Head<'t> {
     Series(Word<'t>),
     Distinct,
     New,
+    Events,
 }
 
 /// Parses a query.
@@ -145,6 +146,7 @@ fn head<'t>(words: &mut Words<'t>) -> Result<Head<'t>, QueryError> {
         "series" => Head::Series(words.name("the name of a series", CLAUSE_WORDS)?),
         "distinct" => Head::Distinct,
         "new" => Head::New,
+        "events" => Head::Events,
         other => return Err(first.wrong(format!("expected {SUBJECTS}, found `{other}`"))),
     })
 }
@@ -349,6 +351,7 @@ impl<'t> Draft<'t> {
             Head::Series(word) => Matter::Series(word.text.to_owned()),
             Head::Distinct => Matter::Distinct,
             Head::New => Matter::New,
+            Head::Events => Matter::Events,
         })
     }
 
@@ -367,7 +370,7 @@ impl<'t> Draft<'t> {
             }
             _ if self.test.is_some() && !has_rows => (
                 None,
-                "series, distinct counts and lists cannot be filtered: `where` is for top, count, quantiles, flows and records",
+                "series, distinct counts, lists and events cannot be filtered: `where` is for top, count, quantiles, flows and records",
             ),
             _ if self.order.is_some() && *matter != Matter::Flows => {
                 (self.order, "`order` is for flows; top has `by`")

@@ -61,6 +61,7 @@ fn queries_are_parsed() {
         "count",
         "distinct",
         "new since 1d",
+        "events since 7d limit 50",
         "flow Cabc",
         "series ledger/caught points 9",
         "quantiles series ledger/bytes",
