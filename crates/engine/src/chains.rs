@@ -120,6 +120,16 @@ impl Functions {
         }
     }
 
+    /// Shows what a parser hands on before a record to the subscriptions that cover its flow.
+    pub fn early(&mut self, plan: &Plan, flow: &FlowIdentity, item: &Item<'_>) {
+        let Self { chains, found, .. } = self;
+        plan.early.each(&fields::endpoints(flow), found, |at| {
+            if let Some(chain) = chains.get_mut(at) {
+                show(chain, item);
+            }
+        });
+    }
+
     /// Shows a control packet to the subscriptions that see them. A packet in a tunnel over UDP counts to the carried flow
     /// alone.
     pub fn control(&mut self, plan: &Plan, control: &Control<'_>) {

@@ -2,7 +2,7 @@
 
 use crate::streams::Measuring;
 use std::fmt;
-use weir_proto::{ANOMALY, FILES, Hashes, Inflation, STREAM, STREAM_SAMPLE, Table, Wants};
+use weir_proto::{ANOMALY, Asked, Buffer, FILES, Hashes, Inflation, STREAM, STREAM_SAMPLE, Table, Wants};
 
 /// Tables whose rows need the content of mails.
 const MAILS: [&str; 5] = ["anomaly", "files", "mail", "smtp", "smtp_session"];
@@ -81,6 +81,10 @@ pub struct Demand {
     pub logged: Tables,
     /// Tables whose records functions see.
     pub tested: Tables,
+    /// Tables of whose records functions see fields before the records.
+    pub fields: Tables,
+    /// Buffers that functions see.
+    pub buffers: Vec<&'static Buffer>,
     /// Fields that are made of the bodies of messages.
     pub bodies: bool,
     /// Content of files is handed on.
@@ -114,6 +118,9 @@ impl Demand {
         self.ports = self.ports.max(other.ports);
         self.logged.add(&other.logged);
         self.tested.add(&other.tested);
+        self.fields.add(&other.fields);
+        let new = other.buffers.iter().filter(|buffer| !self.buffers.contains(buffer));
+        self.buffers.extend(new.copied().collect::<Vec<_>>());
         self.bodies |= other.bodies;
         self.content |= other.content;
         self.hashes.md5 |= other.hashes.md5;
@@ -136,7 +143,15 @@ impl Demand {
 
     /// Whether protocols are parsed, not only identified.
     pub fn parses(&self) -> bool {
-        !(self.logged.is_none() && self.tested.is_none()) || self.content || self.unidentified
+        !(self.logged.is_none() && self.tested.is_none() && self.fields.is_none() && self.buffers.is_empty())
+            || self.content
+            || self.unidentified
+    }
+
+    /// What parsers are asked for before the records.
+    pub(crate) fn early(&self) -> Asked {
+        let tables = weir_proto::tables().filter(|table| self.fields.has(table));
+        Asked::of(tables, self.buffers.iter().copied())
     }
 
     /// Whether flows are read beyond the first bytes, which identify a protocol.
@@ -168,7 +183,10 @@ impl Demand {
         if !self.parses() {
             return Wants { identifies: self.identifies, max, inflation, ..Wants::default() };
         }
-        let mut tables: Vec<&'static Table> = weir_proto::tables().filter(|table| self.has(table)).collect();
+        let mut tables: Vec<&'static Table> =
+            weir_proto::tables().filter(|table| self.has(table) || self.fields.has(table)).collect();
+        let protocols = self.buffers.iter().filter_map(|buffer| buffer.protocol());
+        tables.extend(protocols.flat_map(|protocol| protocol.tables));
         let is_of = |names: &[&str]| tables.iter().any(|table| names.contains(&table.name));
         let mut wants = Wants {
             hashes: self.hashes,
@@ -204,6 +222,12 @@ impl Demand {
             flag(self.ports > 0, "unidentified flows by port"),
             (!self.logged.is_none()).then(|| format!("records for logs: {}", self.logged)),
             (!self.tested.is_none()).then(|| format!("records for functions: {}", self.tested)),
+            (!self.fields.is_none()).then(|| format!("fields before their records: {}", self.fields)),
+            (!self.buffers.is_empty()).then(|| {
+                let mut names: Vec<&str> = self.buffers.iter().map(|buffer| buffer.name).collect();
+                names.sort_unstable();
+                format!("buffers: {}", names.join(" "))
+            }),
             flag(self.bodies, "fields made of bodies"),
             flag(self.content, "content of files"),
             (!hashes.is_empty()).then(|| format!("checksums of files: {}", hashes.join(" "))),

@@ -3,8 +3,9 @@
 use crate::fields::RecordView;
 use crate::{Control, FlowIdentity, FlowRecord, Tally};
 use weir_api::Count;
+use weir_proto::{Buffer, Field, Table, Value};
 use weir_wire::stream::Chunk;
-use weir_wire::{FlowKey, Layers, Packet};
+use weir_wire::{Direction, FlowKey, Layers, Packet};
 
 /// An item for a function. Its kind depends on the level and on the input of the subscription's function.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +19,10 @@ pub enum Item<'a> {
     Control(&'a Control<'a>),
     /// A chunk of a flow's stream, or a datagram.
     Chunk(&'a FlowIdentity, &'a Chunk<'a>),
+    /// A whole value of a buffer that a side of a flow has sent.
+    Buffer(&'a FlowIdentity, &'static Buffer, Direction, &'a [u8]),
+    /// The value of a field of a transaction of a flow, before its record.
+    Field(&'a FlowIdentity, &'static Table, &'static Field, &'a Value<'a>),
     /// A flow that has ended.
     FlowEnd(&'a FlowRecord),
     /// A record of a protocol.
@@ -25,7 +30,8 @@ pub enum Item<'a> {
 }
 
 impl Item<'_> {
-    /// Packets and bytes of the item. A chunk counts as a packet, with the bytes of its payload.
+    /// Packets and bytes of the item. A chunk counts as a packet, with the bytes of its payload, and a value of a buffer or
+    /// field as one with its bytes.
     pub fn count(&self) -> Count {
         match self {
             Item::Packet(packet, _) => Count { packets: 1, bytes: u64::from(packet.wire_len) },
@@ -35,6 +41,8 @@ impl Item<'_> {
                 // A gap at the end of a stream has no payload.
                 Count { packets: u64::from(!chunk.data.is_empty()), bytes: chunk.data.len() as u64 }
             }
+            Item::Buffer(_, _, _, bytes) => Count { packets: 1, bytes: bytes.len() as u64 },
+            Item::Field(_, _, _, value) => Count { packets: 1, bytes: text_bytes(value) },
             Item::FlowEnd(flow) => Count {
                 packets: flow.forward.packets + flow.reverse.packets,
                 bytes: flow.forward.frame_bytes + flow.reverse.frame_bytes,
@@ -48,9 +56,18 @@ impl Item<'_> {
         match self {
             Item::Tally(tally) => Some(tally.key),
             Item::Control(control) => Some(control.tally.key),
-            Item::Chunk(flow, _) => Some(&flow.key),
+            Item::Chunk(flow, _) | Item::Buffer(flow, ..) | Item::Field(flow, ..) => Some(&flow.key),
             Item::FlowEnd(flow) => Some(&flow.key),
             Item::Packet(..) | Item::Record(_) => None,
         }
+    }
+}
+
+/// Bytes of the texts in a value.
+fn text_bytes(value: &Value<'_>) -> u64 {
+    match value {
+        Value::Text(text) => text.len() as u64,
+        Value::List(values) => values.iter().map(text_bytes).sum(),
+        _ => 0,
     }
 }

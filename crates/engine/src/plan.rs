@@ -31,6 +31,8 @@ pub struct Plan {
     pub(crate) demand: Arc<Demand>,
     /// Subscriptions at stream level, by the flows that they cover.
     pub(crate) streams: Cover<FlowTests>,
+    /// Subscriptions that see what parsers hand on before records, by the flows that they cover.
+    pub(crate) early: Cover<FlowTests>,
     /// Subscriptions at flow level.
     pub(crate) flow_ends: Cover<FlowTests>,
     /// Subscriptions at record level.
@@ -49,6 +51,7 @@ pub(crate) struct Sources {
     pub tallies: Vec<usize>,
     pub control: Vec<usize>,
     streams: Vec<usize>,
+    early: Vec<usize>,
     flow_ends: Vec<usize>,
     records: Vec<usize>,
     /// Subscriptions that need only sums.
@@ -66,6 +69,7 @@ impl Sources {
                 self.control.push(at);
             }
             ItemSource::Chunks => self.streams.push(at),
+            ItemSource::Early => self.early.push(at),
             ItemSource::FlowEnds => self.flow_ends.push(at),
             ItemSource::Records => self.records.push(at),
             ItemSource::Sum(sum) => self.sums.push((at, *sum)),
@@ -141,6 +145,8 @@ pub(crate) enum ItemSource {
     Control,
     /// Chunks of streams.
     Chunks,
+    /// Buffers and fields that parsers hand on before records.
+    Early,
     /// Flows that end.
     FlowEnds,
     /// Records.
@@ -276,6 +282,7 @@ impl Plan {
             outline: Arc::new(Outline::new(number, empty)),
             demand: Arc::new(demand),
             streams: Cover::after(before.map(|plan| &plan.streams), &covering(&sources.streams)),
+            early: Cover::after(before.map(|plan| &plan.early), &covering(&sources.early)),
             flow_ends: Cover::after(before.map(|plan| &plan.flow_ends), &covering(&sources.flow_ends)),
             records: Cover::after(before.map(|plan| &plan.records), &covering(&sources.records)),
             scope,
@@ -355,7 +362,7 @@ impl Plan {
         ];
         let mut needs: Vec<String> =
             parts.into_iter().filter(|(n, _)| *n > 0).map(|(_, text)| text.to_owned()).collect();
-        let sources: [(usize, &str); 7] = [
+        let sources: [(usize, &str); 8] = [
             (count(|source| matches!(source, ItemSource::Sum(_))), "packets are counted by expression"),
             (count(|source| matches!(source, ItemSource::Packets(_))), "functions see packets"),
             (count(|source| matches!(source, ItemSource::Tallies)), "functions see sums of flows"),
@@ -364,6 +371,7 @@ impl Plan {
                 "functions see sums of flows and control packets",
             ),
             (count(|source| matches!(source, ItemSource::Chunks)), "functions see streams"),
+            (count(|source| matches!(source, ItemSource::Early)), "functions see texts of messages"),
             (count(|source| matches!(source, ItemSource::FlowEnds)), "functions see flows that end"),
             (count(|source| matches!(source, ItemSource::Records)), "functions see records"),
         ];
@@ -528,6 +536,7 @@ impl Planned {
         let source = match spec.level {
             _ if compiled.only_hands_on() => ItemSource::Nothing,
             Level::Flow => ItemSource::FlowEnds,
+            Level::Stream if compiled.is_early => ItemSource::Early,
             Level::Stream => ItemSource::Chunks,
             Level::Record => ItemSource::Records,
             Level::Packet if compiled.takes(InputKind::Sums) => ItemSource::Sum(if is_all {
@@ -601,6 +610,7 @@ impl Planned {
             | ItemSource::Tallies
             | ItemSource::Control
             | ItemSource::Chunks
+            | ItemSource::Early
             | ItemSource::FlowEnds
             | ItemSource::Records => true,
             ItemSource::Sum(_) | ItemSource::Nothing => false,

@@ -16,6 +16,8 @@ use weir_proto::Table;
 pub(crate) struct Compiled {
     /// The functions that measure and those that select, each with its place in the chain.
     calls: Vec<(u16, Call)>,
+    /// Whether the functions see what parsers hand on before records.
+    pub is_early: bool,
     /// What the functions need besides packets and flows, if anything.
     pub demand: Option<Demand>,
     /// The flows that it covers, at stream and flow level.
@@ -38,6 +40,14 @@ impl Call {
         match self {
             Call::Measure(function) => Some(function),
             Call::Select(_) => None,
+        }
+    }
+
+    /// The function, if it selects.
+    fn selects(&self) -> Option<&dyn Select> {
+        match self {
+            Call::Measure(_) => None,
+            Call::Select(selector) => Some(&**selector),
         }
     }
 }
@@ -92,12 +102,17 @@ impl Compiled {
             }
             _ => None,
         };
-        demand.streams |= spec.level == Level::Stream && !calls.is_empty();
+        let early =
+            calls.iter().filter_map(|(_, call)| call.selects()).filter_map(|selector| selector.demand());
+        let early: Vec<Demand> = early.collect();
+        early.iter().for_each(|one| demand.add(one));
+        let is_early = !early.is_empty();
+        demand.streams |= spec.level == Level::Stream && !calls.is_empty() && !is_early;
         if let Some(test) = &record_test {
             demand.add(&Demand::of_tested(tested(test, &calls, &spec.functions)));
         }
         let demand = (demand != Demand::default()).then_some(demand);
-        let mut compiled = Self { calls, demand, flow_test, record_test, empty: Vec::new() };
+        let mut compiled = Self { calls, is_early, demand, flow_test, record_test, empty: Vec::new() };
         // The reading of what needs only sums is a count, whatever the function gives.
         let is_sum = spec.level == Level::Packet && compiled.takes(InputKind::Sums);
         let empty = readings.into_iter().map(|(place, function, reading)| Answer {
@@ -196,7 +211,11 @@ impl Chain {
                 chain.readings.extend(reading.map(|reading| (place, delivery.name, reading)));
             } else if let Some(selector) = Selector::find(&call.name) {
                 let selector = selector.call(call, spec.level, &settings.filter, settings.seed);
-                chain.calls.push((place, Call::Select(selector.map_err(|error| error.message)?)));
+                let selector = selector.map_err(|error| error.message)?;
+                if selector.demand().is_some() && !chain.readings.is_empty() {
+                    return Err(format!("`{}` is in front of the functions that measure", call.name));
+                }
+                chain.calls.push((place, Call::Select(selector)));
             } else {
                 let function = FunctionSpec::find_at(&call.name, spec.level)?;
                 let mut built = function.call(call, settings.seed)?;

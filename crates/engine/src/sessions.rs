@@ -7,7 +7,7 @@ use crate::tap::Tap;
 use crate::token_bucket::{TokenBucket, weight};
 use crate::tunnels;
 use crate::unidentified::{Unidentified, UnidentifiedPackets};
-use crate::{Emitted, FlowIdentity, FlowRecord, Plan, Sink};
+use crate::{Emitted, FlowIdentity, FlowRecord, Item, Plan, Sink};
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -15,9 +15,11 @@ use weir_api::{Answer, Applications, SessionCount};
 use weir_flow::defrag::{Defrag, DefragConfig, DefragStats};
 use weir_flow::stream::{Overlap, StreamConfig, StreamStats, Streams};
 use weir_flow::{FlowPacket, IpTunnel, Rows};
-use weir_proto::{Expected, FILES, Inflation, Out, Record, Session, Setup, Wants};
+use weir_proto::{
+    Buffer, Expected, FILES, Field, Inflation, Out, Record, Session, Setup, Table, Value, Wants,
+};
 use weir_wire::stream::Chunk;
-use weir_wire::{FlowKey, Layers, Packet, PacketBuf, Time};
+use weir_wire::{Direction, FlowKey, Layers, Packet, PacketBuf, Time};
 
 /// Streams may hold at most this part of all memory for waiting segments.
 const STREAM_PART: usize = 4;
@@ -68,6 +70,8 @@ struct Asked {
     /// Whether protocols are parsed, not only identified.
     parses: bool,
     wants: Wants,
+    /// What functions see before records.
+    early: weir_proto::Asked,
 }
 
 /// The number of measurements that are handed on as records, of those emitted.
@@ -80,7 +84,7 @@ impl Asked {
         let wants = demand.wants(config.max_file, config.inflation);
         let parses = demand.parses();
         let reads_payload = parses || demand.chunks || demand.streams || wants.identifies;
-        Self { demand: Arc::clone(demand), reads_payload, parses, wants }
+        Self { demand: Arc::clone(demand), reads_payload, parses, wants, early: demand.early() }
     }
 
     /// Whether no protocol is identified.
@@ -643,7 +647,7 @@ impl Sessions {
             stats: &mut self.stats,
             asked: &self.asked,
             packet: 0,
-            sink: tap,
+            tap,
         };
         session.end(time, &|| setup(identity, wants), &mut emitter);
         let found = found(session);
@@ -769,7 +773,7 @@ impl SessionFeed<'_, '_> {
             stats: self.stats,
             asked: self.asked,
             packet: self.packet,
-            sink: self.tap,
+            tap: self.tap,
         };
         session.chunk(chunk, &|| setup(&identity, wants), &mut emitter);
         *uncounted = uncounted.saturating_add(chunk.data.len() as u32);
@@ -790,18 +794,18 @@ impl SessionFeed<'_, '_> {
     }
 }
 
-/// Passes records of parsers to the sink.
-struct RecordEmitter<'w> {
+/// Passes records of parsers to the sink, and what they hand on before to functions.
+struct RecordEmitter<'w, 't> {
     identity: &'w FlowIdentity,
     expected: &'w mut Expectations,
     allowances: &'w mut Allowances,
     stats: &'w mut SessionStats,
     asked: &'w Asked,
     packet: u32,
-    sink: &'w mut dyn Sink,
+    tap: &'w mut Tap<'t>,
 }
 
-impl Out for RecordEmitter<'_> {
+impl Out for RecordEmitter<'_, '_> {
     fn record(&mut self, record: Record<'_>) {
         if self.asked.demand.has(record.table) {
             // The record of a file ends its extraction.
@@ -812,8 +816,20 @@ impl Out for RecordEmitter<'_> {
             self.allowances.records.take(weight(&record));
             self.stats.records += 1;
             let record = Record { packet: self.packet, ..record };
-            self.sink.take(Emitted::Record(self.identity, record));
+            self.tap.take(Emitted::Record(self.identity, record));
         }
+    }
+
+    fn asked(&self) -> weir_proto::Asked {
+        self.asked.early
+    }
+
+    fn field(&mut self, table: &'static Table, field: &'static Field, value: Value<'_>) {
+        self.tap.early(self.identity, &Item::Field(self.identity, table, field, &value));
+    }
+
+    fn buffer(&mut self, buffer: &'static Buffer, side: Direction, bytes: &[u8]) {
+        self.tap.early(self.identity, &Item::Buffer(self.identity, buffer, side, bytes));
     }
 
     fn expect(&mut self, expected: Expected) {
@@ -821,7 +837,7 @@ impl Out for RecordEmitter<'_> {
     }
 
     fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) -> bool {
-        self.sink.content(self.identity, self.packet, file, offset, bytes)
+        self.tap.content(self.identity, self.packet, file, offset, bytes)
     }
 
     fn may_inflate(&mut self) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::chains::Functions;
 use crate::sink::{Emitted, Sink};
-use crate::{FlowIdentity, Plan};
+use crate::{FlowIdentity, Item, Plan};
 use weir_wire::stream::Chunk;
 
 /// The way of what sessions emit.
@@ -20,6 +20,11 @@ impl Tap<'_> {
         if self.plan.demand.chunks {
             self.sink.take(Emitted::Chunk(flow, chunk));
         }
+    }
+
+    /// Shows what a parser hands on before a record to the functions that asked for it.
+    pub fn early(&mut self, flow: &FlowIdentity, item: &Item<'_>) {
+        self.functions.early(self.plan, flow, item);
     }
 }
 

@@ -5,7 +5,7 @@
 //! when it passes: the recipient of a mail before its text, the path of a request before its body. A parser asks
 //! [`Out::asked`](crate::Out::asked) first, and does nothing for a table or buffer that nothing reads.
 
-use crate::{Out, Protocol, Record, Table, Value, buffers, tables};
+use crate::{Field, Out, Protocol, Record, Table, Value, buffers, tables};
 
 /// Bytes of a message that rules search, as sent or in a normalised form.
 #[derive(Debug)]
@@ -94,6 +94,69 @@ impl Asked {
         self.buffers != 0
             && buffers().position(|known| known == buffer).is_some_and(|at| self.buffers >> at & 1 == 1)
     }
+}
+
+/// The fields with text that parsers hand on before the record: the name of the table, and names of fields.
+const EARLY: [(&str, &[&str]); 8] = [
+    ("dns", &["proto", "query", "class_name", "type_name", "opcode_name"]),
+    ("ftp_command", &["command", "argument"]),
+    (
+        "http",
+        &[
+            "method",
+            "host",
+            "hostname",
+            "uri",
+            "url",
+            "referrer",
+            "protocol",
+            "user_agent",
+            "origin",
+            "username",
+            "password",
+            "proxied",
+            "forwarded_for",
+            "request_content_type",
+            "authorization",
+            "cookie",
+            "version",
+            "status_string",
+            "status_msg",
+            "content_type",
+            "range",
+            "redirect",
+            "server",
+            "set_cookie",
+        ],
+    ),
+    ("irc", &["nick", "user", "command", "value", "addition"]),
+    (
+        "sip",
+        &[
+            "method",
+            "uri",
+            "date",
+            "request_from",
+            "request_to",
+            "reply_to",
+            "call_id",
+            "seq",
+            "subject",
+            "user_agent",
+        ],
+    ),
+    ("smtp", &["mail_from", "helo", "rcpt_to", "date", "from", "message_id", "subject"]),
+    ("ssh", &["client", "client_version", "client_software", "server", "server_version", "server_software"]),
+    ("tls", &["server_name", "ja3", "ja4", "subject", "issuer"]),
+];
+
+/// The fields with text that parsers hand on before the record, each with its table.
+pub fn early_fields() -> impl Iterator<Item = (&'static Table, &'static Field)> {
+    let of_table = |table: &'static Table| {
+        let names = EARLY.iter().find(|(name, _)| *name == table.name).map_or(&[][..], |(_, names)| names);
+        table.fields.iter().filter(|field| names.contains(&field.name)).map(move |field| (table, field))
+    };
+    tables().flat_map(of_table)
 }
 
 impl Record<'_> {

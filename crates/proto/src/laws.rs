@@ -333,17 +333,26 @@ fn records_stand_for_bytes_of_their_streams() {
     assert_eq!(unplaced, ["stream", "stream_sample", "ftp_data"]);
 }
 
+/// Whether a value has text.
+fn is_text(value: &Value<'_>) -> bool {
+    match value {
+        Value::Text(_) => true,
+        Value::List(values) => values.iter().any(is_text),
+        _ => false,
+    }
+}
+
 /// Fields that are handed on early have the values of the records, and do not depend on segmentation; nor do buffers.
 /// Records do not depend on what is asked for.
 #[test]
 fn early_fields_and_buffers_are_those_of_the_records() {
-    let (mut seen, mut tables_seen) = (BTreeSet::new(), BTreeSet::new());
+    let (mut seen, mut tables_seen, mut fields_seen) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for (path, talk) in all_talks() {
         let path = path.display();
         let (whole_talk, plain) = (talk.asked(whole), talk.emitted(whole));
         assert_eq!(whole_talk.records, plain.records, "{path}");
         assert!(plain.fields.is_empty() && plain.buffers.is_empty(), "{path}");
-        for (table, field, _) in &whole_talk.fields {
+        for (table, field, value) in &whole_talk.fields {
             let early = whole_talk.fields.iter().filter(|(of, name, _)| of == table && name == field);
             let rows = || whole_talk.records.iter().filter(|record| record.table == *table);
             let (mut unmatched, mut all) = (Vec::new(), 0);
@@ -358,6 +367,7 @@ fn early_fields_and_buffers_are_those_of_the_records() {
             let name = format!("{}.{field}", table.name);
             assert!(unmatched.len() <= refused, "{path}: {name} {unmatched:?} in none of its records");
             tables_seen.insert(table.name);
+            fields_seen.extend(is_text(value).then_some((table.name, *field)));
         }
         seen.extend(whole_talk.buffers.iter().map(|(buffer, ..)| buffer.name));
         for size in [1, 2, 3, 7, 100].into_iter().filter(|_| talk.ip_proto == TCP) {
@@ -374,6 +384,9 @@ fn early_fields_and_buffers_are_those_of_the_records() {
     for table in ["smtp", "http", "ftp_command", "tls", "dns", "ssh", "sip", "irc"] {
         assert!(tables_seen.contains(table), "{table}");
     }
+    let listed: BTreeSet<_> = crate::early_fields().map(|(table, field)| (table.name, field.name)).collect();
+    let unlisted: Vec<_> = fields_seen.difference(&listed).collect();
+    assert!(unlisted.is_empty() && fields_seen.len() * 10 > listed.len() * 9, "{unlisted:?}");
     let unseen: Vec<_> = buffers().map(|buffer| buffer.name).filter(|name| !seen.contains(name)).collect();
     assert!(unseen.is_empty(), "{unseen:?}");
 }

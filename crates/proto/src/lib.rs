@@ -98,7 +98,7 @@ mod xmpp;
 
 pub use anomaly::{ANOMALY, Anomaly, ZeekLog, zeek_log};
 pub use dns::DNS;
-pub use early::{Asked, Buffer};
+pub use early::{Asked, Buffer, early_fields};
 pub use file::{FILES, file_id, file_name};
 pub use inflation::Inflation;
 pub use mime::MAIL;

@@ -11,7 +11,7 @@ mod support;
 use pass::{Loaded, Pass, settings};
 use std::sync::Arc;
 use support::*;
-use weir_api::{Answer, FunctionCall, Level, Reading, SubscriptionSpec};
+use weir_api::{Answer, Count, FigureValue, FunctionCall, Level, Reading, Snapshot, SubscriptionSpec};
 use weir_engine::{Plan, Settings, fields};
 use weir_filter::Options;
 use weir_filter::fields::{FieldInfo, Fields};
@@ -196,4 +196,98 @@ fn a_chain_alone_gives_what_it_gives_among_others() {
         captures.len()
     );
     assert!(filled > CHAINS);
+}
+
+/// The settings of these tests, with the fields of records.
+fn with_fields() -> Settings {
+    Settings { filter: Options { fields: Some(&All), ..Options::default() }, ..settings() }
+}
+
+/// The counts of a subscription with this name.
+fn counted(snapshot: &Snapshot, name: &str) -> Count {
+    let answers = snapshot.answers.iter().filter(|answer| answer.label.subscription == name);
+    answers.fold(Count::default(), |mut sum, answer| {
+        if let Reading::Count(count) = &answer.reading {
+            sum.add(count);
+        }
+        sum
+    })
+}
+
+/// The number of records of a subscription with this name.
+fn records_of(snapshot: &Snapshot, name: &str) -> u64 {
+    let answers = snapshot.answers.iter().filter(|answer| answer.label.subscription == name);
+    let mut sum = 0;
+    for answer in answers {
+        answer.reading.figures(&mut |figure| match figure.value {
+            FigureValue::Sum(records) => sum += records,
+            // Numbers of rows.
+            FigureValue::Gauge(_) | FigureValue::Histogram(_) => {}
+        });
+    }
+    sum
+}
+
+/// A search sees each request once, when its head is complete: as often as there are records of requests with that method, apart
+/// from requests that are cut off. Its result does not depend on workers, and it covers flows as all functions over streams do.
+#[test]
+fn a_search_finds_what_records_have() {
+    let count_of = FunctionCall::new("packets");
+    let search = |place: &str, text: &str| FunctionCall::new("search").with("in", place).with("for", text);
+    let over = |name: &str, expression: &str, search: FunctionCall| SubscriptionSpec {
+        level: Level::Stream,
+        ..SubscriptionSpec::new(name, expression, vec![search, count_of.clone()])
+    };
+    let records = |name: &str, expression: &str| SubscriptionSpec {
+        level: Level::Record,
+        ..SubscriptionSpec::new(name, expression, vec![FunctionCall::new("records")])
+    };
+    let searches = [
+        over("get", "", search("http.method", "get")),
+        over("get of 80", "tcp port 80", search("http.method", "G|45|t")),
+        over("get of others", "not tcp port 80", search("http.method", "get")),
+        over("names", "", search("dns.query_name", "|2e|")),
+        over("agents", "", search("http.request_content_type", "form")),
+    ];
+    assert!(Plan::new("", searches.to_vec(), with_fields()).err().unwrap().to_string().contains("dns.query"));
+    let searches = searches.into_iter().filter(|spec| spec.name != "names").collect::<Vec<_>>();
+    let alone = Arc::new(Plan::new("", searches.clone(), with_fields()).unwrap());
+    assert!(alone.needs().iter().any(|line| line == "buffers: http.method"), "{:?}", alone.needs());
+    assert!(!alone.needs().iter().any(|line| line.starts_with("records for functions")));
+    let tests = [
+        records("get records", "http.method contains get"),
+        records("form records", "http.request_content_type contains form"),
+    ];
+    let with_records = Plan::new("", searches.into_iter().chain(tests).collect(), with_fields());
+    let with_records = Arc::new(with_records.unwrap());
+    let (mut found, mut known, mut forms, mut known_forms) = (0, 0, 0, 0);
+    for path in diverse(400) {
+        let capture = Loaded::read(&path);
+        if !(2..=MAX_PACKETS).contains(&capture.len()) {
+            continue;
+        }
+        let run = |plan, workers| {
+            let pass = Pass::new(plan, workers, capture.ample_memory());
+            pass.run(&capture, capture.interval(3), |_| ()).total()
+        };
+        let (one, all) = (run(&alone, 1), run(&with_records, 1));
+        for name in ["get", "get of 80", "get of others", "agents"] {
+            let expected = counted(&one, name);
+            for workers in [2, 3, 7] {
+                assert_eq!(counted(&run(&alone, workers), name), expected, "{}: {name}", path.display());
+            }
+            assert_eq!(counted(&all, name), expected, "{}: {name}", path.display());
+        }
+        let get = counted(&one, "get").packets;
+        let parts = counted(&one, "get of 80").packets + counted(&one, "get of others").packets;
+        assert_eq!(get, parts, "{}", path.display());
+        (found, forms) = (found + get, forms + counted(&one, "agents").packets);
+        known += records_of(&all, "get records");
+        known_forms += records_of(&all, "form records");
+    }
+    println!(
+        "{found} of {known} GET requests and {forms} of {known_forms} forms were found before their records"
+    );
+    assert!(found <= known && found * 20 >= known * 19 && found > 0);
+    assert!(forms <= known_forms && forms * 20 >= known_forms * 19 && forms > 0);
 }

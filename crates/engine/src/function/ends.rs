@@ -1,7 +1,7 @@
 //! The keys of lists and of distinct counts, for every kind of item.
 
 use crate::keyed::Address;
-use crate::{FlowRecord, Item, Tally};
+use crate::{FlowIdentity, FlowRecord, Item, Tally};
 use weir_api::Count;
 use weir_wire::{Direction, FlowKey, Layers, Network, Packet, addresses};
 
@@ -42,11 +42,9 @@ impl EndpointRoles {
             Item::Packet(packet, layers) => Self::of_packet(packet, layers),
             Item::Tally(tally) => Some(Self::of_tally(tally)),
             Item::Control(control) => Some(Self::of_tally(&control.tally)),
-            Item::Chunk(flow, chunk) => {
-                let from_initiator = chunk.direction == Direction::Forward;
-                let source_is_lower = from_initiator == flow.initiator_is_lower;
-                Some(Self::of_key(&flow.key, source_is_lower, flow.vlan[0], from_initiator))
-            }
+            Item::Chunk(flow, chunk) => Some(Self::of_side(flow, chunk.direction)),
+            Item::Buffer(flow, _, side, _) => Some(Self::of_side(flow, *side)),
+            Item::Field(flow, ..) => Some(Self::of_side(flow, Direction::Forward)),
             Item::FlowEnd(flow) => Some(Self::of_flow(flow)),
             Item::Record(_) => None,
         }
@@ -77,6 +75,13 @@ impl EndpointRoles {
             tally.vlan,
             tally.source_is_lower == tally.initiator_is_lower,
         )
+    }
+
+    /// The endpoints of the stream that a side sends.
+    fn of_side(flow: &FlowIdentity, side: Direction) -> Self {
+        let from_initiator = side == Direction::Forward;
+        let source_is_lower = from_initiator == flow.initiator_is_lower;
+        Self::of_key(&flow.key, source_is_lower, flow.vlan[0], from_initiator)
     }
 
     fn of_flow(flow: &FlowRecord) -> Self {

@@ -17,6 +17,7 @@ mod iprange;
 mod rate;
 mod record_key;
 mod scans;
+mod search;
 pub(crate) mod select;
 mod size;
 mod syn;

@@ -3,8 +3,10 @@
 //! Whether an item is selected depends on the item alone, so that the result does not depend on the number of workers, and
 //! workers share the compiled function.
 
+use super::search::SEARCH;
 use super::{Argument, Arguments, FunctionSpec, RECORD_FUNCTIONS};
 use crate::Item;
+use crate::demand::Demand;
 use crate::fields::{endpoints, endpoints_of};
 use crate::function::FUNCTIONS;
 use std::fmt;
@@ -15,10 +17,7 @@ use weir_api::{FunctionCall, Level};
 use weir_filter::{Filter, FilterError, FlowTest, Options, RecordTest, Tables};
 
 /// Every function that selects, in the order of the manual.
-pub static SELECTORS: &[&Selector] = &[&WHERE, &SAMPLE];
-
-/// Levels whose items can be selected.
-const LEVELS: &[Level] = &Level::ALL;
+pub static SELECTORS: &[&Selector] = &[&WHERE, &SAMPLE, &SEARCH];
 
 /// Description of a function that selects items.
 #[derive(Debug)]
@@ -29,12 +28,14 @@ pub struct Selector {
     pub help: &'static str,
     /// Its arguments.
     pub arguments: &'static [Argument],
+    /// The levels that it can be used at.
+    pub levels: &'static [Level],
     /// Compiles a call at a level.
-    build: Build,
+    pub(super) build: Build,
 }
 
 /// Compiles a call at a level, with the options of expressions.
-type Build = fn(&Arguments<'_>, Level, &Options<'_>) -> Result<Arc<dyn Select>, CallError>;
+pub(super) type Build = fn(&Arguments<'_>, Level, &Options<'_>) -> Result<Arc<dyn Select>, CallError>;
 
 /// A compiled function that selects items.
 pub(crate) trait Select: Send + Sync {
@@ -43,6 +44,10 @@ pub(crate) trait Select: Send + Sync {
     /// The tables whose records it may select.
     fn tables(&self) -> Tables {
         Tables::All
+    }
+    /// What parsers must hand on for it, if it selects that. Then the functions of its chain see nothing else.
+    fn demand(&self) -> Option<Demand> {
+        None
     }
 }
 
@@ -134,7 +139,7 @@ impl Callable {
     pub fn levels(self) -> &'static [Level] {
         match self {
             Callable::Measure(spec) => spec.levels,
-            Callable::Select(_) => LEVELS,
+            Callable::Select(selector) => selector.levels,
         }
     }
 
@@ -163,6 +168,7 @@ static WHERE: Selector = Selector {
         help: "An expression of the subscription's level.",
         default: None,
     }],
+    levels: &Level::ALL,
     build: |arguments, level, options| {
         let text = arguments.text("expression")?;
         Ok(match level {
@@ -185,7 +191,9 @@ impl Select for Where {
         match (self, item) {
             (Where::Packets(filter), Item::Packet(packet, layers)) => filter.matches(packet, layers),
             (Where::Flows(test), Item::FlowEnd(flow)) => test.holds(&endpoints_of(flow)),
-            (Where::Flows(test), Item::Chunk(flow, _)) => test.holds(&endpoints(flow)),
+            (Where::Flows(test), Item::Chunk(flow, _) | Item::Buffer(flow, ..) | Item::Field(flow, ..)) => {
+                test.holds(&endpoints(flow))
+            }
             (Where::Records(test), Item::Record(record)) => test.holds(*record),
             _ => false,
         }
@@ -207,6 +215,7 @@ static SAMPLE: Selector = Selector {
         help: "Number of items of which one is selected on average, 1 to 4294967295.",
         default: None,
     }],
+    levels: &Level::ALL,
     build: |arguments, _, _| match arguments.parse("one_in")? {
         0 => Err("`sample`: one_in = 0 is not 1 to 4294967295".to_owned().into()),
         one_in => Ok(Arc::new(Sample { one_in, seed: arguments.seed })),
@@ -231,7 +240,9 @@ impl Select for Sample {
                 (packet.time.0, packet.wire_len, head).hash(&mut hasher);
             }
             Item::FlowEnd(flow) => flow.id.hash(&mut hasher),
-            Item::Chunk(flow, _) => flow.id().hash(&mut hasher),
+            Item::Chunk(flow, _) | Item::Buffer(flow, ..) | Item::Field(flow, ..) => {
+                flow.id().hash(&mut hasher);
+            }
             Item::Record(record) => {
                 let ends = &record.endpoints;
                 let time = record.record.time.0;

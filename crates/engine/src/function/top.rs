@@ -154,7 +154,7 @@ impl<K: Keyed + Send, F: Fn(&EndpointRoles) -> [Option<K>; 2] + Send> Function f
     fn item(&mut self, item: &Item<'_>) {
         let Some(ends) = EndpointRoles::of(item) else { return };
         let flows = match item {
-            Item::Packet(..) | Item::Chunk(..) => 0,
+            Item::Packet(..) | Item::Chunk(..) | Item::Buffer(..) | Item::Field(..) => 0,
             Item::Tally(tally) => tally.begins.into(),
             Item::Control(control) => control.tally.begins.into(),
             Item::FlowEnd(_) | Item::Record(_) => 1,

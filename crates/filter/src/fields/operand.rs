@@ -61,9 +61,9 @@ pub struct Text {
 }
 
 impl Text {
-    /// The operand of a word or a text in quotes.
-    pub fn new(text: &str, is_exact: bool) -> Self {
-        let mut bytes: Box<[u8]> = text.as_bytes().into();
+    /// The operand of a word, a text in quotes, or bytes.
+    pub fn new(text: impl AsRef<[u8]>, is_exact: bool) -> Self {
+        let mut bytes: Box<[u8]> = text.as_ref().into();
         if !is_exact {
             bytes.make_ascii_lowercase();
         }
@@ -140,7 +140,8 @@ impl Search {
         &self.text
     }
 
-    pub(super) fn is_in(&self, value: &[u8]) -> bool {
+    /// Whether the text occurs in a value.
+    pub fn is_in(&self, value: &[u8]) -> bool {
         let bytes = &self.text.bytes;
         let Some(first) = bytes.first() else { return true };
         let (mut at, mut matched) = (0, 0);
