@@ -2,15 +2,15 @@
 
 use crate::expressions::Counters;
 use crate::fields::{self, RecordView};
+use crate::function::block::{Block, OwnedTally, first};
 use crate::meter::{Cost, Meter};
 use crate::plan::Shared;
 use crate::planned::Link;
 use crate::{Control, FlowIdentity, FlowRecord, Item, Plan, Share, Tally};
 use weir_api::{Answer, Event, States};
-use weir_filter::Matches;
+use weir_filter::{Matches, PacketMask};
 use weir_proto::Record;
 use weir_wire::stream::Chunk;
-use weir_wire::{FlowKey, Tag};
 
 /// Tallies that are shown together: a function's lists stay in the cache meanwhile.
 const TOGETHER: usize = 256;
@@ -25,7 +25,7 @@ pub(crate) struct Functions {
     pub counted: Counters,
     pub counted_cost: Cost,
     /// Tallies of flows that functions have not seen yet.
-    tallied: Vec<Owned>,
+    tallied: Vec<OwnedTally>,
     /// The tallies in the form for lists, while they are shown.
     shares: Vec<Share>,
     /// The flows that ended in this interval, by state.
@@ -146,7 +146,7 @@ impl Functions {
     /// Keeps a tally for the functions. Returns whether the waiting tallies are to be shown now.
     #[inline]
     pub fn tally(&mut self, tally: &Tally<'_>) -> bool {
-        self.tallied.push(Owned::of(tally));
+        self.tallied.push(OwnedTally::of(tally));
         self.tallied.len() == TOGETHER
     }
 
@@ -158,29 +158,28 @@ impl Functions {
         let mut laps = meter.tallies(tallied.len(), 2 + plan.sources.tallies.len());
         if plan.counts_by_flow() {
             for counter in counted.each() {
-                for t in tallied.iter() {
-                    counter.flow(&t.key, t.tag, t.source_is_lower, t.packets, t.bytes);
+                for t in tallied.iter().map(OwnedTally::tally) {
+                    counter.flow(t.key, t.tag, t.source_is_lower, t.packets, t.bytes);
                 }
             }
             counted_cost.in_tallies += laps.lap();
         }
-        // A packet in a tunnel over UDP counts to the carried flow. Counting it to the carrier as well would count it
-        // twice.
-        let shown = || tallied.iter().filter(|tally| !tally.carrier);
         if !plan.sources.tallies.is_empty() {
             shares.clear();
-            shares.extend(shown().map(|tally| Share::of(&tally.tally())));
-        }
-        for at in &plan.sources.tallies {
-            let (Some(chain), Some(cost)) = (chains.get_mut(*at), costs.get_mut(*at)) else { continue };
-            let is_done = match chain.as_mut_slice() {
-                [Link::Measure(function)] => function.shares(shares),
-                _ => false,
-            };
-            if !is_done {
-                shown().for_each(|tally| show(chain, &Item::Tally(&tally.tally())));
+            shares.extend(tallied.iter().map(|tally| Share::of_tally(&tally.tally())));
+            // A packet in a tunnel over UDP counts to the carried flow. Counting it to the carrier as well would count it
+            // twice.
+            let mut shown = first(tallied.len());
+            for at in (0..tallied.len()).filter(|at| tallied[*at].tally().carrier) {
+                shown[at / 64] &= !(1 << (at % 64));
             }
-            cost.in_tallies += laps.lap();
+            let block = Block::Tallies(tallied, shares);
+            for at in &plan.sources.tallies {
+                if let (Some(chain), Some(cost)) = (chains.get_mut(*at), costs.get_mut(*at)) {
+                    show_block(chain, &block, shown);
+                    cost.in_tallies += laps.lap();
+                }
+            }
         }
         tallied.clear();
         laps.whole()
@@ -188,42 +187,23 @@ impl Functions {
 }
 
 /// Shows an item to the functions of a chain, up to one that does not select it.
-pub(crate) fn show(chain: &mut [Link], item: &Item<'_>) {
+fn show(chain: &mut [Link], item: &Item<'_>) {
     for link in chain {
-        match link {
-            Link::Measure(function) => function.item(item),
-            Link::Select(selector) if selector.keeps(item) => {}
-            Link::Select(_) => break,
+        if !link.item(item) {
+            break;
+        }
+    }
+}
+
+/// Shows the items of a mask to the functions of a chain, until none is left.
+pub(crate) fn show_block(chain: &mut [Link], block: &Block<'_>, mut mask: PacketMask) {
+    for link in chain {
+        link.block(block, &mut mask);
+        if mask == PacketMask::default() {
+            break;
         }
     }
 }
 
 /// The functions of a subscription, in order.
 type Chain = Vec<Link>;
-
-/// A tally without its flow.
-struct Owned {
-    key: FlowKey,
-    source_is_lower: bool,
-    initiator_is_lower: bool,
-    vlan: u16,
-    tag: Tag,
-    packets: u64,
-    bytes: u64,
-    begins: bool,
-    carrier: bool,
-}
-
-impl Owned {
-    fn of(tally: &Tally<'_>) -> Self {
-        let Tally { key, source_is_lower, initiator_is_lower, vlan, tag, packets, bytes, begins, carrier } =
-            *tally;
-        Self { key: *key, source_is_lower, initiator_is_lower, vlan, tag, packets, bytes, begins, carrier }
-    }
-
-    fn tally(&self) -> Tally<'_> {
-        let Self { ref key, source_is_lower, initiator_is_lower, vlan, tag, packets, bytes, begins, carrier } =
-            *self;
-        Tally { key, source_is_lower, initiator_is_lower, vlan, tag, packets, bytes, begins, carrier }
-    }
-}

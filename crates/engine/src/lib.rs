@@ -58,8 +58,8 @@ mod worker;
 
 pub use demand::{Demand, Tables};
 pub use function::{
-    Argument, Arguments, CallError, Callable, DELIVERIES, Delivery, FUNCTIONS, Function, FunctionSpec,
-    InputKind, Memory, RECORD_FUNCTIONS, SELECTORS, Selector, Share,
+    Argument, Arguments, Block, CallError, Callable, DELIVERIES, Delivery, FUNCTIONS, Function, FunctionSpec,
+    InputKind, Memory, OwnedTally, RECORD_FUNCTIONS, SELECTORS, Selector, Share,
 };
 pub use interval::{IntervalClock, Stretch};
 pub use item::Item;

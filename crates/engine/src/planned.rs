@@ -4,12 +4,12 @@ use crate::demand::{Demand, Tables};
 use crate::function::by_field;
 use crate::function::select::Select;
 use crate::settings::{PlanError, Settings};
-use crate::{Delivery, Function, FunctionSpec, InputKind, Memory, Selector};
+use crate::{Block, Delivery, Function, FunctionSpec, InputKind, Item, Memory, Selector};
 use std::sync::Arc;
 use weir_api::{
     Answer, AnswerId, AnswerLabel, Count, Event, FunctionCall, Level, Reading, Subscription, SubscriptionSpec,
 };
-use weir_filter::{FlowTest, RecordTest};
+use weir_filter::{FlowTest, PacketMask, RecordTest};
 use weir_proto::Table;
 
 /// The functions and tests of a subscription. A subscription never changes, so that plans with equal settings share it.
@@ -59,6 +59,25 @@ pub(crate) enum Link {
 }
 
 impl Link {
+    /// Shows it an item. Returns whether the functions behind it see the item.
+    pub fn item(&mut self, item: &Item<'_>) -> bool {
+        match self {
+            Link::Measure(function) => {
+                function.item(item);
+                true
+            }
+            Link::Select(selector) => selector.keeps(item),
+        }
+    }
+
+    /// Shows it the items of a mask. A function that selects clears those that the functions behind it do not see.
+    pub fn block(&mut self, block: &Block<'_>, mask: &mut PacketMask) {
+        match self {
+            Link::Measure(function) => function.block(block, mask),
+            Link::Select(selector) => selector.block(block, mask),
+        }
+    }
+
     /// The reading of a function that measures.
     pub fn take(&mut self) -> Option<Reading> {
         match self {

@@ -1,24 +1,25 @@
 //! A worker and its state: workers share nothing.
 
-use crate::chains::{Functions, show};
+use crate::chains::{Functions, show_block};
 use crate::checksum::ChecksumWatch;
 use crate::composition;
 use crate::expressions::Finder;
 use crate::feeder::Feeder;
+use crate::function::block::{Block, first};
 use crate::meter::{Clock, Meter};
 use crate::plan::{ItemSource, Selection, Sum};
 use crate::planned::Link;
 use crate::sessions::Sessions;
 use crate::sink::{Emitted, Sink};
 use crate::tap::Tap;
-use crate::{Item, Plan, SessionConfig, SessionStats};
+use crate::{Plan, SessionConfig, SessionStats};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use weir_api::{
     Answer, Composition, Costs, Count, EventCount, FlowCount, Interval, Ledger, Reading, SessionCount,
     Snapshot,
 };
-use weir_filter::{PacketMask, Total, Totals};
+use weir_filter::{Total, Totals};
 use weir_flow::{FlowConfig, FlowSink, FlowStats, FlowTable};
 use weir_wire::{Batch, Layers, Slot, Time, decode_batch, shows_its_key};
 
@@ -58,14 +59,14 @@ pub struct Worker {
     latest: Time,
     /// Time of the latest packet of the run.
     latest_of_run: Time,
-    block: Block,
+    buffers: Buffers,
     /// Readings of this interval that earlier plans made. Only its answers are used.
     aside: Snapshot,
 }
 
-/// The current block. Its memory is reused.
+/// The layers and the packets of the current block. Their memory is reused.
 #[derive(Default)]
-struct Block {
+struct Buffers {
     layers: Vec<Layers>,
     /// The packets that match the run's expression, if it does not match all.
     kept: Vec<Slot>,
@@ -133,7 +134,7 @@ impl Worker {
             earliest: Time(u64::MAX),
             latest: Time::default(),
             latest_of_run: Time::default(),
-            block: Block::default(),
+            buffers: Buffers::default(),
             aside: Snapshot::default(),
             plan,
         }
@@ -146,7 +147,7 @@ impl Worker {
 
     /// Decodes packets and takes them through the pass. Results go to `sink`.
     pub fn batch(&mut self, batch: Batch<'_>, sink: &mut dyn Sink) {
-        let mut layers = std::mem::take(&mut self.block.layers);
+        let mut layers = std::mem::take(&mut self.buffers.layers);
         let decodes = self.plan.needs_layers();
         for slots in batch.slots.chunks(BLOCK) {
             let block = Batch { bytes: batch.bytes, slots };
@@ -157,7 +158,7 @@ impl Worker {
             }
             self.block(block, &layers, sink);
         }
-        self.block.layers = layers;
+        self.buffers.layers = layers;
     }
 
     /// Takes packets that are already decoded: `layers` has one entry for each packet of the batch, in order.
@@ -176,8 +177,8 @@ impl Worker {
         }
         let plan = Arc::clone(&self.plan);
         let Some(scope) = &plan.scope else { return };
-        let mut kept = std::mem::take(&mut self.block.kept);
-        let mut kept_layers = std::mem::take(&mut self.block.kept_layers);
+        let mut kept = std::mem::take(&mut self.buffers.kept);
+        let mut kept_layers = std::mem::take(&mut self.buffers.kept_layers);
         kept.clear();
         kept_layers.clear();
         for (slot, layers) in block.slots.iter().zip(layers) {
@@ -190,8 +191,8 @@ impl Worker {
         self.stages.expression += self.functions.meter.lap();
         let bytes = kept.iter().map(|slot| u64::from(slot.wire_len)).sum();
         self.analyse(Batch { bytes: block.bytes, slots: &kept }, &kept_layers, bytes, sink);
-        self.block.kept = kept;
-        self.block.kept_layers = kept_layers;
+        self.buffers.kept = kept;
+        self.buffers.kept_layers = kept_layers;
     }
 
     /// Counts a block as caught. Returns its bytes on the wire.
@@ -291,23 +292,17 @@ impl Worker {
             self.stages.shown += self.functions.meter.lap();
         }
         let all = first(block.len());
+        let packets = Block::Packets(block, layers);
         let Functions { chains, costs, meter, .. } = &mut self.functions;
         for at in &sources.packets {
             let planned = subscriptions.get(*at).map(|planned| &planned.source);
             let Some(ItemSource::Packets(selection)) = planned else { continue };
             let (Some(chain), Some(cost)) = (chains.get_mut(*at), costs.get_mut(*at)) else { continue };
-            if *selection == Selection::All
-                && let [Link::Measure(function)] = chain.as_mut_slice()
-                && function.slots(block.slots)
-            {
-                cost.in_blocks += meter.lap();
-                continue;
-            }
             let mask = match selection {
                 Selection::Remainder(lines) => self.shown.remainder(lines, &all),
                 _ => all,
             };
-            show_packets(chain, block, layers, &mask);
+            show_block(chain, &packets, mask);
             cost.in_blocks += meter.lap();
         }
         if shown.is_empty() {
@@ -317,7 +312,7 @@ impl Worker {
         for (expression, mask) in self.shown.matching() {
             for at in sources.of_expression(expression) {
                 if let (Some(chain), Some(cost)) = (chains.get_mut(at), costs.get_mut(at)) {
-                    show_packets(chain, block, layers, mask);
+                    show_block(chain, &packets, *mask);
                     cost.in_blocks += meter.lap();
                 }
             }
@@ -538,34 +533,6 @@ fn count_of(sum: Sum, totals: &Totals, all: Count) -> Count {
     }
 }
 
-/// A mask of the first `n` packets.
-fn first(n: usize) -> PacketMask {
-    std::array::from_fn(|word| match n.saturating_sub(word * 64) {
-        0 => 0,
-        n @ 1..=63 => (1 << n) - 1,
-        _ => u64::MAX,
-    })
-}
-
-/// Shows the packets of a mask to the functions of a chain.
-fn show_packets(chain: &mut [Link], block: Batch<'_>, layers: &[Layers], mask: &PacketMask) {
-    each(mask, |at| {
-        if let (Some(packet), Some(layers)) = (block.get(at), layers.get(at)) {
-            show(chain, &Item::Packet(&packet, layers));
-        }
-    });
-}
-
-fn each(mask: &PacketMask, mut f: impl FnMut(usize)) {
-    for (word, &bits) in mask.iter().enumerate() {
-        let mut bits = bits;
-        while bits != 0 {
-            f(word * 64 + bits.trailing_zeros() as usize);
-            bits &= bits - 1;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -610,15 +577,5 @@ mod tests {
         worker.change_plan(Arc::new(Plan::new("", Vec::new(), settings()).unwrap()), &mut ());
         assert_eq!(worker.tick(Time(10), &mut ()).events.len(), 1, "it was found before the change");
         assert_eq!(worker.tick(Time(11), &mut ()).events, []);
-    }
-
-    #[test]
-    fn first_bits_of_a_mask() {
-        assert_eq!(first(0), [0; 8]);
-        assert_eq!(first(65), [u64::MAX, 1, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(first(512), [u64::MAX; 8]);
-        let mut seen = Vec::new();
-        each(&first(3), |at| seen.push(at));
-        assert_eq!(seen, [0, 1, 2]);
     }
 }

@@ -1,10 +1,12 @@
 //! Number of distinct hosts, pairs, ports or flows.
 
+use super::block::{Block, each};
 use super::ends::{EndpointRoles, carries_ports};
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
 use crate::keyed::{KeyHash, Keyed, Tuple};
 use weir_api::{Distinct, DistinctCount, DistinctOf, Level, Reading};
+use weir_filter::PacketMask;
 
 pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
     name: "distinct",
@@ -35,12 +37,9 @@ impl DistinctFunction {
     fn see(&mut self, key: impl Keyed) {
         self.seen.add(key.hash(&self.hash));
     }
-}
 
-impl Function for DistinctFunction {
-    fn item(&mut self, item: &Item<'_>) {
-        let Some(ends) = EndpointRoles::of(item) else { return };
-        let EndpointRoles { source, destination, ports: [from, to], protocol, .. } = ends;
+    fn see_ends(&mut self, ends: &EndpointRoles) {
+        let EndpointRoles { source, destination, ports: [from, to], protocol, .. } = *ends;
         match self.of {
             DistinctOf::Sources => self.see(source),
             DistinctOf::Destinations => self.see(destination),
@@ -59,6 +58,21 @@ impl Function for DistinctFunction {
                     ((source, from).min((destination, to)), (source, from).max((destination, to)));
                 self.see(Tuple { a: low.0, b: high.0, ports: [low.1, high.1], protocol });
             }
+        }
+    }
+}
+
+impl Function for DistinctFunction {
+    fn item(&mut self, item: &Item<'_>) {
+        if let Some(ends) = EndpointRoles::of(item) {
+            self.see_ends(&ends);
+        }
+    }
+
+    fn block(&mut self, block: &Block<'_>, mask: &PacketMask) {
+        match block {
+            Block::Tallies(_, shares) => each(shares, mask, |_, share| self.see_ends(&share.ends)),
+            Block::Packets(..) => block.each(mask, |item| self.item(item)),
         }
     }
 

@@ -5,18 +5,29 @@ use crate::{FlowIdentity, FlowRecord, Item, Tally};
 use weir_api::Count;
 use weir_wire::{Direction, FlowKey, Layers, Network, Packet, addresses};
 
-/// A tally in the form for lists: the values that its keys consist of are computed once for all lists.
+/// An item in the form for lists: the values that their keys consist of. Those of tallies are computed once for all lists.
 pub struct Share {
     pub(super) ends: EndpointRoles,
     pub(super) count: Count,
-    /// Flows that began with it.
+    /// Flows that began with it, or that it is.
     pub(super) flows: u32,
 }
 
 impl Share {
+    /// The item in the form for lists; `None` if it has no endpoints.
+    pub(super) fn of(item: &Item<'_>) -> Option<Self> {
+        let flows = match item {
+            Item::Packet(..) | Item::Chunk(..) | Item::Buffer(..) | Item::Field(..) => 0,
+            Item::Tally(tally) => tally.begins.into(),
+            Item::Control(control) => control.tally.begins.into(),
+            Item::FlowEnd(_) | Item::Record(_) => 1,
+        };
+        Some(Self { ends: EndpointRoles::of(item)?, count: item.count(), flows })
+    }
+
     /// The tally in the form for lists.
     #[inline]
-    pub(crate) fn of(tally: &Tally<'_>) -> Self {
+    pub(crate) fn of_tally(tally: &Tally<'_>) -> Self {
         let count = Count { packets: tally.packets, bytes: tally.bytes };
         Self { ends: EndpointRoles::of_tally(tally), count, flows: tally.begins.into() }
     }

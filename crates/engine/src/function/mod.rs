@@ -4,6 +4,7 @@
 //! manual page read that static.
 
 mod arguments;
+pub(crate) mod block;
 pub(crate) mod by_field;
 mod cast;
 mod classes;
@@ -25,13 +26,14 @@ mod tcp3;
 mod top;
 
 pub use arguments::Arguments;
+pub use block::{Block, OwnedTally};
 pub use deliver::{DELIVERIES, Delivery};
 pub use ends::Share;
 pub use select::{CallError, Callable, SELECTORS, Selector};
 
 use crate::Item;
 use weir_api::{Event, FunctionCall, Level, Reading};
-use weir_wire::Slot;
+use weir_filter::PacketMask;
 
 /// Every function, in the order of the manual.
 pub static FUNCTIONS: &[&FunctionSpec] = &[
@@ -119,16 +121,9 @@ pub enum InputKind {
 pub trait Function: Send {
     /// Takes an item.
     fn item(&mut self, item: &Item<'_>);
-    /// Takes several packets at once, with the result of [`Function::item`] for each. Returns `false` and does nothing if
-    /// the function takes only single items.
-    fn slots(&mut self, slots: &[Slot]) -> bool {
-        let _ = slots;
-        false
-    }
-    /// Takes tallies in the form that the lists of a worker share.
-    fn shares(&mut self, shares: &[Share]) -> bool {
-        let _ = shares;
-        false
+    /// Takes the packets or tallies of a mask, with the result of [`Function::item`] for each.
+    fn block(&mut self, block: &Block<'_>, mask: &PacketMask) {
+        block.each(mask, |item| self.item(item));
     }
     /// Returns the reading since the last call and resets it.
     fn take(&mut self) -> Reading;

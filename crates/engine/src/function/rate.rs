@@ -1,9 +1,10 @@
 //! Packets and bytes by time.
 
+use super::block::{Block, each};
 use super::{Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
 use weir_api::{Count, Level, Reading, Series};
-use weir_wire::Slot;
+use weir_filter::PacketMask;
 
 pub(super) static RATE: FunctionSpec = FunctionSpec {
     name: "rate",
@@ -61,11 +62,11 @@ impl Function for Rate {
         }
     }
 
-    fn slots(&mut self, slots: &[Slot]) -> bool {
-        for slot in slots {
-            self.add(slot.time.0, slot.wire_len);
+    fn block(&mut self, block: &Block<'_>, mask: &PacketMask) {
+        // Other items have no time.
+        if let Block::Packets(batch, _) = block {
+            each(batch.slots, mask, |_, slot| self.add(slot.time.0, slot.wire_len));
         }
-        true
     }
 
     fn held(&self) -> usize {
@@ -81,9 +82,10 @@ impl Function for Rate {
 
 #[cfg(test)]
 mod tests {
+    use crate::function::block::first;
     use super::*;
     use weir_api::FunctionCall;
-    use weir_wire::{Batch, Layers, Time};
+    use weir_wire::{Batch, Layers, Slot, Time};
 
     #[test]
     fn packets_added_together_equal_packets_added_one_by_one() {
@@ -94,8 +96,9 @@ mod tests {
             .collect();
         let make = || RATE.call(&FunctionCall::new("rate"), 1).unwrap();
         let (mut together, mut single) = (make(), make());
-        assert!(together.slots(&slots));
-        for packet in (Batch { bytes: &[], slots: &slots }).packets() {
+        let batch = Batch { bytes: &[], slots: &slots };
+        together.block(&Block::Packets(batch, &[]), &first(slots.len()));
+        for packet in batch.packets() {
             single.item(&Item::Packet(&packet, &Layers::default()));
         }
         let reading = together.take();

@@ -5,16 +5,16 @@
 
 use super::search::SEARCH;
 use super::{Argument, Arguments, FunctionSpec, RECORD_FUNCTIONS};
-use crate::Item;
 use crate::demand::Demand;
 use crate::fields::{endpoints, endpoints_of};
 use crate::function::FUNCTIONS;
+use crate::{Block, Item};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 use weir_api::{FunctionCall, Level};
-use weir_filter::{Filter, FilterError, FlowTest, Options, RecordTest, Tables};
+use weir_filter::{Filter, FilterError, FlowTest, Options, PacketMask, RecordTest, Tables};
 
 /// Every function that selects, in the order of the manual.
 pub static SELECTORS: &[&Selector] = &[&WHERE, &SAMPLE, &SEARCH];
@@ -41,6 +41,10 @@ pub(super) type Build = fn(&Arguments<'_>, Level, &Options<'_>) -> Result<Arc<dy
 pub(crate) trait Select: Send + Sync {
     /// Whether the functions behind this one see the item.
     fn keeps(&self, item: &Item<'_>) -> bool;
+    /// Clears the items of a mask that it does not select.
+    fn block(&self, block: &Block<'_>, mask: &mut PacketMask) {
+        block.retain(mask, |item| self.keeps(item));
+    }
     /// The tables whose records it may select.
     fn tables(&self) -> Tables {
         Tables::All

@@ -1,5 +1,6 @@
 //! The heaviest keys.
 
+use super::block::{Block, each};
 use super::ends::{EndpointRoles, Share, carries_ports};
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
@@ -7,6 +8,7 @@ use crate::bounded::{Bounded, Taken};
 use crate::keyed::{Address, Keyed, Tuple};
 use std::net::{IpAddr, Ipv6Addr};
 use weir_api::{Key, KeyKind, Level, Reading, Top as TopReading, TopRow, Unit};
+use weir_filter::PacketMask;
 
 pub(super) static TOP: FunctionSpec = FunctionSpec {
     name: "top",
@@ -148,34 +150,34 @@ impl<K: Keyed + Send + 'static, F: Fn(&EndpointRoles) -> [Option<K>; 2] + Send +
     fn boxed(shape: Shape, rows: usize, seed: u64, keys: F, show: fn(K) -> Key) -> Box<dyn Function> {
         Box::new(Self { shape, list: Bounded::new(rows, shape.unit, seed), keys, show })
     }
+
+    #[inline]
+    fn add(&mut self, share: &Share) {
+        let Share { ends, count, flows } = share;
+        let [first, second] = (self.keys)(ends);
+        if let Some(key) = first {
+            self.list.add(key, *count, *flows);
+        }
+        if let Some(key) = second {
+            self.list.add(key, *count, *flows);
+        }
+    }
 }
 
-impl<K: Keyed + Send, F: Fn(&EndpointRoles) -> [Option<K>; 2] + Send> Function for Top<K, F> {
+impl<K: Keyed + Send + 'static, F: Fn(&EndpointRoles) -> [Option<K>; 2] + Send + 'static> Function
+    for Top<K, F>
+{
     fn item(&mut self, item: &Item<'_>) {
-        let Some(ends) = EndpointRoles::of(item) else { return };
-        let flows = match item {
-            Item::Packet(..) | Item::Chunk(..) | Item::Buffer(..) | Item::Field(..) => 0,
-            Item::Tally(tally) => tally.begins.into(),
-            Item::Control(control) => control.tally.begins.into(),
-            Item::FlowEnd(_) | Item::Record(_) => 1,
-        };
-        let count = item.count();
-        for key in (self.keys)(&ends).into_iter().flatten() {
-            self.list.add(key, count, flows);
+        if let Some(share) = Share::of(item) {
+            self.add(&share);
         }
     }
 
-    fn shares(&mut self, shares: &[Share]) -> bool {
-        for Share { ends, count, flows } in shares {
-            let [first, second] = (self.keys)(ends);
-            if let Some(key) = first {
-                self.list.add(key, *count, *flows);
-            }
-            if let Some(key) = second {
-                self.list.add(key, *count, *flows);
-            }
+    fn block(&mut self, block: &Block<'_>, mask: &PacketMask) {
+        match block {
+            Block::Tallies(_, shares) => each(shares, mask, |_, share| self.add(share)),
+            Block::Packets(..) => block.each(mask, |item| self.item(item)),
         }
-        true
     }
 
     fn held(&self) -> usize {
