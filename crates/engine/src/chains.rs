@@ -1,4 +1,4 @@
-//! The functions of a worker: the chain of each subscription, with its state.
+//! The functions of a worker, with their state: those of each tree of the plan.
 
 use crate::expressions::Counters;
 use crate::fields::{self, RecordView};
@@ -6,8 +6,10 @@ use crate::function::block::{Block, OwnedTally, first};
 use crate::meter::{Cost, Meter};
 use crate::plan::Shared;
 use crate::planned::Link;
+use crate::trees::{Node, Trees};
 use crate::{Control, FlowIdentity, FlowRecord, Item, Plan, Share, Tally};
-use weir_api::{Answer, Event, States};
+use std::collections::HashMap;
+use weir_api::{Answer, Event, Reading, States};
 use weir_filter::{Matches, PacketMask};
 use weir_proto::Record;
 use weir_wire::stream::Chunk;
@@ -17,10 +19,10 @@ const TOGETHER: usize = 256;
 
 /// The functions of a worker, and their state.
 pub(crate) struct Functions {
-    /// The functions of each subscription of the plan.
-    pub chains: Vec<Chain>,
-    /// The cost of each subscription.
-    pub costs: Vec<Cost>,
+    /// The functions, in the order of [`Trees::nodes`].
+    pub links: Vec<Option<Link>>,
+    /// The cost of each subscription. The time of a tree is charged to the first of its subscriptions.
+    costs: Vec<Cost>,
     /// Counts for the expressions that need only sums.
     pub counted: Counters,
     pub counted_cost: Cost,
@@ -31,6 +33,8 @@ pub(crate) struct Functions {
     /// The flows that ended in this interval, by state.
     pub states: States,
     pub meter: Meter,
+    /// Reused for the masks behind functions that select.
+    masks: Vec<PacketMask>,
     /// Reused for the tests of flows.
     found: Vec<u32>,
     /// Reused for the tests of records.
@@ -40,7 +44,7 @@ pub(crate) struct Functions {
 impl Functions {
     pub fn new(plan: &Plan, meter: Meter) -> Self {
         Self {
-            chains: plan.subscriptions.iter().map(|planned| planned.chain(plan.settings.seed)).collect(),
+            links: plan.trees.nodes.iter().map(|node| build(plan, node)).collect(),
             costs: vec![Cost::default(); plan.subscriptions.len()],
             counted: Counters::new(&plan.counted),
             counted_cost: Cost::default(),
@@ -48,43 +52,90 @@ impl Functions {
             shares: Vec::with_capacity(TOGETHER),
             states: States::default(),
             meter,
+            masks: Vec::new(),
             found: Vec::new(),
             matches: Matches::default(),
         }
     }
 
-    /// Changes to another plan. The chains of subscriptions that both plans have stay as they are. Returns the readings
+    /// Changes to another plan. The functions of subscriptions that both plans have stay as they are. Returns the readings
     /// of the others. The sums of the old plan must have been taken.
     pub fn change(&mut self, old: &Plan, new: &Plan) -> (Vec<Answer>, Vec<Event>) {
         let shared = Shared::between(old, new);
-        let mut chains = std::mem::replace(&mut self.chains, Vec::with_capacity(new.subscriptions.len()));
-        let mut costs = std::mem::replace(&mut self.costs, Vec::with_capacity(new.subscriptions.len()));
-        for (at, planned) in new.subscriptions.iter().enumerate() {
-            let before = shared.position(at, planned.id);
-            let before = before.and_then(|at| Some((chains.get_mut(at)?, costs.get_mut(at)?)));
-            let (chain, cost) = match before {
-                Some((chain, cost)) => (std::mem::take(chain), std::mem::take(cost)),
-                None => (planned.chain(new.settings.seed), Cost::default()),
-            };
-            self.chains.push(chain);
-            self.costs.push(cost);
+        let positions = new.subscriptions.iter().enumerate();
+        let before: Vec<Option<usize>> =
+            positions.map(|(at, planned)| shared.position(at, planned.id)).collect();
+        let mut is_kept = vec![false; old.subscriptions.len()];
+        for at in before.iter().flatten() {
+            is_kept[*at] = true;
         }
-        self.counted.change(&new.counted);
-        let (mut removed, mut events) = (Vec::new(), Vec::new());
-        // Those that were kept have left nothing.
-        for ((planned, chain), cost) in old.subscriptions.iter().zip(&mut chains).zip(costs) {
-            if !chain.is_empty() {
-                let spent = cost.of(&self.meter);
-                removed.extend(planned.answers(chain.iter_mut().filter_map(Link::take), spent));
-                events.extend(chain.iter_mut().flat_map(Link::events));
+        let mut removed = Vec::new();
+        let taken = self.take(old, (0..is_kept.len()).filter(|at| !is_kept[*at]), &mut removed);
+        // Those that share a function with a removed subscription have this part of its reading still before them.
+        for (node, reading) in taken {
+            let link = self.links.get_mut(node as usize).and_then(Option::as_mut);
+            if let Some(measure) = link.and_then(Link::measure) {
+                measure.give_back(reading);
             }
         }
-        (removed, events)
+        let costs = std::mem::take(&mut self.costs);
+        self.costs =
+            before.iter().map(|at| at.and_then(|at| costs.get(at).copied()).unwrap_or_default()).collect();
+        let mut links = std::mem::take(&mut self.links);
+        let link = |node: &Node| {
+            let before = before.get(node.planned as usize).copied().flatten();
+            let before = before.and_then(|at| old.trees.path(at).get(node.call as usize));
+            before.and_then(|before| links.get_mut(*before as usize)?.take()).or_else(|| build(new, node))
+        };
+        self.links = new.trees.nodes.iter().map(link).collect();
+        self.counted.change(&new.counted);
+        // Those that were kept have left nothing.
+        (removed, links.iter_mut().flatten().flat_map(Link::events).collect())
+    }
+
+    /// Takes the readings of subscriptions at these positions. Returns those of functions that several subscriptions share: a
+    /// reading is taken once.
+    fn take(
+        &mut self,
+        plan: &Plan,
+        positions: impl Iterator<Item = usize>,
+        answers: &mut Vec<Answer>,
+    ) -> HashMap<u32, Reading> {
+        let mut shared: HashMap<u32, Reading> = HashMap::new();
+        for at in positions {
+            let path = plan.trees.path(at);
+            let Some(planned) = plan.subscriptions.get(at).filter(|_| !path.is_empty()) else { continue };
+            let spent = self.costs.get_mut(at).map(std::mem::take).unwrap_or_default().of(&self.meter);
+            let readings = path.iter().filter_map(|node| {
+                let measure = self.links.get_mut(*node as usize)?.as_mut()?.measure()?;
+                match plan.trees.nodes.get(*node as usize)?.readers {
+                    1 => Some(measure.take()),
+                    _ => Some(shared.entry(*node).or_insert_with(|| measure.take()).clone()),
+                }
+            });
+            answers.extend(planned.answers(readings, spent));
+        }
+        shared
+    }
+
+    /// The readings of the interval.
+    pub fn answers(&mut self, plan: &Plan) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        self.take(plan, 0..plan.subscriptions.len(), &mut answers);
+        answers
     }
 
     /// The events that the functions found since the last call.
     pub fn events(&mut self) -> Vec<Event> {
-        self.chains.iter_mut().flatten().flat_map(Link::events).collect()
+        self.links.iter_mut().flatten().flat_map(Link::events).collect()
+    }
+
+    /// Shows packets of a block to the tree of the subscription at a position.
+    pub fn packets(&mut self, trees: &Trees, at: usize, block: &Block<'_>, mask: &PacketMask) {
+        show_block(trees, &mut self.links, at, block, mask, &mut self.masks);
+        if let Some(cost) = self.costs.get_mut(at) {
+            cost.in_blocks += self.meter.lap();
+        }
     }
 
     /// Shows a flow that has ended to the subscriptions that cover it.
@@ -92,41 +143,33 @@ impl Functions {
         if plan.flow_ends.is_empty() {
             return;
         }
-        let Self { chains, found, .. } = self;
+        let Self { links, found, .. } = self;
         plan.flow_ends.each(&fields::endpoints_of(record), found, |at| {
-            if let Some(chain) = chains.get_mut(at) {
-                show(chain, &Item::FlowEnd(record));
-            }
+            show(&plan.trees, links, at, &Item::FlowEnd(record));
         });
     }
 
     /// Shows a record to the subscriptions that cover it.
     pub fn record(&mut self, plan: &Plan, flow: &FlowIdentity, record: &Record<'_>) {
         let view = RecordView { endpoints: fields::endpoints(flow), record };
-        let Self { chains, matches, .. } = self;
+        let Self { links, matches, .. } = self;
         plan.records.each(&view, matches, |at| {
-            if let Some(chain) = chains.get_mut(at) {
-                show(chain, &Item::Record(&view));
-            }
+            show(&plan.trees, links, at, &Item::Record(&view));
         });
     }
 
     /// Shows a chunk of a stream to subscriptions, by their positions in the plan.
-    pub fn chunk(&mut self, covering: &[usize], flow: &FlowIdentity, chunk: &Chunk<'_>) {
+    pub fn chunk(&mut self, plan: &Plan, covering: &[usize], flow: &FlowIdentity, chunk: &Chunk<'_>) {
         for at in covering {
-            if let Some(chain) = self.chains.get_mut(*at) {
-                show(chain, &Item::Chunk(flow, chunk));
-            }
+            show(&plan.trees, &mut self.links, *at, &Item::Chunk(flow, chunk));
         }
     }
 
     /// Shows what a parser hands on before a record to the subscriptions that cover its flow.
     pub fn early(&mut self, plan: &Plan, flow: &FlowIdentity, item: &Item<'_>) {
-        let Self { chains, found, .. } = self;
+        let Self { links, found, .. } = self;
         plan.early.each(&fields::endpoints(flow), found, |at| {
-            if let Some(chain) = chains.get_mut(at) {
-                show(chain, item);
-            }
+            show(&plan.trees, links, at, item);
         });
     }
 
@@ -137,9 +180,7 @@ impl Functions {
             return;
         }
         for at in &plan.sources.control {
-            if let Some(chain) = self.chains.get_mut(*at) {
-                show(chain, &Item::Control(control));
-            }
+            show(&plan.trees, &mut self.links, *at, &Item::Control(control));
         }
     }
 
@@ -150,11 +191,10 @@ impl Functions {
         self.tallied.len() == TOGETHER
     }
 
-    /// Shows the waiting tallies, one subscription after the other. Returns its cost in nanoseconds, in a measured
-    /// block.
+    /// Shows the waiting tallies, one tree after the other. Returns its cost in nanoseconds, in a measured block.
     pub fn show_tallies(&mut self, plan: &Plan) -> u64 {
-        let Self { chains, costs, counted, counted_cost, tallied, shares, meter, .. } = self;
-        // Readings at the beginning, for the sets, and for each subscription.
+        let Self { links, costs, counted, counted_cost, tallied, shares, masks, meter, .. } = self;
+        // Readings at the beginning, for the sets, and for each tree.
         let mut laps = meter.tallies(tallied.len(), 2 + plan.sources.tallies.len());
         if plan.counts_by_flow() {
             for counter in counted.each() {
@@ -175,8 +215,8 @@ impl Functions {
             }
             let block = Block::Tallies(tallied, shares);
             for at in &plan.sources.tallies {
-                if let (Some(chain), Some(cost)) = (chains.get_mut(*at), costs.get_mut(*at)) {
-                    show_block(chain, &block, shown);
+                show_block(&plan.trees, links, *at, &block, &shown, masks);
+                if let Some(cost) = costs.get_mut(*at) {
                     cost.in_tallies += laps.lap();
                 }
             }
@@ -186,24 +226,198 @@ impl Functions {
     }
 }
 
-/// Shows an item to the functions of a chain, up to one that does not select it.
-fn show(chain: &mut [Link], item: &Item<'_>) {
-    for link in chain {
+/// A function of the plan, without state; `None` for a call that was refused when it was compiled.
+fn build(plan: &Plan, node: &Node) -> Option<Link> {
+    let planned = plan.subscriptions.get(node.planned as usize)?;
+    planned.compiled.link(node.call as usize, &planned.spec, plan.settings.seed)
+}
+
+/// Shows an item to the tree of the subscription at a position: to those behind a function that selects only if it selects
+/// the item.
+fn show(trees: &Trees, links: &mut [Option<Link>], at: usize, item: &Item<'_>) {
+    let mut tree = trees.tree(at);
+    while let Some(at) = tree.next() {
+        let (Some(node), Some(Some(link))) = (trees.nodes.get(at), links.get_mut(at)) else { continue };
         if !link.item(item) {
-            break;
+            tree.start += node.below as usize;
         }
     }
 }
 
-/// Shows the items of a mask to the functions of a chain, until none is left.
-pub(crate) fn show_block(chain: &mut [Link], block: &Block<'_>, mut mask: PacketMask) {
-    for link in chain {
-        link.block(block, &mut mask);
-        if mask == PacketMask::default() {
-            break;
+/// Shows the items of a mask to the tree of the subscription at a position: to those behind a function that selects what it
+/// leaves, if anything. `masks` is reused memory.
+fn show_block(
+    trees: &Trees,
+    links: &mut [Option<Link>],
+    at: usize,
+    block: &Block<'_>,
+    mask: &PacketMask,
+    masks: &mut Vec<PacketMask>,
+) {
+    masks.clear();
+    let mut tree = trees.tree(at);
+    while let Some(at) = tree.next() {
+        let (Some(node), Some(Some(link))) = (trees.nodes.get(at), links.get_mut(at)) else { continue };
+        // Each function that selects has left a mask for those behind it.
+        masks.truncate(node.selects as usize);
+        if let Some(left) = link.block(block, masks.last().unwrap_or(mask)) {
+            if left == PacketMask::default() {
+                tree.start += node.below as usize;
+            }
+            masks.push(left);
         }
     }
 }
 
-/// The functions of a subscription, in order.
-type Chain = Vec<Link>;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::function::select::Select;
+    use crate::{ChecksumMode, Settings};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use weir_api::{FunctionCall, Owner, Subscription, SubscriptionId, SubscriptionSpec};
+    use weir_filter::Options;
+    use weir_wire::{Batch, Layers, Slot};
+
+    /// Subscriptions with these chains, in words.
+    fn plan(before: Option<&Plan>, chains: &[(u32, &[&str])]) -> Plan {
+        let call = |name: &&str| match *name {
+            "where" => FunctionCall::new("where").with("expression", "greater 100"),
+            name => FunctionCall::new(name),
+        };
+        let subscription = |(id, calls): &(u32, &[&str])| Subscription {
+            id: SubscriptionId(*id),
+            owner: Owner::Page,
+            spec: Arc::new(SubscriptionSpec::new("line", "", calls.iter().map(call).collect())),
+        };
+        let settings = Settings { filter: Options::default(), checksum: ChecksumMode::Off, seed: 1 };
+        let all: Vec<Subscription> = chains.iter().map(subscription).collect();
+        let number = before.map_or(1, |before| before.number() + 1);
+        Plan::of(before, number, "", &all, settings).unwrap()
+    }
+
+    /// Shows packets of these lengths.
+    fn show_packets(functions: &mut Functions, plan: &Plan, lengths: &[u32]) {
+        let slots: Vec<Slot> =
+            lengths.iter().map(|wire_len| Slot { wire_len: *wire_len, ..Slot::default() }).collect();
+        let layers = vec![Layers::default(); slots.len()];
+        let block = Block::Packets(Batch { bytes: &[], slots: &slots }, &layers);
+        for at in &plan.sources.packets {
+            functions.packets(&plan.trees, *at, &block, &first(slots.len()));
+        }
+    }
+
+    /// The number and the packets of each answer.
+    fn packets(answers: &[Answer]) -> Vec<(u32, u16, u64)> {
+        let packets = |reading: &Reading| match reading {
+            Reading::Count(count) => count.packets,
+            Reading::Classes { classes, .. } => classes.iter().map(|class| class.count.packets).sum(),
+            other => panic!("{other:?}"),
+        };
+        answers.iter().map(|a| (a.id.subscription.0, a.id.place, packets(&a.reading))).collect()
+    }
+
+    /// Selects every item, and counts them.
+    struct Counting(Arc<AtomicUsize>);
+
+    impl Select for Counting {
+        fn keeps(&self, _: &Item<'_>) -> bool {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            true
+        }
+    }
+
+    #[test]
+    fn equal_chains_cost_one_evaluation_and_one_state() {
+        let top: &[&str] = &["where", "top"];
+        let equal: Vec<(u32, &[&str])> = (1..=50).map(|id| (id, top)).collect();
+        let (one, many) = (plan(None, &equal[..1]), plan(None, &equal));
+        assert_eq!((one.trees.nodes.len(), many.trees.nodes.len()), (2, 2));
+        assert_eq!(many.sources.packets, [0]);
+        let state = crate::FunctionSpec::find("top").unwrap().memory(&FunctionCall::new("top")).unwrap();
+        // A reading may wait beside the state.
+        assert_eq!(many.trees.state, one.trees.state + state.reading);
+        let mut functions = Functions::new(&many, Meter::new(None));
+        let seen = Arc::new(AtomicUsize::new(0));
+        functions.links[0] = Some(Link::Select(Arc::new(Counting(Arc::clone(&seen)))));
+        show_packets(&mut functions, &many, &[60; 200]);
+        assert_eq!(seen.load(Ordering::Relaxed), 200);
+        let answers = functions.answers(&many);
+        assert_eq!(answers.len(), 50);
+        assert!(answers.iter().all(|answer| answer.reading == answers[0].reading));
+    }
+
+    #[test]
+    fn chains_share_as_long_as_they_are_equal() {
+        let plan = plan(
+            None,
+            &[
+                (1, &["where", "size", "packets"]),
+                (2, &["size"]),
+                (3, &["where", "size"]),
+                (4, &["where", "bytes"]),
+            ],
+        );
+        // Where, size and packets, and bytes beside size; and size alone.
+        let below: Vec<u32> = plan.trees.nodes.iter().map(|node| node.below).collect();
+        let readers: Vec<u32> = plan.trees.nodes.iter().map(|node| node.readers).collect();
+        assert_eq!((below, readers), (vec![3, 1, 0, 0, 0], vec![3, 2, 1, 1, 1]));
+        let mut functions = Functions::new(&plan, Meter::new(None));
+        show_packets(&mut functions, &plan, &[60, 100, 1500]);
+        show_packets(&mut functions, &plan, &[60, 60]);
+        let expected = [(1, 1, 2), (1, 2, 2), (2, 0, 5), (3, 1, 2), (4, 1, 2)];
+        assert_eq!(packets(&functions.answers(&plan)), expected);
+        assert_eq!(packets(&functions.answers(&plan)), expected.map(|(id, place, _)| (id, place, 0)));
+    }
+
+    #[test]
+    fn those_that_share_lose_nothing_when_one_is_removed_and_later_ones_do_not_join() {
+        let size: &[&str] = &["size"];
+        let one = plan(None, &[(1, size), (2, size), (3, size)]);
+        let two = plan(Some(&one), &[(4, size), (3, size), (2, size)]);
+        let three = plan(Some(&two), &[(3, size), (4, size)]);
+        assert_eq!([&one, &two, &three].map(|plan| plan.trees.nodes.len()), [1, 2, 2]);
+        let mut functions = Functions::new(&one, Meter::new(None));
+        show_packets(&mut functions, &one, &[60; 5]);
+        let (removed, _) = functions.change(&one, &two);
+        assert_eq!(packets(&removed), [(1, 0, 5)]);
+        show_packets(&mut functions, &two, &[60; 7]);
+        let (removed, _) = functions.change(&two, &three);
+        assert_eq!(packets(&removed), [(2, 0, 12)]);
+        show_packets(&mut functions, &three, &[60; 9]);
+        assert_eq!(packets(&functions.answers(&three)), [(3, 0, 21), (4, 0, 16)]);
+        assert_eq!(packets(&functions.answers(&three)), [(3, 0, 0), (4, 0, 0)]);
+    }
+
+    #[test]
+    fn equal_functions_over_other_items_are_not_shared() {
+        let named = |level, expression: &str, chart: Option<&str>, calls: &[&str]| SubscriptionSpec {
+            level,
+            chart: chart.map(str::to_owned),
+            remainder: chart.is_some(),
+            ..SubscriptionSpec::new(
+                "line",
+                expression,
+                calls.iter().map(|name| FunctionCall::new(name)).collect(),
+            )
+        };
+        use weir_api::Level::{Flow, Packet, Stream};
+        // Tallies, packets because of what follows, packets of expressions, remainders, and other levels.
+        let specs = vec![
+            named(Packet, "", None, &["top"]),
+            named(Packet, "", None, &["top", "size"]),
+            named(Packet, "tcp", None, &["top"]),
+            named(Packet, " tcp ", None, &["top"]),
+            named(Packet, "udp", None, &["top"]),
+            named(Packet, "", Some("a"), &["top"]),
+            named(Packet, "", Some("b"), &["top"]),
+            named(Flow, "tcp", None, &["top"]),
+            named(Stream, "tcp", None, &["top"]),
+        ];
+        let settings = Settings { filter: Options::default(), checksum: ChecksumMode::Off, seed: 1 };
+        let plan = Plan::new("", specs, settings).unwrap();
+        let readers: Vec<u32> = plan.trees.nodes.iter().map(|node| node.readers).collect();
+        assert_eq!(readers, [1, 1, 1, 2, 1, 1, 1, 1, 1]);
+    }
+}

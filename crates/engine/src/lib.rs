@@ -52,6 +52,7 @@ mod stream_demand;
 mod streams;
 mod tap;
 mod token_bucket;
+mod trees;
 mod tunnels;
 mod unidentified;
 mod worker;

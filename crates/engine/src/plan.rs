@@ -1,11 +1,12 @@
 //! The compiled list of subscriptions: immutable, shared by all workers.
 
+use crate::InputKind;
 use crate::cover::{Cover, Covering};
 use crate::demand::Demand;
 use crate::expressions::{Expressions, Numbering};
-use crate::planned::{Compiled, Link};
+use crate::planned::Compiled;
 use crate::settings::{ChecksumMode, PlanError, Settings};
-use crate::{InputKind, Memory};
+use crate::trees::{Chain, Lineage, Lineages, Trees};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_api::{Answer, Level, Outline, Reading, Subscription, SubscriptionId, SubscriptionSpec};
@@ -24,6 +25,8 @@ pub struct Plan {
     pub(crate) counted: Expressions,
     /// The expressions whose packets go to functions.
     pub(crate) shown: Expressions,
+    /// The functions of the subscriptions.
+    pub(crate) trees: Trees,
     /// The subscriptions by their source.
     pub(crate) sources: Sources,
     /// Every answer, empty.
@@ -41,7 +44,8 @@ pub struct Plan {
     memory: PlanMemory,
 }
 
-/// Positions of subscriptions by their source, so that nothing visits the thousands that have another one.
+/// Positions of subscriptions by their source, so that nothing visits the thousands that have another one. Of those that share
+/// a tree of functions, only the first is here.
 #[derive(Default)]
 pub(crate) struct Sources {
     /// Subscriptions of all packets, and of remainders: each block visits them.
@@ -96,30 +100,29 @@ struct PlanMemory {
     /// For all workers together.
     compiled: usize,
     /// For each worker.
-    functions: Memory,
+    functions: usize,
     /// For each copy of the answers.
     answers: usize,
 }
 
 impl PlanMemory {
-    fn of(compiled: &Compiled, functions: Memory) -> Self {
+    /// The memory of a subscription without its functions, which it may share; `readings` are the bytes of theirs.
+    fn of(compiled: &Compiled, readings: usize) -> Self {
         Self {
             compiled: LINE * (1 + compiled.selectors()),
-            functions,
-            answers: compiled.empty.len() * ANSWER,
+            functions: 0,
+            answers: compiled.empty.len() * ANSWER + readings,
         }
     }
 
     fn add(&mut self, other: &PlanMemory) {
         self.compiled += other.compiled;
-        self.functions.state += other.functions.state;
-        self.functions.reading += other.functions.reading;
+        self.functions += other.functions;
         self.answers += other.answers;
     }
 
     fn bytes(&self, workers: usize) -> usize {
-        let Memory { state, reading } = self.functions;
-        self.compiled + state * workers + (self.answers + reading) * (workers + COPIES)
+        self.compiled + self.functions * workers + self.answers * (workers + COPIES)
     }
 }
 
@@ -129,6 +132,8 @@ pub(crate) struct Planned {
     pub spec: Arc<SubscriptionSpec>,
     pub source: ItemSource,
     pub compiled: Arc<Compiled>,
+    /// The identity of its functions.
+    pub lineage: Lineage,
     memory: PlanMemory,
     /// Whether it needs something besides packets and flows.
     has_demand: bool,
@@ -197,7 +202,8 @@ impl Plan {
     }
 
     /// Compiles the plan with a number, which is higher than those of earlier plans of the run. Reuses the compiled parts
-    /// of `before`, a plan with equal settings, so that changing a few of many subscriptions is fast.
+    /// of `before`, so that changing a few of many subscriptions is fast. `before` is the plan in effect, with equal settings, if
+    /// a worker is to keep the state of its subscriptions: those that begin with a plan share functions.
     pub fn of(
         before: Option<&Plan>,
         number: u64,
@@ -259,10 +265,13 @@ impl Plan {
             || scope.is_some()
             || settings.checksum != ChecksumMode::Off
             || (settings.filter.inner && !counted.is_empty());
-        let (mut sources, mut demand, mut memory) =
-            (Sources::default(), Demand::default(), PlanMemory::default());
+        let trees = Trees::new(&planned.iter().map(|planned| planned.chain()).collect::<Vec<_>>());
+        let mut memory = PlanMemory { functions: trees.state, ..PlanMemory::default() };
+        let (mut sources, mut demand) = (Sources::default(), Demand::default());
         for (at, planned) in planned.iter().enumerate() {
-            sources.add(at, &planned.source);
+            if planned.lineage.is_empty() || trees.leads(at) {
+                sources.add(at, &planned.source);
+            }
             needs_layers = needs_layers || planned.needs_layers();
             if planned.has_demand {
                 planned.compiled.demand.iter().for_each(|one| demand.add(one));
@@ -292,6 +301,7 @@ impl Plan {
             needs_layers,
             counted,
             shown,
+            trees,
             sources,
             memory,
         })
@@ -483,16 +493,25 @@ fn plan_all<'p>(
     sets: &mut Sets<'p>,
 ) -> Vec<Arc<Planned>> {
     let by_chart = lines_by_chart(subscriptions);
+    let mut lineages = Lineages::default();
     let mut planned = Vec::with_capacity(subscriptions.len());
     for (index, known) in known.iter().enumerate() {
         planned.push(match known {
             Known::Planned(before) if sets.keep(&before.source) => Arc::clone(before),
             Known::Planned(before) => {
                 let compiled = Arc::clone(&before.compiled);
-                Arc::new(Planned::new(index, compiled, subscriptions, &by_chart, sets))
+                let planned = Planned::new(index, compiled, subscriptions, &by_chart, sets);
+                Arc::new(Planned { lineage: Arc::clone(&before.lineage), ..planned })
             }
             Known::Compiled(compiled) => {
-                Arc::new(Planned::new(index, Arc::clone(compiled), subscriptions, &by_chart, sets))
+                let planned = Planned::new(index, Arc::clone(compiled), subscriptions, &by_chart, sets);
+                let lineage = match &planned.source {
+                    ItemSource::Sum(_) | ItemSource::Nothing => Lineage::default(),
+                    source => {
+                        lineages.of(&subscriptions[index], std::mem::discriminant(source), compiled.places())
+                    }
+                };
+                Arc::new(Planned { lineage, ..planned })
             }
         });
     }
@@ -555,16 +574,17 @@ impl Planned {
             }
             Level::Packet => ItemSource::Packets(Selection::Matching(sets.shown.number(expression, index))),
         };
-        let functions = match source {
-            ItemSource::Sum(_) => Memory::default(),
-            _ => compiled.memory(spec),
+        let readings = match source {
+            ItemSource::Sum(_) => 0,
+            _ => compiled.readings(),
         };
         Self {
             id: *id,
             spec: Arc::clone(spec),
             source,
-            memory: PlanMemory::of(&compiled, functions),
+            memory: PlanMemory::of(&compiled, readings),
             has_demand: compiled.demand.is_some(),
+            lineage: Lineage::default(),
             compiled,
         }
     }
@@ -595,12 +615,8 @@ impl Planned {
             .map(move |(at, answer)| (Arc::clone(answer), counts && at == 0))
     }
 
-    /// The functions, for one worker.
-    pub fn chain(&self, seed: u64) -> Vec<Link> {
-        match self.source {
-            ItemSource::Sum(_) => Vec::new(),
-            _ => self.compiled.chain(&self.spec, seed),
-        }
+    fn chain(&self) -> Chain<'_> {
+        Chain { lineage: &self.lineage, compiled: &self.compiled }
     }
 
     fn needs_layers(&self) -> bool {

@@ -30,7 +30,7 @@ pub(crate) struct Compiled {
 
 /// A function of a chain, compiled.
 enum Call {
-    Measure(&'static FunctionSpec),
+    Measure(&'static FunctionSpec, Memory),
     Select(Arc<dyn Select>),
 }
 
@@ -38,7 +38,7 @@ impl Call {
     /// The description of a function that measures.
     fn measures(&self) -> Option<&'static FunctionSpec> {
         match self {
-            Call::Measure(function) => Some(function),
+            Call::Measure(function, _) => Some(function),
             Call::Select(_) => None,
         }
     }
@@ -46,7 +46,7 @@ impl Call {
     /// The function, if it selects.
     fn selects(&self) -> Option<&dyn Select> {
         match self {
-            Call::Measure(_) => None,
+            Call::Measure(..) => None,
             Call::Select(selector) => Some(&**selector),
         }
     }
@@ -54,44 +54,80 @@ impl Call {
 
 /// A function of a chain, with its state in a worker.
 pub(crate) enum Link {
-    Measure(Box<dyn Function>),
+    Measure(Measure),
     Select(Arc<dyn Select>),
+}
+
+/// A function that measures.
+pub(crate) struct Measure {
+    function: Box<dyn Function>,
+    /// What was taken before the end of the interval, for a subscription that was removed; the others go on.
+    taken: Option<Box<Reading>>,
+}
+
+impl From<Box<dyn Function>> for Link {
+    fn from(function: Box<dyn Function>) -> Self {
+        Link::Measure(Measure { function, taken: None })
+    }
+}
+
+impl Measure {
+    /// The reading of the interval.
+    pub fn take(&mut self) -> Reading {
+        let reading = self.function.take();
+        match self.taken.take() {
+            Some(mut taken) => {
+                taken.merge(&reading);
+                *taken
+            }
+            None => reading,
+        }
+    }
+
+    /// Takes a reading back, so that the next one contains it.
+    pub fn give_back(&mut self, reading: Reading) {
+        self.taken = Some(Box::new(reading));
+    }
 }
 
 impl Link {
     /// Shows it an item. Returns whether the functions behind it see the item.
     pub fn item(&mut self, item: &Item<'_>) -> bool {
         match self {
-            Link::Measure(function) => {
-                function.item(item);
+            Link::Measure(measure) => {
+                measure.function.item(item);
                 true
             }
             Link::Select(selector) => selector.keeps(item),
         }
     }
 
-    /// Shows it the items of a mask. A function that selects clears those that the functions behind it do not see.
-    pub fn block(&mut self, block: &Block<'_>, mask: &mut PacketMask) {
+    /// Shows it the items of a mask. Returns the items that a function that selects leaves.
+    pub fn block(&mut self, block: &Block<'_>, mask: &PacketMask) -> Option<PacketMask> {
         match self {
-            Link::Measure(function) => function.block(block, mask),
-            Link::Select(selector) => selector.block(block, mask),
+            Link::Measure(measure) => {
+                measure.function.block(block, mask);
+                None
+            }
+            Link::Select(selector) => {
+                let mut left = *mask;
+                selector.block(block, &mut left);
+                Some(left)
+            }
         }
     }
 
-    /// The reading of a function that measures.
-    pub fn take(&mut self) -> Option<Reading> {
+    /// The function, if it measures.
+    pub fn measure(&mut self) -> Option<&mut Measure> {
         match self {
-            Link::Measure(function) => Some(function.take()),
+            Link::Measure(measure) => Some(measure),
             Link::Select(_) => None,
         }
     }
 
     /// The events of a function that measures.
     pub fn events(&mut self) -> Vec<Event> {
-        match self {
-            Link::Measure(function) => function.events(),
-            Link::Select(_) => Vec::new(),
-        }
+        self.measure().map(|measure| measure.function.events()).unwrap_or_default()
     }
 }
 
@@ -167,35 +203,44 @@ impl Compiled {
     /// Whether a function reads the layers of packets.
     pub fn reads_layers(&self) -> bool {
         self.calls.iter().any(|(_, call)| match call {
-            Call::Measure(function) => !matches!(function.input, InputKind::Lengths | InputKind::Sums),
+            Call::Measure(function, _) => !matches!(function.input, InputKind::Lengths | InputKind::Sums),
             Call::Select(_) => true,
         })
     }
 
-    /// The functions, for one worker; `spec` is the subscription.
-    pub fn chain(&self, spec: &SubscriptionSpec, seed: u64) -> Vec<Link> {
-        let link = |(place, call): &(u16, Call)| match call {
-            // The arguments were checked when the subscription was compiled, so that no call fails here.
-            Call::Measure(function) => {
-                let call = spec.functions.get(usize::from(*place))?;
-                function.call(call, seed).ok().map(Link::Measure)
-            }
-            Call::Select(selector) => Some(Link::Select(Arc::clone(selector))),
-        };
-        self.calls.iter().filter_map(link).collect()
+    /// The places of the functions that measure and those that select, in order.
+    pub fn places(&self) -> impl Iterator<Item = u16> {
+        self.calls.iter().map(|(place, _)| *place)
     }
 
-    /// Memory of the functions that measure; `spec` is the subscription.
-    pub fn memory(&self, spec: &SubscriptionSpec) -> Memory {
-        let of_call = |(place, call): &(u16, Call)| {
-            let function = call.measures()?;
+    /// One of these functions, for one worker; `spec` is the subscription.
+    pub fn link(&self, call: usize, spec: &SubscriptionSpec, seed: u64) -> Option<Link> {
+        match self.calls.get(call)? {
             // The arguments were checked when the subscription was compiled, so that no call fails here.
-            function.memory(spec.functions.get(usize::from(*place))?).ok()
-        };
-        self.calls.iter().filter_map(of_call).fold(Memory::default(), |sum, memory| Memory {
-            state: sum.state + memory.state,
-            reading: sum.reading + memory.reading,
-        })
+            (place, Call::Measure(function, _)) => {
+                let call = spec.functions.get(usize::from(*place))?;
+                function.call(call, seed).ok().map(Link::from)
+            }
+            (_, Call::Select(selector)) => Some(Link::Select(Arc::clone(selector))),
+        }
+    }
+
+    /// Memory of one of these functions.
+    pub fn memory_of(&self, call: usize) -> Memory {
+        match self.calls.get(call) {
+            Some((_, Call::Measure(_, memory))) => *memory,
+            _ => Memory::default(),
+        }
+    }
+
+    /// Memory of the readings of all functions.
+    pub fn readings(&self) -> usize {
+        (0..self.calls.len()).map(|call| self.memory_of(call).reading).sum()
+    }
+
+    /// Whether one of these functions selects.
+    pub fn selects(&self, call: usize) -> bool {
+        matches!(self.calls.get(call), Some((_, Call::Select(_))))
     }
 
     /// Number of functions that select.
@@ -242,7 +287,7 @@ impl Chain {
                     return Err(format!("`{}` cannot be used at {} level", call.name, spec.level.name()));
                 }
                 chain.readings.push((place, function.name, built.take()));
-                chain.calls.push((place, Call::Measure(function)));
+                chain.calls.push((place, Call::Measure(function, function.memory(call)?)));
             }
         }
         // What only selects has no reader.

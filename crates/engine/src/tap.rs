@@ -16,7 +16,7 @@ impl Tap<'_> {
     /// Shows a chunk to the functions of the subscriptions that cover its flow, by their positions in the plan, and hands it
     /// on if the plan asks for it.
     pub fn chunk(&mut self, covering: &[usize], flow: &FlowIdentity, chunk: &Chunk<'_>) {
-        self.functions.chunk(covering, flow, chunk);
+        self.functions.chunk(self.plan, covering, flow, chunk);
         if self.plan.demand.chunks {
             self.sink.take(Emitted::Chunk(flow, chunk));
         }

@@ -1,6 +1,6 @@
 //! A worker and its state: workers share nothing.
 
-use crate::chains::{Functions, show_block};
+use crate::chains::Functions;
 use crate::checksum::ChecksumWatch;
 use crate::composition;
 use crate::expressions::Finder;
@@ -8,7 +8,6 @@ use crate::feeder::Feeder;
 use crate::function::block::{Block, first};
 use crate::meter::{Clock, Meter};
 use crate::plan::{ItemSource, Selection, Sum};
-use crate::planned::Link;
 use crate::sessions::Sessions;
 use crate::sink::{Emitted, Sink};
 use crate::tap::Tap;
@@ -284,26 +283,21 @@ impl Worker {
         self.functions.counted_cost.in_blocks += self.functions.meter.lap();
     }
 
-    /// Shows the block to the subscriptions of packets, one subscription after the other.
+    /// Shows the block to the subscriptions of packets, one tree after the other.
     fn show(&mut self, block: Batch<'_>, layers: &[Layers]) {
-        let Plan { shown, sources, subscriptions, .. } = &*self.plan;
+        let Plan { shown, trees, sources, subscriptions, .. } = &*self.plan;
         if !shown.is_empty() {
             self.shown.look(block, layers);
             self.stages.shown += self.functions.meter.lap();
         }
         let all = first(block.len());
         let packets = Block::Packets(block, layers);
-        let Functions { chains, costs, meter, .. } = &mut self.functions;
         for at in &sources.packets {
-            let planned = subscriptions.get(*at).map(|planned| &planned.source);
-            let Some(ItemSource::Packets(selection)) = planned else { continue };
-            let (Some(chain), Some(cost)) = (chains.get_mut(*at), costs.get_mut(*at)) else { continue };
-            let mask = match selection {
-                Selection::Remainder(lines) => self.shown.remainder(lines, &all),
+            let mask = match subscriptions.get(*at).map(|planned| &planned.source) {
+                Some(ItemSource::Packets(Selection::Remainder(lines))) => self.shown.remainder(lines, &all),
                 _ => all,
             };
-            show_block(chain, &packets, mask);
-            cost.in_blocks += meter.lap();
+            self.functions.packets(trees, *at, &packets, &mask);
         }
         if shown.is_empty() {
             return;
@@ -311,10 +305,7 @@ impl Worker {
         // Subscriptions without a matching packet are not visited.
         for (expression, mask) in self.shown.matching() {
             for at in sources.of_expression(expression) {
-                if let (Some(chain), Some(cost)) = (chains.get_mut(at), costs.get_mut(at)) {
-                    show_block(chain, &packets, *mask);
-                    cost.in_blocks += meter.lap();
-                }
+                self.functions.packets(trees, at, &packets, mask);
             }
         }
     }
@@ -422,14 +413,8 @@ impl Worker {
 
     /// The readings of the interval that are not empty, ordered by [`Answer::id`].
     fn answers(&mut self) -> Vec<Answer> {
-        let mut answers = Vec::new();
+        let mut answers = self.functions.answers(&self.plan);
         self.take_sums(&mut answers);
-        let Functions { chains, costs, meter, .. } = &mut self.functions;
-        let all = self.plan.subscriptions.iter().zip(chains).zip(costs);
-        for ((planned, chain), cost) in all.filter(|((_, chain), _)| !chain.is_empty()) {
-            let spent = std::mem::take(cost).of(meter);
-            answers.extend(planned.answers(chain.iter_mut().filter_map(Link::take), spent));
-        }
         answers.extend(self.sessions.as_mut().and_then(Sessions::take_unidentified));
         answers.sort_by_key(|answer| answer.id);
         self.leave_out_empty(&mut answers);
@@ -572,7 +557,8 @@ mod tests {
         let spec = weir_api::SubscriptionSpec::new("a", "", vec![weir_api::FunctionCall::new("size")]);
         let plan = Arc::new(Plan::new("", vec![spec], settings()).unwrap());
         let mut worker = Worker::new(plan, &FlowConfig { memory: 1 << 20, ..FlowConfig::default() });
-        worker.functions.chains[0].push(crate::planned::Link::Measure(Box::new(Alarm)));
+        let alarm: Box<dyn crate::Function> = Box::new(Alarm);
+        worker.functions.links[0] = Some(alarm.into());
         assert_eq!(worker.tick(Time(9), &mut ()).events.len(), 1);
         worker.change_plan(Arc::new(Plan::new("", Vec::new(), settings()).unwrap()), &mut ());
         assert_eq!(worker.tick(Time(10), &mut ()).events.len(), 1, "it was found before the change");

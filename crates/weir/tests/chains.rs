@@ -1,5 +1,5 @@
 //! Chains of functions that select and measure: each alone gives what it gives among others, whatever the batches and the
-//! number of workers.
+//! number of workers, and whatever functions it shares with others that come and go.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -11,11 +11,14 @@ mod support;
 use pass::{Loaded, Pass, settings};
 use std::sync::Arc;
 use support::*;
-use weir_api::{Answer, Count, FigureValue, FunctionCall, Level, Reading, Snapshot, SubscriptionSpec};
-use weir_engine::{Plan, Settings, fields};
+use weir_api::{
+    Answer, Count, FigureValue, FunctionCall, Level, Owner, Reading, Snapshot, Subscription, SubscriptionId,
+    SubscriptionSpec,
+};
+use weir_engine::{FlowConfig, Plan, Settings, Worker, fields};
 use weir_filter::Options;
 use weir_filter::fields::{FieldInfo, Fields};
-use weir_wire::PacketBuf;
+use weir_wire::{Batch, PacketBuf, Slot, Time, decode, steer_hash};
 
 /// Number of chains, and of those that are in one plan.
 const CHAINS: usize = 2_000;
@@ -114,24 +117,44 @@ fn measure(level: Level, random: &mut Random) -> FunctionCall {
     }
 }
 
-/// A random chain, with an expression in front or none.
-fn chain(number: usize, random: &mut Random) -> SubscriptionSpec {
-    let level = random.of(&[Level::Packet, Level::Packet, Level::Stream, Level::Flow, Level::Record]);
+/// A random chain, with an expression in front or none. Half of them begin as one of those `before`, or are equal to it.
+fn chain(number: usize, before: &[SubscriptionSpec], random: &mut Random) -> SubscriptionSpec {
+    let name = format!("chain {number}");
+    let other = (!before.is_empty() && random.below(2) == 0).then(|| &before[random.below(before.len())]);
+    let level = match other {
+        Some(other) => other.level,
+        None => random.of(&[Level::Packet, Level::Packet, Level::Stream, Level::Flow, Level::Record]),
+    };
     let expressions = match level {
         Level::Record => OF_RECORDS,
         Level::Stream | Level::Flow => OF_FLOWS,
         Level::Packet => OF_PACKETS,
     };
-    let mut functions: Vec<FunctionCall> = (0..random.below(4))
-        .map(|_| match random.below(4) {
+    let (expression, mut functions) = match other {
+        Some(other) => {
+            let first = 1 + random.below(other.functions.len());
+            (other.expression.clone(), other.functions[..first].to_vec())
+        }
+        None if random.below(2) == 0 => (String::new(), Vec::new()),
+        None => (random.of(expressions).to_owned(), Vec::new()),
+    };
+    if other.is_none_or(|other| functions.len() < other.functions.len() || random.below(2) == 0) {
+        functions.extend((0..random.below(4)).map(|_| match random.below(4) {
             0 => FunctionCall::new("sample").with("one_in", 1 + random.below(5)),
             1 => FunctionCall::new("where").with("expression", random.of(expressions)),
             _ => measure(level, random),
-        })
-        .collect();
-    functions.push(measure(level, random));
-    let expression = if random.below(2) == 0 { "" } else { random.of(expressions) };
-    SubscriptionSpec { level, ..SubscriptionSpec::new(&format!("chain {number}"), expression, functions) }
+        }));
+        functions.push(measure(level, random));
+    }
+    SubscriptionSpec { level, ..SubscriptionSpec::new(&name, &expression, functions) }
+}
+
+/// Several of them.
+fn chains(numbers: std::ops::Range<usize>, random: &mut Random) -> Vec<SubscriptionSpec> {
+    numbers.fold(Vec::new(), |mut chains, number| {
+        chains.push(chain(number, &chains, random));
+        chains
+    })
 }
 
 /// The capture in buffers of random sizes.
@@ -146,30 +169,34 @@ fn divided(capture: &Loaded, random: &mut Random) -> Loaded {
     Loaded { chunks, interfaces: capture.interfaces.clone() }
 }
 
+fn with_fields() -> Settings {
+    Settings { filter: Options { fields: Some(&All), ..Options::default() }, ..settings() }
+}
+
 fn answers(specs: Vec<SubscriptionSpec>, capture: &Loaded, workers: usize) -> Vec<Vec<Answer>> {
-    let options = Options { fields: Some(&All), ..Options::default() };
-    let plan = Plan::new("", specs, Settings { filter: options, ..settings() })
-        .unwrap_or_else(|error| panic!("{error}"));
+    let plan = Plan::new("", specs, with_fields()).unwrap_or_else(|error| panic!("{error}"));
     let outcome =
         Pass::new(&Arc::new(plan), workers, capture.ample_memory()).run(capture, capture.interval(3), |_| ());
     outcome.snapshots.into_iter().map(|snapshot| snapshot.answers).collect()
 }
 
+/// A number of captures with some packets, but not many.
+fn captures_of(number: usize) -> Vec<Loaded> {
+    let captures = diverse(160).into_iter().map(|path| Loaded::read(&path));
+    let captures: Vec<Loaded> =
+        captures.filter(|capture| (20..MAX_PACKETS).contains(&capture.len())).take(number).collect();
+    assert!(!captures.is_empty());
+    captures
+}
+
 #[test]
 fn a_chain_alone_gives_what_it_gives_among_others() {
-    let mut captures: Vec<Loaded> = diverse(160)
-        .iter()
-        .map(|path| Loaded::read(path))
-        .filter(|capture| (20..MAX_PACKETS).contains(&capture.len()))
-        .collect();
-    captures.truncate(CHAINS / TOGETHER);
-    assert!(!captures.is_empty());
+    let captures = captures_of(CHAINS / TOGETHER);
     let mut random = Random(0x5eed);
     let (mut with_records, mut filled) = (0, 0);
     for group in 0..CHAINS / TOGETHER {
         let capture = &captures[group % captures.len()];
-        let specs: Vec<SubscriptionSpec> =
-            (0..TOGETHER).map(|at| chain(group * TOGETHER + at, &mut random)).collect();
+        let specs = chains(group * TOGETHER..(group + 1) * TOGETHER, &mut random);
         let together = answers(specs.clone(), capture, 1);
         let nothing = Loaded { chunks: Vec::new(), interfaces: Vec::new() };
         let empty = answers(specs.clone(), &nothing, 1).remove(0);
@@ -196,11 +223,6 @@ fn a_chain_alone_gives_what_it_gives_among_others() {
         captures.len()
     );
     assert!(filled > CHAINS);
-}
-
-/// The settings of these tests, with the fields of records.
-fn with_fields() -> Settings {
-    Settings { filter: Options { fields: Some(&All), ..Options::default() }, ..settings() }
 }
 
 /// The counts of a subscription with this name.
@@ -290,4 +312,124 @@ fn a_search_finds_what_records_have() {
     );
     assert!(found <= known && found * 20 >= known * 19 && found > 0);
     assert!(forms <= known_forms && forms * 20 >= known_forms * 19 && forms > 0);
+}
+
+/// A subscription that is in some of the plans of a run.
+struct Lived {
+    one: Subscription,
+    plans: std::ops::Range<usize>,
+}
+
+/// The subscriptions of a run with this number of plans: some from the start, some that come together, some that go.
+fn lives(plans: usize, random: &mut Random) -> Vec<Lived> {
+    let mut lives: Vec<Lived> = Vec::new();
+    let mut specs: Vec<SubscriptionSpec> = Vec::new();
+    for plan in 0..plans {
+        // Several come together.
+        let coming = if plan == 0 { 8 } else { random.below(3) * 2 };
+        for _ in 0..coming {
+            let mut spec = chain(specs.len(), &specs[specs.len().saturating_sub(6)..], random);
+            // What was reassembled of a stream before it came depends on the others.
+            if plan > 0 && spec.level == Level::Stream {
+                spec.level = Level::Packet;
+            }
+            specs.push(spec.clone());
+            let id = SubscriptionId(specs.len() as u32);
+            lives.push(Lived {
+                one: Subscription { id, owner: Owner::Page, spec: Arc::new(spec) },
+                plans: plan..plan + 1 + random.below(plans),
+            });
+        }
+    }
+    lives
+}
+
+/// The readings of a run whose plan changes at these packets, with the subscriptions of which `is_in` is true.
+fn run_changes(
+    capture: &Loaded,
+    changes: &[usize],
+    lives: &[Lived],
+    workers: usize,
+    is_in: impl Fn(&Lived) -> bool,
+) -> Snapshot {
+    // Records of all tables are read in every run, so that a subscription finds the parsers of its flows in one state. No other
+    // chain has this call.
+    let call = FunctionCall::new("top").with("by", "port").with("show", 7);
+    let reader = SubscriptionSpec { level: Level::Record, ..SubscriptionSpec::new("reader", "", vec![call]) };
+    let reader = Subscription { id: SubscriptionId(0), owner: Owner::Run, spec: Arc::new(reader) };
+    let plan = |before: Option<&Arc<Plan>>, number: usize| {
+        let present = lives.iter().filter(|lived| lived.plans.contains(&number) && is_in(lived));
+        let mut all: Vec<Subscription> = present.map(|lived| lived.one.clone()).collect();
+        // The order of the plan is not the order of the numbers.
+        let middle = all.len() / 2;
+        all.rotate_left(middle);
+        all.push(reader.clone());
+        let before = before.map(|plan| &**plan);
+        Arc::new(Plan::of(before, number as u64 + 1, "", &all, with_fields()).unwrap())
+    };
+    let mut present = plan(None, 0);
+    let config = FlowConfig { memory: capture.ample_memory(), ..FlowConfig::default() };
+    let mut all: Vec<Worker> = (0..workers).map(|_| Worker::new(Arc::clone(&present), &config)).collect();
+    let mut total = Snapshot::default();
+    let packets: Vec<(&[u8], Slot)> = capture
+        .chunks
+        .iter()
+        .flat_map(|chunk| chunk.slots.iter().map(|slot| (chunk.bytes.as_slice(), *slot)))
+        .collect();
+    let mut from = 0;
+    for (number, to) in changes.iter().copied().chain([packets.len()]).enumerate() {
+        for (bytes, slot) in &packets[from..to] {
+            let batch = Batch { bytes, slots: std::slice::from_ref(slot) };
+            let owner =
+                batch.packets().map(|packet| steer_hash(&packet, &decode(&packet)) as usize % workers);
+            owner.for_each(|owner| all[owner].batch(batch, &mut ()));
+        }
+        from = to;
+        if number == changes.len() {
+            break;
+        }
+        // Some intervals have several changes.
+        if number % 3 == 2 {
+            let last = packets[..to].last().map_or(0, |(_, slot)| slot.time.0);
+            all.iter_mut().for_each(|worker| total.merge(&worker.tick(Time(last), &mut ())));
+        }
+        present = plan(Some(&present), number + 1);
+        all.iter_mut().for_each(|worker| worker.change_plan(Arc::clone(&present), &mut ()));
+    }
+    all.iter_mut().for_each(|worker| total.merge(&worker.finish(&mut ())));
+    total
+}
+
+#[test]
+fn chains_that_come_and_go_give_what_each_gives_alone() {
+    let mut random = Random(0xc0de);
+    let (mut compared, mut filled, mut shared) = (0, 0, 0);
+    for capture in captures_of(30) {
+        let mut changes: Vec<usize> = (0..8).map(|_| random.below(capture.len() as usize + 1)).collect();
+        changes.sort_unstable();
+        let lives = lives(changes.len() + 1, &mut random);
+        let of = |total: &Snapshot, id: SubscriptionId| -> Vec<(u16, Reading)> {
+            let answers = total.answers.iter().filter(|answer| answer.id.subscription == id);
+            answers.map(|answer| (answer.id.place, answer.reading.clone())).collect()
+        };
+        let together = run_changes(&capture, &changes, &lives, 1, |_| true);
+        let workers = 2 + random.below(3);
+        let divided = run_changes(&capture, &changes, &lives, workers, |_| true);
+        for (at, lived) in lives.iter().enumerate() {
+            let id = lived.one.id;
+            let alone = run_changes(&capture, &changes, &lives, 1, |other| other.one.id == id);
+            assert_eq!(of(&together, id), of(&alone, id), "{:?} in {:?}", lived.one.spec, lived.plans);
+            assert_eq!(of(&together, id), of(&divided, id), "{workers} workers: {:?}", lived.one.spec);
+            compared += 1;
+            filled += usize::from(!of(&alone, id).is_empty());
+            // Those that begin together over one source, with one first call.
+            let key = |lived: &Lived| {
+                let SubscriptionSpec { level, expression, functions, .. } = &*lived.one.spec;
+                (lived.plans.start, *level, expression.clone(), functions[0].clone())
+            };
+            shared += usize::from(lives[..at].iter().any(|other| key(other) == key(lived)));
+        }
+    }
+    println!("{compared} subscriptions, {shared} begin as one before them, {filled} with answers");
+    assert!(shared > compared / 8 && filled > compared / 2);
 }

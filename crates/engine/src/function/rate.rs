@@ -82,8 +82,8 @@ impl Function for Rate {
 
 #[cfg(test)]
 mod tests {
-    use crate::function::block::first;
     use super::*;
+    use crate::function::block::first;
     use weir_api::FunctionCall;
     use weir_wire::{Batch, Layers, Slot, Time};
 
