@@ -336,6 +336,8 @@ mod tests {
         assert_eq!((one.trees.nodes.len(), many.trees.nodes.len()), (2, 2));
         assert_eq!(many.sources.packets, [0]);
         let state = crate::FunctionSpec::find("top").unwrap().memory(&FunctionCall::new("top")).unwrap();
+        assert!(many.needs().contains(&"functions that several subscriptions share: 2".to_owned()));
+        assert!(!one.needs().iter().any(|line| line.contains("share")));
         // A reading may wait beside the state.
         assert_eq!(many.trees.state, one.trees.state + state.reading);
         let mut functions = Functions::new(&many, Meter::new(None));

@@ -385,7 +385,8 @@ impl Plan {
             (count(|source| matches!(source, ItemSource::FlowEnds)), "functions see flows that end"),
             (count(|source| matches!(source, ItemSource::Records)), "functions see records"),
         ];
-        let used = sources.into_iter().filter(|(n, _)| *n > 0);
+        let shared = (self.trees.shared(), "functions that several subscriptions share");
+        let used = sources.into_iter().chain([shared]).filter(|(n, _)| *n > 0);
         needs.extend(used.map(|(n, text)| format!("{text}: {n}")));
         needs.extend(self.demand.lines());
         needs

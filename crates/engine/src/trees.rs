@@ -154,6 +154,11 @@ impl Trees {
         }
     }
 
+    /// Number of functions that several subscriptions share.
+    pub fn shared(&self) -> usize {
+        self.nodes.iter().filter(|node| node.readers > 1).count()
+    }
+
     /// The numbers of the functions of the subscription at a position, in the order of its calls.
     pub fn path(&self, at: usize) -> &[u32] {
         let range = self.starts.get(at).zip(self.starts.get(at + 1));
