@@ -443,8 +443,9 @@ impl Session {
             None => self.state = State::Probing(Vec::new()),
         }
         let read = chunk.data.len().saturating_sub(unread);
-        if let Some(rest) = chunk.data.get(read..).filter(|rest| !rest.is_empty()) {
-            self.places.begin(chunk.direction, rest.len());
+        let rest = chunk.data.get(read..).unwrap_or_default();
+        self.places.begin(chunk.direction, rest.len());
+        if !rest.is_empty() {
             self.read(&Chunk { gap: 0, data: rest, ..*chunk }, setup, out);
         }
     }
