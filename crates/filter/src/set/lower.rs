@@ -322,6 +322,8 @@ const ZERO_TWICE: &str =
     "it tests the same bits for 0 twice, and libpcap's optimiser may merge such tests into another verdict";
 const ALL_ONES: &str =
     "libpcap's optimiser assumes that `& 0xffffffff` leaves a bit set, whatever the value is";
+const VANISHES: &str = "libpcap's optimiser drops the loads of a calculation whose result is a constant, and with them their bounds checks";
+const TWO_SIDES: &str = "it compares two numbers of the packet, after which libpcap's optimiser may lose the length of the IP header";
 const FORM: &str = "it has an address, protocol or port that only a program can test";
 const MAC: &str = "it has a link-layer address with a qualifier that only a program can test";
 const MASK: &str = "it has a netmask that is no prefix, or an address with bits outside its mask";
@@ -712,6 +714,12 @@ impl Lowering {
         if masks_with_all_ones(&relation.left) || masks_with_all_ones(&relation.right) {
             return Err(Unshared(ALL_ONES));
         }
+        if !is_constant(&relation.left) && !is_constant(&relation.right) {
+            return Err(Unshared(TWO_SIDES));
+        }
+        if vanishes(&relation.left) || vanishes(&relation.right) {
+            return Err(Unshared(VANISHES));
+        }
         let Some(atom) = field(relation) else { return Ok(self.program(test)) };
         let mut of = Kinds::all();
         if let Atom::Field { kinds, base, offset, size, mask, comparison, value } = &atom {
@@ -771,6 +779,32 @@ fn masks_with_all_ones(number: &Arithmetic) -> bool {
         }
         Arithmetic::Negative(inner) => masks_with_all_ones(inner),
         Arithmetic::Load(_, offset, ..) => masks_with_all_ones(offset),
+        Arithmetic::Number(_) | Arithmetic::Len => false,
+    }
+}
+
+/// Whether libpcap's optimiser may replace a calculation on a packet's bytes by a constant: something times 0, masked
+/// with 0, or 0 divided or shifted by something (`opt_stmt` in libpcap's optimize.c). It then drops the loads too, which
+/// would have rejected a packet that is too short. Whether it does depends on what the expression loads elsewhere.
+fn vanishes(number: &Arithmetic) -> bool {
+    match number {
+        Arithmetic::Chain(first, rest, _) => {
+            let may_be_zero =
+                |operand: &Arithmetic| is_constant(operand) && matches!(constant(operand), None | Some(0));
+            let of_zero =
+                |operator: u16| matches!(operator, op::MUL | op::AND | op::DIV | op::MOD | op::LSH | op::RSH);
+            let begins_with_constants = rest.first().is_some_and(|(_, second)| is_constant(second));
+            let first_may_be_zero = is_constant(first) && (may_be_zero(first) || begins_with_constants);
+            let is_calculated = !is_constant(number);
+            is_calculated
+                && rest.iter().any(|(operator, operand)| {
+                    of_zero(*operator) && (first_may_be_zero || may_be_zero(operand))
+                })
+                || vanishes(first)
+                || rest.iter().any(|(_, operand)| vanishes(operand))
+        }
+        Arithmetic::Negative(inner) => vanishes(inner),
+        Arithmetic::Load(_, offset, ..) => vanishes(offset),
         Arithmetic::Number(_) | Arithmetic::Len => false,
     }
 }
