@@ -14,8 +14,10 @@ pub fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|s| s.replace('_', "").parse().ok()).unwrap_or(default)
 }
 
+/// Seed of the random expressions. It is fixed by default, so that two runs on one commit have one verdict; the long
+/// tests try others.
 pub fn seed() -> u64 {
-    let seed = setting("WEIR_SEED", std::process::id().into());
+    let seed = setting("WEIR_SEED", 1);
     println!("seed {seed}");
     seed
 }
