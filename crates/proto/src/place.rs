@@ -98,8 +98,9 @@ impl Places {
     pub fn arrive(&mut self, side: Direction, gap: u64, bytes: usize) {
         let Some(place) = self.sides.get_mut(side as usize & 1) else { return };
         place.arrived += gap + bytes as u64;
-        if gap > 0 {
-            // An incomplete message ends with the gap, unless the parser goes on with it.
+        if gap > 0 && place.message + place.unread > 0 {
+            // An incomplete message ends with the gap, unless the parser goes on with it. Missing bytes before the first
+            // byte of a message are none of its bytes.
             place.message += place.unread + gap;
             place.unread = 0;
         }
@@ -280,6 +281,16 @@ mod tests {
         places.arrive(client, 5, 10);
         places.message(client, 0);
         assert_eq!(places.both().of(client), 20..30);
+    }
+
+    #[test]
+    fn missing_bytes_before_the_first_message_are_not_in_it() {
+        let mut places = Places::default();
+        let [client, _] = SIDES;
+        places.arrive(client, 127, 1);
+        places.arrive(client, 0, 4);
+        places.more(client, 0);
+        assert_eq!(places.both().of(client), 127..132);
     }
 
     #[test]
