@@ -148,14 +148,14 @@ impl Parser for Rdp {
         let mut data = chunk.data;
         let Self { sides: [forward, reverse], asked, chosen, result } = self;
         match chunk.direction {
+            // Nothing that the client sends after its request is parsed, however the stream is cut.
+            Direction::Forward if asked.is_some() => Step::Next,
             Direction::Forward => {
                 let request = forward.next(&mut data, size, |message, unread| {
                     out.more(unread);
                     Asked::of(message).unwrap_or_default()
                 });
-                if let Some(request) = request {
-                    asked.get_or_insert((chunk.time, request));
-                }
+                *asked = request.map(|request| (chunk.time, request));
                 Step::Next
             }
             Direction::Reverse => {
