@@ -67,7 +67,7 @@ struct Collected {
 impl Out for Collected {
     fn record(&mut self, record: Record<'_>) {
         assert_eq!(record.values.len(), record.table.fields.len(), "{}", record.table.name);
-        // Where a parser begins in the middle of a stream, the bytes of its first record still depend on the cut.
+        // In mutated conversations, the bytes of a record may still depend on the cut where messages of both sides overlap.
         self.records.push(Record { at: Default::default(), ..record.into_owned() });
     }
 
