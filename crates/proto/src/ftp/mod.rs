@@ -324,6 +324,11 @@ impl Ftp {
         let own = if endpoint.is_passive { self.setup.responder.0 } else { self.setup.initiator.0 };
         // Behind address translation, a host announces a private address.
         let hidden = responder != own && is_hidden(responder);
+        let hosts = [self.setup.initiator.0, self.setup.responder.0];
+        let is_ours = |address| {
+            let [one, other] = hosts;
+            [[one, other], [other, one]].contains(&[endpoint.initiator, address])
+        };
         for address in [Some(responder), hidden.then_some(own)].into_iter().flatten() {
             if address.is_unspecified() {
                 continue;
@@ -344,7 +349,11 @@ impl Ftp {
                 from: time,
                 until: Time(time.0.saturating_add(PATIENCE)),
                 protocol: &DATA,
-                parser: Box::new(Data::new(&setup, channel.clone())),
+                // A transfer between other hosts may be read by another worker, which does not wait for this flow.
+                parser: Box::new(Data::new(
+                    &setup,
+                    if is_ours(address) { channel.clone() } else { Channel::default() },
+                )),
             });
         }
         self.channel = Some(channel);
