@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
+mod announced;
 mod bounded;
 mod chains;
 mod checksum;
@@ -57,6 +58,7 @@ mod tunnels;
 mod unidentified;
 mod worker;
 
+pub use announced::{Announcements, PacketOrder};
 pub use demand::{Demand, Tables};
 pub use function::{
     Argument, Arguments, Block, CallError, Callable, DELIVERIES, Delivery, FUNCTIONS, Function, FunctionSpec,

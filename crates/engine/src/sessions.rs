@@ -1,5 +1,6 @@
 //! Sessions: reassembled streams, and the parsers that read them.
 
+use crate::announced::{Announced, Announcements};
 use crate::demand::Demand;
 use crate::stream_demand::{Covered, StreamDemand};
 use crate::streams::Measurer;
@@ -8,8 +9,7 @@ use crate::token_bucket::{TokenBucket, weight};
 use crate::tunnels;
 use crate::unidentified::{Unidentified, UnidentifiedPackets};
 use crate::{Emitted, FlowIdentity, FlowRecord, Item, Plan, Sink};
-use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 use weir_api::{Answer, Applications, SessionCount};
 use weir_flow::defrag::{Defrag, DefragConfig, DefragStats};
@@ -208,7 +208,7 @@ pub(crate) struct Sessions {
     /// State of each flow, by its row.
     entries: Rows<Option<Box<Entry>>>,
     refused: Refused,
-    expected: Expectations,
+    announced: Announced,
     /// Unidentified traffic by port.
     unidentified: Unidentified,
     /// Applications of flows that ended in this interval.
@@ -359,7 +359,7 @@ impl Sessions {
             whole: None,
             entries: Rows::default(),
             refused: Refused::default(),
-            expected: Expectations::default(),
+            announced: Announced::default(),
             unidentified: Unidentified::new(seed, demand.ports),
             applications: Applications::default(),
             unidentified_packets: demand.unidentified.then(|| UnidentifiedPackets::new(config.memory / 4)),
@@ -409,6 +409,11 @@ impl Sessions {
         }
     }
 
+    /// Shares announcements of flows with other workers from now on.
+    pub fn share(&mut self, announcements: Announcements) {
+        self.announced.share(announcements);
+    }
+
     /// Reads no flow that began at that time or before.
     pub fn pass_over(&mut self, time: Time) {
         self.since = Time(time.0.saturating_add(1));
@@ -432,7 +437,9 @@ impl Sessions {
         }
         if self.asked.reads_payload {
             self.packet = seen.packet.number;
+            self.announced.begin(self.packet);
             self.read(seen, tap);
+            self.announced.end();
             self.packet = 0;
         }
         let Some(packets) = &mut self.unidentified_packets else { return };
@@ -475,7 +482,7 @@ impl Sessions {
             + self.entries.memory()
             + self.stream_demand.memory()
             + self.defrag.memory()
-            + self.expected.memory();
+            + self.announced.memory();
         if let Some(segment) = seen.segment() {
             // Held packets get a share of the remaining memory, and a small share in any case.
             let others = others + self.streams.memory() - self.streams.stats().held as usize;
@@ -504,13 +511,13 @@ impl Sessions {
         room: usize,
         tap: &'w mut Tap<'t>,
     ) -> (&'w mut Streams, SessionFeed<'w, 't>) {
-        let Self { streams, entries, refused, expected, allowances, asked, held, stats, packet, .. } = self;
+        let Self { streams, entries, refused, announced, allowances, asked, held, stats, packet, .. } = self;
         let (packet, since) = (*packet, self.since);
         let covering = if asked.demand.streams { self.stream_demand.of(row) } else { &[] };
         let feed = SessionFeed {
             entries,
             refused,
-            expected,
+            announced,
             allowances,
             asked,
             held,
@@ -642,7 +649,7 @@ impl Sessions {
         let wants = self.asked.wants;
         let mut emitter = RecordEmitter {
             identity,
-            expected: &mut self.expected,
+            announced: &mut self.announced,
             allowances: &mut self.allowances,
             stats: &mut self.stats,
             asked: &self.asked,
@@ -662,14 +669,14 @@ impl Sessions {
             + self.entries.memory()
             + self.stream_demand.memory()
             + self.defrag.memory()
-            + self.expected.memory()
+            + self.announced.memory()
             + self.streams.memory()
     }
 
     /// Counts since the beginning.
     pub fn stats(&self) -> SessionStats {
         SessionStats {
-            expectation_expired: self.expected.in_vain,
+            expectation_expired: self.announced.in_vain(),
             unidentified_packets: self.stats.unidentified_packets
                 + self.unidentified_packets.as_ref().map_or(0, UnidentifiedPackets::emitted),
             unidentified_packets_lost: self.stats.unidentified_packets_lost
@@ -705,7 +712,7 @@ fn found(session: &Session) -> Found {
 struct SessionFeed<'w, 't> {
     entries: &'w mut Rows<Option<Box<Entry>>>,
     refused: &'w mut Refused,
-    expected: &'w mut Expectations,
+    announced: &'w mut Announced,
     allowances: &'w mut Allowances,
     asked: &'w Asked,
     held: &'w mut usize,
@@ -748,7 +755,7 @@ impl SessionFeed<'_, '_> {
                     return;
                 }
                 self.stats.sessions += 1;
-                let session = match self.expected.take(flow, chunk.time) {
+                let session = match self.announced.take(flow, chunk.time) {
                     Some(expected) => Session::expected(expected, self.asked.wants),
                     None => Session::new(),
                 };
@@ -768,7 +775,7 @@ impl SessionFeed<'_, '_> {
         let (identity, wants) = (compact.identity(), self.asked.wants);
         let mut emitter = RecordEmitter {
             identity: &identity,
-            expected: self.expected,
+            announced: self.announced,
             allowances: self.allowances,
             stats: self.stats,
             asked: self.asked,
@@ -797,7 +804,7 @@ impl SessionFeed<'_, '_> {
 /// Passes records of parsers to the sink, and what they hand on before to functions.
 struct RecordEmitter<'w, 't> {
     identity: &'w FlowIdentity,
-    expected: &'w mut Expectations,
+    announced: &'w mut Announced,
     allowances: &'w mut Allowances,
     stats: &'w mut SessionStats,
     asked: &'w Asked,
@@ -833,7 +840,7 @@ impl Out for RecordEmitter<'_, '_> {
     }
 
     fn expect(&mut self, expected: Expected) {
-        self.expected.add(expected);
+        self.announced.add(self.identity, expected);
     }
 
     fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) -> bool {
@@ -857,71 +864,6 @@ const ENTRY: usize = size_of::<Entry>() + 32;
 /// Up to this number of bytes, the memory of a parser is counted after each chunk. A parser that holds more has a list
 /// of entries, and counting takes time: it is counted again after it has received more payload.
 const COUNTED: u32 = 4096;
-/// Bytes of an expected flow, including its parser.
-const EXPECTED: usize = 512;
-/// Maximum number of expected flows: announcing a flow costs a sender nothing.
-const MAX_EXPECTED: usize = 4096;
-
-/// The expected flows.
-#[derive(Default)]
-struct Expectations {
-    /// Expected flows, by protocol, responder address and port.
-    waiting: HashMap<(IpAddr, u16, u8), Expected>,
-    /// Keys in the order of announcement.
-    order: VecDeque<(IpAddr, u16, u8)>,
-    in_vain: u64,
-}
-
-impl Expectations {
-    fn add(&mut self, expected: Expected) {
-        let at = (expected.responder.0, expected.responder.1, expected.ip_proto);
-        self.forget(expected.from);
-        while self.order.len() >= MAX_EXPECTED {
-            self.drop_oldest();
-        }
-        // A newer announcement of the same port replaces the older one.
-        match self.waiting.insert(at, expected) {
-            Some(_) => self.in_vain += 1,
-            None => self.order.push_back(at),
-        }
-    }
-
-    /// Memory of the expected flows in bytes.
-    fn memory(&self) -> usize {
-        self.waiting.len() * EXPECTED
-    }
-
-    /// Removes and returns the expectation of that flow.
-    fn take(&mut self, flow: &FlowIdentity, now: Time) -> Option<Expected> {
-        if self.waiting.is_empty() {
-            return None;
-        }
-        let ((initiator, _), (responder, port)) = (flow.initiator(), flow.responder());
-        let at = (responder, port, flow.key.proto);
-        let is_it = |expected: &&Expected| {
-            expected.initiator.is_none_or(|address| address == initiator) && now <= expected.until
-        };
-        self.waiting.get(&at).filter(is_it)?;
-        self.order.retain(|waiting| *waiting != at);
-        self.waiting.remove(&at)
-    }
-
-    fn forget(&mut self, now: Time) {
-        while let Some(oldest) = self.order.front().and_then(|at| self.waiting.get(at)) {
-            if oldest.until >= now {
-                return;
-            }
-            self.drop_oldest();
-        }
-    }
-
-    fn drop_oldest(&mut self) {
-        if self.order.pop_front().and_then(|at| self.waiting.remove(&at)).is_some() {
-            self.in_vain += 1;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

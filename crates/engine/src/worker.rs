@@ -1,5 +1,6 @@
-//! A worker and its state: workers share nothing.
+//! A worker and its state. Workers share announcements of flows, and nothing else.
 
+use crate::announced::Announcements;
 use crate::chains::Functions;
 use crate::checksum::ChecksumWatch;
 use crate::composition;
@@ -41,6 +42,8 @@ pub struct Worker {
     /// Reads the payload of flows, if the plan asks for it.
     sessions: Option<Sessions>,
     session_config: SessionConfig,
+    /// Announced flows that other workers may read.
+    announcements: Announcements,
     /// Finds the packets of the shown expressions.
     shown: Finder,
     /// Counts of this interval.
@@ -121,6 +124,7 @@ impl Worker {
             functions: Functions::new(&plan, Meter::new(None)),
             flows: plan.flows.then(|| FlowTable::new(flows)),
             sessions: reads.then(|| Sessions::new(sessions, &plan.demand, plan.settings.seed)),
+            announcements: Announcements::default(),
             session_config: sessions.clone(),
             shown: Finder::new(&plan.shown),
             analysed: Count::default(),
@@ -136,6 +140,14 @@ impl Worker {
             buffers: Buffers::default(),
             aside: Snapshot::default(),
             plan,
+        }
+    }
+
+    /// Shares announcements of flows with the other workers of the run, before the first packet.
+    pub fn share(&mut self, announcements: &Announcements) {
+        self.announcements = announcements.clone();
+        if let Some(sessions) = &mut self.sessions {
+            sessions.share(announcements.clone());
         }
     }
 
@@ -396,6 +408,7 @@ impl Worker {
                 let mut sessions = Sessions::new(&self.session_config, demand, plan.settings.seed);
                 // The beginnings of these flows were not read.
                 sessions.pass_over(self.latest_of_run);
+                sessions.share(self.announcements.clone());
                 self.sessions = Some(sessions);
             }
             None => {}

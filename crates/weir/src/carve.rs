@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use weir_api::SessionCount;
+use weir_engine::PacketOrder;
 use weir_files::Part;
 use weir_proto::{Record, Value, file_id, file_name};
 
@@ -105,10 +106,10 @@ impl Carving {
         self.carver(None)
     }
 
-    /// The handle of one of that many workers of a run over files. It waits for the disk, and the limits allow what they
-    /// would allow a single worker.
-    pub fn file_carver(&self, workers: usize) -> Carver {
-        self.carver(Some(Arc::new(Turns::new(workers))))
+    /// The handle of a worker of a run over files, whose packets have that order. It waits for the disk, and the limits allow
+    /// what they would allow a single worker.
+    pub fn file_carver(&self, turns: &Arc<Turns>) -> Carver {
+        self.carver(Some(Arc::clone(turns)))
     }
 
     fn carver(&self, turns: Option<Arc<Turns>>) -> Carver {
@@ -201,16 +202,6 @@ impl Carver {
     /// The worker has taken its packets before the one of that number.
     pub fn reach(&mut self, packet: u32) {
         self.reached = packet;
-        if let Some(turns) = &self.turns {
-            turns.reach(self.worker, Some(packet));
-        }
-    }
-
-    /// The worker has finished.
-    pub fn done(&mut self) {
-        if let Some(turns) = &self.turns {
-            turns.reach(self.worker, None);
-        }
     }
 
     /// Takes up to `wanted` of what is left of a limit at a packet. Returns the amount taken.

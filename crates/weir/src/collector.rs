@@ -325,9 +325,6 @@ impl Destination for WorkerOutput {
 
     /// Sends what is left, and waits for room.
     fn done(&mut self) {
-        if let Some(carver) = &mut self.load.ways.carver {
-            carver.done();
-        }
         for message in std::mem::take(&mut self.backlog) {
             self.send(message);
         }

@@ -114,7 +114,7 @@ fn pass(files: Files, plan: &Arc<Plan>, workers: usize) -> (Snapshot, Links, Exi
     let pool = (0..workers).map(|_| Worker::new(Arc::clone(plan), &flows)).collect();
     let mut collector = Collector::new(Vec::new(), workers, 1, 0);
     let stop = AtomicBool::new(false);
-    let input = Input { files, interval: u64::MAX, ticks: None, plan, limit: None, stop: &stop };
+    let input = Input { files, interval: u64::MAX, ticks: None, turns: None, plan, limit: None, stop: &stop };
     let outcome = std::thread::scope(|scope| {
         let pass = scope.spawn(|| offline::run(input, pool, worker_outputs, &|_| ()).0);
         collector.run(&from);

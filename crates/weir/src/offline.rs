@@ -7,6 +7,7 @@
 
 use crate::drive::{Boundary, Destination, Drive, WholeRun};
 use crate::leaps::UnitLeaps;
+use crate::turns::Turns;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::resume_unwind;
@@ -25,6 +26,8 @@ pub struct Input<'a> {
     pub interval: u64,
     /// Nanoseconds of packet time after which idle flows end within an interval. `None` if they end with the intervals.
     pub ticks: Option<u64>,
+    /// The order of the workers' packets, if a result depends on it.
+    pub turns: Option<Arc<Turns>>,
     /// The workers' plan.
     pub plan: &'a Plan,
     /// Stop after this many matching packets; only with one worker.
@@ -36,7 +39,7 @@ pub struct Input<'a> {
 impl<'a> Input<'a> {
     /// A source whose packets are one interval, for [`run_one`].
     pub fn whole(files: Files, plan: &'a Plan, ticks: u64, stop: &'a AtomicBool) -> Self {
-        Input { files, interval: u64::MAX, ticks: Some(ticks), plan, limit: None, stop }
+        Input { files, interval: u64::MAX, ticks: Some(ticks), turns: None, plan, limit: None, stop }
     }
 }
 
@@ -156,6 +159,7 @@ fn of_file(mut snapshot: Snapshot, stretch: Option<Stretch>, events: &[Event]) -
 /// The workers and what they share: the input, units in work, and the limit of the run.
 struct Pipeline<'a> {
     workers: usize,
+    turns: Option<Arc<Turns>>,
     plan: &'a Plan,
     reader: Mutex<UnitReader>,
     /// Whether reading may wait for a writer.
@@ -165,6 +169,30 @@ struct Pipeline<'a> {
     limit: Option<u64>,
     stop: &'a AtomicBool,
     watch: &'a (dyn Fn(&Files) + Sync),
+}
+
+/// A worker's place in the order of packets.
+struct Turn<'a> {
+    turns: Option<&'a Turns>,
+    worker: usize,
+}
+
+impl Turn<'_> {
+    /// The worker has taken its packets before the one of that number.
+    fn reach(&self, packet: u32) {
+        if let Some(turns) = self.turns {
+            turns.reach(self.worker, Some(packet));
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    /// A worker that has ended, also by a panic, is waited for no more.
+    fn drop(&mut self) {
+        if let Some(turns) = self.turns {
+            turns.reach(self.worker, None);
+        }
+    }
 }
 
 /// Reads units: the input, its clock, and counts of what was read so far.
@@ -221,6 +249,7 @@ impl<'a> Pipeline<'a> {
         };
         Self {
             workers,
+            turns: input.turns,
             plan: input.plan,
             may_wait: reader.files.may_wait(),
             reader: Mutex::new(reader),
@@ -242,6 +271,7 @@ impl<'a> Pipeline<'a> {
     /// The loop of a worker.
     fn work<D: Destination>(&self, index: usize, worker: Worker, destination: D) -> D {
         let mut drive = Drive::new(worker, destination, self.stop, self.limit);
+        let turn = Turn { turns: self.turns.as_deref(), worker: index };
         let mut next = 0;
         let mut current: Option<Stretch> = None;
         let mut leaps = Vec::new();
@@ -255,6 +285,7 @@ impl<'a> Pipeline<'a> {
                 if segment.begins.round {
                     drive.destination.boundary(Boundary::Fixed);
                 }
+                turn.reach(segment.first);
                 drive.destination.boundary(Boundary::Packet(segment.first));
                 drive.worker().look_closely(segment.closely);
                 if let Some(begins) = segment.begins.stretch
@@ -279,6 +310,7 @@ impl<'a> Pipeline<'a> {
                 let Some(slots) = unit.slots.get(share.clone()) else { continue };
                 drive.batch(Batch { bytes: &unit.buffer.bytes, slots }, unit.layers.get(share));
             }
+            turn.reach(unit.end);
             drive.destination.boundary(Boundary::Packet(unit.end));
             drive.destination.boundary(Boundary::Unit);
             self.taken(next, unit);

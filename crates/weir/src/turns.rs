@@ -1,43 +1,78 @@
 //! The order of the packets of several workers, for results that depend on it.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+use weir_engine::PacketOrder;
 
 /// How far each worker of a run over files has come. A worker may wait until all packets before one of its own were taken,
 /// by whichever worker. The worker that is behind all others never waits.
 #[derive(Debug)]
 pub struct Turns {
-    /// For each worker the number of the next packet of the run; `None` after its last. Numbers wrap around.
-    reached: Mutex<Vec<Option<u32>>>,
+    workers: Vec<Progress>,
+    sleepers: Mutex<()>,
     changed: Condvar,
 }
+
+/// The number of the next packet of a worker, modulo 2^32, or [`DONE`]. Alone in its cache line, because the worker writes it
+/// with each packet.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Progress(AtomicU64);
+
+/// The worker takes no more packets.
+const DONE: u64 = u64::MAX;
+/// Number of looks at the others before a worker that waits sleeps. They are usually a few packets behind.
+const LOOKS: usize = 200;
+/// Time after which a sleeping worker looks again: the others do not wake it with each packet.
+const NAP: Duration = Duration::from_micros(100);
 
 impl Turns {
     /// For that many workers at the beginning of a run.
     pub fn new(workers: usize) -> Self {
-        Self { reached: Mutex::new(vec![Some(0); workers]), changed: Condvar::new() }
+        let workers = (0..workers).map(|_| Progress::default()).collect();
+        Self { workers, sleepers: Mutex::new(()), changed: Condvar::new() }
     }
 
     /// A worker has taken all of its packets before the one of that number; `None` if it takes no more.
     pub fn reach(&self, worker: usize, packet: Option<u32>) {
-        if let Some(reached) = self.lock().get_mut(worker) {
-            *reached = packet;
-        }
+        self.set(worker, packet.map_or(DONE, u64::from));
         self.changed.notify_all();
     }
 
-    /// Waits until all workers have taken their packets before the one of that number, which `worker` takes now.
-    pub fn wait(&self, worker: usize, packet: u32) {
-        self.reach(worker, Some(packet));
-        let is_behind =
-            |reached: &Option<u32>| reached.is_some_and(|reached| (reached.wrapping_sub(packet) as i32) < 0);
-        let mut all = self.lock();
-        while all.iter().any(is_behind) {
-            all = self.changed.wait(all).unwrap_or_else(PoisonError::into_inner);
+    fn set(&self, worker: usize, reached: u64) {
+        if let Some(progress) = self.workers.get(worker) {
+            progress.0.store(reached, Ordering::Release);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<u32>>> {
-        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether a worker has packets left before the one of that number.
+    fn is_behind(&self, packet: u32) -> bool {
+        self.workers.iter().any(|progress| {
+            let reached = progress.0.load(Ordering::Acquire);
+            reached != DONE && ((reached as u32).wrapping_sub(packet) as i32) < 0
+        })
+    }
+}
+
+impl PacketOrder for Turns {
+    fn pass(&self, worker: usize, packet: u32) {
+        self.set(worker, packet.into());
+    }
+
+    fn wait(&self, worker: usize, packet: u32) {
+        self.reach(worker, Some(packet));
+        for _ in 0..LOOKS {
+            if !self.is_behind(packet) {
+                return;
+            }
+            std::thread::yield_now();
+        }
+        let mut sleeps = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        while self.is_behind(packet) {
+            let woken = self.changed.wait_timeout(sleeps, NAP);
+            sleeps = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 }
 

@@ -94,6 +94,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
         files,
         interval: run.request.interval,
         ticks: None,
+        turns: Some(Arc::clone(&run.turns)),
         plan: &plan,
         limit: run.request.limit,
         stop: &run.signals.stop,

@@ -35,6 +35,7 @@ use crate::signals::{Signals, end_with_reader};
 use crate::subscriptions;
 use crate::syslog::Syslog;
 use crate::times;
+use crate::turns::Turns;
 use crate::web_service::WebService;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -43,7 +44,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weir_anon::Anonymiser;
 use weir_api::{Snapshot, Subscription, SubscriptionSpec};
-use weir_engine::{ChecksumMode, FlowConfig, Plan, SessionConfig, Settings, Worker};
+use weir_engine::{
+    Announcements, ChecksumMode, FlowConfig, PacketOrder, Plan, SessionConfig, Settings, Worker,
+};
 use weir_filter::Options;
 use weir_output::zone::Zone;
 use weir_output::{Existing, Log, OutputContext};
@@ -112,6 +115,8 @@ pub struct Run {
     syslog: Option<Syslog>,
     /// Failures of the files of packets and of extracted files.
     failures: Failures,
+    /// The order of the workers' packets in a run over files.
+    turns: Arc<Turns>,
 }
 
 impl Run {
@@ -182,6 +187,7 @@ impl Run {
         if let Some(beside) = &beside {
             beside.hub.follow(&desk);
         }
+        let turns = Arc::new(Turns::new(if request.limit.is_some() { 1 } else { request.workers }));
         let (options, request) = (Arc::new(options), Arc::new(request));
         Ok(Run {
             options,
@@ -198,6 +204,7 @@ impl Run {
             user,
             syslog,
             failures: Failures::default(),
+            turns,
         })
     }
 
@@ -402,8 +409,14 @@ impl Run {
             ..SessionConfig::default()
         };
         let plan = self.plan();
-        let worker = |_| {
+        let announcements = Announcements::default();
+        let worker = |at| {
             let mut worker = Worker::with(Arc::clone(&plan), &flows, &sessions);
+            let in_order = count > 1 && !self.work.is_live;
+            worker.share(&match in_order {
+                true => announcements.in_order(at, Arc::clone(&self.turns) as Arc<dyn PacketOrder>),
+                false => announcements.clone(),
+            });
             worker.measure(clock::nanoseconds);
             worker
         };

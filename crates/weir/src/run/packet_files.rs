@@ -191,7 +191,7 @@ impl<'r> PacketWriters<'r> {
     pub fn ways(&self) -> Ways {
         let outlet = |writer: &Writer| Outlet::new(writer.spec, writer.dump.intake());
         let carver = self.carving.as_ref().map(|(_, carving)| match self.purpose {
-            For::Files => carving.file_carver(self.run.worker_count()),
+            For::Files => carving.file_carver(&self.run.turns),
             For::Link | For::Screen => carving.live_carver(),
         });
         Ways { outlets: self.writers.iter().map(outlet).collect(), carver }

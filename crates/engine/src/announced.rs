@@ -1,0 +1,220 @@
+//! Expected flows: those that the parser of another flow has announced.
+//!
+//! A flow between the hosts of the flow that announced it is read by the same worker, because workers are chosen by the pair
+//! of addresses, and waits with that worker. Media of a call and files of a chat may flow between other hosts. Their
+//! announcements are shared by all workers of a run, and are made and taken in the order of packets, so that a run over files
+//! gives the same results with any number of workers. On a link they hold from the moment at which they are made.
+
+use crate::FlowIdentity;
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weir_proto::Expected;
+use weir_wire::Time;
+
+/// Bytes of an expected flow, including its parser.
+const EXPECTED: usize = 512;
+/// Maximum number of expected flows: announcing a flow costs a sender nothing.
+const MAX_EXPECTED: usize = 4096;
+
+/// The expected flows.
+#[derive(Default)]
+struct Expectations {
+    /// Expected flows, by protocol, responder address and port.
+    waiting: HashMap<(IpAddr, u16, u8), Expected>,
+    /// Keys in the order of announcement.
+    order: VecDeque<(IpAddr, u16, u8)>,
+    in_vain: u64,
+}
+
+impl Expectations {
+    fn add(&mut self, expected: Expected) {
+        let at = (expected.responder.0, expected.responder.1, expected.ip_proto);
+        self.forget(expected.from);
+        while self.order.len() >= MAX_EXPECTED {
+            self.drop_oldest();
+        }
+        // A newer announcement of the same port replaces the older one.
+        match self.waiting.insert(at, expected) {
+            Some(_) => self.in_vain += 1,
+            None => self.order.push_back(at),
+        }
+    }
+
+    /// Memory of the expected flows in bytes.
+    fn memory(&self) -> usize {
+        self.waiting.len() * EXPECTED
+    }
+
+    /// Removes and returns the expectation of that flow.
+    fn take(&mut self, flow: &FlowIdentity, now: Time) -> Option<Expected> {
+        if self.waiting.is_empty() {
+            return None;
+        }
+        let ((initiator, _), (responder, port)) = (flow.initiator(), flow.responder());
+        let at = (responder, port, flow.key.proto);
+        let is_it = |expected: &&Expected| {
+            expected.initiator.is_none_or(|address| address == initiator) && now <= expected.until
+        };
+        self.waiting.get(&at).filter(is_it)?;
+        self.order.retain(|waiting| *waiting != at);
+        self.waiting.remove(&at)
+    }
+
+    fn forget(&mut self, now: Time) {
+        while let Some(oldest) = self.order.front().and_then(|at| self.waiting.get(at)) {
+            if oldest.until >= now {
+                return;
+            }
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        if self.order.pop_front().and_then(|at| self.waiting.remove(&at)).is_some() {
+            self.in_vain += 1;
+        }
+    }
+}
+
+/// Announced flows between other hosts than those of the announcing flow wait for ports from this one on: services that a
+/// host begins with administrator's rights are not announced, and their flows need not wait for other workers.
+const FIRST_PORT: u16 = 1024;
+
+/// The order of the packets of a run's workers.
+pub trait PacketOrder: Send + Sync {
+    /// A worker has taken its packets before the one of that number. Numbers wrap around.
+    fn pass(&self, worker: usize, packet: u32);
+
+    /// Waits until all workers have taken their packets before the one of that number, which `worker` takes now.
+    fn wait(&self, worker: usize, packet: u32);
+}
+
+/// Announcements that all workers of a run share. Clones share them.
+#[derive(Clone, Default)]
+pub struct Announcements {
+    shared: Arc<Shared>,
+    /// The worker of this handle, and the order of workers; `None` if announcements hold from the moment at which they are
+    /// made.
+    order: Option<(usize, Arc<dyn PacketOrder>)>,
+}
+
+#[derive(Default)]
+struct Shared {
+    expected: Mutex<Expectations>,
+    /// Number of expected flows.
+    number: AtomicUsize,
+}
+
+impl Announcements {
+    /// The handle of a worker of a run in which packets have an order.
+    #[must_use]
+    pub fn in_order(&self, worker: usize, order: Arc<dyn PacketOrder>) -> Self {
+        Self { shared: Arc::clone(&self.shared), order: Some((worker, order)) }
+    }
+
+    fn pass(&self, packet: u32) {
+        if let Some((worker, order)) = &self.order {
+            order.pass(*worker, packet);
+        }
+    }
+
+    /// The announcements before a packet.
+    fn before(&self, packet: u32) -> MutexGuard<'_, Expectations> {
+        if let Some((worker, order)) = &self.order {
+            order.wait(*worker, packet);
+        }
+        self.shared.expected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an announcement of a packet. Returns the number of those that were dropped for it.
+    fn add(&self, packet: u32, expected: Expected) -> u64 {
+        let mut all = self.before(packet);
+        let before = all.in_vain;
+        all.add(expected);
+        self.shared.number.store(all.waiting.len(), Ordering::Release);
+        all.in_vain - before
+    }
+
+    /// Removes and returns the expectation of a flow that begins with that packet.
+    fn take(&self, packet: u32, flow: &FlowIdentity, now: Time) -> Option<Expected> {
+        // Without an order, none is missed that could be taken.
+        if self.order.is_none() && self.number() == 0 {
+            return None;
+        }
+        let mut all = self.before(packet);
+        let taken = all.take(flow, now);
+        self.shared.number.store(all.waiting.len(), Ordering::Release);
+        taken
+    }
+
+    fn number(&self) -> usize {
+        self.shared.number.load(Ordering::Acquire)
+    }
+}
+
+/// The announcements that concern one worker.
+#[derive(Default)]
+pub(crate) struct Announced {
+    /// Expected flows between the hosts of the flow that announced them.
+    here: Expectations,
+    /// Those between other hosts.
+    elsewhere: Announcements,
+    /// Announcements of this worker for which there was no room elsewhere, and those that they replaced.
+    in_vain: u64,
+    /// Number of the packet that is read; `None` between packets.
+    packet: Option<u32>,
+}
+
+impl Announced {
+    /// Shares announcements with other workers from now on.
+    pub fn share(&mut self, elsewhere: Announcements) {
+        self.elsewhere = elsewhere;
+    }
+
+    /// A packet of that number is read.
+    pub fn begin(&mut self, packet: u32) {
+        self.packet = Some(packet);
+        self.elsewhere.pass(packet);
+    }
+
+    /// No packet is read until the next one begins. Flows that end meanwhile announce nothing to other hosts: when they end
+    /// has no place in the order of packets.
+    pub fn end(&mut self) {
+        self.packet = None;
+    }
+
+    /// Takes the announcement of a flow.
+    pub fn add(&mut self, flow: &FlowIdentity, expected: Expected) {
+        let (hosts, other) = ((flow.initiator().0, flow.responder().0), expected.responder.0);
+        let is_here = expected
+            .initiator
+            .is_some_and(|initiator| [(initiator, other), (other, initiator)].contains(&hosts));
+        match self.packet {
+            _ if is_here => self.here.add(expected),
+            Some(packet) if expected.responder.1 >= FIRST_PORT => {
+                self.in_vain += self.elsewhere.add(packet, expected);
+            }
+            _ => self.in_vain += 1,
+        }
+    }
+
+    /// Removes and returns the expectation of a flow.
+    pub fn take(&mut self, flow: &FlowIdentity, now: Time) -> Option<Expected> {
+        self.here.take(flow, now).or_else(|| {
+            let packet = self.packet.filter(|_| flow.responder().1 >= FIRST_PORT)?;
+            self.elsewhere.take(packet, flow, now)
+        })
+    }
+
+    /// Memory of the expected flows in bytes. Those that are shared count in full for each worker: there are at most 4,096.
+    pub fn memory(&self) -> usize {
+        self.here.memory() + self.elsewhere.number() * EXPECTED
+    }
+
+    /// Number of expected flows that did not begin in time, or for which there was no room.
+    pub fn in_vain(&self) -> u64 {
+        self.here.in_vain + self.in_vain
+    }
+}
