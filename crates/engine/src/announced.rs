@@ -218,3 +218,67 @@ impl Announced {
         self.here.in_vain + self.in_vain
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+    use weir_proto::{PROTOCOLS, Setup, Wants};
+    use weir_wire::FlowKey;
+
+    const UDP: u8 = 17;
+
+    fn flow(from: [u8; 4], to: [u8; 4], port: u16) -> FlowIdentity {
+        let mapped = |address: [u8; 4]| Ipv4Addr::from(address).to_ipv6_mapped().octets();
+        let key = FlowKey { addr: [mapped(from), mapped(to)], port: [4000, port], vlan: 0, proto: UDP };
+        FlowIdentity { key, initiator_is_lower: true, first: Time(1), vlan: [0, 0], alias: 0 }
+    }
+
+    fn expected(of: &FlowIdentity, initiator: Option<[u8; 4]>, responder: [u8; 4], port: u16) -> Expected {
+        let protocol = PROTOCOLS[0];
+        let setup = Setup {
+            flow: 1,
+            initiator: of.initiator(),
+            responder: of.responder(),
+            ip_proto: UDP,
+            wants: Wants::default(),
+        };
+        Expected {
+            flow: 1,
+            responder: (Ipv4Addr::from(responder).into(), port),
+            initiator: initiator.map(|address| Ipv4Addr::from(address).into()),
+            ip_proto: UDP,
+            from: Time(1),
+            until: Time(100),
+            protocol,
+            parser: (protocol.parser)(&setup),
+        }
+    }
+
+    #[test]
+    fn flows_between_other_hosts_reach_another_worker_once() {
+        let shared = Announcements::default();
+        let mut workers = [Announced::default(), Announced::default()];
+        workers.iter_mut().for_each(|worker| worker.share(shared.clone()));
+        let [one, other] = &mut workers;
+        let (caller, proxy, media) = ([10, 0, 0, 1], [10, 0, 0, 2], [10, 0, 0, 3]);
+        let call = flow(caller, proxy, 5060);
+        one.begin(0);
+        other.begin(0);
+        one.add(&call, expected(&call, None, media, 5004));
+        let found = flow([10, 0, 0, 9], media, 5004);
+        assert!(other.take(&flow([10, 0, 0, 9], media, 5006), Time(5)).is_none());
+        assert!(other.take(&found, Time(101)).is_none());
+        assert!(other.take(&found, Time(5)).is_some());
+        assert!(one.take(&found, Time(5)).is_none());
+        // Between the hosts of the call it waits with the worker that reads both.
+        one.add(&call, expected(&call, Some(proxy), caller, 900));
+        let back = flow(proxy, caller, 900);
+        assert!(other.take(&back, Time(5)).is_none() && one.take(&back, Time(5)).is_some());
+        // Ports of services, and what is announced when a flow ends, are not shared.
+        one.add(&call, expected(&call, None, media, 80));
+        one.end();
+        one.add(&call, expected(&call, None, media, 5004));
+        assert_eq!((one.in_vain(), one.memory(), other.memory()), (2, 0, 0));
+    }
+}
