@@ -219,7 +219,8 @@ fn word(data: &[u8], at: usize) -> Option<u16> {
 
 /// Writes correct checksums into a packet that was built or changed, for the level that `layers` describes: the IPv4
 /// header's and the transport's. A UDP checksum that was omitted stays omitted. The transport checksum of a fragment
-/// or of a truncated packet is left as it is. Returns whether every checksum could be written.
+/// or of a truncated packet is left as it is. A checksum that is right is not changed: some senders write 0xffff, the
+/// other zero of ones' complement (RFC 1071 2), where the sum gives 0. Returns whether every checksum could be written.
 pub fn fill(data: &mut [u8], layers: &Layers) -> bool {
     let header = fill_ipv4(data, layers);
     match Place::of(layers.ip_proto) {
@@ -235,10 +236,12 @@ fn fill_ipv4(data: &mut [u8], layers: &Layers) -> bool {
     if layers.network_kind != Network::Ipv4 {
         return true;
     }
-    put(data, layers.network as usize + 10, 0);
+    let at = layers.network as usize + 10;
+    let stored = word(data, at);
+    put(data, at, 0);
     let Some(header) = ipv4_header(data, layers) else { return false };
     let checksum = !sum(header);
-    put(data, layers.network as usize + 10, checksum)
+    put(data, at, zero_as_stored(checksum, stored))
 }
 
 fn fill_transport(data: &mut [u8], layers: &Layers, place: Place) -> Option<()> {
@@ -255,6 +258,7 @@ fn fill_transport(data: &mut [u8], layers: &Layers, place: Place) -> Option<()> 
         return Some(());
     }
     place.covered(segment)?;
+    let stored = word(data, at);
     put(data, at, 0).then_some(())?;
     let segment = data.get(start..end)?;
     let covered = place.covered(segment)?;
@@ -262,7 +266,13 @@ fn fill_transport(data: &mut [u8], layers: &Layers, place: Place) -> Option<()> 
     let checksum = !fold(pseudo + u64::from(sum(covered)));
     // 0 means that there is no checksum (RFC 768).
     let zero_means_none = matches!(place, Place::Udp | Place::UdpLite);
-    put(data, at, if checksum == 0 && zero_means_none { 0xffff } else { checksum }).then_some(())
+    let checksum = if zero_means_none && checksum == 0 { 0xffff } else { zero_as_stored(checksum, stored) };
+    put(data, at, checksum).then_some(())
+}
+
+/// A computed checksum of 0 in the form that was stored: 0xffff is equal to it.
+fn zero_as_stored(computed: u16, stored: Option<u16>) -> u16 {
+    if computed == 0 && stored == Some(0xffff) { 0xffff } else { computed }
 }
 
 fn put(data: &mut [u8], at: usize, value: u16) -> bool {

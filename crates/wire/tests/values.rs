@@ -70,6 +70,44 @@ fn built_checksums_are_good_and_changed_ones_are_bad() {
     assert_eq!(checked(&build::ethernet().ipv6(V6, W6).udp(1, 2).payload(b"")).network, Checksum::Absent);
 }
 
+/// Ones' complement has two zeros. Whichever of them a right checksum is, filling leaves it.
+#[test]
+fn both_zeros_of_a_checksum_stay() {
+    let built = |payload: &[u8]| {
+        [
+            build::ethernet().ipv4(A, B).tcp(1, 2, 0).payload(payload),
+            build::ethernet().ipv6(V6, W6).tcp(1, 2, 0).payload(payload),
+            build::ethernet().ipv4(A, B).icmp(8, 0, [0; 4]).payload(payload),
+            build::ethernet().ipv4(A, B).udp(1, 2).payload(payload),
+        ]
+    };
+    for (mut frame, at) in built(&[0; 2]).into_iter().zip([50, 70, 36, 40]) {
+        // The payload takes up the checksum, so that the rest sums to 0xffff.
+        let checksum: [u8; 2] = frame[at..at + 2].try_into().expect("two bytes");
+        let end = frame.len();
+        frame[end - 2..].copy_from_slice(&checksum);
+        let is_udp = at == 40;
+        for zero in [0xff, 0].into_iter().filter(|zero| !is_udp || *zero == 0xff) {
+            frame[at..at + 2].fill(zero);
+            assert_eq!(checked(&frame).transport, Checksum::Good, "{frame:02x?}");
+            let mut filled = frame.clone();
+            assert!(checksum::fill(&mut filled, &decode(&packet(&frame))));
+            assert_eq!(filled, frame);
+        }
+    }
+    // The identification takes up the checksum of an IPv4 header.
+    let mut frame = build::ethernet().ipv4(A, B).udp(1, 2).payload(b"");
+    let identification = plain_sum(&[&frame[24..26], &frame[18..20]].concat()).to_be_bytes();
+    frame[18..20].copy_from_slice(&identification);
+    for zero in [0xff, 0] {
+        frame[24..26].fill(zero);
+        assert_eq!(checked(&frame).network, Checksum::Good);
+        let mut filled = frame.clone();
+        assert!(checksum::fill(&mut filled, &decode(&packet(&frame))));
+        assert_eq!(filled, frame);
+    }
+}
+
 #[test]
 fn coverage_that_ends_early() {
     let lite = summed().swap_remove(11).0;

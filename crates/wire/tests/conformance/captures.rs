@@ -1,5 +1,5 @@
-//! Decodes every capture of ../shared/data: nothing panics, every offset is within its limits, and the required counts
-//! are reached.
+//! Decodes every capture of ../shared/data and ../shared/breadth: nothing panics, every offset is within its limits, and
+//! the required counts are reached.
 
 use crate::pcap;
 use weir_wire::header::{Header, Icmp, Ipv4, Ipv6, Tcp, Udp};
@@ -136,7 +136,9 @@ const GOOD: u64 = 52_554;
 #[test]
 fn every_capture_decodes() {
     let mut files = Vec::new();
-    pcap::walk(&pcap::root(), &mut files);
+    for folder in [pcap::root(), pcap::root().with_file_name("breadth")] {
+        pcap::walk(&folder, &mut files);
+    }
     if files.is_empty() {
         println!("skipped: ../shared/data is absent");
         return;
