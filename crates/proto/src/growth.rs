@@ -4,7 +4,8 @@
 
 use crate::laws::{all_talks, testdata};
 use crate::talk::{Talk, Turn};
-use crate::{Expected, Out, Record, TCP, work};
+use crate::{Expected, Out, Record, TCP, Value, work};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Length of the shorter input in bytes: above the limits of what parsers keep, beyond which some are faster.
 const BYTES: usize = 192 << 10;
@@ -144,6 +145,63 @@ fn steps_per_byte_do_not_rise_with_size() {
     println!("{all} cases, {read} of them read to the end");
     assert!(rising.is_empty(), "{}", rising.join("\n"));
     assert!(read > 400, "{read} of {all} cases are read to the end");
+}
+
+/// The size of the largest record so far of each table.
+#[derive(Default)]
+struct Largest(BTreeMap<&'static str, usize>);
+
+impl Out for Largest {
+    fn record(&mut self, record: Record<'_>) {
+        let size: usize = record.values.iter().map(size_of_value).sum();
+        let largest = self.0.entry(record.table.name).or_default();
+        *largest = size.max(*largest);
+    }
+
+    fn expect(&mut self, _: Expected) {}
+
+    fn content(&mut self, _: u64, _: u64, _: &[u8]) -> bool {
+        true
+    }
+}
+
+/// About the bytes of a value where it is written.
+fn size_of_value(value: &Value<'_>) -> usize {
+    const SCALAR: usize = 8;
+    match value {
+        Value::Text(text) => SCALAR + text.len(),
+        Value::List(values) => values.iter().map(size_of_value).sum::<usize>() + SCALAR,
+        Value::Rows(rows) => rows.iter().flatten().map(size_of_value).sum::<usize>() + SCALAR,
+        _ => SCALAR,
+    }
+}
+
+/// What is joined in one record has a limit: the largest record of a table is not larger where there is more traffic.
+#[test]
+fn no_record_grows_with_its_traffic() {
+    /// Differences of a few values, such as digits of numbers in text.
+    const NEAR: usize = 64;
+    let (mut tables, mut growing) = (BTreeSet::new(), Vec::new());
+    cases(|name, talks, piece| {
+        // Records do not depend on the size of pieces, and a datagram has a limit of its own.
+        if piece < 1448 || talks[0].ip_proto != TCP && name.contains("Endless") {
+            return;
+        }
+        let [one, two] = [0, 1].map(|at| {
+            let mut largest = Largest::default();
+            talks[at].emit(|data, see| data.chunks(piece).for_each(see), &mut largest);
+            largest.0
+        });
+        for (table, size) in two {
+            tables.insert(table);
+            let shorter = one.get(table).copied().unwrap_or(0);
+            if size > shorter + NEAR {
+                growing.push(format!("{name}: {table} {shorter} bytes, then {size}"));
+            }
+        }
+    });
+    assert!(growing.is_empty(), "{}", growing.join("\n"));
+    assert!(tables.len() > 40, "{} tables have records: {tables:?}", tables.len());
 }
 
 /// For the benchmark: the time also covers loops that count no steps.

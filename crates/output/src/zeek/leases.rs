@@ -9,6 +9,9 @@ use weir_proto::{Record, Value};
 
 /// Rows that wait; beyond, the oldest is written as it is.
 const MAX_WAITING: usize = 4096;
+/// Zeek's limits of a row: with as many flows or messages it is written, and another one begins.
+const MAX_FLOWS: usize = 10;
+const MAX_MESSAGES: usize = 50;
 /// Nanoseconds after the last message of a row in which others may still come: a flow of UDP ends after a minute
 /// without packets, and its row comes then.
 const PATIENCE: u64 = 120_000_000_000;
@@ -24,40 +27,81 @@ pub type Waiting = (FlowIdentity, Record<'static>);
 /// Rows that wait for others of their session, the oldest first.
 #[derive(Default)]
 pub struct Leases {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<Joined>,
+}
+
+/// A row that was joined of rows of these flows.
+struct Joined {
+    flow: FlowIdentity,
+    record: Record<'static>,
+    flows: Vec<u64>,
+}
+
+impl Joined {
+    /// Whether it stays within the limits together with a row of the same session.
+    fn has_room(&self, flow: u64, record: &Record<'_>) -> bool {
+        let flows = self.flows.len() + usize::from(!self.flows.contains(&flow));
+        flows <= MAX_FLOWS && messages(&self.record) + messages(record) <= MAX_MESSAGES
+    }
+
+    fn is_full(&self) -> bool {
+        self.flows.len() >= MAX_FLOWS || messages(&self.record) >= MAX_MESSAGES
+    }
+
+    fn into_row(self) -> Waiting {
+        (self.flow, self.record)
+    }
+}
+
+/// Number of a row's messages.
+fn messages(record: &Record<'_>) -> usize {
+    if let Value::List(types) = record.get("types") { types.len() } else { 0 }
 }
 
 impl Leases {
-    /// Takes a row. Returns one that gives its place, if there are too many.
+    /// Takes a row. Returns one that is full, or that gives its place because there are too many.
     pub fn add(&mut self, flow: &FlowIdentity, record: Record<'static>) -> Option<Waiting> {
-        let at = self.waiting.iter().position(|(_, waiting)| is_one_session(waiting, &record));
-        match at.and_then(|at| self.waiting.get_mut(at)) {
-            Some((_, waiting)) if waiting.time <= record.time => join(waiting, &record),
-            Some(known) => {
-                let mut begun = record;
-                join(&mut begun, &known.1);
-                *known = (*flow, begun);
+        let fits =
+            |joined: &Joined| is_one_session(&joined.record, &record) && joined.has_room(flow.id(), &record);
+        let at = self.waiting.iter().position(fits).unwrap_or(self.waiting.len());
+        match self.waiting.get_mut(at) {
+            Some(joined) => {
+                if !joined.flows.contains(&flow.id()) {
+                    joined.flows.push(flow.id());
+                }
+                if joined.record.time <= record.time {
+                    join(&mut joined.record, &record);
+                } else {
+                    let later = std::mem::replace(&mut joined.record, record);
+                    join(&mut joined.record, &later);
+                    joined.flow = *flow;
+                }
             }
-            None => self.waiting.push_back((*flow, record)),
+            None => self.waiting.push_back(Joined { flow: *flow, record, flows: vec![flow.id()] }),
         }
-        if self.waiting.len() > MAX_WAITING { self.waiting.pop_front() } else { None }
+        let leaves = match self.waiting.get(at) {
+            Some(joined) if joined.is_full() => self.waiting.remove(at),
+            _ if self.waiting.len() > MAX_WAITING => self.waiting.pop_front(),
+            _ => None,
+        };
+        leaves.map(Joined::into_row)
     }
 
     /// The rows of sessions that nothing is expected of any more at that time.
     pub fn ended(&mut self, now: u64) -> Vec<Waiting> {
-        let is_open = |(_, record): &Waiting| last(record).saturating_add(PATIENCE) >= now;
+        let is_open = |joined: &Joined| last(&joined.record).saturating_add(PATIENCE) >= now;
         if self.waiting.iter().all(is_open) {
             return Vec::new();
         }
         let (open, ended) =
-            std::mem::take(&mut self.waiting).into_iter().partition::<VecDeque<Waiting>, _>(is_open);
+            std::mem::take(&mut self.waiting).into_iter().partition::<VecDeque<Joined>, _>(is_open);
         self.waiting = open;
-        ended.into()
+        ended.into_iter().map(Joined::into_row).collect()
     }
 
     /// All rows.
     pub fn all(&mut self) -> Vec<Waiting> {
-        std::mem::take(&mut self.waiting).into()
+        std::mem::take(&mut self.waiting).into_iter().map(Joined::into_row).collect()
     }
 }
 
@@ -175,6 +219,28 @@ mod tests {
         assert_eq!(leases.ended(200 * SECOND).len(), 0);
         assert_eq!(leases.ended(226 * SECOND).len(), 2);
         assert_eq!(leases.all().len(), 1);
+    }
+
+    /// Rows of one session, of as many flows and with as many messages as these, are written in rows within the limits,
+    /// and no message is lost or written twice.
+    #[test]
+    fn rows_of_a_session_do_not_grow_with_its_traffic() {
+        for (flows, each) in [(1000, 1), (1000, 7), (300, 49), (300, 50), (9, 5), (4, 12), (5, 10)] {
+            let (mut leases, mut rows) = (Leases::default(), Vec::new());
+            let kinds = vec![("DISCOVER", 100); each];
+            for flow in 0..flows as u64 {
+                let identity = FlowIdentity { first: Time(flow), ..fixtures::identity() };
+                rows.extend(leases.add(&identity, row(7, 100, &kinds, &[])));
+            }
+            rows.extend(leases.all());
+            let sizes: Vec<usize> = rows.iter().map(|(_, row)| messages(row)).collect();
+            assert_eq!(sizes.iter().sum::<usize>(), flows * each);
+            let most = MAX_MESSAGES.min(MAX_FLOWS * each);
+            assert!(sizes.iter().all(|size| *size <= most), "{flows} flows of {each}: {sizes:?}");
+            // No more rows than needed.
+            let in_one = MAX_FLOWS.min(MAX_MESSAGES / each);
+            assert_eq!(rows.len(), flows.div_ceil(in_one), "{flows} flows of {each}: {sizes:?}");
+        }
     }
 
     #[test]
