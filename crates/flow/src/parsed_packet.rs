@@ -43,8 +43,10 @@ pub(crate) struct Facts {
     pub bad_checksum: bool,
     /// Whether the packet's own headers show the key, see [`shows_its_key`].
     pub regular: bool,
-    /// It is an answer of DNS to a port of DNS: its sender was asked before.
+    /// It is an answer of DNS or NTP to a port of its protocol: its sender was asked before.
     pub answers: bool,
+    /// It is a request of NTP from a port of NTP: its sender is a client.
+    pub asks: bool,
     /// The TCP header, if the packet has one.
     pub segment: Option<Segment>,
     pub packets: u32,
@@ -182,6 +184,7 @@ impl Looker {
             bad_checksum: false,
             regular,
             answers: layers.ip_proto == 17 && is_answer(packet, layers),
+            asks: layers.ip_proto == 17 && layers.ports[0] == NTP && ntp_mode(packet, layers) == Some(3),
             segment: if layers.ip_proto == 6 { segment(packet, layers) } else { None },
             packets: 1,
             frame_bytes: u64::from(packet.wire_len),
@@ -199,12 +202,29 @@ impl Looker {
     }
 }
 
-/// Whether a datagram to a port of DNS (and of the protocols that have its form) is a response, by its first flag.
+/// Whether a datagram to a port of DNS (and of the protocols that have its form) or of NTP is a response, by its flags or
+/// its mode.
 #[inline]
 fn is_answer(packet: &Packet<'_>, layers: &Layers) -> bool {
-    matches!(layers.ports[1], 53 | 137 | 5353 | 5355)
-        && layers.payload_len >= 12
-        && packet.data.get(layers.payload as usize + 2).is_some_and(|flags| flags & 0x80 != 0)
+    match layers.ports[1] {
+        53 | 137 | 5353 | 5355 => {
+            layers.payload_len >= 12
+                && packet.data.get(layers.payload as usize + 2).is_some_and(|flags| flags & 0x80 != 0)
+        }
+        NTP => ntp_mode(packet, layers) == Some(4),
+        _ => false,
+    }
+}
+
+/// The port of NTP.
+const NTP: u16 = 123;
+
+/// The mode of a message of NTP (RFC 5905, section 7.3): 3 is a client's, 4 a server's.
+fn ntp_mode(packet: &Packet<'_>, layers: &Layers) -> Option<u8> {
+    const HEADER: u32 = 48;
+    let first = *packet.data.get(layers.payload as usize)?;
+    let is_known = layers.payload_len >= HEADER && (1..=4).contains(&(first >> 3 & 7));
+    is_known.then_some(first & 7)
 }
 
 /// Ethernet source address.

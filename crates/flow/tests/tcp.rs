@@ -185,3 +185,29 @@ fn an_answer_of_dns_is_of_its_responder() {
         assert_eq!(flow.forward.packets, u64::from(!is_turned), "{flags:x} {to:?}");
     }
 }
+
+/// A message of NTP says by its mode who is the client, whatever the ports.
+#[test]
+fn the_mode_of_ntp_says_who_is_asked() {
+    const CLIENT: u8 = 3;
+    const SERVER: u8 = 4;
+    for (mode, ports, is_turned) in [
+        (CLIENT, [123, 123], false),
+        (SERVER, [123, 123], true),
+        (CLIENT, [123, 40_000], false),
+        (SERVER, [123, 40_000], true),
+        (CLIENT, [40_000, 123], false),
+        (SERVER, [40_000, 123], true),
+    ] {
+        let mut payload = [0; 48];
+        payload[0] = 4 << 3 | mode;
+        let data =
+            build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(ports[0], ports[1]).payload(&payload);
+        let packet = build::packet(&data, LinkType::ETHERNET);
+        let (mut table, mut kept) = (FlowTable::new(&FlowConfig::default()), Kept::default());
+        table.packet(&packet, &decode(&packet), &mut kept);
+        table.drain(&mut kept);
+        let [flow] = kept.records.as_slice() else { panic!("{:?}", kept.records) };
+        assert_eq!(flow.forward.packets, u64::from(!is_turned), "mode {mode} between {ports:?}");
+    }
+}

@@ -204,7 +204,10 @@ fn flips(flow_ref: &FlowRef, s: &Facts) -> bool {
         }
         Some(_) => false,
         None if flow_ref.key.proto != 17 => false,
-        None => server(from) && !server(to) || s.answers && !is_multicast(&flow_ref.key.addr[to]),
+        None => {
+            let is_server = server(from) && !server(to) && !s.asks;
+            is_server || s.answers && !is_multicast(&flow_ref.key.addr[to])
+        }
     };
     flips && flow_ref.key.addr[to] != BROADCAST
 }
