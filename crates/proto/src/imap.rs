@@ -115,8 +115,11 @@ fn probe(heads: &Heads<'_>) -> Probe {
         [] => None,
         head => Some(of_client(head)),
     };
+    // Clients of other protocols say a word and a command as well: the port or the server must agree.
+    let is_home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
     match (client, server) {
         (Some(Probe::Reject), _) | (_, Some(Probe::Reject)) => Probe::Reject,
+        (Some(Probe::Match), None) if !is_home => Probe::Maybe,
         (Some(Probe::Match), _) | (None, Some(Probe::Match)) => Probe::Match,
         _ => Probe::Maybe,
     }

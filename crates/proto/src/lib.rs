@@ -200,3 +200,5 @@ mod golden;
 mod growth;
 #[cfg(test)]
 mod laws;
+#[cfg(test)]
+mod misnamed;

@@ -64,15 +64,23 @@ const COMMANDS: [&[u8]; 15] = [
 ];
 
 fn probe(heads: &Heads<'_>) -> Probe {
+    let is_home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
     let client = is_begun_by(heads.forward, &COMMANDS);
-    // Greetings of IMAP and SMTP begin otherwise; that of Redis is alike.
+    // Greetings of IMAP and SMTP begin otherwise.
     let server = is_begun_by(heads.reverse, &[b"+OK", b"-ERR"]);
     match (client, server) {
         (Probe::Reject, _) | (_, Probe::Reject) => Probe::Reject,
-        (Probe::Match, Probe::Match) => Probe::Match,
-        // FTP shares some of the commands.
+        (Probe::Match, Probe::Match) if is_home || is_greeted(heads) => Probe::Match,
+        // FTP shares some of the commands, and Redis the answers.
         _ => Probe::Maybe,
     }
+}
+
+/// Whether the server has said more than it was asked: it speaks first.
+fn is_greeted(heads: &Heads<'_>) -> bool {
+    let asked = heads.forward.iter().filter(|byte| **byte == b'\n').count();
+    let is_status = |line: &&[u8]| line.starts_with(b"+OK") || line.starts_with(b"-ERR");
+    heads.reverse.split(|byte| *byte == b'\n').filter(is_status).count() > asked
 }
 
 /// Whether a line begins with one of the words, or is a part of one.

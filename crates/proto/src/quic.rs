@@ -183,11 +183,19 @@ fn long(data: &[u8]) -> Option<Long<'_>> {
     Some(Long { form, version, to, from, packet: data.get(..end)?, number_at })
 }
 
+/// Minimum length of a packet from its number on: four bytes and a sample of sixteen.
+const MIN_PROTECTED: usize = 20;
+
 fn probe(heads: &Heads<'_>) -> Probe {
     let is_begun = heads.both().any(|head| {
         let Some(found) = long(head) else { return false };
         match found.form {
-            Form::Initial | Form::EarlyData | Form::Handshake => head.first().is_some_and(|f| f & 0x40 != 0),
+            // Version 1 is as short a number as a length: the protected part must be as long as its sample needs
+            // (RFC 9001, 5.4.2).
+            Form::Initial | Form::EarlyData | Form::Handshake => {
+                let protected = found.packet.len().saturating_sub(found.number_at);
+                head.first().is_some_and(|first| first & 0x40 != 0) && protected >= MIN_PROTECTED
+            }
             Form::Retry => {
                 head.len() > 16 + 7 && found.from.len() <= MAX_IDENTIFIER && !found.from.is_empty()
             }

@@ -217,7 +217,8 @@ fn behind_opening(head: &[u8]) -> &[u8] {
 }
 
 /// Whether these are consecutive packets of one stream. Packets have no length field, so that headers with the next
-/// numbers are searched for; 56 bits must match in each.
+/// numbers are searched for; 56 bits must match in each. Messages of other protocols can begin with such constants:
+/// their numbers must be no lengths, and their times must go on as those of media do.
 fn is_stream(head: &[u8]) -> Probe {
     /// Number of headers that have to be found.
     const WANTED: u16 = 3;
@@ -227,18 +228,76 @@ fn is_stream(head: &[u8]) -> Probe {
         return Probe::Reject;
     }
     let (mut rest, mut found) = (head.get(HEADER..).unwrap_or_default(), 1);
+    let mut steps = Steps::new(first);
     while found < WANTED {
-        let seq = first.seq.wrapping_add(found).to_be_bytes();
-        let follows = |window: &[u8]| {
-            matches!(window, [version, kind, high, low, _, _, _, _, ssrc @ ..]
-                if version >> 6 == 2 && kind & 0x7f == first.kind && [*high, *low] == seq
-                    && *ssrc == first.ssrc.to_be_bytes())
-        };
-        let Some(at) = rest.windows(HEADER).position(follows) else { return Probe::Maybe };
+        let expected = first.seq.wrapping_add(found);
+        let next = rest.windows(HEADER).enumerate().find_map(|(at, window)| match window {
+            [version, kind, high, low, a, b, c, d, ssrc @ ..]
+                if version >> 6 == 2 && kind & 0x7f == first.kind && *ssrc == first.ssrc.to_be_bytes() =>
+            {
+                let seq = u16::from_be_bytes([*high, *low]);
+                Some((at, seq, u32::from_be_bytes([*a, *b, *c, *d])))
+            }
+            _ => None,
+        });
+        let Some((at, seq, timestamp)) = next else { return Probe::Maybe };
+        steps.take(at + HEADER, seq, timestamp);
         rest = rest.get(at + HEADER..).unwrap_or_default();
-        found += 1;
+        found += u16::from(seq == expected);
     }
-    Probe::Match
+    if steps.are_of_media(rest.len()) { Probe::Match } else { Probe::Maybe }
+}
+
+/// The steps from header to header of what may be a stream.
+struct Steps {
+    kind: u8,
+    seq: u16,
+    timestamp: u32,
+    /// Whether each number so far differs from the length of its message by the same.
+    are_lengths: bool,
+    surplus: Option<u16>,
+    /// Whether each time so far is near the one before.
+    are_near: bool,
+    any_advance: bool,
+    /// The length of the longest message.
+    longest: usize,
+}
+
+impl Steps {
+    fn new(first: Header) -> Self {
+        Self {
+            kind: first.kind,
+            seq: first.seq,
+            timestamp: first.timestamp,
+            are_lengths: true,
+            surplus: None,
+            are_near: true,
+            any_advance: false,
+            longest: 0,
+        }
+    }
+
+    /// Takes the next header, which begins this number of bytes behind the last one.
+    fn take(&mut self, length: usize, seq: u16, timestamp: u32) {
+        /// Ten seconds at the highest usual rate, for silence that is not sent, and a second for frames out of order.
+        const MOST: std::ops::Range<i32> = -90_000..960_000;
+        /// Types up to this one are of sound, in which each packet has a time of its own (RFC 3551, section 6).
+        const SOUND: u8 = 18;
+        let surplus = (length as u16).wrapping_sub(self.seq);
+        self.are_lengths &= *self.surplus.get_or_insert(surplus) == surplus;
+        let step = timestamp.wrapping_sub(self.timestamp) as i32;
+        self.are_near &= MOST.contains(&step) && (step != 0 || seq == self.seq || self.kind > SOUND);
+        self.any_advance |= step != 0;
+        self.longest = self.longest.max(length);
+        (self.seq, self.timestamp) = (seq, timestamp);
+    }
+
+    /// Whether they are those of media; `last`: bytes of the last message behind its header.
+    fn are_of_media(&self, last: usize) -> bool {
+        /// A picture is cut into packets of one time only if it is larger than they get.
+        const LARGE: usize = 400;
+        self.are_near && !self.are_lengths && (self.any_advance || self.longest.max(last) >= LARGE)
+    }
 }
 
 /// Whether the payload is a compound of reports whose lengths add up.

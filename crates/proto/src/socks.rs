@@ -51,18 +51,22 @@ const MAX_HELD: usize = 1024;
 
 const CONNECT: u8 = 1;
 const BIND: u8 = 2;
+const ASSOCIATE: u8 = 3;
+const NO_LOGIN: u8 = 0;
 const PASSWORD: u8 = 2;
 
 fn probe(heads: &Heads<'_>) -> Probe {
+    let is_home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
     // A proxy behind a firewall connects to its client (reverse proxy).
-    match speaks(heads.forward, heads.reverse) {
-        Probe::Reject => speaks(heads.reverse, heads.forward),
+    match speaks(heads.forward, heads.reverse, is_home) {
+        Probe::Reject => speaks(heads.reverse, heads.forward, is_home),
         answer => answer,
     }
 }
 
-/// Whether a client and a proxy begin like this.
-fn speaks(client: &[u8], proxy: &[u8]) -> Probe {
+/// Whether a client and a proxy begin like this. Version 5 begins with few fixed bits, so that on other ports the methods
+/// must be assigned ones, and what follows the choice must belong to the chosen method.
+fn speaks(client: &[u8], proxy: &[u8], is_home: bool) -> Probe {
     let answer = |is_good: &dyn Fn(u8) -> bool, first: u8| match proxy {
         [] => Probe::Maybe,
         [version] if *version == first => Probe::Maybe,
@@ -78,17 +82,69 @@ fn speaks(client: &[u8], proxy: &[u8]) -> Probe {
             if *count == 0 || proxy.is_empty() && methods.len() > 1 + usize::from(*count) {
                 return Probe::Reject;
             }
-            answer(&|chosen| chosen == 0xff || offered.contains(&chosen), 5)
+            if !is_home && !are_methods(*count, offered) {
+                return Probe::Reject;
+            }
+            let begun = answer(&|chosen| chosen == 0xff || offered.contains(&chosen), 5);
+            match (begun, proxy) {
+                (Probe::Match, [_, chosen, replies @ ..]) if !is_home => {
+                    let requests = methods.get(1 + usize::from(*count)..).unwrap_or_default();
+                    goes_on(*chosen, offered.len() == usize::from(*count), requests, replies)
+                }
+                _ => begun,
+            }
         }
         [4, command, ..] => {
             // The user name ends with a zero byte before the proxy answers.
-            let is_whole = client.get(8..).is_some_and(|name| name.contains(&0));
-            if !matches!(*command, CONNECT | BIND) || !is_whole && !proxy.is_empty() {
+            let name = client.get(8..).unwrap_or_default();
+            let is_whole = name.contains(&0);
+            let is_text = name.iter().take_while(|byte| **byte != 0).all(|byte| !byte.is_ascii_control());
+            if !matches!(*command, CONNECT | BIND) || !is_text || !is_whole && !proxy.is_empty() {
                 return Probe::Reject;
             }
             answer(&|status| (0x5a..=0x5d).contains(&status), 0)
         }
         _ => Probe::Reject,
+    }
+}
+
+/// Whether a number of methods and the first of them can be a client's offer: assigned or private ones (RFC 1928, section
+/// 3), each at most once.
+fn are_methods(count: u8, offered: &[u8]) -> bool {
+    /// More methods than any client has.
+    const MOST: u8 = 16;
+    let is_one = |(at, method): (usize, &u8)| {
+        matches!(method, 0..=9 | 0x80..=0xfe) && !offered.iter().take(at).any(|before| before == method)
+    };
+    count <= MOST && offered.iter().enumerate().all(is_one)
+}
+
+/// Whether both sides go on as the chosen method requires. `is_whole`: the offer has arrived whole.
+fn goes_on(chosen: u8, is_whole: bool, requests: &[u8], replies: &[u8]) -> Probe {
+    let fits = |at: usize, is_good: &dyn Fn(u8) -> bool| requests.get(at).is_none_or(|byte| is_good(*byte));
+    let (is_good, is_enough) = match chosen {
+        // A request with a kind of address follows.
+        NO_LOGIN => {
+            let is_request = fits(0, &|version| version == 5)
+                && fits(1, &|command| matches!(command, CONNECT..=ASSOCIATE))
+                && fits(2, &|reserved| reserved == 0)
+                && fits(3, &|kind| matches!(kind, 1 | 3 | 4));
+            (is_request, requests.len() >= 4)
+        }
+        // A name follows, and a status for it (RFC 1929). Some proxies repeat the version of the protocol.
+        PASSWORD => {
+            let is_login = fits(0, &|version| version == 1) && fits(1, &|length| length > 0);
+            let is_status = replies.first().is_none_or(|version| matches!(version, 1 | 5));
+            (is_login && is_status, requests.len() >= 2 && !replies.is_empty())
+        }
+        // Nothing follows a refusal.
+        0xff => (is_whole && requests.is_empty() && replies.is_empty(), true),
+        _ => (true, true),
+    };
+    match (is_good, is_enough) {
+        (true, true) => Probe::Match,
+        (true, false) => Probe::Maybe,
+        (false, _) => Probe::Reject,
     }
 }
 

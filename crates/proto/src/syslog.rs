@@ -60,7 +60,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
         return match priority(heads.forward) {
             Some((_, text)) if home || is_dated(text) => Probe::Match,
             // Some senders omit the priority.
-            None if home && heads.ports.contains(&514) => Probe::Maybe,
+            None if home && heads.ports.contains(&514) && is_text(heads.forward) => Probe::Maybe,
             _ => Probe::Reject,
         };
     }
@@ -77,6 +77,13 @@ fn probe(heads: &Heads<'_>) -> Probe {
         None | Some(_) if text.len() < 24 && text.first().is_none_or(|byte| *byte == b'<') => Probe::Maybe,
         _ => Probe::Reject,
     }
+}
+
+/// Whether a message is text, perhaps with zeros at its end.
+fn is_text(message: &[u8]) -> bool {
+    let end = message.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
+    let text = message.get(..end).unwrap_or_default();
+    !text.is_empty() && text.iter().all(|byte| !byte.is_ascii_control() || byte.is_ascii_whitespace())
 }
 
 /// The number in angle brackets, at most 191, and the text after it.

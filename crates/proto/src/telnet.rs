@@ -61,38 +61,45 @@ const MAX_SUB: usize = 64;
 const IAC: u8 = 255;
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    let begins = |head: &[u8]| match head {
-        [] => Probe::Maybe,
-        [IAC, 251..=254, option, ..] => {
-            if *option < 64 {
-                Probe::Match
-            } else {
-                Probe::Reject
-            }
-        }
-        [IAC, 250, option, ..] => {
-            if *option < 64 {
-                Probe::Match
-            } else {
-                Probe::Reject
-            }
-        }
-        [IAC] | [IAC, 250..=254] => Probe::Maybe,
-        text if text.iter().take(64).all(|byte| {
-            byte.is_ascii_graphic() || byte.is_ascii_whitespace() || matches!(byte, 0 | 7 | 8 | 27)
-        }) =>
-        {
-            Probe::Maybe
-        }
-        _ => Probe::Reject,
+    let is_home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
+    let (Some(client), Some(server)) = (commands(heads.forward), commands(heads.reverse)) else {
+        return Probe::Reject;
     };
-    match (begins(heads.forward), begins(heads.reverse)) {
-        (Probe::Reject, _) | (_, Probe::Reject) => Probe::Reject,
-        (Probe::Match, _) | (_, Probe::Match) => Probe::Match,
+    // One command has few fixed bits: the port, another one or text behind it makes it one.
+    match client + server {
+        2.. => Probe::Match,
+        1 if is_home => Probe::Match,
+        1 => Probe::Maybe,
         // Plain text is unspecific: only the port decides.
-        _ if heads.ports.iter().any(|port| PROTOCOL.ports.contains(port)) => Probe::Maybe,
-        _ => Probe::Reject,
+        0 if is_home => Probe::Maybe,
+        0 => Probe::Reject,
     }
+}
+
+/// Number of commands with which a side begins, and one more if text follows them; `None` if it is neither.
+fn commands(head: &[u8]) -> Option<u32> {
+    /// Number of bytes of text behind a command that make it one.
+    const TEXT: usize = 4;
+    let is_text =
+        |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace() || matches!(byte, 0 | 7 | 8 | 27);
+    let (mut rest, mut found) = (head, 0);
+    while found < 2 {
+        rest = match rest {
+            [IAC, 250..=254, 64..=255, ..] => return None,
+            // The value of an option is as long as it likes to be.
+            [IAC, 250, _, ..] => return Some(found + 1),
+            [IAC, 251..=254, _, more @ ..] => more,
+            [IAC] | [IAC, 250..=254] => return Some(found),
+            text if found == 0 => return text.iter().take(64).all(is_text).then_some(0),
+            text => {
+                let begun = text.get(..TEXT).unwrap_or(text);
+                let is_enough = begun.len() == TEXT;
+                return begun.iter().all(is_text).then_some(found + u32::from(is_enough));
+            }
+        };
+        found += 1;
+    }
+    Some(found)
 }
 
 /// The state within an option.

@@ -72,6 +72,7 @@ const PATIENCE: u64 = 300_000_000_000;
 const MAX_CHANNELS: usize = 32;
 
 fn probe(heads: &Heads<'_>) -> Probe {
+    let is_home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
     let words: [&[u8]; 7] = [b"NICK ", b"USER ", b"PASS ", b"CAP ", b"JOIN ", b"SERVICE ", b"WEBIRC "];
     let fits = |head: &[u8]| words.iter().any(|word| is_begun(head, word));
     if !heads.forward.is_empty() && !fits(heads.forward) && !is_begun(heads.forward, b"STARTTLS\r\n") {
@@ -87,7 +88,11 @@ fn probe(heads: &Heads<'_>) -> Probe {
             match command {
                 Some(command) if parts.next().is_some() => match command {
                     b"NOTICE" | b"CAP" | b"PING" | b"MODE" | b"JOIN" => Probe::Match,
-                    digits if digits.len() == 3 && digits.iter().all(u8::is_ascii_digit) => Probe::Match,
+                    digits if digits.len() == 3 && digits.iter().all(u8::is_ascii_digit) => {
+                        // Other protocols of lines have codes as well: a text follows behind a colon.
+                        let has_text = line.windows(2).any(|two| two == b" :");
+                        if is_home || has_text { Probe::Match } else { Probe::Maybe }
+                    }
                     _ => Probe::Reject,
                 },
                 _ if line.len() < 256 => Probe::Maybe,
