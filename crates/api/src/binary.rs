@@ -8,12 +8,13 @@
 //! number of bytes.
 
 mod events;
+mod senders;
 
 use crate::applications::{Ports, Servers};
 use crate::event::MAX_EVENTS;
 use crate::{
-    Answer, AnswerId, AnswerLabel, Applications, CaptureCount, Class, Composition, Costs, Count,
-    DecodeErrors, Distinct, DistinctCount, DistinctOf, DistinctValues, Event, EventCount, FlowCount,
+    Answer, AnswerId, AnswerLabel, Applications, CaptureCount, ChecksumSenders, Class, Composition, Costs,
+    Count, DecodeErrors, Distinct, DistinctCount, DistinctOf, DistinctValues, Event, EventCount, FlowCount,
     Histogram, Interval, Key, KeyKind, Ledger, Outline, Part, Reading, Series, SessionCount, Sketch,
     Snapshot, States, SubscriptionId, Top, TopRow, Unit, WifiFrame,
 };
@@ -23,7 +24,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The last version of any kind of content.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// A kind of content.
 struct Form {
@@ -37,6 +38,8 @@ const READING: Form = Form { head: *b"WR", version: 1 };
 const SNAPSHOT: Form = Form { head: *b"WS", version: VERSION };
 /// The first version of snapshots that has events.
 const WITH_EVENTS: u8 = 2;
+/// The first version of snapshots that has senders of checksums.
+const WITH_SENDERS: u8 = 3;
 /// Maximum of a count: sums of a few do not overflow.
 const MAX_COUNT: u64 = 1 << 62;
 /// Maximum number of rows of a list.
@@ -605,6 +608,7 @@ impl Binary for Snapshot {
             outline,
             events,
             event_count,
+            senders,
         } = self;
         interval.write(to);
         watched.write(to);
@@ -620,6 +624,7 @@ impl Binary for Snapshot {
         outline.write(to);
         events.write(to);
         event_count.write(to);
+        senders.write(to);
     }
 
     fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
@@ -638,9 +643,13 @@ impl Binary for Snapshot {
             outline: Arc::new(Binary::read(from)?),
             events: Vec::new(),
             event_count: EventCount::default(),
+            senders: ChecksumSenders::default(),
         };
         if from.version >= WITH_EVENTS {
             (snapshot.events, snapshot.event_count) = (Binary::read(from)?, Binary::read(from)?);
+        }
+        if from.version >= WITH_SENDERS {
+            snapshot.senders = Binary::read(from)?;
         }
         let is_less = |one: &Event, next: &Event| one.key_cmp(next).is_lt();
         check(snapshot.events.is_sorted_by(is_less), "order of events")?;

@@ -2,8 +2,8 @@
 
 use crate::answer::{self, Answer, AnswerId, Outline};
 use crate::{
-    Applications, Composition, Costs, Event, EventCount, FlowCount, Ledger, Reading, SessionCount,
-    SubscriptionId, event,
+    Applications, ChecksumSenders, Composition, Costs, Event, EventCount, FlowCount, Ledger, Reading,
+    SessionCount, SubscriptionId, event,
 };
 use serde::Serialize;
 use std::net::IpAddr;
@@ -56,7 +56,8 @@ pub struct Snapshot {
     pub applications: Applications,
     /// Packets in tunnels and packets without IP.
     pub composition: Composition,
-    /// The lowest addresses, at most four, of senders that offload checksums to their network cards.
+    /// The lowest addresses, at most four, of senders whose packets hold what Linux leaves for the network card to finish.
+    /// [`Snapshot::offloading`] has those of all systems.
     pub offloaders: Vec<IpAddr>,
     /// The answers, ordered by [`Answer::id`]. A worker leaves out those that hold nothing: see [`Snapshot::fill`].
     pub answers: Vec<Answer>,
@@ -66,6 +67,8 @@ pub struct Snapshot {
     pub events: Vec<Event>,
     /// Counts of events.
     pub event_count: EventCount,
+    /// Who sends right and who sends wrong checksums.
+    pub senders: ChecksumSenders,
 }
 
 impl Snapshot {
@@ -137,6 +140,7 @@ impl Snapshot {
             + self.applications.memory()
             + self.answers.iter().map(of).sum::<usize>()
             + self.events.iter().map(Event::memory).sum::<usize>()
+            + self.senders.memory()
     }
 
     /// Merges everything but the answers, which are left unchanged.
@@ -168,6 +172,28 @@ impl Snapshot {
         self.offloaders.sort_unstable();
         self.offloaders.dedup();
         self.offloaders.truncate(4);
+        self.senders.merge(&other.senders);
+    }
+
+    /// The lowest addresses, at most four, of senders that leave checksums to their network cards.
+    pub fn offloading(&self) -> Vec<IpAddr> {
+        let mut all = self.offloaders.clone();
+        all.extend(self.senders.offloaded().map(|(address, ..)| address));
+        all.sort_unstable();
+        all.dedup();
+        all.truncate(4);
+        all
+    }
+
+    /// The ledger, in which the wrong checksums of senders that leave all of them to their cards count as offloaded. Only
+    /// all packets of a sender tell that, so that a sum of ledgers does not have it.
+    pub fn settled_ledger(&self) -> Ledger {
+        let packets = self.senders.offloaded().fold(0_u64, |sum, (.., packets)| sum.saturating_add(packets));
+        let packets = packets.min(self.ledger.checksums_bad);
+        let mut ledger = self.ledger;
+        ledger.checksums_bad -= packets;
+        ledger.checksums_offloaded = ledger.checksums_offloaded.saturating_add(packets);
+        ledger
     }
 
     /// Whether the worker or run has not seen a packet yet. A packet's time can be 0.

@@ -1,7 +1,8 @@
 //! The choice of checksums to verify, and the conclusions from them.
 
 use crate::ChecksumMode;
-use weir_api::Ledger;
+use std::net::Ipv6Addr;
+use weir_api::{ChecksumSenders, Ledger};
 use weir_wire::{Batch, Checksum, Hints, Layers, Packet, addresses, is_pseudo_header_sum, verify};
 
 /// In mode `auto`, one packet in this number is verified. The choice depends on the packet's time alone, so that it is
@@ -9,6 +10,8 @@ use weir_wire::{Batch, Checksum, Hints, Layers, Packet, addresses, is_pseudo_hea
 const SAMPLE: u64 = 16;
 /// Maximum number of senders that are reported.
 const SENDERS: usize = 4;
+/// IP protocol.
+const UDP: u8 = 17;
 
 /// Verifies checksums as the mode requires.
 pub(crate) struct ChecksumWatch {
@@ -18,11 +21,13 @@ pub(crate) struct ChecksumWatch {
     pub closely: bool,
     /// The lowest addresses of senders that offload checksums.
     senders: Vec<[u8; 16]>,
+    /// Who sends right and who sends wrong checksums.
+    evidence: ChecksumSenders,
 }
 
 impl ChecksumWatch {
     pub fn new(mode: ChecksumMode) -> Self {
-        Self { mode, closely: true, senders: Vec::new() }
+        Self { mode, closely: true, senders: Vec::new(), evidence: ChecksumSenders::default() }
     }
 
     /// Counts the checksums of a block. The flow table decides what a wrong checksum means for a flow.
@@ -55,6 +60,7 @@ impl ChecksumWatch {
         ledger.checksums_verified += 1;
         if found.network == Checksum::Bad {
             ledger.checksums_bad += 1;
+            self.note(packet, layers, false);
         } else if pending || found.transport == Checksum::Bad && is_pseudo_header_sum(packet, layers) {
             // A file does not mark an offloaded checksum, but the value that Linux leaves in its place can be
             // recognised.
@@ -62,6 +68,20 @@ impl ChecksumWatch {
             self.note_sender(packet, layers);
         } else if found.transport == Checksum::Bad {
             ledger.checksums_bad += 1;
+            self.note(packet, layers, false);
+        } else if found.transport == Checksum::Good
+            || found.transport == Checksum::Absent && layers.ip_proto != UDP
+        {
+            // A datagram without a checksum, or a segment cut short, does not tell who completes the others.
+            self.note(packet, layers, true);
+        }
+    }
+
+    fn note(&mut self, packet: &Packet<'_>, layers: &Layers, is_right: bool) {
+        if let Some((source, destination)) = addresses(packet, layers) {
+            let [source, destination] =
+                [source, destination].map(|address| Ipv6Addr::from(address).to_canonical());
+            self.evidence.add(source, destination, layers.ip_proto, is_right);
         }
     }
 
@@ -77,5 +97,10 @@ impl ChecksumWatch {
     /// Hands over the senders noted since the last call.
     pub fn take_senders(&mut self) -> Vec<[u8; 16]> {
         std::mem::take(&mut self.senders)
+    }
+
+    /// Hands over the evidence since the last call.
+    pub fn take_evidence(&mut self) -> ChecksumSenders {
+        std::mem::take(&mut self.evidence)
     }
 }

@@ -512,6 +512,7 @@ impl Worker {
             outline: Arc::clone(&self.plan.outline),
             events: Vec::new(),
             event_count: EventCount::default(),
+            senders: self.checksums.take_evidence(),
         };
         snapshot.add_events(&self.functions.events());
         snapshot.merge(&std::mem::take(&mut self.aside));

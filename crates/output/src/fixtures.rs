@@ -154,6 +154,7 @@ pub fn snapshot() -> Snapshot {
         applications: weir_api::Applications::default(),
         composition: weir_api::Composition::default(),
         offloaders: vec![ip("10.99.0.2")],
+        senders: weir_api::ChecksumSenders::default(),
         costs: weir_api::Costs::default(),
         answers: vec![
             answer(

@@ -244,21 +244,31 @@ struct SummaryBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     expression: Option<&'a str>,
     interrupted: bool,
-    offloaders: &'a [std::net::IpAddr],
+    offloaders: Vec<std::net::IpAddr>,
     notes: &'a [String],
     failures: &'a [String],
 }
 
-/// Emits the line of each fact of a snapshot: ledger, flows, sessions, then the answers in order. Each line has the time
-/// range `interval`.
+/// Emits the line of each fact of a snapshot: its ledger, then as [`further_lines`].
 fn snapshot_lines(
     snapshot: &Snapshot,
     interval: Interval,
     states: &[(String, u64)],
     mut put: impl FnMut(Vec<u8>),
 ) {
+    put(line("ledger", Some(interval), &LedgerBody::from(&snapshot.ledger)));
+    further_lines(snapshot, interval, states, put);
+}
+
+/// Emits the line of each fact of a snapshot but its ledger: flows, sessions, then the answers in order. Each line has the
+/// time range `interval`.
+fn further_lines(
+    snapshot: &Snapshot,
+    interval: Interval,
+    states: &[(String, u64)],
+    mut put: impl FnMut(Vec<u8>),
+) {
     let when = Some(interval);
-    put(line("ledger", when, &LedgerBody::from(&snapshot.ledger)));
     let states = states.iter().map(|(state, flows)| StateBody { state, flows: *flows }).collect();
     put(line("flows", when, &FlowsBody { count: &snapshot.flows, states }));
     if snapshot.sessions != SessionCount::default() {
@@ -301,7 +311,7 @@ pub fn summary(facts: &Facts) -> String {
     let body = SummaryBody {
         expression: facts.expression.as_deref(),
         interrupted: facts.interrupted,
-        offloaders: &facts.total.offloaders,
+        offloaders: facts.total.offloading(),
         notes: &facts.notes,
         failures: &facts.failures,
     };
@@ -321,7 +331,10 @@ pub fn summary(facts: &Facts) -> String {
         };
         lines.push(line("input", None, &body));
     }
-    snapshot_lines(&facts.total, facts.total.times(), &facts.states, |out| lines.push(out));
+    let times = facts.total.times();
+    // The whole run tells who leaves checksums to a card.
+    lines.push(line("ledger", Some(times), &LedgerBody::from(&facts.total.settled_ledger())));
+    further_lines(&facts.total, times, &facts.states, |out| lines.push(out));
     lines.extend(facts.total.events.iter().map(event_line));
     let mut text = String::new();
     for line in lines {

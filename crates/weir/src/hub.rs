@@ -337,6 +337,7 @@ fn without_readings(snapshot: &Snapshot) -> Snapshot {
         // They are in the list of events.
         events: Vec::new(),
         event_count: snapshot.event_count,
+        senders: snapshot.senders.clone(),
     }
 }
 

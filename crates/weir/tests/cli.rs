@@ -12,6 +12,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::*;
+use weir_wire::build;
+use weir_wire::build::flags::ACK;
 
 const START: u64 = 1_700_000_000 * SECOND;
 
@@ -89,6 +91,41 @@ fn every_example_works() {
     }
     println!("{tried} examples of {}", examples.len());
     assert!(tried >= 8, "{tried}");
+}
+
+/// A capture on a host whose card completes its checksums: all packets of that host are wrong, and all others are right.
+#[test]
+fn checksums_left_to_a_card_are_no_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = [10, 0, 0, 1];
+    for (share, own) in [(10, 1), (1, 4)] {
+        let mut packets = Vec::new();
+        for n in 0..60_u8 {
+            let peer = [10, 0, 1, n % 20];
+            for _ in 0..own {
+                let mut sent = build::ethernet().ipv4(host, peer).tcp(40_000, 80, ACK).payload(b"request");
+                // The card puts the checksum of TCP here (RFC 9293, 3.1).
+                sent[14 + 20 + 16] ^= 0x5a;
+                packets.push((START + packets.len() as u64, sent));
+            }
+            for _ in 0..share {
+                let answer = build::ethernet().ipv4(peer, host).tcp(80, 40_000, ACK).payload(b"response");
+                packets.push((START + packets.len() as u64, answer));
+            }
+        }
+        let capture = put(folder.path(), "offload.pcap", &pcap(1, &packets));
+        let damaged = packets.iter().position(|(_, packet)| packet[26..30] == [10, 0, 1, 7]).unwrap();
+        packets[damaged].1[60] ^= 1;
+        let with_damage = put(folder.path(), "damage.pcap", &pcap(1, &packets));
+        for workers in ["1", "2", "3", "7"] {
+            let summary = weir([text(&capture), "--workers", workers]).exits(0).text();
+            let note = "checksum offload (sender 10.0.0.1)";
+            assert!(summary.contains(note) && !summary.contains("ERRORS"), "{workers} workers:\n{summary}");
+            let summary = weir([text(&with_damage), "--workers", workers]).exits(0).text();
+            let errors = format!("ERRORS    1 of {} checksums wrong", packets.len());
+            assert!(summary.contains(note) && summary.contains(&errors), "{workers} workers:\n{summary}");
+        }
+    }
 }
 
 /// The hints under a summary are commands that work.

@@ -628,7 +628,7 @@ pub(super) fn flows(facts: &Facts, room: usize) -> Section {
 /// Decode errors and wrong checksums.
 pub(super) fn errors(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("ERRORS");
-    let ledger = &facts.total.ledger;
+    let ledger = &facts.total.settled_ledger();
     let skipped = ledger.errors.unknown_link();
     if skipped > 0 {
         let links = distinct(facts.inputs.iter().flat_map(|input| input.undecoded.iter().cloned()));
@@ -666,7 +666,7 @@ pub(super) fn errors(facts: &Facts, room: usize) -> Section {
 /// Notes for the user.
 pub(super) fn notes(facts: &Facts) -> Section {
     let mut section = Section::new("NOTE");
-    if let [first, rest @ ..] = facts.total.offloaders.as_slice() {
+    if let [first, rest @ ..] = facts.total.offloading().as_slice() {
         let more = if rest.is_empty() { "" } else { " and others" };
         section.line(format!("checksum offload (sender {first}{more}): checks relaxed"), Tone::Plain);
     }

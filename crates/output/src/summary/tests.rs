@@ -60,6 +60,34 @@ fn an_interval_is_one_line() {
     assert!(line(&snapshot, &Zone::utc(), true).contains("0 pkt/s  0 b/s"));
 }
 
+/// Wrong checksums of one sender are a note, whatever their share, and those of others stay errors.
+#[test]
+fn checksums_left_to_a_card_are_a_note_and_damaged_packets_are_errors() {
+    let (host, other) = (fixtures::ip("10.99.0.7"), fixtures::ip("10.99.0.8"));
+    let lines = |own: u64, right: u64, damaged: u64| {
+        let mut facts = facts();
+        facts.total.offloaders.clear();
+        for (packets, from, to, is_right) in
+            [(own, host, other, false), (right, other, host, true), (damaged, other, host, false)]
+        {
+            (0..packets).for_each(|_| facts.total.senders.add(from, to, 6, is_right));
+        }
+        facts.total.ledger.checksums_verified = own + right + damaged;
+        facts.total.ledger.checksums_bad = own + damaged;
+        let text = render(&facts, &Style::default());
+        let of = |label| text.lines().find(|line| line.starts_with(label)).map(str::to_owned);
+        (of("ERRORS"), of("NOTE"))
+    };
+    let note = Some("NOTE      checksum offload (sender 10.99.0.7): checks relaxed".to_owned());
+    for (own, right) in [(558, 221), (2, 900), (700, 1)] {
+        assert_eq!(lines(own, right, 0), (None, note.clone()), "{own} {right}");
+        let errors = format!("ERRORS    3 of {} checksums wrong", own + right + 3);
+        assert_eq!(lines(own, right, 3), (Some(errors), note.clone()), "{own} {right}");
+    }
+    let errors = "ERRORS    20 of 20 checksums wrong".to_owned();
+    assert_eq!(lines(10, 0, 10), (Some(errors), None), "both directions are wrong");
+}
+
 /// All facts at once, each as long as possible.
 fn hostile() -> Facts {
     let mut facts = facts();

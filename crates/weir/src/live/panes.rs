@@ -391,7 +391,7 @@ fn class_table(unit: Unit, all: &[Class], now: &[Class], interval: Interval) -> 
 // -- errors ----------------------------------------------------------------------------------------------
 
 fn errors(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palette) {
-    let (all, now) = (&view.total.ledger, &view.last.ledger);
+    let (all, now) = (&view.total.settled_ledger(), &view.last.ledger);
     let wrong = all.errors.total();
     let about = match wrong {
         0 => "none".to_owned(),

@@ -12,7 +12,7 @@ const LISTED: usize = 16;
 pub fn ledger(total: &Snapshot) -> String {
     let Ledger { capture, errors, .. } = total.ledger;
     let Ledger { caught, bytes, captured_bytes, filtered, analysed, flowed, unflowed, .. } = total.ledger;
-    let Ledger { checksums_verified, checksums_bad, checksums_offloaded, .. } = total.ledger;
+    let Ledger { checksums_verified, checksums_bad, checksums_offloaded, .. } = total.settled_ledger();
     let Ledger { time_jumps, late, rows_shed, packets_unwritten, .. } = total.ledger;
     let FlowCount { created, ended, evicted, holes_shed, .. } = total.flows;
     let FlowCount { fragments_joined, fragments_unmatched, fragments_shed, .. } = total.flows;
