@@ -1,7 +1,7 @@
 //! The sections of what protocols show: names, sites, programs, states and latency.
 
 use super::label::socket;
-use super::sections::Section;
+use super::sections::{Group, Section};
 use super::{Facts, render::Tone};
 use crate::figures::{count, duration, fit, printable};
 use weir_api::{AnswerId, Datum, Folded, Reading, SubscriptionId, Table, TableRow, builtin};
@@ -16,17 +16,22 @@ const TCP: u8 = 6;
 
 /// Names that DNS was asked for, with the number of transactions.
 pub fn names(facts: &Facts, room: usize) -> Section {
-    frequent("NAMES", facts, &[builtin::NAMES], room)
+    frequent("NAMES", facts, &[(builtin::NAMES, None)], room)
 }
 
 /// Sites, with the number of requests and connections.
 pub fn sites(facts: &Facts, room: usize) -> Section {
-    frequent("SITES", facts, &[builtin::SITES], room)
+    frequent("SITES", facts, &[(builtin::SITES, None)], room)
 }
 
 /// Versions of TLS, status codes and programs of HTTP, each with the number of connections or requests.
 pub fn web(facts: &Facts, room: usize) -> Section {
-    frequent("WEB", facts, &[builtin::TLS_VERSIONS, builtin::STATUS_CODES, builtin::USER_AGENTS], room)
+    let lists = [
+        (builtin::TLS_VERSIONS, Some("version")),
+        (builtin::STATUS_CODES, Some("code")),
+        (builtin::USER_AGENTS, Some("agent")),
+    ];
+    frequent("WEB", facts, &lists, room)
 }
 
 /// The servers with the most flows: medians of the time to the first byte and of the round trip.
@@ -64,27 +69,40 @@ fn median(row: &TableRow) -> Option<String> {
     }
 }
 
-/// The most frequent keys of lists, one list after the other, with their numbers.
-fn frequent(label: &'static str, facts: &Facts, lists: &[SubscriptionId], room: usize) -> Section {
+/// The most frequent keys of lists, one list after the other, with their numbers. Each list has a word for the keys that are
+/// not shown.
+fn frequent(
+    label: &'static str,
+    facts: &Facts,
+    lists: &[(SubscriptionId, Option<&str>)],
+    room: usize,
+) -> Section {
     let mut section = Section::new(label);
-    let tables: Vec<&Table> = lists
+    let tables: Vec<(&Table, Option<&str>)> = lists
         .iter()
-        .filter_map(|list| match facts.total.reading_of(*list)? {
-            Reading::Table(table) => Some(table),
+        .filter_map(|(list, noun)| match facts.total.reading_of(*list)? {
+            Reading::Table(table) => Some((table, *noun)),
             _ => None,
         })
         .collect();
     // A line for several lists has their heaviest rows.
     let max = if tables.len() > 1 { 3 } else { usize::MAX };
-    let entries: Vec<String> = tables.iter().flat_map(|table| known_rows(table, max)).map(entry).collect();
-    let all: usize = tables.iter().map(|table| table.rows.len()).sum();
-    if entries.is_empty() && all > 0 {
+    let entries: Vec<Vec<String>> =
+        tables.iter().map(|(table, _)| known_rows(table, max).map(entry).collect()).collect();
+    let all: usize = tables.iter().map(|(table, _)| table.rows.len()).sum();
+    if entries.iter().all(Vec::is_empty) && all > 0 {
         section.line(
             format!("more than {} different ones, none of them frequent", count(all as u64)),
             Tone::Plain,
         );
     }
-    section.entries(&entries, all, None, room);
+    let groups = tables.iter().zip(&entries).map(|((table, noun), entries)| Group {
+        entries,
+        all: table.rows.len(),
+        is_whole: table.absent == 0,
+        noun: *noun,
+    });
+    section.groups(&groups.collect::<Vec<_>>(), room);
     section
 }
 

@@ -40,28 +40,75 @@ impl Section {
     /// One line with the first entries, as many as there is room for, but at least one. It ends with the number of the others
     /// among `all`, which are called by `noun`.
     pub(super) fn entries(&mut self, entries: &[String], all: usize, noun: Option<&str>, room: usize) {
-        let rest = |shown: usize| match (all.saturating_sub(shown) as u64, noun) {
-            (0, _) => String::new(),
-            (more, None) => format!("   and {} more", count(more)),
-            (more, Some(noun)) => format!("   and {}", counted(more, &format!("more {noun}"))),
+        self.groups(&[Group { entries, all, is_whole: true, noun }], room);
+    }
+
+    /// One line with the first entries of each group, as many as there is room for. Behind its entries each group has the
+    /// number of its others.
+    pub(super) fn groups(&mut self, groups: &[Group<'_>], room: usize) {
+        let groups: Vec<&Group<'_>> = groups.iter().filter(|group| !group.entries.is_empty()).collect();
+        // What the groups show grows in turns, so that each has something before one has much.
+        let mut shown = vec![0; groups.len()];
+        let line = |shown: &[usize]| {
+            let parts = groups.iter().zip(shown).map(|(group, shown)| group.text(*shown));
+            parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("   ")
         };
-        let mut line = String::new();
-        let mut shown = 0;
-        for entry in entries {
-            let longer = if line.is_empty() { entry.clone() } else { format!("{line}   {entry}") };
-            if shown > 0 && width(&longer) + width(&rest(shown + 1)) > room {
-                break;
+        let most = groups.iter().map(|group| group.entries.len()).max().unwrap_or(0);
+        for turn in 1..=most {
+            for at in 0..groups.len() {
+                let is_grown = groups.get(at).is_some_and(|group| group.entries.len() >= turn)
+                    && shown.get(at) == Some(&(turn - 1));
+                let mut longer = shown.clone();
+                if let Some(count) = longer.get_mut(at).filter(|_| is_grown) {
+                    *count = turn;
+                }
+                let is_first = shown.iter().all(|count| *count == 0);
+                if is_first || width(&line(&longer)) <= room {
+                    shown = longer;
+                }
             }
-            (line, shown) = (longer, shown + 1);
         }
-        if shown > 0 {
-            self.line(line + &rest(shown), Tone::Plain);
+        if !groups.is_empty() {
+            self.line(line(&shown), Tone::Plain);
         }
     }
 
     /// Adds a text in up to `max` lines.
     fn emit_wrapped(&mut self, text: &str, room: usize, max: usize, tone: Tone) {
         self.lines.extend(wrap(text, room, max).into_iter().map(|line| (line, tone)));
+    }
+}
+
+/// Entries of one list in a line.
+pub(super) struct Group<'e> {
+    /// The first of them, one or more.
+    pub entries: &'e [String],
+    /// How many there are.
+    pub all: usize,
+    /// Whether [`Group::all`] is their number. Otherwise there are more.
+    pub is_whole: bool,
+    /// The word for one of them; the number alone without one.
+    pub noun: Option<&'e str>,
+}
+
+impl Group<'_> {
+    /// The first entries, and the number of the others.
+    fn text(&self, shown: usize) -> String {
+        let mut text = self.entries.iter().take(shown).map(String::as_str).collect::<Vec<_>>().join("   ");
+        let more = self.all.saturating_sub(shown) as u64;
+        if more > 0 || !self.is_whole {
+            let about = if self.is_whole { "" } else { "more than " };
+            let word = if shown == 0 { "" } else { "more " };
+            let number = match self.noun {
+                _ if more == 0 => "others".to_owned(),
+                None => format!("{} {word}", count(more)).trim_end().to_owned(),
+                Some(noun) => counted(more, &format!("{word}{noun}")),
+            };
+            let and = if shown == 0 { "" } else { "   and " };
+            let about = if more == 0 { "" } else { about };
+            text.push_str(&format!("{and}{about}{number}"));
+        }
+        text
     }
 }
 

@@ -1,7 +1,11 @@
 use super::*;
 use crate::figures::width;
 use crate::fixtures;
-use weir_api::KeyKind;
+use std::borrow::Cow;
+use weir_api::{
+    Answer, AnswerId, Datum, Fold, Folded, KeyColumn, KeyKind, Schema, Shown, Sketch, Table, TableColumn,
+    TableRow,
+};
 use weir_api::{CaptureCount, Composition, DecodeErrors, Key, Part, TopRow, WifiFrame};
 
 fn facts() -> Facts {
@@ -541,4 +545,103 @@ fn names_and_bars_stand_together() {
     assert!(row.ends_with(|c| ('█'..='▏').contains(&c)), "{text}");
     let numeric = render(&facts, &Style { names: false, ..Style::default() });
     assert!(numeric.contains("10.99.0.2:443") && !numeric.contains("example"), "{numeric}");
+}
+
+/// A list with these keys, the first ones the heaviest. Its values are times if the keys are servers.
+fn listed(of: SubscriptionId, keys: Vec<Vec<Datum>>) -> Answer {
+    let fold = if keys.iter().any(|key| key.len() > 1) { Fold::Sketch } else { Fold::Sum };
+    let column = TableColumn {
+        name: Cow::Borrowed("value"),
+        fold,
+        unit: Cow::Borrowed(""),
+        help: Cow::Borrowed("Help."),
+    };
+    let key =
+        KeyColumn { name: Cow::Borrowed("key"), field: Cow::Borrowed(""), help: Cow::Borrowed("Help.") };
+    let schema = Schema {
+        name: Cow::Borrowed("list"),
+        keys: Cow::Owned(vec![key; keys.first().map_or(1, Vec::len)]),
+        columns: Cow::Owned(vec![column]),
+        shown: Shown::Heaviest(10),
+    };
+    let row = |(at, key): (usize, Vec<Datum>)| {
+        let value = match fold {
+            Fold::Sketch => {
+                let mut sketch = Sketch::default();
+                (0..1_000 - at).for_each(|_| sketch.add(0.5));
+                Folded::Sketch(sketch)
+            }
+            _ => Folded::Sum(1_000 - at as u64),
+        };
+        TableRow { key, values: vec![value], error: 0 }
+    };
+    let rows: Vec<TableRow> = keys.into_iter().enumerate().map(row).collect();
+    let reading = Reading::Table(Table::new(schema, 1_000, rows, 0));
+    Answer { id: AnswerId { subscription: of, place: 0 }, label: Default::default(), reading, nanoseconds: 0 }
+}
+
+/// Whatever the width, what a section shows of a list and the number of its others are the whole list.
+#[test]
+fn each_list_states_its_own_remainder() {
+    let texts = |word: &str, n: usize| {
+        (0..n).map(|n| vec![Datum::Text(format!("{word}{n:03}").into())]).collect::<Vec<_>>()
+    };
+    let lists = [
+        ("NAMES", builtin::NAMES, "name", "", 37),
+        ("SITES", builtin::SITES, "site", "", 23),
+        ("WEB", builtin::TLS_VERSIONS, "tls", "version", 4),
+        ("WEB", builtin::STATUS_CODES, "status", "code", 7),
+        ("WEB", builtin::USER_AGENTS, "program", "agent", 12),
+        ("LATENCY", builtin::LATENCY, "10.7.0.", "server", 31),
+    ];
+    for without in 0..=lists.len() {
+        let mut total = Snapshot::default();
+        for (at, (_, of, word, noun, n)) in lists.iter().enumerate() {
+            let keys = match *noun {
+                _ if at == without => Vec::new(),
+                "server" => (0..*n)
+                    .map(|n| vec![Datum::Address(fixtures::ip(&format!("10.7.0.{n}"))), Datum::Number(80)])
+                    .collect(),
+                _ => texts(word, *n),
+            };
+            total.answers.push(listed(*of, keys));
+        }
+        total.answers.sort_by_key(|answer| answer.id);
+        for n in 0..9 {
+            total.composition.add(Part::Tunnel("VXLAN", Some(n)), &fixtures::count(1, 1));
+        }
+        let facts = Facts { total, ..Facts::default() };
+        for room in 50..200 {
+            let sections = [
+                applications::names(&facts, room),
+                applications::sites(&facts, room),
+                applications::web(&facts, room),
+                applications::latency(&facts, room),
+                sections::tunnels(&facts, room),
+            ];
+            let tunnels = [("TUNNELS", SubscriptionId(0), "VXLAN", "tunnel", 9)];
+            for (at, (label, _, word, noun, n)) in lists.iter().chain(&tunnels).enumerate() {
+                if at == without {
+                    continue;
+                }
+                let section = sections.iter().find(|section| section.label == *label).unwrap();
+                let (line, _) = section.lines.first().unwrap_or_else(|| panic!("{label} at {room}"));
+                let shown = line.matches(word).count();
+                // "   and 3 more codes", or the number alone if none is shown.
+                let others: usize = line
+                    .split("   ")
+                    .filter_map(|part| {
+                        let part = part.strip_prefix("and ").unwrap_or(part);
+                        let (number, rest) = part.split_once(' ')?;
+                        let rest = rest.strip_prefix("more").unwrap_or(rest).trim_start();
+                        let is_its = rest.trim_end_matches('s') == *noun;
+                        is_its.then(|| number.parse::<usize>().unwrap())
+                    })
+                    .sum();
+                assert_eq!(shown + others, *n, "{label} of {noun} at {room}: {line}");
+                let is_short = shown <= 1 || width(line) <= room;
+                assert!(is_short, "{label} at {room}: {line}");
+            }
+        }
+    }
 }
