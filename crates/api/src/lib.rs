@@ -63,7 +63,7 @@ pub use reading::{Class, Count, Histogram, Reading, Series};
 pub use scans::{SCANS, Sweep, Trials};
 pub use senders::ChecksumSenders;
 pub use sessions::SessionCount;
-pub use sketch::Sketch;
+pub use sketch::{Sketch, nearest_rank};
 pub use snapshot::{Interval, Snapshot};
 pub use subscription::{
     FunctionCall, KeyKind, Level, Owner, Subscription, SubscriptionId, SubscriptionSpec, Unit,

@@ -30,6 +30,19 @@ pub struct Sketch {
     pub(crate) range: Option<(f64, f64)>,
 }
 
+/// The place of a quantile among `count` sorted values by nearest rank: of the smallest value that at least the share `part` of
+/// them does not exceed. 0 is the first place; 0 and not a number give the first, 1 gives the last. `count` is at most 2^53,
+/// beyond which places are near.
+///
+/// This is the definition for lists, queries, summaries and pages.
+pub fn nearest_rank(part: f64, count: u64) -> u64 {
+    let exact = part.clamp(0.0, 1.0) * count as f64;
+    // 0.07 * 100 is greater than 7 by rounding.
+    let whole = exact.round();
+    let rank = if (exact - whole).abs() <= exact * (4.0 * f64::EPSILON) { whole } else { exact.ceil() };
+    (rank as u64).clamp(1, count.max(1)) - 1
+}
+
 /// Bits of a mantissa that do not affect the bucket.
 const REST: u32 = f64::MANTISSA_DIGITS - 1 - 6;
 
@@ -87,14 +100,12 @@ impl Sketch {
         self.buckets.iter().fold(0, |sum, (_, values)| sum.saturating_add(*values))
     }
 
-    /// The value at the given place among the sorted values: 0 is the first, 0.5 the median, 1 the last; between two
-    /// values it is the lower one. Its error relative to the exact value is at most [`Sketch::error`]; the first and the
+    /// The quantile by [`nearest_rank`]: 0 gives the first value, 0.5 the median, 1 the last. Its error relative to the exact value is at most [`Sketch::error`]; the first and the
     /// last value are exact. `None` without values.
     pub fn quantile(&self, place: f64) -> Option<f64> {
         let (min, max) = self.range?;
         let last = self.count().saturating_sub(1);
-        // Not a number is the first value.
-        let rank = (place.clamp(0.0, 1.0) * last as f64) as u64;
+        let rank = nearest_rank(place, self.count());
         if rank == 0 {
             return Some(min);
         }
@@ -240,7 +251,9 @@ mod tests {
     }
 
     fn exact(sorted: &[f64], place: f64) -> f64 {
-        sorted[(place * (sorted.len() - 1) as f64) as usize]
+        // The smallest of the values that at least this share of them does not exceed; shares are in hundredths.
+        let percent = (place * 100.0).round() as usize;
+        sorted[(percent * sorted.len()).div_ceil(100).saturating_sub(1)]
     }
 
     /// Whether all percentiles are within the sketch's error of the exact ones.
@@ -269,6 +282,22 @@ mod tests {
         assert!(sketch.error() < 0.01);
         is_right(&sketch, &values).unwrap();
         assert!(sketch.buckets.len() < 64 * 28, "{} buckets", sketch.buckets.len());
+    }
+
+    #[test]
+    fn a_rank_is_the_first_with_enough_values() {
+        for count in 1..=2_000_u64 {
+            for percent in 0..=100_u64 {
+                let enough = (0..count).find(|place| (place + 1) * 100 >= percent * count);
+                assert_eq!(
+                    Some(nearest_rank(percent as f64 / 100.0, count)),
+                    enough,
+                    "{percent} % of {count}"
+                );
+            }
+        }
+        assert_eq!((nearest_rank(f64::NAN, 9), nearest_rank(2.0, 9), nearest_rank(0.5, 0)), (0, 8, 0));
+        assert_eq!(nearest_rank(1.0, u64::MAX), u64::MAX - 1);
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub use values::{Random, Values};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use weir_api::nearest_rank;
 
 /// The version of the file format.
 pub const VERSION: u32 = 1;
@@ -56,7 +57,7 @@ pub struct Described {
     pub min: f64,
     /// Maximum.
     pub max: f64,
-    /// Values at the shares 0 %, 1 %, ... 100 %, of a random sample if there were many.
+    /// Quantiles of 0 %, 1 %, ... 100 % by nearest rank, of a random sample if there were many values.
     pub quantiles: Vec<f64>,
     /// The fits, the best first.
     pub fits: Vec<Fitted>,
@@ -66,8 +67,9 @@ impl Described {
     /// Describes values.
     pub fn of(values: &Values) -> Self {
         let sorted = values.sorted();
-        let last = sorted.len().saturating_sub(1);
-        let at = |percent: usize| sorted.get(last * percent / 100).copied();
+        let at = |percent: u32| {
+            sorted.get(nearest_rank(f64::from(percent) / 100.0, sorted.len() as u64) as usize).copied()
+        };
         Self {
             count: values.count(),
             mean: values.mean(),

@@ -8,7 +8,7 @@ use crate::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted, Store, StoreErro
 use serde_json::{Number, Value, json};
 use std::collections::{HashMap, HashSet};
 use weir_api::web::{Answered, Column, Crossing, TopList};
-use weir_api::{Count, Key, TopRow, state_words};
+use weir_api::{Count, Key, TopRow, nearest_rank, state_words};
 use weir_filter::FlowTest;
 use weir_filter::fields::{FieldInfo, FieldKind};
 use weir_output::figures;
@@ -496,9 +496,8 @@ fn quantiles(
 }
 
 /// A quantile of sorted values by nearest rank.
-fn quantile(values: &[f64], part: f64) -> Option<f64> {
-    let rank = (part * values.len() as f64).ceil() as usize;
-    values.get(rank.saturating_sub(1)).copied()
+pub(super) fn quantile(values: &[f64], part: f64) -> Option<f64> {
+    values.get(nearest_rank(part, values.len() as u64) as usize).copied()
 }
 
 /// Quantiles of a series' points: of five minutes, unless the time is longer than five weeks.

@@ -1,5 +1,8 @@
+use super::answer::quantile;
 use super::*;
-use weir_api::Unit;
+use std::borrow::Cow;
+use weir_api::{Cell, Fold, Folded, Reading, Schema, Shown, Sketch, Table, TableColumn, TableRow, Unit};
+use weir_output::model::{Described, Values};
 use weir_output::zone::Zone;
 
 const SECOND: u64 = 1_000_000_000;
@@ -222,4 +225,57 @@ fn the_time_of_the_command_line_is_that_of_a_query_without_one() {
     assert_eq!(both, TimeRange { from: span.from, to: Some(NOW - 3600 * SECOND) });
     assert!(parse("top client since 1h").unwrap_err().message.contains("twice"));
     assert!(parse("top client until 2w").unwrap_err().message.contains("ends before it begins"));
+}
+
+/// A list, a query and a model describe the same values by the same numbers, however few there are.
+#[test]
+fn quantiles_have_one_definition() {
+    let column = TableColumn {
+        name: Cow::Borrowed("t"),
+        fold: Fold::Sketch,
+        unit: Cow::Borrowed("s"),
+        help: Cow::Borrowed("Help."),
+    };
+    let schema = Schema {
+        name: Cow::Borrowed("times"),
+        keys: Cow::Borrowed(&[]),
+        columns: Cow::Owned(vec![column]),
+        shown: Shown::Heaviest(1),
+    };
+    let (mut sorted, mut state) = (Vec::new(), 1_u64);
+    for n in 1..=200_usize {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        sorted.push((1 + (state >> 44)) as f64 / 1e6);
+        sorted.sort_by(f64::total_cmp);
+        let (mut sketch, mut values) = (Sketch::default(), Values::default());
+        for value in &sorted {
+            sketch.add(*value);
+            values.add(*value);
+        }
+        let model = Described::of(&values);
+        // The smallest value that this percentage of the values does not exceed.
+        let exact = |percent: usize| sorted[(percent * n).div_ceil(100).max(1) - 1];
+        let near = |found: f64, exact: f64| (found - exact).abs() <= sketch.error() * exact * (1.0 + 1e-12);
+        for percent in 0..=100 {
+            let (part, exact) = (percent as f64 / 100.0, exact(percent));
+            assert_eq!(quantile(&sorted, part), Some(exact), "a query: {percent} % of {n}");
+            assert_eq!(model.quantiles[percent], exact, "a model: {percent} % of {n}");
+            assert!(near(sketch.quantile(part).unwrap(), exact), "a sketch: {percent} % of {n}");
+        }
+        let row = TableRow { key: Vec::new(), values: vec![Folded::Sketch(sketch.clone())], error: 0 };
+        let reading = Reading::Table(Table::new(schema.clone(), 1, vec![row], 0));
+        let cells = reading.cells();
+        let of_row: Vec<f64> = cells.rows[0]
+            .values
+            .iter()
+            .filter_map(|cell| match cell {
+                Cell::Number(number) => Some(*number),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(of_row.len(), 4, "{:?}", cells.rows[0].values);
+        for (found, percent) in of_row.into_iter().zip([50, 90, 99, 100]) {
+            assert!(near(found, exact(percent)), "a list: {percent} % of {n}: {found}");
+        }
+    }
 }
