@@ -42,7 +42,7 @@ const STREAM_HEAD: [Field; 6] = [
     field(
         "first_byte",
         Kind::Duration,
-        "Time from the initiator's first byte to the responder's first, in seconds; if the responder sends first, from the end of the handshake.",
+        "Time from the initiator's first byte to the responder's first, in seconds; if the responder sends first, from the end of the handshake. Unset unless both were seen.",
     ),
 ];
 

@@ -17,8 +17,11 @@ pub use side::{HalfMeasure, RoundTrips};
 
 use crate::{FlowIdentity, FlowPacket};
 use side::Sent;
-use weir_wire::build::flags::{RST, SYN};
+use weir_wire::build::flags::{ACK, RST, SYN};
 use weir_wire::{Direction, Time};
+
+/// IP protocol.
+const TCP: u8 = 6;
 
 /// Silence of a flow, in nanoseconds, that ends a burst of packets.
 pub const BURST_GAP: u64 = 100_000_000;
@@ -130,10 +133,13 @@ pub struct Measure {
     /// Number of requests.
     pub requests: u64,
     /// Nanoseconds from the initiator's first byte to the responder's first byte; if the responder sends first, from
-    /// the end of the handshake, or else from the first packet.
+    /// the end of the handshake. `None` unless both ends were seen: not for a response without its request, and not for a
+    /// TCP connection whose beginning was not seen, because its first bytes are not those of the connection.
     pub first_byte: Option<u64>,
     /// Time of the initiator's first payload.
     spoke: Option<Time>,
+    /// Whether the beginning was seen: for TCP the initiator's SYN or the responder's SYN-ACK.
+    begun: bool,
     /// Time at which a bare acknowledgement of the initiator ended the handshake.
     opened: Option<Time>,
     exchange: Exchange,
@@ -183,6 +189,7 @@ impl Measure {
             requests: 0,
             first_byte: None,
             spoke: None,
+            begun: flow.key.proto != TCP,
             opened: None,
             exchange: Exchange::default(),
             spoken_at: [None; 2],
@@ -246,12 +253,18 @@ impl Measure {
             Direction::Reverse => (reverse, forward),
         };
         let sent = mine.packet(seen, other);
-        if seen.direction == Direction::Forward
-            && self.opened.is_none()
-            && seen.layers.ip_proto == 6
-            && seen.layers.tcp_flags & (SYN | RST) == 0
-        {
-            self.opened = Some(time);
+        if seen.layers.ip_proto == TCP {
+            let from_initiator = seen.direction == Direction::Forward;
+            match seen.layers.tcp_flags & (SYN | ACK | RST) {
+                // RFC 9293, 3.5: the initiator's SYN acknowledges nothing, the responder's does.
+                flags if flags & (SYN | RST) == SYN && from_initiator == (flags & ACK == 0) => {
+                    self.begun = true;
+                }
+                flags if flags & (SYN | RST) == 0 && from_initiator && self.begun => {
+                    self.opened = self.opened.or(Some(time));
+                }
+                _ => {}
+            }
         }
         if matches!(sent, Sent::New) && seen.layers.payload_len > 0 {
             self.payload(seen, config, emit);
@@ -281,8 +294,13 @@ impl Measure {
             }
             Direction::Reverse => {
                 if response.is_none() {
-                    let asked = self.spoke.or(self.opened).unwrap_or(self.flow.first);
-                    self.first_byte = Some(time.since(asked));
+                    let [initiator, _] = &self.sides;
+                    let unseen = seen
+                        .segment()
+                        .and_then(|segment| segment.ack)
+                        .is_some_and(|ack| initiator.is_beyond(ack));
+                    let asked = self.spoke.or(self.opened.filter(|_| !unseen));
+                    self.first_byte = asked.filter(|_| self.begun).map(|asked| time.since(asked));
                 }
                 if self.turn == Some(Direction::Forward) {
                     self.exchange.wait = request.map(|request| time.since(request));

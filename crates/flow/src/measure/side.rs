@@ -202,6 +202,12 @@ impl HalfMeasure {
         (self.segments > 0).then(|| self.lost as f64 / self.segments as f64)
     }
 
+    /// Whether the sequence number is after all bytes of this side that were seen: an acknowledgement of bytes that were
+    /// not captured.
+    pub(super) fn is_beyond(&self, number: u32) -> bool {
+        self.next.is_some_and(|next| is_before(next, number))
+    }
+
     /// Takes a packet of this side. `other` is the other side, the receiver.
     pub(super) fn packet(&mut self, seen: &FlowPacket<'_>, other: &mut Self) -> Sent {
         let time = seen.packet.time;

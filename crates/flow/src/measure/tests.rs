@@ -1,7 +1,7 @@
 //! Conversations built packet by packet, as a sensor between two hosts captures them.
 
 use super::*;
-use weir_wire::build::flags::{ACK, FIN, PSH};
+use weir_wire::build::flags::{FIN, PSH};
 use weir_wire::{FlowKey, LinkType, build, decode};
 
 const MS: u64 = 1_000_000;
@@ -105,6 +105,59 @@ fn measured(rest: &[Step]) -> Measure {
     scene.play(&opened());
     scene.play(rest);
     scene.finish().end.unwrap()
+}
+
+/// The time to the first byte of a flow with these segments, in milliseconds.
+fn first_byte(all: &[Step]) -> Option<u64> {
+    let mut scene = Scene::new(0);
+    scene.play(all);
+    let first_byte = scene.finish().end.unwrap().first_byte;
+    assert!(first_byte.is_none_or(|time| time % MS == 0));
+    first_byte.map(|time| time / MS)
+}
+
+#[test]
+fn a_time_to_the_first_byte_has_both_its_ends() {
+    let [syn, answer, ack] = opened();
+    let request = step(60, Client, ACK | PSH, 101, 501, 20);
+    let response = step(160, Server, ACK | PSH, 501, 121, 300);
+    let greeting = step(160, Server, ACK | PSH, 501, 101, 300);
+    assert_eq!(first_byte(&[syn, answer, ack, request, response]), Some(100));
+    assert_eq!(first_byte(&[syn, answer, ack, greeting, request]), Some(110), "the responder speaks first");
+    // Without one of the packets of the handshake.
+    assert_eq!(first_byte(&[answer, ack, request, response]), Some(100));
+    assert_eq!(first_byte(&[syn, ack, greeting]), Some(110));
+    assert_eq!(first_byte(&[syn, answer, greeting]), None, "the end of the handshake was not seen");
+    // Without a request: the response acknowledges its bytes.
+    assert_eq!(first_byte(&[syn, answer, ack, response]), None);
+    // Without a beginning, also if the side that counts as the initiator is not.
+    assert_eq!(first_byte(&[response]), None);
+    assert_eq!(first_byte(&[ack, response]), None);
+    assert_eq!(first_byte(&[ack, request, response]), None);
+    let turned =
+        |step: Step| Step { direction: if step.direction == Client { Server } else { Client }, ..step };
+    assert_eq!(first_byte(&[answer, ack, request, response, request].map(turned)), None);
+    assert_eq!(first_byte(&[response, request, response].map(turned)), None);
+}
+
+#[test]
+fn datagrams_have_a_first_byte_only_after_a_question() {
+    let first_byte = |all: &[(u64, Direction)]| {
+        let mut scene = Scene::new(0);
+        for (at, direction) in all {
+            let ([from, to], [sport, dport]) = match direction {
+                Client => ([[10, 0, 0, 1], [10, 0, 0, 2]], [40_000, 53]),
+                Server => ([[10, 0, 0, 2], [10, 0, 0, 1]], [53, 40_000]),
+            };
+            let frame = build::ethernet().ipv4(from, to).udp(sport, dport).payload(b"x");
+            scene.packet(*at, *direction, &frame);
+        }
+        scene.finish().end.unwrap().first_byte
+    };
+    assert_eq!(first_byte(&[(5, Client), (9, Server), (20, Server)]), Some(4));
+    // A reflected answer.
+    assert_eq!(first_byte(&[(5, Server)]), None);
+    assert_eq!(first_byte(&[(5, Server), (7, Client), (9, Server)]), None);
 }
 
 #[test]
