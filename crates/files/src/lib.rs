@@ -1,6 +1,7 @@
 //! Files that hold captured data: their permissions, and the safe replacement of one file by another.
 //!
-//! This crate creates every file and folder that Weir writes, so that three rules hold everywhere:
+//! This crate creates every file and folder that Weir writes, and opens the files that texts name ([`read_named`]). For what is
+//! written, three rules hold everywhere:
 //!
 //! * A file has mode 0600 and a folder 0700, regardless of the umask, unless [`set_mode`] sets another mode.
 //! * A [`Part`] is a file that is written before it gets its final name. It is a new file under a random name: creating
@@ -23,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod mode;
+mod named;
 mod part;
 mod replace;
 mod temporary;
@@ -33,6 +35,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 pub use mode::{Mode, ModeError, mode, set_mode};
+pub use named::{open_named, read_named};
 pub use part::{Part, leftovers, leftovers_like, part_of, put_in_place, sync_folder};
 pub use replace::{replace, rewrite};
 pub use temporary::TemporaryFolder;

@@ -2,8 +2,7 @@
 
 use super::moment::Moments;
 use super::payload::is_payload;
-use std::fs::File;
-use std::io::Read;
+use std::collections::BTreeSet;
 use std::path::Path;
 use weir_api::web;
 use weir_filter::FLOW;
@@ -179,12 +178,45 @@ fn described_field(table: &str, field: &Field) -> web::TestedField {
     }
 }
 
+/// The files that `in @FILE` may read. Paths are relative to a folder.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Lists<'m> {
+    /// None: the text is that of a client.
+    #[default]
+    None,
+    /// Those of these names: the text is that of a client, which may name the lists of the running configuration.
+    Known(&'m Path, &'m BTreeSet<String>),
+    /// All: the text is that of the command line or of the configuration's file.
+    All(&'m Path),
+}
+
+impl Lists<'_> {
+    /// The content of a list.
+    ///
+    /// # Errors
+    ///
+    /// The text may not name the file, or the file cannot be read. The reason is the same for files that exist and for others
+    /// where the text may not name them.
+    pub fn read(self, path: &str) -> Result<Vec<u8>, String> {
+        let folder = match self {
+            Lists::None => return Err("the pages read no files; `weir query` and weir.toml do".to_owned()),
+            Lists::Known(_, known) if !known.contains(path) => {
+                return Err("only lists that the running configuration names can be used here; others are read after weir.toml \
+                    itself is changed, at the next start or SIGHUP"
+                    .to_owned());
+            }
+            Lists::Known(folder, _) | Lists::All(folder) => folder,
+        };
+        weir_files::read_named(folder, Path::new(path), MAX_FILE).map_err(|error| error.to_string())
+    }
+}
+
 /// The registry of a store's fields.
 pub struct StoreFields<'m> {
     /// Whether fields that hold payload may be tested.
     pub payload: bool,
-    /// The folder that paths of lists are relative to; without one no file is read.
-    pub files: Option<&'m Path>,
+    /// The files that lists may be read from.
+    pub lists: Lists<'m>,
     /// Zone and `now` of times.
     pub moments: &'m Moments,
 }
@@ -230,21 +262,7 @@ impl Fields for StoreFields<'_> {
     }
 
     fn list(&self, path: &str) -> Result<Vec<u8>, String> {
-        let Some(folder) = self.files else {
-            return Err("the pages read no files; `weir query` and weir.toml do".to_owned());
-        };
-        let text = |error: std::io::Error| error.to_string();
-        let mut bytes = Vec::new();
-        let file = File::open(folder.join(path)).map_err(text)?;
-        if !file.metadata().map_err(text)?.is_file() {
-            return Err("it is no file".to_owned());
-        }
-        // A file that grows meanwhile is read no further.
-        file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(text)?;
-        if bytes.len() as u64 > MAX_FILE {
-            return Err(format!("it has more than {MAX_FILE} bytes"));
-        }
-        Ok(bytes)
+        self.lists.read(path)
     }
 }
 
@@ -253,7 +271,7 @@ mod tests {
     use super::*;
 
     fn registry(moments: &Moments) -> StoreFields<'_> {
-        StoreFields { payload: true, files: None, moments }
+        StoreFields { payload: true, lists: Lists::None, moments }
     }
 
     #[test]
@@ -324,5 +342,24 @@ mod tests {
         assert!(bare.find("http", "user_agent").unwrap_err().contains("the right packets"));
         assert!(bare.find("http", "host").unwrap().is_some());
         assert!(bare.list("/etc/passwd").is_err());
+    }
+
+    #[test]
+    fn clients_read_no_files_but_the_lists_of_the_configuration() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["known", "secret"] {
+            std::fs::write(folder.path().join(name), "192.0.2.1\n").unwrap();
+        }
+        let known = BTreeSet::from(["known".to_owned()]);
+        let lists = Lists::Known(folder.path(), &known);
+        assert_eq!(lists.read("known").unwrap(), b"192.0.2.1\n");
+        let refused = lists.read("secret").unwrap_err();
+        let whole = folder.path().join("known");
+        for path in ["", "absent", "./known", "../known", whole.to_str().unwrap(), "/etc/passwd"] {
+            assert_eq!(lists.read(path).unwrap_err(), refused, "{path}");
+            assert!(Lists::None.read(path).is_err());
+        }
+        assert!(Lists::None.read("known").is_err());
+        assert_eq!(Lists::All(folder.path()).read("secret").unwrap(), b"192.0.2.1\n");
     }
 }

@@ -9,11 +9,13 @@ use crate::exit::{Exit, complain};
 use crate::inputs::{inputs, report_read_errors};
 use crate::signals::Signals;
 use crate::times;
-use std::io::Read;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 use weir_anon::{Anonymiser, Key, Mode, Originals, Payload, Policy};
 use weir_capture::{Files, InterfaceInfo, PacketWriter, Patience, ReadOptions, Target, WriteOptions};
+use weir_files::open_named;
 use weir_output::figures::count;
 use weir_wire::{PacketBuf, Time};
 
@@ -38,8 +40,11 @@ fn mode(mode: cli::AnonMode) -> Mode {
 }
 
 fn anonymiser(mode: Mode, how: &cli::AnonHow, config: &config::Anon) -> Result<Anonymiser, String> {
-    let key = match (how.key_file.as_ref().or(config.key_file.as_ref()), mode.is_keyed()) {
-        (Some(path), true) => read_key(path)?,
+    // A device can be a key's source on the command line. weir.toml names files.
+    let given = how.key_file.as_ref().map(|path| (path, File::open(path)));
+    let named = || config.key_file.as_ref().map(|path| (path, open_named(Path::new(""), path)));
+    let key = match (given.or_else(named), mode.is_keyed()) {
+        (Some((path, file)), true) => read_key(path, file)?,
         (None, true) => {
             return Err(format!(
                 "{} needs a key: --key-file FILE of 32 bytes, as `head -c 32 /dev/urandom` makes one",
@@ -78,10 +83,10 @@ fn anonymiser(mode: Mode, how: &cli::AnonHow, config: &config::Anon) -> Result<A
 }
 
 /// Reads a key of 32 bytes, in binary or as hexadecimal digits.
-fn read_key(path: &Path) -> Result<Key, String> {
+fn read_key(path: &Path, file: io::Result<File>) -> Result<Key, String> {
     let failed = |error: String| format!("{}: {error}", path.display());
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
+    let file = file.map_err(|error| failed(error.to_string()))?;
     // Reading is limited because a device may have no end.
     file.take(200).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
     if let Some(key) = bytes.first_chunk::<32>().filter(|_| bytes.len() == 32) {
@@ -108,7 +113,7 @@ fn read_key(path: &Path) -> Result<Key, String> {
 /// A random key, which is not stored.
 fn random_key() -> Result<Key, String> {
     let mut key = [0; 32];
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut key));
+    let read = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut key));
     read.map_err(|error| format!("/dev/urandom: {error}"))?;
     Ok(Key(key))
 }

@@ -1,9 +1,11 @@
 //! The configuration of a run, as the pages show and check it, and as it is applied to a live run.
 
 use crate::config::{self, Config};
+use crate::fields::RunFields;
 use crossbeam_channel::{Receiver, Sender};
 use serde::{Deserialize, Serialize};
 use similar::{ChangeTag, TextDiff};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -166,6 +168,11 @@ impl Configuration {
         self.current().config.expression.value.clone()
     }
 
+    /// The lists that the configuration in effect names, which are the files that texts of clients may name.
+    pub fn lists(&self) -> BTreeSet<String> {
+        self.current().config.lists.clone()
+    }
+
     /// Enables applying configurations: the live run answers each one that it receives.
     pub fn control(&self) -> Receiver<Submitted> {
         let (to, from) = crossbeam_channel::unbounded();
@@ -271,7 +278,9 @@ impl Configuration {
             difference,
             restart,
         };
-        match config::load(Path::new(&self.shown_path()), text) {
+        // The text is that of a client.
+        let fields = RunFields::of_client(self.lists());
+        match config::load_with(Path::new(&self.shown_path()), text, &fields) {
             Ok(config) => {
                 let (_, restart) = self.changing(config.clone());
                 (checked(Vec::new(), names(&restart)), Some(config))

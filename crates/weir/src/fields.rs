@@ -1,10 +1,11 @@
 //! The fields that expressions of a run may test, and the files of their lists.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use weir_filter::fields::{FieldInfo, Fields};
 use weir_output::zone::Zone;
-use weir_store::fields::StoreFields;
+use weir_store::fields::{Lists, StoreFields};
 use weir_store::moment::Moments;
 
 /// The fields of every table of records. Those of finished flows are known, so that an error can name their level.
@@ -12,23 +13,50 @@ pub struct RunFields {
     /// The folder that paths of lists are relative to.
     folder: PathBuf,
     moments: Moments,
+    /// The lists that may be read; `None` for all.
+    known: Option<BTreeSet<String>>,
+    /// The lists that were read.
+    read: Mutex<BTreeSet<String>>,
 }
 
-/// The fields of the run of this process. Paths of lists are relative to the working directory.
+/// The fields of the run of this process. Paths of lists are relative to the working directory. Its plan is compiled from texts
+/// whose lists were checked when the text was read.
 pub fn of_run() -> &'static RunFields {
     static FIELDS: OnceLock<RunFields> = OnceLock::new();
-    FIELDS.get_or_init(|| RunFields::new(Path::new(""), Zone::utc()))
+    FIELDS.get_or_init(RunFields::default)
+}
+
+impl Default for RunFields {
+    /// Every list may be read.
+    fn default() -> Self {
+        Self::new(Path::new(""), Zone::utc())
+    }
 }
 
 impl RunFields {
     /// Paths of lists are relative to a folder: that of the configuration, or "" for the command line, where they are relative to
     /// the working directory.
     pub fn new(folder: &Path, zone: Zone) -> Self {
-        Self { folder: folder.to_owned(), moments: Moments { zone, now: 0 } }
+        let moments = Moments { zone, now: 0 };
+        Self { folder: folder.to_owned(), moments, known: None, read: Mutex::default() }
+    }
+
+    /// For the text of a client, which may name these lists and no other file.
+    pub fn of_client(known: BTreeSet<String>) -> Self {
+        Self { known: Some(known), ..Self::default() }
+    }
+
+    /// The names of the lists that were read, each as it is written.
+    pub fn lists(&self) -> BTreeSet<String> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn stored(&self) -> StoreFields<'_> {
-        StoreFields { payload: true, files: Some(&self.folder), moments: &self.moments }
+        let lists = match &self.known {
+            Some(known) => Lists::Known(&self.folder, known),
+            None => Lists::All(&self.folder),
+        };
+        StoreFields { payload: true, lists, moments: &self.moments }
     }
 }
 
@@ -55,6 +83,8 @@ impl Fields for RunFields {
     }
 
     fn list(&self, path: &str) -> Result<Vec<u8>, String> {
-        self.stored().list(path)
+        let content = self.stored().list(path)?;
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
+        Ok(content)
     }
 }

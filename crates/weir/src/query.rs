@@ -7,14 +7,13 @@ use crate::names::SystemNames;
 use crate::times;
 use serde_json::Value;
 use std::fmt::Write;
-#[cfg(feature = "parquet")]
 use std::path::Path;
-use std::path::PathBuf;
 use weir_api::web::{Answered, Column};
 use weir_filter::Options;
 use weir_output::csv::cell;
 use weir_output::figures::{bytes, count, printable};
 use weir_store::StoreError;
+use weir_store::fields::Lists;
 use weir_store::moment::Moments;
 use weir_store::query::{Asking, QueryError, Question, states};
 
@@ -44,7 +43,7 @@ pub fn query(options: &cli::Query) -> Exit {
         options: Options { resolver: Some(&SystemNames), ..Options::default() },
         moments,
         span,
-        files: Some(PathBuf::new()),
+        lists: Lists::All(Path::new("")),
         ..Asking::default()
     };
     let question = match Question::parse(&text, &asking) {

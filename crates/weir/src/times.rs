@@ -41,11 +41,7 @@ pub fn of_captures(
     let now = match relative {
         None => 0,
         Some((option, _)) => {
-            let can_be_read_again = |input: &Input| match input {
-                Input::Path(path) => path.is_file() || path.is_dir(),
-                Input::Stdin => false,
-            };
-            if !inputs.iter().all(can_be_read_again) {
+            if !inputs.iter().all(Input::can_be_read_again) {
                 let text = "counts back from the latest packet, and standard input and pipes cannot be read twice: give a \
                             date and a time";
                 return Err(usage(format!("{option} {text}")));

@@ -155,6 +155,57 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// The files that open others by their path, without the checks of `weir_files::read_named`: none of these paths comes from a
+/// configuration, an expression or a client. They are captures, the program's own outputs, files of the kernel, and paths of the
+/// command line, which may be pipes.
+const OPENERS: [&str; 17] = [
+    "capture/src/file/input.rs",
+    "capture/src/interface.rs",
+    "capture/src/write/repair.rs",
+    "files/src/part.rs",
+    "output/src/file.rs",
+    "weir/src/anon/audit.rs",
+    "weir/src/anon.rs",
+    "weir/src/config/mod.rs",
+    "weir/src/count.rs",
+    "weir/src/generate.rs",
+    "weir/src/remote.rs",
+    "weir/src/run/request.rs",
+    "weir/src/serve/mod.rs",
+    "weir/src/serve/owner.rs",
+    "weir/src/serve/private.rs",
+    "weir/src/signals.rs",
+    "weir/src/syslog.rs",
+];
+
+#[test]
+fn files_that_a_text_names_are_opened_in_one_place() {
+    let crates = root().join("crates");
+    let mut found = Vec::new();
+    for path in sources(&crates) {
+        let name = path.strip_prefix(&crates).expect("it is below").to_string_lossy().into_owned();
+        let is_test = !name.contains("/src/")
+            || [
+                "tests.rs",
+                "/tests/",
+                "golden",
+                "laws",
+                "suite",
+                "field_tests",
+                "own_tests",
+                "new_function",
+                "fixtures",
+            ]
+            .iter()
+            .any(|test| name.contains(test));
+        let opens = ["File::open(", "fs::read(", "read_to_string(path", "fs::read_to_string("];
+        if !is_test && opens.iter().any(|call| code(&path).contains(call)) {
+            found.push(name);
+        }
+    }
+    assert_eq!(found, OPENERS, "use weir_files::read_named, or state here why not");
+}
+
 /// A module: its names from the root of the crate on.
 type Module = Vec<String>;
 

@@ -819,7 +819,7 @@ fn each_part_of_an_expression_has_its_level() {
         .prints("record: records of dns")
         .prints("dns.query under @names.txt: per record of dns")
         .prints("src net 10.0.0.0/8: once per flow, by its key")
-        .prints("line 3: `not a name`");
+        .prints("line 3");
     let facts = shell(desk.path(), "weir explain 'dns.query = a or http.host = a' -j").exits(0).json();
     assert_eq!(
         (&facts[0]["decided"], &facts[0]["tables"]),

@@ -20,7 +20,7 @@ use weir_engine::{ChecksumMode, Emitted, FlowConfig, FlowIdentity, Plan, Setting
 use weir_filter::{Matches, Options, RecordSet, RecordTest};
 use weir_output::{Existing, OutputContext, Rolling};
 use weir_proto::Record;
-use weir_store::fields::{StoreFields, described};
+use weir_store::fields::{Lists, StoreFields, described};
 use weir_store::moment::Moments;
 use weir_store::sqlite::{STORE, SqliteStore};
 use weir_store::{Store, StoredRecord, TimeRange};
@@ -274,7 +274,7 @@ fn records_the_store_and_a_script_agree_on_every_test() {
         ["example.org", "A.example", "com", "local", "GET", "NOERROR", "in-addr.arpa", "TLSv12", "10.0.0.1"];
     fs::write(&list, words.join("\n")).unwrap();
     let moments = Moments::default();
-    let fields = StoreFields { payload: true, files: Some(Path::new("")), moments: &moments };
+    let fields = StoreFields { payload: true, lists: Lists::All(Path::new("")), moments: &moments };
     let options = Options { fields: Some(&fields), ..Options::default() };
 
     // Expressions that join two tables by `and` hold for no record, and are refused.

@@ -1,8 +1,9 @@
 //! The bytes of an input, plain or decompressed.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -52,8 +53,10 @@ impl ByteSource {
     /// which might block forever, returns [`idle::Stopped`].
     pub(crate) fn new(file: File, stop: Option<&Arc<AtomicBool>>) -> io::Result<(ByteSource, Compression)> {
         let taken = Arc::new(AtomicU64::new(0));
-        let stop = stop.filter(|_| !file.metadata().is_ok_and(|data| data.is_file())).cloned();
-        let mut file = Counted { file, taken: Arc::clone(&taken), stop };
+        let is_regular = file.metadata().is_ok_and(|data| data.is_file());
+        let stop = stop.filter(|_| !is_regular).cloned();
+        let at = if is_regular { Some((&file).stream_position()?) } else { None };
+        let mut file = Counted { file, at, taken: Arc::clone(&taken), stop };
         let mut head = Vec::with_capacity(4);
         while head.len() < 4 {
             let missing = 4 - head.len();
@@ -140,6 +143,8 @@ fn append(
 /// A file, and the count of bytes taken from it.
 struct Counted {
     file: File,
+    /// Position of the next byte in a regular file. Descriptors that share one position do not disturb each other.
+    at: Option<u64>,
     taken: Arc<AtomicU64>,
     /// Set when reading is to end; `None` if reading cannot block.
     stop: Option<Arc<AtomicBool>>,
@@ -160,21 +165,33 @@ impl Counted {
         }
     }
 
+    /// Notes that bytes were read.
+    fn count(&mut self, count: u64) {
+        self.taken.fetch_add(count, Ordering::Relaxed);
+        self.at = self.at.map(|at| at + count);
+    }
+
     #[allow(unsafe_code)]
-    /// Makes one read(2) of at most `max` bytes to the end of `out`.
+    /// Makes one read(2), or pread(2) of a regular file, of at most `max` bytes to the end of `out`.
     fn read_spare(&mut self, out: &mut Vec<u8>, max: usize) -> io::Result<usize> {
         out.reserve(max);
         let spare = out.spare_capacity_mut();
         let max = max.min(spare.len());
         loop {
             self.wait()?;
-            // SAFETY: `spare` is writable memory of at least `max` bytes that belongs to `out`, and read(2)
-            // writes at most that many into it. Read::read() would want it zeroed first: 4 ns per packet.
-            let count = unsafe { libc::read(self.file.as_raw_fd(), spare.as_mut_ptr().cast(), max) };
+            let (from, to) = (self.file.as_raw_fd(), spare.as_mut_ptr().cast());
+            // SAFETY: `spare` is writable memory of at least `max` bytes that belongs to `out`, and both calls write at
+            // most that many into it. Read::read() would want it zeroed first: 4 ns per packet.
+            let count = unsafe {
+                match self.at {
+                    Some(at) => libc::pread(from, to, max, at as libc::off_t),
+                    None => libc::read(from, to, max),
+                }
+            };
             if let Ok(count) = usize::try_from(count) {
-                // SAFETY: read(2) has written the first `count` bytes after the old length.
+                // SAFETY: the call has written the first `count` bytes after the old length.
                 unsafe { out.set_len(out.len() + count) };
-                self.taken.fetch_add(count as u64, Ordering::Relaxed);
+                self.count(count as u64);
                 return Ok(count);
             }
             let error = io::Error::last_os_error();
@@ -203,9 +220,14 @@ impl Read for Replay {
         }
         loop {
             self.file.wait()?;
-            match self.file.file.read(out) {
+            let file = &self.file;
+            let read = match file.at {
+                Some(at) => file.file.read_at(out, at),
+                None => (&file.file).read(out),
+            };
+            match read {
                 Ok(count) => {
-                    self.file.taken.fetch_add(count as u64, Ordering::Relaxed);
+                    self.file.count(count as u64);
                     return Ok(count);
                 }
                 Err(error) if self.file.again(&error) => {}

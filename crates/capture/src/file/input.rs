@@ -19,6 +19,65 @@ pub enum Input {
     Path(PathBuf),
     /// Standard input.
     Stdin,
+    /// A regular file that is open.
+    Kept(Kept),
+}
+
+/// A regular file that was opened once, and can be read any number of times, by a process that may not open it any more.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    path: PathBuf,
+    file: Arc<File>,
+}
+
+/// Two are equal if they have the same path.
+impl PartialEq for Kept {
+    fn eq(&self, other: &Self) -> bool {
+        self.path == other.path
+    }
+}
+
+impl Eq for Kept {}
+
+/// Maximum number of inputs that stay open. A process has 1,024 descriptors by default, and inputs that overlap in time use a
+/// second one.
+const MAX_KEPT: usize = 256;
+
+impl Input {
+    /// The same inputs, of which the regular files, and those of directories, are open from now on, up to 256 of them. What
+    /// cannot be opened is reported when it is read.
+    pub fn keep(inputs: Vec<Input>) -> Vec<Input> {
+        let Ok(all) = expand(&inputs) else { return inputs };
+        let mut kept = 0;
+        let keep = |origin: Origin| match (origin.input, origin.size) {
+            (Input::Path(path), Some(_)) if kept < MAX_KEPT => match File::open(&path) {
+                Ok(file) => {
+                    kept += 1;
+                    Input::Kept(Kept { path, file: Arc::new(file) })
+                }
+                Err(_) => Input::Path(path),
+            },
+            (input, _) => input,
+        };
+        all.into_iter().map(keep).collect()
+    }
+
+    /// The path, if it has one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Input::Path(path) | Input::Kept(Kept { path, .. }) => Some(path),
+            Input::Stdin => None,
+        }
+    }
+
+    /// Whether its packets can be read more than once: not from standard input or a pipe.
+    pub fn can_be_read_again(&self) -> bool {
+        match self {
+            Input::Path(path) => path.is_file() || path.is_dir(),
+            Input::Kept(_) => true,
+            Input::Stdin => false,
+        }
+    }
 }
 
 /// One file to read.
@@ -39,6 +98,8 @@ impl Origin {
                 OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
             }
             Input::Path(path) => File::open(path),
+            // The copy has the position of the original, which nobody moves: regular files are read at positions of their own.
+            Input::Kept(kept) => kept.file.try_clone(),
             Input::Stdin => io::stdin().as_fd().try_clone_to_owned().map(File::from),
         };
         file.map_err(|source| ReadError::Open { input: self.name.clone(), source: Arc::new(source) })
@@ -52,6 +113,11 @@ pub(crate) fn expand(inputs: &[Input]) -> Result<Vec<Origin>, ReadError> {
         match input {
             Input::Path(path) if path.is_dir() => list(path, &mut sources)?,
             Input::Path(path) => sources.push(source(path)),
+            Input::Kept(kept) => {
+                let size = kept.file.metadata().ok().map(|data| data.len());
+                let name = kept.path.display().to_string();
+                sources.push(Origin { name, input: input.clone(), size });
+            }
             Input::Stdin => {
                 let (name, input, size) = ("-".to_owned(), Input::Stdin, None);
                 sources.push(Origin { name, input, size });

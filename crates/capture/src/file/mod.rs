@@ -29,7 +29,7 @@ pub(crate) use bytes::ByteSource;
 pub use bytes::Compression;
 pub use describe::{Blocks, Format, InputInfo, InterfaceInfo, Progress};
 pub use error::{ReadError, Severity};
-pub use input::Input;
+pub use input::{Input, Kept};
 pub use interfaces::MAX_INTERFACES;
 pub use pcapng::Comment;
 pub use times::{Outside, TimeRange, latest};

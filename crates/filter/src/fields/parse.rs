@@ -321,7 +321,7 @@ fn of_lines(
             Some(Operand::Text(text)) if of_domains => list.push_domain(&text),
             Some(operand) => list.push(operand),
             None => {
-                bad.push(number + 1, line);
+                bad.push(number + 1);
                 continue;
             }
         }
@@ -351,32 +351,30 @@ fn of_lines(
     Ok(list)
 }
 
-/// Lines that have no value of a list's kind.
+/// Lines that have no value of a list's kind. Messages have their numbers and not their text: who reads a message may have no right
+/// to read the file.
 #[derive(Default)]
 struct BadLines {
     count: usize,
-    /// The first ones, with their numbers.
-    first: Vec<(usize, String)>,
+    /// The numbers of the first ones.
+    first: Vec<usize>,
 }
 
 impl BadLines {
-    fn push(&mut self, number: usize, line: &[u8]) {
+    fn push(&mut self, number: usize) {
         self.count += 1;
         if self.first.len() < SHOWN_LINES {
-            // Enough bytes for the characters that are shown.
-            let line = line.get(..line.len().min(4 * (SHOWN + 1))).unwrap_or_default();
-            let text = String::from_utf8_lossy(line).replace(char::is_control, " ");
-            self.first.push((number, shown(&text)));
+            self.first.push(number);
         }
     }
 
     fn text(&self, path: &str, what: &str) -> String {
-        let lines: Vec<String> =
-            self.first.iter().map(|(number, line)| format!("line {number}: `{line}`")).collect();
+        let numbers: Vec<String> = self.first.iter().map(usize::to_string).collect();
+        let lines = if self.count == 1 { "line" } else { "lines" };
         let more = match self.count - self.first.len() {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        format!("{path}: left out, as they are not {what}: {}{more}", lines.join(", "))
+        format!("{path}: left out, as they are not {what}: {lines} {}{more}", numbers.join(", "))
     }
 }

@@ -211,7 +211,7 @@ fn what_is_wrong_has_its_place() {
         ("dns.query in (a, b", "", "`,` or `)`"),
         ("dns.query in a", "a", "a list such as"),
         ("dns.query in @nothing", "nothing", "no such file"),
-        ("http.status_code in @words", "words", "words: left out, as they are not numbers: line 1: `x`"),
+        ("http.status_code in @words", "words", "words: left out, as they are not numbers: line 1"),
         ("dns.query under (a.example, \"\")", "\"\"", "is no domain"),
         ("dns.query = a b", "b", "expected `and`"),
         ("dns.query = a and tcp prot 80", "prot", "port"),
@@ -323,11 +323,8 @@ fn lists_in_files_are_long_and_have_bad_lines() {
     };
     let bad = test("http.status_code in @bad");
     let note = bad.note().unwrap();
-    assert!(note.starts_with("bad: left out, as they are not numbers: line 3: `x "), "{note}");
-    assert!(
-        note.ends_with(" and 999990 more") && note.contains("line 12") && !note.contains("line 13"),
-        "{note}"
-    );
+    assert!(note.starts_with("bad: left out, as they are not numbers: lines 3, 4, "), "{note}");
+    assert!(note.ends_with(", 12 and 999990 more"), "{note}");
     assert!(note.len() < 500, "{note}");
     for (number, holds) in [(404, true), (500, true), (403, false)] {
         assert_eq!(bad.holds([FieldValue::Number(Number::Whole(number))]), holds);
@@ -349,7 +346,7 @@ fn lists_in_files_are_long_and_have_bad_lines() {
     let long = "a.".repeat(1 << 20) + "n5.example.org";
     assert!(below.holds([FieldValue::Text(long.as_bytes())]));
     let addresses = test("x509.addresses in @addresses");
-    assert!(addresses.note().unwrap().contains("line 4: `nobody`"));
+    assert!(addresses.note().unwrap().ends_with(": line 4"));
     for (address, holds) in
         [("192.0.2.9", true), ("10.9.8.7", true), ("192.0.2.8", false), ("2001:db8::1", true)]
     {

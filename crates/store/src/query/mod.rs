@@ -31,12 +31,11 @@ mod words;
 pub use answer::states;
 pub use keys::{kept_list, list_of_flows, lists_kept, lists_of_flows};
 
-use super::fields::StoreFields;
+use super::fields::{Lists, StoreFields};
 use super::moment::Moments;
 use super::tally::{Dimension, Measure, Subject};
 use super::{FlowOrder, GroupBy, RankBy, Store, StoreError, TimeRange};
 use std::fmt;
-use std::path::PathBuf;
 use std::time::Instant;
 use weir_api::web::Answered;
 use weir_filter::fields::FieldInfo;
@@ -85,14 +84,14 @@ pub struct Asking<'r> {
     pub span: TimeRange,
     /// Whether fields that hold payload are withheld.
     pub without_payload: bool,
-    /// The folder that paths of lists are relative to; without one no file is read.
-    pub files: Option<PathBuf>,
+    /// The files that lists may be read from.
+    pub lists: Lists<'r>,
 }
 
 impl Asking<'_> {
     /// The fields that it may name.
     pub fn fields(&self) -> StoreFields<'_> {
-        StoreFields { payload: !self.without_payload, files: self.files.as_deref(), moments: &self.moments }
+        StoreFields { payload: !self.without_payload, lists: self.lists, moments: &self.moments }
     }
 
     /// Parses an expression over flows and records.

@@ -2,14 +2,14 @@
 
 use super::fault::Fault;
 use super::read::{ConfigReader, Node};
-use crate::fields::of_run;
+use crate::fields::RunFields;
 use std::collections::HashSet;
 use weir_api::Level;
 use weir_filter::{FilterError, FlowTest, Options, RecordTest};
 
-/// The options of expressions that may test fields of records.
-pub fn over_records() -> Options<'static> {
-    Options { fields: Some(of_run()), ..Options::default() }
+/// The options of expressions that may test these fields of records.
+pub fn over_records(fields: &RunFields) -> Options<'_> {
+    Options { fields: Some(fields), ..Options::default() }
 }
 
 /// Maximum length of an expression, in bytes. The memory of its program grows with it, and pages can send a text to be
@@ -31,13 +31,13 @@ impl Known {
     }
 }
 
-/// Checks that an expression of a subscription compiles at its level.
+/// Checks that an expression of a subscription over these fields compiles at its level.
 ///
 /// # Errors
 ///
 /// The expression is invalid, or tests what this level does not have.
-pub fn check_at(text: &str, level: Level) -> Result<(), FilterError> {
-    let options = over_records();
+pub fn check_at(text: &str, level: Level, fields: &RunFields) -> Result<(), FilterError> {
+    let options = over_records(fields);
     match level {
         Level::Record => RecordTest::compile(text, &options).map(drop),
         Level::Stream | Level::Flow => FlowTest::of_key(text, &options).map(drop),
@@ -61,7 +61,7 @@ pub fn read_at(r: &mut ConfigReader<'_>, node: &Node<'_>, level: Level) -> Optio
     }
     let checked = match level {
         Level::Packet => r.known.check(text),
-        Level::Stream | Level::Flow | Level::Record => check_at(text, level),
+        Level::Stream | Level::Flow | Level::Record => check_at(text, level, r.fields),
     };
     if let Err(error) = checked {
         let at = r.inside(node, error.span.start)..r.inside(node, error.span.end);

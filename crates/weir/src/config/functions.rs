@@ -133,7 +133,7 @@ fn call(r: &mut ConfigReader<'_>, element: &Node<'_>, level: Level) -> Option<Fu
     let call = given
         .iter()
         .fold(FunctionCall::new(spec.name()), |call, argument| call.with(argument.name, &argument.value));
-    match spec.check(&call, level, &over_records()) {
+    match spec.check(&call, level, &over_records(r.fields)) {
         // What does not work at the level is reported with the others: see `check_levels`.
         Err(_) if !spec.levels().contains(&level) => Some(call),
         Ok(()) => Some(call),

@@ -26,10 +26,11 @@ pub use packets::Packets;
 pub use server::Server;
 pub use store::StoreSettings;
 
+use crate::fields::RunFields;
 use crate::{outputs, syslog};
 use fault::{Fault, printable};
 use read::{ConfigReader, Key, Node};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -98,6 +99,8 @@ pub struct Config {
     pub charts: Vec<Chart>,
     /// The other subscriptions, in the order of the file.
     pub subscriptions: Vec<SubscriptionSpec>,
+    /// The files of `in @FILE` in its expressions, as they are written.
+    pub lists: BTreeSet<String>,
 }
 
 /// The folder of logs, and the selected logs.
@@ -176,6 +179,7 @@ impl Default for Config {
             store: StoreSettings::default(),
             charts: Vec::new(),
             subscriptions: Vec::new(),
+            lists: BTreeSet::new(),
         }
     }
 }
@@ -213,6 +217,7 @@ impl Config {
             files: self.files,
             charts: self.charts,
             subscriptions: self.subscriptions,
+            lists: self.lists,
             ..start.clone()
         };
         (config, fixed)
@@ -588,15 +593,24 @@ impl Unique {
     }
 }
 
-/// Reads a configuration. `path` is used in messages only.
+/// Reads a configuration of the user who started the program. `path` is used in messages only.
 ///
 /// # Errors
 /// All errors in the text.
 pub fn load(path: &Path, text: &str) -> Result<Config, ConfigErrors> {
+    load_with(path, text, &RunFields::default())
+}
+
+/// Reads a configuration whose expressions may test these fields and read their lists. `path` is used in messages only.
+///
+/// # Errors
+/// All errors in the text.
+pub fn load_with(path: &Path, text: &str, fields: &RunFields) -> Result<Config, ConfigErrors> {
     let (table, syntax) = DeTable::parse_recoverable(text);
-    let mut reader = ConfigReader::new(text);
+    let mut reader = ConfigReader::new(text, fields);
     let mut config = Config::default();
     reader.fill(table.get_ref(), &KEYS, &mut config);
+    config.lists = fields.lists();
     let mut broken: Vec<Fault> = syntax
         .iter()
         .map(|error| {

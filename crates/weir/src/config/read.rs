@@ -4,6 +4,7 @@
 use super::Setting;
 use super::expression::Known;
 use super::fault::{Fault, Lines, nearest};
+use crate::fields::RunFields;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub struct ConfigReader<'t> {
     pub faults: Vec<Fault>,
     /// Expressions that have been compiled successfully.
     pub known: Known,
+    /// The fields that expressions may test, and the lists that they may read.
+    pub fields: &'t RunFields,
     lines: Lines,
     key: &'static str,
     takes: &'static str,
@@ -38,11 +41,12 @@ pub struct ConfigReader<'t> {
 
 impl<'t> ConfigReader<'t> {
     /// A reader without faults.
-    pub fn new(text: &'t str) -> Self {
+    pub fn new(text: &'t str, fields: &'t RunFields) -> Self {
         Self {
             text,
             faults: Vec::new(),
             known: Known::default(),
+            fields,
             lines: Lines::new(text),
             key: "",
             takes: "",

@@ -5,8 +5,8 @@
 //! `paths`. Thus parsers, store and pages never run with the privileges that opened the rings. A separate process
 //! (`helper`) opens rings on interfaces that return.
 //!
-//! A run over files needs no privileges. It is confined likewise, but keeps its user, and as root the capabilities for
-//! files, because captures and folders may belong to any user.
+//! A run over files needs no privileges. Its captures are opened first. Then it is confined likewise, but keeps its user, and as root the
+//! capabilities to write into folders that belong to other users, if its outputs are in such folders.
 
 mod calls;
 pub mod helper;
@@ -19,11 +19,10 @@ pub use user::Account;
 use calls::Part;
 use caps::{CapSet, Capability, CapsHashSet};
 use landlock::RulesetCreated;
-use std::path::Path;
 
-/// Capabilities with which root reads captures and writes outputs of any user.
-static OVER_FILES: &[Capability] =
-    &[Capability::CAP_DAC_OVERRIDE, Capability::CAP_DAC_READ_SEARCH, Capability::CAP_FOWNER];
+/// Capabilities with which root writes outputs into folders of any user, and reads captures that are not open yet. Landlock limits
+/// both to the paths of the run.
+static OVER_FILES: &[Capability] = &[Capability::CAP_DAC_OVERRIDE, Capability::CAP_FOWNER];
 
 /// Drops the privileges that opened the rings. Creates the folders of outputs before, for the user that will write to
 /// them.
@@ -47,16 +46,16 @@ fn give_up_here(user: Option<&Account>, paths: &Paths) -> Result<(), String> {
     Ok(())
 }
 
-/// Confines a run over files: `paths` are its outputs, and all files may be read.
+/// Confines a run over files to `paths`: its outputs, and the inputs that are not open. It keeps capabilities over files only if it
+/// needs them for one of these.
 ///
 /// # Errors
 /// A capability cannot be dropped.
-pub fn confine_reader(paths: &mut Paths) -> Result<(), String> {
+pub fn confine_reader(paths: &Paths) -> Result<(), String> {
     one_thread()?;
     paths.make_folders(None)?;
-    paths.read(Path::new("/"));
     let rules = paths.rules().map_err(|error| error.to_string());
-    keep_only(OVER_FILES, None)?;
+    keep_only(if paths.are_own() { &[] } else { OVER_FILES }, None)?;
     // Missing features of the kernel are reported only in runs that drop privileges.
     confine(rules, Part::Run);
     Ok(())

@@ -140,6 +140,16 @@ impl Paths {
         self.files.iter().try_for_each(|file| writable(file, Wanted::WRITE_OK))
     }
 
+    /// Whether the user of the process owns everything that is written or read, and needs no capability for it.
+    pub fn are_own(&self) -> bool {
+        let me = nix::unistd::geteuid().as_raw();
+        let is_own = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|data| data.uid() == me);
+        let entries = self.made.iter().filter_map(|folder| std::fs::read_dir(folder).ok());
+        let entries = entries.flatten().flatten().map(|entry| entry.path());
+        self.folders.iter().chain(&self.files).chain(&self.read).all(is_own)
+            && entries.filter(|path| is_continued(path)).all(|path| is_own(&path))
+    }
+
     /// Rules that refuse all files, all connections, and signals to other processes.
     ///
     /// # Errors

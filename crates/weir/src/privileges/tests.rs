@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::net::{TcpStream, UdpSocket};
 use std::os::unix::fs::chown;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use weir_capture::{LiveError, RingOptions, Rings};
 

@@ -68,12 +68,13 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     }
     // Folders are created only if the captures can be read.
     let mut paths = run.paths();
+    // The others are open.
+    let unopened =
+        || run.request.inputs.iter().filter(|input| !matches!(input, weir_capture::Input::Kept(_)));
+    unopened().filter_map(weir_capture::Input::path).for_each(|path| paths.read(path));
     let confined = match &run.user {
-        Some(_) => {
-            paths.read(std::path::Path::new("/"));
-            privileges::give_up(run.user.as_ref(), &paths)
-        }
-        None => privileges::confine_reader(&mut paths),
+        Some(_) => privileges::give_up(run.user.as_ref(), &paths),
+        None => privileges::confine_reader(&paths),
     };
     confined.map_err(|error| (Exit::Output, error))?;
     let dumps = PacketWriters::start(run, files.interfaces(), For::Files)?;

@@ -315,6 +315,9 @@ impl Run {
         if let Some(file) = self.request.config.as_ref().filter(|_| self.request.inputs.is_empty()) {
             paths.read_again(file);
         }
+        // Lists are read again when a configuration is checked or applied.
+        let lists = self.configuration.as_ref().map(|one| one.lists()).unwrap_or_default();
+        lists.iter().for_each(|list| paths.read_again(Path::new(list)));
         paths
     }
 

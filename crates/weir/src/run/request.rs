@@ -104,7 +104,8 @@ impl Request {
         if expression.is_empty() {
             expression.clone_from(&config.expression.value);
         }
-        let inputs = inputs(options.read.iter().chain(&files));
+        // Opened while the process may still open them.
+        let inputs = Input::keep(inputs(options.read.iter().chain(&files)));
         if let (true, true, [first, ..]) =
             (inputs.is_empty(), options.interface.is_empty(), options.words.as_slice())
         {

@@ -13,12 +13,7 @@ const SPAN: u64 = 3_600_000_000_000;
 
 /// Whether captures are within [`BYTES`] and [`SPAN`]. Reads all their packets.
 pub fn are_short(inputs: &[Input]) -> bool {
-    // A pipe can be read only once.
-    let can_be_read_again = |input: &Input| match input {
-        Input::Path(path) => path.is_file() || path.is_dir(),
-        Input::Stdin => false,
-    };
-    inputs.iter().all(can_be_read_again) && span(inputs).is_some_and(|span| span <= SPAN)
+    inputs.iter().all(Input::can_be_read_again) && span(inputs).is_some_and(|span| span <= SPAN)
 }
 
 /// The time between the earliest and the latest packet; `None` if a limit is exceeded.

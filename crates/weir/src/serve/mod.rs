@@ -463,21 +463,14 @@ fn about(options: &cli::RunOptions, request: &Request, mode: Mode) -> About {
 }
 
 fn named(input: &Input) -> String {
-    match input {
-        Input::Path(path) => path.display().to_string(),
-        Input::Stdin => "-".to_owned(),
-    }
+    input.path().map_or("-".to_owned(), |path| path.display().to_string())
 }
 
 /// The capture files, if all of them can be read again.
 fn source(options: &cli::RunOptions, request: &Request) -> Option<PacketSource> {
-    let file = |input: &Input| match input {
-        Input::Path(path) if path.is_file() || path.is_dir() => Some(path.clone()),
-        _ => None,
-    };
-    let files: Option<Vec<PathBuf>> = request.inputs.iter().map(file).collect();
-    Some(PacketSource {
-        captures: Captures::Read(files?),
+    let can_be = request.inputs.iter().all(Input::can_be_read_again);
+    can_be.then(|| PacketSource {
+        captures: Captures::Read(request.inputs.clone()),
         expression: request.expression.clone(),
         expression_options: expression_options(options),
     })

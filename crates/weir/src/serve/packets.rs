@@ -12,7 +12,6 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use utoipa::{IntoParams, ToSchema};
@@ -45,7 +44,7 @@ pub struct PacketSource {
 #[derive(Clone)]
 pub enum Captures {
     /// Files that the run has read.
-    Read(Vec<PathBuf>),
+    Read(Vec<Input>),
     /// Files that the run writes.
     Written(DumpIndex),
 }
@@ -155,22 +154,21 @@ impl PacketSource {
     /// Whether the files still exist.
     pub fn is_there(&self) -> bool {
         match &self.captures {
-            Captures::Read(files) => !files.is_empty() && files.iter().all(|file| file.exists()),
+            Captures::Read(files) => !files.is_empty() && files.iter().all(Input::can_be_read_again),
             Captures::Written(dump_index) => !dump_index.of(TimeRange::default()).paths.is_empty(),
         }
     }
 
     /// Opens the files that may have packets of a time range. The text reports files that no longer exist.
     fn open(&self, span: TimeRange) -> Result<(Files, Option<String>), ReadError> {
-        let (paths, order, gone) = match &self.captures {
+        let (inputs, order, gone) = match &self.captures {
             Captures::Read(files) => (files.clone(), Order::Time, 0),
             // The files are in sequence, and the last one grows.
             Captures::Written(dump_index) => {
                 let files = dump_index.of(span);
-                (files.paths, Order::Listed, files.gone)
+                (files.paths.into_iter().map(Input::Path).collect(), Order::Listed, files.gone)
             }
         };
-        let inputs: Vec<Input> = paths.into_iter().map(Input::Path).collect();
         let files = Files::open(&inputs, &ReadOptions { order, ..ReadOptions::default() })?;
         let notice = format!("{gone} files of the dump no longer exist; their packets are left out");
         Ok((files, (gone > 0).then_some(notice)))

@@ -20,7 +20,7 @@ const OTHERS_OF_ROOT: u32 = 0o037;
 pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     let shown = path.display();
     let failed = |error: std::io::Error| format!("{shown}: {error}");
-    let file = File::open(path).map_err(failed)?;
+    let file = open(path).map_err(failed)?;
     let data = file.metadata().map_err(failed)?;
     if data.is_file() {
         check(path, data.mode(), data.uid())?;
@@ -31,6 +31,18 @@ pub fn read(path: &Path) -> Result<Vec<u8>, String> {
         return Err(format!("{shown}: larger than {} MiB", MAX_BYTES >> 20));
     }
     Ok(bytes)
+}
+
+/// Opens a file that the command line or weir.toml names. Only a descriptor that whoever started the program handed to it, as
+/// `--token-file <(pass weir)` does, may be a pipe.
+///
+/// # Errors
+/// The file cannot be opened, or is no regular file.
+pub fn open(path: &Path) -> std::io::Result<File> {
+    match path.parent() {
+        Some(folder) if folder == Path::new("/dev/fd") => File::open(path),
+        _ => weir_files::open_named(Path::new(""), path),
+    }
 }
 
 fn check(path: &Path, mode: u32, owner: u32) -> Result<(), String> {

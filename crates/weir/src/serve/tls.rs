@@ -1,6 +1,7 @@
 //! The certificate and private key for TLS.
 
 use super::private;
+use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
@@ -15,8 +16,10 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 /// The error, with the path of the file.
 pub fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, String> {
     let wrong = |path: &Path, what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
-    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
-        .and_then(Iterator::collect)
+    let chain: Vec<CertificateDer<'static>> = private::open(certificate)
+        .map(|file| CertificateDer::pem_reader_iter(BufReader::new(file)))
+        .map_err(|error| wrong(certificate, &error))?
+        .collect::<Result<_, _>>()
         .map_err(|error| wrong(certificate, &error))?;
     if chain.is_empty() {
         return Err(wrong(certificate, &"expected a certificate in PEM format"));

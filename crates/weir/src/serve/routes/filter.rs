@@ -4,6 +4,7 @@ use super::Ask;
 use super::asked::{asking, flow_test, span};
 use crate::config;
 use crate::explain;
+use crate::fields::RunFields;
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
 use crate::serve::rights::Client;
@@ -76,6 +77,7 @@ pub async fn filter(
     let level = level.transpose()?;
     // Without a store nothing has fields, and an expression is one over packets.
     let asking = asking(&app, &client, None).await.ok();
+    let lists = RunFields::of_client(app.configuration.lists());
     let check = move || {
         // Blanks in quotes are part of a text.
         let canonical = match asked.expression.contains(['"', '\'']) {
@@ -83,7 +85,7 @@ pub async fn filter(
             false => asked.expression.split_whitespace().collect::<Vec<_>>().join(" "),
         };
         let explained = match (&asking, level) {
-            (_, Some(level)) => config::check_at(&asked.expression, level).map(|()| Vec::new()),
+            (_, Some(level)) => config::check_at(&asked.expression, level, &lists).map(|()| Vec::new()),
             (Some(asking), None) => {
                 let fields = asking.fields();
                 let reading = Options { fields: Some(&fields), ..options.to_options() };

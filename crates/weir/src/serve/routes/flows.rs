@@ -13,7 +13,7 @@ use utoipa::IntoParams;
 use weir_api::web::{FieldInfo, FlowDetail, Flows, Protocols, Records, TableInfo};
 use weir_filter::fields::find;
 use weir_proto::{Kind, PROTOCOLS, SHARED_TABLES, Table};
-use weir_store::fields::StoreFields;
+use weir_store::fields::{Lists, StoreFields};
 use weir_store::moment::Moments;
 use weir_store::payload::Withheld;
 use weir_store::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted};
@@ -196,7 +196,7 @@ fn record_order(table: &str, sort: &str, payload: bool) -> Result<(RecordOrder, 
         "client" => RecordOrder::Client,
         "server" => RecordOrder::Server,
         name => {
-            let fields = StoreFields { payload, files: None, moments: &Moments::default() };
+            let fields = StoreFields { payload, lists: Lists::None, moments: &Moments::default() };
             let field = find(&fields, table, name).map_err(|error| {
                 Failure::question(
                     format!("invalid sort key {sort:?}: {error}"),
