@@ -230,7 +230,12 @@ mod tests {
 
     fn flow(from: [u8; 4], to: [u8; 4], port: u16) -> FlowIdentity {
         let mapped = |address: [u8; 4]| Ipv4Addr::from(address).to_ipv6_mapped().octets();
-        let key = FlowKey { addr: [mapped(from), mapped(to)], port: [4000, port], vlan: 0, proto: UDP };
+        let key = FlowKey {
+            addr: [mapped(from), mapped(to)],
+            port: [4000, port],
+            proto: UDP,
+            ..FlowKey::default()
+        };
         FlowIdentity { key, initiator_is_lower: true, first: Time(1), vlan: [0, 0], alias: 0 }
     }
 

@@ -231,7 +231,12 @@ mod tests {
 
     #[test]
     fn the_initiator_is_the_source() {
-        let key = weir_wire::FlowKey { addr: [[1; 16], [2; 16]], port: [10, 20], vlan: 0, proto: 17 };
+        let key = weir_wire::FlowKey {
+            addr: [[1; 16], [2; 16]],
+            port: [10, 20],
+            proto: 17,
+            ..weir_wire::FlowKey::default()
+        };
         let flow =
             |lower| FlowIdentity { key, initiator_is_lower: lower, first: Time(0), vlan: [7, 8], alias: 0 };
         let (lower, higher) = (endpoints(&flow(true)), endpoints(&flow(false)));

@@ -19,7 +19,7 @@ use weir_proto::{
     Buffer, Expected, FILES, Field, Inflation, Out, Record, Session, Setup, Table, Value, Wants,
 };
 use weir_wire::stream::Chunk;
-use weir_wire::{Direction, FlowKey, Layers, Packet, PacketBuf, Time};
+use weir_wire::{Direction, FlowKey, Layers, Packet, PacketBuf, Space, Time};
 
 /// Streams may hold at most this part of all memory for waiting segments.
 const STREAM_PART: usize = 4;
@@ -255,7 +255,7 @@ struct CompactIdentity {
     first: Time,
     port: [u16; 2],
     vlan: [u16; 2],
-    key_vlan: u16,
+    space: Space,
     proto: u8,
     initiator_is_lower: bool,
 }
@@ -276,15 +276,15 @@ impl CompactIdentity {
             }
             _ => CompactEndpoints::Other(Box::new(*identity)),
         };
-        Self { ends, first, port: key.port, vlan, key_vlan: key.vlan, proto: key.proto, initiator_is_lower }
+        Self { ends, first, port: key.port, vlan, space: key.space, proto: key.proto, initiator_is_lower }
     }
 
     fn identity(&self) -> FlowIdentity {
-        let &Self { ref ends, first, port, vlan, key_vlan, proto, initiator_is_lower } = self;
+        let &Self { ref ends, first, port, vlan, space, proto, initiator_is_lower } = self;
         match ends {
             CompactEndpoints::V4(ends) => {
                 let addr = ends.map(weir_wire::mapped);
-                let key = FlowKey { addr, port, vlan: key_vlan, proto };
+                let key = FlowKey { addr, port, space, proto };
                 FlowIdentity { key, initiator_is_lower, first, vlan, alias: 0 }
             }
             CompactEndpoints::Other(identity) => **identity,
@@ -874,7 +874,7 @@ mod tests {
         let mapped = |last| [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, last];
         let addr = [mapped(1), mapped(2)];
         let v4 = FlowIdentity {
-            key: FlowKey { addr, port: [80, 4000], vlan: 7, proto: 6 },
+            key: FlowKey { addr, port: [80, 4000], space: Space::default().tagged(7), proto: 6 },
             initiator_is_lower: false,
             first: Time(42),
             vlan: [7, 8],

@@ -130,7 +130,7 @@ mod tests {
 
     fn flow(port: u16) -> FlowIdentity {
         let addr = [mapped([10, 0, 0, 1]), mapped([10, 0, 0, 2])];
-        let key = FlowKey { addr, port: [40_000, port], vlan: 0, proto: 6 };
+        let key = FlowKey { addr, port: [40_000, port], proto: 6, ..FlowKey::default() };
         FlowIdentity { key, initiator_is_lower: true, first: Time(0), vlan: [0; 2], alias: 0 }
     }
 

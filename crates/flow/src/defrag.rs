@@ -53,6 +53,8 @@ struct Id {
     /// Protocol of an IPv4 packet: a sender may have one identification counter for each protocol (RFC 791).
     proto: u8,
     vlan: u16,
+    /// See [`Layers::within`].
+    within: u16,
 }
 
 /// An incomplete packet.
@@ -109,7 +111,8 @@ impl Defrag {
     pub fn fragment(&mut self, packet: &Packet<'_>, layers: &Layers) -> Option<(Packet<'_>, Layers)> {
         let fragment = IpFragment::of(packet, layers)?;
         let proto = if layers.network_kind == Network::Ipv4 { fragment.proto } else { 0 };
-        let id = Id { addresses: addresses(packet, layers)?, id: fragment.id, proto, vlan: layers.vlan[0] };
+        let (vlan, within) = (layers.vlan[0], layers.within);
+        let id = Id { addresses: addresses(packet, layers)?, id: fragment.id, proto, vlan, within };
         self.expire(packet.time);
         self.stats.fragments += 1;
         let known = self.packets.len();
@@ -162,7 +165,7 @@ impl Defrag {
             number: packet.number,
         };
         let mut inner = decode(&whole);
-        inner.vlan = layers.vlan;
+        (inner.vlan, inner.within) = (layers.vlan, layers.within);
         Some((whole, inner))
     }
 

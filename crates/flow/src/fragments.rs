@@ -65,7 +65,7 @@ impl Fragments {
         let id = FlowKey {
             addr: [source, destination],
             port: [(id >> 16) as u16, id as u16],
-            vlan: key.vlan,
+            space: key.space,
             proto,
         };
         let now = parsed.facts.time.0.saturating_add(1);

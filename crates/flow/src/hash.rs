@@ -34,10 +34,12 @@ impl KeyHash {
         let [a, b] = key.addr.map(u128::from_ne_bytes);
         let ends = fold(a as u64 ^ k0, (a >> 64) as u64 ^ k1).rotate_left(23)
             ^ fold(b as u64 ^ k2, (b >> 64) as u64 ^ k3);
+        let space = u64::from(key.space.number());
         let rest = u64::from(key.port[0])
             | u64::from(key.port[1]) << 16
-            | u64::from(key.vlan) << 32
-            | u64::from(key.proto) << 48;
+            | (space & 0xffff) << 32
+            | u64::from(key.proto) << 48
+            | space >> 16 << 56;
         fold(ends ^ rest, k4)
     }
 }
@@ -58,6 +60,7 @@ fn fold(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_wire::Space;
 
     #[test]
     fn neighbouring_keys_spread_evenly() {
@@ -80,8 +83,8 @@ mod tests {
             let [a, b] = key.addr.map(u128::from_be_bytes);
             let rest = u64::from(key.port[0])
                 | u64::from(key.port[1]) << 16
-                | u64::from(key.vlan) << 32
-                | u64::from(key.proto) << 48;
+                | u64::from(key.space.number()) << 32
+                | u64::from(key.proto) << 56;
             [a >> 64, a & u128::from(u64::MAX), b >> 64, b & u128::from(u64::MAX), u128::from(rest)]
                 .map(|w| w as u64)
         };
@@ -89,8 +92,8 @@ mod tests {
             addr: [[w[0], w[1]], [w[2], w[3]]]
                 .map(|[high, low]| (u128::from(high) << 64 | u128::from(low)).to_be_bytes()),
             port: [w[4] as u16, (w[4] >> 16) as u16],
-            vlan: (w[4] >> 32) as u16,
-            proto: (w[4] >> 48) as u8,
+            space: Space::default().tagged((w[4] >> 32) as u16),
+            proto: (w[4] >> 56) as u8,
         };
         let v4 = |n: u64| 0xffff_0000_0000 | n & 0xffff_ffff;
         let mut bases = vec![[0; 5], [u64::MAX; 5], [0, 1, 0, 1, 1], [1; 5]];
@@ -138,7 +141,7 @@ mod tests {
             other([c, d, a, b, e]);
             other([c, d, a, b, e & !0xffff_ffff | u64::from((e as u32).rotate_left(16))]);
         }
-        // A key keeps 56 bits of the last word.
+        // A key keeps 52 bits of the last word.
         pairs.retain(|(a, b)| words(a) != words(b));
         pairs
     }

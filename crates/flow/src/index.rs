@@ -188,7 +188,7 @@ impl Index {
 #[inline]
 pub(crate) fn same(a: &FlowKey, b: &FlowKey) -> bool {
     let words = |key: &FlowKey| key.addr.map(u128::from_ne_bytes);
-    words(a) == words(b) && (a.port, a.vlan, a.proto) == (b.port, b.vlan, b.proto)
+    words(a) == words(b) && (a.port, a.space, a.proto) == (b.port, b.space, b.proto)
 }
 
 #[cfg(test)]

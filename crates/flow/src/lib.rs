@@ -9,8 +9,8 @@
 //!
 //! Results do not depend on the distribution of packets over tables, if both directions of an address pair go to one
 //! table ([`weir_wire::steer_hash`]) and no table is full: a flow is split by its own gaps, and all tables tick at the
-//! same times. The exception is a flow inside tunnels between several pairs of addresses: packets are steered by the
-//! outer pair, so that it is one flow in each table that has such a pair.
+//! same times. Packets in tunnels are steered by the outer pair, which is a part of their flow's key
+//! ([`weir_wire::Space`]): what passes through tunnels of several pairs is one flow in the tunnels of each.
 //!
 //! ```
 //! use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowTable, Tally};

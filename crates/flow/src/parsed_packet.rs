@@ -152,7 +152,7 @@ impl Looker {
     pub fn flow_ref(&self, packet: &Packet<'_>, layers: &Layers, vlan: [u16; 2]) -> Option<FlowRef> {
         let (mut key, is_lower) = FlowKey::of(packet, layers)?;
         if self.vlan {
-            key.vlan = vlan[0];
+            key.space = key.space.tagged(vlan[0]);
         }
         Some(self.of_key(key, is_lower))
     }

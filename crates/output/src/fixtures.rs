@@ -221,8 +221,8 @@ pub fn flow() -> FlowRecord {
         key: FlowKey {
             addr: [mapped([10, 0, 0, 5]), mapped([192, 0, 2, 1])],
             port: [40_000, 443],
-            vlan: 0,
             proto: 6,
+            ..FlowKey::default()
         },
         initiator_is_lower: true,
         id: 0x0123_4567_89ab_cdef,
@@ -271,7 +271,7 @@ pub fn ping() -> FlowRecord {
         bytes
     };
     FlowRecord {
-        key: FlowKey { addr: [address(1), address(2)], port: [129, 128], vlan: 0, proto: 58 },
+        key: FlowKey { addr: [address(1), address(2)], port: [129, 128], proto: 58, ..FlowKey::default() },
         initiator_is_lower: false,
         id: 7,
         first: Time(START),

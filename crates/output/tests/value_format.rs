@@ -97,7 +97,7 @@ fn flow(row: &Row) -> Option<FlowRecord> {
         ConnState::Oth,
     ];
     let mut flow = FlowRecord {
-        key: FlowKey { addr: [low.0, high.0], port: [low.1, high.1], vlan: 0, proto },
+        key: FlowKey { addr: [low.0, high.0], port: [low.1, high.1], proto, ..FlowKey::default() },
         initiator_is_lower,
         id: 1,
         first: Time(0),

@@ -118,8 +118,8 @@ fn snapshot(interval: u64) -> Snapshot {
         let key = weir_wire::FlowKey {
             addr: [[net, 0, 0, 1], [203, 0, 113, peer]].map(weir_wire::mapped),
             port: [4_000, 443],
-            vlan: 0,
             proto: 6,
+            ..weir_wire::FlowKey::default()
         };
         function.item(&Item::Tally(&Tally {
             key: &key,

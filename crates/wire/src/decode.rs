@@ -15,7 +15,7 @@ mod transport;
 mod tunnel;
 mod wifi;
 
-use crate::{Batch, DecodeError, ErrorKind, Layer, Layers, LinkType, Network, Packet, Tunnel};
+use crate::{Batch, DecodeError, ErrorKind, Layer, Layers, LinkType, Network, Packet, Tunnel, steer_hash};
 use frame::Frame;
 use tunnel::Start;
 
@@ -138,7 +138,9 @@ pub fn decapsulate(packet: &Packet<'_>, layers: &Layers) -> Option<Layers> {
         Frame::new(packet.data, packet.wire_len).limit(layers.payload.saturating_add(layers.payload_len));
     let carried = tunnel::carried(outer, layers).ok()??;
     let (frame, at) = (outer.limit(carried.end), carried.at);
-    let mut inner = Layers { link: at, ..Layers::default() };
+    // A tunnel in a tunnel is in the outermost one.
+    let within = if layers.within == 0 { steer_hash(packet, layers) as u16 + 1 } else { layers.within };
+    let mut inner = Layers { link: at, within, ..Layers::default() };
     let result = match carried.start {
         Start::Ethernet => ether::ethernet(frame, at, &mut inner),
         Start::EtherType(kind) => ether::ether_type(frame, kind, at, &mut inner),

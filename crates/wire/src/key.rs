@@ -23,10 +23,43 @@ pub struct FlowKey {
     pub addr: [[u8; 16]; 2],
     /// Ports in the order of `addr`, in host byte order. In a one-way flow: ICMP type and code.
     pub port: [u16; 2],
-    /// Outer VLAN identifier if it is part of the key, else 0.
-    pub vlan: u16,
+    /// Where the addresses are those of these two hosts.
+    pub space: Space,
     /// IP protocol number.
     pub proto: u8,
+}
+
+/// Equal addresses in different spaces are different hosts, or are seen at different points of their way: in a VLAN
+/// (if it is part of the key), in the tunnels of a pair of hosts, and outside of tunnels.
+///
+/// Of the outermost pair of a packet in tunnels the space has [`crate::steer_hash`], and no more. So a flow never has
+/// packets of two workers, and two copies of a packet, one before a tunnel and one in it, are in two flows. Two pairs of
+/// hosts with the same hash (1 of 2,048) have one space.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Space([u8; 3]);
+
+impl Space {
+    /// `within`: [`Layers::within`]. The VLAN identifier is 0.
+    #[inline]
+    fn of(within: u16) -> Self {
+        let [high, low] = within.to_be_bytes();
+        Self([high << 4 | low >> 4, low << 4, 0])
+    }
+
+    /// The same space in a VLAN, by its identifier of 12 bits.
+    #[must_use]
+    pub fn tagged(self, vlan: u16) -> Self {
+        let Self([first, second, _]) = self;
+        let [high, low] = vlan.to_be_bytes();
+        Self([first, second & 0xf0 | high & 0xf, low])
+    }
+
+    /// The space as a number of 24 bits: the VLAN identifier in the lower half.
+    #[inline(always)]
+    pub fn number(self) -> u32 {
+        let Self([a, b, c]) = self;
+        u32::from_be_bytes([0, a, b, c])
+    }
 }
 
 impl FlowKey {
@@ -45,7 +78,8 @@ impl FlowKey {
     #[inline]
     fn of_v4(packet: &Packet<'_>, layers: &Layers) -> Option<(Self, bool)> {
         let header = packet.data.get(layers.network as usize + 12..)?.first_chunk::<8>()?;
-        Some(Self::between_v4(header, layers))
+        let (key, is_lower) = Self::between_v4(header, layers);
+        Some((Self { space: Space::of(layers.within), ..key }, is_lower))
     }
 
     /// Reads the key of a packet that is [`Layers::common`]. `None` if the packet is too short.
@@ -68,7 +102,7 @@ impl FlowKey {
         let address = |v4: u32| (0xffff_0000_0000 | u128::from(v4)).to_be_bytes();
         let addr = [address(low), address(high)];
         let port = [ports as u16, (ports >> 16) as u16];
-        (Self { addr, port, vlan: 0, proto: layers.ip_proto }, lower_first)
+        (Self { addr, port, space: Space::default(), proto: layers.ip_proto }, lower_first)
     }
 
     fn of_any(packet: &Packet<'_>, layers: &Layers) -> Option<(Self, bool)> {
@@ -76,11 +110,11 @@ impl FlowKey {
         if layers.source_routed {
             dst = final_destination(packet.data, layers).unwrap_or(dst);
         }
-        let proto = layers.ip_proto;
+        let (proto, space) = (layers.ip_proto, Space::of(layers.within));
         let ports = match proto {
             ICMP | ICMPV6 => match icmp_ports(layers) {
                 Some(ports) => ports,
-                None => return Some((Self { addr: [src, dst], port: layers.ports, vlan: 0, proto }, true)),
+                None => return Some((Self { addr: [src, dst], port: layers.ports, space, proto }, true)),
             },
             _ => layers.ports,
         };
@@ -88,7 +122,7 @@ impl FlowKey {
         let (low, high) = (u128::from_be_bytes(src), u128::from_be_bytes(dst));
         let lower_first = (low, ports[0]) <= (high, ports[1]);
         let (addr, port) = if lower_first { ([src, dst], ports) } else { ([dst, src], [ports[1], ports[0]]) };
-        Some((Self { addr, port, vlan: 0, proto }, lower_first))
+        Some((Self { addr, port, space, proto }, lower_first))
     }
 
     /// Whether the flow has ICMP messages without a reply. Messages of the other direction are another flow, and the

@@ -28,6 +28,8 @@ pub struct Layers {
     pub ether_type: u16,
     /// Outermost and next VLAN identifiers (12 bits), 0 when absent; deeper ones are only counted.
     pub vlan: [u16; 2],
+    /// 0 for a packet outside of tunnels; for a packet in tunnels [`crate::steer_hash`] of the outermost one, plus 1.
+    pub within: u16,
     /// Source and destination port; for ICMP and ICMPv6 the type and the code; 0 for other protocols.
     pub ports: [u16; 2],
     /// VLAN tags seen.

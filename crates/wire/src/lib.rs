@@ -52,7 +52,9 @@ pub use decode::{
     tunnel_network, wifi_frame,
 };
 pub use fragment::IpFragment;
-pub use key::{Direction, FlowKey, addresses, final_destination, icmp_counterpart, mapped, shows_its_key};
+pub use key::{
+    Direction, FlowKey, Space, addresses, final_destination, icmp_counterpart, mapped, shows_its_key,
+};
 pub use layers::{DecodeError, ErrorKind, Fragment, Layer, Layers, Network, Tunnel};
 pub use link::LinkType;
 pub use packet::{Batch, Hints, Packet, PacketBuf, Slot, Time};

@@ -284,7 +284,7 @@ fn other_icmp_messages_are_flows_of_one_direction() {
 fn steering_is_the_documented_formula() {
     let frame = build::ethernet().vlan(3).ipv4([192, 0, 2, 1], [198, 51, 100, 7]).udp(1, 2).payload(b"");
     let x = 0xc000_0201_u32 ^ 0xc633_6407;
-    let expected = (x ^ (x >> 16)).wrapping_mul(STEER_MULTIPLIER) >> 16;
+    let expected = (x ^ (x >> 16)).wrapping_mul(STEER_MULTIPLIER) >> 21;
     assert_eq!(steer_hash(&packet(&frame), &decode(&packet(&frame))), expected);
     // All traffic between two addresses goes to one worker: fragments, tunnels, other protocols.
     let fragment =

@@ -202,7 +202,7 @@ pub(super) fn steer(link: bool) -> Vec<SockFilter> {
     a.push(op(RSH_K, 16));
     a.push(op(XOR_X, 0));
     a.push(op(MUL_K, STEER_MULTIPLIER));
-    a.push(op(RSH_K, 16));
+    a.push(op(RSH_K, 21));
     a.push(op(RET_A, 0));
     a.finish()
 }

@@ -102,10 +102,10 @@ mod tests {
     fn see(function: &mut dyn Function, a: u32, b: u32, ports: [u16; 2], proto: u8) {
         let address = |n: u32| mapped((0x0a00_0000 + n).to_be_bytes());
         let (source_is_lower, key) = if a <= b {
-            (true, FlowKey { addr: [address(a), address(b)], port: ports, vlan: 0, proto })
+            (true, FlowKey { addr: [address(a), address(b)], port: ports, proto, ..FlowKey::default() })
         } else {
             let [from, to] = ports;
-            (false, FlowKey { addr: [address(b), address(a)], port: [to, from], vlan: 0, proto })
+            (false, FlowKey { addr: [address(b), address(a)], port: [to, from], proto, ..FlowKey::default() })
         };
         function.item(&Item::Tally(&Tally {
             key: &key,

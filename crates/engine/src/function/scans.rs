@@ -213,8 +213,8 @@ pub(super) mod tests {
             key: FlowKey {
                 addr: [mapped([10, 0, 0, source]), mapped([10, 0, 1, target])],
                 port: [40_000, port],
-                vlan: 0,
                 proto: TCP,
+                ..FlowKey::default()
             },
             initiator_is_lower: true,
             id: 1,

@@ -2,6 +2,7 @@
 //! the required counts are reached.
 
 use crate::pcap;
+use std::collections::HashMap;
 use weir_wire::header::{Header, Icmp, Ipv4, Ipv6, Tcp, Udp};
 use weir_wire::{
     Checksum, ErrorKind, FlowKey, IpFragment, Layer, Layers, MAX_HEADERS, MAX_TUNNELS, Network, Packet,
@@ -39,7 +40,7 @@ fn check(packet: &Packet<'_>, layers: &Layers, context: &str) {
     if let Some(weir_wire::DecodeError { layer: Layer::Link, .. }) = layers.error {
         assert_eq!(layers.network_kind, Network::None, "{context}: {layers:?}");
     }
-    assert!(steer_hash(packet, layers) <= 0xffff);
+    assert!(steer_hash(packet, layers) < 1 << 11);
 }
 
 /// A parsed header is emitted as the bytes that it was parsed from. A header that the snap length cut is not parsed.
@@ -61,6 +62,8 @@ struct Tally {
     inner_errors: u64,
     good: u64,
     bad: u64,
+    /// What steers the packets of each pair of addresses outside of tunnels.
+    owners: HashMap<[[u8; 16]; 2], u32>,
 }
 
 impl Tally {
@@ -68,6 +71,14 @@ impl Tally {
         self.packets += 1;
         let layers = decode(packet);
         check(packet, &layers, context);
+        if let Some((key, _)) = FlowKey::of(packet, &layers) {
+            let owner = steer_hash(packet, &layers);
+            assert_eq!(
+                *self.owners.entry(key.addr).or_insert(owner),
+                owner,
+                "{context}: one flow, one worker"
+            );
+        }
         match layers.error.map(|error| error.kind) {
             Some(ErrorKind::UnknownLink) => self.unknown_link += 1,
             Some(_) => self.errors += 1,

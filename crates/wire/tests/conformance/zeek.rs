@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use crate::pcap;
-use weir_wire::{Checksum, FlowKey, Fragment, decapsulate, decode, mapped, verify};
+use weir_wire::{Checksum, FlowKey, Fragment, Space, decapsulate, decode, mapped, verify};
 
 /// Packets and IP bytes, of the lower endpoint and of the other.
 type Volume = [(u64, u64); 2];
@@ -23,6 +23,8 @@ fn volumes(path: &Path, ignore_checksums: bool) -> BTreeMap<FlowKey, Volume> {
                 && (ignore_checksums || !bad)
                 && let Some((key, lower)) = FlowKey::of(&packet, &layers)
             {
+                // The rows of Zeek have all ways of a flow, in tunnels and outside of them.
+                let key = FlowKey { space: Space::default(), ..key };
                 let volume: &mut Volume = flows.entry(key).or_default();
                 let side = &mut volume[usize::from(!lower)];
                 side.0 += 1;
@@ -64,11 +66,11 @@ fn rows(log: &str) -> BTreeMap<FlowKey, Volume> {
         let side = |packets, bytes| Some((number(packets)?, number(bytes)?));
         let sides = (side("orig_pkts", "orig_ip_bytes"), side("resp_pkts", "resp_ip_bytes"));
         let (Some(x), Some(y)) = sides else { continue };
-        let forward = FlowKey { addr: [a.0, b.0], port: [a.1, b.1], vlan: 0, proto };
+        let forward = FlowKey { addr: [a.0, b.0], port: [a.1, b.1], proto, ..FlowKey::default() };
         let (key, volume) = if a <= b || forward.is_one_way() {
             (forward, [x, y])
         } else {
-            (FlowKey { addr: [b.0, a.0], port: [b.1, a.1], vlan: 0, proto }, [y, x])
+            (FlowKey { addr: [b.0, a.0], port: [b.1, a.1], proto, ..FlowKey::default() }, [y, x])
         };
         let sum = flows.entry(key).or_default();
         for (sum, one) in sum.iter_mut().zip(volume) {
