@@ -164,7 +164,9 @@ fn counts_agree_with_tcpdump() {
 #[test]
 fn every_capture_is_read() {
     let Some(data) = shared() else { return };
-    let files: Vec<_> = walk(&data).into_iter().filter(|path| is_capture(path)).collect();
+    let breadth = data.with_file_name("breadth");
+    let folders = [data, breadth].into_iter().filter(|folder| folder.is_dir());
+    let files: Vec<_> = folders.flat_map(|folder| walk(&folder)).filter(|path| is_capture(path)).collect();
     let (mut packets, mut bad) = (0, 0);
     for path in &files {
         let outcome = read_path(path);

@@ -245,7 +245,8 @@ fn every_capture_goes_through_a_ring_unchanged() {
     }
     let sender = Sender::new("a0");
     let (mut captures, mut packets, mut tagged) = (0, 0, 0);
-    let mut folders = vec![root];
+    let breadth = root.with_file_name("breadth");
+    let mut folders: Vec<_> = [root, breadth].into_iter().filter(|folder| folder.is_dir()).collect();
     let mut frames = Vec::new();
     let mut strays = BTreeMap::new();
     while let Some(folder) = folders.pop() {

@@ -53,7 +53,10 @@ pub const BY_LAYERS: [LinkType; 9] = [
 /// Every packet of the captures that libpcap can read, at most `max` for each link type, and generated ones.
 pub fn pool(max: usize) -> Pool {
     let mut files = Vec::new();
-    captures(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), &mut files);
+    for folder in ["data", "breadth"] {
+        let shared = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
+        captures(&shared.join(folder), &mut files);
+    }
     files.sort();
     let mut pool = Pool::new();
     let mut total = 0;

@@ -7,12 +7,15 @@ use std::fmt;
 
 /// Whether a capture is set aside. Only the file's name counts, so that a capture is on one side in every test.
 pub fn is_aside(capture: &str) -> bool {
+    hash(capture).is_multiple_of(3)
+}
+
+/// A hash of a capture's name without its folder.
+pub fn hash(capture: &str) -> u64 {
     // FNV-1a of 64 bits: stable over versions and machines.
     let name = capture.rsplit('/').next().unwrap_or(capture);
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    });
-    hash.is_multiple_of(3)
+    name.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 /// How many of how many are right.

@@ -237,18 +237,21 @@ pub fn captures() -> Vec<PathBuf> {
         println!("skipped: ../shared/data is absent");
     }
     let mut found = Vec::new();
-    for folder in [root().join("testdata"), shared] {
+    for folder in [root().join("testdata"), root().join("../shared/breadth"), shared] {
         walk(&folder, &mut found);
     }
     found.sort();
     found
 }
 
-/// A diverse selection of captures, equal in every run: the sample first.
+/// The number of captures for which [`diverse`] takes as many as it is asked for. It is constant, so that a new capture
+/// does not change which others are taken.
+const CAPTURES: u64 = 1_680;
+
+/// A diverse selection of about `n` captures, by a hash of their names, equal in every run: the sample first.
 pub fn diverse(n: usize) -> Vec<PathBuf> {
-    let all = captures();
-    let step = (all.len() / n.max(1)).max(1);
-    let chosen = all.iter().step_by(step).filter(|path| **path != sample()).take(n).cloned();
+    let is_taken = |path: &PathBuf| aside::hash(&path.to_string_lossy()) / 3 % CAPTURES < n as u64;
+    let chosen = captures().into_iter().filter(|path| *path != sample() && is_taken(path));
     std::iter::once(sample()).chain(chosen).collect()
 }
 
