@@ -11,6 +11,7 @@ mod events;
 mod senders;
 
 use crate::applications::{Ports, Servers};
+use crate::distinct::Seen;
 use crate::event::MAX_EVENTS;
 use crate::{
     Answer, AnswerId, AnswerLabel, Applications, CaptureCount, ChecksumSenders, Class, Composition, Costs,
@@ -24,7 +25,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The last version of any kind of content.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 
 /// A kind of content.
 struct Form {
@@ -34,12 +35,14 @@ struct Form {
     version: u8,
 }
 
-const READING: Form = Form { head: *b"WR", version: 1 };
+const READING: Form = Form { head: *b"WR", version: VERSION };
 const SNAPSHOT: Form = Form { head: *b"WS", version: VERSION };
 /// The first version of snapshots that has events.
 const WITH_EVENTS: u8 = 2;
 /// The first version of snapshots that has senders of checksums.
 const WITH_SENDERS: u8 = 3;
+/// The first version of snapshots and, after 1, of readings in which ports are counted exactly.
+const WITH_NUMBERS: u8 = 4;
 /// Maximum of a count: sums of a few do not overflow.
 const MAX_COUNT: u64 = 1 << 62;
 /// Maximum number of rows of a list.
@@ -905,15 +908,35 @@ impl<T: Binary + crate::Hashed> Binary for Distinct<T> {
     }
 }
 
+/// The form of [`Seen::Numbers`], after those of [`Distinct`].
+const NUMBERS: u8 = 2;
+
 impl Binary for DistinctValues {
     fn write(&self, to: &mut Vec<u8>) {
-        let (seen, floor) = self.parts();
-        seen.write(to);
+        let (seen, floor, added) = self.parts();
+        match seen {
+            Seen::Values(values) => values.write(to),
+            Seen::Numbers(numbers) => {
+                to.push(NUMBERS);
+                numbers.write(to);
+            }
+        }
         floor.write(to);
+        added.write(to);
     }
 
     fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
-        Ok(Self::from_parts(Binary::read(from)?, from.count()?))
+        let is_numbers = from.version >= WITH_NUMBERS && from.rest.first() == Some(&NUMBERS);
+        let seen = if is_numbers {
+            from.byte()?;
+            Seen::Numbers(Binary::read(from)?)
+        } else {
+            Seen::Values(Binary::read(from)?)
+        };
+        let floor = from.count()?;
+        // Earlier versions do not have it: nothing bounds the estimate.
+        let added = if from.version >= WITH_NUMBERS { from.count()? } else { DistinctValues::UNKNOWN };
+        Ok(Self::from_parts(seen, floor, added))
     }
 }
 

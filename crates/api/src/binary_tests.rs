@@ -85,6 +85,10 @@ fn readings(numbers: &[u64]) -> Vec<Reading> {
     for n in numbers {
         let mut values = DistinctValues::default();
         values.add(u128::from(*n) << 60);
+        let mut ports = DistinctValues::default();
+        numbers.iter().for_each(|port| {
+            ports.add(u128::from(*port as u16));
+        });
         let mut sketch = Sketch::default();
         sketch.add(f64::from_bits(*n));
         let datum = match n % 4 {
@@ -112,6 +116,7 @@ fn readings(numbers: &[u64]) -> Vec<Reading> {
         });
         if n % 3 > 0 {
             (trials.failed, trials.refused, trials.first, trials.last) = (values, 1, *n, *n);
+            trials.answered = ports;
         }
         scans.merge(&Table::new(&SCANS, 100, vec![trials.row(0)], 0));
     }
@@ -192,14 +197,16 @@ fn answers(numbers: &[u64]) -> Vec<Answer> {
 }
 
 #[test]
-fn the_form_of_version_1_does_not_change() {
+fn the_form_of_readings_does_not_change() {
     let count = Reading::Count(Count { packets: 300, bytes: 5 });
-    assert_eq!(count.encode(), [b'W', b'R', 1, 0, 0xac, 2, 5]);
-    assert_eq!(Reading::decode(&[b'W', b'R', 1, 0, 0xac, 2, 5]), Ok(count));
+    assert_eq!(count.encode(), [b'W', b'R', 4, 0, 0xac, 2, 5]);
+    for version in [1, 4] {
+        assert_eq!(Reading::decode(&[b'W', b'R', version, 0, 0xac, 2, 5]).as_ref(), Ok(&count));
+    }
     let mut histogram = Histogram::new("s", vec![0, 64]);
     histogram.add(70);
     let bytes = Reading::Histogram(histogram).encode();
-    assert_eq!(bytes[..12], [b'W', b'R', 1, 3, 1, b's', 2, 0, 64, 2, 0, 1]);
+    assert_eq!(bytes[..12], [b'W', b'R', 4, 3, 1, b's', 2, 0, 64, 2, 0, 1]);
 }
 
 #[test]
@@ -211,7 +218,7 @@ fn bytes_of_something_else_are_errors() {
         Reading::decode(&bytes)
     };
     assert_eq!(with(0, b'X'), Err(DecodeError::Kind));
-    assert_eq!(with(2, 2), Err(DecodeError::Version(2)));
+    assert_eq!(with(2, 5), Err(DecodeError::Version(5)));
     assert_eq!(with(2, 0), Err(DecodeError::Version(0)));
     assert_eq!(with(3, 99), Err(DecodeError::Invalid("shape")));
     assert_eq!(Snapshot::decode(&bytes), Err(DecodeError::Kind));
@@ -246,7 +253,9 @@ fn earlier_snapshots_are_read() {
     let mut snapshot = snapshot(&[]);
     snapshot.event_count = EventCount::default();
     let mut bytes = snapshot.encode();
-    assert_eq!(bytes[2], 3);
+    assert_eq!(bytes[2], 4);
+    bytes[2] = 3;
+    assert_eq!(Snapshot::decode(&bytes).as_ref(), Ok(&snapshot));
     bytes[2] = 2;
     // Four empty sets.
     bytes.truncate(bytes.len() - 4);
@@ -255,6 +264,53 @@ fn earlier_snapshots_are_read() {
     // No events, and four counts of 0.
     bytes.truncate(bytes.len() - 5);
     assert_eq!(Snapshot::decode(&bytes), Ok(snapshot));
+}
+
+/// In version 1, distinct values have no number of additions, and many ports are registers. What is added later has both.
+#[test]
+fn distinct_values_of_version_1_are_read_and_added_to() {
+    let of = |ports: std::ops::Range<u128>| {
+        let mut values = DistinctValues::default();
+        ports.for_each(|port| {
+            values.add(port);
+        });
+        values
+    };
+    let mut registers = Distinct::<u128>::default();
+    (0..1_014).for_each(|port| registers.add(port));
+    assert!(!registers.is_exact());
+    let estimate = registers.estimate();
+    let reading = |failed: DistinctValues, answered: DistinctValues| {
+        let mut trials = Trials::new(Sweep::Ports { source: ip(1), target: ip(2) });
+        (trials.failed, trials.answered) = (failed, answered);
+        Reading::Table(Table::new(&SCANS, 9, vec![trials.row(0)], 0))
+    };
+    let (failed, answered) = (DistinctValues::from_parts(Seen::Values(registers), 0, 1_014), of(5..8));
+    let mut bytes = reading(failed.clone(), answered.clone()).encode();
+    bytes[2] = 1;
+    for values in [&failed, &answered] {
+        let (mut all, mut added) = (Vec::new(), Vec::new());
+        values.write(&mut all);
+        values.parts().2.write(&mut added);
+        let at = bytes.windows(all.len()).position(|window| window == all).unwrap();
+        let end = at + all.len();
+        bytes.drain(end - added.len()..end);
+    }
+    let trials = |reading: &Reading| {
+        let Reading::Table(table) = reading else { panic!("another shape") };
+        Trials::of(&table.rows[0]).unwrap()
+    };
+    let mut sum = Reading::decode(&bytes).unwrap();
+    let before = trials(&sum);
+    assert_eq!((before.failed.estimate(), before.failed.is_exact()), (estimate, false));
+    assert_eq!((before.answered.values(), before.answered.is_exact()), (Some(vec![5, 6, 7]), true));
+    // Ports that are counted exactly: some known, others new.
+    sum.merge_encoded(&reading(of(714..1_314), of(7..400)).encode()).unwrap();
+    let after = trials(&sum);
+    let off = after.failed.estimate() as f64 / 1_314.0 - 1.0;
+    assert!(off.abs() < 4.0 * Distinct::STANDARD_ERROR, "{}", after.failed.estimate());
+    assert_eq!((after.answered.estimate(), after.answered.is_exact()), (395, true));
+    assert_eq!(Reading::decode(&sum.encode()), Ok(sum));
 }
 
 #[test]

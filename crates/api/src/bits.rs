@@ -13,8 +13,8 @@ pub struct Bits(Form);
 enum Form {
     /// At most [`Bits::FEW`] numbers, sorted.
     Few(Vec<u16>),
-    /// More numbers: bit `n % 64` of word `n / 64` is number `n`.
-    Many(Box<[u64; Bits::WORDS]>),
+    /// More numbers: bit `n % 64` of word `n / 64` is number `n`. The second value is how many they are.
+    Many(Box<[u64; Bits::WORDS]>, u32),
 }
 
 impl Default for Bits {
@@ -26,6 +26,8 @@ impl Default for Bits {
 impl Bits {
     /// Maximum of numbers in a list.
     pub const FEW: usize = 512;
+    /// Maximum bytes of heap memory.
+    pub const MEMORY: usize = Self::WORDS * size_of::<u64>();
     /// Words of 64 bits for all numbers.
     pub(crate) const WORDS: usize = 1 << 10;
 
@@ -43,10 +45,11 @@ impl Bits {
                     self.add(number)
                 }
             },
-            Form::Many(words) => words.get_mut(usize::from(number / 64)).is_some_and(|word| {
+            Form::Many(words, count) => words.get_mut(usize::from(number / 64)).is_some_and(|word| {
                 let bit = 1 << (number % 64);
                 let is_new = *word & bit == 0;
                 *word |= bit;
+                *count += u32::from(is_new);
                 is_new
             }),
         }
@@ -56,7 +59,7 @@ impl Bits {
     pub fn has(&self, number: u16) -> bool {
         match &self.0 {
             Form::Few(list) => list.binary_search(&number).is_ok(),
-            Form::Many(words) => {
+            Form::Many(words, _) => {
                 words.get(usize::from(number / 64)).is_some_and(|word| word & (1 << (number % 64)) != 0)
             }
         }
@@ -66,7 +69,7 @@ impl Bits {
     pub fn len(&self) -> usize {
         match &self.0 {
             Form::Few(list) => list.len(),
-            Form::Many(words) => words.iter().map(|word| word.count_ones() as usize).sum(),
+            Form::Many(_, count) => *count as usize,
         }
     }
 
@@ -79,7 +82,7 @@ impl Bits {
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         let (few, many): (&[u16], &[u64]) = match &self.0 {
             Form::Few(list) => (list, &[]),
-            Form::Many(words) => (&[], words.as_slice()),
+            Form::Many(words, _) => (&[], words.as_slice()),
         };
         let of_word = |(at, word): (usize, &u64)| {
             let word = *word;
@@ -94,10 +97,11 @@ impl Bits {
             Form::Few(list) => list.iter().for_each(|number| {
                 self.add(*number);
             }),
-            Form::Many(theirs) => {
+            Form::Many(theirs, _) => {
                 self.spread();
-                if let Form::Many(mine) = &mut self.0 {
+                if let Form::Many(mine, count) = &mut self.0 {
                     mine.iter_mut().zip(theirs.iter()).for_each(|(mine, theirs)| *mine |= theirs);
+                    *count = mine.iter().map(|word| word.count_ones()).sum();
                 }
             }
         }
@@ -107,7 +111,7 @@ impl Bits {
     pub fn memory(&self) -> usize {
         match &self.0 {
             Form::Few(list) => size_of_val(list.as_slice()),
-            Form::Many(words) => size_of_val(words.as_slice()),
+            Form::Many(words, _) => size_of_val(words.as_slice()),
         }
     }
 
@@ -115,20 +119,21 @@ impl Bits {
     pub(crate) fn words(&self) -> Option<&[u64; Self::WORDS]> {
         match &self.0 {
             Form::Few(_) => None,
-            Form::Many(words) => Some(words),
+            Form::Many(words, _) => Some(words),
         }
     }
 
     /// The set of these bits, in the form that their number asks for.
     pub(crate) fn of_words(words: Box<[u64; Self::WORDS]>) -> Self {
-        let all = Self(Form::Many(words));
+        let count = words.iter().map(|word| word.count_ones()).sum();
+        let all = Self(Form::Many(words, count));
         if all.len() > Self::FEW { all } else { all.iter().collect() }
     }
 
     fn spread(&mut self) {
         if let Form::Few(list) = &mut self.0 {
             let list = take(list);
-            self.0 = Form::Many(Box::new([0; Self::WORDS]));
+            self.0 = Form::Many(Box::new([0; Self::WORDS]), 0);
             list.into_iter().for_each(|number| {
                 self.add(number);
             });
@@ -176,7 +181,7 @@ mod tests {
             prop_assert_eq!(sum.words().is_some(), expected.len() > Bits::FEW);
             prop_assert!(sum.iter().eq(expected.iter().copied()));
             prop_assert!((0..=u16::MAX).all(|number| sum.has(number) == expected.contains(&number)));
-            prop_assert!(sum.memory() <= 8192);
+            prop_assert!(sum.memory() <= Bits::MEMORY);
         }
     }
 

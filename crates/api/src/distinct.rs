@@ -6,6 +6,7 @@
 //! holds only for equal hashes: readings are merged by the name of their hash. Readings of other hashes are kept side
 //! by side, and a value in both counts twice.
 
+use crate::Bits;
 use serde::{Deserialize, Serialize};
 
 /// The kind of value that is counted.
@@ -235,75 +236,165 @@ impl<T: Hashed> Distinct<T> {
 }
 
 /// Distinct values that can be renamed: ports, or addresses as IPv6 numbers (IPv4 mapped).
+///
+/// Values of 16 bits, such as ports, are counted exactly, however many they are. The number of others is an estimate
+/// beyond [`Distinct::EXACT`], which never exceeds the number of additions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DistinctValues {
-    seen: Distinct<u128>,
-    /// The estimate from before the values were renamed, if it was not exact: registers cannot be renamed.
+    seen: Seen,
+    /// The estimate from before the values were renamed, if they are no longer known: registers cannot be renamed.
     floor: u64,
+    /// How often a value was added: an upper bound of the number of distinct ones. At most [`DistinctValues::UNKNOWN`].
+    added: u64,
+}
+
+/// The form depends only on the values.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Seen {
+    /// At most [`Distinct::EXACT`] values, or registers if one of them has more than 16 bits.
+    Values(Distinct<u128>),
+    /// More than [`Distinct::EXACT`] values, none of which has more than 16 bits.
+    Numbers(Bits),
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Seen::Values(Distinct::default())
+    }
+}
+
+impl Seen {
+    /// Adds a value. Returns whether it may be new.
+    fn add(&mut self, value: u128) -> bool {
+        match self {
+            Seen::Numbers(numbers) => match u16::try_from(value) {
+                Ok(number) => numbers.add(number),
+                Err(_) => {
+                    let mut all = Distinct::default();
+                    numbers.iter().for_each(|number| all.add(u128::from(number)));
+                    all.add(value);
+                    *self = Seen::Values(all);
+                    true
+                }
+            },
+            Seen::Values(all) => {
+                let Distinct::Few(few) = &*all else {
+                    all.add(value);
+                    return true;
+                };
+                if few.binary_search(&value).is_ok() {
+                    return false;
+                }
+                let numbers = || few.iter().chain([&value]).map(|value| u16::try_from(*value));
+                match few.len() < Distinct::<u128>::EXACT {
+                    true => all.add(value),
+                    false => match numbers().collect::<Result<Bits, _>>() {
+                        Ok(numbers) => *self = Seen::Numbers(numbers),
+                        Err(_) => all.add(value),
+                    },
+                }
+                true
+            }
+        }
+    }
+
+    fn merge(&mut self, other: &Seen) {
+        match (&mut *self, other) {
+            (Seen::Numbers(mine), Seen::Numbers(theirs)) => mine.merge(theirs),
+            (_, Seen::Numbers(theirs)) => theirs.iter().for_each(|number| {
+                self.add(u128::from(number));
+            }),
+            (_, Seen::Values(Distinct::Few(few))) => few.iter().for_each(|value| {
+                self.add(*value);
+            }),
+            (Seen::Values(mine), Seen::Values(registers)) => mine.merge(registers),
+            (Seen::Numbers(mine), Seen::Values(registers)) => {
+                let mut all = registers.clone();
+                mine.iter().for_each(|number| all.add(u128::from(number)));
+                *self = Seen::Values(all);
+            }
+        }
+    }
 }
 
 impl DistinctValues {
+    /// The number of additions where it is not known, and of more: sums of a few do not overflow.
+    pub(crate) const UNKNOWN: u64 = 1 << 62;
+
     /// Counts a value, unless it was counted before. Returns whether it may be new.
     pub fn add(&mut self, value: u128) -> bool {
-        if let Distinct::Few(values) = &self.seen
-            && values.binary_search(&value).is_ok()
-        {
-            return false;
-        }
-        self.seen.add(value);
-        true
+        self.added = (self.added + 1).min(Self::UNKNOWN);
+        self.seen.add(value)
     }
 
-    /// Estimated number of distinct values.
+    /// Number of distinct values, an estimate unless [`DistinctValues::is_exact`]; at most the number of additions.
     pub fn estimate(&self) -> u64 {
-        self.seen.estimate().max(self.floor)
+        let seen = match &self.seen {
+            Seen::Values(values) => values.estimate(),
+            Seen::Numbers(numbers) => numbers.len() as u64,
+        };
+        seen.max(self.floor).min(self.added)
     }
 
     /// Whether [`DistinctValues::estimate`] is exact.
     pub fn is_exact(&self) -> bool {
-        self.seen.is_exact()
+        self.floor == 0
+            && match &self.seen {
+                Seen::Values(values) => values.is_exact(),
+                Seen::Numbers(_) => true,
+            }
     }
 
     /// The values, sorted; `None` if they are no longer known.
-    pub fn values(&self) -> Option<&[u128]> {
+    pub fn values(&self) -> Option<Vec<u128>> {
         match &self.seen {
-            Distinct::Few(values) => Some(values),
-            Distinct::Registers(_) => None,
+            Seen::Values(Distinct::Few(values)) => Some(values.clone()),
+            Seen::Values(Distinct::Registers(_)) => None,
+            Seen::Numbers(numbers) => Some(numbers.iter().map(u128::from).collect()),
         }
     }
 
     /// Bytes of heap memory.
     pub fn memory(&self) -> usize {
-        self.seen.memory()
+        match &self.seen {
+            Seen::Values(values) => values.memory(),
+            Seen::Numbers(numbers) => numbers.memory(),
+        }
     }
 
-    /// The values, and the estimate from before they were renamed.
-    pub(crate) fn parts(&self) -> (&Distinct<u128>, u64) {
-        (&self.seen, self.floor)
+    /// The values, the estimate from before they were renamed, and how often one was added.
+    pub(crate) fn parts(&self) -> (&Seen, u64, u64) {
+        (&self.seen, self.floor, self.added)
     }
 
-    /// The reverse of [`DistinctValues::parts`].
-    pub(crate) fn from_parts(seen: Distinct<u128>, floor: u64) -> Self {
-        Self { seen, floor }
+    /// The reverse of [`DistinctValues::parts`]. The values are put into the form that they ask for.
+    pub(crate) fn from_parts(seen: Seen, floor: u64, added: u64) -> Self {
+        let mut all = Self { seen: Seen::default(), floor, added: added.min(Self::UNKNOWN) };
+        all.seen.merge(&seen);
+        all
     }
 
     /// Replaces each value by another name. If the values are no longer known, the estimate of a merged reading is that
     /// of its largest part, a lower bound.
     pub fn rename(&mut self, name: &mut impl FnMut(u128) -> u128) {
-        let values = match std::mem::take(&mut self.seen) {
-            Distinct::Few(values) => values,
-            registers @ Distinct::Registers(_) => {
-                self.floor = self.floor.max(registers.estimate());
-                self.seen = Distinct::Registers(vec![0; Distinct::SIZE]);
-                return;
-            }
+        let known = self.values();
+        if known.is_none() {
+            self.floor = self.floor.max(self.estimate());
+        }
+        self.seen = match known {
+            None => Seen::Values(Distinct::Registers(vec![0; Distinct::SIZE])),
+            Some(_) => Seen::default(),
         };
-        values.into_iter().for_each(|value| self.seen.add(name(value)));
+        for value in known.into_iter().flatten() {
+            self.seen.add(name(value));
+        }
     }
 
     /// Adds the values of another part.
     pub fn merge(&mut self, other: &DistinctValues) {
         self.floor = self.floor.max(other.floor);
+        self.added = self.added.saturating_add(other.added).min(Self::UNKNOWN);
         self.seen.merge(&other.seen);
     }
 }
@@ -427,13 +518,63 @@ mod tests {
         assert_eq!((new, values.estimate(), values.is_exact()), (100, 100, true));
         assert_eq!(values.values().unwrap(), (0..100).collect::<Vec<u128>>());
         for many in [300_u64, 5_000, 65_536, 1_000_000] {
-            let mut values = DistinctValues::default();
-            (0..many).for_each(|n| {
-                values.add(u128::from(n));
-            });
-            let off = values.estimate() as f64 / many as f64 - 1.0;
-            assert!(off.abs() < 4.0 * Distinct::STANDARD_ERROR, "{many}: {}", values.estimate());
-            assert_eq!(values.values(), None);
+            let of = |first: u64| {
+                let mut values = DistinctValues::default();
+                (first..first + many).for_each(|n| {
+                    values.add(u128::from(n));
+                });
+                values
+            };
+            let far = of(1 << 40);
+            let off = far.estimate() as f64 / many as f64 - 1.0;
+            assert!(off.abs() < 4.0 * Distinct::STANDARD_ERROR, "{many}: {}", far.estimate());
+            assert!(far.estimate() <= many, "{many}: {}", far.estimate());
+            assert_eq!((far.values(), far.is_exact()), (None, false));
+            // Ports.
+            if many <= 65_536 {
+                let near = of(0);
+                assert_eq!((near.estimate(), near.is_exact()), (many, true));
+                assert_eq!(near.values().map(|values| values.len() as u64), Some(many));
+                assert!(near.memory() <= Bits::MEMORY);
+            }
+        }
+    }
+
+    /// Values of 16 bits and others, so that a sum has every form.
+    fn any_values() -> impl Strategy<Value = Vec<u128>> {
+        let port = any::<u16>().prop_map(u128::from);
+        let host = (0_u128..600).prop_map(|n| 0xffff_0a00_0000 + n);
+        prop_oneof![
+            prop::collection::vec(port.clone(), 0..900),
+            prop::collection::vec(host.clone(), 0..900),
+            prop::collection::vec(prop_oneof![9 => port, 1 => host], 0..400),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_sum_of_values_does_not_depend_on_how_they_were_divided(
+            one in any_values(), other in any_values(), parts in 1_usize..6
+        ) {
+            let values = [one, other].concat();
+            let of = |values: &mut dyn Iterator<Item = u128>| {
+                let mut sum = DistinctValues::default();
+                values.for_each(|value| {
+                    sum.add(value);
+                });
+                sum
+            };
+            let whole = of(&mut values.iter().copied());
+            for order in [(0..parts).collect::<Vec<_>>(), (0..parts).rev().collect()] {
+                let mut sum = DistinctValues::default();
+                order.iter().for_each(|n| sum.merge(&of(&mut values.iter().copied().skip(*n).step_by(parts))));
+                prop_assert_eq!(&sum, &whole);
+            }
+            let exact = values.iter().collect::<std::collections::BTreeSet<_>>().len() as u64;
+            prop_assert!(whole.estimate() <= values.len() as u64);
+            if values.iter().all(|value| *value < 1 << 16) || exact <= Distinct::<u128>::EXACT as u64 {
+                prop_assert_eq!((whole.estimate(), whole.is_exact()), (exact, true));
+            }
         }
     }
 

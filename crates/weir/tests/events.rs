@@ -211,6 +211,81 @@ fn events_do_not_depend_on_the_number_of_workers() {
     assert!(found >= 40, "{found}");
 }
 
+/// Fails if a part of an event's evidence exceeds the number of its findings. A kind with evidence has its rule here.
+#[track_caller]
+fn parts_are_within_the_whole(event: &Value, capture: &Path) {
+    let evidence = event["evidence"].as_object().unwrap();
+    let number = |name: &str| evidence[name].as_u64().unwrap();
+    let count = event["count"].as_u64().unwrap();
+    let holds = match event["event"].as_str().unwrap() {
+        // Every failed flow is a finding, and there is at least one for each failed port or host.
+        "port_scan" | "address_scan" => {
+            number("refused_flows") + number("unanswered_flows") == count && number("failed") <= count
+        }
+        "clock_leap" => number("back") + number("ahead") == count,
+        "link_down" => number("removed") <= count,
+        _ => evidence.is_empty(),
+    };
+    assert!(holds, "{}: {event}", capture.display());
+}
+
+/// Ports of one host that are refused, the first half of them twice, and a port of as many hosts.
+fn sweeps(n: u16) -> Vec<u8> {
+    let step = SECOND / 1_000;
+    let mut packets = tried(START, step, 1, 1..1 + n, true);
+    packets.extend(tried(START + u64::from(n) * step + SECOND, step, 1, 1..1 + n / 2, true));
+    for host in 0..n {
+        let [high, low] = host.to_be_bytes();
+        let sent =
+            build::ethernet().ipv4([10, 1, 0, 3], [10, 3, high, low]).tcp(50_000, 22, SYN).payload(&[]);
+        packets.push((START + u64::from(host) * step + 7, sent));
+    }
+    packets.sort_by_key(|(time, _)| *time);
+    pcap(1, &packets)
+}
+
+/// It holds for every state of every event. Ports are counted exactly, however many they are.
+#[test]
+fn no_part_of_an_evidence_exceeds_its_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut captures: Vec<_> = diverse(60).into_iter().map(|path| (path, None)).collect();
+    captures.push((put(folder.path(), "made.pcap", &made()), None));
+    for n in [200_u16, 257, 513, 998, 1_000, 5_000] {
+        captures.push((put(folder.path(), &format!("{n}.pcap"), &sweeps(n)), Some(u64::from(n))));
+    }
+    let mut found = 0;
+    for (at, (capture, targets)) in captures.iter().enumerate() {
+        for more in [["--workers", "1"], ["--workers", "3"], ["--interval", "1s"]] {
+            let out = folder.path().join(format!("{at}{}", more.concat()));
+            let ran = logs(capture, &out, &more);
+            assert!(matches!(ran.code, Some(0 | 2 | 3)), "{}: {}", capture.display(), ran.stderr);
+            let lines = objects(&read(&out, "weir.ndjson"));
+            let events: Vec<&Value> = lines.iter().filter(|line| line["kind"] == "event").collect();
+            events.iter().for_each(|event| parts_are_within_the_whole(event, capture));
+            found += events.len();
+            let Some(targets) = *targets else { continue };
+            let last = |kind: &str| {
+                let of_kind = |event: &&&Value| event["event"] == kind && event["state"] == "end";
+                let ended: Vec<&&Value> = events.iter().filter(of_kind).collect();
+                assert_eq!(ended.len(), 1, "{kind} in {} with {more:?}: {events:?}", capture.display());
+                let number = |value: &Value| value.as_u64().unwrap();
+                (number(&ended[0]["evidence"]["failed"]), number(&ended[0]["count"]))
+            };
+            assert_eq!(last("port_scan"), (targets, targets + targets / 2), "{more:?}");
+            let (hosts, flows) = last("address_scan");
+            assert_eq!(flows, targets);
+            assert!(hosts * 100 >= targets * 94, "{hosts} of {targets}");
+            let notices = objects(&read(&out, "notice.json"));
+            let of_ports: Vec<&Value> =
+                notices.iter().filter(|notice| notice["note"] == "Scan::Port_Scan").collect();
+            assert!(!of_ports.is_empty());
+            assert!(of_ports.iter().all(|notice| !notice["msg"].as_str().unwrap().contains("about")));
+        }
+    }
+    println!("{found} states of events in {} captures", captures.len());
+    assert!(found >= 60, "{found}");
+}
+
 #[test]
 fn events_pass_through_the_anonymiser() {
     let folder = tempfile::tempdir().unwrap();

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use support::*;
-use weir_api::{Answer, FunctionCall, Reading, SCANS, Snapshot, SubscriptionSpec, Trials};
+use weir_api::{Answer, FunctionCall, Level, Reading, SCANS, Snapshot, SubscriptionSpec, Trials};
 use weir_capture::{FileFormat, PacketWriter, Target, WriteOptions};
 use weir_engine::Plan;
 use weir_wire::{Time, build};
@@ -85,6 +85,33 @@ fn results_do_not_depend_on_the_number_of_workers() {
     println!("1, 2, 3 and 7 workers agree on {} of {cases} captures", agree.get());
     let disagree = disagree.borrow();
     assert!(disagree.is_empty(), "{} differ:\n{}", disagree.len(), disagree.join("\n"));
+}
+
+/// Of every row of attempts of every capture, in each interval and in total: no more failed ports or hosts than failed flows.
+#[test]
+fn no_more_targets_fail_than_flows() {
+    let spec = SubscriptionSpec::new("scans", "", vec![FunctionCall::new("scans")]);
+    let specs = vec![SubscriptionSpec { level: Level::Flow, ..spec }];
+    let plan = Arc::new(Plan::new("", specs, settings()).unwrap());
+    let rows = Cell::new(0);
+    let cases = each_capture(|_, capture| {
+        for workers in [1, 3] {
+            let ran =
+                Pass::new(&plan, workers, capture.ample_memory()).run(capture, capture.interval(4), |_| ());
+            for snapshot in ran.snapshots.iter().chain([&ran.total()]) {
+                let Reading::Table(table) = &snapshot.answers[0].reading else { panic!("another shape") };
+                for trials in table.rows.iter().filter_map(Trials::of) {
+                    rows.set(rows.get() + 1);
+                    let (failed, flows) = (trials.failed.estimate(), trials.refused + trials.unanswered);
+                    assert!(failed <= flows, "{failed} of {flows}: {:?}", trials.sweep);
+                    let event = trials.event();
+                    assert_eq!((event.count, event.number("failed")), (flows, Some(failed)));
+                }
+            }
+        }
+    });
+    println!("{} rows of attempts in {cases} captures", rows.get());
+    assert!(rows.get() > 0);
 }
 
 /// Output and logs of `weir` for a capture, without the facts that depend on the run.

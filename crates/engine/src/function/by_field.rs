@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher};
 use std::sync::LazyLock;
 use weir_api::{
-    Datum, Distinct, Fold, Folded, FunctionCall, KeyColumn, Level, Reading, Schema, Shown, Sketch, Table,
+    Bits, Datum, Fold, Folded, FunctionCall, KeyColumn, Level, Reading, Schema, Shown, Sketch, Table,
     TableColumn, TableRow,
 };
 use weir_filter::RecordRow;
@@ -240,7 +240,7 @@ pub(super) static TOP: FunctionSpec = FunctionSpec {
 
 pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
     name: "distinct",
-    help: "Number of distinct values of a field, in fixed memory: exact up to 512, above that with a standard error of 1.6%.",
+    help: "Number of distinct values of a field, in fixed memory: exact up to 256, and of whole numbers below 65536; of others, above that, with a standard error of 1.6%.",
     arguments: &[Argument {
         name: "of",
         help: "The field: table.field, source (the initiator), destination (the responder), port or site.",
@@ -248,7 +248,7 @@ pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
     }],
     levels: &[Level::Record],
     input: InputKind::Packets,
-    memory: |_| Ok(memory(1, &[], Distinct::SIZE)),
+    memory: |_| Ok(memory(1, &[], Bits::MEMORY)),
     build: |arguments| {
         let of = one(arguments, "distinct")?;
         Ok(Box::new(ByField::new(Vec::new(), Some(of), Fold::Distinct, 1, 1, arguments.seed)))

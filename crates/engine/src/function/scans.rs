@@ -7,7 +7,7 @@ use crate::bounded::{Amount, Bounded};
 use crate::keyed::Tuple;
 use crate::{ConnState, FlowRecord, Item};
 use weir_api::{
-    Count, Datum, Distinct, DistinctValues, Folded, Level, Reading, Sweep, Table, TableRow, Trials, Unit,
+    Bits, Count, Datum, DistinctValues, Folded, Level, Reading, Sweep, Table, TableRow, Trials, Unit,
 };
 
 /// Maximum number of rows in a reading.
@@ -15,7 +15,7 @@ const ROWS: usize = 1024;
 /// Rows of a worker: exact while three quarters of them are in use.
 const KEPT: usize = 4 * ROWS;
 /// Bytes of the values of a row that is a scan.
-const VALUES: usize = Distinct::SIZE;
+const VALUES: usize = Bits::MEMORY;
 /// Rows that are assumed to have that many values: others have few, as in a flood.
 const WIDE: usize = 64;
 /// Bytes of the few values of another row: a list has room for four of them.

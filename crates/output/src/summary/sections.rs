@@ -523,7 +523,7 @@ pub fn scan_line(row: &Trials, room: usize) -> String {
         }
     }
     let ports = match (row.sweep, row.failed.values()) {
-        (Sweep::Ports { .. }, Some(values)) => ranges(values, left_over.saturating_sub(" ()".len())),
+        (Sweep::Ports { .. }, Some(values)) => ranges(&values, left_over.saturating_sub(" ()".len())),
         _ => String::new(),
     };
     let ports = if ports.is_empty() { ports } else { format!(" ({ports})") };

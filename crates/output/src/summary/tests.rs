@@ -360,10 +360,19 @@ SCANS     10.99.0.102 -> 10.99.0.1  41 ports (1-40, 443) in 0.213 s, refused
     let text = render(&facts, &Style::default());
     assert_eq!(text.matches(" -> 10.99.1.").count(), 2, "{text}");
     assert!(
-        text.contains("  about 2,") && !text.contains('…') && text.contains("  and 5 more scans\n"),
+        text.contains("  2,041 ports ") && !text.contains('…') && text.contains("  and 5 more scans\n"),
         "{text}"
     );
     assert!(text.lines().count() <= MAX_LINES, "{text}");
+
+    // Ports are counted exactly, and many hosts are not.
+    let mut hosts = many;
+    hosts.sweep = weir_api::Sweep::Hosts { source: fixtures::ip("10.99.1.9"), port: 22 };
+    (0..2_000).for_each(|n| {
+        hosts.failed.add(0xffff_0a00_0000 + n);
+    });
+    let line = scan_line(&hosts, 80);
+    assert!(line.starts_with("10.99.1.9 -> about ") && line.contains(" hosts, tcp/22"), "{line}");
 
     let long = fixtures::ip("2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff");
     facts.total.events.truncate(1);

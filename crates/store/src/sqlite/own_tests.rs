@@ -3,9 +3,13 @@
 use super::*;
 use crate::fixtures::{self, count};
 use crate::suite::{DAY0, Engine, S, behaviours, caught, context, ids, interval, limits, wanted};
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use weir_api::{Interval, KeyKind, TopRow};
+use weir_api::{
+    DistinctValues, Fold, Folded, Interval, KeyKind, Reading, Schema, Shown, Table, TableColumn, TableRow,
+    TopRow,
+};
 use weir_filter::Options;
 use weir_output::{Existing, Output, OutputContext};
 
@@ -443,6 +447,75 @@ fn a_silence_that_an_earlier_version_swallowed_is_unknown() {
     assert_eq!((hours.step, known), (3600.0, vec![1.0, 2.0]));
     let span = TimeRange { from: Some(end - 30 * S), to: Some(end) };
     assert_eq!(store.top("sources", span, None, 9).unwrap().rows[0].bytes, 9);
+}
+
+/// Rewrites the tables of a store as an earlier version wrote them: distinct values have no number of additions. It is 300 in
+/// each of these.
+fn without_additions(folder: &Path) {
+    let main = Connection::open(folder.join(MAIN)).unwrap();
+    let mut query = main.prepare("SELECT tier, name, time, body FROM readings WHERE kind = 'table'").unwrap();
+    let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+    let rows: Vec<(i64, String, i64, Vec<u8>)> =
+        query.query_map([], row).unwrap().collect::<Result<_, _>>().unwrap();
+    assert!(!rows.is_empty());
+    for (tier, name, time, body) in rows {
+        let mut bytes = zstd::bulk::decompress(&body, 1 << 20).unwrap();
+        bytes[2] = 1;
+        // An estimate of 0 from before they were renamed, and 300 in LEB128.
+        let end = [0, 0xac, 2];
+        let at = bytes.windows(end.len()).position(|window| window == end).unwrap();
+        bytes.drain(at + 1..at + end.len());
+        let body = zstd::bulk::compress(&bytes, 3).unwrap();
+        main.execute(
+            "UPDATE readings SET body = ?4 WHERE tier = ?1 AND name = ?2 AND time = ?3",
+            rusqlite::params![tier, name, time, body],
+        )
+        .unwrap();
+    }
+}
+
+/// Both while the values are known, and when only their number is estimated.
+#[test]
+fn distinct_values_of_an_earlier_version_are_read_and_added_to() {
+    let schema = Schema {
+        name: Cow::Borrowed("names"),
+        keys: Cow::Borrowed(&[]),
+        columns: Cow::Owned(vec![TableColumn {
+            name: Cow::Borrowed("names"),
+            fold: Fold::Distinct,
+            unit: Cow::Borrowed(""),
+            help: Cow::Borrowed("Names."),
+        }]),
+        shown: Shown::Heaviest(1),
+    };
+    for many in [100, 300_u128] {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |start: u64, names: std::ops::Range<u128>| {
+            let mut values = DistinctValues::default();
+            names.cycle().take(300).for_each(|name| {
+                values.add(1 << 100 | name);
+            });
+            let row = TableRow { key: Vec::new(), values: vec![Folded::Distinct(values)], error: 0 };
+            let reading = Reading::Table(Table::new(schema.clone(), 1, vec![row], 0));
+            let mut snapshot = interval(start, 10 * S, 5, &[]);
+            snapshot.answers.push(fixtures::answer("asked", None, "distinct", reading));
+            let mut to = writer(folder.path());
+            to.interval(&snapshot).unwrap();
+            to.finish().unwrap();
+        };
+        let counted = || {
+            let kept = store(folder.path()).table("asked", TimeRange::default()).unwrap().unwrap();
+            kept.table.unwrap().rows[0].weight() as f64
+        };
+        // Four standard errors of an estimate.
+        let bound = if many > 256 { 0.065 } else { 0.0 };
+        let is_near = |exact: u128| (counted() / exact as f64 - 1.0).abs() <= bound;
+        write(DAY0, 0..many);
+        without_additions(folder.path());
+        assert!(is_near(many), "{} of {many}", counted());
+        write(DAY0 + 10 * S, many / 2..many + many / 2);
+        assert!(is_near(many + many / 2), "{} of {}", counted(), many + many / 2);
+    }
 }
 
 #[test]
