@@ -3,6 +3,7 @@
 //! A list is exact while its keys fit. Then a new key displaces the lightest of eight rows. Each row has an upper bound
 //! of its undercount, and the list has one for keys without a row.
 
+use super::ends::carries_ports;
 use super::record_key::{self, KEYS, Keys, TEXT};
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
@@ -36,7 +37,7 @@ enum Part {
     Source,
     /// The responder of the record's flow.
     Destination,
-    /// The responder's port.
+    /// The responder's port; of protocols with ports.
     Port,
     /// The name of the site that a client asks for: of [`SITE`], the field of the record's table.
     Site,
@@ -126,7 +127,7 @@ impl Part {
             Part::Field(info) => fields::find(info.table, info.name).map_or("", |(_, field)| field.help),
             Part::Source => "The initiator of the flow.",
             Part::Destination => "The responder of the flow.",
-            Part::Port => "The responder's port.",
+            Part::Port => "The responder's port; protocols without ports have none.",
             Part::Site => "Name of the site that the client asks for, in lower case: of HTTP, TLS or QUIC.",
         }
     }
@@ -140,7 +141,11 @@ impl Part {
             Part::Field(_) => {}
             Part::Source => each(address(ends.address[0])),
             Part::Destination => each(address(ends.address[1])),
-            Part::Port => each(FieldValue::Number(Number::Whole(ends.port[1].into()))),
+            Part::Port if carries_ports(ends.protocol) => {
+                each(FieldValue::Number(Number::Whole(ends.port[1].into())));
+            }
+            // No value: the record is in no list by port.
+            Part::Port => {}
             Part::Site => {
                 let table = record.table();
                 if let Some(info) = SITES.iter().find(|info| info.table == table) {

@@ -188,6 +188,76 @@ mod tests {
         }
     }
 
+    /// A flow of a protocol without ports may have something else in their place, such as types of ICMP. No list takes that for
+    /// a port, and lists of records by port do not have such flows.
+    #[test]
+    fn protocols_without_ports_have_none_in_any_list() {
+        let mut calls: Vec<(&FunctionSpec, FunctionCall)> =
+            FUNCTIONS.iter().map(|spec| (*spec, call_of(spec))).collect();
+        for (name, _) in weir_api::KeyKind::ALL {
+            calls.push((&top::TOP, FunctionCall::new("top").with("by", name)));
+        }
+        for (name, _) in weir_api::DistinctOf::ALL {
+            calls.push((&distinct::DISTINCT, FunctionCall::new("distinct").with("of", name)));
+        }
+        let of_packets = calls.len();
+        for by in ["port", "destination,port"] {
+            calls.push((&by_field::TOP, FunctionCall::new("top").with("by", by)));
+            let call = FunctionCall::new("quantiles").with("of", "stream.first_byte").with("by", by);
+            calls.push((&by_field::QUANTILES, call));
+        }
+        calls.push((&by_field::DISTINCT, FunctionCall::new("distinct").with("of", "port")));
+        let mut shown = BTreeSet::new();
+        for protocol in [1_u8, 2, 6, 17, 33, 47, 50, 58, 89, 132, 136, 255] {
+            let mut flow = scans::tests::flood(7);
+            (flow.key.proto, flow.key.port) = (protocol, [41_017, 41_017]);
+            let endpoints = crate::fields::endpoints_of(&flow);
+            let table = &weir_proto::STREAM;
+            let values = table.fields.iter().map(|_| weir_proto::Value::Duration(5)).collect();
+            let record =
+                weir_proto::Record { table, time: flow.first, values, packet: 0, at: Default::default() };
+            for (at, (spec, call)) in calls.iter().enumerate() {
+                let mut function = spec.call(call, 1).unwrap();
+                if at < of_packets {
+                    function.item(&Item::FlowEnd(&flow));
+                    function.item(&Item::Tally(&crate::Tally {
+                        key: &flow.key,
+                        source_is_lower: true,
+                        initiator_is_lower: true,
+                        vlan: 0,
+                        tag: weir_wire::Tag::NONE,
+                        packets: 1,
+                        bytes: 60,
+                        begins: true,
+                        carrier: false,
+                    }));
+                } else {
+                    function.item(&Item::Record(&crate::fields::RecordView { endpoints, record: &record }));
+                }
+                let text = format!("{:?}", function.take());
+                let has_port = text.contains("41017");
+                assert!(
+                    !has_port || ends::carries_ports(protocol),
+                    "{call:?} of protocol {protocol}: {text}"
+                );
+                if at >= of_packets {
+                    let counted = spec.call(call, 1).unwrap().take();
+                    let is_empty = text == format!("{counted:?}");
+                    assert_eq!(
+                        is_empty,
+                        !ends::carries_ports(protocol),
+                        "{call:?} of protocol {protocol}: {text}"
+                    );
+                }
+                if has_port {
+                    shown.insert(format!("{call:?}"));
+                }
+            }
+        }
+        // The flow is in lists by port where its protocol has ports.
+        assert!(shown.len() >= 8, "{shown:?}");
+    }
+
     #[test]
     fn functions_build_with_defaults_or_name_the_missing_argument() {
         for spec in FUNCTIONS {

@@ -546,6 +546,55 @@ fn four_lists_of_hosts_are_of_the_directions_of_flows() {
     }
 }
 
+/// Lists of flows show what kept lists do: a port of protocols that have ports, and of others none.
+#[test]
+fn protocols_without_ports_have_none_in_lists_of_flows() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    let protocols = [1_u8, 2, 6, 17, 33, 47, 50, 58, 89, 132, 136, 255];
+    for protocol in protocols {
+        for port in [41_017, 41_018] {
+            let mut flow = fixtures::flow();
+            (flow.key.proto, flow.key.port) = (protocol, [port; 2]);
+            flow.id = u64::from(protocol) << 16 | u64::from(port);
+            to.flow(&flow).unwrap();
+        }
+    }
+    to.finish().unwrap();
+    let store = store(folder.path());
+    for by in [GroupBy::Service, GroupBy::Talker, GroupBy::Flow] {
+        let wanted = TallyWanted {
+            subject: Subject::Flows,
+            by: vec![Dimension::Key(by)],
+            measure: Measure::Bytes,
+            test: FlowTest::All(Vec::new()),
+            span: TimeRange::default(),
+            limit: 100,
+            steps: 0,
+            grid: None,
+            values: None,
+        };
+        let mut found: BTreeMap<u8, BTreeSet<u16>> = BTreeMap::new();
+        for row in store.tally(&wanted).unwrap().rows {
+            let [Cell::Key(key)] = row.cells.as_slice() else { panic!("{row:?}") };
+            let (protocol, port) = match *key {
+                Key::Port { protocol, port } | Key::Talker { protocol, port, .. } => (protocol, port),
+                Key::Flow { protocol, source_port, destination_port, .. } => {
+                    assert_eq!(source_port, destination_port, "{key:?}");
+                    (protocol, destination_port)
+                }
+                _ => panic!("{key:?}"),
+            };
+            found.entry(protocol).or_default().insert(port);
+        }
+        for protocol in protocols {
+            let has_ports = [6, 17, 33, 132, 136].contains(&protocol);
+            let expected = if has_ports { BTreeSet::from([41_017, 41_018]) } else { BTreeSet::from([0]) };
+            assert_eq!(found.get(&protocol), Some(&expected), "{by:?} of protocol {protocol}");
+        }
+    }
+}
+
 /// The sums over the parts of a range are the sums of the range, for any number of parts.
 #[test]
 fn parts_of_a_time_come_to_the_whole() {

@@ -18,6 +18,7 @@ use std::collections::{HashMap, HashSet};
 use weir_api::{Count, Key};
 use weir_filter::FLOW;
 use weir_filter::fields::FieldInfo;
+use weir_output::ports::has_ports;
 use weir_output::row::ip;
 
 /// Different values that are counted at most.
@@ -748,8 +749,10 @@ fn push_key(to: &mut Vec<u8>, by: GroupBy, at: usize, row: &Row<'_>, side: Side)
         to.extend_from_slice(&row.get::<_, [u8; 16]>(column)?);
         Ok(())
     };
+    // Of protocols without ports something else is stored in their place, such as types of ICMP.
     let port = |to: &mut Vec<u8>, column: usize| -> rusqlite::Result<()> {
-        to.extend_from_slice(&row.get::<_, u16>(column)?.to_be_bytes());
+        let port: u16 = if has_ports(row.get(proto)?) { row.get(column)? } else { 0 };
+        to.extend_from_slice(&port.to_be_bytes());
         Ok(())
     };
     let (own, peer) = if side == Side::Client { (src, dst) } else { (dst, src) };
@@ -780,7 +783,7 @@ fn push_key(to: &mut Vec<u8>, by: GroupBy, at: usize, row: &Row<'_>, side: Side)
             port(to, dport)?;
         }
         GroupBy::Protocol => to.push(row.get(proto)?),
-        GroupBy::Vlan => port(to, vlan)?,
+        GroupBy::Vlan => to.extend_from_slice(&row.get::<_, u16>(vlan)?.to_be_bytes()),
         GroupBy::State | GroupBy::Application | GroupBy::Name => {}
     }
     Ok(())
