@@ -837,7 +837,7 @@ fn each_part_of_an_expression_has_its_level() {
         ("dns.qury = a", "did you mean `dns.query`?"),
         ("dns.query = a and len > 100", r#"level = "packet""#),
         ("dns.query in @gone.txt", "gone.txt: No such file"),
-        ("dns.query in @.", "it is no file"),
+        ("dns.query in @.", "not a regular file"),
     ] {
         shell(desk.path(), &format!("weir explain '{expression}'")).exits(1).says(says).says("^");
     }
