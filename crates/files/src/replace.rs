@@ -16,7 +16,8 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// Replaces a file that belongs to a user, such as a configuration. The new file has the mode and the owner of the old
-/// one. A symbolic link is kept and its target replaced.
+/// one, and its group if the process may give files to that group; else the rights of the group are those of all others. A symbolic link is
+/// kept and its target replaced.
 ///
 /// # Errors
 /// The file cannot be written or cannot get the same owner. The error names the path; the old file remains.
@@ -46,10 +47,8 @@ fn exchange(
 
 fn give_owner(file: &File, old: &Metadata, path: &Path) -> io::Result<()> {
     let new = file.metadata()?;
-    let differs = |new: u32, old: u32| (new != old).then_some(old);
-    let (user, group) = (differs(new.uid(), old.uid()), differs(new.gid(), old.gid()));
-    if user.is_some() || group.is_some() {
-        fchown(file, user, group).map_err(|error| {
+    if new.uid() != old.uid() {
+        fchown(file, Some(old.uid()), None).map_err(|error| {
             let (owner, me) = (old.uid(), new.uid());
             let text = format!(
                 "the file belongs to user {owner} and would belong to user {me} ({error}); run `chown {me} {}` first",
@@ -58,8 +57,13 @@ fn give_owner(file: &File, old: &Metadata, path: &Path) -> io::Result<()> {
             io::Error::new(error.kind(), text)
         })?;
     }
+    let mut mode = old.permissions().mode() & 0o7777;
+    if new.gid() != old.gid() && fchown(file, None, Some(old.gid())).is_err() {
+        // A user gives files to its own groups only. The new group may do no more with the file than all others.
+        mode &= !0o2070 | (mode & 0o007) << 3;
+    }
     // The mode is set after the owner, because a change of the owner clears some of its bits.
-    file.set_permissions(Permissions::from_mode(old.permissions().mode() & 0o7777))
+    file.set_permissions(Permissions::from_mode(mode))
 }
 
 #[cfg(test)]

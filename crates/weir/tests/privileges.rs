@@ -299,7 +299,7 @@ fn the_pages_of_another_users_capture_have_its_packets_and_no_capability() {
     let (capture, theirs) = (sample(), folder.path().join("theirs.pcap"));
     fs::copy(&capture, &theirs).unwrap();
     fs::set_permissions(&theirs, Permissions::from_mode(0o600)).unwrap();
-    std::os::unix::fs::chown(&theirs, Some(NOBODY), Some(NOBODY)).unwrap();
+    chown(&theirs, Some(NOBODY), Some(NOBODY)).unwrap();
     let port = port().to_string();
     let server = Server::start(program().args(["open", text(&theirs), text(&capture), "--port", &port]));
     for status in threads(server.child.id()) {
@@ -310,4 +310,35 @@ fn the_pages_of_another_users_capture_have_its_packets_and_no_capability() {
     let packets = server.get("/api/v1/packets").is(200).body;
     assert_eq!(packets.len() as u64, size["bytes"].as_u64().unwrap());
     assert_eq!(server.get("/api/v1/packets").is(200).body, packets, "a second reader begins at the start");
+}
+
+/// A file that was given to the user of the run, as the manual advises, can be replaced though it still has the group of root.
+#[test]
+fn a_configuration_with_the_group_of_another_user_is_rewritten() {
+    if !is_root() {
+        return println!("skipped: only root may give files to other users");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    let path = folder.path().join("weir.toml");
+    for (before, after) in [(0o640, 0o600), (0o644, 0o644), (0o660, 0o600), (0o600, 0o600)] {
+        fs::write(&path, "old").unwrap();
+        chown(&path, Some(NOBODY), Some(0)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(before)).unwrap();
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--ignored", "--exact", "rewriter"]).env("REWRITE", &path);
+        assert!(child.stdout(Stdio::null()).status().unwrap().success());
+        assert_eq!((fs::read(&path).unwrap(), mode(&path)), (b"new".to_vec(), after));
+        assert_eq!(fs::metadata(&path).unwrap().uid(), NOBODY);
+    }
+}
+
+/// Runs in a separate process, as another user.
+#[test]
+#[ignore = "run by another test, as another user"]
+fn rewriter() {
+    nix::unistd::setgroups(&[]).unwrap();
+    nix::unistd::setgid(NOBODY.into()).unwrap();
+    nix::unistd::setuid(NOBODY.into()).unwrap();
+    weir_files::rewrite(Path::new(&std::env::var_os("REWRITE").unwrap()), b"new").unwrap();
 }
