@@ -42,11 +42,14 @@ impl Cell {
     pub fn of(self, start: u64, end: u64) -> (u64, u64) {
         match self {
             Cell::Interval => (start, end),
-            Cell::Fixed(length) => (start - start % length, start - start % length + length),
+            Cell::Fixed(length) => {
+                let begin = start - start % length;
+                (begin, begin.saturating_add(length))
+            }
             Cell::Week => {
-                let since = (start + WEEK - MONDAY) % WEEK;
+                let since = (start % WEEK + WEEK - MONDAY) % WEEK;
                 let begin = start.saturating_sub(since);
-                (begin, begin + WEEK)
+                (begin, begin.saturating_add(WEEK))
             }
             Cell::Month => month(start).unwrap_or_else(|| Cell::Fixed(30 * DAY).of(start, end)),
         }

@@ -1,6 +1,6 @@
 //! Description of an input.
 
-use weir_wire::LinkType;
+use weir_wire::{LinkType, Time};
 
 use super::bytes::Compression;
 use super::error::ReadError;
@@ -57,6 +57,10 @@ pub struct Blocks {
     pub other: u64,
 }
 
+/// The latest time of a packet: 2^63 nanoseconds after the epoch, in April 2262, less 40 days. Databases and other programs have signed
+/// numbers of nanoseconds, and an interval that begins at this time, or the month around it, ends before they overflow.
+pub const LATEST: Time = Time(i64::MAX as u64 - 40 * 24 * 3600 * 1_000_000_000);
+
 /// The facts found so far about one input of a run.
 #[derive(Clone, Debug, Default)]
 pub struct InputInfo {
@@ -86,6 +90,8 @@ pub struct InputInfo {
     pub resumed: u64,
     /// Bytes skipped in doing so.
     pub skipped_bytes: u64,
+    /// Packets whose time is after [`LATEST`], which they have instead.
+    pub times_clipped: u64,
     /// The error of the input, if any.
     pub problem: Option<ReadError>,
 }

@@ -27,7 +27,7 @@ use weir_wire::{Batch, PacketBuf, Time};
 
 pub(crate) use bytes::ByteSource;
 pub use bytes::Compression;
-pub use describe::{Blocks, Format, InputInfo, InterfaceInfo, Progress};
+pub use describe::{Blocks, Format, InputInfo, InterfaceInfo, LATEST, Progress};
 pub use error::{ReadError, Severity};
 pub use input::{Input, Kept};
 pub use interfaces::MAX_INTERFACES;

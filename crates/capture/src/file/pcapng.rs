@@ -5,7 +5,7 @@
 
 use weir_wire::{LinkType, Slot, Time};
 
-use super::describe::{InputInfo, InterfaceInfo};
+use super::describe::{InputInfo, InterfaceInfo, LATEST};
 use super::interfaces::{Interfaces, MAX_INTERFACES};
 use super::pcap::link_type;
 use super::walk::{Limits, Stop, Walk, max_captured};
@@ -346,6 +346,10 @@ impl Pcapng {
             let wire = self.word(body, 16).ok_or_else(short)?;
             (local.time(u64::from(high) << 32 | u64::from(low)), captured, wire)
         };
+        if time > LATEST {
+            findings.info.times_clipped += 1;
+        }
+        let time = time.min(LATEST);
         let max = max_captured(local.link).min(body.len().saturating_sub(header) as u32);
         if captured > max {
             return Err(format!("packet with {captured} captured bytes; expected at most {max}"));

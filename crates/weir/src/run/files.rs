@@ -3,6 +3,7 @@
 use super::packet_files::PacketWriters;
 use super::progress::Progress;
 use super::summary;
+use super::verbose;
 use super::{Exit, Run, complain};
 use crate::applies::{Links, Misfits};
 use crate::collector::{Load, WorkerOutput, queue};
@@ -15,6 +16,7 @@ use crate::printer::print_until;
 use crate::privileges;
 use std::sync::Arc;
 use weir_capture::{Files, ReadOptions};
+use weir_output::figures::printable;
 
 /// Read size of one worker: it stays in the second-level cache until the packets are processed.
 const ALONE: usize = 256 << 10;
@@ -118,6 +120,9 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     total.ledger.late += outcome.late;
     total.ledger.capture.outside += outcome.files.outside().packets;
 
+    for info in outcome.files.describe().filter(|info| info.times_clipped > 0) {
+        eprintln!("weir: {}: {}", printable(&info.name), verbose::clipped(info.times_clipped));
+    }
     if let Some(beside) = &run.beside {
         beside.hub.end(&total);
     }

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 use weir_api::{FlowCount, Ledger, SessionCount, Snapshot};
-use weir_capture::{Files, InputInfo, InterfaceInfo};
+use weir_capture::{Files, InputInfo, InterfaceInfo, LATEST};
 use weir_output::figures::{count, printable};
+use weir_output::zone::Zone;
 
 /// Maximum number of interfaces and of comments listed per file.
 const LISTED: usize = 16;
@@ -98,8 +99,22 @@ fn input(text: &mut String, info: &InputInfo, interfaces: &[&InterfaceInfo]) {
     if info.packet_comments > 0 {
         let _ = writeln!(text, "    {} comments on packets", count(info.packet_comments));
     }
+    if info.times_clipped > 0 {
+        let _ = writeln!(text, "    {}", clipped(info.times_clipped));
+    }
     if info.resumed > 0 {
         let skipped = count(info.skipped_bytes);
         let _ = writeln!(text, "    resumed {} times, {skipped} bytes skipped", count(info.resumed));
     }
+}
+
+/// The text about packets whose time was too late.
+pub fn clipped(packets: u64) -> String {
+    let packets = if packets == 1 {
+        "1 packet has a time".to_owned()
+    } else {
+        format!("{} packets have times", count(packets))
+    };
+    let latest = Zone::utc().date_time(LATEST.0);
+    format!("{packets} after {latest} UTC, which are taken as that time")
 }
