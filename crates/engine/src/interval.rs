@@ -24,9 +24,16 @@ pub struct Stretch {
     pub interval: Interval,
     /// The watched time: the interval, and the silence before it.
     pub watched: Interval,
-    /// Whether the stretch is later than the one before it. If not, no flow ends, so that one packet with a wrong time ends
+    /// Whether the stretch is later than the one before it. Then time has passed up to its interval. If not, no flow ends, so that one packet with a wrong time ends
     /// none.
     pub is_later: bool,
+}
+
+impl Stretch {
+    /// The watched silence before the interval; without length if there is none.
+    pub fn silence(&self) -> Interval {
+        Interval { start: self.watched.start, end: self.interval.start }
+    }
 }
 
 /// Finds the interval of each packet. Intervals begin at multiples of their length since the epoch and are never longer

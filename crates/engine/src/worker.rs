@@ -82,6 +82,8 @@ enum Turn {
     Idle(Time),
     /// An interval ends.
     Tick(Time),
+    /// Time without packets has passed.
+    Silence(Time),
     /// Packets of another interval follow, and no flow ends.
     RollUp,
     /// The run ends.
@@ -94,6 +96,10 @@ impl Turn {
             Self::Idle(now) => table.tick(now, sink),
             Self::Tick(now) => {
                 table.tick(now, sink);
+                table.roll_up(sink);
+            }
+            Self::Silence(now) => {
+                table.pass_to(now, sink);
                 table.roll_up(sink);
             }
             Self::RollUp => table.roll_up(sink),
@@ -325,6 +331,17 @@ impl Worker {
     /// Ends an interval at `now`: idle flows end, and every function returns its reading.
     pub fn tick(&mut self, now: Time, sink: &mut dyn Sink) -> Snapshot {
         self.advance(Turn::Tick(now), now, sink);
+        self.snapshot()
+    }
+
+    /// The earliest time at which a flow or a tunnel ends, or fragments are given up, if no packet follows.
+    pub fn next_due(&self) -> Option<Time> {
+        self.flows.as_ref().and_then(FlowTable::next_due)
+    }
+
+    /// Ends an interval in a watched silence at `now`: what was due before `now` ends, and every function returns its reading.
+    pub fn pass_silence(&mut self, now: Time, sink: &mut dyn Sink) -> Snapshot {
+        self.advance(Turn::Silence(now), now, sink);
         self.snapshot()
     }
 

@@ -62,7 +62,7 @@ impl Default for FlowConfig {
             close: 5 * SECOND,
             active: u64::MAX,
             fragment: 30 * SECOND,
-            jump: 7200 * SECOND,
+            jump: 24 * 3600 * SECOND,
             seed: [0x6a09_e667_f3bc_c908, 0xbb67_ae85_84ca_a73b],
             vlan: false,
             guess_initiator: true,

@@ -110,13 +110,19 @@ impl Fragments {
         counted
     }
 
+    /// The earliest time at which a packet is given up.
+    pub fn next_due(&self) -> Option<Time> {
+        let seen = self.sets.iter().flatten().map(|entry| entry.seen).filter(|seen| *seen != 0).min()?;
+        Some(due(seen, self.lifetime))
+    }
+
     /// Removes packets that were idle for long before `now`. Returns the waiting fragments of the next such packet
     /// that has some. `cursor` is the position; begin with 0.
     pub fn expire_next(&mut self, now: Time, cursor: &mut usize) -> Option<ParsedPacket> {
         while let Some(entry) = self.sets.get_mut(*cursor / WAYS).and_then(|set| set.get_mut(*cursor % WAYS))
         {
             *cursor += 1;
-            if entry.seen != 0 && entry.seen.saturating_add(self.lifetime) <= now.0 {
+            if entry.seen != 0 && due(entry.seen, self.lifetime) < now {
                 let waited = entry.give_up(&mut self.unmatched);
                 entry.seen = 0;
                 if waited.is_some() {
@@ -126,6 +132,11 @@ impl Fragments {
         }
         None
     }
+}
+
+/// The time at which an entry is given up. `seen` is the time of its latest fragment, plus 1.
+fn due(seen: u64, lifetime: u64) -> Time {
+    Time((seen - 1).saturating_add(lifetime))
 }
 
 impl Entry {

@@ -81,6 +81,8 @@ pub struct FlowTable {
     stats: FlowStats,
     /// The record of the last flow of one packet that ended.
     record: FlowRecord,
+    /// Rows whose time is up, while time passes. Only its memory is kept.
+    due: Vec<u32>,
     /// The last accepted tick, and a postponed one.
     ticked: Time,
     put_off: Time,
@@ -132,6 +134,7 @@ impl FlowTable {
             timers: Timers::new(config),
             stats,
             record: FlowRecord::empty(),
+            due: Vec::new(),
             ticked: Time(0),
             put_off: Time(0),
             touched: 0,
@@ -214,18 +217,33 @@ impl FlowTable {
                 return;
             }
         }
+        self.pass_to(now, sink);
+    }
+
+    /// Lets watched time pass up to `now`, with which the next interval begins: what was due before it ends, in the order of
+    /// deadlines and keys.
+    pub fn pass_to(&mut self, now: Time, sink: &mut impl FlowSink) {
         self.put_off = Time(0);
         self.ticked = now;
         self.expire_fragments(now, sink);
         self.tunnel_ends.expire(now);
         self.tunnel_ends.take().for_each(|over| sink.tunnel(&over));
-        for at in 0..self.hot.len() as u32 {
-            let Some(row) = self.hot.get(at as usize).filter(|row| !row.is_free()) else { continue };
-            if row.deadline <= now {
-                let reason = self.reason(at, EndReason::Idle);
-                self.end(at, reason, sink);
-            }
+        let mut due = std::mem::take(&mut self.due);
+        let rows = (0..).zip(&self.hot).filter(|(_, row)| !row.is_free() && row.deadline < now);
+        due.extend(rows.map(|(at, _)| at));
+        due.sort_unstable_by_key(|at| self.hot.get(*at as usize).map(|row| (row.deadline, row.key)));
+        for at in due.drain(..) {
+            let reason = self.reason(at, EndReason::Idle);
+            self.end(at, reason, sink);
         }
+        self.due = due;
+    }
+
+    /// The earliest time at which something ends if no packet follows: a flow, a tunnel, or the wait for the first fragment of
+    /// a packet. `None` if nothing is open.
+    pub fn next_due(&self) -> Option<Time> {
+        let rows = self.hot.iter().filter(|row| !row.is_free()).map(|row| row.deadline).min();
+        [rows, self.fragments.next_due(), self.tunnel_ends.next_due()].into_iter().flatten().min()
     }
 
     /// Emits the sums of every flow since the last roll-up.

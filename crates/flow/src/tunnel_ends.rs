@@ -35,6 +35,11 @@ struct Entry {
 }
 
 impl Entry {
+    /// The time at which the tunnel ends if no packet follows.
+    fn due(&self) -> Time {
+        Time(self.last.0.saturating_add(LIFETIME))
+    }
+
     fn reported(&self, is_over: bool) -> IpTunnel {
         let time = if is_over { self.last } else { self.identity.first };
         IpTunnel { identity: self.identity, tunnel: self.tunnel, time, is_over }
@@ -93,10 +98,15 @@ impl TunnelEnds {
         identity.id()
     }
 
+    /// The earliest time at which a tunnel ends.
+    pub fn next_due(&self) -> Option<Time> {
+        self.sets.iter().flatten().flatten().map(Entry::due).min()
+    }
+
     /// Removes tunnels that were idle for long before `now`.
     pub fn expire(&mut self, now: Time) {
         for place in self.sets.iter_mut().flatten() {
-            if let Some(over) = place.take_if(|entry| now.since(entry.last) >= LIFETIME) {
+            if let Some(over) = place.take_if(|entry| entry.due() < now) {
                 self.reported.push(over.reported(true));
             }
         }
@@ -140,9 +150,10 @@ mod tests {
         let (other, reported) = see(1, 3_609);
         assert_eq!(reported, [(9, true), (3_609, false)]);
         assert_ne!(name, other);
-        tunnel_ends.expire(Time(7_208_000_000_000));
-        assert_eq!(tunnel_ends.take().count(), 0);
+        // An hour after its last packet, exactly, it is not over yet.
         tunnel_ends.expire(Time(7_209_000_000_000));
+        assert_eq!(tunnel_ends.take().count(), 0);
+        tunnel_ends.expire(Time(7_209_000_000_001));
         assert_eq!(tunnel_ends.take().map(|reported| reported.is_over).collect::<Vec<_>>(), [true]);
     }
 

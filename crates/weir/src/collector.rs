@@ -37,14 +37,32 @@ const QUEUE: usize = 64;
 /// Maximum number of ticks that wait in a live worker for room in the queue. Further ones are added to the last of them.
 const MAX_BACKLOG: usize = 4;
 
+/// A part of a run, in the order in which each worker ends them.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Part {
+    /// Number of the interval with packets, from 0. All workers have all of these, in one order; an interval to which packets
+    /// return has another number.
+    stretch: u64,
+    /// For an interval in the silence behind that one its start, plus 1; 0 for the interval itself. A worker has only those in which
+    /// something was due for it.
+    silence: u64,
+}
+
+impl Part {
+    /// The first part that can follow.
+    fn next(self) -> Part {
+        Part { silence: self.silence + 1, ..self }
+    }
+}
+
 /// A message from a worker to the collector.
 pub enum Message {
-    /// Flows that ended in the given interval; intervals count from 0.
-    Rows(u64, Vec<FlowRecord>, Charge),
-    /// Records of the given interval.
-    Records(u64, Records, Charge),
-    /// The interval has ended for this worker, and so have those before it.
-    Snapshot(u64, Box<Snapshot>, Held),
+    /// Flows that ended in the given part.
+    Rows(Part, Vec<FlowRecord>, Charge),
+    /// Records of the given part.
+    Records(Part, Records, Charge),
+    /// The part has ended for this worker, and so have those before it.
+    Snapshot(Part, Box<Snapshot>, Held),
     /// Packets of an interval whose snapshot this worker has sent already.
     Late(Box<Snapshot>, Charge),
     /// An interface has changed its state.
@@ -141,7 +159,8 @@ pub struct WorkerOutput {
     when_full: WhenFull,
     load: Load,
     worker: usize,
-    interval: u64,
+    /// The part under way.
+    part: Part,
     rows: Vec<FlowRecord>,
     records: Records,
     /// Rows, including records, that were shed since the last snapshot.
@@ -164,7 +183,7 @@ impl WorkerOutput {
             when_full,
             load,
             worker,
-            interval: 0,
+            part: Part::default(),
             rows: Vec::new(),
             records: Records::default(),
             rows_shed: 0,
@@ -229,8 +248,8 @@ impl WorkerOutput {
             return;
         }
         let records = std::mem::take(&mut self.records);
-        let (number, interval) = (records.records.len(), self.interval);
-        self.send_or_shed(number, records.memory(), |charge| Message::Records(interval, records, charge));
+        let (number, part) = (records.records.len(), self.part);
+        self.send_or_shed(number, records.memory(), |charge| Message::Records(part, records, charge));
     }
 
     fn send_rows(&mut self) {
@@ -238,9 +257,9 @@ impl WorkerOutput {
             return;
         }
         let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(ROWS));
-        let (number, interval) = (rows.len(), self.interval);
+        let (number, part) = (rows.len(), self.part);
         let bytes = size_of_val(rows.as_slice());
-        self.send_or_shed(number, bytes, |charge| Message::Rows(interval, rows, charge));
+        self.send_or_shed(number, bytes, |charge| Message::Rows(part, rows, charge));
     }
 
     /// Sends a message of `rows` rows and `bytes` bytes if there is room for it. Otherwise counts its rows as shed.
@@ -271,6 +290,13 @@ impl Destination for WorkerOutput {
         self
     }
 
+    fn silence(&mut self, start: u64) {
+        // The interval that the silence follows has ended.
+        let stretch =
+            if self.part.silence == 0 { self.part.stretch.saturating_sub(1) } else { self.part.stretch };
+        self.part = Part { stretch, silence: start.saturating_add(1) };
+    }
+
     /// A snapshot is never shed, because its counters are needed for correct sums.
     fn interval(&mut self, mut snapshot: Snapshot, sessions: usize) {
         self.send_rows();
@@ -282,15 +308,11 @@ impl Destination for WorkerOutput {
             snapshot.sessions.add(&carver.take_count());
         }
         let worker = self.worker;
-        let interval = self.interval;
-        self.interval += 1;
+        let part = self.part;
+        self.part = Part { stretch: part.stretch + 1, silence: 0 };
         if self.when_full == WhenFull::Wait {
             let charge = self.load.room.wait(snapshot.memory());
-            return self.send(Message::Snapshot(
-                interval,
-                Box::new(snapshot),
-                Held { charge, worker, sessions },
-            ));
+            return self.send(Message::Snapshot(part, Box::new(snapshot), Held { charge, worker, sessions }));
         }
         self.send_backlog();
         let is_full = self.backlog.len() >= MAX_BACKLOG;
@@ -298,13 +320,13 @@ impl Destination for WorkerOutput {
             // The queue is full for seconds. Counts are added up, so that only their resolution is lost.
             snapshot.ledger.ticks_joined += 1;
             waiting.merge(&snapshot);
-            *last = interval;
+            *last = part;
             held.sessions = sessions;
             return;
         }
         // A live run sends one per second, for which the room always suffices.
         let charge = self.load.room.take(snapshot.memory());
-        self.send_later(Message::Snapshot(interval, Box::new(snapshot), Held { charge, worker, sessions }));
+        self.send_later(Message::Snapshot(part, Box::new(snapshot), Held { charge, worker, sessions }));
     }
 
     fn kept_packets(&self) -> u64 {
@@ -397,7 +419,7 @@ pub struct Collector {
     /// are written immediately.
     max_waiting: usize,
     waiting: usize,
-    pending: BTreeMap<u64, Pending>,
+    pending: BTreeMap<Part, Pending>,
     /// Length of a reported interval in nanoseconds.
     report_length: u64,
     /// Open reports, by the start of their interval in original time: later packets may belong to an earlier report.
@@ -419,8 +441,8 @@ pub struct Collector {
     room: Option<Arc<Room>>,
     /// Bytes of each worker's sessions at the end of its last interval.
     sessions: Vec<usize>,
-    /// For each worker, the first interval that it has not ended.
-    next: Vec<u64>,
+    /// For each worker, the first part that it may not have ended.
+    next: Vec<Part>,
     /// Applied to everything that leaves the collector.
     anonymiser: Option<Anonymiser>,
     /// Period in nanoseconds after which logs are rotated, and the number of the current period.
@@ -432,7 +454,7 @@ pub struct Collector {
     events: Events,
 }
 
-/// An interval that some workers have not ended.
+/// A part that some workers have not ended.
 #[derive(Default)]
 struct Pending {
     rows: Vec<Vec<FlowRecord>>,
@@ -463,7 +485,7 @@ impl Collector {
             messages: 0,
             room: None,
             sessions: vec![0; workers],
-            next: vec![0; workers],
+            next: vec![Part::default(); workers],
             anonymiser: None,
             rotate: None,
             period: None,
@@ -586,32 +608,32 @@ impl Collector {
     pub fn take(&mut self, message: Message) -> Vec<Snapshot> {
         self.attend();
         match message {
-            Message::Rows(interval, rows, charge) => {
+            Message::Rows(part, rows, charge) => {
                 drop(charge);
                 self.waiting += waiting(&rows);
-                self.pending.entry(interval).or_default().rows.push(rows);
+                self.pending.entry(part).or_default().rows.push(rows);
                 self.relieve();
                 Vec::new()
             }
-            Message::Records(interval, records, charge) => {
+            Message::Records(part, records, charge) => {
                 drop(charge);
                 self.waiting += records.waiting();
-                self.pending.entry(interval).or_default().records.push(records);
+                self.pending.entry(part).or_default().records.push(records);
                 self.relieve();
                 Vec::new()
             }
-            Message::Snapshot(interval, snapshot, held) => {
+            Message::Snapshot(part, snapshot, held) => {
                 let Held { charge, worker, sessions } = held;
                 drop(charge);
                 if let Some(place) = self.sessions.get_mut(worker) {
                     *place = sessions;
                 }
-                match &mut self.pending.entry(interval).or_default().merged {
+                match &mut self.pending.entry(part).or_default().merged {
                     Some(merged) => merged.merge(&snapshot),
                     first => *first = Some(snapshot),
                 }
                 if let Some(next) = self.next.get_mut(worker) {
-                    *next = interval + 1;
+                    *next = part.next();
                 }
                 self.complete_ended()
             }
@@ -659,8 +681,8 @@ impl Collector {
     /// Reports the last, unfinished interval and closes the outputs. Returns the totals, the messages of failures, and
     /// the names of responders.
     pub fn finish(mut self) -> (Snapshot, Vec<String>, Shown) {
-        for interval in self.pending.keys().copied().collect::<Vec<_>>() {
-            self.complete(interval);
+        for part in self.pending.keys().copied().collect::<Vec<_>>() {
+            self.complete(part);
         }
         self.emit_reports(0);
         let ended = self.events.finish(&mut self.total);
@@ -751,12 +773,12 @@ impl Collector {
     /// Completes the intervals that all workers have ended.
     fn complete_ended(&mut self) -> Vec<Snapshot> {
         let next = self.next.iter().copied().min().unwrap_or_default();
-        let ended: Vec<u64> = self.pending.range(..next).map(|(interval, _)| *interval).collect();
-        ended.into_iter().filter_map(|interval| self.complete(interval)).collect()
+        let ended: Vec<Part> = self.pending.range(..next).map(|(part, _)| *part).collect();
+        ended.into_iter().filter_map(|part| self.complete(part)).collect()
     }
 
-    fn complete(&mut self, interval: u64) -> Option<Snapshot> {
-        let Pending { rows, records, merged } = self.pending.remove(&interval)?;
+    fn complete(&mut self, part: Part) -> Option<Snapshot> {
+        let Pending { rows, records, merged } = self.pending.remove(&part)?;
         self.write(rows, records);
         let mut merged = *merged.unwrap_or_default();
         let original = merged.interval;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_api::{Level, SessionCount, Snapshot};
+use weir_api::{Interval, Level, SessionCount, Snapshot};
 use weir_engine::{Plan, Sink, Worker};
 use weir_wire::{Batch, Layers, Time};
 
@@ -46,6 +46,10 @@ pub trait Destination {
     /// Takes flows, records and packets.
     fn sink(&mut self) -> &mut dyn Sink;
 
+    /// What follows up to the next snapshot is of an interval within the silence after the last interval with packets. `start` is
+    /// its start, in nanoseconds since the epoch.
+    fn silence(&mut self, start: u64);
+
     /// Takes the snapshot of an interval. `sessions` is the number of bytes that the worker's sessions occupy.
     fn interval(&mut self, snapshot: Snapshot, sessions: usize);
 
@@ -78,6 +82,8 @@ impl<S: Sink> Destination for WholeRun<S> {
     fn sink(&mut self) -> &mut dyn Sink {
         &mut self.sink
     }
+
+    fn silence(&mut self, _: u64) {}
 
     fn interval(&mut self, snapshot: Snapshot, _: usize) {
         self.sessions.add(&snapshot.sessions);
@@ -155,6 +161,23 @@ impl<'r, D: Destination> Drive<'r, D> {
     /// Ends an interval at `now`, and the flows that are idle then.
     pub fn tick(&mut self, now: Time) -> Snapshot {
         self.worker.tick(now, self.destination.sink())
+    }
+
+    /// Lets the time of a watched silence pass. Each interval of `length` nanoseconds in which a timer of this worker is due gets a
+    /// snapshot of its own, with what the timer ended; intervals without one do not exist. A timer at `t` belongs to the
+    /// interval with `start <= t < end`.
+    pub fn pass_silence(&mut self, silence: Interval, length: u64) {
+        let mut from = silence.start;
+        while let Some(due) = self.worker.next_due().filter(|due| due.0 < silence.end && from < silence.end) {
+            let start = due.0.max(from) / length * length;
+            let end = start.saturating_add(length);
+            self.destination.silence(start);
+            let mut snapshot = self.worker.pass_silence(Time(end), self.destination.sink());
+            snapshot.interval = Interval { start, end };
+            snapshot.watched = Some(snapshot.interval);
+            self.send(snapshot);
+            from = end;
+        }
     }
 
     /// Ends the flows that are idle at `now`; the interval continues.

@@ -159,6 +159,8 @@ fn of_file(mut snapshot: Snapshot, stretch: Option<Stretch>, events: &[Event]) -
 /// The workers and what they share: the input, units in work, and the limit of the run.
 struct Pipeline<'a> {
     workers: usize,
+    /// The length of an interval in nanoseconds.
+    interval: u64,
     turns: Option<Arc<Turns>>,
     plan: &'a Plan,
     reader: Mutex<UnitReader>,
@@ -249,6 +251,7 @@ impl<'a> Pipeline<'a> {
         };
         Self {
             workers,
+            interval: input.interval.max(1),
             turns: input.turns,
             plan: input.plan,
             may_wait: reader.files.may_wait(),
@@ -297,6 +300,9 @@ impl<'a> Pipeline<'a> {
                     };
                     drive.send(of_file(snapshot, Some(ended), &leaps));
                     leaps.clear();
+                    if begins.is_later {
+                        drive.pass_silence(begins.silence(), self.interval);
+                    }
                 }
                 if segment.begins.stretch.is_some() {
                     begun += 1;

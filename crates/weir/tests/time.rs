@@ -303,14 +303,194 @@ fn every_capture_is_stored_as_it_is() {
         let pass = Pass::new(&plan, 2, 1 << 20).run(capture, SECOND, |_| ());
         pass.snapshots.iter().for_each(|snapshot| store.interval(snapshot).unwrap());
         store.finish().unwrap();
-        // Later times do not fit into the database.
-        if packets.iter().all(|(time, _)| *time < i64::MAX as u64) {
-            cells.set(cells.get() + cells_are_what_was_captured(folder.path(), &packets, SECOND));
-            let (all, _) = count(&packets, 0, u64::MAX);
-            assert_eq!(all, packets.len() as u64);
-        }
+        // Later times do not fit into the database, and are clipped.
+        assert!(packets.iter().all(|(time, _)| *time <= weir_capture::LATEST.0));
+        cells.set(cells.get() + cells_are_what_was_captured(folder.path(), &packets, SECOND));
+        let (all, _) = count(&packets, 0, u64::MAX);
+        assert_eq!(all, packets.len() as u64);
     });
     println!("{} cells of {cases} captures", cells.get());
+}
+
+/// A question to a name server (RFC 1035, section 4.1) in a frame of its own flow.
+fn question(n: u64) -> Vec<u8> {
+    let mut payload = vec![0, n as u8, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    let name = format!("host{n}");
+    payload.push(name.len() as u8);
+    payload.extend(name.bytes());
+    payload.extend(b"\x07example\x03org\0\0\x01\0\x01");
+    build::ethernet().ipv4([10, 0, 0, n as u8], [192, 0, 2, 53]).udp(20_000 + n as u16, 53).payload(&payload)
+}
+
+/// An attempt to connect, which is not answered.
+fn attempt(n: u64) -> Vec<u8> {
+    build::ethernet()
+        .ipv4([10, 0, 1, n as u8], [192, 0, 2, 80])
+        .tcp(30_000 + n as u16, 80, build::flags::SYN)
+        .payload(&[])
+}
+
+/// Times and data of packets.
+type Timed = Vec<(u64, Vec<u8>)>;
+
+/// A datagram of no protocol.
+fn datagram(n: u64) -> Vec<u8> {
+    build::ethernet().ipv4([10, 0, 2, n as u8], [192, 0, 2, 9]).udp(40_000 + n as u16, 9).payload(&[1; 20])
+}
+
+/// Captures with silences shorter than a day, after which flows have ended whose time was up in them.
+fn captures_with_silence() -> Vec<(&'static str, Timed)> {
+    let every = |step: u64, count: u64| {
+        (0..count).flat_map(move |n| {
+            let at = SUNDAY + n * step;
+            [(at, question(n)), (at + 3 * SECOND, attempt(n)), (at + 29 * SECOND, datagram(n))]
+        })
+    };
+    let bursts =
+        every(10 * SECOND, 40).chain(every(10 * SECOND, 40).map(|(time, data)| (time + 7 * HOUR, data)));
+    // Flows whose time is up exactly where an interval ends.
+    let edges = (0..20).flat_map(|n| {
+        let end = SUNDAY + n * 600 * SECOND;
+        [(end, attempt(n)), (end + 25 * SECOND, attempt(n + 20)), (end + 29 * SECOND, question(n))]
+    });
+    vec![
+        ("every two hours", every(2 * HOUR, 12).collect()),
+        ("every five minutes", every(300 * SECOND, 50).collect()),
+        ("bursts with hours between them", bursts.collect()),
+        ("at the ends of intervals", edges.collect()),
+    ]
+}
+
+const ENDED: [(&str, &str, &str); 2] =
+    [("ended flows", "flow", "packets"), ("whole records", "record", "records")];
+
+/// For each of [`ENDED`], packets of flows that ended and number of records in each interval, by a run of the program.
+fn ended_by_the_program(folder: &Path, capture: &Path, workers: &str) -> BTreeMap<(String, String), u64> {
+    let tables = ENDED.map(|(name, level, function)| {
+        format!("[[subscription]]\nname = \"{name}\"\nlevel = \"{level}\"\nchain = [\"{function}\"]\n")
+    });
+    let configuration = put(folder, "weir.toml", tables.concat().as_bytes());
+    let out = folder.join(format!("logs of {workers}"));
+    let arguments = ["-q", "-o", text(&out), "--log", "csv", "--interval", "30s", "--workers", workers];
+    weir([text(capture), "--config", text(&configuration)].iter().chain(&arguments)).exits(0);
+    counted(&out)
+}
+
+/// Reads them from the logs of a folder: by name, and start of the interval.
+fn counted(folder: &Path) -> BTreeMap<(String, String), u64> {
+    let mut counts = BTreeMap::new();
+    for (file, column) in [("counts.csv", 6), ("values.csv", 8)] {
+        for line in std::fs::read_to_string(folder.join(file)).unwrap_or_default().lines().skip(1) {
+            let cells: Vec<&str> = line.split(',').collect();
+            if ENDED.iter().any(|(name, ..)| *name == cells[2]) {
+                let number: u64 = cells[column].parse().unwrap_or_default();
+                *counts.entry((cells[2].to_owned(), cells[0].to_owned())).or_default() += number;
+            }
+        }
+    }
+    counts.retain(|_, number| *number > 0);
+    counts
+}
+
+/// The same by a worker for which time passes as on a link: it ticks at the end of each interval, whether packets come or not.
+fn ended_on_a_link(packets: &[(u64, Vec<u8>)]) -> BTreeMap<(String, String), u64> {
+    let specs = ENDED.map(|(name, level, function)| SubscriptionSpec {
+        level: if level == "flow" { weir_api::Level::Flow } else { weir_api::Level::Record },
+        ..SubscriptionSpec::new(name, "", vec![FunctionCall::new(function)])
+    });
+    let plan = Arc::new(Plan::new("", specs.to_vec(), settings()).unwrap());
+    let mut worker = weir_engine::Worker::new(plan, &weir_engine::FlowConfig::default());
+    let folder = tempfile::tempdir().unwrap();
+    let context = OutputContext {
+        directory: folder.path().to_owned(),
+        existing: Existing::Replace,
+        interval: 30 * SECOND,
+        ..OutputContext::default()
+    };
+    let mut csv = (weir_output::OutputSpec::find("csv").unwrap().open)(&context).unwrap();
+    let mut add = |start: u64, mut snapshot: weir_api::Snapshot| {
+        snapshot.interval = weir_api::Interval { start, end: start + 30 * SECOND };
+        snapshot.fill();
+        csv.interval(&snapshot).unwrap();
+    };
+    let mut start = packets[0].0 / (30 * SECOND) * 30 * SECOND;
+    let mut nowhere = Nowhere;
+    for (time, data) in packets {
+        while *time >= start + 30 * SECOND {
+            let snapshot = worker.tick(weir_wire::Time(start + 30 * SECOND), &mut nowhere);
+            add(start, snapshot);
+            start += 30 * SECOND;
+        }
+        let mut one = weir_wire::PacketBuf::default();
+        one.push(&weir_wire::Packet {
+            time: weir_wire::Time(*time),
+            ..build::packet(data, weir_wire::LinkType::ETHERNET)
+        });
+        worker.batch(one.batch(), &mut nowhere);
+    }
+    add(start, worker.finish(&mut nowhere));
+    csv.finish().unwrap();
+    counted(folder.path())
+}
+
+struct Nowhere;
+
+impl weir_engine::Sink for Nowhere {
+    fn take(&mut self, _: weir_engine::Emitted<'_>) {}
+}
+
+/// Timers run in silence at their own time: flows and records are counted in the interval in which they end, whatever the
+/// next packet and the number of workers.
+#[test]
+fn time_passes_in_silence_as_it_does_on_a_link() {
+    for (name, packets) in captures_with_silence() {
+        let expected = ended_on_a_link(&packets);
+        assert!(
+            ENDED.iter().all(|(what, ..)| expected.keys().any(|(known, _)| known == what)),
+            "{expected:?}"
+        );
+        let of_flows = |counts: &BTreeMap<(String, String), u64>| -> BTreeMap<(String, String), u64> {
+            counts.clone().into_iter().filter(|((what, _), _)| what == ENDED[0].0).collect()
+        };
+        let mut first = None;
+        let folder = tempfile::tempdir().unwrap();
+        let capture = put(folder.path(), "x.pcap", &pcap(1, &packets));
+        for workers in ["1", "2", "3", "7"] {
+            let found = ended_by_the_program(folder.path(), &capture, workers);
+            assert_eq!(of_flows(&found), of_flows(&expected), "{name}, {workers} workers");
+            // Logs read more of a flow's payload than the subscription alone, so that records can be complete earlier.
+            assert_eq!(
+                found.values().sum::<u64>(),
+                expected.values().sum::<u64>(),
+                "{name}, {workers} workers"
+            );
+            assert_eq!(*first.get_or_insert_with(|| found.clone()), found, "{name}, {workers} workers");
+        }
+        println!("{name}: {} packets, {} intervals with ends", packets.len(), expected.len());
+    }
+}
+
+/// Times from 2262 on do not fit into signed nanoseconds: they are clipped, which is said, and no flow is missing in a query.
+#[test]
+fn times_after_the_latest_are_clipped_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut file = [section(), interface(1)].concat();
+    // In microseconds the greatest times are beyond 64 bits of nanoseconds.
+    let times = [SUNDAY, SUNDAY + SECOND, i64::MAX as u64 - DAY, i64::MAX as u64 + DAY, u64::MAX - 1];
+    for (n, time) in (0..).zip(times) {
+        file.extend(enhanced(0, time, &question(n)));
+    }
+    let capture = put(folder.path(), "x.pcapng", &file);
+    for workers in ["1", "3"] {
+        let out = folder.path().join(workers);
+        let ran =
+            weir([text(&capture), "-q", "-o", text(&out), "--log", "store", "--workers", workers]).exits(0);
+        let ran = ran.says("3 packets have times after 2262-");
+        assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+        let flows = weir(["query", "count flow", "-d", text(&out), "-j"]).exits(0).text();
+        let answer: serde_json::Value = serde_json::from_str(&flows).unwrap();
+        assert_eq!(answer["rows"][0][0], times.len(), "{answer}");
+    }
 }
 
 /// Runs in a namespace, in a separate process.
@@ -350,7 +530,7 @@ fn the_program_stores_diverse_captures_as_they_are() {
     let folder = tempfile::tempdir().unwrap();
     for (n, path) in diverse(24).iter().enumerate() {
         let packets = of_capture(&Loaded::read(path));
-        if packets.is_empty() || packets.iter().any(|(time, _)| *time >= i64::MAX as u64) {
+        if packets.is_empty() {
             continue;
         }
         let folder = folder.path().join(n.to_string());

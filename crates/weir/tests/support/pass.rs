@@ -1,11 +1,12 @@
 //! One pass over a capture in the test's process: the work of `weir`'s workers without threads, fast enough for a
 //! thousand captures.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
-use weir_api::{FunctionCall, Level, Snapshot, SubscriptionSpec};
+use weir_api::{FunctionCall, Interval, Level, Snapshot, SubscriptionSpec};
 use weir_capture::{Files, Input, InterfaceInfo, ReadOptions};
 use weir_engine::{
     ChecksumMode, Emitted, FUNCTIONS, FlowConfig, FlowIdentity, FlowRecord, IntervalClock, Plan, Settings,
@@ -211,6 +212,9 @@ impl Pass {
                     true => worker.tick(Time(ended.interval.end), rows),
                     false => worker.hand_over(rows),
                 });
+                if begins.is_later {
+                    self.pass_silence(begins.silence(), interval.max(1));
+                }
                 between(&mut self.workers);
             }
             self.show(chunk, &owners, from..chunk.slots.len());
@@ -231,6 +235,30 @@ impl Pass {
             let mine = range.clone().filter(|at| owners[*at] == index);
             let slots: Vec<Slot> = mine.map(|at| chunk.slots[at]).collect();
             worker.batch(Batch { bytes: &chunk.bytes, slots: &slots }, &mut self.rows);
+        }
+    }
+
+    /// Lets each worker pass the intervals of a silence in which something is due for it.
+    fn pass_silence(&mut self, silence: Interval, length: u64) {
+        let mut parts: BTreeMap<u64, (Snapshot, Vec<FlowRecord>)> = BTreeMap::new();
+        for worker in &mut self.workers {
+            let mut from = silence.start;
+            while let Some(due) = worker.next_due().filter(|due| due.0 < silence.end && from < silence.end) {
+                let start = due.0.max(from) / length * length;
+                from = start.saturating_add(length);
+                let mut snapshot = worker.pass_silence(Time(from), &mut self.rows);
+                snapshot.interval = Interval { start, end: from };
+                snapshot.watched = Some(snapshot.interval);
+                let (merged, rows) = parts.entry(start).or_default();
+                merged.merge(&snapshot);
+                rows.append(&mut self.rows.0);
+            }
+        }
+        for (mut merged, mut rows) in parts.into_values() {
+            merged.fill();
+            rows.sort_by_key(|row| (row.first, row.key));
+            self.outcome.rows.extend(rows);
+            self.outcome.snapshots.push(merged);
         }
     }
 
