@@ -111,6 +111,17 @@ pub fn of_column(name: &str) -> Option<String> {
     weir_proto::tables().find_map(field)
 }
 
+/// Whether a column that a function made of a field of records, as `table_field`, has values that hold payload. One whose field is not
+/// known any more may.
+pub fn column_holds_payload(name: &str) -> bool {
+    let of_table = |table: &&Table| name.strip_prefix(table.name).is_some_and(|rest| rest.starts_with('_'));
+    let fields = |table: &'static Table| {
+        let field = name.strip_prefix(table.name).and_then(|rest| rest.strip_prefix('_')).unwrap_or_default();
+        table.fields.iter().filter(move |known| known.name == field)
+    };
+    weir_proto::tables().filter(of_table).flat_map(fields).any(is_payload)
+}
+
 /// The kind's word in answers.
 fn kind_word(kind: FieldKind) -> &'static str {
     match kind {
@@ -332,6 +343,25 @@ mod tests {
         ] {
             let found = known.find(table, other).unwrap().unwrap_or_else(|| panic!("{table}.{other}"));
             assert_eq!((found.table, found.name), (table, name));
+        }
+    }
+
+    #[test]
+    fn columns_of_fields_with_payload_are_known() {
+        for (column, holds) in [
+            ("http_user_agent", true),
+            ("http_host", false),
+            ("dns_query", false),
+            ("records", false),
+            ("source", false),
+        ] {
+            assert_eq!(column_holds_payload(column), holds, "{column}");
+        }
+        for table in weir_proto::tables() {
+            for field in table.fields {
+                let column = format!("{}_{}", table.name, field.name);
+                assert!(column_holds_payload(&column) || !is_payload(field), "{column}");
+            }
         }
     }
 

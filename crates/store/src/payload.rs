@@ -35,6 +35,11 @@ impl Withheld {
         });
     }
 
+    /// Notes a field, or a column made of one, whose values were left out.
+    pub fn add(&mut self, name: &str) {
+        self.0.insert(name.to_owned());
+    }
+
     /// A sentence about the fields that were left out; `None` if there are none.
     pub fn sentence(&self) -> Option<String> {
         let names: Vec<&str> = self.0.iter().map(String::as_str).collect();

@@ -382,3 +382,41 @@ fn configuration_checks_take_a_place_before_their_body_is_read() {
     let answer = server.request("POST", "/api/v1/config/check", &json, &text).is(200).json();
     assert!(answer["errors"][0]["message"].as_str().unwrap().contains("64 KiB"), "{answer}");
 }
+
+/// Texts that records withhold from a client with the right to look are in no other answer either: not in lists, tables or queries.
+#[test]
+fn no_answer_has_payload_without_the_right_to_packets() {
+    let stored = Stored::start(&[]);
+    let records = stored.get(LOADER, "/api/v1/records/http?limit=1000").is(200).json();
+    let agents: std::collections::BTreeSet<String> = records["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|row| row["values"]["user_agent"].as_str().map(str::to_owned))
+        .collect();
+    assert!(!agents.is_empty(), "{records}");
+    let has_agent = |answer: &Answer| agents.iter().any(|agent| answer.text().contains(agent.as_str()));
+    let tables = stored.get(LOADER, "/api/v1/tables").is(200).json();
+    let names =
+        tables["subscriptions"].as_array().unwrap().iter().flat_map(|one| one["tables"].as_array().unwrap());
+    let names: Vec<&str> = names.filter_map(|table| table["name"].as_str()).collect();
+    let document = stored.get(LOOKER, "/api/openapi.json").is(200).json();
+    let paths =
+        document["paths"].as_object().unwrap().iter().filter(|(_, methods)| methods["get"].is_object());
+    let mut places: Vec<String> = paths
+        .filter(|(path, _)| *path != "/api/v1/live" && !path.starts_with("/api/v1/packets"))
+        .map(|(path, _)| path.replace("{table}", "http").replace("{id}", "nothing"))
+        .collect();
+    for name in &names {
+        let text: String = format!("list {name}").bytes().map(|byte| format!("%{byte:02x}")).collect();
+        places.push(format!("/api/v1/query?q={text}"));
+        places.push(format!("/api/v1/query?q={text}&format=csv"));
+    }
+    let mut shown = 0;
+    for place in &places {
+        assert!(!has_agent(&stored.get(LOOKER, place)), "{place}");
+        shown += usize::from(has_agent(&stored.get(LOADER, place)));
+    }
+    println!("{shown} of {} answers have user agents for a client with the right", places.len());
+    assert!(shown >= 3, "tables, a query and records: {shown}");
+}

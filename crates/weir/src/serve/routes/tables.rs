@@ -7,14 +7,17 @@ use crate::desk::{Described, DescribedSubscription};
 use crate::recent::{Listing, Recent};
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
-use axum::Json;
+use crate::serve::rights::{Client, Right};
 use axum::extract::State;
+use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 use weir_api::{Cell, Column, ColumnKind, Folded, Label, Reading, Row, Shown};
 use weir_output::summary::{Naming, key};
+use weir_store::fields::column_holds_payload;
 use weir_store::label::{expression, title};
+use weir_store::payload::Withheld;
 use weir_store::{KeptReading, Store, StoreError, TimeRange};
 
 /// Maximum rows of one table.
@@ -131,15 +134,17 @@ pub struct OtherRows {
     responses((status = 200, body = Tables), (status = 400, body = Failure), (status = 404, body = Failure)))]
 pub async fn tables(
     State(app): State<Shared>,
+    Extension(client): Extension<Client>,
     Ask(asked): Ask<TablesAsked>,
 ) -> Result<Json<Tables>, Failure> {
+    let payload = client.rights.has(Right::Packets);
     let span = span(asked.from, asked.to)?;
     let limit = asked.limit.map(|limit| count("limit", Some(limit), 0, MAX_ROWS)).transpose()?;
     let (recent, plan) = (app.hub.recent(), app.hub.described());
     let answer = move |store: &dyn Store| {
         // What has been stored up to here is not taken from the ticks.
         let stored = store.extent()?.map_or(0, |(_, last)| last);
-        Asked { store, span, stored, limit, recent: &recent, plan: plan.as_ref() }.answer()
+        Asked { store, span, stored, limit, payload, recent: &recent, plan: plan.as_ref() }.answer()
     };
     Ok(Json(app.ask(answer).await?))
 }
@@ -152,6 +157,8 @@ struct Asked<'a> {
     stored: u64,
     /// Rows of each table, in place of those that its function shows.
     limit: Option<usize>,
+    /// Whether columns of fields that hold payload are shown.
+    payload: bool,
     recent: &'a Recent,
     plan: Option<&'a Described>,
 }
@@ -282,19 +289,24 @@ impl Asked<'_> {
             _ => 0,
         };
         let listed = cells.rows.iter().map(value).fold(0, u64::saturating_add);
+        let mut withheld = Withheld::default();
+        let is_withheld: Vec<bool> =
+            cells.columns.iter().map(|column| !self.payload && column_holds_payload(&column.name)).collect();
+        let hidden = cells.columns.iter().zip(&is_withheld).filter(|(_, is)| **is);
+        hidden.for_each(|(column, _)| withheld.add(&column.name));
         FunctionTable {
             name: name.to_owned(),
             call,
             columns: cells.columns.iter().map(column_of).collect(),
             ranked,
-            rows: cells.rows.iter().map(row_of).collect(),
+            rows: cells.rows.iter().map(|row| row_of(row, &is_withheld)).collect(),
             others: OtherRows {
                 keys: keys.saturating_sub(cells.rows.len()) as u64,
                 sum: ranked.map(|_| whole.saturating_sub(listed)),
             },
             total: ranked.map(|_| whole),
             absent,
-            partial,
+            partial: partial.or_else(|| withheld.sentence()),
         }
     }
 }
@@ -319,12 +331,16 @@ fn column_of(column: &Column<'_>) -> FunctionColumn {
     }
 }
 
-fn row_of(row: &Row<'_>) -> FunctionRow {
+fn row_of(row: &Row<'_>, is_withheld: &[bool]) -> FunctionRow {
     let filter = match row.label {
         Label::Key(key) => expression(&key),
         _ => String::new(),
     };
-    FunctionRow { values: row.values.iter().map(value_of).collect(), error: row.error.unwrap_or(0), filter }
+    let values = row.values.iter().zip(is_withheld).map(|(value, is_withheld)| match is_withheld {
+        true => Value::Null,
+        false => value_of(value),
+    });
+    FunctionRow { values: values.collect(), error: row.error.unwrap_or(0), filter }
 }
 
 fn value_of(cell: &Cell<'_>) -> Value {
