@@ -535,3 +535,21 @@ fn silence_takes_no_row() {
         .unwrap();
     assert_eq!(rows, 0);
 }
+
+/// A second writer would add its cells to those of the first.
+#[test]
+fn a_store_has_one_writer_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let context = OutputContext {
+        directory: folder.path().to_owned(),
+        existing: weir_output::Existing::Continue,
+        ..OutputContext::default()
+    };
+    let first = Writer::open(&context, Keep::default()).unwrap();
+    let again = Writer::open(&context, Keep::default()).err().unwrap().to_string();
+    assert!(again.contains("another Weir writes into this store"), "{again}");
+    let replace = OutputContext { existing: weir_output::Existing::Replace, ..context.clone() };
+    assert!(Writer::open(&replace, Keep::default()).is_err(), "the store of a run is not removed");
+    drop(first);
+    assert!(Writer::open(&context, Keep::default()).is_ok());
+}

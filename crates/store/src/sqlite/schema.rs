@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// The database of series and lists.
 pub const MAIN: &str = "weir.db";
+/// File name of the lock of the writer of a store.
+pub const LOCK: &str = "weir.lock";
 /// Prefix of the names of partitions.
 pub const PARTITION: &str = "rows-";
 

@@ -8,7 +8,7 @@ use super::events;
 use super::names::{self, Names};
 use super::readings::{self, Open};
 use super::rows::{Maker, Partition, Row};
-use super::schema::{self, Kind, MAIN, describe};
+use super::schema::{self, Kind, LOCK, MAIN, describe};
 use super::series::{self, Amount, Known, Layout, Written};
 use super::watched::{self, Watched};
 use crate::Keep;
@@ -18,6 +18,7 @@ use crate::listed;
 use crate::tiers::{Cell, LISTS, SERIES};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::collections::{HashSet, VecDeque};
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -86,6 +87,8 @@ struct Failing {
 /// Writes a store.
 pub struct Writer {
     folder: PathBuf,
+    /// Held while the writer writes: see [`lock`].
+    _lock: Option<File>,
     main: Connection,
     partition: Option<Partition>,
     keep: Keep,
@@ -135,6 +138,7 @@ impl Writer {
         let folder = context.directory.clone();
         let path = folder.join(MAIN);
         let begins_anew = context.existing == Existing::Replace;
+        let lock = lock(&folder)?;
         if begins_anew {
             clear(&folder)?;
         }
@@ -155,6 +159,7 @@ impl Writer {
         let leap = Leap::after(number(&main, &path, "trusted")?);
         Ok(Self {
             folder,
+            _lock: lock,
             main,
             partition: None,
             keep,
@@ -493,6 +498,28 @@ impl Writer {
 }
 
 /// Opens the database of series; a corrupt one is renamed.
+/// Locks the store of a folder for one writer: the cells of two would be added up. The lock ends with the process. `None` on a file
+/// system without locks.
+///
+/// # Errors
+///
+/// Another writer has the lock, or its file cannot be opened.
+fn lock(folder: &Path) -> Result<Option<File>, StoreError> {
+    let path = folder.join(LOCK);
+    let file = weir_files::open(&path).map_err(|error| StoreError::File { path, error })?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => {
+            let folder = folder.display();
+            let text = format!(
+                "{folder}: another Weir writes into this store: stop it, or choose another directory"
+            );
+            Err(StoreError::Unknown(text))
+        }
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
+}
+
 fn open_main(path: &Path, context: &OutputContext, health: &Health) -> Result<Connection, StoreError> {
     let checked = schema::open(path, Kind::Main).and_then(|mut main| {
         if let Some(stop) = context.stop.clone() {
