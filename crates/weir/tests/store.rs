@@ -65,6 +65,46 @@ fn queries_of_a_store_agree_with_the_capture() {
 }
 
 /// The rows of a table of a store, each as text.
+/// The command that the details of a flow state selects the packets of this flow and no others, also where the ends use the same
+/// ports again.
+#[test]
+fn the_command_of_a_flow_selects_its_packets() {
+    let folder = tempfile::tempdir().unwrap();
+    let twice = conversation(1_795_305_600 * SECOND).into_iter();
+    let packets: Vec<(u64, Vec<u8>)> =
+        twice.flat_map(|(time, data)| [(time, data.clone()), (time + 7200 * SECOND, data)]).collect();
+    let mut packets = packets;
+    packets.sort();
+    let again = put(folder.path(), "again.pcap", &pcap(1, &packets));
+    let mut compared = 0;
+    for (n, capture) in [sample(), again].iter().enumerate() {
+        let store = folder.path().join(n.to_string());
+        weir([text(capture), "-o", text(&store), "--log", "store", "-q"]).exits(0);
+        let flows = query(&store, "flows limit 60");
+        let uid =
+            flows["columns"].as_array().unwrap().iter().position(|column| column["name"] == "uid").unwrap();
+        for row in flows["rows"].as_array().unwrap() {
+            let answer = query(&store, &format!("flow {}", row[uid].as_str().unwrap()));
+            let Some(command) = answer["notes"][0].as_str() else { continue };
+            let fields = answer["rows"].as_array().unwrap();
+            let known = fields.iter().find(|field| field[2] == "packets").unwrap()[3].clone();
+            let known: u64 = known.as_array().unwrap().iter().filter_map(Value::as_u64).sum();
+            let command = command.strip_prefix("its packets: weir ").unwrap();
+            let parts: Vec<&str> = command.split('\'').collect();
+            let out = folder.path().join("out.pcap");
+            let after = parts[2].replace("OUT.pcap", text(&out));
+            let arguments = [text(capture), "-q", parts[1]].into_iter().chain(after.split_whitespace());
+            weir(arguments).exits(0);
+            let counted = weir(["count", text(&out), "-e", "ip or ip6", "-j"]).exits(0).json();
+            let found = counted.iter().find_map(|line| line["packets"].as_u64()).unwrap();
+            assert_eq!(found, known, "{command}");
+            compared += 1;
+        }
+    }
+    println!("{compared} flows");
+    assert!(compared > 40, "{compared}");
+}
+
 fn rows_of(database: &Path, query: &str) -> Vec<String> {
     let database = Connection::open(database).unwrap();
     let mut query = database.prepare(query).unwrap();

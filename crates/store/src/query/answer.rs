@@ -7,7 +7,7 @@ use crate::tally::{Cell, Measure, Subject, Sums, Tally, TallyRow, TallyWanted};
 use crate::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted, Store, StoreError, TimeRange, fields};
 use serde_json::{Number, Value, json};
 use std::collections::{HashMap, HashSet};
-use weir_api::web::{Answered, Column, Crossing, TopList};
+use weir_api::web::{Answered, Column, Crossing, Flow, TopList};
 use weir_api::{Count, Key, TopRow, nearest_rank, state_words};
 use weir_filter::FlowTest;
 use weir_filter::fields::{FieldInfo, FieldKind};
@@ -707,22 +707,39 @@ fn flow(question: &Question, store: &dyn Store, id: &str) -> Result<Answered, St
             rows.push(vec![json!(record.table), time, json!(name), value]);
         }
     }
-    // The command that selects the packets of the flow.
-    let packets = format!(
-        "its packets: weir FILE 'host {} and host {} and {} port {}' -w OUT.pcap",
-        flow.source, flow.destination, flow.protocol, flow.destination_port
-    );
     Ok(Answered {
         columns: columns(&[("of", ""), ("time", ""), ("field", ""), ("value", "")]),
         rows,
         partial: found.partial.or_else(|| withheld.sentence()),
-        notes: if matches!(flow.protocol.as_str(), "tcp" | "udp" | "sctp") {
-            vec![packets]
-        } else {
-            Vec::new()
-        },
+        notes: command(question, flow).into_iter().collect(),
         ..Answered::default()
     })
+}
+
+/// The command that selects the packets of a flow and no others: by both ends with their ports, and by time, because the ends may have
+/// used the same ports before. Fragments without ports are not among them. `None` for a flow without ports.
+fn command(question: &Question, flow: &Flow) -> Option<String> {
+    if !matches!(flow.protocol.as_str(), "tcp" | "udp" | "sctp") {
+        return None;
+    }
+    let end = |side: &str, host: &str, port: u16| format!("src host {host} and {side} src port {port}");
+    let protocol = flow.protocol.as_str();
+    let there = end(protocol, &flow.source, flow.source_port);
+    let back = end(protocol, &flow.destination, flow.destination_port);
+    let to = |host: &str, port: u16| format!("dst host {host} and {protocol} dst port {port}");
+    let expression = format!(
+        "({there} and {}) or ({back} and {})",
+        to(&flow.destination, flow.destination_port),
+        to(&flow.source, flow.source_port)
+    );
+    // Seconds as floating-point numbers are exact to a quarter of a microsecond. Segments of a closed connection belong to it for
+    // some seconds, and are not in its duration.
+    let late = if flow.protocol == "tcp" { 6_000_000 } else { 2 };
+    let nanoseconds =
+        |seconds: f64, more: i64| ((seconds * 1e6) as u64).saturating_add_signed(more).saturating_mul(1000);
+    let [since, until] = [nanoseconds(flow.first, -1), nanoseconds(flow.last, late)]
+        .map(|time| question.moments.zone.rfc3339(time));
+    Some(format!("its packets: weir FILE '{expression}' --since {since} --until {until} -w OUT.pcap"))
 }
 
 fn records(
