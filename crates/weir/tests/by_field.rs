@@ -95,6 +95,11 @@ fn lists_by_field_are_the_counts_of_the_logs() {
         let ran = weir(arguments);
         assert!(matches!(ran.code, Some(0 | 2 | 3)), "{}: {}", path.display(), ran.stderr);
         let lines = ran.json();
+        // A file that is no capture has no lines.
+        if ran.code == Some(2) && lines.is_empty() {
+            left_out += FIELDS.len();
+            continue;
+        }
         for (table, field) in FIELDS {
             let name = format!("{table} {field}");
             let Some(expected) = counted(&out.join(format!("{table}.csv")), field) else {
