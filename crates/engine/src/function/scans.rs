@@ -17,7 +17,7 @@ const KEPT: usize = 4 * ROWS;
 /// Bytes of the values of a row that is a scan.
 const VALUES: usize = Bits::MEMORY;
 /// Rows that are assumed to have that many values: others have few, as in a flood.
-const WIDE: usize = 64;
+const WIDE: usize = 32;
 /// Bytes of the few values of another row: a list has room for four of them.
 const FEW: usize = 4 * size_of::<u128>();
 const TCP: u8 = 6;
