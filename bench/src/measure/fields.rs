@@ -12,7 +12,7 @@ use weir_filter::fields::{FieldInfo, Fields};
 use weir_filter::{Matches, Options, RecordSet, RecordTest};
 use weir_proto::{Expected, Out, Record, Session, Setup, Wants};
 use weir_wire::stream::Chunk;
-use weir_wire::{Direction, FlowKey, Time, mapped};
+use weir_wire::{Direction, FlowKey, Space, Time, mapped};
 
 /// Tests in the set.
 const TESTS: usize = 100;
@@ -189,7 +189,7 @@ pub fn measure(count: usize, rounds: u32, seed: u64) -> Result<()> {
         let key = FlowKey {
             addr: [[10, 0, 0, 7], [192, 0, 2, 9]].map(mapped),
             port: [40_000, port],
-            vlan: 0,
+            space: Space::default(),
             proto: ip_proto,
         };
         let flow = FlowIdentity { key, initiator_is_lower: true, first: Time(0), vlan: [0; 2], alias: 0 };

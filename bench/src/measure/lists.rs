@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use weir_api::{FunctionCall, Key, Reading};
 use weir_bench::random::Random;
 use weir_engine::{FunctionSpec, Item, Tally};
-use weir_wire::FlowKey;
+use weir_wire::{FlowKey, Space};
 
 /// Number of keys of the skewed load.
 const KEYS: usize = 1_000_000;
@@ -118,5 +118,5 @@ fn flow_key((source, destination, ports): Endpoints) -> (FlowKey, bool) {
     let addr = [source, destination].map(|address| address.to_ipv6_mapped().octets());
     let [source, destination] = addr;
     let (addr, port) = if lower { (addr, ports) } else { ([destination, source], [ports[1], ports[0]]) };
-    (FlowKey { addr, port, vlan: 0, proto: 6 }, lower)
+    (FlowKey { addr, port, space: Space::default(), proto: 6 }, lower)
 }
