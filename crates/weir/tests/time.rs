@@ -470,6 +470,31 @@ fn time_passes_in_silence_as_it_does_on_a_link() {
     }
 }
 
+/// Lists over an hour have the names that were asked in it, as the records of the hour have, though no answer and no other packet
+/// followed for two hours.
+#[test]
+fn lists_of_an_hour_have_what_ended_in_its_silence() {
+    let folder = tempfile::tempdir().unwrap();
+    let packets: Vec<(u64, Vec<u8>)> = (0..12).map(|n| (SUNDAY + n * 2 * HOUR, question(n))).collect();
+    let capture = put(folder.path(), "x.pcap", &pcap(1, &packets));
+    for workers in ["1", "3"] {
+        let out = stored(folder.path(), std::slice::from_ref(&capture), "30s", workers);
+        for hour in 0..24 {
+            let range = format!("since 2026-11-22T{hour:02}:00 until 2026-11-22T{hour:02}:59");
+            let names = |question: &str| -> Vec<String> {
+                let ran = weir(["query", "-d", text(&out), "-j", &format!("{question} {range}")]).exits(0);
+                let answer: serde_json::Value = serde_json::from_str(&ran.text()).unwrap();
+                let rows = answer["rows"].as_array().unwrap().iter();
+                rows.map(|row| row[0].as_str().unwrap().to_owned()).collect()
+            };
+            let expected: Vec<String> =
+                (hour % 2 == 0).then(|| format!("host{}.example.org", hour / 2)).into_iter().collect();
+            assert_eq!(names("list names"), expected, "{hour} h, {workers} workers");
+            assert_eq!(names("top dns.query"), expected, "{hour} h, {workers} workers");
+        }
+    }
+}
+
 /// Times from 2262 on do not fit into signed nanoseconds: they are clipped, which is said, and no flow is missing in a query.
 #[test]
 fn times_after_the_latest_are_clipped_and_counted() {

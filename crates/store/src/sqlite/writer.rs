@@ -610,13 +610,17 @@ impl Output for Writer {
         if span.0 == span.1 || watched.start == watched.end && !has_packets {
             return self.report();
         }
-        // Silence has no lists. Each list is written once nevertheless, so that queries know its name.
+        // Silence has lists of what ended in it, such as questions that nobody answered. A count of no values takes no cell there. Each
+        // list is written once nevertheless, so that queries know its name.
+        let holds = |reading: &Reading| {
+            has_packets || !matches!(reading, Reading::Distinct(count) if count.estimate() == 0)
+        };
         let listed = &mut self.listed;
         let mut readings = Vec::new();
         for (name, answer) in listed::named(&snapshot.answers) {
             let reading = &answer.reading;
             let is_new = !listed.contains(&name) && listed.insert(name.clone());
-            if is_new || has_packets && readings::is_kept(reading) {
+            if is_new || holds(reading) && readings::is_kept(reading) {
                 readings.push((name, reading.clone()));
             }
         }
