@@ -270,9 +270,12 @@ fn rows(snapshot: &Snapshot, name: &str) -> BTreeMap<IpAddr, [u64; 9]> {
 /// Whether the packets of a capture are whole, without errors and tunnels, so that each counts to the flow of its outermost
 /// headers.
 fn is_plain(capture: &Loaded) -> bool {
+    let ip = Filter::compile("ip", &settings().filter).unwrap();
     capture.packets().all(|packet| {
         let layers = decode(&packet);
-        layers.tunnel == Tunnel::None
+        // Expressions look through fewer encapsulations than flows do: not through FabricPath.
+        ip.matches(&packet, &layers) == (layers.network_kind == Network::Ipv4)
+            && layers.tunnel == Tunnel::None
             && layers.error.is_none()
             && layers.fragment == Fragment::Whole
             && weir_wire::further_frames(&packet).next().is_none()
@@ -306,7 +309,7 @@ fn control_packets_are_those_that_an_expression_finds_among_all_packets() {
         packets += expected.values().map(|values| values[0]).sum::<u64>();
     }
     println!("{captures} captures, {hosts} hosts with {packets} packets that begin or end connections");
-    assert!(packets > 500);
+    assert!(packets > 200);
 }
 
 /// Counts the control packets of a table of flows.

@@ -248,9 +248,12 @@ pub fn captures() -> Vec<PathBuf> {
 /// does not change which others are taken.
 const CAPTURES: u64 = 1_680;
 
-/// A diverse selection of about `n` captures, by a hash of their names, equal in every run: the sample first.
+/// A diverse selection of about `n` captures, by a hash of their names, equal in every run and in every checkout: the sample first.
 pub fn diverse(n: usize) -> Vec<PathBuf> {
-    let is_taken = |path: &PathBuf| aside::hash(&path.to_string_lossy()) / 3 % CAPTURES < n as u64;
+    let is_taken = |path: &PathBuf| {
+        let name = path.strip_prefix(root()).unwrap_or(path);
+        aside::hash(&name.to_string_lossy()) / 3 % CAPTURES < n as u64
+    };
     let chosen = captures().into_iter().filter(|path| *path != sample() && is_taken(path));
     std::iter::once(sample()).chain(chosen).collect()
 }
