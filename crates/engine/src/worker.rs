@@ -334,15 +334,20 @@ impl Worker {
         self.snapshot()
     }
 
-    /// The earliest time at which a flow or a tunnel ends, or fragments are given up, if no packet follows.
-    pub fn next_due(&self) -> Option<Time> {
-        self.flows.as_ref().and_then(FlowTable::next_due)
+    /// The first interval of `length` nanoseconds in a watched silence in which a flow or a tunnel ends, or fragments are given up. A
+    /// timer at `t` belongs to the interval with `start <= t < end`; one that is overdue, to the first interval.
+    pub fn next_due(&self, silence: Interval, length: u64) -> Option<Interval> {
+        let due = self.flows.as_ref().and_then(FlowTable::next_due)?;
+        let start = due.0.max(silence.start) / length * length;
+        let has_begun = due.0.max(silence.start) < silence.end;
+        has_begun.then_some(Interval { start, end: start.saturating_add(length) })
     }
 
-    /// Ends an interval in a watched silence at `now`: what was due before `now` ends, and every function returns its reading.
-    pub fn pass_silence(&mut self, now: Time, sink: &mut dyn Sink) -> Snapshot {
+    /// Lets an interval in a watched silence pass: what was due before its end ends, and every function returns its reading.
+    pub fn pass_silence(&mut self, interval: Interval, sink: &mut dyn Sink) -> Snapshot {
+        let now = Time(interval.end);
         self.advance(Turn::Silence(now), now, sink);
-        self.snapshot()
+        Snapshot { interval, watched: Some(interval), ..self.snapshot() }
     }
 
     /// Ends the flows and samples that are over at `now`, within an interval. Every worker of a run must do so at the

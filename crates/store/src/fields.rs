@@ -102,24 +102,22 @@ pub fn tables(name: &str) -> impl Iterator<Item = &'static Table> {
     weir_proto::tables().filter(move |table| table.name == name)
 }
 
-/// The field, as `table.field`, whose name a function made the name `table_field` of a column of.
-pub fn of_column(name: &str) -> Option<String> {
-    let field = |table: &Table| {
-        let field = name.strip_prefix(table.name)?.strip_prefix('_')?;
-        table.fields.iter().any(|known| known.name == field).then(|| format!("{}.{field}", table.name))
-    };
-    weir_proto::tables().find_map(field)
+/// The fields that a column of the name `table_field` can be made of by a function, each with its table.
+fn of_column_name(name: &str) -> impl Iterator<Item = (&'static Table, &'static Field)> + '_ {
+    weir_proto::tables().flat_map(move |table| {
+        let field = name.strip_prefix(table.name).and_then(|rest| rest.strip_prefix('_'));
+        table.fields.iter().filter(move |known| Some(known.name) == field).map(move |known| (table, known))
+    })
 }
 
-/// Whether a column that a function made of a field of records, as `table_field`, has values that hold payload. One whose field is not
-/// known any more may.
-pub fn column_holds_payload(name: &str) -> bool {
-    let of_table = |table: &&Table| name.strip_prefix(table.name).is_some_and(|rest| rest.starts_with('_'));
-    let fields = |table: &'static Table| {
-        let field = name.strip_prefix(table.name).and_then(|rest| rest.strip_prefix('_')).unwrap_or_default();
-        table.fields.iter().filter(move |known| known.name == field)
-    };
-    weir_proto::tables().filter(of_table).flat_map(fields).any(is_payload)
+/// The field, as `table.field`, whose name a function made the name `table_field` of a column of.
+pub fn of_column(name: &str) -> Option<String> {
+    of_column_name(name).next().map(|(table, field)| format!("{}.{}", table.name, field.name))
+}
+
+/// Whether a column that a function made of a field of records, as `table_field`, has values that hold payload.
+pub(crate) fn column_holds_payload(name: &str) -> bool {
+    of_column_name(name).any(|(_, field)| is_payload(field))
 }
 
 /// The kind's word in answers.

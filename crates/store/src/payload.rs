@@ -3,8 +3,10 @@
 //! They are the fields of class [`Privacy::Content`] and [`Privacy::Secret`], so that the anonymiser and the rights of
 //! a store's readers agree.
 
+use crate::fields::column_holds_payload;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
+use weir_api::Column;
 use weir_proto::{Field, Kind, Privacy, Table};
 
 /// Whether a field, or a field of its rows, holds payload.
@@ -35,9 +37,14 @@ impl Withheld {
         });
     }
 
-    /// Notes a field, or a column made of one, whose values were left out.
-    pub fn add(&mut self, name: &str) {
-        self.0.insert(name.to_owned());
+    /// Which columns of a function's reading are left out, because they are made of fields that hold payload.
+    pub fn columns(&mut self, columns: &[Column<'_>]) -> Vec<bool> {
+        let is_withheld = |column: &Column<'_>| {
+            let holds = column_holds_payload(&column.name);
+            self.0.extend(holds.then(|| column.name.to_string()));
+            holds
+        };
+        columns.iter().map(is_withheld).collect()
     }
 
     /// A sentence about the fields that were left out; `None` if there are none.

@@ -164,19 +164,13 @@ impl<'r, D: Destination> Drive<'r, D> {
     }
 
     /// Lets the time of a watched silence pass. Each interval of `length` nanoseconds in which a timer of this worker is due gets a
-    /// snapshot of its own, with what the timer ended; intervals without one do not exist. A timer at `t` belongs to the
-    /// interval with `start <= t < end`.
-    pub fn pass_silence(&mut self, silence: Interval, length: u64) {
-        let mut from = silence.start;
-        while let Some(due) = self.worker.next_due().filter(|due| due.0 < silence.end && from < silence.end) {
-            let start = due.0.max(from) / length * length;
-            let end = start.saturating_add(length);
-            self.destination.silence(start);
-            let mut snapshot = self.worker.pass_silence(Time(end), self.destination.sink());
-            snapshot.interval = Interval { start, end };
-            snapshot.watched = Some(snapshot.interval);
+    /// snapshot of its own, with what the timer ended; intervals without one do not exist.
+    pub fn pass_silence(&mut self, mut silence: Interval, length: u64) {
+        while let Some(interval) = self.worker.next_due(silence, length) {
+            self.destination.silence(interval.start);
+            let snapshot = self.worker.pass_silence(interval, self.destination.sink());
             self.send(snapshot);
-            from = end;
+            silence.start = interval.end;
         }
     }
 

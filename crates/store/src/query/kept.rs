@@ -2,7 +2,6 @@
 
 use super::Question;
 use crate::KeptTable;
-use crate::fields::column_holds_payload;
 use crate::payload::Withheld;
 use serde_json::{Value, json};
 use weir_api::web::{Answered, Column};
@@ -24,25 +23,16 @@ pub fn answered(question: &Question, kept: KeptTable) -> Answered {
     answer.columns.push(column("label", ""));
     answer.columns.extend(cells.columns.iter().map(|named| column(&named.name, &named.unit)));
     answer.columns.push(column("error", ""));
-    // A label has the values of the keys.
-    let is_withheld: Vec<bool> = std::iter::once(false)
-        .chain(cells.columns.iter().map(|column| !question.payload && column_holds_payload(&column.name)))
-        .collect();
-    let has_withheld = is_withheld.contains(&true);
-    let row = |row: &Row<'_>| {
-        let mut values = row_of(question, row);
-        for (at, value) in values.iter_mut().enumerate() {
-            if has_withheld && at == 0 || is_withheld.get(at).is_some_and(|is| *is) {
-                *value = Value::Null;
-            }
-        }
-        values
-    };
-    answer.rows = cells.rows.iter().take(question.limit).map(row).collect();
-    if has_withheld {
+    answer.rows = cells.rows.iter().take(question.limit).map(|row| row_of(question, row)).collect();
+    if !question.payload {
         let mut withheld = Withheld::default();
-        let columns = cells.columns.iter().zip(is_withheld.iter().skip(1)).filter(|(_, is)| **is);
-        columns.for_each(|(column, _)| withheld.add(&column.name));
+        let of_columns = withheld.columns(&cells.columns);
+        // The label in front has the values of the keys.
+        let is_withheld: Vec<bool> = std::iter::once(of_columns.contains(&true)).chain(of_columns).collect();
+        for row in &mut answer.rows {
+            let values = row.iter_mut().zip(&is_withheld).filter(|(_, is_withheld)| **is_withheld);
+            values.for_each(|(value, _)| *value = Value::Null);
+        }
         answer.partial = answer.partial.or_else(|| withheld.sentence());
     }
     let note = |(column, value): &(weir_api::Column<'_>, Cell<'_>)| {

@@ -71,9 +71,8 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     // Folders are created only if the captures can be read.
     let mut paths = run.paths();
     // The others are open.
-    let unopened =
-        || run.request.inputs.iter().filter(|input| !matches!(input, weir_capture::Input::Kept(_)));
-    unopened().filter_map(weir_capture::Input::path).for_each(|path| paths.read(path));
+    let unopened = run.request.inputs.iter().filter(|input| !matches!(input, weir_capture::Input::Kept(_)));
+    unopened.filter_map(weir_capture::Input::path).for_each(|path| paths.read(path));
     let confined = match &run.user {
         Some(_) => privileges::give_up(run.user.as_ref(), &paths),
         None => privileges::confine_reader(&paths),

@@ -242,14 +242,11 @@ impl Pass {
     fn pass_silence(&mut self, silence: Interval, length: u64) {
         let mut parts: BTreeMap<u64, (Snapshot, Vec<FlowRecord>)> = BTreeMap::new();
         for worker in &mut self.workers {
-            let mut from = silence.start;
-            while let Some(due) = worker.next_due().filter(|due| due.0 < silence.end && from < silence.end) {
-                let start = due.0.max(from) / length * length;
-                from = start.saturating_add(length);
-                let mut snapshot = worker.pass_silence(Time(from), &mut self.rows);
-                snapshot.interval = Interval { start, end: from };
-                snapshot.watched = Some(snapshot.interval);
-                let (merged, rows) = parts.entry(start).or_default();
+            let mut left = silence;
+            while let Some(interval) = worker.next_due(left, length) {
+                left.start = interval.end;
+                let snapshot = worker.pass_silence(interval, &mut self.rows);
+                let (merged, rows) = parts.entry(interval.start).or_default();
                 merged.merge(&snapshot);
                 rows.append(&mut self.rows.0);
             }

@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 use weir_api::{Cell, Column, ColumnKind, Folded, Label, Reading, Row, Shown};
 use weir_output::summary::{Naming, key};
-use weir_store::fields::column_holds_payload;
 use weir_store::label::{expression, title};
 use weir_store::payload::Withheld;
 use weir_store::{KeptReading, Store, StoreError, TimeRange};
@@ -290,10 +289,10 @@ impl Asked<'_> {
         };
         let listed = cells.rows.iter().map(value).fold(0, u64::saturating_add);
         let mut withheld = Withheld::default();
-        let is_withheld: Vec<bool> =
-            cells.columns.iter().map(|column| !self.payload && column_holds_payload(&column.name)).collect();
-        let hidden = cells.columns.iter().zip(&is_withheld).filter(|(_, is)| **is);
-        hidden.for_each(|(column, _)| withheld.add(&column.name));
+        let is_withheld = match self.payload {
+            true => vec![false; cells.columns.len()],
+            false => withheld.columns(&cells.columns),
+        };
         FunctionTable {
             name: name.to_owned(),
             call,
