@@ -1,14 +1,13 @@
 //! The fields that expressions and queries over a store may name: those of flows, and of every table of records.
 
 use super::moment::Moments;
-use super::payload::is_payload;
 use std::collections::BTreeSet;
 use std::path::Path;
 use weir_api::web;
 use weir_filter::FLOW;
 use weir_filter::fields::{FieldInfo, FieldKind, Fields};
 use weir_output::fields::kind_of;
-use weir_proto::{Field, Kind, Table};
+use weir_proto::{Field, Kind, Privacy, Table};
 
 /// Times in expressions.
 const TIMES: &str = "a time such as `now`, `2026-03-15`, `\"3 days ago 14:05\"` or seconds since the epoch";
@@ -113,6 +112,12 @@ fn of_column_name(name: &str) -> impl Iterator<Item = (&'static Table, &'static 
 /// The field, as `table.field`, whose name a function made the name `table_field` of a column of.
 pub fn of_column(name: &str) -> Option<String> {
     of_column_name(name).next().map(|(table, field)| format!("{}.{}", table.name, field.name))
+}
+
+/// Whether a field, or a field of its rows, holds payload.
+pub(crate) fn is_payload(field: &Field) -> bool {
+    matches!(field.privacy, Privacy::Content | Privacy::Secret)
+        || matches!(field.kind, Kind::Rows(fields) if fields.iter().any(is_payload))
 }
 
 /// Whether a column that a function made of a field of records, as `table_field`, has values that hold payload.

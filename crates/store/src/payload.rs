@@ -1,19 +1,12 @@
 //! The fields of a record that hold payload: messages, passwords, cookies, names of files.
 //!
-//! They are the fields of class [`Privacy::Content`] and [`Privacy::Secret`], so that the anonymiser and the rights of
-//! a store's readers agree.
+//! They are those that `fields::is_payload` names, so that the anonymiser and the rights of a store's readers agree.
 
-use crate::fields::column_holds_payload;
+use crate::fields::{column_holds_payload, is_payload};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use weir_api::Column;
-use weir_proto::{Field, Kind, Privacy, Table};
-
-/// Whether a field, or a field of its rows, holds payload.
-pub(super) fn is_payload(field: &Field) -> bool {
-    matches!(field.privacy, Privacy::Content | Privacy::Secret)
-        || matches!(field.kind, Kind::Rows(fields) if fields.iter().any(is_payload))
-}
+use weir_proto::Table;
 
 /// Fields that were left out, by their names.
 #[derive(Debug, Default)]
@@ -63,6 +56,7 @@ pub fn has_text(values: &Map<String, Value>, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use weir_proto::Privacy;
     use super::*;
     use serde_json::json;
 

@@ -448,9 +448,12 @@ fn several_interfaces_are_one_stream() {
     let (seen, stats) = finish(&mut rings);
     assert_eq!((seen.len(), stats.received), (200, 200));
     assert_eq!(seen.iter().filter(|p| p.interface == 1).count(), 100);
-    // Times rise within a batch; batches of one burst may overlap by a block.
-    let turns = seen.windows(2).filter(|w| w[0].time > w[1].time).count();
-    assert!(turns <= 1, "{turns} turns");
+    // Times rise on each interface. A batch is a block of one interface; how the kernel cuts the burst into blocks, and so
+    // how far batches overlap, depends on how busy the machine is.
+    for interface in 0..2 {
+        let times: Vec<Time> = seen.iter().filter(|p| p.interface == interface).map(|p| p.time).collect();
+        assert!(times.is_sorted(), "interface {interface}");
+    }
 }
 
 #[test]
