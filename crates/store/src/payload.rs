@@ -56,9 +56,9 @@ pub fn has_text(values: &Map<String, Value>, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use weir_proto::Privacy;
     use super::*;
     use serde_json::json;
+    use weir_proto::Privacy;
 
     fn values(value: Value) -> Map<String, Value> {
         serde_json::from_value(value).unwrap_or_default()
