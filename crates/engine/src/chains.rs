@@ -229,7 +229,7 @@ impl Functions {
 /// A function of the plan, without state; `None` for a call that was refused when it was compiled.
 fn build(plan: &Plan, node: &Node) -> Option<Link> {
     let planned = plan.subscriptions.get(node.planned as usize)?;
-    planned.compiled.link(node.call as usize, &planned.spec, plan.settings.seed)
+    planned.compiled.link(node.call as usize, &planned.spec, plan.settings.seeds)
 }
 
 /// Shows an item to the tree of the subscription at a position: to those behind a function that selects only if it selects
@@ -291,7 +291,8 @@ mod tests {
             owner: Owner::Page,
             spec: Arc::new(SubscriptionSpec::new("line", "", calls.iter().map(call).collect())),
         };
-        let settings = Settings { filter: Options::default(), checksum: ChecksumMode::Off, seed: 1 };
+        let settings =
+            Settings { filter: Options::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into() };
         let all: Vec<Subscription> = chains.iter().map(subscription).collect();
         let number = before.map_or(1, |before| before.number() + 1);
         Plan::of(before, number, "", &all, settings).unwrap()
@@ -417,7 +418,8 @@ mod tests {
             named(Flow, "tcp", None, &["top"]),
             named(Stream, "tcp", None, &["top"]),
         ];
-        let settings = Settings { filter: Options::default(), checksum: ChecksumMode::Off, seed: 1 };
+        let settings =
+            Settings { filter: Options::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into() };
         let plan = Plan::new("", specs, settings).unwrap();
         let readers: Vec<u32> = plan.trees.nodes.iter().map(|node| node.readers).collect();
         assert_eq!(readers, [1, 1, 1, 2, 1, 1, 1, 1, 1]);

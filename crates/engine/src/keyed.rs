@@ -22,6 +22,12 @@ impl KeyHash {
         Self(std::array::from_fn(|_| next(&mut state)))
     }
 
+    /// The words of a seed of 128 bits.
+    pub fn wide(seed: u128) -> Self {
+        let (mut low, mut high) = (seed as u64, (seed >> 64) as u64);
+        Self(std::array::from_fn(|_| next(&mut low) ^ next(&mut high).rotate_left(32)))
+    }
+
     /// Hashes a key of up to six words. Keys of different kinds are never compared.
     #[inline]
     pub fn of<const WORDS: usize>(&self, words: [u64; WORDS]) -> u64 {

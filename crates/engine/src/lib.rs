@@ -11,7 +11,7 @@
 //! use weir_wire::{Batch, LinkType, PacketBuf, build};
 //!
 //! let requested = SubscriptionSpec::new("dns", "port 53", vec![FunctionCall::new("packets")]);
-//! let settings = Settings { filter: Default::default(), checksum: ChecksumMode::Off, seed: 1 };
+//! let settings = Settings { filter: Default::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into() };
 //! let plan = Plan::new("", vec![requested], settings).unwrap();
 //! let mut packets = PacketBuf::default();
 //! for port in [53, 80, 53] {
@@ -69,7 +69,7 @@ pub use item::Item;
 pub use meter::Clock;
 pub use plan::Plan;
 pub use sessions::{RECORD_RATIO, SessionConfig, SessionStats};
-pub use settings::{ChecksumMode, PlanError, Settings};
+pub use settings::{ChecksumMode, PlanError, Seeds, Settings};
 pub use sink::{Emitted, Sink};
 pub use streams::Measuring;
 pub use unidentified::UNIDENTIFIED;

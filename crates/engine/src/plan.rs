@@ -643,7 +643,8 @@ mod tests {
 
     #[test]
     fn an_expression_at_flow_level_is_decided_by_the_key() {
-        let settings = || Settings { filter: Options::default(), checksum: ChecksumMode::Off, seed: 1 };
+        let settings =
+            || Settings { filter: Options::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into() };
         let mut spec = SubscriptionSpec::new("flows", "tcp port 80", vec![FunctionCall::new("packets")]);
         spec.level = Level::Flow;
         assert!(Plan::new("", vec![spec.clone()], settings()).is_ok());

@@ -3,7 +3,7 @@
 use crate::demand::{Demand, Tables};
 use crate::function::by_field;
 use crate::function::select::Select;
-use crate::settings::{PlanError, Settings};
+use crate::settings::{PlanError, Seeds, Settings};
 use crate::{Block, Delivery, Function, FunctionSpec, InputKind, Item, Memory, Selector};
 use std::sync::Arc;
 use weir_api::{
@@ -214,12 +214,12 @@ impl Compiled {
     }
 
     /// One of these functions, for one worker; `spec` is the subscription.
-    pub fn link(&self, call: usize, spec: &SubscriptionSpec, seed: u64) -> Option<Link> {
+    pub fn link(&self, call: usize, spec: &SubscriptionSpec, seeds: Seeds) -> Option<Link> {
         match self.calls.get(call)? {
             // The arguments were checked when the subscription was compiled, so that no call fails here.
             (place, Call::Measure(function, _)) => {
                 let call = spec.functions.get(usize::from(*place))?;
-                function.call(call, seed).ok().map(Link::from)
+                function.call(call, seeds).ok().map(Link::from)
             }
             (_, Call::Select(selector)) => Some(Link::Select(Arc::clone(selector))),
         }
@@ -271,10 +271,10 @@ impl Chain {
                         delivery.level.name()
                     ));
                 }
-                let reading = delivery.empty_reading(call, settings.seed);
+                let reading = delivery.empty_reading(call, settings.seeds);
                 chain.readings.extend(reading.map(|reading| (place, delivery.name, reading)));
             } else if let Some(selector) = Selector::find(&call.name) {
-                let selector = selector.call(call, spec.level, &settings.filter, settings.seed);
+                let selector = selector.call(call, spec.level, &settings.filter, settings.seeds);
                 let selector = selector.map_err(|error| error.message)?;
                 if selector.demand().is_some() && !chain.readings.is_empty() {
                     return Err(format!("`{}` is in front of the functions that measure", call.name));
@@ -282,7 +282,7 @@ impl Chain {
                 chain.calls.push((place, Call::Select(selector)));
             } else {
                 let function = FunctionSpec::find_at(&call.name, spec.level)?;
-                let mut built = function.call(call, settings.seed)?;
+                let mut built = function.call(call, settings.seeds)?;
                 if !function.levels.contains(&spec.level) {
                     return Err(format!("`{}` cannot be used at {} level", call.name, spec.level.name()));
                 }

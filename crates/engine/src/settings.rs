@@ -9,8 +9,25 @@ pub struct Settings {
     pub filter: Options<'static>,
     /// How checksums are treated.
     pub checksum: ChecksumMode,
-    /// Seed of all hashes.
-    pub seed: u64,
+    /// Keys of the hashes.
+    pub seeds: Seeds,
+}
+
+/// Keys of the hashes of functions. Senders of packets do not know them, and so cannot choose packets that collide or that
+/// bias an estimate.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Seeds {
+    /// Keys all hashes but those of distinct counts.
+    pub run: u64,
+    /// Keys the hashes of distinct counts. Only counts of equal keys can be merged, so it outlives a run where counts are stored.
+    pub distinct: u128,
+}
+
+/// Both keys from one number, for runs whose distinct counts are merged with those of no other run.
+impl From<u64> for Seeds {
+    fn from(run: u64) -> Self {
+        Self { run, distinct: u128::from(run) }
+    }
 }
 
 /// How checksums are treated.

@@ -124,7 +124,8 @@ mod tests {
             level: Level::Stream,
             ..SubscriptionSpec::new(expression, expression, vec![FunctionCall::new("bytes")])
         };
-        let settings = Settings { filter: Options::default(), checksum: ChecksumMode::Off, seed: 1 };
+        let settings =
+            Settings { filter: Options::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into() };
         Plan::new("", expressions.iter().map(spec).collect(), settings).unwrap()
     }
 

@@ -129,7 +129,7 @@ impl Worker {
         Self {
             functions: Functions::new(&plan, Meter::new(None)),
             flows: plan.flows.then(|| FlowTable::new(flows)),
-            sessions: reads.then(|| Sessions::new(sessions, &plan.demand, plan.settings.seed)),
+            sessions: reads.then(|| Sessions::new(sessions, &plan.demand, plan.settings.seeds.run)),
             announcements: Announcements::default(),
             session_config: sessions.clone(),
             shown: Finder::new(&plan.shown),
@@ -427,7 +427,7 @@ impl Worker {
         match &mut self.sessions {
             Some(sessions) => sessions.demand(demand, self.latest_of_run, sink),
             None if plan.flows && demand.reads() => {
-                let mut sessions = Sessions::new(&self.session_config, demand, plan.settings.seed);
+                let mut sessions = Sessions::new(&self.session_config, demand, plan.settings.seeds.run);
                 // The beginnings of these flows were not read.
                 sessions.pass_over(self.latest_of_run);
                 sessions.share(self.announcements.clone());
@@ -588,7 +588,7 @@ mod tests {
         let settings = || crate::Settings {
             filter: weir_filter::Options::default(),
             checksum: crate::ChecksumMode::default(),
-            seed: 1,
+            seeds: 1_u64.into(),
         };
         let spec = weir_api::SubscriptionSpec::new("a", "", vec![weir_api::FunctionCall::new("size")]);
         let plan = Arc::new(Plan::new("", vec![spec], settings()).unwrap());

@@ -220,6 +220,9 @@ pub struct OutputContext {
     pub rolling: Rolling,
     /// Bytes of rows and names that a store may keep in memory until they are written; 0 for 64 MiB.
     pub memory: usize,
+    /// Key of the hashes of distinct counts, for a store that keeps it for the runs after this one; `None` for a run over files,
+    /// whose key is fixed.
+    pub distinct_seed: Option<u128>,
     /// Time zone of times for people.
     pub zone: Zone,
     /// The command that began the run.

@@ -29,6 +29,7 @@ pub mod parquet;
 pub mod paths;
 pub mod payload;
 pub mod query;
+pub mod seed;
 mod share;
 pub mod sqlite;
 mod stored;

@@ -407,7 +407,8 @@ mod tests {
     }
 
     fn desk() -> Arc<Desk> {
-        let settings = Settings { filter: Options::default(), checksum: ChecksumMode::Off, seed: 1 };
+        let settings =
+            Settings { filter: Options::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into() };
         Arc::new(Desk::new(settings, "", Vec::new(), Vec::new(), 1, 1).unwrap())
     }
 

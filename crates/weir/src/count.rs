@@ -9,7 +9,7 @@ use crate::inputs::{inputs, report_read_errors};
 use crate::memory::Room;
 use crate::offline::{self, Input};
 use crate::outlet::Ways;
-use crate::run::{seed, worker_count};
+use crate::run::{seeds, worker_count};
 use crate::times;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -48,7 +48,7 @@ pub fn count(options: &cli::Count) -> Exit {
     let settings = Settings {
         filter: crate::inputs::filter_options(options.strict_bpf, options.inner, options.snaplen),
         checksum: ChecksumMode::Off,
-        seed: seed(),
+        seeds: seeds(),
     };
     let plan = match Plan::counting(specs, settings) {
         Ok(plan) => Arc::new(plan),

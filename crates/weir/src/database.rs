@@ -18,6 +18,11 @@ pub fn write(context: &OutputContext, keep: Keep) -> Result<Writer, StoreError> 
     Writer::open(context, keep)
 }
 
+/// The key of the hashes of distinct counts of the store in a folder; `None` if there is no store, or none that has a key.
+pub fn distinct_seed(folder: &Path) -> Option<u128> {
+    weir_store::seed::kept(folder)
+}
+
 /// The store of a folder; `health` is the state of the writer, if it is in this process.
 ///
 /// # Errors

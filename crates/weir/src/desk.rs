@@ -425,8 +425,11 @@ mod tests {
     }
 
     fn desk(names: &[&str]) -> Desk {
-        let settings =
-            Settings { filter: weir_filter::Options::default(), checksum: ChecksumMode::Off, seed: 1 };
+        let settings = Settings {
+            filter: weir_filter::Options::default(),
+            checksum: ChecksumMode::Off,
+            seeds: 1_u64.into(),
+        };
         let configured = names.iter().map(|name| spec(name, "tcp")).collect();
         Desk::new(settings, "", Subscription::number([spec("run", "")]), configured, 2, SECOND).unwrap()
     }

@@ -76,7 +76,7 @@ fn columns_of(spec: &FunctionSpec) -> String {
     let built = ["1", "10.0.0.0/8"].into_iter().find_map(|value| {
         let call =
             required().fold(FunctionCall::new(spec.name), |call, argument| call.with(argument.name, value));
-        spec.call(&call, 0).ok()
+        spec.call(&call, 0_u64).ok()
     });
     let Some(mut function) = built else { return String::new() };
     let reading = function.take();

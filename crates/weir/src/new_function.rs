@@ -113,7 +113,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// An interval in which 10.0.0.0/8 has 6,000 bytes with two peers, and 192.0.0.0/8 has 50 bytes.
 fn snapshot(interval: u64) -> Snapshot {
-    let mut function = NETS.call(&FunctionCall::new("nets"), 1).unwrap();
+    let mut function = NETS.call(&FunctionCall::new("nets"), 1_u64).unwrap();
     for (net, peer, bytes) in [(10, 1, 1_000), (10, 2, 2_000), (10, 1, 3_000), (192, 1, 50)] {
         let key = weir_wire::FlowKey {
             addr: [[net, 0, 0, 1], [203, 0, 113, peer]].map(weir_wire::mapped),

@@ -66,8 +66,11 @@ fn write(options: &cli::Report, page: &str, model: &Model) -> Result<(), String>
 
 /// Takes every packet through one worker, so that the result depends only on the order of the packets.
 fn read(options: &cli::Report) -> Result<(Gather, Vec<String>, Exit), Exit> {
-    let settings =
-        Settings { filter: filter_options(false, false, 0), checksum: ChecksumMode::Auto, seed: 1 };
+    let settings = Settings {
+        filter: filter_options(false, false, 0),
+        checksum: ChecksumMode::Auto,
+        seeds: 1_u64.into(),
+    };
     let plan = Plan::of(
         None,
         1,

@@ -49,8 +49,11 @@ pub fn streams(options: &cli::Streams) -> Exit {
         return complain(Exit::Usage, "streams: no capture file");
     }
     let checksum = if options.verify_checksums { ChecksumMode::On } else { ChecksumMode::Off };
-    let settings =
-        Settings { filter: filter_options(options.strict_bpf, options.inner, 0), checksum, seed: SEED };
+    let settings = Settings {
+        filter: filter_options(options.strict_bpf, options.inner, 0),
+        checksum,
+        seeds: SEED.into(),
+    };
     let whole = SubscriptionSpec::handing_on("streams", Level::Stream, vec![FunctionCall::new("stream")]);
     let plan = match Plan::new(&expression, vec![whole], settings) {
         Ok(plan) => Arc::new(plan),

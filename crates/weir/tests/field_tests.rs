@@ -55,7 +55,7 @@ impl Sink for Records {
 }
 
 fn records() -> (Records, usize) {
-    let settings = Settings { filter: Options::default(), checksum: ChecksumMode::Off, seed: 1 };
+    let settings = Settings { filter: Options::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into() };
     let all = SubscriptionSpec::handing_on("records", Level::Record, vec![FunctionCall::new("log")]);
     let plan = Arc::new(Plan::new("", vec![all], settings).unwrap());
     let (mut records, captures) = (Records::default(), captures());
@@ -231,6 +231,7 @@ fn records_the_store_and_a_script_agree_on_every_test() {
         existing: Existing::Continue,
         rolling: Rolling::default(),
         memory: 0,
+        distinct_seed: None,
         zone: Default::default(),
         command: String::new(),
         start: 0,

@@ -842,3 +842,32 @@ fn an_interrupt_restores_the_terminal() {
         assert!(after.contains("100 packets") && after.contains("LOSS"), "{after}");
     }
 }
+
+/// Runs that share a store count equal hosts once, because the key of the hashes belongs to the store. Without the file of the key
+/// counts of two keys are never added: the answer gives the least and the most.
+#[test]
+fn a_host_counts_once_over_all_runs_of_a_store() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let count = || {
+        let child = net.start(&["-i", "far", "-q", "-o", text(&store), "--log", "store"]);
+        net.send(50);
+        signal(&child, "INT");
+        finish(child).exits(130);
+        let answer = weir(["query", "distinct", "-d", text(&store), "--json"]).exits(0).stdout;
+        let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+        let rows = answer["rows"].as_array().unwrap().clone();
+        assert!(rows.len() >= 3, "{answer}");
+        rows.iter()
+            .map(|row| (row[0].to_string(), row[2].as_u64().unwrap(), row[3].as_u64().unwrap()))
+            .collect::<Vec<_>>()
+    };
+    let first = count();
+    assert!(first.iter().all(|(_, least, most)| *least > 0 && least == most), "{first:?}");
+    assert_eq!(count(), first);
+    fs::remove_file(store.join("seed")).unwrap();
+    for (row, before) in count().into_iter().zip(&first) {
+        assert_eq!((row.1, row.2), (before.1, 2 * before.1), "{}", row.0);
+    }
+}

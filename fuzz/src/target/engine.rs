@@ -94,7 +94,7 @@ fn plan(kind: u8) -> Plan {
     let settings = Settings {
         filter: Options { inner: kind & 1 != 0, ..Options::default() },
         checksum: [ChecksumMode::Auto, ChecksumMode::On, ChecksumMode::Off][usize::from(kind >> 1) % 3],
-        seed: 7,
+        seeds: 7_u64.into(),
     };
     let scope = if kind & 8 == 0 { "" } else { "not udp" };
     Plan::new(scope, specs, settings).expect("a plan of every function")

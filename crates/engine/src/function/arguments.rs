@@ -1,6 +1,7 @@
 //! The checked arguments of a call.
 
 use super::Argument;
+use crate::Seeds;
 use std::fmt::Display;
 use std::str::FromStr;
 use weir_api::FunctionCall;
@@ -11,8 +12,8 @@ pub struct Arguments<'a> {
     function: &'static str,
     arguments: &'static [Argument],
     call: &'a FunctionCall,
-    /// Seed of the function's hashes.
-    pub seed: u64,
+    /// Keys of the function's hashes.
+    pub seeds: Seeds,
 }
 
 impl<'a> Arguments<'a> {
@@ -24,7 +25,7 @@ impl<'a> Arguments<'a> {
         function: &'static str,
         arguments: &'static [Argument],
         call: &'a FunctionCall,
-        seed: u64,
+        seeds: Seeds,
     ) -> Result<Self, String> {
         for (name, _) in &call.arguments {
             if !arguments.iter().any(|argument| argument.name == name) {
@@ -35,7 +36,7 @@ impl<'a> Arguments<'a> {
                 });
             }
         }
-        Ok(Self { function, arguments, call, seed })
+        Ok(Self { function, arguments, call, seeds })
     }
 
     /// The text of an argument.

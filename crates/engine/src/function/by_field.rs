@@ -6,8 +6,8 @@
 use super::ends::carries_ports;
 use super::record_key::{self, KEYS, Keys, TEXT};
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
-use crate::Item;
 use crate::fields::{self, RecordView};
+use crate::{Item, Seeds};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::borrow::Cow;
@@ -219,7 +219,7 @@ pub(super) static RECORDS: FunctionSpec = FunctionSpec {
     levels: &[Level::Record],
     input: InputKind::Packets,
     memory: |_| Ok(memory(1, &[], 0)),
-    build: |arguments| Ok(Box::new(ByField::new(Vec::new(), None, Fold::Sum, 1, 1, arguments.seed))),
+    build: |arguments| Ok(Box::new(ByField::new(Vec::new(), None, Fold::Sum, 1, 1, arguments.seeds))),
 };
 
 pub(super) static TOP: FunctionSpec = FunctionSpec {
@@ -239,7 +239,7 @@ pub(super) static TOP: FunctionSpec = FunctionSpec {
     memory: |arguments| top(arguments).map(|(keys, _, rows)| memory(rows, &keys, 0)),
     build: |arguments| {
         let (keys, show, rows) = top(arguments)?;
-        Ok(Box::new(ByField::new(keys, None, Fold::Sum, show, rows, arguments.seed)))
+        Ok(Box::new(ByField::new(keys, None, Fold::Sum, show, rows, arguments.seeds)))
     },
 };
 
@@ -256,7 +256,7 @@ pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
     memory: |_| Ok(memory(1, &[], Bits::MEMORY)),
     build: |arguments| {
         let of = one(arguments, "distinct")?;
-        Ok(Box::new(ByField::new(Vec::new(), Some(of), Fold::Distinct, 1, 1, arguments.seed)))
+        Ok(Box::new(ByField::new(Vec::new(), Some(of), Fold::Distinct, 1, 1, arguments.seeds)))
     },
 };
 
@@ -281,7 +281,7 @@ pub(super) static QUANTILES: FunctionSpec = FunctionSpec {
     },
     build: |arguments| {
         let (of, keys, show, rows) = quantiles(arguments)?;
-        Ok(Box::new(ByField::new(keys, Some(of), Fold::Sketch, show, rows, arguments.seed)))
+        Ok(Box::new(ByField::new(keys, Some(of), Fold::Sketch, show, rows, arguments.seeds)))
     },
 };
 
@@ -348,7 +348,7 @@ struct ByField {
     schema: Cow<'static, Schema>,
     fold: Fold,
     capacity: usize,
-    seed: u64,
+    seeds: Seeds,
     hasher: FixedState,
     rows: Vec<Row>,
     /// Positions in `rows`, by the hash of their keys.
@@ -385,7 +385,7 @@ enum Measured {
 }
 
 impl ByField {
-    fn new(keys: Vec<Part>, of: Option<Part>, fold: Fold, show: u32, rows: usize, seed: u64) -> Self {
+    fn new(keys: Vec<Part>, of: Option<Part>, fold: Fold, show: u32, rows: usize, seeds: Seeds) -> Self {
         let key = |part: &Part| KeyColumn {
             name: part.name().into(),
             field: part.field().into(),
@@ -411,8 +411,8 @@ impl ByField {
             schema: Cow::Owned(schema),
             fold,
             capacity: rows,
-            seed,
-            hasher: FixedState::with_seed(seed),
+            seeds,
+            hasher: FixedState::with_seed(seeds.run),
             rows: Vec::new(),
             index: HashTable::new(),
             absent: 0,
@@ -473,7 +473,7 @@ impl ByField {
 }
 
 /// A number that stands for a value: numbers for themselves, others by a hash.
-fn number_of(value: &FieldValue<'_>, key: &[u8], seed: u64) -> u128 {
+fn number_of(value: &FieldValue<'_>, key: &[u8], seed: u128) -> u128 {
     match value {
         FieldValue::Number(Number::Whole(number)) if u64::try_from(*number).is_ok() => number.unsigned_abs(),
         _ => {
@@ -513,7 +513,7 @@ impl Function for ByField {
             None => keys.iter().for_each(|key| self.add(key, None)),
             Some(part) => {
                 measured.clear();
-                let (fold, seed) = (self.fold, self.seed);
+                let (fold, seed) = (self.fold, self.seeds.distinct);
                 part.values(record, &mut |value| {
                     if measured.len() == KEYS {
                         return;

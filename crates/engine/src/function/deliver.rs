@@ -1,6 +1,7 @@
 //! Functions that hand on what they see instead of measuring it: to logs, to files of packets, streams or content.
 
 use super::{Argument, Arguments};
+use crate::Seeds;
 use crate::demand::{Demand, Tables};
 use crate::streams::Measuring;
 use crate::unidentified::Unidentified;
@@ -39,12 +40,12 @@ impl Delivery {
     /// # Errors
     /// An argument is invalid; the text has the accepted values.
     pub fn demand(&self, call: &FunctionCall) -> Result<Demand, String> {
-        (self.demand)(&Arguments::new(self.name, self.arguments, call, 0)?)
+        (self.demand)(&Arguments::new(self.name, self.arguments, call, 0_u64.into())?)
     }
 
     /// The reading of a call without packets, if it has readings.
-    pub(crate) fn empty_reading(&self, call: &FunctionCall, seed: u64) -> Option<Reading> {
-        (self.reading)(&Arguments::new(self.name, self.arguments, call, seed).ok()?)
+    pub(crate) fn empty_reading(&self, call: &FunctionCall, seeds: Seeds) -> Option<Reading> {
+        (self.reading)(&Arguments::new(self.name, self.arguments, call, seeds).ok()?)
     }
 }
 
@@ -193,7 +194,7 @@ static UNIDENTIFIED: Delivery = Delivery {
     },
     reading: |arguments| {
         let ports = arguments.parse("ports").ok()?;
-        Unidentified::new(arguments.seed, ports).take().map(|answer| answer.reading)
+        Unidentified::new(arguments.seeds.run, ports).take().map(|answer| answer.reading)
     },
 };
 

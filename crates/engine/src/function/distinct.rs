@@ -21,11 +21,15 @@ pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
     memory: |_| Ok(Memory { state: 512 + Distinct::SIZE, reading: 512 + Distinct::SIZE }),
     build: |arguments: &Arguments<'_>| {
         let of = arguments.choice("of", &DistinctOf::ALL)?;
-        Ok(Box::new(DistinctFunction { of, hash: KeyHash::new(arguments.seed), seen: Distinct::default() }))
+        Ok(Box::new(DistinctFunction {
+            of,
+            hash: KeyHash::wide(arguments.seeds.distinct),
+            seen: Distinct::default(),
+        }))
     },
 };
 
-/// The hash is keyed by the run's seed. All workers use one key, so that a value seen by several of them counts once.
+/// The hash has a key of its own, which a store keeps from run to run. All workers use one key, so that a value seen by several of them counts once.
 /// Senders of packets do not have the key and cannot choose packets that bias the estimate.
 struct DistinctFunction {
     of: DistinctOf,

@@ -31,7 +31,7 @@ pub use deliver::{DELIVERIES, Delivery};
 pub use ends::Share;
 pub use select::{CallError, Callable, SELECTORS, Selector};
 
-use crate::Item;
+use crate::{Item, Seeds};
 use weir_api::{Event, FunctionCall, Level, Reading};
 use weir_filter::PacketMask;
 
@@ -158,14 +158,14 @@ impl FunctionSpec {
         })
     }
 
-    /// Builds the function of a call, with checked arguments. `seed` keys its hashes.
-    pub fn call(&self, call: &FunctionCall, seed: u64) -> Result<Box<dyn Function>, String> {
-        (self.build)(&Arguments::new(self.name, self.arguments, call, seed)?)
+    /// Builds the function of a call, with checked arguments. `seeds` keys its hashes.
+    pub fn call(&self, call: &FunctionCall, seeds: impl Into<Seeds>) -> Result<Box<dyn Function>, String> {
+        (self.build)(&Arguments::new(self.name, self.arguments, call, seeds.into())?)
     }
 
     /// The memory of the function of a call.
     pub fn memory(&self, call: &FunctionCall) -> Result<Memory, String> {
-        (self.memory)(&Arguments::new(self.name, self.arguments, call, 0)?)
+        (self.memory)(&Arguments::new(self.name, self.arguments, call, 0_u64.into())?)
     }
 }
 
@@ -217,7 +217,7 @@ mod tests {
             let record =
                 weir_proto::Record { table, time: flow.first, values, packet: 0, at: Default::default() };
             for (at, (spec, call)) in calls.iter().enumerate() {
-                let mut function = spec.call(call, 1).unwrap();
+                let mut function = spec.call(call, 1_u64).unwrap();
                 if at < of_packets {
                     function.item(&Item::FlowEnd(&flow));
                     function.item(&Item::Tally(&crate::Tally {
@@ -241,7 +241,7 @@ mod tests {
                     "{call:?} of protocol {protocol}: {text}"
                 );
                 if at >= of_packets {
-                    let counted = spec.call(call, 1).unwrap().take();
+                    let counted = spec.call(call, 1_u64).unwrap().take();
                     let is_empty = text == format!("{counted:?}");
                     assert_eq!(
                         is_empty,
@@ -262,7 +262,7 @@ mod tests {
     fn functions_build_with_defaults_or_name_the_missing_argument() {
         for spec in FUNCTIONS {
             let needed = spec.arguments.iter().any(|argument| argument.default.is_none());
-            let built = spec.call(&FunctionCall::new(spec.name), 1);
+            let built = spec.call(&FunctionCall::new(spec.name), 1_u64);
             assert_eq!(built.is_err(), needed, "{}", spec.name);
         }
     }
@@ -286,7 +286,7 @@ mod tests {
         }
         for (spec, call) in calls {
             let stated = spec.memory(&call).unwrap();
-            let mut function = spec.call(&call, 1).unwrap();
+            let mut function = spec.call(&call, 1_u64).unwrap();
             for n in 0..40_000_u32 {
                 let flow = scans::tests::flood(n);
                 function.item(&Item::FlowEnd(&flow));
@@ -319,14 +319,14 @@ mod tests {
         let (small, large) = (rows(8192).unwrap(), rows(1 << 20).unwrap());
         assert!(large.state > 100 * small.state && large.reading > 100 * small.reading);
         assert!(rows(1 << 21).unwrap_err().contains("1048576"));
-        assert!(top::TOP.memory(&FunctionCall::new("top").with("of", 1)).unwrap_err().contains("by"));
+        assert!(top::TOP.memory(&FunctionCall::new("top").with("of", 1_u64)).unwrap_err().contains("by"));
     }
 
     /// The second take of two gives an empty reading, and merging an empty reading changes nothing.
     #[test]
     fn an_empty_reading_is_neutral() {
         for spec in FUNCTIONS {
-            let mut function = spec.call(&call_of(spec), 1).unwrap();
+            let mut function = spec.call(&call_of(spec), 1_u64).unwrap();
             let mut reading = function.take();
             let empty = function.take();
             reading.merge(&empty);
@@ -337,9 +337,9 @@ mod tests {
     #[test]
     fn a_wrong_argument_is_named_in_the_error() {
         let spec = FunctionSpec::find("top").unwrap();
-        let error = spec.call(&FunctionCall::new("top").with("of", "source"), 1).err().unwrap();
+        let error = spec.call(&FunctionCall::new("top").with("of", "source"), 1_u64).err().unwrap();
         assert!(error.contains("no argument `of`") && error.contains("by"), "{error}");
-        let error = spec.call(&FunctionCall::new("top").with("by", "colour"), 1).err().unwrap();
+        let error = spec.call(&FunctionCall::new("top").with("by", "colour"), 1_u64).err().unwrap();
         assert!(error.contains("colour") && error.contains("source"), "{error}");
     }
 }

@@ -94,7 +94,7 @@ mod tests {
             .zip(times)
             .map(|(wire_len, time)| Slot { time: Time(time), wire_len, ..Slot::default() })
             .collect();
-        let make = || RATE.call(&FunctionCall::new("rate"), 1).unwrap();
+        let make = || RATE.call(&FunctionCall::new("rate"), 1_u64).unwrap();
         let (mut together, mut single) = (make(), make());
         let batch = Batch { bytes: &[], slots: &slots };
         together.block(&Block::Packets(batch, &[]), &first(slots.len()));

@@ -36,7 +36,7 @@ pub(super) static SCANS: FunctionSpec = FunctionSpec {
         let state = Bounded::<Tuple, Attempts>::bytes(KEPT) + KEPT * FEW + values;
         Ok(Memory { state, reading: ROWS * (ROW + FEW) + values })
     },
-    build: |arguments| Ok(Box::new(Scans { list: Bounded::new(KEPT, Unit::Packets, arguments.seed) })),
+    build: |arguments| Ok(Box::new(Scans { list: Bounded::new(KEPT, Unit::Packets, arguments.seeds.run) })),
 };
 
 /// Counts TCP flows by target. A flow is counted when it ends: at once if the responder refused it, after the flow's
@@ -237,7 +237,7 @@ pub(super) mod tests {
     }
 
     fn function() -> Box<dyn Function> {
-        SCANS.call(&FunctionCall::new("scans"), 1).unwrap()
+        SCANS.call(&FunctionCall::new("scans"), 1_u64).unwrap()
     }
 
     fn reading(flows: &[FlowRecord]) -> Table {

@@ -145,7 +145,7 @@ mod tests {
 
     fn call(place: &str, text: &str, level: Level) -> Result<Arc<dyn Select>, CallError> {
         let call = FunctionCall::new("search").with("in", place).with("for", text);
-        SEARCH.call(&call, level, &Options::default(), 1)
+        SEARCH.call(&call, level, &Options::default(), 1_u64)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::{Argument, Arguments, FunctionSpec, RECORD_FUNCTIONS};
 use crate::demand::Demand;
 use crate::fields::{endpoints, endpoints_of};
 use crate::function::FUNCTIONS;
-use crate::{Block, Item};
+use crate::{Block, Item, Seeds};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
@@ -88,15 +88,15 @@ impl Selector {
         SELECTORS.iter().find(|selector| selector.name == name).copied()
     }
 
-    /// Compiles a call at a level. `seed` keys its hashes.
+    /// Compiles a call at a level. `seeds` keys its hashes.
     pub(crate) fn call(
         &self,
         call: &FunctionCall,
         level: Level,
         options: &Options<'_>,
-        seed: u64,
+        seeds: impl Into<Seeds>,
     ) -> Result<Arc<dyn Select>, CallError> {
-        (self.build)(&Arguments::new(self.name, self.arguments, call, seed)?, level, options)
+        (self.build)(&Arguments::new(self.name, self.arguments, call, seeds.into())?, level, options)
     }
 }
 
@@ -158,8 +158,8 @@ impl Callable {
     /// The call has an unknown argument or a wrong value.
     pub fn check(self, call: &FunctionCall, level: Level, options: &Options<'_>) -> Result<(), CallError> {
         match self {
-            Callable::Measure(spec) => Ok(spec.call(call, 0).map(drop)?),
-            Callable::Select(selector) => selector.call(call, level, options, 0).map(drop),
+            Callable::Measure(spec) => Ok(spec.call(call, 0_u64).map(drop)?),
+            Callable::Select(selector) => selector.call(call, level, options, 0_u64).map(drop),
         }
     }
 }
@@ -222,7 +222,7 @@ static SAMPLE: Selector = Selector {
     levels: &Level::ALL,
     build: |arguments, _, _| match arguments.parse("one_in")? {
         0 => Err("`sample`: one_in = 0 is not 1 to 4294967295".to_owned().into()),
-        one_in => Ok(Arc::new(Sample { one_in, seed: arguments.seed })),
+        one_in => Ok(Arc::new(Sample { one_in, seed: arguments.seeds.run })),
     },
 };
 
@@ -278,7 +278,7 @@ mod tests {
     fn wrong_calls_are_named() {
         let error = |call: FunctionCall, level| {
             let selector = Selector::find(&call.name).unwrap();
-            selector.call(&call, level, &Options::default(), 1).err().unwrap()
+            selector.call(&call, level, &Options::default(), 1_u64).err().unwrap()
         };
         assert!(
             error(FunctionCall::new("sample").with("one_in", 0), Level::Packet)
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn a_sample_has_its_share_and_depends_on_the_packet_alone() {
         let call = FunctionCall::new("sample").with("one_in", 10);
-        let sample = |seed| SAMPLE.call(&call, Level::Packet, &Options::default(), seed).unwrap();
+        let sample = |seed: u64| SAMPLE.call(&call, Level::Packet, &Options::default(), seed).unwrap();
         let (one, same, other) = (sample(1), sample(1), sample(2));
         let (mut kept, mut both) = (0, 0);
         for n in 0..20_000_u64 {

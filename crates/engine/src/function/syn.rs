@@ -30,7 +30,7 @@ pub(super) static SYN: FunctionSpec = FunctionSpec {
     build: |arguments| {
         let (show, rows) = shape(arguments)?;
         let schema = Schema { shown: Shown::Heaviest(show), ..SCHEMA };
-        let list = Bounded::new(rows, Unit::Packets, arguments.seed);
+        let list = Bounded::new(rows, Unit::Packets, arguments.seeds.run);
         Ok(Box::new(Hosts { schema: Cow::Owned(schema), list }))
     },
 };

@@ -59,7 +59,7 @@ fn memory(arguments: &Arguments<'_>) -> Result<Memory, String> {
 fn build(arguments: &Arguments<'_>) -> Result<Box<dyn Function>, String> {
     let (shape, rows) = shape(arguments)?;
     let Shape { kind, .. } = shape;
-    let seed = arguments.seed;
+    let seed = arguments.seeds.run;
     Ok(match kind {
         KeyKind::Source => Top::boxed(shape, rows, seed, |e| one(e.source), address),
         KeyKind::Destination => Top::boxed(shape, rows, seed, |e| one(e.destination), address),

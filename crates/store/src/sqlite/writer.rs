@@ -15,6 +15,7 @@ use crate::Keep;
 use crate::StoreError;
 use crate::health::{Health, Leap};
 use crate::listed;
+use crate::seed;
 use crate::tiers::{Cell, LISTS, SERIES};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::collections::{HashSet, VecDeque};
@@ -141,6 +142,9 @@ impl Writer {
         let lock = lock(&folder)?;
         if begins_anew {
             clear(&folder)?;
+        }
+        if let Some(seed) = context.distinct_seed {
+            seed::keep(&folder, seed)?;
         }
         let health = Arc::new(Health::new(&keep));
         let main = open_main(&path, context, &health)?;

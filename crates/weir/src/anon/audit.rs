@@ -63,7 +63,11 @@ impl Sink for Noted {
 
 /// Collects all private values of a capture, from its packets and records.
 fn originals(path: &Path) -> Result<Originals, String> {
-    let settings = Settings { filter: filter_options(false, false, 0), checksum: ChecksumMode::Off, seed: 1 };
+    let settings = Settings {
+        filter: filter_options(false, false, 0),
+        checksum: ChecksumMode::Off,
+        seeds: 1_u64.into(),
+    };
     let all = SubscriptionSpec::handing_on("records", Level::Record, vec![FunctionCall::new("log")]);
     let plan = Arc::new(Plan::new("", vec![all], settings).map_err(|error| error.to_string())?);
     let worker = Worker::new(Arc::clone(&plan), &FlowConfig::default());

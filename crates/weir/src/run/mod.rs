@@ -45,7 +45,7 @@ use std::sync::atomic::AtomicBool;
 use weir_anon::Anonymiser;
 use weir_api::{Snapshot, Subscription, SubscriptionSpec};
 use weir_engine::{
-    Announcements, ChecksumMode, FlowConfig, PacketOrder, Plan, SessionConfig, Settings, Worker,
+    Announcements, ChecksumMode, FlowConfig, PacketOrder, Plan, Seeds, SessionConfig, Settings, Worker,
 };
 use weir_filter::Options;
 use weir_output::zone::Zone;
@@ -85,7 +85,7 @@ fn settings(options: &cli::RunOptions, request: &Request) -> Settings {
             ..filter_options(options.strict_bpf, options.inner, options.snaplen)
         },
         checksum: request.checksum,
-        seed: request.seed,
+        seeds: request.seeds,
     }
 }
 
@@ -126,7 +126,7 @@ impl Run {
     /// A part of the request is invalid or cannot be fulfilled.
     pub fn new(
         options: cli::RunOptions,
-        request: Request,
+        mut request: Request,
         beside: Option<WebService>,
     ) -> Result<Run, (Exit, String)> {
         let cli::LogOptions { log_rotate, log_rotate_size, log_zstd, .. } = &options.logs;
@@ -138,6 +138,13 @@ impl Run {
         }
         let zone = times::zone(options.tz.as_deref()).map_err(|error| (Exit::Usage, error))?;
         let logs = Self::logs(&request, beside.is_some())?;
+        if request.inputs.is_empty() {
+            let logged = request.logs.as_ref().filter(|_| logs.iter().any(outputs::is_store));
+            let store = beside.as_ref().map(|beside| &beside.store).or(logged.map(|(folder, _)| folder));
+            // Equal values count once over all runs of a store.
+            let kept = store.and_then(|folder| database::distinct_seed(folder));
+            request.seeds.distinct = kept.unwrap_or(request.seeds.distinct);
+        }
         let mut desk = Self::desk(&options, &request, &logs)?;
         let anonymiser =
             crate::anon::of_run(&options.anon, &request.anon).map_err(|error| (Exit::Usage, error))?;
@@ -380,6 +387,7 @@ impl Run {
             existing: if self.request.inputs.is_empty() { Existing::Continue } else { Existing::Replace },
             rolling: self.request.rolling.clone(),
             memory: self.division.store,
+            distinct_seed: self.request.inputs.is_empty().then_some(self.request.seeds.distinct),
         }
     }
 
@@ -396,7 +404,7 @@ impl Run {
     fn workers(&self, count: usize) -> Vec<Worker> {
         let flows = FlowConfig {
             memory: self.division.flows / count,
-            seed: [self.request.seed, !self.request.seed],
+            seed: [self.request.seeds.run, !self.request.seeds.run],
             checksums: self.request.checksum == ChecksumMode::On,
             ..FlowConfig::default()
         };
@@ -459,7 +467,9 @@ impl Run {
     }
 }
 
-/// An unpredictable number, which seeds hashes while packets come from a link.
-pub fn seed() -> u64 {
-    RandomState::new().hash_one(0_u8)
+/// Unpredictable keys of hashes while packets come from a link.
+pub fn seeds() -> Seeds {
+    let random = RandomState::new();
+    let [run, low, high] = [0_u8, 1, 2].map(|word| random.hash_one(word));
+    Seeds { run, distinct: u128::from(high) << 64 | u128::from(low) }
 }

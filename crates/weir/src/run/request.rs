@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use weir_api::{Subscription, SubscriptionSpec};
 use weir_capture::{Input, TimeRange};
-use weir_engine::ChecksumMode;
+use weir_engine::{ChecksumMode, Seeds};
 use weir_output::Rolling;
 use weir_proto::Inflation;
 
@@ -62,8 +62,8 @@ pub struct Request {
     pub times: Option<TimeRange>,
     /// Verification of checksums.
     pub checksum: ChecksumMode,
-    /// Seed of hashes, equal for the whole run, so that results of consecutive plans can be merged.
-    pub seed: u64,
+    /// Keys of hashes, equal for the whole run, so that results of consecutive plans can be merged.
+    pub seeds: Seeds,
 }
 
 /// The seed of runs over files, so that results are reproducible byte by byte. An attacker can craft a file for this
@@ -130,7 +130,7 @@ impl Request {
         let times = times::of_captures(&options.times, &zone, &inputs)?;
         let interval = options.interval.unwrap_or(config.interval.value.as_nanos() as u64);
         let memory = options.memory.unwrap_or(config.memory.value as usize);
-        let seed = if inputs.is_empty() { super::seed() } else { SEED_OF_FILES };
+        let seeds = if inputs.is_empty() { super::seeds() } else { SEED_OF_FILES.into() };
         let workers = if options.workers == 0 { config.workers.value.unwrap_or(0) } else { options.workers };
         Ok(Request {
             inputs,
@@ -168,7 +168,7 @@ impl Request {
                 Checksum::On => ChecksumMode::On,
                 Checksum::Off => ChecksumMode::Off,
             },
-            seed,
+            seeds,
         })
     }
 
