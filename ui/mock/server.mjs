@@ -63,7 +63,7 @@ export function serve(options = {}) {
       for (const row of rows) bins[Math.min(count - 1, Math.max(0, Math.floor((row.first - from) / step)))] += value(row);
       return bins;
     };
-    return { step, times, flows: into(() => 1), bytes: into(bytesOf) };
+    return { step, times, flows: into(() => 1), bytes: into(bytesOf), watched: times.map(() => step) };
   }
 
   function times(request) {
@@ -321,9 +321,9 @@ export function serve(options = {}) {
       const count = (key) => new Set(rows.map(key)).size;
       return {
         rows: [
-          { name: 'sources', of: 'addresses', estimate: count((flow) => flow.source), error_percent: 1.6 },
-          { name: 'destinations', of: 'addresses', estimate: count((flow) => flow.destination), error_percent: 1.6 },
-          { name: 'flows', of: 'five-tuples', estimate: rows.length, error_percent: 0.8 },
+          { name: 'sources', of: 'addresses', estimate: count((flow) => flow.source), most: count((flow) => flow.source), error_percent: 1.6 },
+          { name: 'destinations', of: 'addresses', estimate: count((flow) => flow.destination), most: count((flow) => flow.destination), error_percent: 1.6 },
+          { name: 'flows', of: 'five-tuples', estimate: rows.length, most: rows.length, error_percent: 0.8 },
         ],
       };
     },
@@ -575,7 +575,7 @@ export function serve(options = {}) {
         packets: sum(rows, packetsOf),
         bytes: sum(rows, bytesOf),
         of: { flows: whole.length, packets: sum(whole, packetsOf), bytes: sum(whole, bytesOf) },
-        histogram: { step: part.step, times: part.times, bytes: part.bytes, all: histogram(request, whole).bytes },
+        histogram: { step: part.step, times: part.times, watched: part.watched, bytes: part.bytes, all: histogram(request, whole).bytes },
         partial: null,
       };
     },

@@ -412,6 +412,9 @@ pub struct DistinctRow {
     pub of: String,
     /// Estimated number of distinct keys.
     pub estimate: u64,
+    /// The most that the number can be. It is larger than `estimate` where the counts of the range have different keys, because
+    /// they were made by runs into different stores, or before stores kept their key: such counts cannot be united.
+    pub most: u64,
     /// Standard error in percent; 0 when the count is exact.
     pub error_percent: f64,
 }
@@ -485,6 +488,8 @@ pub struct FlowHistogram {
     pub flows: Vec<u64>,
     /// Bytes in each bin, those of a flow spread evenly over its time.
     pub bytes: Vec<u64>,
+    /// Seconds of each bin that were watched. Where none were, a bin without flows has no value, not zero.
+    pub watched: Vec<f64>,
 }
 
 /// A flow.
@@ -971,6 +976,8 @@ pub struct TryHistogram {
     pub bytes: Vec<u64>,
     /// Bytes of all flows.
     pub all: Vec<u64>,
+    /// Seconds of each bin that were watched. Where none were, a bin without flows has no value, not zero.
+    pub watched: Vec<f64>,
 }
 
 /// One tick of a live run.

@@ -197,6 +197,9 @@ pub struct Tally {
     pub other_over: Vec<f64>,
     /// Everything that matched, each flow or record counted once.
     pub total: Sums,
+    /// The sum of all groups, with and without a row. A flow or record with several values is in several groups, as a flow is in
+    /// those of both its hosts, so that this can be more than `total`.
+    pub listed: Sums,
     /// Beginning and end of the time, as far as it is stored.
     pub span: (u64, u64),
     /// Begin of the first part of the time, and length of each.

@@ -85,6 +85,14 @@ export function seconds(times: number[], step: number, from: number, to: number)
   return times.map((time) => Math.max(0, Math.min(time + step, to) - Math.max(time, from)));
 }
 
+/** Numbers of bins; absent where nothing was watched. */
+export const watchedOnly = (values: number[], watched: number[]): Values =>
+  values.map((value, at) => (value === 0 && watched[at] === 0 ? null : value));
+
+/** Bits per watched second of bins with these bytes; absent where nothing was watched. `step` is the length of a bin in seconds. */
+export const bitRates = (sizes: number[], watched: number[], step: number): Values =>
+  watchedOnly(sizes, watched).map((size, at) => (size === null || size === undefined ? null : (size * 8) / (watched[at] || step)));
+
 /** Integral of rates over steps of the given seconds. */
 export function total(values: Values, seconds: number[]): number {
   return values.reduce<number>((sum, value, at) => sum + (value ?? 0) * (seconds[at] ?? 0), 0);

@@ -220,6 +220,11 @@ export interface DistinctRow {
   error_percent: number;
   /** Estimated number of distinct keys. */
   estimate: number;
+  /**
+   * The most that the number can be. It is larger than `estimate` where the counts of the range have different keys, because they
+   * were made by runs into different stores, or before stores kept their key: such counts cannot be united.
+   */
+  most: number;
   /** Name. */
   name: string;
   /** Kind of key that is counted. */
@@ -467,6 +472,8 @@ export interface FlowHistogram {
   step: number;
   /** Start of each bin. */
   times: number[];
+  /** Seconds of each bin that were watched. Where none were, a bin without flows has no value, not zero. */
+  watched: number[];
 }
 
 /** A record of a flow. */
@@ -1085,6 +1092,8 @@ export interface TryHistogram {
   step: number;
   /** Start of each bin. */
   times: number[];
+  /** Seconds of each bin that were watched. Where none were, a bin without flows has no value, not zero. */
+  watched: number[];
 }
 
 /** Weight of a series in a time range. */

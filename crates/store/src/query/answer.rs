@@ -94,7 +94,7 @@ fn counted(
     }
     let mut wanted = question.wanted(counting, test);
     if set_parts(question, store, &mut wanted)? {
-        return Ok(over_time(question, counting, store.tally(&wanted)?));
+        return over_time(question, counting, store, store.tally(&wanted)?);
     }
     let tally = store.tally(&wanted)?;
     let before = match question.compare {
@@ -102,13 +102,21 @@ fn counted(
         Some(compare) => {
             let span = earlier(compare, tally.span);
             let wanted = TallyWanted { span, limit: MAX_BEFORE, ..wanted };
-            Some((span, store.extent()?, store.tally(&wanted)?))
+            let range = (span.from.unwrap_or(0), span.to.unwrap_or(0));
+            let is_watched = store.watched_within(&[range])?.iter().any(|seconds| *seconds > 0.0);
+            let before = store.tally(&wanted)?;
+            Some(Earlier {
+                span,
+                extent: store.extent()?,
+                is_watched: is_watched || before.total.rows > 0,
+                tally: before,
+            })
         }
     };
     let names = host_names(store, &tally)?;
     let mut answer = table(counting, &tally, &names);
-    if let Some((span, extent, before)) = before {
-        compare(question, counting, &mut answer, &tally, (span, extent, before));
+    if let Some(before) = before {
+        compare(question, counting, &mut answer, &tally, &before);
     }
     finish(&mut answer, &tally);
     Ok(answer)
@@ -271,9 +279,32 @@ fn table(counting: &Counting, tally: &Tally, names: &HashMap<Key, String>) -> An
         columns,
         rows,
         other: (has_rows && has_other).then(|| of(no_cells(), &tally.other, None)),
-        total: has_rows.then(|| of(no_cells(), &tally.total, None)),
+        total: has_rows.then(|| of(no_cells(), &tally.listed, None)),
+        notes: listed_twice(counting, tally).into_iter().collect(),
         ..Answered::default()
     }
+}
+
+/// A note for a list in whose rows some flows or records are more than once.
+fn listed_twice(counting: &Counting, tally: &Tally) -> Option<String> {
+    let (listed, total) = (&tally.listed, &tally.total);
+    let is_more =
+        !counting.by.is_empty() && (listed.rows > total.rows || listed.count.bytes > total.count.bytes);
+    let once = match counting.subject {
+        Subject::Flows => format!("{} bytes", figures::count(total.count.bytes)),
+        Subject::Records(_) => format!("{} records", figures::count(total.rows)),
+    };
+    is_more.then(|| format!("what has several values is in the row of each, and once it is {once}"))
+}
+
+/// What an answer is compared with.
+struct Earlier {
+    span: TimeRange,
+    /// Begin and end of the stored data.
+    extent: Option<(u64, u64)>,
+    /// Whether any part of the time was watched. If not, there is no value to compare with.
+    is_watched: bool,
+    tally: Tally,
 }
 
 /// Adds the values of an earlier time to an answer.
@@ -282,8 +313,9 @@ fn compare(
     counting: &Counting,
     answer: &mut Answered,
     tally: &Tally,
-    (span, extent, before): (TimeRange, Option<(u64, u64)>, Tally),
+    earlier: &Earlier,
 ) {
+    let Earlier { span, extent, is_watched, tally: before } = earlier;
     let measure = counting.measure;
     let unit = answer
         .columns
@@ -305,7 +337,7 @@ fn compare(
         let (now, then) = (now.of(measure), then.map_or(0.0, |then| then.of(measure)));
         let change =
             if then > 0.0 { json!(((now - then) / then * 1000.0).round() / 10.0) } else { Value::Null };
-        [number(then), change]
+        if *is_watched { [number(then), change] } else { [Value::Null, Value::Null] }
     };
     if counting.by.is_empty() {
         if let Some(row) = answer.rows.first_mut() {
@@ -322,7 +354,7 @@ fn compare(
             }
         }
         if let Some(total) = &mut answer.total {
-            total.extend(cells(&tally.total, Some(&before.total)));
+            total.extend(cells(&tally.listed, Some(&before.listed)));
         }
         if let Some(other) = &mut answer.other {
             let mut all = before.other;
@@ -339,15 +371,16 @@ fn compare(
     }
     let (from, to) = (span.from.unwrap_or(0), span.to.unwrap_or(0));
     let mut note = format!("compared with {} to {}", question.at(from), question.at(to));
-    match extent {
+    match *extent {
         Some((first, _)) if first >= to => note.push_str(", of which nothing is stored"),
         Some((first, _)) if first > from => {
             note.push_str(&format!(", of which the part from {} is stored", question.at(first)));
         }
+        _ if !is_watched => note.push_str(", in which nothing was watched"),
         _ => {}
     }
     answer.notes.push(note);
-    answer.partial = answer.partial.take().or(before.partial);
+    answer.partial = answer.partial.take().or_else(|| before.partial.clone());
 }
 
 /// The meaning of the states of connections in an answer: `SF normal end, S0 no answer`.
@@ -395,10 +428,26 @@ pub fn crossing_note(crossing: &Crossing) -> String {
 }
 
 /// A column for each of the heaviest, and one for the others.
-fn over_time(question: &Question, counting: &Counting, tally: Tally) -> Answered {
+/// A part of the time in which nothing was watched has no value.
+fn over_time(
+    question: &Question,
+    counting: &Counting,
+    store: &dyn Store,
+    tally: Tally,
+) -> Result<Answered, StoreError> {
     let steps = tally.other_over.len();
-    let (_, to) = tally.span;
+    let (begin, to) = tally.span;
     let (from, length) = tally.grid;
+    let within = |time: u64| time.clamp(begin, to.max(begin));
+    let parts: Vec<(u64, u64)> = (0..steps as u64)
+        .map(|at| from.saturating_add(at.saturating_mul(length)))
+        .map(|start| (within(start), within(start.saturating_add(length))))
+        .collect();
+    let watched = store.watched_within(&parts)?;
+    let value = |at: usize, sum: f64| match watched.get(at) {
+        Some(0.0) if sum == 0.0 => Value::Null,
+        _ => number(sum),
+    };
     let unit = match counting.measure {
         Measure::Bytes => "bytes",
         Measure::Packets => "packets",
@@ -429,9 +478,9 @@ fn over_time(question: &Question, counting: &Counting, tally: Tally) -> Answered
     let rows = (0..steps).map(|at| {
         let begin = from + at as u64 * length;
         let mut row = vec![json!(question.moments.zone.rfc3339(begin))];
-        row.extend(tally.rows.iter().map(|found| number(found.over.get(at).copied().unwrap_or(0.0))));
+        row.extend(tally.rows.iter().map(|found| value(at, found.over.get(at).copied().unwrap_or(0.0))));
         if has_other {
-            row.push(number(tally.other_over.get(at).copied().unwrap_or(0.0).max(0.0)));
+            row.push(value(at, tally.other_over.get(at).copied().unwrap_or(0.0).max(0.0)));
         }
         row
     });
@@ -440,6 +489,11 @@ fn over_time(question: &Question, counting: &Counting, tally: Tally) -> Answered
         rows.enumerate().filter(|(at, _)| from + *at as u64 * length < to).map(|(_, row)| row).collect();
     let mut answer = Answered { columns, rows, ..Answered::default() };
     answer.notes.push(format!("each row is {} s", length as f64 / SECOND));
+    let is_shown = |at: &usize| from + *at as u64 * length < to;
+    let unwatched = (0..steps).filter(is_shown).filter(|at| watched.get(*at) == Some(&0.0)).count();
+    if unwatched > 0 {
+        answer.notes.push(format!("nothing was watched in {unwatched} of the rows: they have no values"));
+    }
     let zone = &question.moments.zone;
     if question.every.is_some() && zone.offset(from) != zone.offset(to) {
         answer.notes.push(
@@ -447,7 +501,7 @@ fn over_time(question: &Question, counting: &Counting, tally: Tally) -> Answered
         );
     }
     finish(&mut answer, &tally);
-    answer
+    Ok(answer)
 }
 
 /// Quantiles of a field by keys.
@@ -559,12 +613,11 @@ fn series(question: &Question, store: &dyn Store, name: &str) -> Result<Answered
 
 fn distinct(question: &Question, store: &dyn Store) -> Result<Answered, StoreError> {
     let found = store.distinct(question.span)?;
-    let rows = found
-        .rows
-        .into_iter()
-        .map(|row| vec![json!(row.name), json!(row.of), json!(row.estimate), json!(row.error_percent)]);
+    let rows = found.rows.into_iter().map(|row| {
+        vec![json!(row.name), json!(row.of), json!(row.estimate), json!(row.most), json!(row.error_percent)]
+    });
     Ok(Answered {
-        columns: columns(&[("name", ""), ("of", ""), ("estimate", ""), ("error", "%")]),
+        columns: columns(&[("name", ""), ("of", ""), ("estimate", ""), ("at most", ""), ("error", "%")]),
         rows: rows.collect(),
         partial: found.partial,
         ..Answered::default()

@@ -30,8 +30,8 @@ macro_rules! keys {
 keys! {
     ["sender", "senders", "source", "sources"], Some("sources"), Sender false;
     ["receiver", "receivers", "destination", "destinations"], Some("destinations"), Receiver false;
-    ["client", "clients", "src", "initiator", "initiators"], None, Client true;
-    ["server", "servers", "dst", "responder", "responders"], None, Server true;
+    ["client", "clients", "initiator", "initiators"], None, Client true;
+    ["server", "servers", "responder", "responders"], None, Server true;
     ["host", "hosts"], None, Host true;
     ["talker", "talkers"], Some("talkers"), Talker true;
     ["service", "services", "port", "ports"], Some("services"), Service true;
@@ -42,6 +42,18 @@ keys! {
     ["state", "states"], None, State false;
     ["application", "applications"], None, Application false;
     ["name", "names"], None, Name false;
+}
+
+/// The names of expressions for the ends of a packet, which are no keys, and the two keys that each can mean.
+const ENDS: [(&str, [&str; 2]); 2] = [("src", ["sender", "client"]), ("dst", ["receiver", "server"])];
+
+/// Why a name of an end of a packet is no key; `None` for all other names.
+fn end_of_packet(name: &str) -> Option<String> {
+    let (_, [of_packets, of_flows]) = ENDS.iter().find(|(end, _)| *end == name)?;
+    let did = if *of_flows == "client" { "began" } else { "answered" };
+    Some(format!(
+        "use `{of_packets}` for that end of packets, or `{of_flows}` for the host that {did} the flow"
+    ))
 }
 
 /// The key of a name.
@@ -116,6 +128,9 @@ impl Names<'_> {
 
     /// A dimension of flows or records.
     pub fn dimension(&self, subject: Subject, word: Word<'_>) -> Result<Dimension, QueryError> {
+        if let Some(message) = end_of_packet(word.text) {
+            return Err(word.wrong(message));
+        }
         let key = key(word.text);
         match subject {
             Subject::Flows => {

@@ -41,7 +41,7 @@ fn names_of_lists_and_series_can_have_several_words() {
 
 #[test]
 fn queries_are_parsed() {
-    let question = parse("top src by bytes since 24h where dst net 10.0.0.0/8").unwrap();
+    let question = parse("top client by bytes since 24h where dst net 10.0.0.0/8").unwrap();
     let of = counting(&question);
     assert_eq!((of.subject, of.by.as_slice()), (Subject::Flows, &[Dimension::Key(GroupBy::Client)][..]));
     assert_eq!((of.measure, of.list), (Measure::Bytes, None));
@@ -105,8 +105,9 @@ fn records_are_counted_by_their_fields_and_keys() {
 
 #[test]
 fn queries_in_json_are_parsed() {
-    let json = parse(r#"{"top": "src", "by": "flows", "since": "24h", "limit": 7, "where": "tcp"}"#).unwrap();
-    let text = parse("top src by flows since 24h limit 7 where tcp").unwrap();
+    let json =
+        parse(r#"{"top": "client", "by": "flows", "since": "24h", "limit": 7, "where": "tcp"}"#).unwrap();
+    let text = parse("top client by flows since 24h limit 7 where tcp").unwrap();
     assert_eq!((json.matter, json.span, json.limit), (text.matter, text.span, text.limit));
     assert_eq!(json.test, text.test);
     let json =
@@ -116,10 +117,10 @@ fn queries_in_json_are_parsed() {
     assert!(parse(r#"{"flows": true, "order": "-bytes"}"#).is_ok());
     for wrong in [
         r#"{"by": "flows"}"#,
-        r#"{"top": "src", "flows": 1}"#,
+        r#"{"top": "client", "flows": 1}"#,
         "{",
-        r#"{"top": "src", "nonsense": 1}"#,
-        r#"{"top": "src", "limit": "5 where"}"#,
+        r#"{"top": "client", "nonsense": 1}"#,
+        r#"{"top": "client", "limit": "5 where"}"#,
         r#"{"top": "src where tcp"}"#,
     ] {
         assert!(parse(wrong).is_err(), "{wrong}");
@@ -138,23 +139,29 @@ fn errors_have_a_position() {
         ("count htp", "htp", "or `http`"),
         ("count http by sender", "sender", "have no `sender`"),
         ("quantiles dns.query by server", "dns.query", "is not a number"),
-        ("top src by weight", "weight", "`bytes`, `packets` or `flows`"),
-        ("top src by flow.state", "flow.state", "is not a number"),
-        ("top src since yesterdy", "yesterdy", "a length of time"),
-        ("top src limit 0", "0", "from 1"),
-        ("top src every 0s", "0s", "a length of time"),
-        ("top src wher tcp", "wher", "`where`"),
+        (
+            "top src",
+            "src",
+            "use `sender` for that end of packets, or `client` for the host that began the flow",
+        ),
+        ("count by dst", "dst", "use `receiver` for that end of packets, or `server`"),
+        ("top client by weight", "weight", "`bytes`, `packets` or `flows`"),
+        ("top client by flow.state", "flow.state", "is not a number"),
+        ("top client since yesterdy", "yesterdy", "a length of time"),
+        ("top client limit 0", "0", "from 1"),
+        ("top client every 0s", "0s", "a length of time"),
+        ("top client wher tcp", "wher", "`where`"),
         ("flows where tcp prt 80", "prt", ""),
         ("flows where len > 100", "len > 100", "only packets have"),
         ("flows where dns.qury = a", "dns.qury", "did you mean `dns.query`"),
-        ("top src in 7d", "7d", "`2026-03`"),
-        ("top src in 2026-13", "2026-13", ""),
-        ("top src since 1h until 2h", "top src since 1h until 2h", "ends before it begins"),
+        ("top client in 7d", "7d", "`2026-03`"),
+        ("top client in 2026-13", "2026-13", ""),
+        ("top client since 1h until 2h", "top client since 1h until 2h", "ends before it begins"),
         ("series ledger/caught where tcp", "series ledger/caught where tcp", "cannot be filtered"),
         ("flows order size", "size", "duration"),
         ("flows by bytes", "bytes", "flows have `order`"),
         ("flows compare", "flows compare", "top and count"),
-        ("top src points 10 compare", "top src points 10 compare", "over time"),
+        ("top client points 10 compare", "top client points 10 compare", "over time"),
         ("records dns show time", "time", "no field `time`"),
     ] {
         let error = parse(text).unwrap_err();

@@ -138,6 +138,7 @@ pub fn flows(
             times: (0..bins as u64).map(|at| (from + at * step) as f64 / SECOND).collect(),
             flows: vec![0; bins],
             bytes: vec![0; bins],
+            watched: Vec::new(),
         },
         ..Flows::default()
     };

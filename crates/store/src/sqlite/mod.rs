@@ -42,9 +42,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use watched::Watched;
 use weir_api::web::{
-    Amount, Band, DistinctInfo, DistinctRow, Distincts, Events, FilterOf, FilterTry, FlowDetail, Flows,
-    KeptTableInfo, ListInfo, ListRow, Lists, Records, SeriesData, SeriesInfo, StoreState, TierState, TopList,
-    TryHistogram,
+    Amount, Band, DistinctInfo, DistinctRow, Distincts, Events, FilterOf, FilterTry, FlowDetail,
+    FlowHistogram, Flows, KeptTableInfo, ListInfo, ListRow, Lists, Records, SeriesData, SeriesInfo,
+    StoreState, TierState, TopList, TryHistogram,
 };
 use weir_api::{Cells, Key, Reading, TopRow, Unit};
 use weir_filter::{FLOW, FlowTest};
@@ -110,6 +110,17 @@ impl SqliteStore {
             spare.1.push(connection);
         }
         answer
+    }
+
+    /// Sets the watched seconds of each bin of a histogram over a range.
+    fn watch(&self, of: &mut FlowHistogram, span: TimeRange, extent: (u64, u64)) -> Result<(), StoreError> {
+        let end = span.to.unwrap_or(extent.1.saturating_add(1));
+        let starts = of.times.iter().map(|time| (time * SECOND) as u64);
+        let length = (of.step * SECOND) as u64;
+        let bins: Vec<(u64, u64)> =
+            starts.map(|start| (start, start.saturating_add(length).min(end).max(start))).collect();
+        of.watched = self.watched_within(&bins)?;
+        Ok(())
     }
 
     /// The partitions that overlap a time range, the latest first.
@@ -496,7 +507,7 @@ impl Store for SqliteStore {
             },
             exact: tally.partial.is_none() && tally.crossing.is_none(),
             rows,
-            total: Amount { packets: tally.total.count.packets, bytes: tally.total.count.bytes },
+            total: Amount { packets: tally.listed.count.packets, bytes: tally.listed.count.bytes },
             crossing: tally.crossing,
             from: Some(tally.span.0 as f64 / SECOND),
             to: Some(tally.span.1 as f64 / SECOND),
@@ -553,6 +564,7 @@ impl Store for SqliteStore {
                     name,
                     of: count.of.name().to_owned(),
                     estimate: count.estimate(),
+                    most: count.most(),
                     error_percent: 100.0 * count.relative_error(),
                 });
                 found.partial = found.partial.or(sum.partial);
@@ -593,7 +605,10 @@ impl Store for SqliteStore {
     fn flows(&self, wanted: &FlowsWanted) -> Result<Flows, StoreError> {
         let parts = self.parts(wanted.span)?;
         let condition = self.condition(&wanted.test, FLOW, wanted.span, &parts)?;
-        find::flows(&parts, wanted, condition, Self::rows_extent(&parts))
+        let extent = Self::rows_extent(&parts);
+        let mut found = find::flows(&parts, wanted, condition, extent)?;
+        self.watch(&mut found.histogram, wanted.span, extent)?;
+        Ok(found)
     }
 
     fn flow(&self, id: &str) -> Result<Option<FlowDetail>, StoreError> {
@@ -626,7 +641,8 @@ impl Store for SqliteStore {
                 FlowsWanted { test, span, order: Default::default(), descending: false, limit: 0, offset: 0 };
             find::flows(&parts, &wanted, condition, extent)
         };
-        let (matching, all) = (asked(test.clone())?, asked(FlowTest::All(Vec::new()))?);
+        let (matching, mut all) = (asked(test.clone())?, asked(FlowTest::All(Vec::new()))?);
+        self.watch(&mut all.histogram, span, extent)?;
         Ok(FilterTry {
             flows: matching.matched,
             packets: matching.matched_packets,
@@ -637,6 +653,7 @@ impl Store for SqliteStore {
                 times: all.histogram.times,
                 bytes: matching.histogram.bytes,
                 all: all.histogram.bytes,
+                watched: all.histogram.watched,
             },
             partial: matching.partial.or(all.partial),
         })

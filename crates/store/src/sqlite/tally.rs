@@ -575,10 +575,11 @@ impl<'w> Counter<'w> {
                 TallyRow { cells, sums: group.sums, over, values: group.values }
             })
             .collect();
+        let other = self.contributed.without(&shown);
         if let Some(distinct) = &self.distinct {
             // The groups without a row may have values of those with a row.
-            self.contributed.sum = f64::NAN;
-            self.total.sum = distinct.numbers.len() as f64;
+            self.contributed.sum = distinct.numbers.len() as f64;
+            self.total.sum = self.contributed.sum;
         }
         let partial = if self.left_out > 0 {
             Some(format!(
@@ -596,9 +597,10 @@ impl<'w> Counter<'w> {
         Tally {
             rows,
             groups,
-            other: self.contributed.without(&shown),
+            other: if self.distinct.is_some() { Sums { sum: f64::NAN, ..other } } else { other },
             other_over,
             total: self.total,
+            listed: self.contributed,
             grid: self.grid,
             crossing: self.crossings.stated(),
             partial,

@@ -5,6 +5,7 @@ mod news;
 pub use news::*;
 
 use crate::fixtures::{self, count, ip};
+use crate::query::{Asking, Question};
 use crate::tally::GroupBy;
 use crate::{
     FlowOrder, FlowsWanted, Keep, RankBy, RecordOrder, RecordsWanted, Store, TimeRange, counter_id, line_id,
@@ -170,6 +171,32 @@ pub fn written_data_is_read_back(engine: &Engine) {
         let group = store.group(by, &all, TimeRange::default(), RankBy::Flows, 10, 0).unwrap();
         let named: Vec<&str> = group.rows.iter().filter_map(|row| row.name.as_deref()).collect();
         assert_eq!(named, wanted.into_iter().collect::<Vec<_>>(), "{by:?}: {group:?}");
+    }
+    // The rows of a list add up to its total, in every list: a flow is in the rows of both its hosts.
+    for by in [
+        GroupBy::Sender,
+        GroupBy::Receiver,
+        GroupBy::Client,
+        GroupBy::Server,
+        GroupBy::Host,
+        GroupBy::Pair,
+        GroupBy::Service,
+        GroupBy::Application,
+        GroupBy::Name,
+    ] {
+        let all_of = |limit| store.group(by, &all, TimeRange::default(), RankBy::Flows, limit, 0).unwrap();
+        let whole = all_of(1000);
+        assert_eq!(
+            whole.rows.iter().map(|row| row.bytes).sum::<u64>(),
+            whole.total.bytes,
+            "{by:?}: {whole:?}"
+        );
+        assert_eq!(
+            whole.rows.iter().map(|row| row.packets).sum::<u64>(),
+            whole.total.packets,
+            "{by:?}: {whole:?}"
+        );
+        assert_eq!(all_of(1).total, whole.total, "{by:?}");
     }
     let error = store.top("talker", TimeRange::default(), None, 3).unwrap_err().to_string();
     assert!(error.contains("talkers"), "{error}");
@@ -830,6 +857,9 @@ pub fn silence_is_zero_where_it_was_watched_and_absent_elsewhere(engine: &Engine
     let folder = tempfile::tempdir().unwrap();
     let mut to = engine.writer(folder.path());
     let minute = 60 * S;
+    let mut flow = fixtures::flow();
+    (flow.first, flow.last) = (Time(DAY0 + S), Time(DAY0 + 2 * S));
+    to.flow(&flow).unwrap();
     for (at, watched_from) in [(0, 0), (5, 1), (9, 9)] {
         let mut snapshot = interval(DAY0 + at * minute, minute, 60, &[(1, 9)]);
         snapshot.watched =
@@ -852,6 +882,46 @@ pub fn silence_is_zero_where_it_was_watched_and_absent_elsewhere(engine: &Engine
     // A series that was always zero is known.
     let dropped = store.points(&ids("dropped"), TimeRange::default(), 10).unwrap();
     assert_eq!(caught(&dropped)[1..3], [zero, zero]);
+    // Queries, and the histogram of flows, as the series.
+    let span = TimeRange { from: Some(DAY0), to: Some(DAY0 + 10 * minute) };
+    let ask = |text: &str, [from, to]: [u64; 2]| {
+        let [from, to] = [from, to].map(|at| (DAY0 + at * minute) / S);
+        let text = format!("{text} since {from} until {to}");
+        Question::parse(&text, &Asking::default()).unwrap().ask(&*store).unwrap()
+    };
+    for text in ["count flows every 1m", "top client every 1m", "top client by packets points 10"] {
+        let answer = ask(text, [0, 10]);
+        let values: Vec<Option<bool>> =
+            answer.rows.iter().map(|row| row[1].as_f64().map(|value| value > 0.0)).collect();
+        let (some, none) = (Some(true), Some(false));
+        assert_eq!(
+            values,
+            [some, none, none, none, none, none, None, None, None, none],
+            "{text}: {answer:?}"
+        );
+        assert!(
+            answer.notes.iter().any(|note| note.contains("in 3 of the rows")),
+            "{text}: {:?}",
+            answer.notes
+        );
+    }
+    let found = store.flows(&FlowsWanted { span, ..wanted("") }).unwrap().histogram;
+    let unwatched = found.times.iter().zip(&found.watched).filter(|(_, watched)| **watched == 0.0);
+    let unwatched: Vec<u64> = unwatched.map(|(time, _)| (*time as u64 - DAY0 / S) / 60).collect();
+    assert!(!unwatched.is_empty() && unwatched.iter().all(|at| (6..9).contains(at)), "{unwatched:?}");
+    // Of the three minutes before the last one, nothing can be compared.
+    for (from, is_absent) in [(9, true), (5, false)] {
+        let answer = ask("count flows by client compare", [from, from + 1]);
+        let before = answer.columns.iter().position(|column| column.name == "before").unwrap();
+        let total = answer.total.unwrap();
+        assert_eq!(total[before].is_null(), is_absent, "{from}: {total:?}");
+        assert_eq!(
+            answer.notes.iter().any(|note| note.contains("nothing was watched")),
+            is_absent,
+            "{:?}",
+            answer.notes
+        );
+    }
 }
 
 pub fn what_comes_later_of_an_interval_is_added_to_it(engine: &Engine) {
