@@ -43,7 +43,7 @@ pub(crate) struct Facts {
     pub bad_checksum: bool,
     /// Whether the packet's own headers show the key, see [`shows_its_key`].
     pub regular: bool,
-    /// It is an answer of DNS or NTP to a port of its protocol: its sender was asked before.
+    /// It is an answer of DNS, NTP or Teredo to a port of its protocol: its sender was asked before.
     pub answers: bool,
     /// It is a request of NTP from a port of NTP: its sender is a client.
     pub asks: bool,
@@ -203,9 +203,12 @@ impl Looker {
 }
 
 /// Whether a datagram to a port of DNS (and of the protocols that have its form) or of NTP is a response, by its flags or
-/// its mode.
+/// its mode; or one from the port of Teredo is a server's.
 #[inline]
 fn is_answer(packet: &Packet<'_>, layers: &Layers) -> bool {
+    if layers.ports[0] == TEREDO && is_of_teredo_server(packet, layers).is_some() {
+        return true;
+    }
     match layers.ports[1] {
         53 | 137 | 5353 | 5355 => {
             layers.payload_len >= 12
@@ -214,6 +217,27 @@ fn is_answer(packet: &Packet<'_>, layers: &Layers) -> bool {
         NTP => ntp_mode(packet, layers) == Some(4),
         _ => false,
     }
+}
+
+/// The port of Teredo servers.
+const TEREDO: u16 = 3544;
+
+/// Whether only a server of Teredo sends such a datagram (RFC 4380, section 5.1.1 and 5.2.1): one with an origin
+/// indication, or a router advertisement.
+#[cold]
+fn is_of_teredo_server(packet: &Packet<'_>, layers: &Layers) -> Option<()> {
+    const IPV6: usize = 40;
+    const ICMPV6: u8 = 58;
+    const ADVERTISEMENT: u8 = 134;
+    let data = packet.data.get(layers.payload as usize..)?;
+    let data = match *data {
+        // Authentication: lengths of an identifier and of a value, both, a nonce, and a byte of confirmation.
+        [0, 1, id, value, ..] => data.get(4 + usize::from(id) + usize::from(value) + 8 + 1..)?,
+        _ => data,
+    };
+    let is_origin = data.starts_with(&[0, 0]);
+    let carries = || Some((data.first()? >> 4, *data.get(6)?, *data.get(IPV6)?));
+    (is_origin || carries() == Some((6, ICMPV6, ADVERTISEMENT))).then_some(())
 }
 
 /// The port of NTP.

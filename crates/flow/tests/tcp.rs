@@ -79,7 +79,7 @@ fn states_equal_those_of_zeek() {
     expect("> S 100 0 0\n < RA 0 101 0", "REJ", "Sr", [0, 0]);
     expect("> S 100 0 0\n > R 101 0 0", "RSTOS0", "SR", [0, 0]);
     expect("> S 100 0 0\n > F 101 0 0", "SH", "SF", [0, 0]);
-    expect("< SA 500 101 0\n < FA 501 101 0", "SH", "HF", [0, 0]);
+    expect("< SA 500 101 0\n < FA 501 101 0", "SHR", "^hf", [0, 0]);
     expect(&open("> FA 101 501 0"), "S2", "ShAF", [0, 0]);
     expect(&open("< FA 501 101 0"), "S3", "ShAf", [0, 0]);
     expect(&open("> R 101 0 0"), "RSTO", "ShAR", [0, 0]);

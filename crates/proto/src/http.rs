@@ -247,8 +247,7 @@ impl Http {
     fn end_simple(&mut self, time: Time, out: &mut dyn Out) {
         if matches!(self.request.state, State::Start) {
             let line = self.request.lines.take();
-            let is_path = |path: &[u8]| !path.iter().any(u8::is_ascii_whitespace);
-            if line.starts_with(b"GET /") && line.get(4..).is_some_and(is_path) {
+            if is_simple(&line) {
                 out.rest(Direction::Forward);
                 self.request_line(&line, false, time, out);
             }
@@ -317,6 +316,11 @@ impl Http {
     /// Takes bytes from the server.
     fn response(&mut self, data: &mut &[u8], time: Time, out: &mut dyn Out) -> Option<Step> {
         match &self.response.state {
+            State::Start if self.is_body(data) => {
+                let begun = self.response.lines.take();
+                out.message(data.len());
+                self.treat_as_body(&begun, time, out);
+            }
             State::Start | State::Lost { .. } => {
                 let (line, is_cut) = self.response.lines.next(data)?;
                 out.message(data.len());
@@ -376,6 +380,19 @@ impl Http {
             _ => carry(&mut self.response, &mut self.flow, data, time, out),
         }
         None
+    }
+
+    /// Whether the response to a request without a version has no status line: then its first bytes are its body, which
+    /// need not have lines.
+    fn is_body(&self, data: &[u8]) -> bool {
+        const ENOUGH: usize = 4;
+        let held = self.response.lines.held();
+        let next = self.flow.waiting.iter().find(|transaction| !transaction.is_begun);
+        if held.len() >= ENOUGH || !next.is_some_and(Transaction::asks_simply) {
+            return false;
+        }
+        let begun: Vec<u8> = held.iter().chain(data).take(ENOUGH).copied().collect();
+        !StatusLine::can_begin_with(&begun)
     }
 
     /// HTTP/0.9, or a server that answers in its format: all bytes until the close are the body.
@@ -568,6 +585,13 @@ impl Http {
         }
         After::Go
     }
+}
+
+/// Whether a line is a request of HTTP/0.9: GET and a path, or all of a URL.
+fn is_simple(line: &[u8]) -> bool {
+    let path = line.strip_prefix(b"GET ").unwrap_or_default();
+    let is_path = path.starts_with(b"/") || path.starts_with(b"http://");
+    is_path && !path.iter().any(u8::is_ascii_whitespace)
 }
 
 /// Whether a line is a header: a name and a colon.

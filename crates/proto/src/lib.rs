@@ -89,6 +89,7 @@ mod telnet;
 mod tftp;
 mod tls;
 mod tunnel;
+mod turned;
 mod websocket;
 #[cfg(feature = "work")]
 pub mod work;
@@ -172,6 +173,10 @@ pub static ANNOUNCING: &[&Protocol] = &[
     &sip::PROTOCOL,
     &tftp::PROTOCOL,
 ];
+
+/// Protocols that are also identified where the server is taken for the initiator, because a response came first: those whose
+/// responses no other protocol has.
+pub(crate) static TURNING: &[&Protocol] = &[&http::PROTOCOL];
 
 /// Tables that many protocols share.
 pub static SHARED_TABLES: &[&Table] = &[

@@ -42,6 +42,12 @@ impl Span {
         }
     }
 
+    /// The same bytes with the sides exchanged.
+    pub(crate) fn turned(self) -> Self {
+        let ([one, other], [end, other_end]) = (self.begin, self.end);
+        Self { begin: [other, one], end: [other_end, end] }
+    }
+
     /// The bytes of one side alone.
     pub(crate) fn only(self, side: Direction) -> Self {
         let mut only = Self::default();

@@ -2,10 +2,11 @@
 
 use crate::home::{Home, Kind};
 use crate::place::{Places, Placing};
+use crate::turned::{self, Turned};
 use crate::work::looked_at;
 use crate::{
-    ALONE, ANNOUNCING, Expected, Heads, Out, PROTOCOLS, Parser, Probe, Protocol, Setup, Step, TCP, UDP,
-    Wants, stun, tls,
+    ALONE, ANNOUNCING, Expected, Heads, Out, PROTOCOLS, Parser, Probe, Protocol, Setup, Step, TCP, TURNING,
+    UDP, Wants, stun, tls,
 };
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -39,6 +40,8 @@ pub struct Session {
     is_part: bool,
     /// Whether the parser gets a stream: datagrams are messages.
     is_stream: bool,
+    /// Whether the server is the initiator: see [`turned`].
+    is_turned: bool,
     places: Places,
 }
 
@@ -226,7 +229,7 @@ impl Session {
         if let State::Probing(pieces) = &mut self.state {
             let (pieces, flow_ref) = (std::mem::take(pieces), setup());
             let (forward, reverse) = payload_of(&pieces, head_of(&flow_ref));
-            match decide(&flow_ref, &forward, &reverse, true) {
+            match self.decide(&flow_ref, &forward, &reverse, true) {
                 Verdict::Found(protocol) => self.begin(protocol, &pieces, &flow_ref, setup, out),
                 Verdict::Wait | Verdict::Unidentified => self.state = State::Unknown,
             }
@@ -316,9 +319,9 @@ impl Session {
                 Direction::Forward => (head, &[][..]),
                 Direction::Reverse => (&[][..], head),
             };
-            match decide(&flow_ref, forward, reverse, chunk.data.len() >= max) {
+            match self.decide(&flow_ref, forward, reverse, chunk.data.len() >= max) {
                 Verdict::Found(protocol) => {
-                    self.enter(protocol, (protocol.parser)(&flow_ref), flow_ref.wants, flow_ref.ip_proto);
+                    self.enter_new(protocol, &flow_ref);
                     self.places.begin(chunk.direction, chunk.data.len());
                     return self.read(chunk, setup, out);
                 }
@@ -345,7 +348,7 @@ impl Session {
         let bytes = forward.len() + reverse.len();
         looked_at(bytes);
         let is_full = bytes >= max || !is_stream && pieces.len() >= DATAGRAMS;
-        match decide(&flow_ref, &forward, &reverse, is_full) {
+        match self.decide(&flow_ref, &forward, &reverse, is_full) {
             Verdict::Found(protocol) => self.begin(protocol, &pieces, &flow_ref, setup, out),
             Verdict::Unidentified => {
                 let chunks: Vec<Chunk<'_>> = pieces.iter().map(Piece::chunk).collect();
@@ -364,7 +367,7 @@ impl Session {
         setup: &dyn Fn() -> Setup,
         out: &mut dyn Out,
     ) {
-        self.enter(protocol, (protocol.parser)(flow_ref), flow_ref.wants, flow_ref.ip_proto);
+        self.enter_new(protocol, flow_ref);
         let arrived = self.places.before(Direction::Forward, 0);
         if self.is_stream {
             self.take_back(pieces.iter().map(Piece::chunk).collect::<Vec<_>>().iter());
@@ -387,6 +390,38 @@ impl Session {
         chunks.for_each(|chunk| {
             self.places.take_back(chunk.direction, chunk.gap + chunk.data.len() as u64);
         });
+    }
+
+    /// The protocol of the payload: see [`decide`]. Where it is none of the roles that the flow gives its sides, it may be one
+    /// whose server came first.
+    fn decide(&mut self, flow_ref: &Setup, forward: &[u8], reverse: &[u8], is_all: bool) -> Verdict {
+        let verdict = decide(flow_ref, forward, reverse, is_all);
+        if flow_ref.ip_proto != TCP || forward.is_empty() || !matches!(verdict, Verdict::Unidentified) {
+            return verdict;
+        }
+        let ports = [flow_ref.responder.1, flow_ref.initiator.1];
+        let heads = Heads { forward: reverse, reverse: forward, ports, ip_proto: TCP };
+        for protocol in TURNING {
+            match (protocol.probe)(&heads) {
+                Probe::Match => {
+                    self.is_turned = true;
+                    return Verdict::Found(protocol);
+                }
+                Probe::Maybe if !is_all => return Verdict::Wait,
+                Probe::Maybe | Probe::Reject => {}
+            }
+        }
+        verdict
+    }
+
+    /// Begins to parse a protocol.
+    fn enter_new(&mut self, protocol: &'static Protocol, flow_ref: &Setup) {
+        let parser: Box<dyn Parser> = if self.is_turned {
+            Box::new(Turned((protocol.parser)(&turned::setup(flow_ref))))
+        } else {
+            (protocol.parser)(flow_ref)
+        };
+        self.enter(protocol, parser, flow_ref.wants, flow_ref.ip_proto);
     }
 
     fn enter(&mut self, protocol: &'static Protocol, parser: Box<dyn Parser>, wants: Wants, ip_proto: u8) {
@@ -437,8 +472,7 @@ impl Session {
         }
         match protocol {
             Some(protocol) => {
-                let flow_ref = setup();
-                self.enter(protocol, (protocol.parser)(&flow_ref), flow_ref.wants, flow_ref.ip_proto);
+                self.enter_new(protocol, &setup());
             }
             None => self.state = State::Probing(Vec::new()),
         }
@@ -459,6 +493,7 @@ impl Default for Session {
             turns: 0,
             is_part: false,
             is_stream: false,
+            is_turned: false,
             places: Places::default(),
         }
     }

@@ -94,8 +94,8 @@ static SSH: Table = Table {
 
 /// Maximum length of a banner in bytes: RFC 4253 allows 255 with its line end.
 const MAX_BANNER: usize = 255;
-/// Maximum number of lines before a server's banner.
-const MAX_PREFACE: u8 = 32;
+/// Maximum number of lines before a banner, as in OpenSSH.
+const MAX_PREFACE: u16 = 1024;
 /// Maximum length of an unencrypted message in bytes: RFC 4253 requires support for 35,000.
 const MAX_MESSAGE: usize = 35_000;
 /// Maximum length of a host key in bytes: RSA keys of 16,384 bits have 2,071.
@@ -107,7 +107,7 @@ const KEXINIT: u8 = 20;
 const NEWKEYS: u8 = 21;
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    let (client, server) = (banner(heads.forward), preface(heads.reverse));
+    let (client, server) = (preface(heads.forward), preface(heads.reverse));
     match (client, server) {
         (Some(Probe::Reject), _) => Probe::Reject,
         (Some(Probe::Match), _) | (_, Some(Probe::Match)) => Probe::Match,
@@ -129,28 +129,36 @@ fn banner(head: &[u8]) -> Option<Probe> {
     })
 }
 
-/// Whether a banner comes after lines of text, which a server may send before it (RFC 4253, section 4.2); `None` without
-/// bytes.
+/// Whether a banner comes after lines of text, which a server may send before it (RFC 4253, section 4.2), and some clients
+/// do; `None` without bytes.
 fn preface(head: &[u8]) -> Option<Probe> {
     let first = banner(head)?;
     if first != Probe::Reject {
         return Some(first);
     }
-    // The lines are of UTF-8.
-    if head.iter().any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace()) {
+    if !is_text(head) {
         return Some(Probe::Reject);
     }
-    let later = head.split(|byte| *byte == b'\n').skip(1).take(MAX_PREFACE.into()).map(banner);
+    let later = head.split(|byte| *byte == b'\n').skip(1).map(banner);
     let is_found = later.into_iter().any(|line| line == Some(Probe::Match));
     Some(if is_found { Probe::Match } else { Probe::Maybe })
+}
+
+/// Whether bytes are text, as the lines before a banner are. They are of UTF-8, and may have escape sequences.
+fn is_text(bytes: &[u8]) -> bool {
+    bytes
+        .iter()
+        .all(|byte| !byte.is_ascii_control() || byte.is_ascii_whitespace() || matches!(byte, 0x1b | 7 | 8))
 }
 
 /// State of a side.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Saying {
-    /// In the banner.
+    /// In the banner, or in lines of text before it.
     #[default]
     Banner,
+    /// Behind a gap before the banner: a line of text may follow, or a message.
+    Sought,
     /// In unencrypted messages.
     Clear,
     /// In encrypted messages.
@@ -165,7 +173,7 @@ struct Side {
     lines: Lines,
     frames: Frames,
     /// Number of lines before the banner.
-    preface: u8,
+    preface: u16,
     banner: Vec<u8>,
     offer: Option<Offer>,
 }
@@ -184,6 +192,17 @@ impl Default for Side {
 }
 
 impl Side {
+    /// Handles missing bytes. A line of text before the banner may be lost without harm.
+    fn miss(&mut self) {
+        self.frames.forget();
+        self.lines.forget();
+        self.saying = match self.saying {
+            Saying::Encrypted => Saying::Encrypted,
+            Saying::Banner | Saying::Sought => Saying::Sought,
+            Saying::Clear | Saying::Lost => Saying::Lost,
+        };
+    }
+
     /// The banner's version and software.
     fn parts(&self) -> (Option<&[u8]>, Option<&[u8]>) {
         let mut parts = self.banner.splitn(3, |byte| *byte == b'-').skip(1);
@@ -256,6 +275,17 @@ impl Offer {
     fn hassh(&self, direction: Direction) -> String {
         hex(&Md5::digest(self.text(direction)))
     }
+}
+
+/// Number of bytes that tell a message from text.
+const TELLING: usize = 4 + 1 + 1;
+
+/// The length of the message that lists algorithms, its own length field included, if these bytes begin it.
+fn kexinit(head: &[u8]) -> Option<usize> {
+    const COOKIE: usize = 16;
+    let [a, b, c, d, padding, KEXINIT] = *head.first_chunk::<TELLING>()? else { return None };
+    let said = u32::from_be_bytes([a, b, c, d]) as usize;
+    (padding >= 4 && (1 + 1 + COOKIE..=MAX_MESSAGE).contains(&said)).then_some(4 + said)
 }
 
 fn string<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
@@ -351,12 +381,7 @@ impl Parser for Ssh {
         self.began.get_or_insert(chunk.time);
         let direction = chunk.direction;
         if chunk.gap > 0 {
-            let side = self.side(direction);
-            if side.saying != Saying::Encrypted {
-                side.saying = Saying::Lost;
-                side.frames.forget();
-                side.lines.forget();
-            }
+            self.side(direction).miss();
             if !self.guess.is_done() {
                 self.guess = Guess { is_off: true, ..Guess::default() };
             }
@@ -364,7 +389,8 @@ impl Parser for Ssh {
         let mut data = chunk.data;
         while !data.is_empty() {
             match self.side(direction).saying {
-                Saying::Banner => self.banner(direction, &mut data, chunk.time, out),
+                Saying::Banner => self.banner(direction, &mut data, 0, chunk.time, out),
+                Saying::Sought => self.sought(direction, &mut data, chunk.time, out),
                 Saying::Clear => self.clear(direction, &mut data, chunk.time, out),
                 Saying::Encrypted if direction == Direction::Reverse => {
                     self.guess.server(chunk.time, data.len() as u64);
@@ -421,17 +447,49 @@ impl Ssh {
         self.version().map_or(own.major() == Some(1), |version| version == 1)
     }
 
-    fn banner(&mut self, direction: Direction, data: &mut &[u8], time: Time, out: &mut dyn Out) {
+    /// Takes the bytes behind a gap that tell whether a message follows whose banner was lost.
+    fn sought(&mut self, direction: Direction, data: &mut &[u8], time: Time, out: &mut dyn Out) {
+        let mut frames = std::mem::take(&mut self.side(direction).frames);
+        let size = |head: &[u8]| match head.len() < TELLING {
+            true => Size::Within(TELLING),
+            false => Size::Bytes(kexinit(head).unwrap_or(TELLING)),
+        };
+        let bytes = frames.next(data, size, |bytes, _| bytes.to_vec());
+        self.side(direction).frames = frames;
+        let Some(bytes) = bytes else { return };
+        if kexinit(&bytes).is_some() {
+            out.more(data.len());
+            // One that cannot be read is no error: the bytes behind a gap need not be a message.
+            self.side(direction).saying =
+                if self.message(direction, false, &bytes).is_ok() { Saying::Clear } else { Saying::Lost };
+            return;
+        }
+        self.side(direction).saying = Saying::Banner;
+        let mut text = bytes.as_slice();
+        while !text.is_empty() && self.side(direction).saying == Saying::Banner {
+            self.banner(direction, &mut text, data.len(), time, out);
+        }
+    }
+
+    /// Takes a line of text or the banner; `behind`: number of bytes of the chunk behind `data`.
+    fn banner(
+        &mut self,
+        direction: Direction,
+        data: &mut &[u8],
+        behind: usize,
+        time: Time,
+        out: &mut dyn Out,
+    ) {
         let side = self.side(direction);
         let mut emitted = None;
         let mut detail = Vec::new();
         side.lines.next(data, |Line { text, is_cut, unread }| {
-            out.more(unread);
+            out.more(unread + behind);
             if text.starts_with(b"SSH-") {
                 side.banner = text.to_vec();
                 side.saying = Saying::Clear;
                 emitted = is_cut.then_some("long_banner");
-            } else if direction == Direction::Forward || side.preface == MAX_PREFACE {
+            } else if side.preface == MAX_PREFACE || !is_text(text) {
                 side.saying = Saying::Lost;
                 emitted = Some("invalid_banner");
             } else {
@@ -607,7 +665,9 @@ impl Ssh {
 #[cfg(test)]
 mod tests {
     use crate::laws::talks;
+    use crate::talk::{Talk, Turn};
     use crate::{Record, Value};
+    use weir_wire::Direction;
 
     fn emitted(case: &str) -> Vec<Record<'static>> {
         let (_, talk) = talks("ssh", 22).into_iter().find(|(path, _)| path.ends_with(case)).unwrap();
@@ -632,6 +692,101 @@ mod tests {
         let [record] = records.as_slice() else { panic!("{records:?}") };
         assert_eq!(record.get("server"), &"SSH-2.0-Server_1 comment".into());
         assert_eq!(record.get("client"), &"SSH-2.0-client".into());
+    }
+
+    /// What a connection negotiates, however its bytes are cut.
+    fn negotiated(talk: &Talk, names: &[&str]) -> Vec<Value<'static>> {
+        let read = |size: usize| {
+            let records = talk.emitted(|data| data.chunks(size).map(<[u8]>::to_vec).collect()).records;
+            let [record] = records.as_slice() else { panic!("{talk}: {records:?}") };
+            names.iter().map(|name| record.get(name).clone().into_owned()).collect::<Vec<_>>()
+        };
+        let whole = read(9999);
+        for size in [1, 2, 5, 64] {
+            assert_eq!(read(size), whole, "{talk} in pieces of {size}");
+        }
+        whole
+    }
+
+    const NEGOTIATED: [&str; 7] =
+        ["version", "client", "server", "kex_alg", "cipher_alg", "client_hassh", "server_hassh"];
+
+    /// A login whose banners are behind text, on this port.
+    fn login(port: u16, texts: [&[u8]; 2]) -> Talk {
+        let (_, mut talk) =
+            talks("ssh", port).into_iter().find(|(path, _)| path.ends_with("password.talk")).unwrap();
+        for (side, text) in [Direction::Forward, Direction::Reverse].into_iter().zip(texts) {
+            let first = talk.turns.iter_mut().find_map(|turn| match turn {
+                Turn::Data(of, data) if *of == side => Some(data),
+                _ => None,
+            });
+            _ = first.unwrap().splice(0..0, text.iter().copied());
+        }
+        talk
+    }
+
+    #[test]
+    fn text_before_a_banner_changes_nothing() {
+        let expected = negotiated(&login(22, [b"", b""]), &NEGOTIATED);
+        assert!(expected.iter().all(|value| !value.is_none()), "{expected:?}");
+        let texts: [&[u8]; 6] = [
+            b"Welcome.\r\n",
+            b"\r\n\r\n220 is no code here\n",
+            b"\x1b[31mRed\x1b[0m \xc3\xa9\t|\r\nxSSH-2.0-not\r\n",
+            &[b"no line is longer ".repeat(20), b"\r\n".to_vec()].concat(),
+            &b"one of many lines\r\n".repeat(30),
+            &b"one of very many lines\r\n".repeat(300),
+        ];
+        for text in texts {
+            for port in [22, 2222] {
+                for texts in [[b"", text], [text, b""], [text, text]] {
+                    let is_long = text.len() > 1000 && !texts[0].is_empty();
+                    if port != 22 && is_long {
+                        continue;
+                    }
+                    assert_eq!(negotiated(&login(port, texts), &NEGOTIATED), expected, "{port}: {texts:?}");
+                }
+            }
+        }
+    }
+
+    /// Bytes are missing in the text before a banner.
+    #[test]
+    fn a_gap_in_the_text_before_a_banner_changes_nothing() {
+        let text = b"Welcome.\r\nSSH is spoken here\r\nand here\n";
+        let expected = negotiated(&login(22, [b"", b""]), &NEGOTIATED);
+        for (side, start) in [Direction::Forward, Direction::Reverse].into_iter().zip([0, 1]) {
+            let talk = login(22, if start == 0 { [text, b""] } else { [b"", text] });
+            let Turn::Data(_, data) = &talk.turns[start] else { panic!("{talk}") };
+            for from in 0..text.len() {
+                for to in from + 1..=text.len() {
+                    let mut talk = talk.clone();
+                    let pieces = [
+                        Turn::Data(side, data[..from].to_vec()),
+                        Turn::Gap(side, (to - from) as u64),
+                        Turn::Data(side, data[to..].to_vec()),
+                    ];
+                    talk.turns.splice(start..=start, pieces);
+                    if (to - from) % 7 == 1 || to == text.len() {
+                        assert_eq!(negotiated(&talk, &NEGOTIATED), expected, "{from}..{to} is missing");
+                    }
+                }
+            }
+        }
+    }
+
+    /// A side whose banner is missing still offers its algorithms.
+    #[test]
+    fn algorithms_behind_a_lost_banner_are_read() {
+        let names = ["kex_alg", "cipher_alg", "client_hassh", "server_hassh"];
+        let whole = login(22, [b"", b""]);
+        let expected = negotiated(&whole, &names);
+        for lost in [0, 1] {
+            let mut talk = whole.clone();
+            let Turn::Data(side, data) = talk.turns[lost].clone() else { panic!("{talk}") };
+            talk.turns[lost] = Turn::Gap(side, data.len() as u64);
+            assert_eq!(negotiated(&talk, &names), expected, "{side:?}");
+        }
     }
 
     #[test]

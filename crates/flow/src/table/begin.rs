@@ -192,17 +192,17 @@ impl FlowTable {
     }
 }
 
-/// Whether the sender of a flow's first packet is its responder; never for a SYN alone.
+/// Whether the sender of a flow's first packet is its responder; never for a SYN alone, always for its answer.
 fn flips(flow_ref: &FlowRef, s: &Facts) -> bool {
     const BROADCAST: [u8; 16] = mapped_broadcast();
     let (from, to) = (usize::from(flow_ref.sender & 1), 1 - usize::from(flow_ref.sender & 1));
     let server = |end: usize| is_likely_server(flow_ref.key.proto, flow_ref.key.port[end]);
     let flips = match &s.segment {
-        Some(segment) if segment.flags & SYN == 0 || segment.flags & ACK != 0 => {
-            let both = segment.flags & SYN == 0 && flow_ref.key.port[from] < flow_ref.key.port[to];
+        Some(segment) if segment.flags & SYN != 0 => segment.flags & ACK != 0,
+        Some(_) => {
+            let both = flow_ref.key.port[from] < flow_ref.key.port[to];
             server(from) && (!server(to) || both)
         }
-        Some(_) => false,
         None if flow_ref.key.proto != 17 => false,
         None => {
             let is_server = server(from) && !server(to) && !s.asks;

@@ -268,9 +268,10 @@ fn is_blank(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t' | 0x0b | 0x0c)
 }
 
-/// Whether a method is in capitals.
+/// Whether a method is in capitals, as in `M-SEARCH` and `RPC_IN_DATA`.
 fn is_loud(method: &[u8]) -> bool {
-    method.iter().all(|byte| byte.is_ascii_uppercase() || *byte == b'_')
+    let is_begun = method.first().is_none_or(|byte| byte.is_ascii_uppercase() || *byte == b'_');
+    is_begun && method.iter().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'_' | b'-'))
 }
 
 /// Whether a byte may stand in a method (RFC 9110, 5.6.2), as Zeek has it.
@@ -305,9 +306,10 @@ impl RequestLine {
     /// path follows it: prose that ends with a version is no request.
     pub fn looks_so(line: &[u8]) -> bool {
         let (method, uri, protocol) = request_parts(line);
-        let is_method = (2..32).contains(&method.len()) && method.iter().all(is_of_token);
+        let is_method = (1..32).contains(&method.len()) && method.iter().all(is_of_token);
         let is_path = uri.starts_with(b"/") || uri.starts_with(b"http://");
-        is_method && (is_loud(method) || is_path) && !uri.is_empty() && protocol.is_some()
+        let is_meant = is_path || method.len() > 1 && is_loud(method);
+        is_method && is_meant && !uri.is_empty() && protocol.is_some()
     }
 
     /// Whether an unfinished line can still become a request: one that [looks so](Self::looks_so), or with `odd` any that
@@ -338,6 +340,9 @@ impl RequestLine {
     }
 }
 
+/// The word of SHOUTcast servers in the place of the version; else they speak HTTP/1.0.
+const ICY: &[u8] = b"ICY";
+
 /// A status line.
 #[derive(Default)]
 pub(super) struct StatusLine {
@@ -354,19 +359,35 @@ impl StatusLine {
         let line = line.get(..usize::from(u16::MAX)).unwrap_or(line);
         let start = line.iter().position(|byte| !blank(byte))?;
         let line = line.get(start..)?;
-        if !line.get(..4)?.eq_ignore_ascii_case(b"HTTP") {
-            return None;
-        }
         let word = |line: &[u8]| line.iter().position(blank).unwrap_or(line.len());
         let (protocol, rest) = line.split_at_checked(word(line))?;
         let rest = rest.trim_ascii_start();
         let (status, message) = rest.split_at_checked(word(rest))?;
+        let is_http = protocol.get(..4).is_some_and(|head| head.eq_ignore_ascii_case(b"HTTP"));
+        let is_number = status.len() == 3 && status.iter().all(u8::is_ascii_digit);
+        if !(is_http || protocol == ICY && is_number) {
+            return None;
+        }
         let text = [protocol, status, message.trim_ascii_start().trim_ascii_end()].concat().into();
         Some(Self { text, protocol: protocol.len() as u16, status: (protocol.len() + status.len()) as u16 })
     }
 
     pub fn protocol(&self) -> &[u8] {
         self.text.get(..usize::from(self.protocol)).unwrap_or_default()
+    }
+
+    /// The version: the number, or the word where the protocol has another name.
+    pub fn version(&self) -> &[u8] {
+        match self.protocol() {
+            ICY => ICY,
+            protocol => protocol.get(b"HTTP/".len()..).unwrap_or_default(),
+        }
+    }
+
+    /// Whether a line that begins with these bytes may be a status line.
+    pub fn can_begin_with(begun: &[u8]) -> bool {
+        let fits = |form: &[u8]| begun.iter().zip(form).all(|(byte, form)| byte.eq_ignore_ascii_case(form));
+        fits(b"HTTP") || fits(b"ICY ")
     }
 
     /// The status code as written.

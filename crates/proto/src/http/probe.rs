@@ -13,7 +13,7 @@ pub(super) fn probe(heads: &Heads<'_>) -> Probe {
     match (request(heads.forward, is_home), server) {
         (Probe::Match, _) => Probe::Match,
         // A request of HTTP/0.9 has no version, and its response no head.
-        _ if is_simple(heads.forward) && (is_home || is_markup(heads.reverse)) => Probe::Match,
+        _ if is_simple(heads.forward) && (is_home || is_document(heads.reverse)) => Probe::Match,
         (Probe::Maybe, Probe::Match) => Probe::Match,
         (Probe::Reject, Probe::Match) => Probe::Maybe,
         // Whatever the server sends, an unfinished line may still become a request.
@@ -23,16 +23,23 @@ pub(super) fn probe(heads: &Heads<'_>) -> Probe {
     }
 }
 
-/// Whether the first line is a whole request of HTTP/0.9: GET and a path.
+/// Whether the first line is a whole request of HTTP/0.9: GET and a path or a URL.
 fn is_simple(head: &[u8]) -> bool {
     let head = head.trim_ascii_start();
     let line = head.iter().position(|byte| *byte == b'\n').and_then(|end| head.get(..end));
-    line.is_some_and(|line| line.starts_with(b"GET /") && is_printable(line))
+    let is_path = |line: &[u8]| line.starts_with(b"GET /") || line.starts_with(b"GET http://");
+    line.is_some_and(|line| is_path(line) && is_printable(line))
 }
 
-/// Whether a response without a head begins like a document of HTML or XML.
-fn is_markup(head: &[u8]) -> bool {
-    matches!(head.trim_ascii_start(), [b'<', next, ..] if next.is_ascii_alphabetic() || matches!(next, b'!' | b'?'))
+/// Whether a response without a head can be a document: not an answer of a protocol with commands, some of which also have
+/// a command GET. Redis answers with a sign, others with a number or a word in capitals; three bytes decide.
+fn is_document(head: &[u8]) -> bool {
+    let is_word = |word: &[u8]| word.iter().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
+    match head {
+        [b'$' | b'+' | b'-' | b':' | b'*', ..] => false,
+        [first, second, third, ..] => !is_word(&[*first, *second, *third]),
+        _ => false,
+    }
 }
 
 /// Whether a first line has begun.
@@ -45,6 +52,10 @@ fn request(head: &[u8], is_home: bool) -> Probe {
     let head = head.trim_ascii_start();
     if head.is_empty() {
         return Probe::Maybe;
+    }
+    // A client does not answer.
+    if response(head) == Probe::Match {
+        return Probe::Reject;
     }
     if let Some(end) = head.iter().position(|byte| *byte == b'\n') {
         let line = head.get(..end).unwrap_or_default();
@@ -77,16 +88,20 @@ fn is_printable(line: &[u8]) -> bool {
 }
 
 fn response(head: &[u8]) -> Probe {
-    const FORM: &[u8] = b"HTTP/1.1 200";
+    // A version may be of one number, and SHOUTcast has its own word for it.
+    const FORMS: [&[u8]; 3] = [b"HTTP/1.1 200", b"HTTP/2 200", b"ICY 200"];
     let head = head.trim_ascii_start();
-    let fits = head.iter().zip(FORM).all(|(byte, form)| match form {
-        b'0'..=b'9' => byte.is_ascii_digit(),
-        form => byte == form,
-    });
-    match (fits, head.len() >= FORM.len()) {
-        (true, true) => Probe::Match,
-        (true, false) => Probe::Maybe,
-        (false, _) => Probe::Reject,
+    let fits = |form: &&[u8]| {
+        head.iter().zip(*form).all(|(byte, form)| match form {
+            b'0'..=b'9' => byte.is_ascii_digit(),
+            form => byte == form,
+        })
+    };
+    let fitting = FORMS.iter().filter(|form| fits(form));
+    match fitting.map(|form| head.len() >= form.len()).reduce(|one, other| one || other) {
+        Some(true) => Probe::Match,
+        Some(false) => Probe::Maybe,
+        None => Probe::Reject,
     }
 }
 

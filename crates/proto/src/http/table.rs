@@ -293,7 +293,7 @@ impl Transaction {
         let answer = self.answer.as_ref();
         let response = answer.and_then(|answer| answer.line.as_ref());
         let code = response.and_then(StatusLine::code);
-        let version = response.map(|r| r.protocol().get(5..).unwrap_or_default());
+        let version = response.map(StatusLine::version).or_else(|| self.is_simple().then_some(&b"0.9"[..]));
         let info = answer.and_then(|answer| answer.info.as_ref());
         let ended = answer.and_then(|answer| answer.ended).unwrap_or(self.time);
         let credentials = asked.get(b"authorization").or_else(|| asked.get(b"proxy-authorization"));

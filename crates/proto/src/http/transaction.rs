@@ -142,6 +142,17 @@ impl Transaction {
         self.request.as_ref().map_or(&[], RequestLine::method)
     }
 
+    /// Whether it is of HTTP/0.9: a request without a version that got no status line, or a response without one.
+    pub(super) fn is_simple(&self) -> bool {
+        let has_line = self.answer.as_ref().is_some_and(|a| a.line.is_some() || a.info.is_some());
+        !has_line && (self.is_begun || self.asks_simply())
+    }
+
+    /// Whether its request has no version.
+    pub(super) fn asks_simply(&self) -> bool {
+        self.request.as_ref().is_some_and(|line| line.protocol().is_none())
+    }
+
     pub(super) fn answer(&mut self) -> &mut Answer {
         self.answer.get_or_insert_default()
     }
