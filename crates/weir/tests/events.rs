@@ -129,12 +129,13 @@ fn the_scan_of_the_sample_is_an_event_in_every_log() {
     assert!(cells[11].starts_with("10.99.0.104 -> 10.99.0.3  53 ports ("), "{}", cells[11]);
     let anomalies: Vec<Value> = objects(&read(folder.path(), "eve.json"))
         .into_iter()
-        .filter(|event| event["event_type"] == "anomaly" && event["weir"].is_object())
+        .filter(|event| event["event_type"] == "anomaly" && event["anomaly"]["type"] == "weir")
+        .map(|event| event["metadata"]["flowvars"][0]["weir"].clone())
         .collect();
-    let states: Vec<&str> = anomalies.iter().map(|event| event["weir"]["state"].as_str().unwrap()).collect();
+    let states: Vec<&str> = anomalies.iter().map(|event| event["state"].as_str().unwrap()).collect();
     assert_eq!(states, ["begin", "end"]);
-    assert!(anomalies.iter().all(|event| event["weir"]["id"] == anomalies[0]["weir"]["id"]));
-    assert_eq!(anomalies[1]["weir"]["evidence"]["failed"], 53);
+    assert!(anomalies.iter().all(|event| event["id"] == anomalies[0]["id"]));
+    assert_eq!(anomalies[1]["evidence"]["failed"], 53);
     let lines = objects(&read(folder.path(), "weir.ndjson"));
     let lines: Vec<&Value> = lines.iter().filter(|line| line["kind"] == "event").collect();
     assert_eq!((lines.len(), &lines[1]["severity"]), (2, &"warning".into()));

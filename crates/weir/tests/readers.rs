@@ -1,7 +1,7 @@
 //! What other programs accept: EVE validates against Suricata's own schema, and Zeek's logs load in the Python package zat.
 //!
-//! Both are tried where they can be had. The schema is etc/schema.json of Suricata's source, in ../shared/data or named by
-//! SURICATA_SCHEMA; it needs the Python package jsonschema. PYTHON names a Python that has the packages.
+//! The schema is etc/schema.json of Suricata's source, in ../shared/data or named by SURICATA_SCHEMA. Validation and zat need the
+//! Python packages that `tests/install` installs from tests/readers.txt; PYTHON names another Python that has them.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -11,8 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::*;
 
+/// PYTHON, or that of `tests/install`, or that of the system.
 fn python() -> Command {
-    Command::new(std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into()))
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let installed = Some(target.join("tools/bin/python")).filter(|path| path.exists());
+    let named = std::env::var_os("PYTHON").map(PathBuf::from);
+    Command::new(named.or(installed).unwrap_or_else(|| "python3".into()))
 }
 
 fn has_package(name: &str) -> bool {
@@ -21,9 +25,13 @@ fn has_package(name: &str) -> bool {
 
 fn schema() -> Option<PathBuf> {
     let shared = root().join("../shared/data");
-    let places = ["suricata/etc/schema.json", "suricata-verify/etc/schema.json"];
     let named = std::env::var_os("SURICATA_SCHEMA").map(PathBuf::from);
-    named.into_iter().chain(places.map(|place| shared.join(place))).find(|path| path.exists())
+    let found =
+        named.into_iter().chain([shared.join("suricata-schema/schema.json")]).find(|path| path.exists());
+    if found.is_none() {
+        println!("skipped: Suricata's etc/schema.json is absent; SURICATA_SCHEMA names it");
+    }
+    found
 }
 
 /// Writes a log of every capture. Returns the files whose names end as given.
@@ -53,12 +61,9 @@ fn reads(script: &str, first: &[&Path], files: &[PathBuf]) {
 
 #[test]
 fn every_event_is_valid_by_suricatas_schema() {
-    let Some(schema) = schema() else {
-        println!("skipped: Suricata's etc/schema.json is absent; SURICATA_SCHEMA names it");
-        return;
-    };
+    let Some(schema) = schema() else { return };
     if !has_package("jsonschema") {
-        println!("skipped: the Python package jsonschema is absent");
+        println!("skipped: the Python package jsonschema is absent; tests/install installs it");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -70,9 +75,7 @@ fn every_event_is_valid_by_suricatas_schema() {
 #[test]
 fn zeeks_logs_load_in_zat() {
     if !has_package("zat.log_to_dataframe") {
-        println!(
-            "skipped: the Python package zat is absent (pip install zat; PYTHON names the Python that has it)"
-        );
+        println!("skipped: the Python package zat is absent; tests/install installs it");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

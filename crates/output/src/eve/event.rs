@@ -1,53 +1,83 @@
-//! Events as Suricata's events of type `anomaly`.
+//! Events as Suricata's events: of type `anomaly` if they are about traffic, and `engine` if they are about the monitor.
 //!
-//! Suricata's members of an anomaly are its name and who found it. Everything else about an event is in the object `weir`,
-//! which Suricata does not have.
+//! Suricata's members of an anomaly are its name and who found it, and those of `engine` a text and its source. Everything
+//! else about an event is in the object `weir` of [`push_ours`].
 
-use super::push_proto;
+use super::{push_ours, push_proto};
 use crate::event::words;
 use crate::format::push_number;
 use crate::json::{Object, push_text};
 use crate::zone::Zone;
-use weir_api::Event;
+use std::net::IpAddr;
+use weir_api::{Event, Severity};
 
 /// Writes an event. Its time is that of the last finding.
 pub fn push_event(out: &mut Vec<u8>, event: &Event, zone: &Zone) {
+    let text = words(event, usize::MAX);
     Object::write(out, |object| {
         object.ours("timestamp", |out| zone.push_eve(out, event.last));
-        object.word("event_type", "anomaly");
-        if let Some(source) = event.subject.source() {
-            object.address("src_ip", source);
+        match event.subject.source() {
+            Some(source) => push_anomaly(object, event, source),
+            None => push_engine(object, event, &text),
         }
-        if let Some(target) = event.subject.target() {
-            object.address("dest_ip", target);
-        }
-        if let Some((protocol, port)) = event.subject.port() {
-            object.number("dest_port", port);
-            object.ours("proto", |out| push_proto(out, protocol));
-        }
-        object.object("anomaly", |anomaly| {
-            anomaly.word("type", "weir");
-            anomaly.word("event", event.kind.name);
-        });
-        object.object("weir", |weir| {
-            weir.ours("id", |out| out.extend_from_slice(format!("{:016x}", event.id).as_bytes()));
-            weir.word("state", event.state.name());
-            weir.word("severity", event.kind.severity.name());
-            push_text(weir.member("subject"), event.subject.to_string().as_bytes());
-            push_text(weir.member("text"), words(event, usize::MAX).as_bytes());
-            weir.ours("begin", |out| zone.push_eve(out, event.begin));
-            weir.ours("last", |out| zone.push_eve(out, event.last));
-            weir.number("count", event.count);
-            weir.object("evidence", |evidence| {
-                for one in &event.evidence {
-                    push_number(evidence.member(&one.name), one.number());
-                }
-            });
-            if let Some(expression) = event.expression() {
-                push_text(weir.member("expression"), expression.as_bytes());
-            }
-        });
+        push_ours(object, |ours| ours.object("weir", |weir| push_facts(weir, event, &text, zone)));
     });
+}
+
+/// What a host did.
+fn push_anomaly(object: &mut Object<'_>, event: &Event, source: IpAddr) {
+    object.word("event_type", "anomaly");
+    object.address("src_ip", source);
+    if let Some(target) = event.subject.target() {
+        object.address("dest_ip", target);
+    }
+    if let Some((protocol, port)) = event.subject.port() {
+        object.number("dest_port", port);
+        object.ours("proto", |out| push_proto(out, protocol));
+    }
+    object.object("anomaly", |anomaly| {
+        anomaly.word("type", "weir");
+        anomaly.word("event", event.kind.name);
+    });
+}
+
+/// What happened to the monitor: a line of Suricata's own log, which its eve.json can have too.
+fn push_engine(object: &mut Object<'_>, event: &Event, text: &str) {
+    object.word("log_level", level(event.kind.severity));
+    object.word("event_type", "engine");
+    object.object("engine", |engine| {
+        push_text(engine.member("message"), text.as_bytes());
+        engine.word("module", "weir");
+    });
+}
+
+/// Suricata's word for a severity.
+fn level(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Notice => "Notice",
+        Severity::Warning => "Warning",
+        Severity::Error => "Error",
+    }
+}
+
+fn push_facts(weir: &mut Object<'_>, event: &Event, text: &str, zone: &Zone) {
+    weir.ours("id", |out| out.extend_from_slice(format!("{:016x}", event.id).as_bytes()));
+    weir.word("event", event.kind.name);
+    weir.word("state", event.state.name());
+    weir.word("severity", event.kind.severity.name());
+    push_text(weir.member("subject"), event.subject.to_string().as_bytes());
+    push_text(weir.member("text"), text.as_bytes());
+    weir.ours("begin", |out| zone.push_eve(out, event.begin));
+    weir.ours("last", |out| zone.push_eve(out, event.last));
+    weir.number("count", event.count);
+    weir.object("evidence", |evidence| {
+        for one in &event.evidence {
+            push_number(evidence.member(&one.name), one.number());
+        }
+    });
+    if let Some(expression) = event.expression() {
+        push_text(weir.member("expression"), expression.as_bytes());
+    }
 }
 
 #[cfg(test)]
@@ -71,15 +101,15 @@ mod tests {
                 "event_type": "anomaly",
                 "src_ip": "10.99.0.102", "dest_ip": "10.99.0.1",
                 "anomaly": {"type": "weir", "event": "port_scan"},
-                "weir": {
-                    "id": format!("{:016x}", events[0].id), "state": "begin", "severity": "warning",
+                "metadata": {"flowvars": [{"weir": {
+                    "id": format!("{:016x}", events[0].id), "event": "port_scan", "state": "begin", "severity": "warning",
                     "subject": "10.99.0.102 -> 10.99.0.1",
                     "text": "10.99.0.102 -> 10.99.0.1  41 ports (1-40, 443) in 0.213 s, refused",
                     "begin": "2026-11-21T01:46:08.985000+0000", "last": "2026-11-21T01:46:09.198000+0000",
                     "count": 41,
                     "evidence": {"answered": 0, "failed": 41, "refused_flows": 41, "unanswered_flows": 0},
                     "expression": "src host 10.99.0.102 and dst host 10.99.0.1 and tcp",
-                },
+                }}]},
             })
         );
         let hosts = of(1);
@@ -87,9 +117,24 @@ mod tests {
             (&hosts["dest_port"], &hosts["proto"], hosts.get("dest_ip")),
             (&json!(445), &json!("TCP"), None)
         );
+    }
+
+    #[test]
+    fn what_happens_to_the_monitor_is_a_line_of_the_engine() {
+        let event = fixtures::full_disk();
         let mut out = Vec::new();
-        push_event(&mut out, &fixtures::full_disk(), &Zone::utc());
+        push_event(&mut out, &event, &Zone::utc());
         let full: Value = serde_json::from_slice(&out).unwrap();
-        assert_eq!((&full["weir"]["subject"], full.get("src_ip")), (&json!("conn.log"), None));
+        assert_eq!(full["event_type"], "engine");
+        assert_eq!(full["log_level"], "Error");
+        assert_eq!(
+            full["engine"],
+            json!({"message": "conn.log was not written: the disk is full", "module": "weir"})
+        );
+        let ours = &full["metadata"]["flowvars"][0]["weir"];
+        assert_eq!((&ours["event"], &ours["subject"]), (&json!("disk_full"), &json!("conn.log")));
+        for absent in ["src_ip", "anomaly", "weir"] {
+            assert!(full.get(absent).is_none(), "{absent}");
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! eve.json: events in Suricata 8's format.
 //!
 //! The keys are those of its EVE JSON format (docs.suricata.io, "Eve JSON Format"). Facts that only a parser or a rule
-//! has (app_proto, alerted flows) are omitted or false.
+//! has (app_proto, alerted flows) are omitted or false. Every event is valid by Suricata's schema, which allows no other
+//! members than its own: what is only Weir's is in `metadata.flowvars` (`push_ours`).
 
 mod event;
 mod records;
@@ -21,7 +22,7 @@ use weir_proto::Record;
 
 pub(crate) static EVE: OutputSpec = OutputSpec {
     name: "eve",
-    help: "Events in Suricata's eve.json: flow, stats, anomaly, and http, dns, tls and other protocols if records are parsed.",
+    help: "Events in Suricata's eve.json: flow, stats, anomaly, engine, and http, dns, tls and other protocols if records are parsed.",
     files: &["eve.json"],
     flows: true,
     events: "anomaly",
@@ -109,6 +110,14 @@ pub(crate) fn push_common(
     if tags.clone().next().is_some() {
         push_list(event.member("vlan"), tags, |out, tag| push_number(out, tag.into()));
     }
+}
+
+/// Writes what Suricata has no member for: an object in `metadata.flowvars`, its list of named values that are not its own
+/// (those of rules), whose names and contents its schema leaves open.
+pub(crate) fn push_ours(event: &mut Object<'_>, members: impl FnOnce(&mut Object<'_>)) {
+    event.object("metadata", |metadata| {
+        push_list(metadata.member("flowvars"), [members], |out, members| Object::write(out, members));
+    });
 }
 
 /// Suricata's names of IP protocols, or three digits for other protocols.

@@ -1,6 +1,6 @@
 //! Records as events of Suricata's eve.json.
 
-use super::{push_common, push_proto};
+use super::{push_common, push_ours, push_proto};
 use crate::json::Object;
 use crate::records::json::{Shapes, Style};
 use crate::row::Times;
@@ -9,6 +9,9 @@ use weir_engine::FlowIdentity;
 use weir_proto::{Record, Value};
 
 const EVE: Style = Style { times: Times::Rfc3339, name: |field| field.eve, skips_empty: true };
+
+/// The types of events that Suricata does not have. Their objects are where [`push_ours`] puts them.
+const OURS: &[&str] = &["llmnr"];
 
 /// Records as events.
 pub struct Events {
@@ -22,7 +25,7 @@ impl Default for Events {
 }
 
 impl Events {
-    /// Whether Suricata has events of this kind.
+    /// Whether eve.json has events of this kind.
     pub fn has(record: &Record<'_>) -> bool {
         !record.table.eve.is_empty()
     }
@@ -43,7 +46,12 @@ impl Events {
             event.number("ip_v", if source.is_ipv4() { 4_u8 } else { 6 });
             event.ours("proto", |out| push_proto(out, flow.key.proto));
             event.ours("community_id", |out| out.extend_from_slice(&flow.community_id(0).text()));
-            self.shapes.write(event, record.table, &record.values);
+            let mut write = |object: &mut Object<'_>| self.shapes.write(object, record.table, &record.values);
+            if OURS.contains(&record.table.eve) {
+                push_ours(event, write);
+            } else {
+                write(event);
+            }
         });
     }
 }
