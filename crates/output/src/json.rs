@@ -32,6 +32,16 @@ impl<'o> Object<'o> {
         self.out
     }
 
+    /// Begins a member whose key is from outside; the caller appends its value.
+    pub fn named(&mut self, key: &[u8]) -> &mut Vec<u8> {
+        if std::mem::replace(&mut self.is_begun, true) {
+            self.out.push(b',');
+        }
+        push_text(self.out, key);
+        self.out.push(b':');
+        self.out
+    }
+
     /// Writes a nested object.
     pub fn object(&mut self, key: &str, members: impl FnOnce(&mut Object<'_>)) {
         Object::write(self.member(key), members);

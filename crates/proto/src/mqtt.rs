@@ -8,7 +8,7 @@ use crate::{
     Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Span, Step, Table, Transport, Value, field,
     record, values,
 };
-use fields::{BEGIN, MQTT, PROPERTIES, WIDTH};
+use fields::{BEGIN, MQTT, PROPERTIES, USER_PROPERTY, WIDTH};
 use std::collections::VecDeque;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Reader, Time};
@@ -201,6 +201,12 @@ fn length(head: &[u8]) -> Length {
     if head.len() > 4 { Length::Bad } else { Length::Unknown }
 }
 
+/// Column of a property of a message type; type 0 is a will.
+fn column(kind: u8, property: u8) -> Option<usize> {
+    let place = PROPERTIES.iter().find(|(of, id, _)| (*of, *id) == (kind, property));
+    place.map(|(_, _, at)| *at)
+}
+
 /// A request and its acknowledgements.
 struct Exchange {
     time: Time,
@@ -231,11 +237,23 @@ impl Exchange {
         self.values.get(at).cloned().unwrap_or_default()
     }
 
+    /// Adds a user property to those of its message.
+    fn name(&mut self, at: usize, pair: Vec<Value<'static>>) {
+        match self.values.get_mut(at) {
+            Some(Value::Rows(rows)) if rows.len() < MAX_LIST => rows.push(pair),
+            Some(place @ Value::None) => *place = Value::Rows(vec![pair]),
+            _ => {}
+        }
+    }
+
     fn memory(&self) -> usize {
+        let cell = |value: &Value<'_>| {
+            size_of::<Value<'_>>() + if let Value::Text(text) = value { text.len() } else { 0 }
+        };
         let texts = self.values.iter().map(|value| match value {
             Value::Text(text) => text.len(),
             Value::List(list) => list.len() * size_of::<Value<'_>>(),
-            Value::Rows(rows) => rows.len() * 3 * size_of::<Value<'_>>(),
+            Value::Rows(rows) => rows.iter().flatten().map(cell).sum(),
             _ => 0,
         });
         WIDTH * size_of::<Value<'_>>() + texts.sum::<usize>() + self.pairs.len() * 128
@@ -717,7 +735,9 @@ impl<'a> Message<'a> {
                 3 | 8 | 9 | 18 | 21 | 22 | 26 | 28 | 31 => inner.text()?.to_vec().into(),
                 38 => {
                     let (name, value) = (inner.text()?.to_vec(), inner.text()?.to_vec());
-                    if own.pairs.len() < MAX_LIST {
+                    if let Some(at) = column(kind, USER_PROPERTY) {
+                        own.name(at, values!(fields::NAMED, name = name, value = value));
+                    } else if own.pairs.len() < MAX_LIST {
                         let kind = NAMES.get(usize::from(kind)).copied().unwrap_or_default();
                         own.pairs.push(values!(fields::PAIRS, message = kind, name = name, value = value));
                     }
@@ -725,9 +745,8 @@ impl<'a> Message<'a> {
                 }
                 _ => return None,
             };
-            let place = PROPERTIES.iter().find(|(of, property, _)| *of == kind && u32::from(*property) == id);
-            if let Some((_, _, at)) = place {
-                own.set(*at, value);
+            if let Some(at) = u8::try_from(id).ok().and_then(|id| column(kind, id)) {
+                own.set(at, value);
             }
         }
         Some(())
@@ -773,11 +792,13 @@ mod tests {
         assert_eq!(connect.get("connect_receive_maximum"), &Value::Uint(20));
         assert_eq!(connect.get("will_will_delay_interval"), &Value::Uint(5));
         assert_eq!(connect.get("connack_assigned_client_identifier"), &"given".into());
-        let pair = |kind: &'static str, name: &'static str, value: &'static str| {
-            vec![kind.into(), name.into(), Value::from(value)]
-        };
-        let pairs = vec![pair("connect", "k", "v"), pair("will", "wk", "wv")];
-        assert_eq!(connect.get("user_properties"), &Value::Rows(pairs));
+        let pair = |name: &'static str, value: &'static str| vec![name.into(), Value::from(value)];
+        assert_eq!(connect.get("connect_user_properties"), &Value::Rows(vec![pair("k", "v")]));
+        assert_eq!(connect.get("will_user_properties"), &Value::Rows(vec![pair("wk", "wv")]));
+        assert_eq!(connect.get("user_properties"), &Value::None);
+        let subscribe = records.iter().find(|record| !record.get("subscribe_qos").is_none()).unwrap();
+        let other = vec![vec!["subscribe".into(), "sk".into(), Value::from("sv")]];
+        assert_eq!(subscribe.get("user_properties"), &Value::Rows(other));
     }
 
     #[test]

@@ -65,3 +65,49 @@ fn is_reverse(record: &Record<'_>) -> bool {
         // A record of a whole exchange also has such a field; in a record of one message it gives the side.
         || is("type", &"response".into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use weir_proto::Table;
+
+    fn object(table: &'static Table, values: &[Value<'_>]) -> serde_json::Value {
+        let mut out = Vec::new();
+        Object::write(&mut out, |object| Shapes::new(EVE).write(object, table, values));
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn an_event_has_the_object_of_its_type_even_without_values() {
+        for table in weir_proto::tables().filter(|table| !table.eve.is_empty()) {
+            let event = object(table, &vec![Value::None; table.fields.len()]);
+            assert_eq!(event, json!({ table.eve: {} }), "{}", table.name);
+        }
+    }
+
+    #[test]
+    fn names_from_the_network_replace_no_key_and_occur_once() {
+        let table = weir_proto::tables().find(|table| table.name == "mqtt").unwrap();
+        let mut values = vec![Value::None; table.fields.len()];
+        let mut set = |name: &str, value: Value<'static>| {
+            values[table.fields.iter().position(|field| field.name == name).unwrap()] = value;
+        };
+        let pair = |name: &'static [u8], value: &'static str| vec![Value::Text(name.into()), value.into()];
+        set("connect_receive_maximum", 20_u8.into());
+        let rows = [
+            pair(b"site", "a"),
+            pair(b"receive_maximum", "7"),
+            pair(b"site", "b"),
+            pair(b"q\"\xff", "x"),
+            pair(b"", "e"),
+        ];
+        set("connect_user_properties", Value::Rows(rows.into()));
+        set("will_user_properties", Value::Rows(vec![pair(b"w", "v")]));
+        let mut out = Vec::new();
+        Object::write(&mut out, |object| Shapes::new(EVE).write(object, table, &values));
+        let properties = r#""properties":{"receive_maximum":20,"site":"b","q\"\\xff":"x","":"e"}"#;
+        assert!(String::from_utf8(out).unwrap().contains(properties));
+        assert_eq!(object(table, &values)["mqtt"]["connect"]["will"]["properties"], json!({"w": "v"}));
+    }
+}

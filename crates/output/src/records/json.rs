@@ -12,7 +12,8 @@ use weir_proto::{Field, Kind, Table, Value};
 pub struct Style {
     /// Points in time and durations.
     pub times: Times,
-    /// Name of a field, keys of nested objects joined by dots; an empty name omits it.
+    /// Name of a field, keys of nested objects joined by dots; an empty name omits it. A last key `*` stands for rows of a
+    /// name and a value: each row is a member of its own.
     pub name: fn(&Field) -> &'static str,
     /// Whether empty lists are left out, as absent values are.
     pub skips_empty: bool,
@@ -28,12 +29,16 @@ pub struct Shape {
 struct Member {
     key: &'static str,
     what: What,
+    /// Whether it is written without values, too.
+    is_always: bool,
 }
 
 enum What {
     /// A field. If several fields have one name, the last one with a value is used.
     Fields(Vec<usize>, Kind, Option<Shape>),
     Object(Shape),
+    /// A field whose rows are members: a name from the network, and its value.
+    Named(usize),
 }
 
 impl Shape {
@@ -72,19 +77,34 @@ impl Shape {
             (Some(rest), None) => {
                 let mut inner = Self::new(style);
                 inner.put(rest, at, field, style);
-                self.members.push(Member { key, what: What::Object(inner) });
+                self.push(key, What::Object(inner));
             }
+            (None, _) if key == "*" => self.push(key, What::Named(at)),
             (None, Some(What::Fields(fields, ..))) => fields.push(at),
             (None, None) => {
                 let rows = match field.kind {
                     Kind::Rows(fields) => Some(Self::of(fields, style)),
                     _ => None,
                 };
-                self.members.push(Member { key, what: What::Fields(vec![at], field.kind, rows) });
+                self.push(key, What::Fields(vec![at], field.kind, rows));
             }
             // A value cannot be an object.
-            (Some(_), Some(What::Fields(..))) | (None, Some(What::Object(_))) => {}
+            (Some(_), Some(What::Fields(..) | What::Named(_)))
+            | (None, Some(What::Object(_) | What::Named(_))) => {}
         }
+    }
+
+    fn push(&mut self, key: &'static str, what: What) {
+        self.members.push(Member { key, what, is_always: false });
+    }
+
+    /// The same shape, in which the object of that name is written even if it is empty.
+    #[must_use]
+    fn always(mut self, name: &str) -> Self {
+        for member in self.members.iter_mut().filter(|member| member.key == name) {
+            member.is_always = true;
+        }
+        self
     }
 
     /// Writes the members that have values.
@@ -92,7 +112,7 @@ impl Shape {
         for member in &self.members {
             match &member.what {
                 What::Object(shape) => {
-                    if shape.has_any(values) {
+                    if member.is_always || shape.has_any(values) {
                         object.object(member.key, |inner| shape.write(inner, values, times));
                     }
                 }
@@ -102,6 +122,23 @@ impl Shape {
                         push_value(object.member(member.key), value, kind, rows.as_ref(), times);
                     }
                 }
+                What::Named(at) => self.write_named(object, values.get(*at)),
+            }
+        }
+    }
+
+    /// Writes rows as members. A name occurs once: a key of the shape is not replaced, and of several equal names the last
+    /// counts, which is what readers of JSON take.
+    fn write_named(&self, object: &mut Object<'_>, rows: Option<&Value<'_>>) {
+        let Some(Value::Rows(rows)) = rows else { return };
+        let mut pairs = rows.iter().filter_map(|row| match row.as_slice() {
+            [Value::Text(name), Value::Text(value)] => Some((name, value)),
+            _ => None,
+        });
+        while let Some((name, value)) = pairs.next() {
+            let is_key = self.members.iter().any(|member| member.key.as_bytes() == &**name);
+            if !is_key && !pairs.clone().any(|(later, _)| later == name) {
+                push_text(object.named(name), value);
             }
         }
     }
@@ -109,6 +146,7 @@ impl Shape {
     fn has_any(&self, values: &[Value<'_>]) -> bool {
         self.members.iter().any(|member| match &member.what {
             What::Object(shape) => shape.has_any(values),
+            What::Named(at) => values.get(*at).is_some_and(|value| !self.omits(value)),
             What::Fields(fields, ..) => {
                 fields.iter().any(|at| values.get(*at).is_some_and(|value| !self.omits(value)))
             }
@@ -131,7 +169,9 @@ impl Shapes {
     /// Writes the members of a record of that table.
     pub fn write(&mut self, object: &mut Object<'_>, table: &'static Table, values: &[Value<'_>]) {
         let at = self.known.iter().position(|(known, _)| *known == table).unwrap_or_else(|| {
-            self.known.push((table, Shape::of(table.fields, self.style)));
+            // As in Suricata, an event has the object of its type.
+            let shape = Shape::of(table.fields, self.style);
+            self.known.push((table, if self.style.skips_empty { shape.always(table.eve) } else { shape }));
             self.known.len() - 1
         });
         if let Some((_, shape)) = self.known.get(at) {

@@ -149,6 +149,42 @@ static DETAIL: &[Field] = &[
     field("data", Kind::Text, "Other data of the record.").privacy(Privacy::Content),
 ];
 
+/// The fields of the records of one section, of which Suricata's events have fewer than of others: those whose path begins
+/// with a word of `lacks` have none.
+const fn section<const N: usize>(fields: &[Field], lacks: &[&str]) -> [Field; N] {
+    let mut section = [const { field("", Kind::Bool, "") }; N];
+    let (mut to, mut from) = (section.as_mut_slice(), fields);
+    while let ([place, places @ ..], [one, others @ ..]) = (to, from) {
+        let Field { name, kind, help, zeek, mut eve, privacy, of_body } = *one;
+        let mut words = lacks;
+        while let [word, rest @ ..] = words {
+            if begins(eve.as_bytes(), word.as_bytes()) {
+                eve = "";
+            }
+            words = rest;
+        }
+        *place = Field { name, kind, help, zeek, eve, privacy, of_body };
+        (to, from) = (places, others);
+    }
+    section
+}
+
+const fn begins(mut text: &[u8], mut word: &[u8]) -> bool {
+    while let [first, rest @ ..] = word {
+        match text {
+            [same, behind @ ..] if *same == *first => text = behind,
+            _ => return false,
+        }
+        word = rest;
+    }
+    true
+}
+
+static ANSWER: &[Field] = &section::<{ DETAIL.len() }>(DETAIL, &["opt"]);
+static AUTHORITY: &[Field] = &section::<{ DETAIL.len() }>(DETAIL, &["srv.", "sshfp.", "opt"]);
+static ADDITIONAL: &[Field] = &section::<{ DETAIL.len() }>(DETAIL, &["soa.", "srv.", "sshfp."]);
+static SIMPLE_AUTHORITY: &[Field] = &section::<{ SIMPLE.len() }>(SIMPLE, &["ptr", "txt"]);
+
 /// A record in a multicast DNS message; the field names the type. Suricata's events have names and texts only.
 static SIMPLE: &[Field] = &[
     field("name", Kind::Text, "Owner name of the record.").eve("rrname").privacy(Privacy::Name),
@@ -227,7 +263,7 @@ macro_rules! message_table {
                 field("opcode", Kind::Uint, "Operation (OPCODE).").eve(concat!($eve, ".opcode")),
                 field("rcode", Kind::Word, "Response code (RCODE).").eve(concat!($eve, ".rcode")),
                 field("queries", Kind::Rows(QUERY), "Questions of the message.").eve(concat!($eve, ".queries")),
-                field("answers", Kind::Rows(DETAIL), "Records of the answer section.").eve(concat!($eve, ".answers")),
+                field("answers", Kind::Rows(ANSWER), "Records of the answer section.").eve(concat!($eve, ".answers")),
                 field("grouped_a", Kind::List(&Kind::Address), "Addresses of the A answers.")
                     .eve(concat!($eve, ".grouped.A")),
                 field("grouped_aaaa", Kind::List(&Kind::Address), "Addresses of the AAAA answers.")
@@ -254,9 +290,9 @@ macro_rules! message_table {
                 field("grouped_srv", Kind::Rows(SRV), "Data of the SRV answers.").eve(concat!($eve, ".grouped.SRV")),
                 field("grouped_sshfp", Kind::Rows(SSHFP), "Data of the SSHFP answers.")
                     .eve(concat!($eve, ".grouped.SSHFP")),
-                field("authorities", Kind::Rows(DETAIL), "Records of the authority section.")
+                field("authorities", Kind::Rows(AUTHORITY), "Records of the authority section.")
                     .eve(concat!($eve, ".authorities")),
-                field("additionals", Kind::Rows(DETAIL), "Records of the additional section; OPT only if it has options.")
+                field("additionals", Kind::Rows(ADDITIONAL), "Records of the additional section; OPT only if it has options.")
                     .eve(concat!($eve, ".additionals")),
                 field("edns_size", Kind::Uint, "Maximum UDP payload of the sender in bytes (EDNS)."),
                 field("dnssec_ok", Kind::Bool, "Whether the sender requests DNSSEC records (DO bit of EDNS)."),
@@ -291,7 +327,7 @@ pub(super) static MDNS: Table = Table {
         field("answers", Kind::Rows(SIMPLE), "Records of the answer section.").eve("mdns.answers"),
         field(
             "authorities",
-            Kind::Rows(SIMPLE),
+            Kind::Rows(SIMPLE_AUTHORITY),
             "Records of the authority section, which a host is about to claim.",
         )
         .eve("mdns.authorities"),

@@ -8,7 +8,13 @@ pub(super) static TOPICS: [Field; 2] = [
     field("qos", Kind::Uint, "Quality of service that the client requests.").eve("qos"),
 ];
 
-/// A user property.
+/// A user property of a message that has a column for them.
+pub(super) static NAMED: [Field; 2] = [
+    field("name", Kind::Text, "Name of the property.").privacy(Privacy::Content),
+    field("value", Kind::Text, "Value of the property.").privacy(Privacy::Content),
+];
+
+/// A user property of another message.
 pub(super) static PAIRS: [Field; 3] = [
     field("message", Kind::Word, "Type of the message that has the property."),
     field("name", Kind::Text, "Name of the property.").privacy(Privacy::Content),
@@ -207,7 +213,6 @@ pub(super) static MQTT: Table = Table {
         field("puback_message_id", Kind::Uint, "PUBACK: packet identifier.").eve("mqtt.puback.message_id"),
         field("puback_reason_code", Kind::Uint, "PUBACK: reason code.").eve("mqtt.puback.reason_code"),
         field("puback_reason_string", Kind::Text, "PUBACK: property reason string.")
-            .eve("mqtt.puback.properties.reason_string")
             .privacy(Privacy::Content),
         field("pubrec_qos", Kind::Uint, "PUBREC: quality of service in the fixed header, 0 to 2.")
             .eve("mqtt.pubrec.qos"),
@@ -218,7 +223,6 @@ pub(super) static MQTT: Table = Table {
         field("pubrec_message_id", Kind::Uint, "PUBREC: packet identifier.").eve("mqtt.pubrec.message_id"),
         field("pubrec_reason_code", Kind::Uint, "PUBREC: reason code.").eve("mqtt.pubrec.reason_code"),
         field("pubrec_reason_string", Kind::Text, "PUBREC: property reason string.")
-            .eve("mqtt.pubrec.properties.reason_string")
             .privacy(Privacy::Content),
         field("pubrel_qos", Kind::Uint, "PUBREL: quality of service in the fixed header, 0 to 2.")
             .eve("mqtt.pubrel.qos"),
@@ -229,7 +233,6 @@ pub(super) static MQTT: Table = Table {
         field("pubrel_message_id", Kind::Uint, "PUBREL: packet identifier.").eve("mqtt.pubrel.message_id"),
         field("pubrel_reason_code", Kind::Uint, "PUBREL: reason code.").eve("mqtt.pubrel.reason_code"),
         field("pubrel_reason_string", Kind::Text, "PUBREL: property reason string.")
-            .eve("mqtt.pubrel.properties.reason_string")
             .privacy(Privacy::Content),
         field("pubcomp_qos", Kind::Uint, "PUBCOMP: quality of service in the fixed header, 0 to 2.")
             .eve("mqtt.pubcomp.qos"),
@@ -240,7 +243,6 @@ pub(super) static MQTT: Table = Table {
         field("pubcomp_message_id", Kind::Uint, "PUBCOMP: packet identifier.").eve("mqtt.pubcomp.message_id"),
         field("pubcomp_reason_code", Kind::Uint, "PUBCOMP: reason code.").eve("mqtt.pubcomp.reason_code"),
         field("pubcomp_reason_string", Kind::Text, "PUBCOMP: property reason string.")
-            .eve("mqtt.pubcomp.properties.reason_string")
             .privacy(Privacy::Content),
         field("subscribe_qos", Kind::Uint, "SUBSCRIBE: quality of service in the fixed header, 0 to 2.")
             .eve("mqtt.subscribe.qos"),
@@ -256,8 +258,7 @@ pub(super) static MQTT: Table = Table {
             "subscribe_subscription_identifier",
             Kind::Uint,
             "SUBSCRIBE: property subscription identifier.",
-        )
-        .eve("mqtt.subscribe.properties.subscription_identifier"),
+        ),
         field("suback_qos", Kind::Uint, "SUBACK: quality of service in the fixed header, 0 to 2.")
             .eve("mqtt.suback.qos"),
         field("suback_retain", Kind::Bool, "SUBACK: retain flag of the fixed header.")
@@ -272,7 +273,6 @@ pub(super) static MQTT: Table = Table {
         )
         .eve("mqtt.suback.qos_granted"),
         field("suback_reason_string", Kind::Text, "SUBACK: property reason string.")
-            .eve("mqtt.suback.properties.reason_string")
             .privacy(Privacy::Content),
         field("unsubscribe_qos", Kind::Uint, "UNSUBSCRIBE: quality of service in the fixed header, 0 to 2.")
             .eve("mqtt.unsubscribe.qos"),
@@ -296,7 +296,6 @@ pub(super) static MQTT: Table = Table {
         field("unsuback_reason_codes", Kind::List(&Kind::Uint), "UNSUBACK: reason code of each topic.")
             .eve("mqtt.unsuback.reason_codes"),
         field("unsuback_reason_string", Kind::Text, "UNSUBACK: property reason string.")
-            .eve("mqtt.unsuback.properties.reason_string")
             .privacy(Privacy::Content),
         field("pingreq_qos", Kind::Uint, "PINGREQ: quality of service in the fixed header, 0 to 2.")
             .eve("mqtt.pingreq.qos"),
@@ -330,20 +329,25 @@ pub(super) static MQTT: Table = Table {
         field("disconnect_server_reference", Kind::Text, "DISCONNECT: property server reference.")
             .eve("mqtt.disconnect.properties.server_reference")
             .privacy(Privacy::Name),
-        field("auth_qos", Kind::Uint, "AUTH: quality of service in the fixed header, 0 to 2.")
-            .eve("mqtt.auth.qos"),
-        field("auth_retain", Kind::Bool, "AUTH: retain flag of the fixed header.").eve("mqtt.auth.retain"),
-        field("auth_dup", Kind::Bool, "AUTH: duplicate flag (DUP) of the fixed header.").eve("mqtt.auth.dup"),
-        field("auth_reason_code", Kind::Uint, "AUTH: reason code.").eve("mqtt.auth.reason_code"),
-        field("auth_authentication_method", Kind::Text, "AUTH: property authentication method.")
-            .eve("mqtt.auth.properties.authentication_method"),
+        field("auth_qos", Kind::Uint, "AUTH: quality of service in the fixed header, 0 to 2."),
+        field("auth_retain", Kind::Bool, "AUTH: retain flag of the fixed header."),
+        field("auth_dup", Kind::Bool, "AUTH: duplicate flag (DUP) of the fixed header."),
+        field("auth_reason_code", Kind::Uint, "AUTH: reason code."),
+        field("auth_authentication_method", Kind::Text, "AUTH: property authentication method."),
         field("auth_authentication_data", Kind::Text, "AUTH: property authentication data.")
-            .eve("mqtt.auth.properties.authentication_data")
             .privacy(Privacy::Secret),
-        field("auth_reason_string", Kind::Text, "AUTH: property reason string.")
-            .eve("mqtt.auth.properties.reason_string")
-            .privacy(Privacy::Content),
-        field("user_properties", Kind::Rows(&PAIRS), "User properties."),
+        field("auth_reason_string", Kind::Text, "AUTH: property reason string.").privacy(Privacy::Content),
+        field("connect_user_properties", Kind::Rows(&NAMED), "CONNECT: user properties.")
+            .eve("mqtt.connect.properties.*"),
+        field("will_user_properties", Kind::Rows(&NAMED), "Will in CONNECT: user properties.")
+            .eve("mqtt.connect.will.properties.*"),
+        field("connack_user_properties", Kind::Rows(&NAMED), "CONNACK: user properties.")
+            .eve("mqtt.connack.properties.*"),
+        field("publish_user_properties", Kind::Rows(&NAMED), "PUBLISH: user properties.")
+            .eve("mqtt.publish.properties.*"),
+        field("disconnect_user_properties", Kind::Rows(&NAMED), "DISCONNECT: user properties.")
+            .eve("mqtt.disconnect.properties.*"),
+        field("user_properties", Kind::Rows(&PAIRS), "User properties of the other messages."),
     ],
 };
 
@@ -400,8 +404,16 @@ pub(super) const AUTH_REASON_CODE: usize = MQTT.at("auth_reason_code");
 pub(super) const USER_PROPERTIES: usize = MQTT.at("user_properties");
 pub(super) const WIDTH: usize = MQTT.fields.len();
 
+/// The property that a message can have several times: a name and a value (MQTT 5, section 2.2.2.2).
+pub(super) const USER_PROPERTY: u8 = 38;
+
 /// Column of a property of a message type; type 0 is a will.
-pub(super) const PROPERTIES: [(u8, u8, usize); 50] = [
+pub(super) const PROPERTIES: [(u8, u8, usize); 55] = [
+    (0, USER_PROPERTY, MQTT.at("will_user_properties")),
+    (1, USER_PROPERTY, MQTT.at("connect_user_properties")),
+    (2, USER_PROPERTY, MQTT.at("connack_user_properties")),
+    (3, USER_PROPERTY, MQTT.at("publish_user_properties")),
+    (14, USER_PROPERTY, MQTT.at("disconnect_user_properties")),
     (1, 17, MQTT.at("connect_session_expiry_interval")),
     (1, 33, MQTT.at("connect_receive_maximum")),
     (1, 39, MQTT.at("connect_maximum_packet_size")),
@@ -474,7 +486,7 @@ mod tests {
             let path = if kind == 0 { "connect.will" } else { NAMES[usize::from(kind)] };
             let eve = MQTT.fields[at].eve;
             assert!(
-                eve.starts_with(&format!("mqtt.{path}.properties.")),
+                eve.is_empty() || eve.starts_with(&format!("mqtt.{path}.properties.")),
                 "{property} of {path} at {at}: {eve}"
             );
         }

@@ -106,15 +106,11 @@ pub(super) static SMTP: Table = Table {
         field("received", Kind::List(&Kind::Text), "Received fields of the header.")
             .eve("email.received")
             .privacy(Privacy::Content),
-        field("references", Kind::Text, "References field of the header.")
-            .eve("email.references")
-            .privacy(Privacy::Mail),
-        field("importance", Kind::Text, "Importance field of the header.").eve("email.importance"),
-        field("priority", Kind::Text, "Priority field of the header.").eve("email.priority"),
-        field("sensitivity", Kind::Text, "Sensitivity field of the header.").eve("email.sensitivity"),
-        field("organization", Kind::Text, "Organization field of the header.")
-            .eve("email.organization")
-            .privacy(Privacy::Name),
+        field("references", Kind::Text, "References field of the header.").privacy(Privacy::Mail),
+        field("importance", Kind::Text, "Importance field of the header."),
+        field("priority", Kind::Text, "Priority field of the header."),
+        field("sensitivity", Kind::Text, "Sensitivity field of the header."),
+        field("organization", Kind::Text, "Organization field of the header.").privacy(Privacy::Name),
         field("attachments", Kind::List(&Kind::Text), "Names of the attachments, as sent.")
             .eve("email.attachment")
             .privacy(Privacy::Content),
