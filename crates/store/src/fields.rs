@@ -115,7 +115,7 @@ pub fn of_column(name: &str) -> Option<String> {
 }
 
 /// Whether a field, or a field of its rows, holds payload.
-pub(crate) fn is_payload(field: &Field) -> bool {
+pub fn is_payload(field: &Field) -> bool {
     matches!(field.privacy, Privacy::Content | Privacy::Secret)
         || matches!(field.kind, Kind::Rows(fields) if fields.iter().any(is_payload))
 }

@@ -51,8 +51,8 @@ use std::path::PathBuf;
 use tally::{Tally, TallyWanted};
 use thiserror::Error;
 use weir_api::web::{
-    Band, Distincts, Events, FilterTry, FlowDetail, Flows, Lists, News, Records, SeriesData, SeriesInfo,
-    StoreState, TopList,
+    Band, Distincts, Events, FilterTry, Flow, FlowDetail, Flows, Lists, News, RecordRow, Records, SeriesData,
+    SeriesInfo, StoreState, TopList,
 };
 use weir_api::{Key, Top, Unit};
 use weir_filter::FlowTest;
@@ -511,12 +511,31 @@ pub trait Store: Send + Sync {
         each: &mut dyn FnMut(&StoredRecord<'_>),
     ) -> Result<Option<String>, StoreError>;
 
-    /// Flows.
+    /// Passes the rows of a query for flows to `each`, in order, until it returns false, and returns the rest of the answer. A row is
+    /// read when it is passed, so that an answer of many rows needs little memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`]; rows may have been passed before it.
+    fn pass_flows(
+        &self,
+        wanted: &FlowsWanted,
+        each: &mut dyn FnMut(Flow) -> bool,
+    ) -> Result<Flows, StoreError>;
+
+    /// Flows, with their rows.
     ///
     /// # Errors
     ///
     /// As [`Store::extent`].
-    fn flows(&self, wanted: &FlowsWanted) -> Result<Flows, StoreError>;
+    fn flows(&self, wanted: &FlowsWanted) -> Result<Flows, StoreError> {
+        let mut rows = Vec::new();
+        let rest = self.pass_flows(wanted, &mut |row| {
+            rows.push(row);
+            true
+        })?;
+        Ok(Flows { rows, ..rest })
+    }
 
     /// A flow and its records; `None` if it does not exist.
     ///
@@ -532,12 +551,30 @@ pub trait Store: Send + Sync {
     /// As [`Store::extent`].
     fn trial(&self, test: &FlowTest, span: TimeRange) -> Result<FilterTry, StoreError>;
 
-    /// Records.
+    /// Passes the rows of a query for records to `each`, as [`Store::pass_flows`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::pass_flows`].
+    fn pass_records(
+        &self,
+        wanted: &RecordsWanted,
+        each: &mut dyn FnMut(RecordRow) -> bool,
+    ) -> Result<Records, StoreError>;
+
+    /// Records, with their rows.
     ///
     /// # Errors
     ///
     /// As [`Store::extent`].
-    fn records(&self, wanted: &RecordsWanted) -> Result<Records, StoreError>;
+    fn records(&self, wanted: &RecordsWanted) -> Result<Records, StoreError> {
+        let mut rows = Vec::new();
+        let rest = self.pass_records(wanted, &mut |row| {
+            rows.push(row);
+            true
+        })?;
+        Ok(Records { rows, ..rest })
+    }
 
     /// Number of stored records of each table.
     ///

@@ -118,7 +118,7 @@ pub enum Command {
     Report(Report),
     /// Generate a capture from a model of traffic.
     Generate(Generate),
-    /// Query a store, e.g. `top src by bytes since 24h where dst net 10.0.0.0/8`.
+    /// Query a store, e.g. `top client by bytes since 24h where dst net 10.0.0.0/8`.
     Query(Query),
     /// Show the state of a store, or export its series.
     #[command(subcommand)]

@@ -88,6 +88,8 @@ pub struct Hub {
     health: OnceLock<Arc<Health>>,
     /// Memory shares of tables.
     tables: Mutex<Vec<Share>>,
+    /// Bytes for answers of many rows, if the run divides its memory.
+    answers: OnceLock<usize>,
     /// Tables of functions that the store does not have yet.
     recent: Mutex<Arc<Recent>>,
 }
@@ -121,6 +123,7 @@ impl Hub {
             lossy_since: Mutex::default(),
             health: OnceLock::new(),
             tables: Mutex::default(),
+            answers: OnceLock::new(),
             recent: Mutex::default(),
         }
     }
@@ -177,6 +180,16 @@ impl Hub {
     /// Sets the memory shares of tables.
     pub fn set_tables(&self, tables: Vec<Share>) {
         *lock(&self.tables) = tables;
+    }
+
+    /// Sets the memory for answers of many rows, once.
+    pub fn set_answers(&self, bytes: usize) {
+        let _ = self.answers.set(bytes);
+    }
+
+    /// Bytes for answers of many rows; `None` if no run divides its memory.
+    pub fn answers(&self) -> Option<usize> {
+        self.answers.get().copied()
     }
 
     /// Adds a complete tick.

@@ -26,6 +26,8 @@ pub struct Work {
     pub is_named: bool,
     /// Whether the run has a store.
     pub has_store: bool,
+    /// Whether the run has pages.
+    pub has_pages: bool,
     /// Number of packet files to write.
     pub dumps: usize,
     /// Bytes that the functions of the plan need: see [`weir_engine::Plan::memory`].
@@ -57,6 +59,8 @@ pub struct Division {
     pub store: usize,
     /// Packets in the queues to the writers of packet files.
     pub dumps: usize,
+    /// Answers of many rows to clients of the pages.
+    pub answers: usize,
 }
 
 impl Division {
@@ -102,6 +106,7 @@ impl Division {
             events: (rest / 64).min(4 * MIB),
             store: if work.has_store { (rest / 16).min(64 * MIB) } else { 0 },
             dumps: rest / 16 * work.dumps,
+            answers: if work.has_pages { (rest / 16).min(64 * MIB) } else { 0 },
         };
         // Overhead of allocators and stacks beyond the requested memory, and the page caches of the database.
         let caches = if work.has_store { (memory / 16).min(4 * MIB) } else { 0 };
@@ -120,8 +125,9 @@ impl Division {
 
     /// Sum of all shares in bytes.
     fn all(&self) -> usize {
-        let Self { flows, sessions, lists, ring, packets, queue, rows, names, events, store, dumps } = *self;
-        flows + sessions + lists + ring + packets + queue + rows + names + events + store + dumps
+        let Self { flows, sessions, lists, ring, packets, queue, rows, names, events, store, dumps, answers } =
+            *self;
+        flows + sessions + lists + ring + packets + queue + rows + names + events + store + dumps + answers
     }
 }
 
@@ -271,6 +277,14 @@ impl Division {
                 shed: |_, _| 0,
             },
             Share {
+                table: "answers",
+                help: "Answers of many rows to clients of the pages. When it is full, further clients wait, and are refused after 30 s.",
+                limit: self.answers,
+                each: 1,
+                used: None,
+                shed: |_, _| 0,
+            },
+            Share {
                 table: "dumps",
                 help: "Packets that wait for the writer of -w or --unidentified. When it is full, the packets of a live run are shed.",
                 limit: self.dumps,
@@ -377,8 +391,15 @@ mod tests {
             for (is_live, is_read, has_store) in
                 [(false, false, false), (false, true, false), (true, true, true), (true, false, false)]
             {
-                let work =
-                    Work { is_live, is_read, is_named: has_store, has_store, dumps: 1, lists: memory / 20 };
+                let work = Work {
+                    is_live,
+                    is_read,
+                    is_named: has_store,
+                    has_store,
+                    has_pages: has_store,
+                    dumps: 1,
+                    lists: memory / 20,
+                };
                 let division = Division::new(memory, &work).unwrap();
                 assert!(division.all() <= memory, "{memory} {work:?} {division:?}");
                 assert!(division.all() + memory / 8 + 3 * MIB >= memory, "{memory} {work:?} {division:?}");
@@ -396,6 +417,7 @@ mod tests {
             is_read: true,
             is_named: true,
             has_store: true,
+            has_pages: true,
             dumps: 0,
             lists: 100 * MIB,
         };

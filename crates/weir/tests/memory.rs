@@ -12,6 +12,7 @@ use std::process::Stdio;
 use std::sync::mpsc::{TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
+use support::http::{Server, port};
 use support::{Ran, finish, program, start, text, weir};
 use tempfile::tempdir;
 use weir_wire::build::flags::{ACK, PSH, SYN};
@@ -192,6 +193,70 @@ fn half_a_million_names_stay_within_the_memory() {
 #[test]
 fn hosts_that_occur_once_stay_within_the_memory() {
     flood(strangers, 200_000, MEMORY, &[], &["evicted: table full"]);
+}
+
+/// The most resident memory of a process so far, in bytes.
+fn resident(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+/// Eight downloads of every flow at once, in each form: all are whole, others are answered meanwhile, and the rows are never in memory
+/// together.
+#[test]
+fn downloads_of_many_rows_stay_within_the_memory() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("flood.pcap");
+    strangers(&mut Capture::new(&path), 25_000);
+    let program_alone = idle(folder.path());
+    let memory = "128M";
+    let server = Server::start(program().args([
+        "open",
+        text(&path),
+        "--port",
+        &port().to_string(),
+        "--memory",
+        memory,
+        "--workers",
+        "1",
+    ]));
+    let before = resident(server.child.id());
+    let all = server.json("/api/v1/flows?limit=1")["matched"].as_u64().unwrap();
+    assert!(all >= 25_000, "{all}");
+    let size = |form: &str| {
+        // A client has two places: its other downloads wait, or are to be tried again.
+        let answer = loop {
+            let answer = server.get(&format!("/api/v1/flows?limit=100000&sort=-bytes{form}"));
+            if answer.status != 503 {
+                break answer.is(200);
+            }
+            assert_eq!(answer.headers["retry-after"], "5");
+        };
+        let rows = match form {
+            "" => answer.json()["rows"].as_array().unwrap().len(),
+            "&format=csv" => answer.text().lines().count() - 1,
+            _ => answer.text().lines().count(),
+        };
+        assert_eq!(rows as u64, all, "{form}");
+        answer.body.len()
+    };
+    let forms = ["&format=csv", "&format=ndjson", ""];
+    let sizes = forms.map(size);
+    thread::scope(|scope| {
+        let downloads: Vec<_> = (0..8).map(|n| scope.spawn(move || (n % 3, size(forms[n % 3])))).collect();
+        for _ in 0..4 {
+            server.get("/api/v1/status").is(200);
+            server.get("/api/v1/flows/none").is(404);
+        }
+        for (form, length) in downloads.into_iter().map(|download| download.join().unwrap()) {
+            assert_eq!(length, sizes[form], "{}", forms[form]);
+        }
+    });
+    let after = resident(server.child.id());
+    println!("{} KiB before, {} KiB after downloads of {sizes:?} bytes", before >> 10, after >> 10);
+    assert!(after <= (128 << 20) + program_alone, "{after} bytes with, {program_alone} without traffic");
+    assert!(after <= before.max(64 << 20) + (24 << 20), "{before} bytes before, {after} after the downloads");
 }
 
 /// A configuration with a chart of `lines` lines.

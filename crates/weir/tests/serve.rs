@@ -78,7 +78,7 @@ fn every_route_answers_with_the_documented_fields() {
     has(&server.json("/api/v1/distinct"), &["rows"]);
     has(&server.json("/api/v1/new"), &["rows", "against", "partial"]);
 
-    let answer = server.json("/api/v1/query?q=top+src+by+bytes+limit+2+where+udp+port+53");
+    let answer = server.json("/api/v1/query?q=top+client+by+bytes+limit+2+where+udp+port+53");
     has(&answer, &["q", "columns", "partial", "milliseconds"]);
     assert_eq!(array(&answer, "rows").len(), 2, "{answer}");
     assert_eq!(array(&server.json("/api/v1/distinct"), "rows").len(), 3);

@@ -216,6 +216,11 @@ impl Question {
         }
     }
 
+    /// Most rows of the answer.
+    pub fn row_limit(&self) -> usize {
+        self.limit
+    }
+
     /// Answers with as many rows as there are, if the query has no limit.
     pub fn unlimited(&mut self) {
         if !self.is_limited {

@@ -12,6 +12,8 @@ use serde_json::{Map, Value};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use weir_api::Count;
 use weir_api::web::{Flow, FlowHistogram, FlowRecordRow, Flows, RecordRow, Records};
@@ -35,6 +37,8 @@ pub struct Part {
     pub extent: (u64, u64),
     /// Time at which the query stops.
     pub until: Instant,
+    /// Whether it stops then.
+    pub is_hurried: Arc<AtomicBool>,
 }
 
 /// The partitions searched so far: an answer holds the results up to there.
@@ -76,8 +80,21 @@ impl Progress {
     }
 }
 
-/// The sort key of a row: numbers as their bytes.
-type Order = Vec<u8>;
+/// The sort key of a row; a page keeps those of all its rows. Rows without a value come first, numbers before texts.
+#[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+enum Order {
+    #[default]
+    Absent,
+    /// Sorts as the number does.
+    Number(u64),
+    /// At most [`MAX_ORDER`] bytes.
+    Text(Box<[u8]>),
+    /// Behind all others.
+    Last,
+}
+
+/// Bytes by which texts are sorted.
+const MAX_ORDER: usize = 128;
 
 fn order_column(order: FlowOrder) -> &'static str {
     match order {
@@ -95,10 +112,12 @@ fn order_column(order: FlowOrder) -> &'static str {
 
 fn order_of(value: ValueRef<'_>) -> Order {
     match value {
-        // Offset, so that bytes sort like numbers.
-        ValueRef::Integer(n) => (n as u64 ^ 1 << 63).to_be_bytes().into(),
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.into(),
-        ValueRef::Real(_) | ValueRef::Null => Order::new(),
+        // Offset, so that negative numbers come first.
+        ValueRef::Integer(n) => Order::Number(n as u64 ^ 1 << 63),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
+            Order::Text(bytes.get(..MAX_ORDER).unwrap_or(bytes).into())
+        }
+        ValueRef::Real(_) | ValueRef::Null => Order::Absent,
     }
 }
 
@@ -117,12 +136,14 @@ impl Rank {
     }
 }
 
-/// Flows of partitions, the latest first; the condition is that of the test.
+/// Flows of partitions, the latest first; the condition is that of the test. The rows go to `each`, in order, until it returns false:
+/// only their places are in memory together.
 pub fn flows(
     parts: &[Part],
     wanted: &FlowsWanted,
     condition: Condition,
     extent: (u64, u64),
+    each: &mut dyn FnMut(Flow) -> bool,
 ) -> Result<Flows, StoreError> {
     let condition = condition.during(wanted.span);
     let mut progress = Progress::default();
@@ -195,9 +216,12 @@ pub fn flows(
             break;
         }
     }
+    unhurried(parts);
     for (at, id) in page.into_sorted_vec().into_iter().map(Rank::place).skip(wanted.offset) {
-        if let Some(part) = parts.get(at) {
-            answer.rows.push(one_flow(part, id)?);
+        if let Some(part) = parts.get(at)
+            && !each(one_flow(part, id)?)
+        {
+            break;
         }
     }
     answer.crossing = crossings.stated();
@@ -208,6 +232,11 @@ pub fn flows(
         ));
     }
     Ok(answer)
+}
+
+/// Ends the time limit of the search: the rows that were found are read one by one, for as long as they are taken.
+fn unhurried(parts: &[Part]) {
+    parts.iter().for_each(|part| part.is_hurried.store(false, Ordering::Relaxed));
 }
 
 const FLOW_COLUMNS: &str = "uid, first, last, proto, src, sport, dst, dport, fpackets, rpackets, fbytes, rbytes, vlan, \
@@ -296,8 +325,13 @@ pub fn flows_in(part: &Part, number: u64, max: usize) -> Result<Vec<FlowRecordRo
     rows.collect::<Result<_, _>>().map_err(describe)
 }
 
-/// Records of partitions.
-pub fn records(parts: &[Part], wanted: &RecordsWanted, condition: Condition) -> Result<Records, StoreError> {
+/// Records of partitions. The rows go to `each`, in order, until it returns false: only their places are in memory together.
+pub fn records(
+    parts: &[Part],
+    wanted: &RecordsWanted,
+    condition: Condition,
+    each: &mut dyn FnMut(RecordRow) -> bool,
+) -> Result<Records, StoreError> {
     let (from, to) = bounds(wanted.span);
     let mut condition = condition.and(
         "tbl = ? AND time >= ? AND time < ?",
@@ -306,10 +340,46 @@ pub fn records(parts: &[Part], wanted: &RecordsWanted, condition: Condition) -> 
     if !wanted.text.is_empty() {
         condition = condition.and("instr(lower(body), lower(?)) > 0", [Sql::Text(wanted.text.clone())]);
     }
-    match (wanted.order, wanted.descending) {
-        (RecordOrder::Time, true) => latest_records(parts, wanted, &condition),
-        _ => sorted_records(parts, wanted, &condition),
+    let found = match (wanted.order, wanted.descending) {
+        (RecordOrder::Time, true) => latest_records(parts, wanted, &condition)?,
+        _ => sorted_records(parts, wanted, &condition)?,
+    };
+    let mut withheld = found.withheld;
+    unhurried(parts);
+    let text = format!("SELECT {RECORD_COLUMNS} FROM records WHERE id = ?");
+    for (at, id) in found.places {
+        let Some(part) = parts.get(at) else { continue };
+        let describe = describe(&part.path);
+        let mut query = part.connection.prepare_cached(&text).map_err(describe)?;
+        let mut row = query.query_row([id], record_of).map_err(describe)?;
+        if !wanted.payload {
+            withheld.withhold(&wanted.table, &mut row.values);
+        }
+        if !each(row) {
+            break;
+        }
     }
+    let mut answer = Records { table: wanted.table.clone(), matched: found.matched, ..Records::default() };
+    answer.partial =
+        found.progress.partial(parts.len()).or(condition.partial).or_else(|| withheld.sentence());
+    if wanted.offset.saturating_add(wanted.limit) > MAX_ROWS {
+        answer.partial = Some(format!(
+            "only the first {MAX_ROWS} rows can be paged: narrow the time range or the expression"
+        ));
+    }
+    Ok(answer)
+}
+
+/// The records that were found.
+#[derive(Default)]
+struct Found {
+    /// The partition and the identifier of each row of the page, in order.
+    places: Vec<(usize, i64)>,
+    /// Number of matching rows on all pages.
+    matched: u64,
+    progress: Progress,
+    /// Fields that were left out in the search.
+    withheld: Withheld,
 }
 
 const RECORD_COLUMNS: &str = "uid, time, src, sport, dst, dport, body, \
@@ -320,7 +390,7 @@ fn sorted_records(
     parts: &[Part],
     wanted: &RecordsWanted,
     condition: &Condition,
-) -> Result<Records, StoreError> {
+) -> Result<Found, StoreError> {
     let (columns, field) = match wanted.order {
         RecordOrder::Time => ("time", None),
         RecordOrder::Client => ("src", None),
@@ -331,8 +401,7 @@ fn sorted_records(
     // Without the right to payload a text that was found may stand in a field that is not shown.
     let is_searched = !wanted.payload && !wanted.text.is_empty();
     let max = wanted.offset.saturating_add(wanted.limit).min(MAX_ROWS);
-    let (mut progress, mut withheld) = (Progress::default(), Withheld::default());
-    let mut answer = Records { table: wanted.table.clone(), ..Records::default() };
+    let Found { mut matched, mut progress, mut withheld, .. } = Found::default();
     let mut page: BinaryHeap<Rank> = BinaryHeap::new();
     for (at, part) in parts.iter().enumerate() {
         let go_on = progress.ask(part, |connection| {
@@ -348,7 +417,7 @@ fn sorted_records(
                         continue;
                     }
                 }
-                answer.matched += 1;
+                matched += 1;
                 let order = match field {
                     Some(name) => order_of_field(body, name),
                     None => Some(order_of(row.get_ref(1)?)),
@@ -357,7 +426,7 @@ fn sorted_records(
                 // A row without a value is the last one in both orders.
                 page.push(match (order, wanted.descending) {
                     (Some(order), false) => Rank::Up(order, place),
-                    (None, false) => Rank::Up(vec![u8::MAX], place),
+                    (None, false) => Rank::Up(Order::Last, place),
                     (order, true) => Rank::Down(Reverse(order.unwrap_or_default()), place),
                 });
                 if page.len() > max {
@@ -370,25 +439,8 @@ fn sorted_records(
             break;
         }
     }
-    let text = format!("SELECT {RECORD_COLUMNS} FROM records WHERE id = ?");
-    for (at, id) in page.into_sorted_vec().into_iter().map(Rank::place).skip(wanted.offset) {
-        let Some(part) = parts.get(at) else { continue };
-        let describe = describe(&part.path);
-        let mut query = part.connection.prepare_cached(&text).map_err(describe)?;
-        let mut row = query.query_row([id], record_of).map_err(describe)?;
-        if !wanted.payload {
-            withheld.withhold(&wanted.table, &mut row.values);
-        }
-        answer.rows.push(row);
-    }
-    answer.partial =
-        progress.partial(parts.len()).or_else(|| condition.partial.clone()).or_else(|| withheld.sentence());
-    if wanted.offset.saturating_add(wanted.limit) > MAX_ROWS {
-        answer.partial = Some(format!(
-            "only the first {MAX_ROWS} rows can be paged: narrow the time range or the expression"
-        ));
-    }
-    Ok(answer)
+    let places = page.into_sorted_vec().into_iter().map(Rank::place).skip(wanted.offset).collect();
+    Ok(Found { places, matched, progress, withheld })
 }
 
 /// The sort key of the first value of a field: numbers by value, before text in any case of ASCII letters.
@@ -400,11 +452,12 @@ fn order_of_field(body: &str, name: &str) -> Option<Order> {
     let number = |value: f64| {
         let bits = value.to_bits();
         // The bits of negative numbers sort in reverse.
-        let sorted = if bits >> 63 == 1 { !bits } else { bits ^ 1 << 63 };
-        [1].into_iter().chain(sorted.to_be_bytes()).collect()
+        Order::Number(if bits >> 63 == 1 { !bits } else { bits ^ 1 << 63 })
     };
     Some(match found? {
-        Leaf::Text(text) => [2].into_iter().chain(text.to_ascii_lowercase().into_bytes()).collect(),
+        Leaf::Text(text) => {
+            Order::Text(text.bytes().take(MAX_ORDER).map(|byte| byte.to_ascii_lowercase()).collect())
+        }
         Leaf::Bool(yes) => number(f64::from(u8::from(yes))),
         leaf => number(leaf.number()?),
     })
@@ -415,52 +468,47 @@ fn latest_records(
     parts: &[Part],
     wanted: &RecordsWanted,
     condition: &Condition,
-) -> Result<Records, StoreError> {
-    let mut progress = Progress::default();
-    let mut answer = Records { table: wanted.table.clone(), ..Records::default() };
+) -> Result<Found, StoreError> {
+    let Found { mut places, mut matched, mut progress, mut withheld } = Found::default();
     let count = format!("SELECT count(*) FROM records WHERE {}", condition.text);
-    let text = format!(
-        "SELECT {RECORD_COLUMNS} FROM records WHERE {} ORDER BY time DESC, id DESC LIMIT ? OFFSET ?",
-        condition.text
-    );
+    let of_columns = |columns: &str| {
+        format!(
+            "SELECT {columns} FROM records WHERE {} ORDER BY time DESC, id DESC LIMIT ? OFFSET ?",
+            condition.text
+        )
+    };
+    let (rows, bodies) = (of_columns("id"), of_columns("id, body"));
     let (mut skip, limit) = (wanted.offset as u64, wanted.limit.min(MAX_ROWS));
-    let mut withheld = Withheld::default();
-    for part in parts {
+    for (at, part) in parts.iter().enumerate() {
         let go_on = progress.ask(part, |connection| {
             condition.register(connection)?;
             if !wanted.payload && !wanted.text.is_empty() {
                 // The database may find the text in a field that is not shown: each row is searched again without such
                 // fields.
-                let here = search(connection, &text, condition, |mut row| {
-                    withheld.withhold(&wanted.table, &mut row.values);
-                    let is_found = has_text(&row.values, &wanted.text);
+                matched += search(connection, &bodies, condition, |id, mut values| {
+                    withheld.withhold(&wanted.table, &mut values);
+                    let is_found = has_text(&values, &wanted.text);
                     if is_found && skip > 0 {
                         skip -= 1;
-                    } else if is_found && answer.rows.len() < limit {
-                        answer.rows.push(row);
+                    } else if is_found && places.len() < limit {
+                        places.push((at, id));
                     }
                     is_found
                 })?;
-                answer.matched += here;
                 return Ok(());
             }
             let here: i64 = connection
                 .prepare_cached(&count)?
                 .query_row(params_from_iter(&condition.values), |row| row.get(0))?;
-            answer.matched += here as u64;
-            let room = limit - answer.rows.len();
+            matched += here as u64;
+            let room = limit - places.len();
             if room > 0 && skip < here as u64 {
                 let page = [Sql::Integer(room as i64), Sql::Integer(skip as i64)];
                 let values: Vec<&dyn ToSql> =
                     condition.values.iter().chain(&page).map(|value| value as &dyn ToSql).collect();
-                let mut query = connection.prepare_cached(&text)?;
-                let rows = query.query_map(values.as_slice(), record_of)?;
-                for row in rows {
-                    let mut row = row?;
-                    if !wanted.payload {
-                        withheld.withhold(&wanted.table, &mut row.values);
-                    }
-                    answer.rows.push(row);
+                let mut query = connection.prepare_cached(&rows)?;
+                for id in query.query_map(values.as_slice(), |row| row.get(0))? {
+                    places.push((at, id?));
                 }
             }
             skip = skip.saturating_sub(here as u64);
@@ -470,9 +518,7 @@ fn latest_records(
             break;
         }
     }
-    answer.partial =
-        progress.partial(parts.len()).or_else(|| condition.partial.clone()).or_else(|| withheld.sentence());
-    Ok(answer)
+    Ok(Found { places, matched, progress, withheld })
 }
 
 /// Calls `show` for every row of a condition, and counts those for which it returns true.
@@ -480,15 +526,17 @@ fn search(
     connection: &Connection,
     text: &str,
     condition: &Condition,
-    mut show: impl FnMut(RecordRow) -> bool,
+    mut show: impl FnMut(i64, Map<String, Value>) -> bool,
 ) -> rusqlite::Result<u64> {
     let all = [Sql::Integer(-1), Sql::Integer(0)];
     let values: Vec<&dyn ToSql> =
         condition.values.iter().chain(&all).map(|value| value as &dyn ToSql).collect();
     let mut query = connection.prepare_cached(text)?;
     let mut found = 0;
-    for row in query.query_map(values.as_slice(), record_of)? {
-        found += u64::from(show(row?));
+    let mut rows = query.query(values.as_slice())?;
+    while let Some(row) = rows.next()? {
+        let body = row.get_ref(1)?.as_str().unwrap_or_default();
+        found += u64::from(show(row.get(0)?, serde_json::from_str(body).unwrap_or_default()));
     }
     Ok(found)
 }

@@ -38,13 +38,14 @@ use schema::{Kind, MAIN, describe};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use watched::Watched;
 use weir_api::web::{
-    Amount, Band, DistinctInfo, DistinctRow, Distincts, Events, FilterOf, FilterTry, FlowDetail,
-    FlowHistogram, Flows, KeptTableInfo, ListInfo, ListRow, Lists, Records, SeriesData, SeriesInfo,
-    StoreState, TierState, TopList, TryHistogram,
+    Amount, Band, DistinctInfo, DistinctRow, Distincts, Events, FilterOf, FilterTry, Flow, FlowDetail,
+    FlowHistogram, Flows, KeptTableInfo, ListInfo, ListRow, Lists, RecordRow, Records, SeriesData,
+    SeriesInfo, StoreState, TierState, TopList, TryHistogram,
 };
 use weir_api::{Cells, Key, Reading, TopRow, Unit};
 use weir_filter::{FLOW, FlowTest};
@@ -139,10 +140,15 @@ impl SqliteStore {
                 (writer::number(&connection, &path, "first")?, writer::number(&connection, &path, "last")?);
             let is_asked = extent.1 >= span.from.unwrap_or(0) && extent.0 < span.to.unwrap_or(u64::MAX);
             if is_asked && extent != (0, 0) {
+                let is_hurried = Arc::new(AtomicBool::new(true));
+                let limited = Arc::clone(&is_hurried);
                 connection
-                    .progress_handler(10_000, Some(move || Instant::now() >= until))
+                    .progress_handler(
+                        10_000,
+                        Some(move || limited.load(Ordering::Relaxed) && Instant::now() >= until),
+                    )
                     .map_err(describe(&path))?;
-                parts.push(Part { path, connection, extent, until });
+                parts.push(Part { path, connection, extent, until, is_hurried });
             }
         }
         Ok(parts)
@@ -602,11 +608,15 @@ impl Store for SqliteStore {
         self.records_one_by_one(table, test, text, span, each)
     }
 
-    fn flows(&self, wanted: &FlowsWanted) -> Result<Flows, StoreError> {
+    fn pass_flows(
+        &self,
+        wanted: &FlowsWanted,
+        each: &mut dyn FnMut(Flow) -> bool,
+    ) -> Result<Flows, StoreError> {
         let parts = self.parts(wanted.span)?;
         let condition = self.condition(&wanted.test, FLOW, wanted.span, &parts)?;
         let extent = Self::rows_extent(&parts);
-        let mut found = find::flows(&parts, wanted, condition, extent)?;
+        let mut found = find::flows(&parts, wanted, condition, extent, each)?;
         self.watch(&mut found.histogram, wanted.span, extent)?;
         Ok(found)
     }
@@ -639,7 +649,7 @@ impl Store for SqliteStore {
             let condition = self.condition(&test, FLOW, span, &parts)?;
             let wanted =
                 FlowsWanted { test, span, order: Default::default(), descending: false, limit: 0, offset: 0 };
-            find::flows(&parts, &wanted, condition, extent)
+            find::flows(&parts, &wanted, condition, extent, &mut |_| false)
         };
         let (matching, mut all) = (asked(test.clone())?, asked(FlowTest::All(Vec::new()))?);
         self.watch(&mut all.histogram, span, extent)?;
@@ -659,10 +669,14 @@ impl Store for SqliteStore {
         })
     }
 
-    fn records(&self, wanted: &RecordsWanted) -> Result<Records, StoreError> {
+    fn pass_records(
+        &self,
+        wanted: &RecordsWanted,
+        each: &mut dyn FnMut(RecordRow) -> bool,
+    ) -> Result<Records, StoreError> {
         let parts = self.parts(wanted.span)?;
         let condition = self.condition(&wanted.test, &wanted.table, wanted.span, &parts)?;
-        find::records(&parts, wanted, condition)
+        find::records(&parts, wanted, condition, each)
     }
 
     fn record_counts(&self) -> Result<Vec<(String, u64)>, StoreError> {

@@ -181,6 +181,7 @@ impl Run {
             is_read: plan.demand().reads_on() || is_live && configuration.is_some(),
             is_named: !options.numeric,
             has_store: store,
+            has_pages: beside.is_some(),
             dumps: usize::from(request.packets.write.is_some() || is_live && may_write)
                 + usize::from(request.packets.unidentified.is_some() || is_live && configuration.is_some()),
             lists: plan.memory(request.workers),
@@ -188,6 +189,7 @@ impl Run {
         let division = Division::new(request.memory, &work).map_err(|error| (Exit::Usage, error))?;
         if let Some(beside) = &beside {
             beside.hub.set_tables(division.shares(&work));
+            beside.hub.set_answers(division.answers);
         }
         desk.set_limit(division.lists);
         let desk = Arc::new(desk);

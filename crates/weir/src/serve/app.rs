@@ -2,6 +2,7 @@
 
 use super::access::Access;
 use super::access_log::AccessLog;
+use super::answers::Answers;
 use super::counts::Counts;
 use super::failure::Failure;
 use super::packets::PacketSource;
@@ -11,14 +12,12 @@ use crate::hub::Hub;
 use axum::body::Bytes;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 use weir_filter::Options;
 use weir_store::Store;
 
-/// Maximum concurrent store queries.
-const QUESTIONS: usize = 8;
-/// Time limit of a store query, and of the wait before it.
+/// Time limit of a short answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// State shared by all routes.
@@ -56,8 +55,8 @@ pub struct App {
     pub expression_options: ExpressionOptions,
     /// Readers of the event stream.
     pub readers: Mutex<Vec<mpsc::Sender<Bytes>>>,
-    /// Permits for store queries.
-    pub turns: Arc<Semaphore>,
+    /// Places of answers.
+    pub answers: Answers,
     /// Whether connections have TLS.
     pub has_tls: bool,
     /// Log of downloads, changes and failed log-ins.
@@ -74,11 +73,6 @@ pub struct App {
 }
 
 impl App {
-    /// Permits for store queries, each of which takes a thread.
-    pub fn turns() -> Arc<Semaphore> {
-        Arc::new(Semaphore::new(QUESTIONS))
-    }
-
     /// The store.
     ///
     /// # Errors
@@ -107,14 +101,11 @@ impl App {
         &self,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let turns = Arc::clone(&self.turns);
-        let Ok(Ok(turn)) = timeout(PATIENCE, turns.acquire_owned()).await else {
-            return Err(Failure::busy("too many requests in progress: try again"));
-        };
+        let place = self.answers.short().await?;
         let answer = tokio::task::spawn_blocking(move || {
             let answer = work();
-            // The client may have disconnected: the permit is held until the work ends.
-            drop(turn);
+            // The client may have disconnected: the place is held until the work ends.
+            drop(place);
             answer
         });
         match timeout(PATIENCE, answer).await {

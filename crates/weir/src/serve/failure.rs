@@ -1,12 +1,15 @@
 //! Error answers.
 
 use axum::Json;
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 use weir_filter::FilterError;
 use weir_store::StoreError;
+
+/// Seconds after which a client may try again when there was no place.
+const RETRY: &str = "5";
 
 /// An error answer.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -58,7 +61,12 @@ impl Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        (self.status, Json(self)).into_response()
+        let status = self.status;
+        let mut response = (status, Json(self)).into_response();
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY));
+        }
+        response
     }
 }
 

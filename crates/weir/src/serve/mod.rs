@@ -5,6 +5,7 @@
 
 mod access;
 mod access_log;
+mod answers;
 mod app;
 mod attempts;
 mod body;
@@ -17,6 +18,7 @@ mod pages;
 mod private;
 mod rights;
 mod routes;
+mod rows;
 mod security;
 mod server;
 mod shares;
@@ -33,6 +35,7 @@ use crate::signals::Signals;
 use crate::web_service::{Begin, WebService};
 use access::Access;
 use access_log::{AccessLog, LogFile};
+use answers::Answers;
 use app::{App, ExpressionOptions};
 use axum::extract::DefaultBodyLimit;
 use axum::{Router, middleware};
@@ -287,6 +290,7 @@ fn app(
         opened.map_err(|error| eprintln!("weir: {error}; use --access-log to choose another file")).ok()
     };
     let file = doors.log.or_else(|| doors.folder.and_then(in_folder));
+    let answers = Answers::new(hub.answers());
     Arc::new(App {
         hub,
         store,
@@ -301,7 +305,7 @@ fn app(
         packets,
         expression_options,
         readers: Mutex::default(),
-        turns: App::turns(),
+        answers,
     })
 }
 

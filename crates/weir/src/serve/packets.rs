@@ -3,14 +3,15 @@
 use super::app::{ExpressionOptions, Shared};
 use super::body::Pieces;
 use super::failure::Failure;
+use super::rights::Client;
 use super::routes::Ask;
 use super::routes::asked::span;
 use crate::dump::index::DumpIndex;
-use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -96,14 +97,16 @@ pub async fn size(State(app): State<Shared>, Ask(asked): Ask<PacketsAsked>) -> R
 #[utoipa::path(get, path = "/api/v1/packets", params(PacketsAsked), responses(
     (status = 200, description = "A pcap file with nanosecond timestamps", content_type = "application/vnd.tcpdump.pcap", body = Vec<u8>),
     (status = 400, body = Failure), (status = 404, body = Failure)))]
-pub async fn packets(State(app): State<Shared>, Ask(asked): Ask<PacketsAsked>) -> Result<Response, Failure> {
+pub async fn packets(
+    State(app): State<Shared>,
+    Extension(client): Extension<Client>,
+    Ask(asked): Ask<PacketsAsked>,
+) -> Result<Response, Failure> {
     let (source, wanted) = wanted(&app, &asked)?;
-    let Ok(turn) = std::sync::Arc::clone(&app.turns).try_acquire_owned() else {
-        return Err(Failure::busy("too many requests in progress: try again"));
-    };
+    let place = app.answers.large(&client, 8 * GATHER).await?;
     let (to, from) = mpsc::channel::<Bytes>(4);
     tokio::task::spawn_blocking(move || {
-        let _turn = turn;
+        let _place = place;
         let mut gathered: Vec<u8> = Vec::with_capacity(GATHER * 2);
         let mut sent = 0;
         let read = source.read(&wanted, MAX_DOWNLOAD, &mut |packet| {

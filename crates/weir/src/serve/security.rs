@@ -92,8 +92,14 @@ pub async fn admit(State(door): State<Door>, mut request: Request, next: Next) -
         Entry { name: Some(client.name.clone()), ..entry }
     });
     let response = if client.rights.has(right) {
-        request.extensions_mut().insert(client);
-        next.run(request).await
+        // The place is for the computation of the answer; its rows may take a large one until they are sent.
+        match app.answers.of_client(&client).await {
+            Ok(_place) => {
+                request.extensions_mut().insert(client);
+                next.run(request).await
+            }
+            Err(failure) => failure.into_response(),
+        }
     } else {
         app.counts.refused_rights.one();
         not_allowed(&client, right).into_response()

@@ -4,6 +4,7 @@ use super::*;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
@@ -89,7 +90,7 @@ pub struct Server {
     pub address: String,
     /// Standard output before the address.
     pub printed: String,
-    lines: Receiver<String>,
+    lines: Mutex<Receiver<String>>,
 }
 
 impl Server {
@@ -111,7 +112,7 @@ impl Server {
         loop {
             match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(line) if line.starts_with("http") => {
-                    return Server { child, address: line, printed, lines };
+                    return Server { child, address: line, printed, lines: Mutex::new(lines) };
                 }
                 Ok(line) => printed += &(line + "\n"),
                 Err(_) => {
@@ -184,7 +185,7 @@ impl Server {
     pub fn end(mut self) -> (Option<i32>, String) {
         signal(&self.child, "INT");
         let code = wait(&mut self.child).expect("the program ends");
-        (code, self.lines.iter().map(|line| line + "\n").collect())
+        (code, self.lines.get_mut().expect("no thread panics").iter().map(|line| line + "\n").collect())
     }
 }
 

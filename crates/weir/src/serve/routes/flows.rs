@@ -5,7 +5,9 @@ use super::asked::{count, flow_test, span};
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
 use crate::serve::rights::{Client, Right};
-use axum::extract::{Path, State};
+use crate::serve::rows::{self, Form};
+use axum::extract::{Path, RawQuery, State};
+use axum::response::Response;
 use axum::{Extension, Json};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -13,13 +15,18 @@ use utoipa::IntoParams;
 use weir_api::web::{FieldInfo, FlowDetail, Flows, Protocols, Records, TableInfo};
 use weir_filter::fields::find;
 use weir_proto::{Kind, PROTOCOLS, SHARED_TABLES, Table};
-use weir_store::fields::{Lists, StoreFields};
+use weir_store::fields::{Lists, StoreFields, is_payload};
 use weir_store::moment::Moments;
 use weir_store::payload::Withheld;
 use weir_store::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted};
 
 /// Maximum rows of one answer.
 const MAX_ROWS: usize = 100_000;
+/// Bytes of the place of a row while rows are sorted, with its sort key: 48, and those of a text.
+const PLACE: usize = 64;
+/// The columns that records of every table have.
+const RECORD_COLUMNS: [&str; 7] =
+    ["time", "flow", "uid", "source", "source_port", "destination", "destination_port"];
 /// Maximum rows to skip.
 const MAX_OFFSET: usize = 100_000_000;
 
@@ -48,8 +55,10 @@ pub struct FlowsAsked {
 pub async fn flows(
     State(app): State<Shared>,
     Extension(client): Extension<Client>,
+    RawQuery(query): RawQuery,
     Ask(asked): Ask<FlowsAsked>,
-) -> Result<Json<Flows>, Failure> {
+) -> Result<Response, Failure> {
+    let form = Form::of(query.as_deref(), "flows", Vec::new())?;
     let sort = asked.sort.as_deref().unwrap_or("-first");
     let (order, descending) = FlowOrder::parse(sort)
         .map_err(|names| Failure::question(format!("invalid sort key {sort:?}"), names))?;
@@ -61,7 +70,16 @@ pub async fn flows(
         limit: count("limit", asked.limit, 100, MAX_ROWS)?,
         offset: offset(asked.offset)?,
     };
-    Ok(Json(app.ask(move |store| store.flows(&wanted)).await?))
+    let bytes = page_memory(wanted.offset, wanted.limit);
+    rows::answer(&app, &client, form, bytes, move |store, writer| {
+        store.pass_flows(&wanted, &mut |flow| writer.row(&flow))
+    })
+    .await
+}
+
+/// Bytes that the places of a page's rows, and of those before it, need while they are sorted.
+fn page_memory(offset: usize, limit: usize) -> usize {
+    offset.saturating_add(limit).min(MAX_ROWS) * PLACE
 }
 
 /// A flow with its records.
@@ -167,12 +185,14 @@ pub async fn records(
     State(app): State<Shared>,
     Path(table): Path<String>,
     Extension(client): Extension<Client>,
+    RawQuery(query): RawQuery,
     Ask(asked): Ask<RecordsAsked>,
-) -> Result<Json<Records>, Failure> {
+) -> Result<Response, Failure> {
     if !weir_proto::tables().any(|known| known.name == table) {
         return Err(Failure::unknown(format!("no table {table:?}; /api/v1/protocols lists them")));
     }
     let payload = client.rights.has(Right::Packets);
+    let form = Form::of(query.as_deref(), "records", columns(&table, payload))?;
     let (order, descending) = record_order(&table, asked.sort.as_deref().unwrap_or("-time"), payload)?;
     let wanted = RecordsWanted {
         table,
@@ -185,7 +205,23 @@ pub async fn records(
         limit: count("limit", asked.limit, 100, MAX_ROWS)?,
         offset: offset(asked.offset)?,
     };
-    Ok(Json(app.ask(move |store| store.records(&wanted)).await?))
+    let bytes = page_memory(wanted.offset, wanted.limit);
+    rows::answer(&app, &client, form, bytes, move |store, writer| {
+        store.pass_records(&wanted, &mut |record| writer.row(&record))
+    })
+    .await
+}
+
+/// The columns of a table of records: what every record has, and the fields that the client may see.
+fn columns(table: &str, payload: bool) -> Vec<String> {
+    let mut names: Vec<String> = RECORD_COLUMNS.iter().map(|name| (*name).to_owned()).collect();
+    let tables = weir_proto::tables().filter(|known| known.name == table);
+    for field in tables.flat_map(|table| table.fields) {
+        if (payload || !is_payload(field)) && !names.iter().any(|name| name == field.name) {
+            names.push(field.name.to_owned());
+        }
+    }
+    names
 }
 
 /// The order of a sort key. A field that the client may not see is no order, which would disclose its values.

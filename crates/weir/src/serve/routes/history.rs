@@ -2,10 +2,13 @@
 
 use super::Ask;
 use super::asked::{count, flow_test, span};
+use crate::serve::answers::Place;
 use crate::serve::app::Shared;
+use crate::serve::body::holding;
 use crate::serve::failure::Failure;
 use crate::serve::rights::Client;
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -15,6 +18,12 @@ use weir_store::counter_id;
 
 /// Maximum series of one answer.
 const MAX_SERIES: usize = 100;
+/// Points of a short answer.
+const SHORT: usize = 20_000;
+/// Points of an answer of any size, which the store limits.
+const MOST_POINTS: usize = 2_000_000;
+/// Bytes of a point and its text.
+const POINT: usize = 96;
 /// Maximum points of each.
 const MAX_POINTS: usize = 100_000;
 /// Maximum number of weeks of a band.
@@ -123,7 +132,7 @@ pub async fn data(
     State(app): State<Shared>,
     Extension(client): Extension<Client>,
     Ask(asked): Ask<DataAsked>,
-) -> Result<Json<SeriesData>, Failure> {
+) -> Result<Response, Failure> {
     let span = span(asked.from, asked.to)?;
     let points = count("points", asked.points, 600, MAX_POINTS)?;
     let top = count("top", asked.top, 12, MAX_SERIES)?;
@@ -135,17 +144,36 @@ pub async fn data(
             ));
         }
         let test = flow_test(&app, &client, Some(&filter)).await?;
-        return Ok(Json(app.ask(move |store| store.points_of_flows(&test, span, points)).await?));
+        return Ok(
+            Json(app.ask(move |store| store.points_of_flows(&test, span, points)).await?).into_response()
+        );
     }
     if let Some(name) = asked.chart {
         let Some(chart) = chart(&app, &name).await else {
             return Err(Failure::unknown(format!("no chart {name:?}; /api/v1/charts lists them")));
         };
         let ids: Vec<String> = chart.lines.into_iter().map(|line| line.id).collect();
-        return Ok(Json(app.ask(move |store| store.heaviest(&ids, span, points, top)).await?));
+        let place = place(&app, &client, points, top + 2).await?;
+        let answer = Json(app.ask(move |store| store.heaviest(&ids, span, points, top)).await?);
+        return Ok(holding(answer.into_response(), place));
     }
     let ids = ids(&asked.ids)?;
-    Ok(Json(app.ask(move |store| store.points(&ids, span, points)).await?))
+    let place = place(&app, &client, points, ids.len()).await?;
+    let answer = Json(app.ask(move |store| store.points(&ids, span, points)).await?);
+    Ok(holding(answer.into_response(), place))
+}
+
+/// The place of an answer with this many points of each of so many series, which are in memory until they are sent.
+async fn place(
+    app: &Shared,
+    client: &Client,
+    points: usize,
+    series: usize,
+) -> Result<Option<Place>, Failure> {
+    match points.saturating_mul(series) {
+        ..=SHORT => Ok(None),
+        all => app.answers.large(client, all.min(MOST_POINTS) * POINT).await.map(Some),
+    }
 }
 
 #[derive(Deserialize, IntoParams)]

@@ -127,8 +127,8 @@ pub fn router(app: &Shared) -> Router<Shared> {
     let page = pages::page.layer(from_fn_with_state(door("", Some(Right::Look)), admit));
     ROUTES.iter().fold(Router::new().fallback(page), |router, route| {
         let serve = (route.serve)();
-        let serve =
-            if table::TABLES.contains(&route.path) { serve.layer(from_fn(table::answer)) } else { serve };
+        let is_table = table::TABLES.contains(&route.path) && !table::STREAMED.contains(&route.path);
+        let serve = if is_table { serve.layer(from_fn(table::answer)) } else { serve };
         let behind = serve.layer(from_fn_with_state(door(route.path, route.right), admit));
         router.route(route.path, behind)
     })

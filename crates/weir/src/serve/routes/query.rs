@@ -3,14 +3,23 @@
 use super::Ask;
 use super::asked::asking;
 use crate::serve::app::Shared;
+use crate::serve::body::holding;
 use crate::serve::failure::Failure;
 use crate::serve::rights::Client;
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use weir_api::web::Answered;
 use weir_store::query::{QueryError, Question};
+
+/// Maximum rows of one answer.
+const MAX_ROWS: usize = 10_000;
+/// Rows of a short answer.
+const SHORT: usize = 1000;
+/// Bytes of a row and its text.
+const ROW: usize = 4096;
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -38,8 +47,20 @@ pub async fn query(
     State(app): State<Shared>,
     Extension(client): Extension<Client>,
     Ask(asked): Ask<Asked>,
-) -> Result<Json<Answered>, Failure> {
+) -> Result<Response, Failure> {
     let asking = asking(&app, &client, asked.zone.as_deref()).await?;
     let question = Question::parse(&asked.q, &asking)?;
-    Ok(Json(app.ask(move |store| question.ask(store)).await?))
+    if question.row_limit() > MAX_ROWS {
+        return Err(Failure::question(
+            format!("limit {}: an answer to a query has at most {MAX_ROWS} rows", question.row_limit()),
+            "/api/v1/flows and /api/v1/records/TABLE answer with up to 100000 rows, `weir query` with any number",
+        ));
+    }
+    // The rows are in memory until they are sent.
+    let place = match question.row_limit() {
+        ..=SHORT => None,
+        rows => Some(app.answers.large(&client, rows * ROW).await?),
+    };
+    let answer = Json(app.ask(move |store| question.ask(store)).await?).into_response();
+    Ok(holding(answer, place))
 }

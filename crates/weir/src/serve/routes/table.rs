@@ -3,7 +3,7 @@
 use crate::serve::failure::Failure;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
@@ -21,6 +21,12 @@ pub static TABLES: &[&str] = &[
     "/api/v1/series/data",
     "/api/v1/top",
 ];
+
+/// Those of them that write their rows in the format themselves, while they read them.
+pub static STREAMED: &[&str] = &["/api/v1/flows", "/api/v1/records/{table}"];
+
+/// The header, or trailer, with what a table leaves out.
+pub const PARTIAL: &str = "x-weir-partial";
 
 /// The parameter of the format.
 pub const PARAMETER: &str = "format";
@@ -52,7 +58,7 @@ impl Format {
 }
 
 /// The format that a query of an address asks for; `None` for an answer in JSON.
-fn asked(query: &str) -> Result<Option<Format>, Failure> {
+pub fn asked(query: &str) -> Result<Option<Format>, Failure> {
     let mut asked = None;
     for pair in query.split('&') {
         let Some(name) = pair.strip_prefix(PARAMETER).and_then(|rest| rest.strip_prefix('=')) else {
@@ -97,15 +103,20 @@ pub async fn answer(request: Request, next: Next) -> Response {
     let Ok((left_out, text)) = written.await else { return unanswered() };
     let mut response = Body::from(text).into_response();
     let headers = response.headers_mut();
+    set_headers(headers, format, &file, left_out.as_deref());
+    response
+}
+
+/// Sets the headers of a table: its type, the name of its file, and what it leaves out.
+pub fn set_headers(headers: &mut HeaderMap, format: Format, file: &str, left_out: Option<&str>) {
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.media()));
     let disposition = format!("attachment; filename=\"weir-{file}.{}\"", format.name());
-    let texts = [(header::CONTENT_DISPOSITION.as_str(), Some(disposition)), ("x-weir-partial", left_out)];
+    let texts = [(header::CONTENT_DISPOSITION.as_str(), Some(disposition.as_str())), (PARTIAL, left_out)];
     for (name, text) in texts {
-        if let Some(value) = text.and_then(|text| HeaderValue::from_str(&text).ok()) {
-            headers.insert(name, value);
+        if let Some(value) = text.and_then(|text| HeaderValue::from_str(text).ok()) {
+            headers.insert(HeaderName::from_static(name), value);
         }
     }
-    response
 }
 
 fn unanswered() -> Response {
@@ -186,7 +197,7 @@ impl Table {
     }
 }
 
-fn line<'v>(out: &mut Vec<u8>, values: impl Iterator<Item = &'v Value>) {
+pub fn line<'v>(out: &mut Vec<u8>, values: impl Iterator<Item = &'v Value>) {
     for (at, value) in values.enumerate() {
         if at > 0 {
             out.push(b',');
@@ -214,7 +225,7 @@ fn text(value: &Value) -> String {
 
 /// A row without objects and pairs in it: the members of `values` are columns, and the packets and bytes of a flow are one
 /// column for each direction, named as its fields.
-fn flat(row: Value) -> Map<String, Value> {
+pub fn flat(row: Value) -> Map<String, Value> {
     let Value::Object(row) = row else { return Map::new() };
     let mut flat = Map::new();
     for (name, value) in row {
