@@ -185,6 +185,8 @@ export function serve(options = {}) {
       interval,
       first,
       last: file ? last : now(),
+      watched_from: first,
+      watched_to: file ? last : now(),
       zone: file ? 'UTC' : 'Europe/Berlin',
       user: 'ann',
       rights: ['look', ...(set.packets ? ['packets'] : []), ...(set.write ? ['write'] : [])].join(','),
@@ -321,8 +323,20 @@ export function serve(options = {}) {
       const count = (key) => new Set(rows.map(key)).size;
       return {
         rows: [
-          { name: 'sources', of: 'addresses', estimate: count((flow) => flow.source), most: count((flow) => flow.source), error_percent: 1.6 },
-          { name: 'destinations', of: 'addresses', estimate: count((flow) => flow.destination), most: count((flow) => flow.destination), error_percent: 1.6 },
+          {
+            name: 'sources',
+            of: 'addresses',
+            estimate: count((flow) => flow.source),
+            most: count((flow) => flow.source),
+            error_percent: 1.6,
+          },
+          {
+            name: 'destinations',
+            of: 'addresses',
+            estimate: count((flow) => flow.destination),
+            most: count((flow) => flow.destination),
+            error_percent: 1.6,
+          },
           { name: 'flows', of: 'five-tuples', estimate: rows.length, most: rows.length, error_percent: 0.8 },
         ],
       };

@@ -47,6 +47,12 @@ pub struct Status {
     /// End of the stored data.
     #[schema(required = true)]
     pub last: Option<f64>,
+    /// Begin of the time that was watched: of captures the time of the first packet. Means are sums over the time from here on.
+    #[schema(required = true)]
+    pub watched_from: Option<f64>,
+    /// End of the time that was watched: of captures the time of the last packet.
+    #[schema(required = true)]
+    pub watched_to: Option<f64>,
     /// Time zone of the sensor, by its IANA name.
     pub zone: String,
     /// The name of the client's user or token.

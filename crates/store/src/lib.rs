@@ -203,7 +203,7 @@ pub enum RecordOrder {
     Client,
     /// Address of the server.
     Server,
-    /// A field: numbers by value, text in any case of ASCII letters, a list by its first value.
+    /// A field: numbers by value, text by its first 128 bytes in any case of ASCII letters, a list by its first value.
     Field(&'static str),
 }
 
@@ -256,6 +256,14 @@ pub trait Store: Send + Sync {
     ///
     /// The engine fails. This applies to all queries.
     fn extent(&self) -> Result<Option<(u64, u64)>, StoreError>;
+
+    /// Begin and end of the time that was watched, in nanoseconds since the epoch: of captures the first and the last packet. The
+    /// stored data are in whole intervals, whose first and last stick out of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn watched_extent(&self) -> Result<Option<(u64, u64)>, StoreError>;
 
     /// Every series.
     ///

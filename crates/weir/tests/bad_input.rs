@@ -516,6 +516,26 @@ fn errors_of_option_values_name_the_accepted_ones() {
         assert_eq!(ran.stdout, b"", "{option} {value}");
     }
     let folder = folder();
+    // What a user can write has limits, on the command line as in a configuration.
+    let at = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    };
+    let terms = at("terms", &vec!["host 192.0.2.1"; 100_000].join(" or "));
+    weir([text(&sample), "-F", text(&terms)]).exits(1).says("may have 256 KiB").says("in @FILE");
+    let chain = |length: usize| {
+        let functions = vec!["\"packets\""; length].join(", ");
+        at("weir.toml", &format!("[[subscription]]\nname = \"a\"\nfunctions = [{functions}]\n"))
+    };
+    weir([text(&sample), "-q", "--config", text(&chain(64))]).exits(0);
+    weir([text(&sample), "-q", "--config", text(&chain(100_000))]).exits(1).says("at most 64 functions");
+    // Measurements need logs, wherever their folder is named.
+    weir([text(&sample), "--measure"]).exits(1).says("--output DIR");
+    let logs = folder.path().join("logs");
+    let config = at("weir.toml", &format!("[output]\ndir = {:?}\n", text(&logs)));
+    weir([text(&sample), "-q", "--measure", "--config", text(&config)]).exits(0);
+    assert!(logs.join("stream.csv").exists(), "{:?}", std::fs::read_dir(&logs).unwrap().collect::<Vec<_>>());
     let out = folder.path().join("out");
     weir([text(&sample), "-o", text(&out), "--log", "zeek,zek"])
         .exits(1)

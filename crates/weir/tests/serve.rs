@@ -272,6 +272,27 @@ fn errors_of_requests_name_the_accepted_values() {
     assert_eq!(server.request("PUT", "/", &[], "").status, 405);
 }
 
+/// Means are sums over a capture's own length, in the pages and in the summary, however long the intervals are.
+#[test]
+fn the_watched_time_of_a_capture_is_its_own_length() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = folder.path().join("half.pcap");
+    let second = 1_000_000_000;
+    let frame =
+        weir_wire::build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1000, 2000).payload(&[7; 100]);
+    let times = [100 * second + 900_000_000, 101 * second + 100_000_000, 101 * second + 428_000_000];
+    let packets: Vec<(u64, Vec<u8>)> = times.iter().map(|time| (*time, frame.clone())).collect();
+    std::fs::write(&capture, pcap(1, &packets)).unwrap();
+    let summary = weir([text(&capture)]).exits(0);
+    let bits = 3.0 * frame.len() as f64 * 8.0 / 0.528;
+    summary.prints(&format!("{:.2} kb/s avg", bits / 1000.0));
+    let server = Server::start(program().args(["open", text(&capture), "--port", &port().to_string()]));
+    let status = server.json("/api/v1/status");
+    let [from, to] = ["watched_from", "watched_to"].map(|name| status[name].as_f64().unwrap());
+    assert!((from - 100.9).abs() < 1e-6 && (to - from - 0.528).abs() < 1e-6, "{status}");
+    assert!(status["first"].as_f64().unwrap() <= from && status["last"].as_f64().unwrap() >= to, "{status}");
+}
+
 #[test]
 fn answers_with_rows_are_csv_and_ndjson_too() {
     let server = Server::open(&[]);

@@ -32,7 +32,7 @@ export function counted(status: Status | null, range: Range | null, sensor: Sens
   return caught === undefined ? null : { caught, dropped: value('dropped') ?? 0, ...(bytes === undefined ? {} : { bytes }) };
 }
 
-/** Seconds of the range with data: a capture does not fill its last second. */
+/** Seconds of the range that were watched: a capture does not fill its first and its last interval. */
 function covered(status: Status, range: Range): number {
   const [from, to] = covers(status, range);
   return Math.max(0.001, to - from);
@@ -46,8 +46,8 @@ function measuredSeconds(data: SeriesData, status: Status, range: Range): number
 
 function covers(status: Status, range: Range): [number, number] {
   return [
-    Math.max(range.from, status.first ?? range.from),
-    status.mode === 'live' ? range.to : Math.min(range.to, status.last ?? range.to),
+    Math.max(range.from, status.watched_from ?? range.from),
+    status.mode === 'live' ? range.to : Math.min(range.to, status.watched_to ?? range.to),
   ];
 }
 

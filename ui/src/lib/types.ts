@@ -923,6 +923,12 @@ export interface Status {
   user: string;
   /** Version of the program. */
   version: string;
+  /**
+   * Begin of the time that was watched: of captures the time of the first packet. Means are sums over the time from here on.
+   */
+  watched_from: number | null;
+  /** End of the time that was watched: of captures the time of the last packet. */
+  watched_to: number | null;
   /** Whether the client may apply a configuration. */
   write: boolean;
   /** Time zone of the sensor, by its IANA name. */

@@ -42,7 +42,7 @@ export const bytes = (value: number): string => si(value, 'B');
 export const exact = (value: number): string => whole.format(value);
 
 /** 1,234, or `5 to 12` of a number that is only known to be within bounds. */
-export const between = (least: number, most: number): string =>
+export const bounded = (least: number, most: number): string =>
   most > least ? `${exact(Math.round(least))} to ${exact(Math.round(most))}` : exact(Math.round(least));
 
 export function memory(value: number): string {

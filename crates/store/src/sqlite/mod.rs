@@ -312,6 +312,15 @@ impl Store for SqliteStore {
         Ok((last > 0).then_some((first, last)))
     }
 
+    fn watched_extent(&self) -> Result<Option<(u64, u64)>, StoreError> {
+        let watched = self.reader(|reader| {
+            let (first, last) = reader.extent;
+            let known = reader.watched.as_ref().and_then(Watched::extent);
+            Ok(known.map_or((first, last), |(from, to)| (from.max(first), to.min(last))))
+        })?;
+        Ok((watched.1 > 0).then_some(watched))
+    }
+
     fn series(&self) -> Result<Vec<SeriesInfo>, StoreError> {
         self.main(series::list)
     }

@@ -36,6 +36,11 @@ impl Watched {
         self.0.clear();
     }
 
+    /// Begin of the first run and end of the last.
+    pub fn extent(&self) -> Option<(u64, u64)> {
+        Some((self.0.first()?.0, self.0.last()?.1))
+    }
+
     /// Watched nanoseconds of a time range.
     pub fn within(&self, from: u64, to: u64) -> u64 {
         let first = self.0.partition_point(|(_, end)| *end <= from);

@@ -46,10 +46,10 @@ pub struct LogOptions {
 
     /// Measure each flow for the logs csv and text: round trips, jitter, loss, hops, windows, throughput (record
     /// `stream`).
-    #[arg(long, requires = "output", help_heading = "Logs", hide_short_help = true)]
+    #[arg(long, help_heading = "Logs", hide_short_help = true)]
     pub measure: bool,
 
     /// Measure each flow in periods of this many seconds (record `stream_sample`).
-    #[arg(long, value_name = "SECONDS", requires = "output", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Logs", hide_short_help = true)]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Logs", hide_short_help = true)]
     pub sample: Option<u32>,
 }

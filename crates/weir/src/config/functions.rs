@@ -69,10 +69,17 @@ fn read_expression(r: &mut ConfigReader<'_>, node: &Node<'_>, subscription: &mut
     subscription.expression = expression::read_at(r, node, subscription.level).unwrap_or_default();
 }
 
+/// Functions of one subscription.
+const MAX_FUNCTIONS: usize = 64;
+
 fn read_functions(r: &mut ConfigReader<'_>, node: &Node<'_>, subscription: &mut SubscriptionSpec) {
     let elements = r.array(node);
     if elements.is_empty() && node.get_ref().is_array() {
         r.refuse(node.span(), "a subscription needs at least one function");
+    }
+    if let Some(first) = elements.get(MAX_FUNCTIONS) {
+        let text = format!("a subscription has at most {MAX_FUNCTIONS} functions, and this is one more");
+        return r.refuse(first.span(), text);
     }
     let level = subscription.level;
     subscription.functions.extend(elements.iter().filter_map(|element| call(r, element, level)));

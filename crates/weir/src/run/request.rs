@@ -66,6 +66,9 @@ pub struct Request {
     pub seeds: Seeds,
 }
 
+/// Bytes of the file of an expression: 100,000 terms, in two megabytes, took ten seconds and half a gigabyte.
+const MAX_EXPRESSION: u64 = 256 << 10;
+
 /// The seed of runs over files, so that results are reproducible byte by byte. An attacker can craft a file for this
 /// seed, with flows and keys that displace each other and hide some. The pass does not become slower, because a lookup
 /// examines a fixed number of places.
@@ -90,6 +93,10 @@ impl Request {
             Some(path) => load(path).map_err(usage)?,
             None => Config::default(),
         };
+        if (options.logs.measure || options.logs.sample.is_some()) && logs(options, &config).is_none() {
+            let text = "--measure and --sample are for logs: give their folder with --output DIR, or as `dir` in [output] of weir.toml";
+            return Err(usage(text.to_owned()));
+        }
         let (files, mut expression) = words(&options.words, &options.after_dashes);
         if let Some(path) = &options.expression_file {
             if !expression.is_empty() {
@@ -240,6 +247,14 @@ fn load(path: &Path) -> Result<Config, String> {
 
 /// The expression in a file: its lines, except those that begin with `#`.
 fn read_expression(path: &Path) -> Result<String, String> {
+    let size = std::fs::metadata(path).map_or(0, |data| data.len());
+    if size > MAX_EXPRESSION {
+        return Err(format!(
+            "{}: {size} bytes; an expression may have {} KiB: put many values into a list and test them with `in @FILE`",
+            path.display(),
+            MAX_EXPRESSION >> 10
+        ));
+    }
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect();
     Ok(lines.join(" ").trim().to_owned())

@@ -172,8 +172,8 @@ pub struct RecordsAsked {
     limit: Option<usize>,
     /// Rows to skip (0).
     offset: Option<usize>,
-    /// Sort key: `time`, `client`, `server` or a field of the table; a `-` in front sorts in descending order (`-time`). Records
-    /// without a value come last.
+    /// Sort key: `time`, `client`, `server` or a field of the table; a `-` in front sorts in descending order (`-time`). Texts
+    /// are sorted by their first 128 bytes, and records without a value come last.
     sort: Option<String>,
 }
 

@@ -17,13 +17,15 @@ use std::sync::atomic::Ordering;
 use utoipa::IntoParams;
 use weir_api::web::{ClientRow, Event, Events, LedgerRow, Mode, Sensor, Status};
 use weir_api::{Counter, counters};
+use weir_store::StoreError;
 
 /// Identity of the sensor and the time that it has data for.
 #[utoipa::path(get, path = "/api/v1/status", responses((status = 200, body = Status)))]
 pub async fn status(State(app): State<Shared>, Extension(client): Extension<Client>) -> Json<Status> {
     let about = &app.hub.about;
     let now = app.hub.now();
-    let extent = app.ask(|store| store.extent()).await.ok().flatten();
+    let extents = app.ask(|store| Ok::<_, StoreError>((store.extent()?, store.watched_extent()?))).await;
+    let (extent, watched) = extents.unwrap_or_default();
     let latest = match about.mode {
         Mode::Live => clock(),
         Mode::File => now.total.interval.end,
@@ -42,6 +44,8 @@ pub async fn status(State(app): State<Shared>, Extension(client): Extension<Clie
         interval: seconds(about.interval),
         first: extent.map(|(first, _)| seconds(first)),
         last: extent.map(|(_, last)| seconds(last)),
+        watched_from: watched.map(|(from, _)| seconds(from)),
+        watched_to: watched.map(|(_, to)| seconds(to)),
         zone: about.zone.clone(),
         user: client.name.clone(),
         rights: client.rights.to_string(),
