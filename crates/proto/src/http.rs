@@ -195,6 +195,8 @@ impl Http {
         if gap == 0 {
             return true;
         }
+        // If the gap begins before the end of a start line, the message is lost.
+        let is_begin = matches!(side.state, State::Start) || !side.lines.take().is_empty();
         // Incomplete messages are emitted as they are.
         if matches!(side.state, State::Head) {
             side.give_headers(flow);
@@ -202,10 +204,8 @@ impl Http {
         if !matches!(side.state, State::Start | State::Lost { .. } | State::Irregular(_)) {
             finish(side, flow, false, chunk.time, out);
         }
-        // If the gap is within a start line, the message is lost.
-        let is_within = matches!(side.state, State::Start) && !side.lines.take().is_empty();
-        let messages =
-            is_within || gap >= MIN_MESSAGE || matches!(side.state, State::Lost { messages: true });
+        side.lines.take();
+        let messages = is_begin || gap >= MIN_MESSAGE || matches!(side.state, State::Lost { messages: true });
         side.state = State::Lost { messages };
         !messages || !flow.pipelined
     }
@@ -237,7 +237,15 @@ impl Http {
                     self.asked(time, out);
                 }
             }
-            State::Wait => *data = &[],
+            State::Wait => {
+                // A further request, which is no tunnel's: the response was lost.
+                let (line, is_cut) = self.request.lines.next(data)?;
+                if RequestLine::looks_so(first_line(chomped(&line)).0) {
+                    finish(&mut self.request, &mut self.flow, true, time, out);
+                    out.message(data.len());
+                    return self.request_line(&line, is_cut, time, out);
+                }
+            }
             _ => carry(&mut self.request, &mut self.flow, data, time, out),
         }
         None
@@ -299,11 +307,16 @@ impl Http {
             PROTOCOL.emit_anomaly(name, Direction::Forward, b"", time, out);
         }
         let is_old = line.protocol().is_none();
-        self.flow.pipelined |= self.flow.waiting.iter().any(|t| !t.is_begun);
+        // Requests of one time do not wait for each other; others may follow a response that is lost.
+        self.flow.pipelined |= self.flow.waiting.iter().any(|t| !t.is_begun && t.time == time);
         let id = self.flow.begin(time, out);
         if let Some(transaction) = self.flow.transaction(id) {
             transaction.request = Some(line);
             transaction.at = out.both().only(Direction::Forward);
+        }
+        // A response begins a line, whatever lost message the bytes before it belong to.
+        if matches!(self.response.state, State::Lost { .. }) {
+            self.response.lines.take();
         }
         self.request.begin(id, text, out);
         if is_old {
@@ -341,16 +354,26 @@ impl Http {
                     }
                     return None;
                 };
-                if let Some(messages) = lost {
-                    status.code()?;
-                    if messages {
-                        self.flow.forget_unanswered(out);
+                match lost {
+                    Some(messages) => {
+                        status.code()?;
+                        if messages {
+                            self.flow.forget_unanswered(out);
+                        }
+                    }
+                    None => {
+                        let unanswered = self.flow.waiting.iter().filter(|t| !t.is_begun);
+                        self.flow.pipelined |= unanswered.take(2).count() == 2;
                     }
                 }
                 let id = self.flow.answering(time, out);
                 if let Some(transaction) = self.flow.transaction(id) {
                     transaction.is_begun = true;
                     transaction.answer().line = Some(status);
+                }
+                // So does the next request.
+                if matches!(self.request.state, State::Lost { .. }) {
+                    self.request.lines.take();
                 }
                 self.response.begin(id, text, out);
                 self.response.header(rest, time, out);

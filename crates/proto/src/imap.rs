@@ -194,6 +194,10 @@ struct Imap {
     sasl: bool,
     moved: u64,
     has_ended: bool,
+    /// Whether the client sent commands before the responses to those that wait.
+    pipelines: bool,
+    /// Whether the client's next line may be the rest of one that is lost: only a known command is one.
+    doubtful: bool,
 }
 
 impl Imap {
@@ -208,6 +212,8 @@ impl Imap {
             sasl: false,
             moved: 0,
             has_ended: false,
+            pipelines: false,
+            doubtful: false,
         }
     }
 }
@@ -318,8 +324,25 @@ impl Imap {
         if gap > 0 {
             // Responses name their commands by tag: only the current line is lost.
             side.text.clear();
-            self.sasl = false;
+            (side.bytes, side.messages, self.sasl) = (0, 0, false);
+            match direction {
+                Direction::Forward => self.doubtful = true,
+                Direction::Reverse => self.forget_answered(time, out),
+            }
         }
+    }
+
+    /// Emits all waiting commands but the last, if the client waits for each response: it has got theirs, which are lost. What
+    /// follows without a tag belongs to the last.
+    fn forget_answered(&mut self, time: Time, out: &mut dyn Out) {
+        let mut latest = self.waiting.iter().rev();
+        let (Some(last), Some(before)) = (latest.next(), latest.next()) else { return };
+        if self.pipelines || last.time == before.time {
+            return;
+        }
+        let last = self.waiting.pop_back();
+        self.flush(time, out);
+        self.waiting.extend(last);
     }
 
     fn end_literal(
@@ -400,7 +423,11 @@ impl Imap {
     }
 
     fn command(&mut self, text: &[u8], bytes: u64, messages: u64, time: Time, out: &mut dyn Out) {
-        if self.sasl {
+        // A response to a challenge is one word, and no command is: whichever lines of the server are lost.
+        let is_word = !text.contains(&b' ');
+        let is_asked = self.waiting.back().is_some_and(|command| command.name == b"AUTHENTICATE");
+        self.sasl &= is_word;
+        if self.sasl || is_word && is_asked {
             self.response(text);
             return;
         }
@@ -409,6 +436,10 @@ impl Imap {
             return;
         }
         let name = word(text, 1).to_ascii_uppercase();
+        if self.doubtful && !COMMANDS.contains(&name.as_slice()) {
+            return;
+        }
+        self.doubtful = false;
         let rest = text.get(tag.len() + 1 + name.len()..).unwrap_or_default().trim_ascii();
         let first = || argument(text, 2);
         let (mut shown, mut folder) = (rest.get(..MAX_SHOWN).unwrap_or(rest).to_vec(), None);
@@ -424,6 +455,7 @@ impl Imap {
             b"SELECT" | b"EXAMINE" | b"APPEND" => folder = first(),
             _ => {}
         }
+        self.pipelines &= !self.waiting.is_empty();
         if self.waiting.len() == MAX_WAITING {
             PROTOCOL.emit_anomaly("too_many_commands", Direction::Forward, tag, time, out);
             self.flush(time, out);
@@ -489,6 +521,7 @@ impl Imap {
         looked_at(self.waiting.len());
         let Some(at) = self.waiting.iter().position(|command| command.tag == tag) else { return Step::Next };
         let Some(mut command) = self.waiting.remove(at) else { return Step::Next };
+        self.pipelines |= !self.waiting.is_empty();
         command.at.add(out.here());
         if status == "OK" {
             match command.name.as_slice() {

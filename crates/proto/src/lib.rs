@@ -204,6 +204,8 @@ mod golden;
 #[cfg(test)]
 mod growth;
 #[cfg(test)]
+mod holes;
+#[cfg(test)]
 mod laws;
 #[cfg(test)]
 mod misnamed;

@@ -67,7 +67,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     let is_home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
     let client = is_begun_by(heads.forward, &COMMANDS);
     // Greetings of IMAP and SMTP begin otherwise.
-    let server = is_begun_by(heads.reverse, &[b"+OK", b"-ERR"]);
+    let server = is_begun_by(heads.reverse, &[b"+OK", b"-ERR", b"+"]);
     match (client, server) {
         (Probe::Reject, _) | (_, Probe::Reject) => Probe::Reject,
         (Probe::Match, Probe::Match) if is_home || is_greeted(heads) => Probe::Match,
@@ -127,8 +127,10 @@ struct Pop3 {
     greeted: bool,
     /// Whether the client answers challenges: its lines are no commands.
     sasl: bool,
-    /// Responses cannot be assigned to commands any more.
+    /// Responses are lost: what comes next may be the rest of one.
     lost: bool,
+    /// Whether the client sent commands before the responses to those that wait.
+    pipelines: bool,
 }
 
 impl Pop3 {
@@ -144,6 +146,7 @@ impl Pop3 {
             greeted: false,
             sasl: false,
             lost: false,
+            pipelines: false,
         }
     }
 }
@@ -232,25 +235,37 @@ impl Pop3 {
 
     /// Takes a gap: data before it is not joined with data after it.
     fn miss(&mut self, direction: Direction, gap: u64, time: Time, out: &mut dyn Out) {
-        if direction == Direction::Reverse
-            && let Some(listing) = &mut self.listing
+        if direction == Direction::Forward {
+            return self.client.forget();
+        }
+        self.server.forget();
+        let last = self.last_of_waiting();
+        if let Some(listing) = &mut self.listing
             && let Some((message, dot)) = &mut listing.mail
         {
-            // A message continues after a gap, up to its end or the next command.
             message.gap(gap, &mut self.files, time, out);
             listing.bytes += gap;
-            *dot = Dotted::Within;
-            return;
-        }
-        match direction {
-            Direction::Forward => self.client.forget(),
-            Direction::Reverse => {
-                self.server.forget();
-                // The gap may contain a response: later ones do not belong to the waiting commands.
-                self.end(time, out);
-                self.lost = true;
+            if last.is_none() {
+                // A message continues after a gap, up to its end or the next command.
+                *dot = Dotted::Within;
+                return;
             }
         }
+        // A client that waits for each response has got those to all commands but its last.
+        self.end(time, out);
+        self.waiting.extend(last);
+        (self.lost, self.greeted) = (true, true);
+    }
+
+    /// Takes the command that the next response belongs to, whichever were lost before; `None` if the client does not wait
+    /// for responses.
+    fn last_of_waiting(&mut self) -> Option<Command> {
+        let mut latest = self.waiting.iter().rev();
+        let (last, before) = (latest.next()?, latest.next());
+        if self.pipelines || before.is_some_and(|before| before.time == last.time) {
+            return None;
+        }
+        self.waiting.pop_back()
     }
 
     fn command(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) {
@@ -265,6 +280,12 @@ impl Pop3 {
         if line.is_cut {
             let detail = line.text;
             PROTOCOL.emit_anomaly("line_too_long", Direction::Forward, detail, time, out);
+        }
+        // A response to a challenge is one word and no command: whichever lines of the server are lost.
+        let is_asked = || self.waiting.back().is_some_and(|command| command.name == b"AUTH");
+        if self.sasl || is_asked() {
+            let word = line.text.trim_ascii();
+            self.sasl = !word.contains(&b' ') && !COMMANDS.contains(&word.to_ascii_uppercase().as_slice());
         }
         let command = if self.sasl {
             Command { time, at, name: b"<SASL DATA>".to_vec(), arguments: Vec::new() }
@@ -281,7 +302,10 @@ impl Pop3 {
         if matches!(command.name.as_slice(), b"USER" | b"APOP") {
             self.user = command.arguments.first().cloned();
         }
-        self.lost = false;
+        if std::mem::take(&mut self.lost) {
+            self.end(time, out);
+        }
+        self.pipelines &= !self.waiting.is_empty();
         if self.waiting.len() == MAX_WAITING {
             PROTOCOL.emit_anomaly("too_many_commands", Direction::Forward, &command.name, time, out);
             self.end(time, out);
@@ -316,6 +340,7 @@ impl Pop3 {
         if !std::mem::replace(&mut self.greeted, true) && self.waiting.is_empty() {
             return false;
         }
+        self.sasl = status == b"+";
         let Some(mut command) = self.waiting.pop_front() else {
             if !self.lost {
                 PROTOCOL.emit_anomaly("answer_without_command", Direction::Reverse, line.text, time, out);
@@ -323,7 +348,8 @@ impl Pop3 {
             return false;
         };
         command.at.add(at);
-        self.sasl = status == b"+";
+        self.lost = false;
+        self.pipelines |= !self.waiting.is_empty();
         if success && status == b"OK" && has_list(&command) {
             let mail = matches!(command.name.as_slice(), b"RETR" | b"TOP").then(|| {
                 let carrier = Carrier {

@@ -54,8 +54,8 @@ const LOGGED: [&[u8]; 10] =
 const PATHS: [&[u8]; 11] =
     [b"APPE", b"CWD", b"DELE", b"MKD", b"RETR", b"RMD", b"RNFR", b"RNTO", b"STOR", b"STOU", b"SIZE"];
 
-const WORDS: [&[u8]; 10] =
-    [b"USER", b"AUTH", b"FEAT", b"SYST", b"HELP", b"OPTS", b"QUIT", b"NOOP", b"CLNT", b"HOST"];
+const WORDS: [&[u8]; 11] =
+    [b"USER", b"PASS", b"AUTH", b"FEAT", b"SYST", b"HELP", b"OPTS", b"QUIT", b"NOOP", b"CLNT", b"HOST"];
 
 fn probe(heads: &Heads<'_>) -> Probe {
     let fits = |word: &&[u8]| {
@@ -69,7 +69,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     }
     let line = heads.reverse.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let begins = |code: &[u8]| line.iter().zip(code).all(|(a, b)| a == b);
-    if ![&b"220"[..], b"331", b"230", b"530", b"120"].iter().any(|code| begins(code)) {
+    if ![&b"220"[..], b"331", b"230", b"234", b"530", b"120"].iter().any(|code| begins(code)) {
         return Probe::Reject;
     }
     let contains = |word: &[u8]| line.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
@@ -100,6 +100,8 @@ struct Command {
     data: Option<Endpoint>,
     channel: Option<Channel>,
     file_size: Option<u64>,
+    /// Whether its reply was lost in a gap.
+    is_lost: bool,
 }
 
 /// An announced data channel.
@@ -131,8 +133,10 @@ struct Ftp {
     transactions: u64,
     /// TLS in the tokens of `AUTH GSSAPI` (RFC 2228), as in GridFTP.
     tokens: Option<Box<dyn Parser>>,
-    /// Replies cannot be assigned to commands until the client sends a new one.
+    /// Replies are lost: what comes next may be the rest of one.
     lost: bool,
+    /// Whether the client sent commands before the replies to those that wait.
+    pipelines: bool,
 }
 
 impl Ftp {
@@ -154,6 +158,7 @@ impl Ftp {
             transactions: 0,
             tokens: None,
             lost: false,
+            pipelines: false,
         }
     }
 }
@@ -161,14 +166,7 @@ impl Ftp {
 impl Parser for Ftp {
     fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
         if chunk.gap > 0 {
-            match chunk.direction {
-                Direction::Forward => self.client.forget(),
-                Direction::Reverse => self.server.forget(),
-            }
-            // The gap may contain commands and replies: later ones do not belong together.
-            self.flush(chunk.time, out);
-            (self.in_reply, self.lost, self.greeted) = (None, true, true);
-            self.end_tokens(chunk.time, out);
+            self.miss(chunk.direction, chunk.time, out);
         }
         let mut data = chunk.data;
         match chunk.direction {
@@ -208,6 +206,53 @@ impl Parser for Ftp {
 }
 
 impl Ftp {
+    /// Handles missing bytes.
+    fn miss(&mut self, direction: Direction, time: Time, out: &mut dyn Out) {
+        self.end_tokens(time, out);
+        match direction {
+            Direction::Forward => {
+                self.client.forget();
+                // The gap may contain commands: later replies do not belong to those that wait.
+                self.flush(time, out);
+            }
+            Direction::Reverse => {
+                self.server.forget();
+                self.in_reply = None;
+                // A client that waits for each reply has got those to all commands but its last.
+                let last = self.last_of_waiting();
+                self.flush_lost(time, out);
+                self.waiting.extend(last);
+            }
+        }
+        (self.lost, self.greeted) = (true, true);
+    }
+
+    /// Takes the command that the next reply belongs to, whichever replies were lost before; `None` if the client does not
+    /// wait for replies.
+    fn last_of_waiting(&mut self) -> Option<Command> {
+        let mut latest = self.waiting.iter().rev();
+        let (last, before) = (latest.next()?, latest.next());
+        let is_alone = before.is_none_or(|before| before.time != last.time);
+        self.waiting.pop_back().filter(|_| is_alone && !self.pipelines)
+    }
+
+    /// Emits the waiting commands, whose replies are lost. Another working directory is taken for entered: most are.
+    fn flush_lost(&mut self, time: Time, out: &mut dyn Out) {
+        for mut command in std::mem::take(&mut self.waiting) {
+            command.is_lost = true;
+            match command.name.as_slice() {
+                b"CWD" | b"XCWD" => self.enter(&command.argument),
+                b"CDUP" | b"XCUP" => self.enter(b".."),
+                _ => {}
+            }
+            self.emit_command(&command, time, out);
+            self.emit(&command, out);
+        }
+        if let Some(greeting) = self.greeting.take() {
+            self.emit_command(&greeting, time, out);
+        }
+    }
+
     /// Emits the waiting commands without replies.
     fn flush(&mut self, time: Time, out: &mut dyn Out) {
         if let Some(done) = self.done.take() {
@@ -258,7 +303,9 @@ impl Ftp {
         if let Some(done) = self.done.take() {
             self.emit(&done, out);
         }
-        self.lost = false;
+        if std::mem::take(&mut self.lost) {
+            self.flush_lost(time, out);
+        }
         let mut command = Command {
             time,
             at,
@@ -297,6 +344,7 @@ impl Ftp {
             }
             _ => {}
         }
+        self.pipelines &= !self.waiting.is_empty();
         if self.waiting.len() == MAX_WAITING {
             // Zeek shows their number.
             let waiting = MAX_WAITING.to_string();
@@ -379,10 +427,10 @@ impl Ftp {
             (Some(code), _, _) => (false, code, line.text),
             (None, Some(digits), None | Some(b' ')) => (true, digits, rest),
             (None, Some(digits), Some(b'-')) => (false, digits, rest),
+            // It is the rest of a reply.
+            (None, _, _) if self.lost => return false,
             (None, _, _) => {
-                if !self.lost {
-                    PROTOCOL.emit_anomaly("ftp_reply_without_code", Direction::Reverse, line.text, time, out);
-                }
+                PROTOCOL.emit_anomaly("ftp_reply_without_code", Direction::Reverse, line.text, time, out);
                 // A reply without a code still answers the command: later replies belong to later commands.
                 if let Some(mut command) = self.waiting.pop_front() {
                     command.at.add(at);
@@ -402,7 +450,11 @@ impl Ftp {
             self.token(token, Direction::Reverse, time, out);
         }
         let number = code.iter().fold(0, |number, digit| number * 10 + u16::from(digit - b'0'));
+        if self.lost && self.waiting.front().is_some_and(|command| !may_answer(&code, &command.name)) {
+            return false;
+        }
         let is_greeting = !self.greeted && matches!(number, 120 | 220 | 421);
+        self.pipelines |= !is_greeting && self.waiting.len() > 1;
         let command = match (is_greeting, self.waiting.front_mut()) {
             (true, _) => self.greeting.get_or_insert_with(|| Command { time, ..Command::default() }),
             (false, Some(command)) => command,
@@ -423,6 +475,7 @@ impl Ftp {
         };
         command.at.add(at);
         command.replied(code, number, text, line.is_cut);
+        self.lost &= is_greeting;
         if !is_last || number < 200 && number != 120 {
             if is_last && number == 150 && command.name == b"RETR" {
                 command.file_size = size(text);
@@ -538,7 +591,7 @@ impl Ftp {
 
     /// Emits a command if it is about files.
     fn emit(&self, command: &Command, out: &mut dyn Out) {
-        if !LOGGED.contains(&command.name.as_slice()) || command.last.is_none() {
+        if !LOGGED.contains(&command.name.as_slice()) || command.last.is_none() && !command.is_lost {
             return;
         }
         let argument = if PATHS.contains(&command.name.as_slice()) {
@@ -589,6 +642,23 @@ impl Command {
         }
         self.last = Some((number, text.to_vec()));
     }
+}
+
+/// Whether a reply of this code may be to a command: some codes are of few commands (RFC 959, section 5.4; RFC 2228; RFC 2428).
+/// Behind a gap, another's reply is to a command that is lost too.
+fn may_answer(code: &[u8; 3], command: &[u8]) -> bool {
+    let commands: &[&[u8]] = match code {
+        b"215" => &[b"SYST"],
+        b"221" => &[b"QUIT"],
+        b"227" => &[b"PASV"],
+        b"229" => &[b"EPSV"],
+        b"230" => &[b"USER", b"PASS", b"ACCT", b"REIN"],
+        b"234" | b"334" => &[b"AUTH"],
+        b"257" => &[b"PWD", b"XPWD", b"MKD", b"XMKD"],
+        b"331" => &[b"USER"],
+        _ => return true,
+    };
+    commands.contains(&command)
 }
 
 /// Whether an address is private.
@@ -702,6 +772,7 @@ fn size(text: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::laws::{Collected, talks};
+    use crate::talk::Turn;
     use crate::{FILES, Table};
 
     fn emitted(case: &str) -> Collected {
@@ -729,6 +800,38 @@ mod tests {
         assert_eq!(codes[7], [b"150".to_vec(), b"226".to_vec()].into_iter().collect());
         let ports: Vec<_> = emitted.expected.iter().map(|expected| expected.responder.1).collect();
         assert_eq!(ports, [51210, 51313, 1029, 5282]);
+    }
+
+    /// A transfer has its row, and the working directory is kept, whichever replies are lost.
+    #[test]
+    fn lost_replies_cost_no_row_and_no_directory() {
+        let (_, talk) = talks("ftp", 21).into_iter().find(|(path, _)| path.ends_with("paths.talk")).unwrap();
+        let whole = talk.emitted(|data| vec![data.to_vec()]);
+        let of = |emitted: &Collected| {
+            let arguments = column(emitted, &FTP, "argument");
+            column(emitted, &FTP, "command").into_iter().zip(arguments).collect::<Vec<_>>()
+        };
+        let mut lost = 0;
+        // The greeting identifies the protocol.
+        for (at, turn) in talk.turns.iter().enumerate().skip(1) {
+            let Turn::Data(Direction::Reverse, data) = turn else { continue };
+            // A directory that the server names, and one that it refuses, is known by the reply alone.
+            if data.starts_with(b"257") || data.starts_with(b"550") {
+                continue;
+            }
+            let line = data.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+            for end in [1, line, data.len()] {
+                let mut talk = talk.clone();
+                let rest = Turn::Data(Direction::Reverse, data[end..].to_vec());
+                talk.turns.splice(at..=at, [Turn::Gap(Direction::Reverse, end as u64), rest]);
+                for size in [1, 9999] {
+                    let emitted = talk.emitted(|data| data.chunks(size).map(<[u8]>::to_vec).collect());
+                    assert_eq!(of(&emitted), of(&whole), "without {end} bytes of turn {at}");
+                    lost += 1;
+                }
+            }
+        }
+        assert!(lost >= 50, "{lost}");
     }
 
     /// A data channel emits its content under the command that opened it.
