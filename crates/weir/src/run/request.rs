@@ -308,10 +308,11 @@ fn logs(options: &cli::RunOptions, config: &Config) -> Option<(PathBuf, Vec<Stri
     kinds.retain(|kind| seen.insert(kind.clone()));
     if kinds.is_empty() {
         kinds = vec!["zeek".to_owned(), "eve".to_owned()];
-        // These logs have no place for measurements.
-        if options.logs.measure || options.logs.sample.is_some() {
-            kinds.push("csv".to_owned());
-        }
+    }
+    // The logs that nobody chose have no place for measurements.
+    let is_chosen = !options.logs.log.is_empty() || config.output.log.line.is_some();
+    if !is_chosen && (options.logs.measure || options.logs.sample.is_some()) {
+        kinds.push("csv".to_owned());
     }
     Some((dir, kinds))
 }

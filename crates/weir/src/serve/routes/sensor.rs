@@ -25,7 +25,12 @@ pub async fn status(State(app): State<Shared>, Extension(client): Extension<Clie
     let about = &app.hub.about;
     let now = app.hub.now();
     let extents = app.ask(|store| Ok::<_, StoreError>((store.extent()?, store.watched_extent()?))).await;
-    let (extent, watched) = extents.unwrap_or_default();
+    let (extent, stored) = extents.unwrap_or_default();
+    // The store has whole intervals of captures, the run the times of its packets.
+    let watched = match about.mode {
+        Mode::File => now.total.packets.map(|packets| (packets.start, packets.end)),
+        Mode::Live | Mode::Store => stored,
+    };
     let latest = match about.mode {
         Mode::Live => clock(),
         Mode::File => now.total.interval.end,
