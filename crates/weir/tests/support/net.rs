@@ -89,15 +89,24 @@ impl Net {
             let lines = String::from_utf8_lossy(&sockets.stdout).into_owned();
             lines.lines().skip(1).filter(|line| line.split_whitespace().nth(5) == Some("1")).count()
         };
-        let (mut ended, mut before) = (None, 0);
-        // There is a socket for each worker and interface. All are open when their number no longer grows.
+        // There is a socket for each worker and interface. When the last is open, the process gives up its rights.
+        let status = format!("/proc/{}/status", child.id());
+        let confined = || {
+            let text = std::fs::read_to_string(&status).unwrap_or_default();
+            text.lines().any(|line| {
+                line.strip_prefix("CapEff:").is_some_and(|set| set.trim().trim_matches('0').is_empty())
+            })
+        };
+        // A run that keeps rights has all of them when their number has not grown for a while.
+        let (mut ended, mut before, mut equal) = (None, 0, 0);
         let ready = eventually(|| {
             ended = child.try_wait().unwrap();
-            thread::sleep(Duration::from_millis(200));
+            thread::sleep(Duration::from_millis(100));
+            let is_confined = confined();
             let now = listening();
-            let all = now > 0 && now == before;
+            equal = if now == before { equal + 1 } else { 0 };
             before = now;
-            ended.is_some() || all
+            ended.is_some() || now > 0 && equal > 0 && (is_confined || equal >= 20)
         });
         assert!(ready && ended.is_none(), "the program does not listen: {:?}", finish(child));
         child
