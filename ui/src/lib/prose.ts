@@ -34,7 +34,8 @@ export function counted(status: Status | null, range: Range | null, sensor: Sens
 
 /** Seconds of the range that were watched: a capture does not fill its first and its last interval. */
 function covered(status: Status, range: Range): number {
-  const [from, to] = covers(status, range);
+  const from = Math.max(range.from, status.watched_from ?? range.from);
+  const to = status.mode === 'live' ? range.to : Math.min(range.to, status.watched_to ?? range.to);
   return Math.max(0.001, to - from);
 }
 
@@ -44,10 +45,11 @@ function measuredSeconds(data: SeriesData, status: Status, range: Range): number
   return within.map((length, at) => Math.min(length, data.widths?.[at] ?? length));
 }
 
+/** The part of the range with stored data, which are whole intervals. */
 function covers(status: Status, range: Range): [number, number] {
   return [
-    Math.max(range.from, status.watched_from ?? range.from),
-    status.mode === 'live' ? range.to : Math.min(range.to, status.watched_to ?? range.to),
+    Math.max(range.from, status.first ?? range.from),
+    status.mode === 'live' ? range.to : Math.min(range.to, status.last ?? range.to),
   ];
 }
 

@@ -63,12 +63,7 @@ export async function loadFolder(): Promise<void> {
 export function weights(times: number[], step: number, from: number, to: number, counts: boolean): number[] {
   const status = sensor.status;
   if (counts || !status) return times.map(() => step);
-  return seconds(
-    times,
-    step,
-    Math.max(from, status.watched_from ?? from),
-    status.mode === 'live' ? to : Math.min(to, status.watched_to ?? to),
-  );
+  return seconds(times, step, Math.max(from, status.first ?? from), status.mode === 'live' ? to : Math.min(to, status.last ?? to));
 }
 
 /** The zone, or UTC when the browser does not support it. */
