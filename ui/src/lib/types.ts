@@ -221,8 +221,9 @@ export interface DistinctRow {
   /** Estimated number of distinct keys. */
   estimate: number;
   /**
-   * The most that the number can be. It is larger than `estimate` where the counts of the range have different keys, because they
-   * were made by runs into different stores, or before stores kept their key: such counts cannot be united.
+   * The most that the number can be. It is larger than `estimate` where the counts of the range have different
+   * keys, because they were made by runs into different stores, or before stores kept their key: such counts
+   * cannot be united.
    */
   most: number;
   /** Name. */
@@ -924,7 +925,8 @@ export interface Status {
   /** Version of the program. */
   version: string;
   /**
-   * Begin of the time that was watched: of captures the time of the first packet. Means are sums over the time from here on.
+   * Begin of the time that was watched: of captures the time of the first packet. Means are sums over the time
+   * from here on.
    */
   watched_from: number | null;
   /** End of the time that was watched: of captures the time of the last packet. */
