@@ -4,6 +4,7 @@
 use crate::file::Files;
 use crate::line::{Line, Lines};
 use crate::mime::{Carrier, Message};
+use crate::waiting::take_last;
 use crate::work::looked_at;
 use crate::{
     Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Setup, Span, Step, Table, Transport, Value, field,
@@ -335,14 +336,9 @@ impl Imap {
     /// Emits all waiting commands but the last, if the client waits for each response: it has got theirs, which are lost. What
     /// follows without a tag belongs to the last.
     fn forget_answered(&mut self, time: Time, out: &mut dyn Out) {
-        let mut latest = self.waiting.iter().rev();
-        let (Some(last), Some(before)) = (latest.next(), latest.next()) else { return };
-        if self.pipelines || last.time == before.time {
-            return;
-        }
-        let last = self.waiting.pop_back();
+        let Some(last) = take_last(&mut self.waiting, self.pipelines, |command| command.time) else { return };
         self.flush(time, out);
-        self.waiting.extend(last);
+        self.waiting.push_back(last);
     }
 
     fn end_literal(

@@ -90,6 +90,7 @@ mod tftp;
 mod tls;
 mod tunnel;
 mod turned;
+mod waiting;
 mod websocket;
 #[cfg(feature = "work")]
 pub mod work;

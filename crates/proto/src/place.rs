@@ -42,7 +42,7 @@ impl Span {
         }
     }
 
-    /// The same bytes with the sides exchanged.
+    /// The place with its sides exchanged.
     pub(crate) fn turned(self) -> Self {
         let ([one, other], [end, other_end]) = (self.begin, self.end);
         Self { begin: [other, one], end: [other_end, end] }

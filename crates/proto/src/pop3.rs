@@ -3,6 +3,7 @@
 use crate::file::Files;
 use crate::line::{Dotted, Line, Lines};
 use crate::mime::{Carrier, Message};
+use crate::waiting::take_last;
 use crate::{
     Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Setup, Span, Step, Table, Transport, Value, field,
     record,
@@ -239,7 +240,7 @@ impl Pop3 {
             return self.client.forget();
         }
         self.server.forget();
-        let last = self.last_of_waiting();
+        let last = take_last(&mut self.waiting, self.pipelines, |command| command.time);
         if let Some(listing) = &mut self.listing
             && let Some((message, dot)) = &mut listing.mail
         {
@@ -251,21 +252,9 @@ impl Pop3 {
                 return;
             }
         }
-        // A client that waits for each response has got those to all commands but its last.
         self.end(time, out);
         self.waiting.extend(last);
         (self.lost, self.greeted) = (true, true);
-    }
-
-    /// Takes the command that the next response belongs to, whichever were lost before; `None` if the client does not wait
-    /// for responses.
-    fn last_of_waiting(&mut self) -> Option<Command> {
-        let mut latest = self.waiting.iter().rev();
-        let (last, before) = (latest.next()?, latest.next());
-        if self.pipelines || before.is_some_and(|before| before.time == last.time) {
-            return None;
-        }
-        self.waiting.pop_back()
     }
 
     fn command(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) {

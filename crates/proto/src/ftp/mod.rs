@@ -10,6 +10,7 @@ use crate::early::early;
 use crate::line::{Line, Lines};
 use crate::place::Nested;
 use crate::tls;
+use crate::waiting::take_last;
 use crate::{
     Buffer, Expected, Heads, Out, Parser, Probe, Protocol, Setup, Span, Step, TCP, Transport, Value, record,
 };
@@ -218,22 +219,12 @@ impl Ftp {
             Direction::Reverse => {
                 self.server.forget();
                 self.in_reply = None;
-                // A client that waits for each reply has got those to all commands but its last.
-                let last = self.last_of_waiting();
+                let last = take_last(&mut self.waiting, self.pipelines, |command| command.time);
                 self.flush_lost(time, out);
                 self.waiting.extend(last);
             }
         }
         (self.lost, self.greeted) = (true, true);
-    }
-
-    /// Takes the command that the next reply belongs to, whichever replies were lost before; `None` if the client does not
-    /// wait for replies.
-    fn last_of_waiting(&mut self) -> Option<Command> {
-        let mut latest = self.waiting.iter().rev();
-        let (last, before) = (latest.next()?, latest.next());
-        let is_alone = before.is_none_or(|before| before.time != last.time);
-        self.waiting.pop_back().filter(|_| is_alone && !self.pipelines)
     }
 
     /// Emits the waiting commands, whose replies are lost. Another working directory is taken for entered: most are.
