@@ -1,5 +1,6 @@
 //! Series that are computed from stored flows: of an expression, or of a time whose intervals are no longer stored.
 
+use crate::share::Window;
 use crate::tally::{Dimension, Measure, Subject, TallyWanted};
 use crate::{Store, StoreError, TimeRange};
 use weir_api::web::{Points, SeriesData};
@@ -39,8 +40,7 @@ pub fn points<S: Store + ?Sized>(
         grid: Some((from, step)),
         values: None,
     };
-    let parts: Vec<(u64, u64)> =
-        starts.iter().map(|start| (*start, start.saturating_add(step).min(to))).collect();
+    let parts = Window { from, to }.parts(from, step, starts.len());
     let watched = store.watched_within(&parts)?;
     let mut data = SeriesData {
         step: step as f64 / SECOND as f64,

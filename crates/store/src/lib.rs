@@ -248,6 +248,18 @@ pub struct Archive {
     pub tiers: Vec<(u64, Vec<Option<[f64; 3]>>)>,
 }
 
+/// All rows that a query passes, and the rest of its answer.
+fn gathered<R, A>(
+    pass: impl FnOnce(&mut dyn FnMut(R) -> bool) -> Result<A, StoreError>,
+) -> Result<(Vec<R>, A), StoreError> {
+    let mut rows = Vec::new();
+    let rest = pass(&mut |row| {
+        rows.push(row);
+        true
+    })?;
+    Ok((rows, rest))
+}
+
 /// The queries of a store. Each answer is complete or contains a note of what it leaves out.
 pub trait Store: Send + Sync {
     /// Begin and end of the stored data, in nanoseconds since the epoch.
@@ -257,8 +269,8 @@ pub trait Store: Send + Sync {
     /// The engine fails. This applies to all queries.
     fn extent(&self) -> Result<Option<(u64, u64)>, StoreError>;
 
-    /// Begin and end of the time that was watched, in nanoseconds since the epoch: of captures the first and the last packet. The
-    /// stored data are in whole intervals, whose first and last stick out of it.
+    /// Begin and end of the time that was watched, in nanoseconds since the epoch. On a link the first and the last interval stick out
+    /// of it; of captures it is in whole intervals.
     ///
     /// # Errors
     ///
@@ -537,11 +549,7 @@ pub trait Store: Send + Sync {
     ///
     /// As [`Store::extent`].
     fn flows(&self, wanted: &FlowsWanted) -> Result<Flows, StoreError> {
-        let mut rows = Vec::new();
-        let rest = self.pass_flows(wanted, &mut |row| {
-            rows.push(row);
-            true
-        })?;
+        let (rows, rest) = gathered(|each| self.pass_flows(wanted, each))?;
         Ok(Flows { rows, ..rest })
     }
 
@@ -576,11 +584,7 @@ pub trait Store: Send + Sync {
     ///
     /// As [`Store::extent`].
     fn records(&self, wanted: &RecordsWanted) -> Result<Records, StoreError> {
-        let mut rows = Vec::new();
-        let rest = self.pass_records(wanted, &mut |row| {
-            rows.push(row);
-            true
-        })?;
+        let (rows, rest) = gathered(|each| self.pass_records(wanted, each))?;
         Ok(Records { rows, ..rest })
     }
 

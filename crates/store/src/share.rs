@@ -19,6 +19,13 @@ impl Window {
         first >= self.from && last < self.to
     }
 
+    /// Parts of a length, the first of which begins at a time: begin and end of each, as far as they are in the range.
+    pub fn parts(&self, begin: u64, length: u64, count: usize) -> Vec<(u64, u64)> {
+        let within = |time: u64| time.clamp(self.from, self.to.max(self.from));
+        let starts = (0..count as u64).map(|at| begin.saturating_add(at.saturating_mul(length)));
+        starts.map(|start| (within(start), within(start.saturating_add(length)))).collect()
+    }
+
     /// The part of a flow's packets and bytes in the range, if both are spread evenly over the flow's time.
     pub fn share(&self, first: u64, last: u64, count: Count) -> Count {
         let portion = |value: u64| {

@@ -98,7 +98,7 @@ impl Shape {
         self.members.push(Member { key, what, is_always: false });
     }
 
-    /// The same shape, in which the object of that name is written even if it is empty.
+    /// Writes the object of that name even if it is empty.
     #[must_use]
     fn always(mut self, name: &str) -> Self {
         for member in self.members.iter_mut().filter(|member| member.key == name) {

@@ -3,6 +3,7 @@
 use super::{Compare, Counting, Matter, POINTS, Question, kept};
 use crate::label::{list_row, text_row};
 use crate::payload::Withheld;
+use crate::share::Window;
 use crate::tally::{Cell, Measure, Subject, Sums, Tally, TallyRow, TallyWanted};
 use crate::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted, Store, StoreError, TimeRange, fields};
 use serde_json::{Number, Value, json};
@@ -427,8 +428,7 @@ pub fn crossing_note(crossing: &Crossing) -> String {
     )
 }
 
-/// A column for each of the heaviest, and one for the others.
-/// A part of the time in which nothing was watched has no value.
+/// A column for each of the heaviest, and one for the others. A part of the time in which nothing was watched has no value.
 fn over_time(
     question: &Question,
     counting: &Counting,
@@ -438,12 +438,7 @@ fn over_time(
     let steps = tally.other_over.len();
     let (begin, to) = tally.span;
     let (from, length) = tally.grid;
-    let within = |time: u64| time.clamp(begin, to.max(begin));
-    let parts: Vec<(u64, u64)> = (0..steps as u64)
-        .map(|at| from.saturating_add(at.saturating_mul(length)))
-        .map(|start| (within(start), within(start.saturating_add(length))))
-        .collect();
-    let watched = store.watched_within(&parts)?;
+    let watched = store.watched_within(&Window { from: begin, to }.parts(from, length, steps))?;
     let value = |at: usize, sum: f64| match watched.get(at) {
         Some(0.0) if sum == 0.0 => Value::Null,
         _ => number(sum),

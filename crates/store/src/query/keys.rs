@@ -44,17 +44,11 @@ keys! {
     ["name", "names"], None, Name false;
 }
 
-/// The names of expressions for the ends of a packet, which are no keys, and the two keys that each can mean.
-const ENDS: [(&str, [&str; 2]); 2] = [("src", ["sender", "client"]), ("dst", ["receiver", "server"])];
-
-/// Why a name of an end of a packet is no key; `None` for all other names.
-fn end_of_packet(name: &str) -> Option<String> {
-    let (_, [of_packets, of_flows]) = ENDS.iter().find(|(end, _)| *end == name)?;
-    let did = if *of_flows == "client" { "began" } else { "answered" };
-    Some(format!(
-        "use `{of_packets}` for that end of packets, or `{of_flows}` for the host that {did} the flow"
-    ))
-}
+/// The names of expressions for the ends of a packet, which are no keys, and what to use instead.
+const ENDS: [(&str, &str); 2] = [
+    ("src", "use `sender` for that end of packets, or `client` for the host that began the flow"),
+    ("dst", "use `receiver` for that end of packets, or `server` for the host that answered the flow"),
+];
 
 /// The key of a name.
 pub fn key(name: &str) -> Option<&'static KeyName> {
@@ -128,8 +122,8 @@ impl Names<'_> {
 
     /// A dimension of flows or records.
     pub fn dimension(&self, subject: Subject, word: Word<'_>) -> Result<Dimension, QueryError> {
-        if let Some(message) = end_of_packet(word.text) {
-            return Err(word.wrong(message));
+        if let Some((_, message)) = ENDS.iter().find(|(end, _)| *end == word.text) {
+            return Err(word.wrong(*message));
         }
         let key = key(word.text);
         match subject {

@@ -5,7 +5,7 @@ use super::schema::describe;
 use crate::body::{self, Leaf};
 use crate::payload::{Withheld, has_text};
 use crate::share::{Crossings, Window};
-use crate::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted, StoreError};
+use crate::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted, StoreError, TimeRange};
 use rusqlite::types::{Value as Sql, ValueRef};
 use rusqlite::{Connection, ErrorCode, Row, ToSql, params_from_iter};
 use serde_json::{Map, Value};
@@ -136,6 +136,28 @@ impl Rank {
     }
 }
 
+/// The bins of a histogram of flows.
+pub struct Bins {
+    /// The range.
+    window: Window,
+    /// Length of a bin in nanoseconds.
+    step: u64,
+    /// Begin and end of each.
+    pub parts: Vec<(u64, u64)>,
+}
+
+impl Bins {
+    /// The bins over a range; an absent end of it is that of the stored rows.
+    pub fn of(span: TimeRange, extent: (u64, u64)) -> Self {
+        let window =
+            Window { from: span.from.unwrap_or(extent.0), to: span.to.unwrap_or(extent.1.saturating_add(1)) };
+        let length = window.to.saturating_sub(window.from);
+        let step = length.div_ceil(BINS).max(1);
+        let count = length.div_ceil(step).max(1) as usize;
+        Self { window, step, parts: window.parts(window.from, step, count) }
+    }
+}
+
 /// Flows of partitions, the latest first; the condition is that of the test. The rows go to `each`, in order, until it returns false:
 /// only their places are in memory together.
 pub fn flows(
@@ -147,18 +169,15 @@ pub fn flows(
 ) -> Result<Flows, StoreError> {
     let condition = condition.during(wanted.span);
     let mut progress = Progress::default();
-    let (from, to) =
-        (wanted.span.from.unwrap_or(extent.0), wanted.span.to.unwrap_or(extent.1.saturating_add(1)));
-    let window = Window { from, to };
+    let Bins { window, step, parts: bins } = Bins::of(wanted.span, extent);
+    let Window { from, to } = window;
     let mut crossings = Crossings::default();
-    let step = to.saturating_sub(from).div_ceil(BINS).max(1);
-    let bins = to.saturating_sub(from).div_ceil(step).max(1) as usize;
     let mut answer = Flows {
         histogram: FlowHistogram {
             step: step as f64 / SECOND,
-            times: (0..bins as u64).map(|at| (from + at * step) as f64 / SECOND).collect(),
-            flows: vec![0; bins],
-            bytes: vec![0; bins],
+            times: bins.iter().map(|(start, _)| *start as f64 / SECOND).collect(),
+            flows: vec![0; bins.len()],
+            bytes: vec![0; bins.len()],
             watched: Vec::new(),
         },
         ..Flows::default()
@@ -186,19 +205,19 @@ pub fn flows(
                 answer.matched += 1;
                 answer.matched_packets += inside.packets;
                 answer.matched_bytes += inside.bytes;
-                let place = |time: u64| (time.saturating_sub(from) / step).min(bins as u64 - 1);
+                let place = |time: u64| (time.saturating_sub(from) / step).min(bins.len() as u64 - 1);
                 let (begin, end) = (place(first), place(last.min(to.saturating_sub(1))));
                 if let Some(flows) = answer.histogram.flows.get_mut(begin as usize) {
                     *flows += 1;
                 }
                 for bin in begin..=end.max(begin) {
-                    let at = from + bin * step;
-                    let part = Window { from: at, to: (at + step).min(to) };
-                    let bytes =
-                        if begin == end { inside.bytes } else { part.share(first, last, whole).bytes };
-                    if let Some(sum) = answer.histogram.bytes.get_mut(bin as usize) {
-                        *sum += bytes;
-                    }
+                    let bin = bin as usize;
+                    let (Some((at, until)), Some(sum)) = (bins.get(bin), answer.histogram.bytes.get_mut(bin))
+                    else {
+                        continue;
+                    };
+                    let part = Window { from: *at, to: *until };
+                    *sum += if begin == end { inside.bytes } else { part.share(first, last, whole).bytes };
                 }
                 let (order, place) = (order_of(row.get_ref(5)?), (at, id));
                 page.push(if wanted.descending {

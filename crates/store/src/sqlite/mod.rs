@@ -32,7 +32,7 @@ use super::{
     SERIES, Store, StoreError, StoredFlow, StoredRecord, TimeRange, tiers,
 };
 use condition::Condition;
-use find::{Part, Progress};
+use find::{Bins, Part, Progress};
 use rusqlite::Connection;
 use schema::{Kind, MAIN, describe};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -43,9 +43,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use watched::Watched;
 use weir_api::web::{
-    Amount, Band, DistinctInfo, DistinctRow, Distincts, Events, FilterOf, FilterTry, Flow, FlowDetail,
-    FlowHistogram, Flows, KeptTableInfo, ListInfo, ListRow, Lists, RecordRow, Records, SeriesData,
-    SeriesInfo, StoreState, TierState, TopList, TryHistogram,
+    Amount, Band, DistinctInfo, DistinctRow, Distincts, Events, FilterOf, FilterTry, Flow, FlowDetail, Flows,
+    KeptTableInfo, ListInfo, ListRow, Lists, RecordRow, Records, SeriesData, SeriesInfo, StoreState,
+    TierState, TopList, TryHistogram,
 };
 use weir_api::{Cells, Key, Reading, TopRow, Unit};
 use weir_filter::{FLOW, FlowTest};
@@ -111,17 +111,6 @@ impl SqliteStore {
             spare.1.push(connection);
         }
         answer
-    }
-
-    /// Sets the watched seconds of each bin of a histogram over a range.
-    fn watch(&self, of: &mut FlowHistogram, span: TimeRange, extent: (u64, u64)) -> Result<(), StoreError> {
-        let end = span.to.unwrap_or(extent.1.saturating_add(1));
-        let starts = of.times.iter().map(|time| (time * SECOND) as u64);
-        let length = (of.step * SECOND) as u64;
-        let bins: Vec<(u64, u64)> =
-            starts.map(|start| (start, start.saturating_add(length).min(end).max(start))).collect();
-        of.watched = self.watched_within(&bins)?;
-        Ok(())
     }
 
     /// The partitions that overlap a time range, the latest first.
@@ -626,7 +615,7 @@ impl Store for SqliteStore {
         let condition = self.condition(&wanted.test, FLOW, wanted.span, &parts)?;
         let extent = Self::rows_extent(&parts);
         let mut found = find::flows(&parts, wanted, condition, extent, each)?;
-        self.watch(&mut found.histogram, wanted.span, extent)?;
+        found.histogram.watched = self.watched_within(&Bins::of(wanted.span, extent).parts)?;
         Ok(found)
     }
 
@@ -660,8 +649,7 @@ impl Store for SqliteStore {
                 FlowsWanted { test, span, order: Default::default(), descending: false, limit: 0, offset: 0 };
             find::flows(&parts, &wanted, condition, extent, &mut |_| false)
         };
-        let (matching, mut all) = (asked(test.clone())?, asked(FlowTest::All(Vec::new()))?);
-        self.watch(&mut all.histogram, span, extent)?;
+        let (matching, all) = (asked(test.clone())?, asked(FlowTest::All(Vec::new()))?);
         Ok(FilterTry {
             flows: matching.matched,
             packets: matching.matched_packets,
@@ -672,7 +660,7 @@ impl Store for SqliteStore {
                 times: all.histogram.times,
                 bytes: matching.histogram.bytes,
                 all: all.histogram.bytes,
-                watched: all.histogram.watched,
+                watched: self.watched_within(&Bins::of(span, extent).parts)?,
             },
             partial: matching.partial.or(all.partial),
         })

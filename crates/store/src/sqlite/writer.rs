@@ -614,7 +614,7 @@ impl Output for Writer {
         if span.0 == span.1 || watched.start == watched.end && !has_packets {
             return self.report();
         }
-        // Silence has lists of what ended in it, such as questions that nobody answered. A count of no values takes no cell there. Each
+        // Silence has lists of what ended in it, such as questions without an answer. A count of no values takes no cell there. Each
         // list is written once nevertheless, so that queries know its name.
         let holds = |reading: &Reading| {
             has_packets || !matches!(reading, Reading::Distinct(count) if count.estimate() == 0)

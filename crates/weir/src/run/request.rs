@@ -93,7 +93,8 @@ impl Request {
             Some(path) => load(path).map_err(usage)?,
             None => Config::default(),
         };
-        if (options.logs.measure || options.logs.sample.is_some()) && logs(options, &config).is_none() {
+        let logs = logs(options, &config);
+        if (options.logs.measure || options.logs.sample.is_some()) && logs.is_none() {
             let text = "--measure and --sample are for logs: give their folder with --output DIR, or as `dir` in [output] of weir.toml";
             return Err(usage(text.to_owned()));
         }
@@ -144,7 +145,7 @@ impl Request {
             interfaces,
             expression,
             subscriptions: config.plan(),
-            logs: logs(options, &config),
+            logs,
             syslog: options.logs.syslog.clone().or_else(|| config.output.syslog.value.clone()),
             rotate: options.logs.log_rotate.or(config.output.rotate.value),
             rolling: Rolling {
@@ -309,7 +310,7 @@ fn logs(options: &cli::RunOptions, config: &Config) -> Option<(PathBuf, Vec<Stri
     if kinds.is_empty() {
         kinds = vec!["zeek".to_owned(), "eve".to_owned()];
     }
-    // The logs that nobody chose have no place for measurements.
+    // The default logs have no place for measurements.
     let is_chosen = !options.logs.log.is_empty() || config.output.log.line.is_some();
     if !is_chosen && (options.logs.measure || options.logs.sample.is_some()) {
         kinds.push("csv".to_owned());

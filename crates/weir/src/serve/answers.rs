@@ -54,7 +54,7 @@ struct Own {
 
 /// A place; it is free again when this is dropped.
 pub struct Place {
-    _held: [Option<OwnedSemaphorePermit>; 3],
+    _held: Vec<OwnedSemaphorePermit>,
 }
 
 impl Answers {
@@ -76,7 +76,7 @@ impl Answers {
     /// None is free within the time limit.
     pub async fn of_client(&self, client: &Client) -> Result<Place, Failure> {
         let own = self.own(client, |own| &own.short);
-        Ok(Place { _held: [Some(self.within(own.acquire_owned()).await?), None, None] })
+        Ok(Place { _held: vec![self.within(own.acquire_owned()).await?] })
     }
 
     /// A place among all for the computation of a short answer.
@@ -96,7 +96,7 @@ impl Answers {
                 self.within(first).await?
             }
         };
-        Ok(Place { _held: [Some(permit), None, None] })
+        Ok(Place { _held: vec![permit] })
     }
 
     /// A place for an answer of many rows to a client, which needs this many bytes until its last row is sent.
@@ -111,7 +111,7 @@ impl Answers {
         let own = self.within(own.acquire_owned()).await?;
         let memory = self.within(left.acquire_many_owned(wanted)).await?;
         let all = self.within(all.acquire_owned()).await?;
-        Ok(Place { _held: [Some(all), Some(memory), Some(own)] })
+        Ok(Place { _held: vec![all, memory, own] })
     }
 
     /// Waits for a permit.

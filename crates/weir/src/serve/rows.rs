@@ -9,7 +9,7 @@ use super::app::Shared;
 use super::body::Written;
 use super::failure::Failure;
 use super::rights::Client;
-use super::routes::table::{Format, PARTIAL, asked, flat, line, set_headers};
+use super::routes::table::{Format, PARTIAL, asked, cut, flat, set_headers};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -68,7 +68,7 @@ pub async fn answer<R: Serialize>(
     work: impl FnOnce(&dyn Store, &mut RowWriter) -> Result<R, StoreError> + Send + 'static,
 ) -> Result<Response, Failure> {
     let store = app.store()?;
-    let place = app.answers.large(client, MEMORY + bytes).await?;
+    let place = Arc::new(app.answers.large(client, MEMORY + bytes).await?);
     let (to, from) = mpsc::channel(AHEAD);
     let (head, begun) = oneshot::channel();
     let is_whole = Arc::new(AtomicBool::new(false));
@@ -85,7 +85,10 @@ pub async fn answer<R: Serialize>(
         until: Instant::now() + LONGEST,
         runtime: Handle::current(),
     };
+    let working = Arc::clone(&place);
     tokio::task::spawn_blocking(move || {
+        // The client may have disconnected: the place is held until the work ends, and until the last piece is sent.
+        let _working = working;
         let rest = work(&*store, &mut writer);
         writer.end(rest.map_err(Failure::from));
     });
@@ -134,34 +137,19 @@ impl RowWriter {
                 self.out.extend_from_slice(if self.rows == 0 { b"{\"rows\":[" } else { b"," });
                 let _ = serde_json::to_writer(&mut self.out, row);
             }
-            Some(format) => self.table_row(format, flat(serde_json::to_value(row).unwrap_or_default())),
-        }
-        self.rows += 1;
-        self.out.len() < PIECE || self.piece(None)
-    }
-
-    fn table_row(&mut self, format: Format, row: Map<String, Value>) {
-        match format {
-            Format::NdJson => {
-                let _ = serde_json::to_writer(&mut self.out, &row);
-                self.out.push(b'\n');
-            }
-            Format::Csv => {
+            Some(format) => {
+                let row = flat(serde_json::to_value(row).unwrap_or_default());
                 if self.rows == 0 {
                     if self.names.is_empty() {
                         self.names = row.keys().cloned().collect();
                     }
-                    self.names_line();
+                    format.push_names(&mut self.out, &self.names);
                 }
-                let null = Value::Null;
-                line(&mut self.out, self.names.iter().map(|name| row.get(name).unwrap_or(&null)));
+                format.push_row(&mut self.out, &self.names, &row);
             }
         }
-    }
-
-    fn names_line(&mut self) {
-        let names: Vec<Value> = self.names.iter().map(|name| Value::from(name.as_str())).collect();
-        line(&mut self.out, names.iter());
+        self.rows += 1;
+        self.out.len() < PIECE || self.piece(None)
     }
 
     /// Sends what is written, with the head if it is the first piece. Returns whether the client takes it.
@@ -200,14 +188,12 @@ impl RowWriter {
         }
         rest.shift_remove("rows");
         let partial = rest.shift_remove("partial").unwrap_or_default();
-        let matched = rest.get("matched").and_then(Value::as_u64).filter(|matched| *matched > self.rows);
-        let cut =
-            matched.map(|all| format!("{} of {all} rows; `limit` and `offset` give the others", self.rows));
-        let left_out = partial.as_str().map(str::to_owned).or(cut);
+        let matched = rest.get("matched").and_then(Value::as_u64);
+        let left_out = partial.as_str().map(str::to_owned).or_else(|| cut(self.rows, matched));
         let is_long = self.head.is_none();
         match self.format {
             None => self.close(&rest, &partial),
-            Some(Format::Csv) if self.rows == 0 => self.names_line(),
+            Some(Format::Csv) if self.rows == 0 => Format::Csv.push_names(&mut self.out, &self.names),
             Some(Format::NdJson) if is_long => {
                 if let Some(text) = &left_out {
                     let _ = serde_json::to_writer(&mut self.out, &serde_json::json!({ "partial": text }));

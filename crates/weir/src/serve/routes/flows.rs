@@ -15,7 +15,7 @@ use utoipa::IntoParams;
 use weir_api::web::{FieldInfo, FlowDetail, Flows, Protocols, Records, TableInfo};
 use weir_filter::fields::find;
 use weir_proto::{Kind, PROTOCOLS, SHARED_TABLES, Table};
-use weir_store::fields::{Lists, StoreFields, is_payload};
+use weir_store::fields::{Lists, StoreFields, is_payload, tables};
 use weir_store::moment::Moments;
 use weir_store::payload::Withheld;
 use weir_store::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted};
@@ -215,8 +215,7 @@ pub async fn records(
 /// The columns of a table of records: what every record has, and the fields that the client may see.
 fn columns(table: &str, payload: bool) -> Vec<String> {
     let mut names: Vec<String> = RECORD_COLUMNS.iter().map(|name| (*name).to_owned()).collect();
-    let tables = weir_proto::tables().filter(|known| known.name == table);
-    for field in tables.flat_map(|table| table.fields) {
+    for field in tables(table).flat_map(|table| table.fields) {
         if (payload || !is_payload(field)) && !names.iter().any(|name| name == field.name) {
             names.push(field.name.to_owned());
         }

@@ -20,8 +20,8 @@ use weir_store::counter_id;
 const MAX_SERIES: usize = 100;
 /// Points of a short answer.
 const SHORT: usize = 20_000;
-/// Points of an answer of any size, which the store limits.
-const MOST_POINTS: usize = 2_000_000;
+/// Maximum points of all series of an answer, which the store keeps.
+const MAX_OF_ALL: usize = 2_000_000;
 /// Bytes of a point and its text.
 const POINT: usize = 96;
 /// Maximum points of each.
@@ -163,7 +163,7 @@ pub async fn data(
     Ok(holding(answer.into_response(), place))
 }
 
-/// The place of an answer with this many points of each of so many series, which are in memory until they are sent.
+/// The place of an answer with `points` points of each of `series` series, which are in memory until they are sent.
 async fn place(
     app: &Shared,
     client: &Client,
@@ -172,7 +172,7 @@ async fn place(
 ) -> Result<Option<Place>, Failure> {
     match points.saturating_mul(series) {
         ..=SHORT => Ok(None),
-        all => app.answers.large(client, all.min(MOST_POINTS) * POINT).await.map(Some),
+        all => app.answers.large(client, all.min(MAX_OF_ALL) * POINT).await.map(Some),
     }
 }
 

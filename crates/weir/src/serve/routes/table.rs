@@ -52,6 +52,25 @@ impl Format {
         }
     }
 
+    /// Writes the line of names, if the form has one.
+    pub fn push_names(self, out: &mut Vec<u8>, names: &[String]) {
+        if self == Format::Csv {
+            let names: Vec<Value> = names.iter().map(|name| Value::from(name.as_str())).collect();
+            line(out, names.iter());
+        }
+    }
+
+    /// Writes the line of a row; `names` are the columns of CSV.
+    pub fn push_row(self, out: &mut Vec<u8>, names: &[String], row: &Map<String, Value>) {
+        match self {
+            Format::NdJson => {
+                out.extend(serde_json::to_vec(row).unwrap_or_default());
+                out.push(b'\n');
+            }
+            Format::Csv => line(out, names.iter().map(|name| row.get(name).unwrap_or(&Value::Null))),
+        }
+    }
+
     fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, format)| *format == self).map_or("", |(name, _)| name)
     }
@@ -124,6 +143,12 @@ fn unanswered() -> Response {
         .into_response()
 }
 
+/// Says that a table has only `count` of the rows that match.
+pub fn cut(count: u64, matched: Option<u64>) -> Option<String> {
+    let matched = matched.filter(|matched| *matched > count)?;
+    Some(format!("{count} of {matched} rows; `limit` and `offset` give the others"))
+}
+
 /// Rows with the same columns.
 struct Table {
     names: Vec<String>,
@@ -148,10 +173,7 @@ impl Table {
             }
         };
         let count = rows.len() as u64;
-        let cut = matched
-            .filter(|matched| *matched > count)
-            .map(|matched| format!("{count} of {matched} rows; `limit` and `offset` give the others"));
-        Self::new(rows, partial.or(cut))
+        Self::new(rows, partial.or_else(|| cut(count, matched)))
     }
 
     fn new(rows: Vec<Map<String, Value>>, left_out: Option<String>) -> Self {
@@ -175,29 +197,13 @@ impl Table {
 
     fn write(&self, format: Format) -> Vec<u8> {
         let mut out = Vec::new();
-        match format {
-            Format::NdJson => {
-                for row in &self.rows {
-                    out.extend(serde_json::to_vec(row).unwrap_or_default());
-                    out.push(b'\n');
-                }
-            }
-            Format::Csv => {
-                let null = Value::Null;
-                line(
-                    &mut out,
-                    self.names.iter().map(|name| Value::from(name.as_str())).collect::<Vec<_>>().iter(),
-                );
-                for row in &self.rows {
-                    line(&mut out, self.names.iter().map(|name| row.get(name).unwrap_or(&null)));
-                }
-            }
-        }
+        format.push_names(&mut out, &self.names);
+        self.rows.iter().for_each(|row| format.push_row(&mut out, &self.names, row));
         out
     }
 }
 
-pub fn line<'v>(out: &mut Vec<u8>, values: impl Iterator<Item = &'v Value>) {
+fn line<'v>(out: &mut Vec<u8>, values: impl Iterator<Item = &'v Value>) {
     for (at, value) in values.enumerate() {
         if at > 0 {
             out.push(b',');
