@@ -2,14 +2,15 @@
 //! each mail with its envelope, its header and its files.
 
 mod tables;
+mod waiting;
 
 use crate::early::early;
 use crate::file::Files;
 use crate::line::{Dotted, Line, Lines};
 use crate::mime::{self, Carrier, Message};
 use crate::{Buffer, Heads, Out, Parser, Probe, Protocol, Setup, Span, Step, Transport, Value};
-use std::collections::VecDeque;
 use tables::{Hello, SESSION, SMTP, Transaction};
+use waiting::{Lost, Unmatched, Waiting};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 
@@ -96,7 +97,8 @@ enum Asked {
     Chunk,
     /// Of the transaction with this number: with pipelining the next one may have begun before the reply.
     Reset(u64),
-    StartTls,
+    /// With the bytes of the command.
+    StartTls(Span),
     Auth,
     /// A line with a dot alone, outside of a mail.
     Dot,
@@ -124,10 +126,11 @@ struct Smtp {
     client: Lines,
     server: Lines,
     place: Place,
-    waiting: VecDeque<Asked>,
+    waiting: Waiting,
     hello: Hello,
     transaction: Transaction,
-    last_reply: Option<Vec<u8>>,
+    /// The last reply, with its bytes.
+    last_reply: Option<(Vec<u8>, Span)>,
     /// Mails that were answered, whether they were taken or not.
     answered: u64,
     /// Number of mails that were emitted or wait.
@@ -166,7 +169,7 @@ impl Smtp {
             client: Lines::new(MAX_LINE),
             server: Lines::new(MAX_LINE),
             place: Place::Commands,
-            waiting: VecDeque::new(),
+            waiting: Waiting::default(),
             hello: Hello::default(),
             transaction: Transaction::default(),
             last_reply: None,
@@ -249,6 +252,9 @@ impl Parser for Smtp {
         }
         self.flush_waiting(out);
         if self.transaction.mail.is_some() {
+            if !matches!(self.place, Place::Commands) {
+                self.transaction.at.add(out.rest(Direction::Forward));
+            }
             self.close_mail(false, time, out);
         }
         if self.transaction.is_active {
@@ -260,15 +266,7 @@ impl Parser for Smtp {
     }
 
     fn memory(&self) -> usize {
-        let waiting = self.waiting.iter().map(|asked| match asked {
-            Asked::End(transaction) => transaction.memory() + size_of::<Transaction>(),
-            _ => 0,
-        });
-        self.client.memory()
-            + self.server.memory()
-            + self.waiting.capacity() * size_of::<Asked>()
-            + waiting.sum::<usize>()
-            + self.transaction.memory()
+        self.client.memory() + self.server.memory() + self.waiting.memory() + self.transaction.memory()
     }
 }
 
@@ -277,9 +275,10 @@ impl Smtp {
     fn miss(&mut self, direction: Direction, mut gap: u64, time: Time, out: &mut dyn Out) {
         if direction == Direction::Reverse {
             self.server.forget();
-            // The gap may contain replies: later ones do not belong to the waiting commands.
-            self.flush_waiting(out);
-            (self.in_reply, self.lost, self.server_seen) = (false, true, true);
+            // The gap may contain replies: later ones do not belong to the commands before the last.
+            let lost = self.waiting.miss_replies();
+            self.flush(lost, out);
+            (self.in_reply, self.lost, self.server_seen, self.greeted) = (false, true, true, true);
             return;
         }
         self.client.forget();
@@ -305,31 +304,41 @@ impl Smtp {
             Place::Commands => {}
         }
         if gap > 0 {
-            self.flush_waiting(out);
+            self.waiting.miss_commands();
             self.lost = true;
         }
     }
 
     /// Emits waiting transactions as far as they are known.
     fn flush_waiting(&mut self, out: &mut dyn Out) {
-        for asked in std::mem::take(&mut self.waiting) {
+        let all = self.waiting.clear();
+        self.flush(all, out);
+    }
+
+    /// Emits the transactions of commands whose replies are lost.
+    fn flush(&mut self, lost: Lost, out: &mut dyn Out) {
+        for (_, asked) in lost {
             if let Asked::End(transaction) = asked {
                 self.emit(*transaction, out);
             }
         }
     }
 
-    fn emit(&mut self, transaction: Transaction, out: &mut dyn Out) {
+    fn emit(&mut self, mut transaction: Transaction, out: &mut dyn Out) {
+        let last_reply = self.last_reply.take().map(|(reply, at)| {
+            transaction.at.add(at);
+            reply
+        });
         let ends = [self.setup.responder.0, self.setup.initiator.0];
         let numbers = [self.emitted, self.answered + 1];
-        transaction.emit(numbers, &self.hello, self.last_reply.as_deref(), ends, out);
-        self.last_reply = None;
+        transaction.emit(numbers, &self.hello, last_reply.as_deref(), ends, out);
         self.emitted += 1;
     }
 
     /// Emits the session, or the part of one, without a mail.
     fn emit_session(&mut self, time: Time, out: &mut dyn Out) {
-        self.hello.emit(self.emitted, self.all, time, self.last_reply.as_deref(), out);
+        let last_reply = self.last_reply.as_ref().map(|(reply, _)| reply.as_slice());
+        self.hello.emit(self.emitted, self.all, time, last_reply, out);
         self.emitted += 1;
     }
 
@@ -356,7 +365,8 @@ impl Smtp {
             PROTOCOL.emit_anomaly("too_many_commands", Direction::Forward, b"", time, out);
             self.flush_waiting(out);
         }
-        self.waiting.push_back(asked);
+        let lost = self.waiting.push(asked, time);
+        self.flush(lost, out);
     }
 
     /// Takes note of the current message.
@@ -378,6 +388,12 @@ impl Smtp {
             PROTOCOL.emit_anomaly("MAX_COMMAND_LINE_LEN_EXCEEDED", Direction::Forward, line.text, time, out);
         }
         self.lost = false;
+        // An answer to a challenge is one word. Behind a lost reply, a command may follow instead.
+        if let Place::Auth = self.place
+            && line.text.trim_ascii().contains(&b' ')
+        {
+            self.place = Place::Commands;
+        }
         if let Place::Auth = self.place {
             let mechanism = self.hello.mechanism.as_deref().unwrap_or_default();
             if self.hello.user.is_none() {
@@ -389,7 +405,13 @@ impl Smtp {
         let length = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
         let (word, rest) = text.split_at(length);
         let rest = rest.trim_ascii();
-        let asked = match word.to_ascii_uppercase().as_slice() {
+        let word = word.to_ascii_uppercase();
+        // The commands that belong to a mail, and those that end one.
+        let is_of_mail = matches!(word.as_slice(), b"RCPT" | b"DATA" | b"BDAT" | b"RSET" | b".");
+        if self.transaction.is_active && is_of_mail {
+            self.transaction.at.add(self.here);
+        }
+        let asked = match word.as_slice() {
             b"EHLO" | b"HELO" | b"LHLO" => {
                 if self.hello.helo.is_some() {
                     PROTOCOL.emit_anomaly("DUPLICATE_FIELDS", Direction::Forward, text, time, out);
@@ -426,7 +448,7 @@ impl Smtp {
             }
             b"BDAT" => return self.chunk_command(rest, time, out),
             b"RSET" => Asked::Reset(self.transactions),
-            b"STARTTLS" => Asked::StartTls,
+            b"STARTTLS" => Asked::StartTls(self.here),
             b"AUTH" => {
                 let mut words = rest.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
                 let mechanism = words.next().unwrap_or_default().to_ascii_uppercase();
@@ -561,9 +583,8 @@ impl Smtp {
         let early = self.early.take();
         self.ask(Asked::End(transaction), time, out);
         if let Some(code) = early
-            && let Some(asked) = self.waiting.pop_back()
+            && self.waiting.hasten_last()
         {
-            self.waiting.push_front(asked);
             self.answer(code, time, out);
         }
     }
@@ -585,7 +606,7 @@ impl Smtp {
             return false;
         }
         let digits = line.text.get(..3).unwrap_or_default();
-        self.last_reply = Some([digits, b" ", text].concat());
+        self.last_reply = Some(([digits, b" ", text].concat(), self.here));
         if !self.greeted {
             self.greeted = true;
             self.hello.greeting = Some(text.to_vec());
@@ -598,37 +619,30 @@ impl Smtp {
 
     fn answer(&mut self, code: u16, time: Time, out: &mut dyn Out) -> bool {
         let is_good = (200..300).contains(&code);
-        let Some(asked) = self.waiting.pop_front() else {
-            if let (Place::Data(_), true) = (self.place, self.go_ahead) {
-                self.early = Some(code);
-                if self.end_missed {
-                    // The end of the mail was in the gap: this is the reply to it.
-                    self.client.forget();
-                    self.place = Place::Commands;
-                    self.end_of_mail(false, time, out);
-                }
+        let mut lost = Lost::new();
+        let asked = self.waiting.answered(code, &mut lost);
+        self.flush(lost, out);
+        let asked = match asked {
+            Ok(asked) => asked,
+            Err(unmatched) => {
+                self.unmatched(code, unmatched, time, out);
                 return false;
             }
-            if !self.lost && code != 421 && self.server_seen && self.begun_by_client() {
-                PROTOCOL.emit_anomaly(
-                    "UNABLE_TO_MATCH_REPLY_WITH_REQUEST",
-                    Direction::Reverse,
-                    b"",
-                    time,
-                    out,
-                );
-            }
-            return false;
         };
         match asked {
             Asked::Hello if is_good => self.restart(time, out),
             Asked::Reset(transaction) if is_good && transaction == self.transactions => {
                 self.restart(time, out);
             }
-            Asked::Data => match code {
-                354 => self.go_ahead = true,
-                _ => self.refuse(time, out),
-            },
+            Asked::Data => {
+                if self.transaction.is_active {
+                    self.transaction.at.add(self.here);
+                }
+                match code {
+                    354 => self.go_ahead = true,
+                    _ => self.refuse(time, out),
+                }
+            }
             Asked::End(mut transaction) => {
                 transaction.accepted = Some(is_good);
                 transaction.at.add(self.here);
@@ -636,9 +650,10 @@ impl Smtp {
                 self.answered += 1;
             }
             Asked::Dot => self.finish(out),
-            Asked::StartTls => match code {
+            Asked::StartTls(at) => match code {
                 220 => {
                     self.begin(time);
+                    self.transaction.at.add(at);
                     self.transaction.tls = true;
                     self.transaction.at.add(self.here);
                     self.finish(out);
@@ -657,6 +672,37 @@ impl Smtp {
             _ => {}
         }
         false
+    }
+
+    /// Handles a reply to which no command is known.
+    fn unmatched(&mut self, code: u16, unmatched: Unmatched, time: Time, out: &mut dyn Out) {
+        match self.place {
+            Place::Data(_) if self.go_ahead => {
+                self.early = Some(code);
+                if self.end_missed {
+                    // The end of the mail was in the gap: this is the reply to it.
+                    self.client.forget();
+                    self.place = Place::Commands;
+                    self.end_of_mail(false, time, out);
+                }
+            }
+            Place::Commands if code == 354 && self.transaction.is_active => {
+                // Only DATA has this reply, so that a mail follows the command, which is lost.
+                self.open_mail(out);
+                (self.place, self.go_ahead, self.early) = (Place::Data(Dotted::Start), true, None);
+            }
+            _ if unmatched == Unmatched::Doubtful || self.lost || code == 421 => {}
+            _ if self.server_seen && self.begun_by_client() => {
+                PROTOCOL.emit_anomaly(
+                    "UNABLE_TO_MATCH_REPLY_WITH_REQUEST",
+                    Direction::Reverse,
+                    b"",
+                    time,
+                    out,
+                );
+            }
+            _ => {}
+        }
     }
 
     /// Whether the client has sent something, so that replies refer to it.
