@@ -161,6 +161,7 @@ impl Side {
                 body: part.held.get(..part.length).unwrap_or_default(),
                 is_whole: !part.is_too_long,
                 is_too_long: part.is_too_long,
+                unread: 0,
             });
             self.waiting.remove(&number);
             self.next = Some(number.wrapping_add(1));

@@ -12,8 +12,10 @@ use std::ops::Range;
 use weir_wire::{Direction, Time};
 
 /// The protocols that keep the law.
-const CHECKED: [&str; 11] =
-    ["ftp", "ftp_data", "http", "http2", "imap", "irc_dcc", "pop3", "sip", "smtp", "stun", "telnet"];
+const CHECKED: [&str; 20] = [
+    "dns", "ftp", "ftp_data", "http", "http2", "imap", "irc", "irc_dcc", "mqtt", "pop3", "rdp", "sip",
+    "smtp", "socks", "ssh", "stun", "syslog", "telnet", "tls", "xmpp",
+];
 
 /// Values that the bytes of a hole name, if a line of it begins with one of these words.
 struct Named {
@@ -22,7 +24,11 @@ struct Named {
     fields: &'static [&'static str],
 }
 
-const NAMED: [Named; 8] = [
+const NAMED: [Named; 11] = [
+    Named { protocol: "irc", words: &["USER"], fields: &["user"] },
+    Named { protocol: "irc", words: &["NICK"], fields: &["nick"] },
+    // Logins are inferred from the sizes of encrypted messages, which behind a hole do not count.
+    Named { protocol: "ssh", words: &[""], fields: &["auth_success", "auth_attempts"] },
     Named { protocol: "smtp", words: &["EHLO", "HELO", "LHLO"], fields: &["helo"] },
     // Behind a command that is lost, its reply and its challenges are not known as such.
     Named { protocol: "smtp", words: &["AUTH", "334", ANSWER], fields: &["user", "mechanism"] },
@@ -65,9 +71,30 @@ const EXCEPTED: [(&str, &str); 8] = [
     ("imap/errors.talk", "whether a literal follows is named by the response that is lost"),
 ];
 
-/// Fields that count what was before the record, or that are made of such numbers.
-const COUNTED: [&str; 7] =
-    ["transaction", "depth", "file", "files", "orig_fuids", "resp_fuids", "trans_depth"];
+/// Records whose bytes of the client say how all others are read: a version that no later message repeats.
+const KEYS: [&str; 1] = ["mqtt_connect"];
+
+/// Fields that count what was before the record, or that are made of such numbers, of any table or of one.
+const COUNTED: [&str; 10] = [
+    "transaction",
+    "depth",
+    "trans_depth",
+    "file",
+    "files",
+    "orig_fuids",
+    "resp_fuids",
+    "smb.id",
+    "smb_id",
+    "dns_message.tx",
+];
+
+/// Whether a field counts what was before the record.
+fn is_counted(record: &Record<'_>, field: &str) -> bool {
+    COUNTED.iter().any(|counted| match counted.split_once('.') {
+        Some((table, of_table)) => table == record.table.name && of_table == field,
+        None => *counted == field,
+    })
+}
 
 /// Number of bytes of a side that identify a protocol, as in a session.
 const HEAD: u64 = 1024;
@@ -208,6 +235,18 @@ fn is_of(record: &Record<'_>, other: &Record<'_>) -> bool {
         })
 }
 
+/// Records of which each may switch the flow to another protocol: where its bytes are lost, what follows is not read as that.
+const SWITCHING: [&str; 1] = ["socks"];
+
+/// Whether the bytes of a record are behind those of another one of another protocol, on both sides.
+fn is_behind(record: &Record<'_>, other: &Record<'_>) -> bool {
+    let is_later = |side| {
+        let (later, before) = (record.at.of(side), other.at.of(side));
+        later.is_empty() || before.end <= later.start
+    };
+    !are_of_one_protocol(record, other) && is_later(Direction::Forward) && is_later(Direction::Reverse)
+}
+
 /// Whether two records are of one protocol.
 fn are_of_one_protocol(record: &Record<'_>, other: &Record<'_>) -> bool {
     let has = |tables: &[&'static crate::Table], record: &Record<'_>| {
@@ -219,7 +258,7 @@ fn are_of_one_protocol(record: &Record<'_>, other: &Record<'_>) -> bool {
 /// A record without the fields that depend on the hole by nature.
 fn plain(record: &Record<'static>, masked: &[&str]) -> (&'static str, u64, Vec<Value<'static>>) {
     let values = record.table.fields.iter().zip(&record.values);
-    let values = values.filter(|(field, _)| !COUNTED.contains(&field.name) && !masked.contains(&field.name));
+    let values = values.filter(|(field, _)| !is_counted(record, field.name) && !masked.contains(&field.name));
     (record.table.name, record.time.0, values.map(|(_, value)| value.clone()).collect())
 }
 
@@ -249,7 +288,7 @@ fn differences(record: &Record<'static>, found: &[Record<'static>]) -> String {
     let is_like = |other: &&Record<'static>| *other.table == *record.table && other.time == record.time;
     let Some(other) = found.iter().find(is_like) else { return format!("lost: {}", described(record)) };
     let fields = record.table.fields.iter().zip(record.values.iter().zip(&other.values));
-    let fields = fields.filter(|(field, (value, other))| value != other && !COUNTED.contains(&field.name));
+    let fields = fields.filter(|(field, (value, other))| value != other && !is_counted(record, field.name));
     let fields =
         fields.map(|(field, (value, other))| format!("{}: {} is {}", field.name, shown(value), shown(other)));
     format!("{} at {}: {}", record.table.name, moment(record), fields.collect::<Vec<_>>().join(", "))
@@ -262,6 +301,7 @@ struct Count {
     named: usize,
     unidentified: usize,
     pipelined: usize,
+    keys: usize,
     excepted: usize,
 }
 
@@ -281,6 +321,22 @@ fn lost(
     without.turns[hole.turn] = Turn::Gap(hole.side, data.len() as u64);
     let found = without.emitted(|data| vec![data.to_vec()]).records;
     let mut left: Vec<_> = found.iter().map(|record| plain(record, &masked)).collect();
+    let touched: Vec<_> = expected.iter().filter(|record| hole.touches(record)).collect();
+    if hole.side == Direction::Forward && touched.iter().any(|record| KEYS.contains(&record.table.name)) {
+        count.keys += 1;
+        return Vec::new();
+    }
+    // Messages of MQTT have no mark: behind a hole that ends within one, the next is found only if a second one follows it.
+    let is_within_message = touched.iter().any(|record| hole.bytes.end < record.at.of(hole.side).end);
+    let later =
+        |record: &&Record<'_>| record.table.name == "mqtt" && hole.bytes.end < record.at.of(hole.side).start;
+    if folder == "mqtt" && is_within_message && expected.iter().filter(later).count() < 2 {
+        count.keys += 1;
+        return Vec::new();
+    }
+    let is_switched = |record: &Record<'_>| {
+        touched.iter().any(|other| SWITCHING.contains(&other.table.name) && is_behind(record, other))
+    };
     let (mut lost, mut unidentified) = (Vec::new(), false);
     for record in expected.iter().filter(|record| !record.at.is_empty() && !hole.touches(record)) {
         let is_part = ["files", "mail"].contains(&record.table.name)
@@ -290,12 +346,11 @@ fn lost(
             left.swap_remove(at);
         } else if hole.bytes.start < HEAD && found.iter().all(|other| !are_of_one_protocol(record, other)) {
             unidentified = true;
-        } else if !is_part {
+        } else if !is_part && !is_switched(record) {
             lost.push(differences(record, &found));
         }
     }
     let shown = hole.shown(talk);
-    let touched: Vec<_> = expected.iter().filter(|record| hole.touches(record)).collect();
     for record in found.iter().filter(|record| left.contains(&plain(record, &masked))) {
         let is_cut = hole.borders(record) || touched.iter().any(|other| is_of(record, other));
         let is_reply = *record.table == crate::ANOMALY && record.time < shown;
@@ -345,12 +400,12 @@ fn a_hole_changes_only_records_with_bytes_in_it() {
             }
         }
     }
-    let Count { checked, named, unidentified, pipelined, excepted } = count;
+    let Count { checked, named, unidentified, pipelined, keys, excepted } = count;
     println!(
         "{checked} pairs of conversation and segment: {named} with values that the segment names, {unidentified} that \
-         identify the protocol; besides {pipelined} of clients that do not wait, {excepted} of conversations that are \
+         identify the protocol; besides {pipelined} of clients that do not wait, {keys} of messages that no other shows how to read, {excepted} of conversations that are \
          excepted; other protocols: {other:?}"
     );
     assert!(failures.is_empty(), "{} of {checked}:\n{}", failures.len(), failures.join("\n"));
-    assert!(checked >= 400 && unidentified * 10 < checked, "{checked}, {unidentified} unidentified");
+    assert!(checked >= 1_400 && unidentified * 10 < checked, "{checked}, {unidentified} unidentified");
 }

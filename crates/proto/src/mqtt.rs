@@ -1,6 +1,7 @@
 //! MQTT 3.1, 3.1.1 and 5: connections, publications and subscriptions, each message with its answers.
 
 mod fields;
+mod resync;
 
 use crate::frames::{Frames, Size};
 use crate::work::looked_at;
@@ -9,6 +10,7 @@ use crate::{
     record, values,
 };
 use fields::{BEGIN, MQTT, PROPERTIES, USER_PROPERTY, WIDTH};
+use resync::{Found, Sought};
 use std::collections::VecDeque;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Reader, Time};
@@ -374,6 +376,8 @@ struct Side {
     skip: usize,
     /// Whether the missing CONNECT was reported.
     stranger: bool,
+    /// Behind a gap: the bytes up to the next message.
+    sought: Option<Sought>,
 }
 
 #[derive(Default)]
@@ -400,7 +404,8 @@ impl Parser for Mqtt {
 
     fn memory(&self) -> usize {
         let waiting: usize = self.waiting.iter().map(Exchange::memory).sum();
-        self.client.frames.memory() + self.server.frames.memory() + waiting
+        let side = |side: &Side| side.frames.memory() + side.sought.as_ref().map_or(0, Sought::memory);
+        side(&self.client) + side(&self.server) + waiting
     }
 }
 
@@ -414,13 +419,31 @@ impl Mqtt {
 
     fn read(&mut self, side: &mut Side, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
         if chunk.gap > 0 {
-            // A gap can be skipped only within skipped bytes: message boundaries have no mark.
             match usize::try_from(chunk.gap).ok().filter(|gap| *gap <= side.skip) {
                 Some(gap) => side.skip -= gap,
-                None => return Step::GiveUp,
+                None => {
+                    side.frames.forget();
+                    (side.skip, side.sought) = (0, Some(Sought::default()));
+                }
             }
         }
-        let mut data = chunk.data;
+        let Some(sought) = side.sought.take() else { return self.messages(side, chunk.data, chunk, out) };
+        match sought.next(chunk.data, self.version, chunk.direction) {
+            Found::Bytes(found) => {
+                // The bytes before it belong to no message that is known.
+                out.message(found.len());
+                self.messages(side, &found, chunk, out)
+            }
+            Found::Later(sought) => {
+                side.sought = Some(sought);
+                Step::Next
+            }
+            Found::Nothing => Step::GiveUp,
+        }
+    }
+
+    /// Takes the messages of one side, in bytes that end with the chunk.
+    fn messages(&mut self, side: &mut Side, mut data: &[u8], chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
         while !data.is_empty() {
             if side.skip > 0 {
                 let fit = side.skip.min(data.len());

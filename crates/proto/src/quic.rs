@@ -529,7 +529,7 @@ impl Quic {
     fn hello(&mut self, hello: &[u8], chunk: &Chunk<'_>, version: u32, out: &mut dyn Out) {
         let Some((kind, length)) = header(hello) else { return };
         let Some(body) = hello.get(4..4 + length) else { return };
-        let message = Message { kind, body, is_whole: true, is_too_long: false };
+        let message = Message { kind, body, is_whole: true, is_too_long: false, unread: 0 };
         self.handshake.datagram(out.here());
         self.handshake.message(chunk.time, chunk.direction, &message, out);
         let offer = self.handshake.hello().filter(|_| kind == 1);

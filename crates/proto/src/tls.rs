@@ -513,6 +513,7 @@ impl Side {
                     _ if is_encrypted => {}
                     22 => {
                         let work = |message: message::Message<'_>| {
+                            out.more(message.unread + data.len());
                             handshake.message(time, direction, &message, out);
                         };
                         let mut work = work;

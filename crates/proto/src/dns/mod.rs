@@ -10,7 +10,7 @@ mod words;
 
 use crate::work::looked_at;
 use crate::{Buffer, Heads, Out, Parser, Probe, Protocol, Setup, Span, Step, TCP, Transport};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 use wire::{HEADER, Header, Message, UPDATE, Walk};
@@ -294,6 +294,7 @@ impl Dns {
         let mut half = std::mem::take(half);
         if chunk.gap > 0 {
             half.miss(chunk.gap);
+            self.give_up_repeated(out);
         }
         let mut data = chunk.data;
         while !data.is_empty() && !half.lost {
@@ -323,6 +324,25 @@ impl Dns {
         }
         let both = is_lost && self.halves.iter().all(|half| half.lost);
         if both { Step::GiveUp } else { Step::Next }
+    }
+
+    /// Emits the queries whose identifier a later one has: no two outstanding queries of a connection have the same (RFC 7766 6.2.1),
+    /// so that the responses to the earlier ones are lost.
+    fn give_up_repeated(&mut self, out: &mut dyn Out) {
+        looked_at(self.waiting.len());
+        let mut latest = BTreeMap::new();
+        for waiting in &self.waiting {
+            latest.insert(waiting.header.id, waiting.at);
+        }
+        let is_repeated = |waiting: &Waiting| latest.get(&waiting.header.id) != Some(&waiting.at);
+        let proto = self.proto();
+        for waiting in std::mem::take(&mut self.waiting) {
+            if is_repeated(&waiting) {
+                out.record(emit::unanswered(self.flavour, proto, &waiting));
+            } else {
+                self.waiting.push_back(waiting);
+            }
+        }
     }
 }
 

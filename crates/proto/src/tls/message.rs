@@ -27,6 +27,8 @@ pub(crate) struct Message<'a> {
     /// Whether the message is within the limit and no byte is missing.
     pub is_whole: bool,
     pub is_too_long: bool,
+    /// Number of bytes behind it in the data in which it ends.
+    pub unread: usize,
 }
 
 /// Type and length of a message's body.
@@ -47,7 +49,8 @@ impl Messages {
             if let Some((kind, body, rest)) = whole {
                 *data = rest;
                 looked_at(HEADER + body.len());
-                return Some(work(Message { kind, body, is_whole: true, is_too_long: false }));
+                let unread = rest.len();
+                return Some(work(Message { kind, body, is_whole: true, is_too_long: false, unread }));
             }
         }
         self.take(data, HEADER.saturating_sub(self.seen));
@@ -59,7 +62,8 @@ impl Messages {
         looked_at(self.held.len());
         let body = self.held.get(HEADER..).unwrap_or_default();
         let is_too_long = length > MAX_MESSAGE;
-        let result = work(Message { kind, body, is_whole: !self.is_holed && !is_too_long, is_too_long });
+        let is_whole = !self.is_holed && !is_too_long;
+        let result = work(Message { kind, body, is_whole, is_too_long, unread: data.len() });
         *self = Self::default();
         Some(result)
     }
