@@ -60,11 +60,10 @@ fn begins_with(line: &[u8], word: &str) -> bool {
 }
 
 /// Conversations whose messages do not stand alone, each with the reason.
-const EXCEPTED: [(&str, &str); 8] = [
+const EXCEPTED: [(&str, &str); 7] = [
     ("ftp/errors.talk", "a reply without a code cannot be told from the rest of a lost reply"),
-    ("http/connect.talk", "the bytes that switch the protocol are lost"),
-    ("http/inside-a-tunnel-with-noise.talk", "the bytes that switch the protocol are lost"),
-    ("http/tunnel.talk", "the bytes that switch the protocol are lost"),
+    ("http/inside-a-tunnel-with-noise.talk", "the bytes that switch to HTTP within HTTP are lost"),
+    ("http/tunnel.talk", "the bytes that switch to HTTP within HTTP are lost"),
     ("http/odd.talk", "where a malformed message ends depends on those around it"),
     ("http/ranges.talk", "a file is joined from several responses"),
     ("http/upload.talk", "whether the announced body follows is named by the response that is lost"),
@@ -236,7 +235,7 @@ fn is_of(record: &Record<'_>, other: &Record<'_>) -> bool {
 }
 
 /// Records of which each may switch the flow to another protocol: where its bytes are lost, what follows is not read as that.
-const SWITCHING: [&str; 1] = ["socks"];
+const SWITCHING: [&str; 2] = ["http", "socks"];
 
 /// Whether the bytes of a record are behind those of another one of another protocol, on both sides.
 fn is_behind(record: &Record<'_>, other: &Record<'_>) -> bool {
@@ -244,7 +243,12 @@ fn is_behind(record: &Record<'_>, other: &Record<'_>) -> bool {
         let (later, before) = (record.at.of(side), other.at.of(side));
         later.is_empty() || before.end <= later.start
     };
-    !are_of_one_protocol(record, other) && is_later(Direction::Forward) && is_later(Direction::Reverse)
+    let is_of_any =
+        PROTOCOLS.iter().any(|protocol| protocol.tables.iter().any(|table| **table == *record.table));
+    is_of_any
+        && !are_of_one_protocol(record, other)
+        && is_later(Direction::Forward)
+        && is_later(Direction::Reverse)
 }
 
 /// Whether two records are of one protocol.
