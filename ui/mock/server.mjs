@@ -194,6 +194,7 @@ export function serve(options = {}) {
       write: set.write,
       packets: set.packets,
     }),
+    range: (request) => basis(request, 'cells', 0),
     charts: () => ({ charts: CHARTS(set.lines) }),
     series: () => ({
       series: [
@@ -213,7 +214,9 @@ export function serve(options = {}) {
         : text(request, 'ids')
             .split(',')
             .filter((id) => id !== '');
-      return { ...found, series: ids.map((id) => series(id, found.times, found.step)), partial: null };
+      const { from, to } = range(request);
+      const widths = found.times.map((time) => Math.max(0, Math.min(time + found.step, to) - Math.max(time, from)));
+      return { ...found, widths, series: ids.map((id) => series(id, found.times, found.step)), partial: null };
     },
     'series/band': (request) => {
       const found = times(request);
@@ -259,7 +262,6 @@ export function serve(options = {}) {
         list: list.name,
         key: list.key,
         unit: list.unit,
-        exact: file,
         rows: top(list.name, rows, by, number(request, 'limit', 20), file),
         absent: file ? 0 : 120_000,
         inserts: rows.length,
@@ -599,7 +601,25 @@ export function serve(options = {}) {
     },
   };
 
+  /** The basis of an answer: ranges are not moved here. */
+  function basis(request, source, bound) {
+    const asked = [number(request, 'from', first), number(request, 'to', now() + 1)];
+    const { from, to } = range(request);
+    return { asked, range: asked, watched: Math.max(0, to - from), source, bound };
+  }
+
   function answer(name, request, body) {
+    const found = answerOf(name, request, body);
+    const cells = ['series/data', 'series/band', 'distinct', 'tables'];
+    const flows = ['paths', 'new', 'findings', 'flows', 'filter/try', 'query'];
+    if (!found || found.basis) return found;
+    if (name === 'top') return { ...found, basis: basis(request, 'cells', file ? 0 : found.absent) };
+    if (cells.includes(name)) return { ...found, basis: basis(request, 'cells', 0) };
+    if (name.startsWith('records/')) return { ...found, basis: basis(request, 'records', 0) };
+    return flows.includes(name) ? { ...found, basis: basis(request, 'flows', 0) } : found;
+  }
+
+  function answerOf(name, request, body) {
     if (name.startsWith('flows/')) {
       const flow = all.find((each) => each.id === name.slice(6));
       if (!flow) return null;

@@ -79,10 +79,12 @@ test('clocks of a zone, over both changes', async () => {
 
 test('the loss sentence has the figures of the ledger', async () => {
   const { loss } = await load('/src/lib/prose.ts');
-  const data = (dropped) => ({
+  const data = (dropped, widths = [10, 10]) => ({
     step: 10,
     tier: 'interval',
     times: [0, 10],
+    widths,
+    basis: { asked: [0, 20], range: [0, 20], watched: 20, source: 'cells', bound: 0 },
     partial: null,
     series: [
       { id: 'ledger/caught', avg: [100, 100], min: [], max: [] },
@@ -97,8 +99,8 @@ test('the loss sentence has the figures of the ledger', async () => {
   assert.equal(some.offered, 2010);
   assert.equal(some.text, 'Loss 0.50 %: 10 of 2,010 packets dropped, peak at 1970-01-01 00:00:10.');
   assert.match(loss({ ...data([null, null]), series: [] }, 'UTC', status, range).text, /^No packets in this range\.$/);
-  // A step counts as far as it was measured; a whole capture has the totals of the ledger.
-  assert.equal(loss(data([0, 0]), 'UTC', { ...status, first: 5 }, { from: 0, to: 12 }).offered, 700);
+  // A step counts as far as it was watched; a whole capture has the totals of the ledger.
+  assert.equal(loss(data([0, 0], [5, 2]), 'UTC', status, range).offered, 700);
   const { counted } = await load('/src/lib/prose.ts');
   const ledger = {
     ledger: [
@@ -111,10 +113,9 @@ test('the loss sentence has the figures of the ledger', async () => {
   assert.equal(counted({ mode: 'file', first: 1, last: 2 }, { from: 1.5, to: 3 }, ledger), null);
 });
 
-test('a rate applies to the measured part of its step', async () => {
-  const { mean, seconds, total } = await load('/src/lib/series.ts');
-  const measured = seconds([10, 11, 12, 13], 1, 10.5, 12.25);
-  assert.deepEqual(measured, [0.5, 1, 0.25, 0]);
+test('a rate applies to the watched part of its step', async () => {
+  const { mean, total } = await load('/src/lib/series.ts');
+  const measured = [0.5, 1, 0.25, 0];
   assert.equal(total([100, 10, 40, 1000], measured), 70);
   assert.equal(mean([100, 10, 40, 1000], measured), 40);
   assert.equal(mean([null, 10, null, 1000], measured), 10);
@@ -312,13 +313,16 @@ test('an answer over time becomes lines, and a comparison rows', async () => {
 });
 
 test('the range of an answer that is wider than asked for is stated', async () => {
-  const { coarse, newSince, wider } = await load('/src/lib/prose.ts');
+  const { bound, newSince, wider } = await load('/src/lib/prose.ts');
   const range = { from: 1000, to: 1060, text: null, moving: false };
-  assert.deepEqual(wider(range, 0, 3600), [0, 3600]);
-  assert.equal(wider(range, 999.5, 1060.2), null);
-  assert.equal(wider(range, 1010, 1050), null, 'a shorter store is no coarser answer');
-  assert.deepEqual(coarse({ times: [900], step: 300, tier: '5m' }, range), [900, 1200]);
-  assert.equal(coarse({ times: [990], step: 300, tier: 'interval' }, range), null);
+  const basis = (from, to, most = 0) => ({ asked: [1000, 1060], range: [from, to], watched: 60, source: 'cells', bound: most });
+  assert.deepEqual(wider(range, basis(0, 3600)), [0, 3600]);
+  assert.equal(wider(range, basis(1000, 1060.000001)), null);
+  assert.equal(wider(range, basis(1010, 1050)), null, 'a shorter store is no wider answer');
+  assert.equal(wider(null, basis(0, 3600)), null);
+  assert.equal(bound(basis(0, 1), 'bytes'), 'exact');
+  assert.equal(bound(basis(0, 1, 2048), 'packets'), 'within 2.05 k packets');
+  assert.equal(bound(basis(0, 1, null), 'bytes'), '', 'each row states its own');
   const news = (hours) => ({ rows: [], against: { from: 0, to: hours * 3600 }, partial: null });
   assert.equal(newSince(news(3)), 'compared with only the 3 hours before');
   assert.equal(newSince(news(168)), 'not seen in the previous week');
@@ -356,17 +360,6 @@ test('a step that is followed by nothing has its whole length', async () => {
   ]);
   assert.deepEqual(drawn.steps, [0, 0, 1, 1, 2, 2]);
   assert.deepEqual(ended([], 1, [[]]).times, []);
-});
-
-test('a sum whose ends lie within steps states its doubt', async () => {
-  const { doubt } = await load('/src/lib/prose.ts');
-  const data = { step: 300, tier: '5m', times: [0, 300, 600], widths: [300, 300, 300], series: [], partial: null };
-  const status = { mode: 'live', first: 0, last: 900 };
-  const range = (from, to) => ({ from, to, text: null, moving: false });
-  assert.equal(doubt(data, [1, 1, 1], status, range(0, 900)), 0);
-  // Of the first step 270 s are inside: it may have had all of its 300 outside of them, or within.
-  assert.equal(doubt(data, [1, 1, 1], status, range(30, 900)), 270);
-  assert.equal(doubt(data, [1, 1, 2], status, range(0, 610)), 2 * 290);
 });
 
 const OTHER = 'interval = "5s"\n\n[[chart]]\nname = "a"\nlines = [\n  { name = "x", expression = "tcp" },\n]\n';

@@ -23,6 +23,7 @@
 
 mod answer;
 mod applications;
+pub mod basis;
 mod binary;
 mod bits;
 pub mod builtin;

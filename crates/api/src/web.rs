@@ -5,6 +5,7 @@
 //! never markup. The OpenAPI document and the types of the pages are generated from these types.
 
 use crate::Severity;
+use crate::basis::Basis;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -128,12 +129,8 @@ pub struct SeriesData {
     pub step: f64,
     /// Storage tier that was read: `interval`, `5m`, `1h` or `1d`; `flows` if the points are computed from stored flows.
     pub tier: String,
-    /// Start of the answered time range: earlier than requested where points are longer than the range needs.
-    #[schema(required = true)]
-    pub from: Option<f64>,
-    /// End of the answered time range.
-    #[schema(required = true)]
-    pub to: Option<f64>,
+    /// What the points are of.
+    pub basis: Basis,
     /// Whether only cells that are too long for the range are stored.
     #[serde(skip)]
     pub is_rounded: bool,
@@ -202,6 +199,8 @@ pub struct Band {
     pub weeks: usize,
     /// In the order of the request.
     pub series: Vec<BandPoints>,
+    /// What the numbers are of.
+    pub basis: Basis,
 }
 
 /// Minimum, median and maximum of previous weeks.
@@ -268,8 +267,6 @@ pub struct TopList {
     pub key: String,
     /// Unit that ranked the keys when they were stored.
     pub unit: String,
-    /// Whether every row is exact and no key is missing.
-    pub exact: bool,
     /// Rows, heaviest first.
     pub rows: Vec<ListRow>,
     /// Upper bound for any key without a row, in `unit`.
@@ -282,12 +279,8 @@ pub struct TopList {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub crossing: Option<Crossing>,
-    /// Start of the answered time range: earlier than requested where only coarser data is stored.
-    #[schema(required = true)]
-    pub from: Option<f64>,
-    /// End of the answered time range.
-    #[schema(required = true)]
-    pub to: Option<f64>,
+    /// What the rows are of.
+    pub basis: Basis,
     /// What the answer leaves out, and why.
     #[schema(required = true)]
     pub partial: Option<String>,
@@ -320,6 +313,8 @@ pub struct Paths {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub crossing: Option<Crossing>,
+    /// What the numbers are of.
+    pub basis: Basis,
     /// What the answer leaves out, and why.
     #[schema(required = true)]
     pub partial: Option<String>,
@@ -404,6 +399,8 @@ pub struct ListRow {
 pub struct Distincts {
     /// In the order of the configuration.
     pub rows: Vec<DistinctRow>,
+    /// What the numbers are of.
+    pub basis: Basis,
     /// What the answer leaves out, and why.
     #[schema(required = true)]
     pub partial: Option<String>,
@@ -432,6 +429,8 @@ pub struct News {
     pub rows: Vec<NewsRow>,
     /// Time range of the comparison.
     pub against: Against,
+    /// What the numbers are of.
+    pub basis: Basis,
     /// What the answer leaves out, or why there is nothing to compare with.
     #[schema(required = true)]
     pub partial: Option<String>,
@@ -478,6 +477,8 @@ pub struct Flows {
     pub crossing: Option<Crossing>,
     /// Flows by start time, and their bytes over time.
     pub histogram: FlowHistogram,
+    /// What the numbers are of.
+    pub basis: Basis,
     /// What the answer leaves out, and why.
     #[schema(required = true)]
     pub partial: Option<String>,
@@ -655,6 +656,8 @@ pub struct TestedField {
 pub struct Findings {
     /// Those with the most targets first.
     pub rows: Vec<Finding>,
+    /// What the numbers are of.
+    pub basis: Basis,
     /// What the answer leaves out, and why.
     #[schema(required = true)]
     pub partial: Option<String>,
@@ -686,6 +689,8 @@ pub struct Records {
     pub rows: Vec<RecordRow>,
     /// Number of matching rows on all pages.
     pub matched: u64,
+    /// What the numbers are of.
+    pub basis: Basis,
     /// What the answer leaves out, and why.
     #[schema(required = true)]
     pub partial: Option<String>,
@@ -915,10 +920,10 @@ pub struct Answered {
     #[schema(value_type = Option<Vec<Value>>, nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<Vec<Value>>,
-    /// The time range that is answered, in seconds since the epoch.
+    /// What the rows are of; absent in an answer without numbers of a time, such as a flow.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, min_items = 2, max_items = 2)]
-    pub range: Option<[f64; 2]>,
+    #[schema(nullable = false)]
+    pub basis: Option<Basis>,
     /// Flows that cross an end of the time range.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -955,6 +960,8 @@ pub struct FilterTry {
     pub of: FilterOf,
     /// Bytes over time.
     pub histogram: TryHistogram,
+    /// What the numbers are of.
+    pub basis: Basis,
     /// What the answer leaves out, and why.
     #[schema(required = true)]
     pub partial: Option<String>,

@@ -7,6 +7,7 @@ use super::tally::{Cell, Dimension, GroupBy, Measure, Subject, Tally, TallyWante
 use super::{Store, StoreError, TimeRange};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use weir_api::basis::{Basis, Source};
 use weir_api::web::{Finding, Findings};
 use weir_api::{Key, Sweep, Trials};
 use weir_filter::fields::{FieldInfo, FieldKind};
@@ -105,7 +106,8 @@ pub fn of(store: &dyn Store, test: &FlowTest, span: TimeRange) -> Result<Finding
         first: row.first as f64 / SECOND,
         last: row.last as f64 / SECOND,
     });
-    Ok(Findings { rows: rows.collect(), partial })
+    let basis = Basis { source: Source::Flows, bound: Some(0), ..Basis::default() };
+    Ok(Findings { rows: rows.collect(), basis, partial })
 }
 
 fn source(sweep: Sweep) -> IpAddr {

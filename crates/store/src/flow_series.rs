@@ -1,8 +1,10 @@
 //! Series that are computed from stored flows: of an expression, or of a time whose intervals are no longer stored.
 
-use crate::share::Window;
+use crate::share::{Window, crossing_bound};
 use crate::tally::{Dimension, Measure, Subject, TallyWanted};
 use crate::{Store, StoreError, TimeRange};
+use weir_api::Unit;
+use weir_api::basis::{Basis, Source};
 use weir_api::web::{Points, SeriesData};
 use weir_filter::FlowTest;
 
@@ -42,12 +44,12 @@ pub fn points<S: Store + ?Sized>(
     };
     let parts = Window { from, to }.parts(from, step, starts.len());
     let watched = store.watched_within(&parts)?;
+    let range = [from as f64 / SECOND as f64, to as f64 / SECOND as f64];
     let mut data = SeriesData {
+        basis: Basis { range, source: Source::Flows, bound: Some(0), ..Basis::default() },
         step: step as f64 / SECOND as f64,
         tier: TIER.to_owned(),
         times: starts.iter().map(|start| *start as f64 / SECOND as f64).collect(),
-        from: Some(from as f64 / SECOND as f64),
-        to: Some(to as f64 / SECOND as f64),
         ..SeriesData::default()
     };
     data.widths.clone_from(&watched);
@@ -65,13 +67,14 @@ pub fn points<S: Store + ?Sized>(
             rates.map(|(sum, width)| (*width > 0.0).then(|| sum * factor / width)).collect();
         data.series.push(Points { id: id.to_owned(), min: avg.clone(), max: avg.clone(), avg });
         data.crossing = tally.crossing;
+        data.basis.bound = Some(crossing_bound(tally.crossing.as_ref(), Unit::Bytes));
         data.partial = data.partial.or(tally.partial);
     }
     Ok(data)
 }
 
 /// Replaces stored points whose cells are too long for the range, if flows of the range are stored and each series is of all
-/// traffic. The answer states that it is computed from flows.
+/// traffic.
 pub fn replace<S: Store + ?Sized>(
     store: &S,
     kept: SeriesData,
@@ -95,6 +98,5 @@ pub fn replace<S: Store + ?Sized>(
         Some(Points { id: id.clone(), ..points.clone() })
     });
     let series = series.collect();
-    let partial = "computed from flows: the intervals of this time are no longer stored".to_owned();
-    Ok(SeriesData { series, ranking: kept.ranking, partial: Some(partial), ..found })
+    Ok(SeriesData { series, ranking: kept.ranking, ..found })
 }

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod basis;
 mod body;
 pub mod export;
 pub mod fields;
@@ -45,6 +46,7 @@ pub use stored::{StoredFlow, StoredRecord};
 pub use tally::GroupBy;
 pub use tiers::{LISTS, SERIES, Tier};
 
+use basis::Moved;
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
@@ -269,13 +271,21 @@ pub trait Store: Send + Sync {
     /// The engine fails. This applies to all queries.
     fn extent(&self) -> Result<Option<(u64, u64)>, StoreError>;
 
-    /// Begin and end of the time that was watched, in nanoseconds since the epoch. On a link the first and the last interval stick out
-    /// of it; of captures it is in whole intervals.
+    /// Begin and end of the time that was watched, in nanoseconds since the epoch: of captures the times of their first and their last
+    /// packet. The first and the last interval stick out of it.
     ///
     /// # Errors
     ///
     /// As [`Store::extent`].
     fn watched_extent(&self) -> Result<Option<(u64, u64)>, StoreError>;
+
+    /// Moves a range outwards to the cells that are stored there. Every answer over a range asks for the moved one; see
+    /// [`basis::over`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn moved(&self, span: TimeRange) -> Result<Moved, StoreError>;
 
     /// Every series.
     ///

@@ -3,11 +3,13 @@
 //! The heaviest of each are nodes; all others of a column are one node, whose links have their true width.
 
 use super::label::{expression, list_row};
+use super::share::crossing_bound;
 use super::tally::{Cell, Dimension, GroupBy, Measure, Subject, Sums, Tally, TallyWanted};
 use super::{Store, StoreError, TimeRange};
 use std::collections::HashMap;
+use weir_api::basis::{Basis, Source};
 use weir_api::web::{Path, PathNode, Paths};
-use weir_api::{Count, Key, TopRow};
+use weir_api::{Count, Key, TopRow, Unit};
 use weir_filter::FlowTest;
 use weir_output::summary::Naming;
 
@@ -88,6 +90,11 @@ pub fn of(store: &dyn Store, test: &FlowTest, span: TimeRange, count: usize) -> 
         links,
         flows: all.total.flows,
         bytes: all.total.count.bytes,
+        basis: Basis {
+            source: Source::Flows,
+            bound: Some(crossing_bound(all.crossing.as_ref(), Unit::Bytes)),
+            ..Basis::default()
+        },
         crossing: all.crossing,
         partial: all.partial.or_else(|| {
             (!is_whole).then(|| {

@@ -1,8 +1,8 @@
 //! The part of a flow in a time range. A store has the sums of a flow, not their course over time: of a flow that crosses an end
 //! of the range the share by time is counted, and the answer states the bounds.
 
-use weir_api::Count;
 use weir_api::web::{Amount, Crossing};
+use weir_api::{Count, Unit};
 
 /// A time, from its beginning to its end, which is excluded.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +66,12 @@ impl Crossings {
         let Self { flows, counted, whole } = *self;
         (flows > 0).then(|| Crossing { flows, counted: amount(counted), whole: amount(whole) })
     }
+}
+
+/// The most by which a sum of flows may be off because some of them cross an end of the time.
+pub fn crossing_bound(crossing: Option<&Crossing>, unit: Unit) -> u64 {
+    let count = |amount: Amount| Count { packets: amount.packets, bytes: amount.bytes };
+    crossing.map_or(0, |found| error(count(found.counted), count(found.whole)).in_unit(unit))
 }
 
 /// Maximum error of a share: the true part is between nothing and the whole.

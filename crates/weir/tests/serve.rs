@@ -66,7 +66,7 @@ fn every_route_answers_with_the_documented_fields() {
     for list in array(&lists, "lists") {
         let name = list["name"].as_str().unwrap();
         let top = server.json(&format!("/api/v1/top?list={name}&limit=5"));
-        has(&top, &["key", "unit", "exact", "absent", "inserts", "total", "partial"]);
+        has(&top, &["key", "unit", "absent", "inserts", "total", "basis", "partial"]);
         assert!((1..=5).contains(&array(&top, "rows").len()), "{top}");
         for row in array(&top, "rows") {
             has(row, &["label", "key", "packets", "bytes", "flows", "error", "filter", "name"]);
@@ -273,6 +273,115 @@ fn errors_of_requests_name_the_accepted_values() {
 }
 
 /// Means are sums over a capture's own length, in the pages and in the summary, however long the intervals are.
+/// The routes that have numbers over a range, with the parameters that they need. Downloads are of exactly the times that are asked
+/// for, and events have times of their own.
+fn over_a_range(document: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let parameters = methods["get"]["parameters"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let has = |name: &str| parameters.iter().any(|parameter| parameter["name"] == name);
+        let is_exact =
+            path.starts_with("/api/v1/packets") || path == "/api/v1/events" || path == "/api/v1/range";
+        if !(has("from") && has("to")) || is_exact {
+            continue;
+        }
+        match path.as_str() {
+            "/api/v1/top" => {
+                let lists = ["sources", "services", "talkers", "clients", "hosts", "names"];
+                found.extend(lists.map(|list| format!("{path}?list={list}")));
+            }
+            "/api/v1/series/data" => found
+                .extend(["ids=ledger/bytes", "chart=ipproto", "filter=udp"].map(|of| format!("{path}?{of}"))),
+            "/api/v1/series/band" => found.push(format!("{path}?ids=ledger/bytes")),
+            _ => found.push(format!("{}?", path.replace("{table}", "dns"))),
+        }
+    }
+    found
+}
+
+#[test]
+fn every_answer_over_a_range_is_of_the_moved_one() {
+    let server = Server::open(&["--interval", "3s"]);
+    let document = server.json("/api/openapi.json");
+    let routes = over_a_range(&document);
+    assert!(routes.len() >= 16, "{routes:?}");
+    let [first, last] =
+        ["watched_from", "watched_to"].map(|name| server.json("/api/v1/status")[name].as_f64().unwrap());
+    let sample = sample();
+    for (from, to) in [
+        (first + 4.1, first + 4.3),
+        (first + 2.0, first + 8.5),
+        (first - 7.0, first + 1.0),
+        (first - 86_400.0, last + 0.5),
+    ] {
+        let during = format!("from={from}&to={to}");
+        let basis = server.json(&format!("/api/v1/range?{during}"));
+        let range = |basis: &Value| {
+            ["range", "asked"]
+                .map(|name| array(basis, name).iter().map(|time| time.as_f64().unwrap()).collect::<Vec<_>>())
+        };
+        let [moved, asked] = range(&basis);
+        assert_eq!(asked, [from, to]);
+        // Moved outwards, to whole intervals, as far as there is a capture.
+        assert!(
+            moved[0] <= from.max(first) && moved[1] >= to.min(last) && moved[1] - moved[0] < to - from + 6.0,
+            "{basis}"
+        );
+        assert!(
+            moved
+                .iter()
+                .all(|time| time % 3.0 == 0.0 || (*time - first).abs() < 3.0 || (*time - last).abs() < 3.0),
+            "{basis}"
+        );
+        // What has been moved stays.
+        let again = server.json(&format!("/api/v1/range?from={}&to={}", moved[0], moved[1]));
+        assert_eq!(again["range"], basis["range"]);
+        for route in &routes {
+            let answer = server.json(&format!("{route}&{during}"));
+            assert_eq!(range(&answer["basis"]), [moved.clone(), asked.clone()], "{route}: {answer}");
+            assert_eq!(answer["basis"]["watched"], basis["watched"], "{route}");
+            assert!(!answer.to_string().contains("\"exact\""), "{route}: a bound of 0 says that");
+        }
+        let query = format!("/api/v1/query?q=top+sender+since+{from}+until+{to}");
+        let answered = range(&server.json(&query)["basis"]);
+        assert_eq!(answered[0], moved);
+        assert!(answered[1].iter().zip(&asked).all(|(a, b)| (a - b).abs() < 1e-6), "{answered:?}");
+
+        // The sums of a series and of lists are those of the packets of the range.
+        let times = ["--since", &moved[0].to_string(), "--until", &moved[1].to_string()].map(str::to_owned);
+        let counted =
+            weir(["count", text(&sample), "-j", &times[0], &times[1], &times[2], &times[3], "-e", ""])
+                .exits(0);
+        let counted = &counted.json()[0];
+        let data = server.json(&format!("/api/v1/series/data?ids=ledger/bytes,ledger/caught&{during}"));
+        let sum = |at: usize| -> f64 {
+            let rates = array(&data["series"][at], "avg").iter().map(|rate| rate.as_f64().unwrap_or(0.0));
+            rates.zip(array(&data, "widths")).map(|(rate, width)| rate * width.as_f64().unwrap()).sum()
+        };
+        assert_eq!(
+            ((sum(0) / 8.0).round(), sum(1).round()),
+            (counted["bytes"].as_f64().unwrap(), counted["packets"].as_f64().unwrap()),
+            "{during}"
+        );
+        let watched: f64 = array(&data, "widths").iter().map(|width| width.as_f64().unwrap()).sum();
+        assert!((watched - basis["watched"].as_f64().unwrap()).abs() < 1e-6, "{during}");
+        let top = server.json(&format!("/api/v1/top?list=sources&{during}"));
+        let packets = weir([
+            "count",
+            text(&sample),
+            "-j",
+            &times[0],
+            &times[1],
+            &times[2],
+            &times[3],
+            "-e",
+            "ip or ip6",
+        ])
+        .exits(0);
+        assert_eq!(top["total"]["bytes"], packets.json()[0]["bytes"], "{during}: {top}");
+    }
+}
+
 #[test]
 fn the_watched_time_of_a_capture_is_its_own_length() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
 // The summary sentences of the overview.
 
-import type { FilterTry, Findings, News, Sensor, SeriesData, Status, Tick, Narrowed } from './types';
+import type { Basis, FilterTry, Findings, News, Sensor, SeriesData, Status, Tick, Narrowed } from './types';
 import { short } from './commands';
 import type { Range } from './range.svelte';
-import { add, mean, seconds, total, type Past } from './series';
+import { add, mean, total, type Past } from './series';
 import { between, lately, span, stamp } from './time';
 import { amount, bytes, exact, percent, plural, sentence, si } from './units';
 
@@ -32,50 +32,18 @@ export function counted(status: Status | null, range: Range | null, sensor: Sens
   return caught === undefined ? null : { caught, dropped: value('dropped') ?? 0, ...(bytes === undefined ? {} : { bytes }) };
 }
 
-/** Seconds of the range that were watched: a capture does not fill its first and its last interval. */
-function covered(status: Status, range: Range): number {
-  const from = Math.max(range.from, status.watched_from ?? range.from);
-  const to = status.mode === 'live' ? range.to : Math.min(range.to, status.watched_to ?? range.to);
-  return Math.max(0.001, to - from);
-}
-
-/** Watched seconds of each point within the range. */
-function measuredSeconds(data: SeriesData, status: Status, range: Range): number[] {
-  const within = seconds(data.times, data.step, ...covers(status, range));
-  return within.map((length, at) => Math.min(length, data.widths?.[at] ?? length));
-}
-
-/** The part of the range with stored data, which are whole intervals. */
-function covers(status: Status, range: Range): [number, number] {
-  return [
-    Math.max(range.from, status.first ?? range.from),
-    status.mode === 'live' ? range.to : Math.min(range.to, status.last ?? range.to),
-  ];
-}
-
-/** The time that an answer is of, where it is wider than the range by more than a fiftieth of it: only coarser data is kept. */
-export function wider(range: Range, from: number | null | undefined, to: number | null | undefined): [number, number] | null {
-  if (from === null || from === undefined || to === null || to === undefined) return null;
+/** The time that an answer is of, where it is wider than the range of the page: only longer cells are stored. */
+export function wider(range: Range | null, basis: Basis | undefined): [number, number] | null {
+  if (!range || !basis) return null;
+  const [from, to] = basis.range;
   const out = Math.max(0, range.from - from) + Math.max(0, to - range.to);
-  return out > (range.to - range.from) / 50 ? [from, to] : null;
+  return out > (range.to - range.from) / 1000 ? [from, to] : null;
 }
 
-/** The time of a series' steps, where they are coarser than intervals and stick out of the range. */
-export function coarse(data: Pick<SeriesData, 'times' | 'step' | 'tier'> | null, range: Range | null): [number, number] | null {
-  const [first, last] = [data?.times[0], data?.times.at(-1)];
-  if (!data || !range || data.tier === 'interval' || first === undefined || last === undefined) return null;
-  return wider(range, first, last + data.step);
-}
-
-/** How much a sum over the range may be wrong, because its ends lie within steps: of such a step only its sum is known. */
-export function doubt(data: SeriesData | null, values: (number | null)[], status: Status | null, range: Range | null): number {
-  if (!data || !status || !range) return 0;
-  const inside = measuredSeconds(data, status, range);
-  return data.times.reduce((sum, time, at) => {
-    if (time >= range.from && time + data.step <= range.to) return sum;
-    const [part, whole] = [inside[at] ?? 0, data.widths?.[at] ?? data.step];
-    return part >= whole ? sum : sum + (values[at] ?? 0) * Math.max(part, whole - part);
-  }, 0);
+/** What the numbers of an answer may be off, in words; "" if there is nothing to say. */
+export function bound(basis: Basis, unit: string): string {
+  if (basis.bound === 0) return 'exact';
+  return basis.bound === null ? '' : `within ${amount(basis.bound, unit)}`;
 }
 
 /** The title of the overview. */
@@ -95,7 +63,6 @@ export function traffic(
   bits: (number | null)[],
   counted: Counted | null,
   zone = 'UTC',
-  flows: FilterTry | null = null,
 ): string {
   const sentences: string[] = [];
   const source = status.source.map(short).join(', ') || 'the store';
@@ -105,35 +72,26 @@ export function traffic(
     const packets = amount(tick.packets / tick.seconds, 'packets/s');
     sentences.push(`Now ${rate}, ${packets} ${place}; ${plural(tick.flows_active, 'open flow')}.`);
   }
-  const kept = data && !counted ? coarse(data, range) : null;
-  if (data && !counted && flows && flows.of.flows > 0) {
-    // The sums of flows are those of the range, where the series has only averages over a longer time.
-    const time = covered(status, range);
-    const rate = amount((flows.of.bytes * 8) / time, 'bits/s');
-    const per = `the series has steps of ${span(data.step)}`;
-    sentences.push(`${span(time)} ${place}: ${bytes(flows.of.bytes)}, average ${rate}, from stored flows, since ${per}.`);
-  } else if (data && kept) {
-    const seconds = data.times.map((_, at) => data.widths?.[at] ?? data.step);
-    const sum = mean(bits, seconds) === null ? null : total(bits, seconds) / 8;
-    const text = sum === null ? 'no data' : `${bytes(sum)}, average ${amount(mean(bits, seconds), 'bits/s')}`;
-    sentences.push(`${between(...kept, zone)}, for which data is kept: ${text}.`);
-  } else if (data) {
-    const whole = counted?.bytes ?? total(bits, measuredSeconds(data, status, range)) / 8;
-    const middle =
-      counted?.bytes === undefined ? mean(bits, measuredSeconds(data, status, range)) : (counted.bytes * 8) / covered(status, range);
-    const max = bits.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
-    const where = live && tick ? '' : ` ${place}`;
-    if (middle === null && live && tick) return sentences.join(' ');
-    if (middle === null) sentences.push(`No data in this range${where}.`);
-    else {
-      const time = covered(status, range);
-      const during = range.moving ? `Last ${lately(time)}` : `${span(time)}${where}`;
-      const unsure = counted ? 0 : doubt(data, bits, status, range) / 8;
-      const error = unsure > whole / 100 ? ` ± ${bytes(unsure)}` : '';
-      const peak = max > 0 ? `, peak ${amount(max, 'bits/s')}` : '';
-      sentences.push(`${during}: ${bytes(whole)}${error}, average ${amount(middle, 'bits/s')}${peak}.`);
-    }
+  if (!data) return sentences.join(' ');
+  const where = live && tick ? '' : ` ${place}`;
+  const kept = counted ? null : wider(range, data.basis);
+  const whole = counted?.bytes ?? total(bits, data.widths) / 8;
+  const time = data.basis.watched;
+  if (time === 0 || (counted === null && mean(bits, data.widths) === null)) {
+    if (!(live && tick)) sentences.push(`No data in this range${where}.`);
+    return sentences.join(' ');
   }
+  const middle = (whole * 8) / time;
+  const max = bits.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
+  const during = kept
+    ? `${between(...kept, zone)}, for which data is kept`
+    : range.moving
+      ? `Last ${lately(time)}`
+      : `${span(time)}${where}`;
+  const off = counted ? 0 : (data.basis.bound ?? 0);
+  const error = off > whole / 100 ? ` ± ${bytes(off)}` : '';
+  const peak = max > 0 ? `, peak ${amount(max, 'bits/s')}` : '';
+  sentences.push(`${during}: ${bytes(whole)}${error}, average ${amount(middle, 'bits/s')}${peak}.`);
   return sentences.join(' ');
 }
 
@@ -175,7 +133,7 @@ export function talker(list: Narrowed | null, range: Range | null = null, zone =
   const share = `${percent(first.bytes, list.total.bytes)} of ${list.filter ? 'matching' : 'all'} bytes`;
   const secondName = second?.name ? ` (${second.name})` : '';
   const next = second ? ` Next: ${second.label}${secondName}, ${bytes(second.bytes)}.` : '';
-  const kept = range && wider(range, list.from, list.to);
+  const kept = wider(range, list.basis);
   const time = kept ? `${between(...kept, zone)}, for which lists are kept: ` : '';
   return `${time}${first.label}${name}: ${bytes(first.bytes)}, ${share}${error}.${next}`;
 }
@@ -187,13 +145,17 @@ export function ofSecond(tick: Tick): Narrowed {
     list: 'talkers',
     key: '',
     unit: 'bytes',
-    exact: false,
     rows: tick.talkers,
     absent: 0,
     inserts: 0,
     total,
-    from: null,
-    to: null,
+    basis: {
+      asked: [tick.time - tick.seconds, tick.time],
+      range: [tick.time - tick.seconds, tick.time],
+      watched: tick.seconds,
+      source: 'cells',
+      bound: null,
+    },
     partial: null,
   };
 }
@@ -254,8 +216,8 @@ export function loss(
   if (!data || !status || !range) return null;
   const caughtBy = sumOf(data, ['ledger/caught']);
   const droppedBy = sumOf(data, ['ledger/dropped']);
-  const kept = counted ? null : coarse(data, range);
-  const measured = kept ? data.times.map((_, at) => data.widths?.[at] ?? data.step) : measuredSeconds(data, status, range);
+  const kept = counted ? null : wider(range, data.basis);
+  const measured = data.widths;
   if (!counted && mean(caughtBy, measured) === null && mean(droppedBy, measured) === null)
     return { caught: 0, dropped: 0, offered: 0, text: 'No packets in this range.', bad: false };
   const caught = counted?.caught ?? Math.round(total(caughtBy, measured));
@@ -264,8 +226,7 @@ export function loss(
   const max = droppedBy.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
   const at = data.times[droppedBy.indexOf(max)];
   const worst = at === undefined ? '' : `, peak at ${stamp(at, zone)}`;
-  const unsure = kept || counted ? 0 : Math.round(doubt(data, caughtBy, status, range));
-  const packets = `${exact(offered)}${unsure > offered / 100 ? ` ± ${exact(unsure)}` : ''} packets`;
+  const packets = `${exact(offered)} packets`;
   const during = kept ? `${between(...kept, zone)}, for which counters are kept: ` : '';
   const text =
     dropped === 0

@@ -1,9 +1,14 @@
 // The time range of the page. In the URL it is either `range=24h`, which moves with the sensor's clock, or `from=` and
 // `to=` in epoch seconds, which are fixed; `range=all` covers all stored data. The default is the last hour, or what is
 // stored of it, for a live run, and all of a capture.
+//
+// Sums are stored by cells, such as intervals. The store moves a range outwards to its cells, and the pages show the moved range: every
+// answer of a page is of it.
 
 import { go, param, type Patch } from './url.svelte';
 import { parseSpan } from './time';
+import { api, get } from './api';
+import type { Basis } from './types';
 import { sensor, sensorNow } from './sensor.svelte';
 
 export interface Range {
@@ -21,6 +26,9 @@ export const SPANS: [string, string][] = [
   ['31d', 'month'],
   ['365d', 'year'],
 ];
+
+/** Milliseconds for which the panels wait for the range. */
+const PATIENCE = 1500;
 
 /** Advances while a range moves, so that dependent queries are reloaded. */
 const tick = $state({ now: 0 });
@@ -41,8 +49,56 @@ function started(stored: number): number {
   return Math.min(3600, Math.max(60, Math.ceil(stored / 15) * 15));
 }
 
-/** The current range; null until the status is known. */
+/** The range that was asked for last, and what the store made of it; null before the first answer. */
+const moved = $state<{ of: Range | null; basis: Basis | null }>({ of: null, basis: null });
+
+/** Whether two ranges are the same selection: equal, or moving over an equal span. */
+function alike(a: Range, b: Range): boolean {
+  return (a.from === b.from && a.to === b.to) || (a.moving && b.moving && a.text === b.text);
+}
+
+/** The range of the page; null until the status is known, and until the store has moved a new range to its cells. */
 export function range(): Range | null {
+  const now = wanted();
+  if (!now || !moved.of || !alike(now, moved.of)) return null;
+  if (!moved.basis) return now;
+  const [from, to] = moved.basis.range;
+  return { ...now, from, to };
+}
+
+/** Whether the answers of the range are computed from flows, because only cells are stored that are much longer than it. */
+export const ofFlows = (): boolean => moved.basis?.source === 'flows';
+
+/** Asks the store for the cells of the range, whenever another range is wanted. For use inside a component. */
+export function followRange(): void {
+  const key = $derived.by(() => {
+    const now = wanted();
+    return now && JSON.stringify(now);
+  });
+  $effect(() => {
+    if (key === null) return;
+    const now = JSON.parse(key) as Range;
+    const abort = new AbortController();
+    // A slow answer holds up no panel.
+    const patience = setTimeout(() => Object.assign(moved, { of: now, basis: null }), PATIENCE);
+    void get<Basis>(api('range', { from: neat(now.from), to: neat(now.to) }), abort.signal)
+      // The panels report what is wrong with the store.
+      .catch(() => null)
+      .then((basis) => {
+        clearTimeout(patience);
+        if (!abort.signal.aborted) Object.assign(moved, { of: now, basis });
+      });
+    return () => {
+      clearTimeout(patience);
+      abort.abort();
+    };
+  });
+}
+
+const neat = (value: number): number => Number(value.toFixed(3));
+
+/** The range that the page asks for; null until the status is known. */
+function wanted(): Range | null {
   const status = sensor.status;
   if (!status) return null;
   const live = status.mode === 'live';
@@ -71,9 +127,9 @@ export function setRange(from: number, to: number): void {
   // Times before the epoch are not valid.
   const [low, high] = (from < to ? [from, to] : [to, from]).map((time) => Math.max(0, time)) as [number, number];
   const fine = high - low < 30;
-  const neat = (value: number) => (fine ? Number(value.toFixed(3)) : Math.round(value));
-  if (neat(high) <= neat(low)) return;
-  go(null, { range: null, from: neat(low), to: neat(high), offset: null });
+  const round = (value: number) => (fine ? neat(value) : Math.round(value));
+  if (round(high) <= round(low)) return;
+  go(null, { range: null, from: round(low), to: round(high), offset: null });
 }
 
 export function setSpan(text: string): void {
@@ -84,11 +140,13 @@ export function spanPatch(text: string): Patch {
   return { range: text, from: null, to: null, offset: null };
 }
 
-/** Moves the range by half of its length. */
+/** Moves the range by half of its length, or by all of a range that is a single interval. */
 export function shift(direction: -1 | 1): void {
   const now = range();
   if (!now) return;
-  const by = ((now.to - now.from) / 2) * direction;
+  const interval = sensor.status?.interval ?? 1;
+  const half = Math.ceil((now.to - now.from) / 2 / interval) * interval;
+  const by = half * direction;
   setRange(now.from + by, now.to + by);
 }
 

@@ -3,7 +3,6 @@
 import { ApiError, api, get } from './api';
 import type { Sensor, Status, Tick } from './types';
 import { prefs } from './prefs.svelte';
-import { seconds } from './series';
 
 /** off: no live run. lost: the stream broke, and is retried. ended: the capture has ended. */
 export type LiveState = 'off' | 'connecting' | 'live' | 'lost' | 'ended';
@@ -59,11 +58,9 @@ export async function loadFolder(): Promise<void> {
   }
 }
 
-/** Measured seconds of each step of a chart; counts refer to whole steps. */
-export function weights(times: number[], step: number, from: number, to: number, counts: boolean): number[] {
-  const status = sensor.status;
-  if (counts || !status) return times.map(() => step);
-  return seconds(times, step, Math.max(from, status.first ?? from), status.mode === 'live' ? to : Math.min(to, status.last ?? to));
+/** Watched seconds of each step of a chart; counts refer to whole steps. */
+export function weights(times: number[], step: number, counts: boolean, widths?: number[]): number[] {
+  return times.map((_, at) => (counts ? step : (widths?.[at] ?? step)));
 }
 
 /** The zone, or UTC when the browser does not support it. */

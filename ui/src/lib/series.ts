@@ -80,11 +80,6 @@ export function ledgerLines(caught: Values, dropped: Values): Line[] {
   ];
 }
 
-/** Seconds of each step within a range. The rate of a step that is measured in part applies to that part alone. */
-export function seconds(times: number[], step: number, from: number, to: number): number[] {
-  return times.map((time) => Math.max(0, Math.min(time + step, to) - Math.max(time, from)));
-}
-
 /** Numbers of bins; absent where nothing was watched. */
 export const watchedOnly = (values: number[], watched: number[]): Values =>
   values.map((value, at) => (value === 0 && watched[at] === 0 ? null : value));

@@ -18,6 +18,8 @@ export interface Amount {
 
 /** Answer to a query. */
 export interface Answered {
+  /** What the rows are of; absent in an answer without numbers of a time, such as a flow. */
+  basis?: Basis;
   /** Columns. */
   columns: Column[];
   /** Flows that cross an end of the time range. */
@@ -32,8 +34,6 @@ export interface Answered {
   partial: string | null;
   /** The query. */
   q: string;
-  /** The time range that is answered, in seconds since the epoch. */
-  range?: [number, number];
   /** Cells: text, number or `null`. */
   rows: unknown[][];
   /** The sum of everything that matched, in the same columns. */
@@ -52,6 +52,8 @@ export interface ArgumentInfo {
 
 /** Range of values at the same time of previous weeks. */
 export interface Band {
+  /** What the numbers are of. */
+  basis: Basis;
   /** In the order of the request. */
   series: BandPoints[];
   /** Start of each point, in the requested range. */
@@ -70,6 +72,29 @@ export interface BandPoints {
   low: (number | null)[];
   /** Median. */
   mid: (number | null)[];
+}
+
+/**
+ * What the numbers of an answer are of. Answers over equal ranges from equal sources agree; numbers of different
+ * sources may differ by their bounds.
+ */
+export interface Basis {
+  /** Start and end of the time that was asked for, in seconds since the epoch. */
+  asked: [number, number];
+  /**
+   * The most by which a sum of the answer may be off, in the unit by which its rows are ranked, or in bytes; 0 if
+   * all of its numbers are exact. `null` where each row states its own bound.
+   */
+  bound: number | null;
+  /**
+   * Start and end of the time that is answered: the asked time, moved outwards to the cells that are stored there,
+   * as far as anything is stored.
+   */
+  range: [number, number];
+  /** Where the numbers come from. */
+  source: Source;
+  /** Seconds of the answered time that were watched. A mean is a sum divided by them. */
+  watched: number;
 }
 
 /** A chart: a set of expressions, each drawn as a line. */
@@ -234,6 +259,8 @@ export interface DistinctRow {
 
 /** Distinct counts over a time range. */
 export interface Distincts {
+  /** What the numbers are of. */
+  basis: Basis;
   /** What the answer leaves out, and why. */
   partial: string | null;
   /** In the order of the configuration. */
@@ -377,6 +404,8 @@ export interface FilterOf {
 
 /** Stored flows that an expression matches. */
 export interface FilterTry {
+  /** What the numbers are of. */
+  basis: Basis;
   /** Bytes on the wire of these flows. */
   bytes: number;
   /** Matching flows. */
@@ -409,6 +438,8 @@ export interface Finding {
 
 /** Findings in the flows of a time range. */
 export interface Findings {
+  /** What the numbers are of. */
+  basis: Basis;
   /** What the answer leaves out, and why. */
   partial: string | null;
   /** Those with the most targets first. */
@@ -489,6 +520,8 @@ export interface FlowRecordRow {
 
 /** Flows of a time range. */
 export interface Flows {
+  /** What the numbers are of. */
+  basis: Basis;
   /** Flows that cross an end of the range. */
   crossing?: Crossing;
   /** Flows by start time, and their bytes over time. */
@@ -671,6 +704,8 @@ export type Narrowed = TopList & {
 export interface News {
   /** Time range of the comparison. */
   against: Against;
+  /** What the numbers are of. */
+  basis: Basis;
   /** What the answer leaves out, or why there is nothing to compare with. */
   partial: string | null;
   /** Heaviest first. */
@@ -735,6 +770,8 @@ export interface PathNode {
 
 /** Clients, services and servers with the traffic between them, over all flows of a time range. */
 export interface Paths {
+  /** What the numbers are of. */
+  basis: Basis;
   /** Their bytes on the wire in the range. */
   bytes: number;
   /** Flows that cross an end of the range. */
@@ -811,6 +848,8 @@ export interface RecordRow {
 
 /** Records of a table. */
 export interface Records {
+  /** What the numbers are of. */
+  basis: Basis;
   /** Number of matching rows on all pages. */
   matched: number;
   /** What the answer leaves out, and why. */
@@ -841,10 +880,10 @@ export interface Sensor {
 
 /** Points of series. */
 export interface SeriesData {
+  /** What the points are of. */
+  basis: Basis;
   /** Flows that cross an end of the time range, when the points are computed from stored flows. */
   crossing?: Crossing;
-  /** Start of the answered time range: earlier than requested where points are longer than the range needs. */
-  from: number | null;
   /** Sum of all other series, when the heaviest were requested. */
   others?: PointsOfOthers;
   /** What the answer leaves out, and why. */
@@ -862,8 +901,6 @@ export interface SeriesData {
   tier: string;
   /** Start of each point. */
   times: number[];
-  /** End of the answered time range. */
-  to: number | null;
   /** Watched seconds of each point: a rate multiplied by them is a sum. 0 where nothing was watched. */
   widths: number[];
 }
@@ -893,6 +930,9 @@ export interface Size {
   /** The part that the answer omits, with the reason. */
   partial: string | null;
 }
+
+/** Where the numbers of an answer come from. */
+export type Source = 'cells' | 'flows' | 'records' | 'packets';
 
 /** The sensor and the time that it has data for. */
 export interface Status {
@@ -997,6 +1037,8 @@ export interface TableInfo {
  * those that have been removed and have stored data.
  */
 export interface Tables {
+  /** What the numbers are of: up to the last tick, which may be after the stored range of other answers. */
+  basis: Basis;
   /** Number of further subscriptions. */
   more: number;
   /** Each with its tables. */
@@ -1066,12 +1108,10 @@ export interface TierState {
 export interface TopList {
   /** Upper bound for any key without a row, in `unit`. */
   absent: number;
+  /** What the rows are of. */
+  basis: Basis;
   /** Flows that cross an end of the time range, when the list is computed from stored flows. */
   crossing?: Crossing;
-  /** Whether every row is exact and no key is missing. */
-  exact: boolean;
-  /** Start of the answered time range: earlier than requested where only coarser data is stored. */
-  from: number | null;
   /** Number of times that a key without a row arrived. */
   inserts: number;
   /** Kind of key. */
@@ -1082,8 +1122,6 @@ export interface TopList {
   partial: string | null;
   /** Rows, heaviest first. */
   rows: ListRow[];
-  /** End of the answered time range. */
-  to: number | null;
   /** Sum over all keys, with and without a row. */
   total: Amount;
   /** Unit that ranked the keys when they were stored. */

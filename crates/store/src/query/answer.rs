@@ -1,15 +1,17 @@
 //! Answers to questions: what a store has, as tables.
 
 use super::{Compare, Counting, Matter, POINTS, Question, kept};
+use crate::basis::Moved;
 use crate::label::{list_row, text_row};
 use crate::payload::Withheld;
-use crate::share::Window;
+use crate::share::{Window, crossing_bound};
 use crate::tally::{Cell, Measure, Subject, Sums, Tally, TallyRow, TallyWanted};
 use crate::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted, Store, StoreError, TimeRange, fields};
 use serde_json::{Number, Value, json};
 use std::collections::{HashMap, HashSet};
+use weir_api::basis::{Basis, Source};
 use weir_api::web::{Answered, Column, Crossing, Flow, TopList};
-use weir_api::{Count, Key, TopRow, nearest_rank, state_words};
+use weir_api::{Count, Key, TopRow, Unit, nearest_rank, state_words};
 use weir_filter::FlowTest;
 use weir_filter::fields::{FieldInfo, FieldKind};
 use weir_output::figures;
@@ -119,7 +121,7 @@ fn counted(
     if let Some(before) = before {
         compare(question, counting, &mut answer, &tally, &before);
     }
-    finish(&mut answer, &tally);
+    finish(counting, &mut answer, &tally);
     Ok(answer)
 }
 
@@ -399,10 +401,45 @@ pub fn states(answer: &Answered) -> Option<String> {
     (!words.is_empty()).then(|| format!("states: {}", words.join(", ")))
 }
 
-/// Adds range, bounds and notes to an answer.
-fn finish(answer: &mut Answered, tally: &Tally) {
+/// The basis of an answer that is computed from flows or records.
+fn basis(counting: &Counting, tally: &Tally) -> Basis {
     let (from, to) = tally.span;
-    answer.range = Some([from as f64 / SECOND, to as f64 / SECOND]);
+    let source = match counting.subject {
+        Subject::Flows => Source::Flows,
+        Subject::Records(_) => Source::Records,
+    };
+    let bound = match counting.measure {
+        Measure::Packets => crossing_bound(tally.crossing.as_ref(), Unit::Packets),
+        Measure::Bytes => crossing_bound(tally.crossing.as_ref(), Unit::Bytes),
+        Measure::Rows if counting.subject == Subject::Flows => {
+            crossing_bound(tally.crossing.as_ref(), Unit::Bytes)
+        }
+        Measure::Rows | Measure::Flows | Measure::Sum(_) | Measure::Distinct(_) => 0,
+    };
+    Basis {
+        range: [from as f64 / SECOND, to as f64 / SECOND],
+        source,
+        bound: Some(bound),
+        ..Basis::default()
+    }
+}
+
+/// The note of an answer whose time was moved outwards. What is not stored is no note: the time is watched from there on.
+pub fn range_note(question: &Question, moved: &Moved, basis: &Basis) -> Option<String> {
+    let [from, to] = basis.range.map(|time| (time * 1e6).round() as u64 * 1000);
+    let earlier = question.span.from.is_some_and(|asked| from + 1000 < asked);
+    let later = question.span.to.is_some_and(|asked| to > asked + 1000);
+    let why = match moved.source {
+        Source::Flows => "which has whole cells",
+        _ => "the cells that are stored there",
+    };
+    (earlier || later)
+        .then(|| format!("the time is moved to {} to {}, {why}", question.at(from), question.at(to)))
+}
+
+/// Adds basis, bounds and notes to an answer.
+fn finish(counting: &Counting, answer: &mut Answered, tally: &Tally) {
+    answer.basis = Some(basis(counting, tally));
     answer.crossing = tally.crossing;
     if let Some(crossing) = &tally.crossing {
         answer.notes.push(crossing_note(crossing));
@@ -495,7 +532,7 @@ fn over_time(
             "the clocks change in this time: rows have equal lengths and do not follow them".to_owned(),
         );
     }
-    finish(&mut answer, &tally);
+    finish(counting, &mut answer, &tally);
     Ok(answer)
 }
 
@@ -530,11 +567,10 @@ fn quantiles(
         cells
     });
     let rows: Vec<Vec<Value>> = rows.collect();
-    let (from, to) = tally.span;
     let mut answer = Answered {
         rows,
         columns,
-        range: Some([from as f64 / SECOND, to as f64 / SECOND]),
+        basis: Some(basis(counting, &tally)),
         partial: tally.partial,
         ..Answered::default()
     };
@@ -570,6 +606,7 @@ fn series_quantiles(question: &Question, store: &dyn Store, name: &str) -> Resul
     Ok(Answered {
         columns,
         rows: vec![cells],
+        basis: Some(data.basis),
         partial: data.partial,
         notes: vec![format!("of averages over {} s", data.step)],
         ..Answered::default()
@@ -598,7 +635,7 @@ fn series(question: &Question, store: &dyn Store, name: &str) -> Result<Answered
     Ok(Answered {
         columns: columns(&[("time", ""), ("average", &unit), ("min", &unit), ("max", &unit)]),
         rows: rows.collect(),
-        range: data.from.zip(data.to).map(<[f64; 2]>::from),
+        basis: Some(data.basis),
         notes: vec![format!("each row is {} s", data.step)],
         crossing: data.crossing,
         partial: data.partial,
@@ -614,6 +651,7 @@ fn distinct(question: &Question, store: &dyn Store) -> Result<Answered, StoreErr
     Ok(Answered {
         columns: columns(&[("name", ""), ("of", ""), ("estimate", ""), ("at most", ""), ("error", "%")]),
         rows: rows.collect(),
+        basis: Some(found.basis),
         partial: found.partial,
         ..Answered::default()
     })
@@ -635,6 +673,7 @@ fn news(question: &Question, store: &dyn Store) -> Result<Answered, StoreError> 
         columns: columns(&[("kind", ""), ("key", ""), ("bytes", "bytes"), ("packets", "packets")]),
         rows: rows.collect(),
         notes: if found.against.from < found.against.to { vec![against] } else { Vec::new() },
+        basis: Some(found.basis),
         partial: found.partial,
         ..Answered::default()
     })
@@ -706,6 +745,7 @@ fn flows(question: &Question, store: &dyn Store, test: FlowTest) -> Result<Answe
             ("uid", ""),
         ]),
         rows,
+        basis: Some(found.basis),
         partial: found.partial,
         ..Answered::default()
     };
@@ -847,6 +887,7 @@ fn records(
     let mut answer = Answered {
         columns: columns(&names),
         rows: rows.collect(),
+        basis: Some(found.basis),
         partial: found.partial,
         ..Answered::default()
     };
@@ -881,7 +922,7 @@ fn top_table(top: TopList) -> Answered {
         columns: columns(&names),
         rows: rows.collect(),
         notes: top.crossing.as_ref().map(crossing_note).into_iter().collect(),
-        range: top.from.zip(top.to).map(<[f64; 2]>::from),
+        basis: Some(top.basis),
         crossing: top.crossing,
         partial: top.partial,
         ..Answered::default()

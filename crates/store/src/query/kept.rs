@@ -4,6 +4,7 @@ use super::Question;
 use crate::KeptTable;
 use crate::payload::Withheld;
 use serde_json::{Value, json};
+use weir_api::basis::Basis;
 use weir_api::web::{Answered, Column};
 use weir_api::{Cell, Count, Reading, Row};
 use weir_output::summary::{Naming, key, label};
@@ -12,7 +13,7 @@ use weir_output::summary::{Naming, key, label};
 pub fn answered(question: &Question, kept: KeptTable) -> Answered {
     let (from, to) = kept.span;
     let mut answer = Answered {
-        range: Some([from, to].map(|time| time as f64 / 1e9)),
+        basis: Some(Basis { range: [from, to].map(|time| time as f64 / 1e9), ..Basis::default() }),
         partial: kept.partial,
         ..Answered::default()
     };

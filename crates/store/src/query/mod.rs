@@ -31,6 +31,7 @@ mod words;
 pub use answer::states;
 pub use keys::{kept_list, list_of_flows, lists_kept, lists_of_flows};
 
+use super::basis;
 use super::fields::{Lists, StoreFields};
 use super::moment::Moments;
 use super::tally::{Dimension, Measure, Subject};
@@ -235,7 +236,12 @@ impl Question {
     /// Those of [`Store`].
     pub fn ask(&self, store: &dyn Store) -> Result<Answered, StoreError> {
         let begun = Instant::now();
-        let mut answered = answer::of(self, store)?;
+        let moved = store.moved(self.span)?;
+        let mut answered = answer::of(&Self { span: moved.span(), ..self.clone() }, store)?;
+        if let Some(basis) = &mut answered.basis {
+            basis::complete(store, &moved, basis)?;
+            answered.notes.extend(answer::range_note(self, &moved, basis));
+        }
         answered.q.clone_from(&self.text);
         answered.milliseconds = begun.elapsed().as_secs_f64() * 1e3;
         Ok(answered)

@@ -32,7 +32,8 @@ impl SqliteStore {
                     from: begin * SECOND,
                     to: end * SECOND,
                     step: length * SECOND,
-                    cell: length * SECOND,
+                    base: begin * SECOND,
+                    interval: reader.interval,
                     is_rounded: false,
                 };
                 tiers.push((length, reader.cells(id, series, grid)?));

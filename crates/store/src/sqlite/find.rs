@@ -4,7 +4,7 @@ use super::condition::{Condition, bounds};
 use super::schema::describe;
 use crate::body::{self, Leaf};
 use crate::payload::{Withheld, has_text};
-use crate::share::{Crossings, Window};
+use crate::share::{Crossings, Window, crossing_bound};
 use crate::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted, StoreError, TimeRange};
 use rusqlite::types::{Value as Sql, ValueRef};
 use rusqlite::{Connection, ErrorCode, Row, ToSql, params_from_iter};
@@ -15,8 +15,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-use weir_api::Count;
+use weir_api::basis::{Basis, Source};
 use weir_api::web::{Flow, FlowHistogram, FlowRecordRow, Flows, RecordRow, Records};
+use weir_api::{Count, Unit};
 use weir_output::format::read_uid;
 use weir_output::ports;
 use weir_output::row::{ip, uid};
@@ -244,6 +245,11 @@ pub fn flows(
         }
     }
     answer.crossing = crossings.stated();
+    answer.basis = Basis {
+        source: Source::Flows,
+        bound: Some(crossing_bound(answer.crossing.as_ref(), Unit::Bytes)),
+        ..Basis::default()
+    };
     answer.partial = progress.partial(parts.len()).or(condition.partial);
     if wanted.offset.saturating_add(wanted.limit) > MAX_ROWS {
         answer.partial = Some(format!(
@@ -379,6 +385,7 @@ pub fn records(
         }
     }
     let mut answer = Records { table: wanted.table.clone(), matched: found.matched, ..Records::default() };
+    answer.basis = Basis { source: Source::Records, bound: Some(0), ..Basis::default() };
     answer.partial =
         found.progress.partial(parts.len()).or(condition.partial).or_else(|| withheld.sentence());
     if wanted.offset.saturating_add(wanted.limit) > MAX_ROWS {

@@ -25,7 +25,9 @@ mod writer;
 pub use series::{Point, class_id, counter_id, line_id, points};
 pub use writer::{STORE, Writer};
 
+use super::basis::{Kept, Moved};
 use super::label::{detail_rows, list_row, text_row, title};
+use super::share::crossing_bound;
 use super::tally::{Cell, Dimension, GroupBy, Measure, Subject, Tally, TallyWanted};
 use super::{
     Archive, FlowsWanted, Health, Keep, KeptList, KeptReading, KeptTable, LISTS, RankBy, RecordsWanted,
@@ -42,6 +44,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use watched::Watched;
+use weir_api::basis::{Basis, Source};
 use weir_api::web::{
     Amount, Band, DistinctInfo, DistinctRow, Distincts, Events, FilterOf, FilterTry, Flow, FlowDetail, Flows,
     KeptTableInfo, ListInfo, ListRow, Lists, RecordRow, Records, SeriesData, SeriesInfo, StoreState,
@@ -52,6 +55,8 @@ use weir_filter::{FLOW, FlowTest};
 use weir_output::summary::Naming;
 use weir_output::zone::Zone;
 
+/// A capture counts as at least this long in nanoseconds: a rate over no time has no value.
+const SHORTEST: u64 = 1_000_000;
 /// Time limit of an answer; it holds the results up to then.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum number of idle connections for reuse.
@@ -195,16 +200,24 @@ impl SqliteStore {
         path: &'c Path,
     ) -> Result<series::SeriesReader<'c>, StoreError> {
         let number = |name| writer::number(from, path, name);
-        let watched = match watched::are_there(from, path)? {
+        let mut watched = match watched::are_there(from, path)? {
             true => Some(Watched::read(from, path, 0, u64::MAX)?),
             false => None,
         };
+        let (begin, end) = (number(writer::FIRST_PACKET)?, number(writer::LAST_PACKET)?);
+        // A capture was watched from its first packet to its last; its intervals stick out of that.
+        let capture = (end > 0 && writer::is_of_files(from, path)?)
+            .then(|| (begin, end.max(begin.saturating_add(SHORTEST))));
+        if let (Some(watched), Some((begin, end))) = (&mut watched, capture) {
+            watched.cut(begin, end);
+        }
         Ok(series::SeriesReader {
             from,
             path,
             extent: (number("first")?, number("last")?),
             interval: number("interval")?,
             watched,
+            capture,
             until: Instant::now() + self.patience,
         })
     }
@@ -288,6 +301,11 @@ fn lists_since(from: &Connection, path: &Path) -> Result<[u64; LISTS.len()], Sto
     Ok(since)
 }
 
+/// The most by which a row of a list may be off, or a key without a row has.
+fn list_bound(top: &weir_api::Top) -> u64 {
+    top.rows.iter().map(|row| row.error).max().unwrap_or(0).max(top.absent)
+}
+
 fn weight(row: &weir_api::TopRow, by: RankBy) -> u64 {
     match by {
         RankBy::Unit(unit) => row.count.in_unit(unit),
@@ -305,9 +323,30 @@ impl Store for SqliteStore {
         let watched = self.reader(|reader| {
             let (first, last) = reader.extent;
             let known = reader.watched.as_ref().and_then(Watched::extent);
-            Ok(known.map_or((first, last), |(from, to)| (from.max(first), to.min(last))))
+            let (from, to) = known.map_or((first, last), |(from, to)| (from.max(first), to.min(last)));
+            Ok((from, to))
         })?;
         Ok((watched.1 > 0).then_some(watched))
+    }
+
+    fn moved(&self, span: TimeRange) -> Result<Moved, StoreError> {
+        let has_flows = !schema::partitions(&self.folder).is_empty();
+        self.reader(|reader| {
+            let mut series = [0; SERIES.len()];
+            for (tier, since) in series.iter_mut().enumerate() {
+                *since = reader.first_of(tier)?;
+            }
+            let gone = watched::since(reader.from, reader.path, "rows", 0)?;
+            Kept {
+                extent: reader.extent,
+                interval: reader.interval,
+                lists: lists_since(reader.from, reader.path)?,
+                series,
+                flows: has_flows.then_some(gone),
+                interval_of: &|time| reader.interval_of(time),
+            }
+            .moved(span)
+        })
     }
 
     fn series(&self) -> Result<Vec<SeriesInfo>, StoreError> {
@@ -411,9 +450,7 @@ impl Store for SqliteStore {
             if lists.iter().any(|known| known.name == list) {
                 return Ok(TopList {
                     list: list.to_owned(),
-                    exact: true,
-                    from: Some(from),
-                    to: Some(to.max(from)),
+                    basis: Basis { range: [from, to.max(from)], bound: Some(0), ..Basis::default() },
                     ..TopList::default()
                 });
             }
@@ -440,14 +477,12 @@ impl Store for SqliteStore {
             list: list.to_owned(),
             key: top.key.name().to_owned(),
             unit: top.unit.name().to_owned(),
-            exact: top.is_exact(),
+            basis: Basis { range: [from, to], bound: Some(list_bound(&top)), ..Basis::default() },
             rows: named,
             absent: top.absent,
             inserts: top.inserts,
             total,
             crossing: None,
-            from: Some(from),
-            to: Some(to),
             partial,
         })
     }
@@ -509,12 +544,18 @@ impl Store for SqliteStore {
                 RankBy::Unit(unit) => unit.name().to_owned(),
                 RankBy::Flows => "flows".to_owned(),
             },
-            exact: tally.partial.is_none() && tally.crossing.is_none(),
+            basis: Basis {
+                range: [tally.span.0 as f64 / SECOND, tally.span.1 as f64 / SECOND],
+                source: Source::Flows,
+                bound: Some(match rank {
+                    RankBy::Unit(unit) => crossing_bound(tally.crossing.as_ref(), unit),
+                    RankBy::Flows => 0,
+                }),
+                ..Basis::default()
+            },
             rows,
             total: Amount { packets: tally.listed.count.packets, bytes: tally.listed.count.bytes },
             crossing: tally.crossing,
-            from: Some(tally.span.0 as f64 / SECOND),
-            to: Some(tally.span.1 as f64 / SECOND),
             partial: tally.partial,
             ..TopList::default()
         })
@@ -662,6 +703,7 @@ impl Store for SqliteStore {
                 all: all.histogram.bytes,
                 watched: self.watched_within(&Bins::of(span, extent).parts)?,
             },
+            basis: Basis { source: Source::Flows, bound: matching.basis.bound, ..Basis::default() },
             partial: matching.partial.or(all.partial),
         })
     }

@@ -3,7 +3,7 @@
 use super::renamed;
 use super::schema::describe;
 use super::watched::{self, Watched};
-use crate::tiers::{SERIES, Tier};
+use crate::tiers::{Cell, SERIES, Tier};
 use crate::{StoreError, TimeRange};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
+use weir_api::basis::Basis;
 use weir_api::web::{Band, BandPoints, Points, PointsOfOthers, SeriesData, SeriesInfo, Weight};
 use weir_api::{Answer, AnswerLabel, Counter, Family, Figure, FigureValue, SeriesName, Snapshot, counters};
 
@@ -390,7 +391,8 @@ pub fn list(from: &Connection, path: &Path) -> Result<Vec<SeriesInfo>, StoreErro
     found.collect::<Result<_, _>>().map_err(describe)
 }
 
-/// A time range in cells of equal length.
+/// A time range in parts of equal length. They begin at multiples of their length, so that the parts of a moving range stay; the
+/// first and the last one are cut at the ends of the range.
 #[derive(Clone, Copy, Debug)]
 pub struct CellGrid {
     /// The tier.
@@ -399,54 +401,52 @@ pub struct CellGrid {
     pub from: u64,
     /// Its end, excluded.
     pub to: u64,
+    /// The beginning of the first part, if it were not cut.
+    pub base: u64,
     /// The length of a part in nanoseconds: a multiple of the length of the tier's cells.
     pub step: u64,
-    /// The length of the tier's cells in nanoseconds.
-    pub cell: u64,
-    /// Whether finer cells of the range are no longer stored, so that a few parts cover more than the range.
+    /// Length of the most recent intervals in nanoseconds.
+    pub interval: u64,
+    /// Whether finer cells of the range are no longer stored, so that it was moved outwards.
     pub is_rounded: bool,
 }
 
-/// A range with fewer cells than these is rounded noticeably.
-const FEW: u64 = 20;
+/// The length of a tier's cells in nanoseconds.
+fn length(tier: usize, interval: u64) -> u64 {
+    match SERIES.get(tier) {
+        None | Some(Tier { cell: Cell::Interval, .. }) => interval.max(1),
+        Some(tier) => tier.cell.length(),
+    }
+}
 
 impl CellGrid {
-    /// The coarsest tier that is fine enough and has data from the start of the range.
-    fn of(
-        span: (u64, u64),
-        points: usize,
-        first: impl Fn(usize) -> u64,
-        kept_from: u64,
-        interval: u64,
-    ) -> Self {
+    /// The coarsest tier that is fine enough and has data from the start of the range. `first` is the time from which a tier is
+    /// complete.
+    fn of(span: (u64, u64), points: usize, first: impl Fn(usize) -> u64, interval: u64) -> Self {
         let (from, to) = span;
-        let wanted = to.saturating_sub(from).div_ceil(points.max(1) as u64).max(1);
-        let length = |at: usize| match at {
-            0 => interval,
-            at => SERIES.get(at).map_or(interval, |tier: &Tier| tier.cell.length()),
-        };
-        let mut tier = (0..SERIES.len()).rev().find(|at| length(*at) <= wanted).unwrap_or(0);
-        // Cells of coarser tiers begin before their first data: stored data begins with the first interval.
-        let wanted_first = from.max(kept_from);
-        while tier + 1 < SERIES.len() && first(tier) > wanted_first.saturating_add(length(tier)) {
-            tier += 1;
-        }
-        let cell = length(tier);
-        let step = wanted.div_ceil(cell).max(1) * cell;
-        let is_even = from.is_multiple_of(cell) && to.is_multiple_of(cell);
-        let is_rounded =
-            tier > 0 && cell > wanted && cell.saturating_mul(FEW) > to.saturating_sub(from) && !is_even;
-        Self { tier, from: from - from % step, to, step, cell, is_rounded }
+        let length = |tier: usize| length(tier, interval);
+        let finest = |time: u64| (0..SERIES.len() - 1).find(|tier| first(*tier) <= time);
+        let finest = |time: u64| finest(time).unwrap_or(SERIES.len() - 1);
+        let (at_from, at_to) = (finest(from), finest(to.saturating_sub(1)));
+        // The ends of the range are those of the finest cells that are stored there.
+        let begin = if at_from == 0 { from } else { from - from % length(at_from) };
+        let end = if at_to == 0 { to } else { to.div_ceil(length(at_to)).saturating_mul(length(at_to)) };
+        let wanted = (end - begin).div_ceil(points.max(1) as u64).max(1);
+        let fitting = (0..SERIES.len()).rev().find(|at| length(*at) <= wanted).unwrap_or(0);
+        let tier = fitting.max(at_from);
+        let step = wanted.div_ceil(length(tier)).max(1) * length(tier);
+        let is_rounded = (begin, end) != (from, to);
+        Self { tier, from: begin, to: end, base: begin - begin % step, step, interval, is_rounded }
     }
 
     /// An answer without series.
     fn empty(self) -> SeriesData {
+        let range = [self.from as f64 / SECOND, self.to as f64 / SECOND];
         SeriesData {
             step: self.step as f64 / SECOND,
             tier: SERIES.get(self.tier).map_or("", |tier| tier.name).to_owned(),
-            times: self.parts().map(|(from, _)| from as f64 / SECOND).collect(),
-            from: Some(self.from as f64 / SECOND),
-            to: Some(self.end() as f64 / SECOND),
+            times: self.starts().map(|start| start as f64 / SECOND).collect(),
+            basis: Basis { range, bound: Some(0), ..Basis::default() },
             is_rounded: self.is_rounded,
             partial: self.is_rounded.then(|| {
                 let tier = SERIES.get(self.tier).map_or("", |tier| tier.name);
@@ -456,23 +456,49 @@ impl CellGrid {
         }
     }
 
-    /// The end of the last cell that begins before `to`.
-    fn end(&self) -> u64 {
-        let cells = self.to.saturating_sub(self.from).max(1).div_ceil(self.cell.max(1));
-        self.from.saturating_add(cells.saturating_mul(self.cell))
+    /// Start of each part, as if the first one were not cut: parts have equal distances.
+    fn starts(&self) -> impl Iterator<Item = u64> + use<> {
+        let Self { base, step, .. } = *self;
+        (0..self.cells() as u64).map(move |at| base.saturating_add(at.saturating_mul(step)))
     }
 
-    /// Start and end of each part. The last one is shorter if the range ends within it.
+    /// Start and end of each part.
     fn parts(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
-        let (from, step, end) = (self.from, self.step, self.end());
+        let Self { base, step, from, to, .. } = *self;
         (0..self.cells() as u64).map(move |at| {
-            let start = from.saturating_add(at.saturating_mul(step));
-            (start, start.saturating_add(step).min(end))
+            let start = base.saturating_add(at.saturating_mul(step));
+            (start.max(from), start.saturating_add(step).min(to))
         })
     }
 
     fn cells(&self) -> usize {
-        (self.to.saturating_sub(self.from).div_ceil(self.step)).max(1) as usize
+        (self.to.saturating_sub(self.base).div_ceil(self.step)).max(1) as usize
+    }
+
+    /// The cells that make up the range: tier, begin and end of each run of cells. What is no whole cell of a tier is read from
+    /// cells of finer tiers.
+    fn runs(&self) -> Vec<(usize, u64, u64)> {
+        let mut runs = Vec::new();
+        let mut rest = vec![(self.from, self.to)];
+        for tier in (0..=self.tier).rev() {
+            let cell = length(tier, self.interval);
+            let mut finer = Vec::new();
+            for (from, to) in rest {
+                if tier == 0 {
+                    runs.push((tier, from, to));
+                    continue;
+                }
+                let (begin, end) = (from.div_ceil(cell).saturating_mul(cell), to - to % cell);
+                if begin < end {
+                    runs.push((tier, begin, end));
+                    finer.extend([(from, begin), (end, to)].into_iter().filter(|(from, to)| from < to));
+                } else {
+                    finer.push((from, to));
+                }
+            }
+            rest = finer;
+        }
+        runs
     }
 }
 
@@ -494,28 +520,49 @@ impl Bucket {
         self.max = self.max.max(other.max);
     }
 
+    /// Restricts an interval that begins at `time` to the part that a capture covers.
+    fn cut(&mut self, time: u64, (first, last): (u64, u64)) {
+        let end = time.saturating_add((self.seconds * SECOND).round() as u64);
+        let part = end.min(last).saturating_sub(time.max(first)) as f64 / SECOND;
+        if part > 0.0 && part < self.seconds {
+            let rate = self.seconds / part;
+            (self.seconds, self.min, self.max) = (part, self.min * rate, self.max * rate);
+        }
+    }
+
     fn mean(&self) -> f64 {
         self.sum / self.seconds
     }
 }
 
 /// The rows of a grid's cells.
-fn rows(from: &Connection, id: i64, grid: CellGrid) -> rusqlite::Result<Vec<Option<Bucket>>> {
+fn rows(
+    from: &Connection,
+    id: i64,
+    grid: CellGrid,
+    capture: Option<(u64, u64)>,
+) -> rusqlite::Result<Vec<Option<Bucket>>> {
     let mut buckets: Vec<Option<Bucket>> = vec![None; grid.cells()];
     let mut rows = from.prepare_cached(
         "SELECT time, seconds, sum, ifnull(least, sum / seconds), ifnull(most, sum / seconds) FROM points
          WHERE tier = ?1 AND series = ?2 AND time >= ?3 AND time < ?4 ORDER BY time",
     )?;
-    let mut rows =
-        rows.query(params![grid.tier as i64, id, grid.from as i64, grid.to.min(i64::MAX as u64) as i64])?;
-    while let Some(row) = rows.next()? {
-        let time: i64 = row.get(0)?;
-        let at = (time as u64).saturating_sub(grid.from) / grid.step;
-        let one = Bucket { seconds: row.get(1)?, sum: row.get(2)?, min: row.get(3)?, max: row.get(4)? };
-        if let Some(bucket) = buckets.get_mut(at as usize) {
-            match bucket {
-                Some(bucket) => bucket.add(&one),
-                None => *bucket = Some(one),
+    for (tier, from, to) in grid.runs() {
+        let capture = capture.filter(|_| tier == 0);
+        let mut rows = rows.query(params![tier as i64, id, from as i64, to.min(i64::MAX as u64) as i64])?;
+        while let Some(row) = rows.next()? {
+            let time: i64 = row.get(0)?;
+            let at = (time as u64).saturating_sub(grid.base) / grid.step;
+            let mut one =
+                Bucket { seconds: row.get(1)?, sum: row.get(2)?, min: row.get(3)?, max: row.get(4)? };
+            if let Some(capture) = capture {
+                one.cut(time as u64, capture);
+            }
+            if let Some(bucket) = buckets.get_mut(at as usize) {
+                match bucket {
+                    Some(bucket) => bucket.add(&one),
+                    None => *bucket = Some(one),
+                }
             }
         }
     }
@@ -567,6 +614,8 @@ pub struct SeriesReader<'c> {
     pub interval: u64,
     /// Watched time; `None` in a store of an earlier version.
     pub watched: Option<Watched>,
+    /// The times of the first and the last packet of captures: their first and their last interval were watched in part.
+    pub capture: Option<(u64, u64)>,
     /// Time at which the query stops.
     pub until: Instant,
 }
@@ -581,12 +630,13 @@ impl SeriesReader<'_> {
             *first = self.first_of(tier)?;
         }
         let first = |tier: usize| firsts.get(tier).copied().unwrap_or(0);
-        Ok(CellGrid::of((from, to.max(from + 1)), points, first, self.extent.0, self.interval.max(1)))
+        Ok(CellGrid::of((from, to.max(from + 1)), points, first, self.interval.max(1)))
     }
 
     /// Reads the buckets of a series. Sums are zero in watched silence and absent elsewhere.
     fn read(&self, id: &str, number: i64, grid: CellGrid) -> Result<Vec<Option<Bucket>>, StoreError> {
-        let mut buckets = rows(self.from, number, grid).map_err(describe(self.path))?;
+        let capture = self.capture.filter(|_| !is_gauge(id));
+        let mut buckets = rows(self.from, number, grid, capture).map_err(describe(self.path))?;
         let Some(watched) = self.watched.as_ref().filter(|_| !is_gauge(id)) else { return Ok(buckets) };
         for ((from, to), bucket) in grid.parts().zip(&mut buckets) {
             let seconds = watched.within(from, to) as f64 / SECOND;
@@ -596,6 +646,7 @@ impl SeriesReader<'_> {
                     bucket.min = bucket.min.min(0.0);
                     bucket.seconds = seconds;
                 }
+                Some(bucket) if self.capture.is_some() && seconds > 0.0 => bucket.seconds = seconds,
                 None if seconds > 0.0 => *bucket = Some(Bucket { seconds, ..Bucket::default() }),
                 _ => {}
             }
@@ -620,7 +671,7 @@ impl SeriesReader<'_> {
     }
 
     /// The time from which a tier is complete.
-    fn first_of(&self, tier: usize) -> Result<u64, StoreError> {
+    pub fn first_of(&self, tier: usize) -> Result<u64, StoreError> {
         if self.watched.is_some() {
             return watched::since(self.from, self.path, "points", tier);
         }
@@ -636,6 +687,27 @@ impl SeriesReader<'_> {
             .query_row(params![tier as i64, counter_id("caught")], |row| row.get(0))
             .map_err(describe)?;
         Ok(first.map_or(u64::MAX, |first| first as u64))
+    }
+
+    /// The stored interval that contains a time: its begin and its end. `None` if nothing of the interval was counted.
+    pub fn interval_of(&self, time: u64) -> Result<Option<(u64, u64)>, StoreError> {
+        let describe = describe(self.path);
+        let mut query = self
+            .from
+            .prepare_cached(
+                "SELECT time, seconds FROM points WHERE tier = 0 AND time <= ?1
+                 AND series = (SELECT id FROM series WHERE name = ?2) ORDER BY time DESC LIMIT 1",
+            )
+            .map_err(describe)?;
+        let time = time.min(i64::MAX as u64);
+        let found: Option<(i64, f64)> = query
+            .query_row(params![time as i64, counter_id("caught")], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()
+            .map_err(describe)?;
+        let cell = found.map(|(begin, seconds)| {
+            (begin as u64, (begin as u64).saturating_add((seconds * SECOND).round() as u64))
+        });
+        Ok(cell.filter(|(_, end)| *end > time))
     }
 
     /// The number of a series, by its present or its earlier name.
@@ -725,20 +797,22 @@ impl SeriesReader<'_> {
             TimeRange { from: Some(back(from, *oldest)), to: Some(back(to, *oldest)) },
             points.clamp(1, 10_000),
         )?;
-        let shape = CellGrid { from: from - from % shape.step, to, ..shape };
-        band.times = shape.parts().map(|(from, _)| from as f64 / SECOND).collect();
+        let base = from - from % shape.step;
+        let shape = CellGrid { base, from: base, to, ..shape };
+        band.times = shape.starts().map(|start| start as f64 / SECOND).collect();
         // Each week's cells, and for each cell of the range the cell to compare with; these are equal for all series.
         let weeks_of_cells: Vec<(CellGrid, Vec<Option<usize>>)> = past
             .iter()
             .map(|week| {
                 // After a clock change, the same local hour is at most two hours earlier or later.
                 let room = CLOCKS.next_multiple_of(shape.step);
-                let from = back(shape.from, *week).saturating_sub(room);
+                let from = back(shape.base, *week).saturating_sub(room);
                 let place = |(time, _): (u64, u64)| {
                     let then = same_hour(time, *week as u64 * WEEK, shape.step, zone);
                     then.checked_sub(from).map(|since| (since / shape.step) as usize)
                 };
-                let grid = CellGrid { from, to: back(shape.to, *week).saturating_add(room), ..shape };
+                let to = back(shape.to, *week).saturating_add(room);
+                let grid = CellGrid { base: from, from, to, ..shape };
                 (grid, shape.parts().map(place).collect())
             })
             .collect();

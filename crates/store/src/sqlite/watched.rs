@@ -36,6 +36,14 @@ impl Watched {
         self.0.clear();
     }
 
+    /// Removes what is before `from` and after `to`.
+    pub fn cut(&mut self, from: u64, to: u64) {
+        for run in &mut self.0 {
+            *run = (run.0.max(from), run.1.min(to));
+        }
+        self.0.retain(|(from, to)| from < to);
+    }
+
     /// Begin of the first run and end of the last.
     pub fn extent(&self) -> Option<(u64, u64)> {
         Some((self.0.first()?.0, self.0.last()?.1))

@@ -54,6 +54,10 @@ pub static STORE: OutputSpec = OutputSpec {
     open: |context| Ok(Box::new(Writer::open(context, Keep::default()).map_err(io::Error::other)?)),
 };
 
+/// The time of the earliest and of the latest packet, among the numbers of a store.
+pub const FIRST_PACKET: &str = "first packet";
+pub const LAST_PACKET: &str = "last packet";
+
 /// A waiting interval.
 struct Waiting {
     span: (u64, u64),
@@ -61,6 +65,8 @@ struct Waiting {
     seconds: f64,
     /// Watched time of the interval and of the silence before it.
     watched: (u64, u64),
+    /// Times of its earliest and its latest packet.
+    packets: Option<(u64, u64)>,
     layout: Arc<Layout>,
     values: Vec<(u32, Amount)>,
     readings: Vec<(String, Reading)>,
@@ -392,6 +398,17 @@ impl Writer {
                 )
                 .map_err(describe)?;
         }
+        let packets = self.intervals.iter().filter_map(|interval| interval.packets);
+        let packets = packets.reduce(|(a, b), (from, to)| (a.min(from), b.max(to)));
+        if let Some((from, to)) = packets {
+            transaction
+                .execute(
+                    "INSERT INTO meta VALUES (?1, ?3), (?2, ?4) ON CONFLICT (name) DO UPDATE SET
+                     value = CASE name WHEN ?1 THEN min(value, excluded.value) ELSE max(value, excluded.value) END",
+                    params![FIRST_PACKET, LAST_PACKET, from as i64, to as i64],
+                )
+                .map_err(describe)?;
+        }
         self.watched.write(&transaction).map_err(describe)?;
         let events = self.health.events();
         for event in &events {
@@ -606,6 +623,12 @@ pub fn number(main: &Connection, path: &Path, name: &str) -> Result<u64, StoreEr
     Ok(found.unwrap_or(0) as u64)
 }
 
+/// Whether the store was written by a run over files.
+pub fn is_of_files(main: &Connection, path: &Path) -> Result<bool, StoreError> {
+    let text = "SELECT ifnull((SELECT value = 'file' FROM meta WHERE name = 'mode'), 0)";
+    main.query_row(text, [], |row| row.get(0)).map_err(describe(path))
+}
+
 impl Output for Writer {
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         let span = (snapshot.interval.start, snapshot.interval.end);
@@ -639,6 +662,7 @@ impl Output for Writer {
             span,
             seconds: snapshot.watched_seconds(),
             watched: (watched.start, watched.end),
+            packets: snapshot.packets.map(|packets| (packets.start, packets.end)),
             values: self.layout.values(snapshot, has_packets),
             layout: Arc::clone(&self.layout),
             readings,

@@ -13,6 +13,7 @@ use crate::{
 use jiff::Timestamp;
 use std::net::IpAddr;
 use std::path::Path;
+use weir_api::basis::Source;
 use weir_api::web::SeriesData;
 use weir_api::{Interval, Key, KeyKind, Ledger, Reading, Snapshot, TopRow};
 use weir_engine::FlowRecord;
@@ -160,7 +161,7 @@ pub fn written_data_is_read_back(engine: &Engine) {
     let top = store.top("talkers", TimeRange::default(), None, 3).unwrap();
     let ranked: Vec<u64> = talkers.ranked().iter().take(3).map(|row| row.count.bytes).collect();
     assert_eq!(top.rows.iter().map(|row| row.bytes).collect::<Vec<_>>(), ranked);
-    assert!(top.exact && top.rows[0].filter.contains("host "), "{top:?}");
+    assert!(top.basis.bound == Some(0) && top.rows[0].filter.contains("host "), "{top:?}");
     // The initiator had resolved that name for the responder; the pair of both has it, too.
     let all = FlowTest::All(Vec::new());
     for (by, wanted) in [
@@ -539,8 +540,8 @@ pub fn points_of_a_short_time_are_computed_from_flows_where_intervals_are_gone(e
     let both = [ids("bytes"), ids("caught")].concat();
     let data = store.points(&both, span, 6).unwrap();
     assert_eq!((data.tier.as_str(), data.step, data.times.len()), ("flows", 10.0, 6));
-    assert_eq!(data.from.zip(data.to), Some(((minute / S) as f64, (minute / S + 60) as f64)));
-    assert!(data.partial.as_deref().is_some_and(|text| text.contains("computed from flows")), "{data:?}");
+    assert_eq!(data.basis.range, [(minute / S) as f64, (minute / S + 60) as f64]);
+    assert_eq!((data.basis.source, data.basis.bound, &data.partial), (Source::Flows, Some(305), &None));
     assert_eq!(data.series.iter().map(|points| points.id.as_str()).collect::<Vec<_>>(), both);
     assert_eq!((sum(&data, 0).round(), sum(&data, 1).round()), ((610.0 + 5477.0 + 305.0) * 8.0, 17.0));
     let crossing = data.crossing.unwrap();
@@ -552,7 +553,7 @@ pub fn points_of_a_short_time_are_computed_from_flows_where_intervals_are_gone(e
     assert_eq!(store.points(&both, recent, 6).unwrap().tier, "interval");
     // Other series have no flows: the answer states its range.
     let dropped = store.points(&ids("dropped"), span, 6).unwrap();
-    assert_eq!((dropped.tier.as_str(), dropped.from), ("1h", Some(((DAY0 + hour) / S) as f64)));
+    assert_eq!((dropped.tier.as_str(), dropped.basis.range[0]), ("1h", ((DAY0 + hour) / S) as f64));
     assert!(dropped.partial.as_deref().is_some_and(|text| text.contains("rounded to 1h")), "{dropped:?}");
     let test = FlowTest::parse("tcp port 80", &Options::default()).unwrap();
     let data = store.points_of_flows(&test, span, 6).unwrap();
@@ -837,7 +838,12 @@ pub fn a_truncated_list_keeps_its_bounds(engine: &Engine) {
         to.interval(&snapshot).unwrap();
     }
     let top = engine.store(folder.path()).top("sources", TimeRange::default(), None, 10_000).unwrap();
-    assert!(!top.exact && top.rows.len() <= 1024 && top.absent > 0, "{} {}", top.rows.len(), top.absent);
+    assert!(
+        top.basis.bound > Some(0) && top.rows.len() <= 1024 && top.absent > 0,
+        "{} {}",
+        top.rows.len(),
+        top.absent
+    );
     let all: u64 = truth.values().sum();
     assert_eq!(top.total.bytes, all, "keys without a row are in the total");
     let found: std::collections::BTreeMap<&str, (u64, u64)> =

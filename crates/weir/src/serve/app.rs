@@ -15,7 +15,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use weir_filter::Options;
-use weir_store::Store;
+use weir_store::basis::{self, Numbers};
+use weir_store::{Store, StoreError, TimeRange};
 
 /// Time limit of a short answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -91,6 +92,18 @@ impl App {
     ) -> Result<T, Failure> {
         let store = self.store()?;
         self.wait(move || question(store.as_ref()).map_err(Into::into)).await
+    }
+
+    /// Asks the store for an answer over a range, which is moved to the cells that are stored there.
+    ///
+    /// # Errors
+    /// As [`App::ask`].
+    pub async fn ask_over<T: Numbers + Send + 'static>(
+        &self,
+        span: TimeRange,
+        question: impl FnOnce(&dyn Store, TimeRange) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.ask(move |store| basis::over(store, span, |span| question(store, span))).await
     }
 
     /// Runs blocking work on a thread, with a limit on concurrency and time.

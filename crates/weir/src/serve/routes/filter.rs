@@ -136,5 +136,5 @@ pub async fn attempt(
 ) -> Result<Json<FilterTry>, Failure> {
     let (test, span) =
         (flow_test(&app, &client, asked.expression.as_deref()).await?, span(asked.from, asked.to)?);
-    Ok(Json(app.ask(move |store| store.trial(&test, span)).await?))
+    Ok(Json(app.ask_over(span, move |store, span| store.trial(&test, span)).await?))
 }

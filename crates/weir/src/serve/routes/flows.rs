@@ -15,6 +15,7 @@ use utoipa::IntoParams;
 use weir_api::web::{FieldInfo, FlowDetail, Flows, Protocols, Records, TableInfo};
 use weir_filter::fields::find;
 use weir_proto::{Kind, PROTOCOLS, SHARED_TABLES, Table};
+use weir_store::basis;
 use weir_store::fields::{Lists, StoreFields, is_payload, tables};
 use weir_store::moment::Moments;
 use weir_store::payload::Withheld;
@@ -72,7 +73,9 @@ pub async fn flows(
     };
     let bytes = page_memory(wanted.offset, wanted.limit);
     rows::answer(&app, &client, form, bytes, move |store, writer| {
-        store.pass_flows(&wanted, &mut |flow| writer.row(&flow))
+        basis::over(store, wanted.span, |span| {
+            store.pass_flows(&FlowsWanted { span, ..wanted }, &mut |flow| writer.row(&flow))
+        })
     })
     .await
 }
@@ -207,7 +210,9 @@ pub async fn records(
     };
     let bytes = page_memory(wanted.offset, wanted.limit);
     rows::answer(&app, &client, form, bytes, move |store, writer| {
-        store.pass_records(&wanted, &mut |record| writer.row(&record))
+        basis::over(store, wanted.span, |span| {
+            store.pass_records(&RecordsWanted { span, ..wanted }, &mut |record| writer.row(&record))
+        })
     })
     .await
 }

@@ -12,9 +12,10 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::Deserialize;
 use utoipa::IntoParams;
+use weir_api::basis::Basis;
 use weir_api::web::{Band, Chart, ChartLine, Charts, SeriesData, SeriesInfo, SeriesList};
 use weir_output::zone::Zone;
-use weir_store::counter_id;
+use weir_store::{Store, StoreError, basis, counter_id};
 
 /// Maximum series of one answer.
 const MAX_SERIES: usize = 100;
@@ -106,6 +107,29 @@ pub async fn series(State(app): State<Shared>) -> Result<Json<SeriesList>, Failu
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
+pub struct RangeAsked {
+    /// Start of the time range, in seconds since the epoch.
+    from: Option<f64>,
+    /// End of the time range, excluded.
+    to: Option<f64>,
+}
+
+/// The time to which every answer over a range is moved: outwards to the cells that are stored there.
+#[utoipa::path(get, path = "/api/v1/range", params(RangeAsked),
+    responses((status = 200, body = Basis), (status = 400, body = Failure), (status = 503, body = Failure)))]
+pub async fn range(State(app): State<Shared>, Ask(asked): Ask<RangeAsked>) -> Result<Json<Basis>, Failure> {
+    let span = span(asked.from, asked.to)?;
+    let moved = move |store: &dyn Store| {
+        let moved = store.moved(span)?;
+        let mut basis = Basis { source: moved.source, bound: Some(0), ..Basis::default() };
+        basis::complete(store, &moved, &mut basis)?;
+        Ok::<_, StoreError>(basis)
+    };
+    Ok(Json(app.ask(moved).await?))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct DataAsked {
     /// Identifiers of series, separated by commas; at most 100.
     #[serde(default)]
@@ -144,9 +168,10 @@ pub async fn data(
             ));
         }
         let test = flow_test(&app, &client, Some(&filter)).await?;
-        return Ok(
-            Json(app.ask(move |store| store.points_of_flows(&test, span, points)).await?).into_response()
-        );
+        return Ok(Json(
+            app.ask_over(span, move |store, span| store.points_of_flows(&test, span, points)).await?,
+        )
+        .into_response());
     }
     if let Some(name) = asked.chart {
         let Some(chart) = chart(&app, &name).await else {
@@ -154,12 +179,13 @@ pub async fn data(
         };
         let ids: Vec<String> = chart.lines.into_iter().map(|line| line.id).collect();
         let place = place(&app, &client, points, top + 2).await?;
-        let answer = Json(app.ask(move |store| store.heaviest(&ids, span, points, top)).await?);
+        let answer =
+            Json(app.ask_over(span, move |store, span| store.heaviest(&ids, span, points, top)).await?);
         return Ok(holding(answer.into_response(), place));
     }
     let ids = ids(&asked.ids)?;
     let place = place(&app, &client, points, ids.len()).await?;
-    let answer = Json(app.ask(move |store| store.points(&ids, span, points)).await?);
+    let answer = Json(app.ask_over(span, move |store, span| store.points(&ids, span, points)).await?);
     Ok(holding(answer.into_response(), place))
 }
 
@@ -202,7 +228,7 @@ pub async fn band(State(app): State<Shared>, Ask(asked): Ask<BandAsked>) -> Resu
     let weeks = count("weeks", asked.weeks, 4, MAX_WEEKS)?;
     let zone = Zone::named(asked.zone.as_deref().unwrap_or(&app.hub.about.zone))
         .map_err(|error| Failure::question(error, "`zone=Europe/Berlin`"))?;
-    Ok(Json(app.ask(move |store| store.band(&ids, span, points, weeks, &zone)).await?))
+    Ok(Json(app.ask_over(span, move |store, span| store.band(&ids, span, points, weeks, &zone)).await?))
 }
 
 fn ids(text: &str) -> Result<Vec<String>, Failure> {

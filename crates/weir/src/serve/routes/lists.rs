@@ -105,13 +105,17 @@ pub async fn top(
             let text = format!("list {} cannot be restricted by an expression", asked.list);
             return Err(Failure::question(text, format!("expected one of {names}")));
         }
-        None => app.ask(move |store| store.top_over_time(&name, span, by, limit, curves)).await?,
+        None => {
+            app.ask_over(span, move |store, span| store.top_over_time(&name, span, by, limit, curves)).await?
+        }
         Some(group) if filter.is_none() && is_kept => {
-            app.ask(move |store| store.ranked(&name, group, span, by, limit, curves)).await?
+            app.ask_over(span, move |store, span| store.ranked(&name, group, span, by, limit, curves)).await?
         }
         Some(group) => {
             let rank = by.unwrap_or(RankBy::Unit(Unit::Bytes));
-            let list = app.ask(move |store| store.group(group, &test, span, rank, limit, curves)).await?;
+            let list = app
+                .ask_over(span, move |store, span| store.group(group, &test, span, rank, limit, curves))
+                .await?;
             TopList { list: asked.list, ..list }
         }
     };
@@ -142,7 +146,7 @@ pub async fn paths(
     let span = span(asked.from, asked.to)?;
     let limit = count("limit", asked.limit, 12, MAX_NODES)?;
     let test = flow_test(&app, &client, asked.filter.as_deref()).await?;
-    Ok(Json(app.ask(move |store| paths::of(store, &test, span, limit)).await?))
+    Ok(Json(app.ask_over(span, move |store, span| paths::of(store, &test, span, limit)).await?))
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -162,7 +166,7 @@ pub async fn distinct(
     Ask(asked): Ask<TimeAsked>,
 ) -> Result<Json<Distincts>, Failure> {
     let span = span(asked.from, asked.to)?;
-    Ok(Json(app.ask(move |store| store.distinct(span)).await?))
+    Ok(Json(app.ask_over(span, move |store, span| store.distinct(span)).await?))
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -186,7 +190,7 @@ pub async fn findings(
 ) -> Result<Json<Findings>, Failure> {
     let span = span(asked.from, asked.to)?;
     let test = flow_test(&app, &client, asked.filter.as_deref()).await?;
-    Ok(Json(app.ask(move |store| findings::of(store, &test, span)).await?))
+    Ok(Json(app.ask_over(span, move |store, span| findings::of(store, &test, span)).await?))
 }
 
 /// Hosts and services seen in a time range and not in the seven days before it.
@@ -194,5 +198,5 @@ pub async fn findings(
     responses((status = 200, body = News), (status = 400, body = Failure)))]
 pub async fn news(State(app): State<Shared>, Ask(asked): Ask<TimeAsked>) -> Result<Json<News>, Failure> {
     let span = span(asked.from, asked.to)?;
-    Ok(Json(app.ask(move |store| store.news(span)).await?))
+    Ok(Json(app.ask_over(span, move |store, span| store.news(span)).await?))
 }

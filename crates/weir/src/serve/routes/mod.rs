@@ -91,6 +91,7 @@ served! {
     look get "/api/v1/events" sensor::events;
     look get "/api/v1/charts" history::charts;
     look get "/api/v1/series" history::series;
+    look get "/api/v1/range" history::range;
     look get "/api/v1/series/data" history::data;
     look get "/api/v1/series/band" history::band;
     look get "/api/v1/lists" lists::lists;

@@ -26,7 +26,6 @@ pub async fn status(State(app): State<Shared>, Extension(client): Extension<Clie
     let now = app.hub.now();
     let extents = app.ask(|store| Ok::<_, StoreError>((store.extent()?, store.watched_extent()?))).await;
     let (extent, stored) = extents.unwrap_or_default();
-    // The store has whole intervals of captures, the run the times of its packets.
     let watched = match about.mode {
         Mode::File => now.total.packets.map(|packets| (packets.start, packets.end)),
         Mode::Live | Mode::Store => stored,

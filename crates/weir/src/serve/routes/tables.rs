@@ -4,6 +4,7 @@
 use super::Ask;
 use super::asked::{count, span};
 use crate::desk::{Described, DescribedSubscription};
+use crate::hub::seconds;
 use crate::recent::{Listing, Recent};
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
@@ -13,8 +14,10 @@ use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
+use weir_api::basis::Basis;
 use weir_api::{Cell, Column, ColumnKind, Folded, Label, Reading, Row, Shown};
 use weir_output::summary::{Naming, key};
+use weir_store::basis;
 use weir_store::label::{expression, title};
 use weir_store::payload::Withheld;
 use weir_store::{KeptReading, Store, StoreError, TimeRange};
@@ -43,6 +46,8 @@ pub struct Tables {
     subscriptions: Vec<SubscriptionTables>,
     /// Number of further subscriptions.
     more: usize,
+    /// What the numbers are of: up to the last tick, which may be after the stored range of other answers.
+    basis: Basis,
 }
 
 /// A subscription, and a table for each of its functions.
@@ -140,10 +145,21 @@ pub async fn tables(
     let span = span(asked.from, asked.to)?;
     let limit = asked.limit.map(|limit| count("limit", Some(limit), 0, MAX_ROWS)).transpose()?;
     let (recent, plan) = (app.hub.recent(), app.hub.described());
+    let now = seconds(app.hub.now().total.interval.end);
     let answer = move |store: &dyn Store| {
         // What has been stored up to here is not taken from the ticks.
         let stored = store.extent()?.map_or(0, |(_, last)| last);
-        Asked { store, span, stored, limit, payload, recent: &recent, plan: plan.as_ref() }.answer()
+        let moved = store.moved(span)?;
+        // Intervals that are not stored yet are taken up to the end that was asked for.
+        let span = TimeRange { to: span.to.map(|to| to.max(moved.range.1)), ..moved.span() };
+        let asked = Asked { store, span, stored, limit, payload, recent: &recent, plan: plan.as_ref() };
+        let mut tables = asked.answer()?;
+        let end = span.to.map_or(now, |to| now.min(seconds(to)));
+        if end > seconds(moved.range.1) {
+            tables.basis.range = [seconds(moved.range.0), end];
+        }
+        basis::complete(store, &moved, &mut tables.basis)?;
+        Ok::<_, StoreError>(tables)
     };
     Ok(Json(app.ask(answer).await?))
 }
@@ -197,7 +213,7 @@ impl Asked<'_> {
                 name,
             });
         }
-        Ok(Tables { subscriptions, more })
+        Ok(Tables { subscriptions, more, basis: Basis::default() })
     }
 
     fn described(&self, listing: &Listing) -> Option<&DescribedSubscription> {
