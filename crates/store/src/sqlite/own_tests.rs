@@ -176,6 +176,32 @@ fn a_full_disk_loses_no_row_that_has_room_to_wait() {
     assert!(events.iter().any(|event| event.text.contains("writing resumed")), "{events:?}");
 }
 
+/// What is written to a removed or replaced file is lost: the writer says so instead.
+#[test]
+fn a_store_that_is_removed_while_it_is_written_is_noticed() {
+    for is_replaced in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut to = Writer::open(&context(folder.path(), Existing::Continue), limits()).unwrap();
+        to.interval(&interval(DAY0, 30 * S, 7, &[(1, 1)])).unwrap();
+        to.flush().unwrap();
+        let path = folder.path().join(MAIN);
+        let body = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        if is_replaced {
+            std::fs::write(folder.path().join("other"), body).unwrap();
+            std::fs::rename(folder.path().join("other"), &path).unwrap();
+        }
+        let error = to
+            .interval(&interval(DAY0 + 30 * S, 30 * S, 7, &[(1, 1)]))
+            .and_then(|()| to.flush())
+            .unwrap_err()
+            .to_string();
+        let words = if is_replaced { "another file" } else { "was removed" };
+        assert!(error.contains(words) && error.contains(MAIN), "{error}");
+        assert!(to.health().failed_attempts() > 0);
+    }
+}
+
 /// However many rows and intervals arrive while the disk is full, there is one attempt per second.
 #[test]
 fn a_full_disk_is_retried_once_a_second() {

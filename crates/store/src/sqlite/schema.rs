@@ -136,16 +136,50 @@ pub fn open(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
 
 /// Opens a database to read it.
 pub fn open_to_read(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
-    if !path.exists() {
-        return Err(StoreError::NotThere(path.parent().unwrap_or(path).to_owned()));
+    match path.metadata() {
+        Ok(_) => {}
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Err(StoreError::NotThere(path.parent().unwrap_or(path).to_owned()));
+        }
+        Err(error) => return Err(StoreError::File { path: path.to_owned(), error }),
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(describe(path))?;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(describe(path))?;
     connection.busy_timeout(Duration::from_secs(5)).map_err(describe(path))?;
+    let found = match version(&connection, path) {
+        Err(error) if code(&error) == Some(ErrorCode::CannotOpen) => {
+            connection = open_unchanging(path, flags)?;
+            version(&connection, path)?
+        }
+        found => found?,
+    };
     sort_beside(&connection, path);
-    let found = version(&connection, path)?;
     refuse_newer(found, path, kind)?;
     Ok(connection)
+}
+
+/// Opens a database in a folder that cannot be written, such as read-only media: SQLite reads it without its lock and its log
+/// (<https://sqlite.org/uri.html#uriimmutable>). A log that holds changes would be ignored, so that it is an error.
+fn open_unchanging(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+        let text = "its folder cannot be written, and its last changes are in the file beside it that ends with -wal: copy the \
+                    store to a folder that can be written";
+        let error = io::Error::new(io::ErrorKind::ReadOnlyFilesystem, text);
+        return Err(StoreError::File { path: path.to_owned(), error });
+    }
+    let mut uri = String::from("file:");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' => {
+                uri.push(char::from(*byte))
+            }
+            byte => uri.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    uri.push_str("?immutable=1");
+    Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI).map_err(describe(path))
 }
 
 /// SQLite sorts data larger than its cache in temporary files. They hold captured data, and a process that is confined
@@ -283,6 +317,25 @@ mod tests {
                 assert!(text.contains("a newer Weir"), "{text}");
             }
         }
+    }
+
+    #[test]
+    fn a_database_on_read_only_media_is_read_without_its_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a % store?#.db");
+        let written = open(&path, Kind::Main).unwrap();
+        written.execute("INSERT INTO meta VALUES ('a', 1)", []).unwrap();
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let text = open_unchanging(&path, flags).err().unwrap().to_string();
+        assert!(text.contains("last changes"), "{text}");
+        drop(written);
+        let read = open_unchanging(&path, flags).unwrap();
+        assert_eq!(writer_number(&read), 1);
+        assert!(!folder.path().join("a % store?#.db-shm").exists());
+    }
+
+    fn writer_number(of: &Connection) -> i64 {
+        of.query_row("SELECT value FROM meta WHERE name = 'a'", [], |row| row.get(0)).unwrap()
     }
 
     #[test]

@@ -21,6 +21,7 @@ use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use std::collections::{HashSet, VecDeque};
 use std::fs::{File, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -94,6 +95,8 @@ struct Failing {
 /// Writes a store.
 pub struct Writer {
     folder: PathBuf,
+    /// The inode of the database that is open.
+    inode: u64,
     /// Held while the writer writes: see [`lock`].
     _lock: Option<File>,
     main: Connection,
@@ -164,11 +167,13 @@ impl Writer {
         for (name, limit) in keep.clone().limits() {
             set(&name, &(*limit).min(i64::MAX as u64).cast_signed())?;
         }
+        let inode = inode(&path)?;
         let share = if context.memory > 0 { context.memory } else { MAX_WAITING };
         let max_rows = share / 4 * 3;
         let leap = Leap::after(number(&main, &path, "trusted")?);
         Ok(Self {
             folder,
+            inode,
             _lock: lock,
             main,
             partition: None,
@@ -353,6 +358,7 @@ impl Writer {
                     format!("{} was corrupt and was moved to {}", path.display(), aside.display()),
                 );
                 self.main = schema::open(&path, Kind::Main)?;
+                self.inode = inode(&path)?;
             }
         }
         written
@@ -433,6 +439,10 @@ impl Writer {
         if !self.is_due() {
             return self.report();
         }
+        if let Err(error) = self.see_database() {
+            self.fail(&error);
+            return self.report();
+        }
         let rows = self.write_rows();
         let intervals = self.write_intervals();
         let swept = self.sweep();
@@ -448,6 +458,22 @@ impl Writer {
                 self.report()
             }
         }
+    }
+
+    /// Checks that the database is the file that was opened. What is written to a file that was removed is lost.
+    fn see_database(&self) -> Result<(), StoreError> {
+        let path = self.folder.join(MAIN);
+        let error = match std::fs::metadata(&path) {
+            Ok(data) if data.ino() == self.inode => return Ok(()),
+            Ok(_) => {
+                io::Error::other("another file was put in its place while the store is written: start again")
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => io::Error::other(
+                "it was removed while the store is written: start again to begin a new store",
+            ),
+            Err(error) => error,
+        };
+        Err(StoreError::File { path, error })
     }
 
     /// Drops partitions beyond the limits of age and size.
@@ -612,6 +638,11 @@ pub fn remove(path: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+fn inode(path: &Path) -> Result<u64, StoreError> {
+    let data = std::fs::metadata(path).map_err(|error| StoreError::File { path: path.to_owned(), error })?;
+    Ok(data.ino())
 }
 
 /// The number that is stored under a name; 0 if the name is not stored.

@@ -119,7 +119,13 @@ impl Request {
         {
             let hint =
                 command_meant(first).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
-            let text = format!("{first}: no such file, and no interface (-i) to listen to{hint}");
+            // What a folder without rights holds is unknown.
+            let text = match Path::new(first).symlink_metadata() {
+                Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                    format!("{first}: {error}")
+                }
+                _ => format!("{first}: no such file, and no interface (-i) to listen to{hint}"),
+            };
             return Err((Exit::Unreadable, text));
         }
         let mut interfaces = options.interface.clone();
