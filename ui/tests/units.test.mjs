@@ -435,7 +435,7 @@ test('values have their units, headings their words, and rows an expression', as
   };
   assert.deepEqual(columns.map(heading), ['Query', 'Client', 'Records']);
   assert.equal(label(table, row), 'a "b".example · 10.0.0.1');
-  assert.equal(rowFilter(table, row), 'dns.query = "a \\"b\\".example" and src host 10.0.0.1');
+  assert.equal(rowFilter(table, row), 'dns.query = "a \\"b\\".example" and flow.client = 10.0.0.1');
   assert.equal(others(table), 'and 2 others: 5 records; anything not listed: at most 3 records');
   assert.equal(rowFilter(table, { ...row, filter: 'host 10.0.0.1' }), 'host 10.0.0.1', 'a key of a top list');
   const site = column('site', 'key');

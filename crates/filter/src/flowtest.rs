@@ -1,6 +1,7 @@
 //! Expressions over finished flows: over a row with addresses, ports, protocol and VLAN, without packets.
 //!
-//! `src` is the initiator, `dst` the responder. Tests of packets (lengths, flags, bytes, MAC addresses) are errors
+//! `src` is the sender, `dst` the receiver: a test of them is evaluated for each direction of a flow ([`FlowTest::reversed`]). The ends
+//! of a flow are the fields `flow.client` and `flow.server`. Tests of packets (lengths, flags, bytes, MAC addresses) are errors
 //! with their position, because a row cannot answer them.
 //!
 //! [`FlowTest::of_key`] is for flows in progress, [`FlowTest::parse`] for stored rows, [`crate::RecordTest`] for records as they are
@@ -12,7 +13,7 @@
 
 use crate::ast::{Connective, Expr, Id, IdKind, Primitive, Qualifiers, Side, Test};
 use crate::error::{ErrorKind, FilterError};
-use crate::fields::{FieldTest, needs_record};
+use crate::fields::{Comparison, FLOW, FieldTest, Number, Operand, Operation, needs_record};
 use crate::filter::{Filter, Options};
 use crate::meaning;
 use crate::names::{IP_PROTOCOLS, Protocol, ip_protocol, lookup};
@@ -76,17 +77,21 @@ impl FlowRow for FlowEndpoints {
     }
 }
 
-/// The endpoint of a flow that is compared.
+/// The endpoint of a flow, or of one of its directions, that is compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Endpoints {
-    /// The initiator.
+    /// The sender: of a flow's forward direction the initiator.
     Source,
-    /// The responder.
+    /// The receiver: of a flow's forward direction the responder.
     Destination,
     /// Either endpoint.
     Either,
     /// Both endpoints.
     Both,
+    /// The client of a flow, whichever direction is tested.
+    Client,
+    /// The server of a flow, whichever direction is tested.
+    Server,
 }
 
 /// The fields of a flow's row.
@@ -121,6 +126,19 @@ impl FlowTest {
         Self::over_tree(text, tree(text, options)?.as_ref(), options)
     }
 
+    /// Parses an expression over stored records; the empty one holds for all.
+    ///
+    /// # Errors
+    ///
+    /// As [`FlowTest::parse`]; also if it tests a sender or a receiver.
+    pub fn parse_of_records(text: &str, options: &Options<'_>) -> Result<Self, FilterError> {
+        let expr = tree(text, options)?;
+        if let Some(expr) = &expr {
+            refuse_directions(text, expr)?;
+        }
+        Self::over_tree(text, expr.as_ref(), options)
+    }
+
     /// Parses an expression over flows in progress, which have a key but no fields; the empty one holds for all.
     ///
     /// # Errors
@@ -131,7 +149,9 @@ impl FlowTest {
         if let Some(expr) = &expr {
             let mut wrong = None;
             expr.visit(&mut |test| {
-                if wrong.is_none() && matches!(test.primitive, Primitive::Field(_)) {
+                if wrong.is_none()
+                    && matches!(&test.primitive, Primitive::Field(field) if of_end(field).is_none())
+                {
                     wrong = Some(test.span.clone());
                 }
             });
@@ -209,6 +229,37 @@ impl FlowTest {
         }
     }
 
+    /// The test of a flow's reverse direction, in which the responder sends.
+    #[must_use]
+    pub fn reversed(&self) -> Self {
+        let each = |tests: &[FlowTest]| tests.iter().map(FlowTest::reversed).collect();
+        let turned = |ends: Endpoints| match ends {
+            Endpoints::Source => Endpoints::Destination,
+            Endpoints::Destination => Endpoints::Source,
+            other => other,
+        };
+        match self {
+            FlowTest::All(tests) => FlowTest::All(each(tests)),
+            FlowTest::Any(tests) => FlowTest::Any(each(tests)),
+            FlowTest::Not(test) => FlowTest::Not(Box::new(test.reversed())),
+            FlowTest::Address(ends, low, high) => FlowTest::Address(turned(*ends), *low, *high),
+            FlowTest::Port(ends, low, high) => FlowTest::Port(turned(*ends), *low, *high),
+            other => other.clone(),
+        }
+    }
+
+    /// Whether it tells a sender from a receiver, so that it may hold for one direction of a flow alone.
+    pub fn is_directed(&self) -> bool {
+        match self {
+            FlowTest::All(tests) | FlowTest::Any(tests) => tests.iter().any(FlowTest::is_directed),
+            FlowTest::Not(test) => test.is_directed(),
+            FlowTest::Address(ends, ..) | FlowTest::Port(ends, ..) => {
+                matches!(ends, Endpoints::Source | Endpoints::Destination)
+            }
+            _ => false,
+        }
+    }
+
     /// Calls `visit` with every test of a field.
     pub fn fields<'t>(&'t self, visit: &mut dyn FnMut(&'t FieldTest)) {
         match self {
@@ -264,6 +315,8 @@ impl Endpoints {
             Endpoints::Destination => destination,
             Endpoints::Either => source || destination,
             Endpoints::Both => source && destination,
+            Endpoints::Client => source,
+            Endpoints::Server => destination,
         }
     }
 }
@@ -337,6 +390,49 @@ fn of(text: &str, expr: &Expr) -> Result<(FlowTest, usize), FilterError> {
     })
 }
 
+/// The test of an end of a flow by its field, as `flow.client = 10.0.0.0/8` or `flow.server_port = 443`: the flow's key decides it.
+pub(crate) fn of_end(test: &FieldTest) -> Option<FlowTest> {
+    let Operation::Compare(comparison, operand) = &test.operation else { return None };
+    let ends = match test.field.name {
+        "client" | "client_port" => Endpoints::Client,
+        "server" | "server_port" => Endpoints::Server,
+        _ => return None,
+    };
+    let found = match operand {
+        _ if test.field.table != FLOW => return None,
+        Operand::Addresses(addresses) => FlowTest::Address(ends, addresses.low, addresses.high),
+        Operand::Number(Number::Whole(port)) => {
+            let port = u16::try_from(*port).ok()?;
+            FlowTest::Port(ends, port, port)
+        }
+        _ => return None,
+    };
+    match comparison {
+        Comparison::Equal => Some(found),
+        Comparison::NotEqual => Some(FlowTest::Not(Box::new(found))),
+        _ => None,
+    }
+}
+
+/// Refuses tests of a sender or a receiver, which a packet has: a record belongs to a flow, whose ends are its client and its server.
+///
+/// # Errors
+///
+/// There is such a test. The error has the position and names the fields of the ends.
+pub(crate) fn refuse_directions(text: &str, expr: &Expr) -> Result<(), FilterError> {
+    let mut found = None;
+    expr.visit(&mut |test| {
+        let Primitive::Id(Qualifiers { direction: Side::Src | Side::Dst, .. }, _) = &test.primitive else {
+            return;
+        };
+        found.get_or_insert(test.span.clone());
+    });
+    let Some(span) = found else { return Ok(()) };
+    let message = "`src` and `dst` are the ends of a packet, and a record has no direction: test the ends of its flow, \
+                   `flow.client`, `flow.server`, `flow.client_port` and `flow.server_port`, as `flow.client = 10.0.0.0/8`";
+    Err(FilterError::new(ErrorKind::Level, span, message).within(text))
+}
+
 /// Whether a flow's key decides a test.
 pub(crate) fn is_of_key(test: &Test) -> bool {
     primitive("", test).is_ok()
@@ -366,7 +462,7 @@ fn primitive(text: &str, test: &Test) -> Result<FlowTest, FilterError> {
             Ok(FlowTest::Address(Endpoints::Destination, 0xff << 120, u128::MAX))
         }
         Primitive::Id(qualifiers, id) => named(*qualifiers, id).ok_or_else(refused),
-        Primitive::Field(test) => Ok(FlowTest::Field((**test).clone())),
+        Primitive::Field(test) => Ok(of_end(test).unwrap_or_else(|| FlowTest::Field((**test).clone()))),
         _ => Err(refused()),
     }
 }

@@ -4,7 +4,7 @@ use crate::ast::Primitive;
 use crate::error::FilterError;
 use crate::fields::FLOW;
 use crate::filter::Options;
-use crate::flowtest::{is_of_key, tree};
+use crate::flowtest::{is_of_key, of_end, tree};
 use std::ops::Range;
 
 /// What decides a test.
@@ -39,6 +39,7 @@ pub fn parts(text: &str, options: &Options<'_>) -> Result<Vec<Part>, FilterError
     if let Some(expr) = tree(text, options)? {
         expr.visit(&mut |test| {
             let decider = match &test.primitive {
+                Primitive::Field(test) if of_end(test).is_some() => Decider::FlowKey,
                 Primitive::Field(test) if test.field.table == FLOW => Decider::FlowEnd,
                 Primitive::Field(test) => Decider::Record(test.field.table),
                 _ if is_of_key(test) => Decider::FlowKey,

@@ -14,7 +14,7 @@ use crate::ast::{Expr, Primitive};
 use crate::error::{ErrorKind, FilterError};
 use crate::fields::{FLOW, FieldInfo, FieldTest, FieldValue, needs_end};
 use crate::filter::Options;
-use crate::flowtest::{FlowEndpoints, FlowRow, FlowTest, first_word, tree};
+use crate::flowtest::{FlowEndpoints, FlowRow, FlowTest, first_word, of_end, refuse_directions, tree};
 
 /// A record, as tests see it.
 pub trait RecordRow {
@@ -67,6 +67,7 @@ impl RecordTest {
         let expr = tree(text, options)?;
         let mut fields = Vec::new();
         if let Some(expr) = &expr {
+            refuse_directions(text, expr)?;
             fields = places(text, expr)?;
         }
         let test = FlowTest::over_tree(text, expr.as_ref(), options)?;
@@ -147,6 +148,9 @@ fn places(text: &str, expr: &Expr) -> Result<Vec<(&'static str, std::ops::Range<
     let (mut found, mut wrong) = (Vec::new(), None);
     expr.visit(&mut |test| {
         let Primitive::Field(field) = &test.primitive else { return };
+        if of_end(field).is_some() {
+            return;
+        }
         if field.field.table == FLOW && wrong.is_none() {
             wrong = Some(test.span.clone());
         }

@@ -82,7 +82,7 @@ pub fn of(store: &dyn Store, test: &FlowTest, span: TimeRange) -> Result<Finding
                 IpAddr::V4(four) => four.to_ipv6_mapped(),
                 IpAddr::V6(six) => *six,
             });
-            FlowTest::Address(Endpoints::Source, address, address)
+            FlowTest::Address(Endpoints::Client, address, address)
         });
         let answered = attempts(ANSWERED, Some(FlowTest::Any(hosts.collect())))?;
         each(&answered, |sweep, value, _, _, _| {

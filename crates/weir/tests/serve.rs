@@ -155,6 +155,29 @@ fn numbers_equal_those_of_the_other_commands() {
     assert_eq!(sensor["imbalance"], Value::Null);
     has(&sensor, &["memory", "costs", "queues", "clients", "store"]);
 
+    // What flows of an expression have is what its packets have: of a flow the directions that match.
+    for expression in [
+        "src host 10.99.0.1",
+        "dst host 10.99.0.1",
+        "src port 53",
+        "dst port 443 and tcp",
+        "src net 10.99.0.0/16 and not dst port 53",
+        "src host 10.99.0.1 or dst port 80",
+        "host 10.99.0.1",
+    ] {
+        let counted = weir(["count", text(&sample), "-j", "-e", expression]).exits(0);
+        let counted = &counted.json()[0];
+        let tried = server.json(&format!("/api/v1/filter/try?expression={}", expression.replace(' ', "+")));
+        assert_eq!(
+            [&tried["packets"], &tried["bytes"]],
+            [&counted["packets"], &counted["bytes"]],
+            "{expression}"
+        );
+        assert!(counted["packets"].as_u64() > Some(0), "{expression}");
+        let query = format!("/api/v1/query?q=count+flows+where+{}", expression.replace(' ', "+"));
+        let row = &server.json(&query)["rows"][0];
+        assert_eq!([&row[1], &row[2]], [&counted["packets"], &counted["bytes"]], "{expression}");
+    }
     for expression in ["udp port 53", "tcp port 80", "icmp", "host 10.99.0.1"] {
         let counted = weir(["count", text(&sample), "-j", "-e", expression]).exits(0);
         let counted = &counted.json()[0];

@@ -29,8 +29,8 @@ export function serviceOf(label: unknown): string {
 export const FLOW_DIMENSIONS: { key: string; title: string; filter: (value: unknown) => string }[] = [
   { key: 'flow.service', title: 'service', filter: (value) => equals('flow', 'service', value) },
   { key: 'service', title: 'server port', filter: serviceOf },
-  { key: 'client', title: 'client', filter: (value) => `src host ${value}` },
-  { key: 'server', title: 'server', filter: (value) => `dst host ${value}` },
+  { key: 'client', title: 'client', filter: (value) => `flow.client = ${value}` },
+  { key: 'server', title: 'server', filter: (value) => `flow.server = ${value}` },
   { key: 'host', title: 'host', filter: (value) => `host ${value}` },
   { key: 'flow.name', title: 'name', filter: (value) => equals('flow', 'name', value) },
   { key: 'protocol', title: 'protocol', filter: serviceOf },

@@ -8,8 +8,8 @@ import { titleOf } from './values';
 
 /** Parts of keys beside fields: the ends of a flow, and the site of a request or connection. */
 const ENDS: Record<string, { title: string; filter: (value: unknown) => string }> = {
-  source: { title: 'Client', filter: (value) => `src host ${String(value)}` },
-  destination: { title: 'Server', filter: (value) => `dst host ${String(value)}` },
+  source: { title: 'Client', filter: (value) => `flow.client = ${String(value)}` },
+  destination: { title: 'Server', filter: (value) => `flow.server = ${String(value)}` },
   site: {
     title: 'Site',
     filter: (value) => `(${['http.host', 'tls.server_name'].map((field) => `${field} = ${operand(value)}`).join(' or ')})`,

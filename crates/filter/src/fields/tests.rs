@@ -17,6 +17,9 @@ static KNOWN: &[FieldInfo] = &[
     FieldInfo { table: "x509", name: "addresses", kind: FieldKind::Address, place: 1 },
     FieldInfo { table: "x509", name: "is_ca", kind: FieldKind::Bool, place: 2 },
     FieldInfo { table: "flow", name: "bytes", kind: FieldKind::Number, place: 0 },
+    FieldInfo { table: "flow", name: "client", kind: FieldKind::Address, place: 1 },
+    FieldInfo { table: "flow", name: "server", kind: FieldKind::Address, place: 2 },
+    FieldInfo { table: "flow", name: "server_port", kind: FieldKind::Number, place: 3 },
 ];
 
 impl Fields for Known {

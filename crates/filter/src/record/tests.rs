@@ -33,8 +33,10 @@ fn a_record_is_tested_by_itself() {
         ("dns.rcode_name = NXDOMAIN", true, false, false),
         ("not dns.rcode_name = NXDOMAIN", false, true, true),
         ("not dns.rcode_name = NOERROR", true, true, true),
-        ("dns.rcode_name = NXDOMAIN and src net 10.0.0.0/8", true, false, false),
-        ("dns.rcode_name = NXDOMAIN and dst net 10.0.0.0/8", false, false, false),
+        ("dns.rcode_name = NXDOMAIN and flow.client = 10.0.0.0/8", true, false, false),
+        ("dns.rcode_name = NXDOMAIN and flow.client != 10.0.0.0/8", false, false, false),
+        ("flow.server_port = 53 and flow.server != 10.0.0.0/8", true, true, true),
+        ("dns.rcode_name = NXDOMAIN and flow.server = 10.0.0.0/8", false, false, false),
         ("dns.query under example.org or http.status_code = 404", true, true, false),
         ("http.status_code = 404 and not dns.query = a", false, true, false),
         ("udp and (dns.query or http.status_code > 500)", true, false, false),
@@ -131,7 +133,7 @@ impl Random {
         let (name, other) = (self.name(), self.name());
         match self.below(14) {
             0 => "udp".to_owned(),
-            1 => format!("src net 10.0.0.{}/31", 2 * self.below(4)),
+            1 => format!("flow.client = 10.0.0.{}/31", 2 * self.below(4)),
             2 => format!("http.status_code {} {}", self.pick(&["=", "!=", "<", ">="]), 200 + self.below(4)),
             3 => format!("dns.rtt {} 0.{}", self.pick(&["=", "!=", "<", ">="]), self.below(4)),
             4 => format!("x509.addresses in (10.0.0.0/30, 10.0.0.{})", self.below(9)),

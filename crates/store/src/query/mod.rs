@@ -16,7 +16,8 @@
 //! ```
 //!
 //! The subject comes first, then clauses in any order; `where` takes the rest of the line, an expression of
-//! pcap-filter(7) in which `src` is the initiator of a flow, with tests of fields ([`weir_filter::fields`]). A stored list
+//! pcap-filter(7) with tests of fields ([`weir_filter::fields`]). `src` is the sender: a flow adds the packets of the directions that
+//! match. A stored list
 //! is read as it was counted, with its error; everything else is computed from stored flows and records. [`super::moment`] has
 //! the forms of times.
 
@@ -102,6 +103,15 @@ impl Asking<'_> {
     /// The error in the query, and its position.
     pub fn test(&self, text: &str) -> Result<FlowTest, FilterError> {
         FlowTest::parse(text, &Options { fields: Some(&self.fields()), ..self.options })
+    }
+
+    /// Parses an expression over records, which have no direction.
+    ///
+    /// # Errors
+    ///
+    /// As [`Asking::test`]; also if it tests a sender or a receiver.
+    pub fn test_of_records(&self, text: &str) -> Result<FlowTest, FilterError> {
+        FlowTest::parse_of_records(text, &Options { fields: Some(&self.fields()), ..self.options })
     }
 }
 

@@ -47,6 +47,8 @@ struct Draft<'t> {
     compare: Option<Compare>,
     text: String,
     test: Option<FlowTest>,
+    /// Why the test is none of records.
+    of_records: Option<QueryError>,
 }
 
 /// The subject of a query, as words.
@@ -227,13 +229,14 @@ impl<'t> Draft<'t> {
     }
 
     fn filter(&mut self, text: &str, at: usize, asking: &Asking<'_>) -> Result<(), QueryError> {
-        let test = asking.test(text).map_err(|FilterError { mut message, span, .. }| {
+        let refused = |FilterError { mut message, span, .. }: FilterError| {
             if text.get(span.clone()).is_some_and(|word| CLAUSE_WORDS.contains(&word)) {
                 message.push_str("; clauses stand before `where`");
             }
             QueryError { message, offset: at + span.start, length: span.len() }
-        })?;
-        self.test = Some(test);
+        };
+        self.test = Some(asking.test(text).map_err(refused)?);
+        self.of_records = asking.test_of_records(text).map_err(refused).err();
         Ok(())
     }
 
@@ -248,6 +251,14 @@ impl<'t> Draft<'t> {
                 Some(word) => word.wrong(message),
                 None => whole(message),
             });
+        }
+        let is_of_records = match &matter {
+            Matter::Records(..) => true,
+            Matter::Count(counting) | Matter::Quantiles(counting, _) => counting.subject != Subject::Flows,
+            _ => false,
+        };
+        if let Some(error) = self.of_records.as_ref().filter(|_| is_of_records) {
+            return Err(error.clone());
         }
         let mut span = self.within.map_or_else(TimeRange::default, |within| TimeRange {
             from: Some(within.from),

@@ -22,13 +22,21 @@ const MAX_WRITTEN: usize = 200;
 /// Flows that a test of other rows may find.
 const MAX_FLOWS: usize = 4_000_000;
 
+/// The table of flows, and its columns beside packets and bytes.
+const FLOWS: &str = "flows";
+const KEPT: &str = "id, uid, first, last, proto, src, sport, dst, dport, vlan, state, service, name, detail";
+
 /// A condition in SQL with its values and functions.
 #[derive(Clone, Default)]
 pub struct Condition {
+    /// The table of the query.
+    pub from: String,
     /// The text behind `WHERE`.
     pub text: String,
     /// Its values, in order.
     pub values: Vec<Sql>,
+    /// Tests of the forward and of the reverse direction of a flow, if the condition tells a sender from a receiver.
+    sides: Option<[String; 2]>,
     functions: Arc<Vec<Function>>,
     /// Note that flows are missing because the time limit was reached, or they were too many.
     pub partial: Option<String>,
@@ -57,6 +65,8 @@ pub type FindFlows<'f> = &'f dyn Fn(&str, &FlowTest) -> Result<(HashSet<i64>, Op
 struct Writer<'f> {
     condition: Condition,
     functions: Vec<Function>,
+    /// Tests of other rows, each with its function.
+    found: Vec<(&'static str, FlowTest, usize)>,
     table: &'f str,
     find: FindFlows<'f>,
     /// Whether tests of addresses and ports go into a function.
@@ -67,9 +77,36 @@ impl Condition {
     /// A test of flows (table [`FLOW`]) or of the records of a table.
     pub fn of(test: &FlowTest, table: &str, find: FindFlows<'_>) -> Result<Self, StoreError> {
         let has_many = leaves(test) > MAX_WRITTEN;
-        let mut writer = Writer { condition: Self::default(), functions: Vec::new(), table, find, has_many };
-        writer.push(&test.clone().over(table))?;
+        let from = if table == FLOW { FLOWS } else { "records" }.to_owned();
+        let condition = Self { from, ..Self::default() };
+        let mut writer =
+            Writer { condition, functions: Vec::new(), found: Vec::new(), table, find, has_many };
+        let test = test.clone().over(table);
+        if table == FLOW && test.is_directed() {
+            let mut side = |test: &FlowTest| {
+                writer.push(test)?;
+                Ok::<_, StoreError>(std::mem::take(&mut writer.condition.text))
+            };
+            let [forward, reverse] = [side(&test)?, side(&test.reversed())?];
+            writer.condition.text = format!("(({forward}) AND fpackets > 0 OR ({reverse}) AND rpackets > 0)");
+            writer.condition.sides = Some([forward, reverse]);
+        } else {
+            writer.push(&test)?;
+        }
         Ok(Self { functions: Arc::new(writer.functions), ..writer.condition })
+    }
+
+    /// The condition over flows that have only the packets and bytes of the directions for which the test holds. A test that tells
+    /// no sender from a receiver holds for both.
+    pub fn by_direction(mut self) -> Self {
+        if let Some([forward, reverse]) = self.sides.take() {
+            self.from = format!(
+                "(SELECT {KEPT}, forward * fpackets AS fpackets, reverse * rpackets AS rpackets, forward * fbytes AS fbytes,
+                 reverse * rbytes AS rbytes FROM (SELECT *, ({forward}) AS forward, ({reverse}) AS reverse FROM {FLOWS}))"
+            );
+            "(fpackets + rpackets > 0)".clone_into(&mut self.text);
+        }
+        self
     }
 
     /// Adds a condition.
@@ -157,8 +194,15 @@ impl Writer<'_> {
             }
             FlowTest::Field(test) => self.field(test),
             FlowTest::Row(table, test) => {
+                // Both directions of a flow have the rows of the flow.
+                let known = self.found.iter().find(|(of, known, _)| of == table && *known == **test);
+                if let Some((.., at)) = known {
+                    self.condition.text.push_str(&format!("weir_test({at}, uid)"));
+                    return Ok(());
+                }
                 let (flows, partial) = (self.find)(table, test)?;
                 self.condition.partial = self.condition.partial.take().or(partial);
+                self.found.push((*table, (**test).clone(), self.functions.len()));
                 self.function(Function::Flows(flows), "uid");
             }
             FlowTest::IsV4(wanted) => {
@@ -221,8 +265,8 @@ impl Writer<'_> {
 
     fn ends(&mut self, ends: Endpoints, [source, destination]: [&str; 2], bounds: [Sql; 2]) {
         let (columns, word) = match ends {
-            Endpoints::Source => (vec![source], ""),
-            Endpoints::Destination => (vec![destination], ""),
+            Endpoints::Source | Endpoints::Client => (vec![source], ""),
+            Endpoints::Destination | Endpoints::Server => (vec![destination], ""),
             Endpoints::Either => (vec![source, destination], " OR "),
             Endpoints::Both => (vec![source, destination], " AND "),
         };

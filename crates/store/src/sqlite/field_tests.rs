@@ -145,7 +145,7 @@ enum Node {
     Any(Vec<Node>),
     Not(Box<Node>),
     Udp,
-    Client(u8),
+    Sender(u8),
     /// `table.name op value`.
     Field(&'static str, String, &'static str, String),
 }
@@ -160,7 +160,7 @@ impl Node {
             Node::Any(nodes) => join(nodes, " or "),
             Node::Not(node) => format!("not {}", node.text()),
             Node::Udp => "udp".to_owned(),
-            Node::Client(last) => format!("src host 10.0.0.{last}"),
+            Node::Sender(last) => format!("src host 10.0.0.{last}"),
             Node::Field(table, name, "", _) => format!("{table}.{name}"),
             Node::Field(table, name, "in", value) => format!("{table}.{name} in ({0},{0})", quoted(value)),
             Node::Field(table, name, op, value) => format!("{table}.{name} {op} {}", quoted(value)),
@@ -179,21 +179,46 @@ impl Node {
         }
     }
 
-    /// Whether it holds for a row: for a flow, or for a record of it.
-    fn holds(&self, written: &Written, record: Option<usize>) -> bool {
+    /// Whether it tells a sender from a receiver.
+    fn is_directed(&self) -> bool {
+        match self {
+            Node::All(nodes) | Node::Any(nodes) => nodes.iter().any(Node::is_directed),
+            Node::Not(node) => node.is_directed(),
+            Node::Sender(_) => true,
+            Node::Udp | Node::Field(..) => false,
+        }
+    }
+
+    /// Whether it holds for a flow: of one that tells a sender from a receiver for a direction that has packets.
+    fn holds_for_flow(&self, written: &Written) -> bool {
+        let flow = &written.flow;
+        let is_sent =
+            |side: &weir_engine::Side, is_reverse| side.packets > 0 && self.holds(written, None, is_reverse);
+        match self.is_directed() {
+            true => is_sent(&flow.forward, false) || is_sent(&flow.reverse, true),
+            false => self.holds(written, None, false),
+        }
+    }
+
+    /// Whether it holds for a row, in a direction of its flow: for a flow, or for a record of it.
+    fn holds(&self, written: &Written, record: Option<usize>, is_reverse: bool) -> bool {
         let own = record.and_then(|at| written.records.get(at)).map_or("flow", |(table, ..)| *table);
         if let Some(table) = self.table().filter(|table| *table != own) {
             return match table {
-                "flow" => self.holds(written, None),
+                "flow" => self.holds(written, None, is_reverse),
                 _ => (0..written.records.len())
-                    .any(|at| written.records[at].0 == table && self.holds(written, Some(at))),
+                    .any(|at| written.records[at].0 == table && self.holds(written, Some(at), is_reverse)),
             };
         }
         match self {
-            Node::Any(nodes) => nodes.iter().any(|node| node.holds(written, record)),
-            Node::Not(node) => !node.holds(written, record),
+            Node::Any(nodes) => nodes.iter().any(|node| node.holds(written, record, is_reverse)),
+            Node::Not(node) => !node.holds(written, record, is_reverse),
             Node::Udp => written.flow.key.proto == 17,
-            Node::Client(last) => written.flow.initiator().0 == weir_wire::mapped([10, 0, 0, *last]),
+            Node::Sender(last) => {
+                let flow = &written.flow;
+                let sender = if is_reverse { flow.responder() } else { flow.initiator() };
+                sender.0 == weir_wire::mapped([10, 0, 0, *last])
+            }
             Node::Field(_, name, op, value) => {
                 let values = match record {
                     None => written.flow_values(name),
@@ -208,15 +233,15 @@ impl Node {
                 tables.sort_unstable();
                 tables.dedup();
                 let apart = nodes.iter().filter(|node| node.table().is_none_or(|table| table == own));
-                apart.clone().all(|node| node.holds(written, record))
+                apart.clone().all(|node| node.holds(written, record, is_reverse))
                     && tables.iter().all(|table| {
                         let of: Vec<Node> =
                             nodes.iter().filter(|node| node.table() == Some(*table)).cloned().collect();
                         match *table {
-                            "flow" => of.iter().all(|node| node.holds(written, None)),
+                            "flow" => of.iter().all(|node| node.holds(written, None, is_reverse)),
                             _ => (0..written.records.len()).any(|at| {
                                 written.records[at].0 == *table
-                                    && of.iter().all(|node| node.holds(written, Some(at)))
+                                    && of.iter().all(|node| node.holds(written, Some(at), is_reverse))
                             }),
                         }
                     })
@@ -305,7 +330,7 @@ impl Maker<'_> {
     fn node(&mut self, depth: usize) -> Node {
         match self.pick(if depth == 0 { 6 } else { 10 }) {
             0 => Node::Udp,
-            1 => Node::Client(self.pick(8) as u8),
+            1 => Node::Sender(self.pick(8) as u8),
             2 => self.flow_field(),
             3..=5 => self.record_field(),
             6 => Node::Not(Box::new(self.node(depth - 1))),
@@ -402,7 +427,7 @@ fn the_store_finds_what_a_second_evaluation_finds() {
         let flows =
             store.flows(&FlowsWanted { limit: 1000, ..crate::suite::wanted_of(test.clone()) }).unwrap();
         let mut found: Vec<String> = flows.rows.into_iter().map(|row| row.uid).collect();
-        let truth = written.iter().filter(|written| node.holds(written, None));
+        let truth = written.iter().filter(|written| node.holds_for_flow(written));
         let mut truth: Vec<String> = truth.map(|written| weir_output::row::uid(written.flow.id)).collect();
         found.sort();
         truth.sort();
@@ -426,7 +451,7 @@ fn the_store_finds_what_a_second_evaluation_finds() {
             .iter()
             .map(|written| {
                 let own = (0..written.records.len()).filter(|at| written.records[*at].0 == table);
-                own.filter(|at| node.holds(written, Some(*at))).count()
+                own.filter(|at| node.holds(written, Some(*at), false)).count()
             })
             .sum();
         assert_eq!(records.matched, truth as u64, "records {table} where {text}");

@@ -168,7 +168,7 @@ pub fn flows(
     extent: (u64, u64),
     each: &mut dyn FnMut(Flow) -> bool,
 ) -> Result<Flows, StoreError> {
-    let condition = condition.during(wanted.span);
+    let condition = condition.by_direction().during(wanted.span);
     let mut progress = Progress::default();
     let Bins { window, step, parts: bins } = Bins::of(wanted.span, extent);
     let Window { from, to } = window;
@@ -186,8 +186,9 @@ pub fn flows(
     let max = wanted.offset.saturating_add(wanted.limit).min(MAX_ROWS);
     let mut page: BinaryHeap<Rank> = BinaryHeap::new();
     let text = format!(
-        "SELECT id, first, last, fpackets + rpackets, fbytes + rbytes, {} FROM flows WHERE {}",
+        "SELECT id, first, last, fpackets + rpackets, fbytes + rbytes, {} FROM {} WHERE {}",
         order_column(wanted.order),
+        condition.from,
         condition.text
     );
     for (at, part) in parts.iter().enumerate() {

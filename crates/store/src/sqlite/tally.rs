@@ -277,8 +277,13 @@ impl<'w> Counter<'w> {
         let condition = condition.clone();
         match self.wanted.subject {
             Subject::Flows => {
-                let condition = condition.during(span);
-                let text = format!("SELECT {} FROM flows WHERE {}", columns(&FLOW_COLUMNS), condition.text);
+                let condition = condition.by_direction().during(span);
+                let text = format!(
+                    "SELECT {} FROM {} WHERE {}",
+                    columns(&FLOW_COLUMNS),
+                    condition.from,
+                    condition.text
+                );
                 (text, condition.values)
             }
             Subject::Records(table) => {

@@ -719,12 +719,20 @@ pub fn sql_conditions_equal_their_tests(engine: &Engine) {
             .iter()
             .filter(|flow| {
                 let (source, destination) = (flow.initiator(), flow.responder());
-                test.holds(&FlowEndpoints {
+                let ends = FlowEndpoints {
                     address: [source.0, destination.0],
                     port: [source.1, destination.1],
                     protocol: flow.key.proto,
                     vlan: flow.vlan[0],
-                })
+                };
+                let is_sent = |packets: u64, ends: &FlowEndpoints| packets > 0 && test.holds(ends);
+                match test.is_directed() {
+                    true => {
+                        is_sent(flow.forward.packets, &ends)
+                            || is_sent(flow.reverse.packets, &ends.reversed())
+                    }
+                    false => test.holds(&ends),
+                }
             })
             .map(|flow| weir_output::row::uid(flow.id))
             .collect();

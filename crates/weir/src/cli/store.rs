@@ -42,7 +42,7 @@ Clauses:
   since 24h  since yesterday  since 3 days ago 14:05  until 1h  in 2026-03  at today 14:05
   points 24 | every 1h       values over time        compare | compare 1w    with the time before
   show FIELD, FIELD          text WORD (records)     where EXPR
-EXPR is pcap-filter(7) over flows, `src` being the client, with tests of fields:
+EXPR is pcap-filter(7), `src` being the sender of packets, with tests of fields:
   host 10.0.0.7 and dns.rcode_name = NXDOMAIN       tls.server_name under example.org
   http.status_code in (500, 503) and not http.uri ~ \"^/health\"      flow.bytes > 10M";
 

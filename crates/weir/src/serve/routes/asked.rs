@@ -112,7 +112,20 @@ pub async fn asking(app: &Shared, client: &Client, zone: Option<&str>) -> Result
     })
 }
 
-/// Compiles an expression for stored flows and records.
+/// Compiles an expression for stored records.
+///
+/// # Errors
+///
+/// The error, with its position in the expression.
+pub async fn record_test(app: &Shared, client: &Client, text: Option<&str>) -> Result<FlowTest, Failure> {
+    let text = text.unwrap_or_default();
+    if text.trim().is_empty() {
+        return Ok(FlowTest::All(Vec::new()));
+    }
+    Ok(asking(app, client, None).await?.test_of_records(text)?)
+}
+
+/// Compiles an expression for stored flows.
 ///
 /// # Errors
 ///

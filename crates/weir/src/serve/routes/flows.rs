@@ -1,7 +1,7 @@
 //! Flows and records.
 
 use super::Ask;
-use super::asked::{count, flow_test, span};
+use super::asked::{count, flow_test, record_test, span};
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
 use crate::serve::rights::{Client, Right};
@@ -199,7 +199,7 @@ pub async fn records(
     let (order, descending) = record_order(&table, asked.sort.as_deref().unwrap_or("-time"), payload)?;
     let wanted = RecordsWanted {
         table,
-        test: flow_test(&app, &client, asked.filter.as_deref()).await?,
+        test: record_test(&app, &client, asked.filter.as_deref()).await?,
         text: asked.text.unwrap_or_default(),
         payload,
         span: span(asked.from, asked.to)?,
