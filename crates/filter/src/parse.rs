@@ -14,7 +14,7 @@ use crate::ast::{
 };
 use crate::bpf::op;
 use crate::error::{ErrorKind, FilterError};
-use crate::fields::{FieldTest, Fields, Operation, is_field};
+use crate::fields::{FieldTest, Fields, Operation, is_field, table_test};
 use crate::lex::{Kind, Token, WORDS, Word, tokens};
 use crate::names::{
     CONSTANTS, LLC_SUPERVISORY, LLC_UNNUMBERED, PF_ACTIONS, PF_REASONS, PROTOCOLS, Protocol, SERVICES,
@@ -375,6 +375,12 @@ impl Parser<'_> {
                     let field =
                         found.map_err(|message| FilterError::new(ErrorKind::Value, self.span(), message))?;
                     return Ok(self.field(FieldTest { field, operation: Operation::Present }));
+                }
+                // Behind `port domain or` a name is a port.
+                if let (Kind::Name(name), None) = (&kind, inherited)
+                    && let Some(test) = self.fields.and_then(|fields| table_test(fields, name))
+                {
+                    return Ok(self.field(test));
                 }
                 let id = self.plain_id()?;
                 Ok(Operand::Id(self.id_test(id, inherited, start)?, inherited))

@@ -14,6 +14,8 @@ pub enum Decider {
     Packet,
     /// The key of a flow: addresses, ports, protocol and VLAN.
     FlowKey,
+    /// The key of a flow, by a field that packets do not have, such as `flow.client`.
+    FlowField,
     /// A flow that has ended.
     FlowEnd,
     /// A record of this table.
@@ -39,7 +41,7 @@ pub fn parts(text: &str, options: &Options<'_>) -> Result<Vec<Part>, FilterError
     if let Some(expr) = tree(text, options)? {
         expr.visit(&mut |test| {
             let decider = match &test.primitive {
-                Primitive::Field(test) if of_end(test).is_some() => Decider::FlowKey,
+                Primitive::Field(test) if of_end(test).is_some() => Decider::FlowField,
                 Primitive::Field(test) if test.field.table == FLOW => Decider::FlowEnd,
                 Primitive::Field(test) => Decider::Record(test.field.table),
                 _ if is_of_key(test) => Decider::FlowKey,

@@ -167,6 +167,7 @@ fn of_table(test: &FlowTest, table: Option<&str>) -> FlowTest {
     const NEVER: FlowTest = FlowTest::Any(Vec::new());
     const ALWAYS: FlowTest = FlowTest::All(Vec::new());
     match test {
+        FlowTest::Field(test) if Some(test.field.table) == table && test.is_of_record() => ALWAYS,
         FlowTest::Field(test) if Some(test.field.table) == table => FlowTest::Field(test.clone()),
         FlowTest::Field(_) | FlowTest::Row(..) => NEVER,
         FlowTest::Not(test) => match of_table(test, table) {

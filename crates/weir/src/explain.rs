@@ -171,7 +171,7 @@ pub fn explain(options: &cli::Explain) -> Exit {
 
 /// Whether records or finished flows decide a test.
 fn is_of_rows(decider: Decider) -> bool {
-    matches!(decider, Decider::Record(_) | Decider::FlowEnd)
+    matches!(decider, Decider::Record(_) | Decider::FlowField | Decider::FlowEnd)
 }
 
 /// An expression over records or finished flows.
@@ -201,6 +201,9 @@ impl Rows<'_> {
         let mut text = format!("{}\n", figures::printable(&words));
         let level = match &self.tables {
             Err(reason) => format!("none, only stored flows and records: {reason}"),
+            Ok(_) if self.parts.iter().all(|part| !matches!(part.decider, Decider::Record(_))) => {
+                "flow, stream or record: the key of a flow decides".to_owned()
+            }
             Ok(Tables::All) => "record: records of all tables".to_owned(),
             Ok(Tables::Only(tables)) => format!("record: records of {}", tables.join(", ")),
         };
@@ -232,7 +235,7 @@ fn part_lines(text: &mut String, expression: &str, parts: &[Part]) {
         let written = expression.get(part.span.clone()).unwrap_or_default();
         let decided = match part.decider {
             Decider::Packet => "per packet".to_owned(),
-            Decider::FlowKey => "once per flow, by its key".to_owned(),
+            Decider::FlowKey | Decider::FlowField => "once per flow, by its key".to_owned(),
             Decider::FlowEnd => "when the flow has ended".to_owned(),
             Decider::Record(table) => format!("per record of {table}"),
         };
@@ -247,7 +250,7 @@ fn part_facts<'e>(expression: &'e str, parts: &[Part]) -> Vec<PartFacts<'e>> {
     let fact = |part: &Part| {
         let (decided, table) = match part.decider {
             Decider::Packet => ("packet", None),
-            Decider::FlowKey => ("flow", None),
+            Decider::FlowKey | Decider::FlowField => ("flow", None),
             Decider::FlowEnd => ("flow end", None),
             Decider::Record(table) => ("record", Some(table)),
         };

@@ -155,15 +155,16 @@ fn numbers_equal_those_of_the_other_commands() {
     assert_eq!(sensor["imbalance"], Value::Null);
     has(&sensor, &["memory", "costs", "queues", "clients", "store"]);
 
-    // What flows of an expression have is what its packets have: of a flow the directions that match.
+    // What flows of an expression have is what its packets have: of a flow the directions that match. Packets without IP, as ARP, are in
+    // no flow.
     for expression in [
-        "src host 10.99.0.1",
-        "dst host 10.99.0.1",
+        "ip and src host 10.99.0.1",
+        "ip and dst host 10.99.0.1",
         "src port 53",
         "dst port 443 and tcp",
-        "src net 10.99.0.0/16 and not dst port 53",
-        "src host 10.99.0.1 or dst port 80",
-        "host 10.99.0.1",
+        "ip and src net 10.99.0.0/16 and not dst port 53",
+        "ip and (src host 10.99.0.1 or dst port 80)",
+        "ip and host 10.99.0.1",
     ] {
         let counted = weir(["count", text(&sample), "-j", "-e", expression]).exits(0);
         let counted = &counted.json()[0];

@@ -28,7 +28,7 @@ pub use parse::operators;
 pub use test::{Comparison, FieldTest, FieldValue, Operation, PATTERN, Pattern};
 
 pub(crate) use operand::domain;
-pub(crate) use parse::{is_field, looks_like_field, test};
+pub(crate) use parse::{is_field, looks_like_field, table_test, test};
 
 use crate::error::FilterError;
 
@@ -119,8 +119,19 @@ pub(crate) fn needs_record(field: &str) -> String {
     }
 }
 
+/// The name of the field that stands for a whole record: [`FieldTest::is_of_record`].
+pub(crate) const RECORD: &str = "";
+
+/// The fields of the table [`FLOW`] that its key decides.
+pub(crate) const ENDS: [&str; 4] = ["client", "client_port", "server", "server_port"];
+
 /// The message about a property of finished flows.
 pub(crate) fn needs_end(field: &str) -> String {
+    if ENDS.iter().any(|name| field.strip_prefix("flow.") == Some(name)) {
+        return format!(
+            "`{field}` is of a flow, whose key decides it with `=` and `!=` (level = \"flow\" or \"record\"); the ends of packets are `src` and `dst`"
+        );
+    }
     format!("`{field}` is known when a flow has ended: `weir query` and the pages test it")
 }
 

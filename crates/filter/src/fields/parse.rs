@@ -3,7 +3,7 @@
 use super::list::{List, MAX_DOMAIN};
 use super::operand::{Operand, Search, Text, domain};
 use super::test::{Comparison, FieldTest, Operation, Pattern};
-use super::{FieldInfo, FieldKind, Fields, Parsed, find};
+use super::{FLOW, FieldInfo, FieldKind, Fields, Parsed, RECORD, find};
 use crate::error::{ErrorKind, FilterError};
 use std::ops::Range;
 use std::sync::Arc;
@@ -74,6 +74,13 @@ pub(crate) fn is_field(fields: &dyn Fields, word: &str) -> Option<Result<FieldIn
         Ok(None) => None,
         Err(reason) => Some(Err(reason)),
     }
+}
+
+/// The test of a table by its name alone, which every record of the table satisfies; `None` if there is no such table.
+pub(crate) fn table_test(fields: &dyn Fields, word: &str) -> Option<FieldTest> {
+    let table = fields.tables().into_iter().find(|table| *table == word && *table != FLOW)?;
+    let field = FieldInfo { table, name: RECORD, kind: FieldKind::Bool, place: 0 };
+    Some(FieldTest { field, operation: Operation::Present })
 }
 
 /// Whether a word has the form of a field and an operator behind it, which no other primitive has.

@@ -248,8 +248,16 @@ impl FieldTest {
         verdict.has_match |= self.matches(value);
     }
 
+    /// Whether it is the name of a table alone, as `dns`: every record of the table satisfies it.
+    pub fn is_of_record(&self) -> bool {
+        self.field.name == super::RECORD
+    }
+
     /// The verdict after all values.
     pub fn verdict(&self, verdict: Verdict) -> bool {
+        if self.is_of_record() {
+            return true;
+        }
         match self.operation {
             Operation::Compare(Comparison::NotEqual, _) => verdict.has_value && !verdict.has_match,
             _ => verdict.has_match,

@@ -43,6 +43,12 @@ fn a_record_is_tested_by_itself() {
         ("dns.rtt > 1s or udp port 53", true, true, true),
         ("dns.answers in (a.example, b.example)", true, false, false),
         ("not (dns.query or http.status_code)", false, false, true),
+        ("dns", true, false, false),
+        ("not dns", false, true, true),
+        ("dns or http.status_code = 404", true, true, false),
+        ("udp and (http or dns)", true, true, false),
+        ("dns and dns.rcode_name = NOERROR", false, false, false),
+        ("port domain or 80", true, true, true),
     ] {
         let test = compile(text).unwrap_or_else(|error| panic!("{error}"));
         for (table, holds) in [("dns", dns), ("http", http), ("smtp", smtp)] {
@@ -60,6 +66,8 @@ fn the_tables_of_a_test_are_known() {
         ("not dns.query = a", None),
         ("dns.query = a or udp", None),
         ("dns.query = a", Some(vec!["dns"])),
+        ("dns", Some(vec!["dns"])),
+        ("dns or x509.is_ca", Some(vec!["dns", "x509"])),
         ("dns.query = a and not http.host = b", Some(vec!["dns"])),
         ("http.host = a or dns.query = a and tcp", Some(vec!["dns", "http"])),
         ("http.host = a and not http.host", Some(vec!["http"])),
