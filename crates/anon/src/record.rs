@@ -7,7 +7,7 @@ use aes::cipher::generic_array::GenericArray;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
-use weir_api::{Datum, Interval, Key, Reading, Rewrite, Snapshot, Top, TopRow};
+use weir_api::{Datum, Interval, Key, NETWORK_NAMES, OWN_WORDS, Reading, Rewrite, Snapshot, Top, TopRow};
 use weir_flow::{FlowIdentity, FlowRecord};
 use weir_proto::{Field, Kind, Privacy, Record, Value, tables};
 use weir_wire::FlowKey;
@@ -354,9 +354,23 @@ impl Rewrite for Anonymiser {
     fn rewrite_datum(&mut self, datum: &Datum, field: &str) -> Datum {
         let text = match datum {
             Datum::Address(address) => return Datum::Address(self.addresses.ip(*address)),
+            Datum::Text(_) if field == OWN_WORDS => return datum.clone(),
             Datum::Text(text) => text,
-            other => return other.clone(),
+            Datum::Mac(mac) => {
+                let mut image = *mac;
+                self.mac(&mut image);
+                return Datum::Mac(image);
+            }
+            Datum::Nothing | Datum::Number(_) => return datum.clone(),
         };
+        if field == NETWORK_NAMES {
+            let mut value = Value::Text(Cow::Borrowed(text.as_bytes()));
+            self.value(&mut value, Privacy::Name, &Kind::Text);
+            return match value {
+                Value::Text(text) => Datum::Text(String::from_utf8_lossy(&text).into()),
+                _ => Datum::Nothing,
+            };
+        }
         let found = field.split_once('.').and_then(|(table, name)| {
             let field = tables().filter(|known| known.name == table).flat_map(|table| table.fields);
             Some((table, field.into_iter().find(|field| field.name == name)?))

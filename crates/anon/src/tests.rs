@@ -397,13 +397,20 @@ fn lines_over_segments_are_private_and_repeatable() {
 
 #[test]
 fn keys_of_lists_are_treated_as_the_fields_that_they_come_from() {
-    use weir_api::{Fold, Folded, KeyColumn, Reading, Schema, Shown, Snapshot, TableColumn, TableRow};
+    use weir_api::{
+        Fold, Folded, KeyColumn, NETWORK_NAMES, OWN_WORDS, Reading, Schema, Shown, Snapshot, TableColumn,
+        TableRow,
+    };
+    const MAC: [u8; 6] = [0, 0x1b, 0x21, 1, 2, 3];
     let column =
         |field: &str| KeyColumn { name: "key".into(), field: field.to_owned().into(), help: "A key.".into() };
     let table = || {
         let schema = Schema {
             name: "records".into(),
-            keys: ["dns.query", "tls.version", "", "http.status_code"].map(column).to_vec().into(),
+            keys: ["dns.query", "tls.version", "", "http.status_code", "", OWN_WORDS, NETWORK_NAMES]
+                .map(column)
+                .to_vec()
+                .into(),
             columns: vec![TableColumn {
                 name: "records".into(),
                 fold: Fold::Sum,
@@ -419,6 +426,9 @@ fn keys_of_lists_are_treated_as_the_fields_that_they_come_from() {
             text("TLSv1.3"),
             weir_api::Datum::Address("192.0.2.7".parse().unwrap()),
             weir_api::Datum::Number(200),
+            weir_api::Datum::Mac(MAC),
+            text("beacon"),
+            text("Jane's home"),
         ];
         let rows = vec![TableRow { key, values: vec![Folded::Sum(3)], error: 0 }];
         weir_api::Table::new(std::borrow::Cow::Owned(schema), 10, rows, 0)
@@ -441,4 +451,12 @@ fn keys_of_lists_are_treated_as_the_fields_that_they_come_from() {
         (&weir_api::Datum::Text("TLSv1.3".into()), &weir_api::Datum::Number(200))
     );
     assert_eq!(found[2], weir_api::Datum::Address(anonymiser.addresses.ip("192.0.2.7".parse().unwrap())));
+    // Hardware addresses as in packets, names of networks as other names, and kinds as they are.
+    let mut mac = MAC;
+    anonymiser.mac(&mut mac);
+    assert_eq!((&found[4], mac == MAC), (&weir_api::Datum::Mac(mac), false));
+    assert_eq!(found[5], weir_api::Datum::Text("beacon".into()));
+    let network = String::from_utf8(anonymiser.text(Privacy::Name, b"Jane's home")).unwrap();
+    assert_eq!(found[6], weir_api::Datum::Text(network.as_str().into()));
+    assert!(!network.contains("Jane"), "{network}");
 }

@@ -25,7 +25,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The last version of any kind of content.
-pub const VERSION: u8 = 4;
+pub const VERSION: u8 = 5;
 
 /// A kind of content.
 struct Form {
@@ -43,6 +43,8 @@ const WITH_EVENTS: u8 = 2;
 const WITH_SENDERS: u8 = 3;
 /// The first version of snapshots and, after 1, of readings in which ports are counted exactly.
 const WITH_NUMBERS: u8 = 4;
+/// The first version of snapshots and, after 1, of readings in which tables can count what they leave out.
+const WITH_SHED: u8 = 5;
 /// Maximum of a count: sums of a few do not overflow.
 const MAX_COUNT: u64 = 1 << 62;
 /// Maximum number of rows of a list.

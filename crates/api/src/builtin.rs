@@ -54,6 +54,8 @@ built_in! {
     STATUS_CODES = 26, "status codes";
     /// Times to the first byte and round trips, by server.
     LATENCY = 27, "latency";
+    /// Packets without IP by sender, receiver and kind.
+    FRAMES = 28, "frames";
     /// Ourmon's list of flows.
     TOPN_IP = 16, "topn_ip";
     /// Ourmon's list of TCP flows.

@@ -4,7 +4,7 @@
 
 use crate::{
     Count, Datum, DistinctCount, Fold, Folded, Histogram, Key, Reading, Series, Shown, Sketch, Sweep, Table,
-    TableColumn, TableRow, Top, Trials,
+    TableColumn, TableRow, Top, Trials, mac_text,
 };
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -347,6 +347,7 @@ fn of_table(table: &Table) -> Cells<'_> {
     };
     if let Shown::Heaviest(_) = schema.shown {
         cells.facts.push((EXACT, Cell::Flag(table.is_exact())));
+        cells.rest = rest_of(table);
         let absent = "Upper bound of the first column for a key without a row.";
         cells.notes.push((column("absent", ColumnKind::Error, "", absent), Cell::Whole(table.absent)));
         let sketches = table.rows.iter().flat_map(|row| &row.values).filter_map(|value| match value {
@@ -360,6 +361,21 @@ fn of_table(table: &Table) -> Cells<'_> {
         }
     }
     cells
+}
+
+/// What keys without a row have; `None` if nothing is missing, or if it is not counted.
+fn rest_of(table: &Table) -> Option<Row<'_>> {
+    let shed = table.shed.as_ref().filter(|_| table.absent > 0)?;
+    let keys = table.schema.keys.iter().map(|_| Cell::Nothing);
+    let sums = table.schema.columns.iter().zip(shed).flat_map(|(column, sum)| match column.fold {
+        Fold::Sum => vec![Cell::Whole(*sum)],
+        Fold::Sketch => vec![Cell::Nothing; QUANTILES.len()],
+        _ => vec![Cell::Nothing],
+    });
+    let has_flag = table.schema.columns.iter().any(|column| column.fold == Fold::Distinct);
+    // Whether it is exact stands behind the last estimate; a table that counts what it sheds has none.
+    let values = (!has_flag).then(|| keys.chain(sums).collect())?;
+    Some(Row { label: Label::Text("no row"), values, error: Some(table.absent) })
 }
 
 fn add_columns<'r>(columns: &mut Vec<Column<'r>>, column: &'r TableColumn) {
@@ -388,6 +404,7 @@ fn of_row<'r>(table: &'r Table, row: &'r TableRow, last_estimate: Option<usize>)
         Datum::Address(address) => Cell::Address(*address),
         Datum::Number(number) => Cell::Whole(*number),
         Datum::Text(datum) => text(datum),
+        Datum::Mac(mac) => Cell::Text(Cow::Owned(mac_text(mac))),
     };
     let mut values: Vec<Cell<'r>> = row.key.iter().map(datum).collect();
     let is_estimate = |value: &Folded| matches!(value, Folded::Distinct(values) if !values.is_exact());

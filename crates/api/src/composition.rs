@@ -1,6 +1,7 @@
 //! Packets that are more, less, or other than an IP packet in a frame.
 
 use crate::Count;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Maximum number of parts: the lowest are kept, so that the result does not depend on the order of merging.
@@ -30,7 +31,7 @@ pub enum WifiFrame {
     Data,
     /// Management, such as beacons.
     Management,
-    /// Control, such as acknowledgements.
+    /// Control, such as acknowledgements, and extensions.
     Control,
 }
 
@@ -40,6 +41,83 @@ impl Part {
         "IP in IP", "GRE", "ERSPAN", "VXLAN", "GENEVE", "GTP-U", "L2TP", "Teredo", "AYIYA", "EtherIP",
         "CAPWAP",
     ];
+
+    /// The common name of the packets: `ARP`, `STP`, `type 0x1234`.
+    pub fn name(&self) -> Cow<'static, str> {
+        let name = match *self {
+            Part::Tunnel(name, _) => return Cow::Borrowed(name),
+            Part::Wifi(WifiFrame::Encrypted) => return Cow::Borrowed("encrypted Wi-Fi"),
+            Part::Wifi(WifiFrame::Data) => return Cow::Borrowed("Wi-Fi data"),
+            Part::Wifi(WifiFrame::Management) => return Cow::Borrowed("Wi-Fi management"),
+            Part::Wifi(WifiFrame::Control) => return Cow::Borrowed("Wi-Fi control"),
+            Part::EtherType(kind) => ether_type(kind).ok_or_else(|| format!("type 0x{kind:04x}")),
+            Part::Cisco(kind) => cisco(kind).ok_or_else(|| format!("Cisco 0x{kind:04x}")),
+            Part::Llc(service) => llc(service).ok_or_else(|| format!("LLC 0x{service:02x}")),
+        };
+        name.map_or_else(Cow::Owned, Cow::Borrowed)
+    }
+}
+
+/// The name of a type of Cisco's.
+fn cisco(kind: u16) -> Option<&'static str> {
+    Some(match kind {
+        0x010b => "PVST+",
+        0x2000 => "CDP",
+        0x2003 => "VTP",
+        0x2004 => "DTP",
+        _ => return None,
+    })
+}
+
+/// The name of an EtherType, as registered by IEEE.
+fn ether_type(kind: u16) -> Option<&'static str> {
+    Some(match kind {
+        0x0800 => "IPv4",
+        0x0806 => "ARP",
+        0x2000 => "CDP",
+        0x22ea => "SRP",
+        0x22f0 => "AVTP",
+        0x6002 => "DEC MOP",
+        0x8035 => "RARP",
+        0x809b => "AppleTalk",
+        0x80f3 => "AARP",
+        0x8137 => "IPX",
+        0x86dd => "IPv6",
+        0x8808 => "Ethernet flow control",
+        0x8809 => "LACP",
+        0x8847 | 0x8848 => "MPLS",
+        0x8863 => "PPPoE discovery",
+        0x8864 => "PPPoE",
+        0x886d => "Intel ANS",
+        0x888e => "EAPOL",
+        0x8892 => "PROFINET",
+        0x88a2 => "ATA over Ethernet",
+        0x88a4 => "EtherCAT",
+        0x88b8 => "GOOSE",
+        0x88ba => "IEC 61850 sampled values",
+        0x88cc => "LLDP",
+        0x88e1 => "HomePlug",
+        0x88e5 => "MACsec",
+        0x88f5 => "MVRP",
+        0x88f7 => "PTP",
+        0x8902 => "CFM",
+        0x8906 => "FCoE",
+        0x8914 => "FIP",
+        0x9000 => "loopback test",
+        _ => return None,
+    })
+}
+
+/// The name of a service access point of IEEE 802.2.
+fn llc(service: u8) -> Option<&'static str> {
+    Some(match service {
+        0x42 => "STP",
+        0xaa => "SNAP",
+        0xe0 => "IPX",
+        0xf0 => "NetBIOS",
+        0xfe => "IS-IS or CLNP",
+        _ => return None,
+    })
 }
 
 /// Packets and bytes by [`Part`]. Plain IP packets are not included.

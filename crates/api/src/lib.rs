@@ -69,5 +69,8 @@ pub use snapshot::{Interval, Snapshot};
 pub use subscription::{
     FunctionCall, KeyKind, Level, Owner, Subscription, SubscriptionId, SubscriptionSpec, Unit,
 };
-pub use table::{Datum, Fold, Folded, KeyColumn, Rewrite, Schema, Shown, Table, TableColumn, TableRow};
+pub use table::{
+    Datum, Fold, Folded, KeyColumn, NETWORK_NAMES, OWN_WORDS, Rewrite, Schema, Shown, Table, TableColumn,
+    TableRow, mac_text,
+};
 pub use top::{Key, Top, TopRow};

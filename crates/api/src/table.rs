@@ -65,12 +65,17 @@ pub struct Schema {
 pub struct KeyColumn {
     /// Name: a word of lower-case letters and underscores.
     pub name: Cow<'static, str>,
-    /// The field of records that its values come from, as `table.field`; "" if they come from no record. It decides how
-    /// texts are anonymised.
+    /// The field of records that its values come from, as `table.field`; "" if they come from no record. [`OWN_WORDS`] and
+    /// [`NETWORK_NAMES`] are other sources. It decides how texts are anonymised.
     pub field: Cow<'static, str>,
     /// Meaning.
     pub help: Cow<'static, str>,
 }
+
+/// The source of texts that the program chooses itself, such as names of protocols. They reveal no name.
+pub const OWN_WORDS: &str = "own words";
+/// The source of texts that name a network, such as a wireless one. They are names.
+pub const NETWORK_NAMES: &str = "network names";
 
 /// A column of values.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -107,6 +112,13 @@ pub enum Datum {
     Number(u64),
     /// Text, which can come from packets.
     Text(Box<str>),
+    /// A hardware address (EUI-48).
+    Mac([u8; 6]),
+}
+
+/// A hardware address as text: `02:00:5e:10:00:01`.
+pub fn mac_text(mac: &[u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
 /// The value of a column in a row.
@@ -138,6 +150,8 @@ pub struct Table {
     pub rows: Vec<TableRow>,
     /// Upper bound for the first column of a key without a row; 0 when no key is missing.
     pub absent: u64,
+    /// What keys without a row have in each column that is a sum, and 0 for the other columns; `None` if that is not counted.
+    pub shed: Option<Vec<u64>>,
 }
 
 /// A row of a table.
@@ -185,6 +199,11 @@ impl Folded {
             Folded::Last(value) => u64::from(value.is_some()),
             Folded::Sketch(sketch) => sketch.count(),
         }
+    }
+
+    /// The number of a sum, 0 for other values.
+    fn sum(&self) -> u64 {
+        if let Folded::Sum(sum) = self { *sum } else { 0 }
     }
 
     /// Adds the value of another part. Values of different folds are never merged.
@@ -244,7 +263,28 @@ impl Table {
         rows: Vec<TableRow>,
         absent: u64,
     ) -> Self {
-        let mut table = Self { schema: schema.into(), capacity, rows, absent };
+        Self::of_parts(schema.into(), capacity, rows, absent, None)
+    }
+
+    /// A table that counts what it leaves out: `shed` is what keys without a row have in each column.
+    pub fn counting(
+        schema: impl Into<Cow<'static, Schema>>,
+        capacity: usize,
+        rows: Vec<TableRow>,
+        absent: u64,
+        shed: Vec<u64>,
+    ) -> Self {
+        Self::of_parts(schema.into(), capacity, rows, absent, Some(shed))
+    }
+
+    fn of_parts(
+        schema: Cow<'static, Schema>,
+        capacity: usize,
+        rows: Vec<TableRow>,
+        absent: u64,
+        shed: Option<Vec<u64>>,
+    ) -> Self {
+        let mut table = Self { schema, capacity, rows, absent, shed };
         table.rows.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         table.trim();
         table
@@ -314,6 +354,13 @@ impl Table {
             self.rows.extend(row);
         }
         self.absent = self.absent.saturating_add(other.absent);
+        self.shed = match (self.shed.take(), &other.shed) {
+            (Some(mut shed), Some(more)) => {
+                add_to(&mut shed, more.iter().copied());
+                Some(shed)
+            }
+            _ => None,
+        };
         self.capacity = self.capacity.max(other.capacity);
         self.trim();
     }
@@ -363,17 +410,25 @@ impl Table {
             self.rows.iter().zip(0..).map(|(row, at)| (row.weight(), Reverse(at))).collect();
         let ranked = ranks.clone();
         let heaviest_removed = *ranks.select_nth_unstable(last).1;
-        let absent = &mut self.absent;
+        let (absent, shed) = (&mut self.absent, &mut self.shed);
         let mut ranked = ranked.into_iter();
         self.rows.retain(|row| {
             let rank = ranked.next().unwrap_or(heaviest_removed);
             let is_kept = rank > heaviest_removed;
             if !is_kept {
                 *absent = (*absent).max(rank.0.saturating_add(row.error));
+                if let Some(shed) = shed {
+                    add_to(shed, row.values.iter().map(Folded::sum));
+                }
             }
             is_kept
         });
     }
+}
+
+/// Adds numbers column by column.
+fn add_to(sums: &mut [u64], more: impl Iterator<Item = u64>) {
+    sums.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(more));
 }
 
 impl From<&'static Schema> for Cow<'static, Schema> {
@@ -476,6 +531,26 @@ mod tests {
         one.merge(&Table { absent: 100, ..table(&[(1, 5, 0), (3, 70, 0)], 9) });
         let errors: Vec<u64> = one.rows.iter().map(|row| row.error).collect();
         assert_eq!((errors, one.absent), (vec![0, 100, 7], 107));
+    }
+
+    /// Whatever is left out, rows and what is shed add up to all.
+    #[test]
+    fn a_table_that_counts_what_it_leaves_out_loses_nothing() {
+        let items: Vec<Item> = (1..40).map(|n| (n as u8 % 23, n * 7, n)).collect();
+        let all: u64 = items.iter().map(|(_, weight, _)| weight).sum();
+        for capacity in [1, 3, 8, 100] {
+            let of = |item: &Item| Table::counting(&SCHEMA, capacity, vec![row(item)], 0, vec![0; 6]);
+            let mut whole = Table::counting(&SCHEMA, capacity, Vec::new(), 0, vec![0; 6]);
+            items.iter().for_each(|item| whole.merge(&of(item)));
+            let shed = whole.shed.clone().unwrap();
+            assert_eq!(whole.whole()[0].weight() + shed[0], all, "{capacity}");
+            assert_eq!((shed[0] == 0, &shed[1..]), (capacity == 100, &[0; 5][..]), "{capacity}");
+            let cut = whole.clone().within(1);
+            assert_eq!(cut.whole()[0].weight() + cut.shed.unwrap()[0], all, "{capacity}");
+            // Of a sum with a table that does not count it, it is unknown.
+            whole.merge(&Table::new(&SCHEMA, capacity, Vec::new(), 0));
+            assert_eq!(whole.shed, None);
+        }
     }
 
     struct Renamed;

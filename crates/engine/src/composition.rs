@@ -1,20 +1,26 @@
 //! Counts packets in tunnels and packets without IP, for the summary.
 
 use weir_api::{Composition, Count, Part, WifiFrame};
-use weir_wire::{Layers, Network, Packet, Tunnel, tunnel_network, wifi_frame};
+use weir_wire::{Layers, Network, Packet, Tunnel, WifiKind, link_ends, tunnel_network};
 
-/// Counts a packet if it is not a plain IP packet.
+/// Counts a packet if it is not a plain IP packet. Returns whether it has no IP header.
 #[inline]
-pub(crate) fn count(composition: &mut Composition, packet: &Packet<'_>, layers: &Layers) {
-    if !layers.common && (layers.tunnel != Tunnel::None || is_without_ip(layers)) {
+pub(crate) fn count(composition: &mut Composition, packet: &Packet<'_>, layers: &Layers) -> bool {
+    if layers.common {
+        return false;
+    }
+    let is_without_ip = is_without_ip(layers);
+    // What could not be decoded is counted as an error.
+    if layers.tunnel != Tunnel::None || is_without_ip && layers.error.is_none() {
         let part = part(packet, layers);
         composition.add(part, &Count { packets: 1, bytes: packet.wire_len.into() });
     }
+    is_without_ip
 }
 
-/// Whether the packet has no IP header. What could not be decoded is counted as an error.
-fn is_without_ip(layers: &Layers) -> bool {
-    matches!(layers.network_kind, Network::None | Network::Arp) && layers.error.is_none()
+/// Whether the packet has no IP header, or none that could be decoded.
+pub(crate) fn is_without_ip(layers: &Layers) -> bool {
+    matches!(layers.network_kind, Network::None | Network::Arp)
 }
 
 #[cold]
@@ -22,14 +28,17 @@ fn part(packet: &Packet<'_>, layers: &Layers) -> Part {
     if let Some(name) = name(layers.tunnel) {
         return Part::Tunnel(name, tunnel_network(packet, layers));
     }
-    if let Some(frame) = wifi_frame(packet).filter(|_| layers.ether_type == 0) {
-        return Part::Wifi(match frame {
-            weir_wire::WifiFrame::Encrypted => WifiFrame::Encrypted,
-            weir_wire::WifiFrame::Data => WifiFrame::Data,
-            weir_wire::WifiFrame::Management => WifiFrame::Management,
-            weir_wire::WifiFrame::Control => WifiFrame::Control,
-        });
+    match link_ends(packet).wifi {
+        Some(WifiKind::Encrypted) => Part::Wifi(WifiFrame::Encrypted),
+        Some(WifiKind::Null | WifiKind::Fragment) => Part::Wifi(WifiFrame::Data),
+        Some(WifiKind::Management(_)) => Part::Wifi(WifiFrame::Management),
+        Some(WifiKind::Control(_) | WifiKind::Extension(_)) => Part::Wifi(WifiFrame::Control),
+        Some(WifiKind::Data) | None => carried(packet, layers),
     }
+}
+
+/// The kind of packets, by what the link layer announces.
+pub(crate) fn carried(packet: &Packet<'_>, layers: &Layers) -> Part {
     let header = packet.data.get(layers.network as usize..).filter(|_| layers.ether_type == 0);
     match header.unwrap_or_default() {
         // Cisco's types, after LLC and SNAP (IEEE 802 9.5).

@@ -50,6 +50,8 @@ pub struct Plan {
 pub(crate) struct Sources {
     /// Subscriptions of all packets, and of remainders: each block visits them.
     pub packets: Vec<usize>,
+    /// Subscriptions of all packets without IP.
+    pub without_ip: Vec<usize>,
     /// Subscriptions of the packets of an expression, by its number in [`Plan::shown`]: (number, position), in order.
     matching: Vec<(u32, usize)>,
     pub tallies: Vec<usize>,
@@ -67,6 +69,7 @@ impl Sources {
         match source {
             ItemSource::Packets(Selection::Matching(number)) => self.matching.push((*number, at)),
             ItemSource::Packets(_) => self.packets.push(at),
+            ItemSource::WithoutIp => self.without_ip.push(at),
             ItemSource::Tallies => self.tallies.push(at),
             ItemSource::Control => {
                 self.tallies.push(at);
@@ -90,7 +93,7 @@ impl Sources {
 
     /// Number of subscriptions whose functions see packets.
     pub fn see_packets(&self) -> usize {
-        self.packets.len() + self.matching.len()
+        self.packets.len() + self.without_ip.len() + self.matching.len()
     }
 }
 
@@ -144,6 +147,8 @@ pub(crate) struct Planned {
 pub(crate) enum ItemSource {
     /// Each packet of the selection.
     Packets(Selection),
+    /// Each packet without IP.
+    WithoutIp,
     /// Tallies of flows, in place of their packets.
     Tallies,
     /// Tallies of flows and their control packets, in place of all their packets.
@@ -372,9 +377,10 @@ impl Plan {
         ];
         let mut needs: Vec<String> =
             parts.into_iter().filter(|(n, _)| *n > 0).map(|(_, text)| text.to_owned()).collect();
-        let sources: [(usize, &str); 8] = [
+        let sources: [(usize, &str); 9] = [
             (count(|source| matches!(source, ItemSource::Sum(_))), "packets are counted by expression"),
             (count(|source| matches!(source, ItemSource::Packets(_))), "functions see packets"),
+            (count(|source| matches!(source, ItemSource::WithoutIp)), "functions see packets without IP"),
             (count(|source| matches!(source, ItemSource::Tallies)), "functions see sums of flows"),
             (
                 count(|source| matches!(source, ItemSource::Control)),
@@ -569,6 +575,7 @@ impl Planned {
             }),
             Level::Packet if is_all && compiled.takes(InputKind::Tallies) => ItemSource::Tallies,
             Level::Packet if is_all && compiled.takes(InputKind::Control) => ItemSource::Control,
+            Level::Packet if is_all && compiled.takes(InputKind::WithoutIp) => ItemSource::WithoutIp,
             Level::Packet if is_all => ItemSource::Packets(Selection::All),
             Level::Packet if spec.remainder => {
                 ItemSource::Packets(Selection::Remainder(lines(&mut sets.shown)))
@@ -624,6 +631,7 @@ impl Planned {
         match &self.source {
             ItemSource::Packets(Selection::All) => self.compiled.reads_layers(),
             ItemSource::Packets(_)
+            | ItemSource::WithoutIp
             | ItemSource::Tallies
             | ItemSource::Control
             | ItemSource::Chunks

@@ -19,7 +19,7 @@ use weir_api::{
     Answer, Composition, Costs, Count, EventCount, FlowCount, Interval, Ledger, Reading, SessionCount,
     Snapshot,
 };
-use weir_filter::{Total, Totals};
+use weir_filter::{PacketMask, Total, Totals};
 use weir_flow::{FlowConfig, FlowSink, FlowStats, FlowTable};
 use weir_wire::{Batch, Layers, Slot, Time, decode_batch, shows_its_key};
 
@@ -73,6 +73,15 @@ struct Buffers {
     /// The packets that match the run's expression, if it does not match all.
     kept: Vec<Slot>,
     kept_layers: Vec<Layers>,
+}
+
+/// What was seen of the packets of a block.
+#[derive(Default)]
+struct Looked {
+    /// A bit for each packet that its flow key describes fully.
+    by_flow: [u64; BLOCK / 64],
+    /// A bit for each packet without IP.
+    without_ip: PacketMask,
 }
 
 /// An operation on the flow table between packets.
@@ -238,9 +247,11 @@ impl Worker {
         self.analysed.bytes += bytes;
         // Not decoded when no stage needs the layers.
         let found = self.plan.needs_layers().then_some(layers);
-        let by_flow = found.map(|layers| self.look_at(block, layers)).unwrap_or_default();
+        let Looked { by_flow, without_ip } =
+            found.map(|layers| self.look_at(block, layers)).unwrap_or_default();
         self.count(block, found, &by_flow);
         self.show(block, layers);
+        self.show_without_ip(block, layers, &without_ip);
         self.checksums.look(block, layers, &mut self.ledger);
         self.stages.checksums += self.functions.meter.lap();
         let mut flowed = 0;
@@ -272,21 +283,23 @@ impl Worker {
         self.checksums.closely = closely;
     }
 
-    /// Counts decoding errors, tunnels and packets without IP. Returns a bit for each packet that its flow key describes fully.
-    fn look_at(&mut self, block: Batch<'_>, layers: &[Layers]) -> [u64; BLOCK / 64] {
-        let mut by_flow = [0; BLOCK / 64];
-        let parts = block.slots.chunks(64).zip(layers.chunks(64)).zip(&mut by_flow);
-        for ((slots, layers), word) in parts {
+    /// Counts decoding errors, tunnels and packets without IP.
+    fn look_at(&mut self, block: Batch<'_>, layers: &[Layers]) -> Looked {
+        let mut looked = Looked::default();
+        let words = looked.by_flow.iter_mut().zip(&mut looked.without_ip);
+        let parts = block.slots.chunks(64).zip(layers.chunks(64)).zip(words);
+        for ((slots, layers), (word, without_ip)) in parts {
             for (at, (slot, layers)) in slots.iter().zip(layers).enumerate() {
                 let packet = block.packet(slot);
                 *word |= u64::from(shows_its_key(&packet, layers)) << at;
-                composition::count(&mut self.composition, &packet, layers);
+                let is_without_ip = composition::count(&mut self.composition, &packet, layers);
+                *without_ip |= u64::from(is_without_ip) << at;
                 if let Some(error) = layers.error {
                     self.ledger.errors.0[error.layer as usize][error.kind as usize] += 1;
                 }
             }
         }
-        by_flow
+        looked
     }
 
     /// Counts the packets of the block that flows do not count, for the expressions that need only sums.
@@ -325,6 +338,17 @@ impl Worker {
             for at in sources.of_expression(expression) {
                 self.functions.packets(trees, at, &packets, mask);
             }
+        }
+    }
+
+    /// Shows the packets without IP to their subscriptions.
+    fn show_without_ip(&mut self, block: Batch<'_>, layers: &[Layers], mask: &PacketMask) {
+        if *mask == PacketMask::default() {
+            return;
+        }
+        let Plan { trees, sources, .. } = &*self.plan;
+        for at in &sources.without_ip {
+            self.functions.packets(trees, *at, &Block::Packets(block, layers), mask);
         }
     }
 

@@ -120,6 +120,7 @@ pub fn title(name: &str) -> String {
         "user agents" => "User agents of HTTP",
         "status codes" => "Status codes of HTTP",
         "latency" => "Latency by server",
+        "frames" => "Packets without IP, by sender and receiver",
         other => other,
     }
     .to_owned()

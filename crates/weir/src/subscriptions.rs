@@ -18,6 +18,7 @@ pub fn summary(memory: usize) -> Vec<Subscription> {
         all("destinations", top("destination", 8192)),
         all("flows", top("flow", 4096)),
         all("protocols", top("protocol", 256)),
+        all("frames", FunctionCall::new("frames").with("rows", list_rows(memory, 1024))),
         all("rate", FunctionCall::new("rate")),
         SubscriptionSpec { level: Level::Flow, ..all("scans", FunctionCall::new("scans")) },
     ])

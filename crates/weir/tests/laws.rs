@@ -21,7 +21,7 @@ use support::*;
 use weir_api::{Answer, FunctionCall, Level, Reading, SCANS, Snapshot, SubscriptionSpec, Trials};
 use weir_capture::{FileFormat, PacketWriter, Target, WriteOptions};
 use weir_engine::Plan;
-use weir_wire::{Time, build};
+use weir_wire::{Layers, Network, Time, build, decode};
 
 /// The first part in which two snapshots differ.
 fn difference(one: &Snapshot, other: &Snapshot) -> Option<String> {
@@ -112,6 +112,38 @@ fn no_more_targets_fail_than_flows() {
     });
     println!("{} rows of attempts in {cases} captures", rows.get());
     assert!(rows.get() > 0);
+}
+
+/// Of every capture: the list of packets without IP and what it leaves out are the packets outside flows that have no IP header,
+/// with ample room and with almost none.
+#[test]
+fn packets_without_ip_are_all_in_their_list_or_left_out() {
+    let list = |rows: usize| {
+        let call = FunctionCall::new("frames").with("rows", rows);
+        SubscriptionSpec::new(&format!("list of {rows}"), "", vec![call])
+    };
+    let plan = Arc::new(Plan::new("", vec![list(4096), list(16)], settings()).unwrap());
+    let (counted, left_out) = (Cell::new(0), Cell::new(0));
+    let cases = each_capture(|path, capture| {
+        let without_ip = |layers: &Layers| matches!(layers.network_kind, Network::None | Network::Arp);
+        let expected = capture.packets().filter(|packet| without_ip(&decode(packet))).count() as u64;
+        for workers in [1, 3] {
+            let ran =
+                Pass::new(&plan, workers, capture.ample_memory()).run(capture, capture.interval(4), |_| ());
+            let total = ran.total();
+            assert!(expected <= total.ledger.unflowed, "{}", path.display());
+            for answer in &total.answers {
+                let Reading::Table(table) = &answer.reading else { panic!("another shape") };
+                let listed: u64 = table.rows.iter().map(|row| row.weight()).sum();
+                let shed = table.shed.as_ref().map_or(0, |shed| shed[0]);
+                assert_eq!(listed + shed, expected, "{} {}", path.display(), answer.label.subscription);
+                left_out.set(left_out.get() + shed);
+            }
+        }
+        counted.set(counted.get() + expected);
+    });
+    println!("{} packets without IP in {cases} captures, {} left out", counted.get(), left_out.get());
+    assert!(counted.get() > 0);
 }
 
 /// Output and logs of `weir` for a capture, without the facts that depend on the run.

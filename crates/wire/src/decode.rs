@@ -5,6 +5,7 @@
 //! inner frames that only lead to the network header (VLAN, MPLS, PPPoE, PBB, FabricPath) belong to the level. A
 //! header over IP that carries a whole packet is a tunnel.
 
+mod ends;
 mod ether;
 mod frame;
 mod link;
@@ -19,8 +20,8 @@ use crate::{Batch, DecodeError, ErrorKind, Layer, Layers, LinkType, Network, Pac
 use frame::Frame;
 use tunnel::Start;
 
+pub use ends::{LinkEnds, Mac, WifiKind, link_ends};
 pub use tunnel::tunnel_network;
-pub use wifi::{WifiFrame, wifi_frame};
 
 /// Tags, labels and frames in frames of one level that are followed before [`ErrorKind::TooDeep`]. Real traffic has
 /// up to 4; more is an attempt to hide or to slow.

@@ -48,8 +48,8 @@ mod tag;
 
 pub use checksum::{Checksum, Checksums, is_pseudo_header_sum, verify};
 pub use decode::{
-    MAX_HEADERS, MAX_TUNNELS, WifiFrame, decapsulate, decode, decode_batch, further_frames, innermost,
-    tunnel_network, wifi_frame,
+    LinkEnds, MAX_HEADERS, MAX_TUNNELS, Mac, WifiKind, decapsulate, decode, decode_batch, further_frames,
+    innermost, link_ends, tunnel_network,
 };
 pub use fragment::IpFragment;
 pub use key::{

@@ -1,6 +1,6 @@
 //! The binary form of tables.
 
-use super::{Binary, Bytes, DecodeError, MAX_ROWS, check};
+use super::{Binary, Bytes, DecodeError, MAX_ROWS, WITH_SHED, check};
 use crate::{Datum, Fold, Folded, KeyColumn, Schema, Shown, Table, TableColumn, TableRow};
 use std::borrow::Cow;
 
@@ -64,6 +64,10 @@ impl Binary for Datum {
                 to.push(3);
                 text.to_string().write(to);
             }
+            Datum::Mac(mac) => {
+                to.push(4);
+                to.extend(mac);
+            }
         }
     }
 
@@ -73,6 +77,7 @@ impl Binary for Datum {
             1 => Datum::Address(Binary::read(from)?),
             2 => Datum::Number(Binary::read(from)?),
             3 => Datum::Text(String::read(from)?.into()),
+            4 => Datum::Mac(*from.take(6)?.first_chunk().ok_or(DecodeError::Truncated)?),
             _ => return Err(DecodeError::Invalid("value")),
         })
     }
@@ -104,11 +109,12 @@ impl Binary for Folded {
 
 impl Binary for Table {
     fn write(&self, to: &mut Vec<u8>) {
-        let Self { schema, capacity, rows, absent } = self;
+        let Self { schema, capacity, rows, absent, shed } = self;
         schema.write(to);
         capacity.write(to);
         rows.write(to);
         absent.write(to);
+        shed.write(to);
     }
 
     fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
@@ -122,6 +128,7 @@ impl Binary for Table {
             capacity: Binary::read(from)?,
             rows: Binary::read(from)?,
             absent: Binary::read(from)?,
+            shed: if from.version >= WITH_SHED { Binary::read(from)? } else { None },
         };
         check(table.capacity as u64 <= MAX_ROWS && table.rows.len() <= table.capacity, "number of rows")?;
         check(table.rows.is_sorted_by(|one, next| one.key < next.key), "order of rows")?;
@@ -130,6 +137,8 @@ impl Binary for Table {
         let is_row =
             |row: &TableRow| row.key.len() == keys.len() && row.values.iter().map(Folded::fold).eq(folds());
         check(table.rows.iter().all(is_row), "columns")?;
+        let has_all = |shed: &Vec<u64>| shed.len() == columns.len();
+        check(table.shed.as_ref().is_none_or(has_all), "columns of what is shed")?;
         Ok(table)
     }
 }

@@ -13,6 +13,7 @@ mod deliver;
 mod distinct;
 mod distribution;
 mod ends;
+mod frames;
 mod ipproto;
 mod iprange;
 mod rate;
@@ -48,6 +49,7 @@ pub static FUNCTIONS: &[&FunctionSpec] = &[
     &iprange::IPRANGE,
     &rate::RATE,
     &distribution::DISTRIBUTION,
+    &frames::FRAMES,
     &scans::SCANS,
     &syn::SYN,
 ];
@@ -112,6 +114,8 @@ pub enum InputKind {
     Packets,
     /// The sums of flows if they give the same result (the subscription covers whole flows), else packets.
     Tallies,
+    /// Each packet without IP.
+    WithoutIp,
     /// The sums of flows, and each packet with SYN, FIN or RST and the first of each flow, if the subscription covers whole
     /// flows; else packets.
     Control,

@@ -4,7 +4,7 @@ use super::label::socket;
 use super::sections::{Group, Section};
 use super::{Facts, render::Tone};
 use crate::figures::{count, duration, fit, printable};
-use weir_api::{AnswerId, Datum, Folded, Reading, SubscriptionId, Table, TableRow, builtin};
+use weir_api::{AnswerId, Datum, Folded, Reading, SubscriptionId, Table, TableRow, builtin, mac_text};
 
 /// Maximum columns of a name, so that a line has several.
 const NAME: usize = 40;
@@ -121,6 +121,7 @@ fn entry(row: &TableRow) -> String {
             Datum::Address(address) => address.to_string(),
             Datum::Number(number) => number.to_string(),
             Datum::Text(text) => fit(&printable(text), NAME),
+            Datum::Mac(mac) => mac_text(mac),
         })
         .collect();
     let error = if row.error > 0 { format!(" ±{}", count(row.error)) } else { String::new() };

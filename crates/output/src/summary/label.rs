@@ -6,7 +6,7 @@ use crate::ports;
 use crate::zone;
 use std::borrow::Cow;
 use std::net::IpAddr;
-use weir_api::{Datum, Key, Label, Part, Sweep, Trials, WifiFrame};
+use weir_api::{Datum, Key, Label, Sweep, Trials, mac_text};
 
 /// A key in full: `tcp/443 tls`, `10.0.0.1:443 <-> 10.0.0.9 tls`, `udp 10.0.0.1:53 -> 10.0.0.9:4711`.
 pub fn key(key: &Key, naming: Naming<'_>) -> String {
@@ -64,6 +64,7 @@ fn part_of_key(part: &Datum) -> Option<String> {
         Datum::Address(address) => Some(address.to_string()),
         Datum::Number(number) => Some(number.to_string()),
         Datum::Text(text) => Some(text.to_string()),
+        Datum::Mac(mac) => Some(mac_text(mac)),
     }
 }
 
@@ -99,71 +100,6 @@ fn scan_in(sweep: Sweep, targets: u64, is_exact: bool, width: usize) -> String {
             short([source.to_string(), String::new()], format!("{}, tcp/{port}", many("host")), 1)
         }
     }
-}
-
-/// The name of packets without IP.
-pub(super) fn part_name(part: &Part) -> String {
-    match *part {
-        Part::Tunnel(name, _) => name.to_owned(),
-        Part::Wifi(WifiFrame::Encrypted) => "encrypted Wi-Fi".to_owned(),
-        Part::Wifi(WifiFrame::Data) => "Wi-Fi data".to_owned(),
-        Part::Wifi(WifiFrame::Management) => "Wi-Fi management".to_owned(),
-        Part::Wifi(WifiFrame::Control) => "Wi-Fi control".to_owned(),
-        Part::EtherType(kind) => ether_type(kind).map_or_else(|| format!("type 0x{kind:04x}"), str::to_owned),
-        Part::Cisco(0x010b) => "PVST+".to_owned(),
-        Part::Cisco(0x2000) => "CDP".to_owned(),
-        Part::Cisco(0x2003) => "VTP".to_owned(),
-        Part::Cisco(0x2004) => "DTP".to_owned(),
-        Part::Cisco(kind) => format!("Cisco 0x{kind:04x}"),
-        Part::Llc(service) => llc(service).map_or_else(|| format!("LLC 0x{service:02x}"), str::to_owned),
-    }
-}
-
-/// The name of an EtherType, as registered by IEEE.
-fn ether_type(kind: u16) -> Option<&'static str> {
-    Some(match kind {
-        0x0806 => "ARP",
-        0x2000 => "CDP",
-        0x22ea => "SRP",
-        0x22f0 => "AVTP",
-        0x6002 => "DEC MOP",
-        0x8035 => "RARP",
-        0x809b => "AppleTalk",
-        0x80f3 => "AARP",
-        0x8137 => "IPX",
-        0x8808 => "Ethernet flow control",
-        0x8809 => "LACP",
-        0x8863 => "PPPoE discovery",
-        0x886d => "Intel ANS",
-        0x888e => "EAPOL",
-        0x8892 => "PROFINET",
-        0x88a2 => "ATA over Ethernet",
-        0x88a4 => "EtherCAT",
-        0x88b8 => "GOOSE",
-        0x88ba => "IEC 61850 sampled values",
-        0x88cc => "LLDP",
-        0x88e1 => "HomePlug",
-        0x88e5 => "MACsec",
-        0x88f5 => "MVRP",
-        0x88f7 => "PTP",
-        0x8902 => "CFM",
-        0x8906 => "FCoE",
-        0x8914 => "FIP",
-        0x9000 => "loopback test",
-        _ => return None,
-    })
-}
-
-/// The name of a service access point of IEEE 802.2.
-fn llc(service: u8) -> Option<&'static str> {
-    Some(match service {
-        0x42 => "STP",
-        0xaa => "SNAP",
-        0xe0 => "IPX",
-        0xf0 => "NetBIOS",
-        0xfe => "IS-IS or CLNP",
-        _ => return None,
-    })
 }
 
 /// Numbers in order as `1-40, 443, 8080`; those that do not fit into `width` columns end in `...`.

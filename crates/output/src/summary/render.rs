@@ -1,8 +1,8 @@
 //! Layout of a summary.
 
-use super::applications;
 use super::sections::{self, Section};
 use super::{Facts, Style};
+use super::{applications, frames};
 use crate::figures::{fit, left};
 
 /// Maximum lines of a summary.
@@ -43,6 +43,7 @@ pub fn render(facts: &Facts, style: &Style) -> String {
     let mut tunnels = sections::tunnels(facts, room);
     let mut unidentified = sections::unidentified(facts, room);
     let mut flows = sections::flows(facts, room);
+    let mut not_ip = frames::frames(facts, room);
     let mut errors = sections::errors(facts, room);
     let mut notes = sections::notes(facts);
     let loss = sections::loss(facts, room);
@@ -58,6 +59,7 @@ pub fn render(facts: &Facts, style: &Style) -> String {
         &latency,
         &unidentified,
         &flows,
+        &not_ip,
         &errors,
         &notes,
         &loss,
@@ -65,7 +67,7 @@ pub fn render(facts: &Facts, style: &Style) -> String {
     let mut fixed = head.len() + fixed.iter().map(|section| section.lines.len()).sum::<usize>();
     // Errors and loss have priority over all other sections, and talkers and a suggestion over what protocols show.
     let kept = sections::talker_count(facts).min(MIN_TALKERS) + usize::from(style.next);
-    for section in [&mut web, &mut latency, &mut sites, &mut names] {
+    for section in [&mut not_ip, &mut web, &mut latency, &mut sites, &mut names] {
         if fixed + kept > MAX_LINES {
             fixed -= std::mem::take(&mut section.lines).len();
         }
@@ -109,6 +111,7 @@ pub fn render(facts: &Facts, style: &Style) -> String {
         &latency,
         &unidentified,
         &flows,
+        &not_ip,
         &errors,
         &notes,
         &loss,

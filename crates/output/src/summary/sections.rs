@@ -1,6 +1,6 @@
 //! The sections of a summary: lines with a label before the first.
 
-use super::label::{part_name, ranges, service_name};
+use super::label::{ranges, service_name};
 use super::render::Tone;
 use super::{
     Facts, InputFacts, Naming, RangeFacts, Style, analysed, error_share, key, key_short, scan_short, series,
@@ -474,7 +474,7 @@ fn without_ip(facts: &Facts, room: usize) -> String {
     let found = facts.total.composition.ranked(|part| !matches!(part, Part::Tunnel(..)));
     for (at, (part, parts)) in found.iter().enumerate() {
         let comma = if at == 0 { "" } else { ", " };
-        let entry = format!("{comma}{} {}", count(parts.packets), part_name(part));
+        let entry = format!("{comma}{} {}", count(parts.packets), part.name());
         let more = if at + 1 < found.len() { ", ...".len() } else { 0 };
         if width(&text) + width(&entry) + more > room {
             text.push_str(if at == 0 { "" } else { ", ..." });

@@ -654,3 +654,43 @@ fn each_list_states_its_own_remainder() {
         }
     }
 }
+
+/// What is shown of the packets without IP and what is stated of the others are all of them.
+#[test]
+fn conversations_without_ip_add_up() {
+    let mac = |n: u8| Datum::Mac([2, 0, 0, 0, 0, n]);
+    let text = |text: &str| Datum::Text(text.into());
+    let conversation = |n: usize| match n {
+        0 => vec![mac(1), Datum::Mac([0xff; 6]), text("beacon"), mac(1), text("home")],
+        1 => vec![Datum::Nothing, mac(1), text("ack"), Datum::Nothing, Datum::Nothing],
+        n => vec![mac(n as u8), mac(1), text("encrypted Wi-Fi"), mac(0xbb), Datum::Nothing],
+    };
+    let facts = |rows: usize, flows: u64, shed: u64| {
+        let mut answer = listed(builtin::FRAMES, (0..rows).map(conversation).collect());
+        if let Reading::Table(table) = &mut answer.reading {
+            (table.shed, table.absent) = (Some(vec![shed]), shed);
+        }
+        let mut total = Snapshot { answers: vec![answer], ..Snapshot::default() };
+        total.flows.created = flows;
+        Facts { total, ..Facts::default() }
+    };
+    let lines = |rows, flows, shed, room| -> Vec<String> {
+        super::frames::frames(&facts(rows, flows, shed), room)
+            .lines
+            .into_iter()
+            .map(|(line, _)| line)
+            .collect()
+    };
+    assert_eq!(lines(0, 0, 0, 70), [""; 0]);
+    assert_eq!(lines(1, 0, 0, 70), ["1,000 beacon of \"home\"  02:00:00:00:00:01 -> all"]);
+    let all = lines(3, 0, 0, 70);
+    assert_eq!(all[1], "999 ack  to 02:00:00:00:00:01");
+    assert_eq!(all[2], "998 encrypted Wi-Fi  02:00:00:00:00:02 -> 02:00:00:00:00:01  by 02:00:00:00:00:bb");
+    // Beside flows there is one, with the rest behind it, or below where there is no room.
+    let one = "1,000 beacon of \"home\"  02:00:00:00:00:01 -> all";
+    assert_eq!(lines(3, 9, 0, 90), [format!("{one}  and 1,997 packets of 2 others")]);
+    assert_eq!(lines(3, 9, 0, 70), [one, "and 1,997 packets of 2 others"]);
+    assert_eq!(lines(1, 9, 5, 70), [one, "and 5 packets of more than 0 others"]);
+    let all = lines(9, 0, 6, 70);
+    assert_eq!((all.len(), all[5].as_str()), (6, "and 3,980 packets of more than 4 others"));
+}

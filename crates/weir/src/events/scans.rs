@@ -16,7 +16,15 @@ pub struct Probes {
 
 impl Default for Probes {
     fn default() -> Self {
-        Self { rows: Table { schema: Cow::Borrowed(&SCANS), capacity: 0, rows: Vec::new(), absent: 0 } }
+        Self {
+            rows: Table {
+                schema: Cow::Borrowed(&SCANS),
+                capacity: 0,
+                rows: Vec::new(),
+                absent: 0,
+                shed: None,
+            },
+        }
     }
 }
 

@@ -128,9 +128,8 @@ fn cooked(f: Frame<'_>, hardware: u16, protocol: u16, at: u32, l: &mut Layers) -
     l.ether_type = protocol;
     l.network = at;
     match hardware {
-        // ARPHRD_IEEE80211 and ARPHRD_IEEE80211_RADIOTAP.
-        801 => wifi::ieee802_11(f, at, false, l),
-        803 => wifi::radiotap(f, at, l),
+        wifi::ARPHRD_IEEE80211 => wifi::ieee802_11(f, at, false, l),
+        wifi::ARPHRD_IEEE80211_RADIOTAP => wifi::radiotap(f, at, l),
         // Frame relay and netlink: the protocol is none.
         770 | 824 => Ok(()),
         // LINUX_SLL_P_802_2.

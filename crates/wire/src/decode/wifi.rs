@@ -14,37 +14,34 @@ const ORDER: u8 = 0x80;
 const HAS_FCS: u8 = 0x10;
 const PADDED: u8 = 0x20;
 
-/// A kind of frame (IEEE 802.11-2020 9.2.4.1.3).
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum WifiFrame {
-    /// Encrypted data.
-    Encrypted,
-    /// Data that is not encrypted, also without content.
-    Data,
-    /// Management, such as beacons.
-    Management,
-    /// Control, such as acknowledgements.
-    Control,
-}
+/// Hardware types of Linux: IEEE 802.11, and the same behind radiotap.
+pub(super) const ARPHRD_IEEE80211: u16 = 801;
+pub(super) const ARPHRD_IEEE80211_RADIOTAP: u16 = 803;
 
-/// The kind of a packet's frame; `None` if its link type is not IEEE 802.11, with or without radiotap, if it is cut, and
-/// for extension frames.
-pub fn wifi_frame(packet: &Packet<'_>) -> Option<WifiFrame> {
-    let at = match packet.link {
-        LinkType::IEEE802_11 => 0,
-        LinkType::IEEE802_11_RADIOTAP => {
-            usize::from(u16::from_le_bytes(packet.data.get(2..4)?.try_into().ok()?))
-        }
-        _ => return None,
+/// The offset of frame control in a packet; `None` if its link has no frames of IEEE 802.11.
+pub(super) fn frame_at(packet: &Packet<'_>) -> Option<usize> {
+    let bytes = |at: usize| packet.data.get(at..)?.first_chunk::<2>().copied();
+    let behind_radiotap = |at: usize| Some(at + usize::from(u16::from_le_bytes(bytes(at + 2)?)));
+    let cooked = |hardware: usize, at: usize| match u16::from_be_bytes(bytes(hardware)?) {
+        ARPHRD_IEEE80211 => Some(at),
+        ARPHRD_IEEE80211_RADIOTAP => behind_radiotap(at),
+        _ => None,
     };
-    let (kind, flags) = (*packet.data.get(at)?, *packet.data.get(at + 1)?);
-    Some(match kind & 0x0c {
-        0x00 => WifiFrame::Management,
-        0x04 => WifiFrame::Control,
-        0x08 if flags & PROTECTED != 0 => WifiFrame::Encrypted,
-        0x08 => WifiFrame::Data,
-        _ => return None,
-    })
+    match packet.link {
+        LinkType::IEEE802_11 => Some(0),
+        LinkType::IEEE802_11_RADIOTAP => behind_radiotap(0),
+        LinkType::PPI => {
+            let at = usize::from(u16::from_le_bytes(bytes(2)?));
+            match LinkType(u16::from_le_bytes(bytes(4)?)) {
+                LinkType::IEEE802_11 => Some(at),
+                LinkType::IEEE802_11_RADIOTAP => behind_radiotap(at),
+                _ => None,
+            }
+        }
+        LinkType::LINUX_SLL => cooked(2, 16),
+        LinkType::LINUX_SLL2 => cooked(8, 20),
+        _ => None,
+    }
 }
 
 /// A radiotap header, little-endian throughout, and the frame after it.

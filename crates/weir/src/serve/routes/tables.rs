@@ -292,7 +292,11 @@ impl Asked<'_> {
             _ => (None, cells.rows.len(), 0),
         };
         let whole = match &reading {
-            Reading::Table(table) => table.whole().first().map_or(0, Folded::weight),
+            Reading::Table(table) => {
+                let listed = table.whole().first().map_or(0, Folded::weight);
+                let shed = table.shed.as_ref().and_then(|shed| shed.first()).copied();
+                listed.saturating_add(shed.unwrap_or(0))
+            }
             Reading::Top(top) => {
                 let listed: u64 = top.rows.iter().map(|row| row.count.in_unit(top.unit)).sum();
                 listed.saturating_add(top.shed.in_unit(top.unit))
