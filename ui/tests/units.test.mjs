@@ -414,7 +414,7 @@ test('a subscription is found among others, comments, and brackets in strings', 
 });
 
 test('values have their units, headings their words, and rows an expression', async () => {
-  const { called, heading, shown, label, rowFilter, others } = await load('/src/lib/tables.ts');
+  const { called, heading, isLong, shown, label, rowFilter, others } = await load('/src/lib/tables.ts');
   const column = (name, kind, more = {}) => ({ name, kind, unit: '', help: '', field: null, ...more });
   const columns = [
     column('dns_query', 'key', { field: 'dns.query' }),
@@ -447,4 +447,13 @@ test('values have their units, headings their words, and rows an expression', as
   const median = column('dns_rtt_p50', 'statistic', { unit: 'seconds' });
   assert.deepEqual([heading(median), shown(median, 0.0031, 'UTC'), shown(median, null, 'UTC')], ['Median', '3.1 ms', '–']);
   assert.equal(heading(column('dns_rtt_max', 'statistic')), 'Largest');
+  // Parts without a value are dashes, and none at the end; more than three parts stand in columns.
+  const keys = ['sender', 'receiver', 'kind', 'bssid', 'ssid'].map((name) => column(name, 'key'));
+  const frames = { ...table, columns: [...keys, column('packets', 'sum', { unit: 'packets' })] };
+  const frame = (...values) => label(frames, { values: [...values, 7], error: 0, filter: '' });
+  assert.equal(frame(null, '02:00:00:00:00:0a', 'ack', null, null), '– · 02:00:00:00:00:0a · ack');
+  assert.equal(frame('a', 'b', 'beacon', 'a', 'home'), 'a · b · beacon · a · home');
+  assert.equal(frame(null, null, '', null, null), '–');
+  assert.deepEqual([isLong(frames), isLong(table), isLong({ ...table, columns: keys.slice(2) })], [true, false, false]);
+  assert.deepEqual(keys.slice(3).map(heading), ['BSSID', 'SSID']);
 });

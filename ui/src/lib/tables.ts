@@ -39,12 +39,13 @@ export function shown(column: FunctionColumn, value: unknown, zone: string): str
   return Number.isInteger(value) ? exact(value) : String(Number(value.toPrecision(3)));
 }
 
-/** The key of a row: its parts, joined. A part without a value is a dash. */
+/** The key of a row: its parts, joined. A part without a value is a dash, and is left out at the end. */
 export function label(table: FunctionTable, row: FunctionRow): string {
   const parts = table.columns.flatMap((column, at) => {
     const value = row.values[at];
     return column.kind === 'key' ? [value === null || value === '' ? '–' : String(value)] : [];
   });
+  while (parts.length > 1 && parts.at(-1) === '–') parts.pop();
   return parts.join(' · ');
 }
 
@@ -76,6 +77,12 @@ export function called(table: FunctionTable): string {
 /** Whether the rows of a table have keys. */
 export function isKeyed(table: FunctionTable): boolean {
   return table.columns.some((column) => column.kind === 'key');
+}
+
+/** Whether keys have more parts than a bar has room for, so that they stand in columns. */
+export function isLong(table: FunctionTable): boolean {
+  const PARTS = 3;
+  return table.columns.filter((column) => column.kind === 'key').length > PARTS;
 }
 
 /** A value of a column with its unit. */

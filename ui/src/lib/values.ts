@@ -62,6 +62,8 @@ const TITLES: Record<string, string> = {
   dns_names: 'names',
   uri: 'URI',
   sha256: 'SHA-256',
+  bssid: 'BSSID',
+  ssid: 'SSID',
 };
 
 /** The heading of a field's column. */
