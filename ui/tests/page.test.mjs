@@ -10,6 +10,8 @@ const on = stage();
 const { open } = on;
 
 const range = (page) => page.locator('[data-range]').innerText();
+/** Waits for another range. It is not shown until the store has moved it to its cells. */
+const changed = (page, before) => page.waitForFunction((old) => (document.querySelector('[data-range]')?.innerText ?? old) !== old, before);
 
 /** Drags across the first chart of the page, from one part of its width to another. */
 async function brush(page, panel, from, to) {
@@ -40,7 +42,7 @@ test('a selection changes every panel, and Back undoes it', async () => {
   const before = await range(page);
   page.requests.length = 0;
   await brush(page, 'traffic', 0.3, 0.6);
-  await page.waitForFunction((old) => document.querySelector('[data-range]').innerText !== old, before);
+  await changed(page, before);
   await settled(page);
   const { from, to } = query(page);
   assert.ok(Number(to) > Number(from), page.url());
@@ -227,7 +229,7 @@ test('keyboard only: pages, rows, an open flow, time, help', async () => {
   await page.keyboard.press('Escape');
   const before = await range(page);
   await page.keyboard.press('[');
-  await page.waitForFunction((old) => document.querySelector('[data-range]').innerText !== old, before);
+  await changed(page, before);
   const wide = query(page);
   await page.keyboard.press('+');
   await page.waitForFunction((old) => new URL(location.href).searchParams.get('from') !== old, wide.from);
