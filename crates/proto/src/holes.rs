@@ -24,7 +24,7 @@ struct Named {
     fields: &'static [&'static str],
 }
 
-const NAMED: [Named; 11] = [
+const NAMED: [Named; 13] = [
     Named { protocol: "irc", words: &["USER"], fields: &["user"] },
     Named { protocol: "irc", words: &["NICK"], fields: &["nick"] },
     // Logins are inferred from the sizes of encrypted messages, which behind a hole do not count.
@@ -39,6 +39,9 @@ const NAMED: [Named; 11] = [
     // The reply to a lost transfer is taken for a late one to the transfer before.
     Named { protocol: "ftp", words: &["NLST"], fields: &["reply_code", "reply"] },
     Named { protocol: "pop3", words: &["USER", "APOP"], fields: &["user"] },
+    // The first bytes name the protocol that TLS follows.
+    Named { protocol: "rdp", words: &[""], fields: &["from_protocol"] },
+    Named { protocol: "xmpp", words: &[""], fields: &["from_protocol"] },
     // A login is a line of any word, with its literals and answers to challenges.
     Named { protocol: "imap", words: &[""], fields: &["user"] },
     // The folder is the one that a command selects and its answer confirms.

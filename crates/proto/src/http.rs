@@ -642,8 +642,53 @@ fn is_chunked(headers: &Headers) -> bool {
 mod tests {
     use super::*;
     use crate::laws::Collected;
-    use crate::{Session, Wants};
+    use crate::talk::{Talk, Turn};
+    use crate::{Session, Value, Wants};
     use std::net::{IpAddr, Ipv4Addr};
+
+    /// Every part of a form is a file; fields have no name, and without bytes they are none.
+    #[test]
+    fn parts_of_a_form_are_files() {
+        let part = |head: &str, body: &str| format!("--b\r\n{head}\r\n\r\n{body}\r\n");
+        let disposition = |more: &str| format!("Content-Disposition: form-data; name=x{more}");
+        let body = [
+            part(&disposition(""), "one"),
+            part(&disposition(""), ""),
+            part(&disposition("; filename=f.txt"), "two"),
+            part(&format!("{}\r\nContent-Type: text/html", disposition("")), "three"),
+            part(&disposition(""), "four"),
+            "--b--\r\n".to_owned(),
+        ]
+        .concat();
+        let request = format!(
+            "POST /form HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let response = "HTTP/1.1 204 No Content\r\n\r\n";
+        let turns = [(Direction::Forward, request.as_str()), (Direction::Reverse, response)];
+        let turns = turns.map(|(side, text)| Turn::Data(side, text.as_bytes().to_vec())).to_vec();
+        let talk = Talk { ip_proto: crate::TCP, ports: [40_000, 80], turns };
+        for size in [1, 7, 9999] {
+            let emitted = talk.emitted(|data| data.chunks(size).map(<[u8]>::to_vec).collect());
+            let files: Vec<_> =
+                emitted.records.iter().filter(|record| *record.table == crate::FILES).collect();
+            let rows: Vec<_> = files
+                .iter()
+                .map(|file| ["seen_bytes", "filename", "name_or_path"].map(|name| file.get(name).clone()))
+                .collect();
+            let none = || Value::None;
+            let expected = [
+                [Value::Uint(3), none(), none()],
+                [Value::Uint(3), "f.txt".into(), "f.txt".into()],
+                [Value::Uint(5), none(), "/form".into()],
+                [Value::Uint(4), none(), none()],
+            ];
+            assert_eq!(rows, expected);
+            let row = emitted.records.iter().find(|record| record.table.name == "http").unwrap();
+            let named: Value<'_> = files.iter().map(|file| file.get("file").clone()).collect();
+            assert_eq!(row.get("orig_fuids"), &named);
+        }
+    }
 
     /// Limits the memory of a flow whose request was just read and whose body is skipped: there may be a million such
     /// flows.

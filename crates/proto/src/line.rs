@@ -74,6 +74,11 @@ impl Lines {
         self.is_cut |= bytes.len() > room;
     }
 
+    /// The bytes of the incomplete line that are kept.
+    pub fn held(&self) -> &[u8] {
+        &self.held
+    }
+
     /// Drops the incomplete line because of a gap.
     pub fn forget(&mut self) {
         self.is_cut = false;

@@ -473,8 +473,9 @@ impl Mqtt {
                     return None;
                 }
                 let variable = message.get(header..).unwrap_or_default();
-                emitted = self.message(first, variable, body, chunk, out);
-                Some((header + body).saturating_sub(message.len()))
+                let size = header + body;
+                emitted = self.message(first, variable, [size, body], chunk, out);
+                Some(size.saturating_sub(message.len()))
             }) else {
                 break;
             };
@@ -492,12 +493,12 @@ impl Mqtt {
         Step::Next
     }
 
-    /// Parses a message. Returns its error, if any.
+    /// Parses a message, whose length is given with and without its fixed header. Returns its errors.
     fn message(
         &mut self,
         first: u8,
         variable: &[u8],
-        bytes: usize,
+        [size, bytes]: [usize; 2],
         chunk: &Chunk<'_>,
         out: &mut dyn Out,
     ) -> Vec<&'static str> {
@@ -522,6 +523,10 @@ impl Mqtt {
             emitted.push("malformed_traffic");
         }
         own.id = message.id;
+        if kind == KIND_PUBLISH && variable.len() < bytes {
+            own.set(fields::PUBLISH_TRUNCATED, true);
+            own.set(fields::PUBLISH_SIZE, size);
+        }
         if kind == KIND_CONNECT
             && let Value::Uint(version) = own.get(fields::CONNECT_PROTOCOL_VERSION)
         {
@@ -829,6 +834,18 @@ mod tests {
         let records = emitted("long.talk", "mqtt_publish");
         let [record] = records.as_slice() else { panic!("{records:?}") };
         assert_eq!(record.get("payload_len"), &Value::Uint(66_000));
+        let messages = emitted("long.talk", "mqtt");
+        let of = |name: &str| messages.iter().map(|record| record.get(name).clone()).collect::<Vec<_>>();
+        let published = messages.iter().position(|record| !record.get("publish_qos").is_none()).unwrap();
+        for (at, message) in messages.iter().enumerate() {
+            let is_it = at == published;
+            let truncated = if is_it { Value::Bool(true) } else { Value::None };
+            assert_eq!(message.get("publish_truncated"), &truncated, "{at}");
+        }
+        // The size is that of the whole message: its fixed header of four bytes, its topic and its payload.
+        let Value::Text(topic) = &of("publish_topic")[published] else { panic!() };
+        let whole = 4 + 2 + topic.len() as u64 + 66_000;
+        assert_eq!(of("publish_size")[published], Value::Uint(whole));
         assert_eq!(emitted("long.talk", "mqtt").len(), 3);
     }
 

@@ -19,6 +19,9 @@ pub trait Parser: Send {
     /// Approximate heap memory in bytes.
     fn memory(&self) -> usize;
 
+    /// Takes note of the protocol that the flow had before this one, before the first chunk: see [`Step::SwitchTo`].
+    fn follows(&mut self, _protocol: &'static Protocol) {}
+
     /// Prefetches the memory that the next chunk needs. The returned value only keeps the compiler from removing the
     /// reads.
     fn touch(&self) -> u64 {

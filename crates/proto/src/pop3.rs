@@ -39,8 +39,13 @@ static POP3: Table = Table {
             .eve("pop3.request.args")
             .privacy(Privacy::User),
         field("success", Kind::Bool, "Whether the server accepted the command.").eve("pop3.response.success"),
-        field("status", Kind::Word, "Status of the response: OK, ERR or + (continue).")
-            .eve("pop3.response.status"),
+        field("status", Kind::Word, "Status of the response: OK, ERR or + (continue)."),
+        field(
+            "result",
+            Kind::Word,
+            "Status of the response in Suricata's words: OK, also to continue, or ERR.",
+        )
+        .eve("pop3.response.status"),
         field("answer", Kind::Text, "Text after the status on its line.")
             .eve("pop3.response.header")
             .privacy(Privacy::Content),
@@ -395,6 +400,7 @@ fn emit(
         arguments = Value::list(&command.arguments),
         success = status.map(|(_, success)| success),
         status = status.map(|(status, _)| status),
+        result = status.map(|(_, success)| if success { "OK" } else { "ERR" }),
         answer = status.map(|_| answer),
         lines = Value::list(lines),
         bytes = bytes,
@@ -407,7 +413,31 @@ fn emit(
 mod tests {
     use super::*;
     use crate::MAIL;
+    use crate::TCP;
     use crate::laws::talks;
+    use crate::talk::{Talk, Turn};
+
+    #[test]
+    fn a_continuation_is_a_positive_response() {
+        let turns = [
+            (Direction::Reverse, "+OK ready\r\n"),
+            (Direction::Forward, "AUTH PLAIN\r\n"),
+            (Direction::Reverse, "+ \r\n"),
+            (Direction::Forward, "AGEAYg==\r\n"),
+            (Direction::Reverse, "-ERR no\r\n"),
+            (Direction::Forward, "STAT\r\n"),
+            (Direction::Reverse, "+OK 0 0\r\n"),
+        ];
+        let turns = turns.map(|(side, text)| Turn::Data(side, text.as_bytes().to_vec())).to_vec();
+        let talk = Talk { ip_proto: TCP, ports: [40_000, 110], turns };
+        let emitted = talk.emitted(|data| vec![data.to_vec()]);
+        let rows: Vec<_> = emitted
+            .records
+            .iter()
+            .map(|record| ["status", "result"].map(|name| record.get(name).clone()))
+            .collect();
+        assert_eq!(rows, [["+", "OK"], ["ERR", "ERR"], ["OK", "OK"]].map(|row| row.map(Value::from)));
+    }
 
     #[test]
     fn messages_are_parsed_as_they_arrive() {

@@ -424,8 +424,17 @@ impl Session {
         self.enter(protocol, parser, flow_ref.wants, flow_ref.ip_proto);
     }
 
-    fn enter(&mut self, protocol: &'static Protocol, parser: Box<dyn Parser>, wants: Wants, ip_proto: u8) {
+    fn enter(
+        &mut self,
+        protocol: &'static Protocol,
+        mut parser: Box<dyn Parser>,
+        wants: Wants,
+        ip_proto: u8,
+    ) {
         self.is_stream = ip_proto == TCP;
+        if let Some(before) = self.found().last() {
+            parser.follows(before);
+        }
         let at = PROTOCOLS.iter().position(|known| std::ptr::eq(*known, protocol));
         let place = at.map_or(0, |at| at as u8 + 1);
         let is_new = !self.found.contains(&place);

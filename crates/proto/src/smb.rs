@@ -4,6 +4,7 @@
 //! Encrypted and compressed messages are skipped.
 
 mod names;
+mod pipe;
 mod smb1;
 mod smb2;
 
@@ -744,7 +745,7 @@ mod tests {
 
     #[test]
     fn of_pipes_none_is_a_file() {
-        for case in ["pipe.talk", "pipe-in-the-midst.talk"] {
+        for case in ["pipe.talk", "pipe-in-the-midst.talk", "old-pipe.talk"] {
             let emitted = emitted(case);
             assert!(emitted.records.iter().all(|record| record.table.name != "files"), "{case}");
             assert!(emitted.content.is_empty(), "{case}");
@@ -784,6 +785,28 @@ mod tests {
             "SMB2_COMMAND_IOCTL REQUEST RESPONSE 5",
         ];
         assert_eq!(calls, expected);
+    }
+
+    /// The same in version 1, and what differs there: a transaction, a first piece that begins with its length, a read of a
+    /// part of the answer.
+    #[test]
+    fn rpc_calls_in_pipes_of_version_1_are_named() {
+        let emitted = emitted("old-pipe.talk");
+        let calls =
+            rows(&emitted, "smb", &["command", "status_code", "rpc_request", "rpc_response", "rpc_number"]);
+        let expected = [
+            "SMB1_COMMAND_TREE_CONNECT_ANDX 0x0 - - -",
+            "SMB1_COMMAND_NT_CREATE_ANDX 0x0 - - -",
+            "SMB1_COMMAND_WRITE_ANDX 0x0 BIND BINDACK -",
+            "SMB1_COMMAND_WRITE_ANDX 0x0 REQUEST RESPONSE 7",
+            "SMB1_COMMAND_TRANS 0x0 REQUEST RESPONSE 9",
+            "SMB1_COMMAND_WRITE_ANDX 0x0 - - -",
+            "SMB1_COMMAND_WRITE_ANDX 0xc0000022 REQUEST UNREPLIED 11",
+            "SMB1_COMMAND_CLOSE 0x0 - - -",
+            "SMB1_COMMAND_WRITE_ANDX 0x0 REQUEST UNREPLIED 12",
+        ];
+        assert_eq!(calls, expected);
+        assert!(rows(&emitted, "anomaly", &["name"]).is_empty());
     }
 
     #[test]

@@ -163,6 +163,12 @@ pub(crate) static TLS: Table = Table {
             "Whether the client hello contains an encrypted client hello or server name.",
         ),
         field("early_data", Kind::Bool, "Whether the client announces early data."),
+        field(
+            "from_protocol",
+            Kind::Word,
+            "Protocol of the flow before TLS, which asked for it (STARTTLS, CONNECT) or carried it.",
+        )
+        .eve("tls.from_proto"),
     ],
 };
 
@@ -426,6 +432,10 @@ impl Parser for Tls {
         self.handshake.emit(out);
     }
 
+    fn follows(&mut self, protocol: &'static Protocol) {
+        self.handshake.from = Some(protocol);
+    }
+
     fn memory(&self) -> usize {
         let sides = self.sides.iter().map(|side| side.held.capacity() + side.messages.memory());
         self.handshake.memory() + sides.sum::<usize>()
@@ -595,4 +605,39 @@ fn old(
         _ => return Err(wrong),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Value;
+    use crate::laws::talks;
+    use crate::talk::{Talk, Turn};
+    use weir_wire::Direction::{Forward, Reverse};
+
+    /// A handshake is the same behind another protocol, and names it.
+    #[test]
+    fn a_handshake_names_the_protocol_before_it() {
+        let (_, tls) = talks("tls", 443).into_iter().find(|(path, _)| path.ends_with("tls12.talk")).unwrap();
+        let handshake = |prelude: &[(bool, &str)], port: u16| {
+            let said = prelude.iter().map(|(is_client, text)| {
+                Turn::Data(if *is_client { Forward } else { Reverse }, text.as_bytes().to_vec())
+            });
+            let turns = said.chain(tls.turns.iter().cloned()).collect();
+            let talk = Talk { turns, ports: [40_000, port], ..tls.clone() };
+            let mut records = talk.emitted(|data| vec![data.to_vec()]).records;
+            records.retain(|record| record.table.name == "tls");
+            let [record] = records.as_slice() else { panic!("{prelude:?}") };
+            ["from_protocol", "server_name"].map(|name| record.get(name).clone().into_owned())
+        };
+        let [from, name] = handshake(&[], 443);
+        assert_eq!(from, Value::None);
+        let mail = [(false, "220 mx ESMTP\r\n"), (true, "STARTTLS\r\n"), (false, "220 ready\r\n")];
+        let post = [(false, "+OK ready\r\n"), (true, "STLS\r\n"), (false, "+OK begin\r\n")];
+        let proxy = [(true, "CONNECT abc:443 HTTP/1.1\r\n\r\n"), (false, "HTTP/1.1 200 OK\r\n\r\n")];
+        for (prelude, port, protocol) in
+            [(&mail[..], 25, "smtp"), (&post, 110, "pop3"), (&proxy, 3128, "http")]
+        {
+            assert_eq!(handshake(prelude, port), [protocol.into(), name.clone()], "{protocol}");
+        }
+    }
 }

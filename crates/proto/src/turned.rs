@@ -5,7 +5,9 @@
 //! exchanged before the parser, and behind it in what it emits.
 
 use crate::file::FILES;
-use crate::{ANOMALY, Asked, Buffer, Expected, Field, Out, Parser, Record, Setup, Span, Step, Table, Value};
+use crate::{
+    ANOMALY, Asked, Buffer, Expected, Field, Out, Parser, Protocol, Record, Setup, Span, Step, Table, Value,
+};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 
@@ -31,6 +33,10 @@ impl Parser for Turned {
 
     fn end(&mut self, time: Time, out: &mut dyn Out) {
         self.0.end(time, &mut Turning(out));
+    }
+
+    fn follows(&mut self, protocol: &'static Protocol) {
+        self.0.follows(protocol);
     }
 
     fn touch(&self) -> u64 {

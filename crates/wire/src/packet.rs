@@ -61,7 +61,8 @@ pub struct Packet<'a> {
     pub time: Time,
     /// The captured bytes, from the link-layer header on.
     pub data: &'a [u8],
-    /// Bytes on the wire; `data` may be shorter (snaplen), and is never longer.
+    /// Bytes on the wire, as the source states them; `data` may be shorter (snaplen), and is longer only where a file states
+    /// less than it has, in error.
     pub wire_len: u32,
     /// Index of the receiving interface, counted over all interfaces of a run.
     pub interface: u32,

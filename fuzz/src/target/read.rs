@@ -80,7 +80,6 @@ pub fn read(paths: &[&Path], options: &ReadOptions) -> Found {
         let interfaces = files.interfaces().len() as u32;
         for slot in &chunk.slots {
             assert!(chunk.bytes.len() as u64 >= u64::from(slot.offset) + u64::from(slot.len), "{slot:?}");
-            assert!(slot.wire_len >= slot.len, "{slot:?}");
             assert!(slot.interface < interfaces, "{slot:?} of {interfaces} interfaces");
         }
         for packet in chunk.batch().packets() {

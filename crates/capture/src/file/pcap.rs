@@ -154,8 +154,8 @@ impl Pcap {
                 time: Time(u64::from(sec) * 1_000_000_000 + u64::from(sub) * tick),
                 offset: (at + header) as u32,
                 len: captured.min(cut),
-                // A wire length below the captured length is an error of the writer: the bytes are present.
-                wire_len: wire.max(captured),
+                // It may be below the captured length, which is an error of the writer: libpcap keeps it, too.
+                wire_len: wire,
                 interface: self.interface,
                 link: self.link,
                 ..Slot::default()

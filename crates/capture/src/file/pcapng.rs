@@ -360,7 +360,7 @@ impl Pcapng {
             time,
             offset: (start + header) as u32,
             len: captured.min(limits.snaplen),
-            wire_len: wire.max(captured),
+            wire_len: wire,
             interface: local.interface,
             link: local.link,
             ..Slot::default()

@@ -76,6 +76,25 @@ fn old_versions_have_the_lengths_in_reverse_order() {
 }
 
 #[test]
+fn a_length_below_the_captured_length_counts() {
+    let mut old = pcap_header(0xa1b2_c3d4, 1);
+    let mut new = section(false);
+    new.extend(block(false, 1, &[halves(false, &[1, 0]), words(false, &[0])].concat()));
+    for wire in [4, 0, 6, 60] {
+        old.extend(words(false, &[1, 2, 6, wire]));
+        old.extend(*b"longer");
+        new.extend(block(false, 6, &[words(false, &[0, 0, 9, 6, wire]), b"longer\0\0".to_vec()].concat()));
+    }
+    for file in [old, new] {
+        let outcome = read_bytes(&file);
+        assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);
+        let lengths: Vec<_> = outcome.packets.iter().map(|packet| packet.wire_len).collect();
+        assert_eq!(lengths, [4, 0, 6, 60]);
+        assert!(outcome.packets.iter().all(|packet| packet.data == b"longer"));
+    }
+}
+
+#[test]
 fn packets_above_the_snaplen_are_truncated_as_by_libpcap() {
     let mut file = pcap_header(0xa1b2_c3d4, 1);
     file[16..20].copy_from_slice(&8_u32.to_le_bytes());

@@ -46,7 +46,6 @@ pub fn read(inputs: &[Input], options: &ReadOptions) -> Outcome {
                         described.len as usize,
                         "a slot points outside of the bytes"
                     );
-                    assert!(packet.wire_len as usize >= packet.data.len());
                     let of_slot = |comment: &&Comment| comment.slot == slot;
                     outcome.packets.push(Owned {
                         time: packet.time,

@@ -152,9 +152,7 @@ fn push_flow(out: &mut Vec<u8>, flow: &FlowRecord, zone: &Zone, closed: &'static
         }
         event.number("ip_v", if ends.source.is_ipv4() { 4_u8 } else { 6 });
         event.ours("proto", |out| push_proto(out, flow.key.proto));
-        if let Some(protocol) = crate::row::services(flow).next() {
-            event.word("app_proto", protocol);
-        }
+        push_app_protos(event, flow);
         push_icmp(event, flow, &ends, answered);
         event.object("flow", |counts| {
             counts.number("pkts_toserver", flow.forward.packets);
@@ -171,6 +169,20 @@ fn push_flow(out: &mut Vec<u8>, flow: &FlowRecord, zone: &Zone, closed: &'static
         event.ours("community_id", |out| out.extend_from_slice(&flow.community_id(0).text()));
         push_tcp(event, flow);
     });
+}
+
+/// Writes the protocol that the flow has at its end, and the one that it changed from (STARTTLS, CONNECT, an upgrade). Datagrams
+/// of one flow may be of several protocols, of which none follows the other: there the first is written.
+fn push_app_protos(event: &mut Object<'_>, flow: &FlowRecord) {
+    let found: Vec<&str> = crate::row::services(flow).collect();
+    match found.as_slice() {
+        [.., before, last] if flow.tcp.is_some() => {
+            event.word("app_proto", last);
+            event.word("app_proto_orig", before);
+        }
+        [first, ..] => event.word("app_proto", first),
+        [] => {}
+    }
 }
 
 /// Requests and their replies have code 0: another code belongs to a flow of one direction.
@@ -363,6 +375,26 @@ mod tests {
                 },
             })
         );
+    }
+
+    #[test]
+    fn a_flow_that_changed_its_protocol_has_both() {
+        let place = |name: &str| weir_proto::PROTOCOLS.iter().position(|p| p.name == name).unwrap() as u8 + 1;
+        let protos = |flow: &FlowRecord| {
+            let event = event(flow);
+            ["app_proto", "app_proto_orig"].map(|key| event.get(key).cloned())
+        };
+        let of = |names: [&str; 3]| {
+            let services = names.map(|name| if name.is_empty() { 0 } else { place(name) });
+            FlowRecord { services, ..fixtures::flow() }
+        };
+        assert_eq!(protos(&of(["", "", ""])), [None, None]);
+        assert_eq!(protos(&of(["smtp", "", ""])), [Some(json!("smtp")), None]);
+        assert_eq!(protos(&of(["smtp", "tls", ""])), [Some(json!("tls")), Some(json!("smtp"))]);
+        assert_eq!(protos(&of(["socks", "http", "tls"])), [Some(json!("tls")), Some(json!("http"))]);
+        // Datagrams: both protocols are spoken at once.
+        let shared = FlowRecord { tcp: None, ..of(["stun", "dtls", ""]) };
+        assert_eq!(protos(&shared), [Some(json!("stun")), None]);
     }
 
     #[test]

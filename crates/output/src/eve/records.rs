@@ -25,9 +25,11 @@ impl Default for Events {
 }
 
 impl Events {
-    /// Whether eve.json has events of this kind.
+    /// Whether eve.json has an event for a record. Suricata's files have a name: the text of a mail and the field of a form are
+    /// none.
     pub fn has(record: &Record<'_>) -> bool {
-        !record.table.eve.is_empty()
+        let is_nameless = *record.table == weir_proto::FILES && record.get("name_or_path").is_none();
+        !record.table.eve.is_empty() && !is_nameless
     }
 
     /// Writes a record as an event.
@@ -84,6 +86,19 @@ mod tests {
             let event = object(table, &vec![Value::None; table.fields.len()]);
             assert_eq!(event, json!({ table.eve: {} }), "{}", table.name);
         }
+    }
+
+    #[test]
+    fn a_file_without_a_name_has_no_event() {
+        let file = |name: Value<'static>| {
+            let mut values = vec![Value::None; weir_proto::FILES.fields.len()];
+            values[weir_proto::FILES.fields.iter().position(|f| f.name == "name_or_path").unwrap()] = name;
+            Events::has(&Record::new(&weir_proto::FILES, weir_wire::Time(0), values))
+        };
+        assert!(file("a.txt".into()) && file("/".into()) && !file(Value::None));
+        let other = weir_proto::tables().find(|table| table.name == "anomaly").unwrap();
+        let values = vec![Value::None; other.fields.len()];
+        assert!(Events::has(&Record::new(other, weir_wire::Time(0), values)));
     }
 
     #[test]

@@ -198,10 +198,8 @@ pub fn push_value(out: &mut Vec<u8>, value: &Value<'_>, kind: &Kind, rows: Optio
                 out.push(b'"');
             }
         },
-        Value::Duration(span) => match times {
-            Times::Epoch => push_epoch_micros(out, *span),
-            Times::Rfc3339 => push_seconds(out, *span),
-        },
+        // With all digits: the precision of a clock can be 60 ns.
+        Value::Duration(span) => push_seconds(out, *span),
         Value::Text(text) => push_text(out, text),
         Value::Address(address) => {
             out.push(b'"');
@@ -222,5 +220,22 @@ pub fn push_value(out: &mut Vec<u8>, value: &Value<'_>, kind: &Kind, rows: Optio
                 }
             });
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// NTP states a clock's precision as a power of two, of which 2^-24 s is 59 ns.
+    #[test]
+    fn a_duration_keeps_its_nanoseconds() {
+        for (span, text) in [(59, "0.000000059"), (0, "0.000000000"), (1_500_000_001, "1.500000001")] {
+            for times in [Times::Epoch, Times::Rfc3339] {
+                let mut out = Vec::new();
+                push_value(&mut out, &Value::Duration(span), &Kind::Duration, None, times);
+                assert_eq!(String::from_utf8(out).unwrap(), text);
+            }
+        }
     }
 }

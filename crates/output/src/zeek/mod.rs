@@ -134,6 +134,7 @@ fn zeek_service(name: &'static str) -> &'static str {
     match name {
         "tls" => "ssl",
         "ftp_data" => "ftp-data",
+        "irc_dcc" => "irc-dcc-data",
         // One parser of Zeek's reads all of them.
         "mdns" | "llmnr" | "nbns" => "dns",
         name => name,
@@ -462,6 +463,37 @@ mod tests {
         assert_eq!(rows[0]["duration"], 0.211484);
         assert_eq!(rows[1]["tunnel_parents"], serde_json::json!([uid(61)]));
         assert!(rows[1].get("duration").is_none());
+    }
+
+    #[test]
+    fn services_have_zeeks_words() {
+        let place = |name: &str| weir_proto::PROTOCOLS.iter().position(|p| p.name == name).unwrap() as u8 + 1;
+        let of = |name: &str, carries: Tunnel| {
+            let flow = FlowRecord { services: [place(name), 0, 0], carries, ..fixtures::flow() };
+            match service(&flow) {
+                Value::Text(text) => text,
+                _ => panic!("{name}"),
+            }
+        };
+        for (name, word) in [
+            ("irc", "irc"),
+            ("irc_dcc", "irc-dcc-data"),
+            ("ftp_data", "ftp-data"),
+            ("tls", "ssl"),
+            ("mdns", "dns"),
+            ("quic", "quic,ssl"),
+        ] {
+            assert_eq!(of(name, Tunnel::None), word);
+        }
+        for (tunnel, word) in [
+            (Tunnel::Vxlan, "dns,vxlan"),
+            (Tunnel::Geneve, "dns,geneve"),
+            (Tunnel::GtpU, "dns,gtpv1"),
+            (Tunnel::Teredo, "dns,teredo"),
+            (Tunnel::Gre, "dns"),
+        ] {
+            assert_eq!(of("dns", tunnel), word);
+        }
     }
 
     #[test]

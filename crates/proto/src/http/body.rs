@@ -120,11 +120,24 @@ struct Content {
     multipart: Option<Multipart>,
     /// Number of files among its parts.
     parts: usize,
+    /// Whether a part without a name has begun, and has no bytes so far.
+    is_field: bool,
     file: Option<File>,
     listed: Listed,
     length: u64,
     /// Offset of the next byte of the file.
     at: u64,
+}
+
+/// The name of a file.
+#[derive(Clone, Copy)]
+enum Name<'a> {
+    /// The sender declares it.
+    Declared(&'a [u8]),
+    /// The path of the request stands for it.
+    Path,
+    /// It has none.
+    None,
 }
 
 impl Body {
@@ -175,6 +188,7 @@ impl Inside {
             range,
             multipart: content_type.and_then(Multipart::of),
             parts: 0,
+            is_field: false,
             file: None,
             listed: Listed::default(),
             length: 0,
@@ -302,7 +316,8 @@ impl Content {
     /// Opens the file that the whole body forms.
     fn begin(&mut self, time: Time, files: &mut Files) {
         let filename = self.filename.take();
-        let mut file = self.open(filename.as_deref(), self.declared.as_deref(), self.total, time, files);
+        let name = filename.as_deref().map_or(Name::Path, Name::Declared);
+        let mut file = self.open(name, self.declared.as_deref(), self.total, time, files);
         if self.range.is_none() {
             // Bytes that were lost before.
             file.gap(self.at);
@@ -316,7 +331,7 @@ impl Content {
 
     fn open(
         &self,
-        filename: Option<&[u8]>,
+        name: Name<'_>,
         declared: Option<&[u8]>,
         total: Option<u64>,
         time: Time,
@@ -331,8 +346,8 @@ impl Content {
                 direction: described.direction,
                 transaction: described.transaction,
                 depth: 0,
-                filename,
-                path: Some(&described.path),
+                filename: if let Name::Declared(name) = name { Some(name) } else { None },
+                path: Some(described.path.as_slice()).filter(|_| !matches!(name, Name::None)),
                 declared,
                 total,
             },
@@ -346,25 +361,35 @@ impl Content {
         file
     }
 
-    /// In a form, a part with a declared file name or type is a file; the others are form fields.
+    /// Each part is a file, as in Zeek. In a form, those without a declared file name and type are fields: they have no name, and
+    /// without bytes they are no files.
     fn part(&mut self, found: Found<'_>, time: Time, files: &mut Files, out: &mut dyn Out) {
         match found {
             Found::Begin(headers) => {
                 let named = headers.get(b"content-disposition").and_then(|v| parameter(v, b"filename"));
                 let filename = named.filter(|name| !name.is_empty());
                 let declared = headers.get(b"content-type");
-                if (filename.is_some() || declared.is_some()) && self.parts < MAX_PARTS {
-                    self.parts += 1;
+                if self.parts == MAX_PARTS {
+                    return;
+                }
+                self.parts += 1;
+                self.is_field = filename.is_none() && declared.is_none();
+                if !self.is_field {
+                    let name = filename.as_deref().map_or(Name::Path, Name::Declared);
                     let declared = declared.map(|t| t.split(|o| *o == b';').next().unwrap_or_default());
-                    self.file = Some(self.open(filename.as_deref(), declared, None, time, files));
+                    self.file = Some(self.open(name, declared, None, time, files));
                 }
             }
             Found::Bytes(bytes) => {
+                if std::mem::take(&mut self.is_field) {
+                    self.file = Some(self.open(Name::None, None, None, time, files));
+                }
                 if let Some(file) = &mut self.file {
                     file.bytes(bytes, time, out);
                 }
             }
             Found::End => {
+                self.is_field = false;
                 if let Some(file) = self.file.take() {
                     self.listed.add(&file);
                     // The delimiter after the last part shows whether it was complete.

@@ -189,7 +189,15 @@ impl Parser for Irc {
         }
     }
 
-    fn end(&mut self, _: Time, _: &mut dyn Out) {}
+    /// A line that is too long is so without its end, too.
+    fn end(&mut self, time: Time, out: &mut dyn Out) {
+        for (lines, direction) in self.sides.iter().zip([Direction::Forward, Direction::Reverse]) {
+            let text = untagged(lines.held());
+            if text.len() > MAX_PLAIN {
+                PROTOCOL.emit_anomaly("irc_line_size_exceeded", direction, text, time, out);
+            }
+        }
+    }
 
     fn memory(&self) -> usize {
         let names = self.nick.iter().chain(&self.user).map(Vec::capacity);
@@ -197,17 +205,22 @@ impl Parser for Irc {
     }
 }
 
+/// A line without the tags that may precede it (IRCv3, message tags).
+fn untagged(line: &[u8]) -> &[u8] {
+    let text = match line {
+        [b'@', tagged @ ..] => {
+            tagged.iter().position(|byte| *byte == b' ').and_then(|at| tagged.get(at + 1..))
+        }
+        text => Some(text),
+    };
+    text.unwrap_or_default().trim_ascii_start()
+}
+
 impl Irc {
     /// Takes a line. Returns `true` if TLS begins after it.
     fn line(&mut self, line: Line<'_>, direction: Direction, time: Time, out: &mut dyn Out) -> bool {
         out.message(line.unread);
-        let text = match line.text {
-            [b'@', tagged @ ..] => {
-                tagged.iter().position(|byte| *byte == b' ').and_then(|at| tagged.get(at + 1..))
-            }
-            text => Some(text),
-        };
-        let text = text.unwrap_or_default().trim_ascii_start();
+        let text = untagged(line.text);
         if line.is_cut || text.len() > MAX_PLAIN {
             PROTOCOL.emit_anomaly("irc_line_size_exceeded", direction, text, time, out);
         }
@@ -399,6 +412,7 @@ mod tests {
     use super::*;
     use crate::FILES;
     use crate::laws::{Collected, talks};
+    use crate::talk::{Talk, Turn};
 
     #[test]
     fn names_channels_and_files_are_emitted() {
@@ -418,5 +432,29 @@ mod tests {
         let files: Vec<_> = out.records.iter().filter(|record| *record.table == FILES).collect();
         assert_eq!(*files[0].get("filename"), "notes.txt".into());
         assert_eq!(*files[0].get("state"), "CLOSED".into());
+    }
+
+    /// A line has at most 512 bytes without its tags, with an end or without one.
+    #[test]
+    fn lines_that_are_too_long_are_reported() {
+        let names = |last: &[u8]| {
+            let first = b"NICK foo\r\nUSER foo 0 * :foo\r\n";
+            let turns = vec![Turn::Data(Direction::Forward, [&first[..], last].concat())];
+            let talk = Talk { ip_proto: TCP, ports: [40_000, 6667], turns };
+            let whole = talk.emitted(|data| vec![data.to_vec()]);
+            let cut = talk.emitted(|data| data.chunks(7).map(<[u8]>::to_vec).collect());
+            let [whole, cut] = [whole, cut].map(|emitted| {
+                let found = emitted.records.iter().filter(|record| *record.table == crate::ANOMALY);
+                found.map(|record| record.get("name").clone().into_owned()).collect::<Vec<_>>()
+            });
+            assert_eq!(whole, cut);
+            whole
+        };
+        let long = [&b"PRIVMSG #c :"[..], &[b'a'; 501]].concat();
+        assert_eq!(names(&long), ["irc_line_size_exceeded".into()]);
+        assert_eq!(names(&[&long[..], b"\r\n"].concat()), ["irc_line_size_exceeded".into()]);
+        assert_eq!(names(&[&b"@time=x "[..], &long[1..]].concat()), []);
+        assert_eq!(names(&long[1..]), []);
+        assert_eq!(names(b""), []);
     }
 }

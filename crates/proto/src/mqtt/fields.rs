@@ -188,6 +188,14 @@ pub(super) static MQTT: Table = Table {
             .eve("mqtt.publish.message")
             .privacy(Privacy::Content),
         field("publish_bytes", Kind::Uint, "PUBLISH: length of the payload in bytes."),
+        field(
+            "publish_truncated",
+            Kind::Bool,
+            "True if only the beginning of PUBLISH, 65,536 bytes, was read.",
+        )
+        .eve("mqtt.publish.truncated"),
+        field("publish_size", Kind::Uint, "PUBLISH of which only the beginning was read: its size in bytes.")
+            .eve("mqtt.publish.skipped_length"),
         field("publish_payload_format_indicator", Kind::Uint, "PUBLISH: property payload format indicator.")
             .eve("mqtt.publish.properties.payload_format_indicator"),
         field("publish_message_expiry_interval", Kind::Uint, "PUBLISH: property message expiry interval.")
@@ -391,6 +399,8 @@ pub(super) const PUBLISH_TOPIC: usize = MQTT.at("publish_topic");
 pub(super) const PUBLISH_MESSAGE_ID: usize = MQTT.at("publish_message_id");
 pub(super) const PUBLISH_MESSAGE: usize = MQTT.at("publish_message");
 pub(super) const PUBLISH_BYTES: usize = MQTT.at("publish_bytes");
+pub(super) const PUBLISH_TRUNCATED: usize = MQTT.at("publish_truncated");
+pub(super) const PUBLISH_SIZE: usize = MQTT.at("publish_size");
 pub(super) const SUBSCRIBE_MESSAGE_ID: usize = MQTT.at("subscribe_message_id");
 pub(super) const SUBSCRIBE_TOPICS: usize = MQTT.at("subscribe_topics");
 pub(super) const SUBACK_MESSAGE_ID: usize = MQTT.at("suback_message_id");

@@ -17,6 +17,7 @@ const DELETE: u8 = 0x06;
 const RENAME: u8 = 0x07;
 const READ: u8 = 0x2e;
 const WRITE: u8 = 0x2f;
+const TRANSACTION: u8 = 0x25;
 const TREE_DISCONNECT: u8 = 0x71;
 const NEGOTIATE: u8 = 0x72;
 const SESSION_SETUP: u8 = 0x73;
@@ -29,8 +30,22 @@ pub(super) const NEGOTIATE_KEY: u16 = NEGOTIATE as u16 | OLD;
 /// Marks the commands of this version among those that wait.
 const OLD: u16 = 0x100;
 
+/// The function of a transaction that writes a call to a pipe and reads its response (MS-CIFS, 2.2.5.6).
+const PIPE_TRANSCEIVE: u16 = 0x26;
+/// STATUS_BUFFER_OVERFLOW: the response has only a part of the data, which is valid.
+const OVERFLOW: u32 = 0x8000_0005;
+
 /// Commands after which another may follow in one message.
 const CHAINING: [u8; 8] = [0x24, 0x2d, READ, WRITE, SESSION_SETUP, LOGOFF, TREE_CONNECT, NT_CREATE];
+
+/// The modes of a write whose data begins with the length of the message (MS-CIFS, 2.2.4.43.1): raw, and the first piece.
+const BEGINS_RAW: u16 = 0xc;
+
+/// The present bytes of a part of a message.
+fn begun(message: &[u8], offset: u16, bytes: u16) -> &[u8] {
+    let rest = message.get(usize::from(offset)..).unwrap_or_default();
+    rest.get(..usize::from(bytes)).unwrap_or(rest)
+}
 
 /// A command in a message.
 struct Block<'a> {
@@ -221,8 +236,19 @@ impl Smb {
                 let bytes = usize::from(u16_at(words, 18)?) << 16 | usize::from(u16_at(words, 20)?);
                 let data = message.get(usize::from(u16_at(words, 22)?)..).unwrap_or_default();
                 let data = data.get(..bytes).unwrap_or(data);
-                self.old_content(header, &fid, (offset, bytes, data), WRITE, rest, chunk, out);
-                request.what = What::Silent;
+                // The first piece of a message to a pipe may begin with its length (MS-CIFS, 2.2.4.43.1).
+                let mode = u16_at(words, 14)?;
+                let call = if mode & BEGINS_RAW == BEGINS_RAW { data.get(2..) } else { None };
+                let call = call.unwrap_or(data);
+                if self.goes_through_pipe(&fid, header.tree.into(), call) {
+                    request.call(call);
+                } else {
+                    self.old_content(header, &fid, (offset, bytes, data), WRITE, rest, chunk, out);
+                    request.what = What::Silent;
+                }
+            }
+            TRANSACTION if words.len() >= 32 && u16_at(words, 28)? == PIPE_TRANSCEIVE => {
+                request.call(begun(message, u16_at(words, 24)?, u16_at(words, 22)?));
             }
             RENAME | DELETE => {
                 let mut name = || {
@@ -260,9 +286,6 @@ impl Smb {
         chunk: &Chunk<'_>,
         out: &mut dyn Out,
     ) {
-        if self.goes_through_pipe(fid, header.tree.into(), data) {
-            return;
-        }
         let name = names::old_command(command);
         self.transfer(fid, chunk.direction, chunk.time, &name, header.user.into(), header.tree.into());
         self.content(fid, chunk.direction, offset, data, chunk.time, out);
@@ -342,12 +365,23 @@ impl Smb {
                 }
             }
             (READ, What::Read { fid, offset }) => {
-                if is_good && words.len() >= 24 {
+                if (is_good || header.status == OVERFLOW) && words.len() >= 24 {
                     let bytes = usize::from(u16_at(words, 14)?) << 16 | usize::from(u16_at(words, 10)?);
                     let data = message.get(usize::from(u16_at(words, 12)?)..).unwrap_or_default();
                     let data = data.get(..bytes).unwrap_or(data);
-                    self.old_content(header, &fid, (offset, bytes, data), READ, rest, chunk, out);
+                    if self.goes_through_pipe(&fid, header.tree.into(), data) {
+                        self.answer_waiting(data, out);
+                    } else {
+                        self.old_content(header, &fid, (offset, bytes, data), READ, rest, chunk, out);
+                    }
                 }
+                return Some(());
+            }
+            (TRANSACTION, What::Call) if words.len() >= 20 => {
+                request.answer(begun(message, u16_at(words, 14)?, u16_at(words, 12)?));
+            }
+            (WRITE, What::Call) if is_good => {
+                self.wait_for_answer(request, out);
                 return Some(());
             }
             (_, what) => request.what = what,

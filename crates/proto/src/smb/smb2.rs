@@ -2,10 +2,10 @@
 
 use super::names::{self, dialect, guid, u16_at, u32_at, u64_at, wide};
 use super::{
-    At, Fid, INTERFACES, MAX_COMPOUND, MAX_OPEN, Open, Request, Rest, SMB_MAPPING, Smb, Tree, What,
-    is_of_pipes, shown, smb1,
+    At, Fid, MAX_COMPOUND, MAX_OPEN, Open, Request, Rest, SMB_MAPPING, Smb, Tree, What, is_of_pipes, shown,
+    smb1,
 };
-use crate::{Out, Value, record, values};
+use crate::{Out, Value, record};
 use weir_wire::stream::Chunk;
 
 const HEADER: usize = 64;
@@ -169,7 +169,7 @@ impl Smb {
                 let (offset, fid) = (u64_at(body, 8)?, fid_at(body, 16)?);
                 let data = begun(message, at, bytes);
                 if self.goes_through_pipe(&fid, header.tree, data) {
-                    self.call(&mut request, data);
+                    request.call(data);
                 } else {
                     let name = names::command(WRITE);
                     self.transfer(&fid, chunk.direction, chunk.time, &name, header.session, header.tree);
@@ -183,7 +183,7 @@ impl Smb {
                 let fid = fid_at(body, 8)?;
                 let (offset, bytes) = (u32_at(body, 24)? as usize, u32_at(body, 28)? as usize);
                 if u32_at(body, 4)? == PIPE_TRANSCEIVE && self.is_pipe(&fid, header.tree) {
-                    self.call(&mut request, begun(message, offset, bytes));
+                    request.call(begun(message, offset, bytes));
                 }
             }
             SET_INFO => self.set_info(&mut request, message, body, chunk, out)?,
@@ -348,13 +348,10 @@ impl Smb {
             }
             (IOCTL, What::Call) => {
                 let (offset, bytes) = (u32_at(body, 32)? as usize, u32_at(body, 36)? as usize);
-                Self::answer(&mut request, begun(message, offset, bytes));
+                request.answer(begun(message, offset, bytes));
             }
             (WRITE, What::Call) => {
-                // The response to the call is read later.
-                request.key = CALLED;
-                request.what = What::Call;
-                self.wait(request, out);
+                self.wait_for_answer(request, out);
                 return Some(());
             }
             (_, what) => request.what = what,
@@ -362,122 +359,4 @@ impl Smb {
         self.emit(request, out);
         Some(())
     }
-
-    /// Handles a response that was read from a pipe: it belongs to the oldest call of the pipe.
-    fn answer_waiting(&mut self, data: &[u8], out: &mut dyn Out) {
-        if let Some(mut request) = self.asked(CALLED) {
-            Self::answer(&mut request, data);
-            request.what = What::Other;
-            request.at.add(out.here());
-            self.emit(request, out);
-        }
-    }
-
-    /// Parses a call (DCE 1.1, 12.6) that is written to a pipe.
-    fn call(&mut self, request: &mut Request, data: &[u8]) {
-        const BIND: u8 = 11;
-        let [5, 0, kind, _, order, ..] = data else { return };
-        request.set(At::RpcAsked, packet(*kind));
-        request.set(At::RpcAnswer, "UNREPLIED");
-        request.what = What::Call;
-        // Numbers are nearly always little-endian; otherwise only names are emitted.
-        if order & 0x10 == 0 {
-            return;
-        }
-        match *kind {
-            0 => request.set(At::RpcNumber, u16_at(data, 22)),
-            BIND => {
-                let count = usize::from(data.get(24).copied().unwrap_or(0)).min(32);
-                let (mut rows, mut at) = (Vec::new(), 28);
-                for _ in 0..count {
-                    let Some((uuid, syntaxes)) = part(data, at + 4, 16).zip(data.get(at + 2)) else { break };
-                    let [high, low] = [at + 20, at + 22].map(|at| u16_at(data, at).unwrap_or(0));
-                    rows.push(values!(
-                        INTERFACES,
-                        uuid = uuid_text(uuid),
-                        version = format!("{high}.{low}"),
-                        result = Value::None,
-                        reason = Value::None,
-                        result_high = Value::None
-                    ));
-                    at += 24 + 20 * usize::from(*syntaxes);
-                }
-                request.set(At::RpcInterfaces, Value::Rows(rows));
-            }
-            _ => {}
-        }
-    }
-
-    /// Parses the response to a call.
-    fn answer(request: &mut Request, data: &[u8]) {
-        const BIND_ACK: u8 = 12;
-        let [5, 0, kind, ..] = data else { return };
-        request.set(At::RpcAnswer, packet(*kind));
-        if *kind != BIND_ACK {
-            return;
-        }
-        let Some(name) = u16_at(data, 24) else { return };
-        // The secondary address precedes the results, which begin at a multiple of four.
-        let results = (26 + usize::from(name)).next_multiple_of(4) + 4;
-        if let Some(Value::Rows(rows)) = request.values.get_mut(At::RpcInterfaces as usize) {
-            for (at, row) in rows.iter_mut().enumerate() {
-                let begin = results + at * 24;
-                const RESULT: usize = crate::record::at(&INTERFACES, "result");
-                const REASON: usize = crate::record::at(&INTERFACES, "reason");
-                const HIGH: usize = crate::record::at(&INTERFACES, "result_high");
-                let results = [
-                    (RESULT, u16_at(data, begin).into()),
-                    (REASON, u16_at(data, begin + 2).into()),
-                    (HIGH, data.get(begin + 1).copied().into()),
-                ];
-                for (at, value) in results {
-                    if let Some(place) = row.get_mut(at) {
-                        *place = value;
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// The key of calls whose response is read later.
-const CALLED: (u64, u16) = (u64::MAX, u16::MAX);
-
-fn packet(kind: u8) -> String {
-    const NAMES: [&str; 20] = [
-        "REQUEST",
-        "PING",
-        "RESPONSE",
-        "FAULT",
-        "WORKING",
-        "NOCALL",
-        "REJECT",
-        "ACK",
-        "CL_CANCEL",
-        "FACK",
-        "CANCEL_ACK",
-        "BIND",
-        "BINDACK",
-        "BINDNACK",
-        "ALTER_CONTEXT",
-        "ALTER_CONTEXT_RESP",
-        "AUTH3",
-        "SHUTDOWN",
-        "CO_CANCEL",
-        "ORPHANED",
-    ];
-    NAMES.get(usize::from(kind)).map_or_else(|| format!("UNKNOWN-{kind}"), |name| (*name).to_owned())
-}
-
-/// A UUID in its usual notation.
-fn uuid_text(bytes: &[u8]) -> String {
-    const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
-    let mut text = String::new();
-    for (at, from) in ORDER.into_iter().enumerate() {
-        if matches!(at, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text += &format!("{:02x}", bytes.get(from).copied().unwrap_or_default());
-    }
-    text
 }

@@ -26,6 +26,8 @@ pub(crate) enum Over {
 pub(crate) struct Handshake {
     over: Over,
     protocol: &'static Protocol,
+    /// The protocol of the flow before this one.
+    pub from: Option<&'static Protocol>,
     begun: Option<Time>,
     /// The bytes of its datagrams.
     at: Span,
@@ -57,6 +59,7 @@ impl Handshake {
         Self {
             over,
             protocol,
+            from: None,
             begun: None,
             at: Span::default(),
             client: Direction::Forward,
@@ -490,6 +493,7 @@ impl Handshake {
             server_extensions = answer.as_ref().map_or(Value::None, |answer| plain(&answer.extensions)),
             encrypted_hello = hello.as_ref().map(|hello| hello.encrypted_hello),
             early_data = hello.as_ref().map(|hello| hello.early_data),
+            from_protocol = self.from.map(|protocol| protocol.name),
         );
         let table = if self.over == Over::Quic { &QUIC_TLS } else { &TLS };
         let mut at = self.at;

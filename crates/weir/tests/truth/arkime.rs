@@ -11,7 +11,7 @@ const REQUIRED: &[(&str, [usize; 2])] = &[
     ("packets", [198, 48]),
     ("bytes", [198, 48]),
     ("community_id", [194, 48]),
-    ("protocol", [86, 38]),
+    ("protocol", [87, 38]),
     ("dns", [69, 18]),
     ("email", [12, 8]),
     ("http", [79, 54]),
@@ -177,6 +177,7 @@ fn sessions_equal_those_of_arkime() {
             sessions.iter().for_each(|session| values(session, "protocol", &mut spoken[0]));
             ours.iter().for_each(|event| {
                 values(event, "app_proto", &mut spoken[1]);
+                values(event, "app_proto_orig", &mut spoken[1]);
                 values(event, "event_type", &mut spoken[1]);
             });
             if CARRIERS.iter().any(|carrier| spoken[0].contains(*carrier)) {

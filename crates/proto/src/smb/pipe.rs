@@ -1,0 +1,137 @@
+//! Remote procedure calls in pipes (DCE 1.1, C706 chapter 12), of both versions: a call is written and its answer read, or
+//! one exchange has both.
+
+use super::names::u16_at;
+use super::{At, INTERFACES, Request, Smb, What};
+use crate::{Out, Value, values};
+
+/// The key of calls whose response is read later.
+const CALLED: (u64, u16) = (u64::MAX, u16::MAX);
+
+impl Smb {
+    /// Keeps a call that was written until its response is read.
+    pub(super) fn wait_for_answer(&mut self, mut request: Request, out: &mut dyn Out) {
+        request.key = CALLED;
+        request.what = What::Call;
+        self.wait(request, out);
+    }
+
+    /// Handles a response that was read from a pipe: it belongs to the oldest call of the pipe.
+    pub(super) fn answer_waiting(&mut self, data: &[u8], out: &mut dyn Out) {
+        if let Some(mut request) = self.asked(CALLED) {
+            request.answer(data);
+            request.what = What::Other;
+            request.at.add(out.here());
+            self.emit(request, out);
+        }
+    }
+}
+
+impl Request {
+    /// Parses a call (DCE 1.1, 12.6) that is written to a pipe.
+    pub(super) fn call(&mut self, data: &[u8]) {
+        const BIND: u8 = 11;
+        let [5, 0, kind, _, order, ..] = data else { return };
+        self.set(At::RpcAsked, packet(*kind));
+        self.set(At::RpcAnswer, "UNREPLIED");
+        self.what = What::Call;
+        // Numbers are nearly always little-endian; otherwise only names are emitted.
+        if order & 0x10 == 0 {
+            return;
+        }
+        match *kind {
+            0 => self.set(At::RpcNumber, u16_at(data, 22)),
+            BIND => {
+                let count = usize::from(data.get(24).copied().unwrap_or(0)).min(32);
+                let (mut rows, mut at) = (Vec::new(), 28);
+                for _ in 0..count {
+                    let Some((uuid, syntaxes)) = data.get(at + 4..at + 20).zip(data.get(at + 2)) else {
+                        break;
+                    };
+                    let [high, low] = [at + 20, at + 22].map(|at| u16_at(data, at).unwrap_or(0));
+                    rows.push(values!(
+                        INTERFACES,
+                        uuid = uuid_text(uuid),
+                        version = format!("{high}.{low}"),
+                        result = Value::None,
+                        reason = Value::None,
+                        result_high = Value::None
+                    ));
+                    at += 24 + 20 * usize::from(*syntaxes);
+                }
+                self.set(At::RpcInterfaces, Value::Rows(rows));
+            }
+            _ => {}
+        }
+    }
+
+    /// Parses the response to a call.
+    pub(super) fn answer(&mut self, data: &[u8]) {
+        const BIND_ACK: u8 = 12;
+        let [5, 0, kind, ..] = data else { return };
+        self.set(At::RpcAnswer, packet(*kind));
+        if *kind != BIND_ACK {
+            return;
+        }
+        let Some(name) = u16_at(data, 24) else { return };
+        // The secondary address precedes the results, which begin at a multiple of four.
+        let results = (26 + usize::from(name)).next_multiple_of(4) + 4;
+        if let Some(Value::Rows(rows)) = self.values.get_mut(At::RpcInterfaces as usize) {
+            for (at, row) in rows.iter_mut().enumerate() {
+                let begin = results + at * 24;
+                const RESULT: usize = crate::record::at(&INTERFACES, "result");
+                const REASON: usize = crate::record::at(&INTERFACES, "reason");
+                const HIGH: usize = crate::record::at(&INTERFACES, "result_high");
+                let results = [
+                    (RESULT, u16_at(data, begin).into()),
+                    (REASON, u16_at(data, begin + 2).into()),
+                    (HIGH, data.get(begin + 1).copied().into()),
+                ];
+                for (at, value) in results {
+                    if let Some(place) = row.get_mut(at) {
+                        *place = value;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn packet(kind: u8) -> String {
+    const NAMES: [&str; 20] = [
+        "REQUEST",
+        "PING",
+        "RESPONSE",
+        "FAULT",
+        "WORKING",
+        "NOCALL",
+        "REJECT",
+        "ACK",
+        "CL_CANCEL",
+        "FACK",
+        "CANCEL_ACK",
+        "BIND",
+        "BINDACK",
+        "BINDNACK",
+        "ALTER_CONTEXT",
+        "ALTER_CONTEXT_RESP",
+        "AUTH3",
+        "SHUTDOWN",
+        "CO_CANCEL",
+        "ORPHANED",
+    ];
+    NAMES.get(usize::from(kind)).map_or_else(|| format!("UNKNOWN-{kind}"), |name| (*name).to_owned())
+}
+
+/// A UUID in its usual notation.
+fn uuid_text(bytes: &[u8]) -> String {
+    const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
+    let mut text = String::new();
+    for (at, from) in ORDER.into_iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text += &format!("{:02x}", bytes.get(from).copied().unwrap_or_default());
+    }
+    text
+}
