@@ -57,13 +57,15 @@ function alike(a: Range, b: Range): boolean {
   return (a.from === b.from && a.to === b.to) || (a.moving && b.moving && a.text === b.text);
 }
 
-/** The range of the page; null until the status is known, and until the store has moved a new range to its cells. */
+/** The range of the page; null until the status is known, and until the store has moved the first range to its cells. */
 export function range(): Range | null {
   const now = wanted();
-  if (!now || !moved.of || !alike(now, moved.of)) return null;
-  if (!moved.basis) return now;
+  if (!now || !moved.of) return null;
+  // Until the answer is there, the page stays as it is.
+  const of = alike(now, moved.of) ? now : moved.of;
+  if (!moved.basis) return of;
   const [from, to] = moved.basis.range;
-  return { ...now, from, to };
+  return { ...of, from, to };
 }
 
 /** Whether the answers of the range are computed from flows, because only cells are stored that are much longer than it. */
@@ -140,19 +142,17 @@ export function spanPatch(text: string): Patch {
   return { range: text, from: null, to: null, offset: null };
 }
 
-/** Moves the range by half of its length, or by all of a range that is a single interval. */
+/** Moves the range by half of its length, as it was asked for: the moved one would grow with each step. */
 export function shift(direction: -1 | 1): void {
-  const now = range();
+  const now = wanted();
   if (!now) return;
-  const interval = sensor.status?.interval ?? 1;
-  const half = Math.ceil((now.to - now.from) / 2 / interval) * interval;
-  const by = half * direction;
+  const by = ((now.to - now.from) / 2) * direction;
   setRange(now.from + by, now.to + by);
 }
 
 /** Scales the range about its middle; a moving range keeps its end. */
 export function zoom(factor: number): void {
-  const now = range();
+  const now = wanted();
   if (!now) return;
   const middle = (now.from + now.to) / 2;
   const half = ((now.to - now.from) / 2) * factor;
