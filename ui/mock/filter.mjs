@@ -96,7 +96,11 @@ export function compile(text) {
   function field(table, name) {
     const values = (flow) => {
       const of =
-        table === 'flow' ? { ...flow, client: flow.source, server: flow.destination, bytes: flow.bytes[0] + flow.bytes[1] } : tablesOf(flow).includes(table) ? record(table, flow) : {};
+        table === 'flow'
+          ? { ...flow, client: flow.source, server: flow.destination, bytes: flow.bytes[0] + flow.bytes[1] }
+          : tablesOf(flow).includes(table)
+            ? record(table, flow)
+            : {};
       return [of[name]].flat().filter((value) => value !== null && value !== undefined);
     };
     const operator = peek()?.text;
