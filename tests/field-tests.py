@@ -75,6 +75,9 @@ class Parser:
             return ("net", side, ipaddress.ip_network(self.next(), strict=False))
         if word == "port":
             return ("port", int(self.next()))
+        if word in ("flow.client", "flow.server"):
+            assert self.next() == "="
+            return ("net", ["flow.client", "flow.server"].index(word), ipaddress.ip_network(self.next(), strict=False))
         table, name = word.split(".", 1)
         if self.peek() not in OPERATORS:
             return ("field", table, name, None, None)

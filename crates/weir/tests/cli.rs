@@ -814,11 +814,11 @@ fn an_expression_is_explained_with_its_cost() {
 fn each_part_of_an_expression_has_its_level() {
     let desk = tempfile::tempdir().unwrap();
     fs::write(desk.path().join("names.txt"), "a.example\nb.example\nnot a name\n").unwrap();
-    shell(desk.path(), "weir explain 'dns.query under @names.txt and src net 10.0.0.0/8'")
+    shell(desk.path(), "weir explain 'dns.query under @names.txt and flow.client = 10.0.0.0/8'")
         .exits(0)
         .prints("record: records of dns")
         .prints("dns.query under @names.txt: per record of dns")
-        .prints("src net 10.0.0.0/8: once per flow, by its key")
+        .prints("flow.client = 10.0.0.0/8: once per flow, by its key")
         .prints("line 3");
     let facts = shell(desk.path(), "weir explain 'dns.query = a or http.host = a' -j").exits(0).json();
     assert_eq!(

@@ -127,7 +127,9 @@ impl Maker<'_> {
         match self.below(12) {
             0 => self.pick(&["tcp", "udp"]).to_owned(),
             1 => format!("port {}", self.pick(&["53", "80", "443", "5060"])),
-            2 => self.pick(&["src net 10.0.0.0/8", "dst net 192.168.0.0/16", "net fe80::/10"]).to_owned(),
+            2 => self
+                .pick(&["flow.client = 10.0.0.0/8", "flow.server = 192.168.0.0/16", "net fe80::/10"])
+                .to_owned(),
             _ => self.field(),
         }
     }
