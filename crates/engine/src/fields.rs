@@ -6,7 +6,7 @@ use weir_filter::{FlowEndpoints, RecordRow};
 use weir_flow::{FlowIdentity, FlowRecord};
 use weir_proto::{Field, Kind, Record, Value, lossless};
 
-/// Nanoseconds of a microsecond, in which logs and the store have times.
+/// Nanoseconds of a microsecond, in which the store has times.
 const MICROSECOND: u64 = 1_000;
 
 /// Names of all tables, in alphabetical order.
@@ -110,6 +110,16 @@ impl RecordRow for RecordView<'_> {
     }
 }
 
+/// A length of time in seconds: the number that is nearest to its nanoseconds in decimals, as the store reads it.
+fn span_seconds(nanoseconds: u64) -> f64 {
+    const EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
+    if nanoseconds <= EXACT {
+        return nanoseconds as f64 / 1e9;
+    }
+    let (seconds, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
+    format!("{seconds}.{rest:09}").parse().unwrap_or(nanoseconds as f64 / 1e9)
+}
+
 /// Calls `each` with every value in a value: itself, those of a list, and those of the rows in it.
 fn leaves(value: &Value<'_>, each: &mut dyn FnMut(FieldValue<'_>)) {
     let seconds = |nanoseconds: u64| {
@@ -125,7 +135,7 @@ fn leaves(value: &Value<'_>, each: &mut dyn FnMut(FieldValue<'_>)) {
         Value::Real(number) if number.is_finite() => each(FieldValue::Number(Number::Real(*number))),
         Value::Real(_) => {}
         Value::Time(time) => each(seconds(time.0)),
-        Value::Duration(span) => each(seconds(*span)),
+        Value::Duration(span) => each(FieldValue::Number(Number::Real(span_seconds(*span)))),
         Value::Text(text) if text.is_ascii() => each(FieldValue::Text(text)),
         Value::Text(text) => each(FieldValue::Text(lossless(text).as_bytes())),
         Value::Address(IpAddr::V4(v4)) => each(FieldValue::Address(v4.to_ipv6_mapped().to_bits())),
