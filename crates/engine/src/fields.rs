@@ -196,7 +196,7 @@ mod tests {
             Kind::Int => (Value::Int(-3), "< -2"),
             Kind::Real => (Value::Real(0.5), "= 0.5"),
             Kind::Time => (Value::Time(Time(1_750_000_000_123_456_789)), "= 1750000000.123456"),
-            Kind::Duration => (Value::Duration(2_000_999), "= 2ms"),
+            Kind::Duration => (Value::Duration(2_000_999), "= 0.002000999"),
             Kind::Text | Kind::Word => (Value::Text(b"A \xff\xc3\xa9".as_slice().into()), r"= 'A \xffé'"),
             Kind::Address => (Value::Address("192.0.2.7".parse().unwrap()), "= 192.0.2.0/24"),
             Kind::List(inner) | Kind::Set(inner) => {
