@@ -119,16 +119,20 @@ test('the lab: live during its traffic, and the store equals the dump', { skip, 
   await plot.scrollIntoViewIfNeeded();
   const box = await plot.boundingBox();
   kept.requests.length = 0;
+  const whole = await kept.locator('[data-range]').innerText();
   await kept.mouse.move(box.x + box.width * 0.3, box.y + box.height / 2);
   await kept.mouse.down();
   await kept.mouse.move(box.x + box.width * 0.6, box.y + box.height / 2, { steps: 6 });
   await kept.mouse.up();
   await kept.waitForFunction(() => new URL(location.href).searchParams.has('from'));
+  // Panels ask for the range that the store moved to its cells.
+  await kept.waitForFunction((before) => document.querySelector('[data-range]').innerText !== before, whole);
   await settled(kept);
-  const { from, to } = query(kept);
   const requested = kept.requests
     .map((each) => new URL(each))
-    .filter((each) => each.pathname.startsWith('/api/v1/') && each.searchParams.has('from'));
+    .filter((each) => each.pathname.startsWith('/api/v1/') && each.searchParams.has('from') && each.pathname !== '/api/v1/range');
+  const answer = await kept.request.get(`${second.url}/api/v1/range?${new URLSearchParams(query(kept))}`);
+  const [from, to] = (await answer.json()).range.map((time) => String(Number(time.toFixed(3))));
   assert.ok(
     requested.length > 5 && requested.every((each) => each.searchParams.get('from') === from && each.searchParams.get('to') === to),
     `${requested}`,
