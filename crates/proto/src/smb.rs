@@ -787,7 +787,7 @@ mod tests {
         assert_eq!(calls, expected);
     }
 
-    /// The same in version 1, and what differs there: a transaction, a first piece that begins with its length, a read of a
+    /// Calls of version 1 have equal records. Different there are a transaction, a first piece that begins with its length, a read of a
     /// part of the answer.
     #[test]
     fn rpc_calls_in_pipes_of_version_1_are_named() {

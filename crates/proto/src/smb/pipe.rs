@@ -1,7 +1,7 @@
 //! Remote procedure calls in pipes (DCE 1.1, C706 chapter 12), of both versions: a call is written and its answer read, or
 //! one exchange has both.
 
-use super::names::u16_at;
+use super::names::{self, u16_at};
 use super::{At, INTERFACES, Request, Smb, What};
 use crate::{Out, Value, values};
 
@@ -51,7 +51,7 @@ impl Request {
                     let [high, low] = [at + 20, at + 22].map(|at| u16_at(data, at).unwrap_or(0));
                     rows.push(values!(
                         INTERFACES,
-                        uuid = uuid_text(uuid),
+                        uuid = names::uuid(uuid),
                         version = format!("{high}.{low}"),
                         result = Value::None,
                         reason = Value::None,
@@ -121,17 +121,4 @@ fn packet(kind: u8) -> String {
         "ORPHANED",
     ];
     NAMES.get(usize::from(kind)).map_or_else(|| format!("UNKNOWN-{kind}"), |name| (*name).to_owned())
-}
-
-/// A UUID in its usual notation.
-fn uuid_text(bytes: &[u8]) -> String {
-    const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
-    let mut text = String::new();
-    for (at, from) in ORDER.into_iter().enumerate() {
-        if matches!(at, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text += &format!("{:02x}", bytes.get(from).copied().unwrap_or_default());
-    }
-    text
 }
