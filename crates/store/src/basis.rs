@@ -162,8 +162,6 @@ pub fn complete(store: &dyn Store, moved: &Moved, basis: &mut Basis) -> Result<(
         range = (range.0.min(own[0]), range.1.max(own[1]));
     }
     basis.range = [seconds(range.0), seconds(range.1)];
-    let (first, last) = store.watched_extent()?.unwrap_or(range);
-    let watched = (range.0.max(first), range.1.min(last).max(range.0.max(first)));
-    basis.watched = store.watched_within(&[watched])?.first().copied().unwrap_or(0.0);
+    basis.watched = store.watched_within(&[range])?.first().copied().unwrap_or(0.0);
     Ok(())
 }

@@ -323,8 +323,7 @@ impl Store for SqliteStore {
         let watched = self.reader(|reader| {
             let (first, last) = reader.extent;
             let known = reader.watched.as_ref().and_then(Watched::extent);
-            let (from, to) = known.map_or((first, last), |(from, to)| (from.max(first), to.min(last)));
-            Ok((from, to))
+            Ok(known.map_or((first, last), |(from, to)| (from.max(first), to.min(last))))
         })?;
         Ok((watched.1 > 0).then_some(watched))
     }
@@ -332,16 +331,12 @@ impl Store for SqliteStore {
     fn moved(&self, span: TimeRange) -> Result<Moved, StoreError> {
         let has_flows = !schema::partitions(&self.folder).is_empty();
         self.reader(|reader| {
-            let mut series = [0; SERIES.len()];
-            for (tier, since) in series.iter_mut().enumerate() {
-                *since = reader.first_of(tier)?;
-            }
             let gone = watched::since(reader.from, reader.path, "rows", 0)?;
             Kept {
                 extent: reader.extent,
                 interval: reader.interval,
                 lists: lists_since(reader.from, reader.path)?,
-                series,
+                series: reader.firsts()?,
                 flows: has_flows.then_some(gone),
                 interval_of: &|time| reader.interval_of(time),
             }

@@ -625,10 +625,7 @@ impl SeriesReader<'_> {
         let (first, last) = self.extent;
         // Before the first stored data there is nothing to draw.
         let (from, to) = (span.from.unwrap_or(first).max(first), span.to.unwrap_or(last));
-        let mut firsts = [0; SERIES.len()];
-        for (tier, first) in firsts.iter_mut().enumerate() {
-            *first = self.first_of(tier)?;
-        }
+        let firsts = self.firsts()?;
         let first = |tier: usize| firsts.get(tier).copied().unwrap_or(0);
         Ok(CellGrid::of((from, to.max(from + 1)), points, first, self.interval.max(1)))
     }
@@ -670,8 +667,17 @@ impl SeriesReader<'_> {
         Ok(buckets.into_iter().map(|bucket| bucket.map(|b| [b.mean(), b.min, b.max])).collect())
     }
 
+    /// The time from which each tier is complete.
+    pub fn firsts(&self) -> Result<[u64; SERIES.len()], StoreError> {
+        let mut firsts = [0; SERIES.len()];
+        for (tier, first) in firsts.iter_mut().enumerate() {
+            *first = self.first_of(tier)?;
+        }
+        Ok(firsts)
+    }
+
     /// The time from which a tier is complete.
-    pub fn first_of(&self, tier: usize) -> Result<u64, StoreError> {
+    fn first_of(&self, tier: usize) -> Result<u64, StoreError> {
         if self.watched.is_some() {
             return watched::since(self.from, self.path, "points", tier);
         }
