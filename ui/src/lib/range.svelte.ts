@@ -71,7 +71,7 @@ export function range(): Range | null {
 /** Whether the answers of the range are computed from flows, because only cells are stored that are much longer than it. */
 export const ofFlows = (): boolean => moved.basis?.source === 'flows';
 
-/** Asks the store for the cells of the range, whenever another range is wanted. For use inside a component. */
+/** Asks the store for the cells of the range, whenever another range is wanted. A component calls it. */
 export function followRange(): void {
   const key = $derived.by(() => {
     const now = wanted();
