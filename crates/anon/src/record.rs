@@ -27,6 +27,9 @@ impl Anonymiser {
         if flow.parent != 0 {
             flow.parent = self.id(flow.parent);
         }
+        if flow.follows != 0 {
+            flow.follows = self.id(flow.follows);
+        }
         flow.first = self.time(flow.first);
         flow.last = self.time(flow.last);
         self.mac(&mut flow.forward.mac);

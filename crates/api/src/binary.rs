@@ -25,7 +25,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The last version of any kind of content.
-pub const VERSION: u8 = 5;
+pub const VERSION: u8 = 6;
 
 /// A kind of content.
 struct Form {
@@ -45,6 +45,8 @@ const WITH_SENDERS: u8 = 3;
 const WITH_NUMBERS: u8 = 4;
 /// The first version of snapshots and, after 1, of readings in which tables can count what they leave out.
 const WITH_SHED: u8 = 5;
+/// The first version of snapshots that has flows of late segments.
+const WITH_LATE: u8 = 6;
 /// Maximum of a count: sums of a few do not overflow.
 const MAX_COUNT: u64 = 1 << 62;
 /// Maximum number of rows of a list.
@@ -260,12 +262,36 @@ fields!(Interval: start, end);
 fields!(CaptureCount counts: offered, dropped, interface_dropped, outside);
 fields!(Ledger counts: caught, bytes, captured_bytes, filtered, analysed, flowed, unflowed, checksums_verified,
     checksums_bad, checksums_offloaded, time_jumps, late, rows_shed, ticks_joined, packets_unwritten; others: capture, errors);
-fields!(FlowCount counts: created, ended, evicted, fragments_joined, fragments_unmatched, fragments_shed, holes_shed;
-    others: states);
 fields!(Costs counts: expression, counted, shown, checksums, flows);
 fields!(TopRow counts: flows; others: key, count, error);
 fields!(AnswerLabel: subscription, chart, function, interval, outputs);
 fields!(AnswerId: subscription, place);
+
+impl Binary for FlowCount {
+    fn write(&self, to: &mut Vec<u8>) {
+        // The counts of late segments are at the end of the snapshot.
+        let Self { created, ended, evicted, fragments_joined, fragments_unmatched, .. } = self;
+        let Self { fragments_shed, holes_shed, states, .. } = self;
+        let counts =
+            [created, ended, evicted, fragments_joined, fragments_unmatched, fragments_shed, holes_shed];
+        counts.into_iter().for_each(|count| count.write(to));
+        states.write(to);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            created: from.count()?,
+            ended: from.count()?,
+            evicted: from.count()?,
+            fragments_joined: from.count()?,
+            fragments_unmatched: from.count()?,
+            fragments_shed: from.count()?,
+            holes_shed: from.count()?,
+            states: Binary::read(from)?,
+            ..Self::default()
+        })
+    }
+}
 
 impl Binary for u64 {
     fn write(&self, to: &mut Vec<u8>) {
@@ -630,6 +656,7 @@ impl Binary for Snapshot {
         events.write(to);
         event_count.write(to);
         senders.write(to);
+        [flows.followed, flows.closed_shed].iter().for_each(|count| count.write(to));
     }
 
     fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
@@ -655,6 +682,9 @@ impl Binary for Snapshot {
         }
         if from.version >= WITH_SENDERS {
             snapshot.senders = Binary::read(from)?;
+        }
+        if from.version >= WITH_LATE {
+            (snapshot.flows.followed, snapshot.flows.closed_shed) = (from.count()?, from.count()?);
         }
         let is_less = |one: &Event, next: &Event| one.key_cmp(next).is_lt();
         check(snapshot.events.is_sorted_by(is_less), "order of events")?;

@@ -167,6 +167,20 @@ static FLOWS: &[Counter] = &[
     )),
     row(
         0,
+        ("flows_followed", "flows"),
+        "late segments of closed connections",
+        "Flows that began with late segments of a closed connection, to which their packets and bytes are added.",
+        |s| s.flows.followed,
+    ),
+    lost(row(
+        0,
+        ("flows_closed_shed", "connections"),
+        "closed connections forgotten",
+        "Closed connections that were forgotten within a minute, because too many had closed: late segments of theirs are flows.",
+        |s| s.flows.closed_shed,
+    )),
+    row(
+        0,
         ("fragments_joined", "packets"),
         "fragments joined to their flow",
         "IP fragments counted to the flow of their packet's first fragment.",
@@ -278,6 +292,8 @@ mod tests {
         let flows = FlowCount {
             created: count(),
             ended: count(),
+            followed: count(),
+            closed_shed: count(),
             evicted: count(),
             fragments_joined: count(),
             fragments_unmatched: count(),

@@ -141,6 +141,14 @@ pub struct FlowCount {
     pub created: u64,
     /// Flows that ended, for any reason.
     pub ended: u64,
+    /// Flows that began with late segments of a closed connection; included in `created`. They are no flow of their own in
+    /// any count but those of the table.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub followed: u64,
+    /// Closed connections that were forgotten, because too many had closed, while late segments could still follow: those are
+    /// flows of their own.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub closed_shed: u64,
     /// Flows that were evicted before their end because the table was full.
     pub evicted: u64,
     /// IP fragments counted to the flow of their packet's first fragment.
@@ -155,7 +163,7 @@ pub struct FlowCount {
     /// TCP streams whose gaps were not tracked because there were too many.
     #[serde(skip_serializing_if = "is_zero")]
     pub holes_shed: u64,
-    /// The flows that ended, by state.
+    /// The flows that ended, by state, without those of late segments.
     #[serde(skip)]
     pub states: States,
 }
@@ -204,6 +212,11 @@ impl States {
 }
 
 impl FlowCount {
+    /// Flows that began, without those of late segments: connections, for TCP.
+    pub fn begun(&self) -> u64 {
+        self.created.saturating_sub(self.followed)
+    }
+
     /// Flows in the table, if the count covers a run from its beginning.
     pub fn active(&self) -> u64 {
         self.created.saturating_sub(self.ended)
@@ -213,6 +226,8 @@ impl FlowCount {
     pub fn add(&mut self, other: &FlowCount) {
         self.created += other.created;
         self.ended += other.ended;
+        self.followed += other.followed;
+        self.closed_shed += other.closed_shed;
         self.evicted += other.evicted;
         self.fragments_joined += other.fragments_joined;
         self.fragments_unmatched += other.fragments_unmatched;

@@ -30,7 +30,7 @@ pub(crate) struct Functions {
     tallied: Vec<OwnedTally>,
     /// The tallies in the form for lists, while they are shown.
     shares: Vec<Share>,
-    /// The flows that ended in this interval, by state.
+    /// The flows that ended in this interval, by state, without those that follow a closed connection.
     pub states: States,
     pub meter: Meter,
     /// Reused for the masks behind functions that select.

@@ -175,7 +175,9 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
     }
 
     fn end(&mut self, record: &FlowRecord) {
-        if let Some(state) = self.functions.states.0.get_mut(record.state as usize) {
+        if let Some(state) = self.functions.states.0.get_mut(record.state as usize)
+            && record.follows == 0
+        {
             *state += 1;
         }
         self.functions.flow_end(self.plan, record);

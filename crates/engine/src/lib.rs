@@ -76,6 +76,6 @@ pub use unidentified::UNIDENTIFIED;
 pub use weir_flow::measure::{Burst, Exchange, Measure, Measured};
 pub use weir_flow::{
     CommunityId, ConnState, Control, EndReason, FlowConfig, FlowIdentity, FlowRecord, FlowStats, History,
-    Side, Tally,
+    LATE, Side, Tally,
 };
 pub use worker::Worker;

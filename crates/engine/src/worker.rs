@@ -537,6 +537,8 @@ impl Worker {
             flows: FlowCount {
                 created: stats.created - before.created,
                 ended: stats.ended - before.ended,
+                followed: stats.followed - before.followed,
+                closed_shed: stats.closed_shed - before.closed_shed,
                 evicted: stats.evicted - before.evicted,
                 fragments_joined: stats.fragments_joined - before.fragments_joined,
                 fragments_unmatched: stats.fragments_unmatched - before.fragments_unmatched,

@@ -3,6 +3,10 @@
 /// Nanoseconds per second.
 const SECOND: u64 = 1_000_000_000;
 
+/// Nanoseconds after the last packet of a closed TCP connection in which segments without SYN are still its own: the timeout
+/// of closed flows in Suricata's `suricata.yaml` (flow-timeouts, tcp, closed). See [`crate::FlowRecord::follows`].
+pub const LATE: u64 = 60 * SECOND;
+
 /// Sizes and timeouts of a [`crate::FlowTable`]. All times are nanoseconds of packet time.
 ///
 /// The defaults are Zeek's; Zeek's name of an option is given in parentheses.

@@ -135,6 +135,7 @@ impl Hot {
         record.vlan = [(stowed.ip_bytes >> 16) as u16, stowed.ip_bytes as u16];
         record.tunnel = Tunnel::None;
         record.parent = 0;
+        record.follows = 0;
         record.carrier = false;
         record.carries = Tunnel::None;
         record.interface = stowed.payload_bytes;

@@ -42,6 +42,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod closed;
 mod community;
 mod config;
 pub mod defrag;
@@ -69,7 +70,7 @@ mod timers;
 mod tunnel_ends;
 
 pub use community::{CommunityId, community_id};
-pub use config::FlowConfig;
+pub use config::{FlowConfig, LATE};
 pub use flow_packet::FlowPacket;
 pub use history::History;
 pub use identity::FlowIdentity;

@@ -43,6 +43,14 @@ pub struct FlowRecord {
     /// [`FlowRecord::id`] of the UDP flow that carried the first packet, or the identifier of the tunnel directly over
     /// IP that carried it ([`IpTunnel::identity`]), which has no record; 0 if none.
     pub parent: u64,
+    /// [`FlowRecord::id`] of the closed TCP connection whose late segments this flow is; 0 if none.
+    ///
+    /// A closed connection leaves the table some seconds later (as in Zeek), and its segments that arrive afterwards, such
+    /// as retransmitted FINs, begin a flow. That flow follows the connection if it begins without SYN on its key less than
+    /// [`crate::LATE`] from its last packet. A flow that follows one that follows names the first connection. Only a log of
+    /// Zeek's and our own logs of rows have it as a row: elsewhere its packets and bytes are added to its connection, and
+    /// it is not counted as a flow.
+    pub follows: u64,
     /// Whether this flow carried other flows: its packets are also counted in those.
     pub carrier: bool,
     /// The kind of tunnel over UDP that this flow is, if it carried packets with content.
@@ -69,6 +77,7 @@ impl FlowRecord {
             vlan: [0; 2],
             tunnel: Tunnel::None,
             parent: 0,
+            follows: 0,
             carrier: false,
             carries: Tunnel::None,
             interface: 0,
@@ -263,7 +272,8 @@ pub struct Tally<'a> {
     pub packets: u64,
     /// Bytes of the frames on the wire.
     pub bytes: u64,
-    /// Whether it is the first tally of its flow: set once per flow, in one direction.
+    /// Whether it is the first tally of its flow: set once per flow, in one direction, and never for a flow that follows a
+    /// closed connection ([`FlowRecord::follows`]).
     pub begins: bool,
     /// Whether the flow carries others (a tunnel over UDP). Its packets are then also in tallies of the carried flows.
     pub carrier: bool,
@@ -273,7 +283,7 @@ pub struct Tally<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Control<'a> {
     /// Its flow and direction, and its number and bytes, which also come in a later tally. `begins` is set for the first
-    /// packet of a flow.
+    /// packet of a flow, unless the flow follows a closed connection ([`FlowRecord::follows`]).
     pub tally: Tally<'a>,
     /// The time of the packet.
     pub time: Time,
@@ -359,6 +369,10 @@ pub struct FlowStats {
     pub active: u64,
     /// Flows begun.
     pub created: u64,
+    /// Flows begun that follow a closed connection ([`FlowRecord::follows`]); included in `created`.
+    pub followed: u64,
+    /// Closed connections that were forgotten, because too many had closed, while late segments could still follow.
+    pub closed_shed: u64,
     /// Flows ended, for any reason but [`EndReason::Active`].
     pub ended: u64,
     /// Flows that ended because the table was full; included in `ended`.

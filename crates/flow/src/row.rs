@@ -114,7 +114,7 @@ pub(crate) mod mark {
     /// TCP: a segment with a whole header was seen, so that there is a state.
     pub const SEGMENT: u16 = 256;
     /// One packet was seen, and all of it is in the hot part; see [`crate::first_packet`]. The next three bits are for
-    /// such rows.
+    /// such rows, but for FOLLOWS.
     pub const FRESH: u16 = 512;
     /// The higher endpoint sent the packet.
     pub const FROM_HIGHER: u16 = 1024;
@@ -124,6 +124,8 @@ pub(crate) mod mark {
     pub const CAPTURED: u16 = 4096;
     /// Three bits: the kind of tunnel over UDP, as its position in [`super::OVER_UDP`] plus 1.
     pub const CARRIES: u16 = 0b111 << 13;
+    /// Of rows that are not fresh: the flow has the late segments of a closed connection. The bit is that of FROM_HIGHER.
+    pub const FOLLOWS: u16 = FROM_HIGHER;
 }
 
 /// Tunnels over UDP that a row has a number for: all but GRE, of which only the carried flows have the kind.
@@ -375,7 +377,7 @@ impl<'a> Row<'a> {
     }
 
     /// Time of the flow's first packet, cut or not.
-    fn born(&self) -> Time {
+    pub fn born(&self) -> Time {
         Self::born_of(self.hot, self.cold)
     }
 
@@ -414,6 +416,7 @@ impl<'a> Row<'a> {
             vlan: origin.vlan,
             tunnel: origin.tunnel,
             parent: origin.parent,
+            follows: 0,
             carrier: self.has(mark::CARRIER),
             carries: self.hot.carries(),
             interface: origin.interface,

@@ -6,6 +6,7 @@ mod count;
 mod emit;
 mod look;
 
+use crate::closed::Closed;
 use crate::config::FlowConfig;
 use crate::fragments::Fragments;
 use crate::hash::KeyHash;
@@ -34,6 +35,9 @@ const MIN_ROWS: usize = 64;
 
 /// Maximum number of flows of a table: slots of the index are numbers of 32 bits.
 const MAX_ROWS: usize = 800_000_000;
+
+/// Number of rows for each closed connection that is remembered.
+const ROWS_PER_CLOSED: usize = 4;
 
 /// Minimum memory in bytes.
 const MIN_MEMORY: usize = 128 << 10;
@@ -72,6 +76,9 @@ pub struct FlowTable {
     pool: Pool,
     fragments: Fragments,
     tunnel_ends: TunnelEnds,
+    closed: Closed,
+    /// For each row of a flow that follows a closed connection, the connection's identifier.
+    roots: Vec<u64>,
     probes: Vec<Probe>,
     /// The parsed packets of the probes that are not plain.
     parsed_packets: Vec<ParsedPacket>,
@@ -104,7 +111,12 @@ impl FlowTable {
             + tunnels * TunnelEnds::BYTES_PER_SET
             + PROBES * (size_of::<ParsedPacket>() + size_of::<Probe>());
         let indexed = Index::BYTES_PER_SET.div_ceil(Index::ROWS_PER_SET);
-        let each = size_of::<Hot>() + size_of::<Cold>() + indexed + Pool::BYTES_EACH / 8;
+        let each = size_of::<Hot>()
+            + size_of::<Cold>()
+            + indexed
+            + Pool::BYTES_EACH / 8
+            + Closed::BYTES_EACH / ROWS_PER_CLOSED
+            + size_of::<u64>();
         let capacity = (memory.saturating_sub(fixed) / each).clamp(MIN_ROWS, MAX_ROWS);
         let index = Index::new(capacity);
         let stats = FlowStats {
@@ -128,6 +140,8 @@ impl FlowTable {
             pool: Pool::new(capacity / 8),
             fragments: Fragments::new(sets, hash, config.fragment),
             tunnel_ends: TunnelEnds::new(tunnels),
+            closed: Closed::new(capacity / ROWS_PER_CLOSED),
+            roots: vec![0; capacity],
             probes: Vec::with_capacity(PROBES),
             parsed_packets: Vec::with_capacity(PROBES),
             levels: Vec::new(),
@@ -280,6 +294,7 @@ impl FlowTable {
             fragments_unmatched: self.fragments.unmatched,
             fragments_shed: self.fragments.shed,
             holes_shed: self.pool.shed,
+            closed_shed: self.closed.shed,
             ..self.stats
         }
     }

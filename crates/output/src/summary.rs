@@ -151,7 +151,7 @@ pub fn line(snapshot: &Snapshot, zone: &Zone, names: bool) -> String {
         zone.label(interval.end),
         packet_rate(rate(all.packets)),
         bit_rate(rate(all.bytes) * 8.0),
-        count(snapshot.flows.created),
+        count(snapshot.flows.begun()),
     );
     let talkers = top_of(snapshot, builtin::TALKERS);
     if let Some((top, row)) = talkers.and_then(|top| Some((top, *top.ranked().first()?))) {

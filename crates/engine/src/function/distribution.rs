@@ -67,7 +67,8 @@ impl Function for Distribution {
     fn item(&mut self, item: &Item<'_>) {
         match (self.of, item) {
             (Of::Packet(value), Item::Packet(packet, layers)) => self.histogram.add(value(packet, layers)),
-            (Of::Flow(value), Item::FlowEnd(flow)) => self.histogram.add(value(flow)),
+            // Late segments of a closed connection are no flow of their own.
+            (Of::Flow(value), Item::FlowEnd(flow)) if flow.follows == 0 => self.histogram.add(value(flow)),
             _ => {}
         }
     }

@@ -20,7 +20,8 @@ impl Share {
             Item::Packet(..) | Item::Chunk(..) | Item::Buffer(..) | Item::Field(..) => 0,
             Item::Tally(tally) => tally.begins.into(),
             Item::Control(control) => control.tally.begins.into(),
-            Item::FlowEnd(_) | Item::Record(_) => 1,
+            Item::FlowEnd(flow) => (flow.follows == 0).into(),
+            Item::Record(_) => 1,
         };
         Some(Self { ends: EndpointRoles::of(item)?, count: item.count(), flows })
     }

@@ -132,7 +132,8 @@ enum Outcome {
 impl Outcome {
     /// `None` if the initiator is unknown, or if it is uncertain whether the flow was an attempt.
     fn of(flow: &FlowRecord) -> Option<Outcome> {
-        if flow.key.proto != TCP {
+        // Late segments of a closed connection are no attempt.
+        if flow.key.proto != TCP || flow.follows != 0 {
             return None;
         }
         match flow.state {
@@ -229,6 +230,7 @@ pub(super) mod tests {
             vlan: [0, 0],
             tunnel: Tunnel::None,
             parent: 0,
+            follows: 0,
             carrier: false,
             carries: Tunnel::None,
             interface: 0,

@@ -243,6 +243,8 @@ impl Select for Sample {
                 let head = packet.data.get(..HEAD).unwrap_or(packet.data);
                 (packet.time.0, packet.wire_len, head).hash(&mut hasher);
             }
+            // Late segments are selected with their connection.
+            Item::FlowEnd(flow) if flow.follows != 0 => flow.follows.hash(&mut hasher),
             Item::FlowEnd(flow) => flow.id.hash(&mut hasher),
             Item::Chunk(flow, _) | Item::Buffer(flow, ..) | Item::Field(flow, ..) => {
                 flow.id().hash(&mut hasher);

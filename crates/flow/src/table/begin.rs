@@ -25,11 +25,13 @@ impl FlowTable {
             }
             Carrier::Named(name) => (None, name),
         };
+        let root = self.followed(flow_ref, s);
         let at = self.free_row(carrier, sink)?;
         let place = self.enter(flow_ref, at, carrier, sink)?;
         let flips = self.config.guess_initiator && flips(flow_ref, s);
         self.stats.created += 1;
-        if parent == 0 && first_packet::is_simple(flow_ref, s) {
+        self.stats.followed += u64::from(root.is_some());
+        if parent == 0 && root.is_none() && first_packet::is_simple(flow_ref, s) {
             let hot = self.hot.get_mut(at as usize)?;
             hot.begin(flow_ref, s, flips, place);
             self.timers.set_fresh(hot);
@@ -40,8 +42,19 @@ impl FlowTable {
         self.timers.begin(&mut row, flow_ref, s, flips);
         row.cold.origin.parent = parent;
         row.cold.origin.place = place;
+        if let (Some(root), Some(of_row)) = (root, self.roots.get_mut(at as usize)) {
+            row.mark(mark::FOLLOWS);
+            *of_row = root;
+        }
         row.save();
         Some(Begun::Empty(at))
+    }
+
+    /// The closed connection that a flow follows which begins with this packet: see [`crate::FlowRecord::follows`].
+    #[inline]
+    fn followed(&self, flow_ref: &FlowRef, s: &Facts) -> Option<u64> {
+        let is_late = s.segment.as_ref().is_some_and(|segment| segment.flags & SYN == 0);
+        if is_late { self.closed.followed(flow_ref.hash, &flow_ref.key, s.time) } else { None }
     }
 
     /// Creates a flow for a plain packet that likely belongs to no flow, and counts the packet: the fast path of a
@@ -57,7 +70,10 @@ impl FlowTable {
         let flow_ref = &probe.flow_ref;
         let facts = self.look.facts(packet, layers, probe.is_regular);
         // A packet of this flow may have arrived after the lookup.
-        if !first_packet::is_simple(flow_ref, &facts) || !self.index.is_as_looked_up(flow_ref.line) {
+        if !first_packet::is_simple(flow_ref, &facts)
+            || !self.index.is_as_looked_up(flow_ref.line)
+            || self.followed(flow_ref, &facts).is_some()
+        {
             return self.plain(probe, packet, layers, sink);
         }
         let (at, place) = match self.next_row(sink) {

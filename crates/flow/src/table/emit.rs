@@ -18,7 +18,8 @@ impl FlowTable {
         if S::PACKETS {
             sink.leaving(at, row.hot.last, false);
         }
-        sink.end(&row.record(uncounted, EndReason::Active));
+        let follows = followed_by(&row, self.roots.get(at as usize));
+        sink.end(&FlowRecord { follows, ..row.record(uncounted, EndReason::Active) });
         self.stats.by_reason[EndReason::Active as usize] += 1;
         row.unmark(mark::DIRTY);
         row.cut(now);
@@ -43,7 +44,16 @@ impl FlowTable {
             if S::PACKETS {
                 sink.leaving(at, row.hot.last, true);
             }
-            sink.end(&row.record(uncounted, reason));
+            let follows = followed_by(&row, self.roots.get(at as usize));
+            let record = FlowRecord { follows, ..row.record(uncounted, reason) };
+            sink.end(&record);
+            if matches!(reason, EndReason::Fin | EndReason::Rst) {
+                let hash = self.look.hash.of(&record.key);
+                match follows {
+                    0 => self.closed.remember(hash, record.id, row.born(), record.last),
+                    _ => self.closed.extend(hash, &record.key, record.last),
+                }
+            }
             row.cold.origin.place
         };
         hot.deadline = Time(0);
@@ -101,12 +111,12 @@ impl FlowTable {
     fn tally_of<'k>(&mut self, at: u32, flow_ref: &'k FlowRef, s: &Facts, begins: bool) -> Option<Tally<'k>> {
         let hot = self.hot.get_mut(at as usize)?;
         let (tag, carrier) = (hot.tag(), hot.has(mark::CARRIER));
-        let (initiator, vlan) = if hot.has(mark::FRESH) {
-            (hot.fresh_initiator(), hot.fresh_vlan())
+        let (initiator, vlan, follows) = if hot.has(mark::FRESH) {
+            (hot.fresh_initiator(), hot.fresh_vlan(), false)
         } else {
             let cold = self.cold.get_mut(at as usize)?;
-            let vlan = cold.origin.vlan[0];
-            (Row::new(hot, cold).initiator(), vlan)
+            let (vlan, follows) = (cold.origin.vlan[0], hot.has(mark::FOLLOWS));
+            (Row::new(hot, cold).initiator(), vlan, follows)
         };
         Some(Tally {
             key: &flow_ref.key,
@@ -116,7 +126,7 @@ impl FlowTable {
             tag,
             packets: u64::from(s.packets),
             bytes: s.frame_bytes,
-            begins,
+            begins: begins && !follows,
             carrier,
         })
     }
@@ -141,6 +151,11 @@ pub(super) fn uncounted(flow_ref: &FlowRef, s: &Facts, sink: &mut impl FlowSink)
     }
 }
 
+/// The connection that the flow of a row follows, of a row that is not fresh; 0 if none.
+fn followed_by(row: &Row<'_>, root: Option<&u64>) -> u64 {
+    if row.has(mark::FOLLOWS) { root.copied().unwrap_or(0) } else { 0 }
+}
+
 /// Emits the sums of both directions of a flow since its last tally.
 pub(super) fn tally(row: &mut Row<'_>, sink: &mut impl FlowSink) {
     let initiator = row.initiator() & 1;
@@ -149,7 +164,7 @@ pub(super) fn tally(row: &mut Row<'_>, sink: &mut impl FlowSink) {
         if packets == 0 {
             continue;
         }
-        let begins = !row.has(mark::BEGUN);
+        let begins = !row.has(mark::BEGUN | mark::FOLLOWS);
         row.mark(mark::BEGUN);
         sink.tally(&Tally {
             key: &row.hot.key,

@@ -5,6 +5,7 @@
 //! members than its own: what is only Weir's is in `metadata.flowvars` (`push_ours`).
 
 mod event;
+mod held;
 mod records;
 
 use crate::file::{Frame, LineFile};
@@ -13,6 +14,7 @@ use crate::json::{Object, push_list};
 use crate::row::Endpoints;
 use crate::zone::Zone;
 use crate::{Existing, Output, OutputSpec, Takes, ports};
+use held::Held;
 use records::Events;
 use serde::Serialize;
 use std::io;
@@ -34,8 +36,8 @@ pub(crate) static EVE: OutputSpec = OutputSpec {
         let zone = context.zone.clone();
         // Suricata keeps closed flows until their timeout; over a file it ends them with the file.
         let closed = if context.existing == Existing::Replace { "shutdown" } else { "timeout" };
-        let (ledger, flows) = (Ledger::default(), FlowCount::default());
-        Ok(Box::new(Eve { file, zone, closed, events: Events::default(), began: None, ledger, flows }))
+        let (ledger, flows, held) = (Ledger::default(), FlowCount::default(), Held::default());
+        Ok(Box::new(Eve { file, zone, closed, events: Events::default(), held, began: None, ledger, flows }))
     },
 };
 
@@ -45,6 +47,7 @@ struct Eve {
     /// The reason for the end of closed flows.
     closed: &'static str,
     events: Events,
+    held: Held,
     /// Beginning of the first interval.
     began: Option<u64>,
     /// Sums since the beginning: Suricata's counters are totals.
@@ -85,6 +88,8 @@ struct DecoderMembers {
 struct FlowMembers {
     total: u64,
     active: u64,
+    /// Connections whose event did not wait for late segments, because too many waited.
+    memcap: u64,
     emerg_mode_entered: u64,
 }
 
@@ -264,6 +269,11 @@ fn push_tcp(event: &mut Object<'_>, flow: &FlowRecord) {
 }
 
 impl Eve {
+    fn write_flow(&mut self, flow: &FlowRecord) {
+        let Self { file, zone, closed, .. } = self;
+        file.line(flow.last.0, |out| push_flow(out, flow, zone, closed));
+    }
+
     fn event(&mut self, time: u64, event: &impl Serialize) {
         self.file.line(time, |out| {
             // Writing into memory does not fail, and every key is text.
@@ -276,10 +286,14 @@ impl Output for Eve {
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         self.ledger.add(&snapshot.ledger);
         self.flows.add(&snapshot.flows);
+        self.held.begin(snapshot.flows.followed);
         let (ledger, flows) = (self.ledger, self.flows);
         let Interval { start, end } = snapshot.interval;
         // The last interval of a link may end after the run.
         let end = snapshot.watched.map_or(end, |watched| watched.end.clamp(start, end));
+        while let Some(flow) = self.held.leave(end) {
+            self.write_flow(&flow);
+        }
         let began = *self.began.get_or_insert(snapshot.times().start);
         let event = StatsEvent {
             timestamp: self.zone.eve(end),
@@ -297,8 +311,9 @@ impl Output for Eve {
                     invalid: ledger.errors.total(),
                 },
                 flow: FlowMembers {
-                    total: flows.created,
+                    total: flows.begun(),
                     active: flows.active(),
+                    memcap: self.held.shed,
                     emerg_mode_entered: flows.evicted,
                 },
             },
@@ -308,8 +323,9 @@ impl Output for Eve {
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
-        let Self { file, zone, closed, .. } = self;
-        file.line(flow.last.0, |out| push_flow(out, flow, zone, closed));
+        if let Some(flow) = self.held.take(flow) {
+            self.write_flow(&flow);
+        }
         Ok(())
     }
 
@@ -336,6 +352,9 @@ impl Output for Eve {
     }
 
     fn finish(&mut self) -> io::Result<()> {
+        while let Some(flow) = self.held.pop() {
+            self.write_flow(&flow);
+        }
         self.file.finish()
     }
 }

@@ -305,15 +305,17 @@ impl Gather {
         if flow.carrier {
             return;
         }
-        self.flows += 1;
+        // Late segments are of a connection that was counted.
+        let own = u64::from(flow.follows == 0);
+        self.flows += own;
         let protocol = spoken(flow, flow.responder().1);
         let (forward, reverse) = (&flow.forward, &flow.reverse);
         let packets = forward.packets + reverse.packets;
         let total = self.protocols.entry(protocol.clone()).or_default();
-        total.0 += 1;
+        total.0 += own;
         total.1 += packets;
         total.2 += forward.ip_bytes + reverse.ip_bytes;
-        let host = Host { flows: 1, packets, sent: forward.ip_bytes, received: reverse.ip_bytes };
+        let host = Host { flows: own, packets, sent: forward.ip_bytes, received: reverse.ip_bytes };
         self.host(address(flow.initiator().0), host);
         self.host(address(flow.responder().0), Host { sent: host.received, received: host.sent, ..host });
         let mut waiting = self.waiting.remove(&flow.id).unwrap_or_default();
@@ -329,7 +331,9 @@ impl Gather {
             }
         }
         waiting.values.shrink_to_fit();
-        self.group(flow, &protocol, waiting);
+        if own > 0 {
+            self.group(flow, &protocol, waiting);
+        }
     }
 
     fn matching(&mut self, packets: Batch<'_>) {

@@ -629,10 +629,10 @@ pub(super) fn unidentified(facts: &Facts, room: usize) -> Section {
 pub(super) fn flows(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("FLOWS");
     let (flows, ledger) = (&facts.total.flows, &facts.total.ledger);
-    if flows.created == 0 && ledger.unflowed == 0 {
+    if flows.begun() == 0 && ledger.unflowed == 0 {
         return section;
     }
-    let mut text = if flows.created == 0 { "none".to_owned() } else { counted(flows.created, "flow") };
+    let mut text = if flows.begun() == 0 { "none".to_owned() } else { counted(flows.begun(), "flow") };
     let mut states = String::new();
     for (at, (state, n)) in facts.states.iter().enumerate() {
         let between = if at == 0 { ": " } else { ", " };

@@ -8,6 +8,7 @@ mod events;
 mod field_tests;
 mod find;
 mod keep;
+mod late;
 mod names;
 #[cfg(test)]
 mod own_tests;

@@ -148,6 +148,91 @@ fn a_query_for_everything_is_stopped_and_marked_partial() {
     }
 }
 
+/// Late segments are added to the row of their connection, wherever it is: in the same batch, written before, or in the partition
+/// before. Those of an unknown connection are a row.
+#[test]
+fn late_segments_are_added_to_the_row_of_their_connection() {
+    let of = |id: u64, follows: u64| {
+        let mut flow = fixtures::flow();
+        (flow.id, flow.follows) = (id, follows);
+        flow
+    };
+    let late = |id: u64, follows: u64, is_turned: bool| {
+        let mut flow = of(id, follows);
+        flow.last.0 += 7 * S;
+        if is_turned {
+            flow.initiator_is_lower = !flow.initiator_is_lower;
+            std::mem::swap(&mut flow.forward, &mut flow.reverse);
+        }
+        flow
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    // 1 is in the partition before and gets two, 2 is written before, 3 is in the batch, and 9 is unknown.
+    to.flow(&of(1, 0)).unwrap();
+    to.flush().unwrap();
+    let now = fixtures::flow().last.0;
+    to.begin_partition(now + S);
+    to.flow(&of(2, 0)).unwrap();
+    to.flush().unwrap();
+    for flow in [
+        of(3, 0),
+        late(11, 1, false),
+        late(12, 2, true),
+        late(13, 3, false),
+        late(14, 9, false),
+        late(15, 1, true),
+    ] {
+        to.flow(&flow).unwrap();
+    }
+    to.finish().unwrap();
+    assert_eq!(to.health().lost_rows(), 0);
+    let mut found = Vec::new();
+    for (_, path) in schema::partitions(folder.path()) {
+        let database = Connection::open(path).unwrap();
+        let mut query = database
+            .prepare("SELECT uid, last, fpackets, rpackets, fbytes, rbytes, detail FROM flows ORDER BY uid")
+            .unwrap();
+        let rows = query
+            .query_map([], |row| {
+                let numbers: [i64; 6] =
+                    [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?];
+                Ok((numbers, row.get::<_, String>(6)?))
+            })
+            .unwrap();
+        let rows: Vec<([i64; 6], String)> = rows.map(Result::unwrap).collect();
+        let last: i64 =
+            database.query_row("SELECT value FROM meta WHERE name = 'last'", [], |row| row.get(0)).unwrap();
+        assert_eq!(Some(last), rows.iter().map(|(numbers, _)| numbers[1]).max());
+        found.extend(rows);
+    }
+    let flow = fixtures::flow();
+    let sums =
+        [flow.forward.packets, flow.reverse.packets, flow.forward.frame_bytes, flow.reverse.frame_bytes];
+    let row = |uid: i64, times: u64, seconds: u64| {
+        let [a, b, c, d] = sums.map(|n| (n * times) as i64);
+        [uid, (flow.last.0 + seconds * S) as i64, a, b, c, d]
+    };
+    let numbers: Vec<[i64; 6]> = found.iter().map(|(numbers, _)| *numbers).collect();
+    assert_eq!(numbers, [row(1, 3, 7), row(2, 2, 7), row(3, 2, 7), row(14, 1, 7)]);
+    for (numbers, detail) in &found {
+        let detail: serde_json::Value = serde_json::from_str(detail).unwrap();
+        let times = numbers[2] as u64 / flow.forward.packets;
+        for (name, once) in [
+            ("frame_bytes", flow.forward.frame_bytes),
+            ("reverse_frame_bytes", flow.reverse.frame_bytes),
+            ("ip_bytes", flow.forward.ip_bytes),
+            ("reverse_ip_bytes", flow.reverse.ip_bytes),
+            ("payload_bytes", flow.forward.payload_bytes),
+            ("reverse_payload_bytes", flow.reverse.payload_bytes),
+        ] {
+            assert_eq!(detail[name], once * times, "{name} of {numbers:?}");
+        }
+        let duration = numbers[1] as u64 - flow.first.0;
+        assert_eq!(detail["duration"].to_string().parse::<f64>().unwrap(), (duration / 1000) as f64 / 1e6);
+    }
+}
+
 #[test]
 fn a_full_disk_loses_no_row_that_has_room_to_wait() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
 //! Writing flows and records into partitions of time.
 
+use super::late;
 use super::schema::{self, Kind, describe};
 use crate::Keep;
 use crate::StoreError;
@@ -153,9 +154,11 @@ impl Partition {
         &self.connection
     }
 
-    /// Writes rows, all or none.
-    pub fn write(&mut self, rows: &[Row]) -> Result<(), StoreError> {
+    /// Writes rows, all or none. Late segments are added to the row of their connection, here or in the partition before. Returns
+    /// the number of flows that could not be added there.
+    pub fn write(&mut self, rows: &[Row]) -> Result<u64, StoreError> {
         let describe = describe(&self.path);
+        let mut before = late::Before::new(&self.path);
         let transaction = self.connection.transaction().map_err(describe)?;
         {
             let mut flows = transaction
@@ -174,6 +177,9 @@ impl Partition {
             let (mut first, mut last) = (u64::MAX, 0);
             for row in rows {
                 match row {
+                    Row::Flow(flow, _)
+                        if flow.follows != 0
+                            && (late::add(&transaction, flow).map_err(describe)? || before.has(flow)) => {}
                     Row::Flow(flow, name) => {
                         let (source, destination) = (flow.initiator(), flow.responder());
                         let services = services(flow).collect::<Vec<_>>().join(" ");
@@ -237,7 +243,7 @@ impl Partition {
         }
         transaction.commit().map_err(describe)?;
         self.is_empty = false;
-        Ok(())
+        Ok(before.write())
     }
 }
 

@@ -320,10 +320,10 @@ impl Writer {
                 format!("{} was corrupt and was moved to {}", partition.path().display(), aside.display()),
             );
             drop(partition);
-            return written;
+            return written.map(drop);
         }
         self.partition = Some(partition);
-        written?;
+        self.health.lost(written?);
         self.rows.drain(..count);
         self.rows_memory = if self.rows.is_empty() { 0 } else { self.rows_memory.saturating_sub(memory) };
         // A run over files may write gigabytes within one interval.

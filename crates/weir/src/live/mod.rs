@@ -207,7 +207,7 @@ fn header(view: &LiveView<'_>, state: &ScreenState, width: u16) -> Line<'static>
         ),
         view.interfaces.join(","),
         clock(running),
-        format!("{}/s", figures::counted(view.last.flows.created, "new flow")),
+        format!("{}/s", figures::counted(view.last.flows.begun(), "new flow")),
     ];
     if !view.expression.trim().is_empty() {
         parts.push(view.expression.to_owned());

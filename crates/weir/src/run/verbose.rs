@@ -15,7 +15,7 @@ pub fn ledger(total: &Snapshot) -> String {
     let Ledger { caught, bytes, captured_bytes, filtered, analysed, flowed, unflowed, .. } = total.ledger;
     let Ledger { checksums_verified, checksums_bad, checksums_offloaded, .. } = total.settled_ledger();
     let Ledger { time_jumps, late, rows_shed, packets_unwritten, .. } = total.ledger;
-    let FlowCount { created, ended, evicted, holes_shed, .. } = total.flows;
+    let FlowCount { created, ended, evicted, followed, closed_shed, holes_shed, .. } = total.flows;
     let FlowCount { fragments_joined, fragments_unmatched, fragments_shed, .. } = total.flows;
     let mut text = String::from("\nLedger\n");
     let rows = [
@@ -45,6 +45,8 @@ pub fn ledger(total: &Snapshot) -> String {
         (0, "flows", created),
         (1, "ended", ended),
         (2, "evicted: table full", evicted),
+        (0, "late segments of closed connections", followed),
+        (0, "closed connections forgotten", closed_shed),
         (0, "fragments joined to their flow", fragments_joined),
         (0, "fragments without the first", fragments_unmatched),
         (0, "fragmented packets forgotten", fragments_shed),
