@@ -177,6 +177,9 @@ pub struct RingHelper {
     /// Milliseconds after which a block is handed over that is not full.
     #[arg(long)]
     pub block_timeout: u32,
+    /// Maximum number of bytes to keep of a packet; 0 means all.
+    #[arg(long)]
+    pub snaplen: u32,
     /// Do not make the interfaces promiscuous.
     #[arg(long)]
     pub no_promiscuous: bool,

@@ -342,3 +342,118 @@ fn rewriter() {
     nix::unistd::setuid(NOBODY.into()).unwrap();
     weir_files::rewrite(Path::new(&std::env::var_os("REWRITE").unwrap()), b"new").unwrap();
 }
+
+/// The descriptors of all threads of a process that are packet sockets of its network namespace, and the number of such
+/// sockets in the namespace.
+fn packet_sockets(process: u32) -> (usize, usize) {
+    let table = fs::read_to_string(format!("/proc/{process}/net/packet")).unwrap();
+    let inodes = table.lines().skip(1).filter_map(|line| line.split_whitespace().last());
+    let names: Vec<String> = inodes.map(|inode| format!("socket:[{inode}]")).collect();
+    // A thread may have a table of descriptors of its own.
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
+    let open = tasks.filter_map(|task| fs::read_dir(task.path().join("fd")).ok()).flatten().flatten();
+    let held = open.filter_map(|entry| fs::read_link(entry.path()).ok());
+    (held.filter(|to| names.iter().any(|name| to.as_os_str() == name.as_str())).count(), names.len())
+}
+
+/// The number of packet sockets of a run's helper, of which the run has none.
+#[track_caller]
+fn held_by_the_helper_alone(run: u32) -> usize {
+    let (of_helper, all) = packet_sockets(child_of(run));
+    assert_eq!((packet_sockets(run).0, of_helper), (0, all));
+    all
+}
+
+/// A packet socket can send. The process that reads packets therefore has none, before and after the return of an interface.
+#[test]
+fn a_run_has_no_socket_that_could_send_frames() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let heard = folder.path().join("stderr");
+    net.ip(&net.there, &["link", "set", "lo", "up"]);
+    for workers in ["1", "2"] {
+        let file = fs::File::create(&heard).unwrap();
+        let mut command =
+            net.weir(&["-i", "far", "-i", "lo", "-j", "--workers", workers, "--user", "nobody"]);
+        let child = net.listening(command.stdout(Stdio::piped()).stderr(file).spawn().unwrap());
+        becomes_confined(&child, NOBODY);
+        let rings = 2 * workers.parse::<usize>().unwrap();
+        assert_eq!(held_by_the_helper_alone(child.id()), rings);
+        // The thread that maps rings has the filters of the run and its own.
+        let filters: Vec<_> = threads(child.id())
+            .iter()
+            .map(|status| (status["Name"].concat() == "mapper", status["Seccomp_filters"].concat()))
+            .collect();
+        let of =
+            |is_mapper: bool| filters.iter().filter(move |(is, _)| *is == is_mapper).map(|(_, n)| n.as_str());
+        assert_eq!(of(true).collect::<Vec<_>>(), ["4"], "{filters:?}");
+        assert!(of(false).all(|filters| filters == "2"), "{filters:?}");
+
+        let mut sent = net.send(100);
+        for _ in 0..3 {
+            let before = fs::read_to_string(&heard).unwrap().matches("far: has returned").count();
+            net.ip(&net.here, &["link", "del", "near"]);
+            assert!(eventually(|| fs::read_to_string(&heard).unwrap().matches("removed").count() > before));
+            net.link();
+            let text = || fs::read_to_string(&heard).unwrap();
+            assert!(eventually(|| text().matches("far: has returned").count() > before), "{}", text());
+            // Former rings are released.
+            assert!(eventually(|| packet_sockets(child.id()).1 == rings), "{:?}", packet_sockets(child.id()));
+            assert_eq!(held_by_the_helper_alone(child.id()), rings);
+            sent += net.send(100);
+        }
+        signal(&child, "INT");
+        let ran = finish(child).exits(130);
+        assert_eq!(ran.fact("ledger", "caught"), sent);
+    }
+}
+
+fn signal_process(process: u32, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &process.to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+/// Whether a process has ended. Its parent may not have waited for it.
+fn has_ended(process: u32) -> bool {
+    let status = status(Path::new(&format!("/proc/{process}/status")));
+    status.get("State").is_none_or(|state| state.first().is_some_and(|letter| letter == "Z"))
+}
+
+/// A service manager sends the signals that end a run to its helper too.
+#[test]
+fn the_helper_outlives_the_signals_that_end_a_run() {
+    let Some(net) = Net::new() else { return };
+    let child = net.start(&["-i", "far", "-j", "--user", "nobody"]);
+    becomes_confined(&child, NOBODY);
+    let helper = child_of(child.id());
+    let mut sent = net.send(50);
+    for name in ["TERM", "INT", "HUP", "QUIT", "USR1"] {
+        signal_process(helper, name);
+    }
+    sent += net.send(50);
+    signal(&child, "TERM");
+    let ran = finish(child);
+    assert_eq!(ran.fact("ledger", "caught"), sent);
+    assert!(eventually(|| has_ended(helper)));
+}
+
+#[test]
+fn the_helper_of_a_killed_run_ends() {
+    let Some(net) = Net::new() else { return };
+    let mut child = net.start(&["-i", "far", "-j"]);
+    let helper = child_of(child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(eventually(|| has_ended(helper)), "{:?}", status(Path::new(&format!("/proc/{helper}/status"))));
+}
+
+#[test]
+fn a_run_whose_helper_is_killed_ends_with_an_error() {
+    let Some(net) = Net::new() else { return };
+    for interface in ["far", "any"] {
+        let child = net.start(&["-i", interface, "-j", "--user", "nobody"]);
+        becomes_confined(&child, NOBODY);
+        signal_process(child_of(child.id()), "KILL");
+        finish(child).exits(2).says("the process that holds the rings has ended");
+    }
+}

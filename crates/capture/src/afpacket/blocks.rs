@@ -8,17 +8,23 @@
 use std::ffi::c_void;
 use std::io;
 use std::mem::{offset_of, size_of};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_wire::{Batch, Hints, LinkType, Slot, Time};
 
-use super::socket::Socket;
+use super::RingOptions;
 
 /// Size of a block in bytes. A block holds at least one packet, so this limits the largest packet. The kernel hands
 /// over a block per timeout even if it is nearly empty. Many small blocks therefore cover a longer stall on a quiet
 /// link than a few large ones.
 pub(super) const BLOCK_BYTES: usize = 256 << 10;
+
+/// Blocks of a ring.
+pub(super) fn ring_blocks(options: &RingOptions) -> usize {
+    (options.ring_bytes / BLOCK_BYTES).max(2)
+}
 
 /// Packets per batch: so that they stay in the second-level cache with their bytes.
 const BATCH: usize = 512;
@@ -60,12 +66,12 @@ pub(super) struct Blocks {
 unsafe impl Send for Blocks {}
 
 impl Blocks {
-    /// Maps a ring of `count` blocks of [`BLOCK_BYTES`] that was made on `socket`.
-    pub fn map(socket: &Socket, count: usize) -> io::Result<Self> {
+    /// Maps a ring of `count` blocks of [`BLOCK_BYTES`] that was made on `socket`, which may be closed then.
+    pub fn map(socket: &OwnedFd, count: usize) -> io::Result<Self> {
         let bytes = count * BLOCK_BYTES;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice does not overlap any of our memory.
-        let base = unsafe { libc::mmap(null_mut(), bytes, access, libc::MAP_SHARED, socket.raw(), 0) };
+        let base = unsafe { libc::mmap(null_mut(), bytes, access, libc::MAP_SHARED, socket.as_raw_fd(), 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

@@ -47,6 +47,9 @@ pub enum LiveError {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// The helper process cannot do what was requested.
+    #[error("{0}")]
+    Helper(String),
     /// An interface exists again, and the helper process cannot open a ring on it.
     #[error("cannot reopen interface {interface}: {reason}")]
     Reopen {
@@ -67,6 +70,11 @@ impl LiveError {
             Some(libc::EPERM | libc::EACCES) => Self::Privilege,
             _ => Self::Setup { step, interface: interface.to_owned(), source },
         }
+    }
+
+    /// The error of a missing interface, without the names of others.
+    pub(super) fn absent(name: &str) -> Self {
+        Self::UnknownInterface { name: name.to_owned(), have: Vec::new() }
     }
 
     /// The error of a missing interface.

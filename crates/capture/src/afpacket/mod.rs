@@ -4,11 +4,16 @@
 //! rings, so that workers share nothing and the kernel steers (see `program`). Packets stay in the ring until the next
 //! call.
 //!
+//! The sockets are held by a helper (see `helper`): the process that reads packets has only the memory of the rings.
+//!
 //! Not supported: AF_XDP, sending, hardware time stamps.
 
 mod blocks;
 mod error;
 mod helper;
+mod keeper;
+mod message;
+mod opener;
 mod program;
 mod ring;
 mod rings;

@@ -1,15 +1,14 @@
 //! The rings of one worker over all interfaces of a capture, as one stream.
 
-use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weir_wire::{Batch, LinkType, Time};
 
 use super::helper::RingHelper;
-use super::program::NOTHING;
+use super::message::State;
 use super::ring::{Ring, RingSource};
-use super::socket::{grace_period, wait};
+use super::socket::grace_period;
 use super::{LiveError, RingOptions};
 use crate::{CaptureStats, Source};
 
@@ -49,15 +48,16 @@ pub struct LinkEvent {
     pub at: Time,
 }
 
-/// The input of one worker: its rings on all interfaces, polled together.
+/// The input of one worker: its rings on all interfaces, waited for together.
 #[derive(Debug)]
 pub struct Rings {
+    helper: Arc<RingHelper>,
+    worker: usize,
     ports: Vec<Port>,
     events: Vec<LinkEvent>,
     next_watch: Instant,
     stopped: Option<Instant>,
     waits: u64,
-    polls: Vec<libc::pollfd>,
     patience: Duration,
 }
 
@@ -65,11 +65,46 @@ impl Rings {
     /// Opens rings for `workers` workers (1 to 256) on each interface. All packets of an IP address pair, in both
     /// directions, with fragments and tunnelled packets, go to one worker. Packets other than IP go to the first.
     ///
-    /// All workers begin to receive packets at the same time, when everything is set up.
+    /// All workers begin to receive packets at the same time, when everything is set up. The sockets are held by a thread
+    /// of this process, so that it is able to send; [`Rings::open_by`] leaves them in another process.
     ///
     /// # Errors
     /// CAP_NET_RAW is missing, an interface does not exist, or the kernel refuses a step.
     pub fn open(options: &RingOptions, workers: usize) -> Result<Vec<Self>, LiveError> {
+        Self::check(options, workers)?;
+        let first = options.interfaces.first().map(String::as_str).unwrap_or_default();
+        let helper = RingHelper::inside(options, workers);
+        Self::open_by(&helper.map_err(|e| LiveError::setup("open rings", first, e))?, options, workers)
+    }
+
+    /// As [`Rings::open`], with rings that `helper` holds. It was started with the same options and workers.
+    ///
+    /// # Errors
+    /// The helper lacks CAP_NET_RAW, an interface does not exist, or the kernel refuses a step.
+    pub fn open_by(
+        helper: &Arc<RingHelper>,
+        options: &RingOptions,
+        workers: usize,
+    ) -> Result<Vec<Self>, LiveError> {
+        Self::check(options, workers)?;
+        let mut all: Vec<Self> = (0..workers).map(|worker| Self::empty(options, helper, worker)).collect();
+        for position in 0..options.interfaces.len() {
+            let feed = Arc::new(RingSource::new(options, position, workers, helper));
+            for (worker, (mut ring, one)) in feed.open()?.into_iter().zip(&mut all).enumerate() {
+                let up = ring.look()?.up.unwrap_or(false);
+                one.ports.push(Port::new(Arc::clone(&feed), worker, ring));
+                if !up {
+                    one.change(position, LinkChange::Down);
+                }
+            }
+        }
+        for ring in all.iter().flat_map(|one| &one.ports).filter_map(|port| port.ring.as_ref()) {
+            ring.held.admit()?;
+        }
+        Ok(all)
+    }
+
+    fn check(options: &RingOptions, workers: usize) -> Result<(), LiveError> {
         let names = &options.interfaces;
         if names.is_empty() {
             return Err(LiveError::Options("no interface was named"));
@@ -80,45 +115,17 @@ impl Rings {
         if !(1..=256).contains(&workers) {
             return Err(LiveError::Options("the number of workers must be from 1 to 256"));
         }
-        let mut all: Vec<Self> = (0..workers).map(|_| Self::empty(options)).collect();
-        let mut gates = Vec::new();
-        for position in 0..names.len() {
-            let feed = Arc::new(RingSource::new(options, position, workers));
-            let rings = feed.open()?;
-            for (worker, (ring, one)) in rings.into_iter().zip(&mut all).enumerate() {
-                let up = ring.index == 0 || ring.socket.is_up(ring.index)?.unwrap_or(false);
-                one.ports.push(Port::new(Arc::clone(&feed), worker, ring));
-                if !up {
-                    one.change(position, LinkChange::Down);
-                }
-            }
-            gates.push(feed);
-        }
-        for one in &all {
-            for (port, feed) in one.ports.iter().zip(&gates) {
-                if let Some(ring) = &port.ring {
-                    feed.let_in(ring)?;
-                }
-            }
-        }
-        Ok(all)
+        Ok(())
     }
 
-    /// Makes `helper` open the rings on interfaces that return, because this process has given up the right to do so.
-    /// A call for one worker applies to all workers.
-    pub fn reopen_by(&self, helper: &Arc<RingHelper>) {
-        for port in &self.ports {
-            port.feed.set_helper(helper);
-        }
-    }
-
-    fn empty(options: &RingOptions) -> Self {
+    fn empty(options: &RingOptions, helper: &Arc<RingHelper>, worker: usize) -> Self {
         Self {
+            helper: Arc::clone(helper),
+            worker,
             ports: Vec::new(),
             events: Vec::new(),
             next_watch: Instant::now(),
             stopped: None,
-            polls: Vec::new(),
             waits: 0,
             patience: Duration::from_millis(options.block_timeout_ms.into()) + LAST_BLOCK,
         }
@@ -193,32 +200,11 @@ impl Rings {
     /// Waits for a block or for an interface to go down.
     fn sleep(&mut self, timeout: Duration) -> Result<(), LiveError> {
         self.waits += 1;
-        // The counters do not grow after the stop. The only thing to wait for is the last block.
-        self.polls.clear();
-        let open = self.ports.iter().filter_map(|p| p.ring.as_ref()).filter(|ring| ring.removed.is_none());
-        self.polls.extend(open.map(|ring| ring.poll()));
+        // A removed interface has no more blocks, but perhaps a last one that is not handed over.
         let removed = self.ports.iter().any(|p| p.ring.as_ref().is_some_and(|ring| ring.removed.is_some()));
         let timeout = if removed { timeout.min(Duration::from_millis(5)) } else { timeout };
-        if self.polls.is_empty() {
-            std::thread::sleep(timeout);
-            return Ok(());
-        }
-        if !wait(&mut self.polls, timeout)? {
-            return Ok(());
-        }
-        let mut reason = false;
-        for poll in &self.polls {
-            reason |= poll.revents & libc::POLLIN != 0;
-            if poll.revents & libc::POLLERR != 0
-                && let Some(port) = self.ports.iter_mut().find(|p| p.is(poll.fd))
-            {
-                reason |= port.take_error()?;
-                self.next_watch = Instant::now();
-            }
-        }
-        if !reason {
-            // The wake-up had no readable cause. The pause prevents a busy loop.
-            std::thread::sleep(Duration::from_millis(1).min(timeout));
+        if self.helper.wait(self.worker, timeout)? {
+            self.next_watch = Instant::now();
         }
         Ok(())
     }
@@ -228,7 +214,6 @@ impl Rings {
         self.next_watch = now + WATCH;
         for position in 0..self.ports.len() {
             let Some(port) = self.ports.get_mut(position) else { break };
-            port.stats()?;
             for change in port.watch(now, self.stopped.is_some(), self.patience)? {
                 self.change(position, change);
             }
@@ -322,38 +307,35 @@ impl Port {
         self.ring.as_mut().map(Ring::batch).unwrap_or_default()
     }
 
-    fn is(&self, fd: RawFd) -> bool {
-        self.ring.as_ref().is_some_and(|ring| ring.socket.raw() == fd)
-    }
-
     fn stats(&mut self) -> Result<CaptureStats, LiveError> {
+        self.look()?;
         let mut sum = self.past;
-        if let Some(ring) = &mut self.ring {
-            sum.add(ring.stats()?);
+        if let Some(ring) = &self.ring {
+            sum.add(ring.counted);
         }
         Ok(sum)
     }
 
-    /// Takes the pending error of the socket. Returns whether one was pending.
-    fn take_error(&mut self) -> Result<bool, LiveError> {
-        let Some(ring) = &self.ring else { return Ok(false) };
-        let error = ring.socket.take_error()?;
-        self.fell |= error == Some(libc::ENETDOWN);
-        Ok(error.is_some())
+    /// The state of the ring; `None` if there is no ring.
+    fn look(&mut self) -> Result<Option<State>, LiveError> {
+        let Some(ring) = &mut self.ring else { return Ok(None) };
+        let state = ring.look()?;
+        self.fell |= state.fell;
+        Ok(Some(state))
     }
 
-    /// The changes of the interface since the last check.
+    /// The changes of the interface since the last check. Reads the counters.
     fn watch(
         &mut self,
         now: Instant,
         stopped: bool,
         patience: Duration,
     ) -> Result<Vec<LinkChange>, LiveError> {
+        let state = self.look()?;
         if self.feed.any {
             return Ok(Vec::new());
         }
-        self.take_error()?;
-        let Some(ring) = &mut self.ring else { return self.come_back(stopped) };
+        let (Some(state), Some(ring)) = (state, &mut self.ring) else { return self.come_back(stopped) };
         if let Some(since) = ring.removed {
             if ring.empty(since, patience) {
                 self.past.add(ring.counted);
@@ -362,7 +344,7 @@ impl Port {
             return Ok(Vec::new());
         }
         let fell = std::mem::take(&mut self.fell);
-        Ok(match ring.socket.is_up(ring.index)? {
+        Ok(match state.up {
             None => {
                 ring.removed = Some(now);
                 vec![LinkChange::Removed]
@@ -378,7 +360,7 @@ impl Port {
     /// Stops the delivery of packets to the present ring and to one that waits.
     fn close(&self) -> Result<(), LiveError> {
         if let Some(ring) = &self.ring {
-            ring.socket.filter(&NOTHING)?;
+            ring.held.shut()?;
         }
         self.feed.close(self.worker)
     }
@@ -387,8 +369,7 @@ impl Port {
     fn come_back(&mut self, stopped: bool) -> Result<Vec<LinkChange>, LiveError> {
         let ring = if stopped { self.feed.take(self.worker) } else { self.feed.reopen(self.worker)? };
         let Some(mut ring) = ring else { return Ok(Vec::new()) };
-        ring.stats()?;
-        let up = ring.socket.is_up(ring.index)?.unwrap_or(false);
+        let up = ring.look()?.up.unwrap_or(false);
         self.link = ring.shape.link;
         self.ring = Some(ring);
         let mut changes = vec![LinkChange::Back];

@@ -19,7 +19,7 @@ pub(super) struct Socket {
 }
 
 /// The kernel's counters since the last read (`struct tpacket_stats_v3`).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct KernelCounts {
     /// Packets that passed the socket filter, including dropped ones.
     pub packets: u32,
@@ -27,13 +27,6 @@ pub(super) struct KernelCounts {
     pub drops: u32,
     /// Times that the ring was full.
     pub freezes: u32,
-}
-
-/// Takes over a packet socket that another process opened.
-impl From<OwnedFd> for Socket {
-    fn from(fd: OwnedFd) -> Self {
-        Self { fd }
-    }
 }
 
 impl AsFd for Socket {
@@ -53,8 +46,7 @@ impl Socket {
         Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
-    /// The descriptor, for poll(2) and mmap(2).
-    pub fn raw(&self) -> RawFd {
+    fn raw(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
 
@@ -166,7 +158,7 @@ impl Socket {
         Ok(KernelCounts { packets, drops, freezes })
     }
 
-    /// Takes the pending error of the socket, so that poll(2) sleeps again. ENETDOWN means that the interface went
+    /// Takes the pending error of the socket. ENETDOWN means that the interface went
     /// down.
     pub fn take_error(&self) -> io::Result<Option<c_int>> {
         Ok(Some(self.get::<c_int>(libc::SOL_SOCKET, libc::SO_ERROR)?).filter(|e| *e != 0))
@@ -235,17 +227,35 @@ fn request_for(name: &str) -> Option<libc::ifreq> {
     Some(request)
 }
 
-/// Sleeps until one of the sockets has a block or an error, at most `timeout`. Returns whether one has.
-pub(super) fn wait(sockets: &mut [libc::pollfd], timeout: Duration) -> io::Result<bool> {
-    // Rounded up: a wait below a millisecond must not become a busy loop.
-    let ms = timeout.as_micros().div_ceil(1000).min(c_int::MAX as u128) as c_int;
-    // SAFETY: pointer and length belong to one slice.
-    match check(unsafe { libc::poll(sockets.as_mut_ptr(), sockets.len() as libc::nfds_t, ms) }) {
-        Ok(n) => Ok(n > 0),
-        // A signal interrupted the call: the caller checks its flags and calls again.
-        Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(false),
-        Err(e) => Err(e),
+/// Blocks all signals in the calling thread.
+pub(super) fn block_signals() {
+    // SAFETY: all zeros is a good sigset_t; the pointers are to a live value, or null where the call allows it.
+    unsafe {
+        let mut all: libc::sigset_t = mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
     }
+}
+
+/// Gives the calling thread a table of descriptors of its own (close_range(2), Linux 5.9), which contains only `kept`.
+/// Returns the owner of that descriptor in the new table. The owner in the former table keeps it there.
+pub(super) fn leave_table(kept: RawFd) -> io::Result<OwnedFd> {
+    let kept = u32::try_from(kept).map_err(|_| io::Error::from_raw_os_error(libc::EBADF))?;
+    let close = |first: u32, last: u32, flags: u32| {
+        // SAFETY: no memory is passed. The first call below makes the table and closes descriptors in it alone; the
+        // second finds the table that belongs to this thread. No owner of a descriptor in another table notices, and
+        // this thread owns none.
+        match unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    close(kept.saturating_add(1), u32::MAX, libc::CLOSE_RANGE_UNSHARE)?;
+    if let Some(below) = kept.checked_sub(1) {
+        close(0, below, 0)?;
+    }
+    // SAFETY: the descriptor is open in this table, and nothing owns it here.
+    Ok(unsafe { OwnedFd::from_raw_fd(kept as RawFd) })
 }
 
 /// Returns when every processor has left the kernel code that it was executing at the time of the call (an RCU grace

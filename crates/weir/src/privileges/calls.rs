@@ -1,7 +1,7 @@
 //! The system calls that a process may make after its rings are open (seccomp(2)). All others fail with EPERM.
 //!
-//! Not allowed: making, binding or connecting sockets; executing programs; making, tracing or signalling processes;
-//! changing users, groups, mounts, namespaces or keys.
+//! Not allowed in a run: making, binding or connecting sockets; passing descriptors; executing programs; making, tracing or
+//! signalling processes; changing users, groups, mounts, namespaces or keys.
 
 use seccompiler::{
     SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
@@ -14,8 +14,10 @@ use std::collections::BTreeMap;
 pub enum Part {
     /// The process that reads and analyses packets.
     Run,
-    /// The process that opens rings on interfaces that return.
+    /// The process that holds the sockets of rings.
     RingHelper,
+    /// The thread of a run that maps the rings on interfaces that return.
+    Mapper,
 }
 
 /// Refuses all calls but those of a part, for this thread and its later children.
@@ -43,7 +45,8 @@ pub fn refuse_others(part: Part) -> Result<(), String> {
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 fn rules(part: Part) -> Result<Rules, seccompiler::BackendError> {
-    let mut rules: Rules = ALL.iter().map(|call| (*call, Vec::new())).collect();
+    let common = if part == Part::Mapper { MAPPER } else { ALL };
+    let mut rules: Rules = common.iter().map(|call| (*call, Vec::new())).collect();
     // The other filter decides: of two refusals, the one of the filter that was installed last has effect.
     rules.insert(libc::SYS_clone3, Vec::new());
     match part {
@@ -55,6 +58,10 @@ fn rules(part: Part) -> Result<Rules, seccompiler::BackendError> {
             // The interface and program of a ring cannot be changed.
             let packet = libc::SOL_PACKET as u64;
             rules.insert(libc::SYS_setsockopt, vec![rule(&[(1, SeccompCmpOp::Ne, packet)])?]);
+            // A thread may restrict itself further.
+            let more =
+                [(0, SeccompCmpOp::Eq, u64::from(libc::SECCOMP_SET_MODE_FILTER)), (1, SeccompCmpOp::Eq, 0)];
+            rules.insert(libc::SYS_seccomp, vec![rule(&more)?]);
         }
         Part::RingHelper => {
             rules.extend(RING_HELPER.iter().map(|call| (*call, Vec::new())));
@@ -65,10 +72,11 @@ fn rules(part: Part) -> Result<Rules, seccompiler::BackendError> {
                 families.iter().map(|one| rule(std::slice::from_ref(one))).collect::<Result<_, _>>()?;
             rules.insert(libc::SYS_socket, families);
         }
+        Part::Mapper => {}
     }
-    // Both take 32 bits of their second argument. TIOCSTI inserts input into the terminal, and thereby into its shell.
-    let typing = [TIOCSTI, TIOCLINUX];
-    rules.insert(libc::SYS_ioctl, vec![rule(&typing.map(|request| (1, SeccompCmpOp::Ne, request)))?]);
+    if part != Part::Mapper {
+        allow_by_arguments(&mut rules)?;
+    }
     // Memory is never writable and executable at once.
     let either =
         [libc::PROT_WRITE, libc::PROT_EXEC].map(|access| (2, SeccompCmpOp::MaskedEq(access as u64), 0));
@@ -78,11 +86,19 @@ fn rules(part: Part) -> Result<Rules, seccompiler::BackendError> {
             either.iter().map(|one| rule(std::slice::from_ref(one))).collect::<Result<_, _>>()?,
         );
     }
-    let names =
-        [libc::PR_SET_NAME, libc::PR_GET_NAME, PR_SET_VMA].map(|option| (0, SeccompCmpOp::Eq, option as u64));
+    Ok(rules)
+}
+
+/// Calls of every process that are allowed for some arguments.
+fn allow_by_arguments(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
+    // Both take 32 bits of their second argument. TIOCSTI inserts input into the terminal, and thereby into its shell.
+    let typing = [TIOCSTI, TIOCLINUX];
+    rules.insert(libc::SYS_ioctl, vec![rule(&typing.map(|request| (1, SeccompCmpOp::Ne, request)))?]);
+    let names = [libc::PR_SET_NAME, libc::PR_GET_NAME, PR_SET_VMA, libc::PR_SET_NO_NEW_PRIVS];
+    let names = names.map(|option| (0, SeccompCmpOp::Eq, option as u64));
     let names = names.iter().map(|one| rule(std::slice::from_ref(one))).collect::<Result<_, _>>()?;
     rules.insert(libc::SYS_prctl, names);
-    Ok(rules)
+    Ok(())
 }
 
 /// Requests of ioctl_tty(2). Their type in `libc` depends on the C library.
@@ -132,11 +148,44 @@ static ALL: &[i64] = &[
     libc::SYS_recvfrom,
     libc::SYS_recvmsg,
     libc::SYS_sendto,
-    libc::SYS_sendmsg,
 ];
 
-/// Calls to make packet sockets with rings, and to look up an interface by name.
-static RING_HELPER: &[i64] = &[libc::SYS_setsockopt, libc::SYS_bind, libc::SYS_getsockname];
+/// Calls to make packet sockets with rings, to look up an interface by name, to wait for blocks and requests, and to pass
+/// the sockets for their mapping.
+static RING_HELPER: &[i64] = &[
+    libc::SYS_setsockopt,
+    libc::SYS_bind,
+    libc::SYS_getsockname,
+    libc::SYS_sendmsg,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+];
+
+/// Calls of the thread that maps rings. None of them writes to a descriptor, duplicates it or passes it on.
+static MAPPER: &[i64] = &[
+    libc::SYS_recvmsg,
+    libc::SYS_close,
+    libc::SYS_brk,
+    libc::SYS_madvise,
+    libc::SYS_mremap,
+    libc::SYS_munmap,
+    libc::SYS_futex,
+    libc::SYS_clock_gettime,
+    libc::SYS_sched_yield,
+    libc::SYS_gettid,
+    libc::SYS_getpid,
+    libc::SYS_tgkill,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_restart_syscall,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+];
 
 /// Calls of a run: files, threads, time, accepted connections, the terminal.
 static RUN: &[i64] = &[

@@ -1,24 +1,27 @@
-//! The helper process that opens rings on interfaces that return, after the run has dropped its privileges.
+//! The helper process that holds the sockets of all rings, so that the run cannot send through them.
 //!
 //! It executes this program with a hidden subcommand. It has the user of the run, keeps only CAP_NET_RAW, opens no
 //! files, and ends with the run.
 
-use super::calls::Part;
+use super::calls::{self, Part};
 use super::paths::Paths;
 use super::{Account, confine, keep_only};
 use crate::cli;
 use crate::exit::{Exit, complain};
-use caps::Capability;
+use caps::{CapSet, Capability};
+use rustix::process::{DumpableBehavior, Signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use weir_capture::{RingHelper, RingOptions};
 
 /// Name of the subcommand.
 pub const NAME: &str = "ring-helper";
 
-/// Starts the process, while this one is still privileged; `None` if no interface can return.
+/// Starts the process, while this one is still privileged.
 ///
 /// # Errors
 /// The process cannot be started.
@@ -26,9 +29,11 @@ pub fn start(
     options: &RingOptions,
     workers: usize,
     user: Option<&Account>,
-) -> Result<Option<Arc<RingHelper>>, String> {
-    if options.interfaces.iter().all(|name| name == "any") {
-        return Ok(None);
+) -> Result<Arc<RingHelper>, String> {
+    // A capability of this process that is neither root's nor the program file's is lost with exec(2) otherwise. This
+    // process drops all of them later. A failure shows when the rings are opened.
+    for set in [CapSet::Inheritable, CapSet::Ambient] {
+        let _ = caps::raise(None, set, Capability::CAP_NET_RAW);
     }
     // The path of this program may belong to another file by now.
     let mut command = Command::new("/proc/self/exe");
@@ -38,6 +43,7 @@ pub fn start(
     command.args(["--workers", &workers.to_string()]);
     command.args(["--ring-bytes", &options.ring_bytes.to_string()]);
     command.args(["--block-timeout", &options.block_timeout_ms.to_string()]);
+    command.args(["--snaplen", &options.snaplen.to_string()]);
     if !options.promiscuous {
         command.arg("--no-promiscuous");
     }
@@ -45,10 +51,20 @@ pub fn start(
         command.args(["--uid", &uid.to_string(), "--gid", &gid.to_string()]);
     }
     command.arg("--").args(&options.interfaces);
-    let started = RingHelper::start(&mut command);
-    started
-        .map(|helper| Some(Arc::new(helper)))
-        .map_err(|error| format!("cannot start the process that reopens interfaces: {error}"))
+    RingHelper::start(&mut command, options, workers)
+        .map_err(|error| format!("cannot start the process that holds the rings: {error}"))
+}
+
+/// Makes the run map rings on interfaces that return in a thread that can use their sockets for nothing else. Call it when
+/// the privileges are dropped, and before other threads start.
+pub fn map_apart(helper: &RingHelper) {
+    let confine = || calls::refuse_others(Part::Mapper).map_err(std::io::Error::other);
+    if let Err(error) = helper.map_apart(confine) {
+        eprintln!(
+            "weir: sockets of interfaces that return are not kept from the process that reads packets (Linux 5.9 and later \
+             can): {error}"
+        );
+    }
 }
 
 /// Runs the helper process.
@@ -63,6 +79,10 @@ fn attempt(options: &cli::RingHelper) -> Result<Exit, String> {
     let user = options.uid.zip(options.gid).map(|(uid, gid)| Account::alone(uid, gid));
     let rules = Paths::nothing().map_err(|error| error.to_string());
     keep_only(&[Capability::CAP_NET_RAW], user.as_ref())?;
+    outlive_signals().map_err(|error| error.to_string())?;
+    // Both are reset by a change of the user. The run has the same user, and must not look into this process.
+    let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     // The run reports the features that the kernel lacks.
     confine(rules, Part::RingHelper);
     let rings = RingOptions {
@@ -70,8 +90,19 @@ fn attempt(options: &cli::RingHelper) -> Result<Exit, String> {
         promiscuous: !options.no_promiscuous,
         ring_bytes: options.ring_bytes,
         block_timeout_ms: options.block_timeout,
+        snaplen: options.snaplen,
         ..RingOptions::default()
     };
     RingHelper::serve(&socket, &rings, options.workers).map_err(|error| error.to_string())?;
     Ok(Exit::Good)
+}
+
+/// Handles the signals that end or inform a run by doing nothing: a service manager sends them to all processes of the
+/// run, which still drains its rings.
+fn outlive_signals() -> std::io::Result<()> {
+    let nobody_reads_it = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2] {
+        signal_hook::flag::register(signal, Arc::clone(&nobody_reads_it))?;
+    }
+    Ok(())
 }

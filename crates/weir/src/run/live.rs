@@ -170,20 +170,20 @@ fn print_last(run: &Run, text: String) -> Exit {
     Lines::end(printer)
 }
 
-/// Opens the rings, starts the helper process that reopens them, and drops the privileges of this process.
+/// Starts the helper process that holds the rings, maps them, and drops the privileges of this process.
 fn open(run: &Run, workers: usize, full_screen: bool) -> Result<Vec<Rings>, (Exit, String)> {
     let options = ring_options(run, workers);
-    let rings = Rings::open(&options, workers).map_err(|error| (Exit::Unreadable, error.to_string()))?;
-    let helper = helper::start(&options, workers, run.user.as_ref());
-    if let (Some(helper), Some(rings)) = (helper.map_err(|error| (Exit::Unreadable, error))?, rings.first()) {
-        rings.reopen_by(&helper);
-    }
+    let helper =
+        helper::start(&options, workers, run.user.as_ref()).map_err(|error| (Exit::Unreadable, error))?;
+    let rings =
+        Rings::open_by(&helper, &options, workers).map_err(|error| (Exit::Unreadable, error.to_string()))?;
     let mut paths = run.paths();
     if full_screen {
         // A key of the screen starts a packet file in this folder.
         paths.optional(Path::new("."));
     }
     privileges::give_up(run.user.as_ref(), &paths).map_err(|error| (Exit::Output, error))?;
+    helper::map_apart(&helper);
     Ok(rings)
 }
 
