@@ -12,6 +12,8 @@ use weir_wire::stream::Chunk;
 pub enum Emitted<'a> {
     /// A flow that has ended, or a part of a flow that continues.
     Flow(&'a FlowRecord),
+    /// The record so far of a flow that is open.
+    Open(&'a FlowRecord),
     /// The packets that match the run's expression, in order.
     Matching(Batch<'a>),
     /// Packets of an unidentified flow. Packets of one flow come in order.

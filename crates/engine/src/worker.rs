@@ -12,7 +12,7 @@ use crate::plan::{ItemSource, Selection, Sum};
 use crate::sessions::Sessions;
 use crate::sink::{Emitted, Sink};
 use crate::tap::Tap;
-use crate::{Plan, SessionConfig, SessionStats};
+use crate::{FlowRecord, Plan, SessionConfig, SessionStats};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use weir_api::{
@@ -412,6 +412,16 @@ impl Worker {
                 feeder.flush();
             }
         }
+    }
+
+    /// Emits the record so far of each open flow that had a packet at `since` or later. The flows continue.
+    pub fn emit_open(&mut self, since: Time, sink: &mut dyn Sink) {
+        let Some(table) = &mut self.flows else { return };
+        let sessions = self.sessions.as_ref();
+        table.open(since, |row, record| {
+            let services = sessions.map_or(record.services, |sessions| sessions.found(row).services);
+            sink.take(Emitted::Open(&FlowRecord { services, ..*record }));
+        });
     }
 
     /// Bytes of memory that sessions, streams and fragments take.

@@ -233,10 +233,12 @@ pub enum EndReason {
     Evicted,
     /// The run ended.
     Shutdown,
+    /// None: the flow was open when the record was made ([`crate::FlowTable::open`]).
+    Open,
 }
 
 impl EndReason {
-    /// Every reason, in the order of [`FlowStats::by_reason`].
+    /// Every reason for which a table ends a flow, in the order of [`FlowStats::by_reason`].
     pub const ALL: [Self; 7] =
         [Self::Idle, Self::Active, Self::Fin, Self::Rst, Self::Reused, Self::Evicted, Self::Shutdown];
 
@@ -250,6 +252,7 @@ impl EndReason {
             Self::Reused => "reused",
             Self::Evicted => "evicted",
             Self::Shutdown => "shutdown",
+            Self::Open => "open",
         }
     }
 }

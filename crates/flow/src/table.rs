@@ -275,6 +275,22 @@ impl FlowTable {
         }
     }
 
+    /// Shows the row and the record so far of each open flow whose last packet is not before a time. Nothing changes.
+    pub fn open(&mut self, since: Time, mut each: impl FnMut(u32, &FlowRecord)) {
+        for ((at, hot), cold) in (0..).zip(&mut self.hot).zip(&mut self.cold) {
+            if hot.is_free() || hot.last < since {
+                continue;
+            }
+            if hot.has(mark::FRESH) {
+                hot.fresh_record(EndReason::Open, &mut self.record);
+                each(at, &self.record);
+                continue;
+            }
+            let uncounted = self.pool.known(cold.origin.holes).map_or([0; 2], |holes| holes.uncounted);
+            each(at, &Row::new(hot, cold).record(uncounted, EndReason::Open));
+        }
+    }
+
     /// Ends every flow, at the end of the run.
     pub fn drain(&mut self, sink: &mut impl FlowSink) {
         self.expire_fragments(Time(u64::MAX), sink);

@@ -1,6 +1,6 @@
 //! Passes to an output the readings that subscriptions assign to it, over the intervals that they ask for.
 
-use crate::{Output, OutputSpec, Takes};
+use crate::{OpenFlows, Output, OutputSpec, Takes};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
@@ -47,6 +47,10 @@ impl Output for ByAssignment {
 
     fn named_flow(&mut self, flow: &FlowRecord, name: Option<&str>) -> io::Result<()> {
         self.output.named_flow(flow, name)
+    }
+
+    fn open_flows(&mut self, open: &OpenFlows<'_>) -> io::Result<()> {
+        self.output.open_flows(open)
     }
 
     fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {

@@ -50,6 +50,7 @@ pub mod metrics;
 pub mod model;
 mod mon;
 pub mod ndjson;
+mod open;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod ports;
@@ -65,6 +66,7 @@ pub mod zone;
 pub use assigned::assigned;
 pub use file::{Existing, Rolling};
 pub use log::Log;
+pub use open::{LeftOut, OpenFlow, OpenFlows};
 pub use weir_engine::{FlowIdentity, FlowRecord, fields};
 
 use std::io;
@@ -118,6 +120,17 @@ pub trait Output: Send {
     fn named_flow(&mut self, flow: &FlowRecord, name: Option<&str>) -> io::Result<()> {
         let _ = name;
         self.flow(flow)
+    }
+
+    /// Takes the flows that are open at the end of an interval and had a packet in it. They come behind the flows that ended in the
+    /// interval.
+    ///
+    /// # Errors
+    ///
+    /// As [`Output::flow`].
+    fn open_flows(&mut self, open: &OpenFlows<'_>) -> io::Result<()> {
+        let _ = open;
+        Ok(())
     }
 
     /// Takes a record of a protocol; records come in the order of rows too.

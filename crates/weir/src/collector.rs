@@ -3,8 +3,10 @@
 //! A worker communicates with the rest of the program only through its [`WorkerOutput`]. A run over files waits for
 //! room in a full queue. A live run sheds rows instead, and counts them.
 
+mod open_flows;
 mod open_output;
 
+pub use open_flows::OpenFlows;
 pub use open_output::OpenOutput;
 
 use crate::drive::{Boundary, Destination, WhenFull};
@@ -24,7 +26,7 @@ use weir_anon::Anonymiser;
 use weir_api::{Event, Interval, SessionCount, Snapshot};
 use weir_capture::LinkEvent;
 use weir_engine::{Emitted, FlowIdentity, FlowRecord, Sink};
-use weir_output::{Log, Output};
+use weir_output::{Log, OpenFlow, Output};
 use weir_proto::{FILES, Packed, Place, Record};
 use weir_wire::{Batch, Time};
 
@@ -61,6 +63,8 @@ pub enum Message {
     Rows(Part, Vec<FlowRecord>, Charge),
     /// Records of the given part.
     Records(Part, Records, Charge),
+    /// The flows that are open at the end of the given part.
+    Open(Part, Box<OpenFlows>, Charge),
     /// The part has ended for this worker, and so have those before it.
     Snapshot(Part, Box<Snapshot>, Held),
     /// Packets of an interval whose snapshot this worker has sent already.
@@ -149,6 +153,8 @@ pub struct Load {
     pub room: Arc<Room>,
     /// Whether an output reads flow rows.
     pub rows: bool,
+    /// Where an output reads open flows, the length of the intervals at whose ends they are handed over, in nanoseconds.
+    pub open_every: Option<u64>,
     /// The ways by which packets and files leave.
     pub ways: Ways,
 }
@@ -163,6 +169,10 @@ pub struct WorkerOutput {
     part: Part,
     rows: Vec<FlowRecord>,
     records: Records,
+    /// The open flows that are being collected.
+    open: Option<Box<OpenFlows>>,
+    /// Time of the earliest packet since open flows were handed over, in nanoseconds since the epoch.
+    moved_since: Option<u64>,
     /// Rows, including records, that were shed since the last snapshot.
     rows_shed: u64,
     kept: u64,
@@ -186,6 +196,8 @@ impl WorkerOutput {
             part: Part::default(),
             rows: Vec::new(),
             records: Records::default(),
+            open: None,
+            moved_since: None,
             rows_shed: 0,
             kept: 0,
             backlog: VecDeque::new(),
@@ -211,6 +223,7 @@ impl WorkerOutput {
 
     /// Sends the snapshot of packets of an interval that was sent already.
     pub fn send_late(&mut self, snapshot: Snapshot) {
+        self.see_packets(&snapshot);
         let charge = self.load.room.take(snapshot.memory());
         self.send_later(Message::Late(Box::new(snapshot), charge));
     }
@@ -262,10 +275,33 @@ impl WorkerOutput {
         self.send_or_shed(number, bytes, |charge| Message::Rows(part, rows, charge));
     }
 
+    /// Notes the time of the earliest packet.
+    fn see_packets(&mut self, snapshot: &Snapshot) {
+        let first = snapshot.packets.map(|packets| packets.start);
+        self.moved_since = self.moved_since.into_iter().chain(first).min();
+    }
+
+    /// Sends the open flows. Without room the next interval's are those since the same time.
+    fn send_open(&mut self) {
+        let Some(mut open) = self.open.take() else { return };
+        open.shorten();
+        let (bytes, part) = (open.memory(), self.part);
+        if self.attempt(bytes, |charge| Message::Open(part, open, charge)) {
+            self.moved_since = None;
+        }
+    }
+
     /// Sends a message of `rows` rows and `bytes` bytes if there is room for it. Otherwise counts its rows as shed.
     fn send_or_shed(&mut self, rows: usize, bytes: usize, message: impl FnOnce(Charge) -> Message) {
+        if !self.attempt(bytes, message) {
+            self.rows_shed += rows as u64;
+        }
+    }
+
+    /// Sends a message of `bytes` bytes if there is room for it, for which a run over files waits. Returns whether it was sent.
+    fn attempt(&mut self, bytes: usize, message: impl FnOnce(Charge) -> Message) -> bool {
         let room = &self.load.room;
-        let is_sent = match self.when_full {
+        match self.when_full {
             WhenFull::Wait => {
                 let message = message(room.wait(bytes));
                 self.send(message);
@@ -278,9 +314,6 @@ impl WorkerOutput {
                         !matches!(self.to.try_send(message(charge)), Err(TrySendError::Full(_)))
                     })
             }
-        };
-        if !is_sent {
-            self.rows_shed += rows as u64;
         }
     }
 }
@@ -297,10 +330,20 @@ impl Destination for WorkerOutput {
         self.part = Part { stretch, silence: start.saturating_add(1) };
     }
 
+    fn asks_open(&mut self, snapshot: &Snapshot) -> Option<Time> {
+        self.see_packets(snapshot);
+        let (since, until) = (self.moved_since?, snapshot.interval.end);
+        let every = self.load.open_every.filter(|every| until.is_multiple_of(*every))?;
+        let max = OpenFlows::fitting(self.load.room.limit() / 4);
+        self.open = Some(Box::new(OpenFlows::new(since / every * every, until, max)));
+        Some(Time(since))
+    }
+
     /// A snapshot is never shed, because its counters are needed for correct sums.
     fn interval(&mut self, mut snapshot: Snapshot, sessions: usize) {
         self.send_rows();
         self.send_records();
+        self.send_open();
         snapshot.ledger.rows_shed += std::mem::take(&mut self.rows_shed);
         self.load.ways.outlets.iter_mut().for_each(|outlet| outlet.count_shed(&mut snapshot));
         snapshot.sessions.add(&std::mem::take(&mut self.files_ended));
@@ -385,6 +428,11 @@ impl Sink for WorkerOutput {
     fn take(&mut self, emitted: Emitted<'_>) {
         match emitted {
             Emitted::Flow(flow) => self.flow(flow),
+            Emitted::Open(flow) => {
+                if let Some(open) = &mut self.open {
+                    open.push(flow);
+                }
+            }
             Emitted::Matching(packets) => self.matching(packets),
             Emitted::Unidentified(packets) => self.leave(OutletId::Unidentified, packets),
             Emitted::Record(flow, record) => self.record(flow, record),
@@ -459,6 +507,7 @@ pub struct Collector {
 struct Pending {
     rows: Vec<Vec<FlowRecord>>,
     records: Vec<Records>,
+    open: Option<Box<OpenFlows>>,
     merged: Option<Box<Snapshot>>,
 }
 
@@ -622,6 +671,21 @@ impl Collector {
                 self.relieve();
                 Vec::new()
             }
+            Message::Open(part, open, charge) => {
+                drop(charge);
+                self.waiting += open.memory();
+                let place = &mut self.pending.entry(part).or_default().open;
+                match place {
+                    Some(merged) => {
+                        self.waiting -= merged.memory() + open.memory();
+                        merged.merge(*open);
+                        self.waiting += merged.memory();
+                    }
+                    None => *place = Some(open),
+                }
+                self.relieve();
+                Vec::new()
+            }
             Message::Snapshot(part, snapshot, held) => {
                 let Held { charge, worker, sessions } = held;
                 drop(charge);
@@ -770,6 +834,33 @@ impl Collector {
         }
     }
 
+    /// Hands the flows that are open at the end of an interval to the outputs.
+    fn write_open(&mut self, open: OpenFlows) {
+        self.waiting -= open.memory();
+        let mut until = Time(open.until);
+        let (mut flows, left_out) = open.take();
+        for flow in &mut flows {
+            flow.name = self.resolved.name(&flow.record);
+            if let Some(anonymiser) = &mut self.anonymiser {
+                anonymiser.flow(&mut flow.record);
+                flow.name = flow.name.take().and_then(|name| anonymiser.name(&name)).map(Arc::from);
+                flow.from = anonymiser.time(Time(flow.from)).0;
+            }
+        }
+        if let Some(anonymiser) = &self.anonymiser {
+            until = anonymiser.time(until);
+        }
+        flows.sort_by_key(|flow| (flow.record.first, flow.record.key));
+        let flows: Vec<OpenFlow<'_>> = flows
+            .iter()
+            .map(|flow| OpenFlow { flow: &flow.record, name: flow.name.as_deref(), from: flow.from })
+            .collect();
+        let open = weir_output::OpenFlows { flows: &flows, until: until.0, left_out };
+        for at in 0..self.outputs.len() {
+            self.attempt(at, |output| output.open_flows(&open));
+        }
+    }
+
     /// Completes the intervals that all workers have ended.
     fn complete_ended(&mut self) -> Vec<Snapshot> {
         let next = self.next.iter().copied().min().unwrap_or_default();
@@ -778,8 +869,11 @@ impl Collector {
     }
 
     fn complete(&mut self, part: Part) -> Option<Snapshot> {
-        let Pending { rows, records, merged } = self.pending.remove(&part)?;
+        let Pending { rows, records, open, merged } = self.pending.remove(&part)?;
         self.write(rows, records);
+        if let Some(open) = open {
+            self.write_open(*open);
+        }
         let mut merged = *merged.unwrap_or_default();
         let original = merged.interval;
         merged.fill();

@@ -50,6 +50,12 @@ pub trait Destination {
     /// its start, in nanoseconds since the epoch.
     fn silence(&mut self, start: u64);
 
+    /// Whether the open flows are asked for before this snapshot of an interval is sent: those that had a packet at that time or later.
+    fn asks_open(&mut self, snapshot: &Snapshot) -> Option<Time> {
+        let _ = snapshot;
+        None
+    }
+
     /// Takes the snapshot of an interval. `sessions` is the number of bytes that the worker's sessions occupy.
     fn interval(&mut self, snapshot: Snapshot, sessions: usize);
 
@@ -191,6 +197,9 @@ impl<'r, D: Destination> Drive<'r, D> {
 
     /// Sends the snapshot of an interval to the destination.
     pub fn send(&mut self, snapshot: Snapshot) {
+        if let Some(since) = self.destination.asks_open(&snapshot) {
+            self.worker.emit_open(since, self.destination.sink());
+        }
         self.destination.interval(snapshot, self.worker.sessions_memory());
     }
 }

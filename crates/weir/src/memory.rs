@@ -340,6 +340,11 @@ impl Room {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Maximum number of bytes.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// Bytes in use.
     pub fn used(&self) -> usize {
         *self.used_bytes()

@@ -228,7 +228,7 @@ fn reason(end: EndReason, closed: &'static str) -> &'static str {
         EndReason::Fin | EndReason::Rst => closed,
         EndReason::Reused => "tcp_reuse",
         EndReason::Evicted => "forced",
-        EndReason::Shutdown => "shutdown",
+        EndReason::Shutdown | EndReason::Open => "shutdown",
     }
 }
 

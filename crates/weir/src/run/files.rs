@@ -81,7 +81,8 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let dumps = PacketWriters::start(run, files.interfaces(), For::Files)?;
     let outputs = run.outputs()?;
     let room = Room::new(run.division.queue);
-    let load = Load { room: Arc::clone(&room), rows: run.plan().demand().rows, ways: dumps.ways() };
+    let (rows, open_every) = (run.plan().demand().rows, run.open_every());
+    let load = Load { room: Arc::clone(&room), rows, open_every, ways: dumps.ways() };
 
     let (to, from) = queue();
     let worker_outputs =

@@ -51,7 +51,8 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let mut writers = PacketWriters::start(run, &interfaces, purpose)?;
     let outputs = run.outputs()?;
     let room = Room::new(run.division.queue);
-    let load = Load { room: Arc::clone(&room), rows: run.plan().demand().rows, ways: writers.ways() };
+    let (rows, open_every) = (run.plan().demand().rows, run.open_every());
+    let load = Load { room: Arc::clone(&room), rows, open_every, ways: writers.ways() };
     let (to, from) = queue();
     let mut collector = run.collector(outputs, workers);
     collector.take_from(&room);

@@ -436,6 +436,11 @@ impl Run {
         (0..count).map(worker).collect()
     }
 
+    /// The length of the intervals at whose ends open flows go to the store, if there is one.
+    fn open_every(&self) -> Option<u64> {
+        self.work.has_store.then_some(self.request.interval.max(1))
+    }
+
     fn collector(&self, outputs: Vec<OpenOutput>, workers: usize) -> Collector {
         let mut collector = Collector::new(outputs, workers, self.request.interval, self.division.rows);
         collector.remember_names(self.division.names);
