@@ -180,6 +180,7 @@ export function flows(first, last, count) {
       service,
       vlan: hash(key) % 5 === 0 ? 120 : null,
       name,
+      open: false,
     });
   }
   return made.sort((a, b) => a.first - b.first);

@@ -539,6 +539,8 @@ pub struct Flow {
     /// Name that the initiator had resolved to the responder's address.
     #[schema(required = true)]
     pub name: Option<String>,
+    /// Whether the flow is open: its sums are those up to the end of the last stored interval.
+    pub open: bool,
 }
 
 /// A flow with its records.

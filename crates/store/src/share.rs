@@ -1,5 +1,5 @@
-//! The part of a flow in a time range. A store has the sums of a flow, not their course over time: of a flow that crosses an end
-//! of the range the share by time is counted, and the answer states the bounds.
+//! The part of a flow in a time range. A store has the sums of a flow, and for flows of many bytes what they moved in each
+//! interval. Of the rest of a flow that crosses an end of the range the share by time is counted, and the answer states the bounds.
 
 use weir_api::web::{Amount, Crossing};
 use weir_api::{Count, Unit};
@@ -42,6 +42,108 @@ fn until(time: u64, first: u64, last: u64, value: u64) -> u64 {
     }
     let (passed, whole) = (time.saturating_sub(first), (last - first).max(1));
     (u128::from(value) * u128::from(passed) / u128::from(whole)) as u64
+}
+
+/// Packets and bytes of both directions of a flow, the client's first.
+pub type Sides = [Count; 2];
+
+/// Packets and bytes in a range, and the most by which they may be off.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Share {
+    /// What is counted.
+    pub count: Count,
+    /// Maximum error.
+    pub error: Count,
+}
+
+impl Share {
+    /// A share without error.
+    pub fn exact(count: Count) -> Self {
+        Self { count, error: Count::default() }
+    }
+
+    /// Adds a share of another part.
+    pub fn add(&mut self, other: &Self) {
+        self.count.add(&other.count);
+        self.error.add(&other.error);
+    }
+}
+
+/// What a flow moved from `span.0` on and before `span.1`.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece {
+    /// The time.
+    pub span: (u64, u64),
+    /// What was moved.
+    pub sums: Sides,
+}
+
+impl Piece {
+    /// The share of a range, and whether that is all or nothing of it.
+    fn within(&self, window: &Window) -> ([Share; 2], bool) {
+        let (from, until) = self.span;
+        if until <= window.from || from >= window.to {
+            return (Default::default(), true);
+        }
+        let last = until.saturating_sub(1).max(from);
+        if window.holds(from, last) {
+            return (self.sums.map(Share::exact), true);
+        }
+        let share = |whole: Count| {
+            let count = window.share(from, last, whole);
+            Share { count, error: error(count, whole) }
+        };
+        (self.sums.map(share), false)
+    }
+}
+
+/// The course of a flow: what is known of when it moved its packets and bytes.
+#[derive(Clone, Debug, Default)]
+pub struct Course {
+    /// Times of its first and its last packet.
+    pub times: (u64, u64),
+    /// What it moved at unknown times between them.
+    pub rest: Sides,
+    /// What it moved within shorter times.
+    pub pieces: Vec<Piece>,
+}
+
+impl Course {
+    /// The course of a flow without parts.
+    pub fn unknown(times: (u64, u64), sums: Sides) -> Self {
+        Self { times, rest: sums, pieces: Vec::new() }
+    }
+
+    /// The share of a range, of both directions.
+    pub fn within(&self, window: &Window) -> [Share; 2] {
+        self.shares(window, |_, _| {})
+    }
+
+    /// As [`Course::within`]. What is spread over an end of the range is noted.
+    pub fn crossing(&self, window: &Window, crossings: &mut Crossings) -> [Share; 2] {
+        let (mut counted, mut whole) = (Count::default(), Count::default());
+        let shares = self.shares(window, |piece, shares| {
+            shares.iter().for_each(|share| counted.add(&share.count));
+            piece.sums.iter().for_each(|side| whole.add(side));
+        });
+        if whole != Count::default() {
+            crossings.add(counted, whole);
+        }
+        shares
+    }
+
+    fn shares(&self, window: &Window, mut spread: impl FnMut(&Piece, &[Share; 2])) -> [Share; 2] {
+        let rest = Piece { span: (self.times.0, self.times.1.saturating_add(1)), sums: self.rest };
+        let mut sum = [Share::default(); 2];
+        for piece in self.pieces.iter().chain([&rest]) {
+            let (shares, is_known) = piece.within(window);
+            sum.iter_mut().zip(&shares).for_each(|(sum, share)| sum.add(share));
+            if !is_known {
+                spread(piece, &shares);
+            }
+        }
+        sum
+    }
 }
 
 /// Flows that cross an end of a time.

@@ -200,6 +200,126 @@ fn exported_series_can_be_read_by_other_tools() {
     assert!(values.len() > 10 && values.iter().sum::<f64>() > 5000.0, "{printed}");
 }
 
+/// Bytes of a question about flows, and by how much they may be off.
+fn bytes_of(folder: &Path, expression: &str, (from, to): (u64, u64)) -> (u64, u64) {
+    let [from, to] = [from, to].map(|time| weir_output::zone::rfc3339(time * SECOND));
+    let question = format!("count since {from} until {to} where {expression}");
+    let answer = query(folder, &question);
+    let place =
+        |name: &str| answer["columns"].as_array().unwrap().iter().position(|column| column["name"] == name);
+    let value = |name: &str| place(name).map_or(0, |at| answer["rows"][0][at].as_u64().unwrap());
+    assert!(answer["basis"]["bound"].is_u64(), "{answer}");
+    (value("bytes"), value("error").max(answer["basis"]["bound"].as_u64().unwrap()))
+}
+
+/// Of flows that cross the ends of a range, what they moved within it is counted, as far as the answer says: on all captures of
+/// this project and a sample of others, in thirds of their time.
+#[test]
+fn a_range_has_what_the_packets_of_its_time_have() {
+    let (mut asked, mut exact, mut others) = (0, 0, 0);
+    for capture in [sample()].into_iter().chain(diverse(30)) {
+        let folder = tempfile::tempdir().unwrap();
+        weir([text(&capture), "-o", text(folder.path()), "--log", "store", "-q", "--interval", "1s"]);
+        let Some((first, last)) = times(folder.path()) else { continue };
+        let (first, end) = (first / SECOND, last / SECOND + 1);
+        if !(3..86_400).contains(&(end - first)) {
+            continue;
+        }
+        let third = |n: u64| first + (end - first) * n / 3;
+        let counted = |(from, to): (u64, u64)| {
+            let [since, until] = [from, to].map(|time| weir_output::zone::rfc3339(time * SECOND));
+            let arguments = ["count", text(&capture), "--since", &since, "--until", &until];
+            let counted = weir(arguments.into_iter().chain(["-e", "ip and tcp", "-j"])).json();
+            // A capture on whose link the expression cannot match has no count.
+            counted.iter().find_map(|line| line["bytes"].as_u64())
+        };
+        // Flows inside of tunnels, and the fragments of flows, are no packets of the expression.
+        let (whole, bound) = bytes_of(folder.path(), "ip and tcp", (first, end));
+        if (Some(whole), bound) != (counted((first, end)), 0) {
+            others += 1;
+            continue;
+        }
+        for range in [(third(0), third(1)), (third(1), third(2)), (third(2), third(3))] {
+            let (truth, (bytes, bound)) =
+                (counted(range).unwrap_or(0), bytes_of(folder.path(), "ip and tcp", range));
+            asked += 1;
+            exact += usize::from(bound == 0);
+            assert!(
+                bytes.abs_diff(truth) <= bound,
+                "{capture:?} {range:?}: {bytes} of {truth}, bound {bound}"
+            );
+        }
+    }
+    println!("{asked} ranges, {exact} of them without bound; {others} captures have other packets");
+    assert!(asked >= 30, "{asked}");
+}
+
+/// A transfer that goes on is in every answer, with what it has moved up to the last interval, and each interval has its own part.
+#[test]
+fn a_flow_is_in_every_answer_while_it_is_open() {
+    if !is_root() {
+        println!("skipped: not root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["-i", "lo", "-q", "-o", text(folder.path()), "--log", "store", "--interval", "1s"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    assert!(eventually(|| points(folder.path()).0 > 0));
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let stop = Arc::new(AtomicBool::new(false));
+    let sender = {
+        let stop = Arc::clone(&stop);
+        thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                let _ = socket.send_to(&[7; 8_000], "127.0.0.1:9");
+                thread::sleep(Duration::from_millis(10));
+            }
+        })
+    };
+    let flows = || query(folder.path(), &format!("flows where udp port {port}"));
+    let bytes = |answer: &Value| answer["rows"][0][8].as_u64().unwrap_or(0);
+    assert!(eventually(|| bytes(&flows()) > 2_000_000), "{}", flows());
+    let open = flows();
+    assert_eq!(open["rows"].as_array().unwrap().len(), 1, "{open}");
+    assert!(open["notes"].to_string().contains("open"), "{open}");
+    let top = query(folder.path(), &format!("top port where udp port {port}"));
+    assert!(top["rows"][0][1].as_u64() >= Some(bytes(&open)), "{top}");
+    let every = query(folder.path(), &format!("count every 1s where udp port {port}"));
+    assert_eq!(every["basis"]["bound"], 0, "each interval is a part: {every}");
+    // The process is killed: what was known of the flow stays.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    stop.store(true, Ordering::Relaxed);
+    sender.join().unwrap();
+    let last = bytes(&flows());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["-i", "lo", "-q", "-o", text(folder.path()), "--log", "store", "--interval", "1s"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let is_settled = || {
+        let _ = other.send_to(b"one more", "127.0.0.1:9");
+        !flows()["notes"].to_string().contains("open")
+    };
+    assert!(eventually(is_settled), "{}", flows());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let settled = flows();
+    assert_eq!((settled["rows"].as_array().unwrap().len(), bytes(&settled)), (1, last), "{settled}");
+    let id = settled["rows"][0][12].as_str().unwrap();
+    let detail = query(folder.path(), &format!("flow {id}"));
+    assert!(detail.to_string().contains("unfinished"), "{detail}");
+}
+
 /// A process that is killed repeatedly while it writes: the store is consistent, and all stored data remains.
 #[test]
 fn a_killed_process_loses_no_stored_data() {
@@ -261,6 +381,16 @@ fn a_killed_process_loses_no_stored_data() {
     }
     stop.store(true, Ordering::Relaxed);
     sender.join().unwrap();
+}
+
+/// Times of the first and of the last packet of a store.
+fn times(folder: &Path) -> Option<(u64, u64)> {
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let main = Connection::open_with_flags(folder.join("weir.db"), flags).ok()?;
+    let of = |name: &str| {
+        main.query_row("SELECT value FROM meta WHERE name = ?1", [name], |row| row.get::<_, i64>(0)).ok()
+    };
+    Some((of("first packet")? as u64, of("last packet")? as u64))
 }
 
 /// Number of stored intervals, and the end of the last one in seconds.

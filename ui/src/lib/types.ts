@@ -464,6 +464,8 @@ export interface Flow {
   last: number;
   /** Name that the initiator had resolved to the responder's address. */
   name: string | null;
+  /** Whether the flow is open: its sums are those up to the end of the last stored interval. */
+  open: boolean;
   /** Packets forward and reverse. */
   packets: [number, number];
   /** Transport protocol: `tcp`, `udp`, ... */

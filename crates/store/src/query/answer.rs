@@ -752,6 +752,13 @@ fn flows(question: &Question, store: &dyn Store, test: FlowTest) -> Result<Answe
     if found.matched > shown {
         answer.notes.push(format!("{shown} of {} flows", figures::count(found.matched)));
     }
+    match found.rows.iter().filter(|flow| flow.open).count() {
+        0 => {}
+        1 => answer.notes.push("1 of these flows is open: it has what was stored until now".to_owned()),
+        open => {
+            answer.notes.push(format!("{open} of these flows are open: they have what was stored until now"))
+        }
+    }
     Ok(answer)
 }
 

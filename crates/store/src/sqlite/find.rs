@@ -1,10 +1,11 @@
 //! Queries for flows and records.
 
 use super::condition::{Condition, bounds};
+use super::parts::{Courses, FlowRow};
 use super::schema::describe;
 use crate::body::{self, Leaf};
 use crate::payload::{Withheld, has_text};
-use crate::share::{Crossings, Window, crossing_bound};
+use crate::share::{Crossings, Share, Window, crossing_bound};
 use crate::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted, StoreError, TimeRange};
 use rusqlite::types::{Value as Sql, ValueRef};
 use rusqlite::{Connection, ErrorCode, Row, ToSql, params_from_iter};
@@ -36,6 +37,8 @@ pub struct Part {
     pub connection: Connection,
     /// The first and the last time in the partition.
     pub extent: (u64, u64),
+    /// Whether its version has parts of flows.
+    pub has_parts: bool,
     /// Time at which the query stops.
     pub until: Instant,
     /// Whether it stops then.
@@ -172,6 +175,7 @@ pub fn flows(
     let mut progress = Progress::default();
     let Bins { window, step, parts: bins } = Bins::of(wanted.span, extent);
     let Window { from, to } = window;
+    let courses = Courses::new(parts, window);
     let mut crossings = Crossings::default();
     let mut answer = Flows {
         histogram: FlowHistogram {
@@ -186,7 +190,7 @@ pub fn flows(
     let max = wanted.offset.saturating_add(wanted.limit).min(MAX_ROWS);
     let mut page: BinaryHeap<Rank> = BinaryHeap::new();
     let text = format!(
-        "SELECT id, first, last, fpackets + rpackets, fbytes + rbytes, {} FROM {} WHERE {}",
+        "SELECT id, uid, first, last, fpackets, rpackets, fbytes, rbytes, {} FROM {} WHERE {}",
         order_column(wanted.order),
         condition.from,
         condition.text
@@ -197,18 +201,21 @@ pub fn flows(
             let mut query = connection.prepare_cached(&text)?;
             let mut rows = query.query(params_from_iter(&condition.values))?;
             while let Some(row) = rows.next()? {
-                let number = |at: usize| row.get::<_, i64>(at).map(|n| n as u64);
-                let (id, first, last) = (row.get(0)?, number(1)?, number(2)?);
-                let whole = Count { packets: number(3)?, bytes: number(4)? };
-                let inside = window.share(first, last, whole);
-                if !window.holds(first, last) {
-                    crossings.add(inside, whole);
-                }
+                let flow = flow_row(row, 1)?;
+                let (id, (first, last)) = (row.get(0)?, flow.times);
+                let place = |time: u64| (time.saturating_sub(from) / step).min(bins.len() as u64 - 1);
+                let (begin, end) = (place(first), place(last.min(to.saturating_sub(1))));
+                let (is_inside, is_one) = (window.holds(first, last), begin >= end);
+                let (inside, course) = match is_inside && is_one {
+                    true => (flow.whole(), None),
+                    false => {
+                        let course = courses.of(part, &flow)?;
+                        (both(&course.crossing(&window, &mut crossings)), Some(course))
+                    }
+                };
                 answer.matched += 1;
                 answer.matched_packets += inside.packets;
                 answer.matched_bytes += inside.bytes;
-                let place = |time: u64| (time.saturating_sub(from) / step).min(bins.len() as u64 - 1);
-                let (begin, end) = (place(first), place(last.min(to.saturating_sub(1))));
                 if let Some(flows) = answer.histogram.flows.get_mut(begin as usize) {
                     *flows += 1;
                 }
@@ -219,9 +226,12 @@ pub fn flows(
                         continue;
                     };
                     let part = Window { from: *at, to: *until };
-                    *sum += if begin == end { inside.bytes } else { part.share(first, last, whole).bytes };
+                    *sum += match &course {
+                        Some(course) if !is_one => both(&course.within(&part)).bytes,
+                        _ => inside.bytes,
+                    };
                 }
-                let (order, place) = (order_of(row.get_ref(5)?), (at, id));
+                let (order, place) = (order_of(row.get_ref(8)?), (at, id));
                 page.push(if wanted.descending {
                     Rank::Down(Reverse(order), place)
                 } else {
@@ -265,8 +275,28 @@ fn unhurried(parts: &[Part]) {
     parts.iter().for_each(|part| part.is_hurried.store(false, Ordering::Relaxed));
 }
 
+/// Packets and bytes of both directions.
+fn both(shares: &[Share; 2]) -> Count {
+    let [mut sum, reverse] = shares.map(|share| share.count);
+    sum.add(&reverse);
+    sum
+}
+
+/// The flow in the columns uid, first, last, fpackets, rpackets, fbytes and rbytes of a row, the first of which has that number.
+pub fn flow_row(row: &Row<'_>, at: usize) -> rusqlite::Result<FlowRow> {
+    let number = |column: usize| row.get::<_, i64>(at + column).map(|number| number as u64);
+    Ok(FlowRow {
+        uid: row.get(at)?,
+        times: (number(1)?, number(2)?),
+        sums: [
+            Count { packets: number(3)?, bytes: number(5)? },
+            Count { packets: number(4)?, bytes: number(6)? },
+        ],
+    })
+}
+
 const FLOW_COLUMNS: &str = "uid, first, last, proto, src, sport, dst, dport, fpackets, rpackets, fbytes, rbytes, vlan, \
-                            state, service, name, detail";
+                            state, service, name, detail, id";
 
 fn one_flow(part: &Part, id: i64) -> Result<Flow, StoreError> {
     let describe = describe(&part.path);
@@ -306,6 +336,8 @@ fn flow_of(row: &Row<'_>) -> rusqlite::Result<(Flow, String)> {
             service: row.get(14)?,
             vlan: (vlan != 0).then_some(vlan),
             name: row.get(15)?,
+            // See the schema.
+            open: row.get::<_, i64>(17)? < 0,
         },
         detail,
     ))

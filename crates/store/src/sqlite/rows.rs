@@ -1,10 +1,12 @@
 //! Writing flows and records into partitions of time.
 
 use super::late;
+use super::open_flows::{FlowPart, Stored};
 use super::schema::{self, Kind, describe};
 use crate::Keep;
 use crate::StoreError;
-use rusqlite::{Connection, params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, params, params_from_iter};
 use std::path::{Path, PathBuf};
 use weir_output::json::Object;
 use weir_output::records::json::{Shapes, Style};
@@ -32,11 +34,24 @@ const IN_TABLE: [&str; 15] = [
     "destination_name",
 ];
 
+/// The number of open flows without a row, among the numbers of a partition.
+pub const LEFT_OUT: &str = "open left out";
+
 /// A flow or a record to write.
 #[derive(Clone, Debug)]
 pub enum Row {
-    /// A flow.
-    Flow(Box<FlowRecord>, Option<Box<str>>),
+    /// A flow that has ended.
+    Flow(Box<FlowRecord>, Option<Box<str>>, Stored),
+    /// An open flow.
+    Open(Box<FlowRecord>, Option<Box<str>>, Stored),
+    /// A part of a flow.
+    Part(Box<FlowPart>),
+    /// The row of an open flow that is left out from now on.
+    Forgotten(i64),
+    /// The row of an open flow whose end was lost.
+    Unfinished(i64),
+    /// Number of open flows without a row.
+    LeftOut(u64),
     /// A record.
     Record(Box<RecordRow>),
 }
@@ -55,19 +70,28 @@ impl Row {
     pub fn memory(&self) -> usize {
         size_of::<Row>()
             + match self {
-                Row::Flow(_, name) => {
+                Row::Flow(_, name, _) | Row::Open(_, name, _) => {
                     size_of::<FlowRecord>() + name.as_ref().map_or(0, |name| name.len() + 16)
                 }
+                Row::Part(_) => size_of::<FlowPart>(),
+                Row::Forgotten(_) | Row::Unfinished(_) | Row::LeftOut(_) => 0,
                 Row::Record(record) => size_of::<RecordRow>() + record.body.capacity(),
             }
     }
 
+    /// The first and the last time of the row, in nanoseconds since the epoch; `None` for one that only removes.
+    fn extent(&self) -> Option<(u64, u64)> {
+        match self {
+            Row::Flow(flow, ..) | Row::Open(flow, ..) => Some((flow.first.0, flow.last.0)),
+            Row::Record(record) => Some((record.time, record.time)),
+            Row::Part(part) => Some((part.span.0, part.span.1.saturating_sub(1))),
+            Row::Forgotten(_) | Row::Unfinished(_) | Row::LeftOut(_) => None,
+        }
+    }
+
     /// Time of the row, in nanoseconds since the epoch.
     pub fn time(&self) -> u64 {
-        match self {
-            Row::Flow(flow, _) => flow.last.0,
-            Row::Record(record) => record.time,
-        }
+        self.extent().map_or(0, |(_, last)| last)
     }
 }
 
@@ -107,12 +131,15 @@ pub struct Partition {
 impl Partition {
     /// Continues the last partition of a folder, or creates the first one.
     pub fn open(folder: &Path, now: u64, keep: &Keep) -> Result<Self, StoreError> {
-        if let Some((second, path)) = schema::partitions(folder).pop()
-            && keep.has_room(second * 1_000_000_000, now, schema::size(&path))
-        {
-            return Self::at(path, second, keep);
+        let Some((second, path)) = schema::partitions(folder).pop() else {
+            return Self::begin(folder, now, keep);
+        };
+        let last = Self::at(path, second, keep)?;
+        last.end_open()?;
+        match keep.has_room(last.begun, now, schema::size(&last.path)) {
+            true => Ok(last),
+            false => Self::begin(folder, now, keep),
         }
-        Self::begin(folder, now, keep)
     }
 
     /// Creates a new partition. If one of that second exists, the name has the next free second.
@@ -160,91 +187,246 @@ impl Partition {
         let describe = describe(&self.path);
         let mut before = late::Before::new(&self.path);
         let transaction = self.connection.transaction().map_err(describe)?;
-        {
-            let mut flows = transaction
-                .prepare_cached(
-                    "INSERT INTO flows (uid, first, last, proto, src, sport, dst, dport, fpackets, rpackets, fbytes,
-                     rbytes, vlan, state, service, name, detail)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
-                )
-                .map_err(describe)?;
-            let mut records = transaction
-                .prepare_cached(
-                    "INSERT INTO records (tbl, uid, time, proto, src, sport, dst, dport, vlan, body)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-                )
-                .map_err(describe)?;
-            let (mut first, mut last) = (u64::MAX, 0);
-            for row in rows {
-                match row {
-                    Row::Flow(flow, _)
-                        if flow.follows != 0
-                            && (late::add(&transaction, flow).map_err(describe)? || before.has(flow)) => {}
-                    Row::Flow(flow, name) => {
-                        let (source, destination) = (flow.initiator(), flow.responder());
-                        let services = services(flow).collect::<Vec<_>>().join(" ");
-                        flows
-                            .execute(params![
-                                flow.id as i64,
-                                flow.first.0 as i64,
-                                flow.last.0 as i64,
-                                flow.key.proto,
-                                source.0,
-                                source.1,
-                                destination.0,
-                                destination.1,
-                                flow.forward.packets as i64,
-                                flow.reverse.packets as i64,
-                                flow.forward.frame_bytes as i64,
-                                flow.reverse.frame_bytes as i64,
-                                flow.vlan[0],
-                                flow.state.name(),
-                                (!services.is_empty()).then_some(services),
-                                name.as_deref(),
-                                detail(flow),
-                            ])
-                            .map_err(describe)?;
-                        first = first.min(flow.first.0);
-                    }
-                    Row::Record(record) => {
-                        let flow = &record.flow;
-                        let lower = usize::from(!flow.initiator_is_lower);
-                        let end = |at: usize| {
-                            let address = flow.key.addr.get(at).copied().unwrap_or_default();
-                            (address, flow.key.port.get(at).copied().unwrap_or_default())
-                        };
-                        let (source, destination) = (end(lower), end(1 - lower));
-                        records
-                            .execute(params![
-                                record.table,
-                                flow.id() as i64,
-                                record.time as i64,
-                                flow.key.proto,
-                                source.0,
-                                source.1,
-                                destination.0,
-                                destination.1,
-                                flow.vlan[0],
-                                record.body,
-                            ])
-                            .map_err(describe)?;
-                        first = first.min(record.time);
-                    }
-                }
-                last = last.max(row.time());
+        for row in rows {
+            if let Row::Flow(flow, ..) = row
+                && flow.follows != 0
+                && (late::add(&transaction, flow).map_err(describe)? || before.has(flow))
+            {
+                continue;
             }
-            transaction
-                .execute(
-                    "INSERT INTO meta VALUES ('first', ?1), ('last', ?2) ON CONFLICT (name) DO UPDATE SET value =
-                     CASE name WHEN 'first' THEN min(value, excluded.value) ELSE max(value, excluded.value) END",
-                    params![first.min(i64::MAX as u64) as i64, last as i64],
-                )
-                .map_err(describe)?;
+            write_row(&transaction, row).map_err(describe)?;
+        }
+        let extent =
+            rows.iter().filter_map(Row::extent).reduce(|(a, b), (from, to)| (a.min(from), b.max(to)));
+        if let Some((first, last)) = extent {
+            widen(&transaction, first, last).map_err(describe)?;
         }
         transaction.commit().map_err(describe)?;
         self.is_empty = false;
         Ok(before.write())
     }
+
+    /// Takes the open flows of the partition before.
+    pub fn take_open(&mut self, before: &Self) -> Result<(), StoreError> {
+        let transaction = self.connection.transaction().map_err(describe(&self.path))?;
+        let old = &before.connection;
+        let extent = copy_open(old, &transaction).map_err(describe(&self.path))?;
+        let Some((first, last)) = extent else { return Ok(()) };
+        let left_out =
+            old.query_row("SELECT ifnull(max(value), 0) FROM meta WHERE name = ?1", [LEFT_OUT], |row| {
+                row.get(0)
+            });
+        let left_out: i64 = left_out.map_err(describe(&before.path))?;
+        write_left_out(&transaction, left_out as u64).map_err(describe(&self.path))?;
+        widen(&transaction, first, last).map_err(describe(&self.path))?;
+        transaction.commit().map_err(describe(&self.path))?;
+        self.is_empty = false;
+        old.execute("DELETE FROM flows WHERE id < 0", []).map_err(describe(&before.path))?;
+        write_left_out(old, 0).map_err(describe(&before.path))
+    }
+
+    /// Ends the open flows of a run that ended without a word: their rows so far are what is known.
+    fn end_open(&self) -> Result<(), StoreError> {
+        let describe = describe(&self.path);
+        let transaction = self.connection.unchecked_transaction().map_err(describe)?;
+        let open: Vec<i64> = transaction
+            .prepare("SELECT id FROM flows WHERE id < 0")
+            .and_then(|mut query| query.query_map([], |row| row.get(0))?.collect())
+            .map_err(describe)?;
+        for row in open {
+            unfinished(&transaction, row).map_err(describe)?;
+        }
+        write_left_out(&transaction, 0).map_err(describe)?;
+        transaction.commit().map_err(describe)
+    }
+}
+
+/// Copies the rows of open flows from one database to another. Returns their first and last time.
+fn copy_open(from: &Connection, to: &Connection) -> rusqlite::Result<Option<(u64, u64)>> {
+    let mut extent: Option<(u64, u64)> = None;
+    let mut flows = from.prepare(&format!("SELECT id, {FLOW_COLUMNS} FROM flows WHERE id < 0"))?;
+    let mut rows = flows.query([])?;
+    while let Some(row) = rows.next()? {
+        insert_copy(to, "INSERT OR REPLACE INTO flows VALUES", row)?;
+        let (first, last) = (row.get::<_, i64>(2)? as u64, row.get::<_, i64>(3)? as u64);
+        extent = Some(extent.map_or((first, last), |(a, b)| (a.min(first), b.max(last))));
+    }
+    let mut parted =
+        from.prepare("SELECT parted.* FROM parted JOIN flows USING (uid, first) WHERE flows.id < 0")?;
+    let mut rows = parted.query([])?;
+    while let Some(row) = rows.next()? {
+        insert_copy(to, "INSERT OR REPLACE INTO parted VALUES", row)?;
+    }
+    Ok(extent)
+}
+
+fn insert_copy(to: &Connection, insert: &str, row: &rusqlite::Row<'_>) -> rusqlite::Result<()> {
+    let count = row.as_ref().column_count();
+    let values: Vec<Value> = (0..count).map(|at| row.get(at)).collect::<Result<_, _>>()?;
+    let places = vec!["?"; count].join(", ");
+    to.prepare_cached(&format!("{insert} ({places})"))?.execute(params_from_iter(values))?;
+    Ok(())
+}
+
+/// The columns of a flow beside its number.
+const FLOW_COLUMNS: &str = "uid, first, last, proto, src, sport, dst, dport, fpackets, rpackets, fbytes, rbytes, vlan, state, \
+                            service, name, detail";
+
+fn write_row(to: &Connection, row: &Row) -> rusqlite::Result<()> {
+    match row {
+        Row::Flow(flow, name, stored) => {
+            if stored.row < 0 {
+                forget(to, stored.row)?;
+            }
+            write_flow(to, None, flow, name.as_deref())?;
+            write_parted(to, flow, stored)
+        }
+        Row::Open(flow, name, stored) => {
+            write_flow(to, Some(stored.row), flow, name.as_deref())?;
+            write_parted(to, flow, stored)
+        }
+        Row::Part(part) => write_part(to, part),
+        Row::Forgotten(row) => forget(to, *row),
+        Row::Unfinished(row) => unfinished(to, *row),
+        Row::LeftOut(flows) => write_left_out(to, *flows),
+        Row::Record(record) => write_record(to, record),
+    }
+}
+
+fn write_flow(
+    to: &Connection,
+    row: Option<i64>,
+    flow: &FlowRecord,
+    name: Option<&str>,
+) -> rusqlite::Result<()> {
+    let (source, destination) = (flow.initiator(), flow.responder());
+    let services = services(flow).collect::<Vec<_>>().join(" ");
+    to.prepare_cached(&format!(
+        "INSERT OR REPLACE INTO flows (id, {FLOW_COLUMNS})
+         VALUES (ifnull(?1, (SELECT max(ifnull(max(id), 0), 0) + 1 FROM flows)), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
+         ?12, ?13, ?14, ?15, ?16, ?17, ?18)"
+    ))?
+    .execute(params![
+        row,
+        flow.id as i64,
+        flow.first.0 as i64,
+        flow.last.0 as i64,
+        flow.key.proto,
+        source.0,
+        source.1,
+        destination.0,
+        destination.1,
+        flow.forward.packets as i64,
+        flow.reverse.packets as i64,
+        flow.forward.frame_bytes as i64,
+        flow.reverse.frame_bytes as i64,
+        flow.vlan[0],
+        flow.state.name(),
+        (!services.is_empty()).then_some(services),
+        name,
+        detail(flow),
+    ])?;
+    Ok(())
+}
+
+/// Writes the sum of the parts of a flow, if it has any.
+fn write_parted(to: &Connection, flow: &FlowRecord, stored: &Stored) -> rusqlite::Result<()> {
+    let [forward, reverse] = stored.parted;
+    if forward.packets + reverse.packets == 0 {
+        return Ok(());
+    }
+    to.prepare_cached("INSERT OR REPLACE INTO parted VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?.execute(params![
+        flow.id as i64,
+        flow.first.0 as i64,
+        forward.packets as i64,
+        reverse.packets as i64,
+        forward.bytes as i64,
+        reverse.bytes as i64,
+    ])?;
+    Ok(())
+}
+
+fn write_part(to: &Connection, part: &FlowPart) -> rusqlite::Result<()> {
+    let [forward, reverse] = part.sums;
+    to.prepare_cached(
+        "INSERT INTO parts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO UPDATE SET
+         fpackets = fpackets + excluded.fpackets, rpackets = rpackets + excluded.rpackets,
+         fbytes = fbytes + excluded.fbytes, rbytes = rbytes + excluded.rbytes",
+    )?
+    .execute(params![
+        part.flow.0 as i64,
+        part.flow.1 as i64,
+        part.span.0 as i64,
+        part.span.1 as i64,
+        forward.packets as i64,
+        reverse.packets as i64,
+        forward.bytes as i64,
+        reverse.bytes as i64,
+    ])?;
+    Ok(())
+}
+
+/// Notes the number of open flows without a row. A partition has no number before it has rows.
+fn write_left_out(to: &Connection, flows: u64) -> rusqlite::Result<()> {
+    let text = match flows {
+        0 => "UPDATE meta SET value = ?2 WHERE name = ?1",
+        _ => "INSERT OR REPLACE INTO meta VALUES (?1, ?2)",
+    };
+    to.prepare_cached(text)?.execute(params![LEFT_OUT, flows.min(i64::MAX as u64) as i64])?;
+    Ok(())
+}
+
+fn forget(from: &Connection, row: i64) -> rusqlite::Result<()> {
+    from.prepare_cached("DELETE FROM flows WHERE id = ?1")?.execute([row])?;
+    Ok(())
+}
+
+/// Makes the row of an open flow one that does not change again.
+fn unfinished(within: &Connection, row: i64) -> rusqlite::Result<()> {
+    within
+        .prepare_cached(
+            "UPDATE flows SET id = (SELECT max(max(id), 0) + 1 FROM flows),
+             detail = json_set(detail, '$.reason', 'unfinished') WHERE id = ?1",
+        )?
+        .execute([row])?;
+    Ok(())
+}
+
+fn write_record(to: &Connection, record: &RecordRow) -> rusqlite::Result<()> {
+    let flow = &record.flow;
+    let lower = usize::from(!flow.initiator_is_lower);
+    let end = |at: usize| {
+        let address = flow.key.addr.get(at).copied().unwrap_or_default();
+        (address, flow.key.port.get(at).copied().unwrap_or_default())
+    };
+    let (source, destination) = (end(lower), end(1 - lower));
+    to.prepare_cached(
+        "INSERT INTO records (tbl, uid, time, proto, src, sport, dst, dport, vlan, body)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+    )?
+    .execute(params![
+        record.table,
+        flow.id() as i64,
+        record.time as i64,
+        flow.key.proto,
+        source.0,
+        source.1,
+        destination.0,
+        destination.1,
+        flow.vlan[0],
+        record.body,
+    ])?;
+    Ok(())
+}
+
+/// Widens the noted time of a partition.
+fn widen(within: &Connection, first: u64, last: u64) -> rusqlite::Result<()> {
+    within.execute(
+        "INSERT INTO meta VALUES ('first', ?1), ('last', ?2) ON CONFLICT (name) DO UPDATE SET value =
+         CASE name WHEN 'first' THEN min(value, excluded.value) ELSE max(value, excluded.value) END",
+        params![first.min(i64::MAX as u64) as i64, last.min(i64::MAX as u64) as i64],
+    )?;
+    Ok(())
 }
 
 /// The facts about a flow without a column, as a JSON object.

@@ -61,8 +61,9 @@ static MAIN_STEPS: &[Step] = &[
 ];
 
 /// Steps of the databases of flows and records. Addresses are 16 bytes, IPv4 mapped into IPv6, so that they sort as
-/// numbers.
-static ROW_STEPS: &[Step] = &[Step::Sql("
+/// numbers. Open flows have numbers below zero: their rows are the first of the table, and are replaced while they go on.
+static ROW_STEPS: &[Step] = &[
+    Step::Sql("
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) WITHOUT ROWID, STRICT;
     CREATE TABLE flows (id INTEGER PRIMARY KEY, uid INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
         proto INTEGER NOT NULL, src BLOB NOT NULL, sport INTEGER NOT NULL, dst BLOB NOT NULL, dport INTEGER NOT NULL,
@@ -74,7 +75,20 @@ static ROW_STEPS: &[Step] = &[Step::Sql("
         vlan INTEGER NOT NULL, body TEXT NOT NULL) STRICT;
     CREATE INDEX records_by_uid ON records (uid);
     CREATE INDEX records_by_table ON records (tbl, time);
-")];
+"),
+    // What a flow moved in some of its intervals; and the sum of that, beside the row of the flow.
+    Step::Sql("
+    CREATE TABLE parts (uid INTEGER NOT NULL, first INTEGER NOT NULL, time INTEGER NOT NULL, until INTEGER NOT NULL,
+        fpackets INTEGER NOT NULL, rpackets INTEGER NOT NULL, fbytes INTEGER NOT NULL, rbytes INTEGER NOT NULL,
+        PRIMARY KEY (uid, first, time, until)) WITHOUT ROWID, STRICT;
+    CREATE TABLE parted (uid INTEGER NOT NULL, first INTEGER NOT NULL,
+        fpackets INTEGER NOT NULL, rpackets INTEGER NOT NULL, fbytes INTEGER NOT NULL, rbytes INTEGER NOT NULL,
+        PRIMARY KEY (uid, first)) WITHOUT ROWID, STRICT;
+"),
+];
+
+/// The version of the databases of rows since which flows have parts.
+pub const PARTS_SINCE: i64 = 2;
 
 /// The step from one version of a database to the next.
 enum Step {

@@ -2,11 +2,12 @@
 
 use super::condition;
 use super::condition::{Condition, detail};
-use super::find::{Part, Progress};
+use super::find::{Part, Progress, flow_row};
+use super::parts::Courses;
 use crate::body;
 use crate::body::Leaf;
 use crate::fields::{FlowField, FlowSource};
-use crate::share::{Crossings, Window, error};
+use crate::share::{Course, Crossings, Share, Window};
 use crate::tally::{Cell, Dimension, GroupBy, Measure, Subject, Sums, Tally, TallyRow, TallyWanted};
 use crate::{StoreError, TimeRange};
 use foldhash::fast::RandomState;
@@ -33,7 +34,7 @@ const MAX_STEPS: usize = 8_000_000;
 const MAX_LIST: usize = 256;
 
 /// Flows by number: their part in the range, and its maximum error.
-pub type FlowSums = HashMap<i64, (Count, Count), RandomState>;
+pub type FlowSums = HashMap<i64, Share, RandomState>;
 
 /// Counts rows.
 pub fn tally(
@@ -47,7 +48,7 @@ pub fn tally(
         from: wanted.span.from.unwrap_or(extent.0),
         to: wanted.span.to.unwrap_or(extent.1.saturating_add(1)),
     };
-    let mut counter = Counter::new(wanted, window, flows);
+    let mut counter = Counter::new(wanted, window, flows, parts);
     let (text, values) = counter.query(condition, wanted.span);
     let mut progress = Progress::default();
     for part in parts {
@@ -56,7 +57,7 @@ pub fn tally(
             let mut query = connection.prepare(&text)?;
             let mut rows = query.query(params_from_iter(&values))?;
             while let Some(row) = rows.next()? {
-                counter.row(row)?;
+                counter.row(part, row)?;
             }
             Ok(())
         })?;
@@ -80,7 +81,8 @@ pub fn flow_sums(
     let window =
         Window { from: span.from.unwrap_or(extent.0), to: span.to.unwrap_or(extent.1.saturating_add(1)) };
     let (from, to) = condition::bounds(span);
-    let text = "SELECT uid, first, last, fpackets + rpackets, fbytes + rbytes FROM flows WHERE last >= ? AND first < ?";
+    let text = "SELECT uid, first, last, fpackets, rpackets, fbytes, rbytes FROM flows WHERE last >= ? AND first < ?";
+    let courses = Courses::new(parts, window);
     let mut sums = FlowSums::default();
     let mut progress = Progress::default();
     let mut is_full = false;
@@ -89,19 +91,18 @@ pub fn flow_sums(
             let mut query = connection.prepare_cached(text)?;
             let mut rows = query.query([from, to])?;
             while let Some(row) = rows.next()? {
-                let number = |at: usize| row.get::<_, i64>(at).map(|n| n as u64);
-                let (first, last) = (number(1)?, number(2)?);
-                let whole = Count { packets: number(3)?, bytes: number(4)? };
-                let inside = match window.holds(first, last) {
-                    true => (whole, Count::default()),
+                let flow = flow_row(row, 0)?;
+                let inside = match window.holds(flow.times.0, flow.times.1) {
+                    true => Share::exact(flow.whole()),
                     false => {
-                        let share = window.share(first, last, whole);
-                        (share, error(share, whole))
+                        let [mut both, reverse] = courses.of(part, &flow)?.within(&window);
+                        both.add(&reverse);
+                        both
                     }
                 };
                 is_full |= sums.len() >= MAX_SEEN;
                 if !is_full {
-                    sums.insert(row.get(0)?, inside);
+                    sums.insert(flow.uid, inside);
                 }
             }
             Ok(())
@@ -154,6 +155,27 @@ enum Side {
     Server,
 }
 
+/// When a row moved what it counts with.
+#[derive(Clone, Copy)]
+struct When<'c> {
+    /// The first and the last time.
+    times: (u64, u64),
+    /// The course between them, where they are not in one part of the time.
+    course: Option<&'c Course>,
+    /// The direction that counts; both if there is none.
+    side: Option<usize>,
+}
+
+impl When<'_> {
+    /// The packets and bytes of the directions that count.
+    fn of(&self, shares: &[Share; 2]) -> Count {
+        let mut sum = Count::default();
+        let counts = (0..).zip(shares).filter(|(at, _)| self.side.is_none_or(|side| side == *at));
+        counts.for_each(|(_, share)| sum.add(&share.count));
+        sum
+    }
+}
+
 struct Group {
     key: Box<[u8]>,
     sums: Sums,
@@ -166,6 +188,7 @@ struct Group {
 struct Counter<'w> {
     wanted: &'w TallyWanted,
     window: Window,
+    courses: Courses<'w>,
     flows: &'w FlowSums,
     columns: Columns,
     sources: Vec<Source>,
@@ -197,7 +220,7 @@ struct Counter<'w> {
 }
 
 impl<'w> Counter<'w> {
-    fn new(wanted: &'w TallyWanted, window: Window, flows: &'w FlowSums) -> Self {
+    fn new(wanted: &'w TallyWanted, window: Window, flows: &'w FlowSums, parts: &'w [Part]) -> Self {
         let mut columns = Columns::default();
         let before = match wanted.subject {
             Subject::Flows => FLOW_COLUMNS.len(),
@@ -237,6 +260,7 @@ impl<'w> Counter<'w> {
         Self {
             wanted,
             window,
+            courses: Courses::new(parts, window),
             flows,
             columns,
             choices: sources.iter().map(|_| Vec::new()).collect(),
@@ -296,7 +320,7 @@ impl<'w> Counter<'w> {
         }
     }
 
-    fn row(&mut self, row: &Row<'_>) -> rusqlite::Result<()> {
+    fn row(&mut self, part: &Part, row: &Row<'_>) -> rusqlite::Result<()> {
         let uid: i64 = row.get(0)?;
         let mut measured = 0.0;
         if let Some(source) = &self.measured {
@@ -314,57 +338,47 @@ impl<'w> Counter<'w> {
             self.is_full |= !distinct.take(row)?;
         }
         match self.wanted.subject {
-            Subject::Flows => self.flow(row, uid, measured, &values),
+            Subject::Flows => self.flow(part, row, measured, &values),
             Subject::Records(_) => self.record(row, uid, measured, &values),
         }
     }
 
-    fn flow(&mut self, row: &Row<'_>, uid: i64, sum: f64, values: &[f64]) -> rusqlite::Result<()> {
-        let number = |at: usize| row.get::<_, i64>(at).map(|n| n as u64);
-        let (first, last) = (number(1)?, number(2)?);
-        let sides = [
-            Count { packets: number(3)?, bytes: number(5)? },
-            Count { packets: number(4)?, bytes: number(6)? },
-        ];
+    fn flow(&mut self, part: &Part, row: &Row<'_>, sum: f64, values: &[f64]) -> rusqlite::Result<()> {
+        let flow = flow_row(row, 0)?;
+        let (uid, (first, last)) = (flow.uid, flow.times);
         let is_inside = self.window.holds(first, last);
-        let inside = |whole: Count| match is_inside {
-            true => (whole, Count::default()),
+        let is_spread = self.wanted.steps > 0 && self.step_of(first) < self.step_of(last);
+        let (sides, course) = match is_inside && !is_spread {
+            true => (flow.sums.map(Share::exact), None),
             false => {
-                let share = self.window.share(first, last, whole);
-                (share, error(share, whole))
+                let course = self.courses.of(part, &flow)?;
+                (course.crossing(&self.window, &mut self.crossings), Some(course))
             }
         };
-        let [sent, received] = sides.map(inside);
-        let mut both = sent.0;
-        both.add(&received.0);
-        let mut whole = sides[0];
-        whole.add(&sides[1]);
-        let off = if is_inside { Count::default() } else { error(both, whole) };
-        if !is_inside {
-            self.crossings.add(both, whole);
-        }
-        self.total.add(&Sums { rows: 1, flows: 1, count: both, sent: sent.0.bytes, sum, error: off });
-        let time = (first, last);
+        let [sent, received] = sides;
+        let mut both = sent;
+        both.add(&received);
+        let sums =
+            Sums { rows: 1, flows: 1, count: both.count, sent: sent.count.bytes, sum, error: both.error };
+        self.total.add(&sums);
+        let when = |side| When { times: (first, last), course: course.as_ref(), side };
         if !self.by_end {
             self.choose(row, Side::Client)?;
-            let sums = Sums { rows: 1, flows: 1, count: both, sent: sent.0.bytes, sum, error: off };
-            self.contribute(uid, &sums, time, whole, values);
+            self.contribute(uid, &sums, when(None), values);
             return Ok(());
         }
-        for (side, (count, error), whole_side) in
-            [(Side::Client, sent, sides[0]), (Side::Server, received, sides[1])]
-        {
+        for (at, side) in [Side::Client, Side::Server].into_iter().enumerate() {
             // A host that sent nothing is no sender.
-            if self.by_direction && whole_side.packets == 0 {
+            if self.by_direction && flow.sums.get(at).is_some_and(|sums| sums.packets == 0) {
                 continue;
             }
             self.choose(row, side)?;
-            let (count, error, whole) =
-                if self.by_direction { (count, error, whole_side) } else { (both, off, whole) };
+            let one = sides.get(at).filter(|_| self.by_direction);
+            let Share { count, error } = *one.unwrap_or(&both);
             // As in the lists that are counted: a flow is one of the host that began it, and of the host that was spoken to.
             let flows = u64::from(!self.by_direction || side == Side::Client);
             let sums = Sums { rows: flows, flows, count, sent: 0, sum, error };
-            self.contribute(uid, &sums, time, whole, values);
+            self.contribute(uid, &sums, when(one.map(|_| at)), values);
             if !self.by_direction && is_own_peer(row)? {
                 break;
             }
@@ -374,7 +388,7 @@ impl<'w> Counter<'w> {
 
     fn record(&mut self, row: &Row<'_>, uid: i64, sum: f64, values: &[f64]) -> rusqlite::Result<()> {
         let time = row.get::<_, i64>(1)? as u64;
-        let (count, error) = self.flows.get(&uid).copied().unwrap_or_default();
+        let Share { count, error } = self.flows.get(&uid).copied().unwrap_or_default();
         let is_new = self.all_seen.len() < MAX_SEEN && self.all_seen.insert(uid);
         let mut sums = Sums { rows: 1, flows: 1, count, sent: 0, sum, error };
         if is_new {
@@ -386,7 +400,7 @@ impl<'w> Counter<'w> {
         for side in sides {
             self.choose(row, *side)?;
             sums.rows = 1;
-            self.contribute(uid, &sums, (time, time), count, values);
+            self.contribute(uid, &sums, When { times: (time, time), course: None, side: None }, values);
         }
         Ok(())
     }
@@ -424,7 +438,7 @@ impl<'w> Counter<'w> {
     }
 
     /// Adds a row to each combination of its values.
-    fn contribute(&mut self, uid: i64, sums: &Sums, time: (u64, u64), whole: Count, values: &[f64]) {
+    fn contribute(&mut self, uid: i64, sums: &Sums, when: When<'_>, values: &[f64]) {
         let is_one = self.choices.iter().all(|choices| choices.len() == 1);
         let mut at = vec![0_usize; if is_one { 0 } else { self.choices.len() }];
         loop {
@@ -439,7 +453,7 @@ impl<'w> Counter<'w> {
                     self.key.extend_from_slice(bytes);
                 }
             }
-            self.add(uid, sums, time, whole, values);
+            self.add(uid, sums, when, values);
             // The next combination.
             let mut place = at.len();
             loop {
@@ -457,7 +471,7 @@ impl<'w> Counter<'w> {
         }
     }
 
-    fn add(&mut self, uid: i64, sums: &Sums, time: (u64, u64), whole: Count, values: &[f64]) {
+    fn add(&mut self, uid: i64, sums: &Sums, when: When<'_>, values: &[f64]) {
         let known = self.by_key.get(self.key.as_slice()).copied();
         let number = match known {
             Some(number) => number,
@@ -477,7 +491,7 @@ impl<'w> Counter<'w> {
             None => {
                 self.left_out += 1;
                 self.contributed.add(sums);
-                self.spread(None, sums, time, whole);
+                self.spread(None, sums, when);
                 return;
             }
         };
@@ -504,31 +518,36 @@ impl<'w> Counter<'w> {
         self.kept_values += values.len().min(room);
         self.is_full |= values.len() > room;
         group.values.extend(values.iter().take(room));
-        self.spread(Some(number), &sums, time, whole);
+        self.spread(Some(number), &sums, when);
+    }
+
+    /// The part of the time in which a time lies.
+    fn step_of(&self, time: u64) -> u64 {
+        let (begin, length) = self.grid;
+        let time = time.clamp(self.window.from, self.window.to.saturating_sub(1).max(self.window.from));
+        (time.saturating_sub(begin) / length).min((self.wanted.steps as u64).saturating_sub(1))
     }
 
     /// Adds the measure to the parts of the time.
-    fn spread(&mut self, group: Option<u32>, sums: &Sums, (first, last): (u64, u64), whole: Count) {
+    fn spread(&mut self, group: Option<u32>, sums: &Sums, when: When<'_>) {
         let steps = self.wanted.steps as u64;
         if steps == 0 {
             return;
         }
         let (begin_of_grid, length) = self.grid;
-        let at = |time: u64| {
-            let time = time.clamp(self.window.from, self.window.to.saturating_sub(1).max(self.window.from));
-            (time.saturating_sub(begin_of_grid) / length).min(steps - 1)
-        };
         let measure = self.wanted.measure;
-        let is_even = matches!(measure, Measure::Packets | Measure::Bytes) && last > first;
-        let (begin, end) = if is_even { (at(first), at(last)) } else { (at(first), at(first)) };
+        let course = when.course.filter(|_| matches!(measure, Measure::Packets | Measure::Bytes));
+        let begin = self.step_of(when.times.0);
+        let end = if course.is_some() { self.step_of(when.times.1) } else { begin };
         for place in begin..=end {
-            let value = if is_even && (begin < end || !self.window.holds(first, last)) {
-                let from = begin_of_grid + place * length;
-                let to = if place + 1 == steps { self.window.to } else { from + length };
-                let part = Window { from: from.max(self.window.from), to: to.min(self.window.to) };
-                Sums { count: part.share(first, last, whole), ..Sums::default() }.of(measure)
-            } else {
-                sums.of(measure)
+            let value = match course {
+                Some(course) if begin < end => {
+                    let from = begin_of_grid + place * length;
+                    let to = if place + 1 == steps { self.window.to } else { from + length };
+                    let part = Window { from: from.max(self.window.from), to: to.min(self.window.to) };
+                    Sums { count: when.of(&course.within(&part)), ..Sums::default() }.of(measure)
+                }
+                _ => sums.of(measure),
             };
             if value == 0.0 {
                 continue;

@@ -6,10 +6,12 @@
 
 use super::events;
 use super::names::{self, Names};
+use super::open_flows::{MAX_PARTS, OpenSet};
 use super::readings::{self, Open};
 use super::rows::{Maker, Partition, Row};
 use super::schema::{self, Kind, LOCK, MAIN, describe};
 use super::series::{self, Amount, Known, Layout, Written};
+use super::thin;
 use super::watched::{self, Watched};
 use crate::Keep;
 use crate::StoreError;
@@ -28,7 +30,7 @@ use std::sync::atomic::Ordering;
 use weir_api::event::STORE_FAILED;
 use weir_api::{Event, EventKind, Reading, Snapshot};
 use weir_output::{Existing, Output, OutputContext, OutputSpec, Takes};
-use weir_output::{FlowIdentity, FlowRecord};
+use weir_output::{FlowIdentity, FlowRecord, OpenFlows};
 use weir_proto::Record;
 
 /// Bytes of rows that are collected before they are written.
@@ -109,6 +111,10 @@ pub struct Writer {
     layout: Arc<Layout>,
     open: Open,
     maker: Maker,
+    /// The flows that have not ended.
+    flows: OpenSet,
+    /// Their number in the table of flows.
+    active: u64,
     names: Names,
     /// Watched time of the waiting intervals.
     watched: Watched,
@@ -169,7 +175,7 @@ impl Writer {
         }
         let inode = inode(&path)?;
         let share = if context.memory > 0 { context.memory } else { MAX_WAITING };
-        let max_rows = share / 4 * 3;
+        let max_rows = share / 8 * 5;
         let leap = Leap::after(number(&main, &path, "trusted")?);
         Ok(Self {
             folder,
@@ -183,6 +189,9 @@ impl Writer {
             layout: Arc::default(),
             open: Open::default(),
             maker: Maker::default(),
+            // A run over files is queried when all of its flows have ended.
+            flows: OpenSet::new(share / 8, !begins_anew),
+            active: 0,
             names: Names::new(share / 4),
             watched: Watched::default(),
             intervals: VecDeque::new(),
@@ -217,7 +226,11 @@ impl Writer {
     /// Begins a new partition, whatever room the present one has.
     #[cfg(test)]
     pub(super) fn begin_partition(&mut self, now: u64) {
-        self.partition = Some(Partition::begin(&self.folder, now, &self.keep).unwrap());
+        let mut next = Partition::begin(&self.folder, now, &self.keep).unwrap();
+        if let Some(full) = self.partition.take() {
+            next.take_open(&full).unwrap();
+        }
+        self.partition = Some(next);
     }
 
     /// Limits the database to this number of further pages; `None` removes the limit.
@@ -305,7 +318,11 @@ impl Writer {
             Some(partition) if keep.has_room(partition.begun(), now, schema::size(partition.path())) => {
                 partition
             }
-            Some(_) => Partition::begin(&self.folder, now, keep)?,
+            Some(full) => {
+                let mut next = Partition::begin(&self.folder, now, keep)?;
+                next.take_open(&full)?;
+                next
+            }
             None => Partition::open(&self.folder, now, keep)?,
         };
         let is_new = had_one && partition.is_empty();
@@ -502,6 +519,8 @@ impl Writer {
         if std::mem::replace(&mut self.swept, hour) == hour {
             return Ok(());
         }
+        let current = self.partition.as_ref().map(Partition::path);
+        thin::thin_parts(&self.folder, current, self.leap.trusted())?;
         let transaction = self.main.transaction().map_err(describe(&path))?;
         {
             let describe = describe(&path);
@@ -663,6 +682,10 @@ pub fn is_of_files(main: &Connection, path: &Path) -> Result<bool, StoreError> {
 impl Output for Writer {
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         let span = (snapshot.interval.start, snapshot.interval.end);
+        self.active = (self.active + snapshot.flows.created).saturating_sub(snapshot.flows.ended);
+        if let Some(row) = self.flows.count(self.active) {
+            self.push(row);
+        }
         let watched = snapshot.watched.unwrap_or(snapshot.interval);
         let has_packets = snapshot.ledger.caught > 0;
         if span.0 == span.1 || watched.start == watched.end && !has_packets {
@@ -716,7 +739,25 @@ impl Output for Writer {
         if let Some(name) = name {
             self.names.see(flow.responder().0, name, flow.last.0);
         }
-        self.push(Row::Flow(Box::new(*flow), name.map(Box::from)));
+        let (part, stored) = self.flows.end(flow);
+        if let Some(part) = part {
+            self.push(Row::Part(Box::new(part)));
+        }
+        self.push(Row::Flow(Box::new(*flow), name.map(Box::from), stored));
+        Ok(())
+    }
+
+    fn open_flows(&mut self, open: &OpenFlows<'_>) -> io::Result<()> {
+        let before = self.flows.parts_shed();
+        for row in self.flows.interval(open) {
+            self.push(row);
+        }
+        if before == 0 && self.flows.parts_shed() > 0 {
+            let text = format!(
+                "more than {MAX_PARTS} flows moved much in an interval: of the others only the sums are kept"
+            );
+            self.health.note(open.until, "store", text);
+        }
         Ok(())
     }
 
