@@ -212,8 +212,8 @@ fn bytes_of(folder: &Path, expression: &str, (from, to): (u64, u64)) -> (u64, u6
     (value("bytes"), value("error").max(answer["basis"]["bound"].as_u64().unwrap()))
 }
 
-/// Of flows that cross the ends of a range, what they moved within it is counted, as far as the answer says: on all captures of
-/// this project and a sample of others, in thirds of their time.
+/// Of flows that cross the ends of a range, what they moved within it is counted, as far as the answer says: on the capture of
+/// the lab and a sample of others, in thirds of their time.
 #[test]
 fn a_range_has_what_the_packets_of_its_time_have() {
     let (mut asked, mut exact, mut others) = (0, 0, 0);
@@ -251,7 +251,7 @@ fn a_range_has_what_the_packets_of_its_time_have() {
         }
     }
     println!("{asked} ranges, {exact} of them without bound; {others} captures have other packets");
-    assert!(asked >= 30, "{asked}");
+    assert!(asked >= 3 && exact > 0, "{exact} of {asked}");
 }
 
 /// A transfer that goes on is in every answer, with what it has moved up to the last interval, and each interval has its own part.
