@@ -2,11 +2,12 @@
 
 use crate::config::{self, Config};
 use crate::fields::RunFields;
+use crate::privileges::may_write;
 use crossbeam_channel::{Receiver, Sender};
 use serde::{Deserialize, Serialize};
 use similar::{ChangeTag, TextDiff};
 use std::collections::BTreeSet;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -47,6 +48,8 @@ pub struct Submitted {
     pub text: String,
     /// The parsed text.
     pub config: Config,
+    /// Whether it is only checked: nothing is opened, written or changed.
+    pub is_check: bool,
     answer: Sender<Result<Vec<&'static str>, Refusal>>,
 }
 
@@ -115,6 +118,12 @@ impl Checked {
     /// Numbers of lines added and removed.
     pub fn changed(&self) -> (usize, usize) {
         counts(&self.difference)
+    }
+
+    /// The result if the live run refuses the configuration.
+    fn refused(self, Refusal { message, help }: Refusal) -> Self {
+        let errors = vec![Wrong { line: 0, column: 1, message, help: Some(help) }];
+        Self { ok: false, errors, ..self }
     }
 }
 
@@ -203,9 +212,15 @@ impl Configuration {
     /// The file cannot be written.
     pub fn write(&self, text: &str) -> Result<(), Refusal> {
         let Some(path) = &self.path else { return Ok(()) };
-        let refused =
-            |error| Refusal::new(format!("{error}; nothing was changed"), "a file that can be written");
-        weir_files::rewrite(path, text.as_bytes()).map_err(refused)
+        weir_files::rewrite(path, text.as_bytes()).map_err(unwritable)
+    }
+
+    /// Checks that the file can be written, if there is one.
+    ///
+    /// # Errors
+    /// The process may not write it.
+    pub fn may_write(&self) -> Result<(), Refusal> {
+        self.path.as_ref().map_or(Ok(()), |path| may_write(path).map_err(unwritable))
     }
 
     /// What a configuration changes in a live run: it with the other settings in effect, and those that need a restart.
@@ -303,33 +318,50 @@ impl Configuration {
         }
     }
 
-    /// Asks the live run to apply a configuration, and waits for its answer. An error changes nothing.
-    pub fn apply(&self, text: &str) -> Applied {
-        let (mut checked, config) = self.read_text(text);
-        let Some(config) = config else { return Applied { checked, text: None } };
+    /// Checks a configuration as [`Configuration::check`] does, and asks the live run whether it would apply it.
+    pub fn check_by_run(&self, text: &str) -> Checked {
+        match self.read_text(text) {
+            (checked, Some(config)) => match self.ask(text, config, true) {
+                Ok(restart) => Checked { restart: names(&restart), ..checked },
+                Err(refusal) => checked.refused(refusal),
+            },
+            (checked, None) => checked,
+        }
+    }
+
+    /// Asks the live run, and waits for its answer: the settings that need a restart.
+    fn ask(&self, text: &str, config: Config, is_check: bool) -> Result<Vec<&'static str>, Refusal> {
         let (answer, answered) = crossbeam_channel::bounded(1);
         let asked = self.run.get().is_some_and(|run| {
-            let submitted = Submitted { text: text.to_owned(), config, answer };
+            let submitted = Submitted { text: text.to_owned(), config, is_check, answer };
             run.send(submitted).is_ok()
         });
-        let result = match asked.then(|| answered.recv()) {
+        match asked.then(|| answered.recv()) {
             Some(Ok(result)) => result,
             _ => {
                 Err(Refusal::new("no live capture: a configuration cannot be applied", "`weir serve -i IF`"))
             }
-        };
-        match result {
+        }
+    }
+
+    /// Asks the live run to apply a configuration, and waits for its answer. An error changes nothing.
+    pub fn apply(&self, text: &str) -> Applied {
+        let (mut checked, config) = self.read_text(text);
+        let Some(config) = config else { return Applied { checked, text: None } };
+        match self.ask(text, config, false) {
             Ok(restart) => {
                 checked.applied = true;
                 checked.restart = names(&restart);
                 Applied { text: Some(applied_text(checked.changed(), &checked.restart)), checked }
             }
-            Err(Refusal { message, help }) => {
-                let errors = vec![Wrong { line: 0, column: 1, message, help: Some(help) }];
-                Applied { checked: Checked { ok: false, errors, ..checked }, text: None }
-            }
+            Err(refusal) => Applied { checked: checked.refused(refusal), text: None },
         }
     }
+}
+
+/// The refusal of a configuration whose file cannot be written.
+fn unwritable(error: impl Display) -> Refusal {
+    Refusal::new(format!("{error}; nothing was changed"), "a file that can be written")
 }
 
 /// Text about an applied configuration: the number of added and removed lines, and the settings that need a restart.

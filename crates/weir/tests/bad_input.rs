@@ -572,3 +572,33 @@ fn one_bad_input_does_not_stop_the_others() {
         weir(["-r", text(&good), "-r", text(&missing), "-j"]).exits(2).says("missing.pcap: cannot open");
     assert_eq!(facts(&ran), 6);
 }
+
+/// A check without a run knows which paths are no folders for any user.
+#[test]
+fn a_check_names_outputs_that_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = put(folder.path(), "file", b"");
+    let check = |body: &str| {
+        let path = put(folder.path(), "weir.toml", body.as_bytes());
+        weir(["config", "check", text(&path)])
+    };
+    for (key, path) in [
+        ("output.dir", text(&file).to_owned()),
+        ("output.dir", format!("{}/a", text(&file))),
+        ("files.dir", text(&file).to_owned()),
+        ("packets.write", text(folder.path()).to_owned()),
+        ("packets.unidentified", format!("{}/a", text(&file))),
+    ] {
+        let (table, name) = key.split_once('.').unwrap();
+        check(&format!("[{table}]\n{name} = {path:?}\n"))
+            .exits(1)
+            .says(&format!("weir.toml:2: {key}: {path}: "));
+    }
+    // What is missing may be created, and /proc has no files even of root.
+    let absent = folder.path().join("absent");
+    check(&format!("[output]\ndir = {:?}\n", text(&absent))).exits(0).prints(": good: 0 subscriptions");
+    assert!(!absent.exists(), "a check creates nothing");
+    let ran = check("[output]\ndir = \"/proc\"\n").exits(0);
+    ran.says("weir.toml:2: output.dir: /proc: ")
+        .prints("if the run's user may write where the present user may not");
+}

@@ -424,6 +424,64 @@ fn applying_a_configuration_needs_the_right_write() {
     assert_eq!(ledger["caught"], json!(before + after), "a change of plans counts each packet once");
 }
 
+/// A check gives the verdict of applying, and leaves nothing behind. Clients that may not apply learn nothing about folders.
+#[test]
+fn a_check_refuses_what_applying_refuses() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let kept = |name: &str| folder.path().join(name).display().to_string();
+    fs::create_dir(kept("logs")).unwrap();
+    let old = format!("[output]\ndir = \"{}\"\nlog = [\"csv:flow\"]\n", kept("logs"));
+    let file = put(folder.path(), "weir.toml", old.as_bytes());
+    let tokens =
+        put_private(folder.path(), "tokens", b"reader-reader-reader-1\nwriter-writer-writer-1 write\n");
+    let pages = Pages::start(&net, &["-c", text(&file), "--token-file", text(&tokens), "-j"]);
+    let post = |token: &str, route: &str, new: &str| {
+        let headers = format!("Content-Type: application/json\r\nAuthorization: Bearer {token}\r\n");
+        let body = json!({"text": new}).to_string();
+        let path = format!("/api/v1/config/{route}");
+        let (status, body) = pages.ask(&[pages.request("POST", &path, &headers, &body)]).remove(0);
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str::<Value>(&body).unwrap()
+    };
+    let output = |dir: &str| format!("[output]\ndir = \"{dir}\"\nlog = [\"csv:flow\"]\n");
+    let more = |text: &str| format!("{old}{text}");
+    fs::write(kept("file"), b"").unwrap();
+    let refused = [
+        output("/etc"),
+        output("/proc"),
+        output("/etc/a/b"),
+        output(&kept("file")),
+        output(&kept("file/a")),
+        more("[packets]\nwrite = \"/etc/a.pcapng\"\n"),
+        more("[packets]\nunidentified = \"/proc/a.pcapng\"\n"),
+        more(&format!("[packets]\nwrite = \"{}\"\n", kept("absent/a.pcapng"))),
+        more("[files]\ndir = \"/etc\"\n"),
+        more("[files]\ndir = \"/etc/a\"\n"),
+    ];
+    for new in refused {
+        let (check, apply) =
+            (post("writer-writer-writer-1", "check", &new), post("writer-writer-writer-1", "apply", &new));
+        assert_eq!((&check["ok"], &apply["applied"]), (&json!(false), &json!(false)), "{new}: {check}");
+        assert_eq!(check["errors"], apply["errors"], "{new}");
+        assert_eq!(post("reader-reader-reader-1", "check", &new)["ok"], true, "{new}");
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), old, "nothing was changed");
+    for new in [
+        output(&kept("logs/more/logs")),
+        more(&format!("[packets]\nwrite = \"{}\"\n", kept("logs/a.pcapng"))),
+    ] {
+        let before = fs::read_dir(kept("logs")).unwrap().count();
+        let check = post("writer-writer-writer-1", "check", &new);
+        assert_eq!((&check["ok"], &check["applied"]), (&json!(true), &json!(false)), "{check}");
+        assert_eq!(fs::read_dir(kept("logs")).unwrap().count(), before, "a check writes nothing");
+        let apply = post("writer-writer-writer-1", "apply", &new);
+        assert_eq!(apply["applied"], true, "{apply}");
+        assert_eq!((&check["difference"], &check["restart"]), (&apply["difference"], &apply["restart"]));
+    }
+    assert_eq!(pages.server.end().0, Some(130));
+}
+
 /// As a person at a terminal adds a subscription.
 #[test]
 fn a_configuration_is_applied_by_a_command() {

@@ -27,6 +27,7 @@ pub use server::Server;
 pub use store::StoreSettings;
 
 use crate::fields::RunFields;
+use crate::privileges::{Unwritable, may_create_in, may_write};
 use crate::{outputs, syslog};
 use fault::{Fault, printable};
 use read::{ConfigReader, Key, Node};
@@ -647,19 +648,54 @@ impl Outcome {
     }
 }
 
+/// The outputs of a configuration that the present user cannot write to: the key, its line, and the reason.
+fn unwritable(config: &Config) -> Vec<(&'static str, usize, Unwritable)> {
+    let Config { output, packets, files, store, .. } = config;
+    let outputs = [
+        ("output.dir", &output.dir, true),
+        ("packets.write", &packets.write, false),
+        ("packets.unidentified", &packets.unidentified, false),
+        ("files.dir", &files.dir, true),
+        ("store.dir", &store.dir, true),
+    ];
+    let failure = |(key, setting, is_folder): (&'static str, &Setting<Option<PathBuf>>, bool)| {
+        let path = setting.value.as_deref().filter(|path| *path != Path::new("-"))?;
+        let attempt = if is_folder { may_create_in(path) } else { may_write(path) };
+        Some((key, setting.line.unwrap_or_default(), attempt.err()?))
+    };
+    outputs.into_iter().filter_map(failure).collect()
+}
+
 /// `weir config check FILE`.
 pub fn check(path: &Path) -> Outcome {
     match load_file(path) {
         Err(stderr) => Outcome::failed(stderr),
-        Ok(config) => Outcome {
-            stdout: format!(
-                "{}: good: {}, {}\n",
-                printable(&path.to_string_lossy()),
-                counted(config.plan().len(), "subscription"),
-                counted(config.charts.len(), "chart")
-            ),
-            ..Outcome::default()
-        },
+        Ok(config) => {
+            let shown = printable(&path.to_string_lossy());
+            let failures = unwritable(&config);
+            let lines = |is_certain| -> String {
+                let some = failures.iter().filter(|(.., why)| why.is_certain == is_certain);
+                some.map(|(key, line, why)| format!("{shown}:{line}: {key}: {}\n", printable(&why.text)))
+                    .collect()
+            };
+            let (wrong, doubtful) = (lines(true), lines(false));
+            if !wrong.is_empty() {
+                return Outcome::failed(wrong);
+            }
+            let note = match doubtful.is_empty() {
+                true => "",
+                false => ", if the run's user may write where the present user may not",
+            };
+            Outcome {
+                stdout: format!(
+                    "{shown}: good: {}, {}{note}\n",
+                    counted(config.plan().len(), "subscription"),
+                    counted(config.charts.len(), "chart")
+                ),
+                stderr: doubtful,
+                exit: 0,
+            }
+        }
     }
 }
 

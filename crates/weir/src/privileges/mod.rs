@@ -13,7 +13,7 @@ pub mod helper;
 mod paths;
 mod user;
 
-pub use paths::{Paths, explained};
+pub use paths::{Paths, Unwritable, explained, may_create_in, may_write};
 pub use user::Account;
 
 use calls::Part;

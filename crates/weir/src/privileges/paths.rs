@@ -6,10 +6,12 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
     RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
-use rustix::fs::{Access as Wanted, access};
+use rustix::fs::{Access as Wanted, OFlags, access};
 use rustix::io::Errno;
-use std::os::unix::fs::{MetadataExt, lchown};
+use std::fs::OpenOptions;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, lchown};
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 /// The Landlock version whose rights are used. An older kernel enforces those that it supports.
 const KNOWN: ABI = ABI::V6;
@@ -232,5 +234,119 @@ pub fn explained(path: &Path, error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => format!("{error}; {}", refusal(path)),
         _ => error.to_string(),
+    }
+}
+
+/// Why a process cannot write to a path.
+#[derive(Debug)]
+pub struct Unwritable {
+    /// The path and the reason, with the remedy.
+    pub text: String,
+    /// Whether the reason concerns every user. Another user may have the permission, and a missing folder may be created.
+    pub is_certain: bool,
+}
+
+impl Unwritable {
+    fn new(path: &Path, nearest: &Path, error: &io::Error) -> Self {
+        use io::ErrorKind::{IsADirectory, NotADirectory, ReadOnlyFilesystem};
+        let is_certain = matches!(error.kind(), IsADirectory | NotADirectory | ReadOnlyFilesystem);
+        Self { text: format!("{}: {}", path.display(), explained(nearest, error)), is_certain }
+    }
+}
+
+impl fmt::Display for Unwritable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Checks that the process may create files in a folder, by its user and by the rules of the kernel. A missing folder must be
+/// one that the process may create. The file of the attempt does not remain.
+///
+/// # Errors
+/// The process may not write there, or the path is no folder.
+pub fn may_create_in(folder: &Path) -> Result<(), Unwritable> {
+    attempt(folder, folder)
+}
+
+/// Checks that the process may write a file and others beside it, such as the parts that become the file. Pipes and devices
+/// are written directly.
+///
+/// # Errors
+/// The folder of the file is missing, or the process may not write into it.
+pub fn may_write(file: &Path) -> Result<(), Unwritable> {
+    let failed = |error: Errno| Unwritable::new(file, file, &error.into());
+    match std::fs::metadata(file) {
+        Ok(data) if data.is_dir() => return Err(failed(Errno::ISDIR)),
+        Ok(data) if !data.is_file() => return access(file, Wanted::WRITE_OK).map_err(failed),
+        _ => {}
+    }
+    // A part replaces the target of a link.
+    let target = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if nearest(folder) != folder && nearest(folder).is_dir() {
+        return Err(failed(Errno::NOENT));
+    }
+    attempt(folder, file)
+}
+
+/// Tries to create a file in a folder, for a path in it.
+fn attempt(folder: &Path, path: &Path) -> Result<(), Unwritable> {
+    let nearest = nearest(folder);
+    let failed = |error: &io::Error| Unwritable::new(path, nearest, error);
+    if !nearest.is_dir() {
+        return Err(failed(&Errno::NOTDIR.into()));
+    }
+    let nameless = OFlags::TMPFILE.bits().cast_signed();
+    match OpenOptions::new().write(true).custom_flags(nameless).mode(0o600).open(nearest) {
+        Ok(_) => Ok(()),
+        Err(error) => match Errno::from_io_error(&error) {
+            // The file system has no files without names: a file with a name is removed at once.
+            Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+                let file = nearest.join(format!(".weir-{}", std::process::id()));
+                let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file);
+                made.and_then(|_| std::fs::remove_file(&file)).map_err(|error| failed(&error))
+            }
+            _ => Err(failed(&error)),
+        },
+    }
+}
+
+/// The part of a folder's path that exists.
+fn nearest(folder: &Path) -> &Path {
+    let existing =
+        folder.ancestors().find(|path| path.as_os_str().is_empty() || path.symlink_metadata().is_ok());
+    existing.filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_leave_nothing_and_tell_folders_from_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, b"1").unwrap();
+        std::fs::create_dir(folder.path().join("c")).unwrap();
+        may_create_in(&folder.path().join("c")).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path().join("c")).unwrap().count(), 0);
+        may_create_in(folder.path()).unwrap();
+        may_create_in(&folder.path().join("a/b")).unwrap();
+        may_write(&folder.path().join("new")).unwrap();
+        may_write(&file).unwrap();
+        may_write(Path::new("/dev/null")).unwrap();
+        for wrong in [file.clone(), file.join("a"), PathBuf::from("/proc/a")] {
+            let error = may_create_in(&wrong).unwrap_err();
+            assert!(error.text.starts_with(&format!("{}: ", wrong.display())), "{error}");
+            assert_eq!(error.is_certain, wrong != Path::new("/proc/a"), "{error}");
+        }
+        for wrong in
+            [folder.path().to_owned(), folder.path().join("a/b"), file.join("a"), PathBuf::from("/proc/a")]
+        {
+            may_write(&wrong).unwrap_err();
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+        assert_eq!(std::fs::read(&file).unwrap(), b"1");
     }
 }

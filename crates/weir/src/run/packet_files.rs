@@ -5,8 +5,9 @@ use crate::carve::{Carving, Limits};
 use crate::dump::index::DumpIndex;
 use crate::dump::{Dump, DumpOptions, For, Outcome};
 use crate::outlet::{OUTLETS, Outlet, OutletId, OutletSpec, PacketFiles, Ways};
+use crate::privileges::{may_create_in, may_write};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use weir_api::{SessionCount, Snapshot};
@@ -140,6 +141,21 @@ impl<'r> PacketWriters<'r> {
             writers.carving = Some((folder.clone(), carving));
         }
         Ok(writers)
+    }
+
+    /// Checks that the process may write the files that another request has, without opening them.
+    ///
+    /// # Errors
+    /// A file or a folder that the process may not write to.
+    pub fn may_change(before: &Request, after: &Request) -> Result<(), String> {
+        for spec in OUTLETS.into_iter().filter(|spec| !spec.is_same(&before.packets, &after.packets)) {
+            match (spec.file)(&after.packets) {
+                Some(name) if name != "-" => may_write(Path::new(name)).map_err(|error| error.text)?,
+                _ => {}
+            }
+        }
+        let folder = after.extracted.as_ref().filter(|_| before.extracted != after.extracted);
+        folder.map_or(Ok(()), |(folder, _)| may_create_in(folder).map_err(|error| error.text))
     }
 
     /// Opens the files that another request has, which are written once [`PacketWriters::replace`] adds them. `None` if both

@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::configuration::{Configuration, Refusal, Submitted, applied_text};
 use crate::desk::Change;
 use crate::outputs;
+use crate::privileges::may_create_in;
 use crossbeam_channel::Receiver;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,6 +16,23 @@ use weir_output::Log;
 
 /// What is accepted in place of a folder that cannot be written to.
 const FOLDERS: &str = "a folder that the run could write to at its start; another needs a restart";
+
+/// What follows from a configuration that can be applied.
+struct Next {
+    config: Config,
+    /// Settings that need a restart.
+    restart: Vec<&'static str>,
+    request: Request,
+    logs: Vec<Log>,
+    changes: Vec<Change>,
+    /// The logs to open.
+    unopened: Vec<Log>,
+}
+
+/// The refusal of a plan that does not compile.
+fn uncompiled(error: impl Into<String>) -> Refusal {
+    Refusal::new(error, "other expressions or functions")
+}
 
 /// Applies configurations on the thread of the collector, which owns the outputs: each between two messages of workers.
 pub struct Reload<'r> {
@@ -43,9 +61,16 @@ impl<'r> Reload<'r> {
     pub fn attend(&mut self, collector: &mut Collector, writers: &mut PacketWriters<'_>) -> Option<String> {
         let configuration = Arc::clone(self.run.configuration.as_ref()?);
         while let Ok(submitted) = self.submitted.try_recv() {
-            let Submitted { text, config, .. } = &submitted;
-            let result = self.apply(&configuration, text, config.clone(), true, (collector, writers));
-            submitted.answer(result.map(|(_, restart)| restart));
+            let Submitted { text, config, is_check, .. } = &submitted;
+            let result = match is_check {
+                true => {
+                    self.verdict(&configuration, config.clone(), true, collector).map(|next| next.restart)
+                }
+                false => self
+                    .apply(&configuration, text, config.clone(), true, (collector, writers))
+                    .map(|(_, restart)| restart),
+            };
+            submitted.answer(result);
         }
         if !self.run.signals.reload.swap(false, Ordering::Relaxed) {
             return None;
@@ -67,16 +92,15 @@ impl<'r> Reload<'r> {
         })
     }
 
-    /// Applies a configuration: compiles the plan, opens the new logs and the packet file, writes the file if the text `is_new`, then posts the
-    /// plan. Returns the numbers of lines added and removed, and the settings that need a restart. An error changes nothing.
-    fn apply(
-        &mut self,
+    /// Whether a configuration can be applied, and what follows from it: compiles the plan, and checks that the process may write
+    /// the logs, the packet files and, if the text `is_new`, the file of the configuration. Nothing is opened or changed.
+    fn verdict(
+        &self,
         configuration: &Configuration,
-        text: &str,
         config: Config,
         is_new: bool,
-        (collector, writers): (&mut Collector, &mut PacketWriters<'_>),
-    ) -> Result<((usize, usize), Vec<&'static str>), Refusal> {
+        collector: &Collector,
+    ) -> Result<Next, Refusal> {
         let run = self.run;
         let (config, mut restart) = configuration.changing(config);
         let mut request = self.request.revised(&run.options, &config);
@@ -88,12 +112,32 @@ impl<'r> Reload<'r> {
             .map_err(|(_, error)| Refusal::new(error, "other logs"))?;
         named(&request.packets).map_err(|error| Refusal::new(error, "another file"))?;
         let changes = self.changes(&request, &logs);
-        // Compiled twice: files are opened only for a plan that compiles, and the desk is not locked meanwhile.
-        let refused = |error| Refusal::new(error, "other expressions or functions");
-        drop(run.desk.prepare(changes.clone()).map_err(refused)?);
-        let opened = self.open(&request, &logs, collector)?;
+        drop(run.desk.prepare(changes.clone()).map_err(uncompiled)?);
+        let unopened = self.unopened(&request, &logs, collector)?;
+        PacketWriters::may_change(&self.request, &request).map_err(|error| Refusal::new(error, FOLDERS))?;
+        if is_new {
+            configuration.may_write()?;
+        }
+        Ok(Next { config, restart, request, logs, changes, unopened })
+    }
+
+    /// Applies a configuration: opens the new logs and the packet file, writes the file if the text `is_new`, then posts the
+    /// plan. Returns the numbers of lines added and removed, and the settings that need a restart. An error changes nothing.
+    fn apply(
+        &mut self,
+        configuration: &Configuration,
+        text: &str,
+        config: Config,
+        is_new: bool,
+        (collector, writers): (&mut Collector, &mut PacketWriters<'_>),
+    ) -> Result<((usize, usize), Vec<&'static str>), Refusal> {
+        let run = self.run;
+        // The plan is compiled twice: files are opened only for a plan that compiles, and the desk is not locked meanwhile.
+        let Next { config, restart, request, logs, changes, unopened } =
+            self.verdict(configuration, config, is_new, collector)?;
+        let opened = self.open(&request, &unopened)?;
         let files = writers.change(&self.request, &request).map_err(|error| Refusal::new(error, FOLDERS))?;
-        let mut prepared = run.desk.prepare(changes).map_err(refused)?;
+        let mut prepared = run.desk.prepare(changes).map_err(uncompiled)?;
         if is_new {
             configuration.write(text)?;
         }
@@ -121,13 +165,8 @@ impl<'r> Reload<'r> {
         changes
     }
 
-    /// Opens the logs that are not open.
-    fn open(
-        &self,
-        request: &Request,
-        logs: &[Log],
-        collector: &Collector,
-    ) -> Result<Vec<OpenOutput>, Refusal> {
+    /// The logs that are not open, into whose folder the process may write.
+    fn unopened(&self, request: &Request, logs: &[Log], collector: &Collector) -> Result<Vec<Log>, Refusal> {
         let Some((folder, _)) = &request.logs else { return Ok(Vec::new()) };
         let mut new = Vec::new();
         for log in logs.iter().filter(|log| self.run.beside.is_none() || !outputs::is_store(log)) {
@@ -144,9 +183,19 @@ impl<'r> Reload<'r> {
                 }
             }
         }
-        if new.is_empty() {
-            return Ok(Vec::new());
+        if !new.is_empty() {
+            may_create_in(folder).map_err(|error| Refusal::new(error.text, FOLDERS))?;
         }
-        self.run.open_logs(folder, &new).map_err(|(_, error)| Refusal::new(error, FOLDERS))
+        Ok(new)
+    }
+
+    /// Opens logs.
+    fn open(&self, request: &Request, logs: &[Log]) -> Result<Vec<OpenOutput>, Refusal> {
+        match &request.logs {
+            Some((folder, _)) if !logs.is_empty() => {
+                self.run.open_logs(folder, logs).map_err(|(_, error)| Refusal::new(error, FOLDERS))
+            }
+            _ => Ok(Vec::new()),
+        }
     }
 }

@@ -35,6 +35,8 @@ const BODY: Duration = Duration::from_secs(10);
 /// texts and of their checks is bounded.
 pub struct Posted {
     text: String,
+    /// Whether the client may apply a configuration.
+    may_change: bool,
     place: Share<String>,
 }
 
@@ -56,7 +58,7 @@ impl FromRequest<Shared> for Posted {
             Failure::new(StatusCode::REQUEST_TIMEOUT, text)
         })?;
         match read {
-            Ok(Json(Text { text })) => Ok(Posted { text, place }),
+            Ok(Json(Text { text })) => Ok(Posted { text, may_change, place }),
             Err(rejection) => {
                 let help =
                     Some("`{\"text\": \"...\"}` with content-type application/json, up to 1 MiB".to_owned());
@@ -76,13 +78,19 @@ pub async fn config(State(app): State<Shared>) -> Json<Effective> {
     Json(app.configuration.effective())
 }
 
-/// Checks a configuration and shows what it changes.
+/// Checks a configuration and shows what it changes. A client with the right `write` gets the verdict of `apply`, which also
+/// depends on the folders that the live run may write to.
 #[utoipa::path(post, path = "/api/v1/config/check", request_body = Text,
     responses((status = 200, body = Checked), (status = 400, body = Failure), (status = 503, body = Failure)))]
 pub async fn check(State(app): State<Shared>, posted: Posted) -> Result<Json<Checked>, Failure> {
     let shared = Arc::clone(&app);
     let check = move || {
-        let checked = shared.configuration.check(&posted.text);
+        let configuration = &shared.configuration;
+        // Others learn nothing about the folders of the host.
+        let checked = match posted.may_change && configuration.can_apply() {
+            true => configuration.check_by_run(&posted.text),
+            false => configuration.check(&posted.text),
+        };
         // The place is returned when the work is done, even if the client has not waited for it.
         drop(posted.place);
         Ok(checked)
