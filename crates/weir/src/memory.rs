@@ -131,6 +131,30 @@ impl Division {
     }
 }
 
+/// Bytes of addresses that a run needs beside its `--memory`: the program without traffic.
+const BESIDE: usize = 24 * MIB;
+/// Bytes of addresses of a thread: its stack and its allocator.
+const OF_THREAD: usize = 4 * MIB;
+
+/// Checks that the system would give a run its memory, of which most is taken as traffic comes: a limit on addresses
+/// (`ulimit -v`) or on commitments would end the process in the middle of its work. Nothing is kept.
+///
+/// # Errors
+/// The memory is not to be had. The message names the option.
+pub fn available(memory: usize, workers: usize) -> Result<(), String> {
+    let all =
+        memory.saturating_add(BESIDE).saturating_add(workers.saturating_add(4).saturating_mul(OF_THREAD));
+    let mut attempt: Vec<u8> = Vec::new();
+    attempt.try_reserve_exact(all).map_err(|_| {
+        format!(
+            "the system does not give {} to this process, of which --memory is {}: use a smaller --memory, or raise the \
+             limit of the process (`ulimit -v`, LimitAS=)",
+            bytes(all),
+            bytes(memory)
+        )
+    })
+}
+
 /// Number of rows of a summary list whose maximum is `most`, independent of the number of workers.
 pub fn list_rows(memory: usize, most: usize) -> usize {
     let rows = most as u128 * memory.min(FULL_LISTS) as u128 / FULL_LISTS as u128;

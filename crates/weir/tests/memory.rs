@@ -8,12 +8,12 @@ mod support;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
 use support::http::{Server, port};
-use support::{Ran, finish, program, start, text, weir};
+use support::{Ran, finish, program, run, sample, start, text, weir};
 use tempfile::tempdir;
 use weir_wire::build::flags::{ACK, PSH, SYN};
 use weir_wire::build::{self, Builder};
@@ -292,4 +292,32 @@ fn lists_that_leave_no_memory_for_packets_are_refused() {
     let with = |memory: &str| weir([text(&capture), "--config", text(&path), "--memory", memory]);
     with("64M").exits(1).says("charts and lists take").says("--memory");
     with("2G").exits(0);
+}
+
+/// A limit on addresses ends no run in the middle: it works, or an error names the option.
+#[test]
+fn a_limit_on_addresses_is_an_error_that_names_the_option() {
+    let limited = |kib: u32, more: &str| {
+        let line = format!("ulimit -v {kib}; exec \"$0\" \"$1\" {more}");
+        run(Command::new("sh").args(["-c", &line, env!("CARGO_BIN_EXE_weir"), text(&sample())]))
+    };
+    for workers in [1, 3] {
+        let with = |memory: &str| format!("--workers {workers} --memory {memory}");
+        limited(300_000, &format!("--workers {workers}"))
+            .exits(1)
+            .says("--memory is 512M: use a smaller --memory");
+        limited(600_000, &with("1G")).exits(1).says("--memory is 1024M: use a smaller --memory");
+        limited(3_000_000, &with("512M")).exits(0).prints("LOSS");
+        // From limits that the program itself needs up to those that suffice.
+        for kib in (280_000..900_000).step_by(60_000) {
+            for memory in ["64M", "256M", "512M"] {
+                let ran = limited(kib, &with(memory));
+                match ran.code {
+                    Some(1) => drop(ran.says("use a smaller --memory")),
+                    _ => drop(ran.exits(0).prints("LOSS")),
+                }
+            }
+        }
+        limited(500_000, &with("64M")).exits(0).prints("LOSS");
+    }
 }

@@ -26,7 +26,7 @@ use crate::failures::Failures;
 use crate::fields;
 use crate::inputs::{filter_options, netmask};
 use crate::interfaces;
-use crate::memory::{Division, Work, list_rows};
+use crate::memory::{self, Division, Work, list_rows};
 use crate::online::LiveClock;
 use crate::outlet::PacketFiles;
 use crate::outputs;
@@ -187,6 +187,7 @@ impl Run {
             lists: plan.memory(request.workers),
         };
         let division = Division::new(request.memory, &work).map_err(|error| (Exit::Usage, error))?;
+        memory::available(request.memory, request.workers).map_err(|error| (Exit::Usage, error))?;
         if let Some(beside) = &beside {
             beside.hub.set_tables(division.shares(&work));
             beside.hub.set_answers(division.answers);
