@@ -180,7 +180,7 @@ export function flows(first, last, count) {
       service,
       vlan: hash(key) % 5 === 0 ? 120 : null,
       name,
-      open: false,
+      open: protocol === 'tcp' && hash(`${key}o`) % 12 === 0,
     });
   }
   return made.sort((a, b) => a.first - b.first);

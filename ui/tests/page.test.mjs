@@ -172,6 +172,18 @@ test('bookmarks restore their view, and unknown parameters are ignored', { skip:
   }
 });
 
+test('open flows are marked in the list and counted above it', async () => {
+  const page = await open('/flows');
+  await page.waitForSelector('[data-matched]');
+  await settled(page);
+  const cells = await page.locator('main td').allInnerTexts();
+  const marked = cells.filter((text) => /^[A-Z0-9]+, open$/.test(text.trim())).length;
+  const said = /(\d+) of those shown open/.exec(await page.locator('[data-matched]').innerText());
+  assert.equal(Number(said?.[1] ?? 0), marked);
+  if (!process.env.WEIR_URL) assert.ok(marked > 0, 'the stand-in has open flows');
+  await done(page);
+});
+
 test('the filter is checked while it is typed, and errors are marked', async () => {
   const page = await open('/flows');
   await page.fill('#filter', 'tcp porrt 443');
