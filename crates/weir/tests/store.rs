@@ -582,3 +582,40 @@ fn packets_of_a_killed_run_are_salvaged() {
     assert_eq!(names(), ["x.pcap", "x.pcap.1", "x.pcap.2"]);
     assert_eq!(weir([text(&to), "-j"]).exits(0).fact("ledger", "caught"), 3000);
 }
+
+/// The packets in which an expression over flows and one over packets differ are said with the answer.
+#[test]
+fn an_answer_by_ports_says_how_many_later_fragments_have_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let joined = weir([text(&sample()), "-o", text(folder.path()), "--log", "store", "-j"]);
+    let joined = joined.exits(0).fact("flows", "fragments_joined");
+    assert!(joined > 1);
+    let notes = |question: &str| -> Vec<String> {
+        let answer = query(folder.path(), question);
+        let notes = answer["notes"].as_array().cloned().unwrap_or_default();
+        let notes = notes.iter().filter_map(Value::as_str).filter(|note| note.contains("later fragment"));
+        notes.map(str::to_owned).collect()
+    };
+    let note = format!(
+        "{joined} later fragments of packets, which have no port, are counted to the flows of their first fragments in this time"
+    );
+    for question in [
+        "count where port 53",
+        "flows where src port 53 or host 10.99.0.104",
+        "top sender where not udp port 53",
+        "count points 5 where (tcp and portrange 1-99)",
+    ] {
+        assert_eq!(notes(question).join("; "), note, "{question}");
+    }
+    for question in ["count", "flows where host 10.99.0.104", "top sender", "records dns where port 53"] {
+        assert_eq!(notes(question), [""; 0], "{question}");
+    }
+    // The parts of the time add up to the whole.
+    let end = query(folder.path(), "count")["basis"]["range"][1].as_f64().unwrap();
+    let number = |question: &str| -> u64 {
+        notes(question).first().map_or(0, |note| note.split(' ').next().unwrap().parse().unwrap())
+    };
+    let middle = (end - 5.0).floor();
+    let parts = [format!("until {middle}"), format!("since {middle}")];
+    assert_eq!(parts.map(|part| number(&format!("count {part} where port 53"))).iter().sum::<u64>(), joined);
+}
