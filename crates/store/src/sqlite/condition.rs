@@ -4,7 +4,7 @@
 //! that a function of this program, `weir_test`, decides them row by row within the query. For tests of other rows of the flow
 //! (`flows where dns.query = ...`) the set of matching flows is found before.
 
-use super::find::Part;
+use super::partition::Part;
 use crate::body::{self, Leaf};
 use crate::fields::{FlowField, FlowSource};
 use crate::{StoreError, TimeRange};

@@ -1,6 +1,7 @@
 //! Queries for flows and records.
 
 use super::condition::{Condition, bounds};
+use super::partition::{Part, Progress};
 use super::parts::{Courses, FlowRow};
 use super::schema::describe;
 use crate::body::{self, Leaf};
@@ -8,14 +9,11 @@ use crate::payload::{Withheld, has_text};
 use crate::share::{Crossings, Share, Window, crossing_bound};
 use crate::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted, StoreError, TimeRange};
 use rusqlite::types::{Value as Sql, ValueRef};
-use rusqlite::{Connection, ErrorCode, Row, ToSql, params_from_iter};
+use rusqlite::{Connection, Row, ToSql, params_from_iter};
 use serde_json::{Map, Value};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::atomic::Ordering;
 use weir_api::basis::{Basis, Source};
 use weir_api::web::{Flow, FlowHistogram, FlowRecordRow, Flows, RecordRow, Records};
 use weir_api::{Count, Unit};
@@ -28,61 +26,6 @@ pub const MAX_ROWS: usize = 100_000;
 /// Bins of a histogram.
 const BINS: u64 = 120;
 const SECOND: f64 = 1e9;
-
-/// A partition to be queried.
-pub struct Part {
-    /// Its file.
-    pub path: PathBuf,
-    /// The database.
-    pub connection: Connection,
-    /// The first and the last time in the partition.
-    pub extent: (u64, u64),
-    /// Whether its version has parts of flows.
-    pub has_parts: bool,
-    /// Time at which the query stops.
-    pub until: Instant,
-    /// Whether it stops then.
-    pub is_hurried: Arc<AtomicBool>,
-}
-
-/// The partitions searched so far: an answer holds the results up to there.
-#[derive(Default)]
-pub struct Progress {
-    asked: usize,
-    is_stopped: bool,
-}
-
-impl Progress {
-    /// Queries a partition. Returns `false` if there is no time left for it, or for all of it.
-    pub fn ask(
-        &mut self,
-        part: &Part,
-        work: impl FnOnce(&Connection) -> rusqlite::Result<()>,
-    ) -> Result<bool, StoreError> {
-        self.is_stopped = Instant::now() >= part.until;
-        if self.is_stopped {
-            return Ok(false);
-        }
-        match work(&part.connection) {
-            Ok(()) => {
-                self.asked += 1;
-                Ok(true)
-            }
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
-                self.is_stopped = true;
-                Ok(false)
-            }
-            Err(error) => Err(describe(&part.path)(error)),
-        }
-    }
-
-    /// The note about skipped partitions in an answer.
-    pub fn partial(&self, parts: usize) -> Option<String> {
-        self.is_stopped.then(|| {
-            format!("stopped at the time limit: {} of {parts} partitions searched, latest first", self.asked)
-        })
-    }
-}
 
 /// The sort key of a row; a page keeps those of all its rows. Rows without a value come first, numbers before texts.
 #[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]

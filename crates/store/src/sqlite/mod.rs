@@ -15,6 +15,7 @@ mod open_flows;
 mod open_tests;
 #[cfg(test)]
 mod own_tests;
+mod partition;
 mod parts;
 mod readings;
 mod renamed;
@@ -40,7 +41,8 @@ use super::{
     SERIES, Store, StoreError, StoredFlow, StoredRecord, TimeRange, tiers,
 };
 use condition::Condition;
-use find::{Bins, Part, Progress};
+use find::Bins;
+use partition::{Part, Progress};
 use rusqlite::Connection;
 use schema::{Kind, MAIN, describe};
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -1,7 +1,7 @@
 //! Reading the parts of flows.
 
-use super::find::Part;
 use super::open_flows::MIN_PART;
+use super::partition::Part;
 use crate::share::{Course, Piece, Sides, Window};
 use rusqlite::{Connection, OptionalExtension, Row};
 use weir_api::Count;

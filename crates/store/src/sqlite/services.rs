@@ -1,7 +1,7 @@
 //! The protocols that were identified on services, from stored flows.
 
 use super::condition::bounds;
-use super::find::{Part, Progress};
+use super::partition::{Part, Progress};
 use crate::{StoreError, TimeRange};
 use rusqlite::params_from_iter;
 use rusqlite::types::Value as Sql;

@@ -1,7 +1,7 @@
 //! All flows or records of a time, one after the other, for exports without a limit.
 
 use super::SqliteStore;
-use super::find::Progress;
+use super::partition::Progress;
 use crate::{StoreError, StoredFlow, StoredRecord, TimeRange};
 use rusqlite::types::Value as Sql;
 use rusqlite::{Row, params_from_iter};

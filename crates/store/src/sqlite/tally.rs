@@ -2,7 +2,8 @@
 
 use super::condition;
 use super::condition::{Condition, detail};
-use super::find::{Part, Progress, flow_row};
+use super::find::flow_row;
+use super::partition::{Part, Progress};
 use super::parts::Courses;
 use crate::body;
 use crate::body::Leaf;
