@@ -69,6 +69,12 @@ impl Share {
     }
 }
 
+/// The share of both directions together.
+pub fn both([mut sum, reverse]: [Share; 2]) -> Share {
+    sum.add(&reverse);
+    sum
+}
+
 /// What a flow moved from `span.0` on and before `span.1`.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {

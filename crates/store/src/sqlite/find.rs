@@ -1,12 +1,12 @@
 //! Queries for flows and records.
 
 use super::condition::{Condition, bounds};
+use super::courses::{Courses, flow_row};
 use super::partition::{Part, Progress};
-use super::parts::{Courses, FlowRow};
 use super::schema::describe;
 use crate::body::{self, Leaf};
 use crate::payload::{Withheld, has_text};
-use crate::share::{Crossings, Share, Window, crossing_bound};
+use crate::share::{Crossings, Window, both, crossing_bound};
 use crate::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted, StoreError, TimeRange};
 use rusqlite::types::{Value as Sql, ValueRef};
 use rusqlite::{Connection, Row, ToSql, params_from_iter};
@@ -14,9 +14,9 @@ use serde_json::{Map, Value};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::atomic::Ordering;
+use weir_api::Unit;
 use weir_api::basis::{Basis, Source};
 use weir_api::web::{Flow, FlowHistogram, FlowRecordRow, Flows, RecordRow, Records};
-use weir_api::{Count, Unit};
 use weir_output::format::read_uid;
 use weir_output::ports;
 use weir_output::row::{ip, uid};
@@ -153,7 +153,7 @@ pub fn flows(
                     true => (flow.whole(), None),
                     false => {
                         let course = courses.of(part, &flow)?;
-                        (both(&course.crossing(&window, &mut crossings)), Some(course))
+                        (both(course.crossing(&window, &mut crossings)).count, Some(course))
                     }
                 };
                 answer.matched += 1;
@@ -170,7 +170,7 @@ pub fn flows(
                     };
                     let part = Window { from: *at, to: *until };
                     *sum += match &course {
-                        Some(course) if !is_one => both(&course.within(&part)).bytes,
+                        Some(course) if !is_one => both(course.within(&part)).count.bytes,
                         _ => inside.bytes,
                     };
                 }
@@ -216,26 +216,6 @@ pub fn flows(
 /// Ends the time limit of the search: the rows that were found are read one by one, for as long as they are taken.
 fn unhurried(parts: &[Part]) {
     parts.iter().for_each(|part| part.is_hurried.store(false, Ordering::Relaxed));
-}
-
-/// Packets and bytes of both directions.
-fn both(shares: &[Share; 2]) -> Count {
-    let [mut sum, reverse] = shares.map(|share| share.count);
-    sum.add(&reverse);
-    sum
-}
-
-/// The flow in the columns uid, first, last, fpackets, rpackets, fbytes and rbytes of a row, the first of which has that number.
-pub fn flow_row(row: &Row<'_>, at: usize) -> rusqlite::Result<FlowRow> {
-    let number = |column: usize| row.get::<_, i64>(at + column).map(|number| number as u64);
-    Ok(FlowRow {
-        uid: row.get(at)?,
-        times: (number(1)?, number(2)?),
-        sums: [
-            Count { packets: number(3)?, bytes: number(5)? },
-            Count { packets: number(4)?, bytes: number(6)? },
-        ],
-    })
 }
 
 const FLOW_COLUMNS: &str = "uid, first, last, proto, src, sport, dst, dport, fpackets, rpackets, fbytes, rbytes, vlan, \

@@ -58,7 +58,7 @@ pub fn add(to: &Connection, late: &FlowRecord) -> rusqlite::Result<bool> {
 /// The partition before the one that is written, opened when the first late segment is not of the latter.
 pub struct Before<'p> {
     path: &'p Path,
-    /// `None`: not opened yet; `Some(None)`: there is none, or it cannot be written.
+    /// `None` before it is opened; `Some(None)` where no partition is before, or it cannot be written.
     opened: Option<Option<Connection>>,
     /// Flows of connections of that partition.
     found: Vec<&'p FlowRecord>,

@@ -2,6 +2,7 @@
 
 mod archive;
 mod condition;
+mod courses;
 mod curves;
 mod events;
 #[cfg(test)]
@@ -16,7 +17,6 @@ mod open_tests;
 #[cfg(test)]
 mod own_tests;
 mod partition;
-mod parts;
 mod readings;
 mod renamed;
 mod rows;

@@ -3,10 +3,11 @@
 //! A flow has one row, at its end, with its sums. While it is open its row so far stands beside the others, so that answers have
 //! it; and what it moved in each interval is kept as a part, so that answers over a time have what it moved then.
 
-use super::rows::Row;
+use super::rows::{FlowPart, Row, Stored};
 use crate::share::Sides;
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use weir_api::Count;
 use weir_output::{FlowRecord, OpenFlows};
 
@@ -20,26 +21,6 @@ const MAX_FLOWS: usize = 65_536;
 const EACH: usize = 160;
 /// An open flow without a packet for this time has ended, and its row was lost. In nanoseconds.
 const LOST: u64 = 24 * 3_600_000_000_000;
-
-/// What a flow moved within a time.
-#[derive(Clone, Debug)]
-pub struct FlowPart {
-    /// Number of the flow, and time of its first packet.
-    pub flow: (u64, u64),
-    /// The time, in nanoseconds since the epoch, its end excluded.
-    pub span: (u64, u64),
-    /// What was moved.
-    pub sums: Sides,
-}
-
-/// What the store has of a flow that ends or goes on.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Stored {
-    /// Number of its row as an open flow; 0 if it has none.
-    pub row: i64,
-    /// Sum of its parts.
-    pub parted: Sides,
-}
 
 /// An open flow.
 struct Known {
@@ -146,24 +127,25 @@ impl OpenSet {
 
     /// Notes the sums of an open flow in an interval. Returns what it moved there, if that is a part.
     fn part(&mut self, flow: &FlowRecord, (from, until): (u64, u64)) -> Option<FlowPart> {
-        let (sums, short_until) = (sides(flow), self.short_until);
-        let mut new_row = || {
-            let row = self.next_row;
-            self.next_row -= 1;
-            row
+        let sums = sides(flow);
+        let (known, from) = match self.flows.entry(key(flow)) {
+            Entry::Occupied(known) => {
+                let known = known.into_mut();
+                let since = if known.until < self.short_until { known.until.min(from) } else { from };
+                (known, Some(since))
+            }
+            Entry::Vacant(place) => {
+                let mut stored = Stored::default();
+                if self.has_rows {
+                    stored.row = self.next_row;
+                    self.next_row -= 1;
+                }
+                // A flow that had packets before was left out: what it moved now is unknown.
+                let since = (flow.first.0 >= from).then_some(flow.first.0);
+                (place.insert(Known { stored, sums: Sides::default(), until }), since)
+            }
         };
-        let is_new = !self.flows.contains_key(&key(flow));
-        let row = if is_new && self.has_rows { new_row() } else { 0 };
-        let fresh = || Known { stored: Stored { row, ..Stored::default() }, sums: Sides::default(), until };
-        let known = self.flows.entry(key(flow)).or_insert_with(fresh);
         let moved = since(&sums, &known.sums);
-        let from = match is_new {
-            // It had packets before, which were left out: what it moved now is unknown.
-            true if flow.first.0 < from => None,
-            true => Some(flow.first.0),
-            false if known.until < short_until => Some(known.until.min(from)),
-            false => Some(from),
-        };
         (known.sums, known.until) = (sums, until);
         let from = from.filter(|from| *from < until && bytes(&moved) >= MIN_PART)?;
         Some(FlowPart { flow: key(flow), span: (from, until), sums: moved })

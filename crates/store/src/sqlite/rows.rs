@@ -1,10 +1,10 @@
 //! Writing flows and records into partitions of time.
 
 use super::late;
-use super::open_flows::{FlowPart, Stored};
 use super::schema::{self, Kind, describe};
 use crate::Keep;
 use crate::StoreError;
+use crate::share::Sides;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 use std::path::{Path, PathBuf};
@@ -33,6 +33,26 @@ const IN_TABLE: [&str; 15] = [
     "state_words",
     "destination_name",
 ];
+
+/// What a flow moved within a time.
+#[derive(Clone, Debug)]
+pub struct FlowPart {
+    /// Number of the flow, and time of its first packet.
+    pub flow: (u64, u64),
+    /// The time, in nanoseconds since the epoch, its end excluded.
+    pub span: (u64, u64),
+    /// What was moved.
+    pub sums: Sides,
+}
+
+/// What the store has of a flow that ends or goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stored {
+    /// Number of its row as an open flow; 0 if it has none.
+    pub row: i64,
+    /// Sum of its parts.
+    pub parted: Sides,
+}
 
 /// The number of open flows without a row, among the numbers of a partition.
 pub const LEFT_OUT: &str = "open left out";
@@ -329,25 +349,30 @@ fn write_flow(
     Ok(())
 }
 
+/// Packets, then bytes, of each direction, as the database has them.
+fn columns([forward, reverse]: &Sides) -> [i64; 4] {
+    [forward.packets, reverse.packets, forward.bytes, reverse.bytes].map(u64::cast_signed)
+}
+
 /// Writes the sum of the parts of a flow, if it has any.
 fn write_parted(to: &Connection, flow: &FlowRecord, stored: &Stored) -> rusqlite::Result<()> {
-    let [forward, reverse] = stored.parted;
-    if forward.packets + reverse.packets == 0 {
+    let [fpackets, rpackets, fbytes, rbytes] = columns(&stored.parted);
+    if (fpackets, rpackets) == (0, 0) {
         return Ok(());
     }
     to.prepare_cached("INSERT OR REPLACE INTO parted VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?.execute(params![
         flow.id as i64,
         flow.first.0 as i64,
-        forward.packets as i64,
-        reverse.packets as i64,
-        forward.bytes as i64,
-        reverse.bytes as i64,
+        fpackets,
+        rpackets,
+        fbytes,
+        rbytes,
     ])?;
     Ok(())
 }
 
 fn write_part(to: &Connection, part: &FlowPart) -> rusqlite::Result<()> {
-    let [forward, reverse] = part.sums;
+    let [fpackets, rpackets, fbytes, rbytes] = columns(&part.sums);
     to.prepare_cached(
         "INSERT INTO parts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO UPDATE SET
          fpackets = fpackets + excluded.fpackets, rpackets = rpackets + excluded.rpackets,
@@ -358,10 +383,10 @@ fn write_part(to: &Connection, part: &FlowPart) -> rusqlite::Result<()> {
         part.flow.1 as i64,
         part.span.0 as i64,
         part.span.1 as i64,
-        forward.packets as i64,
-        reverse.packets as i64,
-        forward.bytes as i64,
-        reverse.bytes as i64,
+        fpackets,
+        rpackets,
+        fbytes,
+        rbytes,
     ])?;
     Ok(())
 }

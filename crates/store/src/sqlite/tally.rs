@@ -2,13 +2,12 @@
 
 use super::condition;
 use super::condition::{Condition, detail};
-use super::find::flow_row;
+use super::courses::{Courses, flow_row};
 use super::partition::{Part, Progress};
-use super::parts::Courses;
 use crate::body;
 use crate::body::Leaf;
 use crate::fields::{FlowField, FlowSource};
-use crate::share::{Course, Crossings, Share, Window};
+use crate::share::{Course, Crossings, Share, Window, both};
 use crate::tally::{Cell, Dimension, GroupBy, Measure, Subject, Sums, Tally, TallyRow, TallyWanted};
 use crate::{StoreError, TimeRange};
 use foldhash::fast::RandomState;
@@ -95,11 +94,7 @@ pub fn flow_sums(
                 let flow = flow_row(row, 0)?;
                 let inside = match window.holds(flow.times.0, flow.times.1) {
                     true => Share::exact(flow.whole()),
-                    false => {
-                        let [mut both, reverse] = courses.of(part, &flow)?.within(&window);
-                        both.add(&reverse);
-                        both
-                    }
+                    false => both(courses.of(part, &flow)?.within(&window)),
                 };
                 is_full |= sums.len() >= MAX_SEEN;
                 if !is_full {
@@ -163,7 +158,7 @@ struct When<'c> {
     times: (u64, u64),
     /// The course between them, where they are not in one part of the time.
     course: Option<&'c Course>,
-    /// The direction that counts; both if there is none.
+    /// The direction that counts; `None` for both.
     side: Option<usize>,
 }
 
@@ -356,9 +351,7 @@ impl<'w> Counter<'w> {
                 (course.crossing(&self.window, &mut self.crossings), Some(course))
             }
         };
-        let [sent, received] = sides;
-        let mut both = sent;
-        both.add(&received);
+        let ([sent, _], both) = (sides, both(sides));
         let sums =
             Sums { rows: 1, flows: 1, count: both.count, sent: sent.count.bytes, sum, error: both.error };
         self.total.add(&sums);

@@ -563,7 +563,6 @@ impl Writer {
     }
 }
 
-/// Opens the database of series; a corrupt one is renamed.
 /// Locks the store of a folder for one writer: the cells of two would be added up. The lock ends with the process. `None` on a file
 /// system without locks.
 ///
@@ -586,6 +585,7 @@ fn lock(folder: &Path) -> Result<Option<File>, StoreError> {
     }
 }
 
+/// Opens the database of series; a corrupt one is renamed.
 fn open_main(path: &Path, context: &OutputContext, health: &Health) -> Result<Connection, StoreError> {
     let checked = schema::open(path, Kind::Main).and_then(|mut main| {
         if let Some(stop) = context.stop.clone() {

@@ -1,4 +1,4 @@
-//! Reading the parts of flows.
+//! The course of flows, from their rows and their parts.
 
 use super::open_flows::MIN_PART;
 use super::partition::Part;
@@ -23,6 +23,19 @@ impl FlowRow {
         whole.add(&reverse);
         whole
     }
+}
+
+/// The flow in the columns uid, first, last, fpackets, rpackets, fbytes and rbytes of a row, the first of which has that number.
+pub fn flow_row(row: &Row<'_>, at: usize) -> rusqlite::Result<FlowRow> {
+    let number = |column: usize| row.get::<_, i64>(at + column).map(|number| number as u64);
+    Ok(FlowRow {
+        uid: row.get(at)?,
+        times: (number(1)?, number(2)?),
+        sums: [
+            Count { packets: number(3)?, bytes: number(5)? },
+            Count { packets: number(4)?, bytes: number(6)? },
+        ],
+    })
 }
 
 /// Finds the course of flows over a range.
@@ -53,6 +66,7 @@ impl<'p> Courses<'p> {
             }
         }
         let (from, to) = (self.window.from.max(flow.times.0), self.window.to);
+        let range = [self.window.from, to].map(|time| time.min(i64::MAX as u64) as i64);
         for part in self.parts {
             if !part.has_parts || part.extent.1 < from || part.extent.0 >= to {
                 continue;
@@ -61,7 +75,6 @@ impl<'p> Courses<'p> {
                 "SELECT fpackets, rpackets, fbytes, rbytes, time, until FROM parts
                  WHERE uid = ?1 AND first = ?2 AND until > ?3 AND time < ?4",
             )?;
-            let range = [self.window.from, self.window.to].map(|time| time.min(i64::MAX as u64) as i64);
             let mut rows = pieces.query((flow.uid, flow.times.0 as i64, range[0], range[1]))?;
             while let Some(row) = rows.next()? {
                 let mut sums = sides(row)?;
