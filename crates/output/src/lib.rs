@@ -66,7 +66,7 @@ pub mod zone;
 pub use assigned::assigned;
 pub use file::{Existing, Rolling};
 pub use log::Log;
-pub use open::{LeftOut, OpenFlow, OpenFlows};
+pub use open::{OpenFlow, OpenFlows};
 pub use weir_engine::{FlowIdentity, FlowRecord, fields};
 
 use std::io;

@@ -839,22 +839,18 @@ impl Collector {
         self.waiting -= open.memory();
         let mut until = Time(open.until);
         let (mut flows, left_out) = open.take();
-        for flow in &mut flows {
-            flow.name = self.resolved.name(&flow.record);
+        for OpenFlow { flow, name, from } in &mut flows {
+            *name = self.resolved.name(flow);
             if let Some(anonymiser) = &mut self.anonymiser {
-                anonymiser.flow(&mut flow.record);
-                flow.name = flow.name.take().and_then(|name| anonymiser.name(&name)).map(Arc::from);
-                flow.from = anonymiser.time(Time(flow.from)).0;
+                anonymiser.flow(flow);
+                *name = name.take().and_then(|name| anonymiser.name(&name)).map(Arc::from);
+                *from = anonymiser.time(Time(*from)).0;
             }
         }
         if let Some(anonymiser) = &self.anonymiser {
             until = anonymiser.time(until);
         }
-        flows.sort_by_key(|flow| (flow.record.first, flow.record.key));
-        let flows: Vec<OpenFlow<'_>> = flows
-            .iter()
-            .map(|flow| OpenFlow { flow: &flow.record, name: flow.name.as_deref(), from: flow.from })
-            .collect();
+        flows.sort_by_key(|one| (one.flow.first, one.flow.key));
         let open = weir_output::OpenFlows { flows: &flows, until: until.0, left_out };
         for at in 0..self.outputs.len() {
             self.attempt(at, |output| output.open_flows(&open));

@@ -80,7 +80,7 @@ impl OpenSet {
         // Late segments are added to the row of their connection when they end.
         let flows = || open.flows.iter().filter(|one| one.flow.follows == 0);
         let mut parts: Vec<FlowPart> =
-            flows().filter_map(|one| self.part(one.flow, (one.from, open.until))).collect();
+            flows().filter_map(|one| self.part(&one.flow, (one.from, open.until))).collect();
         if parts.len() > MAX_PARTS {
             parts.select_nth_unstable_by_key(MAX_PARTS, |part| (Reverse(bytes(&part.sums)), part.flow));
             self.parts_shed += (parts.len() - MAX_PARTS) as u64;
@@ -96,15 +96,15 @@ impl OpenSet {
         if self.flows.len() > self.max {
             self.leave_out(open.until, &mut rows);
         }
-        if open.left_out.flows > 0 {
+        if open.left_out > 0 {
             self.short_until = open.until;
         }
         self.shown_until = open.until;
         if self.has_rows {
             for one in flows() {
-                if let Some(known) = self.flows.get(&key(one.flow)) {
-                    let name = one.name.map(Box::from);
-                    rows.push(Row::Open(Box::new(*one.flow), name, known.stored));
+                if let Some(known) = self.flows.get(&key(&one.flow)) {
+                    let name = one.name.as_deref().map(Box::from);
+                    rows.push(Row::Open(Box::new(one.flow), name, known.stored));
                 }
             }
         }

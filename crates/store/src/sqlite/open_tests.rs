@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use std::path::Path;
 use weir_engine::EndReason;
 use weir_filter::FlowTest;
-use weir_output::{Existing, FlowRecord, LeftOut, OpenFlow, OpenFlows, Output};
+use weir_output::{Existing, FlowRecord, OpenFlow, OpenFlows, Output};
 use weir_wire::Time;
 
 const LENGTH: u64 = 30;
@@ -61,15 +61,12 @@ fn write(to: &mut Writer, flows: &[Made], at: u64) {
     for ended in flows.iter().filter(|flow| (from..until).contains(&flow.last())) {
         to.named_flow(&ended.so_far(until), None).unwrap();
     }
-    let open: Vec<FlowRecord> = flows
+    let open: Vec<OpenFlow> = flows
         .iter()
         .filter(|flow| flow.last() >= until && flow.bytes(from, until) > 0)
-        .map(|flow| flow.so_far(until))
+        .map(|flow| OpenFlow { flow: flow.so_far(until), name: None, from: DAY0 + from * S })
         .collect();
-    let open: Vec<OpenFlow<'_>> =
-        open.iter().map(|flow| OpenFlow { flow, name: None, from: DAY0 + from * S }).collect();
-    let left_out = LeftOut::default();
-    to.open_flows(&OpenFlows { flows: &open, until: DAY0 + until * S, left_out }).unwrap();
+    to.open_flows(&OpenFlows { flows: &open, until: DAY0 + until * S, left_out: 0 }).unwrap();
     to.interval(&interval(DAY0 + from * S, LENGTH * S, 5, &[])).unwrap();
 }
 
