@@ -84,7 +84,7 @@ fn capture() -> Vec<(u64, Vec<u8>)> {
     made.closed(200, ends(3, 443));
     made.add(30_000, ends(3, 443), true, ACK, [1011, 9026], b"");
     made.add(30_001, ends(3, 443), false, ACK, [9026, 1012], b"");
-    // The server is the last to speak, on a port from which nobody knows that it is one.
+    // The server is the last to speak, on a port that is no server's by its number.
     made.closed(300, ends(4, 50_000));
     made.add(12_000, ends(4, 50_000), false, RST | ACK, [9026, 1012], b"");
     made.add(12_500, ends(4, 50_000), false, RST | ACK, [9026, 1012], b"");
@@ -92,7 +92,7 @@ fn capture() -> Vec<(u64, Vec<u8>)> {
     made.closed(400, ends(5, 80));
     made.closed(10_400, ends(5, 80));
     made.fin(20_400, ends(5, 80));
-    // A minute after the end: nobody's.
+    // A minute after the end: a flow of its own.
     made.closed(500, ends(6, 80));
     made.add(60_508, ends(6, 80), true, ACK, [1012, 9026], b"");
     // A connection that was reset, and again.

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 use std::net::UdpSocket;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -254,6 +254,17 @@ fn a_range_has_what_the_packets_of_its_time_have() {
     assert!(asked >= 3 && exact > 0, "{exact} of {asked}");
 }
 
+/// Begins a run on the loopback interface whose store has intervals of a second.
+fn store_of_loopback(folder: &Path) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["-i", "lo", "-q", "-o", text(folder), "--log", "store", "--interval", "1s"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
 /// A transfer that goes on is in every answer, with what it has moved up to the last interval, and each interval has its own part.
 #[test]
 fn a_flow_is_in_every_answer_while_it_is_open() {
@@ -262,13 +273,7 @@ fn a_flow_is_in_every_answer_while_it_is_open() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
-        .args(["-i", "lo", "-q", "-o", text(folder.path()), "--log", "store", "--interval", "1s"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child = store_of_loopback(folder.path());
     assert!(eventually(|| points(folder.path()).0 > 0));
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = socket.local_addr().unwrap().port();
@@ -298,13 +303,7 @@ fn a_flow_is_in_every_answer_while_it_is_open() {
     stop.store(true, Ordering::Relaxed);
     sender.join().unwrap();
     let last = bytes(&flows());
-    let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
-        .args(["-i", "lo", "-q", "-o", text(folder.path()), "--log", "store", "--interval", "1s"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child = store_of_loopback(folder.path());
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     let is_settled = || {
         let _ = other.send_to(b"one more", "127.0.0.1:9");
@@ -346,13 +345,7 @@ fn a_killed_process_loses_no_stored_data() {
     let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64();
     let mut before = 0;
     for round in 0..6_u64 {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
-            .args(["-i", "lo", "-q", "-o", text(folder.path()), "--log", "store", "--interval", "1s"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child = store_of_loopback(folder.path());
         let rows = || points(folder.path()).0;
         assert!(eventually(|| rows() > before + 1), "round {round}: {} intervals", rows());
         // Each round ends at another phase of the work.

@@ -54,7 +54,7 @@ impl Held {
         self.pop()
     }
 
-    /// Notes that so many flows of late segments have begun.
+    /// Adds to the number of flows of late segments that have begun.
     pub fn begin(&mut self, followed: u64) {
         self.begun += followed;
     }

@@ -24,13 +24,10 @@ pub fn note(question: &Question, store: &dyn Store) -> Result<Option<String>, St
     let rates = kept.series.first().filter(|_| !kept.is_rounded);
     let rates = rates.into_iter().flat_map(|points| &points.avg).zip(&kept.widths);
     let sum = rates.map(|(rate, width)| rate.unwrap_or(0.0) * width).sum::<f64>().round() as u64;
-    let verb = if sum == 1 { "is" } else { "are" };
+    let (has, is) = if sum == 1 { ("has", "is") } else { ("have", "are") };
+    let fragments = figures::counted(sum, "later fragment");
     Ok((sum > 0).then(|| {
-        format!(
-            "{} of packets, which {} no port, {verb} counted to the flows of their first fragments in this time",
-            figures::counted(sum, "later fragment"),
-            if sum == 1 { "has" } else { "have" },
-        )
+        format!("{fragments} of packets, which {has} no port, {is} counted to the flows of their first fragments in this time")
     }))
 }
 
