@@ -17,7 +17,7 @@ use crate::row::{Cold, Hot, Row, mark};
 use crate::timers::Timers;
 use crate::tunnel_ends::TunnelEnds;
 use crate::{EndReason, FlowRecord, FlowSink, FlowStats};
-use emit::{tally, tally_fresh};
+use emit::{record_of, tally, tally_fresh};
 use weir_wire::{Batch, Layers, MAX_TUNNELS, Packet, Time, shows_its_key};
 
 /// Number of packets that are looked up together: enough that their memory accesses overlap, few enough that their
@@ -277,7 +277,7 @@ impl FlowTable {
 
     /// Shows the row and the record so far of each open flow whose last packet is not before a time. Nothing changes.
     pub fn open(&mut self, since: Time, mut each: impl FnMut(u32, &FlowRecord)) {
-        for ((at, hot), cold) in (0..).zip(&mut self.hot).zip(&mut self.cold) {
+        for (((at, hot), cold), root) in (0..).zip(&mut self.hot).zip(&mut self.cold).zip(&self.roots) {
             if hot.is_free() || hot.last < since {
                 continue;
             }
@@ -287,7 +287,7 @@ impl FlowTable {
                 continue;
             }
             let uncounted = self.pool.known(cold.origin.holes).map_or([0; 2], |holes| holes.uncounted);
-            each(at, &Row::new(hot, cold).record(uncounted, EndReason::Open));
+            each(at, &record_of(&Row::new(hot, cold), Some(root), uncounted, EndReason::Open));
         }
     }
 

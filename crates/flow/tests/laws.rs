@@ -40,7 +40,7 @@ fn spread(
     }
     let mut sum = FlowStats::default();
     for table in &mut workers {
-        table.drain(&mut kept);
+        drain(table, &mut kept);
         let stats = table.stats();
         assert_eq!(stats.created, stats.ended + stats.active);
         assert_eq!(stats.active, 0);
@@ -58,6 +58,51 @@ fn spread(
     let mut records = std::mem::take(&mut kept.records);
     records.sort_by_key(|flow| (flow.first, flow.key, flow.last, flow.id));
     (records, kept, sum)
+}
+
+/// Ends all flows of a table. The records of open flows are those with which the flows end, apart from the reason.
+fn drain(table: &mut FlowTable, kept: &mut Kept) {
+    let mut open = Vec::new();
+    table.open(Time(0), |_, record| open.push(*record));
+    let (before, waiting) = (kept.records.len(), table.stats().fragments_unmatched);
+    table.drain(kept);
+    if table.stats().fragments_unmatched > waiting {
+        // Fragments that waited for their packet's first one were added to flows now.
+        return;
+    }
+    let ended = kept.records[before..].iter().map(|record| FlowRecord { end: EndReason::Open, ..*record });
+    assert_eq!(open, ended.collect::<Vec<_>>());
+}
+
+/// Late segments of a closed connection follow it while their flow is open, too.
+#[test]
+fn an_open_flow_of_late_segments_follows_its_connection() {
+    let segment = |from_client: bool, flag: u8| {
+        let ([from, to], [a, b]) = match from_client {
+            true => ([[10, 0, 0, 1], [192, 0, 2, 1]], [4000, 80]),
+            false => ([[192, 0, 2, 1], [10, 0, 0, 1]], [80, 4000]),
+        };
+        build::ethernet().ipv4(from, to).tcp(a, b, flag).payload(&[])
+    };
+    let mut table = FlowTable::new(&FlowConfig::default());
+    let mut kept = Kept::default();
+    let mut take = |table: &mut FlowTable, seconds: u64, data: &[u8]| {
+        let packet = Packet { time: Time(seconds * SECOND), ..build::packet(data, LinkType::ETHERNET) };
+        table.packet(&packet, &decode(&packet), &mut kept);
+    };
+    take(&mut table, 10, &segment(true, flags::SYN));
+    take(&mut table, 10, &segment(false, flags::SYN | flags::ACK));
+    take(&mut table, 11, &segment(false, flags::RST | flags::ACK));
+    table.tick(Time(30 * SECOND), &mut Kept::default());
+    take(&mut table, 40, &segment(false, flags::RST | flags::ACK));
+    take(&mut table, 41, &segment(false, flags::RST | flags::ACK));
+    let mut open = Vec::new();
+    table.open(Time(0), |_, record| open.push(*record));
+    assert_eq!(open.len(), 1);
+    assert_ne!(open[0].follows, 0);
+    assert_eq!((open[0].forward.packets + open[0].reverse.packets, open[0].end), (2, EndReason::Open));
+    drain(&mut table, &mut kept);
+    assert_eq!(kept.records.last().map(|record| record.follows), Some(open[0].follows));
 }
 
 #[test]

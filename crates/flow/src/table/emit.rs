@@ -18,8 +18,7 @@ impl FlowTable {
         if S::PACKETS {
             sink.leaving(at, row.hot.last, false);
         }
-        let follows = followed_by(&row, self.roots.get(at as usize));
-        sink.end(&FlowRecord { follows, ..row.record(uncounted, EndReason::Active) });
+        sink.end(&record_of(&row, self.roots.get(at as usize), uncounted, EndReason::Active));
         self.stats.by_reason[EndReason::Active as usize] += 1;
         row.unmark(mark::DIRTY);
         row.cut(now);
@@ -44,12 +43,11 @@ impl FlowTable {
             if S::PACKETS {
                 sink.leaving(at, row.hot.last, true);
             }
-            let follows = followed_by(&row, self.roots.get(at as usize));
-            let record = FlowRecord { follows, ..row.record(uncounted, reason) };
+            let record = record_of(&row, self.roots.get(at as usize), uncounted, reason);
             sink.end(&record);
             if matches!(reason, EndReason::Fin | EndReason::Rst) {
                 let hash = self.look.hash.of(&record.key);
-                match follows {
+                match record.follows {
                     0 => self.closed.remember(hash, record.id, row.born(), record.last),
                     _ => self.closed.extend(hash, &record.key, record.last),
                 }
@@ -151,9 +149,15 @@ pub(super) fn uncounted(flow_ref: &FlowRef, s: &Facts, sink: &mut impl FlowSink)
     }
 }
 
-/// The connection that the flow of a row follows, of a row that is not fresh; 0 if none.
-fn followed_by(row: &Row<'_>, root: Option<&u64>) -> u64 {
-    if row.has(mark::FOLLOWS) { root.copied().unwrap_or(0) } else { 0 }
+/// The record of a flow whose row is not fresh. `root`: the connection that it follows, if it is marked so.
+pub(super) fn record_of(
+    row: &Row<'_>,
+    root: Option<&u64>,
+    uncounted: [u64; 2],
+    end: EndReason,
+) -> FlowRecord {
+    let follows = root.copied().filter(|_| row.has(mark::FOLLOWS)).unwrap_or(0);
+    FlowRecord { follows, ..row.record(uncounted, end) }
 }
 
 /// Emits the sums of both directions of a flow since its last tally.

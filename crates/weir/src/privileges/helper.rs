@@ -100,9 +100,9 @@ fn attempt(options: &cli::RingHelper) -> Result<Exit, String> {
 /// Handles the signals that end or inform a run by doing nothing: a service manager sends them to all processes of the
 /// run, which still drains its rings.
 fn outlive_signals() -> std::io::Result<()> {
-    let nobody_reads_it = Arc::new(AtomicBool::new(false));
+    let unread = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2] {
-        signal_hook::flag::register(signal, Arc::clone(&nobody_reads_it))?;
+        signal_hook::flag::register(signal, Arc::clone(&unread))?;
     }
     Ok(())
 }
