@@ -6,12 +6,14 @@ use crate::function::block::{Block, OwnedTally, first};
 use crate::meter::{Cost, Meter};
 use crate::plan::Shared;
 use crate::planned::Link;
+use crate::stream_demand::Covering;
 use crate::trees::{Node, Trees};
 use crate::{Control, FlowIdentity, FlowRecord, Item, Plan, Share, Tally};
 use std::collections::HashMap;
 use weir_api::{Answer, Event, Reading, States};
-use weir_filter::{Matches, PacketMask};
+use weir_filter::{Directions, Matches, PacketMask};
 use weir_proto::Record;
+use weir_wire::Direction;
 use weir_wire::stream::Chunk;
 
 /// Tallies that are shown together: a function's lists stay in the cache meanwhile.
@@ -36,7 +38,7 @@ pub(crate) struct Functions {
     /// Reused for the masks behind functions that select.
     masks: Vec<PacketMask>,
     /// Reused for the tests of flows.
-    found: Vec<u32>,
+    found: Vec<(u32, Directions)>,
     /// Reused for the tests of records.
     matches: Matches,
 }
@@ -144,8 +146,11 @@ impl Functions {
             return;
         }
         let Self { links, found, .. } = self;
-        plan.flow_ends.each(&fields::endpoints_of(record), found, |at| {
-            show(&plan.trees, links, at, &Item::FlowEnd(record));
+        plan.flow_ends.each(&fields::endpoints_of(record), found, |at, directions| {
+            let directions = fields::with_packets(record, directions);
+            if directions != Directions::NONE {
+                show_flow(&plan.trees, links, at, record, directions);
+            }
         });
     }
 
@@ -158,18 +163,25 @@ impl Functions {
         });
     }
 
-    /// Shows a chunk of a stream to subscriptions, by their positions in the plan.
-    pub fn chunk(&mut self, plan: &Plan, covering: &[usize], flow: &FlowIdentity, chunk: &Chunk<'_>) {
-        for at in covering {
-            show(&plan.trees, &mut self.links, *at, &Item::Chunk(flow, chunk));
+    /// Shows a chunk of a stream to the subscriptions that cover its direction.
+    pub fn chunk(&mut self, plan: &Plan, covering: &[Covering], flow: &FlowIdentity, chunk: &Chunk<'_>) {
+        for one in covering.iter().filter(|one| one.directions.has(chunk.direction)) {
+            show(&plan.trees, &mut self.links, one.at, &Item::Chunk(flow, chunk));
         }
     }
 
     /// Shows what a parser hands on before a record to the subscriptions that cover its flow.
     pub fn early(&mut self, plan: &Plan, flow: &FlowIdentity, item: &Item<'_>) {
         let Self { links, found, .. } = self;
-        plan.early.each(&fields::endpoints(flow), found, |at| {
-            show(&plan.trees, links, at, item);
+        let direction = match item {
+            Item::Buffer(_, _, direction, _) => *direction,
+            // The value of a field belongs to the flow, whose initiator stands for its sender.
+            _ => Direction::Forward,
+        };
+        plan.early.each(&fields::endpoints(flow), found, |at, directions| {
+            if directions.has(direction) {
+                show(&plan.trees, links, at, item);
+            }
         });
     }
 
@@ -239,6 +251,31 @@ fn show(trees: &Trees, links: &mut [Option<Link>], at: usize, item: &Item<'_>) {
     while let Some(at) = tree.next() {
         let (Some(node), Some(Some(link))) = (trees.nodes.get(at), links.get_mut(at)) else { continue };
         if !link.item(item) {
+            tree.start += node.below as usize;
+        }
+    }
+}
+
+/// Shows a flow that has ended to the tree of the subscription at a position. A function that selects may leave one of its
+/// directions to those behind it.
+fn show_flow(
+    trees: &Trees,
+    links: &mut [Option<Link>],
+    at: usize,
+    flow: &FlowRecord,
+    directions: Directions,
+) {
+    // What each function that selects has left for those behind it.
+    let mut left = Vec::new();
+    let mut tree = trees.tree(at);
+    while let Some(at) = tree.next() {
+        let (Some(node), Some(Some(link))) = (trees.nodes.get(at), links.get_mut(at)) else { continue };
+        left.truncate(node.selects as usize);
+        let item = Item::FlowEnd(flow, left.last().copied().unwrap_or(directions));
+        if let Link::Select(selector) = link {
+            left.push(selector.narrows(&item));
+        }
+        if !link.item(&item) {
             tree.start += node.below as usize;
         }
     }

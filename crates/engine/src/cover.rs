@@ -11,7 +11,7 @@ use crate::planned::Compiled;
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_api::SubscriptionId;
-use weir_filter::{FlowEndpoints, FlowTest, FlowTests, Matches, RecordSet};
+use weir_filter::{Directions, FlowEndpoints, FlowTest, FlowTests, Matches, RecordSet};
 
 /// A subscription of a plan that covers flows or records.
 pub(crate) struct Covering<'p> {
@@ -133,11 +133,21 @@ impl<T> Cover<T> {
 }
 
 impl Cover<FlowTests> {
-    /// Calls `each` with the position of every subscription that covers a flow. `found` is reused memory.
-    pub fn each(&self, flow: &FlowEndpoints, found: &mut Vec<u32>, mut each: impl FnMut(usize)) {
+    /// Calls `each` with the position of every subscription that covers a direction of a flow, and the directions that it
+    /// covers. `found` is reused memory.
+    pub fn each(
+        &self,
+        flow: &FlowEndpoints,
+        found: &mut Vec<(u32, Directions)>,
+        mut each: impl FnMut(usize, Directions),
+    ) {
         for (first, tests) in self.generations() {
             tests.matches(flow, found);
-            found.iter().filter_map(|number| self.position(first, *number)).for_each(&mut each);
+            for (number, directions) in found.iter() {
+                if let Some(at) = self.position(first, *number) {
+                    each(at, *directions);
+                }
+            }
         }
     }
 }
@@ -181,7 +191,7 @@ mod tests {
         let address = [mapped([10, 0, 0, 1]), mapped([10, 0, 0, 2])];
         let flow = FlowEndpoints { address, port: port.map(|port| port as u16), protocol: 6, vlan: 0 };
         let mut positions = Vec::new();
-        cover.each(&flow, &mut Vec::new(), |at| positions.push(at));
+        cover.each(&flow, &mut Vec::new(), |at, _| positions.push(at));
         positions.sort_unstable();
         positions
     }

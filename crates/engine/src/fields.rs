@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use weir_filter::fields::{FieldInfo, FieldKind, FieldValue, Number};
-use weir_filter::{FlowEndpoints, RecordRow};
+use weir_filter::{Directions, FlowEndpoints, RecordRow};
 use weir_flow::{FlowIdentity, FlowRecord};
 use weir_proto::{Field, Kind, Record, Value, lossless};
 
@@ -82,6 +82,18 @@ pub fn endpoints_of(flow: &FlowRecord) -> FlowEndpoints {
         port: [sport, dport],
         protocol: flow.key.proto,
         vlan: flow.vlan[0],
+    }
+}
+
+/// Those of the directions for which a test of a flow that has ended holds that have packets. A test that holds for both tells
+/// no sender from a receiver.
+pub(crate) fn with_packets(flow: &FlowRecord, directions: Directions) -> Directions {
+    match directions {
+        Directions::BOTH => Directions::BOTH,
+        Directions { forward, reverse } => Directions {
+            forward: forward && flow.forward.packets > 0,
+            reverse: reverse && flow.reverse.packets > 0,
+        },
     }
 }
 

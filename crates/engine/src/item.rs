@@ -3,6 +3,7 @@
 use crate::fields::RecordView;
 use crate::{Control, FlowIdentity, FlowRecord, Tally};
 use weir_api::Count;
+use weir_filter::Directions;
 use weir_proto::{Buffer, Field, Table, Value};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, FlowKey, Layers, Packet};
@@ -23,8 +24,8 @@ pub enum Item<'a> {
     Buffer(&'a FlowIdentity, &'static Buffer, Direction, &'a [u8]),
     /// The value of a field of a transaction of a flow, before its record.
     Field(&'a FlowIdentity, &'static Table, &'static Field, &'a Value<'a>),
-    /// A flow that has ended.
-    FlowEnd(&'a FlowRecord),
+    /// A flow that has ended, with the directions that are selected; one without packets is not among them.
+    FlowEnd(&'a FlowRecord, Directions),
     /// A record of a protocol.
     Record(&'a RecordView<'a>),
 }
@@ -43,10 +44,14 @@ impl Item<'_> {
             }
             Item::Buffer(_, _, _, bytes) => Count { packets: 1, bytes: bytes.len() as u64 },
             Item::Field(_, _, _, value) => Count { packets: 1, bytes: text_bytes(value) },
-            Item::FlowEnd(flow) => Count {
-                packets: flow.forward.packets + flow.reverse.packets,
-                bytes: flow.forward.frame_bytes + flow.reverse.frame_bytes,
-            },
+            Item::FlowEnd(flow, directions) => {
+                let both = [(directions.forward, &flow.forward), (directions.reverse, &flow.reverse)];
+                let sides = both.iter().filter(|(is_selected, _)| *is_selected).map(|(_, side)| side);
+                Count {
+                    packets: sides.clone().map(|side| side.packets).sum(),
+                    bytes: sides.map(|side| side.frame_bytes).sum(),
+                }
+            }
             Item::Record(_) => Count::default(),
         }
     }
@@ -57,7 +62,7 @@ impl Item<'_> {
             Item::Tally(tally) => Some(tally.key),
             Item::Control(control) => Some(control.tally.key),
             Item::Chunk(flow, _) | Item::Buffer(flow, ..) | Item::Field(flow, ..) => Some(&flow.key),
-            Item::FlowEnd(flow) => Some(&flow.key),
+            Item::FlowEnd(flow, _) => Some(&flow.key),
             Item::Packet(..) | Item::Record(_) => None,
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::announced::{Announced, Announcements};
 use crate::demand::Demand;
-use crate::stream_demand::{Covered, StreamDemand};
+use crate::stream_demand::{Covered, Covering, StreamDemand};
 use crate::streams::Measurer;
 use crate::tap::Tap;
 use crate::token_bucket::{TokenBucket, weight};
@@ -726,7 +726,7 @@ struct SessionFeed<'w, 't> {
     /// Flows that begin before this time are not parsed, unless they are parsed already.
     since: Time,
     /// The subscriptions whose functions see the stream.
-    covering: &'w [usize],
+    covering: &'w [Covering],
     tap: &'w mut Tap<'t>,
 }
 

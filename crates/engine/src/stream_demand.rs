@@ -3,6 +3,7 @@
 
 use crate::{FlowIdentity, Plan, fields};
 use std::collections::HashMap;
+use weir_filter::Directions;
 use weir_flow::Rows;
 
 /// Numbers of subscriptions that are kept for all flows together.
@@ -11,10 +12,10 @@ const KEPT: usize = 1 << 16;
 /// The subscriptions that see the stream of each flow, by the flow's row. Flows with equal subscriptions share them.
 pub(crate) struct StreamDemand {
     rows: Rows<Row>,
-    /// The different sets of subscriptions: their positions in the plan, in ascending order.
-    sets: Vec<Box<[usize]>>,
+    /// The different sets of subscriptions, in the order of their positions in the plan.
+    sets: Vec<Box<[Covering]>>,
     /// The number of each set.
-    numbers: HashMap<Box<[usize]>, u32>,
+    numbers: HashMap<Box<[Covering]>, u32>,
     /// Numbers of subscriptions in all sets.
     kept: usize,
     /// The number of the present sets, never 0; those of rows with another number are out of date.
@@ -33,6 +34,15 @@ struct Row {
     generation: u32,
     /// The number of its set, plus 1; 0 if no subscription covers the flow.
     set: u32,
+}
+
+/// A subscription that sees the stream of a flow.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Covering {
+    /// Its position in the plan.
+    pub at: usize,
+    /// The directions that it sees.
+    pub directions: Directions,
 }
 
 /// The answer about a flow.
@@ -64,9 +74,10 @@ impl StreamDemand {
         };
         let endpoints = fields::endpoints(flow);
         let mut set = Vec::new();
-        plan.streams.each(&endpoints, &mut Vec::new(), |at| set.push(at));
+        plan.streams
+            .each(&endpoints, &mut Vec::new(), |at, directions| set.push(Covering { at, directions }));
         // Subscriptions that were added later may stand before others.
-        set.sort_unstable();
+        set.sort_unstable_by_key(|one| one.at);
         let set = set.into_boxed_slice();
         let now = !set.is_empty();
         let set = if now { self.number(set) + 1 } else { 0 };
@@ -77,7 +88,7 @@ impl StreamDemand {
     }
 
     /// The number of a set. If there are too many, all flows are looked at again.
-    fn number(&mut self, set: Box<[usize]>) -> u32 {
+    fn number(&mut self, set: Box<[Covering]>) -> u32 {
         if let Some(number) = self.numbers.get(&set) {
             return *number;
         }
@@ -91,8 +102,8 @@ impl StreamDemand {
         number
     }
 
-    /// The subscriptions that see the stream of the flow in this row: their positions in the plan.
-    pub fn of(&self, row: u32) -> &[usize] {
+    /// The subscriptions that see the stream of the flow in this row.
+    pub fn of(&self, row: u32) -> &[Covering] {
         let found = self.rows.get(row).filter(|found| found.generation == self.generation);
         let set = found.and_then(|found| self.sets.get(found.set.checked_sub(1)? as usize));
         set.map_or(&[], |set| set)
@@ -135,6 +146,11 @@ mod tests {
         FlowIdentity { key, initiator_is_lower: true, first: Time(0), vlan: [0; 2], alias: 0 }
     }
 
+    /// The positions of the subscriptions that see the stream of the flow in a row.
+    fn positions(demand: &StreamDemand, row: u32) -> Vec<usize> {
+        demand.of(row).iter().map(|one| one.at).collect()
+    }
+
     #[test]
     fn a_flow_is_looked_at_once_for_each_plan() {
         let (web, all) = (plan(&["tcp port 80", "udp", "port 80 or port 443"]), plan(&["", "tcp port 22"]));
@@ -143,16 +159,16 @@ mod tests {
         assert_eq!(demand.covers(0, &flow(80), &web), new(true));
         assert_eq!(demand.covers(1, &flow(443), &web), new(true));
         assert_eq!(demand.covers(2, &flow(22), &web), new(false));
-        assert_eq!([0, 1, 2, 3].map(|row| demand.of(row).to_vec()), [vec![0, 2], vec![2], vec![], vec![]]);
+        assert_eq!([0, 1, 2, 3].map(|row| positions(&demand, row)), [vec![0, 2], vec![2], vec![], vec![]]);
         // The answer is kept: another flow in the row is not looked at before the first one has ended.
         assert_eq!(demand.covers(0, &flow(22), &web), Covered { now: true, before: true });
         demand.end(0);
         assert_eq!(demand.covers(0, &flow(22), &web), new(false));
         demand.change();
-        assert_eq!(demand.of(1), [0; 0]);
+        assert_eq!(positions(&demand, 1), [0; 0]);
         assert_eq!(demand.covers(1, &flow(443), &all), Covered { now: true, before: true });
         assert_eq!(demand.covers(2, &flow(22), &all), new(true));
-        assert_eq!((demand.of(1), demand.of(2)), (&[0][..], &[0, 1][..]));
+        assert_eq!((positions(&demand, 1), positions(&demand, 2)), (vec![0], vec![0, 1]));
     }
 
     #[test]

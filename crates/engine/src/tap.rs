@@ -2,6 +2,7 @@
 
 use crate::chains::Functions;
 use crate::sink::{Emitted, Sink};
+use crate::stream_demand::Covering;
 use crate::{FlowIdentity, Item, Plan};
 use weir_wire::stream::Chunk;
 
@@ -13,9 +14,9 @@ pub(crate) struct Tap<'w> {
 }
 
 impl Tap<'_> {
-    /// Shows a chunk to the functions of the subscriptions that cover its flow, by their positions in the plan, and hands it
-    /// on if the plan asks for it.
-    pub fn chunk(&mut self, covering: &[usize], flow: &FlowIdentity, chunk: &Chunk<'_>) {
+    /// Shows a chunk to the functions of the subscriptions that cover its direction of its flow, and hands it on if the
+    /// plan asks for it.
+    pub fn chunk(&mut self, covering: &[Covering], flow: &FlowIdentity, chunk: &Chunk<'_>) {
         self.functions.chunk(self.plan, covering, flow, chunk);
         if self.plan.demand.chunks {
             self.sink.take(Emitted::Chunk(flow, chunk));

@@ -5,6 +5,7 @@ use crate::{Emitted, FlowRecord, Function, FunctionSpec, Item, Sink};
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_api::{Answer, AnswerId, AnswerLabel, FunctionCall, builtin};
+use weir_filter::Directions;
 use weir_flow::FlowPacket;
 use weir_proto::{TCP, UDP};
 use weir_wire::{Batch, Packet, Slot};
@@ -45,7 +46,7 @@ impl Unidentified {
     pub fn flow(&mut self, flow: &FlowRecord, is_unidentified: bool) {
         let counts = is_unidentified || nobody_reads(flow.key.proto);
         if let Some(list) = self.list.as_mut().filter(|_| counts && !flow.carrier) {
-            list.item(&Item::FlowEnd(flow));
+            list.item(&Item::FlowEnd(flow, Directions::BOTH));
         }
     }
 

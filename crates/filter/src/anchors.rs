@@ -3,7 +3,7 @@
 //! A test that requires an address of a network, or a port, has it as an *anchor*, by which it is found. Tests without anchors
 //! are found for every flow.
 
-use crate::flowtest::{FlowEndpoints, FlowTest};
+use crate::flowtest::{Directions, FlowEndpoints, FlowTest};
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 
@@ -78,7 +78,8 @@ impl Anchors {
 /// The tests of flows by many subscriptions; a test's number is its position.
 #[derive(Debug, Default)]
 pub struct FlowTests {
-    tests: Vec<FlowTest>,
+    /// Each with the test of the reverse direction, if that is another one.
+    tests: Vec<(FlowTest, Option<FlowTest>)>,
     anchors: Anchors,
 }
 
@@ -87,16 +88,28 @@ impl FlowTests {
     pub fn new(tests: impl IntoIterator<Item = FlowTest>) -> Self {
         let tests: Vec<FlowTest> = tests.into_iter().collect();
         let numbered: Vec<(u32, &FlowTest)> = (0..).zip(&tests).collect();
-        Self { anchors: Anchors::new(&numbered), tests }
+        let anchors = Anchors::new(&numbered);
+        let turned = |test: FlowTest| {
+            let reversed = test.is_directed().then(|| test.reversed());
+            (test, reversed)
+        };
+        Self { anchors, tests: tests.into_iter().map(turned).collect() }
     }
 
-    /// Finds the numbers of the tests that hold for a flow, in ascending order. `found` is reused memory.
-    pub fn matches(&self, flow: &FlowEndpoints, found: &mut Vec<u32>) {
+    /// Finds the numbers of the tests that hold for a direction of a flow, in ascending order, with the directions for which
+    /// each one holds. `found` is reused memory.
+    pub fn matches(&self, flow: &FlowEndpoints, found: &mut Vec<(u32, Directions)>) {
         found.clear();
-        self.anchors.each(flow, |number| found.push(number));
-        found.sort_unstable();
-        found.dedup();
-        found.retain(|number| self.tests.get(*number as usize).is_some_and(|test| test.holds(flow)));
+        self.anchors.each(flow, |number| found.push((number, Directions::NONE)));
+        found.sort_unstable_by_key(|(number, _)| *number);
+        found.dedup_by_key(|(number, _)| *number);
+        found.retain_mut(|(number, directions)| {
+            let Some((test, reversed)) = self.tests.get(*number as usize) else { return false };
+            let forward = test.holds(flow);
+            let reverse = reversed.as_ref().map_or(forward, |test| test.holds(flow));
+            *directions = Directions { forward, reverse };
+            forward || reverse
+        });
     }
 }
 
@@ -193,9 +206,11 @@ mod tests {
             };
             let tests: Vec<FlowTest> = picks.iter().map(|pick| test(&text(pick))).collect();
             let flow = flow([10, 0, 0, ends.0], [10, 0, 0, ends.1], [ends.2, ends.3]);
-            let expected: Vec<u32> =
-                (0..).zip(&tests).filter(|(_, test)| test.holds(&flow)).map(|(number, _)| number).collect();
-            let mut found = vec![7];
+            let reversed = flow.reversed();
+            let holds = |test: &FlowTest| Directions { forward: test.holds(&flow), reverse: test.holds(&reversed) };
+            let all = (0..).zip(tests.iter().map(holds));
+            let expected: Vec<_> = all.filter(|(_, found)| *found != Directions::NONE).collect();
+            let mut found = vec![(7, Directions::BOTH)];
             FlowTests::new(tests.clone()).matches(&flow, &mut found);
             prop_assert_eq!(found, expected);
         }

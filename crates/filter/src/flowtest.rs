@@ -20,7 +20,7 @@ use crate::names::{IP_PROTOCOLS, Protocol, ip_protocol, lookup};
 use crate::parse::parse_with_fields;
 use crate::set::is_valid;
 use std::net::IpAddr;
-use weir_wire::mapped;
+use weir_wire::{Direction, mapped};
 
 /// IPv4 mapped into IPv6 (RFC 4291 2.5.5.2): the form of addresses in flows.
 const V4: (u128, u128) = (0xffff_0000_0000, 0xffff_ffff_ffff);
@@ -113,6 +113,37 @@ impl FlowEndpoints {
     pub fn reversed(&self) -> Self {
         let ([source, destination], [sport, dport]) = (self.address, self.port);
         Self { address: [destination, source], port: [dport, sport], ..*self }
+    }
+}
+
+/// Directions of a flow.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Directions {
+    /// From its initiator to its responder.
+    pub forward: bool,
+    /// From its responder to its initiator.
+    pub reverse: bool,
+}
+
+impl Directions {
+    /// Both.
+    pub const BOTH: Self = Self { forward: true, reverse: true };
+    /// None.
+    pub const NONE: Self = Self { forward: false, reverse: false };
+
+    /// Whether a direction is among them.
+    #[must_use]
+    pub fn has(self, direction: Direction) -> bool {
+        match direction {
+            Direction::Forward => self.forward,
+            Direction::Reverse => self.reverse,
+        }
+    }
+
+    /// Those that are also among others.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { forward: self.forward && other.forward, reverse: self.reverse && other.reverse }
     }
 }
 
@@ -258,6 +289,13 @@ impl FlowTest {
             }
             _ => false,
         }
+    }
+
+    /// The directions of a flow for which it holds: both or none if it tells no sender from a receiver.
+    pub fn directions<R: FlowRow + ?Sized>(&self, flow: &R) -> Directions {
+        let forward = self.holds(flow);
+        let reverse = if self.is_directed() { self.reversed().holds(flow) } else { forward };
+        Directions { forward, reverse }
     }
 
     /// Calls `visit` with every test of a field.

@@ -71,7 +71,7 @@ pub use bpf::BpfInsn;
 pub use error::{ErrorKind, FilterError};
 pub use fields::FLOW;
 pub use filter::{Filter, LINK_TYPES, Options, Program};
-pub use flowtest::{Endpoints, FlowEndpoints, FlowRow, FlowTest};
+pub use flowtest::{Directions, Endpoints, FlowEndpoints, FlowRow, FlowTest};
 pub use lex::words;
 pub use names::Protocol;
 pub use part::{Decider, Part, parts};

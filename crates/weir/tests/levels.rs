@@ -21,13 +21,13 @@ use weir_engine::{Control, FlowConfig, FlowIdentity, FlowRecord, Plan, Tally, Wo
 use weir_filter::Filter;
 use weir_flow::{FlowSink, FlowTable};
 use weir_wire::build::{self, flags};
-use weir_wire::{Fragment, LinkType, Network, Packet, PacketBuf, Time, Tunnel, addresses, decode};
+use weir_wire::{Direction, Fragment, LinkType, Network, Packet, PacketBuf, Time, Tunnel, addresses, decode};
 
 /// Largest capture in packets.
 const MAX_PACKETS: u64 = 20_000;
 
-/// Whether an expression covers a flow.
-type Covers = fn(&FlowIdentity) -> bool;
+/// Whether an expression covers what a side of a flow sends.
+type Covers = fn(&FlowIdentity, Direction) -> bool;
 
 fn has_port(flow: &FlowIdentity, port: u16) -> bool {
     matches!(flow.key.proto, 6 | 17) && flow.key.port.contains(&port)
@@ -39,15 +39,19 @@ fn is_ten(address: [u8; 16]) -> bool {
 
 /// Expressions over flows, and what they cover.
 const EXPRESSIONS: [(&str, Covers); 7] = [
-    ("", |_| true),
-    ("tcp", |flow| flow.key.proto == 6),
-    ("udp", |flow| flow.key.proto == 17),
-    ("port 53 or port 80", |flow| has_port(flow, 53) || has_port(flow, 80)),
-    ("tcp and not port 80", |flow| flow.key.proto == 6 && !has_port(flow, 80)),
-    ("net 10.0.0.0/8", |flow| flow.key.addr.into_iter().any(is_ten)),
-    // The initiator is the source of a flow.
-    ("src net 10.0.0.0/8", |flow| is_ten(flow.key.addr[usize::from(!flow.initiator_is_lower)])),
+    ("", |_, _| true),
+    ("tcp", |flow, _| flow.key.proto == 6),
+    ("udp", |flow, _| flow.key.proto == 17),
+    ("port 53 or port 80", |flow, _| has_port(flow, 53) || has_port(flow, 80)),
+    ("tcp and not port 80", |flow, _| flow.key.proto == 6 && !has_port(flow, 80)),
+    ("net 10.0.0.0/8", |flow, _| flow.key.addr.into_iter().any(is_ten)),
+    ("src net 10.0.0.0/8", |flow, side| is_ten(flow.key.addr[sender(flow, side)])),
 ];
+
+/// The place of a side in the flow's key.
+fn sender(flow: &FlowIdentity, side: Direction) -> usize {
+    usize::from((side == Direction::Forward) != flow.initiator_is_lower)
+}
 
 fn over_streams(expression: &str, functions: &[FunctionCall]) -> SubscriptionSpec {
     let spec = SubscriptionSpec::new(expression, expression, functions.to_vec());
@@ -85,7 +89,7 @@ fn functions_see_the_chunks_that_are_handed_on_of_the_flows_that_they_cover() {
             chunks += outcome.chunks.len();
             for (text, covers) in EXPRESSIONS {
                 let mut expected = Count::default();
-                for (_, bytes) in outcome.chunks.iter().filter(|(flow, _)| covers(flow)) {
+                for (_, _, bytes) in outcome.chunks.iter().filter(|(flow, side, _)| covers(flow, *side)) {
                     expected.add(&Count { packets: u64::from(*bytes > 0), bytes: *bytes as u64 });
                 }
                 assert_eq!(count(&total, text), expected, "{}, {workers} workers: {text}", path.display());
@@ -310,6 +314,80 @@ fn control_packets_are_those_that_an_expression_finds_among_all_packets() {
     }
     println!("{captures} captures, {hosts} hosts with {packets} packets that begin or end connections");
     assert!(packets > 200);
+}
+
+/// Expressions that a sender or a receiver decides, at times in both directions of a flow.
+const DIRECTED: [&str; 6] = [
+    "src net 10.0.0.0/8",
+    "dst net 10.0.0.0/8 or dst net 192.168.0.0/16",
+    "src port 53 or dst port 80",
+    "ip and not src portrange 1-1023",
+    "tcp and dst portrange 1024-65535",
+    "src net 10.0.0.0/8 and src portrange 1-1023",
+];
+
+#[test]
+fn flows_have_the_packets_of_the_directions_that_an_expression_selects() {
+    let over_flows = |name: String, expression: &str, functions: Vec<FunctionCall>| SubscriptionSpec {
+        level: Level::Flow,
+        ..SubscriptionSpec::new(&name, expression, functions)
+    };
+    let packets = || FunctionCall::new("packets");
+    let selected = |text: &str| FunctionCall::new("where").with("expression", text);
+    let specs = DIRECTED.iter().flat_map(|text| {
+        let begins = over_flows((*text).to_owned(), text, vec![packets()]);
+        let behind = over_flows(format!("{text} behind"), "", vec![selected(text), packets()]);
+        // What another function before it has left.
+        let both = vec![selected("src net 10.0.0.0/8"), selected(text), packets()];
+        [begins, behind, over_flows(format!("{text} of ten"), "ip", both)]
+    });
+    let plan = Arc::new(Plan::new("", specs.collect(), settings()).unwrap());
+    let filter = |text: &str| Filter::compile(text, &settings().filter).unwrap();
+    let ten = filter("src net 10.0.0.0/8");
+    let (mut captures, mut found) = (0, 0);
+    for path in diverse(300) {
+        let capture = Loaded::read(&path);
+        if !(2..=MAX_PACKETS).contains(&capture.len()) || !is_plain(&capture) {
+            continue;
+        }
+        captures += 1;
+        for workers in [1, 2, 3, 7] {
+            let total = Pass::new(&plan, workers, capture.ample_memory())
+                .run(&capture, capture.interval(3), |_| ())
+                .total();
+            for text in DIRECTED {
+                let (one, mut all, mut both) = (filter(text), Count::default(), Count::default());
+                for packet in capture.packets() {
+                    let layers = decode(&packet);
+                    let count = Count { packets: 1, bytes: u64::from(packet.wire_len) };
+                    // A network is also one of ARP, which is no flow.
+                    if matches!(layers.network_kind, Network::Ipv4 | Network::Ipv6)
+                        && one.matches(&packet, &layers)
+                    {
+                        all.add(&count);
+                        if ten.matches(&packet, &layers) {
+                            both.add(&count);
+                        }
+                    }
+                }
+                let name = path.display();
+                assert_eq!(count(&total, text), all, "{name}, {workers} workers: {text}");
+                assert_eq!(
+                    count(&total, &format!("{text} behind")),
+                    all,
+                    "{name}, {workers} workers: {text}"
+                );
+                assert_eq!(
+                    count(&total, &format!("{text} of ten")),
+                    both,
+                    "{name}, {workers} workers: {text}"
+                );
+                found += all.packets;
+            }
+        }
+    }
+    println!("{captures} captures, {found} packets");
+    assert!(found > 10_000);
 }
 
 /// Counts the control packets of a table of flows.

@@ -68,7 +68,7 @@ impl Function for Distribution {
         match (self.of, item) {
             (Of::Packet(value), Item::Packet(packet, layers)) => self.histogram.add(value(packet, layers)),
             // Late segments of a closed connection are no flow of their own.
-            (Of::Flow(value), Item::FlowEnd(flow)) if flow.follows == 0 => self.histogram.add(value(flow)),
+            (Of::Flow(value), Item::FlowEnd(flow, _)) if flow.follows == 0 => self.histogram.add(value(flow)),
             _ => {}
         }
     }

@@ -3,6 +3,7 @@
 use crate::keyed::Address;
 use crate::{FlowIdentity, FlowRecord, Item, Tally};
 use weir_api::Count;
+use weir_filter::Directions;
 use weir_wire::{Direction, FlowKey, Layers, Network, Packet, addresses};
 
 /// An item in the form for lists: the values that their keys consist of. Those of tallies are computed once for all lists.
@@ -20,7 +21,7 @@ impl Share {
             Item::Packet(..) | Item::Chunk(..) | Item::Buffer(..) | Item::Field(..) => 0,
             Item::Tally(tally) => tally.begins.into(),
             Item::Control(control) => control.tally.begins.into(),
-            Item::FlowEnd(flow) => (flow.follows == 0).into(),
+            Item::FlowEnd(flow, _) => (flow.follows == 0).into(),
             Item::Record(_) => 1,
         };
         Some(Self { ends: EndpointRoles::of(item)?, count: item.count(), flows })
@@ -57,7 +58,7 @@ impl EndpointRoles {
             Item::Chunk(flow, chunk) => Some(Self::of_side(flow, chunk.direction)),
             Item::Buffer(flow, _, side, _) => Some(Self::of_side(flow, *side)),
             Item::Field(flow, ..) => Some(Self::of_side(flow, Direction::Forward)),
-            Item::FlowEnd(flow) => Some(Self::of_flow(flow)),
+            Item::FlowEnd(flow, directions) => Some(Self::of_flow(flow, *directions)),
             Item::Record(_) => None,
         }
     }
@@ -96,8 +97,10 @@ impl EndpointRoles {
         Self::of_key(&flow.key, source_is_lower, flow.vlan[0], from_initiator)
     }
 
-    fn of_flow(flow: &FlowRecord) -> Self {
-        Self::of_key(&flow.key, flow.initiator_is_lower, flow.vlan[0], true)
+    /// The endpoints of a flow: of its forward direction, unless only the reverse one is selected.
+    fn of_flow(flow: &FlowRecord, directions: Directions) -> Self {
+        let from_initiator = directions.forward;
+        Self::of_key(&flow.key, from_initiator == flow.initiator_is_lower, flow.vlan[0], from_initiator)
     }
 
     #[inline]

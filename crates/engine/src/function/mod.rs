@@ -177,6 +177,7 @@ impl FunctionSpec {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+    use weir_filter::Directions;
 
     #[test]
     fn names_are_unique_well_formed_and_have_help() {
@@ -223,7 +224,7 @@ mod tests {
             for (at, (spec, call)) in calls.iter().enumerate() {
                 let mut function = spec.call(call, 1_u64).unwrap();
                 if at < of_packets {
-                    function.item(&Item::FlowEnd(&flow));
+                    function.item(&Item::FlowEnd(&flow, Directions::BOTH));
                     function.item(&Item::Tally(&crate::Tally {
                         key: &flow.key,
                         source_is_lower: true,
@@ -293,7 +294,7 @@ mod tests {
             let mut function = spec.call(&call, 1_u64).unwrap();
             for n in 0..40_000_u32 {
                 let flow = scans::tests::flood(n);
-                function.item(&Item::FlowEnd(&flow));
+                function.item(&Item::FlowEnd(&flow, Directions::BOTH));
                 let key = &flow.key;
                 function.item(&Item::Tally(&crate::Tally {
                     key,

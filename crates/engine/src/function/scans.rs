@@ -158,7 +158,7 @@ impl Outcome {
 
 impl Function for Scans {
     fn item(&mut self, item: &Item<'_>) {
-        let Item::FlowEnd(flow) = item else { return };
+        let Item::FlowEnd(flow, _) = item else { return };
         if let Some(outcome) = Outcome::of(flow) {
             let ((source, _), (target, port)) = (flow.initiator(), flow.responder());
             let (source, host) = (words(source), words(target));
@@ -205,6 +205,7 @@ pub(super) mod tests {
     use super::*;
     use crate::{EndReason, History, Side};
     use weir_api::FunctionCall;
+    use weir_filter::Directions;
     use weir_wire::{FlowKey, Time, Tunnel, mapped};
 
     /// A TCP flow from 10.0.0.`source` to 10.0.1.`target` with one packet in each direction.
@@ -245,7 +246,7 @@ pub(super) mod tests {
     fn reading(flows: &[FlowRecord]) -> Table {
         let mut function = function();
         flows.iter().for_each(|flow| {
-            function.item(&Item::FlowEnd(flow));
+            function.item(&Item::FlowEnd(flow, Directions::BOTH));
         });
         let Reading::Table(scans) = function.take() else { panic!("another shape") };
         scans
@@ -301,9 +302,10 @@ pub(super) mod tests {
         let mut function = function();
 
         for n in 0..50_000_u32 {
-            function.item(&Item::FlowEnd(&flood(n)));
+            function.item(&Item::FlowEnd(&flood(n), Directions::BOTH));
             if n % 100 == 0 {
-                function.item(&Item::FlowEnd(&flow(7, 1, 1 + (n / 100) as u16, ConnState::S0)));
+                function
+                    .item(&Item::FlowEnd(&flow(7, 1, 1 + (n / 100) as u16, ConnState::S0), Directions::BOTH));
             }
             assert!(function.held() <= SCANS.memory(&FunctionCall::new("scans")).unwrap().state);
         }

@@ -6,7 +6,7 @@
 use super::search::SEARCH;
 use super::{Argument, Arguments, FunctionSpec, RECORD_FUNCTIONS};
 use crate::demand::Demand;
-use crate::fields::{endpoints, endpoints_of};
+use crate::fields::{endpoints, endpoints_of, with_packets};
 use crate::function::FUNCTIONS;
 use crate::{Block, Item, Seeds};
 use std::fmt;
@@ -14,7 +14,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 use weir_api::{FunctionCall, Level};
-use weir_filter::{Filter, FilterError, FlowTest, Options, PacketMask, RecordTest, Tables};
+use weir_filter::{Directions, Filter, FilterError, FlowTest, Options, PacketMask, RecordTest, Tables};
+use weir_wire::stream::Chunk;
 
 /// Every function that selects, in the order of the manual.
 pub static SELECTORS: &[&Selector] = &[&WHERE, &SAMPLE, &SEARCH];
@@ -41,6 +42,13 @@ pub(super) type Build = fn(&Arguments<'_>, Level, &Options<'_>) -> Result<Arc<dy
 pub(crate) trait Select: Send + Sync {
     /// Whether the functions behind this one see the item.
     fn keeps(&self, item: &Item<'_>) -> bool;
+    /// The directions of a flow that has ended that the functions behind this one see.
+    fn narrows(&self, item: &Item<'_>) -> Directions {
+        match item {
+            Item::FlowEnd(_, directions) => *directions,
+            _ => Directions::BOTH,
+        }
+    }
     /// Clears the items of a mask that it does not select.
     fn block(&self, block: &Block<'_>, mask: &mut PacketMask) {
         block.retain(mask, |item| self.keeps(item));
@@ -194,12 +202,23 @@ impl Select for Where {
     fn keeps(&self, item: &Item<'_>) -> bool {
         match (self, item) {
             (Where::Packets(filter), Item::Packet(packet, layers)) => filter.matches(packet, layers),
-            (Where::Flows(test), Item::FlowEnd(flow)) => test.holds(&endpoints_of(flow)),
-            (Where::Flows(test), Item::Chunk(flow, _) | Item::Buffer(flow, ..) | Item::Field(flow, ..)) => {
-                test.holds(&endpoints(flow))
-            }
+            (Where::Flows(_), Item::FlowEnd(..)) => self.narrows(item) != Directions::NONE,
+            (
+                Where::Flows(test),
+                Item::Chunk(flow, Chunk { direction, .. }) | Item::Buffer(flow, _, direction, _),
+            ) => test.directions(&endpoints(flow)).has(*direction),
+            (Where::Flows(test), Item::Field(flow, ..)) => test.holds(&endpoints(flow)),
             (Where::Records(test), Item::Record(record)) => test.holds(*record),
             _ => false,
+        }
+    }
+
+    fn narrows(&self, item: &Item<'_>) -> Directions {
+        match (self, item) {
+            (Where::Flows(test), Item::FlowEnd(flow, directions)) => {
+                with_packets(flow, test.directions(&endpoints_of(flow))).and(*directions)
+            }
+            _ => Directions::BOTH,
         }
     }
 
@@ -244,8 +263,8 @@ impl Select for Sample {
                 (packet.time.0, packet.wire_len, head).hash(&mut hasher);
             }
             // Late segments are selected with their connection.
-            Item::FlowEnd(flow) if flow.follows != 0 => flow.follows.hash(&mut hasher),
-            Item::FlowEnd(flow) => flow.id.hash(&mut hasher),
+            Item::FlowEnd(flow, _) if flow.follows != 0 => flow.follows.hash(&mut hasher),
+            Item::FlowEnd(flow, _) => flow.id.hash(&mut hasher),
             Item::Chunk(flow, _) | Item::Buffer(flow, ..) | Item::Field(flow, ..) => {
                 flow.id().hash(&mut hasher);
             }

@@ -13,7 +13,7 @@ use weir_engine::{
     Sink, Stretch, Worker,
 };
 use weir_filter::Options;
-use weir_wire::{Batch, FlowKey, LinkType, Packet, PacketBuf, Slot, Time, decode, steer_hash};
+use weir_wire::{Batch, Direction, FlowKey, LinkType, Packet, PacketBuf, Slot, Time, decode, steer_hash};
 
 use super::support::{HANGS, captures};
 
@@ -151,8 +151,8 @@ pub struct Outcome {
     pub rows: Vec<FlowRecord>,
     /// Number of packets that matched the run's expression.
     pub kept: u64,
-    /// Chunks of streams that were handed on: their flow, and their bytes.
-    pub chunks: Vec<(FlowIdentity, usize)>,
+    /// Chunks of streams that were handed on: their flow, their direction, and their bytes.
+    pub chunks: Vec<(FlowIdentity, Direction, usize)>,
 }
 
 impl Outcome {
@@ -166,14 +166,14 @@ impl Outcome {
 }
 
 #[derive(Default)]
-struct Rows(Vec<FlowRecord>, u64, Vec<(FlowIdentity, usize)>);
+struct Rows(Vec<FlowRecord>, u64, Vec<(FlowIdentity, Direction, usize)>);
 
 impl Sink for Rows {
     fn take(&mut self, emitted: Emitted<'_>) {
         match emitted {
             Emitted::Flow(flow) => self.0.push(*flow),
             Emitted::Matching(packets) => self.1 += packets.len() as u64,
-            Emitted::Chunk(flow, chunk) => self.2.push((*flow, chunk.data.len())),
+            Emitted::Chunk(flow, chunk) => self.2.push((*flow, chunk.direction, chunk.data.len())),
             _ => {}
         }
     }
