@@ -23,6 +23,7 @@ mod health;
 mod keep;
 pub mod label;
 pub mod listed;
+mod loan;
 pub mod moment;
 mod news;
 #[cfg(feature = "parquet")]
@@ -41,6 +42,7 @@ mod tiers;
 
 pub use health::Health;
 pub use keep::Keep;
+pub use loan::{Lender, Loan};
 pub use sqlite::{Point, class_id, counter_id, line_id, points};
 pub use stored::{StoredFlow, StoredRecord};
 pub use tally::GroupBy;

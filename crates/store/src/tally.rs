@@ -1,6 +1,8 @@
 //! Counting over anything that a store has: flows or the records of a table, by any of their keys and fields, over time.
 
 use super::TimeRange;
+use crate::loan::Loan;
+use std::sync::Arc;
 use weir_api::web::Crossing;
 use weir_api::{Count, Key};
 use weir_filter::FlowTest;
@@ -208,4 +210,6 @@ pub struct Tally {
     pub crossing: Option<Crossing>,
     /// Note about what is left out.
     pub partial: Option<String>,
+    /// The memory that it takes.
+    pub memory: Arc<Loan>,
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use weir_output::{OutputContext, OutputSpec};
 use weir_store::sqlite::{STORE, SqliteStore, Writer};
-use weir_store::{Health, Keep, Store, StoreError};
+use weir_store::{Health, Keep, Lender, Store, StoreError};
 
 /// The store as an output.
 pub static OUTPUT: &OutputSpec = &STORE;
@@ -30,6 +30,19 @@ pub fn distinct_seed(folder: &Path) -> Option<u128> {
 /// There is no store, or it has a newer version.
 pub fn read(folder: &Path, health: Option<Arc<Health>>) -> Result<Box<dyn Store>, StoreError> {
     Ok(Box::new(SqliteStore::open(folder, health)?))
+}
+
+/// The store of a folder, whose queries together take the memory of a lender.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn read_within(
+    folder: &Path,
+    health: Option<Arc<Health>>,
+    lender: Arc<dyn Lender>,
+) -> Result<Box<dyn Store>, StoreError> {
+    Ok(Box::new(SqliteStore::open(folder, health)?.within(lender)))
 }
 
 /// The store of a folder, whose queries have no time limit.

@@ -59,7 +59,7 @@ pub struct Division {
     pub store: usize,
     /// Packets in the queues to the writers of packet files.
     pub dumps: usize,
-    /// Answers of many rows to clients of the pages.
+    /// Answers to clients of the pages: their rows, and what queries count.
     pub answers: usize,
 }
 
@@ -302,7 +302,7 @@ impl Division {
             },
             Share {
                 table: "answers",
-                help: "Answers of many rows to clients of the pages. When it is full, further clients wait, and are refused after 30 s.",
+                help: "Answers to clients of the pages: their rows, and what queries count. When it is full, answers of many rows wait, and are refused after 30 s, and queries leave out what they have no memory for and say so.",
                 limit: self.answers,
                 each: 1,
                 used: None,

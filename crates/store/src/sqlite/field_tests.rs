@@ -5,6 +5,7 @@ use super::own_tests::{store, writer};
 use super::*;
 use crate::RecordOrder;
 use crate::fixtures;
+use crate::loan::tests::Purse;
 use crate::query::{Asking, Question};
 use crate::tally::Sums;
 use serde_json::{Map, Value};
@@ -867,6 +868,72 @@ fn many_values_are_bounded() {
     let shown: u64 = tally.rows.iter().map(|row| row.sums.rows).sum();
     assert_eq!(shown + tally.other.rows, tally.total.rows);
     assert!(tally.total.rows > tally::MAX_GROUPS as u64);
+    // With less memory than that.
+    let all = 8 << 20;
+    let purse = Arc::new(Purse(Mutex::new(all)));
+    let store = store.within(purse.clone());
+    let little = store.tally(&wanted).unwrap();
+    assert!(little.partial.as_ref().unwrap().contains("--memory"));
+    assert!(little.groups > 1000 && little.groups < tally::MAX_GROUPS as u64, "{}", little.groups);
+    assert_eq!(little.total.rows, tally.total.rows);
+    assert_eq!(
+        little.rows.iter().map(|row| row.sums.rows).sum::<u64>() + little.other.rows,
+        little.total.rows
+    );
+    assert!(*purse.0.lock().unwrap() < all);
+    drop(little);
+    assert_eq!(*purse.0.lock().unwrap(), all);
+}
+
+/// With any memory the sums of all rows are right, and an answer that leaves something out says so.
+#[test]
+fn tallies_within_little_memory_keep_their_sums() {
+    let folder = tempfile::tempdir().unwrap();
+    write_all(folder.path());
+    let host = Dimension::Key(GroupBy::Host);
+    let service = Dimension::Key(GroupBy::Service);
+    let plain = TallyWanted {
+        subject: Subject::Flows,
+        by: vec![host],
+        measure: Measure::Bytes,
+        test: FlowTest::All(Vec::new()),
+        span: TimeRange::default(),
+        limit: 1000,
+        steps: 0,
+        grid: None,
+        values: None,
+    };
+    let (mut cut, mut whole) = (0, 0);
+    for subject in [Subject::Flows, Subject::Records("dns")] {
+        for measure in [Measure::Rows, Measure::Flows, Measure::Bytes, Measure::Distinct(service)] {
+            for steps in [0, 50] {
+                let wanted = TallyWanted { subject, measure, steps, ..plain.clone() };
+                let full = store(folder.path()).tally(&wanted).unwrap();
+                for pieces in [0, 1, 2, 64] {
+                    let purse = Arc::new(Purse(Mutex::new(pieces << 16)));
+                    let found = store(folder.path()).within(purse.clone()).tally(&wanted).unwrap();
+                    let text = format!("{wanted:?}, {pieces} pieces");
+                    let rows: u64 = found.rows.iter().map(|row| row.sums.rows).sum();
+                    assert_eq!(rows + found.other.rows, full.listed.rows, "{text}");
+                    assert_eq!(found.total.rows, full.total.rows, "{text}");
+                    if found.partial.is_none() {
+                        assert_eq!(found.total, full.total, "{text}");
+                        assert_eq!(
+                            (found.rows.len(), found.groups),
+                            (full.rows.len(), full.groups),
+                            "{text}"
+                        );
+                        whole += 1;
+                    } else {
+                        cut += 1;
+                    }
+                    drop(found);
+                    assert_eq!(*purse.0.lock().unwrap(), pieces << 16, "{text}");
+                }
+            }
+        }
+    }
+    assert!(cut >= 16 && whole >= 16, "{cut} and {whole}");
 }
 
 /// Records are read in the order of any field, complete, and those without a value last; pages of them are parts of one order.

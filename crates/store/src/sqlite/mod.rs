@@ -34,6 +34,7 @@ pub use writer::{STORE, Writer};
 
 use super::basis::{Kept, Moved};
 use super::label::{detail_rows, list_row, text_row, title};
+use super::loan::{Lender, Loan};
 use super::share::crossing_bound;
 use super::tally::{Cell, Dimension, GroupBy, Measure, Subject, Tally, TallyWanted};
 use super::{
@@ -81,6 +82,8 @@ pub struct SqliteStore {
     health: Option<Arc<Health>>,
     /// Time limit of an answer.
     patience: Duration,
+    /// The memory of queries; without one there is no limit.
+    lender: Option<Arc<dyn Lender>>,
 }
 
 impl SqliteStore {
@@ -90,9 +93,21 @@ impl SqliteStore {
     ///
     /// There is no store, or it has a newer version.
     pub fn open(folder: &Path, health: Option<Arc<Health>>) -> Result<Self, StoreError> {
-        let store = Self { folder: folder.to_owned(), spare: Mutex::default(), health, patience: PATIENCE };
+        let store = Self {
+            folder: folder.to_owned(),
+            spare: Mutex::default(),
+            health,
+            patience: PATIENCE,
+            lender: None,
+        };
         store.main(|_, _| Ok(()))?;
         Ok(store)
+    }
+
+    /// A store whose queries together take the memory of a lender.
+    #[must_use]
+    pub fn within(self, lender: Arc<dyn Lender>) -> Self {
+        Self { lender: Some(lender), ..self }
     }
 
     fn path(&self) -> PathBuf {
@@ -585,11 +600,12 @@ impl Store for SqliteStore {
         };
         let condition = self.condition(&wanted.test, table, wanted.span, &parts)?;
         let by_flow = matches!(wanted.measure, Measure::Packets | Measure::Bytes);
+        let mut memory = Loan::of(self.lender.clone());
         let (flows, partial) = match (wanted.subject, by_flow) {
-            (Subject::Records(_), true) => tally::flow_sums(&parts, wanted.span, extent)?,
+            (Subject::Records(_), true) => tally::flow_sums(&parts, wanted.span, extent, &mut memory)?,
             _ => Default::default(),
         };
-        let mut tally = tally::tally(&parts, wanted, &condition, extent, &flows)?;
+        let mut tally = tally::tally(&parts, wanted, &condition, extent, &flows, memory)?;
         tally.partial = tally.partial.or(partial).or(self.flows_are_gone(wanted.span)?);
         if matches!(wanted.subject, Subject::Flows) {
             tally.partial = tally.partial.or(Self::open_left_out(&parts)?);

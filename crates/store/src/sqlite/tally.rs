@@ -7,6 +7,7 @@ use super::partition::{Part, Progress};
 use crate::body;
 use crate::body::Leaf;
 use crate::fields::{FlowField, FlowSource};
+use crate::loan::Loan;
 use crate::share::{Course, Crossings, Share, Window, both};
 use crate::tally::{Cell, Dimension, GroupBy, Measure, Subject, Sums, Tally, TallyRow, TallyWanted};
 use crate::{StoreError, TimeRange};
@@ -16,6 +17,7 @@ use rusqlite::{Connection, Row, params_from_iter};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use weir_api::{Count, Key};
 use weir_filter::FLOW;
 use weir_filter::fields::FieldInfo;
@@ -30,6 +32,15 @@ const MAX_VALUES: usize = 8_000_000;
 const MAX_SEEN: usize = 4_000_000;
 /// Sums of values in parts of the time.
 const MAX_STEPS: usize = 8_000_000;
+/// Bytes of memory of a group and of its row of an answer, beside its values.
+const GROUP: usize = 224;
+const ROW: usize = 320;
+/// Bytes of memory of an entry of a set or table of numbers, with the free places of the table.
+const ENTRY: usize = 32;
+/// Bytes of memory of the part of a flow.
+const FLOW_SUM: usize = 112;
+/// Bytes of memory of a number in a list that grows.
+const LISTED: usize = 16;
 /// Values of a row's list that are counted.
 const MAX_LIST: usize = 256;
 
@@ -43,12 +54,13 @@ pub fn tally(
     condition: &Condition,
     extent: (u64, u64),
     flows: &FlowSums,
+    memory: Loan,
 ) -> Result<Tally, StoreError> {
     let window = Window {
         from: wanted.span.from.unwrap_or(extent.0),
         to: wanted.span.to.unwrap_or(extent.1.saturating_add(1)),
     };
-    let mut counter = Counter::new(wanted, window, flows, parts);
+    let mut counter = Counter::new(wanted, window, flows, parts, memory);
     let (text, values) = counter.query(condition, wanted.span);
     let mut progress = Progress::default();
     for part in parts {
@@ -77,6 +89,7 @@ pub fn flow_sums(
     parts: &[Part],
     span: TimeRange,
     extent: (u64, u64),
+    memory: &mut Loan,
 ) -> Result<(FlowSums, Option<String>), StoreError> {
     let window =
         Window { from: span.from.unwrap_or(extent.0), to: span.to.unwrap_or(extent.1.saturating_add(1)) };
@@ -96,7 +109,7 @@ pub fn flow_sums(
                     true => Share::exact(flow.whole()),
                     false => both(courses.of(part, &flow)?.within(&window)),
                 };
-                is_full |= sums.len() >= MAX_SEEN;
+                is_full |= sums.len() >= MAX_SEEN || !memory.take(FLOW_SUM);
                 if !is_full {
                     sums.insert(flow.uid, inside);
                 }
@@ -107,7 +120,8 @@ pub fn flow_sums(
             break;
         }
     }
-    let full = is_full.then(|| format!("more than {MAX_SEEN} flows: choose a shorter time"));
+    let full =
+        is_full.then(|| format!("only the first {} flows have bytes: choose a shorter time", sums.len()));
     Ok((sums, progress.partial(parts.len()).or(full)))
 }
 
@@ -209,6 +223,7 @@ struct Counter<'w> {
     kept_steps: usize,
     left_out: u64,
     is_full: bool,
+    memory: Loan,
     /// Encoded values of a row's dimensions, and where each begins and ends.
     scratch: Vec<u8>,
     choices: Vec<Vec<(usize, usize)>>,
@@ -216,7 +231,13 @@ struct Counter<'w> {
 }
 
 impl<'w> Counter<'w> {
-    fn new(wanted: &'w TallyWanted, window: Window, flows: &'w FlowSums, parts: &'w [Part]) -> Self {
+    fn new(
+        wanted: &'w TallyWanted,
+        window: Window,
+        flows: &'w FlowSums,
+        parts: &'w [Part],
+        memory: Loan,
+    ) -> Self {
         let mut columns = Columns::default();
         let before = match wanted.subject {
             Subject::Flows => FLOW_COLUMNS.len(),
@@ -282,6 +303,7 @@ impl<'w> Counter<'w> {
             kept_steps: 0,
             left_out: 0,
             is_full: false,
+            memory,
             scratch: Vec::new(),
             key: Vec::new(),
         }
@@ -331,7 +353,7 @@ impl<'w> Counter<'w> {
             }
         }
         if let Some(distinct) = &mut self.distinct {
-            self.is_full |= !distinct.take(row)?;
+            self.is_full |= !distinct.take(row, &mut self.memory)?;
         }
         match self.wanted.subject {
             Subject::Flows => self.flow(part, row, measured, &values),
@@ -383,7 +405,12 @@ impl<'w> Counter<'w> {
     fn record(&mut self, row: &Row<'_>, uid: i64, sum: f64, values: &[f64]) -> rusqlite::Result<()> {
         let time = row.get::<_, i64>(1)? as u64;
         let Share { count, error } = self.flows.get(&uid).copied().unwrap_or_default();
-        let is_new = self.all_seen.len() < MAX_SEEN && self.all_seen.insert(uid);
+        let mut is_new = !self.all_seen.contains(&uid);
+        if is_new {
+            is_new = self.all_seen.len() < MAX_SEEN && self.memory.take(ENTRY);
+            self.is_full |= !is_new;
+            let _ = is_new && self.all_seen.insert(uid);
+        }
         let mut sums = Sums { rows: 1, flows: 1, count, sent: 0, sum, error };
         if is_new {
             self.total.add(&sums);
@@ -469,7 +496,7 @@ impl<'w> Counter<'w> {
         let known = self.by_key.get(self.key.as_slice()).copied();
         let number = match known {
             Some(number) => number,
-            None if self.groups.len() < MAX_GROUPS => {
+            None if self.groups.len() < MAX_GROUPS && self.memory.take(GROUP + 2 * self.key.len()) => {
                 let key: Box<[u8]> = self.key.as_slice().into();
                 let number = self.groups.len() as u32;
                 self.groups.push(Group {
@@ -494,21 +521,23 @@ impl<'w> Counter<'w> {
         // Each flow counts once for a value, however many records it has with it.
         if self.wanted.subject != Subject::Flows {
             let is_latest = group.latest == Some(uid);
-            let has_room = self.seen.len() < MAX_SEEN;
+            let is_counted = is_latest || self.seen.contains(&(number, uid));
+            let has_room = is_counted || (self.seen.len() < MAX_SEEN && self.memory.take(ENTRY));
             self.is_full |= !has_room;
-            if is_latest || !has_room || !self.seen.insert((number, uid)) {
+            if is_counted || !has_room || !self.seen.insert((number, uid)) {
                 sums = Sums { rows: sums.rows, sum: sums.sum, ..Sums::default() };
             }
             group.latest = Some(uid);
         }
         group.sums.add(&sums);
         if let Some(distinct) = &mut self.distinct {
-            let (found, has_room) = distinct.count(number);
+            let (found, has_room) = distinct.count(number, &mut self.memory);
             group.sums.sum += found as f64;
             self.is_full |= !has_room;
         }
         self.contributed.add(&sums);
-        let room = MAX_VALUES - self.kept_values;
+        let has_memory = values.is_empty() || self.memory.take(values.len() * LISTED);
+        let room = if has_memory { MAX_VALUES - self.kept_values } else { 0 };
         self.kept_values += values.len().min(room);
         self.is_full |= values.len() > room;
         group.values.extend(values.iter().take(room));
@@ -552,13 +581,34 @@ impl<'w> Counter<'w> {
             let Some(group) = group.and_then(|number| self.groups.get_mut(number as usize)) else { continue };
             match group.over.last_mut() {
                 Some((known, sum)) if *known == place as u32 => *sum += value,
-                _ if self.kept_steps < MAX_STEPS => {
+                _ if self.kept_steps < MAX_STEPS && self.memory.take(2 * LISTED) => {
                     self.kept_steps += 1;
                     group.over.push((place as u32, value));
                 }
                 _ => self.is_full = true,
             }
         }
+    }
+
+    /// What the answer leaves out. `rows` is the number of its rows if there is no memory for more.
+    fn partial(&self, groups: u64, rows: Option<usize>) -> Option<String> {
+        let by = if self.memory.is_refused() { " by the memory for answers (--memory)" } else { "" };
+        let mut notes = Vec::new();
+        if self.left_out > 0 {
+            notes.push(format!(
+                "limited to {groups} different values{by}: {} rows with others are in the sum of others",
+                self.left_out
+            ));
+        } else if let Some(rows) = rows {
+            notes.push(format!("limited to {rows} rows{by}: ask for fewer rows or points"));
+        }
+        if self.is_full {
+            notes.push(format!(
+                "too many rows for exact sums of flows, parts, quantiles or distinct values{}: choose a shorter time",
+                if self.left_out == 0 { by } else { "" }
+            ));
+        }
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 
     fn finish(mut self, limit: usize) -> Tally {
@@ -568,6 +618,12 @@ impl<'w> Counter<'w> {
             weight.then_with(|| b.sums.rows.cmp(&a.sums.rows)).then_with(|| a.key.cmp(&b.key))
         };
         let groups = self.groups.len() as u64;
+        self.by_key = HashMap::default();
+        // A row has a number for each part of the time.
+        let row = ROW + self.wanted.steps * size_of::<f64>();
+        let shown = self.groups.len().min(limit);
+        let limit = (0..shown).take_while(|_| self.memory.take(row)).count();
+        let is_cut = limit < shown;
         if limit < self.groups.len() {
             self.groups.select_nth_unstable_by(limit, order);
             self.groups.truncate(limit);
@@ -599,19 +655,7 @@ impl<'w> Counter<'w> {
             self.contributed.sum = distinct.numbers.len() as f64;
             self.total.sum = self.contributed.sum;
         }
-        let partial = if self.left_out > 0 {
-            Some(format!(
-                "limited to {MAX_GROUPS} different values: {} rows with others are in the sum of others",
-                self.left_out
-            ))
-        } else if self.is_full {
-            Some(
-                "too many rows for exact sums of flows, parts, quantiles or distinct values: choose a shorter time"
-                    .to_owned(),
-            )
-        } else {
-            None
-        };
+        let partial = self.partial(groups, is_cut.then_some(limit));
         Tally {
             rows,
             groups,
@@ -622,6 +666,7 @@ impl<'w> Counter<'w> {
             grid: self.grid,
             crossing: self.crossings.stated(),
             partial,
+            memory: Arc::new(self.memory),
             ..Tally::default()
         }
     }
@@ -651,14 +696,14 @@ impl DistinctValues {
     }
 
     /// Takes the values of a row. Returns `false` if there are too many different ones.
-    fn take(&mut self, row: &Row<'_>) -> rusqlite::Result<bool> {
+    fn take(&mut self, row: &Row<'_>, memory: &mut Loan) -> rusqlite::Result<bool> {
         let Self { source, numbers, row: found, scratch, .. } = self;
         found.clear();
         let mut has_room = true;
         let mut intern = |value: &[u8]| {
             let number = match numbers.get(value) {
                 Some(number) => *number,
-                None if numbers.len() < MAX_GROUPS => {
+                None if numbers.len() < MAX_GROUPS && memory.take(2 * ENTRY + value.len()) => {
                     let number = numbers.len() as u32;
                     numbers.insert(value.into(), number);
                     number
@@ -685,11 +730,20 @@ impl DistinctValues {
     }
 
     /// The number of the row's values that are new in a group, and whether all could be kept.
-    fn count(&mut self, group: u32) -> (usize, bool) {
-        let has_room = self.seen.len() + self.row.len() <= MAX_SEEN;
-        let seen = &mut self.seen;
-        let new = |number: &&u32| has_room && seen.insert((group, **number));
-        (self.row.iter().filter(new).count(), has_room)
+    fn count(&mut self, group: u32, memory: &mut Loan) -> (usize, bool) {
+        let mut new = 0;
+        for number in &self.row {
+            let pair = (group, *number);
+            if self.seen.contains(&pair) {
+                continue;
+            }
+            if self.seen.len() >= MAX_SEEN || !memory.take(ENTRY) {
+                return (new, false);
+            }
+            self.seen.insert(pair);
+            new += 1;
+        }
+        (new, true)
     }
 }
 

@@ -11,8 +11,9 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
+use weir_store::Lender;
 
 /// Places of answers of any size. With [`SHORT`] they are all answers at once, each of which takes a thread.
 const LARGE: usize = 6;
@@ -33,17 +34,28 @@ const MEMORY: usize = 64 << 10;
 pub struct Answers {
     large: Arc<Semaphore>,
     short: Arc<Semaphore>,
-    /// KiB.
-    memory: Memory,
+    memory: Arc<Memory>,
     /// Time limit of the wait for a place.
     patience: Duration,
     by: Mutex<HashMap<String, Own>>,
 }
 
-/// The memory of all answers.
+/// The memory of all answers, in KiB: of their rows until they are sent, and of what queries count meanwhile.
 struct Memory {
     left: Arc<Semaphore>,
     all: usize,
+}
+
+impl Lender for Memory {
+    fn lend(&self, bytes: usize) -> bool {
+        let Ok(wanted) = u32::try_from(bytes.div_ceil(1024)) else { return false };
+        let permit = self.left.try_acquire_many(wanted);
+        permit.map(SemaphorePermit::forget).is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.left.add_permits(bytes.div_ceil(1024));
+    }
 }
 
 /// The places of a client.
@@ -64,10 +76,15 @@ impl Answers {
         Self {
             large: Arc::new(Semaphore::new(LARGE)),
             short: Arc::new(Semaphore::new(SHORT)),
-            memory: Memory { left: Arc::new(Semaphore::new(all)), all },
+            memory: Arc::new(Memory { left: Arc::new(Semaphore::new(all)), all }),
             patience: PATIENCE,
             by: Mutex::default(),
         }
+    }
+
+    /// The memory of queries.
+    pub fn lender(&self) -> Arc<dyn Lender> {
+        Arc::<Memory>::clone(&self.memory)
     }
 
     /// A place for the computation of a short answer of a client.

@@ -114,10 +114,11 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
     if stop.load(Ordering::Relaxed) || exit == Exit::Unreadable {
         return Ok(exit);
     }
-    let store = stored(folder.path(), &hub)?;
+    let answers = Answers::new(hub.answers());
+    let store = stored(folder.path(), &hub, &answers)?;
     // The terminal belongs to the user who downloads: only a store that is kept has an access log.
     let doors = Doors { access, has_tls: false, log: None, folder: named, echo: false };
-    let app = app(hub, Some(store), doors, configuration, packets, expression_options);
+    let app = app(hub, Some(store), answers, doors, configuration, packets, expression_options);
     let address = address(false, &listeners, port);
     if options.no_wait {
         emit(&format!("without --no-wait, `weir open` serves this capture at {address} until Ctrl-C"));
@@ -195,9 +196,11 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
         log_path.iter().for_each(|log| paths.beside(log));
         privileges::give_up(user.as_ref(), &paths).map_err(|error| (Exit::Output, error))?;
         hub.end(&weir_api::Snapshot::default());
+        let answers = Answers::new(hub.answers());
         let app = app(
             Arc::clone(&hub),
-            Some(stored(folder, &hub)?),
+            Some(stored(folder, &hub, &answers)?),
+            answers,
             doors,
             configuration,
             None,
@@ -214,14 +217,16 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
     let (started, server) = std::sync::mpsc::channel();
     let of_run = Arc::clone(&configuration);
     let begin: Begin = Box::new(move |dump_index| {
-        let store = stored(&path, &described).map_err(|(_, error)| complain(Exit::Output, error)).ok();
+        let answers = Answers::new(described.answers());
+        let store =
+            stored(&path, &described, &answers).map_err(|(_, error)| complain(Exit::Output, error)).ok();
         // The dump is already filtered by the run's expression.
         let packets = dump_index.map(|dump_index| PacketSource {
             captures: Captures::Written(dump_index),
             expression: String::new(),
             expression_options,
         });
-        let app = app(described, store, doors, configuration, packets, expression_options);
+        let app = app(described, store, answers, doors, configuration, packets, expression_options);
         app.hub.note("start", format!("capture started on {}", app.hub.about.source.join(", ")));
         {
             let _inside = handle.enter();
@@ -278,6 +283,7 @@ struct Doors {
 fn app(
     hub: Arc<Hub>,
     store: Option<Arc<dyn Store>>,
+    answers: Answers,
     doors: Doors,
     configuration: Arc<Configuration>,
     packets: Option<PacketSource>,
@@ -290,7 +296,6 @@ fn app(
         opened.map_err(|error| eprintln!("weir: {error}; use --access-log to choose another file")).ok()
     };
     let file = doors.log.or_else(|| doors.folder.and_then(in_folder));
-    let answers = Answers::new(hub.answers());
     Arc::new(App {
         hub,
         store,
@@ -379,9 +384,9 @@ impl Folder {
     }
 }
 
-/// Opens the store of a directory.
-fn stored(folder: &Path, hub: &Hub) -> Result<Arc<dyn Store>, (Exit, String)> {
-    let store = database::read(folder, hub.health());
+/// Opens the store of a directory. Its queries take the memory of answers.
+fn stored(folder: &Path, hub: &Hub, answers: &Answers) -> Result<Arc<dyn Store>, (Exit, String)> {
+    let store = database::read_within(folder, hub.health(), answers.lender());
     Ok(Arc::from(store.map_err(|error| (Exit::Output, error.to_string()))?))
 }
 
