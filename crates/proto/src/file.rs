@@ -10,7 +10,7 @@ mod kind;
 use crate::inflation::Allowance;
 use crate::tls::hello::hex;
 use crate::work::looked_at;
-use crate::{Hashes, Kind, Out, Privacy, Setup, Table, Value, Wants, field, record};
+use crate::{Hashes, Kind, Out, Privacy, Setup, Span, Table, Value, Wants, field, record};
 use md5::Digest;
 use std::collections::BTreeMap;
 use weir_wire::{Direction, Time};
@@ -243,6 +243,7 @@ impl Files {
             declared: cut(about.declared),
             total: about.total,
             range: None,
+            at: Span::default(),
             carrier: vec![Value::None; carried],
             wants: self.wants,
             begun: time,
@@ -340,6 +341,7 @@ pub(crate) struct File {
     declared: Option<Vec<u8>>,
     total: Option<u64>,
     range: Option<(u64, u64)>,
+    at: Span,
     carrier: Vec<Value<'static>>,
     wants: Wants,
     begun: Time,
@@ -542,40 +544,48 @@ impl File {
         let analyzers: Value<'_> = done.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect();
         let shown = self.filename.as_ref().or(self.path.as_ref());
         let carrier = std::mem::take(&mut self.carrier);
-        out.record(record!(
-            FILES,
-            self.begun,
-            file = self.name(),
-            source = self.source,
-            protocol = self.protocol,
-            transaction = self.transaction,
-            depth = self.depth,
-            analyzers = analyzers,
-            mime_type = self.kind.flatten(),
-            declared_type = self.declared.as_ref(),
-            filename = self.filename.as_ref(),
-            name_or_path = shown,
-            duration = Value::Duration(self.last.since(self.begun)),
-            is_orig = self.direction == Direction::Forward,
-            seen_bytes = self.seen,
-            size = self.next,
-            total_bytes = self.total,
-            missing_bytes = self.missing,
-            overflow_bytes = self.late,
-            gaps = self.missing > 0,
-            state = if is_whole { "CLOSED" } else { "TRUNCATED" },
-            stored = self.wants.content,
-            start = self.range.map(|(start, _)| start),
-            end = self.range.map(|(_, end)| end),
-            md5 = md5,
-            sha1 = sha1,
-            sha256 = sha256,
-            // The writer of the content sets this field.
-            extracted = Value::None,
-            extracted_cutoff = Value::None,
-            extracted_size = Value::None,
-            ..carrier
-        ));
+        out.record(
+            record!(
+                FILES,
+                self.begun,
+                file = self.name(),
+                source = self.source,
+                protocol = self.protocol,
+                transaction = self.transaction,
+                depth = self.depth,
+                analyzers = analyzers,
+                mime_type = self.kind.flatten(),
+                declared_type = self.declared.as_ref(),
+                filename = self.filename.as_ref(),
+                name_or_path = shown,
+                duration = Value::Duration(self.last.since(self.begun)),
+                is_orig = self.direction == Direction::Forward,
+                seen_bytes = self.seen,
+                size = self.next,
+                total_bytes = self.total,
+                missing_bytes = self.missing,
+                overflow_bytes = self.late,
+                gaps = self.missing > 0,
+                state = if is_whole { "CLOSED" } else { "TRUNCATED" },
+                stored = self.wants.content,
+                start = self.range.map(|(start, _)| start),
+                end = self.range.map(|(_, end)| end),
+                md5 = md5,
+                sha1 = sha1,
+                sha256 = sha256,
+                // The writer of the content sets this field.
+                extracted = Value::None,
+                extracted_cutoff = Value::None,
+                extracted_size = Value::None,
+                ..carrier
+            )
+            .over(self.at),
+        );
+    }
+
+    /// Sets the bytes that its record stands for. Without, they are those of the message in which it is closed.
+    pub fn place(&mut self, at: Span) {
+        self.at = at;
     }
 
     /// Approximate heap memory in bytes.

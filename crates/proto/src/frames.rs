@@ -65,6 +65,11 @@ impl Frames {
         }
     }
 
+    /// The bytes of the message that is incomplete.
+    pub fn begun(&self) -> &[u8] {
+        &self.held
+    }
+
     /// Drops the incomplete message because of a gap.
     pub fn forget(&mut self) {
         self.held.clear();

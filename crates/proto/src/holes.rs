@@ -12,19 +12,20 @@ use std::ops::Range;
 use weir_wire::{Direction, Time};
 
 /// The protocols that keep the law.
-const CHECKED: [&str; 20] = [
-    "dns", "ftp", "ftp_data", "http", "http2", "imap", "irc", "irc_dcc", "mqtt", "pop3", "rdp", "sip",
+const CHECKED: [&str; 21] = [
+    "dns", "ftp", "ftp_data", "http", "http2", "imap", "irc", "irc_dcc", "mqtt", "pop3", "rdp", "sip", "smb",
     "smtp", "socks", "ssh", "stun", "syslog", "telnet", "tls", "xmpp",
 ];
 
-/// Values that the bytes of a hole name, if a line of it begins with one of these words.
+/// Values that the bytes of a hole name, if a line of it begins with one of these words; of SMB, if a record with bytes in it is of one of
+/// these commands. A field is one of any table, or of `table.field`.
 struct Named {
     protocol: &'static str,
     words: &'static [&'static str],
     fields: &'static [&'static str],
 }
 
-const NAMED: [Named; 13] = [
+const NAMED: [Named; 17] = [
     Named { protocol: "irc", words: &["USER"], fields: &["user"] },
     Named { protocol: "irc", words: &["NICK"], fields: &["nick"] },
     // Logins are inferred from the sizes of encrypted messages, which behind a hole do not count.
@@ -46,6 +47,33 @@ const NAMED: [Named; 13] = [
     Named { protocol: "imap", words: &[""], fields: &["user"] },
     // The folder is the one that a command selects and its answer confirms.
     Named { protocol: "imap", words: &["a2 "], fields: &["folder", "target"] },
+    Named { protocol: "smb", words: &NEGOTIATES, fields: &["dialect", "smb_dialect"] },
+    Named { protocol: "smb", words: &CONNECTS, fields: &["path", "share", "smb_share"] },
+    // All that is known of an open file besides its number.
+    Named { protocol: "smb", words: &OPENS, fields: &OF_FILES },
+    Named { protocol: "smb", words: &RENAMES, fields: &NAMES },
+];
+
+const NEGOTIATES: [&str; 2] = ["SMB2_COMMAND_NEGOTIATE_PROTOCOL", "SMB1_COMMAND_NEGOTIATE_PROTOCOL"];
+const CONNECTS: [&str; 2] = ["SMB2_COMMAND_TREE_CONNECT", "SMB1_COMMAND_TREE_CONNECT_ANDX"];
+const OPENS: [&str; 2] = ["SMB2_COMMAND_CREATE", "SMB1_COMMAND_NT_CREATE_ANDX"];
+const RENAMES: [&str; 2] = ["SMB2_COMMAND_SET_INFO", "SMB1_COMMAND_RENAME"];
+const NAMES: [&str; 6] =
+    ["filename", "smb_filename", "name_or_path", "renamed_from", "smb_files.name", "smb_files.prev_name"];
+const OF_FILES: [&str; 13] = [
+    "filename",
+    "smb_filename",
+    "name_or_path",
+    "renamed_from",
+    "smb_files.name",
+    "smb_files.prev_name",
+    "smb_files.path",
+    "smb_files.size",
+    "smb_files.modified",
+    "smb_files.accessed",
+    "smb_files.created",
+    "smb_files.changed",
+    "files.total_bytes",
 ];
 
 /// Stands for a line of base64 alone: an answer to a challenge.
@@ -90,12 +118,21 @@ const COUNTED: [&str; 10] = [
     "dns_message.tx",
 ];
 
-/// Whether a field counts what was before the record.
-fn is_counted(record: &Record<'_>, field: &str) -> bool {
-    COUNTED.iter().any(|counted| match counted.split_once('.') {
+/// Whether a field is one of these, each of any table or of one.
+fn is_among(record: &Record<'_>, field: &str, fields: &[&str]) -> bool {
+    fields.iter().any(|name| match name.split_once('.') {
         Some((table, of_table)) => table == record.table.name && of_table == field,
-        None => *counted == field,
+        None => *name == field,
     })
+}
+
+/// Whether a row of a file that is deleted when it is closed follows from bytes that the hole has: they opened it.
+fn is_deleted(record: &Record<'_>, touched: &[&Record<'_>]) -> bool {
+    let is = |record: &Record<'_>, action: &'static str| {
+        record.table.name == "smb_files" && *record.get("action") == action.into()
+    };
+    is(record, "SMB::FILE_DELETE")
+        && touched.iter().any(|open| is(open, "SMB::FILE_OPEN") && open.get("name") == record.get("name"))
 }
 
 /// Number of bytes of a side that identify a protocol, as in a session.
@@ -265,7 +302,8 @@ fn are_of_one_protocol(record: &Record<'_>, other: &Record<'_>) -> bool {
 /// A record without the fields that depend on the hole by nature.
 fn plain(record: &Record<'static>, masked: &[&str]) -> (&'static str, u64, Vec<Value<'static>>) {
     let values = record.table.fields.iter().zip(&record.values);
-    let values = values.filter(|(field, _)| !is_counted(record, field.name) && !masked.contains(&field.name));
+    let is_left = |field: &str| !is_among(record, field, &COUNTED) && !is_among(record, field, masked);
+    let values = values.filter(|(field, _)| is_left(field.name));
     (record.table.name, record.time.0, values.map(|(_, value)| value.clone()).collect())
 }
 
@@ -295,7 +333,8 @@ fn differences(record: &Record<'static>, found: &[Record<'static>]) -> String {
     let is_like = |other: &&Record<'static>| *other.table == *record.table && other.time == record.time;
     let Some(other) = found.iter().find(is_like) else { return format!("lost: {}", described(record)) };
     let fields = record.table.fields.iter().zip(record.values.iter().zip(&other.values));
-    let fields = fields.filter(|(field, (value, other))| value != other && !is_counted(record, field.name));
+    let fields =
+        fields.filter(|(field, (value, other))| value != other && !is_among(record, field.name, &COUNTED));
     let fields =
         fields.map(|(field, (value, other))| format!("{}: {} is {}", field.name, shown(value), shown(other)));
     format!("{} at {}: {}", record.table.name, moment(record), fields.collect::<Vec<_>>().join(", "))
@@ -321,14 +360,22 @@ fn lost(
     count: &mut Count,
 ) -> Vec<String> {
     let Turn::Data(_, data) = &talk.turns[hole.turn] else { return Vec::new() };
-    let has = |word: &&str| data.split(|byte| *byte == b'\n').any(|line| begins_with(line, word));
+    let touched: Vec<_> = expected.iter().filter(|record| hole.touches(record)).collect();
+    let is_of_command = |word: &str| {
+        let is = |record: &&Record<'_>| {
+            record.table.name == "smb" && *record.get("command") == word.to_owned().into()
+        };
+        touched.iter().any(is)
+    };
+    let has = |word: &&str| {
+        is_of_command(word) || data.split(|byte| *byte == b'\n').any(|line| begins_with(line, word))
+    };
     let named = NAMED.iter().filter(|named| named.protocol == folder && named.words.iter().any(has));
     let masked: Vec<&str> = named.flat_map(|named| named.fields.iter().copied()).collect();
     let mut without = talk.clone();
     without.turns[hole.turn] = Turn::Gap(hole.side, data.len() as u64);
     let found = without.emitted(|data| vec![data.to_vec()]).records;
     let mut left: Vec<_> = found.iter().map(|record| plain(record, &masked)).collect();
-    let touched: Vec<_> = expected.iter().filter(|record| hole.touches(record)).collect();
     if hole.side == Direction::Forward && touched.iter().any(|record| KEYS.contains(&record.table.name)) {
         count.keys += 1;
         return Vec::new();
@@ -353,7 +400,7 @@ fn lost(
             left.swap_remove(at);
         } else if hole.bytes.start < HEAD && found.iter().all(|other| !are_of_one_protocol(record, other)) {
             unidentified = true;
-        } else if !is_part && !is_switched(record) {
+        } else if !is_part && !is_switched(record) && !is_deleted(record, &touched) {
             lost.push(differences(record, &found));
         }
     }
@@ -414,5 +461,5 @@ fn a_hole_changes_only_records_with_bytes_in_it() {
          excepted; other protocols: {other:?}"
     );
     assert!(failures.is_empty(), "{} of {checked}:\n{}", failures.len(), failures.join("\n"));
-    assert!(checked >= 1_400 && unidentified * 10 < checked, "{checked}, {unidentified} unidentified");
+    assert!(checked >= 1_700 && unidentified * 10 < checked, "{checked}, {unidentified} unidentified");
 }

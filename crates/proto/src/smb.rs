@@ -1,12 +1,15 @@
 //! Server Message Block 1, 2 and 3 (MS-CIFS, MS-SMB, MS-SMB2) over TCP, directly or in NetBIOS sessions: logins,
 //! shares, files and actions on files, each command with its response.
 //!
-//! Encrypted and compressed messages are skipped.
+//! Encrypted and compressed messages are skipped. Behind a gap the next message is found by its mark; what is known of trees, open
+//! files and commands without a response stays.
 
+mod lost;
 mod names;
 mod pipe;
 mod smb1;
 mod smb2;
+mod waiting;
 
 use crate::file::{About, File, Files};
 use crate::frames::{Frames, Size};
@@ -17,6 +20,7 @@ use crate::{
 };
 use names::{Ntlm, guid};
 use std::collections::{BTreeMap, VecDeque};
+use waiting::{Key, Waiting};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 
@@ -155,8 +159,6 @@ static SMB_MAPPING: Table = Table {
 /// Maximum number of kept bytes of one message; data of reads and writes may have 8 MB, and is passed to its file as
 /// it arrives.
 const MAX_HELD: usize = 65_536;
-/// Maximum number of commands without a response: a server grants 512 credits by default, Windows 8,192.
-const MAX_WAITING: usize = 1024;
 /// Maximum number of open files, and of trees.
 const MAX_OPEN: usize = 1024;
 /// Maximum number of remembered rows of `smb_files`, so that equal rows are not repeated.
@@ -223,6 +225,9 @@ fn is_of_pipes(path: &[u8]) -> bool {
 /// Identifier of an open file. In version 1 it has two bytes.
 type Fid = [u8; 16];
 
+/// Stands for the file that the previous command of the compound uses.
+const RELATED: Fid = [0xff; 16];
+
 /// An open file.
 #[derive(Default)]
 struct Open {
@@ -241,6 +246,14 @@ struct Transfer {
     file: File,
     /// Received bytes, some of which may wait for earlier ones.
     bytes: u64,
+    begun: Begun,
+    /// The bytes of its messages.
+    at: Span,
+}
+
+/// The exchange with which a transfer begins.
+struct Begun {
+    direction: Direction,
     time: Time,
     command: String,
     session: u64,
@@ -259,7 +272,7 @@ struct Request {
     time: Time,
     /// Its bytes, and those of the response.
     at: Span,
-    key: (u64, u16),
+    key: Key,
     values: Vec<Value<'static>>,
     what: What,
 }
@@ -282,8 +295,11 @@ enum What {
         fid: Fid,
         offset: u64,
     },
-    /// A DCE/RPC call in a pipe.
-    Call,
+    /// A DCE/RPC call in a pipe, with its number.
+    Call {
+        fid: Fid,
+        number: [u8; 4],
+    },
     /// The command applies to the file that the previous command of the compound opened.
     Related,
     /// Not emitted.
@@ -296,12 +312,19 @@ struct Rest {
     bytes: usize,
     data: usize,
     to: Option<(Fid, u64)>,
+    /// Whether a gap has cut the message: only data of files is taken from it.
+    is_cut: bool,
 }
 
 #[derive(Default)]
 struct Side {
     frames: Frames,
     rest: Option<Rest>,
+    /// Behind a gap, whether the next message is sought; the bytes that may begin it.
+    is_lost: bool,
+    held: Vec<u8>,
+    /// Number of messages until one follows that which was found behind a gap: before, it may have been content.
+    doubt: u8,
 }
 
 struct Smb {
@@ -310,7 +333,7 @@ struct Smb {
     files: Files,
     emitted: u64,
     dialect: Option<Vec<u8>>,
-    waiting: VecDeque<Request>,
+    waiting: Waiting,
     trees: BTreeMap<u64, Tree>,
     open: BTreeMap<Fid, Open>,
     recent: VecDeque<Vec<Value<'static>>>,
@@ -324,7 +347,7 @@ impl Smb {
             files: Files::new(setup),
             emitted: 0,
             dialect: None,
-            waiting: VecDeque::new(),
+            waiting: Waiting::default(),
             trees: BTreeMap::new(),
             open: BTreeMap::new(),
             recent: VecDeque::new(),
@@ -351,7 +374,7 @@ impl Parser for Smb {
         for (fid, open) in std::mem::take(&mut self.open) {
             self.close(&fid, open, out);
         }
-        for request in std::mem::take(&mut self.waiting) {
+        for request in std::mem::take(&mut self.waiting).into_requests() {
             self.emit(request, out);
         }
     }
@@ -362,9 +385,10 @@ impl Parser for Smb {
             size_of::<Open>() + open.name.capacity() + transfers.sum::<usize>()
         });
         let row = SMB.fields.len() * size_of::<Value<'_>>();
-        self.client.frames.memory()
-            + self.server.frames.memory()
-            + self.waiting.len() * (row + size_of::<Request>())
+        let side = |side: &Side| side.frames.memory() + side.held.capacity();
+        side(&self.client)
+            + side(&self.server)
+            + self.waiting.len() * (row + size_of::<Request>() + 64)
             + self.recent.len() * SMB_FILES.fields.len() * size_of::<Value<'_>>()
             + self.trees.values().map(|tree| tree.path.capacity() + 64).sum::<usize>()
             + open.sum::<usize>()
@@ -373,77 +397,36 @@ impl Parser for Smb {
 
 impl Smb {
     fn read(&mut self, side: &mut Side, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
-        let mut data = chunk.data;
         if chunk.gap > 0 {
-            // The gap may be within a long message. Otherwise the next chunk may begin a message, which its signature
-            // shows.
-            match (usize::try_from(chunk.gap), &mut side.rest) {
-                (Ok(gap), Some(rest)) if gap <= rest.bytes => {
-                    rest.bytes -= gap;
-                    let lost = gap.min(rest.data);
-                    rest.data -= lost;
-                    if let Some((_, offset)) = &mut rest.to {
-                        *offset += lost as u64;
-                    }
-                }
-                _ => {
-                    side.frames.forget();
-                    side.rest = None;
-                }
-            }
+            self.miss(side, chunk, out);
+        }
+        let mut joined = std::mem::take(&mut side.held);
+        let mut data = chunk.data;
+        if !joined.is_empty() {
+            joined.extend_from_slice(data);
+            looked_at(joined.len());
+            data = &joined;
         }
         while !data.is_empty() || side.rest.is_some_and(|rest| rest.bytes == 0) {
-            if let Some(rest) = &mut side.rest {
-                let fit = rest.bytes.min(data.len());
-                let (now, later) = data.split_at_checked(fit).unwrap_or((data, &[]));
-                data = later;
-                let file = now.get(..rest.data).unwrap_or(now);
-                looked_at(fit);
-                let to = rest.to;
-                rest.bytes -= fit;
-                rest.data -= file.len();
-                if let Some((_, offset)) = &mut rest.to {
-                    *offset += file.len() as u64;
-                }
-                if rest.bytes == 0 {
-                    out.more(data.len());
-                    side.rest = None;
-                }
-                if let Some((fid, offset)) = to {
-                    self.content(&fid, chunk.direction, offset, file, chunk.time, out);
-                }
+            if side.is_lost {
+                side.seek(&mut data, out);
                 continue;
             }
-            let size = |head: &[u8]| match head {
-                [_, high, middle, low, ..] => {
-                    let bytes = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
-                    Size::Bytes((4 + bytes).min(MAX_HELD))
-                }
-                _ => Size::Within(4),
-            };
+            if side.rest.is_some() {
+                self.rest(side, &mut data, chunk, out);
+                continue;
+            }
             let emitted = side.frames.next(&mut data, size, |frame, unread| {
                 out.message(unread);
-                let [kind, high, middle, low, message @ ..] = frame else { return Ok(None) };
-                let whole = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
-                match kind {
-                    // Session request, responses, keep-alive.
-                    0x81..=0x85 if whole < 256 => return Ok(None),
-                    0 => {}
-                    _ => return Err(message.to_vec()),
-                }
-                let mut rest = Rest { bytes: whole - message.len().min(whole), data: 0, to: None };
-                match message.get(..4) {
-                    Some(NEW) => self.compound(message, &mut rest, chunk, out),
-                    Some(OLD) => self.old(message, &mut rest, chunk, out),
-                    Some(ENCRYPTED | COMPRESSED) => {}
-                    _ if message.is_empty() => {}
-                    _ => return Err(message.to_vec()),
-                }
-                Ok(Some(rest).filter(|rest| rest.bytes > 0))
+                self.message(frame, false, chunk, out)
             });
             match emitted {
                 None => break,
-                Some(Ok(rest)) => side.rest = rest,
+                Some(Ok(rest)) => {
+                    side.rest = rest;
+                    side.doubt = side.doubt.saturating_sub(1);
+                }
+                Some(Err(_)) if side.doubt > 0 => side.is_lost = true,
                 Some(Err(detail)) => {
                     PROTOCOL.emit_anomaly("malformed_data", chunk.direction, &detail, chunk.time, out);
                     return Step::GiveUp;
@@ -453,8 +436,52 @@ impl Smb {
         Step::Next
     }
 
+    /// Takes a message of the NetBIOS session. Returns where its rest goes, which has not arrived; the bytes of something else
+    /// as an error.
+    fn message(
+        &mut self,
+        frame: &[u8],
+        is_cut: bool,
+        chunk: &Chunk<'_>,
+        out: &mut dyn Out,
+    ) -> Result<Option<Rest>, Vec<u8>> {
+        let [kind, high, middle, low, message @ ..] = frame else { return Ok(None) };
+        let whole = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
+        let mut rest = Rest { bytes: whole - message.len().min(whole), data: 0, to: None, is_cut };
+        match (kind, message.get(..4)) {
+            // Session request, responses, keep-alive.
+            (0x81..=0x85, _) if whole < 256 => {}
+            (&SESSION_MESSAGE, Some(NEW)) => self.compound(message, &mut rest, chunk, out),
+            (&SESSION_MESSAGE, Some(OLD)) => self.old(message, &mut rest, chunk, out),
+            (&SESSION_MESSAGE, Some(ENCRYPTED | COMPRESSED)) => {}
+            (&SESSION_MESSAGE, None) if message.is_empty() || is_cut => {}
+            _ => return Err(message.to_vec()),
+        }
+        Ok(Some(rest).filter(|rest| rest.bytes > 0))
+    }
+
+    /// Takes bytes of a long message behind its beginning.
+    fn rest(&mut self, side: &mut Side, data: &mut &[u8], chunk: &Chunk<'_>, out: &mut dyn Out) {
+        let Some(rest) = &mut side.rest else { return };
+        let fit = rest.bytes.min(data.len());
+        let (now, later) = data.split_at_checked(fit).unwrap_or((data, &[]));
+        *data = later;
+        let file = now.get(..rest.data).unwrap_or(now);
+        looked_at(fit);
+        let to = rest.to;
+        rest.bytes -= fit;
+        rest.pass(file.len());
+        if rest.bytes == 0 {
+            out.more(data.len());
+            side.rest = None;
+        }
+        if let Some((fid, offset)) = to {
+            self.content(&fid, chunk.direction, offset, file, chunk.time, out);
+        }
+    }
+
     /// A new row.
-    fn request(key: (u64, u16), time: Time) -> Request {
+    fn request(key: Key, time: Time) -> Request {
         Request {
             time,
             at: Span::default(),
@@ -464,30 +491,23 @@ impl Smb {
         }
     }
 
-    /// Adds a waiting command.
+    /// Adds a waiting command. One of the same number has got its response, which was lost.
     fn wait(&mut self, mut request: Request, out: &mut dyn Out) {
         request.at.add(out.here());
-        if self.waiting.len() == MAX_WAITING
-            && let Some(oldest) = self.waiting.pop_front()
-        {
+        if let Some(oldest) = self.waiting.make_room() {
             PROTOCOL.emit_anomaly("too_many_transactions", Direction::Forward, b"", request.time, out);
             self.emit(oldest, out);
         }
-        self.waiting.push_back(request);
+        if let Some(answered) = self.waiting.add(request) {
+            self.emit(answered, out);
+        }
     }
 
-    /// Removes and returns the command that a response belongs to.
-    fn asked(&mut self, key: (u64, u16)) -> Option<Request> {
-        looked_at(self.waiting.len());
-        let at = self.waiting.iter().position(|request| request.key == key)?;
-        self.waiting.remove(at)
-    }
-
-    /// The first command of a kind that waits, whatever the number of its exchange.
-    fn asked_before(&mut self, command: u16) -> Option<Request> {
-        looked_at(self.waiting.len());
-        let at = self.waiting.iter().position(|request| request.key.1 == command)?;
-        self.waiting.remove(at)
+    /// Takes note of a share that a client connects to.
+    fn map(&mut self, number: u64, tree: Tree) {
+        if self.trees.len() < MAX_OPEN {
+            self.trees.insert(number, tree);
+        }
     }
 
     fn emit(&mut self, mut request: Request, out: &mut dyn Out) {
@@ -519,6 +539,7 @@ impl Smb {
         let transfer = open.transfers.get_mut(usize::from(direction == Direction::Reverse));
         if let Some(Some(transfer)) = transfer {
             transfer.bytes += bytes.len() as u64;
+            transfer.at.add(out.here());
             transfer.file.bytes_at(offset, bytes, time, out);
         }
     }
@@ -538,42 +559,33 @@ impl Smb {
         })
     }
 
-    /// Begins a read or write of a file.
-    fn transfer(
-        &mut self,
-        fid: &Fid,
-        direction: Direction,
-        time: Time,
-        command: &str,
-        session: u64,
-        tree: u64,
-    ) {
+    /// Begins a read or write of a file, or goes on with it. `at` has the messages before the present one.
+    fn transfer(&mut self, fid: &Fid, begun: Begun, at: Span) {
         if !self.open.contains_key(fid) && self.open.len() < MAX_OPEN {
             // Opened before the capture began.
-            let tree = self.trees.get(&tree).cloned().unwrap_or_default();
+            let tree = self.trees.get(&begun.tree).cloned().unwrap_or_default();
             let path = Some(tree.path).filter(|path| !path.is_empty());
             self.open.insert(*fid, Open { path, is_pipe: tree.is_pipe, ..Open::default() });
         }
         let Some(open) = self.open.get_mut(fid).filter(|open| !open.is_pipe) else { return };
-        let Some(place) = open.transfers.get_mut(usize::from(direction == Direction::Reverse)) else {
-            return;
-        };
-        if place.is_none() {
-            let total = (direction == Direction::Reverse && open.size > 0).then_some(open.size);
+        let is_back = begun.direction == Direction::Reverse;
+        let Some(place) = open.transfers.get_mut(usize::from(is_back)) else { return };
+        let transfer = place.get_or_insert_with(|| {
             let about = About {
                 source: "SMB",
                 protocol: "smb",
-                direction,
+                direction: begun.direction,
                 transaction: self.emitted,
                 depth: 0,
                 filename: Some(open.name.as_slice()).filter(|name| !name.is_empty()),
                 path: None,
                 declared: None,
-                total,
+                total: (is_back && open.size > 0).then_some(open.size),
             };
-            let file = self.files.open(time, about);
-            *place = Some(Transfer { file, bytes: 0, time, command: command.to_owned(), session, tree });
-        }
+            let file = self.files.open(begun.time, about);
+            Transfer { file, bytes: 0, begun, at }
+        });
+        transfer.at.add(at);
     }
 
     /// Closes a file and emits the transferred content.
@@ -583,33 +595,36 @@ impl Smb {
             if transfer.bytes == 0 {
                 continue;
             }
-            let mut request = Self::request((0, 0), transfer.time);
-            request.set(At::Command, transfer.command);
+            let Transfer { mut file, begun, mut at, .. } = transfer;
+            at.add(out.here());
+            let mut request = Self::request(Key::Message(0, 0), begun.time);
+            request.set(At::Command, begun.command);
             request.set(At::Status, "STATUS_SUCCESS");
             request.set(At::StatusCode, "0x0");
-            request.set(At::Session, transfer.session);
-            request.set(At::Tree, transfer.tree);
+            request.set(At::Session, begun.session);
+            request.set(At::Tree, begun.tree);
             request.set(At::Filename, open.name.clone());
             request.set(At::Share, open.path.clone().unwrap_or_default());
             request.set(At::Fuid, guid(fid));
             self.number(&mut request);
-            let mut file = transfer.file;
-            for (name, at) in CARRIED {
-                file.emit(name, request.values.get(at as usize).cloned().unwrap_or_default());
+            for (name, column) in CARRIED {
+                file.emit(name, request.values.get(column as usize).cloned().unwrap_or_default());
             }
-            out.record(Record::new(&SMB, request.time, request.values));
+            out.record(Record::new(&SMB, request.time, request.values).over(at));
+            file.place(at);
             let is_whole = back == 0 || file.seen() >= open.size;
             file.close(is_whole, out);
         }
     }
 
-    /// Emits an action on a file, as Zeek does: repeated ones only once.
+    /// Emits an action on a file, as Zeek does: repeated ones only once. `at` has the bytes that it stands for, if they are
+    /// not those of the present message.
     fn act(
         &mut self,
         action: &'static str,
         open: &Open,
         old: Option<Vec<u8>>,
-        time: Time,
+        (time, at): (Time, Span),
         out: &mut dyn Out,
     ) {
         let [modified, accessed, created, changed] = open.times.map(names::rough_time);
@@ -629,7 +644,8 @@ impl Smb {
             accessed = only(accessed),
             created = only(created),
             changed = only(changed),
-        );
+        )
+        .over(at);
         if has_times {
             let mut mark = record.clone();
             mark.set("accessed", Value::None);
@@ -700,6 +716,17 @@ impl Request {
         self.set(At::Changed, changed);
         self.set(At::FileSize, open.size);
         self.set(At::Fuid, guid(fid));
+    }
+}
+
+/// The length of a message of the NetBIOS session (RFC 1002, 4.3.1), or of SMB over TCP alone, as far as it is kept.
+fn size(head: &[u8]) -> Size {
+    match head {
+        [_, high, middle, low, ..] => {
+            let bytes = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
+            Size::Bytes((4 + bytes).min(MAX_HELD))
+        }
+        _ => Size::Within(4),
     }
 }
 

@@ -2,26 +2,31 @@
 //! one exchange has both.
 
 use super::names::{self, u16_at};
-use super::{At, INTERFACES, Request, Smb, What};
-use crate::{Out, Value, values};
-
-/// The key of calls whose response is read later.
-const CALLED: (u64, u16) = (u64::MAX, u16::MAX);
+use super::waiting::Key;
+use super::{At, Fid, INTERFACES, RELATED, Request, Smb, What, is_call};
+use crate::{Out, Span, Value, values};
 
 impl Smb {
     /// Keeps a call that was written until its response is read.
-    pub(super) fn wait_for_answer(&mut self, mut request: Request, out: &mut dyn Out) {
-        request.key = CALLED;
-        request.what = What::Call;
+    pub(super) fn wait_for_answer(
+        &mut self,
+        mut request: Request,
+        fid: Fid,
+        number: [u8; 4],
+        out: &mut dyn Out,
+    ) {
+        request.key = Key::Call(fid, number);
+        request.what = What::Other;
         self.wait(request, out);
     }
 
-    /// Handles a response that was read from a pipe: it belongs to the oldest call of the pipe.
-    pub(super) fn answer_waiting(&mut self, data: &[u8], out: &mut dyn Out) {
-        if let Some(mut request) = self.asked(CALLED) {
+    /// Handles a response that was read from a pipe: it belongs to the call of its number. `at` has the bytes of the read.
+    pub(super) fn answer_waiting(&mut self, fid: &Fid, data: &[u8], at: Span, out: &mut dyn Out) {
+        let Some(number) = number(data).filter(|_| is_call(data)) else { return };
+        let mut asked = |fid| self.waiting.take(Key::Call(fid, number));
+        if let Some(mut request) = asked(*fid).or_else(|| asked(RELATED)) {
             request.answer(data);
-            request.what = What::Other;
-            request.at.add(out.here());
+            request.at.add(at);
             self.emit(request, out);
         }
     }
@@ -29,12 +34,12 @@ impl Smb {
 
 impl Request {
     /// Parses a call (DCE 1.1, 12.6) that is written to a pipe.
-    pub(super) fn call(&mut self, data: &[u8]) {
+    pub(super) fn call(&mut self, fid: Fid, data: &[u8]) {
         const BIND: u8 = 11;
         let [5, 0, kind, _, order, ..] = data else { return };
         self.set(At::RpcAsked, packet(*kind));
         self.set(At::RpcAnswer, "UNREPLIED");
-        self.what = What::Call;
+        self.what = What::Call { fid, number: number(data).unwrap_or_default() };
         // Numbers are nearly always little-endian; otherwise only names are emitted.
         if order & 0x10 == 0 {
             return;
@@ -95,6 +100,11 @@ impl Request {
             }
         }
     }
+}
+
+/// The number of a call, which its response repeats.
+fn number(data: &[u8]) -> Option<[u8; 4]> {
+    data.get(12..)?.first_chunk().copied()
 }
 
 fn packet(kind: u8) -> String {

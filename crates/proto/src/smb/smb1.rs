@@ -1,8 +1,11 @@
 //! Messages of version 1 (MS-CIFS, MS-SMB).
 
 use super::names::{self, guid, u16_at, u32_at, u64_at, wide};
-use super::{At, Fid, MAX_OPEN, Open, Request, Rest, SMB_MAPPING, Smb, Tree, What, is_of_pipes, shown};
-use crate::{Out, Value, record};
+use super::waiting::Key;
+use super::{
+    At, Begun, Fid, MAX_OPEN, Open, Request, Rest, SMB_MAPPING, Smb, Tree, What, is_of_pipes, shown,
+};
+use crate::{Out, Span, Value, record};
 use weir_wire::stream::Chunk;
 
 const HEADER: usize = 32;
@@ -45,6 +48,13 @@ const BEGINS_RAW: u16 = 0xc;
 fn begun(message: &[u8], offset: u16, bytes: u16) -> &[u8] {
     let rest = message.get(usize::from(offset)..).unwrap_or_default();
     rest.get(..usize::from(bytes)).unwrap_or(rest)
+}
+
+/// The present bytes of read or written data; `None` if a gap precedes them.
+fn begun_data<'a>(message: &'a [u8], offset: u16, bytes: usize, rest: &Rest) -> Option<&'a [u8]> {
+    let data = message.get(usize::from(offset)..);
+    let data = if rest.is_cut { data? } else { data.unwrap_or_default() };
+    Some(data.get(..bytes).unwrap_or(data))
 }
 
 /// A command in a message.
@@ -93,6 +103,17 @@ impl Texts<'_> {
     }
 }
 
+/// The exchange with which a transfer begins.
+fn old_begun(header: &Header, command: u8, chunk: &Chunk<'_>) -> Begun {
+    Begun {
+        direction: chunk.direction,
+        time: chunk.time,
+        command: names::old_command(command),
+        session: header.user.into(),
+        tree: header.tree.into(),
+    }
+}
+
 /// The identifier of a file as stored, and as displayed.
 fn fid(number: u16) -> Fid {
     let mut fid = [0; 16];
@@ -105,7 +126,7 @@ fn fid(number: u16) -> Fid {
 impl Smb {
     /// Takes a message with the commands that it chains.
     pub(super) fn old(&mut self, message: &[u8], rest: &mut Rest, chunk: &Chunk<'_>, out: &mut dyn Out) {
-        if self.old_message(message, rest, chunk, out).is_none() {
+        if self.old_message(message, rest, chunk, out).is_none() && !rest.is_cut {
             let detail = message.get(..64).unwrap_or(message);
             super::PROTOCOL.emit_anomaly("malformed_data", chunk.direction, detail, chunk.time, out);
         }
@@ -137,6 +158,9 @@ impl Smb {
             let data = message.get(begin..)?;
             let data = data.get(..bytes).unwrap_or(data);
             let block = Block { command, words: parameters, data, begin };
+            if rest.is_cut && command != if is_response { READ } else { WRITE } {
+                return Some(());
+            }
             if is_response {
                 self.old_response(&header, &block, message, rest, chunk, out)?;
             } else {
@@ -165,7 +189,7 @@ impl Smb {
         out: &mut dyn Out,
     ) -> Option<()> {
         let words = block.words;
-        let mut request = Self::request((header.id, u16::from(block.command) | OLD), chunk.time);
+        let mut request = Self::request(Key::Message(header.id, u16::from(block.command) | OLD), chunk.time);
         request.set(At::Command, names::old_command(block.command));
         request.set(At::Session, header.user);
         request.set(At::Tree, header.tree);
@@ -219,7 +243,7 @@ impl Smb {
                 let fid = fid(u16_at(words, 0)?);
                 if let Some(open) = self.open.remove(&fid) {
                     if open.goes {
-                        self.act("SMB::FILE_DELETE", &open, None, chunk.time, out);
+                        self.act("SMB::FILE_DELETE", &open, None, (chunk.time, Span::default()), out);
                     }
                     self.close(&fid, open, out);
                 }
@@ -234,21 +258,23 @@ impl Smb {
                 let high = if words.len() >= 28 { u32_at(words, 24)? } else { 0 };
                 let offset = u64::from(high) << 32 | u64::from(u32_at(words, 6)?);
                 let bytes = usize::from(u16_at(words, 18)?) << 16 | usize::from(u16_at(words, 20)?);
-                let data = message.get(usize::from(u16_at(words, 22)?)..).unwrap_or_default();
-                let data = data.get(..bytes).unwrap_or(data);
+                let data = begun_data(message, u16_at(words, 22)?, bytes, rest)?;
                 // The first piece of a message to a pipe may begin with its length (MS-CIFS, 2.2.4.43.1).
                 let mode = u16_at(words, 14)?;
                 let call = if mode & BEGINS_RAW == BEGINS_RAW { data.get(2..) } else { None };
                 let call = call.unwrap_or(data);
                 if self.goes_through_pipe(&fid, header.tree.into(), call) {
-                    request.call(call);
+                    request.call(fid, call);
                 } else {
-                    self.old_content(header, &fid, (offset, bytes, data), WRITE, rest, chunk, out);
+                    let begun = old_begun(header, WRITE, chunk);
+                    self.transfer(&fid, begun, Span::default());
+                    self.old_content(&fid, (offset, bytes, data), rest, chunk, out);
                     request.what = What::Silent;
                 }
             }
             TRANSACTION if words.len() >= 32 && u16_at(words, 28)? == PIPE_TRANSCEIVE => {
-                request.call(begun(message, u16_at(words, 24)?, u16_at(words, 22)?));
+                let fid = fid(u16_at(words, 30)?);
+                request.call(fid, begun(message, u16_at(words, 24)?, u16_at(words, 22)?));
             }
             RENAME | DELETE => {
                 let mut name = || {
@@ -262,11 +288,11 @@ impl Smb {
                     request.set(At::From, first.clone());
                     request.set(At::To, second.clone());
                     let open = Open { name: second, path, ..Open::default() };
-                    self.act("SMB::FILE_RENAME", &open, Some(first), chunk.time, out);
+                    self.act("SMB::FILE_RENAME", &open, Some(first), (chunk.time, Span::default()), out);
                 } else {
                     request.set(At::Filename, first.clone());
                     let open = Open { name: first, path, ..Open::default() };
-                    self.act("SMB::FILE_DELETE", &open, None, chunk.time, out);
+                    self.act("SMB::FILE_DELETE", &open, None, (chunk.time, Span::default()), out);
                 }
             }
             _ => {}
@@ -275,19 +301,14 @@ impl Smb {
         Some(())
     }
 
-    #[allow(clippy::too_many_arguments)] // The same of both directions: what, of which file, and where the rest goes.
     fn old_content(
         &mut self,
-        header: &Header,
         fid: &Fid,
         (offset, bytes, data): (u64, usize, &[u8]),
-        command: u8,
         rest: &mut Rest,
         chunk: &Chunk<'_>,
         out: &mut dyn Out,
     ) {
-        let name = names::old_command(command);
-        self.transfer(fid, chunk.direction, chunk.time, &name, header.user.into(), header.tree.into());
         self.content(fid, chunk.direction, offset, data, chunk.time, out);
         rest.data = rest.bytes.min(bytes - data.len());
         rest.to = Some((*fid, offset + data.len() as u64));
@@ -302,12 +323,17 @@ impl Smb {
         chunk: &Chunk<'_>,
         out: &mut dyn Out,
     ) -> Option<()> {
-        let Some(mut request) = self.asked((header.id, u16::from(block.command) | OLD)) else {
+        let words = block.words;
+        let mut texts = Texts { message, at: block.begin, is_wide: header.flags & UNICODE != 0 };
+        let key = Key::Message(header.id, u16::from(block.command) | OLD);
+        let Some(mut request) = self.waiting.take(key) else {
+            if block.command == TREE_CONNECT && header.status == 0 {
+                let is_pipe = texts.narrow()? == b"IPC";
+                self.map(header.tree.into(), Tree { path: Vec::new(), is_pipe });
+            }
             return Some(());
         };
         request.at.add(out.here());
-        let words = block.words;
-        let mut texts = Texts { message, at: block.begin, is_wide: header.flags & UNICODE != 0 };
         self.old_status(&mut request, header, chunk);
         let is_good = header.status == 0;
         request.set(At::Session, header.user);
@@ -335,17 +361,18 @@ impl Smb {
                 if is_good {
                     request.set(At::Service, granted.clone());
                     let kind = if is_pipe { "PIPE" } else { "DISK" };
-                    out.record(record!(
-                        SMB_MAPPING,
-                        request.time,
-                        path = path.clone(),
-                        service = granted,
-                        native_file_system = system,
-                        share_type = kind
-                    ));
-                    if self.trees.len() < MAX_OPEN {
-                        self.trees.insert(header.tree.into(), Tree { path, is_pipe });
-                    }
+                    out.record(
+                        record!(
+                            SMB_MAPPING,
+                            request.time,
+                            path = path.clone(),
+                            service = granted,
+                            native_file_system = system,
+                            share_type = kind
+                        )
+                        .over(request.at),
+                    );
+                    self.map(header.tree.into(), Tree { path, is_pipe });
                 }
             }
             (NT_CREATE, What::Create { name, goes }) if is_good => {
@@ -358,7 +385,7 @@ impl Smb {
                 request.opened(&open, &fid);
                 request.set(At::Fuid, u16_at(words, 5).map(|number| format!("{number:04x}")));
                 if !tree.is_pipe {
-                    self.act("SMB::FILE_OPEN", &open, None, request.time, out);
+                    self.act("SMB::FILE_OPEN", &open, None, (request.time, request.at), out);
                 }
                 if self.open.len() < MAX_OPEN {
                     self.open.insert(fid, open);
@@ -367,21 +394,21 @@ impl Smb {
             (READ, What::Read { fid, offset }) => {
                 if (is_good || header.status == OVERFLOW) && words.len() >= 24 {
                     let bytes = usize::from(u16_at(words, 14)?) << 16 | usize::from(u16_at(words, 10)?);
-                    let data = message.get(usize::from(u16_at(words, 12)?)..).unwrap_or_default();
-                    let data = data.get(..bytes).unwrap_or(data);
+                    let data = begun_data(message, u16_at(words, 12)?, bytes, rest)?;
                     if self.goes_through_pipe(&fid, header.tree.into(), data) {
-                        self.answer_waiting(data, out);
+                        self.answer_waiting(&fid, data, request.at, out);
                     } else {
-                        self.old_content(header, &fid, (offset, bytes, data), READ, rest, chunk, out);
+                        self.transfer(&fid, old_begun(header, READ, chunk), request.at);
+                        self.old_content(&fid, (offset, bytes, data), rest, chunk, out);
                     }
                 }
                 return Some(());
             }
-            (TRANSACTION, What::Call) if words.len() >= 20 => {
+            (TRANSACTION, What::Call { .. }) if words.len() >= 20 => {
                 request.answer(begun(message, u16_at(words, 14)?, u16_at(words, 12)?));
             }
-            (WRITE, What::Call) if is_good => {
-                self.wait_for_answer(request, out);
+            (WRITE, What::Call { fid, number }) if is_good => {
+                self.wait_for_answer(request, fid, number, out);
                 return Some(());
             }
             (_, what) => request.what = what,

@@ -1,16 +1,16 @@
 //! Messages of versions 2 and 3 (MS-SMB2).
 
 use super::names::{self, dialect, guid, u16_at, u32_at, u64_at, wide};
+use super::waiting::Key;
 use super::{
-    At, Fid, MAX_COMPOUND, MAX_OPEN, Open, Request, Rest, SMB_MAPPING, Smb, Tree, What, is_of_pipes, shown,
-    smb1,
+    At, Begun, Fid, MAX_COMPOUND, MAX_OPEN, Open, RELATED, Request, Rest, SMB_MAPPING, Smb, Tree, What,
+    is_of_pipes, shown, smb1,
 };
-use crate::{Out, Value, record};
+use crate::{Out, Span, Value, record};
 use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Time};
 
 const HEADER: usize = 64;
-/// Stands for the file that the previous command of the compound uses.
-const RELATED: Fid = [0xff; 16];
 const PENDING: u32 = 0x103;
 /// STATUS_BUFFER_OVERFLOW: the response has only a part of the data, which is valid.
 const OVERFLOW: u32 = 0x8000_0005;
@@ -53,6 +53,12 @@ impl Header {
             session: u64_at(message, 40)?,
         })
     }
+
+    /// The exchange with which a transfer begins.
+    fn begun(&self, direction: Direction, time: Time) -> Begun {
+        let command = names::command(self.command);
+        Begun { direction, time, command, session: self.session, tree: self.tree }
+    }
 }
 
 fn part(message: &[u8], offset: usize, bytes: usize) -> Option<&[u8]> {
@@ -63,6 +69,11 @@ fn part(message: &[u8], offset: usize, bytes: usize) -> Option<&[u8]> {
 fn begun(message: &[u8], offset: usize, bytes: usize) -> &[u8] {
     let rest = message.get(offset..).unwrap_or_default();
     rest.get(..bytes).unwrap_or(rest)
+}
+
+/// The present bytes of read or written data; `None` if a gap precedes them.
+fn begun_data<'a>(message: &'a [u8], offset: usize, bytes: usize, rest: &Rest) -> Option<&'a [u8]> {
+    (!rest.is_cut || offset <= message.len()).then(|| begun(message, offset, bytes))
 }
 
 fn fid_at(message: &[u8], at: usize) -> Option<Fid> {
@@ -81,16 +92,20 @@ impl Smb {
                 _ => (left, &[][..]),
             };
             let is_last = after.is_empty();
-            let mut none = Rest { bytes: 0, data: 0, to: None };
+            let mut none = Rest { bytes: 0, data: 0, to: None, is_cut: false };
             let rest = if is_last { &mut *rest } else { &mut none };
+            let is_cut = rest.is_cut;
             let is_read = Header::read(message).is_some_and(|header| {
+                if is_cut && header.command != if header.flags & RESPONSE == 0 { WRITE } else { READ } {
+                    return true;
+                }
                 if header.flags & RESPONSE == 0 {
                     self.command(&header, message, rest, chunk, out).is_some()
                 } else {
                     self.response(&header, message, rest, &mut created, chunk, out).is_some()
                 }
             });
-            if !is_read {
+            if !is_read && !is_cut {
                 super::PROTOCOL.emit_anomaly(
                     "malformed_data",
                     chunk.direction,
@@ -116,7 +131,7 @@ impl Smb {
         out: &mut dyn Out,
     ) -> Option<()> {
         let body = message.get(HEADER..)?;
-        let mut request = Self::request((header.id, header.command), chunk.time);
+        let mut request = Self::request(Key::Message(header.id, header.command), chunk.time);
         request.set(At::Command, names::command(header.command));
         request.set(At::Session, header.session);
         request.set(At::Tree, header.tree);
@@ -155,7 +170,7 @@ impl Smb {
                     request.what = What::Related;
                 } else if let Some(open) = self.open.remove(&fid) {
                     if open.goes {
-                        self.act("SMB::FILE_DELETE", &open, None, chunk.time, out);
+                        self.act("SMB::FILE_DELETE", &open, None, (chunk.time, Span::default()), out);
                     }
                     self.close(&fid, open, out);
                 }
@@ -167,12 +182,11 @@ impl Smb {
             WRITE => {
                 let (at, bytes) = (usize::from(u16_at(body, 2)?), u32_at(body, 4)? as usize);
                 let (offset, fid) = (u64_at(body, 8)?, fid_at(body, 16)?);
-                let data = begun(message, at, bytes);
+                let data = begun_data(message, at, bytes, rest)?;
                 if self.goes_through_pipe(&fid, header.tree, data) {
-                    request.call(data);
+                    request.call(fid, data);
                 } else {
-                    let name = names::command(WRITE);
-                    self.transfer(&fid, chunk.direction, chunk.time, &name, header.session, header.tree);
+                    self.transfer(&fid, header.begun(chunk.direction, chunk.time), Span::default());
                     self.content(&fid, chunk.direction, offset, data, chunk.time, out);
                     rest.data = rest.bytes.min(bytes - data.len());
                     rest.to = Some((fid, offset + data.len() as u64));
@@ -183,7 +197,7 @@ impl Smb {
                 let fid = fid_at(body, 8)?;
                 let (offset, bytes) = (u32_at(body, 24)? as usize, u32_at(body, 28)? as usize);
                 if u32_at(body, 4)? == PIPE_TRANSCEIVE && self.is_pipe(&fid, header.tree) {
-                    request.call(begun(message, offset, bytes));
+                    request.call(fid, begun(message, offset, bytes));
                 }
             }
             SET_INFO => self.set_info(&mut request, message, body, chunk, out)?,
@@ -228,18 +242,34 @@ impl Smb {
             request.set(At::To, name.clone());
             let old = std::mem::replace(&mut open.name, name);
             let old = Some(old).filter(|old| !old.is_empty());
-            self.act("SMB::FILE_RENAME", &open, old, chunk.time, out);
+            self.act("SMB::FILE_RENAME", &open, old, (chunk.time, Span::default()), out);
             request.what = What::Other;
         } else if buffer.first().is_some_and(|flags| flags & 1 != 0) {
             request.set(At::Level, "SMB2_FILE_DISPOSITION_INFO");
             request.set(At::Filename, open.name.clone());
-            self.act("SMB::FILE_DELETE", &open, None, chunk.time, out);
+            self.act("SMB::FILE_DELETE", &open, None, (chunk.time, Span::default()), out);
             request.what = What::Other;
         }
         if !open.name.is_empty() && self.open.len() < MAX_OPEN {
             self.open.insert(fid, open);
         }
         Some(())
+    }
+
+    /// Takes what a response names by itself: its command was lost.
+    fn learn(&mut self, header: &Header, body: &[u8]) {
+        match header.command {
+            _ if header.status != 0 => {}
+            NEGOTIATE => {
+                let named = u16_at(body, 4).map(|number| dialect(number).into());
+                self.dialect = named.or(self.dialect.take());
+            }
+            TREE_CONNECT => {
+                let is_pipe = body.get(2) == Some(&2);
+                self.map(header.tree, Tree { path: Vec::new(), is_pipe });
+            }
+            _ => {}
+        }
     }
 
     fn response(
@@ -254,14 +284,17 @@ impl Smb {
         if header.status == PENDING && header.flags & ASYNC != 0 {
             return Some(());
         }
-        let asked = self.asked((header.id, header.command));
+        let asked = self.waiting.take(Key::Message(header.id, header.command));
         // A client that speaks version 1 too asks in its form, and may be answered in this one (MS-SMB2, 3.3.5.3).
         let is_negotiated = header.command == NEGOTIATE;
         let asked =
-            asked.or_else(|| if is_negotiated { self.asked_before(smb1::NEGOTIATE_KEY) } else { None });
-        let Some(mut request) = asked else { return Some(()) };
-        request.at.add(out.here());
+            asked.or_else(|| if is_negotiated { self.waiting.take_of(smb1::NEGOTIATE_KEY) } else { None });
         let body = message.get(HEADER..)?;
+        let Some(mut request) = asked else {
+            self.learn(header, body);
+            return Some(());
+        };
+        request.at.add(out.here());
         request.status(header.status, chunk.time);
         if header.session != 0 {
             request.set(At::Session, header.session);
@@ -287,17 +320,18 @@ impl Smb {
                         _ => ["UNKNOWN", "UNKNOWN"],
                     };
                     request.set(At::ShareType, words[0]);
-                    out.record(record!(
-                        SMB_MAPPING,
-                        request.time,
-                        path = path.clone(),
-                        service = Value::None,
-                        native_file_system = Value::None,
-                        share_type = words[1]
-                    ));
-                    if self.trees.len() < MAX_OPEN {
-                        self.trees.insert(header.tree, Tree { path, is_pipe });
-                    }
+                    out.record(
+                        record!(
+                            SMB_MAPPING,
+                            request.time,
+                            path = path.clone(),
+                            service = Value::None,
+                            native_file_system = Value::None,
+                            share_type = words[1]
+                        )
+                        .over(request.at),
+                    );
+                    self.map(header.tree, Tree { path, is_pipe });
                 }
             }
             (CREATE, What::Create { name, goes }) if is_good => {
@@ -310,7 +344,7 @@ impl Smb {
                 let open = Open { name, path, size, times, is_pipe, goes, ..Open::default() };
                 request.opened(&open, &fid);
                 if !is_pipe {
-                    self.act("SMB::FILE_OPEN", &open, None, request.time, out);
+                    self.act("SMB::FILE_OPEN", &open, None, (request.time, request.at), out);
                 }
                 *created = Some(fid);
                 if self.open.len() < MAX_OPEN {
@@ -326,19 +360,11 @@ impl Smb {
                 let fid = if fid == RELATED { created.unwrap_or(fid) } else { fid };
                 if is_good || header.status == OVERFLOW {
                     let (at, bytes) = (usize::from(*body.get(2)?), u32_at(body, 4)? as usize);
-                    let data = begun(message, at, bytes);
+                    let data = begun_data(message, at, bytes, rest)?;
                     if self.goes_through_pipe(&fid, header.tree, data) {
-                        self.answer_waiting(data, out);
+                        self.answer_waiting(&fid, data, request.at, out);
                     } else {
-                        let name = names::command(READ);
-                        self.transfer(
-                            &fid,
-                            chunk.direction,
-                            request.time,
-                            &name,
-                            header.session,
-                            header.tree,
-                        );
+                        self.transfer(&fid, header.begun(chunk.direction, request.time), request.at);
                         self.content(&fid, chunk.direction, offset, data, chunk.time, out);
                         rest.data = rest.bytes.min(bytes - data.len());
                         rest.to = Some((fid, offset + data.len() as u64));
@@ -346,12 +372,12 @@ impl Smb {
                 }
                 return Some(());
             }
-            (IOCTL, What::Call) => {
+            (IOCTL, What::Call { .. }) => {
                 let (offset, bytes) = (u32_at(body, 32)? as usize, u32_at(body, 36)? as usize);
                 request.answer(begun(message, offset, bytes));
             }
-            (WRITE, What::Call) => {
-                self.wait_for_answer(request, out);
+            (WRITE, What::Call { fid, number }) => {
+                self.wait_for_answer(request, fid, number, out);
                 return Some(());
             }
             (_, what) => request.what = what,
