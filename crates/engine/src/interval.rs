@@ -1,5 +1,8 @@
 //! Finds the interval of each packet and the watched time, by the times of packets.
 
+// Times are at most 2^64 - 1 nanoseconds, whatever a capture or a query has: arithmetic on them saturates.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use std::ops::Range;
 use weir_api::Interval;
 use weir_wire::Time;
@@ -101,7 +104,7 @@ impl IntervalClock {
             self.pass(1, time);
             return None;
         }
-        self.packets += 1;
+        self.packets = self.packets.saturating_add(1);
         self.leave(time.0)
     }
 
@@ -113,7 +116,7 @@ impl IntervalClock {
     /// Takes the next packets, all of the current interval, as [`IntervalClock::observe`] takes each. `last` is the time of
     /// the last one.
     pub fn pass(&mut self, packets: u64, last: Time) {
-        self.packets += packets;
+        self.packets = self.packets.saturating_add(packets);
         (self.time, self.begins) = (last.0, false);
     }
 
@@ -136,12 +139,13 @@ impl IntervalClock {
         let end = self.start.saturating_add(self.width);
         let is_later = time > self.start;
         let is_leap = time.abs_diff(self.time) > DAY;
-        self.jumps += u64::from(is_later && is_leap && !begins && self.doubted.is_none());
+        let is_jump = is_later && is_leap && !begins && self.doubted.is_none();
+        self.jumps = self.jumps.saturating_add(u64::from(is_jump));
         if (!is_later || is_leap) && !begins && !self.spend() {
             let is_confirmed = self.doubted.is_some_and(|doubted| doubted.abs_diff(time) <= DAY);
             if !is_later || !is_confirmed {
                 self.doubted = is_later.then_some(time);
-                self.late += 1;
+                self.late = self.late.saturating_add(1);
                 return None;
             }
         }
@@ -158,7 +162,7 @@ impl IntervalClock {
 
     /// Begins the interval of a packet. `silent_from` is the start of the watched silence before it.
     fn enter(&mut self, time: u64, silent_from: Option<u64>, is_later: bool) -> Stretch {
-        self.start = time - time % self.length;
+        self.start = time.saturating_sub(time.checked_rem(self.length).unwrap_or(0));
         self.time = time;
         let end = self.start.saturating_add(self.length);
         // The last possible interval includes the latest possible time.
@@ -174,12 +178,14 @@ impl IntervalClock {
 
     /// Subtracts the cost of a switch from the credit. Returns `false` if the credit is too small.
     fn spend(&mut self) -> bool {
-        let earned = self.packets - std::mem::replace(&mut self.credited_at, self.packets);
-        self.credit = (self.credit + earned).min(SWITCHES * PACKETS_PER_SWITCH);
-        let cost = (1 + self.packets.min(MAX_COST_PACKETS) / PACKETS_PER_COST) * PACKETS_PER_SWITCH;
+        let before = std::mem::replace(&mut self.credited_at, self.packets);
+        let earned = self.packets.saturating_sub(before);
+        self.credit = self.credit.saturating_add(earned).min(SWITCHES * PACKETS_PER_SWITCH);
+        let switches = (self.packets.min(MAX_COST_PACKETS) / PACKETS_PER_COST).saturating_add(1);
+        let cost = switches.saturating_mul(PACKETS_PER_SWITCH);
         let is_allowed = cost <= self.credit;
         if is_allowed {
-            self.credit -= cost;
+            self.credit = self.credit.saturating_sub(cost);
         }
         is_allowed
     }

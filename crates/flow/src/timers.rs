@@ -1,5 +1,8 @@
 //! The effect of a packet on the counters and on the end of its flow.
 
+// Times are at most 2^64 - 1 nanoseconds, whatever a capture or a query has: arithmetic on them saturates.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use crate::FlowConfig;
 use crate::holes::Pool;
 use crate::parsed_packet::{Facts, FlowRef};
@@ -56,7 +59,7 @@ impl Timers {
     /// Begins a flow with a packet that has not been counted yet. `flips`: the sender is the responder.
     pub fn begin(&self, row: &mut Row<'_>, flow_ref: &FlowRef, s: &Facts, flips: bool) {
         let sender = usize::from(flow_ref.sender & 1);
-        row.begin(flow_ref.key, s.earliest, if flips { 1 - sender } else { sender });
+        row.begin(flow_ref.key, s.earliest, if flips { sender ^ 1 } else { sender });
         row.cold.origin =
             Origin { interface: s.interface, vlan: s.vlan, tunnel: s.tunnel, ..Origin::default() };
         if flips {
@@ -74,7 +77,7 @@ impl Timers {
             SYN => true,
             flags => flags & SYN != 0 && !hot.has(mark::FLIPPED),
         };
-        let responder_port = hot.key.port[1 - (hot.fresh_initiator() & 1)];
+        let responder_port = hot.key.port[(hot.fresh_initiator() & 1) ^ 1];
         let class = match hot.key.proto {
             6 if is_attempt => HANDSHAKE,
             6 => connected(responder_port),
@@ -90,7 +93,7 @@ impl Timers {
         let side = side & 1;
         let proto = row.hot.key.proto;
         let before = row.counts(side).packets;
-        let is_used = before | row.counts(1 - side).packets != 0;
+        let is_used = before | row.counts(side ^ 1).packets != 0;
         row.mark(if is_used { mark::DIRTY | mark::USED } else { mark::DIRTY });
         if s.carrier {
             row.mark(mark::CARRIER);
@@ -152,7 +155,7 @@ impl Timers {
 fn class(row: &Row<'_>) -> u8 {
     match row.hot.key.proto {
         6 if tcp::is_handshake(row) => HANDSHAKE,
-        6 => connected(row.hot.key.port[1 - (row.initiator() & 1)]),
+        6 => connected(row.hot.key.port[(row.initiator() & 1) ^ 1]),
         proto => connectionless(proto),
     }
 }

@@ -4,6 +4,9 @@
 //! moved to the ends of these cells, so that every answer over it is of one time. Where only cells are stored that are much
 //! longer than the range, but flows still are, the range stays and the answer is computed from flows.
 
+// Times are at most 2^64 - 1 nanoseconds, whatever a capture or a query has: arithmetic on them saturates.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use crate::tiers::{Cell, LISTS, SERIES, Tier};
 use crate::{Store, StoreError, TimeRange};
 use weir_api::basis::{Basis, Source};
@@ -62,12 +65,13 @@ impl Kept<'_> {
         let to = span.to.unwrap_or(last).max(from.saturating_add(1));
         let asked = (from, to);
         let (begin, is_fine_from) = self.cell(from)?;
-        let (end, is_fine_to) = self.cell(to - 1)?;
+        let (end, is_fine_to) = self.cell(to.saturating_sub(1))?;
         let range = (begin.0, end.1);
-        let growth = (range.1 - range.0).saturating_sub(to - from);
+        let length = to.saturating_sub(from);
+        let growth = range.1.saturating_sub(range.0).saturating_sub(length);
         let has_flows = self.flows.is_some_and(|since| since <= from);
-        if !(is_fine_from && is_fine_to) && has_flows && growth > (to - from) / PARTS {
-            let whole = (from - from % SECOND, to.div_ceil(SECOND).saturating_mul(SECOND));
+        if !(is_fine_from && is_fine_to) && has_flows && growth > length / PARTS {
+            let whole = (from.saturating_sub(from % SECOND), to.div_ceil(SECOND).saturating_mul(SECOND));
             return Ok(Moved { asked, range: self.within(whole), source: Source::Flows, given: span });
         }
         Ok(Moved { asked, range: self.within(range), source: Source::Cells, given: span })
@@ -158,7 +162,7 @@ pub fn complete(store: &dyn Store, moved: &Moved, basis: &mut Basis) -> Result<(
     let mut range = (from, to);
     if basis.range != [0.0, 0.0] {
         // Times of a present date are exact to a quarter of a microsecond as numbers of seconds.
-        let own = basis.range.map(|time| (time * 1e6).round() as u64 * 1000);
+        let own = basis.range.map(|time| ((time * 1e6).round() as u64).saturating_mul(1000));
         range = (range.0.min(own[0]), range.1.max(own[1]));
     }
     basis.range = [seconds(range.0), seconds(range.1)];

@@ -11,6 +11,9 @@
 //!
 //! Times are local times of a zone. `now` is the end of the stored data, so that an old capture gives the answers of its day.
 
+// Times are at most 2^64 - 1 nanoseconds, whatever a capture or a query has: arithmetic on them saturates.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan, Zoned};
@@ -66,15 +69,19 @@ impl Moments {
         let (first, rest) = words.split_first()?;
         let lower = first.to_ascii_lowercase();
         if let Some(seconds) = length(&lower) {
-            let used = 1 + usize::from(rest.first().is_some_and(|word| word.eq_ignore_ascii_case("ago")));
+            let used = 1_usize.saturating_add(usize::from(
+                rest.first().is_some_and(|word| word.eq_ignore_ascii_case("ago")),
+            ));
             return Some((self.point(self.now.saturating_sub(seconds.checked_mul(SECOND)?)), used));
         }
         if lower == "now" {
             return Some((self.point(self.now), 1));
         }
         if let Some((date, used)) = self.day(&lower, rest) {
-            return match rest.get(used - 1).and_then(|word| clock(word)) {
-                Some((time, length)) => Some((self.at(date.to_datetime(time), length)?, used + 1)),
+            return match rest.get(used.saturating_sub(1)).and_then(|word| clock(word)) {
+                Some((time, length)) => {
+                    Some((self.at(date.to_datetime(time), length)?, used.saturating_add(1)))
+                }
                 None => Some((self.days(date, date)?, used)),
             };
         }
@@ -102,7 +109,7 @@ impl Moments {
             return Some((self.at(time, if has_seconds { 1 } else { 60 })?, 1));
         }
         let epoch = lower.parse::<f64>().ok().filter(|number| (9999.5..1.8e10).contains(number))?;
-        let from = (epoch * 1e6).round() as u64 * 1000;
+        let from = ((epoch * 1e6).round() as u64).saturating_mul(1000);
         Some((Moment { from, to: from.saturating_add(SECOND) }, 1))
     }
 
@@ -166,7 +173,7 @@ impl Moments {
 
     fn at(&self, time: DateTime, seconds: u64) -> Option<Moment> {
         let from = instant(time, self.zone.time_zone())?;
-        Some(Moment { from, to: from.saturating_add(seconds * SECOND) })
+        Some(Moment { from, to: from.saturating_add(seconds.saturating_mul(SECOND)) })
     }
 
     fn days(&self, first: Date, last: Date) -> Option<Moment> {
@@ -196,7 +203,7 @@ pub fn length(text: &str) -> Option<u64> {
             _ => return None,
         };
         seconds = seconds.checked_add(count.checked_mul(unit)?)?;
-        rest = rest.get(digits + 1..)?;
+        rest = rest.get(digits.saturating_add(1)..)?;
     }
     (!text.is_empty()).then_some(seconds)
 }

@@ -1,6 +1,9 @@
 //! The part of a flow in a time range. A store has the sums of a flow, and for flows of many bytes what they moved in each
 //! interval. Of the rest of a flow that crosses an end of the range the share by time is counted, and the answer states the bounds.
 
+// Times are at most 2^64 - 1 nanoseconds, whatever a capture or a query has: arithmetic on them saturates.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use weir_api::web::{Amount, Crossing};
 use weir_api::{Count, Unit};
 
@@ -40,8 +43,9 @@ fn until(time: u64, first: u64, last: u64, value: u64) -> u64 {
     if time > last {
         return value;
     }
-    let (passed, whole) = (time.saturating_sub(first), (last - first).max(1));
-    (u128::from(value) * u128::from(passed) / u128::from(whole)) as u64
+    let (passed, whole) = (time.saturating_sub(first), last.saturating_sub(first).max(1));
+    let part = u128::from(value).saturating_mul(u128::from(passed)).checked_div(u128::from(whole));
+    part.map_or(value, |part| part as u64)
 }
 
 /// Packets and bytes of both directions of a flow, the client's first.
@@ -163,7 +167,7 @@ pub struct Crossings {
 impl Crossings {
     /// Adds a flow: the counted part and the whole.
     pub fn add(&mut self, counted: Count, whole: Count) {
-        self.flows += 1;
+        self.flows = self.flows.saturating_add(1);
         self.counted.add(&counted);
         self.whole.add(&whole);
     }

@@ -1,5 +1,8 @@
 //! Retention: each tier has cells of one length, and an age limit.
 
+// Times are at most 2^64 - 1 nanoseconds, whatever a capture or a query has: arithmetic on them saturates.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -43,11 +46,11 @@ impl Cell {
         match self {
             Cell::Interval => (start, end),
             Cell::Fixed(length) => {
-                let begin = start - start % length;
+                let begin = start.saturating_sub(start.checked_rem(length).unwrap_or(0));
                 (begin, begin.saturating_add(length))
             }
             Cell::Week => {
-                let since = (start % WEEK + WEEK - MONDAY) % WEEK;
+                let since = (start % WEEK).saturating_add(WEEK - MONDAY) % WEEK;
                 let begin = start.saturating_sub(since);
                 (begin, begin.saturating_add(WEEK))
             }
@@ -69,7 +72,11 @@ impl Cell {
 /// `None` beyond the range of the calendar.
 fn month(time: u64) -> Option<(u64, u64)> {
     let date = Timestamp::from_second((time / SECOND) as i64).ok()?.to_zoned(TimeZone::UTC).date();
-    let begin = |date: Date| Some(date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second() as u64 * SECOND);
+    let begin = |date: Date| {
+        Some(
+            date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second().cast_unsigned().saturating_mul(SECOND),
+        )
+    };
     let first = date.first_of_month();
     Some((begin(first)?, begin(date.last_of_month().tomorrow().ok()?)?))
 }

@@ -1,5 +1,8 @@
 //! Selection of packets by their time.
 
+// Times are at most 2^64 - 1 nanoseconds, whatever a capture or a query has: arithmetic on them saturates.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use super::pcapng::Comment;
 use super::{Files, Input, Order, ReadError, ReadOptions};
 use weir_wire::{PacketBuf, Time};
@@ -25,7 +28,7 @@ pub struct Outside {
 impl Outside {
     /// Adds other packets.
     pub(crate) fn add(&mut self, other: Outside) {
-        self.packets += other.packets;
+        self.packets = self.packets.saturating_add(other.packets);
         self.times = match (self.times, other.times) {
             (Some((from, to)), Some((first, last))) => Some((from.min(first), to.max(last))),
             (mine, theirs) => mine.or(theirs),
@@ -50,7 +53,7 @@ impl TimeRange {
         let mut outside = Outside::default();
         // Positions of the remaining packets before the removal.
         let mut kept = Vec::new();
-        let mut at = 0;
+        let mut at = 0_usize;
         chunk.slots.retain(|slot| {
             let is_inside = self.contains(slot.time);
             if is_inside {
@@ -58,7 +61,7 @@ impl TimeRange {
             } else {
                 outside.add(Outside { packets: 1, times: Some((slot.time, slot.time)) });
             }
-            at += 1;
+            at = at.saturating_add(1);
             is_inside
         });
         starts.iter_mut().for_each(|start| *start = kept.partition_point(|at| at < start));
