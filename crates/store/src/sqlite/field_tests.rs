@@ -876,6 +876,7 @@ fn many_values_are_bounded() {
     assert!(little.partial.as_ref().unwrap().contains("--memory"));
     assert!(little.groups > 1000 && little.groups < tally::MAX_GROUPS as u64, "{}", little.groups);
     assert_eq!(little.total.rows, tally.total.rows);
+    assert_eq!(little.rows.len(), 5);
     assert_eq!(
         little.rows.iter().map(|row| row.sums.rows).sum::<u64>() + little.other.rows,
         little.total.rows

@@ -496,7 +496,7 @@ impl<'w> Counter<'w> {
         let known = self.by_key.get(self.key.as_slice()).copied();
         let number = match known {
             Some(number) => number,
-            None if self.groups.len() < MAX_GROUPS && self.memory.take(GROUP + 2 * self.key.len()) => {
+            None if self.room() => {
                 let key: Box<[u8]> = self.key.as_slice().into();
                 let number = self.groups.len() as u32;
                 self.groups.push(Group {
@@ -590,8 +590,16 @@ impl<'w> Counter<'w> {
         }
     }
 
-    /// What the answer leaves out. `rows` is the number of its rows if there is no memory for more.
-    fn partial(&self, groups: u64, rows: Option<usize>) -> Option<String> {
+    /// Memory of a new group, and of its row if it may have one: an answer has rows, however many groups have no memory.
+    fn room(&mut self) -> bool {
+        // A row has a number for each part of the time.
+        let row = ROW + self.wanted.steps * size_of::<f64>();
+        let row = if self.groups.len() < self.wanted.limit { row } else { 0 };
+        self.groups.len() < MAX_GROUPS && self.memory.take(GROUP + 2 * self.key.len() + row)
+    }
+
+    /// What the answer leaves out.
+    fn partial(&self, groups: u64) -> Option<String> {
         let by = if self.memory.is_refused() { " by the memory for answers (--memory)" } else { "" };
         let mut notes = Vec::new();
         if self.left_out > 0 {
@@ -599,8 +607,6 @@ impl<'w> Counter<'w> {
                 "limited to {groups} different values{by}: {} rows with others are in the sum of others",
                 self.left_out
             ));
-        } else if let Some(rows) = rows {
-            notes.push(format!("limited to {rows} rows{by}: ask for fewer rows or points"));
         }
         if self.is_full {
             notes.push(format!(
@@ -619,11 +625,6 @@ impl<'w> Counter<'w> {
         };
         let groups = self.groups.len() as u64;
         self.by_key = HashMap::default();
-        // A row has a number for each part of the time.
-        let row = ROW + self.wanted.steps * size_of::<f64>();
-        let shown = self.groups.len().min(limit);
-        let limit = (0..shown).take_while(|_| self.memory.take(row)).count();
-        let is_cut = limit < shown;
         if limit < self.groups.len() {
             self.groups.select_nth_unstable_by(limit, order);
             self.groups.truncate(limit);
@@ -655,7 +656,7 @@ impl<'w> Counter<'w> {
             self.contributed.sum = distinct.numbers.len() as f64;
             self.total.sum = self.contributed.sum;
         }
-        let partial = self.partial(groups, is_cut.then_some(limit));
+        let partial = self.partial(groups);
         Tally {
             rows,
             groups,
