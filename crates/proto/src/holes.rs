@@ -12,9 +12,29 @@ use std::ops::Range;
 use weir_wire::{Direction, Time};
 
 /// The protocols that keep the law.
-const CHECKED: [&str; 21] = [
-    "dns", "ftp", "ftp_data", "http", "http2", "imap", "irc", "irc_dcc", "mqtt", "pop3", "rdp", "sip", "smb",
-    "smtp", "socks", "ssh", "stun", "syslog", "telnet", "tls", "xmpp",
+const CHECKED: [&str; 22] = [
+    "dns",
+    "ftp",
+    "ftp_data",
+    "http",
+    "http2",
+    "imap",
+    "irc",
+    "irc_dcc",
+    "mqtt",
+    "pop3",
+    "rdp",
+    "sip",
+    "smb",
+    "smtp",
+    "socks",
+    "ssh",
+    "stun",
+    "syslog",
+    "telnet",
+    "tls",
+    "websocket",
+    "xmpp",
 ];
 
 /// Values that the bytes of a hole name, if a line of it begins with one of these words; of SMB, if a record with bytes in it is of one of
@@ -103,6 +123,10 @@ const EXCEPTED: [(&str, &str); 7] = [
 
 /// Records whose bytes of the client say how all others are read: a version that no later message repeats.
 const KEYS: [&str; 1] = ["mqtt_connect"];
+
+/// Protocols whose messages have no mark, with their table: behind a hole that ends within one, the next is found only if at least this
+/// number of them follow.
+const UNMARKED: [(&str, &str, usize); 2] = [("mqtt", "mqtt", 2), ("websocket", "websocket_frames", 3)];
 
 /// Fields that count what was before the record, or that are made of such numbers, of any table or of one.
 const COUNTED: [&str; 10] = [
@@ -380,11 +404,14 @@ fn lost(
         count.keys += 1;
         return Vec::new();
     }
-    // Messages of MQTT have no mark: behind a hole that ends within one, the next is found only if a second one follows it.
     let is_within_message = touched.iter().any(|record| hole.bytes.end < record.at.of(hole.side).end);
-    let later =
-        |record: &&Record<'_>| record.table.name == "mqtt" && hole.bytes.end < record.at.of(hole.side).start;
-    if folder == "mqtt" && is_within_message && expected.iter().filter(later).count() < 2 {
+    let is_alone = UNMARKED.iter().any(|(protocol, table, wanted)| {
+        let is_later = |record: &&Record<'_>| {
+            record.table.name == *table && hole.bytes.end < record.at.of(hole.side).start
+        };
+        folder == *protocol && expected.iter().filter(is_later).count() < *wanted
+    });
+    if is_within_message && is_alone {
         count.keys += 1;
         return Vec::new();
     }
@@ -408,7 +435,8 @@ fn lost(
     for record in found.iter().filter(|record| left.contains(&plain(record, &masked))) {
         let is_cut = hole.borders(record) || touched.iter().any(|other| is_of(record, other));
         let is_reply = *record.table == crate::ANOMALY && record.time < shown;
-        if !record.at.is_empty() && !hole.touches(record) && !is_cut && !is_reply {
+        let is_not_switched = *record.table == crate::ANOMALY && expected.iter().any(is_switched);
+        if !record.at.is_empty() && !hole.touches(record) && !is_cut && !is_reply && !is_not_switched {
             lost.push(format!("added: {}", described(record)));
         }
     }
@@ -461,5 +489,5 @@ fn a_hole_changes_only_records_with_bytes_in_it() {
          excepted; other protocols: {other:?}"
     );
     assert!(failures.is_empty(), "{} of {checked}:\n{}", failures.len(), failures.join("\n"));
-    assert!(checked >= 1_700 && unidentified * 10 < checked, "{checked}, {unidentified} unidentified");
+    assert!(checked >= 1_780 && unidentified * 10 < checked, "{checked}, {unidentified} unidentified");
 }

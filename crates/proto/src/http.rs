@@ -557,7 +557,7 @@ impl Http {
                 return After::SwitchTo(protocol);
             }
             Some(200..300) if is_connect => {
-                out.record(tunnel::found(transaction.time, "Tunnel::HTTP"));
+                out.record(tunnel::found(transaction.time, "Tunnel::HTTP").over(transaction.at));
                 transaction.answer().headers = headers;
                 transaction.hand_on(Direction::Reverse, out);
                 transaction.is_asked = true;

@@ -80,6 +80,7 @@ mod smb;
 mod smtp;
 mod snmp;
 mod socks;
+mod sought;
 mod ssh;
 mod stream;
 mod stun;

@@ -4,13 +4,13 @@ mod fields;
 mod resync;
 
 use crate::frames::{Frames, Size};
+use crate::sought::{Found, Sought};
 use crate::work::looked_at;
 use crate::{
     Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Span, Step, Table, Transport, Value, field,
     record, values,
 };
 use fields::{BEGIN, MQTT, PROPERTIES, USER_PROPERTY, WIDTH};
-use resync::{Found, Sought};
 use std::collections::VecDeque;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Reader, Time};
@@ -428,17 +428,20 @@ impl Mqtt {
             }
         }
         let Some(sought) = side.sought.take() else { return self.messages(side, chunk.data, chunk, out) };
-        match sought.next(chunk.data, self.version, chunk.direction) {
+        let (version, side_of) = (self.version, chunk.direction);
+        let begun = |at: usize, bytes: &[u8]| resync::begin(at, bytes, version, side_of);
+        match sought.next(chunk.data, chunk.time, begun) {
             Found::Bytes(found) => {
+                let found = found.bytes();
                 // The bytes before it belong to no message that is known.
                 out.message(found.len());
-                self.messages(side, &found, chunk, out)
+                self.messages(side, found, chunk, out)
             }
             Found::Later(sought) => {
                 side.sought = Some(sought);
                 Step::Next
             }
-            Found::Nothing => Step::GiveUp,
+            Found::Nothing(_) => Step::GiveUp,
         }
     }
 

@@ -1,9 +1,15 @@
 //! WebSocket (RFC 6455): frames, after the upgrade in HTTP.
 
+mod resync;
+
+use crate::sought::{Found, Sought};
 use crate::work::looked_at;
 use crate::{
     Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, Value, field, record,
 };
+use resync::Form;
+use std::borrow::Cow;
+use std::collections::VecDeque;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 
@@ -48,12 +54,18 @@ const MAX_HEADER: usize = 14;
 struct Websocket {
     client: Side,
     server: Side,
+    /// Whether a payload was compressed.
+    compresses: bool,
 }
 
 #[derive(Default)]
 struct Side {
     header: Vec<u8>,
     frame: Option<Frame>,
+    /// Behind a gap: the bytes up to the next frame.
+    sought: Option<Sought>,
+    /// Number of headers until the frame that was found behind a gap is certain: the next one must be likely too.
+    doubt: u8,
 }
 
 struct Frame {
@@ -72,24 +84,43 @@ impl Parser for Websocket {
             Direction::Forward => &mut self.client,
             Direction::Reverse => &mut self.server,
         };
-        if chunk.gap > 0 && !side.miss(chunk, out) {
-            return Step::GiveUp;
+        if chunk.gap > 0 {
+            side.miss(chunk, out);
         }
-        let mut data = chunk.data;
-        while !data.is_empty() {
-            if let Some(frame) = &mut side.frame {
-                frame.bytes(&mut data);
-            } else if let Some((first, rest)) = data.split_first() {
-                side.header.push(*first);
-                data = rest;
-                side.frame = Frame::of(&side.header, chunk.time);
-                if side.frame.is_none() && side.header.len() >= MAX_HEADER {
-                    let (name, detail) = ("bad_websocket_frame", side.header.as_slice());
-                    PROTOCOL.emit_anomaly(name, chunk.direction, detail, chunk.time, out);
-                    return Step::GiveUp;
-                }
+        // Bytes that were held are read with the times of their arrival.
+        let mut pieces = VecDeque::from([(chunk.time, Cow::Borrowed(chunk.data))]);
+        while let Some((time, piece)) = pieces.pop_front() {
+            let behind: usize = pieces.iter().map(|(_, piece)| piece.len()).sum();
+            let form = Form { side: chunk.direction, compresses: self.compresses };
+            if let Some(sought) = side.sought.take() {
+                side.seek(sought, &piece, (time, behind), form, &mut pieces, out);
+                continue;
             }
-            side.emit(chunk.direction, Some(data.len()), out);
+            let mut data = &*piece;
+            while !data.is_empty() {
+                let header = match &mut side.frame {
+                    Some(frame) => {
+                        frame.bytes(&mut data);
+                        None
+                    }
+                    None => side.header(&mut data, time, form),
+                };
+                match header {
+                    Some(Header::Bad) => {
+                        let (name, detail) = ("bad_websocket_frame", side.header.as_slice());
+                        PROTOCOL.emit_anomaly(name, chunk.direction, detail, time, out);
+                        return Step::GiveUp;
+                    }
+                    Some(Header::Unlikely) => {
+                        side.sought = Some(Sought::behind(&std::mem::take(&mut side.header), time));
+                        pieces.push_front((time, Cow::Owned(data.to_vec())));
+                        break;
+                    }
+                    None => {}
+                }
+                self.compresses |= side.frame.as_ref().is_some_and(Frame::is_compressed);
+                side.emit(chunk.direction, Some(data.len() + behind), out);
+            }
         }
         Step::Next
     }
@@ -101,34 +132,109 @@ impl Parser for Websocket {
 
     fn memory(&self) -> usize {
         let of = |side: &Side| {
-            side.header.capacity() + side.frame.as_ref().map_or(0, |frame| frame.payload.capacity())
+            side.header.capacity()
+                + side.frame.as_ref().map_or(0, |frame| frame.payload.capacity())
+                + side.sought.as_ref().map_or(0, Sought::memory)
         };
         of(&self.client) + of(&self.server)
     }
 }
 
+/// Why a header does not begin a frame.
+enum Header {
+    Bad,
+    /// What was found behind a gap was no frame.
+    Unlikely,
+}
+
+/// Bytes with the times of their arrival.
+type Pieces<'a> = VecDeque<(Time, Cow<'a, [u8]>)>;
+
 impl Side {
-    /// Takes a gap; `false` if the next frame cannot be found.
-    fn miss(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> bool {
-        let Some(frame) = self.frame.as_mut().filter(|frame| chunk.gap <= frame.length - frame.seen) else {
-            return false;
-        };
-        frame.seen += chunk.gap;
-        frame.missing += chunk.gap;
-        self.emit(chunk.direction, Some(chunk.data.len()), out);
-        true
+    /// Takes the next byte of a header.
+    fn header(&mut self, data: &mut &[u8], time: Time, form: Form) -> Option<Header> {
+        let (first, rest) = data.split_first()?;
+        self.header.push(*first);
+        *data = rest;
+        self.frame = Frame::of(&self.header, time);
+        if self.frame.is_none() {
+            return (self.header.len() >= MAX_HEADER).then_some(Header::Bad);
+        }
+        if self.doubt > 0 {
+            self.doubt -= 1;
+            if !form.is_likely(&self.header) {
+                self.frame = None;
+                return Some(Header::Unlikely);
+            }
+        }
+        None
+    }
+
+    /// Takes a gap. A frame that ends in it is emitted, and the next one is sought.
+    fn miss(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) {
+        if let Some(frame) = &mut self.frame {
+            let lost = chunk.gap.min(frame.length - frame.seen);
+            frame.seen += lost;
+            frame.missing += lost;
+            let is_found = lost == chunk.gap;
+            if frame.seen == frame.length {
+                out.more(chunk.data.len());
+                self.finish(chunk.direction, out);
+            }
+            if is_found {
+                return;
+            }
+        }
+        self.header.clear();
+        self.doubt = 0;
+        self.sought = Some(Sought::default());
+    }
+
+    /// Seeks the next frame in bytes with `behind` others behind them. What is found is put before these.
+    fn seek(
+        &mut self,
+        sought: Sought,
+        piece: &[u8],
+        (time, behind): (Time, usize),
+        form: Form,
+        pieces: &mut Pieces<'_>,
+        out: &mut dyn Out,
+    ) {
+        match sought.next(piece, time, |at, bytes| form.begun(at, bytes)) {
+            Found::Bytes(arrived) => {
+                // The bytes before it belong to no frame that is known.
+                out.message(arrived.bytes().len() + behind);
+                self.doubt = 2;
+                let found: Vec<_> = arrived.pieces().map(|(time, bytes)| (time, bytes.to_vec())).collect();
+                for (time, bytes) in found.into_iter().rev() {
+                    pieces.push_front((time, Cow::Owned(bytes)));
+                }
+            }
+            Found::Later(sought) => self.sought = Some(sought),
+            Found::Nothing(sought) => {
+                self.sought = Some(sought);
+                pieces.push_front((time, Cow::Borrowed(&[])));
+            }
+        }
     }
 
     /// Emits a frame if it is complete, `unread` bytes before the end of the chunk, or if the rest will not arrive, without
     /// `unread`.
     fn emit(&mut self, direction: Direction, unread: Option<usize>, out: &mut dyn Out) {
-        let complete = |frame: &mut Frame| frame.seen >= frame.length || unread.is_none();
-        let Some(frame) = self.frame.take_if(complete) else { return };
-        self.header.clear();
+        if self.frame.as_ref().is_none_or(|frame| frame.seen < frame.length && unread.is_some()) {
+            return;
+        }
         match unread {
             Some(unread) => out.message(unread),
             None => out.rest(direction),
         };
+        self.finish(direction, out);
+    }
+
+    /// Emits the frame, as far as it has arrived.
+    fn finish(&mut self, direction: Direction, out: &mut dyn Out) {
+        let Some(frame) = self.frame.take() else { return };
+        self.header.clear();
         let opcode = match frame.first & 15 {
             0 => Value::from("continuation"),
             1 => "text".into(),
@@ -145,7 +251,7 @@ impl Side {
             fin = frame.first & 0x80 != 0,
             mask = frame.mask.map(u32::from_be_bytes),
             opcode = opcode,
-            compressed = frame.first & 0x40 != 0,
+            compressed = frame.is_compressed(),
             length = frame.length,
             payload = if frame.payload.is_empty() { Value::None } else { frame.payload.into() },
             missing = frame.missing + (frame.length - frame.seen),
@@ -176,6 +282,10 @@ impl Frame {
         // The highest bit of a length is zero.
         let (seen, missing, payload) = (0, 0, Vec::new());
         (length >> 63 == 0).then_some(Self { time, first: *first, mask, length, seen, missing, payload })
+    }
+
+    fn is_compressed(&self) -> bool {
+        self.first & 0x40 != 0
     }
 
     fn bytes(&mut self, data: &mut &[u8]) {

@@ -244,17 +244,20 @@ impl Transaction {
             Value::list(words.map(|word| word.trim_ascii().to_vec()))
         };
         let asked = &self.request_headers;
-        out.record(record!(
-            WEBSOCKET,
-            self.time,
-            host = asked.get(b"host"),
-            uri = self.request.as_ref().map(RequestLine::uri),
-            user_agent = asked.get(b"user-agent"),
-            subprotocol = answered.get(b"sec-websocket-protocol"),
-            client_protocols = list(asked, b"sec-websocket-protocol"),
-            server_extensions = list(answered, b"sec-websocket-extensions"),
-            client_extensions = list(asked, b"sec-websocket-extensions"),
-        ));
+        out.record(
+            record!(
+                WEBSOCKET,
+                self.time,
+                host = asked.get(b"host"),
+                uri = self.request.as_ref().map(RequestLine::uri),
+                user_agent = asked.get(b"user-agent"),
+                subprotocol = answered.get(b"sec-websocket-protocol"),
+                client_protocols = list(asked, b"sec-websocket-protocol"),
+                server_extensions = list(answered, b"sec-websocket-extensions"),
+                client_extensions = list(asked, b"sec-websocket-extensions"),
+            )
+            .over(self.at),
+        );
         Some(&websocket::PROTOCOL)
     }
 

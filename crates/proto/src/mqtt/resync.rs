@@ -1,4 +1,4 @@
-//! The next message behind a gap.
+//! Whether the bytes behind a gap begin a message.
 //!
 //! Messages have no mark, so that several things must agree: the first byte is one that this side sends, the length fits the kind, and the
 //! content is read to its last byte. Away from the first byte behind the gap, a second message must follow the first.
@@ -8,92 +8,22 @@ use super::{
 };
 use super::{KIND_AUTH, KIND_CONNACK, KIND_CONNECT, KIND_SUBACK, KIND_UNSUBACK};
 use crate::Span;
+use crate::sought::{Begun, MAX_MESSAGE};
 use crate::work::looked_at;
 use weir_wire::{Direction, Reader, Time};
 
-/// Number of bytes behind a gap of which each may begin the message that is sought.
-const MAX_SKIPPED: usize = 2048;
-/// Maximum length in bytes of a message that shows where messages begin.
-const MAX_MESSAGE: usize = 2048;
-/// Number of bytes that show whether there is such a message.
-const MAX_SOUGHT: usize = MAX_SKIPPED + 2 * MAX_MESSAGE;
 const KIND_PINGREQ: u8 = 12;
 const KIND_PINGRESP: u8 = 13;
 
-/// The bytes behind a gap, up to the next message.
-#[derive(Debug, Default)]
-pub(super) struct Sought {
-    held: Vec<u8>,
-    /// Number of the first bytes that were tried.
-    tried: usize,
-    /// Those of them of which more bytes show whether they begin a message.
-    open: Vec<usize>,
-}
-
-/// What is known of the next message.
-pub(super) enum Found {
-    /// The bytes from its first one on.
-    Bytes(Vec<u8>),
-    /// More bytes will show it.
-    Later(Sought),
-    /// There is none near.
-    Nothing,
-}
-
-/// Whether a message begins with some bytes.
-enum Begun {
-    /// With this length.
-    Yes(usize),
-    No,
-    /// More bytes show it.
-    Unknown,
-}
-
-impl Sought {
-    /// Takes the next bytes of a side. Of several places, the one that is certain after the fewest bytes is taken, so that the result
-    /// does not depend on how the stream is cut.
-    pub fn next(mut self, data: &[u8], version: Option<u8>, side: Direction) -> Found {
-        self.held.extend_from_slice(data);
-        looked_at(data.len());
-        let new = self.tried..self.held.len().min(MAX_SKIPPED);
-        self.tried = new.end.max(new.start);
-        let tried = std::mem::take(&mut self.open).into_iter().chain(new);
-        let mut certain: Option<(usize, usize)> = None;
-        for at in tried {
-            match self.end(at, version, side) {
-                Begun::Yes(end) if certain.is_none_or(|(first, _)| end < first) => certain = Some((end, at)),
-                Begun::Unknown => self.open.push(at),
-                _ => {}
-            }
-        }
-        match certain {
-            Some((_, at)) => Found::Bytes(self.held.split_off(at)),
-            None if self.tried == MAX_SKIPPED && self.open.is_empty() || self.held.len() > MAX_SOUGHT => {
-                Found::Nothing
-            }
-            None => Found::Later(self),
-        }
-    }
-
-    /// The end of the bytes that show that a message begins at a place.
-    fn end(&self, at: usize, version: Option<u8>, side: Direction) -> Begun {
-        let bytes = self.held.get(at..).unwrap_or_default();
-        let first = match begun(bytes, version, side) {
-            Begun::Yes(first) => first,
-            other => return other,
-        };
-        if at == 0 {
-            return Begun::Yes(first);
-        }
-        match begun(bytes.get(first..).unwrap_or_default(), version, side) {
-            Begun::Yes(second) => Begun::Yes(at + first + second),
-            other => other,
-        }
-    }
-
-    /// Memory in bytes.
-    pub fn memory(&self) -> usize {
-        self.held.capacity() + self.open.capacity() * size_of::<usize>()
+/// Whether messages begin with the bytes `at` bytes behind a gap.
+pub(super) fn begin(at: usize, bytes: &[u8], version: Option<u8>, side: Direction) -> Begun {
+    let first = match begun(bytes, version, side) {
+        Begun::Yes(first) if at > 0 => first,
+        other => return other,
+    };
+    match begun(bytes.get(first..).unwrap_or_default(), version, side) {
+        Begun::Yes(second) => Begun::Yes(first + second),
+        other => other,
     }
 }
 
@@ -146,19 +76,21 @@ fn has_topic(variable: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sought::{Found, Sought};
 
     /// The bytes from which on messages are found, when they arrive in pieces of this length.
     fn found(bytes: &[u8], piece: usize) -> Option<Vec<u8>> {
         let mut sought = Sought::default();
         let mut pieces = bytes.chunks(piece);
         while let Some(data) = pieces.next() {
-            match sought.next(data, Some(4), Direction::Forward) {
-                Found::Bytes(mut found) => {
+            match sought.next(data, Time(0), |at, bytes| begin(at, bytes, Some(4), Direction::Forward)) {
+                Found::Bytes(found) => {
+                    let mut found = found.bytes().to_vec();
                     pieces.for_each(|rest| found.extend_from_slice(rest));
                     return Some(found);
                 }
                 Found::Later(later) => sought = later,
-                Found::Nothing => return None,
+                Found::Nothing(_) => return None,
             }
         }
         None
