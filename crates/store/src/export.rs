@@ -1,6 +1,6 @@
 //! Series for other tools: files for `rrdtool restore`, and OpenMetrics text with times.
 
-use crate::{Archive, Store, StoreError, TimeRange};
+use crate::{Archive, Steps, Store, StoreError, TimeRange};
 use std::fmt::Write;
 use weir_api::web::SeriesInfo;
 
@@ -56,7 +56,7 @@ pub fn open_metrics(
     let mut text =
         String::from("# HELP weir_series Series of Weir, each in its unit.\n# TYPE weir_series gauge\n");
     for info in series {
-        let data = store.kept_points(std::slice::from_ref(&info.id), span, points)?;
+        let data = store.kept_points(std::slice::from_ref(&info.id), span, Steps::About(points))?;
         let Some(points) = data.series.first() else { continue };
         for (time, value) in data.times.iter().zip(&points.avg) {
             if let Some(value) = value {

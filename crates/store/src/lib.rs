@@ -110,6 +110,20 @@ pub struct TimeRange {
     pub to: Option<u64>,
 }
 
+/// The points of a curve over a time range.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Steps {
+    /// About this number of them, each of a length that stored cells add up to.
+    About(usize),
+    /// Points of exactly this length. The first one contains the beginning of the range.
+    Exact {
+        /// A time at which a point begins, in nanoseconds since the epoch.
+        base: u64,
+        /// The length of a point in nanoseconds.
+        step: u64,
+    },
+}
+
 /// A query for flows.
 #[derive(Clone, Debug)]
 pub struct FlowsWanted {
@@ -296,12 +310,12 @@ pub trait Store: Send + Sync {
     /// As [`Store::extent`].
     fn series(&self) -> Result<Vec<SeriesInfo>, StoreError>;
 
-    /// About `points` points of each of some series, from stored cells; unknown series are left out.
+    /// Points of each of some series, from stored cells; unknown series are left out.
     ///
     /// # Errors
     ///
-    /// As [`Store::extent`].
-    fn kept_points(&self, ids: &[String], span: TimeRange, points: usize) -> Result<SeriesData, StoreError>;
+    /// As [`Store::extent`]; also if the steps are exact and stored cells do not add up to them.
+    fn kept_points(&self, ids: &[String], span: TimeRange, steps: Steps) -> Result<SeriesData, StoreError>;
 
     /// The heaviest `top` of many series, the sum of the others, and the total of each, from stored cells. Thousands of
     /// series get fewer points than requested.
@@ -338,7 +352,7 @@ pub trait Store: Send + Sync {
     ///
     /// As [`Store::extent`].
     fn points(&self, ids: &[String], span: TimeRange, points: usize) -> Result<SeriesData, StoreError> {
-        let kept = self.kept_points(ids, span, points)?;
+        let kept = self.kept_points(ids, span, Steps::About(points))?;
         flow_series::replace(self, kept, ids, span, points)
     }
 

@@ -6,7 +6,9 @@ use crate::label::{list_row, text_row};
 use crate::payload::Withheld;
 use crate::share::{Window, crossing_bound};
 use crate::tally::{Cell, Measure, Subject, Sums, Tally, TallyRow, TallyWanted};
-use crate::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted, Store, StoreError, TimeRange, fields};
+use crate::{
+    FlowOrder, FlowsWanted, RecordOrder, RecordsWanted, Steps, Store, StoreError, TimeRange, fields,
+};
 use serde_json::{Number, Value, json};
 use std::collections::{HashMap, HashSet};
 use weir_api::basis::{Basis, Source};
@@ -125,8 +127,7 @@ fn counted(
     Ok(answer)
 }
 
-/// Sets the parts of the range, if the query has `points` or `every`. Parts of `every` begin at multiples of it by the clocks of
-/// the zone. Returns whether there are parts.
+/// Sets the parts of the range, if the query has `points` or `every`. Returns whether there are parts.
 fn set_parts(question: &Question, store: &dyn Store, wanted: &mut TallyWanted) -> Result<bool, StoreError> {
     if let Some(points) = question.points {
         wanted.steps = points;
@@ -136,8 +137,7 @@ fn set_parts(question: &Question, store: &dyn Store, wanted: &mut TallyWanted) -
     let (first, last) = store.extent()?.unwrap_or_default();
     let from = question.span.from.unwrap_or(first);
     let to = question.span.to.unwrap_or_else(|| last.saturating_add(1));
-    let local = i128::from(from) + i128::from(question.moments.zone.offset(from)) * 1_000_000_000;
-    let begin = from.saturating_sub(local.rem_euclid(i128::from(every)) as u64);
+    let begin = part_with(question, every, from);
     let steps = to.saturating_sub(begin).div_ceil(every).max(1);
     if steps > super::MAX_STEPS as u64 {
         return Err(StoreError::Unknown(format!(
@@ -148,6 +148,12 @@ fn set_parts(question: &Question, store: &dyn Store, wanted: &mut TallyWanted) -
     wanted.steps = steps as usize;
     wanted.grid = Some((begin, every));
     Ok(true)
+}
+
+/// The beginning of the part that contains a time. Parts begin at multiples of `every` by the clocks of the zone.
+fn part_with(question: &Question, every: u64, time: u64) -> u64 {
+    let local = i128::from(time) + i128::from(question.moments.zone.offset(time)) * 1_000_000_000;
+    time.saturating_sub(local.rem_euclid(i128::from(every)) as u64)
 }
 
 /// The range of the comparison.
@@ -623,8 +629,16 @@ fn unit_of_series(store: &dyn Store, name: &str) -> Result<String, StoreError> {
 }
 
 fn series(question: &Question, store: &dyn Store, name: &str) -> Result<Answered, StoreError> {
-    let points = question.points.unwrap_or(POINTS);
-    let data = store.points(&[name.to_owned()], question.span, points)?;
+    let ids = [name.to_owned()];
+    let data = match question.every {
+        None => store.points(&ids, question.span, question.points.unwrap_or(POINTS))?,
+        Some(every) => {
+            let (first, _) = store.extent()?.unwrap_or_default();
+            let from = question.span.from.unwrap_or(first).max(first);
+            let steps = Steps::Exact { base: part_with(question, every, from), step: every };
+            store.kept_points(&ids, question.span, steps)?
+        }
+    };
     let Some(found) = data.series.first() else { return Err(no_series(name)) };
     let values = found.avg.iter().zip(&found.min).zip(&found.max);
     let rows =

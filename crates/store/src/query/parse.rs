@@ -396,7 +396,9 @@ impl<'t> Draft<'t> {
             _ if self.points.is_some() && !counts && !matches!(matter, Matter::Series(_)) => {
                 (None, "`points` is for series, top and count")
             }
-            _ if self.every.is_some() && !counts => (None, "`every` is for top and count"),
+            _ if self.every.is_some() && !counts && !matches!(matter, Matter::Series(_)) => {
+                (None, "`every` is for series, top and count")
+            }
             _ if self.points.is_some_and(|points| points > MAX_STEPS) && counts => {
                 (None, "top and count have at most 2000 points")
             }

@@ -92,6 +92,25 @@ fn records_are_counted_by_their_fields_and_keys() {
     assert_eq!((counting(&question).subject, question.points), (Subject::Records("dns"), Some(24)));
     let question = parse("quantiles dns.rtt by server every 1h");
     assert!(question.unwrap_err().message.contains("`every` is for"));
+    // Each subject takes `every` or says which ones do.
+    for (text, is_taken) in [
+        ("top client every 1h", true),
+        ("count flows by state every 1h", true),
+        ("count dns every 1h", true),
+        ("series ledger/caught every 1h", true),
+        ("quantiles series ledger/caught every 1h", false),
+        ("list talkers every 1h", false),
+        ("flows every 1h", false),
+        ("records dns every 1h", false),
+        ("distinct every 1h", false),
+        ("new every 1h", false),
+        ("events every 1h", false),
+    ] {
+        match parse(text) {
+            Ok(_) => assert!(is_taken, "{text}"),
+            Err(wrong) => assert!(!is_taken && wrong.message.contains("`every` is for"), "{text}: {wrong:?}"),
+        }
+    }
     let question = parse("quantiles flow.duration by server, service").unwrap();
     assert!(
         matches!(&question.matter, Matter::Quantiles(of, field) if of.subject == Subject::Flows && field.name == "duration")

@@ -39,7 +39,7 @@ use super::share::crossing_bound;
 use super::tally::{Cell, Dimension, GroupBy, Measure, Subject, Tally, TallyWanted};
 use super::{
     Archive, FlowsWanted, Health, Keep, KeptList, KeptReading, KeptTable, LISTS, RankBy, RecordsWanted,
-    SERIES, Store, StoreError, StoredFlow, StoredRecord, TimeRange, tiers,
+    SERIES, Steps, Store, StoreError, StoredFlow, StoredRecord, TimeRange, tiers,
 };
 use condition::Condition;
 use find::Bins;
@@ -383,8 +383,8 @@ impl Store for SqliteStore {
         self.main(series::list)
     }
 
-    fn kept_points(&self, ids: &[String], span: TimeRange, points: usize) -> Result<SeriesData, StoreError> {
-        self.reader(|reader| reader.points(ids, span, points))
+    fn kept_points(&self, ids: &[String], span: TimeRange, steps: Steps) -> Result<SeriesData, StoreError> {
+        self.reader(|reader| reader.points(ids, span, steps))
     }
 
     fn kept_heaviest(

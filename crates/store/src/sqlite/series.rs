@@ -4,7 +4,7 @@ use super::renamed;
 use super::schema::describe;
 use super::watched::{self, Watched};
 use crate::tiers::{Cell, SERIES, Tier};
-use crate::{StoreError, TimeRange};
+use crate::{Steps, StoreError, TimeRange};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
@@ -20,6 +20,8 @@ use weir_api::{Answer, AnswerLabel, Counter, Family, Figure, FigureValue, Series
 const SECOND: f64 = 1e9;
 /// Maximum number of points of all series in an answer.
 const MAX_POINTS: usize = 2_000_000;
+/// Maximum number of parts of an exact length.
+const MAX_EXACT: u64 = 100_000;
 /// Maximum offset of a zone's clock changes.
 const CLOCKS: u64 = 2 * 3_600_000_000_000;
 const WEEK: u64 = 7 * 24 * 3_600_000_000_000;
@@ -419,24 +421,71 @@ fn length(tier: usize, interval: u64) -> u64 {
     }
 }
 
-impl CellGrid {
-    /// The coarsest tier that is fine enough and has data from the start of the range. `first` is the time from which a tier is
-    /// complete.
-    fn of(span: (u64, u64), points: usize, first: impl Fn(usize) -> u64, interval: u64) -> Self {
-        let (from, to) = span;
+/// A time range, with its ends moved outwards to those of the finest cells that are stored there.
+struct Stored {
+    from: u64,
+    to: u64,
+    /// The finest tier that is complete from the start of the range.
+    finest: usize,
+    /// Whether the ends were moved.
+    is_rounded: bool,
+}
+
+impl Stored {
+    fn of((from, to): (u64, u64), first: impl Fn(usize) -> u64, interval: u64) -> Self {
         let length = |tier: usize| length(tier, interval);
         let finest = |time: u64| (0..SERIES.len() - 1).find(|tier| first(*tier) <= time);
         let finest = |time: u64| finest(time).unwrap_or(SERIES.len() - 1);
         let (at_from, at_to) = (finest(from), finest(to.saturating_sub(1)));
-        // The ends of the range are those of the finest cells that are stored there.
         let begin = if at_from == 0 { from } else { from - from % length(at_from) };
         let end = if at_to == 0 { to } else { to.div_ceil(length(at_to)).saturating_mul(length(at_to)) };
+        Self { from: begin, to: end, finest: at_from, is_rounded: (begin, end) != (from, to) }
+    }
+}
+
+impl CellGrid {
+    /// The coarsest tier that is fine enough and has data from the start of the range. `first` is the time from which a tier is
+    /// complete.
+    fn of(span: (u64, u64), points: usize, first: impl Fn(usize) -> u64, interval: u64) -> Self {
+        let length = |tier: usize| length(tier, interval);
+        let Stored { from: begin, to: end, finest: at_from, is_rounded } = Stored::of(span, first, interval);
         let wanted = (end - begin).div_ceil(points.max(1) as u64).max(1);
         let fitting = (0..SERIES.len()).rev().find(|at| length(*at) <= wanted).unwrap_or(0);
         let tier = fitting.max(at_from);
         let step = wanted.div_ceil(length(tier)).max(1) * length(tier);
-        let is_rounded = (begin, end) != (from, to);
         Self { tier, from: begin, to: end, base: begin - begin % step, step, interval, is_rounded }
+    }
+
+    /// Parts of an exact length, from the coarsest tier whose cells add up to them and which is complete from the start of the
+    /// range. `first` is the time from which a tier is complete.
+    fn exact(
+        (from, to): (u64, u64),
+        (base, step): (u64, u64),
+        first: impl Fn(usize) -> u64,
+        interval: u64,
+    ) -> Result<Self, StoreError> {
+        let step = step.max(1);
+        let since = (i128::from(from) - i128::from(base)).rem_euclid(i128::from(step)) as u64;
+        let base = from.saturating_sub(since);
+        let is_whole = |tier: usize| {
+            let cell = length(tier, interval);
+            step.is_multiple_of(cell) && base.is_multiple_of(cell)
+        };
+        let stored = Stored::of((from, to), first, interval);
+        let Some(tier) = (stored.finest..SERIES.len()).rev().find(|tier| is_whole(*tier)) else {
+            let cell = length(stored.finest, interval) / 1_000_000_000;
+            return Err(StoreError::Unknown(format!(
+                "series of this time are stored in cells of {cell} s, counted from midnight in UTC: `every` takes a multiple of them"
+            )));
+        };
+        let cells = to.saturating_sub(base).div_ceil(step);
+        if cells > MAX_EXACT {
+            return Err(StoreError::Unknown(format!(
+                "{cells} parts of the time: at most {MAX_EXACT} are read; choose a longer `every`"
+            )));
+        }
+        let Stored { from, to, is_rounded, .. } = stored;
+        Ok(Self { tier, from, to, base, step, interval, is_rounded })
     }
 
     /// An answer without series.
@@ -621,13 +670,17 @@ pub struct SeriesReader<'c> {
 }
 
 impl SeriesReader<'_> {
-    fn grid(&self, span: TimeRange, points: usize) -> Result<CellGrid, StoreError> {
+    fn grid(&self, span: TimeRange, steps: Steps) -> Result<CellGrid, StoreError> {
         let (first, last) = self.extent;
         // Before the first stored data there is nothing to draw.
         let (from, to) = (span.from.unwrap_or(first).max(first), span.to.unwrap_or(last));
+        let range = (from, to.max(from.saturating_add(1)));
         let firsts = self.firsts()?;
         let first = |tier: usize| firsts.get(tier).copied().unwrap_or(0);
-        Ok(CellGrid::of((from, to.max(from + 1)), points, first, self.interval.max(1)))
+        match steps {
+            Steps::About(points) => Ok(CellGrid::of(range, points, first, self.interval.max(1))),
+            Steps::Exact { base, step } => CellGrid::exact(range, (base, step), first, self.interval.max(1)),
+        }
     }
 
     /// Reads the buckets of a series. Sums are zero in watched silence and absent elsewhere.
@@ -725,8 +778,12 @@ impl SeriesReader<'_> {
     }
 
     /// See [`crate::Store::points`].
-    pub fn points(&self, ids: &[String], span: TimeRange, points: usize) -> Result<SeriesData, StoreError> {
-        let grid = self.grid(span, points.clamp(1, 100_000))?;
+    pub fn points(&self, ids: &[String], span: TimeRange, steps: Steps) -> Result<SeriesData, StoreError> {
+        let steps = match steps {
+            Steps::About(points) => Steps::About(points.clamp(1, 100_000)),
+            exact @ Steps::Exact { .. } => exact,
+        };
+        let grid = self.grid(span, steps)?;
         let mut data = SeriesData { widths: self.watched_within(grid.parts()), ..grid.empty() };
         for id in ids {
             if (data.series.len() + 1) * grid.cells() > MAX_POINTS {
@@ -751,7 +808,7 @@ impl SeriesReader<'_> {
         top: usize,
     ) -> Result<SeriesData, StoreError> {
         let room = MAX_POINTS / ids.len().max(1);
-        let grid = self.grid(span, points.clamp(1, room.clamp(1, 100_000)))?;
+        let grid = self.grid(span, Steps::About(points.clamp(1, room.clamp(1, 100_000))))?;
         let mut data = SeriesData { widths: self.watched_within(grid.parts()), ..grid.empty() };
         let mut ranking: Vec<Weight> = Vec::with_capacity(ids.len());
         // Series and their totals, the heaviest first, up to the requested number.
@@ -801,7 +858,7 @@ impl SeriesReader<'_> {
         // All weeks have the step of the oldest, which may be in a coarser tier; steps divide a week.
         let shape = self.grid(
             TimeRange { from: Some(back(from, *oldest)), to: Some(back(to, *oldest)) },
-            points.clamp(1, 10_000),
+            Steps::About(points.clamp(1, 10_000)),
         )?;
         let base = from - from % shape.step;
         let shape = CellGrid { base, from: base, to, ..shape };

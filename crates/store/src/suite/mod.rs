@@ -8,7 +8,8 @@ use crate::fixtures::{self, count, ip};
 use crate::query::{Asking, Question};
 use crate::tally::GroupBy;
 use crate::{
-    FlowOrder, FlowsWanted, Keep, RankBy, RecordOrder, RecordsWanted, Store, TimeRange, counter_id, line_id,
+    FlowOrder, FlowsWanted, Keep, RankBy, RecordOrder, RecordsWanted, Steps, Store, TimeRange, counter_id,
+    line_id,
 };
 use jiff::Timestamp;
 use std::net::IpAddr;
@@ -56,6 +57,7 @@ macro_rules! behaviours {
             $engine:
             written_data_is_read_back
             points_of_every_step_have_the_same_sum
+            steps_of_an_exact_length_begin_at_their_multiples
             each_function_of_a_subscription_has_its_list
             the_heaviest_series_and_the_sum_of_the_others_are_complete
             tiers_keep_their_configured_age_and_readers_see_it
@@ -282,6 +284,63 @@ pub fn points_of_every_step_have_the_same_sum(engine: &Engine) {
     let expected: u64 = values[120..240].iter().sum();
     assert_eq!((data.tier.as_str(), data.times.len()), ("1h", 1));
     assert!((caught(&data)[0].unwrap() * 3600.0 - expected as f64).abs() < 1e-3);
+}
+
+/// Steps of an exact length, from whatever tier adds up to them: over a day of half minutes, of which the first hours are kept in
+/// coarse cells only.
+pub fn steps_of_an_exact_length_begin_at_their_multiples(engine: &Engine) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut keep = Keep { free: 0, ..Keep::default() };
+    (keep.series[0], keep.series[1]) = (6 * 3600 * S, 12 * 3600 * S);
+    let mut to = engine.open(&context(folder.path(), Existing::Continue), keep);
+    let value = |at: u64| 100 + at * 37 % 91;
+    for at in 0..2 * 1440 {
+        to.interval(&interval(DAY0 + at * 30 * S, 30 * S, value(at), &[])).unwrap();
+    }
+    to.finish().unwrap();
+    let store = engine.store(folder.path());
+    let (minute, hour) = (60 * S, 3600 * S);
+    let ask = |from: u64, to: u64, base: u64, step: u64| {
+        let span = TimeRange { from: Some(from), to: Some(to) };
+        store.kept_points(&ids("caught"), span, Steps::Exact { base, step })
+    };
+    for (from, to, offset, step, tier) in [
+        (DAY0, DAY0 + 24 * hour, 0, hour, "1h"),
+        (DAY0 + 2 * hour, DAY0 + 20 * hour, hour, 6 * hour, "1h"),
+        (DAY0 + 14 * hour, DAY0 + 24 * hour, 0, 10 * minute, "5m"),
+        (DAY0 + 14 * hour, DAY0 + 24 * hour, 30 * minute, hour, "5m"),
+        (DAY0 + 14 * hour + 5 * minute, DAY0 + 19 * hour + 10 * minute, 0, hour, "1h"),
+        (DAY0 + 19 * hour, DAY0 + 24 * hour, 0, 90 * S, "interval"),
+        (DAY0 + 19 * hour + 30 * S, DAY0 + 20 * hour + 30 * S, 0, 30 * minute, "5m"),
+        (DAY0, DAY0 + 24 * hour, 0, 24 * hour, "1d"),
+    ] {
+        let what = format!("{from} to {to}, {step} at {offset}");
+        let first = from - (from - offset) % step;
+        // A base before the range, in it and behind it is an equal grid.
+        for base in [offset, first, first + 2 * step, first + 50 * step] {
+            let data = ask(from, to, base, step).unwrap();
+            assert_eq!((data.tier.as_str(), data.step), (tier, (step / S) as f64), "{what}");
+            let starts: Vec<u64> = (first..to).step_by(step as usize).collect();
+            assert_eq!(data.times, starts.iter().map(|at| (at / S) as f64).collect::<Vec<_>>(), "{what}");
+            for ((start, rate), width) in starts.iter().zip(caught(&data)).zip(&data.widths) {
+                let cells = (*start).max(from)..(start + step).min(to);
+                let expected: u64 =
+                    (0..2880).filter(|at| cells.contains(&(DAY0 + at * 30 * S))).map(value).sum();
+                let sum = rate.unwrap() * width;
+                assert!((sum - expected as f64).abs() < 1e-3, "{what}: {sum} is not {expected} at {start}");
+            }
+        }
+    }
+    // Lengths that no stored cells add up to, and more parts than an answer has.
+    for (from, step, offset) in [
+        (DAY0, 10 * minute, 0),
+        (DAY0, hour, 30 * minute),
+        (DAY0 + 14 * hour, 7 * minute, 0),
+        (DAY0 + 19 * hour, 45 * S, 0),
+    ] {
+        let wrong = ask(from, DAY0 + 24 * hour, offset, step).unwrap_err().to_string();
+        assert!(wrong.contains("`every` takes a multiple of them"), "{wrong}");
+    }
 }
 
 /// Two lists of one subscription have names of their own.
