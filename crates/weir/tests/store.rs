@@ -254,6 +254,36 @@ fn a_range_has_what_the_packets_of_its_time_have() {
     assert!(asked >= 3 && exact > 0, "{exact} of {asked}");
 }
 
+/// The flows that no tunnel carried have the packets that an expression selects, because both are about the outermost headers:
+/// on captures of the sample that have tunnels.
+#[test]
+fn flows_outside_of_tunnels_have_the_packets_of_the_expression() {
+    let (mut tunnels, mut packets) = (0, 0);
+    for capture in diverse(400) {
+        let folder = tempfile::tempdir().unwrap();
+        weir([text(&capture), "-o", text(folder.path()), "--log", "store", "-q"]);
+        if times(folder.path()).is_none() {
+            continue;
+        }
+        let of = |question: &str| query(folder.path(), question)["rows"][0][1].as_u64().unwrap_or(0);
+        let fragments = ["count", text(&capture), "-e", "ip[6:2] & 0x3fff != 0 or ip6[6] = 44", "-j"];
+        let fragments = weir(fragments).json().iter().find_map(|line| line["packets"].as_u64());
+        if of("count flows where flow.tunnel") == 0 || fragments.is_some_and(|fragments| fragments > 0) {
+            continue;
+        }
+        tunnels += 1;
+        for expression in ["tcp", "udp", "sctp"] {
+            let counted = weir(["count", text(&capture), "-e", expression, "-j"]).json();
+            let truth = counted.iter().find_map(|line| line["packets"].as_u64()).unwrap_or(0);
+            let outside = of(&format!("count flows where {expression} and not flow.tunnel"));
+            assert_eq!(outside, truth, "{capture:?}: {expression}");
+            packets += truth;
+        }
+    }
+    println!("{tunnels} captures with tunnels, {packets} packets");
+    assert!(tunnels == 0 || packets > 0, "no expression selected a packet");
+}
+
 /// Begins a run on the loopback interface whose store has intervals of a second.
 fn store_of_loopback(folder: &Path) -> Child {
     Command::new(env!("CARGO_BIN_EXE_weir"))
