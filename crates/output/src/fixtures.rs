@@ -304,7 +304,11 @@ pub fn identity() -> FlowIdentity {
 
 /// A record of a malformed message.
 pub fn record() -> Record<'static> {
-    let anomaly =
-        Anomaly { name: "line_too_long", direction: Direction::Reverse, detail: b"a\tb, \"c\" \xff\x1b[0m" };
+    let anomaly = Anomaly {
+        name: "line_too_long",
+        direction: Direction::Reverse,
+        detail: b"a\tb, \"c\" \xff\x1b[0m",
+        transaction: None,
+    };
     anomaly.record(Time(START + 7_000_000), PROTOCOLS[0])
 }

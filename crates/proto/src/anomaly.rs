@@ -12,6 +12,8 @@ pub struct Anomaly<'a> {
     pub direction: Direction,
     /// The bytes concerned, or other detail of the error; truncated to [`Anomaly::DETAIL`] bytes.
     pub detail: &'a [u8],
+    /// Number of the flow's transaction that has the error, from 0; none if the parser does not number them.
+    pub transaction: Option<u64>,
 }
 
 /// Malformed messages, exceeded limits, and other violations of a protocol.
@@ -29,6 +31,8 @@ pub static ANOMALY: Table = Table {
         field("type", Kind::Word, "What found the error, in Suricata's words: applayer.").eve("anomaly.type"),
         field("layer", Kind::Word, "The part of it, in Suricata's words: proto_parser.").eve("anomaly.layer"),
         field("reverse", Kind::Bool, "Whether the responder sent the message."),
+        field("transaction", Kind::Uint, "Number of the transaction in the flow, from 0, where it is known.")
+            .eve("tx_id"),
         field("detail", Kind::Text, "Bytes that caused the error, at most 64.")
             .zeek("addl")
             .privacy(Privacy::Content),
@@ -54,6 +58,7 @@ impl<'a> Anomaly<'a> {
             type = "applayer",
             layer = "proto_parser",
             reverse = reverse,
+            transaction = self.transaction,
             detail = detail,
         )
     }
@@ -69,7 +74,7 @@ impl Protocol {
         time: Time,
         out: &mut dyn Out,
     ) {
-        out.record(Anomaly { name, direction, detail }.record(time, self));
+        out.record(Anomaly { name, direction, detail, transaction: None }.record(time, self));
     }
 }
 

@@ -450,29 +450,17 @@ impl Http {
         let (is_connect, is_chunked) = (method == b"CONNECT", is_chunked(&headers));
         let length = headers.get(b"content-length").map(decimal);
         if is_chunked && length.is_some() {
-            PROTOCOL.emit_anomaly("request_smuggling", Direction::Forward, b"", time, out);
+            side.anomaly("request_smuggling", b"", time, out);
         }
         if headers.all(b"content-length").any(|other| Some(decimal(other)) != length) {
-            PROTOCOL.emit_anomaly(
-                "duplicate_content_length_field_in_request",
-                Direction::Forward,
-                b"",
-                time,
-                out,
-            );
+            side.anomaly("duplicate_content_length_field_in_request", b"", time, out);
         }
         side.state = match (is_connect, is_chunked, length) {
             (true, ..) => State::Wait,
             (_, true, _) => State::ChunkSize,
             (_, _, Some(Some(length))) if length > 0 => State::Length(length),
             (_, _, Some(None)) => {
-                PROTOCOL.emit_anomaly(
-                    "invalid_content_length_field_in_request",
-                    Direction::Forward,
-                    b"",
-                    time,
-                    out,
-                );
+                side.anomaly("invalid_content_length_field_in_request", b"", time, out);
                 State::Start
             }
             _ => State::Start,
@@ -511,16 +499,10 @@ impl Http {
         let length = headers.get(b"content-length").map(decimal);
         let (is_chunked, is_coded) = (is_chunked(&headers), headers.get(b"transfer-encoding").is_some());
         if is_chunked && length.is_some() {
-            PROTOCOL.emit_anomaly("response_smuggling", Direction::Reverse, b"", time, out);
+            side.anomaly("response_smuggling", b"", time, out);
         }
         if headers.all(b"content-length").any(|other| Some(decimal(other)) != length) {
-            PROTOCOL.emit_anomaly(
-                "duplicate_content_length_field_in_response",
-                Direction::Reverse,
-                b"",
-                time,
-                out,
-            );
+            side.anomaly("duplicate_content_length_field_in_response", b"", time, out);
         }
         if let Some(range) = headers.get(b"content-range")
             && message::content_range(range).is_none()
@@ -528,13 +510,7 @@ impl Http {
             let range = range.strip_prefix(b"bytes ").unwrap_or(range);
             // `*/1234` says that there is no such range (RFC 9110, 14.4).
             if !range.starts_with(b"*/") {
-                PROTOCOL.emit_anomaly(
-                    "HTTP_content_range_cannot_parse",
-                    Direction::Reverse,
-                    range,
-                    time,
-                    out,
-                );
+                side.anomaly("HTTP_content_range_cannot_parse", range, time, out);
             }
         }
         let is_connect = transaction.method() == b"CONNECT";

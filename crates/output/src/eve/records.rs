@@ -35,7 +35,7 @@ impl Events {
     /// Writes a record as an event.
     pub fn write(&mut self, out: &mut Vec<u8>, flow: &FlowIdentity, record: &Record<'_>, zone: &Zone) {
         let (mut from, mut to) = (flow.initiator(), flow.responder());
-        if is_reverse(record) {
+        if is_reverse(record) != is_found_late(record, flow.key.proto) {
             std::mem::swap(&mut from, &mut to);
         }
         let ((source, source_port), (destination, destination_port)) = (from, to);
@@ -68,11 +68,22 @@ fn is_reverse(record: &Record<'_>) -> bool {
         || is("type", &"response".into())
 }
 
+/// Whether the event is of the packet that acknowledges the message, which its receiver sends. Suricata reads a segment of TCP
+/// when it is acknowledged, and an anomaly has the ends of the packet that is read then. An event of any other type has the ends of
+/// the message.
+fn is_found_late(record: &Record<'_>, protocol: u8) -> bool {
+    *record.table == weir_proto::ANOMALY && protocol == 6
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures;
     use serde_json::json;
     use weir_proto::Table;
+    use weir_proto::{Anomaly, PROTOCOLS};
+    use weir_wire::FlowKey;
+    use weir_wire::{Direction, Time};
 
     fn object(table: &'static Table, values: &[Value<'_>]) -> serde_json::Value {
         let mut out = Vec::new();
@@ -86,6 +97,27 @@ mod tests {
             let event = object(table, &vec![Value::None; table.fields.len()]);
             assert_eq!(event, json!({ table.eve: {} }), "{}", table.name);
         }
+    }
+
+    #[test]
+    fn an_anomaly_has_the_ends_of_the_packet_that_is_read() {
+        let event = |protocol: u8, direction: Direction, transaction: Option<u64>| {
+            let identity = fixtures::identity();
+            let flow = FlowIdentity { key: FlowKey { proto: protocol, ..identity.key }, ..identity };
+            let found = Anomaly { name: "x", direction, detail: b"", transaction };
+            let mut out = Vec::new();
+            Events::default().write(&mut out, &flow, &found.record(Time(0), PROTOCOLS[0]), &Zone::utc());
+            serde_json::from_slice::<serde_json::Value>(&out).unwrap()
+        };
+        let ports =
+            |event: serde_json::Value| [&event["src_port"], &event["dest_port"]].map(|p| p.as_u64().unwrap());
+        // The receiver acknowledges segments of TCP; a datagram is read as it comes.
+        assert_eq!(ports(event(6, Direction::Forward, None)), [443, 40000]);
+        assert_eq!(ports(event(6, Direction::Reverse, None)), [40000, 443]);
+        assert_eq!(ports(event(17, Direction::Forward, None)), [40000, 443]);
+        assert_eq!(ports(event(17, Direction::Reverse, None)), [443, 40000]);
+        assert_eq!(event(6, Direction::Forward, Some(3))["tx_id"], 3);
+        assert!(event(6, Direction::Forward, None).get("tx_id").is_none());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::message::{Head, Headers, RawLines, chomped};
 use super::transaction::Shared;
 use super::{PROTOCOL, buffers};
 use crate::work::looked_at;
-use crate::{Out, Step};
+use crate::{Anomaly, Out, Step};
 use weir_wire::{Direction, Time};
 
 /// Maximum number of headers of a message; libhtp's limit.
@@ -101,6 +101,13 @@ impl Side {
         }
     }
 
+    /// Emits an anomaly of the message that is read.
+    pub(super) fn anomaly(&self, name: &'static str, detail: &[u8], time: Time, out: &mut dyn Out) {
+        let Self { direction, current, .. } = *self;
+        let found = Anomaly { name, direction, detail, transaction: Some(current.into()) };
+        out.record(found.record(time, &PROTOCOL));
+    }
+
     /// Handles an empty line before a message.
     pub(super) fn blank(&mut self) -> Option<Step> {
         self.blank += 1;
@@ -125,7 +132,7 @@ impl Side {
                 Direction::Forward => "request_field_too_long",
                 Direction::Reverse => "response_field_too_long",
             };
-            PROTOCOL.emit_anomaly(name, self.direction, text, time, out);
+            self.anomaly(name, text, time, out);
         }
         self.header(text, time, out);
         false
@@ -136,15 +143,17 @@ impl Side {
         if text.is_empty() {
             return;
         }
+        let (direction, transaction) = (self.direction, Some(self.current.into()));
         let head = self.head.get_or_insert_default();
         let was_full = head.is_full;
         for line in text.split(|byte| *byte == b'\r').filter(|line| !line.is_empty()) {
-            if let Some(wrong) = head.line(line, MAX_HEADERS) {
-                PROTOCOL.emit_anomaly(wrong, self.direction, line, time, out);
+            if let Some(name) = head.line(line, MAX_HEADERS) {
+                let found = Anomaly { name, direction, detail: line, transaction };
+                out.record(found.record(time, &PROTOCOL));
             }
         }
         if head.is_full && !was_full {
-            PROTOCOL.emit_anomaly("too_many_headers", self.direction, text, time, out);
+            self.anomaly("too_many_headers", text, time, out);
         }
     }
 }
@@ -200,7 +209,7 @@ pub(super) fn carry(side: &mut Side, flow: &mut Shared, data: &mut &[u8], time: 
             let max = digits.iter().position(|o| !o.is_ascii_hexdigit()).unwrap_or(digits.len());
             if max == 0 {
                 // Malformed chunk: browsers treat the bytes as the body.
-                PROTOCOL.emit_anomaly("invalid_HTTP_chunk_size", side.direction, b"", time, out);
+                side.anomaly("invalid_HTTP_chunk_size", b"", time, out);
                 let begun = match line {
                     Some((line, _)) => line.into_owned(),
                     None => side.lines.take(),
@@ -218,7 +227,7 @@ pub(super) fn carry(side: &mut Side, flow: &mut Shared, data: &mut &[u8], time: 
                     side.state = State::Trailers;
                 }
                 Some(length) => side.state = State::Chunk(length),
-                None => PROTOCOL.emit_anomaly("invalid_HTTP_chunk_size", side.direction, line, time, out),
+                None => side.anomaly("invalid_HTTP_chunk_size", line, time, out),
             }
         }
         State::Trailers => {
@@ -236,7 +245,7 @@ fn give(side: &mut Side, flow: &mut Shared, bytes: &[u8], time: Time, out: &mut 
     looked_at(bytes.len());
     let fault = body.bytes(bytes, time, &mut flow.files, &mut flow.ranges, out);
     if let Some(fault) = fault {
-        PROTOCOL.emit_anomaly(fault, side.direction, b"", time, out);
+        side.anomaly(fault, b"", time, out);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Mail, Part, PartEvent};
 use crate::file::{About, File, Files};
-use crate::{Out, Protocol, Value};
+use crate::{Anomaly, Out, Protocol, Value};
 use weir_wire::{Direction, Time};
 
 /// The carrier of a message.
@@ -169,7 +169,9 @@ impl Message {
                 None => {}
             },
             PartEvent::Anomaly(name, detail) => {
-                carrier.protocol.emit_anomaly(name, carrier.direction, detail, time, out);
+                let Carrier { protocol, direction, transaction, .. } = *carrier;
+                let found = Anomaly { name, direction, detail, transaction: Some(transaction) };
+                out.record(found.record(time, protocol));
             }
         });
     }

@@ -8,7 +8,7 @@ use crate::early::early;
 use crate::file::Files;
 use crate::line::{Dotted, Line, Lines};
 use crate::mime::{self, Carrier, Message};
-use crate::{Buffer, Heads, Out, Parser, Probe, Protocol, Setup, Span, Step, Transport, Value};
+use crate::{Anomaly, Buffer, Heads, Out, Parser, Probe, Protocol, Setup, Span, Step, Transport, Value};
 use tables::{Hello, SESSION, SMTP, Transaction};
 use waiting::{Lost, Unmatched, Waiting};
 use weir_wire::stream::Chunk;
@@ -135,6 +135,8 @@ struct Smtp {
     answered: u64,
     /// Number of mails that were emitted or wait.
     transactions: u64,
+    /// Number of the transaction that commands and replies belong to; none before the first command.
+    current: Option<u64>,
     /// Time at which the session began.
     begun: Option<Time>,
     /// Rows that were emitted.
@@ -175,6 +177,7 @@ impl Smtp {
             last_reply: None,
             answered: 0,
             transactions: 0,
+            current: None,
             begun: None,
             emitted: 0,
             has_refused: false,
@@ -222,7 +225,7 @@ impl Parser for Smtp {
                         }
                     }
                     if self.invalid > MAX_INVALID {
-                        PROTOCOL.emit_anomaly(
+                        self.anomaly(
                             "smtp_excessive_invalid_mail_transactions",
                             Direction::Forward,
                             b"",
@@ -362,7 +365,7 @@ impl Smtp {
             return;
         }
         if self.waiting.len() == MAX_WAITING {
-            PROTOCOL.emit_anomaly("too_many_commands", Direction::Forward, b"", time, out);
+            self.anomaly("too_many_commands", Direction::Forward, b"", time, out);
             self.flush_waiting(out);
         }
         let lost = self.waiting.push(asked, time);
@@ -375,8 +378,32 @@ impl Smtp {
         self.all.add(at);
     }
 
+    /// Emits an anomaly of the current transaction.
+    fn anomaly(
+        &self,
+        name: &'static str,
+        direction: Direction,
+        detail: &[u8],
+        time: Time,
+        out: &mut dyn Out,
+    ) {
+        let found = Anomaly { name, direction, detail, transaction: self.current };
+        out.record(found.record(time, &PROTOCOL));
+    }
+
+    /// Behind the end of a mail, a command begins the next transaction, as in Suricata. RSET and QUIT ask for none.
+    fn number(&mut self, command: &[u8]) {
+        let is_last = command
+            .get(..4)
+            .is_some_and(|word| word.eq_ignore_ascii_case(b"RSET") || word.eq_ignore_ascii_case(b"QUIT"));
+        if self.current.is_none() || !is_last {
+            self.current = Some(self.transactions);
+        }
+    }
+
     fn begin(&mut self, time: Time) {
         if !self.transaction.is_active {
+            self.current = Some(self.transactions);
             (self.transaction.is_active, self.transaction.time) = (true, time);
             self.transaction.at = self.here;
         }
@@ -384,8 +411,9 @@ impl Smtp {
 
     fn command(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) {
         self.note(out.message(line.unread));
+        self.number(line.text.trim_ascii_start());
         if line.is_cut {
-            PROTOCOL.emit_anomaly("MAX_COMMAND_LINE_LEN_EXCEEDED", Direction::Forward, line.text, time, out);
+            self.anomaly("MAX_COMMAND_LINE_LEN_EXCEEDED", Direction::Forward, line.text, time, out);
         }
         self.lost = false;
         // An answer to a challenge is one word. Behind a lost reply, a command may follow instead.
@@ -414,7 +442,7 @@ impl Smtp {
         let asked = match word.as_slice() {
             b"EHLO" | b"HELO" | b"LHLO" => {
                 if self.hello.helo.is_some() {
-                    PROTOCOL.emit_anomaly("DUPLICATE_FIELDS", Direction::Forward, text, time, out);
+                    self.anomaly("DUPLICATE_FIELDS", Direction::Forward, text, time, out);
                 }
                 if !rest.is_empty() || self.hello.helo.is_none() {
                     self.hello.helo = Some(rest.to_vec());
@@ -470,14 +498,14 @@ impl Smtp {
         if self.transaction.mail_from.is_none() {
             self.invalid += 1;
             let (name, detail) = ("smtp_mail_transaction_invalid", b"rcpt to missing mail from");
-            PROTOCOL.emit_anomaly(name, Direction::Forward, detail, time, out);
+            self.anomaly(name, Direction::Forward, detail, time, out);
         }
         match self.transaction.rcpt_to.len() {
             MAX_RECIPIENTS => {}
             number => {
                 self.transaction.rcpt_to.push(steps.to_vec());
                 if number + 1 == MAX_RECIPIENTS {
-                    PROTOCOL.emit_anomaly("too_many_recipients", Direction::Forward, steps, time, out);
+                    self.anomaly("too_many_recipients", Direction::Forward, steps, time, out);
                 }
             }
         }
@@ -499,7 +527,7 @@ impl Smtp {
             Some(_) => None,
         };
         if let Some((name, detail)) = wrong {
-            PROTOCOL.emit_anomaly(name, Direction::Forward, detail, time, out);
+            self.anomaly(name, Direction::Forward, detail, time, out);
             return self.ask(Asked::Other, time, out);
         }
         self.open_mail(out);
@@ -593,11 +621,11 @@ impl Smtp {
     fn reply(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) -> bool {
         self.note(out.message(line.unread));
         if line.is_cut {
-            PROTOCOL.emit_anomaly("MAX_REPLY_LINE_LEN_EXCEEDED", Direction::Reverse, line.text, time, out);
+            self.anomaly("MAX_REPLY_LINE_LEN_EXCEEDED", Direction::Reverse, line.text, time, out);
         }
         let Some((code, is_last, text)) = code(line.text) else {
             if !self.lost && !self.in_reply {
-                PROTOCOL.emit_anomaly("INVALID_REPLY", Direction::Reverse, line.text, time, out);
+                self.anomaly("INVALID_REPLY", Direction::Reverse, line.text, time, out);
             }
             return false;
         };
@@ -659,7 +687,7 @@ impl Smtp {
                     self.finish(out);
                     return true;
                 }
-                _ => PROTOCOL.emit_anomaly("TLS_REJECTED", Direction::Reverse, b"", time, out),
+                _ => self.anomaly("TLS_REJECTED", Direction::Reverse, b"", time, out),
             },
             Asked::Auth => {
                 let goes_on = code == 334;
@@ -693,13 +721,7 @@ impl Smtp {
             }
             _ if unmatched == Unmatched::Doubtful || self.lost || code == 421 => {}
             _ if self.server_seen && self.begun_by_client() => {
-                PROTOCOL.emit_anomaly(
-                    "UNABLE_TO_MATCH_REPLY_WITH_REQUEST",
-                    Direction::Reverse,
-                    b"",
-                    time,
-                    out,
-                );
+                self.anomaly("UNABLE_TO_MATCH_REPLY_WITH_REQUEST", Direction::Reverse, b"", time, out);
             }
             _ => {}
         }
@@ -712,7 +734,7 @@ impl Smtp {
 
     /// DATA was refused: the following bytes are not a mail.
     fn refuse(&mut self, time: Time, out: &mut dyn Out) {
-        PROTOCOL.emit_anomaly("DATA_COMMAND_REJECTED", Direction::Reverse, b"", time, out);
+        self.anomaly("DATA_COMMAND_REJECTED", Direction::Reverse, b"", time, out);
         if let Place::Data(_) = self.place {
             self.place = Place::Commands;
         }
@@ -779,6 +801,7 @@ fn code(line: &[u8]) -> Option<(u16, bool, &[u8])> {
 mod tests {
     use super::*;
     use crate::laws::{Collected, talks};
+    use crate::talk::Talk;
     use crate::{ANOMALY, Record, Table, Value};
 
     fn emitted(case: &str) -> Collected {
@@ -794,6 +817,23 @@ mod tests {
 
     fn list(texts: &[&str]) -> Value<'static> {
         texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn an_anomaly_has_the_number_of_its_transaction() {
+        let mail = "> MAIL FROM:<a@x.example>\\r\\n\n< 250 ok\\r\\n\n> RCPT TO:<b@x.example>\\r\\n\n< 250 ok\\r\\n\n\
+                    > DATA\\r\\n\n< 354 go\\r\\n\n> a\\r\\n.\\r\\n\n< 250 queued\\r\\n\n";
+        let wrong = |number: u32| format!("> BDAT {number}x\\r\\n\n< 501 no\\r\\n\n");
+        let hello = "< 220 x ESMTP\\r\\n\n< huh\\r\\n\n> EHLO x\\r\\n\n< 250 x\\r\\n\n";
+        // A reply, and RSET, belong to the mail before them; another command begins the next transaction.
+        let behind = "< huh\\r\\n\n> RSET\\r\\n\n< 250 ok\\r\\n\n< huh\\r\\n\n";
+        let text =
+            [hello, &wrong(0), mail, behind, &wrong(1), mail, mail, "< huh\\r\\n\n", &wrong(3)].concat();
+        let emitted = Talk::parse(&text, [40_000, 25]).unwrap().emitted(|data| vec![data.to_vec()]);
+        let numbers = rows(&emitted, &ANOMALY).into_iter().map(|row| row.get("transaction").clone());
+        let [zero, one, two, three] = [0_u8, 1, 2, 3].map(Value::from);
+        let wanted = [Value::None, zero.clone(), zero.clone(), zero, one, two, three];
+        assert_eq!(numbers.collect::<Vec<_>>(), wanted);
     }
 
     #[test]
