@@ -1,9 +1,10 @@
 //! Server Message Block 1, 2 and 3 (MS-CIFS, MS-SMB, MS-SMB2) over TCP, directly or in NetBIOS sessions: logins,
-//! shares, files and actions on files, each command with its response.
+//! shares, files and actions on files, each command with its response. Version 1 in datagrams of NetBIOS: each message.
 //!
 //! Encrypted and compressed messages are skipped. Behind a gap the next message is found by its mark; what is known of trees, open
 //! files and commands without a response stays.
 
+mod datagram;
 mod lost;
 mod names;
 mod pipe;
@@ -15,8 +16,8 @@ use crate::file::{About, File, Files};
 use crate::frames::{Frames, Size};
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Span, Step, Table, Transport, Value,
-    field, record,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Span, Step, Table, Transport, UDP,
+    Value, field, record,
 };
 use names::{Ntlm, guid};
 use std::collections::{BTreeMap, VecDeque};
@@ -27,10 +28,13 @@ use weir_wire::{Direction, Time};
 pub(crate) static PROTOCOL: Protocol = Protocol {
     name: "smb",
     help: "Server Message Block 1 to 3 (MS-CIFS, MS-SMB2).",
-    transport: Transport::Tcp,
-    ports: &[445, 139],
+    transport: Transport::Both,
+    ports: &[445, 138, 139],
     probe,
-    parser: |setup| Box::new(Smb::new(setup)),
+    parser: |setup| match setup.ip_proto {
+        UDP => Box::new(datagram::Datagrams::default()),
+        _ => Box::new(Smb::new(setup)),
+    },
     tables: &[&SMB, &SMB_FILES, &SMB_MAPPING],
     buffers: &[],
 };
@@ -95,6 +99,10 @@ columns! {
     RpcAnswer "rpc_response" Kind::Word, "Packet type of the DCE/RPC response.", "smb.dcerpc.response", Plain;
     RpcNumber "rpc_number" Kind::Uint, "Operation number of the DCE/RPC request.", "smb.dcerpc.opnum", Plain;
     RpcInterfaces "rpc_interfaces" Kind::Rows(&INTERFACES), "Interfaces that a DCE/RPC bind requests.", "smb.dcerpc.interfaces", Plain;
+    Transaction "transaction" Kind::Text, "Name of the mailslot or pipe of a transaction (version 1).", "", Content;
+    Source "source_name" Kind::Text, "NetBIOS name of the sender of a datagram.", "", Name;
+    Destination "destination_name" Kind::Text, "NetBIOS name of the receiver of a datagram.", "", Name;
+    Browser "browser_command" Kind::Word, "Command of the browser protocol in a datagram (MS-BRWS).", "", Plain;
     Duration "duration" Kind::Duration, "Time from the command to the response, in seconds.", "", Plain;
 }
 
@@ -176,6 +184,9 @@ const COMPRESSED: &[u8] = b"\xfcSMB";
 const SESSION_MESSAGE: u8 = 0;
 
 fn probe(heads: &Heads<'_>) -> Probe {
+    if heads.ip_proto == UDP {
+        return datagram::probe(heads);
+    }
     let mut answer = Probe::Reject;
     for head in heads.both() {
         match is_begun(head) {
@@ -732,7 +743,13 @@ fn size(head: &[u8]) -> Size {
 
 /// The name of a file for display; the root of a share has none.
 fn shown(name: &[u8]) -> Vec<u8> {
-    if name.is_empty() { b"<share_root>".to_vec() } else { name.get(..MAX_NAME).unwrap_or(name).to_vec() }
+    if name.is_empty() { b"<share_root>".to_vec() } else { bounded(name.to_vec()) }
+}
+
+/// The name up to its maximum length.
+fn bounded(mut name: Vec<u8>) -> Vec<u8> {
+    name.truncate(MAX_NAME);
+    name
 }
 
 #[cfg(test)]

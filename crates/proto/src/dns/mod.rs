@@ -16,6 +16,7 @@ use weir_wire::{Direction, Time};
 use wire::{HEADER, Header, Message, UPDATE, Walk};
 
 pub use emit::DNS;
+pub(crate) use present::netbios_name;
 
 /// Names in questions.
 static QUERY: Buffer =

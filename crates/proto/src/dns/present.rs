@@ -100,7 +100,7 @@ pub(super) fn netbios_address(bytes: &[u8]) -> Option<std::net::IpAddr> {
 
 /// The NetBIOS name in a name of the name service (RFC 1001, 14.1): two letters for each byte. The sixteenth byte is
 /// the kind of name.
-pub(super) fn netbios_name(text: &[u8]) -> Option<(Vec<u8>, u8)> {
+pub(crate) fn netbios_name(text: &[u8]) -> Option<(Vec<u8>, u8)> {
     let coded = text.first_chunk::<32>()?;
     let (mut name, mut letters) = (Vec::with_capacity(16), coded.iter());
     while let (Some(high), Some(low)) = (letters.next(), letters.next()) {

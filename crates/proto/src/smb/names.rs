@@ -151,6 +151,25 @@ pub(super) fn old_command(number: u8) -> String {
     name.map_or_else(|| format!("UNKNOWN-{number}"), |(_, name)| format!("SMB1_COMMAND_{name}"))
 }
 
+const BROWSER_COMMANDS: [(u8, &str); 10] = [
+    (1, "HOST_ANNOUNCEMENT"),
+    (2, "ANNOUNCEMENT_REQUEST"),
+    (8, "REQUEST_ELECTION"),
+    (9, "GET_BACKUP_LIST_REQUEST"),
+    (10, "GET_BACKUP_LIST_RESPONSE"),
+    (11, "BECOME_BACKUP"),
+    (12, "DOMAIN_ANNOUNCEMENT"),
+    (13, "MASTER_ANNOUNCEMENT"),
+    (14, "RESET_STATE_REQUEST"),
+    (15, "LOCAL_MASTER_ANNOUNCEMENT"),
+];
+
+/// A command of the browser protocol (MS-BRWS, 2.2).
+pub(super) fn browser_command(number: u8) -> String {
+    let name = BROWSER_COMMANDS.iter().find(|(of, _)| *of == number);
+    name.map_or_else(|| format!("UNKNOWN-{number}"), |(_, name)| (*name).to_owned())
+}
+
 const STATUSES: [(u32, &str); 38] = [
     (0x0000_0000, "STATUS_SUCCESS"),
     (0x0000_0103, "STATUS_PENDING"),

@@ -3,9 +3,10 @@
 use super::names::{self, guid, u16_at, u32_at, u64_at, wide};
 use super::waiting::Key;
 use super::{
-    At, Begun, Fid, MAX_OPEN, Open, Request, Rest, SMB_MAPPING, Smb, Tree, What, is_of_pipes, shown,
+    At, Begun, Fid, MAX_OPEN, Open, Request, Rest, SMB_MAPPING, Smb, Tree, What, bounded, is_of_pipes, shown,
 };
 use crate::{Out, Span, Value, record};
+use weir_wire::Time;
 use weir_wire::stream::Chunk;
 
 const HEADER: usize = 32;
@@ -33,6 +34,8 @@ pub(super) const NEGOTIATE_KEY: u16 = NEGOTIATE as u16 | OLD;
 /// Marks the commands of this version among those that wait.
 const OLD: u16 = 0x100;
 
+/// The mailslot of the browser protocol (MS-BRWS, 2.1).
+const BROWSER: &[u8] = b"\\MAILSLOT\\BROWSE";
 /// The function of a transaction that writes a call to a pipe and reads its response (MS-CIFS, 2.2.5.6).
 const PIPE_TRANSCEIVE: u16 = 0x26;
 /// STATUS_BUFFER_OVERFLOW: the response has only a part of the data, which is valid.
@@ -66,12 +69,39 @@ struct Block<'a> {
     begin: usize,
 }
 
+impl<'a> Block<'a> {
+    /// Reads the block at a position of a message, whose data may have its beginning only.
+    fn read(message: &'a [u8], at: usize, command: u8) -> Option<Self> {
+        let bytes_of_words = 2 * usize::from(*message.get(at)?);
+        let words = message.get(at + 1..)?.get(..bytes_of_words)?;
+        let bytes = usize::from(u16_at(message, at + 1 + bytes_of_words)?);
+        let begin = at + 3 + bytes_of_words;
+        let data = message.get(begin..)?;
+        Some(Self { command, words, data: data.get(..bytes).unwrap_or(data), begin })
+    }
+}
+
 struct Header {
     status: u32,
     flags: u16,
     tree: u16,
     user: u16,
     id: u64,
+    is_response: bool,
+}
+
+impl Header {
+    fn read(message: &[u8]) -> Option<Self> {
+        let process = u64::from(u16_at(message, 26)?);
+        Some(Self {
+            status: u32_at(message, 5)?,
+            flags: u16_at(message, 10)?,
+            tree: u16_at(message, 24)?,
+            user: u16_at(message, 28)?,
+            id: process << 16 | u64::from(u16_at(message, 30)?),
+            is_response: message.get(9)? & RESPONSE != 0,
+        })
+    }
 }
 
 /// The texts in a block's data.
@@ -140,24 +170,11 @@ impl Smb {
         out: &mut dyn Out,
     ) -> Option<()> {
         let mut command = *message.get(4)?;
-        let is_response = message.get(9)? & RESPONSE != 0;
-        let process = u64::from(u16_at(message, 26)?);
-        let header = Header {
-            status: u32_at(message, 5)?,
-            flags: u16_at(message, 10)?,
-            tree: u16_at(message, 24)?,
-            user: u16_at(message, 28)?,
-            id: process << 16 | u64::from(u16_at(message, 30)?),
-        };
+        let header = Header::read(message)?;
+        let is_response = header.is_response;
         let mut at = HEADER;
         for _ in 0..MAX_CHAIN {
-            let words = 2 * usize::from(*message.get(at)?);
-            let parameters = message.get(at + 1..)?.get(..words)?;
-            let bytes = usize::from(u16_at(message, at + 1 + words)?);
-            let begin = at + 3 + words;
-            let data = message.get(begin..)?;
-            let data = data.get(..bytes).unwrap_or(data);
-            let block = Block { command, words: parameters, data, begin };
+            let block = Block::read(message, at, command)?;
             if rest.is_cut && command != if is_response { READ } else { WRITE } {
                 return Some(());
             }
@@ -166,11 +183,11 @@ impl Smb {
             } else {
                 self.old_command(&header, &block, message, rest, chunk, out)?;
             }
-            if !CHAINING.contains(&command) || words < 4 {
+            if !CHAINING.contains(&command) || block.words.len() < 4 {
                 return Some(());
             }
-            command = *parameters.first()?;
-            let next = usize::from(u16_at(parameters, 2)?);
+            command = *block.words.first()?;
+            let next = usize::from(u16_at(block.words, 2)?);
             if command == 0xff || next <= at {
                 return Some(());
             }
@@ -189,10 +206,7 @@ impl Smb {
         out: &mut dyn Out,
     ) -> Option<()> {
         let words = block.words;
-        let mut request = Self::request(Key::Message(header.id, u16::from(block.command) | OLD), chunk.time);
-        request.set(At::Command, names::old_command(block.command));
-        request.set(At::Session, header.user);
-        request.set(At::Tree, header.tree);
+        let mut request = Request::old(header, block, message, chunk.time);
         let is_wide = header.flags & UNICODE != 0;
         let mut texts = Texts { message, at: block.begin, is_wide };
         match block.command {
@@ -334,7 +348,7 @@ impl Smb {
             return Some(());
         };
         request.at.add(out.here());
-        self.old_status(&mut request, header, chunk);
+        request.old_status(header, chunk.time);
         let is_good = header.status == 0;
         request.set(At::Session, header.user);
         match (block.command, std::mem::take(&mut request.what)) {
@@ -416,14 +430,49 @@ impl Smb {
         self.emit(request, out);
         Some(())
     }
+}
 
-    fn old_status(&self, request: &mut Request, header: &Header, chunk: &Chunk<'_>) {
-        request.status(header.status, chunk.time);
+impl Request {
+    /// A new row of a command.
+    fn old(header: &Header, block: &Block<'_>, message: &[u8], time: Time) -> Self {
+        let mut request = Smb::request(Key::Message(header.id, u16::from(block.command) | OLD), time);
+        request.set(At::Command, names::old_command(block.command));
+        request.set(At::Session, header.user);
+        request.set(At::Tree, header.tree);
+        if block.command == TRANSACTION && !header.is_response {
+            let is_wide = header.flags & UNICODE != 0;
+            let name = Texts { message, at: block.begin, is_wide }.next();
+            let is_browser = name.as_ref().is_some_and(|name| name.eq_ignore_ascii_case(BROWSER));
+            request.set(At::Transaction, name.map(bounded));
+            let data = [24, 22].map(|at| u16_at(block.words, at).unwrap_or(0));
+            let [offset, bytes] = data;
+            if let Some(command) = begun(message, offset, bytes).first().filter(|_| is_browser) {
+                request.set(At::Browser, names::browser_command(*command));
+            }
+        }
+        request
+    }
+
+    /// The row of a message that stands alone, in a datagram.
+    pub(super) fn alone(message: &[u8], time: Time) -> Option<Self> {
+        let (header, command) = (Header::read(message)?, *message.get(4)?);
+        let block = Block::read(message, HEADER, command)?;
+        let mut request = Self::old(&header, &block, message, time);
+        if header.is_response {
+            request.old_status(&header, time);
+            // No command was seen to which it responds.
+            request.set(At::Duration, Value::None);
+        }
+        Some(request)
+    }
+
+    fn old_status(&mut self, header: &Header, time: Time) {
+        self.status(header.status, time);
         if header.flags & NT_STATUS == 0 && header.status != 0 {
             let [class, _, low, high] = header.status.to_le_bytes();
             let code = u16::from_le_bytes([low, high]);
-            request.set(At::Status, names::old_error(class, code));
-            request.set(At::StatusCode, format!("0x{code:04x}"));
+            self.set(At::Status, names::old_error(class, code));
+            self.set(At::StatusCode, format!("0x{code:04x}"));
         }
     }
 }
