@@ -111,10 +111,12 @@ fn begins_with(line: &[u8], word: &str) -> bool {
 }
 
 /// Conversations whose messages do not stand alone, each with the reason.
-const EXCEPTED: [(&str, &str); 7] = [
+const EXCEPTED: [(&str, &str); 6] = [
     ("ftp/errors.talk", "a reply without a code cannot be told from the rest of a lost reply"),
-    ("http/inside-a-tunnel-with-noise.talk", "the bytes that switch to HTTP within HTTP are lost"),
-    ("http/tunnel.talk", "the bytes that switch to HTTP within HTTP are lost"),
+    (
+        "http/inside-a-tunnel-with-noise.talk",
+        "where the tunnel begins shows whose the byte before a response is",
+    ),
     ("http/odd.talk", "where a malformed message ends depends on those around it"),
     ("http/ranges.talk", "a file is joined from several responses"),
     ("http/upload.talk", "whether the announced body follows is named by the response that is lost"),
@@ -489,5 +491,5 @@ fn a_hole_changes_only_records_with_bytes_in_it() {
          excepted; other protocols: {other:?}"
     );
     assert!(failures.is_empty(), "{} of {checked}:\n{}", failures.len(), failures.join("\n"));
-    assert!(checked >= 1_780 && unidentified * 10 < checked, "{checked}, {unidentified} unidentified");
+    assert!(checked >= 1_815 && unidentified * 10 < checked, "{checked}, {unidentified} unidentified");
 }

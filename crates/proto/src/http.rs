@@ -326,6 +326,14 @@ impl Http {
         None
     }
 
+    /// Whether the response to a request that was not seen is over, which only the end of the stream would end: the client has
+    /// gone on, so that the response has opened a tunnel or has no body.
+    fn is_orphan_over(&self) -> bool {
+        let current = self.response.current;
+        let is_orphan = self.flow.held(current).is_some_and(|of| of.request.is_none());
+        is_orphan && self.flow.waiting.back().is_some_and(|of| of.id > current)
+    }
+
     /// Takes bytes from the server.
     fn response(&mut self, data: &mut &[u8], time: Time, out: &mut dyn Out) -> Option<Step> {
         match &self.response.state {
@@ -400,6 +408,11 @@ impl Http {
                 }
             }
             State::Wait => *data = &[],
+            State::Close if self.is_orphan_over() => {
+                out.more(data.len());
+                finish(&mut self.response, &mut self.flow, false, time, out);
+                self.response.state = State::Lost { messages: false };
+            }
             _ => carry(&mut self.response, &mut self.flow, data, time, out),
         }
         None
@@ -733,6 +746,20 @@ mod tests {
             let got = ["method", "url", "response_body_len"].map(|name| row.get(name).clone());
             assert_eq!(got, ["GET".into(), "/index.html".into(), body.into()], "{case}");
         }
+    }
+
+    /// However the streams are cut, a response whose request is lost does not hide those that follow.
+    #[test]
+    fn a_response_without_its_request_ends_with_the_next_request() {
+        let emitted = emitted("orphan.talk");
+        let rows = of(&emitted, &table::HTTP).into_iter();
+        let rows: Vec<_> = rows.map(|row| [row.get("url").clone(), row.get("status_code").clone()]).collect();
+        let expected = [
+            [Value::None, Value::Uint(200)],
+            ["/first".into(), Value::Uint(200)],
+            ["/second".into(), Value::Uint(404)],
+        ];
+        assert_eq!(rows, expected);
     }
 
     #[test]

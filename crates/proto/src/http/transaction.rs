@@ -64,6 +64,11 @@ impl Shared {
         self.waiting.get_mut(id.checked_sub(first)? as usize)
     }
 
+    pub(super) fn held(&self, id: u32) -> Option<&Transaction> {
+        let first = self.waiting.front()?.id;
+        self.waiting.get(id.checked_sub(first)? as usize)
+    }
+
     /// Creates a transaction.
     pub(super) fn begin(&mut self, time: Time, out: &mut dyn Out) -> u32 {
         let held: usize = self.waiting.iter().map(Transaction::memory).sum();
