@@ -22,7 +22,7 @@ pub(crate) fn is_simple(flow_ref: &FlowRef, s: &Facts) -> bool {
         None => flow_ref.key.proto != 6,
     };
     has_state
-        && s.packets == 1
+        && (s.packets, s.later_fragments) == (1, 0)
         && s.earliest == s.time
         && !(s.bad_checksum | s.carrier | s.carried)
         && s.tunnel == Tunnel::None
@@ -100,6 +100,7 @@ impl Hot {
             ttl,
             mac,
             bad_checksums: 0,
+            later_fragments: 0,
         };
         let (mut tcp, mut state, mut letter) = (None, ConnState::Oth, None);
         match self.key.proto {

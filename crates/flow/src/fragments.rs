@@ -57,6 +57,7 @@ impl Fragments {
     /// Takes a parsed fragment. `id` is the IP identification, `is_first` whether the fragment has the ports.
     pub fn see(&mut self, mut parsed: ParsedPacket, id: u32, proto: u8, is_first: bool) -> Counted {
         let mut counted = Counted::default();
+        parsed.facts.later_fragments = if is_first { 0 } else { parsed.facts.packets };
         let FlowRef { key, sender, .. } = parsed.flow_ref;
         let (source, destination) = match sender {
             0 => (key.addr[0], key.addr[1]),
@@ -153,6 +154,7 @@ impl ParsedPacket {
     fn add(&mut self, other: &ParsedPacket) {
         let (sum, other) = (&mut self.facts, &other.facts);
         sum.packets = sum.packets.saturating_add(other.packets);
+        sum.later_fragments = sum.later_fragments.saturating_add(other.later_fragments);
         sum.frame_bytes += other.frame_bytes;
         sum.ip_bytes += other.ip_bytes;
         sum.payload_bytes += other.payload_bytes;

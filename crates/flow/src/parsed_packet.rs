@@ -50,6 +50,8 @@ pub(crate) struct Facts {
     /// The TCP header, if the packet has one.
     pub segment: Option<Segment>,
     pub packets: u32,
+    /// Those of the packets that are fragments without the ports.
+    pub later_fragments: u32,
     pub frame_bytes: u64,
     pub ip_bytes: u64,
     pub payload_bytes: u64,
@@ -187,6 +189,7 @@ impl Looker {
             asks: layers.ip_proto == 17 && layers.ports[0] == NTP && ntp_mode(packet, layers) == Some(3),
             segment: if layers.ip_proto == 6 { segment(packet, layers) } else { None },
             packets: 1,
+            later_fragments: 0,
             frame_bytes: u64::from(packet.wire_len),
             ip_bytes: u64::from(layers.network_len),
             payload_bytes: u64::from(layers.payload_len),

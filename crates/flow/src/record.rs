@@ -149,6 +149,9 @@ pub struct Side {
     pub mac: [u8; 6],
     /// Packets with a wrong checksum, which are in no other count; see [`crate::FlowConfig::checksums`].
     pub bad_checksums: u16,
+    /// Those of the packets that are fragments without the ports: all of a packet's fragments but the first (RFC 791 2.3,
+    /// RFC 8200 4.5). 65,535 means this number or more.
+    pub later_fragments: u16,
 }
 
 /// Further facts of a TCP flow. Arrays are in the order of [`Direction`].

@@ -82,12 +82,24 @@ pub(crate) struct Origin {
     pub history: History,
 }
 
+/// What a direction's counters do not hold.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(C)]
+struct Carried {
+    /// The upper parts of the counters, beyond 32 bits.
+    packets: u16,
+    /// See [`Side::later_fragments`].
+    later_fragments: u16,
+    frame_bytes: u32,
+    ip_bytes: u32,
+    payload_bytes: u32,
+}
+
 /// Values that most flows never need.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C, align(64))]
 pub(crate) struct Rare {
-    /// The upper parts of the counters, beyond 32 bits.
-    carried: [Counts<u32>; 2],
+    carried: [Carried; 2],
     /// Time of the flow's first packet, if `marks` has CUT.
     born: Time,
     pub letters: Letters,
@@ -310,10 +322,10 @@ impl<'a> Row<'a> {
     #[inline]
     pub fn counts(&self, side: usize) -> Counts<u64> {
         let low = self.hot.counts[side & 1];
-        let high = self.rare_if_used().map_or(Counts::default(), |rare| rare.carried[side & 1]);
+        let high = self.rare_if_used().map_or(Carried::default(), |rare| rare.carried[side & 1]);
         let whole = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
         Counts {
-            packets: whole(high.packets, low.packets),
+            packets: whole(high.packets.into(), low.packets),
             frame_bytes: whole(high.frame_bytes, low.frame_bytes),
             ip_bytes: whole(high.ip_bytes, low.ip_bytes),
             payload_bytes: whole(high.payload_bytes, low.payload_bytes),
@@ -343,10 +355,17 @@ impl<'a> Row<'a> {
     #[cold]
     fn carry(&mut self, side: usize, carry: &Counts<u32>) {
         let high = &mut self.rare().carried[side & 1];
-        high.packets = high.packets.saturating_add(carry.packets);
+        high.packets = high.packets.saturating_add(u16::try_from(carry.packets).unwrap_or(u16::MAX));
         high.frame_bytes = high.frame_bytes.saturating_add(carry.frame_bytes);
         high.ip_bytes = high.ip_bytes.saturating_add(carry.ip_bytes);
         high.payload_bytes = high.payload_bytes.saturating_add(carry.payload_bytes);
+    }
+
+    /// Counts fragments without ports, which are in the other counters too.
+    #[cold]
+    pub fn count_later_fragments(&mut self, side: usize, more: u32) {
+        let high = &mut self.rare().carried[side & 1];
+        high.later_fragments = high.later_fragments.saturating_add(more.try_into().unwrap_or(u16::MAX));
     }
 
     /// Takes the packets and frame bytes of direction `side` since its last tally, and resets them.
@@ -394,14 +413,23 @@ impl<'a> Row<'a> {
         let origin = &self.cold.origin;
         let is_tcp = self.hot.key.proto == 6;
         let counts = [self.counts(0), self.counts(1)];
+        let fragments = self.rare_if_used().map_or([0; 2], |rare| rare.carried.map(|of| of.later_fragments));
         FlowRecord {
             key: self.hot.key,
             initiator_is_lower: orig == 0,
             id: self.id(),
             first: self.hot.first,
             last: self.hot.last,
-            forward: self.side(orig, &counts[orig], letters.bad_checksums()),
-            reverse: self.side(resp, &counts[resp], letters.bad_checksums()),
+            forward: Side {
+                bad_checksums: letters.bad_checksums()[orig],
+                later_fragments: fragments[orig],
+                ..self.side(orig, &counts[orig])
+            },
+            reverse: Side {
+                bad_checksums: letters.bad_checksums()[resp],
+                later_fragments: fragments[resp],
+                ..self.side(resp, &counts[resp])
+            },
             tcp: (is_tcp && self.has(mark::SEGMENT)).then(|| TcpSummary {
                 stream_bytes: [
                     self.ends[orig].size(&self.ends[resp]),
@@ -425,7 +453,7 @@ impl<'a> Row<'a> {
     }
 
     #[inline]
-    fn side(&self, at: usize, counts: &Counts<u64>, bad_checksums: [u16; 2]) -> Side {
+    fn side(&self, at: usize, counts: &Counts<u64>) -> Side {
         Side {
             packets: counts.packets,
             frame_bytes: counts.frame_bytes,
@@ -434,7 +462,7 @@ impl<'a> Row<'a> {
             tcp_flags: self.hot.flags[at & 1],
             ttl: self.cold.origin.ttl[at & 1],
             mac: self.cold.origin.mac[at & 1],
-            bad_checksums: bad_checksums[at & 1],
+            ..Side::default()
         }
     }
 

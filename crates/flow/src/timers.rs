@@ -114,6 +114,9 @@ impl Timers {
             side,
             &Counts { packets, frame_bytes, ip_bytes: s.ip_bytes, payload_bytes: s.payload_bytes },
         );
+        if s.later_fragments != 0 {
+            row.count_later_fragments(side, s.later_fragments);
+        }
         let time = s.time.max(row.hot.last);
         if let Some(segment) = &s.segment {
             row.hot.flags[side] |= segment.flags;

@@ -284,6 +284,8 @@ pub static COLUMNS: &[Column] = columns![
     "reverse_tcp_flags" Text => |f, _| tcp_flags(f, Direction::Reverse),
     "bad_checksums" Count => |f, _| Value::Count(f.forward.bad_checksums.into()),
     "reverse_bad_checksums" Count => |f, _| Value::Count(f.reverse.bad_checksums.into()),
+    "later_fragments" Count => |f, _| later_fragments(&f.forward),
+    "reverse_later_fragments" Count => |f, _| later_fragments(&f.reverse),
     "ttl" Count => |f, _| ttl(&f.forward),
     "reverse_ttl" Count => |f, _| ttl(&f.reverse),
     "mac" Text => |f, _| mac(&f.forward),
@@ -295,6 +297,14 @@ pub static COLUMNS: &[Column] = columns![
     "interface" Count => |f, _| Value::Count(f.interface.into()),
     "destination_name" Text => |_, e| e.destination_name.clone().map_or(Value::Unset, Value::Text),
 ];
+
+/// Packets without the ports; unset if there are none, as in nearly all flows.
+fn later_fragments(side: &Side) -> Value {
+    match side.later_fragments {
+        0 => Value::Unset,
+        more => Value::Count(more.into()),
+    }
+}
 
 fn is_icmp(flow: &FlowRecord) -> bool {
     matches!(flow.key.proto, 1 | 58)

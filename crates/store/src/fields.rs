@@ -81,6 +81,7 @@ flow_fields! {
     "received_retransmitted" Number Detail(&["reverse_retransmitted"]), "Segments that the server sent again.";
     "missed_bytes" Number Detail(&["missed_bytes", "reverse_missed_bytes"]), "Bytes of streams that the sensor did not see.";
     "bad_checksums" Number Detail(&["bad_checksums", "reverse_bad_checksums"]), "Packets with a wrong checksum.";
+    "later_fragments" Number Detail(&["later_fragments", "reverse_later_fragments"]), "Packets that are fragments without a port: all of a packet's but the first.";
     "sent_tcp_flags" Text Detail(&["tcp_flags"]), "TCP flags that the client set, as `...AP.SF`.";
     "received_tcp_flags" Text Detail(&["reverse_tcp_flags"]), "TCP flags that the server set.";
     "sent_ttl" Number Detail(&["ttl"]), "Time to live of the client's packets.";

@@ -284,6 +284,58 @@ fn flows_outside_of_tunnels_have_the_packets_of_the_expression() {
     assert!(tunnels == 0 || packets > 0, "no expression selected a packet");
 }
 
+/// The number of later fragments in the note of an answer; 0 without a note.
+fn later_fragments(answer: &Value) -> u64 {
+    let notes = answer["notes"].as_array().cloned().unwrap_or_default();
+    let note = notes.iter().filter_map(Value::as_str).find(|note| note.contains("later fragment"));
+    note.map_or(0, |note| note.split(' ').next().unwrap().replace(',', "").parse().unwrap())
+}
+
+/// An answer over flows that is about ports says how many packets an expression over packets does not find by a port: on captures of
+/// the sample that have fragments, and no tunnels.
+#[test]
+fn an_answer_about_ports_says_how_many_later_fragments_have_none() {
+    let (mut with_fragments, mut others, mut told) = (0, 0, 0);
+    for capture in diverse(400) {
+        let folder = tempfile::tempdir().unwrap();
+        let ran = weir([text(&capture), "-o", text(folder.path()), "--log", "store", "-j"]);
+        let facts = ran.json();
+        let flows = facts.iter().find(|line| line["kind"] == "flows");
+        if !flows.is_some_and(|flows| flows["fragments_joined"].as_u64() > Some(0)) {
+            continue;
+        }
+        if query(folder.path(), "count flows where flow.tunnel")["rows"][0][1].as_u64() > Some(0) {
+            others += 1;
+            continue;
+        }
+        with_fragments += 1;
+        // Behind extension headers of IPv6 pcap-filter sees no port, not even that of the first fragment.
+        for expression in
+            ["ip and udp portrange 1-65535", "ip and tcp portrange 1-65535", "ip and udp port 53"]
+        {
+            let counted = weir(["count", text(&capture), "-e", expression, "-j"]).json();
+            let truth = counted.iter().find_map(|line| line["packets"].as_u64()).unwrap_or(0);
+            let answer = query(folder.path(), &format!("count flows where {expression}"));
+            let packets = answer["rows"][0][1].as_u64().unwrap_or(0);
+            let by_field =
+                query(folder.path(), &format!("count flows where {expression} and flow.later_fragments > 0"));
+            let fragments = later_fragments(&answer);
+            assert_eq!(later_fragments(&by_field), fragments, "{capture:?}: {expression}");
+            assert_eq!(
+                packets - truth,
+                fragments,
+                "{capture:?}: {expression}: {packets} and {truth} packets"
+            );
+            told += fragments;
+        }
+        for question in ["count flows", "count flows where udp", "records dns where port 53"] {
+            assert_eq!(later_fragments(&query(folder.path(), question)), 0, "{question}");
+        }
+    }
+    assert!(told > 0, "the sample has fragments");
+    println!("{with_fragments} captures with fragments, {others} with tunnels, {told} fragments");
+}
+
 /// Begins a run on the loopback interface whose store has intervals of a second.
 fn store_of_loopback(folder: &Path) -> Child {
     Command::new(env!("CARGO_BIN_EXE_weir"))

@@ -88,6 +88,7 @@ fn add(connection: &mut FlowRecord, late: &FlowRecord) {
         mine.ip_bytes += more.ip_bytes;
         mine.payload_bytes += more.payload_bytes;
         mine.bad_checksums = mine.bad_checksums.saturating_add(more.bad_checksums);
+        mine.later_fragments = mine.later_fragments.saturating_add(more.later_fragments);
         mine.tcp_flags |= more.tcp_flags;
     }
     connection.last = connection.last.max(late.last);

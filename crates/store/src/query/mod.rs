@@ -22,6 +22,7 @@
 //! the forms of times.
 
 mod answer;
+mod fragments;
 mod kept;
 mod keys;
 mod parse;
@@ -247,7 +248,9 @@ impl Question {
     pub fn ask(&self, store: &dyn Store) -> Result<Answered, StoreError> {
         let begun = Instant::now();
         let moved = store.moved(self.span)?;
-        let mut answered = answer::of(&Self { span: moved.span(), ..self.clone() }, store)?;
+        let of_cells = Self { span: moved.span(), ..self.clone() };
+        let mut answered = answer::of(&of_cells, store)?;
+        answered.notes.extend(fragments::note(&of_cells, store)?);
         if let Some(basis) = &mut answered.basis {
             basis::complete(store, &moved, basis)?;
             answered.notes.extend(answer::range_note(self, &moved, basis));
