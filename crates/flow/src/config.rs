@@ -42,7 +42,7 @@ pub struct FlowConfig {
     pub jump: u64,
     /// Key of the table's hash. It changes no result; choose it at random where the traffic may be hostile.
     pub seed: [u64; 2],
-    /// Whether flows with different outer VLAN identifiers are different flows.
+    /// Whether flows in different VLANs are different flows, by both identifiers of [`weir_wire::Layers::vlan`].
     pub vlan: bool,
     /// Whether a flow without an observed beginning is reversed if [`crate::is_likely_server`] holds for its source
     /// port.

@@ -154,7 +154,7 @@ impl Looker {
     pub fn flow_ref(&self, packet: &Packet<'_>, layers: &Layers, vlan: [u16; 2]) -> Option<FlowRef> {
         let (mut key, is_lower) = FlowKey::of(packet, layers)?;
         if self.vlan {
-            key.space = key.space.tagged(vlan[0]);
+            key.space = key.space.in_vlans(vlan);
         }
         Some(self.of_key(key, is_lower))
     }

@@ -72,7 +72,7 @@ fn compare(name: &str, chunk: &PacketBuf, config: &FlowConfig) -> (Filter, u64) 
             known[at / 64] |= 1 << (at % 64);
             let (mut key, is_lower) = FlowKey::of(&packet, layers).expect("a plain packet has a key");
             if config.vlan {
-                key.space = key.space.tagged(layers.vlan[0]);
+                key.space = key.space.in_vlans(layers.vlan);
             }
             let sum = truth.entry((key, is_lower)).or_default();
             sum[0] += 1;

@@ -54,6 +54,15 @@ impl Space {
         Self([first, second & 0xf0 | high & 0xf, low])
     }
 
+    /// The same space in the VLANs of a packet, by its outermost and its next identifier ([`Layers::vlan`]). Two tags have one number
+    /// of 12 bits: with one outer tag, each inner tag has its own, and the other way round. Of other pairs, 1 of 4,096 have one
+    /// space.
+    #[must_use]
+    pub fn in_vlans(self, [outer, inner]: [u16; 2]) -> Self {
+        let turned = outer << 5 | (outer & 0xfff) >> 7;
+        self.tagged(if inner == 0 { outer } else { inner ^ turned & 0xfff })
+    }
+
     /// The space as a number of 24 bits: the VLAN identifier in the lower half.
     #[inline(always)]
     pub fn number(self) -> u32 {
@@ -237,6 +246,26 @@ const AH: u8 = 51;
 mod tests {
     use super::*;
     use crate::{LinkType, build, decode};
+
+    #[test]
+    fn vlans_that_differ_in_one_tag_are_different_spaces() {
+        let distinct = |spaces: Vec<Space>| std::collections::HashSet::<Space>::from_iter(spaces).len();
+        let all = 1..4096_u16;
+        for one in [1, 7, 100, 4095] {
+            assert_eq!(
+                distinct(all.clone().map(|inner| Space::of(3).in_vlans([one, inner])).collect()),
+                4095
+            );
+            assert_eq!(
+                distinct(all.clone().map(|outer| Space::of(3).in_vlans([outer, one])).collect()),
+                4095
+            );
+        }
+        let single: Vec<_> = (0..4096).map(|outer| Space::of(3).in_vlans([outer, 0])).collect();
+        assert_eq!(distinct(single.clone()), 4096);
+        assert_eq!(single[0], Space::of(3), "no tag, or a priority tag");
+        assert_ne!(Space::of(3).in_vlans([7, 9]), Space::of(4).in_vlans([7, 9]));
+    }
 
     #[test]
     fn mapped_ipv6_packet_is_not_plain_for_its_key() {

@@ -180,6 +180,10 @@ pub struct RunOptions {
     #[arg(long, value_enum, value_name = "MODE", default_value_t = Checksum::Auto, help_heading = "Input", hide_short_help = true)]
     pub checksum: Checksum,
 
+    /// Flows with equal addresses and ports in different VLANs are different flows. Without it, a flow may change its VLAN.
+    #[arg(long, help_heading = "Input", hide_short_help = true)]
+    pub vlan: bool,
+
     /// After a corrupt record, search for the next valid one.
     #[arg(long, help_heading = "Input", hide_short_help = true)]
     pub recover: bool,

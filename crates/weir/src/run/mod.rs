@@ -409,6 +409,7 @@ impl Run {
             memory: self.division.flows / count,
             seed: [self.request.seeds.run, !self.request.seeds.run],
             checksums: self.request.checksum == ChecksumMode::On,
+            vlan: self.request.vlan,
             ..FlowConfig::default()
         };
         let sessions = SessionConfig {

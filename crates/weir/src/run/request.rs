@@ -62,6 +62,8 @@ pub struct Request {
     pub times: Option<TimeRange>,
     /// Verification of checksums.
     pub checksum: ChecksumMode,
+    /// Whether flows in different VLANs are different flows.
+    pub vlan: bool,
     /// Keys of hashes, equal for the whole run, so that results of consecutive plans can be merged.
     pub seeds: Seeds,
 }
@@ -182,6 +184,7 @@ impl Request {
                 Checksum::On => ChecksumMode::On,
                 Checksum::Off => ChecksumMode::Off,
             },
+            vlan: options.vlan,
             seeds,
         })
     }

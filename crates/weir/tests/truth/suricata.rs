@@ -17,7 +17,7 @@ const REQUIRED: &[(&str, [usize; 2])] = &[
     ("dhcp", [1, 0]),
     ("dns", [168, 1]),
     ("fileinfo", [14, 2]),
-    ("flow", [17, 4]),
+    ("flow", [19, 4]),
     ("ftp", [0, 9]),
     ("http", [12, 9]),
     ("mqtt", [42, 7]),
@@ -221,12 +221,12 @@ fn switch(
     SWITCHES.iter().filter(is_on).find(depends).map(|switch| switch.key)
 }
 
-/// Suricata's way with checksums as Weir's. Other arguments have a switch, or change nothing: streams without a
+/// Suricata's way with checksums and VLANs (`vlan.use-for-tracking` is on by default) as Weir's. Other arguments have a switch, or change nothing: streams without a
 /// beginning, one direction alone and whole streams are always read.
 fn options(test: &Value) -> Vec<&'static str> {
     let mut arguments = test["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let is_off = arguments.any(|argument| argument.contains("-k none"));
-    vec!["--checksum", if is_off { "off" } else { "on" }]
+    vec!["--vlan", "--checksum", if is_off { "off" } else { "on" }]
 }
 
 /// The name that decides whether a capture is set aside: hundreds of files have the name `input.pcap`, which are known by
