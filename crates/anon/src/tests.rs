@@ -431,7 +431,7 @@ fn keys_of_lists_are_treated_as_the_fields_that_they_come_from() {
             text("Jane's home"),
         ];
         let rows = vec![TableRow { key, values: vec![Folded::Sum(3)], error: 0 }];
-        weir_api::Table::new(std::borrow::Cow::Owned(schema), 10, rows, 0)
+        weir_api::Table::new(schema, 10, rows, 0)
     };
     let image = |anonymiser: &mut Anonymiser| {
         let mut answer = fixtures::answer("names", None, "top", Reading::Table(table()));

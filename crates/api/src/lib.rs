@@ -35,6 +35,7 @@ mod distinct;
 pub mod event;
 mod figure;
 mod ledger;
+mod lightest;
 mod reading;
 mod scans;
 mod senders;

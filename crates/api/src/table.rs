@@ -8,11 +8,13 @@
 //! Merging is commutative. It is associative while the rows of the sum fit into `capacity`. Beyond that the lightest
 //! rows are left out, which depends on the order; the bounds hold in every order.
 
+use crate::lightest::heaviest_of_lightest;
 use crate::{DistinctValues, Sketch};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::cmp::{Ordering, Reverse};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// How the values of a column add up.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
@@ -142,8 +144,8 @@ pub enum Folded {
 /// Rows of values by key; see the module.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
-    /// The columns.
-    pub schema: Cow<'static, Schema>,
+    /// The columns, shared by the tables of a subscription.
+    pub schema: Arc<Schema>,
     /// Maximum number of rows.
     pub capacity: usize,
     /// The rows, sorted by key.
@@ -257,18 +259,13 @@ impl TableRow {
 
 impl Table {
     /// A table with the heaviest of some rows, at most `capacity`. Keys without a row have at most `absent`.
-    pub fn new(
-        schema: impl Into<Cow<'static, Schema>>,
-        capacity: usize,
-        rows: Vec<TableRow>,
-        absent: u64,
-    ) -> Self {
+    pub fn new(schema: impl Into<Arc<Schema>>, capacity: usize, rows: Vec<TableRow>, absent: u64) -> Self {
         Self::of_parts(schema.into(), capacity, rows, absent, None)
     }
 
     /// A table that counts what it leaves out: `shed` is what keys without a row have in each column.
     pub fn counting(
-        schema: impl Into<Cow<'static, Schema>>,
+        schema: impl Into<Arc<Schema>>,
         capacity: usize,
         rows: Vec<TableRow>,
         absent: u64,
@@ -278,7 +275,7 @@ impl Table {
     }
 
     fn of_parts(
-        schema: Cow<'static, Schema>,
+        schema: Arc<Schema>,
         capacity: usize,
         rows: Vec<TableRow>,
         absent: u64,
@@ -292,8 +289,7 @@ impl Table {
 
     /// Whether the other table has equal columns, so that the two can be merged.
     pub fn is_like(&self, other: &Table) -> bool {
-        let same = matches!((&self.schema, &other.schema), (Cow::Borrowed(a), Cow::Borrowed(b)) if std::ptr::eq(*a, *b));
-        same || self.schema == other.schema
+        Arc::ptr_eq(&self.schema, &other.schema) || self.schema == other.schema
     }
 
     /// Whether every row is exact and no key is missing.
@@ -404,14 +400,14 @@ impl Table {
 
     fn trim(&mut self) {
         let excess = self.rows.len().saturating_sub(self.capacity);
-        let Some(last) = excess.checked_sub(1) else { return };
-        // Ascending weight, and of equal weight the last key first.
-        let mut ranks: Vec<(u64, Reverse<usize>)> =
-            self.rows.iter().zip(0..).map(|(row, at)| (row.weight(), Reverse(at))).collect();
-        let ranked = ranks.clone();
-        let heaviest_removed = *ranks.select_nth_unstable(last).1;
+        if excess == 0 {
+            return;
+        }
+        // Weights of distinct values are estimates, which cost more than a comparison.
+        let weights: Vec<u64> = self.rows.iter().map(TableRow::weight).collect();
+        let Some(heaviest_removed) = heaviest_of_lightest(weights.iter().copied(), excess) else { return };
         let (absent, shed) = (&mut self.absent, &mut self.shed);
-        let mut ranked = ranked.into_iter();
+        let mut ranked = weights.into_iter().zip((0..).map(Reverse));
         self.rows.retain(|row| {
             let rank = ranked.next().unwrap_or(heaviest_removed);
             let is_kept = rank > heaviest_removed;
@@ -431,15 +427,9 @@ fn add_to(sums: &mut [u64], more: impl Iterator<Item = u64>) {
     sums.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(more));
 }
 
-impl From<&'static Schema> for Cow<'static, Schema> {
+impl From<&'static Schema> for Arc<Schema> {
     fn from(schema: &'static Schema) -> Self {
-        Cow::Borrowed(schema)
-    }
-}
-
-impl From<Schema> for Cow<'static, Schema> {
-    fn from(schema: Schema) -> Self {
-        Cow::Owned(schema)
+        Arc::new(schema.clone())
     }
 }
 

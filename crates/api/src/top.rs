@@ -7,6 +7,7 @@
 //! Merging is commutative. It is associative while the rows of the sum fit into `capacity`. Beyond that the lightest
 //! rows are left out, which depends on the order; the bounds hold in every order.
 
+use crate::lightest::heaviest_of_lightest;
 use crate::{Count, KeyKind, Unit};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -203,15 +204,13 @@ impl Top {
     /// Keeps the heaviest `capacity` rows; removed rows are counted as shed.
     fn trim(&mut self) {
         let excess = self.rows.len().saturating_sub(self.capacity);
-        let Some(last) = excess.checked_sub(1) else { return };
         let (unit, shed, absent) = (self.unit, &mut self.shed, &mut self.absent);
-        // The reverse of the ranking: ascending weight, and of equal weight the last key first. Places order as keys.
-        let mut ranks: Vec<(u64, Reverse<usize>)> =
-            self.rows.iter().zip(0..).map(|(row, at)| (row.count.in_unit(unit), Reverse(at))).collect();
-        let (_, heaviest_removed, _) = ranks.select_nth_unstable(last);
+        // Rows are sorted by key, so that of equal weight the last key leaves first.
+        let weights = self.rows.iter().map(|row| row.count.in_unit(unit));
+        let Some(heaviest_removed) = heaviest_of_lightest(weights, excess) else { return };
         let mut at = 0;
         self.rows.retain(|row| {
-            let is_kept = (row.count.in_unit(unit), Reverse(at)) > *heaviest_removed;
+            let is_kept = (row.count.in_unit(unit), Reverse(at)) > heaviest_removed;
             at += 1;
             if !is_kept {
                 shed.add(&row.count);

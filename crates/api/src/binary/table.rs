@@ -120,8 +120,8 @@ impl Binary for Table {
     fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
         let schema = Schema::read(from)?;
         let schema = match schema == crate::SCANS {
-            true => Cow::Borrowed(&crate::SCANS),
-            false => Cow::Owned(schema),
+            true => (&crate::SCANS).into(),
+            false => schema.into(),
         };
         let table = Self {
             schema,

@@ -10,9 +10,8 @@ use crate::fields::{self, RecordView};
 use crate::{Item, Seeds};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use std::borrow::Cow;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use weir_api::{
     Bits, Datum, Fold, Folded, FunctionCall, KeyColumn, Level, Reading, Schema, Shown, Sketch, Table,
     TableColumn, TableRow,
@@ -345,7 +344,7 @@ struct ByField {
     keys: Vec<Part>,
     /// The measured part; `None` counts records.
     of: Option<Part>,
-    schema: Cow<'static, Schema>,
+    schema: Arc<Schema>,
     fold: Fold,
     capacity: usize,
     seeds: Seeds,
@@ -408,7 +407,7 @@ impl ByField {
         Self {
             keys,
             of,
-            schema: Cow::Owned(schema),
+            schema: Arc::new(schema),
             fold,
             capacity: rows,
             seeds,
@@ -545,6 +544,6 @@ impl Function for ByField {
             error,
         });
         let absent = std::mem::take(&mut self.absent);
-        Reading::Table(Table::new(self.schema.clone(), self.capacity, rows.collect(), absent))
+        Reading::Table(Table::new(Arc::clone(&self.schema), self.capacity, rows.collect(), absent))
     }
 }

@@ -6,6 +6,7 @@ use crate::bounded::{Bounded, Row, Taken};
 use crate::composition::{carried, is_without_ip};
 use crate::keyed::{KeyHash, Keyed};
 use std::borrow::Cow;
+use std::sync::Arc;
 use weir_api::{
     Datum, Fold, Folded, KeyColumn, Level, NETWORK_NAMES, OWN_WORDS, Part, Reading, Schema, Shown, Table,
     TableColumn, TableRow, Unit, WifiFrame,
@@ -29,7 +30,10 @@ pub(super) static FRAMES: FunctionSpec = FunctionSpec {
     build: |arguments| {
         let (show, rows) = shape(arguments)?;
         let schema = Schema { shown: Shown::Heaviest(show), ..SCHEMA };
-        Ok(Box::new(Frames { schema, list: Bounded::new(rows, Unit::Packets, arguments.seeds.run) }))
+        Ok(Box::new(Frames {
+            schema: Arc::new(schema),
+            list: Bounded::new(rows, Unit::Packets, arguments.seeds.run),
+        }))
     },
 };
 
@@ -248,7 +252,7 @@ impl Keyed for Key {
 
 /// The list.
 struct Frames {
-    schema: Schema,
+    schema: Arc<Schema>,
     list: Bounded<Key>,
 }
 
@@ -275,7 +279,7 @@ impl Function for Frames {
         };
         let rows = rows.into_iter().map(row).collect();
         let shed = vec![shed.packets, shed.bytes];
-        Reading::Table(Table::counting(self.schema.clone(), capacity, rows, absent, shed))
+        Reading::Table(Table::counting(Arc::clone(&self.schema), capacity, rows, absent, shed))
     }
 }
 

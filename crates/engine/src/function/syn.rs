@@ -7,6 +7,7 @@ use crate::Item;
 use crate::bounded::{Amount, Bounded};
 use crate::keyed::Address;
 use std::borrow::Cow;
+use std::sync::Arc;
 use weir_api::{
     Count, Datum, Fold, Folded, KeyColumn, Level, Reading, Schema, Shown, Table, TableColumn, TableRow, Unit,
 };
@@ -31,7 +32,7 @@ pub(super) static SYN: FunctionSpec = FunctionSpec {
         let (show, rows) = shape(arguments)?;
         let schema = Schema { shown: Shown::Heaviest(show), ..SCHEMA };
         let list = Bounded::new(rows, Unit::Packets, arguments.seeds.run);
-        Ok(Box::new(Hosts { schema: Cow::Owned(schema), list }))
+        Ok(Box::new(Hosts { schema: Arc::new(schema), list }))
     },
 };
 
@@ -164,7 +165,7 @@ impl Amount for Work {
 }
 
 struct Hosts {
-    schema: Cow<'static, Schema>,
+    schema: Arc<Schema>,
     list: Bounded<Address, Work>,
 }
 
@@ -233,6 +234,6 @@ impl Function for Hosts {
                 error: row.error,
             }
         });
-        Reading::Table(Table::new(self.schema.clone(), capacity, rows.collect(), taken.absent))
+        Reading::Table(Table::new(Arc::clone(&self.schema), capacity, rows.collect(), taken.absent))
     }
 }

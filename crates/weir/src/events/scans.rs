@@ -3,7 +3,6 @@
 //! Attempts are added up over intervals, so that a slow scan is found and the length of intervals makes no difference.
 //! What has not become a scan is forgotten an hour after its last failed attempt.
 
-use std::borrow::Cow;
 use weir_api::{Event, Reading, SCANS, Snapshot, Table, Trials, builtin};
 
 /// Nanoseconds without a failed attempt after which attempts are forgotten.
@@ -16,15 +15,7 @@ pub struct Probes {
 
 impl Default for Probes {
     fn default() -> Self {
-        Self {
-            rows: Table {
-                schema: Cow::Borrowed(&SCANS),
-                capacity: 0,
-                rows: Vec::new(),
-                absent: 0,
-                shed: None,
-            },
-        }
+        Self { rows: Table { schema: (&SCANS).into(), capacity: 0, rows: Vec::new(), absent: 0, shed: None } }
     }
 }
 

@@ -13,6 +13,7 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
 use weir_api::basis::Basis;
 use weir_api::{Cell, Column, ColumnKind, Folded, Label, Reading, Row, Shown};
@@ -271,7 +272,9 @@ impl Asked<'_> {
     ) -> FunctionTable {
         if let Some(limit) = self.limit {
             match &mut reading {
-                Reading::Table(table) => table.schema.to_mut().shown = Shown::Heaviest(limit as u32),
+                Reading::Table(table) => {
+                    Arc::make_mut(&mut table.schema).shown = Shown::Heaviest(limit as u32)
+                }
                 Reading::Top(top) => top.show = limit,
                 _ => {}
             }
