@@ -8,8 +8,7 @@
 //! Merging is commutative. It is associative while the rows of the sum fit into `capacity`. Beyond that the lightest
 //! rows are left out, which depends on the order; the bounds hold in every order.
 
-use crate::lightest::heaviest_of_lightest;
-use crate::{DistinctValues, Sketch};
+use crate::{DistinctValues, Sketch, lightest};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::cmp::{Ordering, Reverse};
@@ -400,24 +399,12 @@ impl Table {
 
     fn trim(&mut self) {
         let excess = self.rows.len().saturating_sub(self.capacity);
-        if excess == 0 {
-            return;
-        }
-        // Weights of distinct values are estimates, which cost more than a comparison.
-        let weights: Vec<u64> = self.rows.iter().map(TableRow::weight).collect();
-        let Some(heaviest_removed) = heaviest_of_lightest(weights.iter().copied(), excess) else { return };
         let (absent, shed) = (&mut self.absent, &mut self.shed);
-        let mut ranked = weights.into_iter().zip((0..).map(Reverse));
-        self.rows.retain(|row| {
-            let rank = ranked.next().unwrap_or(heaviest_removed);
-            let is_kept = rank > heaviest_removed;
-            if !is_kept {
-                *absent = (*absent).max(rank.0.saturating_add(row.error));
-                if let Some(shed) = shed {
-                    add_to(shed, row.values.iter().map(Folded::sum));
-                }
+        lightest::remove(&mut self.rows, excess, TableRow::weight, |row, weight| {
+            *absent = (*absent).max(weight.saturating_add(row.error));
+            if let Some(shed) = shed {
+                add_to(shed, row.values.iter().map(Folded::sum));
             }
-            is_kept
         });
     }
 }

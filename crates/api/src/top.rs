@@ -7,10 +7,8 @@
 //! Merging is commutative. It is associative while the rows of the sum fit into `capacity`. Beyond that the lightest
 //! rows are left out, which depends on the order; the bounds hold in every order.
 
-use crate::lightest::heaviest_of_lightest;
-use crate::{Count, KeyKind, Unit};
+use crate::{Count, KeyKind, Unit, lightest};
 use serde::{Deserialize, Serialize};
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -206,18 +204,15 @@ impl Top {
         let excess = self.rows.len().saturating_sub(self.capacity);
         let (unit, shed, absent) = (self.unit, &mut self.shed, &mut self.absent);
         // Rows are sorted by key, so that of equal weight the last key leaves first.
-        let weights = self.rows.iter().map(|row| row.count.in_unit(unit));
-        let Some(heaviest_removed) = heaviest_of_lightest(weights, excess) else { return };
-        let mut at = 0;
-        self.rows.retain(|row| {
-            let is_kept = (row.count.in_unit(unit), Reverse(at)) > heaviest_removed;
-            at += 1;
-            if !is_kept {
+        lightest::remove(
+            &mut self.rows,
+            excess,
+            |row| row.count.in_unit(unit),
+            |row, weight| {
                 shed.add(&row.count);
-                *absent = (*absent).max(row.count.in_unit(unit).saturating_add(row.error));
-            }
-            is_kept
-        });
+                *absent = (*absent).max(weight.saturating_add(row.error));
+            },
+        );
     }
 }
 
