@@ -101,6 +101,8 @@ pub struct Run {
     zone: Zone,
     /// The logs to write.
     logs: Vec<Log>,
+    /// Whether a store is written that further runs may continue.
+    has_store_of_runs: bool,
     /// The anonymiser of all output, if requested.
     anonymiser: Option<Anonymiser>,
     /// Flags that signals set.
@@ -138,12 +140,17 @@ impl Run {
         }
         let zone = times::zone(options.tz.as_deref()).map_err(|error| (Exit::Usage, error))?;
         let logs = Self::logs(&request, beside.is_some())?;
-        if request.inputs.is_empty() {
-            let logged = request.logs.as_ref().filter(|_| logs.iter().any(outputs::is_store));
-            let store = beside.as_ref().map(|beside| &beside.store).or(logged.map(|(folder, _)| folder));
-            // Equal values count once over all runs of a store.
-            let kept = store.and_then(|folder| database::distinct_seed(folder));
-            request.seeds.distinct = kept.unwrap_or(request.seeds.distinct);
+        let logged = request.logs.as_ref().filter(|_| logs.iter().any(outputs::is_store));
+        let logged = logged.map(|(folder, _)| folder);
+        // A store that is removed at the end is of one run. Of a run over files all results are reproducible then.
+        let is_live = request.inputs.is_empty();
+        let shown = beside.as_ref().filter(|beside| is_live || !beside.temporary).map(|beside| &beside.store);
+        let has_store_of_runs = shown.or(logged).is_some();
+        if let Some(folder) = shown.or(logged) {
+            // Equal values count once over all runs of a store, and the senders of packets do not know its key, whichever run
+            // began it.
+            let kept = database::distinct_seed(folder);
+            request.seeds.distinct = kept.unwrap_or_else(|| seeds().distinct);
         }
         let mut desk = Self::desk(&options, &request, &logs)?;
         let anonymiser =
@@ -207,6 +214,7 @@ impl Run {
             work,
             zone,
             logs,
+            has_store_of_runs,
             anonymiser,
             signals,
             configuration,
@@ -390,7 +398,7 @@ impl Run {
             existing: if self.request.inputs.is_empty() { Existing::Continue } else { Existing::Replace },
             rolling: self.request.rolling.clone(),
             memory: self.division.store,
-            distinct_seed: self.request.inputs.is_empty().then_some(self.request.seeds.distinct),
+            distinct_seed: self.has_store_of_runs.then_some(self.request.seeds.distinct),
         }
     }
 
