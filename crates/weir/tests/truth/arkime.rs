@@ -11,7 +11,7 @@ const REQUIRED: &[(&str, [usize; 2])] = &[
     ("packets", [198, 48]),
     ("bytes", [198, 48]),
     ("community_id", [194, 48]),
-    ("protocol", [87, 38]),
+    ("protocol", [88, 38]),
     ("dns", [69, 18]),
     ("email", [12, 8]),
     ("http", [79, 54]),
