@@ -371,6 +371,7 @@ impl<'t> Draft<'t> {
         let counts = matches!(matter, Matter::Count(_));
         let has_rows =
             counts || matches!(matter, Matter::Flows | Matter::Records(..) | Matter::Quantiles(..));
+        let has_steps = counts || matches!(matter, Matter::Series(_));
         let by = self.by.first().copied();
         let is_top =
             matches!(matter, Matter::Count(counting) if matches!(counting.measure, Measure::Distinct(_)));
@@ -393,12 +394,8 @@ impl<'t> Draft<'t> {
                 (self.show.first().copied(), "`show` is for records")
             }
             _ if self.compare.is_some() && !counts => (None, "`compare` is for top and count"),
-            _ if self.points.is_some() && !counts && !matches!(matter, Matter::Series(_)) => {
-                (None, "`points` is for series, top and count")
-            }
-            _ if self.every.is_some() && !counts && !matches!(matter, Matter::Series(_)) => {
-                (None, "`every` is for series, top and count")
-            }
+            _ if self.points.is_some() && !has_steps => (None, "`points` is for series, top and count"),
+            _ if self.every.is_some() && !has_steps => (None, "`every` is for series, top and count"),
             _ if self.points.is_some_and(|points| points > MAX_STEPS) && counts => {
                 (None, "top and count have at most 2000 points")
             }

@@ -20,8 +20,8 @@ use weir_api::{Answer, AnswerLabel, Counter, Family, Figure, FigureValue, Series
 const SECOND: f64 = 1e9;
 /// Maximum number of points of all series in an answer.
 const MAX_POINTS: usize = 2_000_000;
-/// Maximum number of parts of an exact length.
-const MAX_EXACT: u64 = 100_000;
+/// Maximum number of parts of a time range.
+const MAX_PARTS: u64 = 100_000;
 /// Maximum offset of a zone's clock changes.
 const CLOCKS: u64 = 2 * 3_600_000_000_000;
 const WEEK: u64 = 7 * 24 * 3_600_000_000_000;
@@ -479,9 +479,9 @@ impl CellGrid {
             )));
         };
         let cells = to.saturating_sub(base).div_ceil(step);
-        if cells > MAX_EXACT {
+        if cells > MAX_PARTS {
             return Err(StoreError::Unknown(format!(
-                "{cells} parts of the time: at most {MAX_EXACT} are read; choose a longer `every`"
+                "{cells} parts of the time: at most {MAX_PARTS} are read; choose a longer `every`"
             )));
         }
         let Stored { from, to, is_rounded, .. } = stored;
@@ -678,7 +678,10 @@ impl SeriesReader<'_> {
         let firsts = self.firsts()?;
         let first = |tier: usize| firsts.get(tier).copied().unwrap_or(0);
         match steps {
-            Steps::About(points) => Ok(CellGrid::of(range, points, first, self.interval.max(1))),
+            Steps::About(points) => {
+                let points = points.clamp(1, MAX_PARTS as usize);
+                Ok(CellGrid::of(range, points, first, self.interval.max(1)))
+            }
             Steps::Exact { base, step } => CellGrid::exact(range, (base, step), first, self.interval.max(1)),
         }
     }
@@ -779,10 +782,6 @@ impl SeriesReader<'_> {
 
     /// See [`crate::Store::points`].
     pub fn points(&self, ids: &[String], span: TimeRange, steps: Steps) -> Result<SeriesData, StoreError> {
-        let steps = match steps {
-            Steps::About(points) => Steps::About(points.clamp(1, 100_000)),
-            exact @ Steps::Exact { .. } => exact,
-        };
         let grid = self.grid(span, steps)?;
         let mut data = SeriesData { widths: self.watched_within(grid.parts()), ..grid.empty() };
         for id in ids {
@@ -808,7 +807,7 @@ impl SeriesReader<'_> {
         top: usize,
     ) -> Result<SeriesData, StoreError> {
         let room = MAX_POINTS / ids.len().max(1);
-        let grid = self.grid(span, Steps::About(points.clamp(1, room.clamp(1, 100_000))))?;
+        let grid = self.grid(span, Steps::About(points.min(room)))?;
         let mut data = SeriesData { widths: self.watched_within(grid.parts()), ..grid.empty() };
         let mut ranking: Vec<Weight> = Vec::with_capacity(ids.len());
         // Series and their totals, the heaviest first, up to the requested number.
@@ -858,7 +857,7 @@ impl SeriesReader<'_> {
         // All weeks have the step of the oldest, which may be in a coarser tier; steps divide a week.
         let shape = self.grid(
             TimeRange { from: Some(back(from, *oldest)), to: Some(back(to, *oldest)) },
-            Steps::About(points.clamp(1, 10_000)),
+            Steps::About(points.min(10_000)),
         )?;
         let base = from - from % shape.step;
         let shape = CellGrid { base, from: base, to, ..shape };
