@@ -420,16 +420,8 @@ impl<'a> Row<'a> {
             id: self.id(),
             first: self.hot.first,
             last: self.hot.last,
-            forward: Side {
-                bad_checksums: letters.bad_checksums()[orig],
-                later_fragments: fragments[orig],
-                ..self.side(orig, &counts[orig])
-            },
-            reverse: Side {
-                bad_checksums: letters.bad_checksums()[resp],
-                later_fragments: fragments[resp],
-                ..self.side(resp, &counts[resp])
-            },
+            forward: self.side(orig, &counts[orig], letters.bad_checksums(), fragments),
+            reverse: self.side(resp, &counts[resp], letters.bad_checksums(), fragments),
             tcp: (is_tcp && self.has(mark::SEGMENT)).then(|| TcpSummary {
                 stream_bytes: [
                     self.ends[orig].size(&self.ends[resp]),
@@ -453,7 +445,13 @@ impl<'a> Row<'a> {
     }
 
     #[inline]
-    fn side(&self, at: usize, counts: &Counts<u64>) -> Side {
+    fn side(
+        &self,
+        at: usize,
+        counts: &Counts<u64>,
+        bad_checksums: [u16; 2],
+        later_fragments: [u16; 2],
+    ) -> Side {
         Side {
             packets: counts.packets,
             frame_bytes: counts.frame_bytes,
@@ -462,7 +460,8 @@ impl<'a> Row<'a> {
             tcp_flags: self.hot.flags[at & 1],
             ttl: self.cold.origin.ttl[at & 1],
             mac: self.cold.origin.mac[at & 1],
-            ..Side::default()
+            bad_checksums: bad_checksums[at & 1],
+            later_fragments: later_fragments[at & 1],
         }
     }
 
