@@ -145,8 +145,9 @@ impl Run {
         // A store that is removed at the end is of one run. Of a run over files all results are reproducible then.
         let is_live = request.inputs.is_empty();
         let shown = beside.as_ref().filter(|beside| is_live || !beside.temporary).map(|beside| &beside.store);
-        let has_store_of_runs = shown.or(logged).is_some();
-        if let Some(folder) = shown.or(logged) {
+        let store_of_runs = shown.or(logged);
+        let has_store_of_runs = store_of_runs.is_some();
+        if let Some(folder) = store_of_runs {
             // Equal values count once over all runs of a store, and the senders of packets do not know its key, whichever run
             // began it.
             let kept = database::distinct_seed(folder);
@@ -174,7 +175,6 @@ impl Run {
             Some(beside) => Some(Arc::clone(&beside.configuration)),
             None => Self::configuration(&request).map_err(|error| (Exit::Usage, error))?,
         };
-        let is_live = request.inputs.is_empty();
         signals
             .take(request.logs.is_some(), is_live && request.config.is_some())
             .map_err(|error| (Exit::Usage, error))?;
