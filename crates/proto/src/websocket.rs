@@ -47,6 +47,8 @@ static FRAMES: Table = Table {
 
 /// Maximum number of payload bytes of a frame that are kept.
 const KEPT: usize = 256;
+/// The bit of the first frame of a compressed message (RFC 7692, 6).
+const COMPRESSED: u8 = 0x40;
 /// Maximum length of a header in bytes: two bytes, a length of eight, a mask of four.
 const MAX_HEADER: usize = 14;
 
@@ -285,7 +287,7 @@ impl Frame {
     }
 
     fn is_compressed(&self) -> bool {
-        self.first & 0x40 != 0
+        self.first & COMPRESSED != 0
     }
 
     fn bytes(&mut self, data: &mut &[u8]) {

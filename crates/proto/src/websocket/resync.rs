@@ -4,14 +4,12 @@
 //! not, control frames are short and whole, lengths have their shortest form, pieces of a message follow each other, and text is UTF-8.
 //! Directly behind the gap one frame is enough; elsewhere two must follow each other, and the header of a third.
 
-use super::Frame;
+use super::{COMPRESSED, Frame};
 use crate::sought::{Begun, MAX_MESSAGE};
 use crate::work::looked_at;
 use weir_wire::{Direction, Time};
 
 const FIN: u8 = 0x80;
-/// The bit of the first frame of a compressed message (RFC 7692, 6).
-const COMPRESSED: u8 = 0x40;
 const RESERVED: u8 = 0x30;
 const CONTINUATION: u8 = 0;
 const TEXT: u8 = 1;
@@ -114,7 +112,7 @@ impl Frame {
         let mask = self.mask.unwrap_or_default();
         let plain = || payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask);
         match self.first & 15 {
-            TEXT if self.first & COMPRESSED == 0 => {
+            TEXT if !self.is_compressed() => {
                 looked_at(payload.len());
                 let plain: Vec<u8> = plain().collect();
                 // The last character may go on in the next frame.
