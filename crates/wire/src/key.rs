@@ -46,7 +46,7 @@ impl Space {
         Self([high << 4 | low >> 4, low << 4, 0])
     }
 
-    /// The same space in a VLAN, by its identifier of 12 bits.
+    /// This space in a VLAN, by its identifier of 12 bits.
     #[must_use]
     pub fn tagged(self, vlan: u16) -> Self {
         let Self([first, second, _]) = self;
@@ -54,7 +54,7 @@ impl Space {
         Self([first, second & 0xf0 | high & 0xf, low])
     }
 
-    /// The same space in the VLANs of a packet, by its outermost and its next identifier ([`Layers::vlan`]). Two tags have one number
+    /// This space in the VLANs of a packet, by its outermost and its next identifier ([`Layers::vlan`]). Two tags have one number
     /// of 12 bits: with one outer tag, each inner tag has its own, and the other way round. Of other pairs, 1 of 4,096 have one
     /// space.
     #[must_use]
