@@ -90,3 +90,17 @@ export async function settled(page) {
     () => document.querySelectorAll('[data-panel]').length > 0 && !document.querySelector('[aria-busy="true"], .wait'),
   );
 }
+
+/** Scrolls through the page until a part of it is there: panels out of view are neither drawn nor loaded. */
+export async function reach(part) {
+  const page = part.page();
+  const until = Date.now() + HANGS;
+  while ((await part.count()) === 0 && Date.now() < until) {
+    await page.evaluate(() => {
+      const end = scrollY + innerHeight >= document.body.scrollHeight;
+      scrollTo(0, end ? 0 : scrollY + innerHeight / 2);
+    });
+    await page.waitForTimeout(50);
+  }
+  await part.first().scrollIntoViewIfNeeded();
+}

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { test } from 'node:test';
-import { done, moves, query, settled, stage } from './browser.mjs';
+import { done, moves, query, reach, settled, stage } from './browser.mjs';
 import { count, free, launchIn, matched, start, WEIR } from './program.mjs';
 
 const { WEIR_LAB } = process.env;
@@ -116,7 +116,7 @@ test('the lab: live during its traffic, and the store equals the dump', { skip, 
   // A selection changes every panel, and its URL restores the view.
   const kept = await on.open('/?range=all', { base: second.url });
   const plot = kept.locator('[data-panel="traffic"] .u-over').first();
-  await plot.scrollIntoViewIfNeeded();
+  await reach(plot);
   const box = await plot.boundingBox();
   kept.requests.length = 0;
   const whole = await kept.locator('[data-range]').innerText();

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { done, PAGES, query, settled, stage, target } from './browser.mjs';
+import { done, PAGES, query, reach, settled, stage, target } from './browser.mjs';
 import { HOSTILE } from '../mock/data.mjs';
 
 const own = !process.env.WEIR_URL;
@@ -16,7 +16,7 @@ const changed = (page, before) => page.waitForFunction((old) => (document.queryS
 /** Drags across the first chart of the page, from one part of its width to another. */
 async function brush(page, panel, from, to) {
   const plot = page.locator(`[data-panel="${panel}"] .u-over`).first();
-  await plot.scrollIntoViewIfNeeded();
+  await reach(plot);
   const box = await plot.boundingBox();
   const y = box.y + box.height / 2;
   await page.mouse.move(box.x + box.width * from, y);
@@ -105,7 +105,7 @@ test('a URL restores the view', async () => {
 test('a click includes, Alt-click excludes, and each part can be removed', async () => {
   const page = await open('/talkers');
   const bar = page.locator('[data-panel="list-sources"] button[data-row]').first();
-  await bar.scrollIntoViewIfNeeded();
+  await reach(bar);
   await bar.click();
   await page.waitForFunction(() => new URL(location.href).searchParams.has('filter'));
   const first = query(page).filter;
@@ -123,7 +123,7 @@ test('a click includes, Alt-click excludes, and each part can be removed', async
 test('a click on a band of a chart includes its expression', { skip: !own && 'needs the lines of the mock' }, async () => {
   const page = await open('/charts');
   const over = page.locator('[data-panel="chart-protocols"] .u-over').first();
-  await over.scrollIntoViewIfNeeded();
+  await reach(over);
   const box = await over.boundingBox();
   await page.mouse.click(box.x + box.width / 2, box.y + box.height - 4);
   await page.waitForFunction(() => new URL(location.href).searchParams.get('filter') === 'tcp port 443');
@@ -387,8 +387,7 @@ test('ten thousand lines in a chart: twelve and a sum, and any other by search',
   const page = await on.browser.newPage({ viewport: { width: 1280, height: 900 } });
   await page.goto(`${many.url}/charts?range=24h`);
   const panel = page.locator('[data-panel="chart-hosts"]');
-  await page.locator('h2', { hasText: 'Services of the campus' }).scrollIntoViewIfNeeded();
-  await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+  await reach(panel);
   // The mock refuses to rank them, so the page does, and shows its progress.
   await panel.locator('text=/of 10000 lines ranked so far/').waitFor();
   await panel.locator('text=9988 other').waitFor();

@@ -7,7 +7,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { test } from 'node:test';
-import { done, moves, query, settled, stage } from './browser.mjs';
+import { done, moves, query, reach, settled, stage } from './browser.mjs';
 import { connection, lookup, pcap } from './packets.mjs';
 import { count, folder, free, launchIn, matched, start, WEIR } from './program.mjs';
 
@@ -153,11 +153,7 @@ test('ten thousand lines in a configured chart: the heaviest, and one sum', { sk
   await page.goto(`${url}/charts`);
   await page.locator('main h1').waitFor();
   const panel = page.locator('[data-panel="chart-ports"]');
-  // Panels out of view are not loaded.
-  for (let tries = 0; tries < 600 && (await panel.count()) === 0; tries += 1) {
-    await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
-    await page.waitForTimeout(100);
-  }
+  await reach(panel);
   await panel.getByText(`${LINES - 12} other`).waitFor();
   await panel.getByText('lines ranked so far').waitFor({ state: 'detached' });
   // The twelve are those with the most packets, by the program's own count.
@@ -201,7 +197,7 @@ test('a copied command line prints what the page shows', { skip }, async (t) => 
   ]) {
     const page = await on.open(path, { base: url });
     const panel = page.locator(`[data-panel="list-${list}"]`);
-    await panel.scrollIntoViewIfNeeded();
+    await reach(panel);
     await panel.locator('li').first().waitFor();
     const shown = await panel.locator('li').evaluateAll((rows) => rows.map((row) => row.querySelector('.label .mono').textContent));
     await panel.locator('.copy button').first().click();

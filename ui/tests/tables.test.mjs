@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { done, query, settled, stage } from './browser.mjs';
+import { done, query, reach, settled, stage } from './browser.mjs';
 
 const own = !process.env.WEIR_URL;
 const on = stage();
@@ -245,12 +245,8 @@ test('flows over time by any dimension, beside the range before', async () => {
 test('delays have their quantiles by server', async () => {
   const page = await open('/talkers');
   await page.locator('h2', { hasText: 'Delays' }).or(page.locator('h1')).first().waitFor();
-  await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
   const panel = page.locator('[data-panel="quantiles"]');
-  for (let tries = 0; tries < 600 && (await panel.count()) === 0; tries += 1) {
-    await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
-    await page.waitForTimeout(100);
-  }
+  await reach(panel);
   // Streams are measured on request; answers of DNS always are.
   await settled(page);
   if (!own) await panel.locator('select').first().selectOption({ value: 'dns.rtt' });
