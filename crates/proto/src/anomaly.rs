@@ -33,7 +33,7 @@ pub static ANOMALY: Table = Table {
         field("reverse", Kind::Bool, "Whether the responder sent the message."),
         field("transaction", Kind::Uint, "Number of the transaction in the flow, from 0, where it is known.")
             .eve("tx_id"),
-        field("detail", Kind::Text, "Bytes that caused the error, at most 64.")
+        field("detail", Kind::Text, "Bytes that caused the error, at most 256.")
             .zeek("addl")
             .privacy(Privacy::Content),
     ],
@@ -41,7 +41,7 @@ pub static ANOMALY: Table = Table {
 
 impl<'a> Anomaly<'a> {
     /// Maximum length of a detail in bytes.
-    pub const DETAIL: usize = 64;
+    pub const DETAIL: usize = 256;
 
     /// The anomaly as a record.
     pub fn record(&self, time: Time, protocol: &'static Protocol) -> Record<'a> {
@@ -52,9 +52,9 @@ impl<'a> Anomaly<'a> {
             ANOMALY,
             time,
             protocol = protocol.name,
-            source = parser(protocol.name),
+            source = parser(protocol.name, self.name),
             name = self.name,
-            event = event(protocol.name, self.name),
+            event = event(protocol.name, self.name, self.direction),
             type = "applayer",
             layer = "proto_parser",
             reverse = reverse,
@@ -79,26 +79,53 @@ impl Protocol {
 }
 
 /// Names that Zeek has for the same: these rows are in its weird.log. `true`: with the bytes in question in `addl`.
-const ZEEKS: [(&str, bool); 28] = [
+const ZEEKS: [(&str, bool); 56] = [
     ("DNS_Conn_count_too_large", false),
+    ("DNS_NAME_too_long", false),
+    ("DNS_RR_bad_length", false),
+    ("DNS_label_forward_compress_offset", false),
+    ("DNS_label_len_gt_pkt", false),
+    ("DNS_label_too_long", false),
     ("DNS_truncated_RR_rdlength_lt_len", false),
     ("DNS_truncated_ans_too_short", false),
     ("DNS_truncated_len_lt_hdr_len", false),
     ("DNS_truncated_quest_too_short", false),
     ("FTP_too_many_pending_commands", true),
+    ("HTTP_bad_chunk_size", true),
+    ("HTTP_bad_content_length", true),
+    ("HTTP_chunked_multi", true),
+    ("HTTP_chunked_transfer_for_multipart_message", false),
+    ("HTTP_content_length_0_and_expect_100_cont", false),
+    ("HTTP_content_length_and_chunked", false),
+    ("HTTP_content_length_leading_zeros", true),
     ("HTTP_content_range_cannot_parse", true),
+    ("HTTP_content_range_invalid_instance", true),
+    ("HTTP_content_range_unknown_byte_unit", false),
+    ("HTTP_expect_not_100_continue", true),
+    ("HTTP_non_positive_content_range", true),
+    ("HTTP_range_not_matching_len", false),
+    ("HTTP_version_mismatch", false),
+    ("SSL_many_server_names", true),
     ("bad_HTTP_reply", false),
     ("bad_HTTP_request", false),
     ("bad_HTTP_request_with_version", false),
+    ("contentline_size_exceeded", false),
     ("double_%_in_URI", false),
+    ("empty_http_request", false),
     ("exceeded_mime_max_depth", false),
     ("illegal_%_at_end_of_URI", false),
+    ("invalid_http_09_request_method", true),
     ("irc_invalid_command", false),
     ("irc_invalid_dcc_message_format", false),
     ("irc_line_size_exceeded", false),
     ("irc_line_too_short", false),
+    ("lowercase_HTTP_keyword", false),
     ("missing_HTTP_uri", false),
     ("partial_escape_at_end_of_URI", false),
+    ("pop3_client_command_unknown", false),
+    ("pop3_client_sending_server_commands", false),
+    ("pop3_server_command_unknown", false),
+    ("pop3_server_sending_client_commands", false),
     ("sip_junk_before_request", true),
     ("smtp_excessive_invalid_mail_transactions", true),
     ("smtp_huge_bdat_chunk", true),
@@ -106,22 +133,32 @@ const ZEEKS: [(&str, bool); 28] = [
     ("smtp_mail_transaction_invalid", true),
     ("smtp_unmatched_end_of_data", true),
     ("unescaped_%_in_URI", false),
+    ("unexpected_multiple_HTTP_requests", false),
     ("unknown_HTTP_method", true),
     ("unmatched_HTTP_reply", false),
 ];
 
-/// Suricata's names of what Zeek has other names for.
-const SURICATAS: [(&str, &str); 4] = [
-    ("HTTP_content_range_cannot_parse", "RANGE_INVALID"),
-    ("bad_HTTP_request", "REQUEST_LINE_INVALID"),
-    ("bad_HTTP_request_with_version", "REQUEST_LINE_INVALID"),
-    ("unmatched_HTTP_reply", "UNABLE_TO_MATCH_RESPONSE_TO_REQUEST"),
+/// Suricata's names of what Zeek has other names for: of what the initiator and of what the responder sends.
+const SURICATAS: [(&str, [&str; 2]); 7] = [
+    (
+        "HTTP_bad_content_length",
+        ["INVALID_CONTENT_LENGTH_FIELD_IN_REQUEST", "INVALID_CONTENT_LENGTH_FIELD_IN_RESPONSE"],
+    ),
+    ("HTTP_bad_chunk_size", ["INVALID_REQUEST_CHUNK_LEN", "INVALID_RESPONSE_CHUNK_LEN"]),
+    ("HTTP_content_length_and_chunked", ["REQUEST_SMUGGLING", "RESPONSE_SMUGGLING"]),
+    ("HTTP_content_range_cannot_parse", ["RANGE_INVALID"; 2]),
+    ("bad_HTTP_request", ["REQUEST_LINE_INVALID"; 2]),
+    ("bad_HTTP_request_with_version", ["REQUEST_LINE_INVALID"; 2]),
+    ("unmatched_HTTP_reply", ["UNABLE_TO_MATCH_RESPONSE_TO_REQUEST"; 2]),
 ];
 
 /// The name of an error in Suricata's events. Its names for HTTP are in capitals.
-fn event(protocol: &str, name: &'static str) -> String {
+fn event(protocol: &str, name: &'static str, direction: Direction) -> String {
     match SURICATAS.iter().find(|(known, _)| *known == name) {
-        Some((_, event)) => (*event).to_owned(),
+        Some((_, [of_initiator, of_responder])) => {
+            let event = if direction == Direction::Forward { of_initiator } else { of_responder };
+            (*event).to_owned()
+        }
         None if protocol == "http" && ZEEKS.iter().all(|(known, _)| *known != name) => {
             name.to_ascii_uppercase()
         }
@@ -154,7 +191,11 @@ pub fn zeek_log(record: &Record<'_>) -> ZeekLog {
     }
 }
 
-/// Zeek's name for its parser of a protocol; most names are equal.
-fn parser(name: &str) -> String {
-    if name == "tls" { "SSL".to_owned() } else { name.to_ascii_uppercase() }
+/// Zeek's name for its parser of a protocol; most names are equal. Lines have one of their own.
+fn parser(protocol: &str, anomaly: &str) -> String {
+    match (protocol, anomaly) {
+        (_, "contentline_size_exceeded") => "CONTENTLINE".to_owned(),
+        ("tls", _) => "SSL".to_owned(),
+        (protocol, _) => protocol.to_ascii_uppercase(),
+    }
 }

@@ -8,6 +8,7 @@ mod buffers;
 mod coding;
 mod message;
 mod multipart;
+mod odd;
 mod probe;
 mod side;
 mod table;
@@ -156,6 +157,7 @@ impl Http {
                 begun: 0,
                 pipelined: false,
                 unmatched: false,
+                versions: Default::default(),
             },
         }
     }
@@ -276,6 +278,9 @@ impl Http {
     fn request_line(&mut self, line: &[u8], is_cut: bool, time: Time, out: &mut dyn Out) -> Option<Step> {
         let (text, rest) = first_line(chomped(line));
         if text.trim_ascii().is_empty() {
+            if self.request.state == State::Start && self.flow.versions.expects_request() {
+                PROTOCOL.emit_anomaly("empty_http_request", Direction::Forward, b"", time, out);
+            }
             return self.request.blank();
         }
         if is_cut {
@@ -306,6 +311,9 @@ impl Http {
         for name in uri::faults(line.uri()) {
             PROTOCOL.emit_anomaly(name, Direction::Forward, b"", time, out);
         }
+        self.flow.versions.request(&line, &mut |name, detail| {
+            PROTOCOL.emit_anomaly(name, Direction::Forward, detail, time, out);
+        });
         let is_old = line.protocol().is_none();
         // Requests of one time do not wait for each other; others may follow a response that is lost.
         self.flow.pipelined |= self.flow.waiting.iter().any(|t| !t.is_begun && t.time == time);
@@ -374,6 +382,9 @@ impl Http {
                         self.flow.pipelined |= unanswered.take(2).count() == 2;
                     }
                 }
+                self.flow.versions.response(&status, &mut |name, detail| {
+                    PROTOCOL.emit_anomaly(name, Direction::Reverse, detail, time, out);
+                });
                 let id = self.flow.answering(time, out);
                 if let Some(transaction) = self.flow.transaction(id) {
                     transaction.is_begun = true;
@@ -454,6 +465,7 @@ impl Http {
     fn asked(&mut self, time: Time, out: &mut dyn Out) {
         let (side, flow) = (&mut self.request, &mut self.flow);
         let (headers, allowance) = (side.take_headers(), flow.files.allowance());
+        flow.versions.headers(&headers);
         let Some(transaction) = flow.transaction(side.current) else {
             side.state = State::Lost { messages: true };
             return;
@@ -462,9 +474,9 @@ impl Http {
         let method = transaction.method();
         let (is_connect, is_chunked) = (method == b"CONNECT", is_chunked(&headers));
         let length = headers.get(b"content-length").map(decimal);
-        if is_chunked && length.is_some() {
-            side.anomaly("request_smuggling", b"", time, out);
-        }
+        odd::in_head(&headers, Direction::Forward, None, &mut |name, detail| {
+            side.anomaly(name, detail, time, out);
+        });
         if headers.all(b"content-length").any(|other| Some(decimal(other)) != length) {
             side.anomaly("duplicate_content_length_field_in_request", b"", time, out);
         }
@@ -472,10 +484,6 @@ impl Http {
             (true, ..) => State::Wait,
             (_, true, _) => State::ChunkSize,
             (_, _, Some(Some(length))) if length > 0 => State::Length(length),
-            (_, _, Some(None)) => {
-                side.anomaly("invalid_content_length_field_in_request", b"", time, out);
-                State::Start
-            }
             _ => State::Start,
         };
         if matches!(side.state, State::ChunkSize | State::Length(_)) {
@@ -511,20 +519,11 @@ impl Http {
         let code = transaction.answer().line.as_ref().and_then(StatusLine::code);
         let length = headers.get(b"content-length").map(decimal);
         let (is_chunked, is_coded) = (is_chunked(&headers), headers.get(b"transfer-encoding").is_some());
-        if is_chunked && length.is_some() {
-            side.anomaly("response_smuggling", b"", time, out);
-        }
+        odd::in_head(&headers, Direction::Reverse, code, &mut |name, detail| {
+            side.anomaly(name, detail, time, out);
+        });
         if headers.all(b"content-length").any(|other| Some(decimal(other)) != length) {
             side.anomaly("duplicate_content_length_field_in_response", b"", time, out);
-        }
-        if let Some(range) = headers.get(b"content-range")
-            && message::content_range(range).is_none()
-        {
-            let range = range.strip_prefix(b"bytes ").unwrap_or(range);
-            // `*/1234` says that there is no such range (RFC 9110, 14.4).
-            if !range.starts_with(b"*/") {
-                side.anomaly("HTTP_content_range_cannot_parse", range, time, out);
-            }
         }
         let is_connect = transaction.method() == b"CONNECT";
         let has_none = !is_coded && length.is_none_or(|length| length == Some(0));
@@ -567,17 +566,7 @@ impl Http {
             match length {
                 Some(Some(0)) => State::Start,
                 Some(Some(length)) => State::Length(length),
-                Some(None) => {
-                    PROTOCOL.emit_anomaly(
-                        "invalid_content_length_field_in_response",
-                        Direction::Reverse,
-                        b"",
-                        time,
-                        out,
-                    );
-                    State::Close
-                }
-                None => State::Close,
+                Some(None) | None => State::Close,
             }
         };
         transaction.answer().headers = headers;
@@ -730,6 +719,9 @@ mod tests {
             "unescaped_%_in_URI",
             "illegal_%_at_end_of_URI",
             "unknown_HTTP_method",
+            "HTTP_version_mismatch",
+            "HTTP_version_mismatch",
+            "HTTP_version_mismatch",
             "HTTP_content_range_cannot_parse",
             "unknown_HTTP_method",
             "bad_HTTP_request_with_version",

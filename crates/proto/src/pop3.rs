@@ -69,6 +69,14 @@ const COMMANDS: [&[u8]; 15] = [
     b"RSET", b"TOP", b"UIDL", b"QUIT",
 ];
 
+/// Commands that begin no conversation: of RFC 1460, RFC 6856 and of servers.
+const OTHER_COMMANDS: [&[u8]; 4] = [b"LAST", b"LANG", b"UTF8", b"XSENDER"];
+
+/// Whether a word, in capitals, is a command.
+fn is_command(word: &[u8]) -> bool {
+    COMMANDS.iter().chain(&OTHER_COMMANDS).any(|command| *command == word)
+}
+
 fn probe(heads: &Heads<'_>) -> Probe {
     let is_home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
     let client = is_begun_by(heads.forward, &COMMANDS);
@@ -286,6 +294,13 @@ impl Pop3 {
         } else {
             let mut words = line.text.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
             let name = words.next().unwrap_or_default().to_ascii_uppercase();
+            if !is_command(&name) && !self.lost {
+                let anomaly = match name.as_slice() {
+                    b"+OK" | b"-ERR" => "pop3_client_sending_server_commands",
+                    _ => "pop3_client_command_unknown",
+                };
+                PROTOCOL.emit_anomaly(anomaly, Direction::Forward, &name, time, out);
+            }
             let max = match name.as_slice() {
                 b"PASS" => 0,
                 b"AUTH" | b"APOP" => 1,
@@ -327,7 +342,12 @@ impl Pop3 {
         }
         let Some((status, success, text)) = status(line.text) else {
             if !self.lost {
-                PROTOCOL.emit_anomaly("no_status", Direction::Reverse, line.text, time, out);
+                let word = line.text.split(|byte| *byte == b' ').next().unwrap_or_default();
+                let anomaly = match is_command(&word.to_ascii_uppercase()) {
+                    true => "pop3_server_sending_client_commands",
+                    false => "pop3_server_command_unknown",
+                };
+                PROTOCOL.emit_anomaly(anomaly, Direction::Reverse, line.text, time, out);
             }
             return false;
         };

@@ -209,7 +209,7 @@ pub(super) fn carry(side: &mut Side, flow: &mut Shared, data: &mut &[u8], time: 
             let max = digits.iter().position(|o| !o.is_ascii_hexdigit()).unwrap_or(digits.len());
             if max == 0 {
                 // Malformed chunk: browsers treat the bytes as the body.
-                side.anomaly("invalid_HTTP_chunk_size", b"", time, out);
+                side.anomaly("HTTP_bad_chunk_size", b"", time, out);
                 let begun = match line {
                     Some((line, _)) => line.into_owned(),
                     None => side.lines.take(),
@@ -227,7 +227,7 @@ pub(super) fn carry(side: &mut Side, flow: &mut Shared, data: &mut &[u8], time: 
                     side.state = State::Trailers;
                 }
                 Some(length) => side.state = State::Chunk(length),
-                None => side.anomaly("invalid_HTTP_chunk_size", line, time, out),
+                None => side.anomaly("HTTP_bad_chunk_size", chomped(line), time, out),
             }
         }
         State::Trailers => {

@@ -3,6 +3,7 @@
 use super::PROTOCOL;
 use super::body::{Described, Listed, Ranges};
 use super::message::{Headers, RequestLine, StatusLine};
+use super::odd::Versions;
 use super::uri;
 use crate::file::Files;
 use crate::{Out, Span};
@@ -25,6 +26,7 @@ pub(super) struct Shared {
     pub(super) pipelined: bool,
     /// Whether a response without a request was reported.
     pub(super) unmatched: bool,
+    pub(super) versions: Versions,
 }
 
 /// A request with its response, as far as they were read.

@@ -64,6 +64,10 @@ static IRC: Table = Table {
 const MAX_LINE: usize = 8703 - 512;
 /// Maximum length of a parsed line without its tags in bytes, as in Zeek.
 const MAX_PLAIN: usize = 512;
+/// Bytes of such a line from which Zeek splits it.
+const MAX_WHOLE: usize = 1000;
+/// Bytes of a command at most, as Zeek has it.
+const MAX_COMMAND: usize = 20;
 /// Maximum number of offered files of one chat that are expected.
 const MAX_OFFERS: u64 = 256;
 /// Time for which a file is expected, as in Zeek: five minutes.
@@ -194,7 +198,11 @@ impl Parser for Irc {
         for (lines, direction) in self.sides.iter().zip([Direction::Forward, Direction::Reverse]) {
             let text = untagged(lines.held());
             if text.len() > MAX_PLAIN {
-                PROTOCOL.emit_anomaly("irc_line_size_exceeded", direction, text, time, out);
+                emit_too_long(text, direction, time, out);
+                let (command, _) = command_of(text);
+                if command.len() > MAX_COMMAND {
+                    PROTOCOL.emit_anomaly("irc_invalid_command", direction, command, time, out);
+                }
             }
         }
     }
@@ -216,29 +224,44 @@ fn untagged(line: &[u8]) -> &[u8] {
     text.unwrap_or_default().trim_ascii_start()
 }
 
+/// The sender that a line may begin with, behind a colon; empty without one.
+fn prefix_of(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b":").and_then(|rest| rest.split(|byte| *byte == b' ').next()).unwrap_or_default()
+}
+
+/// The command of a line, and what follows it.
+fn command_of(text: &[u8]) -> (&[u8], &[u8]) {
+    let rest = match text {
+        [b':', rest @ ..] => rest.get(prefix_of(text).len()..).unwrap_or_default().trim_ascii_start(),
+        rest => rest,
+    };
+    let at = rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len());
+    rest.split_at(at)
+}
+
+/// Emits that a line is longer than allowed.
+fn emit_too_long(text: &[u8], direction: Direction, time: Time, out: &mut dyn Out) {
+    if text.len() > MAX_WHOLE {
+        PROTOCOL.emit_anomaly("contentline_size_exceeded", direction, text, time, out);
+    }
+    PROTOCOL.emit_anomaly("irc_line_size_exceeded", direction, text, time, out);
+}
+
 impl Irc {
     /// Takes a line. Returns `true` if TLS begins after it.
     fn line(&mut self, line: Line<'_>, direction: Direction, time: Time, out: &mut dyn Out) -> bool {
         out.message(line.unread);
         let text = untagged(line.text);
         if line.is_cut || text.len() > MAX_PLAIN {
-            PROTOCOL.emit_anomaly("irc_line_size_exceeded", direction, text, time, out);
+            emit_too_long(text, direction, time, out);
         }
         let text = text.get(..MAX_PLAIN).unwrap_or(text);
-        let (prefix, rest) = match text {
-            [b':', rest @ ..] => {
-                let at = rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len());
-                let (prefix, rest) = rest.split_at(at);
-                (prefix, rest.trim_ascii_start())
-            }
-            rest => (&[][..], rest),
-        };
-        if rest.is_empty() {
+        let prefix = prefix_of(text);
+        let (command, rest) = command_of(text);
+        if command.is_empty() {
             return false;
         }
-        let at = rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len());
-        let (command, rest) = rest.split_at(at);
-        let is_word = command.iter().all(u8::is_ascii_alphabetic);
+        let is_word = command.len() <= MAX_COMMAND && command.iter().all(u8::is_ascii_alphabetic);
         let is_number = command.len() == 3 && command.iter().all(u8::is_ascii_digit);
         if !is_word && !is_number {
             PROTOCOL.emit_anomaly("irc_invalid_command", direction, command, time, out);
@@ -456,5 +479,10 @@ mod tests {
         assert_eq!(names(&[&b"@time=x "[..], &long[1..]].concat()), []);
         assert_eq!(names(&long[1..]), []);
         assert_eq!(names(b""), []);
+        let word = [b'a'; 1200];
+        let expected =
+            ["contentline_size_exceeded", "irc_line_size_exceeded", "irc_invalid_command"].map(Into::into);
+        assert_eq!(names(&word), expected);
+        assert_eq!(names(&[&word[..], b"\r\n"].concat()), expected);
     }
 }

@@ -217,7 +217,8 @@ impl Handshake {
             self.hand_on_offer(&hello, direction, out);
         }
         if hello.server_names.len() > 1 {
-            let detail = hello.server_names.join(&b' ');
+            // As Zeek writes a list.
+            let detail = [b"[", &hello.server_names.join(&b", "[..])[..], b"]"].concat();
             self.protocol.emit_anomaly("SSL_many_server_names", direction, &detail, time, out);
         }
         // A second hello, with equal content, follows on the server's request.
