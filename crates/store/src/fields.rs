@@ -102,6 +102,19 @@ pub fn tables(name: &str) -> impl Iterator<Item = &'static Table> {
     weir_proto::tables().filter(move |table| table.name == name)
 }
 
+/// Whether values of a field can be below zero.
+pub fn can_be_negative(field: FieldInfo) -> bool {
+    fn is_signed(kind: &Kind) -> bool {
+        match kind {
+            Kind::Int | Kind::Real => true,
+            Kind::List(of) | Kind::Set(of) => is_signed(of),
+            _ => false,
+        }
+    }
+    let mut known = tables(field.table).flat_map(|table| table.fields);
+    known.any(|known| known.name == field.name && is_signed(&known.kind))
+}
+
 /// The fields that a column of the name `table_field` can be made of by a function, each with its table.
 fn of_column_name(name: &str) -> impl Iterator<Item = (&'static Table, &'static Field)> + '_ {
     weir_proto::tables().flat_map(move |table| {

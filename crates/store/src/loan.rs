@@ -33,21 +33,34 @@ impl Loan {
     /// Takes bytes. Returns whether they are there. After a refusal it gives nothing more, so that what an answer leaves out
     /// does not depend on the size of what comes later.
     pub fn take(&mut self, bytes: usize) -> bool {
+        (self.lender.is_none() || !self.is_refused) && self.take_again(bytes)
+    }
+
+    /// As [`Loan::take`], but after a refusal it gives what is lent and free, so that released bytes serve again. The lender
+    /// is not asked any more then.
+    pub fn take_again(&mut self, bytes: usize) -> bool {
+        let has_room = self.has(bytes);
+        if has_room && self.lender.is_some() {
+            self.used += bytes;
+        }
+        has_room
+    }
+
+    /// Whether bytes are free, which are borrowed if need be. They are not taken.
+    pub fn has(&mut self, bytes: usize) -> bool {
         let Some(lender) = &self.lender else { return true };
-        if self.is_refused {
-            return false;
-        }
         let missing = (self.used + bytes).saturating_sub(self.lent);
-        if missing > 0 {
+        if missing > 0 && !self.is_refused {
             let wanted = missing.next_multiple_of(PIECE);
-            if !lender.lend(wanted) {
-                self.is_refused = true;
-                return false;
-            }
-            self.lent += wanted;
+            self.is_refused = !lender.lend(wanted);
+            self.lent += if self.is_refused { 0 } else { wanted };
         }
-        self.used += bytes;
-        true
+        self.used + bytes <= self.lent
+    }
+
+    /// Makes taken bytes free. They stay lent.
+    pub fn release(&mut self, bytes: usize) {
+        self.used = self.used.saturating_sub(bytes);
     }
 
     /// Whether something was refused.
@@ -109,5 +122,24 @@ pub(crate) mod tests {
         drop(one);
         assert_eq!(left(), 3 * PIECE);
         assert!(Loan::default().take(usize::MAX / 2));
+    }
+
+    #[test]
+    fn released_bytes_serve_again_without_the_lender() {
+        let purse = Arc::new(Purse(Mutex::new(2 * PIECE)));
+        let mut loan = Loan::of(Some(purse.clone()));
+        assert!(loan.take_again(2 * PIECE) && !loan.take_again(1));
+        *purse.0.lock().unwrap() += PIECE;
+        loan.release(10);
+        assert!(!loan.take_again(11) && loan.take_again(4) && loan.has(6) && loan.take_again(6));
+        assert!(!loan.take_again(1) && !loan.has(1));
+        loan.release(10);
+        assert!(!loan.take(1), "what is taken for good is refused for good");
+        assert_eq!(*purse.0.lock().unwrap(), PIECE);
+        drop(loan);
+        assert_eq!(*purse.0.lock().unwrap(), 3 * PIECE);
+        let mut free = Loan::default();
+        free.release(5);
+        assert!(free.has(usize::MAX) && free.take_again(usize::MAX) && free.take(usize::MAX));
     }
 }

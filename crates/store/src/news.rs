@@ -2,7 +2,7 @@
 
 use crate::label::list_row;
 use crate::query::Asking;
-use crate::tally::{Cell, Dimension, GroupBy, Measure, Subject, TallyWanted};
+use crate::tally::{Cell, Dimension, GroupBy, Measure, Subject, TallyRow, TallyWanted};
 use crate::{Store, StoreError, TimeRange};
 use std::collections::HashSet;
 use weir_api::web::{Against, News, NewsRow};
@@ -90,7 +90,12 @@ fn new_services<S: Store + ?Sized>(
     };
     let (now, old) = (services(answered.clone(), now)?, services(answered, before)?);
     let known: HashSet<&[Cell]> = old.rows.iter().map(|row| row.cells.as_slice()).collect();
-    for row in now.rows.iter().filter(|row| !known.contains(row.cells.as_slice())) {
+    // A service without a row in the time before may have had this.
+    let is_new = |row: &&TallyRow| {
+        !known.contains(row.cells.as_slice())
+            && old.lost.is_none_or(|lost| row.sums.of(Measure::Bytes) > lost)
+    };
+    for row in now.rows.iter().filter(is_new) {
         if let [Cell::Key(key @ Key::Port { port: 1..EPHEMERAL, .. })] = row.cells.as_slice() {
             let row = TopRow { key: *key, count: row.sums.count, flows: row.sums.flows, error: 0 };
             news.rows.push(news_row("service", &row));

@@ -37,7 +37,7 @@ pub fn of(store: &dyn Store, test: &FlowTest, span: TimeRange, count: usize) -> 
     };
     let all = store.tally(&wanted(&SIDES, MAX_ROWS))?;
     // If combinations are left out, the sums of nodes are computed separately.
-    let is_whole = all.groups <= all.rows.len() as u64;
+    let is_whole = all.groups <= all.rows.len() as u64 && all.lost.is_none();
     let columns: Vec<Column> = SIDES
         .iter()
         .enumerate()
@@ -128,7 +128,8 @@ impl Column {
         }
         let mut order: Vec<(Key, Sums)> = sums.into_iter().collect();
         order.sort_by(|a, b| b.1.count.bytes.cmp(&a.1.count.bytes).then(a.0.cmp(&b.0)));
-        let hidden = tally.groups.saturating_sub(tally.rows.len() as u64);
+        // Values without a group are one at least.
+        let hidden = tally.groups.saturating_sub(tally.rows.len() as u64) + u64::from(tally.lost.is_some());
         // One node more takes no more room than a node for one other.
         let count = if hidden == 0 && order.len() == count + 1 { count + 1 } else { count };
         let mut other = tally.other;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_api::web::Crossing;
 use weir_api::{Count, Key};
 use weir_filter::FlowTest;
-use weir_filter::fields::FieldInfo;
+use weir_filter::fields::{FieldInfo, FieldKind};
 
 /// The rows that are counted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -74,6 +74,30 @@ pub enum Measure {
     Sum(FieldInfo),
     /// Number of distinct values of a key or field.
     Distinct(Dimension),
+}
+
+impl Measure {
+    /// The unit of its values; empty for a number.
+    pub fn unit(self, subject: Subject) -> &'static str {
+        match (self, subject) {
+            (Self::Bytes, _) => "bytes",
+            (Self::Packets, _) => "packets",
+            (Self::Flows, _) | (Self::Rows, Subject::Flows) => "flows",
+            (Self::Rows, Subject::Records(_)) => "records",
+            (Self::Sum(field), _) => unit_of(field),
+            (Self::Distinct(_), _) => "values",
+        }
+    }
+}
+
+/// The unit of a field's values; empty for a number.
+pub fn unit_of(field: FieldInfo) -> &'static str {
+    match (field.kind, field.name) {
+        (FieldKind::Duration, _) => "s",
+        (_, name) if name.ends_with("bytes") || name.ends_with("_len") => "bytes",
+        (_, name) if name.ends_with("packets") => "packets",
+        _ => "",
+    }
 }
 
 /// A query that counts.
@@ -158,6 +182,25 @@ impl Sums {
     }
 }
 
+impl Tally {
+    /// The most by which the measure of a row, or of a value without one, is too low because there was no room for all groups.
+    /// What is not known is not in it.
+    pub fn missing(&self) -> f64 {
+        let rows = self.rows.iter().map(|row| row.missing);
+        rows.chain(self.lost.filter(|lost| lost.is_finite())).fold(0.0, f64::max)
+    }
+
+    /// Whether something has no row.
+    pub fn has_other(&self) -> bool {
+        let Sums { rows, flows, count, .. } = self.other;
+        self.groups > self.rows.len() as u64
+            || self.lost.is_some()
+            || rows > 0
+            || flows > 0
+            || count != Count::default()
+    }
+}
+
 /// The value of a dimension.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Cell {
@@ -180,6 +223,9 @@ pub struct TallyRow {
     pub cells: Vec<Cell>,
     /// Their sums.
     pub sums: Sums,
+    /// The most by which the measure in `sums` is too low, in its unit, because earlier rows of these values had no room; the
+    /// other sums lack what belongs to it. It is 0 where all rows are in `sums`.
+    pub missing: f64,
     /// The measure in each part of the time.
     pub over: Vec<f64>,
     /// Values of [`TallyWanted::values`], in ascending order.
@@ -191,8 +237,11 @@ pub struct TallyRow {
 pub struct Tally {
     /// The rows, the heaviest first.
     pub rows: Vec<TallyRow>,
-    /// Number of groups, with and without a row.
+    /// Number of groups, with and without a row. Where `lost` is set, there were more.
     pub groups: u64,
+    /// Set if there was no room for a group of every value: the most that a value without a row has of the measure, in its unit.
+    /// It is infinite where that is not known, because groups are first come.
+    pub lost: Option<f64>,
     /// Sums over the groups without a row.
     pub other: Sums,
     /// The measure of it, in each part of the time.

@@ -5,7 +5,7 @@ use crate::basis::Moved;
 use crate::label::{list_row, text_row};
 use crate::payload::Withheld;
 use crate::share::{Window, crossing_bound};
-use crate::tally::{Cell, Measure, Subject, Sums, Tally, TallyRow, TallyWanted};
+use crate::tally::{Cell, Measure, Subject, Sums, Tally, TallyRow, TallyWanted, unit_of};
 use crate::{
     FlowOrder, FlowsWanted, RecordOrder, RecordsWanted, Steps, Store, StoreError, TimeRange, fields,
 };
@@ -15,7 +15,7 @@ use weir_api::basis::{Basis, Source};
 use weir_api::web::{Answered, Column, Crossing, Flow, TopList};
 use weir_api::{Count, Key, TopRow, Unit, nearest_rank, state_words};
 use weir_filter::FlowTest;
-use weir_filter::fields::{FieldInfo, FieldKind};
+use weir_filter::fields::FieldInfo;
 use weir_output::figures;
 use weir_output::summary::Naming;
 
@@ -193,15 +193,6 @@ fn cell(cell: &Cell) -> Value {
     }
 }
 
-fn unit_of(field: FieldInfo) -> &'static str {
-    match (field.kind, field.name) {
-        (FieldKind::Duration, _) => "s",
-        (_, name) if name.ends_with("bytes") || name.ends_with("_len") => "bytes",
-        (_, name) if name.ends_with("packets") => "packets",
-        _ => "",
-    }
-}
-
 /// A column of sums, with the function that gives its cells.
 struct SumColumn {
     column: Column,
@@ -209,7 +200,7 @@ struct SumColumn {
 }
 
 /// The columns of sums in an answer.
-fn sums_of(counting: &Counting, has_error: bool) -> Vec<SumColumn> {
+fn sums_of(counting: &Counting) -> Vec<SumColumn> {
     let of =
         |name: &str, unit: &str, value: fn(&Sums) -> Value| SumColumn { column: column(name, unit), value };
     let mut found = Vec::new();
@@ -234,13 +225,47 @@ fn sums_of(counting: &Counting, has_error: bool) -> Vec<SumColumn> {
             found.push(flows);
         }
     }
-    if has_error {
-        found.push(match counting.measure {
-            Measure::Packets => of("error", "packets", |sums| json!(sums.error.packets)),
-            _ => of("error", "bytes", |sums| json!(sums.error.bytes)),
-        });
-    }
     found
+}
+
+/// The column of errors in an answer, if it has one: what rows may lack, in the unit of the ranking, and what flows that cross
+/// an end of the time may be off. These are of bytes or packets, and have no column beside what rows lack in another unit.
+struct ErrorColumn {
+    column: Column,
+    /// The measure, if rows lack something.
+    missing: Option<Measure>,
+    crossing: fn(&Sums) -> u64,
+}
+
+impl ErrorColumn {
+    fn of(counting: &Counting, tally: &Tally) -> Option<Self> {
+        let Counting { subject, measure, by, .. } = counting;
+        let is_moved = matches!(measure, Measure::Bytes | Measure::Packets);
+        let is_crossed = tally.crossing.is_some() && (*subject == Subject::Flows || is_moved);
+        let missing = (tally.missing() > 0.0).then_some(*measure);
+        if by.is_empty() || !(is_crossed || missing.is_some()) {
+            return None;
+        }
+        let unit = match missing {
+            None if *measure != Measure::Packets => "bytes",
+            _ => measure.unit(*subject),
+        };
+        let crossing: fn(&Sums) -> u64 = match measure {
+            Measure::Packets => |sums| sums.error.packets,
+            _ if missing.is_none() || is_moved => |sums| sums.error.bytes,
+            _ => |_| 0,
+        };
+        Some(Self { column: column("error", unit), missing, crossing })
+    }
+
+    /// The cell of a row with these sums, which may lack something.
+    fn value(&self, sums: &Sums, missing: f64) -> Value {
+        let crossing = (self.crossing)(sums);
+        match self.missing {
+            Some(Measure::Sum(_)) => number(missing),
+            _ => json!(crossing.saturating_add(missing.ceil() as u64)),
+        }
+    }
 }
 
 /// A sum, as an integer if it is one.
@@ -249,12 +274,10 @@ fn number(value: f64) -> Value {
 }
 
 fn table(counting: &Counting, tally: &Tally, names: &HashMap<Key, String>) -> Answered {
-    let has_flows =
-        counting.subject == Subject::Flows || matches!(counting.measure, Measure::Bytes | Measure::Packets);
-    let has_error = has_flows && tally.crossing.is_some() && !counting.by.is_empty();
-    let sums = sums_of(counting, has_error);
+    let (sums, error) = (sums_of(counting), ErrorColumn::of(counting, tally));
     let mut columns: Vec<Column> = counting.names.iter().map(|name| column(name, "")).collect();
     columns.extend(sums.iter().map(|sum| sum.column.clone()));
+    columns.extend(error.iter().map(|error| error.column.clone()));
     let name_of = |row: &TallyRow| {
         row.cells.iter().find_map(|cell| match cell {
             Cell::Key(key) => names.get(key),
@@ -262,9 +285,10 @@ fn table(counting: &Counting, tally: &Tally, names: &HashMap<Key, String>) -> An
         })
     };
     let has_names = tally.rows.iter().any(|row| name_of(row).is_some());
-    let of = |cells: Vec<Value>, from: &Sums, name: Option<&String>| {
+    let of = |cells: Vec<Value>, from: &Sums, missing: f64, name: Option<&String>| {
         let mut row = cells;
         row.extend(sums.iter().map(|sum| (sum.value)(from)));
+        row.extend(error.iter().map(|error| error.value(from, missing)));
         if has_names {
             row.push(json!(name));
         }
@@ -279,16 +303,15 @@ fn table(counting: &Counting, tally: &Tally, names: &HashMap<Key, String>) -> An
         true => tally
             .rows
             .iter()
-            .map(|row| of(row.cells.iter().map(cell).collect(), &row.sums, name_of(row)))
+            .map(|row| of(row.cells.iter().map(cell).collect(), &row.sums, row.missing, name_of(row)))
             .collect(),
-        false => vec![of(Vec::new(), &tally.total, None)],
+        false => vec![of(Vec::new(), &tally.total, 0.0, None)],
     };
-    let has_other = has_rows && tally.groups > tally.rows.len() as u64 || tally.other.rows > 0;
     Answered {
         columns,
         rows,
-        other: (has_rows && has_other).then(|| of(no_cells(), &tally.other, None)),
-        total: has_rows.then(|| of(no_cells(), &tally.listed, None)),
+        other: (has_rows && tally.has_other()).then(|| of(no_cells(), &tally.other, 0.0, None)),
+        total: has_rows.then(|| of(no_cells(), &tally.listed, 0.0, None)),
         notes: listed_twice(counting, tally).into_iter().collect(),
         ..Answered::default()
     }
@@ -343,6 +366,10 @@ fn compare(
     let known: HashMap<&[Cell], &Sums> =
         before.rows.iter().map(|row| (row.cells.as_slice(), &row.sums)).collect();
     let cells = |now: &Sums, then: Option<&Sums>| {
+        // Without room for all groups, what has no row in the time before is not known.
+        if then.is_none() && before.lost.is_some() {
+            return [Value::Null, Value::Null];
+        }
         let (now, then) = (now.of(measure), then.map_or(0.0, |then| then.of(measure)));
         let change =
             if then > 0.0 { json!(((now - then) / then * 1000.0).round() / 10.0) } else { Value::Null };
@@ -370,7 +397,7 @@ fn compare(
             before.rows.iter().for_each(|row| all.add(&row.sums));
             other.extend(cells(&tally.other, Some(&all.without(&shown))));
         }
-        if tally.groups == tally.rows.len() as u64 {
+        if tally.groups == tally.rows.len() as u64 && tally.lost.is_none() {
             let now: HashSet<&[Cell]> = tally.rows.iter().map(|row| row.cells.as_slice()).collect();
             let gone = before.rows.iter().filter(|row| !now.contains(row.cells.as_slice())).count();
             if gone > 0 {
@@ -421,6 +448,12 @@ fn basis(counting: &Counting, tally: &Tally) -> Basis {
             crossing_bound(tally.crossing.as_ref(), Unit::Bytes)
         }
         Measure::Rows | Measure::Flows | Measure::Sum(_) | Measure::Distinct(_) => 0,
+    };
+    let missing = tally.missing().ceil() as u64;
+    // What flows that cross an end may be off in bytes is no bound of their number.
+    let bound = match counting.measure {
+        Measure::Rows if missing > 0 => missing,
+        _ => bound.saturating_add(missing),
     };
     Basis {
         range: [from as f64 / SECOND, to as f64 / SECOND],
@@ -486,15 +519,7 @@ fn over_time(
         Some(0.0) if sum == 0.0 => Value::Null,
         _ => number(sum),
     };
-    let unit = match counting.measure {
-        Measure::Bytes => "bytes",
-        Measure::Packets => "packets",
-        Measure::Flows => "flows",
-        Measure::Rows if counting.subject == Subject::Flows => "flows",
-        Measure::Rows => "records",
-        Measure::Sum(field) => unit_of(field),
-        Measure::Distinct(_) => "values",
-    };
+    let unit = counting.measure.unit(counting.subject);
     let label = |row: &TallyRow| {
         let texts = row.cells.iter().map(|found| match cell(found) {
             Value::String(text) => text,
@@ -509,7 +534,7 @@ fn over_time(
     } else {
         columns.extend(tally.rows.iter().map(|row| column(label(row), unit)));
     }
-    let has_other = tally.groups > tally.rows.len() as u64 || tally.other.rows > 0;
+    let has_other = tally.has_other();
     if has_other {
         columns.push(column("other", unit));
     }

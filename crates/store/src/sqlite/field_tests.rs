@@ -829,18 +829,19 @@ fn distinct_values_are_counted() {
     assert!(few.other.unwrap()[1].is_null());
 }
 
-/// A field with a million values is counted within its bound, which is stated.
+/// A field with half a million values is counted within its bound, which is stated. A heavy one that comes last is first.
 #[test]
 fn many_values_are_bounded() {
     let folder = tempfile::tempdir().unwrap();
     let written = write_all(folder.path());
     let path = schema::partitions(folder.path()).pop().unwrap().1;
     let rows = Connection::open(path).unwrap();
+    let heavy = tally::MAX_GROUPS + 2000;
     rows.execute_batch(&format!(
         "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})
          INSERT INTO records (tbl, uid, time, proto, src, sport, dst, dport, vlan, body)
-         SELECT 'telnet', i % 1000, {}, 6, zeroblob(16), 1, zeroblob(16), 2, 0, json_object('user', 'u' || i) FROM n",
-        tally::MAX_GROUPS + 1000,
+         SELECT 'telnet', i % 1000, {}, 6, zeroblob(16), 1, zeroblob(16), 2, 0, json_object('user', CASE WHEN i > {heavy} AND i % 4 = 0 THEN 'heavy' ELSE 'u' || i END) FROM n",
+        tally::MAX_GROUPS + 22_000,
         written[0].flow.last.0,
     ))
     .unwrap();
@@ -864,7 +865,17 @@ fn many_values_are_bounded() {
         values: None,
     };
     let tally = store.tally(&wanted).unwrap();
-    assert!(tally.partial.unwrap().contains("different values"));
+    let partial = tally.partial.as_ref().unwrap();
+    assert!(partial.contains("different values") && partial.contains("a row may lack up to"), "{partial}");
+    let is_first = |tally: &crate::tally::Tally| {
+        let row = &tally.rows[0];
+        let truth = 5000.0;
+        let counted = row.sums.of(Measure::Rows);
+        assert_eq!(row.cells, [Cell::Text("heavy".to_owned())]);
+        assert!(counted <= truth && truth <= counted + row.missing, "{row:?}");
+        assert!(tally.lost.unwrap() <= 100.0 && tally.missing() <= 100.0, "{:?}", tally.lost);
+    };
+    is_first(&tally);
     let shown: u64 = tally.rows.iter().map(|row| row.sums.rows).sum();
     assert_eq!(shown + tally.other.rows, tally.total.rows);
     assert!(tally.total.rows > tally::MAX_GROUPS as u64);
@@ -874,6 +885,7 @@ fn many_values_are_bounded() {
     let store = store.within(purse.clone());
     let little = store.tally(&wanted).unwrap();
     assert!(little.partial.as_ref().unwrap().contains("--memory"));
+    is_first(&little);
     assert!(little.groups > 1000 && little.groups < tally::MAX_GROUPS as u64, "{}", little.groups);
     assert_eq!(little.total.rows, tally.total.rows);
     assert_eq!(little.rows.len(), 5);
@@ -884,6 +896,16 @@ fn many_values_are_bounded() {
     assert!(*purse.0.lock().unwrap() < all);
     drop(little);
     assert_eq!(*purse.0.lock().unwrap(), all);
+    // As an answer: its errors and its bound are in the unit of the ranking.
+    let question = Question::parse("top telnet.user limit 5", &Asking::default()).unwrap();
+    let answer = question.ask(&store).unwrap();
+    let error = answer.columns.iter().position(|column| column.name == "error").unwrap();
+    assert_eq!(answer.columns[error].unit, "records");
+    let missing = answer.rows[0][error].as_u64().unwrap();
+    let counted = answer.rows[0][1].as_u64().unwrap();
+    assert!(counted <= 5000 && 5000 <= counted + missing && missing <= 100, "{:?}", answer.rows);
+    assert!(answer.basis.as_ref().unwrap().bound.unwrap() >= missing && answer.other.is_some());
+    assert!(answer.partial.unwrap().contains(" records, and a row may lack up to "));
 }
 
 /// With any memory the sums of all rows are right, and an answer that leaves something out says so.

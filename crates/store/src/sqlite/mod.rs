@@ -8,6 +8,7 @@ mod events;
 #[cfg(test)]
 mod field_tests;
 mod find;
+mod groups;
 mod keep;
 mod late;
 mod names;
@@ -543,6 +544,7 @@ impl Store for SqliteStore {
             values: None,
         };
         let tally = self.tally(&wanted)?;
+        let missing = tally.missing().ceil() as u64;
         // A query has keys or words, never both: they are in the order of the rows.
         let (mut keys, mut rows) = (Vec::new(), Vec::new());
         let mut curves: Vec<Vec<u64>> = Vec::new();
@@ -555,10 +557,14 @@ impl Store for SqliteStore {
                         RankBy::Unit(unit) => row.sums.error.in_unit(unit),
                         RankBy::Flows => 0,
                     };
+                    let error = error.saturating_add(row.missing.ceil() as u64);
                     keys.push(TopRow { key, count, flows, error });
                 }
-                Some(Cell::Text(text)) => rows.push(text_row(text, count, flows)),
-                _ => rows.push(text_row("-".to_owned(), count, flows)),
+                cell => {
+                    let text = if let Some(Cell::Text(text)) = cell { text } else { "-".to_owned() };
+                    let error = row.missing.ceil() as u64;
+                    rows.push(ListRow { error, ..text_row(text, count, flows) });
+                }
             }
         }
         rows.extend(self.named(&keys, span)?);
@@ -578,8 +584,10 @@ impl Store for SqliteStore {
                 range: [tally.span.0 as f64 / SECOND, tally.span.1 as f64 / SECOND],
                 source: Source::Flows,
                 bound: Some(match rank {
-                    RankBy::Unit(unit) => crossing_bound(tally.crossing.as_ref(), unit),
-                    RankBy::Flows => 0,
+                    RankBy::Unit(unit) => {
+                        crossing_bound(tally.crossing.as_ref(), unit).saturating_add(missing)
+                    }
+                    RankBy::Flows => missing,
                 }),
                 ..Basis::default()
             },

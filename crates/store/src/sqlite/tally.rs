@@ -3,10 +3,11 @@
 use super::condition;
 use super::condition::{Condition, detail};
 use super::courses::{Courses, flow_row};
+use super::groups::{Bounds, ENTRY, Groups, LISTED, STEP};
 use super::partition::{Part, Progress};
 use crate::body;
 use crate::body::Leaf;
-use crate::fields::{FlowField, FlowSource};
+use crate::fields::{FlowField, FlowSource, can_be_negative};
 use crate::loan::Loan;
 use crate::share::{Course, Crossings, Share, Window, both};
 use crate::tally::{Cell, Dimension, GroupBy, Measure, Subject, Sums, Tally, TallyRow, TallyWanted};
@@ -15,12 +16,12 @@ use foldhash::fast::RandomState;
 use rusqlite::types::{Value as Sql, ValueRef};
 use rusqlite::{Connection, Row, params_from_iter};
 use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_api::{Count, Key};
 use weir_filter::FLOW;
 use weir_filter::fields::FieldInfo;
+use weir_output::figures;
 use weir_output::ports::has_ports;
 use weir_output::row::ip;
 
@@ -28,19 +29,10 @@ use weir_output::row::ip;
 pub const MAX_GROUPS: usize = 500_000;
 /// Values that are kept for quantiles.
 const MAX_VALUES: usize = 8_000_000;
-/// Pairs of a value and a flow that are kept to count each flow once.
+/// Flows that are kept to count each once.
 const MAX_SEEN: usize = 4_000_000;
-/// Sums of values in parts of the time.
-const MAX_STEPS: usize = 8_000_000;
-/// Bytes of memory of a group and of its row of an answer, beside its values.
-const GROUP: usize = 224;
-const ROW: usize = 320;
-/// Bytes of memory of an entry of a set or table of numbers, with the free places of the table.
-const ENTRY: usize = 32;
 /// Bytes of memory of the part of a flow.
 const FLOW_SUM: usize = 112;
-/// Bytes of memory of a number in a list that grows.
-const LISTED: usize = 16;
 /// Values of a row's list that are counted.
 const MAX_LIST: usize = 256;
 
@@ -78,7 +70,7 @@ pub fn tally(
         }
     }
     let partial = progress.partial(parts.len()).or_else(|| condition.partial.clone());
-    let mut answer = counter.finish(wanted.limit);
+    let mut answer = counter.finish();
     answer.partial = partial.or(answer.partial);
     answer.span = (window.from, window.to);
     Ok(answer)
@@ -186,15 +178,6 @@ impl When<'_> {
     }
 }
 
-struct Group {
-    key: Box<[u8]>,
-    sums: Sums,
-    over: Vec<(u32, f64)>,
-    values: Vec<f64>,
-    /// The flow that was counted last.
-    latest: Option<i64>,
-}
-
 struct Counter<'w> {
     wanted: &'w TallyWanted,
     window: Window,
@@ -211,17 +194,13 @@ struct Counter<'w> {
     by_end: bool,
     /// Whether a direction counts with what was sent in it alone.
     by_direction: bool,
-    by_key: HashMap<Box<[u8]>, u32, RandomState>,
-    groups: Vec<Group>,
-    seen: HashSet<(u32, i64), RandomState>,
+    groups: Groups,
     all_seen: HashSet<i64, RandomState>,
     total: Sums,
     contributed: Sums,
     contributed_over: Vec<f64>,
     crossings: Crossings,
     kept_values: usize,
-    kept_steps: usize,
-    left_out: u64,
     is_full: bool,
     memory: Loan,
     /// Encoded values of a row's dimensions, and where each begins and ends.
@@ -291,17 +270,19 @@ impl<'w> Counter<'w> {
             }),
             by_end: !ends.is_empty(),
             by_direction: ends.iter().any(|by| *by != GroupBy::Host),
-            by_key: HashMap::default(),
-            groups: Vec::new(),
-            seen: HashSet::default(),
+            groups: Groups::new(Bounds {
+                measure: wanted.measure,
+                is_first_come: is_first_come(wanted),
+                groups: MAX_GROUPS,
+                rows: wanted.limit,
+                steps: wanted.steps,
+            }),
             all_seen: HashSet::default(),
             total: Sums::default(),
             contributed: Sums::default(),
             contributed_over: vec![0.0; wanted.steps],
             crossings: Crossings::default(),
             kept_values: 0,
-            kept_steps: 0,
-            left_out: 0,
             is_full: false,
             memory,
             scratch: Vec::new(),
@@ -493,44 +474,15 @@ impl<'w> Counter<'w> {
     }
 
     fn add(&mut self, uid: i64, sums: &Sums, when: When<'_>, values: &[f64]) {
-        let known = self.by_key.get(self.key.as_slice()).copied();
-        let number = match known {
-            Some(number) => number,
-            None if self.room() => {
-                let key: Box<[u8]> = self.key.as_slice().into();
-                let number = self.groups.len() as u32;
-                self.groups.push(Group {
-                    key: key.clone(),
-                    sums: Sums::default(),
-                    over: Vec::new(),
-                    values: Vec::new(),
-                    latest: None,
-                });
-                self.by_key.insert(key, number);
-                number
-            }
-            None => {
-                self.left_out += 1;
-                self.contributed.add(sums);
-                self.spread(None, sums, when);
-                return;
-            }
-        };
-        let Some(group) = self.groups.get_mut(number as usize) else { return };
-        let mut sums = *sums;
         // Each flow counts once for a value, however many records it has with it.
-        if self.wanted.subject != Subject::Flows {
-            let is_latest = group.latest == Some(uid);
-            let is_counted = is_latest || self.seen.contains(&(number, uid));
-            let has_room = is_counted || (self.seen.len() < MAX_SEEN && self.memory.take(ENTRY));
-            self.is_full |= !has_room;
-            if is_counted || !has_room || !self.seen.insert((number, uid)) {
-                sums = Sums { rows: sums.rows, sum: sums.sum, ..Sums::default() };
-            }
-            group.latest = Some(uid);
-        }
-        group.sums.add(&sums);
-        if let Some(distinct) = &mut self.distinct {
+        let flow = (self.wanted.subject != Subject::Flows).then_some(uid);
+        let more = self.steps_of(when).map_or(0, |(from, to)| (to - from + 1) as usize * STEP);
+        let Some((number, sums)) = self.groups.add(&self.key, flow, sums, more, &mut self.memory) else {
+            self.contributed.add(sums);
+            self.spread(None, sums, when);
+            return;
+        };
+        if let (Some(distinct), Some(group)) = (&mut self.distinct, self.groups.get_mut(number)) {
             let (found, has_room) = distinct.count(number, &mut self.memory);
             group.sums.sum += found as f64;
             self.is_full |= !has_room;
@@ -540,7 +492,9 @@ impl<'w> Counter<'w> {
         let room = if has_memory { MAX_VALUES - self.kept_values } else { 0 };
         self.kept_values += values.len().min(room);
         self.is_full |= values.len() > room;
-        group.values.extend(values.iter().take(room));
+        if let Some(group) = self.groups.get_mut(number) {
+            group.values.extend(values.iter().take(room));
+        }
         self.spread(Some(number), &sums, when);
     }
 
@@ -551,17 +505,21 @@ impl<'w> Counter<'w> {
         (time.saturating_sub(begin) / length).min((self.wanted.steps as u64).saturating_sub(1))
     }
 
+    /// The first and the last part of the time to which a row adds.
+    fn steps_of(&self, when: When<'_>) -> Option<(u64, u64)> {
+        let begin = self.step_of(when.times.0);
+        let is_spread =
+            when.course.is_some() && matches!(self.wanted.measure, Measure::Packets | Measure::Bytes);
+        (self.wanted.steps > 0).then(|| (begin, if is_spread { self.step_of(when.times.1) } else { begin }))
+    }
+
     /// Adds the measure to the parts of the time.
     fn spread(&mut self, group: Option<u32>, sums: &Sums, when: When<'_>) {
+        let Some((begin, end)) = self.steps_of(when) else { return };
         let steps = self.wanted.steps as u64;
-        if steps == 0 {
-            return;
-        }
         let (begin_of_grid, length) = self.grid;
         let measure = self.wanted.measure;
         let course = when.course.filter(|_| matches!(measure, Measure::Packets | Measure::Bytes));
-        let begin = self.step_of(when.times.0);
-        let end = if course.is_some() { self.step_of(when.times.1) } else { begin };
         for place in begin..=end {
             let value = match course {
                 Some(course) if begin < end => {
@@ -578,61 +536,50 @@ impl<'w> Counter<'w> {
             if let Some(sum) = self.contributed_over.get_mut(place as usize) {
                 *sum += value;
             }
-            let Some(group) = group.and_then(|number| self.groups.get_mut(number as usize)) else { continue };
-            match group.over.last_mut() {
-                Some((known, sum)) if *known == place as u32 => *sum += value,
-                _ if self.kept_steps < MAX_STEPS && self.memory.take(2 * LISTED) => {
-                    self.kept_steps += 1;
-                    group.over.push((place as u32, value));
-                }
-                _ => self.is_full = true,
+            if let Some(number) = group {
+                let has_room = self.groups.add_part(number, place as u32, value, &mut self.memory);
+                self.is_full |= !has_room;
             }
         }
     }
 
-    /// Memory of a new group, and of its row if it may have one: an answer has rows, however many groups have no memory.
-    fn room(&mut self) -> bool {
-        // A row has a number for each part of the time.
-        let row = ROW + self.wanted.steps * size_of::<f64>();
-        let row = if self.groups.len() < self.wanted.limit { row } else { 0 };
-        self.groups.len() < MAX_GROUPS && self.memory.take(GROUP + 2 * self.key.len() + row)
-    }
-
     /// What the answer leaves out.
-    fn partial(&self, groups: u64) -> Option<String> {
+    fn partial(&self, groups: u64, lost: Option<f64>, missing: f64) -> Option<String> {
         let by = if self.memory.is_refused() { " by the memory for answers (--memory)" } else { "" };
         let mut notes = Vec::new();
-        if self.left_out > 0 {
+        if let Some(lost) = lost {
+            let unit = self.wanted.measure.unit(self.wanted.subject);
+            let amount =
+                |value: f64| format!("{} {unit}", figures::count(value.ceil() as u64)).trim().to_owned();
+            let bound = match lost.is_finite() {
+                true => format!(
+                    "values without a row have at most {}, and a row may lack up to {}",
+                    amount(lost),
+                    amount(missing)
+                ),
+                false => "values that came later have no row, however heavy they are".to_owned(),
+            };
             notes.push(format!(
-                "limited to {groups} different values{by}: {} rows with others are in the sum of others",
-                self.left_out
+                "limited to {} different values{by}: {} rows with others are in the sum of others; {bound}",
+                figures::count(groups),
+                figures::count(self.groups.left_out())
             ));
         }
-        if self.is_full {
+        if self.is_full || self.groups.is_full() {
             notes.push(format!(
                 "too many rows for exact sums of flows, parts, quantiles or distinct values{}: choose a shorter time",
-                if self.left_out == 0 { by } else { "" }
+                if lost.is_none() { by } else { "" }
             ));
         }
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 
-    fn finish(mut self, limit: usize) -> Tally {
-        let measure = self.wanted.measure;
-        let order = |a: &Group, b: &Group| {
-            let weight = b.sums.of(measure).partial_cmp(&a.sums.of(measure)).unwrap_or(Ordering::Equal);
-            weight.then_with(|| b.sums.rows.cmp(&a.sums.rows)).then_with(|| a.key.cmp(&b.key))
-        };
+    fn finish(mut self) -> Tally {
         let groups = self.groups.len() as u64;
-        self.by_key = HashMap::default();
-        if limit < self.groups.len() {
-            self.groups.select_nth_unstable_by(limit, order);
-            self.groups.truncate(limit);
-        }
-        self.groups.sort_unstable_by(order);
+        let (heaviest, lost) = self.groups.heaviest();
         let mut shown = Sums::default();
         let mut other_over = std::mem::take(&mut self.contributed_over);
-        let rows: Vec<TallyRow> = std::mem::take(&mut self.groups)
+        let rows: Vec<TallyRow> = heaviest
             .into_iter()
             .map(|mut group| {
                 shown.add(&group.sums);
@@ -647,7 +594,7 @@ impl<'w> Counter<'w> {
                 }
                 group.values.sort_unstable_by(f64::total_cmp);
                 let cells = decode(&group.key, &self.wanted.by);
-                TallyRow { cells, sums: group.sums, over, values: group.values }
+                TallyRow { cells, sums: group.sums, missing: group.missing, over, values: group.values }
             })
             .collect();
         let other = self.contributed.without(&shown);
@@ -656,10 +603,12 @@ impl<'w> Counter<'w> {
             self.contributed.sum = distinct.numbers.len() as f64;
             self.total.sum = self.contributed.sum;
         }
-        let partial = self.partial(groups);
+        let missing = rows.iter().map(|row| row.missing).fold(0.0, f64::max);
+        let partial = self.partial(groups, lost, missing);
         Tally {
             rows,
             groups,
+            lost,
             other: if self.distinct.is_some() { Sums { sum: f64::NAN, ..other } } else { other },
             other_over,
             total: self.total,
@@ -759,6 +708,17 @@ fn source(field: FieldInfo, columns: &mut Columns, before: usize) -> Source {
         }
         None => Source::Column(columns.place("NULL", before)),
     }
+}
+
+/// Whether groups stay in the order in which they come: where the measure of a row says nothing of its group, or can be below
+/// zero, and where a group needs every one of its rows.
+fn is_first_come(wanted: &TallyWanted) -> bool {
+    let is_unfit = match wanted.measure {
+        Measure::Distinct(_) => true,
+        Measure::Sum(field) => can_be_negative(field),
+        Measure::Rows | Measure::Flows | Measure::Packets | Measure::Bytes => false,
+    };
+    is_unfit || wanted.values.is_some()
 }
 
 /// Whether both ends of a flow have one address.
