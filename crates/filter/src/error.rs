@@ -1,5 +1,6 @@
 //! Errors in expressions, with their position.
 
+use crate::wireshark;
 use std::fmt;
 use std::ops::Range;
 
@@ -19,7 +20,7 @@ pub enum ErrorKind {
     RejectsAll,
     /// The expression is too long, too deeply nested, or needs too many scratch registers.
     TooComplex,
-    /// It tests a property that is decided at another level: of packets, flows or records.
+    /// It tests a property that is decided at another level: of packets, flows or records; or it is one of another program.
     Level,
 }
 
@@ -57,6 +58,9 @@ impl FilterError {
 
     pub(crate) fn within(mut self, expression: &str) -> Self {
         self.expression = expression.to_owned();
+        if let Some(answer) = wireshark::answer(expression) {
+            (self.kind, self.message) = (ErrorKind::Level, answer);
+        }
         self
     }
 }

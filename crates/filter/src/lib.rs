@@ -65,6 +65,7 @@ mod record;
 mod resolve;
 mod set;
 mod view;
+mod wireshark;
 
 pub use anchors::FlowTests;
 pub use bpf::BpfInsn;

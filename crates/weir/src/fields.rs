@@ -88,3 +88,27 @@ impl Fields for RunFields {
         Ok(content)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_filter::{Options, RecordTest};
+
+    /// The fields that answer names of Wireshark's are fields, and the words are tables.
+    #[test]
+    fn answers_to_display_filters_are_expressions_over_records() {
+        let fields = RunFields::of_client(BTreeSet::new());
+        let options = Options { fields: Some(&fields), ..Options::default() };
+        let names = include_str!("../../filter/src/wireshark.rs").lines().filter_map(|line| {
+            let (name, meaning) = line.trim().strip_prefix("(\"")?.split_once("\", ")?;
+            let (kind, here) = meaning.strip_suffix("\")),")?.split_once("(\"")?;
+            matches!(kind, "Field" | "Word").then_some((name, here))
+        });
+        let names: Vec<(&str, &str)> = names.filter(|(_, here)| !["ip6", "icmp6"].contains(here)).collect();
+        assert!(names.len() > 60, "{}", names.len());
+        for (name, here) in names {
+            let test = RecordTest::compile(here, &options);
+            assert!(test.is_ok(), "{name}: {here}: {:?}", test.err());
+        }
+    }
+}
