@@ -38,11 +38,13 @@ bench:
 	@bench/run
 
 # What a package has, in target/dist: the program with everything that can be built in, and its line tables, by which a
-# backtrace names files and lines, in weir.debug beside it.
+# backtrace names files and lines, in weir.debug beside it. In target/dist/packages the Debian package and the archive.
 package: ui
 	@cargo build --profile dist --quiet -p weir --features parquet
 	@cd $(or $(CARGO_TARGET_DIR),target)/dist && objcopy --only-keep-debug weir weir.debug && \
 		objcopy --strip-debug --add-gnu-debuglink=weir.debug weir && ls -l weir weir.debug
+	@dist=$(or $(CARGO_TARGET_DIR),target)/dist && packaging/build $$dist/weir $$dist/packages && \
+		cd $$dist/packages && ls -l *.deb *.tar.gz SHA256SUMS
 
 # The manual pages and the shell completions, from the same definitions as --help and the parsers.
 man: build
