@@ -183,8 +183,7 @@ pub(crate) fn answer(text: &str) -> Option<String> {
         return Some(format!("`{name}` is of Wireshark's display filters and has no equal here: {instead}"));
     }
     let found = found.filter(|_| reader.at == reader.tokens.len() && reader.is_foreign)?;
-    let is_here = found.text == text.trim().replace("==", "=");
-    (!is_here).then(|| format!("this is a display filter of Wireshark; here it is `{}`", found.text))
+    Some(format!("this is a display filter of Wireshark; here it is `{}`", found.text))
 }
 
 #[derive(Debug, PartialEq)]
@@ -327,7 +326,7 @@ impl<'t> Reader<'t> {
         }
         let at = NAMES.binary_search_by(|(known, _)| known.cmp(&name)).ok()?;
         let (_, meaning) = NAMES.get(at)?;
-        self.is_foreign = true;
+        self.is_foreign |= !matches!(meaning, Field(here) | Word(here) if *here == name);
         if let Nothing(instead) = meaning {
             self.nothing.get_or_insert((name, instead));
             return None;
@@ -456,7 +455,7 @@ mod tests {
             ("eth.addr == 00:11:22:33:44:55", "ether host 00:11:22:33:44:55"),
             ("ipv6.addr == 2001:db8::1", "host 2001:db8::1"),
             ("http.request.method == \"GET\"", "http.method = \"GET\""),
-            ("http.host contains example", "http.host contains \"example\""),
+            ("http.request.uri contains example", "http.uri contains \"example\""),
             ("http.response.code >= 500", "http.status_code >= 500"),
             ("dns.qry.name matches \"^www\"", "dns.query ~ \"^www\""),
             (
@@ -491,6 +490,8 @@ mod tests {
             "((((",
             "\"",
             "ip.addr == 1 &&",
+            "http.host contains x",
+            "dns",
         ] {
             assert_eq!(answer(text), None, "{text}");
         }
