@@ -154,6 +154,9 @@ impl SqliteStore {
                 Err(StoreError::Database { .. }) if schema::size(&path) == 0 => continue,
                 Err(error) => return Err(error),
             };
+            // All that a query reads of a partition is of one time: what it has found is still there when it is read,
+            // although open flows are written again in each interval.
+            connection.execute_batch("BEGIN").map_err(describe(&path))?;
             let extent =
                 (writer::number(&connection, &path, "first")?, writer::number(&connection, &path, "last")?);
             let is_asked = extent.1 >= span.from.unwrap_or(0) && extent.0 < span.to.unwrap_or(u64::MAX);

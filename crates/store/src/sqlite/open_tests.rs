@@ -248,3 +248,27 @@ fn open_flows_beyond_the_memory_are_stated() {
     let all: u64 = flows.iter().map(|flow| flow.bytes(0, 999)).sum();
     assert_eq!(found.matched_bytes, all);
 }
+
+/// Open flows are written again in each interval, also while an answer is sent to a slow reader.
+#[test]
+fn flows_that_were_found_are_read_although_an_interval_ends_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut to = writer(folder.path());
+    let flows: Vec<Made> = (1..=20)
+        .map(|number| Made { number, packets: (0..200).map(|at| (at, number * 4000)).collect() })
+        .collect();
+    write(&mut to, &flows, 0);
+    to.flush().unwrap();
+    let (mut at, mut bytes) = (0, Vec::new());
+    let found = store(folder.path()).pass_flows(&wanted("tcp"), &mut |flow| {
+        at += 1;
+        write(&mut to, &flows, at);
+        to.flush().unwrap();
+        bytes.push(flow.bytes.iter().sum::<u64>());
+        at < 3
+    });
+    assert!(found.is_ok(), "{:?}", found.err());
+    // All are of the time at which they were found.
+    let known = |bytes: &u64| flows.iter().any(|flow| flow.bytes(0, LENGTH) == *bytes);
+    assert!(bytes.len() == 3 && bytes.iter().all(known), "{bytes:?}");
+}
