@@ -58,7 +58,12 @@ fn pass(capture: &Capture, inflation: Inflation) -> Work {
     for (at, frame) in (0..).zip(&capture.frames) {
         packets.push(&Packet { time: Time(at * 1000), ..packet(frame, LinkType::ETHERNET) });
     }
-    let settings = Settings { filter: Options::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into() };
+    let settings = Settings {
+        filter: Options::default(),
+        checksum: ChecksumMode::Off,
+        seeds: 1_u64.into(),
+        chosen: None,
+    };
     let asked = [
         (Level::Record, FunctionCall::new("log")),
         (Level::Stream, FunctionCall::new("extract")),

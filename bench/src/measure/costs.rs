@@ -39,7 +39,12 @@ fn plan(lines: usize, pool: &Pool, seed: u64) -> Result<Plan> {
     specs.extend(LISTS.iter().map(|by| {
         SubscriptionSpec::new(&format!("by {by}"), "", vec![FunctionCall::new("top").with("by", by)])
     }));
-    let settings = Settings { filter: Options::default(), checksum: ChecksumMode::Auto, seeds: seed.into() };
+    let settings = Settings {
+        filter: Options::default(),
+        checksum: ChecksumMode::Auto,
+        seeds: seed.into(),
+        chosen: None,
+    };
     Ok(Plan::new("", specs, settings)?)
 }
 

@@ -328,8 +328,12 @@ mod tests {
             owner: Owner::Page,
             spec: Arc::new(SubscriptionSpec::new("line", "", calls.iter().map(call).collect())),
         };
-        let settings =
-            Settings { filter: Options::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into() };
+        let settings = Settings {
+            filter: Options::default(),
+            checksum: ChecksumMode::Off,
+            seeds: 1_u64.into(),
+            chosen: None,
+        };
         let all: Vec<Subscription> = chains.iter().map(subscription).collect();
         let number = before.map_or(1, |before| before.number() + 1);
         Plan::of(before, number, "", &all, settings).unwrap()
@@ -455,8 +459,12 @@ mod tests {
             named(Flow, "tcp", None, &["top"]),
             named(Stream, "tcp", None, &["top"]),
         ];
-        let settings =
-            Settings { filter: Options::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into() };
+        let settings = Settings {
+            filter: Options::default(),
+            checksum: ChecksumMode::Off,
+            seeds: 1_u64.into(),
+            chosen: None,
+        };
         let plan = Plan::new("", specs, settings).unwrap();
         let readers: Vec<u32> = plan.trees.nodes.iter().map(|node| node.readers).collect();
         assert_eq!(readers, [1, 1, 1, 2, 1, 1, 1, 1, 1]);

@@ -180,8 +180,12 @@ mod tests {
                 ..SubscriptionSpec::new("line", &format!("port {port}"), vec![FunctionCall::new("packets")])
             }),
         };
-        let settings =
-            Settings { filter: Options::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into() };
+        let settings = Settings {
+            filter: Options::default(),
+            checksum: ChecksumMode::Off,
+            seeds: 1_u64.into(),
+            chosen: None,
+        };
         let all: Vec<Subscription> = ports.iter().map(subscription).collect();
         Plan::of(before, 1, "", &all, settings).unwrap()
     }

@@ -11,7 +11,7 @@
 //! use weir_wire::{Batch, LinkType, PacketBuf, build};
 //!
 //! let requested = SubscriptionSpec::new("dns", "port 53", vec![FunctionCall::new("packets")]);
-//! let settings = Settings { filter: Default::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into() };
+//! let settings = Settings { filter: Default::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into(), chosen: None };
 //! let plan = Plan::new("", vec![requested], settings).unwrap();
 //! let mut packets = PacketBuf::default();
 //! for port in [53, 80, 53] {
@@ -32,6 +32,7 @@ mod announced;
 mod bounded;
 mod chains;
 mod checksum;
+mod chosen;
 mod composition;
 mod cover;
 mod demand;
@@ -59,6 +60,7 @@ mod unidentified;
 mod worker;
 
 pub use announced::{Announcements, PacketOrder};
+pub use chosen::ChosenFlows;
 pub use demand::{Demand, Tables};
 pub use function::{
     Argument, Arguments, Block, CallError, Callable, DELIVERIES, Delivery, FUNCTIONS, Function, FunctionSpec,

@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_api::{Answer, Level, Outline, Reading, Subscription, SubscriptionId, SubscriptionSpec};
 use weir_filter::{Filter, FilterError, FlowTests, RecordSet, Strategy};
-use weir_wire::LinkType;
+use weir_wire::{Layers, LinkType, Packet};
 
 /// Subscriptions, compiled.
 pub struct Plan {
@@ -268,6 +268,7 @@ impl Plan {
         // A set reads the fields directly from the packet, unless it looks into tunnels.
         let mut needs_layers = flows
             || scope.is_some()
+            || settings.chosen.is_some()
             || settings.checksum != ChecksumMode::Off
             || (settings.filter.inner && !counted.is_empty());
         let trees = Trees::new(&planned.iter().map(|planned| planned.chain()).collect::<Vec<_>>());
@@ -316,6 +317,17 @@ impl Plan {
     /// that are in transit at one time.
     pub fn memory(&self, workers: usize) -> usize {
         self.memory.bytes(workers)
+    }
+
+    /// Whether every packet is analysed.
+    pub(crate) fn takes_all(&self) -> bool {
+        self.scope.is_none() && self.settings.chosen.is_none()
+    }
+
+    /// Whether a packet is analysed: it matches the run's expression, or belongs to a chosen flow. `layers` must be its own.
+    pub(crate) fn takes(&self, packet: &Packet<'_>, layers: &Layers) -> bool {
+        self.scope.as_ref().is_none_or(|scope| scope.matches(packet, layers))
+            && self.settings.chosen.as_ref().is_none_or(|chosen| chosen.has(packet, layers))
     }
 
     /// The expression of the whole run, compiled; `None` if it matches every packet.
@@ -370,7 +382,7 @@ impl Plan {
         let count =
             |source: fn(&ItemSource) -> bool| self.subscriptions.iter().filter(|p| source(&p.source)).count();
         let parts = [
-            (usize::from(self.scope.is_some()), "packets are tested with the run's expression"),
+            (usize::from(!self.takes_all()), "packets are tested with the run's expression"),
             (usize::from(self.needs_layers), "packets are decoded"),
             (usize::from(self.settings.checksum != ChecksumMode::Off), "checksums are verified"),
             (usize::from(self.flows), "flows are tracked"),
@@ -651,8 +663,12 @@ mod tests {
 
     #[test]
     fn an_expression_at_flow_level_is_decided_by_the_key() {
-        let settings =
-            || Settings { filter: Options::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into() };
+        let settings = || Settings {
+            filter: Options::default(),
+            checksum: ChecksumMode::Off,
+            seeds: 1_u64.into(),
+            chosen: None,
+        };
         let mut spec = SubscriptionSpec::new("flows", "tcp port 80", vec![FunctionCall::new("packets")]);
         spec.level = Level::Flow;
         assert!(Plan::new("", vec![spec.clone()], settings()).is_ok());

@@ -1,5 +1,7 @@
 //! What a plan is compiled with, and why it may fail.
 
+use crate::ChosenFlows;
+use std::sync::Arc;
 use weir_filter::{FilterError, Options};
 
 /// The settings of a plan, apart from its subscriptions.
@@ -11,6 +13,8 @@ pub struct Settings {
     pub checksum: ChecksumMode,
     /// Keys of the hashes.
     pub seeds: Seeds,
+    /// The flows whose packets are analysed, in the place of the run's expression; `None` for all packets that match that.
+    pub chosen: Option<Arc<ChosenFlows>>,
 }
 
 /// Keys of the hashes of functions. Senders of packets do not know them, and so cannot choose packets that collide or that

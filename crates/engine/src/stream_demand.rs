@@ -135,8 +135,12 @@ mod tests {
             level: Level::Stream,
             ..SubscriptionSpec::new(expression, expression, vec![FunctionCall::new("bytes")])
         };
-        let settings =
-            Settings { filter: Options::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into() };
+        let settings = Settings {
+            filter: Options::default(),
+            checksum: ChecksumMode::Off,
+            seeds: 1_u64.into(),
+            chosen: None,
+        };
         Plan::new("", expressions.iter().map(spec).collect(), settings).unwrap()
     }
 

@@ -197,18 +197,17 @@ impl Worker {
     fn block(&mut self, block: Batch<'_>, layers: &[Layers], sink: &mut dyn Sink) {
         let bytes = self.count_caught(block);
         self.functions.meter.block(block.len(), self.plan.sources.see_packets() + READINGS_BESIDE);
-        if self.plan.scope.is_none() {
+        if self.plan.takes_all() {
             self.analyse(block, layers, bytes, sink);
             return;
         }
         let plan = Arc::clone(&self.plan);
-        let Some(scope) = &plan.scope else { return };
         let mut kept = std::mem::take(&mut self.buffers.kept);
         let mut kept_layers = std::mem::take(&mut self.buffers.kept_layers);
         kept.clear();
         kept_layers.clear();
         for (slot, layers) in block.slots.iter().zip(layers) {
-            if scope.matches(&block.packet(slot), layers) {
+            if plan.takes(&block.packet(slot), layers) {
                 kept.push(*slot);
                 kept_layers.push(*layers);
             }
@@ -625,6 +624,7 @@ mod tests {
             filter: weir_filter::Options::default(),
             checksum: crate::ChecksumMode::default(),
             seeds: 1_u64.into(),
+            chosen: None,
         };
         let spec = weir_api::SubscriptionSpec::new("a", "", vec![weir_api::FunctionCall::new("size")]);
         let plan = Arc::new(Plan::new("", vec![spec], settings()).unwrap());

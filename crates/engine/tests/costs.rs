@@ -75,8 +75,12 @@ fn run(plan: &Arc<Plan>, chunk: &PacketBuf) -> u64 {
 fn the_clock_is_read_at_most_sixteen_times_per_thousand_packets() {
     for kind in ["lines", "packets", "tallies"] {
         for count in [1, 80, 10_000] {
-            let settings =
-                Settings { filter: Options::default(), checksum: ChecksumMode::Auto, seeds: 1_u64.into() };
+            let settings = Settings {
+                filter: Options::default(),
+                checksum: ChecksumMode::Auto,
+                seeds: 1_u64.into(),
+                chosen: None,
+            };
             let plan = Arc::new(Plan::new("", subscriptions(kind, count), settings).unwrap());
             // The first block and the first tallies of each interval are measured in advance.
             let on_account = match kind {

@@ -439,8 +439,12 @@ mod tests {
     }
 
     fn desk() -> Arc<Desk> {
-        let settings =
-            Settings { filter: Options::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into() };
+        let settings = Settings {
+            filter: Options::default(),
+            checksum: ChecksumMode::Off,
+            seeds: 1_u64.into(),
+            chosen: None,
+        };
         Arc::new(Desk::new(settings, "", Vec::new(), Vec::new(), 1, 1).unwrap())
     }
 

@@ -49,6 +49,7 @@ pub fn count(options: &cli::Count) -> Exit {
         filter: crate::inputs::filter_options(options.strict_bpf, options.inner, options.snaplen),
         checksum: ChecksumMode::Off,
         seeds: seeds(),
+        chosen: None,
     };
     let plan = match Plan::counting(specs, settings) {
         Ok(plan) => Arc::new(plan),

@@ -429,6 +429,7 @@ mod tests {
             filter: weir_filter::Options::default(),
             checksum: ChecksumMode::Off,
             seeds: 1_u64.into(),
+            chosen: None,
         };
         let configured = names.iter().map(|name| spec(name, "tcp")).collect();
         Desk::new(settings, "", Subscription::number([spec("run", "")]), configured, 2, SECOND).unwrap()

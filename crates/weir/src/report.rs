@@ -70,6 +70,7 @@ fn read(options: &cli::Report) -> Result<(Gather, Vec<String>, Exit), Exit> {
         filter: filter_options(false, false, 0),
         checksum: ChecksumMode::Auto,
         seeds: 1_u64.into(),
+        chosen: None,
     };
     let plan = Plan::of(
         None,

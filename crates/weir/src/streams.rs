@@ -53,6 +53,7 @@ pub fn streams(options: &cli::Streams) -> Exit {
         filter: filter_options(options.strict_bpf, options.inner, 0),
         checksum,
         seeds: SEED.into(),
+        chosen: None,
     };
     let whole = SubscriptionSpec::handing_on("streams", Level::Stream, vec![FunctionCall::new("stream")]);
     let plan = match Plan::new(&expression, vec![whole], settings) {

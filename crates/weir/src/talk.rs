@@ -26,8 +26,12 @@ pub fn talk(options: &cli::Talk) -> Exit {
     if files.is_empty() {
         return complain(Exit::Usage, "talk: no capture file");
     }
-    let settings =
-        Settings { filter: filter_options(false, false, 0), checksum: ChecksumMode::Off, seeds: SEED.into() };
+    let settings = Settings {
+        filter: filter_options(false, false, 0),
+        checksum: ChecksumMode::Off,
+        seeds: SEED.into(),
+        chosen: None,
+    };
     let whole = SubscriptionSpec::handing_on("streams", Level::Stream, vec![FunctionCall::new("stream")]);
     let plan = match Plan::new(&expression, vec![whole], settings) {
         Ok(plan) => Arc::new(plan),

@@ -55,7 +55,12 @@ impl Sink for Records {
 }
 
 fn records() -> (Records, usize) {
-    let settings = Settings { filter: Options::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into() };
+    let settings = Settings {
+        filter: Options::default(),
+        checksum: ChecksumMode::Off,
+        seeds: 1_u64.into(),
+        chosen: None,
+    };
     let all = SubscriptionSpec::handing_on("records", Level::Record, vec![FunctionCall::new("log")]);
     let plan = Arc::new(Plan::new("", vec![all], settings).unwrap());
     let (mut records, captures) = (Records::default(), captures());

@@ -95,6 +95,7 @@ fn plan(kind: u8) -> Plan {
         filter: Options { inner: kind & 1 != 0, ..Options::default() },
         checksum: [ChecksumMode::Auto, ChecksumMode::On, ChecksumMode::Off][usize::from(kind >> 1) % 3],
         seeds: 7_u64.into(),
+        chosen: None,
     };
     let scope = if kind & 8 == 0 { "" } else { "not udp" };
     Plan::new(scope, specs, settings).expect("a plan of every function")

@@ -321,8 +321,12 @@ mod tests {
 
     /// The list of some workers, to each of which every n-th packet goes, and their whole.
     fn read(frames: &[Frame], workers: usize, call: &FunctionCall, expression: &str) -> (Table, Snapshot) {
-        let settings =
-            Settings { filter: Options::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into() };
+        let settings = Settings {
+            filter: Options::default(),
+            checksum: ChecksumMode::Off,
+            seeds: 1_u64.into(),
+            chosen: None,
+        };
         let spec = SubscriptionSpec::new("list", expression, vec![call.clone()]);
         let plan = Arc::new(Plan::new("", vec![spec], settings).unwrap());
         let mut whole: Option<Snapshot> = None;

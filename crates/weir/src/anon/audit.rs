@@ -67,6 +67,7 @@ fn originals(path: &Path) -> Result<Originals, String> {
         filter: filter_options(false, false, 0),
         checksum: ChecksumMode::Off,
         seeds: 1_u64.into(),
+        chosen: None,
     };
     let all = SubscriptionSpec::handing_on("records", Level::Record, vec![FunctionCall::new("log")]);
     let plan = Arc::new(Plan::new("", vec![all], settings).map_err(|error| error.to_string())?);

@@ -1,5 +1,6 @@
 //! A run from request to summary.
 
+mod by_record;
 mod files;
 mod lines;
 mod live;
@@ -66,6 +67,9 @@ pub fn run(options: cli::RunOptions) -> Exit {
         end_with_reader();
         return interfaces::welcome();
     }
+    if let Err((exit, error)) = by_record::resolve(&options, &mut request) {
+        return complain(exit, error);
+    }
     request.shorten(&options);
     let run = match Run::new(options, request, None) {
         Ok(run) => run,
@@ -86,6 +90,7 @@ fn settings(options: &cli::RunOptions, request: &Request) -> Settings {
         },
         checksum: request.checksum,
         seeds: request.seeds,
+        chosen: request.chosen.as_ref().map(|chosen| Arc::clone(&chosen.flows)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The request of a run, from command line and configuration.
 
+use super::by_record::Chosen;
 use crate::carve::Limits;
 use crate::cli::{self, Checksum};
 use crate::config::{self, Config, nearest};
@@ -24,6 +25,8 @@ pub struct Request {
     pub interfaces: Vec<String>,
     /// The expression of the whole run, empty for every packet.
     pub expression: String,
+    /// The flows that an expression over flows and records, in the place of it, selects.
+    pub chosen: Option<Chosen>,
     /// Subscriptions besides those of the summary.
     pub subscriptions: Vec<SubscriptionSpec>,
     /// The folder of logs, and the selected logs.
@@ -152,6 +155,7 @@ impl Request {
             inputs,
             interfaces,
             expression,
+            chosen: None,
             subscriptions: config.plan(),
             logs,
             syslog: options.logs.syslog.clone().or_else(|| config.output.syslog.value.clone()),

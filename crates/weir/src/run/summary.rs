@@ -1,5 +1,6 @@
 //! The contents of the summary, from the results of a run.
 
+use super::by_record::Chosen;
 use super::packet_files::Finished;
 use super::{Run, verbose};
 use crate::cost_profile;
@@ -101,10 +102,11 @@ fn facts(
     failures: &[String],
     names: Shown,
 ) -> Facts {
-    let expression = &run.request.expression;
+    let chosen = run.request.chosen.as_ref().map(Chosen::text);
+    let expression = chosen.unwrap_or_else(|| run.request.expression.clone());
     Facts {
         inputs,
-        expression: (!expression.is_empty()).then(|| expression.clone()),
+        expression: (!expression.is_empty()).then_some(expression),
         states: states(&total),
         failures: failures.to_vec(),
         notes: written.notes(&total),

@@ -278,7 +278,7 @@ impl Pass {
 
 /// Settings for the plans of these tests.
 pub fn settings() -> Settings {
-    Settings { filter: Options::default(), checksum: ChecksumMode::Auto, seeds: 1_u64.into() }
+    Settings { filter: Options::default(), checksum: ChecksumMode::Auto, seeds: 1_u64.into(), chosen: None }
 }
 
 /// Every function at every level that it supports, over all packets and, at packet level, also over some packets.

@@ -1,0 +1,73 @@
+//! Flows that were chosen before the pass, whose packets are the scope of a run.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use weir_wire::{FlowKey, Layers, Packet, decapsulate};
+
+/// Nanoseconds after the last packet of a flow of TCP in which segments still belong to it: they are not in its duration.
+const LATE: u64 = 6_000_000_000;
+
+/// Headers of packets in packets that are looked at.
+const MAX_HEADERS: usize = 8;
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const SCTP: u8 = 132;
+
+/// Both ends of a flow, the lower first, and its IP protocol.
+type Ends = ([(u128, u16); 2], u8);
+
+/// Flows by their ends and times.
+#[derive(Clone, Debug, Default)]
+pub struct ChosenFlows {
+    /// The first and the last time at which packets belong to a flow, in nanoseconds since 1970.
+    times: HashMap<Ends, Vec<[u64; 2]>>,
+}
+
+impl ChosenFlows {
+    /// Adds a flow: its ends, its IP protocol, and the times of its first and its last packet in nanoseconds since 1970.
+    pub fn add(&mut self, ends: [(IpAddr, u16); 2], ip_proto: u8, times: [u64; 2]) {
+        let [first, last] = times;
+        let late = if ip_proto == TCP { LATE } else { 0 };
+        let ends = ends.map(|(address, port)| (number(address), port));
+        self.times.entry(of(ends, ip_proto)).or_default().push([first, last.saturating_add(late)]);
+    }
+
+    /// Whether a packet belongs to one of them, by its outermost headers or by those in a tunnel. `layers` must be its own.
+    pub(crate) fn has(&self, packet: &Packet<'_>, layers: &Layers) -> bool {
+        let mut layers = *layers;
+        for _ in 0..MAX_HEADERS {
+            if self.has_ends(packet, &layers) {
+                return true;
+            }
+            let Some(inner) = decapsulate(packet, &layers) else { return false };
+            layers = inner;
+        }
+        false
+    }
+
+    fn has_ends(&self, packet: &Packet<'_>, layers: &Layers) -> bool {
+        let Some((key, _)) = FlowKey::of(packet, layers) else { return false };
+        let ([low, high], [low_port, high_port]) = (key.addr, key.port);
+        let ends = [(number(low.into()), low_port), (number(high.into()), high_port)];
+        let times = self.times.get(&of(ends, key.proto));
+        times.is_some_and(|times| times.iter().any(|[first, last]| (*first..=*last).contains(&packet.time.0)))
+    }
+}
+
+/// Ports count for protocols that have some: of others, flows have something else in their place.
+fn of(ends: [(u128, u16); 2], ip_proto: u8) -> Ends {
+    let has_ports = matches!(ip_proto, TCP | UDP | SCTP);
+    let mut ends = ends.map(|(address, port)| (address, if has_ports { port } else { 0 }));
+    ends.sort_unstable();
+    (ends, ip_proto)
+}
+
+/// An address as a number; of IPv4 that of the mapped address.
+fn number(address: IpAddr) -> u128 {
+    let address: Ipv6Addr = match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    };
+    address.into()
+}

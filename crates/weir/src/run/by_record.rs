@@ -1,0 +1,138 @@
+//! The expression of a run over files that tests fields of records or of flows, such as `http.host = "example.com"`.
+//!
+//! Packets have no such fields, so it stands for the packets of the flows that match. Which these are is known when the
+//! files have been read once: another process of this program stores them. The flows that match there are then the scope of
+//! the run.
+
+use super::request::Request;
+use crate::cli::{Checksum, RunOptions};
+use crate::exit::Exit;
+use crate::{database, times};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use weir_capture::Input;
+use weir_engine::ChosenFlows;
+use weir_files::TemporaryFolder;
+use weir_filter::{ErrorKind, FlowTest, Options};
+use weir_output::figures::count;
+use weir_output::zone::rfc3339;
+use weir_store::fields::Lists;
+use weir_store::moment::Moments;
+use weir_store::query::Asking;
+use weir_store::{Store, StoreError, TimeRange};
+
+/// Finds the flows of an expression that tests fields of records or flows. Any other expression stays.
+///
+/// # Errors
+///
+/// The expression is invalid, or what is read cannot be read twice.
+pub fn resolve(options: &RunOptions, request: &mut Request) -> Result<(), (Exit, String)> {
+    let text = &request.expression;
+    let Err(over_packets) = weir_filter::check(text, &Options::default()) else { return Ok(()) };
+    let zone = times::zone(options.tz.as_deref()).map_err(|error| (Exit::Usage, error))?;
+    let asking = Asking {
+        moments: Moments { zone, ..Moments::default() },
+        lists: Lists::All(Path::new("")),
+        ..Asking::default()
+    };
+    let test = match asking.test(text) {
+        Ok(test) => test,
+        Err(error) if over_packets.kind == ErrorKind::Level => return Err((Exit::Usage, error.to_string())),
+        // It is reported as an expression over packets.
+        Err(_) => return Ok(()),
+    };
+    if request.inputs.is_empty() {
+        let text = format!(
+            "`{text}` is about flows, and a packet of a link comes before it is known what its flow has: a subscription with \
+             level = \"record\" in weir.toml counts such records, and `weir query 'flows where {text}'` finds the flows"
+        );
+        return Err((Exit::Usage, text));
+    }
+    let paths: Option<Vec<&Path>> = request.inputs.iter().map(Input::path).collect();
+    let Some(paths) = paths else {
+        let text = format!(
+            "`{text}` is about flows, so that the packets are read twice, and standard input can be read once: write them into a file"
+        );
+        return Err((Exit::Usage, text));
+    };
+    let folder = TemporaryFolder::create("weir-").map_err(|error| (Exit::Output, error.to_string()))?;
+    let store = folder.path().join("store");
+    stored(options, request, &paths, &store)?;
+    let read = |error: StoreError| (Exit::Output, error.to_string());
+    let chosen = choose(&*database::read_patiently(&store).map_err(read)?, &test).map_err(read)?;
+    request.chosen = Some(Chosen { typed: std::mem::take(&mut request.expression), ..chosen });
+    Ok(())
+}
+
+/// Stores the flows and records of files, by another process: this one has yet to give up its rights.
+fn stored(
+    options: &RunOptions,
+    request: &Request,
+    paths: &[&Path],
+    folder: &Path,
+) -> Result<(), (Exit, String)> {
+    let program = std::env::current_exe().map_err(|error| (Exit::Output, error.to_string()))?;
+    let mut pass = Command::new(program);
+    pass.args(["-q", "--log", "store", "-o"]).arg(folder);
+    for path in paths {
+        pass.arg("-r").arg(path);
+    }
+    if let Some(range) = request.times {
+        pass.args(["--since", &rfc3339(range.from.0), "--until", &rfc3339(range.until.0)]);
+    }
+    let checksum = match options.checksum {
+        _ if options.ignore_checksums => "off",
+        Checksum::Auto => "auto",
+        Checksum::On => "on",
+        Checksum::Off => "off",
+    };
+    pass.args(["--checksum", checksum, "--snaplen", &options.snaplen.to_string()]);
+    let flags = [(options.vlan, "--vlan"), (options.recover, "--recover")];
+    pass.args(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag));
+    let ended = pass.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).output();
+    let ended = ended.map_err(|error| (Exit::Output, error.to_string()))?;
+    // A capture that is cut has the records of its whole packets; the second pass reports it.
+    match ended.status.code() {
+        Some(code)
+            if code == Exit::Good as i32
+                || code == Exit::Unreadable as i32
+                || code == Exit::Partial as i32 =>
+        {
+            Ok(())
+        }
+        _ => Err((
+            Exit::Output,
+            format!("the first pass failed: {}", String::from_utf8_lossy(&ended.stderr).trim()),
+        )),
+    }
+}
+
+/// The flows that an expression selects.
+#[derive(Clone)]
+pub struct Chosen {
+    /// The expression.
+    typed: String,
+    /// The number of flows.
+    number: u64,
+    /// The flows themselves.
+    pub flows: Arc<ChosenFlows>,
+}
+
+impl Chosen {
+    /// The expression, and what it stands for.
+    pub fn text(&self) -> String {
+        let flows = if self.number == 1 { "flow" } else { "flows" };
+        format!("{} {flows} where {}", count(self.number), self.typed)
+    }
+}
+
+/// Finds the flows that match.
+fn choose(store: &dyn Store, test: &FlowTest) -> Result<Chosen, StoreError> {
+    let (mut number, mut flows) = (0, ChosenFlows::default());
+    store.each_flow(test, TimeRange::default(), &mut |flow| {
+        number += 1;
+        flows.add(flow.ends, flow.ip_proto, flow.times);
+    })?;
+    Ok(Chosen { typed: String::new(), number, flows: Arc::new(flows) })
+}

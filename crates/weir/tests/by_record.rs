@@ -1,0 +1,98 @@
+//! Expressions over flows and records in the place of the run's expression: the packets of the flows that match.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use support::*;
+use weir_wire::build;
+
+/// Stores a capture below a folder.
+fn stored(capture: &Path, folder: &Path) -> PathBuf {
+    let store = folder.join("store");
+    weir(["-r", text(capture), "-q", "--log", "store", "-o", text(&store)]).exits(0);
+    store
+}
+
+/// The packets of each stored flow that matches.
+fn flows(store: &Path, expression: &str) -> Vec<u64> {
+    let question = format!("flows limit 10000 where {expression}");
+    let answer = weir(["query", &question, "-d", text(store), "-j"]).exits(0).text();
+    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    let at =
+        answer["columns"].as_array().unwrap().iter().position(|column| column["name"] == "packets").unwrap();
+    answer["rows"].as_array().unwrap().iter().map(|row| row[at].as_u64().unwrap()).collect()
+}
+
+/// The packets of a capture.
+fn packets(capture: &Path) -> u64 {
+    let counted = weir(["count", text(capture), "-e", "len >= 0", "-j"]).exits(0).text();
+    objects(&counted)[0]["packets"].as_u64().unwrap()
+}
+
+#[test]
+fn an_expression_over_records_selects_the_packets_of_its_flows() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = stored(&sample(), folder.path());
+    for expression in [
+        "http.host",
+        "dns",
+        "http.host = \"www.weir.test\" and host 10.99.0.102",
+        "dns.rcode = 3",
+        "flow.bytes > 10000",
+        "ssh or tls",
+        "http.host = \"no such host\"",
+    ] {
+        let chosen = flows(&store, expression);
+        let out = folder.path().join("chosen.pcapng");
+        let said = weir([text(&sample()), expression, "-w", text(&out)]).exits(0).text();
+        assert_eq!(packets(&out), chosen.iter().sum::<u64>(), "{expression}: {said}");
+        let number = format!("packets match: {} flow", chosen.len());
+        assert!(chosen.is_empty() != (packets(&out) > 0) && said.contains(&number), "{expression}: {said}");
+        // No other flow is there.
+        if !chosen.is_empty() {
+            let again = tempfile::tempdir().unwrap();
+            let others = flows(&stored(&out, again.path()), &format!("not ({expression})"));
+            assert!(others.is_empty(), "{expression}: {others:?}");
+        }
+    }
+}
+
+/// Two flows with equal ends: the time tells whose a packet is.
+#[test]
+fn a_later_flow_between_the_ends_is_another() {
+    let question = |name: u8| {
+        let mut message = vec![0, name, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, name, 0, 0, 1, 0, 1];
+        message[13] = name;
+        build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(40_000, 53).payload(&message)
+    };
+    let begin = 1_795_305_600 * SECOND;
+    let sent = [(0, b'a'), (1, b'a'), (7200, b'b'), (7201, b'b'), (7202, b'b')];
+    let made: Vec<_> = sent.map(|(second, name)| (begin + second * SECOND, question(name))).into();
+    let folder = tempfile::tempdir().unwrap();
+    let capture = put(folder.path(), "two.pcap", &pcap(1, &made));
+    for (name, expected) in [("a", 2), ("b", 3)] {
+        let out = folder.path().join("one.pcapng");
+        weir([text(&capture), &format!("dns.query = \"{name}\""), "-w", text(&out), "-q"]).exits(0);
+        assert_eq!(packets(&out), expected, "{name}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_twice_is_an_error_that_says_so() {
+    let piped = weir_reads(["-r", "-", "dns"], std::fs::read(sample()).unwrap());
+    assert!(
+        piped.code == Some(1) && piped.stderr.contains("standard input can be read once"),
+        "{}",
+        piped.stderr
+    );
+    let live = weir(["-i", "lo", "dns"]);
+    assert!(live.code == Some(1) && live.stderr.contains("level = \"record\""), "{}", live.stderr);
+    let unknown = weir([text(&sample()), "http.hots = x"]);
+    assert!(
+        unknown.code == Some(1) && unknown.stderr.contains("did you mean `http.host`"),
+        "{}",
+        unknown.stderr
+    );
+}
