@@ -1,6 +1,6 @@
 //! Expressions over flows and records in the place of the run's expression: the packets of the flows that match.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod support;
 
