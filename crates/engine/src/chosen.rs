@@ -34,7 +34,7 @@ impl ChosenFlows {
     }
 
     /// Whether a packet belongs to one of them, by its outermost headers or by those in a tunnel. `layers` must be its own.
-    pub(crate) fn has(&self, packet: &Packet<'_>, layers: &Layers) -> bool {
+    pub fn has(&self, packet: &Packet<'_>, layers: &Layers) -> bool {
         let mut layers = *layers;
         for _ in 0..MAX_HEADERS {
             if self.has_ends(packet, &layers) {

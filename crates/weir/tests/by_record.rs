@@ -5,6 +5,7 @@
 mod support;
 
 use std::path::{Path, PathBuf};
+use support::http::Server;
 use support::*;
 use weir_wire::build;
 
@@ -95,4 +96,31 @@ fn what_cannot_be_read_twice_is_an_error_that_says_so() {
         "{}",
         unknown.stderr
     );
+}
+
+/// A download of the pages has the packets of the flows that a filter over records finds in the store.
+#[test]
+fn downloads_have_the_packets_of_the_flows_that_match() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = stored(&sample(), folder.path());
+    let server = Server::open(&[]);
+    for (filter, expression) in [
+        ("http.host%20%3D%20%22www.weir.test%22", "http.host = \"www.weir.test\""),
+        ("dns", "dns"),
+        ("flow.bytes%20%3E%2010000%20and%20tcp", "flow.bytes > 10000 and tcp"),
+    ] {
+        let size = server.json(&format!("/api/v1/packets/size?filter={filter}"));
+        assert_eq!(size["packets"], flows(&store, expression).iter().sum::<u64>(), "{expression}: {size}");
+    }
+    let misspelt = server.get("/api/v1/packets/size?filter=http.hots%20%3D%20x").is(400).text();
+    assert!(misspelt.contains("did you mean `http.host`"), "{misspelt}");
+}
+
+/// What `open` shows and offers is of the flows that match.
+#[test]
+fn pages_of_an_expression_over_records_have_no_other_packets() {
+    let folder = tempfile::tempdir().unwrap();
+    let chosen: u64 = flows(&stored(&sample(), folder.path()), "http.host").iter().sum();
+    let server = Server::open(&["http.host"]);
+    assert_eq!(server.json("/api/v1/packets/size")["packets"], chosen);
 }

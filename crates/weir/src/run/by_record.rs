@@ -22,6 +22,11 @@ use weir_store::moment::Moments;
 use weir_store::query::Asking;
 use weir_store::{Store, StoreError, TimeRange};
 
+/// Part of the memory that chosen flows may take.
+const PART: usize = 8;
+/// Bytes of memory of a chosen flow.
+const FLOW: usize = 160;
+
 /// Finds the flows of an expression that tests fields of records or flows. Any other expression stays.
 ///
 /// # Errors
@@ -60,7 +65,16 @@ pub fn resolve(options: &RunOptions, request: &mut Request) -> Result<(), (Exit,
     let store = folder.path().join("store");
     stored(options, request, &paths, &store)?;
     let read = |error: StoreError| (Exit::Output, error.to_string());
-    let chosen = choose(&*database::read_patiently(&store).map_err(read)?, &test).map_err(read)?;
+    let store = database::read_patiently(&store).map_err(read)?;
+    let most = request.memory / PART / FLOW;
+    let chosen = choose(&*store, &test, TimeRange::default(), most).map_err(read)?;
+    if chosen.number > most as u64 {
+        let (flows, most) = (count(chosen.number), count(most as u64));
+        let text = format!(
+            "{flows} flows match `{text}`; the memory (--memory) is enough for {most}: choose a shorter time"
+        );
+        return Err((Exit::Usage, text));
+    }
     request.chosen = Some(Chosen { typed: std::mem::take(&mut request.expression), ..chosen });
     Ok(())
 }
@@ -113,8 +127,8 @@ fn stored(
 pub struct Chosen {
     /// The expression.
     typed: String,
-    /// The number of flows.
-    number: u64,
+    /// The number of flows that match.
+    pub number: u64,
     /// The flows themselves.
     pub flows: Arc<ChosenFlows>,
 }
@@ -127,12 +141,19 @@ impl Chosen {
     }
 }
 
-/// Finds the flows that match.
-fn choose(store: &dyn Store, test: &FlowTest) -> Result<Chosen, StoreError> {
+/// Finds the flows that match in a range, and keeps `most` of them.
+pub fn choose(
+    store: &dyn Store,
+    test: &FlowTest,
+    span: TimeRange,
+    most: usize,
+) -> Result<Chosen, StoreError> {
     let (mut number, mut flows) = (0, ChosenFlows::default());
-    store.each_flow(test, TimeRange::default(), &mut |flow| {
+    store.each_flow(test, span, &mut |flow| {
         number += 1;
-        flows.add(flow.ends, flow.ip_proto, flow.times);
+        if number <= most as u64 {
+            flows.add(flow.ends, flow.ip_proto, flow.times);
+        }
     })?;
     Ok(Chosen { typed: String::new(), number, flows: Arc::new(flows) })
 }

@@ -1,6 +1,6 @@
 //! A run from request to summary.
 
-mod by_record;
+pub mod by_record;
 mod files;
 mod lines;
 mod live;

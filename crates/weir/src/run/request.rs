@@ -210,6 +210,11 @@ impl Request {
         }
     }
 
+    /// The expression of the run as a reader sees it.
+    pub fn shown_expression(&self) -> String {
+        self.chosen.as_ref().map_or_else(|| self.expression.clone(), Chosen::text)
+    }
+
     /// Whether the run writes a store, for the pages or as a log. Both have equal contents.
     pub fn writes_store(&self) -> bool {
         self.pages || self.logs.iter().flat_map(|(_, kinds)| kinds).any(|kind| kind == "store")

@@ -1,6 +1,5 @@
 //! The contents of the summary, from the results of a run.
 
-use super::by_record::Chosen;
 use super::packet_files::Finished;
 use super::{Run, verbose};
 use crate::cost_profile;
@@ -102,8 +101,7 @@ fn facts(
     failures: &[String],
     names: Shown,
 ) -> Facts {
-    let chosen = run.request.chosen.as_ref().map(Chosen::text);
-    let expression = chosen.unwrap_or_else(|| run.request.expression.clone());
+    let expression = run.request.shown_expression();
     Facts {
         inputs,
         expression: (!expression.is_empty()).then_some(expression),

@@ -30,7 +30,7 @@ use crate::database;
 use crate::exit::{Exit, complain};
 use crate::hub::{About, Hub, clock};
 use crate::privileges::{self, Account, Paths};
-use crate::run::{Request, Run};
+use crate::run::{Request, Run, by_record};
 use crate::signals::Signals;
 use crate::web_service::{Begin, WebService};
 use access::Access;
@@ -84,13 +84,14 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
         return Err((Exit::Usage, text.to_owned()));
     }
     let runtime = runtime()?;
+    by_record::resolve(&options.run, &mut request)?;
     // The port is bound first, so that a conflict is reported before a long analysis.
     let (listeners, port) = runtime.block_on(async { free(options.pages.port) })?;
     let mut access = Access::read(None, None).map_err(|error| (Exit::Usage, error))?;
     access.only_loopback(port);
     let configuration = configuration(&options.run, &options.pages, &request, is_short)?;
     let about = about(&options.run, &request, Mode::File);
-    let hub = Arc::new(Hub::new(about, request.expression.clone()));
+    let hub = Arc::new(Hub::new(about, request.shown_expression()));
     let mut packets = source(&options.run, &request);
     let named = options.pages.store.clone();
     let folder = Folder::of(options.pages.store, options.run.user.as_deref(), false)?;
@@ -224,6 +225,7 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
         let packets = dump_index.map(|dump_index| PacketSource {
             captures: Captures::Written(dump_index),
             expression: String::new(),
+            chosen: None,
             expression_options,
         });
         let app = app(described, store, answers, doors, configuration, packets, expression_options);
@@ -481,6 +483,7 @@ fn source(options: &cli::RunOptions, request: &Request) -> Option<PacketSource> 
     can_be.then(|| PacketSource {
         captures: Captures::Read(request.inputs.clone()),
         expression: request.expression.clone(),
+        chosen: request.chosen.as_ref().map(|chosen| Arc::clone(&chosen.flows)),
         expression_options: expression_options(options),
     })
 }

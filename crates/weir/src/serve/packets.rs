@@ -5,19 +5,23 @@ use super::body::Pieces;
 use super::failure::Failure;
 use super::rights::Client;
 use super::routes::Ask;
-use super::routes::asked::span;
+use super::routes::asked::{flow_test, span};
 use crate::dump::index::DumpIndex;
+use crate::run::by_record::choose;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use utoipa::{IntoParams, ToSchema};
 use weir_capture::{Files, Input, Order, ReadError, ReadOptions, Severity};
-use weir_filter::Filter;
+use weir_engine::ChosenFlows;
+use weir_filter::{ErrorKind, Filter, FlowTest};
+use weir_output::figures::count;
 use weir_store::TimeRange;
 use weir_wire::{LinkType, Packet, PacketBuf, decode};
 
@@ -27,6 +31,8 @@ const MAX_LENGTH: Duration = Duration::from_secs(25);
 const MAX_DOWNLOAD: Duration = Duration::from_secs(600);
 /// Maximum bytes of a download.
 const MAX_BYTES: u64 = 4 << 30;
+/// Flows whose packets a filter over flows and records selects: some 16 MB of memory.
+const MAX_FLOWS: usize = 100_000;
 /// Bytes per message to the client.
 const GATHER: usize = 64 << 10;
 
@@ -37,6 +43,8 @@ pub struct PacketSource {
     pub captures: Captures,
     /// Expression of the run, if the files have not been filtered by it.
     pub expression: String,
+    /// The flows that the run selected, if an expression over flows and records did.
+    pub chosen: Option<Arc<ChosenFlows>>,
     /// How expressions are interpreted.
     pub expression_options: ExpressionOptions,
 }
@@ -53,7 +61,7 @@ pub enum Captures {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct PacketsAsked {
-    /// A pcap-filter(7) expression.
+    /// A pcap-filter(7) expression, or one over flows and records: then the packets of the flows that match.
     filter: Option<String>,
     /// Start of the time range, in seconds since the epoch.
     from: Option<f64>,
@@ -79,8 +87,12 @@ pub struct Size {
 /// Number of packets that match an expression and time range, and the size of their file.
 #[utoipa::path(get, path = "/api/v1/packets/size", params(PacketsAsked),
     responses((status = 200, body = Size), (status = 400, body = Failure), (status = 404, body = Failure)))]
-pub async fn size(State(app): State<Shared>, Ask(asked): Ask<PacketsAsked>) -> Result<Json<Size>, Failure> {
-    let (source, wanted) = wanted(&app, &asked)?;
+pub async fn size(
+    State(app): State<Shared>,
+    Extension(client): Extension<Client>,
+    Ask(asked): Ask<PacketsAsked>,
+) -> Result<Json<Size>, Failure> {
+    let (source, wanted) = wanted(&app, &client, &asked).await?;
     let count = move || {
         let mut size = Size { bytes: HEADER, ..Size::default() };
         size.partial = source.read(&wanted, MAX_LENGTH, &mut |packet| {
@@ -102,7 +114,7 @@ pub async fn packets(
     Extension(client): Extension<Client>,
     Ask(asked): Ask<PacketsAsked>,
 ) -> Result<Response, Failure> {
-    let (source, wanted) = wanted(&app, &asked)?;
+    let (source, wanted) = wanted(&app, &client, &asked).await?;
     let place = app.answers.large(&client, 8 * GATHER).await?;
     let (to, from) = mpsc::channel::<Bytes>(4);
     tokio::task::spawn_blocking(move || {
@@ -137,20 +149,54 @@ pub async fn packets(
 /// A selection of packets.
 struct Wanted {
     filters: Vec<Filter>,
+    /// Packets are of a flow of each.
+    flows: Vec<Arc<ChosenFlows>>,
     span: TimeRange,
     /// Maximum number of packets.
     limit: Option<u64>,
 }
 
-fn wanted(app: &Shared, asked: &PacketsAsked) -> Result<(PacketSource, Wanted), Failure> {
+impl Wanted {
+    fn has(&self, packet: &Packet<'_>) -> bool {
+        let layers = decode(packet);
+        self.filters.iter().all(|filter| filter.matches(packet, &layers))
+            && self.flows.iter().all(|flows| flows.has(packet, &layers))
+    }
+}
+
+async fn wanted(
+    app: &Shared,
+    client: &Client,
+    asked: &PacketsAsked,
+) -> Result<(PacketSource, Wanted), Failure> {
     let source = app.packets.clone().filter(PacketSource::is_there);
     let source = source.ok_or_else(|| Failure::unknown("no capture file to read packets from"))?;
-    let own = Filter::compile(
-        asked.filter.as_deref().unwrap_or_default(),
-        &source.expression_options.to_options(),
-    )?;
-    let run = Filter::compile(&source.expression, &source.expression_options.to_options())?;
-    Ok((source, Wanted { filters: vec![run, own], span: span(asked.from, asked.to)?, limit: asked.limit }))
+    let options = source.expression_options.to_options();
+    let mut filters = vec![Filter::compile(&source.expression, &options)?];
+    let mut flows: Vec<Arc<ChosenFlows>> = source.chosen.iter().cloned().collect();
+    let span = span(asked.from, asked.to)?;
+    let text = asked.filter.as_deref().unwrap_or_default();
+    match Filter::compile(text, &options) {
+        Ok(own) => filters.push(own),
+        // Packets have no such fields, and their flows may.
+        Err(over_packets) => match flow_test(app, client, Some(text)).await {
+            Ok(test) => flows.push(chosen(app, test, span).await?),
+            Err(over_flows) if over_packets.kind == ErrorKind::Level => return Err(over_flows),
+            Err(_) => return Err(over_packets.into()),
+        },
+    }
+    Ok((source, Wanted { filters, flows, span, limit: asked.limit }))
+}
+
+/// The stored flows that match.
+async fn chosen(app: &Shared, test: FlowTest, span: TimeRange) -> Result<Arc<ChosenFlows>, Failure> {
+    let found = app.ask(move |store| choose(store, &test, span, MAX_FLOWS)).await?;
+    if found.number > MAX_FLOWS as u64 {
+        let (flows, most) = (count(found.number), count(MAX_FLOWS as u64));
+        let text = format!("{flows} flows match; the packets of {most} can be selected");
+        return Err(Failure::question(text, "a shorter time range, or more conditions"));
+    }
+    Ok(found.flows)
 }
 
 impl PacketSource {
@@ -215,8 +261,7 @@ impl PacketSource {
                 if from.is_some_and(|from| time < from) || to.is_some_and(|to| time >= to) {
                     continue;
                 }
-                let layers = decode(&packet);
-                if !wanted.filters.iter().all(|filter| filter.matches(&packet, &layers)) {
+                if !wanted.has(&packet) {
                     continue;
                 }
                 // A pcap file has one link type.
