@@ -112,7 +112,7 @@ pub enum Command {
     Explain(Explain),
     /// Write each direction of each TCP stream into a file.
     Streams(Streams),
-    /// Write conversations of a capture as text, in the format of the test data.
+    /// Print what the two sides of each flow said (Wireshark's Follow Stream) as text.
     Talk(Talk),
     /// Write a report about captures as one HTML page, and a model of their traffic.
     Report(Report),

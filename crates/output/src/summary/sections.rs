@@ -819,19 +819,21 @@ pub(super) fn next(facts: &Facts, room: usize) -> Vec<Vec<String>> {
         return Vec::new();
     }
     let Some(name) = quoted(&input.name) else { return Vec::new() };
-    let mut commands = vec![explained(&format!("weir {name} -o out --log zeek,eve"), "logs into out/", room)];
+    let mut commands = vec![explained(&format!("weir open {name}"), "its pages in the browser", room)];
     let heaviest =
         top_of(&facts.total, builtin::TALKERS).and_then(|top| top.ranked().first().map(|row| row.key));
     // The sender of a flood may not exist, and the server that it is sent to does.
     if let Some(Key::Talker { server, port, protocol, .. }) = heaviest {
-        let port = if ports::has_ports(protocol) { format!(" and port {port}") } else { String::new() };
-        commands.push(broken(
-            &format!("weir {name}"),
-            &format!("'host {server}{port}' -w part.pcapng"),
-            room,
-        ));
+        let has_ports = ports::has_ports(protocol);
+        let port = if has_ports { format!(" and port {port}") } else { String::new() };
+        let selected = format!("'host {server}{port}'");
+        // What they said is read of flows that have payload.
+        if has_ports {
+            commands.push(broken(&format!("weir talk {name}"), &selected, room));
+        }
+        commands.push(broken(&format!("weir {name}"), &format!("{selected} -w part.pcapng"), room));
     }
-    commands.push(explained("weir -i any", "live capture on all interfaces", room));
+    commands.push(explained(&format!("weir {name} -o out --log zeek,eve"), "logs into out/", room));
     commands.retain(|lines| !lines.is_empty() && lines.iter().all(|line| width(line) <= room));
     commands
 }

@@ -35,12 +35,12 @@ pub struct RunOptions {
     #[arg(short = 'F', value_name = "FILE", help_heading = "Input", hide_short_help = true)]
     pub expression_file: Option<PathBuf>,
 
-    /// A number: stop after this many matching packets. Otherwise the path of a configuration, as --config.
-    #[arg(short = 'c', value_name = "N|FILE", help_heading = "Input")]
+    /// Stop after this many matching packets. A path is a configuration, as --config.
+    #[arg(short = 'c', value_name = "N", help_heading = "Input")]
     pub count_or_config: Option<String>,
 
     /// Read subscriptions, charts and outputs from a configuration file. A live run reads it again after SIGHUP.
-    #[arg(long, value_name = "FILE", help_heading = "Input", hide_short_help = true)]
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub config: Option<PathBuf>,
 
     /// Number of bytes of each packet to analyse; 0 for all.
@@ -72,7 +72,7 @@ pub struct RunOptions {
 
     /// Size up to which compressed content of a flow is always decompressed (e.g. 64K, 1M) [default: 1M]. Beyond this
     /// size and --inflate-ratio, decompression stops with an anomaly.
-    #[arg(long, value_name = "SIZE", value_parser = inflated, help_heading = "Limits", hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", value_parser = inflated, help_heading = "Limits", hide = true)]
     pub inflate: Option<u32>,
 
     /// Maximum ratio of decompressed to compressed bytes of a flow, 1 to 2000, beyond --inflate [default: 100].
@@ -81,13 +81,13 @@ pub struct RunOptions {
         value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=2000),
         help_heading = "Limits",
-        hide_short_help = true
+        hide = true
     )]
     pub inflate_ratio: Option<u32>,
 
     /// Size up to which compressed content of all flows of a worker is decompressed at once [default: 16M]. Packets
     /// refill it; while it is used up, bodies are not decompressed, with an anomaly.
-    #[arg(long, value_name = "SIZE", value_parser = inflated, help_heading = "Limits", hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", value_parser = inflated, help_heading = "Limits", hide = true)]
     pub inflate_total: Option<u32>,
 
     /// Bytes by which each byte of packets refills --inflate-total, 1 to 2000 [default: 16].
@@ -96,7 +96,7 @@ pub struct RunOptions {
         value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=2000),
         help_heading = "Limits",
-        hide_short_help = true
+        hide = true
     )]
     pub inflate_total_ratio: Option<u32>,
 
@@ -108,7 +108,7 @@ pub struct RunOptions {
         default_value_t = weir_engine::RECORD_RATIO,
         value_parser = clap::value_parser!(u32).range(1..=2000),
         help_heading = "Limits",
-        hide_short_help = true
+        hide = true
     )]
     pub record_ratio: u32,
 
@@ -123,7 +123,7 @@ pub struct RunOptions {
     #[arg(short, long, help_heading = "Display")]
     pub json: bool,
 
-    /// Name no services. Protocols are then not identified, unless an output needs them.
+    /// Print port numbers, no names (as tcpdump -n). Saves the work of recognising protocols where no log needs them.
     #[arg(short, long, overrides_with = "numeric", help_heading = "Display")]
     pub numeric: bool,
 

@@ -67,7 +67,7 @@ pub struct Streams {
     pub anon: AnonRun,
 }
 
-/// Write conversations of a capture as text, in the format of the test data.
+/// Print what the two sides of each flow said (Wireshark's Follow Stream) as text.
 ///
 /// Each matching TCP or UDP flow is one conversation: the bytes that each side sent, reassembled in order, with gaps for
 /// missing bytes. Without --output the first flow is written to standard output.

@@ -67,7 +67,8 @@ pub fn run(options: cli::RunOptions) -> Exit {
         end_with_reader();
         return interfaces::welcome();
     }
-    if let Err((exit, error)) = by_record::resolve(&options, &mut request) {
+    let checked = request.check_measurements(&options);
+    if let Err((exit, error)) = checked.and_then(|()| by_record::resolve(&options, &mut request)) {
         return complain(exit, error);
     }
     request.shorten(&options);

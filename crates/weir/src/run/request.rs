@@ -99,10 +99,6 @@ impl Request {
             None => Config::default(),
         };
         let logs = logs(options, &config);
-        if (options.logs.measure || options.logs.sample.is_some()) && logs.is_none() {
-            let text = "--measure and --sample are for logs: give their folder with --output DIR, or as `dir` in [output] of weir.toml";
-            return Err(usage(text.to_owned()));
-        }
         let (files, mut expression) = words(&options.words, &options.after_dashes);
         if let Some(path) = &options.expression_file {
             if !expression.is_empty() {
@@ -208,6 +204,19 @@ impl Request {
             extracted: extracted(options, config),
             ..self.clone()
         }
+    }
+
+    /// Checks that measurements have a place: logs, or the store of the pages.
+    ///
+    /// # Errors
+    ///
+    /// Neither is there.
+    pub fn check_measurements(&self, options: &cli::RunOptions) -> Result<(), (Exit, String)> {
+        if !(options.logs.measure || options.logs.sample.is_some()) || self.logs.is_some() || self.pages {
+            return Ok(());
+        }
+        let text = "--measure and --sample are for logs and pages: give a folder of logs with --output DIR, or as `dir` in [output] of weir.toml, or see the pages of `weir open`";
+        Err((Exit::Usage, text.to_owned()))
     }
 
     /// The expression of the run as a reader sees it.
