@@ -73,7 +73,7 @@ test('a list is added to a running monitor and removed again', async () => {
 test('without the right to write there is no form', async () => {
   on.site.set.write = false;
   const page = await on.open('/lists?range=24h&add=1');
-  await page.getByText('Read-only: adding a list').waitFor();
+  await page.getByText('Read-only: lists are added').waitFor();
   assert.equal(await page.getByRole('button', { name: 'Add a list' }).count(), 0);
   assert.equal(await page.locator('#list-name').count(), 0);
   on.site.set.write = true;

@@ -16,12 +16,23 @@ pub struct WebService {
     pub temporary: bool,
     /// The access log named on the command line, which is rotated.
     pub log: Option<PathBuf>,
-    /// Whether a client may apply a configuration.
-    pub changeable: bool,
+    /// Whether clients apply configurations.
+    pub changes: Changes,
     /// The configuration of the run.
     pub configuration: Arc<Configuration>,
     /// The function that starts the server after the run has started.
     pub begin: Mutex<Option<Begin>>,
+}
+
+/// Whether clients apply configurations.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Changes {
+    /// None may.
+    Never,
+    /// The user who started the program may: what they change rarely may need a restart.
+    Possible,
+    /// A user or token has the right to.
+    Expected,
 }
 
 /// Starts a server with the index of the packet files.

@@ -515,3 +515,27 @@ fn a_configuration_is_applied_by_a_command() {
     assert_eq!(pages.server.end().0, Some(130));
     apply("new.toml", &new, &with_token).exits(1).says("is `weir serve` running there?");
 }
+
+/// Without users and tokens, who started the program on loopback needs no file of rights to change it.
+#[test]
+fn the_user_who_started_the_program_may_change_it() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let old = "interval = \"1s\"\nexpression = \"udp\"\n";
+    let file = put(folder.path(), "weir.toml", old.as_bytes());
+    let pages = Pages::start(&net, &["-c", text(&file), "-j"]);
+    let to = format!("http://{}", pages.server.host());
+    let apply = |text_of: &str| {
+        let new = put(folder.path(), "new.toml", text_of.as_bytes());
+        run(&mut net.weir(&["config", "apply", text(&new), "--to", &to]))
+    };
+    let list = "[[subscription]]\nname = \"names\"\nlevel = \"record\"\nchain = [\"top dns.query\"]\n";
+    let new = format!("{old}{list}");
+    let applied = apply(&new).exits(0).text();
+    assert!(applied.ends_with("configuration applied: +4 -0 lines\n"), "{applied}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), new, "the program's own file has it");
+    // The kernel selects packets by the expression of the start.
+    let restart = apply(&new.replace("udp", "tcp")).exits(0).text();
+    assert!(restart.contains("needs a restart: expression"), "{restart}");
+    assert_eq!(pages.server.end().0, Some(130));
+}

@@ -168,9 +168,16 @@ fn downloads_and_refusals_are_recorded_without_content() {
 #[ignore = "run by another test, as another user"]
 fn neighbour() {
     let Ok(host) = std::env::var("WEIR_HOST") else { return };
-    for path in ["/api/v1/status", "/api/v1/packets?filter=udp", "/api/v1/records/http?limit=1"] {
+    for (method, path, body) in [
+        ("GET", "/api/v1/status", ""),
+        ("GET", "/api/v1/packets?filter=udp", ""),
+        ("GET", "/api/v1/records/http?limit=1", ""),
+        ("POST", "/api/v1/config/apply", "{\"text\": \"\"}"),
+    ] {
         let mut stream = TcpStream::connect(&host).unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close");
+        let kind = format!("Content-Type: application/json\r\nContent-Length: {}", body.len());
+        let request = format!("{head}\r\n{kind}\r\n\r\n{body}");
         stream.write_all(request.as_bytes()).unwrap();
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes);
@@ -180,9 +187,9 @@ fn neighbour() {
 }
 
 /// Without users and tokens, other users of the machine may look, and only the user who started the program may read
-/// packets.
+/// packets and change the configuration.
 #[test]
-fn on_loopback_only_the_user_who_started_the_program_may_read_packets() {
+fn on_loopback_only_the_user_who_started_the_program_may_do_more_than_look() {
     let server = Server::open(&[]);
     assert_eq!(server.json("/api/v1/status")["packets"], true);
     if !is_root() {
@@ -205,7 +212,7 @@ fn on_loopback_only_the_user_who_started_the_program_may_read_packets() {
         .map(|(_, answer)| serde_json::from_str(answer).unwrap())
         .collect();
     let body = |n: usize| serde_json::from_str::<Value>(answers[n]["body"].as_str().unwrap()).unwrap();
-    assert_eq!(answers.len(), 3, "{printed}");
+    assert_eq!(answers.len(), 4, "{printed}");
     assert_eq!((&body(0)["user"], &body(0)["packets"]), (&json!("uid-65534"), &json!(false)), "{}", body(0));
     assert!(
         body(0)["packets_refused"].as_str().is_some_and(|text| text.contains("--token-file")),
@@ -214,6 +221,8 @@ fn on_loopback_only_the_user_who_started_the_program_may_read_packets() {
     );
     assert_eq!(answers[1]["status"], 403, "{printed}");
     assert_eq!(answers[2]["status"], 200, "the right look suffices: {printed}");
+    assert_eq!(answers[3]["status"], 403, "{printed}");
+    assert!(answers[3]["body"].as_str().unwrap().contains("the user who started weir"), "{printed}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::online::{self, LiveClock};
 use crate::outlet::OutletId;
 use crate::printer::Printer;
 use crate::privileges::{self, helper};
+use crate::web_service::Changes;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use std::io::IsTerminal;
 use std::path::Path;
@@ -209,8 +210,9 @@ impl Run {
 /// The run's expression as kernel filters, if the kernel decides it as Weir does. The workers check again, because a
 /// filter that is attached to a running socket lets a few earlier packets pass.
 fn kernel_filters(run: &Run) -> Vec<(LinkType, Vec<SockFilter>)> {
-    // The kernel must not filter by an expression that may be changed on the screen or by the pages.
-    if wants_screen(run) || run.beside.as_ref().is_some_and(|beside| beside.changeable) {
+    // The kernel must not filter by an expression that may be changed on the screen or by the pages. Where only the user who
+    // started the program may change it, a restart is a small price for packets that never leave the kernel.
+    if wants_screen(run) || run.beside.as_ref().is_some_and(|beside| beside.changes == Changes::Expected) {
         return Vec::new();
     }
     let plan = run.plan();

@@ -37,7 +37,7 @@ use crate::subscriptions;
 use crate::syslog::Syslog;
 use crate::times;
 use crate::turns::Turns;
-use crate::web_service::WebService;
+use crate::web_service::{Changes, WebService};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::Path;
@@ -187,7 +187,8 @@ impl Run {
         let store = beside.is_some() || logs.iter().any(outputs::is_store);
         let plan = desk.plan();
         // A key of the live screen, or a configuration that is applied, starts a packet file too.
-        let may_write = beside.as_ref().is_none_or(|beside| beside.changeable || request.config.is_some());
+        let may_write =
+            beside.as_ref().is_none_or(|beside| beside.changes != Changes::Never || request.config.is_some());
         let work = Work {
             is_live,
             // A configuration may add logs later.
@@ -329,7 +330,7 @@ impl Run {
             } else {
                 paths.folder(&beside.store);
             }
-            if beside.changeable
+            if beside.changes != Changes::Never
                 && let Some(file) = &self.request.config
             {
                 paths.beside(file);

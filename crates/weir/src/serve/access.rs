@@ -162,7 +162,8 @@ impl Access {
     }
 
     /// A client on loopback if no users and tokens are configured. Every user of the machine has the right `look`.
-    /// Packets are only for users who could also read a capture file of this process: its user and root.
+    /// Packets and changes are only for users who could also read a capture file of this process, and end it: its user and
+    /// root.
     async fn neighbour(&self, address: IpAddr, connection: Option<&Connection>) -> Client {
         let user = match connection {
             Some(connection) => connection.owner(&self.owners).await,
@@ -171,7 +172,11 @@ impl Access {
         let is_trusted = user.is_some_and(|user| self.owners.trusts(user));
         Client {
             name: user.map_or_else(|| "local".to_owned(), |user| format!("uid-{user}")),
-            rights: if is_trusted { Rights::LOOK.with(Right::Packets) } else { Rights::LOOK },
+            rights: if is_trusted {
+                Rights::LOOK.with(Right::Packets).with(Right::Write)
+            } else {
+                Rights::LOOK
+            },
             address,
             is_named: false,
         }

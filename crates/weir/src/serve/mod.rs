@@ -32,7 +32,7 @@ use crate::hub::{About, Hub, clock};
 use crate::privileges::{self, Account, Paths};
 use crate::run::{Request, Run, by_record};
 use crate::signals::Signals;
-use crate::web_service::{Begin, WebService};
+use crate::web_service::{Begin, Changes, WebService};
 use access::Access;
 use access_log::{AccessLog, LogFile};
 use answers::Answers;
@@ -101,7 +101,7 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
         store,
         temporary,
         log: None,
-        changeable: false,
+        changes: Changes::Never,
         configuration: Arc::clone(&configuration),
         begin: Mutex::default(),
     };
@@ -181,7 +181,12 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
     let hub = Arc::new(Hub::new(about(&options.run, &request, mode), request.expression.clone()));
     let expression_options = expression_options(&options.run);
     let folder = options.pages.store.or_else(|| request.store.dir.value.clone());
-    let changeable = access.has_writers();
+    // On loopback without users and tokens, the user who started the program may change it.
+    let changes = match (access.has_writers(), access.is_guarded()) {
+        (true, _) => Changes::Expected,
+        (false, true) => Changes::Never,
+        (false, false) => Changes::Possible,
+    };
     let doors = Doors { access, has_tls: tls.is_some(), log, folder: folder.clone(), echo: true };
     if mode == Mode::Store {
         let Some(folder) = &folder else {
@@ -251,7 +256,7 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
         store,
         temporary,
         log: log_path,
-        changeable,
+        changes,
         configuration: of_run,
         begin: Mutex::new(Some(begin)),
     };

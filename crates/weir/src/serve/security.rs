@@ -153,6 +153,10 @@ fn unauthenticated(refused: Refused) -> Response {
 pub const FOR_THE_OWNER: &str = "packets are for the user who started weir and for root; another user needs a user or \
                                  token with the right packets (--user-file, --token-file)";
 
+/// Explains who may change the configuration if no users and tokens are configured.
+const CHANGED_BY_THE_OWNER: &str = "changes are for the user who started weir and for root; another user needs a user or \
+                                    token with the right write (--user-file, --token-file)";
+
 /// The answer to a client without a required right.
 fn not_allowed(client: &Client, right: Right) -> Failure {
     let (name, word) = (&client.name, right.word());
@@ -160,9 +164,8 @@ fn not_allowed(client: &Client, right: Right) -> Failure {
     let help = match (client.is_named, right) {
         (true, _) => format!("a user or token whose line has the right {word}"),
         (false, Right::Packets) => FOR_THE_OWNER.to_owned(),
-        (false, _) => {
-            format!("start with --user-file or --token-file, in which the user or token has the right {word}")
-        }
+        (false, Right::Write) => CHANGED_BY_THE_OWNER.to_owned(),
+        (false, Right::Look) => format!("a user or token that has the right {word}"),
     };
     Failure::forbidden(missing, help)
 }

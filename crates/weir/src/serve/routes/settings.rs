@@ -46,7 +46,9 @@ impl FromRequest<Shared> for Posted {
     async fn from_request(request: Request, app: &Shared) -> Result<Self, Failure> {
         let client = request.extensions().get::<Client>();
         let holder = client.map_or_else(String::new, Client::holder);
-        let may_change = client.is_some_and(|client| client.rights.has(Right::Write));
+        // A text that cannot be applied takes no place of those that can.
+        let may_change =
+            app.configuration.can_apply() && client.is_some_and(|client| client.rights.has(Right::Write));
         let places = if may_change { &app.changes } else { &app.checks };
         let Ok(place) = places.take(holder) else {
             app.counts.refused_checks.one();
@@ -87,7 +89,7 @@ pub async fn check(State(app): State<Shared>, posted: Posted) -> Result<Json<Che
     let check = move || {
         let configuration = &shared.configuration;
         // Others learn nothing about the folders of the host.
-        let checked = match posted.may_change && configuration.can_apply() {
+        let checked = match posted.may_change {
             true => configuration.check_by_run(&posted.text),
             false => configuration.check(&posted.text),
         };
