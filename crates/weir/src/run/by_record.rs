@@ -54,13 +54,15 @@ pub fn resolve(options: &RunOptions, request: &mut Request) -> Result<(), (Exit,
         );
         return Err((Exit::Usage, text));
     }
-    let paths: Option<Vec<&Path>> = request.inputs.iter().map(Input::path).collect();
-    let Some(paths) = paths else {
+    let is_read_once = |input: &Input| input.path().is_none_or(Path::exists) && !input.can_be_read_again();
+    if request.inputs.iter().any(is_read_once) {
         let text = format!(
-            "`{text}` is about flows, so that the packets are read twice, and standard input can be read once: write them into a file"
+            "`{text}` is about flows, so that the packets are read twice, and standard input and pipes can be read once: \
+             write them into a file"
         );
         return Err((Exit::Usage, text));
-    };
+    }
+    let paths: Vec<&Path> = request.inputs.iter().filter_map(Input::path).collect();
     let folder = TemporaryFolder::create("weir-").map_err(|error| (Exit::Output, error.to_string()))?;
     let store = folder.path().join("store");
     stored(options, request, &paths, &store)?;
@@ -102,24 +104,20 @@ fn stored(
         Checksum::Off => "off",
     };
     pass.args(["--checksum", checksum, "--snaplen", &options.snaplen.to_string()]);
+    pass.args(["--memory", &request.memory.to_string()]);
     let flags = [(options.vlan, "--vlan"), (options.recover, "--recover")];
     pass.args(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag));
     let ended = pass.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).output();
     let ended = ended.map_err(|error| (Exit::Output, error.to_string()))?;
     // A capture that is cut has the records of its whole packets; the second pass reports it.
-    match ended.status.code() {
-        Some(code)
-            if code == Exit::Good as i32
-                || code == Exit::Unreadable as i32
-                || code == Exit::Partial as i32 =>
-        {
-            Ok(())
-        }
-        _ => Err((
-            Exit::Output,
-            format!("the first pass failed: {}", String::from_utf8_lossy(&ended.stderr).trim()),
-        )),
+    let good = [Exit::Good, Exit::Unreadable, Exit::Partial].map(|exit| Some(exit as i32));
+    if good.contains(&ended.status.code()) && folder.exists() {
+        return Ok(());
     }
+    let said = String::from_utf8_lossy(&ended.stderr);
+    let said = said.trim().trim_start_matches("weir: ").to_owned();
+    let is_unreadable = ended.status.code() == Some(Exit::Unreadable as i32);
+    Err((if is_unreadable { Exit::Unreadable } else { Exit::Output }, said))
 }
 
 /// The flows that an expression selects.
