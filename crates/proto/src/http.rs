@@ -474,7 +474,7 @@ impl Http {
         let method = transaction.method();
         let (is_connect, is_chunked) = (method == b"CONNECT", is_chunked(&headers));
         let length = headers.get(b"content-length").map(decimal);
-        odd::in_head(&headers, Direction::Forward, None, &mut |name, detail| {
+        odd::in_head(&headers, is_chunked, None, &mut |name, detail| {
             side.anomaly(name, detail, time, out);
         });
         if headers.all(b"content-length").any(|other| Some(decimal(other)) != length) {
@@ -519,7 +519,7 @@ impl Http {
         let code = transaction.answer().line.as_ref().and_then(StatusLine::code);
         let length = headers.get(b"content-length").map(decimal);
         let (is_chunked, is_coded) = (is_chunked(&headers), headers.get(b"transfer-encoding").is_some());
-        odd::in_head(&headers, Direction::Reverse, code, &mut |name, detail| {
+        odd::in_head(&headers, is_chunked, code, &mut |name, detail| {
             side.anomaly(name, detail, time, out);
         });
         if headers.all(b"content-length").any(|other| Some(decimal(other)) != length) {

@@ -1,8 +1,6 @@
 //! What is odd in the heads of messages, by the names that Zeek has for it.
 
-use super::is_chunked;
 use super::message::{Headers, RequestLine, StatusLine, content_range, decimal};
-use weir_wire::Direction;
 
 /// Takes the name of what is odd, and the bytes that are.
 type Each<'e> = &'e mut dyn FnMut(&'static str, &[u8]);
@@ -65,9 +63,8 @@ impl Versions {
     }
 }
 
-/// Finds what is odd in a complete head. `code`: the status code of a response.
-pub(super) fn in_head(headers: &Headers, direction: Direction, code: Option<u16>, each: Each<'_>) {
-    let is_chunked = is_chunked(headers);
+/// Finds what is odd in a complete head, whose body comes in chunks or not. `code`: the status code of a response.
+pub(super) fn in_head(headers: &Headers, is_chunked: bool, code: Option<u16>, each: Each<'_>) {
     let length = headers.get(b"content-length");
     if is_chunked && length.is_some() {
         each("HTTP_content_length_and_chunked", b"");
@@ -104,8 +101,7 @@ pub(super) fn in_head(headers: &Headers, direction: Direction, code: Option<u16>
             each("HTTP_content_length_0_and_expect_100_cont", b"");
         }
     }
-    if direction == Direction::Reverse
-        && code == Some(206)
+    if code == Some(206)
         && let Some(text) = headers.get(b"content-range")
     {
         in_range(text, length, each);
@@ -155,6 +151,7 @@ fn first_word(value: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use super::super::is_chunked;
     use super::super::message::Head;
     use super::*;
 
@@ -164,8 +161,8 @@ mod tests {
             read.line(line.as_bytes(), 100);
         }
         let mut found = Vec::new();
-        let direction = if code.is_some() { Direction::Reverse } else { Direction::Forward };
-        in_head(&read.finish(), direction, code, &mut |name, detail| {
+        let headers = read.finish();
+        in_head(&headers, is_chunked(&headers), code, &mut |name, detail| {
             found.push((name, String::from_utf8(detail.to_vec()).unwrap()));
         });
         found
