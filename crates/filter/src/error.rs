@@ -58,7 +58,12 @@ impl FilterError {
 
     pub(crate) fn within(mut self, expression: &str) -> Self {
         self.expression = expression.to_owned();
-        if let Some(answer) = wireshark::answer(expression) {
+        self
+    }
+
+    /// With what to write instead, if the expression is one of another program.
+    pub(crate) fn answered(mut self) -> Self {
+        if let Some(answer) = wireshark::answer(&self.expression) {
             (self.kind, self.message) = (ErrorKind::Level, answer);
         }
         self

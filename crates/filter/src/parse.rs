@@ -39,7 +39,7 @@ pub(crate) fn parse_with_fields(
     resolver: Option<&dyn Resolve>,
     fields: Option<&dyn Fields>,
 ) -> Result<Option<Expr>, FilterError> {
-    parse_tokens(text, resolver, fields).map_err(|e| e.within(text))
+    parse_tokens(text, resolver, fields).map_err(|e| e.within(text).answered())
 }
 
 fn parse_tokens(
