@@ -1,7 +1,7 @@
 //! Flows that were chosen before the pass, whose packets are the scope of a run.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use weir_wire::{FlowKey, Layers, Packet, decapsulate};
 
 /// Nanoseconds after the last packet of a flow of TCP in which segments still belong to it: they are not in its duration.
@@ -48,8 +48,8 @@ impl ChosenFlows {
 
     fn has_ends(&self, packet: &Packet<'_>, layers: &Layers) -> bool {
         let Some((key, _)) = FlowKey::of(packet, layers) else { return false };
-        let ([low, high], [low_port, high_port]) = (key.addr, key.port);
-        let ends = [(number(low.into()), low_port), (number(high.into()), high_port)];
+        let ([low, high], [low_port, high_port]) = (key.addr.map(u128::from_be_bytes), key.port);
+        let ends = [(low, low_port), (high, high_port)];
         let times = self.times.get(&of(ends, key.proto));
         times.is_some_and(|times| times.iter().any(|[first, last]| (*first..=*last).contains(&packet.time.0)))
     }
@@ -65,9 +65,8 @@ fn of(ends: [(u128, u16); 2], ip_proto: u8) -> Ends {
 
 /// An address as a number; of IPv4 that of the mapped address.
 fn number(address: IpAddr) -> u128 {
-    let address: Ipv6Addr = match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped(),
-        IpAddr::V6(address) => address,
-    };
-    address.into()
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
 }

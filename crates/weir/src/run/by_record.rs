@@ -5,14 +5,14 @@
 //! the run.
 
 use super::request::Request;
-use crate::cli::{Checksum, RunOptions};
+use crate::cli::RunOptions;
 use crate::exit::Exit;
 use crate::{database, times};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use weir_capture::Input;
-use weir_engine::ChosenFlows;
+use weir_engine::{ChecksumMode, ChosenFlows};
 use weir_files::TemporaryFolder;
 use weir_filter::{ErrorKind, FlowTest, Options};
 use weir_output::figures::count;
@@ -97,11 +97,10 @@ fn stored(
     if let Some(range) = request.times {
         pass.args(["--since", &rfc3339(range.from.0), "--until", &rfc3339(range.until.0)]);
     }
-    let checksum = match options.checksum {
-        _ if options.ignore_checksums => "off",
-        Checksum::Auto => "auto",
-        Checksum::On => "on",
-        Checksum::Off => "off",
+    let checksum = match request.checksum {
+        ChecksumMode::Auto => "auto",
+        ChecksumMode::On => "on",
+        ChecksumMode::Off => "off",
     };
     pass.args(["--checksum", checksum, "--snaplen", &options.snaplen.to_string()]);
     pass.args(["--memory", &request.memory.to_string()]);
