@@ -50,7 +50,6 @@ pub fn read_within(
 /// # Errors
 ///
 /// As [`read`].
-#[cfg(feature = "parquet")]
 pub fn read_patiently(folder: &Path) -> Result<Box<dyn Store>, StoreError> {
     Ok(Box::new(SqliteStore::open(folder, None)?.patient()))
 }
