@@ -22,6 +22,8 @@ const PATHS = [
   '"><svg/onload=alert(2)>',
   'a/very/long/path/that/goes/on/and/on/and/on/until/it/does/not/fit.tar.gz',
 ];
+/** A name of 40 letters; the address beside it has as many as an IPv6 address usually has. */
+export const LONGEST = 'edge-17.frankfurt.content.v6.example.net';
 const SERVERS = [
   ['151.101.1.69', 443, 'tcp', 'tls', 'cdn.example.net'],
   ['192.0.2.80', 80, 'tcp', 'http', HOSTILE],
@@ -32,7 +34,7 @@ const SERVERS = [
   ['10.0.0.22', 22, 'tcp', 'ssh', null],
   ['185.199.108.153', 443, 'tcp', 'tls', 'pages.example.io'],
   ['10.0.0.5', 389, 'tcp', null, 'directory.corp.example'],
-  ['2001:db8::443', 443, 'tcp', 'tls', 'v6.example.net'],
+  ['2001:db8:85a3:1234:5678:8a2e:370:7334', 443, 'tcp', 'tls', LONGEST],
   ['192.0.2.123', 123, 'udp', 'ntp', null],
   ['10.0.0.40', 1883, 'tcp', 'mqtt', 'sensors.corp.example'],
 ];
@@ -161,7 +163,7 @@ export function flows(first, last, count) {
     const reverse = Math.floor(size * (nth === 2 ? 0.04 : 0.92));
     const packets = Math.max(2, Math.ceil(size / 900));
     const source = destination.includes(':')
-      ? `2001:db8:1::${(hash(key) % 40).toString(16)}`
+      ? `2001:db8:1:20:a00:27ff:fe4e:${(0x6610 + (hash(key) % 40)).toString(16)}`
       : CLIENTS[Math.floor(unit(`${key} c`) ** 2.2 * CLIENTS.length)];
     made.push({
       id: `f${at}`,
