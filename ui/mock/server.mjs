@@ -12,6 +12,7 @@ import { CHARTS, CONFIG, flows as makeFlows, hash, HOSTILE, rate, record, TABLES
 import { compile } from './filter.mjs';
 import { FUNCTIONS, plan, tables, wrong } from './lists.mjs';
 import { answer as answered } from './query.mjs';
+import { instant, offsetOf } from './times.mjs';
 
 const DIST = fileURLToPath(new URL('../dist/', import.meta.url));
 const CSP = [
@@ -194,7 +195,18 @@ export function serve(options = {}) {
       write: set.write,
       packets: set.packets,
     }),
-    range: (request) => basis(request, 'cells', 0),
+    range: (request) => {
+      const zone = text(request, 'zone') || 'UTC';
+      for (const [name, other] of [
+        ['since', 'from'],
+        ['until', 'to'],
+      ]) {
+        const typed = text(request, name);
+        if (typed) request.searchParams.set(other, String(instant(name, typed, now(), offsetOf(zone, now()))));
+      }
+      if (number(request, 'from', 0) >= number(request, 'to', Infinity)) throw new Error('the end must be after the start');
+      return basis(request, 'cells', 0);
+    },
     charts: () => ({ charts: CHARTS(set.lines) }),
     series: () => ({
       series: [

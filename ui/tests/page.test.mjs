@@ -422,3 +422,38 @@ test('a configuration is checked, compared and only then applied', { skip: !own 
     .waitFor();
   await done(page);
 });
+
+test('times are typed in the words of queries', async () => {
+  const page = await open('/?range=1h');
+  const type = async (first, last) => {
+    const form = page.locator('form.typed');
+    if ((await form.count()) === 0) await page.locator('button[title="Enter a time range"]').click();
+    await page.getByLabel('From', { exact: true }).fill(first);
+    await page.getByLabel('to', { exact: true }).fill(last);
+    await page.getByRole('button', { name: 'Show', exact: true }).click();
+  };
+  await type('yesterdy', 'now');
+  await page.locator('form.typed [role="alert"]', { hasText: /since: "yesterdy" is no time; expected a length of time/i }).waitFor();
+  await type('today 0:30', 'yesterday 9:00');
+  await page.locator('form.typed [role="alert"]', { hasText: 'The end must be after the start' }).waitFor();
+  assert.ok(page.faults.length === 2 && page.faults.every((fault) => fault.includes('400')), page.faults.join());
+  page.faults.length = 0;
+  for (const [first, last] of [
+    ['yesterday 9:00', 'today 0:30'],
+    ['3 days ago', 'yesterday'],
+    ['90m', 'now'],
+    ['13:50', ''],
+  ]) {
+    await type(first, last);
+    await page.locator('form.typed').waitFor({ state: 'detached' });
+    const zone = await page.evaluate(async () => (await (await fetch('/api/v1/status')).json()).zone);
+    const words = new URLSearchParams({ since: first, ...(last ? { until: last } : {}), zone });
+    const answer = await page.request.get(`${on.site.url}/api/v1/range?${words}`);
+    const { asked } = await answer.json();
+    const { from, to } = query(page);
+    assert.ok(Math.abs(Number(from) - asked[0]) <= 5, `${first}: ${from} is not ${asked[0]}`);
+    assert.ok(Math.abs(Number(to) - asked[1]) <= 5, `${last}: ${to} is not ${asked[1]}`);
+  }
+  await settled(page);
+  await done(page);
+});

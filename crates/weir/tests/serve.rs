@@ -958,3 +958,43 @@ fn ctrl_c_ends_the_program_while_it_reads_a_capture() {
     finish(child).exits(130);
     drop(held);
 }
+
+/// The percent-encoded form of a text in a query.
+fn encoded(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
+            byte => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+#[test]
+fn ends_of_a_range_are_read_in_the_words_of_queries() {
+    let server = Server::open(&[]);
+    for (since, until) in [
+        ("yesterday 9:00", "today 14:05"),
+        ("3 days ago", "now"),
+        ("2h", "13:50"),
+        ("2020-01-01", "2031-01-01T12:30:00Z"),
+        ("1000000000", "yesterday"),
+    ] {
+        let zone = "Europe/Berlin";
+        let query = format!("flows since {since} until {until}");
+        let path = format!("/api/v1/query?q={}&zone={zone}", encoded(&query));
+        let status = server.get(&path).status;
+        let path = format!("/api/v1/range?since={}&until={}&zone={zone}", encoded(since), encoded(until));
+        if status == 400 {
+            // A time of day can be before the other end.
+            assert_eq!(server.get(&path).status, 400, "{since} to {until}");
+            continue;
+        }
+        let asked =
+            &server.json(&format!("/api/v1/query?q={}&zone={zone}", encoded(&query)))["basis"]["asked"];
+        assert_eq!(&server.json(&path)["asked"], asked, "{since} to {until}");
+    }
+    let body = server.get("/api/v1/range?since=yesterdy").is(400).text();
+    assert!(body.contains("since: ") && body.contains("is no time") && body.contains("3 days ago"), "{body}");
+    server.get("/api/v1/range?since=now&until=yesterday").is(400);
+    server.get("/api/v1/range?since=now&from=1").is(400);
+}

@@ -1,4 +1,4 @@
-// Formatting and parsing of times in a time zone, and of durations. No function reads the clock.
+// Formatting of times in a time zone, and of durations. No function reads the clock.
 
 /** Cached, since creating one is slow. */
 const formats = new Map<string, Intl.DateTimeFormat>();
@@ -130,26 +130,6 @@ const UNITS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_
 export function parseSpan(text: string): number | null {
   const match = /^(\d{1,6})([smhdwy])$/.exec(text);
   return match ? Number(match[1]) * (UNITS[match[2] ?? ''] ?? 1) : null;
-}
-
-/** Parses "2026-11-22 10:00" with optional seconds and zone (`zone` by default), or epoch seconds. */
-export function parseInstant(text: string, zone: string): number | null {
-  const typed = text.trim();
-  if (/^\d{9,11}(\.\d+)?$/.test(typed)) return Number(typed);
-  const match = /^(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d)(?::(\d\d(?:\.\d+)?))?)?\s*(Z|UTC|[+-]\d\d:?\d\d)?$/i.exec(typed);
-  if (!match) return null;
-  const [, year, month, day, hour = '0', minute = '0', second = '0', offset] = match;
-  const utc = Date.UTC(Number(year), Number(month) - 1, Number(day), Number(hour), Number(minute)) / 1000 + Number(second);
-  if (Number.isNaN(utc)) return null;
-  if (offset) {
-    if (/^(z|utc)$/i.test(offset)) return utc;
-    const sign = offset.startsWith('-') ? -1 : 1;
-    const plain = offset.replace(/\D/g, '');
-    return utc - sign * (Number(plain.slice(0, 2)) * 3600 + Number(plain.slice(2)) * 60);
-  }
-  // The offset depends on the result: a second step corrects the first across a clock change.
-  const guess = utc - offsetAt(utc, zone);
-  return utc - offsetAt(guess, zone);
 }
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];

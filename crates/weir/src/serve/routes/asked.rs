@@ -25,14 +25,14 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Ask<T> 
             Err(rejection) => {
                 let text = rejection.body_text();
                 let text = text.trim_start_matches("Failed to deserialize query string: ");
-                Err(Failure::question(in_words(text), "/api/openapi.json lists the parameters"))
+                Err(Failure::question(plainly(text), "/api/openapi.json lists the parameters"))
             }
         }
     }
 }
 
 /// A message of the deserializer in the words of the other errors.
-fn in_words(message: &str) -> String {
+fn plainly(message: &str) -> String {
     if let Some(name) = message.strip_prefix("missing field ") {
         return format!("the parameter {name} is missing");
     }
@@ -76,6 +76,35 @@ pub fn span(from: Option<f64>, to: Option<f64>) -> Result<TimeRange, Failure> {
     let (from, to) = (time("from", from)?, time("to", to)?);
     if from.zip(to).is_some_and(|(from, to)| from > to) {
         return Err(Failure::question("the range ends before it starts", "`from` must not be after `to`"));
+    }
+    Ok(TimeRange { from, to })
+}
+
+/// Completes a time range by ends in the words of the query language; of a stretch of time, such as a day, its beginning.
+///
+/// # Errors
+///
+/// A time is not understood, an end is given twice, or the range is empty.
+pub fn in_words(
+    moments: &Moments,
+    given: TimeRange,
+    since: Option<&str>,
+    until: Option<&str>,
+) -> Result<TimeRange, Failure> {
+    let end = |name: &str, given: Option<u64>, text: Option<&str>| match (given, text) {
+        (given, None) => Ok(given),
+        (Some(_), Some(_)) => {
+            let error = format!("{name} is given twice");
+            Err(Failure::question(error, "`from` or `since`, `to` or `until`"))
+        }
+        (None, Some(text)) => match moments.parse(text) {
+            Ok(moment) => Ok(Some(moment.from)),
+            Err(accepted) => Err(Failure::question(format!("{name}: {text:?} is no time"), accepted)),
+        },
+    };
+    let (from, to) = (end("since", given.from, since)?, end("until", given.to, until)?);
+    if from.zip(to).is_some_and(|(from, to)| from >= to) {
+        return Err(Failure::question("the end must be after the start", "`since` before `until`"));
     }
     Ok(TimeRange { from, to })
 }
@@ -157,6 +186,28 @@ mod tests {
     }
 
     #[test]
+    fn ranges_are_read_in_the_words_of_queries() {
+        let hour = 3_600_000_000_000;
+        let moments = Moments { now: 1_800_000_000_000_000_000, ..Moments::default() };
+        let day = 1_800_000_000_000_000_000 / (24 * hour) * 24 * hour;
+        let read = |since, until| in_words(&moments, TimeRange::default(), since, until).ok();
+        let of = |from, to| Some(TimeRange { from: Some(from), to });
+        assert_eq!(
+            read(Some("yesterday 9:00"), Some("today 0:30")),
+            of(day - 15 * hour, Some(day + hour / 2))
+        );
+        assert_eq!(read(Some("2h"), None), of(moments.now - 2 * hour, None));
+        assert_eq!(read(Some("yesterday"), Some("today")), of(day - 24 * hour, Some(day)));
+        assert!(read(Some("today"), Some("yesterday")).is_none() && read(Some("now"), Some("now")).is_none());
+        let wrong = in_words(&moments, TimeRange::default(), Some("yesterdy"), None).unwrap_err();
+        assert_eq!(wrong.error, "since: \"yesterdy\" is no time");
+        assert!(wrong.help.unwrap_or_default().contains("`3 days ago`"));
+        let given = TimeRange { from: Some(1), to: None };
+        assert!(in_words(&moments, given, Some("2h"), None).is_err());
+        assert_eq!(in_words(&moments, given, None, Some("2h")).ok(), of(1, Some(moments.now - 2 * hour)));
+    }
+
+    #[test]
     fn errors_of_parameters_are_in_plain_words() {
         for (message, words) in [
             ("missing field `list`", "the parameter `list` is missing"),
@@ -166,7 +217,7 @@ mod tests {
             ("duplicate field `from`", "the parameter `from` is given twice"),
             ("something else", "something else"),
         ] {
-            assert_eq!(in_words(message), words);
+            assert_eq!(plainly(message), words);
         }
     }
 

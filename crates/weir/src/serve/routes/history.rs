@@ -1,7 +1,7 @@
 //! Charts and series.
 
 use super::Ask;
-use super::asked::{count, flow_test, span};
+use super::asked::{asking, count, flow_test, in_words, span};
 use crate::serve::answers::Place;
 use crate::serve::app::Shared;
 use crate::serve::body::holding;
@@ -112,13 +112,27 @@ pub struct RangeAsked {
     from: Option<f64>,
     /// End of the time range, excluded.
     to: Option<f64>,
+    /// Instead of `from`: a start in the words of the query language, such as `13:50`, `yesterday 9:00` or `3 days ago`.
+    since: Option<String>,
+    /// Instead of `to`: an end in these words, excluded.
+    until: Option<String>,
+    /// Time zone of these words, by its IANA name (the sensor's).
+    zone: Option<String>,
 }
 
 /// The time to which every answer over a range is moved: outwards to the cells that are stored there.
 #[utoipa::path(get, path = "/api/v1/range", params(RangeAsked),
     responses((status = 200, body = Basis), (status = 400, body = Failure), (status = 503, body = Failure)))]
-pub async fn range(State(app): State<Shared>, Ask(asked): Ask<RangeAsked>) -> Result<Json<Basis>, Failure> {
-    let span = span(asked.from, asked.to)?;
+pub async fn range(
+    State(app): State<Shared>,
+    Extension(client): Extension<Client>,
+    Ask(asked): Ask<RangeAsked>,
+) -> Result<Json<Basis>, Failure> {
+    let mut span = span(asked.from, asked.to)?;
+    if asked.since.is_some() || asked.until.is_some() {
+        let moments = asking(&app, &client, asked.zone.as_deref()).await?.moments;
+        span = in_words(&moments, span, asked.since.as_deref(), asked.until.as_deref())?;
+    }
     let moved = move |store: &dyn Store| {
         let moved = store.moved(span)?;
         let mut basis = Basis { source: moved.source, bound: Some(0), ..Basis::default() };
