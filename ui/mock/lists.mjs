@@ -185,15 +185,18 @@ function table(of, call, flows, limit) {
 const subscriptions = (config) => [...configured(config), ...BUILT_IN];
 
 /** What the subscriptions of a configuration found in flows. */
-export function tables(config, flows, limit) {
+export function tables(config, flows, limit, filter) {
+  const test = compile(filter);
+  // One of them stands for those that what is stored does not have.
+  const matching = (each) => (each.name === 'answers' ? flows : flows.filter(test));
   const of = ({ functions, ...each }) => ({
     ...each,
-    tables: functions.map((call) => table({ ...each, functions }, call, flows, limit)),
+    tables: functions.map((call) => table({ ...each, functions }, call, matching(each), limit)),
   });
   return {
     subscriptions: subscriptions(config)
       .filter((each) => each.level === 'record')
-      .map(of),
+      .map((each) => ({ ...of(each), whole: filter && each.name === 'answers' ? 'what its function counts is not stored' : null })),
     more: 0,
   };
 }

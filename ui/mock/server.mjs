@@ -261,7 +261,7 @@ export function serve(options = {}) {
       ],
       tables: [],
     }),
-    tables: (request) => tables(config, selected(request, ''), number(request, 'limit', null)),
+    tables: (request) => tables(config, selected(request, ''), number(request, 'limit', null), text(request, 'filter')),
     plan: () => plan(config),
     functions: () => ({ functions: FUNCTIONS }),
     top: (request) => {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { done, settled, stage } from './browser.mjs';
+import { done, reach, settled, stage } from './browser.mjs';
 import { serve } from '../mock/server.mjs';
 
 const on = stage({ start: () => serve({}) });
@@ -86,5 +86,24 @@ test('the page Sensor shows the plan in effect', async () => {
   const row = await plan.locator('tbody tr', { hasText: 'names' }).first().locator('td').allInnerTexts();
   assert.deepEqual(row.slice(1), ['run', 'record', 'names', 'all', 'top dns.query show 10', 'of the run', 'all']);
   await plan.getByText('records of dns, tls').waitFor();
+  await done(page);
+});
+
+test('the filter narrows lists of records, and what it does not narrow says so', async () => {
+  const page = await on.open('/?range=24h&filter=dns.query = example.com');
+  const names = panel(page, 'names');
+  await reach(names.locator('li'));
+  assert.deepEqual(await names.locator('li .label').allInnerTexts(), ['example.com']);
+  assert.equal(await panel(page, 'sites').locator('li').count(), 0);
+  assert.match(await panel(page, 'sites').innerText(), /No such records in this range match the filter/);
+  // What is of the whole link stands apart.
+  const apart = page.locator('.apart');
+  assert.equal(await apart.locator('[data-panel="subscription-names"]').count(), 0);
+  await reach(apart.locator('[data-panel="subscription-answers"]'));
+  assert.match(await panel(page, 'answers').innerText(), /whole link, not narrowed by the filter: what its function counts is not stored/);
+  await page.goto(`${on.site.url}/lists?range=24h&filter=dns.query = example.com`);
+  await settled(page);
+  assert.deepEqual(await names.locator('li .label').allInnerTexts(), ['example.com']);
+  assert.match(await panel(page, 'answers').innerText(), /whole link/);
   await done(page);
 });

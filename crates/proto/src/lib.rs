@@ -180,6 +180,9 @@ pub static ANNOUNCING: &[&Protocol] = &[
 /// responses no other protocol has.
 pub(crate) static TURNING: &[&Protocol] = &[&http::PROTOCOL];
 
+/// The fields that name the site that a client asks for, as table and field.
+pub static SITE: [(&str, &str); 3] = [("http", "host"), ("tls", "server_name"), ("quic", "server_name")];
+
 /// Tables that many protocols share.
 pub static SHARED_TABLES: &[&Table] = &[
     &ANOMALY, //

@@ -25,6 +25,7 @@ pub mod label;
 pub mod listed;
 mod loan;
 pub mod moment;
+pub mod narrowed;
 mod news;
 #[cfg(feature = "parquet")]
 pub mod parquet;

@@ -998,3 +998,57 @@ fn ends_of_a_range_are_read_in_the_words_of_queries() {
     server.get("/api/v1/range?since=now&until=yesterday").is(400);
     server.get("/api/v1/range?since=now&from=1").is(400);
 }
+
+/// The tables of a subscription.
+fn tables_of<'t>(tables: &'t Value, name: &str) -> &'t Value {
+    let found = array(tables, "subscriptions").iter().find(|one| one["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {tables}"))
+}
+
+#[test]
+fn a_filter_narrows_the_lists_of_records() {
+    let server = Server::open(&[]);
+    let all = server.json("/api/v1/tables?limit=50");
+    // Every flow matches: the lists that are computed from records are those that were counted.
+    let every = server.json(&format!("/api/v1/tables?limit=50&filter={}", encoded("flow.packets > 0")));
+    for name in ["names", "sites", "tls versions", "user agents", "status codes"] {
+        let (counted, computed) = (tables_of(&all, name), tables_of(&every, name));
+        assert_eq!(computed["whole"], Value::Null, "{name}");
+        assert!(!array(&counted["tables"][0], "rows").is_empty(), "{name}");
+        for part in ["columns", "rows", "others", "total", "ranked", "absent"] {
+            assert_eq!(computed["tables"][0][part], counted["tables"][0][part], "{part} of {name}");
+        }
+    }
+    let names = array(&tables_of(&all, "names")["tables"][0], "rows");
+    let (first, second) = (names[0]["values"][0].as_str().unwrap(), names[1]["values"][0].as_str().unwrap());
+    let narrowed = format!("dns.query = \"{second}\"");
+    let some = server.json(&format!("/api/v1/tables?filter={}", encoded(&narrowed)));
+    let rows = array(&tables_of(&some, "names")["tables"][0], "rows");
+    assert!(rows.iter().any(|row| row["values"] == names[1]["values"]), "{some}");
+    assert!(rows.iter().all(|row| row["values"][0] != first), "{some}");
+    // Delays are measured for the list alone, without --measure.
+    let latency = tables_of(&some, "latency");
+    assert!(latency["whole"].as_str().is_some_and(|why| why.contains("--measure")), "{latency}");
+    assert!(!array(&latency["tables"][0], "rows").is_empty());
+    // Packets are counted as they pass, and are not stored.
+    let frames = tables_of(&some, "frames");
+    assert!(frames["whole"].as_str().is_some_and(|why| why.contains("not stored")), "{frames}");
+    assert_eq!(frames["tables"], tables_of(&all, "frames")["tables"]);
+    // Records have no sender.
+    let some = server.json(&format!("/api/v1/tables?filter={}", encoded("src host 10.0.0.1")));
+    assert!(tables_of(&some, "names")["whole"].is_string(), "{some}");
+    server.get("/api/v1/tables?filter=tcp+prt+80").is(400);
+}
+
+#[test]
+fn a_filter_narrows_delays_that_are_stored() {
+    let server = Server::open(&["--measure"]);
+    let all = server.json("/api/v1/tables?limit=50");
+    let every = server.json(&format!("/api/v1/tables?limit=50&filter={}", encoded("flow.packets > 0")));
+    let (counted, computed) = (tables_of(&all, "latency"), tables_of(&every, "latency"));
+    assert_eq!(computed["whole"], Value::Null);
+    for table in 0..2 {
+        assert!(!array(&counted["tables"][table], "rows").is_empty());
+        assert_eq!(computed["tables"][table], counted["tables"][table]);
+    }
+}

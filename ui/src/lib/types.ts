@@ -1018,6 +1018,8 @@ export interface SubscriptionTables {
   tables: FunctionTable[];
   /** Label for display. */
   title: string;
+  /** Why the filter does not narrow its tables; `null` if it does, and without a filter. */
+  whole: string | null;
 }
 
 /** A record table. */

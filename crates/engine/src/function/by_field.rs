@@ -18,6 +18,7 @@ use weir_api::{
 };
 use weir_filter::RecordRow;
 use weir_filter::fields::{FieldInfo, FieldKind, FieldValue, Number};
+use weir_proto::SITE;
 
 /// Maximum number of parts of a key.
 const PARTS: usize = 4;
@@ -41,9 +42,6 @@ enum Part {
     /// The name of the site that a client asks for: of [`SITE`], the field of the record's table.
     Site,
 }
-
-/// The fields that name a site.
-const SITE: [(&str, &str); 3] = [("http", "host"), ("tls", "server_name"), ("quic", "server_name")];
 
 /// The fields of [`SITE`].
 static SITES: LazyLock<Vec<FieldInfo>> = LazyLock::new(|| {

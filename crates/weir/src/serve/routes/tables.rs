@@ -2,7 +2,7 @@
 //! yet.
 
 use super::Ask;
-use super::asked::{count, span};
+use super::asked::{asking, count, flow_test, span};
 use crate::desk::{Described, DescribedSubscription};
 use crate::hub::seconds;
 use crate::recent::{Listing, Recent};
@@ -17,14 +17,19 @@ use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
 use weir_api::basis::Basis;
 use weir_api::{Cell, Column, ColumnKind, Folded, Label, Reading, Row, Shown};
+use weir_filter::FlowTest;
 use weir_output::summary::{Naming, key};
 use weir_store::basis;
 use weir_store::label::{expression, title};
+use weir_store::narrowed;
 use weir_store::payload::Withheld;
+use weir_store::query::Asking;
 use weir_store::{KeptReading, Store, StoreError, TimeRange};
 
 /// Maximum rows of one table.
 const MAX_ROWS: usize = 1000;
+/// Why a list of records is not narrowed where there are no records.
+const NOT_STORED: &str = "its records are not stored; those of delays are with --measure";
 /// Maximum subscriptions of one answer.
 const MAX_SUBSCRIPTIONS: usize = 32;
 
@@ -37,6 +42,9 @@ pub struct TablesAsked {
     to: Option<f64>,
     /// Number of rows of each table; without it each has as many as its function shows.
     limit: Option<usize>,
+    /// An expression over flows and records. Tables over records, and top lists by keys that flows have, are then computed from
+    /// the stored ones that match.
+    filter: Option<String>,
 }
 
 /// The tables of subscriptions over a time range: those of the configuration first, then the built-in ones, then those that have
@@ -65,6 +73,9 @@ pub struct SubscriptionTables {
     level: String,
     /// Its expression; "" for everything.
     expression: String,
+    /// Why the filter does not narrow its tables; `null` if it does, and without a filter.
+    #[schema(required = true)]
+    whole: Option<String>,
     /// Its tables, in the order of its functions.
     tables: Vec<FunctionTable>,
 }
@@ -145,6 +156,13 @@ pub async fn tables(
     let payload = client.rights.has(Right::Packets);
     let span = span(asked.from, asked.to)?;
     let limit = asked.limit.map(|limit| count("limit", Some(limit), 0, MAX_ROWS)).transpose()?;
+    let filter = asked.filter.filter(|filter| !filter.trim().is_empty());
+    // An expression with an error is refused, and not taken for one that lists cannot be narrowed by.
+    flow_test(&app, &client, filter.as_deref()).await?;
+    let narrow = match filter {
+        Some(filter) => Some(Narrow { filter, asking: asking(&app, &client, None).await? }),
+        None => None,
+    };
     let (recent, plan) = (app.hub.recent(), app.hub.described());
     let now = seconds(app.hub.now().total.interval.end);
     let answer = move |store: &dyn Store| {
@@ -153,10 +171,11 @@ pub async fn tables(
         let moved = store.moved(span)?;
         // Intervals that are not stored yet are taken up to the end that was asked for.
         let span = TimeRange { to: span.to.map(|to| to.max(moved.range.1)), ..moved.span() };
-        let asked = Asked { store, span, stored, limit, payload, recent: &recent, plan: plan.as_ref() };
+        let (recent, plan, narrow) = (&recent, plan.as_ref(), narrow.as_ref());
+        let asked = Asked { store, span, stored, limit, payload, recent, plan, narrow };
         let mut tables = asked.answer()?;
         let end = span.to.map_or(now, |to| now.min(seconds(to)));
-        if end > seconds(moved.range.1) {
+        if end > seconds(moved.range.1) && narrow.is_none() {
             tables.basis.range = [seconds(moved.range.0), end];
         }
         basis::complete(store, &moved, &mut tables.basis)?;
@@ -177,6 +196,36 @@ struct Asked<'a> {
     payload: bool,
     recent: &'a Recent,
     plan: Option<&'a Described>,
+    narrow: Option<&'a Narrow>,
+}
+
+/// An expression that narrows lists.
+struct Narrow {
+    filter: String,
+    /// How it is read.
+    asking: Asking<'static>,
+}
+
+impl Narrow {
+    /// The test of what a list counts.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none.
+    fn test(&self, described: &DescribedSubscription, like: &Reading) -> Result<FlowTest, String> {
+        if !narrowed::is_possible(like) {
+            return Err("what its function counts is not stored by flow or record".to_owned());
+        }
+        let text = match described.expression.as_str() {
+            "" => self.filter.clone(),
+            own => format!("({own}) and ({})", self.filter),
+        };
+        let test = match narrowed::is_of_records(like) {
+            true => self.asking.test_of_records(&text),
+            false => self.asking.test(&text),
+        };
+        test.map_err(|error| error.message)
+    }
 }
 
 impl Asked<'_> {
@@ -210,6 +259,7 @@ impl Asked<'_> {
                 owner: None,
                 level: String::new(),
                 expression: String::new(),
+                whole: self.narrow.map(|_| "it is removed, and only what it counted is stored".to_owned()),
                 tables: vec![self.table(&name, name.clone(), reading, partial)],
                 name,
             });
@@ -229,10 +279,25 @@ impl Asked<'_> {
     ) -> Result<Option<SubscriptionTables>, StoreError> {
         let Some(first) = functions.first() else { return Ok(None) };
         let mut tables = Vec::new();
-        for listing in functions {
+        let tests = self.tests(described, functions);
+        let mut whole = tests.as_ref().err().cloned();
+        for (at, listing) in functions.iter().enumerate() {
             let call = described.and_then(|one| one.functions.get(usize::from(listing.id.place)));
             let call = call.unwrap_or(&listing.label.function).clone();
-            tables.push(self.table_of(listing, call)?);
+            let narrowed = match tests.as_ref().map(|tests| tests.get(at)) {
+                Ok(Some(test)) => narrowed::list(self.store, &listing.empty, test, self.span)?,
+                _ => None,
+            };
+            tables.push(match narrowed {
+                Some((reading, partial)) => self.table(&listing.name, call, reading, partial),
+                None => {
+                    let table = self.table_of(listing, call)?;
+                    // A function can measure what is not stored.
+                    let is_measured = tests.is_ok() && self.narrow.is_some() && !table.rows.is_empty();
+                    whole = whole.or(is_measured.then(|| NOT_STORED.to_owned()));
+                    table
+                }
+            });
         }
         let text =
             |part: fn(&DescribedSubscription) -> &String| described.map(part).cloned().unwrap_or_default();
@@ -242,8 +307,28 @@ impl Asked<'_> {
             owner: Some(text(|one| &one.owner)),
             level: text(|one| &one.level),
             expression: text(|one| &one.expression),
+            whole,
             tables,
         }))
+    }
+
+    /// The tests of the lists of a subscription, in the order of its functions; empty without a filter.
+    ///
+    /// # Errors
+    ///
+    /// Why the filter does not narrow them.
+    fn tests(
+        &self,
+        described: Option<&DescribedSubscription>,
+        functions: &[Listing],
+    ) -> Result<Vec<FlowTest>, String> {
+        match (self.narrow, described) {
+            (None, _) => Ok(Vec::new()),
+            (Some(narrow), Some(described)) => {
+                functions.iter().map(|listing| narrow.test(described, &listing.empty)).collect()
+            }
+            (Some(_), None) => Err("its expression is not known".to_owned()),
+        }
     }
 
     /// What a function of the plan found: what is stored, and what the store does not have yet.
