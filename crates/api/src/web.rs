@@ -541,6 +541,10 @@ pub struct Flow {
     pub name: Option<String>,
     /// Whether the flow is open: its sums are those up to the end of the last stored interval.
     pub open: bool,
+    /// Values of the fields that the query asks for, by `table.field`; absent where it asks for none.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    #[schema(value_type = Object, required = false)]
+    pub values: Map<String, Value>,
 }
 
 /// A flow with its records.

@@ -61,6 +61,7 @@ use weir_api::web::{
 };
 use weir_api::{Key, Top, Unit};
 use weir_filter::FlowTest;
+use weir_filter::fields::FieldInfo;
 use weir_output::zone::Zone;
 
 /// The reason why a store does not answer, or cannot be opened.
@@ -140,6 +141,8 @@ pub struct FlowsWanted {
     pub limit: usize,
     /// Number of rows to skip.
     pub offset: usize,
+    /// Fields whose values each row has beside it.
+    pub fields: Vec<FieldInfo>,
 }
 
 /// The order of flows.

@@ -1052,3 +1052,54 @@ fn a_filter_narrows_delays_that_are_stored() {
         assert_eq!(computed["tables"][table], counted["tables"][table]);
     }
 }
+
+#[test]
+fn flows_have_any_field_beside_them() {
+    let server = Server::open(&[]);
+    let fields =
+        "flow.sent_ttl,flow.client_mac,flow.bytes,flow.client,flow.service,dns.query,flow.inner_vlan";
+    let path = format!("/api/v1/flows?limit=40&fields={fields}&filter={}", encoded("dns.query"));
+    let flows = server.json(&path);
+    assert!(!array(&flows, "rows").is_empty());
+    for row in array(&flows, "rows") {
+        let values = &row["values"];
+        let bytes = row["bytes"][0].as_u64().unwrap() + row["bytes"][1].as_u64().unwrap();
+        assert_eq!(
+            (
+                &values["flow.bytes"],
+                &values["flow.client"],
+                &values["flow.service"],
+                &values["flow.inner_vlan"]
+            ),
+            (&json!(bytes), &row["source"], &row["service"], &Value::Null)
+        );
+        let detail = server.json(&format!("/api/v1/flows/{}", row["id"].as_str().unwrap()));
+        let fact = |name: &str| {
+            array(&detail, "details")
+                .iter()
+                .find(|fact| fact["name"] == name)
+                .map(|fact| fact["value"].clone())
+        };
+        assert_eq!(
+            fact("ttl"),
+            values["flow.sent_ttl"].as_u64().map(|ttl| json!(ttl.to_string())),
+            "{detail}"
+        );
+        assert_eq!(fact("mac"), Some(values["flow.client_mac"].clone()));
+        let asked: BTreeSet<&str> = array(&detail, "records")
+            .iter()
+            .filter(|record| record["table"] == "dns")
+            .filter_map(|record| record["values"]["query"].as_str())
+            .collect();
+        let given: BTreeSet<&str> = match &values["dns.query"] {
+            Value::Array(all) => all.iter().filter_map(Value::as_str).collect(),
+            one => one.as_str().into_iter().collect(),
+        };
+        assert!(!given.is_empty() && given.is_subset(&asked), "{given:?} of {asked:?}");
+        assert!(given == asked || given.len() == 8, "{given:?} of {asked:?}");
+    }
+    assert!(server.json("/api/v1/flows?limit=1")["rows"][0].get("values").is_none());
+    server.get("/api/v1/flows?fields=flow.colour").is(400);
+    let many = vec!["flow.bytes"; 33].join(",");
+    server.get(&format!("/api/v1/flows?fields={many}")).is(400);
+}

@@ -480,6 +480,8 @@ export interface Flow {
   state: string;
   /** Zeek's uid. */
   uid: string;
+  /** Values of the fields that the query asks for, by `table.field`; absent where it asks for none. */
+  values?: Record<string, unknown>;
   /** Outer VLAN identifier. */
   vlan: number | null;
 }

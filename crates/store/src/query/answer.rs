@@ -745,8 +745,15 @@ fn events(question: &Question, store: &dyn Store) -> Result<Answered, StoreError
 
 fn flows(question: &Question, store: &dyn Store, test: FlowTest) -> Result<Answered, StoreError> {
     let (order, descending) = question.order.unwrap_or((FlowOrder::Last, true));
-    let wanted =
-        FlowsWanted { test, span: question.span, order, descending, limit: question.limit, offset: 0 };
+    let wanted = FlowsWanted {
+        test,
+        span: question.span,
+        order,
+        descending,
+        limit: question.limit,
+        offset: 0,
+        fields: Vec::new(),
+    };
     let found = store.flows(&wanted)?;
     let rows = found.rows.iter().map(|flow| {
         vec![

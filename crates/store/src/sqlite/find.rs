@@ -1,5 +1,6 @@
 //! Queries for flows and records.
 
+use super::beside;
 use super::condition::{Condition, bounds};
 use super::courses::{Courses, flow_row};
 use super::partition::{Part, Progress};
@@ -17,6 +18,7 @@ use std::sync::atomic::Ordering;
 use weir_api::Unit;
 use weir_api::basis::{Basis, Source};
 use weir_api::web::{Flow, FlowHistogram, FlowRecordRow, Flows, RecordRow, Records};
+use weir_filter::fields::FieldInfo;
 use weir_output::format::read_uid;
 use weir_output::ports;
 use weir_output::row::{ip, uid};
@@ -193,7 +195,7 @@ pub fn flows(
     unhurried(parts);
     for (at, id) in page.into_sorted_vec().into_iter().map(Rank::place).skip(wanted.offset) {
         if let Some(part) = parts.get(at)
-            && !each(one_flow(part, id)?)
+            && !each(one_flow(parts, part, id, &wanted.fields)?)
         {
             break;
         }
@@ -221,13 +223,20 @@ fn unhurried(parts: &[Part]) {
 const FLOW_COLUMNS: &str = "uid, first, last, proto, src, sport, dst, dport, fpackets, rpackets, fbytes, rbytes, vlan, \
                             state, service, name, detail, id";
 
-fn one_flow(part: &Part, id: i64) -> Result<Flow, StoreError> {
+fn one_flow(parts: &[Part], part: &Part, id: i64, fields: &[FieldInfo]) -> Result<Flow, StoreError> {
     let describe = describe(&part.path);
     let mut query = part
         .connection
         .prepare_cached(&format!("SELECT {FLOW_COLUMNS} FROM flows WHERE id = ?"))
         .map_err(describe)?;
-    query.query_row([id], |row| Ok(flow_of(row)?.0)).map_err(describe)
+    let (flow, number, times, detail) = query
+        .query_row([id], |row| {
+            let number = |at: usize| Ok::<u64, rusqlite::Error>(row.get::<_, i64>(at)? as u64);
+            let (flow, detail) = flow_of(row)?;
+            Ok((flow, number(0)?, (number(1)?, number(2)?), detail))
+        })
+        .map_err(describe)?;
+    Ok(Flow { values: beside::values(parts, part, (id, number), times, &detail, fields)?, ..flow })
 }
 
 /// A flow with its details.
@@ -261,6 +270,7 @@ fn flow_of(row: &Row<'_>) -> rusqlite::Result<(Flow, String)> {
             name: row.get(15)?,
             // See the schema.
             open: row.get::<_, i64>(17)? < 0,
+            values: Map::new(),
         },
         detail,
     ))

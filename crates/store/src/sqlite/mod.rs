@@ -1,6 +1,7 @@
 //! A store in SQLite databases, in one folder.
 
 mod archive;
+mod beside;
 mod condition;
 mod courses;
 mod curves;
@@ -732,8 +733,15 @@ impl Store for SqliteStore {
         let span = TimeRange { from: span.from.or(Some(extent.0)), to: span.to.or(Some(extent.1 + 1)) };
         let asked = |test: FlowTest| {
             let condition = self.condition(&test, FLOW, span, &parts)?;
-            let wanted =
-                FlowsWanted { test, span, order: Default::default(), descending: false, limit: 0, offset: 0 };
+            let wanted = FlowsWanted {
+                test,
+                span,
+                order: Default::default(),
+                descending: false,
+                limit: 0,
+                offset: 0,
+                fields: Vec::new(),
+            };
             find::flows(&parts, &wanted, condition, extent, &mut |_| false)
         };
         let (matching, all) = (asked(test.clone())?, asked(FlowTest::All(Vec::new()))?);

@@ -138,6 +138,7 @@ pub fn wanted_of(test: FlowTest) -> FlowsWanted {
         descending: false,
         limit: 100,
         offset: 0,
+        fields: Vec::new(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Flows and records.
 
 use super::Ask;
-use super::asked::{count, flow_test, record_test, span};
+use super::asked::{asking, count, flow_test, record_test, span};
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
 use crate::serve::rights::{Client, Right};
@@ -13,7 +13,8 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use utoipa::IntoParams;
 use weir_api::web::{FieldInfo, FlowDetail, Flows, Protocols, Records, TableInfo};
-use weir_filter::fields::find;
+use weir_filter::FLOW;
+use weir_filter::fields::{self as registry, find};
 use weir_proto::{Kind, PROTOCOLS, SHARED_TABLES, Table};
 use weir_store::basis;
 use weir_store::fields::{Lists, StoreFields, is_payload, tables};
@@ -28,6 +29,8 @@ const PLACE: usize = 64;
 /// The columns that records of every table have.
 const RECORD_COLUMNS: [&str; 7] =
     ["time", "flow", "uid", "source", "source_port", "destination", "destination_port"];
+/// Maximum fields beside a flow.
+const MAX_FIELDS: usize = 32;
 /// Maximum rows to skip.
 const MAX_OFFSET: usize = 100_000_000;
 
@@ -48,6 +51,8 @@ pub struct FlowsAsked {
     limit: Option<usize>,
     /// Rows to skip (0).
     offset: Option<usize>,
+    /// Fields whose values each row has beside it, as `flow.sent_ttl,tls.ja4`: of flows, and of their records; at most 32.
+    fields: Option<String>,
 }
 
 /// Flows that match an expression, with a histogram of their start times and totals.
@@ -70,6 +75,7 @@ pub async fn flows(
         descending,
         limit: count("limit", asked.limit, 100, MAX_ROWS)?,
         offset: offset(asked.offset)?,
+        fields: beside(&app, &client, asked.fields.as_deref().unwrap_or_default()).await?,
     };
     let bytes = page_memory(wanted.offset, wanted.limit);
     rows::answer(&app, &client, form, bytes, move |store, writer| {
@@ -78,6 +84,28 @@ pub async fn flows(
         })
     })
     .await
+}
+
+/// The fields of a list of names.
+async fn beside(app: &Shared, client: &Client, names: &str) -> Result<Vec<registry::FieldInfo>, Failure> {
+    let names: Vec<&str> = names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    if names.len() > MAX_FIELDS {
+        return Err(Failure::question(
+            format!("too many fields: {}", names.len()),
+            format!("at most {MAX_FIELDS}"),
+        ));
+    }
+    let asking = asking(app, client, None).await?;
+    let fields = asking.fields();
+    let field = |name: &&str| {
+        let (table, field) = name.split_once('.').unwrap_or((FLOW, name));
+        find(&fields, table, field)
+            .map_err(|error| Failure::question(error, "/api/v1/fields lists the fields"))
+    };
+    names.iter().map(field).collect()
 }
 
 /// Bytes that the places of a page's rows, and of those before it, need while they are sorted.
