@@ -307,6 +307,32 @@ export function record(table, flow) {
   }
 }
 
+/** Fields of flows: name, kind, help and value. */
+export const FLOW_FIELDS = [
+  ['bytes', 'number', 'Bytes of both directions', (flow) => flow.bytes[0] + flow.bytes[1]],
+  ['service', 'text', 'Protocols identified in it', (flow) => flow.service],
+  ['name', 'text', 'Name that the client had resolved', (flow) => flow.name],
+  ['state', 'text', 'State of the connection', (flow) => flow.state],
+  ['duration', 'duration', 'From the first packet to the last', (flow) => flow.last - flow.first],
+  ['sent_ttl', 'number', "Time to live of the client's packets", (flow) => [64, 64, 128][hash(flow.source) % 3]],
+  ['received_ttl', 'number', "Time to live of the server's packets", (flow) => 240 - (hash(flow.destination) % 9)],
+  ['client_mac', 'text', 'MAC address in front of the client', (flow) => `02:00:00:00:00:${(16 + (hash(flow.source) % 200)).toString(16)}`],
+  ['server_mac', 'text', 'MAC address in front of the server', () => '02:00:00:00:00:01'],
+  ['retransmitted', 'number', 'Segments sent again, in both directions', (flow) => (flow.protocol === 'tcp' ? hash(flow.id) % 7 : null)],
+  ['payload_bytes', 'number', 'Bytes of payload, in both directions', (flow) => Math.floor((flow.bytes[0] + flow.bytes[1]) * 0.93)],
+  ['inner_vlan', 'number', 'Inner VLAN identifier', () => null],
+];
+
+/** The values of fields beside a flow, as `table.field`. */
+export function beside(flow, names) {
+  const value = (name) => {
+    const [table, field] = name.split('.');
+    if (table === 'flow') return FLOW_FIELDS.find(([each]) => each === field)?.[3](flow) ?? null;
+    return tablesOf(flow).includes(table) ? (record(table, flow)[field] ?? null) : null;
+  };
+  return Object.fromEntries(names.map((name) => [name, value(name)]));
+}
+
 /** The tables with records of a flow. */
 export function tablesOf(flow) {
   const own = TABLES.filter((table) => table.protocol === flow.service).map((table) => table.name);

@@ -1,7 +1,9 @@
 // A part of the language of expressions: tests of fields of the flow or of its records (=, !=, >, contains), host, net (IPv4),
 // port, tcp, udp, icmp, ip, and, or, not, parentheses. Errors have a position, as those of the daemon.
 
-import { record, tablesOf } from './data.mjs';
+import { FLOW_FIELDS, record, tablesOf } from './data.mjs';
+
+const ownFields = (flow) => Object.fromEntries(FLOW_FIELDS.map(([name, , , value]) => [name, value(flow)]));
 
 class Wrong extends Error {
   constructor(message, offset, length, help = null) {
@@ -97,7 +99,7 @@ export function compile(text) {
     const values = (flow) => {
       const of =
         table === 'flow'
-          ? { ...flow, client: flow.source, server: flow.destination, bytes: flow.bytes[0] + flow.bytes[1] }
+          ? { ...flow, client: flow.source, server: flow.destination, ...ownFields(flow) }
           : tablesOf(flow).includes(table)
             ? record(table, flow)
             : {};

@@ -58,6 +58,14 @@ const BUILT_IN = [
     expression: '',
     functions: ['quantiles dns.rtt by destination'],
   },
+  {
+    name: 'latency',
+    title: 'Latency by server',
+    owner: 'run',
+    level: 'record',
+    expression: '',
+    functions: ['quantiles dns.rtt by destination,port', 'quantiles dns.rtt by destination'],
+  },
 ];
 
 /** The subscriptions of a configuration's text, one key on each line, as the pages write them. */

@@ -1,7 +1,7 @@
 // A part of the query language over generated flows: `count TABLE by KEY`, `top KEY by MEASURE` and `quantiles FIELD by KEY`, with
 // `limit`, `points`, `compare`, `since`, `until` and `where`.
 
-import { record, tablesOf } from './data.mjs';
+import { FLOW_FIELDS, record, tablesOf } from './data.mjs';
 import { compile } from './filter.mjs';
 
 const KEYS = {
@@ -14,11 +14,8 @@ const KEYS = {
   vlan: (flow) => flow.vlan,
 };
 const FLOW = {
-  service: (flow) => flow.service,
-  name: (flow) => flow.name,
-  state: (flow) => flow.state,
+  ...Object.fromEntries(FLOW_FIELDS.map(([name, , , value]) => [name, value])),
   vlan: (flow) => flow.vlan,
-  duration: (flow) => flow.last - flow.first,
 };
 
 /** The values of a key or field: of a flow, or of a record of it. */

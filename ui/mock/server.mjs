@@ -8,7 +8,21 @@ import { createReadStream, existsSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { extname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { CHARTS, CONFIG, flows as makeFlows, hash, HOSTILE, rate, record, TABLES, tablesOf, tier, unit } from './data.mjs';
+import {
+  beside,
+  CHARTS,
+  CONFIG,
+  FLOW_FIELDS,
+  flows as makeFlows,
+  hash,
+  HOSTILE,
+  rate,
+  record,
+  TABLES,
+  tablesOf,
+  tier,
+  unit,
+} from './data.mjs';
 import { compile } from './filter.mjs';
 import { FUNCTIONS, plan, tables, wrong } from './lists.mjs';
 import { answer as answered } from './query.mjs';
@@ -28,7 +42,7 @@ const CSP = [
 const TYPES = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
 
 export function serve(options = {}) {
-  const set = { mode: 'live', slow: 0, fail: '', lines: 0, write: true, packets: true, ...options };
+  const set = { mode: 'live', slow: 0, fail: '', lines: 0, write: true, packets: true, hashes: true, measures: true, ...options };
   const file = set.mode === 'file';
   const last = file ? 1_763_800_014.482 : Math.floor(Date.now() / 1000);
   const first = file ? last - 14.2 : last - 400 * 86_400;
@@ -145,7 +159,7 @@ export function serve(options = {}) {
         source_port: flow.source_port,
         destination: flow.destination,
         destination_port: flow.destination_port,
-        values: record(name, flow),
+        values: set.hashes || name !== 'files' ? record(name, flow) : { ...record(name, flow), md5: null, sha1: null, sha256: null },
       }));
     return wanted ? rows.filter((row) => JSON.stringify(row.values).toLowerCase().includes(wanted)) : rows;
   }
@@ -259,7 +273,7 @@ export function serve(options = {}) {
         { name: 'destinations', of: 'addresses' },
         { name: 'flows', of: 'five-tuples' },
       ],
-      tables: [],
+      tables: [{ name: 'latency', columns: ['destination', 'port', 'count'] }],
     }),
     tables: (request) => tables(config, selected(request, ''), number(request, 'limit', null), text(request, 'filter')),
     plan: () => plan(config),
@@ -287,13 +301,7 @@ export function serve(options = {}) {
         {
           name: 'flow',
           help: 'Properties of flows',
-          fields: [
-            ['bytes', 'number', 'Bytes of both directions'],
-            ['service', 'text', 'Protocols identified in it'],
-            ['name', 'text', 'Name that the client had resolved'],
-            ['state', 'text', 'State of the connection'],
-            ['duration', 'duration', 'From the first packet to the last'],
-          ].map(([name, kind, help]) => ({ name, kind, help, list: false, payload: false, aliases: [] })),
+          fields: FLOW_FIELDS.map(([name, kind, help]) => ({ name, kind, help, list: false, payload: false, aliases: [] })),
         },
         ...TABLES.map((table) => ({
           name: table.name,
@@ -330,6 +338,7 @@ export function serve(options = {}) {
           partial: null,
         };
       }
+      if (!set.measures && question.startsWith('quantiles stream.')) return { ...answered(question, all), rows: [] };
       return answered(question, all);
     },
     distinct: (request) => {
@@ -390,8 +399,11 @@ export function serve(options = {}) {
         });
       const sorted = [...rows].sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0) * (sort.startsWith('-') ? -1 : 1));
       const { from } = range(request);
+      const names = text(request, 'fields')
+        .split(',')
+        .filter((name) => name !== '');
       return {
-        rows: page(request, sorted),
+        rows: page(request, sorted).map((flow) => (names.length > 0 ? { ...flow, values: beside(flow, names) } : flow)),
         matched: rows.length,
         matched_packets: sum(rows, packetsOf),
         matched_bytes: sum(rows, bytesOf),

@@ -107,3 +107,23 @@ test('the filter narrows lists of records, and what it does not narrow says so',
   assert.match(await panel(page, 'answers').innerText(), /whole link/);
   await done(page);
 });
+
+test('a panel without an answer says where one is', async (t) => {
+  const bare = await serve({ measures: false });
+  t.after(bare.stop);
+  const page = await on.open('/talkers?range=24h', { base: bare.url });
+  const delays = page.locator('[data-panel="quantiles"]');
+  await reach(delays);
+  await delays.getByText('For delays of each flow run with --measure').waitFor();
+  await delays.getByRole('link', { name: 'Latency by server' }).click();
+  await page.waitForFunction(() => location.pathname === '/lists');
+  await page.waitForFunction(() => document.activeElement?.id === 'subscription-latency-title');
+  assert.equal(await page.locator('#subscription-latency-title').innerText(), 'Latency by server');
+  // Outside of what is stored a panel names the stored time.
+  await page.goto(`${bare.url}/flows?from=1000000&to=1003600`);
+  await settled(page);
+  await page.locator('[data-panel="flows"]').getByRole('link', { name: 'Show all of it' }).click();
+  await page.waitForFunction(() => new URL(location.href).searchParams.get('range') === 'all');
+  await settled(page);
+  await done(page);
+});

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { done, query, reach, settled, stage } from './browser.mjs';
+import { done, query, reach, settled, stage, target } from './browser.mjs';
 
 const own = !process.env.WEIR_URL;
 const on = stage();
@@ -253,5 +253,49 @@ test('delays have their quantiles by server', async () => {
   await panel.locator('tbody tr').first().waitFor();
   const numbers = (await panel.locator('tbody tr').first().innerText()).split(/\t/);
   assert.ok(numbers.length >= 7, String(numbers));
+  await done(page);
+});
+
+test('every field of flows and of their records is a column that is found by a word', async () => {
+  const page = await open('/flows?range=24h');
+  const flows = page.locator('[data-panel="flows"]');
+  await flows.getByRole('button', { name: 'columns', exact: true }).click();
+  const box = flows.getByRole('group', { name: 'Columns' });
+  for (const [word, name] of [
+    ['retransmitted', 'Retransmitted'],
+    ['TTL', 'Sent TTL'],
+    ['MAC', 'Client MAC'],
+    ['ja4', 'JA4 of tls'],
+    ['payload', 'Payload bytes'],
+  ]) {
+    await box.getByLabel('Search for a column').fill(word);
+    await box.locator('button.add', { hasText: name }).first().click();
+  }
+  await page.keyboard.press('Escape');
+  await page.waitForFunction(() => (new URL(location.href).searchParams.get('columns') ?? '').includes('flow.payload_bytes'));
+  assert.match(query(page).columns, /flow\.retransmitted,flow\.sent_ttl,flow\.client_mac,tls\.ja4,flow\.payload_bytes$/);
+  // A column of the URL has its values, and a click on one narrows the page.
+  await page.goto(`${on.site.url}/flows?range=24h&columns=source,flow.sent_ttl,flow.client_mac,tls.ja4,flow.inner_vlan`);
+  await settled(page);
+  await flows.locator('th', { hasText: 'JA4 of tls' }).waitFor();
+  if (own) {
+    const row = flows.locator('tbody tr', { hasText: 't13d1516h2' }).first();
+    const cells = await row.locator('td').allInnerTexts();
+    assert.match(cells[1], /^(64|128)$/);
+    assert.match(cells[2], /^02:00:00:00:00:/);
+    // What has no value says what would give it one.
+    await flows.getByText('Inner VLAN has no value in these rows: only packets with two VLAN tags have it.').waitFor();
+    await row.locator('td').nth(1).locator('button').click();
+    await page.waitForFunction(() => /^flow\.sent_ttl = (64|128)$/.test(new URL(location.href).searchParams.get('filter')));
+  }
+  await settled(page);
+  await done(page);
+});
+
+test('a column of hashes without values says which option computes them', { skip: !own && 'needs files of the mock' }, async (t) => {
+  const bare = await target({ hashes: false });
+  t.after(bare.stop);
+  const page = await open('/files?range=24h&columns=filename,sha256', { base: bare.url });
+  await page.getByText('SHA-256 has no value in these rows: a run computes it with --hash sha256.').waitFor();
   await done(page);
 });

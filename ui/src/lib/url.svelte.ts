@@ -55,6 +55,19 @@ export function visit(to: string, replace = false): void {
   if (moved) scrollTo(0, 0);
 }
 
+/** Frames until a part of a page that is being loaded is there, at most. */
+const FRAMES = 300;
+
+/** Scrolls to a part of the page, as soon as it is there, and focuses it. */
+function show(id: string, left = FRAMES): void {
+  const part = document.getElementById(id);
+  if (part) {
+    part.tabIndex = -1;
+    part.scrollIntoView({ block: 'center' });
+    part.focus({ preventScroll: true });
+  } else if (left > 0) requestAnimationFrame(() => show(id, left - 1));
+}
+
 /** Follows links of the pages without a page load; returns a function that removes the listeners. */
 export function listen(): () => void {
   const click = (event: MouseEvent) => {
@@ -64,6 +77,7 @@ export function listen(): () => void {
     if (/^\/(api\/|metrics|healthz)/.test(link.pathname) || (link.hash && link.pathname === location.pathname)) return;
     event.preventDefault();
     visit(link.pathname + link.search);
+    if (link.hash) show(link.hash.slice(1));
   };
   const back = () => {
     place.now = read();

@@ -64,11 +64,49 @@ const TITLES: Record<string, string> = {
   sha256: 'SHA-256',
   bssid: 'BSSID',
   ssid: 'SSID',
+  ja3: 'JA3',
+  ip_proto: 'IP protocol',
+  inner_vlan: 'inner VLAN',
 };
+
+/** Words of names that are written in capital letters. */
+const CAPITALS = new Set([
+  'quic',
+  'smb',
+  'smtp',
+  'ftp',
+  'sip',
+  'ntp',
+  'dhcp',
+  'mqtt',
+  'rdp',
+  'imap',
+  'pop3',
+  'ldap',
+  'ttl',
+  'mac',
+  'tcp',
+  'udp',
+  'ip',
+  'vlan',
+  'dns',
+  'tls',
+  'ssh',
+  'http',
+  'md5',
+  'id',
+  'rtt',
+  'mss',
+  'ja4',
+  'ja3',
+]);
+
+/** A word as it is written within a sentence. */
+export const inCapitals = (word: string): string => (CAPITALS.has(word) ? word.toUpperCase() : word);
 
 /** The heading of a field's column. */
 export function titleOf(name: string): string {
-  const title = TITLES[name] ?? name.replaceAll('_', ' ');
+  const title = TITLES[name] ?? name.split('_').map(inCapitals).join(' ');
   return `${title.charAt(0).toUpperCase()}${title.slice(1)}`;
 }
 
