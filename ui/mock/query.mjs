@@ -44,7 +44,9 @@ export function answer(question, flows) {
   const table = subject === 'count' ? first.replace('flows', 'flow') : 'flow';
   const key = subject === 'top' ? first : words.includes('by') ? after('by') : '';
   const measure = subject === 'top' ? after('by') : table === 'flow' ? 'flows' : 'records';
-  const weight = (flow) => (measure === 'bytes' ? bytesOf(flow) : measure === 'packets' ? packetsOf(flow) : 1);
+  const field = measure?.startsWith('flow.') ? measure.slice(5) : null;
+  const weight = (flow) =>
+    field ? Number(FLOW[field](flow) ?? 0) : measure === 'bytes' ? bytesOf(flow) : measure === 'packets' ? packetsOf(flow) : 1;
   const rows = within(from, to).filter((flow) => table === 'flow' || tablesOf(flow).includes(table));
   if (subject === 'quantiles') {
     const groups = new Map();

@@ -127,3 +127,30 @@ test('a panel without an answer says where one is', async (t) => {
   await settled(page);
   await done(page);
 });
+
+test('top lists by retransmission, TTL and MAC are one choice', async () => {
+  const page = await on.open('/lists?range=24h');
+  const lists = page.locator('[data-panel="flow-lists"]');
+  await lists.locator('li').first().waitFor();
+  assert.match(await lists.innerText(), /^Clients by retransmission/);
+  for (const [choice, value, filter] of [
+    ['Servers by retransmission', /^[\d.:a-f]+$/, /^flow\.server = /],
+    ['TTL of clients', /^(64|128)$/, /^flow\.sent_ttl = /],
+    ['MAC addresses of clients', /^02:00:00:00:00:/, /^flow\.client_mac = /],
+  ]) {
+    await lists.getByLabel('Top').selectOption({ label: choice });
+    await page.waitForFunction((title) => document.querySelector('#flow-lists-title').textContent === title, choice);
+    await settled(page);
+    const row = lists.locator('li button').first();
+    assert.match(await row.locator('.mono').innerText(), value);
+    await row.click();
+    await page.waitForFunction(() => new URL(location.href).searchParams.has('filter'));
+    assert.match(new URL(page.url()).searchParams.get('filter'), filter);
+    await settled(page);
+    // The filter narrows the list.
+    if (choice.startsWith('TTL')) assert.equal(await lists.locator('li').count(), 1);
+    await page.goBack();
+    await settled(page);
+  }
+  await done(page);
+});
