@@ -25,7 +25,7 @@ test('lists are drawn with their titles, rows, errors and what they leave out', 
   assert.match(await answers.locator('tbody td').nth(1).innerText(), /^[\d.]+ m?s$/);
   // As a table, every column.
   await names.getByRole('button', { name: /^table/ }).click();
-  assert.deepEqual(await names.locator('th').allInnerTexts(), ['Query', 'Records', '±']);
+  assert.deepEqual(await names.locator('th').allInnerTexts(), ['Query', 'Records', '± records']);
   await page.goto(`${on.site.url}/lists?range=24h&top=25`);
   await settled(page);
   // A row narrows the pages to it.
@@ -152,5 +152,23 @@ test('top lists by retransmission, TTL and MAC are one choice', async () => {
     await page.goBack();
     await settled(page);
   }
+  await done(page);
+});
+
+test('lists say what they are as a person does, and short times have their digits', async () => {
+  const page = await on.open('/lists?range=24h');
+  const latency = panel(page, 'latency');
+  await reach(latency.locator('tbody tr'));
+  assert.deepEqual(await latency.locator('h3').allInnerTexts(), [
+    'Time to the answer of DNS by destination and port',
+    'Time to the answer of DNS by destination',
+  ]);
+  const cells = await latency.locator('td.num').allInnerTexts();
+  assert.ok(
+    cells.every((text) => /^[1-9][\d.]* (µs|ms|s)$/.test(text) || /^0\.[1-9]/.test(text)),
+    cells.join(),
+  );
+  await page.goto(`${on.site.url}/talkers?range=24h`);
+  await settled(page);
   await done(page);
 });

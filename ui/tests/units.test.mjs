@@ -315,7 +315,7 @@ test('the range of an answer that is wider than asked for is stated', async () =
   assert.equal(wider(range, basis(1000, 1060.000001)), null);
   assert.equal(wider(range, basis(1010, 1050)), null, 'a shorter store is no wider answer');
   assert.equal(wider(null, basis(0, 3600)), null);
-  assert.equal(bound(basis(0, 1), 'bytes'), 'exact');
+  assert.equal(bound(basis(0, 1), 'bytes'), 'bytes are exact');
   assert.equal(bound(basis(0, 1, 2048), 'packets'), 'within 2.05 k packets');
   assert.equal(bound(basis(0, 1, null), 'bytes'), '', 'each row states its own');
   const news = (hours) => ({ rows: [], against: { from: 0, to: hours * 3600 }, partial: null });
@@ -438,7 +438,18 @@ test('values have their units, headings their words, and rows an expression', as
     rowFilter({ ...table, columns: [site] }, { ...row, values: ['a.example'] }),
     '(http.host = a.example or tls.server_name = a.example)',
   );
-  assert.equal(called({ ...table, call: 'top by site rows 1024 show 5' }), 'top by site show 5');
+  const named = (call) => called({ ...table, call });
+  assert.equal(
+    named('quantiles stream.first_byte by destination,port rows 128'),
+    'Time to first byte of the answer by destination and port',
+  );
+  assert.equal(named('quantiles of stream.first_byte by destination,port'), 'Time to first byte of the answer by destination and port');
+  assert.equal(named('quantiles stream.handshake'), 'TCP handshake');
+  assert.equal(named('quantiles stream.rtt_forward by source'), 'RTT forward of stream by source');
+  assert.equal(named('top by dns.rcode_name,source rows 1024 show 5'), 'Most frequent: code of DNS and source');
+  assert.equal(named('quantiles'), 'quantiles');
+  assert.equal(named('distinct dns.query'), 'Distinct values: name asked of DNS');
+  assert.equal(named('iprange net 10.0.0.0/8 rows 1024'), 'iprange net 10.0.0.0/8');
   const median = column('dns_rtt_p50', 'statistic', { unit: 'seconds' });
   assert.deepEqual([heading(median), shown(median, 0.0031, 'UTC'), shown(median, null, 'UTC')], ['Median', '3.1 ms', '–']);
   assert.equal(heading(column('dns_rtt_max', 'statistic')), 'Largest');

@@ -42,7 +42,7 @@ export function wider(range: Range | null, basis: Basis | undefined): [number, n
 
 /** What the numbers of an answer may be off, in words; "" if there is nothing to say. */
 export function bound(basis: Basis, unit: string): string {
-  if (basis.bound === 0) return 'exact';
+  if (basis.bound === 0) return `${unit} are exact`;
   return basis.bound === null ? '' : `within ${amount(basis.bound, unit)}`;
 }
 

@@ -4,7 +4,7 @@ import type { FunctionColumn, FunctionRow, FunctionTable } from './types';
 import { equals, operand } from './fieldtest';
 import { brief, stamp } from './time';
 import { bytes, exact } from './units';
-import { titleOf } from './values';
+import { inCapitals, titleOf } from './values';
 
 /** Parts of keys beside fields: the ends of a flow, and the site of a request or connection. */
 const ENDS: Record<string, { title: string; filter: (value: unknown) => string }> = {
@@ -33,7 +33,7 @@ export function shown(column: FunctionColumn, value: unknown, zone: string): str
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   if (typeof value !== 'number') return String(value);
   if (column.kind === 'key') return String(value);
-  if (column.unit === 'seconds') return brief(value);
+  if (column.unit === 'seconds' || column.unit === 's') return brief(value);
   if (column.unit === 'time') return stamp(value, zone);
   if (column.unit === 'bytes') return bytes(value);
   return Number.isInteger(value) ? exact(value) : String(Number(value.toPrecision(3)));
@@ -69,9 +69,72 @@ export function rowFilter(table: FunctionTable, row: FunctionRow): string {
   return parts.join(' and ');
 }
 
-/** The call of a table's function, without the room that it has for keys. */
+/** Names of fields as a person says them. Others are named by their field and table. */
+const SPOKEN: Record<string, string> = {
+  'stream.first_byte': 'time to first byte of the answer',
+  'stream.handshake': 'TCP handshake',
+  'stream.handshake_responder': 'TCP handshake, to the server and back',
+  'stream.handshake_initiator': 'TCP handshake, to the client and back',
+  'dns.rtt': 'time to the answer of DNS',
+  'dns.query': 'name asked of DNS',
+  'http.status_code': 'status code of HTTP',
+  'http.user_agent': 'user agent of HTTP',
+  'http.host': 'host of HTTP',
+  'tls.server_name': 'server name of TLS',
+  'tls.version': 'TLS version',
+};
+
+/** A field, or another part of a key, in words. */
+function spoken(part: string): string {
+  const [table = '', field] = part.split('.');
+  if (field === undefined) return part;
+  return SPOKEN[part] ?? `${lower(titleOf(field))} of ${inCapitals(table)}`;
+}
+
+/** Without its capital letter, unless the word is all capitals. */
+function lower(title: string): string {
+  return /^[A-Z][a-z]/.test(title) ? title.charAt(0).toLowerCase() + title.slice(1) : title;
+}
+
+function upper(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** Parts of a list in words: "a", "a and b", "a, b and c". */
+function listed(parts: string[]): string {
+  return parts.length < 2 ? (parts[0] ?? '') : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`;
+}
+
+/** What the function of a table counts, as a person says it; for a function without such words its call. */
 export function called(table: FunctionTable): string {
-  return table.call.replace(/ rows \d+/, '');
+  const [name = '', ...words] = table.call.split(/\s+/);
+  // The value of the first argument can stand without its name.
+  const given = words.length % 2 === 1 ? [['', words.shift() ?? '']] : [];
+  for (let at = 0; at + 1 < words.length; at += 2) given.push([words[at] ?? '', words[at + 1] ?? '']);
+  const value = (argument: string) => given.find(([each]) => each === argument)?.[1];
+  const unnamed = value('') ?? '';
+  const keys = (text: string | undefined) =>
+    listed(
+      (text ?? '')
+        .split(',')
+        .filter((each) => each !== '')
+        .map(spoken),
+    );
+  const by = (text: string) => (text === '' ? '' : ` by ${text}`);
+  if (words.length === 0 && given.length === 0 && name !== 'records' && name !== 'top') return table.call;
+  const ofRecords = table.columns.some((column) => column.name === 'records');
+  switch (name) {
+    case 'quantiles':
+      return upper(spoken(value('of') ?? unnamed) + by(keys(value('by'))));
+    case 'distinct':
+      return `Distinct values: ${keys(value('of') ?? unnamed)}`;
+    case 'top':
+      return `${ofRecords ? 'Most frequent' : 'Heaviest'}: ${keys(value('by') ?? unnamed) || 'source'}`;
+    case 'records':
+      return 'Number of records';
+    default:
+      return table.call.replace(/ rows \d+/, '');
+  }
 }
 
 /** Whether the rows of a table have keys. */

@@ -112,6 +112,7 @@ export function span(seconds: number): string {
 
 /** "46.4 s", "3.1 min": for columns. */
 export function brief(seconds: number): string {
+  if (seconds === 0) return '0 s';
   if (seconds > 0 && seconds < 0.001) return `${Math.max(1, Math.round(seconds * 1e6))} µs`;
   if (seconds < 1) return `${(seconds * 1000).toFixed(seconds < 0.01 ? 1 : 0)} ms`;
   const [size, word] = seconds < 120 ? [1, 's'] : seconds < 7200 ? [60, 'min'] : seconds < 172_800 ? [3600, 'h'] : [86_400, 'd'];

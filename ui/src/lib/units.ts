@@ -1,5 +1,7 @@
 // Formatted numbers: SI prefixes for rates and traffic, powers of 1024 for memory, three digits.
 
+import { brief } from './time';
+
 const SI = ['', 'k', 'M', 'G', 'T', 'P', 'E'];
 const IEC = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 const whole = new Intl.NumberFormat('en');
@@ -33,6 +35,7 @@ export function amount(value: number | null | undefined, unit: string): string {
   if (unit === 'bits/s' || unit === 'bit/s') return si(value, 'bit/s');
   if (unit === 'bytes' || unit === 'B') return si(value, 'B');
   if (unit === 'bytes/s') return si(value, 'B/s');
+  if (unit === 's' || unit === 'seconds') return brief(value);
   return `${si(value)} ${unit}`.trim();
 }
 
