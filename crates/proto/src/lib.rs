@@ -47,6 +47,7 @@
 )]
 
 mod anomaly;
+mod ber;
 mod dhcp;
 mod dhcpv6;
 mod dns;

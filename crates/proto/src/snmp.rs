@@ -2,12 +2,12 @@
 //!
 //! Two tables: Suricata has a row for each message, Zeek a row for each flow.
 
+use crate::ber::{expect, integer, object, unsigned, value};
 use crate::tls::hello::hex;
 use crate::{
     Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
     record, values,
 };
-use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use weir_wire::stream::Chunk;
 use weir_wire::{Reader, Time};
@@ -84,19 +84,13 @@ static VARIABLE: &[Field] = &[
 
 /// Maximum number of variables of one message. A datagram has room for some thousands of the shortest.
 const MAX_VARIABLES: usize = 256;
-/// Maximum number of parts of an object identifier (RFC 2578, 3.5).
-const MAX_PARTS: usize = 128;
 /// sysDescr.0 and sysUpTime.0.
 const DESCRIPTION: &str = "1.3.6.1.2.1.1.1.0";
 const UPTIME: &str = "1.3.6.1.2.1.1.3.0";
 
-/// Tags of BER.
+/// Tags of SNMP's own types, beside those of BER.
 mod tag {
-    pub const INTEGER: u8 = 0x02;
-    pub const BYTES: u8 = 0x04;
-    pub const NULL: u8 = 0x05;
-    pub const OBJECT: u8 = 0x06;
-    pub const SEQUENCE: u8 = 0x30;
+    pub use crate::ber::tag::*;
     pub const ADDRESS: u8 = 0x40;
     pub const COUNTER: u8 = 0x41;
     pub const GAUGE: u8 = 0x42;
@@ -113,78 +107,6 @@ mod pdu {
     pub const SET: u8 = 0xa3;
     pub const TRAP: u8 = 0xa4;
     pub const GET_BULK: u8 = 0xa5;
-}
-
-/// A value of BER with its tag. Only definite lengths are accepted, as in SNMP.
-fn value<'a>(reader: &mut Reader<'a>) -> Option<(u8, &'a [u8])> {
-    let tag = tag(reader)?;
-    let len = match reader.u8()? {
-        len @ ..=0x7f => usize::from(len),
-        0x81 => usize::from(reader.u8()?),
-        0x82 => usize::from(reader.u16()?),
-        0x83 => usize::from(reader.u8()?) << 16 | usize::from(reader.u16()?),
-        0x84 => usize::try_from(reader.u32()?).ok()?,
-        _ => return None,
-    };
-    Some((tag, reader.take(len)?))
-}
-
-/// A tag whose number fits into one byte, also in the long form (X.690, 8.1.2.4), which other decoders accept.
-fn tag(reader: &mut Reader<'_>) -> Option<u8> {
-    const LONG: u8 = 0x1f;
-    let first = reader.u8()?;
-    if first & LONG != LONG {
-        return Some(first);
-    }
-    let mut number = 0;
-    loop {
-        let byte = reader.u8()?;
-        number |= byte & 0x7f;
-        match byte & 0x80 {
-            0 if number < LONG => return Some(first & !LONG | number),
-            0x80 if number == 0 => {}
-            _ => return None,
-        }
-    }
-}
-
-fn expect<'a>(reader: &mut Reader<'a>, wanted: u8) -> Option<&'a [u8]> {
-    value(reader).filter(|(tag, _)| *tag == wanted).map(|(_, bytes)| bytes)
-}
-
-fn integer(bytes: &[u8]) -> Option<i64> {
-    let first = bytes.first().filter(|_| bytes.len() <= 8)?;
-    let start = if first & 0x80 != 0 { -1 } else { 0 };
-    Some(bytes.iter().fold(start, |number, byte| number << 8 | i64::from(*byte)))
-}
-
-/// An unsigned number, with a leading zero byte if the highest bit is set.
-fn unsigned(bytes: &[u8]) -> Option<u64> {
-    let bytes = bytes.strip_prefix(&[0]).unwrap_or(bytes);
-    (bytes.len() <= 8).then(|| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
-}
-
-/// An object identifier, with dots between its parts.
-fn object(bytes: &[u8]) -> Option<String> {
-    let (mut text, mut part, mut parts) = (String::new(), 0_u64, 0);
-    for byte in bytes {
-        part = part.checked_mul(128)? | u64::from(byte & 0x7f);
-        if byte & 0x80 != 0 {
-            continue;
-        }
-        if parts == 0 {
-            let first = (part / 40).min(2);
-            let _ = write!(text, "{first}.{}", part - first * 40);
-        } else {
-            let _ = write!(text, ".{part}");
-        }
-        parts += 1;
-        if parts > MAX_PARTS {
-            return None;
-        }
-        part = 0;
-    }
-    bytes.last().is_none_or(|last| last & 0x80 == 0).then_some(text)
 }
 
 fn probe(heads: &Heads<'_>) -> Probe {
@@ -519,34 +441,5 @@ impl Parser for Snmp {
     fn memory(&self) -> usize {
         let texts = [&self.community, &self.description].into_iter().flatten();
         texts.map(Vec::capacity).sum()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_and_names_are_parsed() {
-        assert_eq!(integer(&[0xff, 0x7f]), Some(-129));
-        assert_eq!(integer(&[0x80]), Some(-128));
-        assert_eq!(integer(&[]), None);
-        assert_eq!(unsigned(&[0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]), Some(u64::MAX));
-        assert_eq!(object(&[0x2b, 6, 1, 0x84, 0x80, 0]).as_deref(), Some("1.3.6.1.65536"));
-        assert_eq!(object(&[0x88, 0x37]).as_deref(), Some("2.999"));
-        assert_eq!(object(&[1]).as_deref(), Some("0.1"));
-        assert_eq!(object(&[0x2b, 0x86]), None);
-        assert_eq!(object(&[0xff; 40]), None);
-    }
-
-    #[test]
-    fn tags_in_the_long_form_are_tags() {
-        let of = |bytes: &[u8]| tag(&mut Reader::new(bytes));
-        assert_eq!(of(&[0xa4]), Some(0xa4));
-        assert_eq!(of(&[0xbf, 0x04]), Some(0xa4));
-        assert_eq!(of(&[0xbf, 0x80, 0x80, 0x04]), Some(0xa4));
-        assert_eq!(of(&[0xbf, 0x81, 0x00]), None);
-        assert_eq!(of(&[0xbf, 0x1f]), None);
-        assert_eq!(of(&[0xbf, 0x80]), None);
     }
 }
