@@ -12,7 +12,7 @@ use std::ops::Range;
 use weir_wire::{Direction, Time};
 
 /// The protocols that keep the law.
-const CHECKED: [&str; 22] = [
+const CHECKED: [&str; 25] = [
     "dns",
     "ftp",
     "ftp_data",
@@ -21,6 +21,9 @@ const CHECKED: [&str; 22] = [
     "imap",
     "irc",
     "irc_dcc",
+    "kerberos",
+    "ldap",
+    "modbus",
     "mqtt",
     "pop3",
     "rdp",
@@ -111,7 +114,7 @@ fn begins_with(line: &[u8], word: &str) -> bool {
 }
 
 /// Conversations whose messages do not stand alone, each with the reason.
-const EXCEPTED: [(&str, &str); 6] = [
+const EXCEPTED: [(&str, &str); 9] = [
     ("ftp/errors.talk", "a reply without a code cannot be told from the rest of a lost reply"),
     (
         "http/inside-a-tunnel-with-noise.talk",
@@ -120,6 +123,15 @@ const EXCEPTED: [(&str, &str); 6] = [
     ("http/odd.talk", "where a malformed message ends depends on those around it"),
     ("http/ranges.talk", "a file is joined from several responses"),
     ("http/upload.talk", "whether the announced body follows is named by the response that is lost"),
+    ("ldap/start-tls.talk", "whether TLS follows is named by the response that is lost"),
+    (
+        "kerberos/malformed.talk",
+        "an error does not name its request: without it, it is taken for that of another",
+    ),
+    (
+        "modbus/registers.talk",
+        "behind the rest of a lost request the next is known late, behind its response",
+    ),
     ("imap/errors.talk", "whether a literal follows is named by the response that is lost"),
 ];
 
@@ -128,7 +140,8 @@ const KEYS: [&str; 1] = ["mqtt_connect"];
 
 /// Protocols whose messages have no mark, with their table: behind a hole that ends within one, the next is found only if at least this
 /// number of them follow.
-const UNMARKED: [(&str, &str, usize); 2] = [("mqtt", "mqtt", 2), ("websocket", "websocket_frames", 3)];
+const UNMARKED: [(&str, &str, usize); 3] =
+    [("modbus", "modbus", 4), ("mqtt", "mqtt", 2), ("websocket", "websocket_frames", 3)];
 
 /// Fields that count what was before the record, or that are made of such numbers, of any table or of one.
 const COUNTED: [&str; 10] = [

@@ -260,13 +260,17 @@ fn records_do_not_depend_on_segmentation() {
 
 /// Tables whose records may come in another order than the messages of a side: transactions overlap in them, or a record of
 /// a whole session, mail or file follows those of its parts.
-const OVERLAPPING: [&str; 16] = [
+const OVERLAPPING: [&str; 20] = [
     "anomaly",
     "dns",
     "files",
     "imap",
+    "kerberos",
+    "ldap",
+    "ldap_search",
     "llmnr",
     "mail",
+    "modbus",
     "mqtt",
     "netbios",
     "sip",

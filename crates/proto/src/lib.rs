@@ -56,15 +56,20 @@ mod early;
 mod file;
 mod frames;
 mod ftp;
+mod gssapi;
 mod home;
 mod http;
 mod http2;
 mod imap;
 mod inflation;
 mod irc;
+mod kerberos;
+mod ldap;
 mod line;
+mod messages;
 mod mime;
 mod mqtt;
+mod names;
 mod ntp;
 mod packed;
 mod parser;
@@ -128,12 +133,16 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &dtls::PROTOCOL,
     &ftp::DATA,
     &ftp::PROTOCOL,
+    &gssapi::PROTOCOL,
     &http2::PROTOCOL,
     &http::PROTOCOL,
     &imap::PROTOCOL,
     &irc::DCC,
     &irc::PROTOCOL,
+    &kerberos::PROTOCOL,
+    &ldap::PROTOCOL,
     &mqtt::PROTOCOL,
+    &gssapi::NTLM,
     &ntp::PROTOCOL,
     &pop3::PROTOCOL,
     &quic::PROTOCOL,

@@ -162,6 +162,9 @@ pub trait Out {
     /// host it comes if no initiator is given.
     fn expect(&mut self, expected: Expected);
 
+    /// Takes note that messages of the flow carry another protocol, which names the flow beside its own.
+    fn carries(&mut self, _protocol: &'static Protocol) {}
+
     /// Takes the next bytes of a file, if [`Wants::content`] is set. `file` is the file's identifier in records,
     /// `offset` the position of the bytes: after the previous ones, or further on if some are missing. Returns whether
     /// all of the bytes were kept: a file that is not kept whole has no checksum.

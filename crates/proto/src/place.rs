@@ -5,7 +5,8 @@
 //! each record that the parser does not set itself. Positions are of bytes, not of chunks: they do not depend on how a
 //! stream was cut.
 
-use crate::{Asked, Buffer, Expected, Field, Out, Record, Table, Value};
+use crate::names::Names;
+use crate::{Asked, Buffer, Expected, Field, Out, Protocol, Record, Table, Value};
 use std::ops::Range;
 use weir_wire::Direction;
 
@@ -172,6 +173,8 @@ pub(crate) struct Placing<'a> {
     pub places: &'a mut Places,
     /// The side of the chunk that is read; `None` at the end of the flow.
     pub side: Option<Direction>,
+    /// The protocols of the flow.
+    pub found: &'a mut Names,
 }
 
 /// Passes on what a parser within another one emits: its messages are parts of a message of the other.
@@ -252,12 +255,20 @@ impl Out for Placing<'_> {
         self.places.both()
     }
 
+    fn carries(&mut self, protocol: &'static Protocol) {
+        self.found.add(protocol);
+    }
+
     pass_on!(|this| this.out);
 }
 
 impl Out for Nested<'_> {
     fn record(&mut self, record: Record<'_>) {
         self.0.record(record);
+    }
+
+    fn carries(&mut self, protocol: &'static Protocol) {
+        self.0.carries(protocol);
     }
 
     pass_on!(|this| this.0);

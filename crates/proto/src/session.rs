@@ -1,6 +1,7 @@
 //! The parser of a flow, identified by payload.
 
 use crate::home::{Home, Kind};
+use crate::names::Names;
 use crate::place::{Places, Placing};
 use crate::turned::{self, Turned};
 use crate::work::looked_at;
@@ -33,8 +34,7 @@ const TRIES: u8 = 8;
 /// the same values at each call.
 pub struct Session {
     state: State,
-    /// Positions in [`PROTOCOLS`], plus 1, of the identified protocols, the first one first.
-    pub(crate) found: [u8; 3],
+    pub(crate) found: Names,
     turns: u8,
     /// Whether it is a part of a [`Home`]: it gets the datagrams of one kind.
     is_part: bool,
@@ -173,7 +173,10 @@ impl Session {
                     self.places.message(chunk.direction, 0);
                 }
                 let side = Some(chunk.direction);
-                match parser.chunk(chunk, &mut Placing { out, places: &mut self.places, side }) {
+                match parser.chunk(
+                    chunk,
+                    &mut Placing { out, places: &mut self.places, side, found: &mut self.found },
+                ) {
                     Step::Next => {}
                     Step::GiveUp => self.leave(chunk.time, out),
                     Step::SwitchTo { protocol, unread } => self.turn(protocol, unread, chunk, setup, out),
@@ -244,12 +247,7 @@ impl Session {
     /// Takes over the protocols that the parts have found.
     fn keep_found(&mut self) {
         let State::Shared(home) = &self.state else { return };
-        for found in home.places() {
-            let is_new = !self.found.contains(&found);
-            if let Some(free) = self.found.iter_mut().find(|free| **free == 0).filter(|_| is_new) {
-                *free = found;
-            }
-        }
+        home.places().for_each(|place| self.found.add_place(place));
     }
 
     /// Ends the parsing before the flow ends: incomplete transactions are emitted and memory is released.
@@ -272,7 +270,7 @@ impl Session {
 
     /// The protocols as their positions in [`PROTOCOLS`], plus 1.
     pub fn places(&self) -> impl Iterator<Item = u8> + use<> {
-        self.found.into_iter().filter(|place| *place != 0)
+        self.found.places()
     }
 
     /// Approximate heap memory in bytes.
@@ -435,12 +433,7 @@ impl Session {
         if let Some(before) = self.found().last() {
             parser.follows(before);
         }
-        let at = PROTOCOLS.iter().position(|known| std::ptr::eq(*known, protocol));
-        let place = at.map_or(0, |at| at as u8 + 1);
-        let is_new = !self.found.contains(&place);
-        if let Some(free) = self.found.iter_mut().find(|free| **free == 0).filter(|_| is_new) {
-            *free = place;
-        }
+        self.found.add(protocol);
         let alone = ALONE.iter().position(|alone| std::ptr::eq(*alone, protocol));
         let announces = || ANNOUNCING.iter().any(|known| std::ptr::eq(*known, protocol));
         let is_unread =
@@ -461,7 +454,10 @@ impl Session {
     /// Ends the parser, if there is one.
     fn leave(&mut self, time: Time, out: &mut dyn Out) {
         if let State::Identified(mut parser) = std::mem::replace(&mut self.state, State::Unknown) {
-            parser.end(time, &mut Placing { out, places: &mut self.places, side: None });
+            parser.end(
+                time,
+                &mut Placing { out, places: &mut self.places, side: None, found: &mut self.found },
+            );
         }
     }
 
@@ -498,7 +494,7 @@ impl Default for Session {
     fn default() -> Self {
         Self {
             state: State::Probing(Vec::new()),
-            found: [0; 3],
+            found: Names::default(),
             turns: 0,
             is_part: false,
             is_stream: false,

@@ -81,6 +81,10 @@ impl Out for Turning<'_> {
         self.0.expect(expected);
     }
 
+    fn carries(&mut self, protocol: &'static Protocol) {
+        self.0.carries(protocol);
+    }
+
     fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) -> bool {
         self.0.content(file, offset, bytes)
     }

@@ -118,7 +118,9 @@ static COLUMNS: &[Column] = &[
 /// The protocols that were found and the tunnel that the flow carries, in Zeek's words, each once.
 fn service(flow: &FlowRecord) -> Value {
     let mut names: Vec<&str> = Vec::new();
-    let found = crate::row::services(flow).map(zeek_service);
+    let carries_tokens = crate::row::services(flow).any(|name| name == "gssapi");
+    let found =
+        crate::row::services(flow).map(|name| zeek_service(name, flow.key.proto == 6, carries_tokens));
     // The handshake in QUIC's first packets is read by Zeek's parser of TLS.
     let inside = crate::row::services(flow).filter(|name| *name == "quic").map(|_| "ssl");
     for name in found.chain(inside).chain(carried(flow.carries)).chain(bubbles(flow)) {
@@ -129,9 +131,14 @@ fn service(flow: &FlowRecord) -> Value {
     if names.is_empty() { Value::Unset } else { Value::Text(names.join(",")) }
 }
 
-/// Zeek's name of a protocol; most names are equal.
-fn zeek_service(name: &'static str) -> &'static str {
+/// Zeek's name of a protocol; most names are equal. Kerberos within the tokens of another protocol has the name that it has over
+/// UDP.
+fn zeek_service(name: &'static str, is_tcp: bool, carries_tokens: bool) -> &'static str {
     match name {
+        "ldap" if is_tcp => "ldap_tcp",
+        "ldap" => "ldap_udp",
+        "kerberos" if is_tcp && !carries_tokens => "krb_tcp",
+        "kerberos" => "krb",
         "tls" => "ssl",
         "ftp_data" => "ftp-data",
         "irc_dcc" => "irc-dcc-data",
@@ -482,8 +489,15 @@ mod tests {
             ("tls", "ssl"),
             ("mdns", "dns"),
             ("quic", "quic,ssl"),
+            ("ldap", "ldap_tcp"),
+            ("kerberos", "krb_tcp"),
         ] {
             assert_eq!(of(name, Tunnel::None), word);
+        }
+        let tokens = ["ldap", "gssapi", "kerberos"].map(place);
+        match service(&FlowRecord { services: tokens, ..fixtures::flow() }) {
+            Value::Text(text) => assert_eq!(text, "ldap_tcp,gssapi,krb"),
+            _ => panic!("tokens within LDAP"),
         }
         for (tunnel, word) in [
             (Tunnel::Vxlan, "dns,vxlan"),

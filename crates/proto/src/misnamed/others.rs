@@ -25,11 +25,8 @@ pub(super) const ALL: &[(&str, u8, &Make)] = &[
     ("iec104", TCP, &iec104),
     ("ike", UDP, &ike),
     ("kafka", TCP, &kafka),
-    ("kerberos", TCP, &kerberos),
     ("l2tp", UDP, &l2tp),
-    ("ldap", TCP, &ldap),
     ("memcached", TCP, &memcached),
-    ("modbus", TCP, &modbus),
     ("mongo", TCP, &mongo),
     ("mysql", TCP, &mysql),
     ("nats", TCP, &nats),
@@ -126,15 +123,6 @@ fn bacnet(dice: &mut Dice) -> Said {
         body.extend(value);
         call = call.wrapping_add(u8::from(!is_client));
         joined(&[&[0x81], function, &short(body.len() + 4), &body])
-    })
-}
-
-fn modbus(dice: &mut Dice) -> Said {
-    let (mut call, unit, function) = (dice.below(1 << 16), dice.byte(), 1 + dice.byte() % 23);
-    turns(dice, |dice, is_client, _| {
-        call += usize::from(is_client);
-        let body = dice.some(if is_client { 4 } else { 200 });
-        joined(&[&short(call), &[0, 0], &short(body.len() + 2), &[unit, function], &body])
     })
 }
 
@@ -400,25 +388,6 @@ fn kafka(dice: &mut Dice) -> Said {
         let body = dice.some(80);
         let head = if is_client { joined(&[&short(18), &short(3)]) } else { Vec::new() };
         joined(&[&long(head.len() + 4 + body.len()), &head, &long(at), &body])
-    })
-}
-
-fn ldap(dice: &mut Dice) -> Said {
-    turns(dice, |dice, is_client, at| {
-        let word = dice.word(20);
-        let body =
-            joined(&[&[2, 1, at as u8 + 1, if is_client { 0x60 } else { 0x61 }, word.len() as u8], &word]);
-        joined(&[&[0x30, body.len() as u8], &body])
-    })
-}
-
-fn kerberos(dice: &mut Dice) -> Said {
-    turns(dice, |dice, is_client, _| {
-        let word = dice.word(60);
-        let kind = if is_client { 0x6a } else { 0x6b };
-        let body =
-            joined(&[&[kind, word.len() as u8 + 7, 0x30, word.len() as u8 + 5, 0xa1, 3, 2, 1, 5], &word]);
-        joined(&[&long(body.len()), &body])
     })
 }
 
