@@ -68,6 +68,7 @@ mod ldap;
 mod line;
 mod messages;
 mod mime;
+mod modbus;
 mod mqtt;
 mod names;
 mod ntp;
@@ -141,6 +142,7 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &irc::PROTOCOL,
     &kerberos::PROTOCOL,
     &ldap::PROTOCOL,
+    &modbus::PROTOCOL,
     &mqtt::PROTOCOL,
     &gssapi::NTLM,
     &ntp::PROTOCOL,

@@ -8,7 +8,7 @@ use std::fs;
 use support::*;
 
 /// Protocols as the list of captures names them, and their ports.
-const OTHERS: [(&str, &[u16]); 20] = [
+const OTHERS: [(&str, &[u16]); 18] = [
     ("ams", &[48_898]),
     ("bacnet", &[47_808]),
     ("bvlc", &[47_808]),
@@ -20,9 +20,7 @@ const OTHERS: [(&str, &[u16]); 20] = [
     ("drda", &[446, 50_000]),
     ("enip", &[44_818, 2222]),
     ("iec60870_104", &[2404]),
-    ("mbtcp", &[502]),
     ("mms", &[102]),
-    ("modbus", &[502]),
     ("mysql", &[3306]),
     ("omron", &[9600]),
     ("opcua", &[4840]),
