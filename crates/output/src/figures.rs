@@ -166,13 +166,22 @@ pub fn width(text: &str) -> usize {
     text.width()
 }
 
+/// Appends a character that is not to be shown itself: `\x1b` up to ff, as Zeek and C write it, else `\u202e` as JSON does; above
+/// ffff it has as many digits as it needs.
+pub fn push_escaped(out: &mut String, c: char) {
+    let _ = match u32::from(c) {
+        code @ ..=0xff => write!(out, "\\x{code:02x}"),
+        code => write!(out, "\\u{code:04x}"),
+    };
+}
+
 /// The text without anything that a terminal would interpret or that would disturb a line: control characters, and
-/// characters that change the direction of writing or have no width, become `\u{..}`.
+/// characters that change the direction of writing or have no width, become `\x1b` or `\u202e`.
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() || c.width().unwrap_or(0) == 0 {
-            let _ = write!(out, "{}", c.escape_unicode());
+            push_escaped(&mut out, c);
         } else {
             out.push(c);
         }
@@ -331,7 +340,7 @@ mod tests {
 
     #[test]
     fn hostile_text_is_escaped_and_has_the_stated_width() {
-        assert_eq!(printable("a\u{1b}[31mb\u{202e}c\n"), "a\\u{1b}[31mb\\u{202e}c\\u{a}");
+        assert_eq!(printable("a\u{1b}[31mb\u{202e}c\n"), "a\\x1b[31mb\\u202ec\\x0a");
         assert_eq!(fit("日本語のファイル", 7), "日本語…");
         assert_eq!(width(&left("日本", 5)), 5);
         assert_eq!(right("7", 4), "   7");

@@ -2,11 +2,13 @@
 //! line that could not be written is counted.
 
 use crate::OutputContext;
+use crate::destination::{Destination, Existing};
+use crate::standard::StandardOutput;
 use crate::zone::Zone;
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, Read, Seek, SeekFrom};
+
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use weir_files::Part;
@@ -15,18 +17,6 @@ use weir_files::Part;
 const BLOCK: usize = 64 << 10;
 /// Maximum number of bytes that wait while the disk is full; beyond it lines are lost and counted.
 const MAX_WAITING: usize = 1 << 20;
-
-/// Treatment of an existing file.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Existing {
-    /// For runs over files: the existing file is replaced when the new one is complete. Until then the new one is a
-    /// [`Part`].
-    #[default]
-    Replace,
-    /// For live runs, whose logs are read while they grow: the file is appended to. An incomplete last line is removed
-    /// first.
-    Continue,
-}
 
 /// Rotation of files, besides [`crate::Output::roll`].
 #[derive(Clone, Debug, Default)]
@@ -63,32 +53,6 @@ impl Frame {
 
 /// Maximum number of files of one name that are compressed at once; then the next one waits.
 const COMPRESSING: usize = 2;
-
-/// The destination of lines.
-trait Destination: Send {
-    /// As [`Write::write`].
-    fn put(&mut self, bytes: &[u8]) -> io::Result<usize>;
-    /// Truncates to a length; the next bytes follow directly.
-    fn cut(&mut self, length: u64) -> io::Result<()>;
-    /// Whether the file at that path is this one.
-    fn is_at(&self, path: &Path) -> bool;
-}
-
-/// Opened for appending.
-impl Destination for File {
-    fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.write(bytes)
-    }
-
-    fn cut(&mut self, length: u64) -> io::Result<()> {
-        self.set_len(length)
-    }
-
-    fn is_at(&self, path: &Path) -> bool {
-        let (Ok(mine), Ok(theirs)) = (self.metadata(), std::fs::metadata(path)) else { return false };
-        (mine.dev(), mine.ino()) == (theirs.dev(), theirs.ino())
-    }
-}
 
 /// A file to which lines are added.
 pub struct LineFile {
@@ -151,6 +115,16 @@ impl LineFile {
     ///
     /// As [`LineFile::open`].
     pub fn framed(context: &OutputContext, name: &str, frame: Frame) -> io::Result<Self> {
+        if context.is_stream {
+            let stream = StandardOutput::start(context.existing, context.stop.clone())?;
+            let (zone, latest) = (context.zone.clone(), context.start);
+            return Ok(Self {
+                zone,
+                frame,
+                latest,
+                ..Self::over("standard output".into(), Box::new(stream))
+            });
+        }
         let file = Self::open(&context.directory, name, context.existing)?;
         let (rolling, zone) = (context.rolling.clone(), context.zone.clone());
         Ok(Self { rolling, zone, frame, latest: context.start, ..file })
@@ -183,6 +157,9 @@ impl LineFile {
     ///
     /// The file cannot be written, renamed or begun. Then it continues, or lines wait.
     pub fn roll(&mut self, now: u64) -> io::Result<()> {
+        if self.destination.as_ref().is_some_and(|destination| destination.is_stream()) {
+            return self.flush();
+        }
         let current = self.part.as_ref().map_or(&*self.path, Part::written).to_owned();
         let is_there = self.destination.as_ref().is_some_and(|destination| destination.is_at(&current));
         if self.destination.is_none() || is_there && !self.has_lines {
@@ -362,6 +339,9 @@ impl LineFile {
         self.write_out();
         self.lost += self.waiting.iter().filter(|&&byte| byte == b'\n').count() as u64;
         self.waiting.clear();
+        if let Some(destination) = &mut self.destination {
+            destination.end().map_err(|error| at(&self.path, &error))?;
+        }
         if let Some(part) = self.part.take() {
             part.finish_as(&self.path).map_err(|error| at(&self.path, &error))?;
             self.compress(self.path.clone())?;
@@ -374,7 +354,7 @@ impl LineFile {
             lost => {
                 let (kind, why) = match &self.failure {
                     Some(error) => (error.kind(), format!(": {error}")),
-                    None => (io::ErrorKind::StorageFull, " while the disk was full".to_owned()),
+                    None => (io::ErrorKind::StorageFull, " while there was no room for them".to_owned()),
                 };
                 Err(at(&self.path, &io::Error::new(kind, format!("{lost} lines were lost{why}"))))
             }

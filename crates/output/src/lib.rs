@@ -37,6 +37,7 @@
 
 mod assigned;
 pub mod csv;
+mod destination;
 mod eve;
 pub mod event;
 pub mod figures;
@@ -57,6 +58,7 @@ pub mod ports;
 pub mod records;
 pub mod report;
 pub mod row;
+mod standard;
 pub mod summary;
 pub mod syslog;
 mod text;
@@ -64,7 +66,8 @@ mod zeek;
 pub mod zone;
 
 pub use assigned::assigned;
-pub use file::{Existing, Rolling};
+pub use destination::Existing;
+pub use file::Rolling;
 pub use log::Log;
 pub use open::{OpenFlow, OpenFlows};
 pub use weir_engine::{FlowIdentity, FlowRecord, fields};
@@ -196,6 +199,8 @@ pub struct OutputSpec {
     pub help: &'static str,
     /// The files that it always writes into the directory. Files of records come with the first record of a kind.
     pub files: &'static [&'static str],
+    /// Whether it is one file of lines, each an object of JSON, which may be standard output instead.
+    pub is_stream: bool,
     /// Whether it writes flow rows: if no output does, none are built.
     pub flows: bool,
     /// Its name for rows of events; "" if it writes none.
@@ -225,8 +230,10 @@ pub enum Takes {
 /// The facts about the run that an output needs.
 #[derive(Clone, Debug, Default)]
 pub struct OutputContext {
-    /// The directory of its files. It must exist.
+    /// The directory of its files. It must exist, unless the output is a stream.
     pub directory: PathBuf,
+    /// Whether the lines of its one file go to standard output; only for outputs of which [`OutputSpec::is_stream`] is true.
+    pub is_stream: bool,
     /// Treatment of existing files.
     pub existing: Existing,
     /// Rotation of files.

@@ -26,6 +26,7 @@ pub(crate) static METRICS: OutputSpec = OutputSpec {
     name: "prometheus",
     help: "All counters and the cost profile as OpenMetrics text.",
     files: &[FILE],
+    is_stream: false,
     flows: false,
     events: "",
     has: |_| false,

@@ -19,7 +19,7 @@
 //! Ourmon uses colons as separators: in names they become underscores. IPv6 addresses, which Ourmon does not support,
 //! are in brackets with dots for colons.
 
-use crate::file::Existing;
+use crate::Existing;
 use crate::{Output, OutputContext, OutputSpec, Takes};
 use std::fmt::Write;
 use std::io;
@@ -35,6 +35,7 @@ pub(crate) static MON: OutputSpec = OutputSpec {
     name: "mon",
     help: "Ourmon's mon.lite in the format of its probe 2.5.",
     files: &[FILE],
+    is_stream: false,
     flows: false,
     events: "",
     has: |_| false,
@@ -47,6 +48,7 @@ pub(crate) static MON_PAPER: OutputSpec = OutputSpec {
     name: "mon-paper",
     help: "Ourmon's mon.lite in the format of the paper of 2006.",
     files: &[FILE],
+    is_stream: false,
     flows: false,
     events: "",
     has: |_| false,
@@ -358,7 +360,7 @@ fixed_iprange1: 10.0.0.0/8-2001_db8__/32:10 : xtra:30:
 fixed_cast: mcast:2337215 : ucast:15691896 : bcast:0 : xtra:0:
 fixed_size: tiny:1 : small:2 : med:3 : big:9:
 bpf:ports:0:5:ssh:254153:p2p:19371519:web:41028782:ftp:32941:email:1157835:xtra:99
-bpf:other\\u{a}chart:1:1:in_the_way:5:xtra:6
+bpf:other\\x0achart:1:1:in_the_way:5:xtra:6
 topn_ip : 3 : 10.0.0.1.6->192.0.2.9.80(icmp): 900 : 10.0.0.1.5->192.0.2.9.80(tcp): 300 : [2001.db8..1].1->[2001.db8..2].2(udp): 10 :
 topn_tcp : 1 : 10.0.0.1.5->192.0.2.9.80: 300 :
 hs_stat: 0: 0: 0: 0: 0: 0: 3: 3:

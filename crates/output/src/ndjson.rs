@@ -18,6 +18,7 @@ pub(crate) static NDJSON: OutputSpec = OutputSpec {
     name: "ndjson",
     help: "All results as JSON, one fact per line.",
     files: &["weir.ndjson"],
+    is_stream: true,
     flows: true,
     events: "event",
     has: |_| false,

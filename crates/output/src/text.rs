@@ -1,6 +1,7 @@
 //! Records as text in layers, a file for each protocol: a line of addresses, of transport, of the record.
 
 use crate::csv::records::text;
+use crate::figures::push_escaped;
 use crate::file::{Frame, LineFile};
 use crate::records::Files;
 use crate::row::uid;
@@ -14,6 +15,7 @@ pub(crate) static TEXT: OutputSpec = OutputSpec {
     name: "text",
     help: "Records as text for people: a file for each protocol, with addresses, transport and record on separate lines.",
     files: &[],
+    is_stream: false,
     flows: false,
     events: "",
     has: |_| true,
@@ -90,17 +92,17 @@ fn write_field(out: &mut Vec<u8>, field: &Field, value: &Value<'_>, depth: usize
                 out.extend_from_slice(text.as_bytes());
             } else {
                 // Quoted text has neither line ends nor terminal codes.
-                out.push(b'"');
+                let mut quoted = String::with_capacity(text.len() + 2);
+                quoted.push('"');
                 for c in lossless(text.as_bytes()).chars() {
                     match c {
-                        '"' | '\\' => out.extend([b'\\', c as u8]),
-                        c if c.is_control() => {
-                            out.extend_from_slice(format!("\\u{{{:x}}}", c as u32).as_bytes())
-                        }
-                        c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+                        '"' | '\\' => quoted.extend(['\\', c]),
+                        c if c.is_control() => push_escaped(&mut quoted, c),
+                        c => quoted.push(c),
                     }
                 }
-                out.push(b'"');
+                quoted.push('"');
+                out.extend_from_slice(quoted.as_bytes());
             }
         }
     }

@@ -80,7 +80,7 @@ fn every_example_works() {
         }
         // Commands that serve until Ctrl-C are run so that they end.
         let waits = example.starts_with("weir open ");
-        let example = if waits { &format!("{example} --no-wait --port {}", http::port()) } else { example };
+        let example = if waits { &format!("{example} --no-wait --store kept") } else { example };
         let ran = shell(desk.path(), example).exits(0);
         assert_eq!(ran.stderr, "", "{example}");
         assert!(!ran.stdout.is_empty(), "{example}");
@@ -139,7 +139,8 @@ fn the_commands_in_the_summary_work() {
         let command = line.trim();
         assert!(command.starts_with("weir "), "{line}");
         // Pages are served until they are not needed.
-        let command = command.split("  ").next().unwrap().replace("weir open", "weir open --no-wait");
+        let command =
+            command.split("  ").next().unwrap().replace("weir open", "weir open --no-wait --store kept");
         shell(desk.path(), &command).exits(0).quietly();
         tried += 1;
     }

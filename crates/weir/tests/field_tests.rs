@@ -234,6 +234,7 @@ fn records_the_store_and_a_script_agree_on_every_test() {
     let stored = folder.path().join("store");
     fs::create_dir(&stored).unwrap();
     let mut store = (STORE.open)(&OutputContext {
+        is_stream: false,
         directory: stored.clone(),
         existing: Existing::Continue,
         rolling: Rolling::default(),

@@ -127,8 +127,7 @@ fn stores_of_every_command_have_equal_contents() {
         std::fs::write(store.join("seed"), "00112233445566778899aabbccddeeff\n").unwrap();
     }
     weir([text(&capture), "-q", "-o", text(&log), "--log", "store"]).exits(0);
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    weir(["open", text(&capture), "--no-wait", "--store", text(&open), "--port", &port]).exits(0);
+    weir(["open", text(&capture), "--no-wait", "--store", text(&open)]).exits(0);
     let main = [
         "SELECT name, unit, help FROM series ORDER BY name",
         "SELECT tier, name, time, seconds, sum, least, most FROM points JOIN series ON id = series ORDER BY 1, 2, 3",

@@ -6,7 +6,8 @@
 
 pub(crate) mod records;
 
-use crate::file::{Existing, Frame, LineFile};
+use crate::Existing;
+use crate::file::{Frame, LineFile};
 use crate::format::push_uid;
 use crate::records::Files;
 use crate::row::{COLUMNS, Endpoints, Value};
@@ -23,6 +24,7 @@ pub(crate) static CSV: OutputSpec = OutputSpec {
     name: "csv",
     help: "Flows as flows.csv, readings as counts.csv and values.csv, events as events.csv: RFC 4180 with a header.",
     files: &["flows.csv", "counts.csv", "values.csv"],
+    is_stream: false,
     flows: true,
     events: "events",
     has: |_| true,
@@ -387,7 +389,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (_, counts) = written(Existing::Replace, directory.path());
         let record = parse(counts.lines().nth(1).unwrap());
-        assert_eq!(record[2], "'=cmd|' /C calc'!A0\\u{d}\\u{a}\"x\",y");
+        assert_eq!(record[2], "'=cmd|' /C calc'!A0\\x0d\\x0a\"x\",y");
         assert_eq!(&record[3..], ["", "top", "10.99.0.2:8000 <-> 10.99.0.1 tcp", "500", "261000", "6", "0"]);
     }
 

@@ -26,6 +26,7 @@ pub(crate) static EVE: OutputSpec = OutputSpec {
     name: "eve",
     help: "Events in Suricata's eve.json: flow, stats, anomaly, engine, and http, dns, tls and other protocols if records are parsed.",
     files: &["eve.json"],
+    is_stream: true,
     flows: true,
     events: "anomaly",
     has: |table| !table.eve.is_empty(),

@@ -22,6 +22,7 @@ pub(crate) static PARQUET: OutputSpec = OutputSpec {
     name: "parquet",
     help: "Flows as flows.parquet and a file for each table: typed columns, compressed.",
     files: &["flows.parquet"],
+    is_stream: false,
     flows: true,
     events: "",
     has: |_| true,

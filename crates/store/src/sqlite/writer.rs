@@ -49,6 +49,7 @@ pub static STORE: OutputSpec = OutputSpec {
     name: "store",
     help: "Series, lists, flows and records in SQLite databases, for `weir serve` and `weir query`.",
     files: &[MAIN],
+    is_stream: false,
     flows: true,
     events: "event",
     has: |_| true,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Logs and their files.
 #[derive(Debug, Args)]
 pub struct LogOptions {
-    /// Write logs into a directory.
+    /// Write logs into a directory. `-` writes one log of lines, eve or ndjson, to standard output.
     #[arg(short, long, value_name = "DIR", help_heading = "Logs")]
     pub output: Option<PathBuf>,
 

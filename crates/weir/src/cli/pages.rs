@@ -20,8 +20,8 @@ pub struct Open {
     #[command(flatten)]
     pub pages: Pages,
 
-    /// Print the summary and the address, and exit: for runs without a terminal.
-    #[arg(long, help_heading = "Pages")]
+    /// Store the results and exit, without pages: `weir serve --store DIR` serves them later.
+    #[arg(long, requires = "store", help_heading = "Pages")]
     pub no_wait: bool,
 }
 

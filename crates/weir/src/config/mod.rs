@@ -405,8 +405,11 @@ static OUTPUT_KEYS: [Key<Output>; 6] = [
         name: "dir",
         takes: "a folder, such as \"/var/log/weir\"",
         read: |r, node, output| {
-            let dir = r.path(node).map(Some);
-            r.set(node, dir, &mut output.dir);
+            let dir = r.path(node).filter(|path| path.as_os_str() != "-");
+            if dir.is_none() && node.get_ref().as_str() == Some("-") {
+                r.refuse(node.span(), "standard output is for -o on the command line");
+            }
+            r.set(node, dir.map(Some), &mut output.dir);
         },
     },
     Key {

@@ -138,9 +138,9 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     Ok(run.conclude(exit, &facts.total, failures.len()))
 }
 
-/// Prints to standard output, unless packets are written there.
+/// Prints to standard output, unless packets or a log are written there.
 fn print(run: &Run, text: String) -> Exit {
-    if run.request.packets.write.as_deref() == Some("-") {
+    if run.request.has_standard_output() {
         return Exit::Good;
     }
     match print_until(text, &run.signals.interrupted) {

@@ -9,7 +9,7 @@ use weir_output::zone::Zone;
 /// Prints a line for each tick.
 pub struct Lines {
     printer: Printer,
-    /// Whether standard output is reserved for packets or for the summary in JSON.
+    /// Whether standard output is reserved for packets, a log or the summary in JSON.
     silent: bool,
     zone: Zone,
     names: bool,
@@ -19,7 +19,7 @@ pub struct Lines {
 impl Lines {
     /// Starts printing. `waits` is whether the run waits for removed interfaces.
     pub fn new(run: &Run, waits: bool) -> Lines {
-        let to_stdout = run.request.packets.write.as_deref() == Some("-");
+        let to_stdout = run.request.has_standard_output();
         Lines {
             printer: Printer::start(run.options.line_buffered, Some(run.stop())),
             silent: to_stdout || run.options.quiet || run.options.json || run.beside.is_some(),

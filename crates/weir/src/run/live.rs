@@ -155,16 +155,13 @@ fn unwritten(total: &Snapshot, written: &Finished) -> Exit {
 /// The full screen is used only if standard output is a terminal and the output is not JSON.
 fn wants_screen(run: &Run) -> bool {
     let options = &run.options;
-    let plain = options.json
-        || options.quiet
-        || options.line_buffered
-        || run.request.packets.write.as_deref() == Some("-");
+    let plain = options.json || options.quiet || options.line_buffered || run.request.has_standard_output();
     !plain && run.beside.is_none() && std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
 }
 
 /// Prints the summary without waiting for a reader that has stopped reading.
 fn print_last(run: &Run, text: String) -> Exit {
-    if run.request.packets.write.as_deref() == Some("-") {
+    if run.request.has_standard_output() {
         return Exit::Good;
     }
     let mut printer = Printer::start(true, None);

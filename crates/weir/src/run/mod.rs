@@ -146,6 +146,7 @@ impl Run {
         }
         let zone = times::zone(options.tz.as_deref()).map_err(|error| (Exit::Usage, error))?;
         let logs = Self::logs(&request, beside.is_some())?;
+        request.check_standard_output(&options, &logs).map_err(|error| (Exit::Usage, error))?;
         let logged = request.logs.as_ref().filter(|_| logs.iter().any(outputs::is_store));
         let logged = logged.map(|(folder, _)| folder);
         // A store that is removed at the end is of one run. Of a run over files all results are reproducible then.
@@ -182,7 +183,7 @@ impl Run {
             None => Self::configuration(&request).map_err(|error| (Exit::Usage, error))?,
         };
         signals
-            .take(request.logs.is_some(), is_live && request.config.is_some())
+            .take(request.logs.is_some() && !request.streams_log(), is_live && request.config.is_some())
             .map_err(|error| (Exit::Usage, error))?;
         let store = beside.is_some() || logs.iter().any(outputs::is_store);
         let plan = desk.plan();
@@ -321,6 +322,7 @@ impl Run {
             paths.file(Path::new(name));
         }
         let logs = self.request.logs.as_ref().map(|(directory, _)| directory);
+        let logs = logs.filter(|_| !self.request.streams_log());
         for folder in [files, logs].into_iter().flatten() {
             paths.folder(folder);
         }
@@ -368,8 +370,10 @@ impl Run {
 
     /// Opens logs in a folder. The store of the pages is in another one.
     fn open_logs(&self, directory: &Path, logs: &[Log]) -> Result<Vec<OpenOutput>, (Exit, String)> {
-        self.prepare(directory)?;
-        let context = self.context(directory);
+        if !self.request.streams_log() {
+            self.prepare(directory)?;
+        }
+        let context = OutputContext { is_stream: self.request.streams_log(), ..self.context(directory) };
         let of_folder = logs.iter().filter(|log| self.beside.is_none() || !outputs::is_store(log));
         let open = |log: &Log| {
             let failed = |error: io::Error| (Exit::Output, explained(directory, &error));
@@ -391,6 +395,7 @@ impl Run {
     fn context(&self, directory: &Path) -> OutputContext {
         OutputContext {
             directory: directory.to_owned(),
+            is_stream: false,
             zone: self.zone.clone(),
             // File names and the expression may identify the owner of the packets.
             command: match self.anonymiser {

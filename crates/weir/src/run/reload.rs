@@ -172,6 +172,11 @@ impl<'r> Reload<'r> {
         for log in logs.iter().filter(|log| self.run.beside.is_none() || !outputs::is_store(log)) {
             match collector.has_output(folder, log) {
                 Ok(true) => {}
+                Ok(false) if request.streams_log() => {
+                    let text =
+                        format!("log {}: standard output carries another log until a restart", log.text());
+                    return Err(Refusal::new(text, "other logs"));
+                }
                 // The memory of a store is divided at the start.
                 Ok(false) if outputs::is_store(log) && !self.run.work.has_store => {
                     return Err(Refusal::new("log store: needs a restart", "other logs"));

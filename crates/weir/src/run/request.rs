@@ -7,13 +7,14 @@ use crate::config::{self, Config, nearest};
 use crate::exit::Exit;
 use crate::inputs::{inputs, words};
 use crate::outlet::PacketFiles;
+use crate::outputs;
 use crate::{subscriptions, syslog, times};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use weir_api::{Subscription, SubscriptionSpec};
 use weir_capture::{Input, TimeRange};
 use weir_engine::{ChecksumMode, Seeds};
-use weir_output::Rolling;
+use weir_output::{Log, Rolling};
 use weir_proto::Inflation;
 
 /// The request of a run. The command line overrides the configuration.
@@ -224,6 +225,54 @@ impl Request {
         self.chosen.as_ref().map_or_else(|| self.expression.clone(), Chosen::text)
     }
 
+    /// Whether standard output carries lines of a log.
+    pub fn streams_log(&self) -> bool {
+        self.logs.as_ref().is_some_and(|(folder, _)| is_standard_output(folder))
+    }
+
+    /// Whether standard output carries packets or lines of a log, so that nothing else may be printed there.
+    pub fn has_standard_output(&self) -> bool {
+        self.packets.write.as_deref() == Some("-") || self.streams_log()
+    }
+
+    /// Checks that a log on standard output is one that can be there, and has it for itself.
+    ///
+    /// # Errors
+    ///
+    /// It shares standard output, has more than one file, or is to be rotated.
+    pub fn check_standard_output(&self, options: &cli::RunOptions, logs: &[Log]) -> Result<(), String> {
+        if !self.streams_log() {
+            return Ok(());
+        }
+        let able = || {
+            let names: Vec<&str> =
+                outputs::all().iter().filter(|one| one.is_stream).map(|one| one.name).collect();
+            names.join(" or ")
+        };
+        let refused = match logs {
+            _ if self.pages => "pages print their address there: give a folder".to_owned(),
+            [log] if !log.spec().is_stream => {
+                format!("the log {} is no lines of JSON: use {}", log.text(), able())
+            }
+            [_] if self.packets.write.as_deref() == Some("-") => "-w - writes packets there".to_owned(),
+            [_] if options.json => "--json prints the summary there".to_owned(),
+            [_] if self.rotate.is_some() || self.rolling.bytes.is_some() || self.rolling.zstd => {
+                "it cannot be rotated or compressed".to_owned()
+            }
+            [_] => return Ok(()),
+            several => {
+                let names: Vec<&str> = several.iter().map(Log::text).collect();
+                format!(
+                    "it has place for one log, {}: these are {} ({})",
+                    able(),
+                    several.len(),
+                    names.join(", ")
+                )
+            }
+        };
+        Err(format!("-o - is standard output, and {refused}"))
+    }
+
     /// Whether the run writes a store, for the pages or as a log. Both have equal contents.
     pub fn writes_store(&self) -> bool {
         self.pages || self.logs.iter().flat_map(|(_, kinds)| kinds).any(|kind| kind == "store")
@@ -328,17 +377,25 @@ fn extracted(options: &cli::RunOptions, config: &Config) -> Option<(PathBuf, Lim
     files.clone().map(|folder| (folder, given())).or_else(configured)
 }
 
+/// Whether the folder of logs stands for standard output.
+fn is_standard_output(folder: &Path) -> bool {
+    folder.as_os_str() == "-"
+}
+
 fn logs(options: &cli::RunOptions, config: &Config) -> Option<(PathBuf, Vec<String>)> {
     let dir = options.logs.output.clone().or_else(|| config.output.dir.value.clone())?;
     let mut kinds =
         if options.logs.log.is_empty() { config.output.log.value.clone() } else { options.logs.log.clone() };
     let mut seen = BTreeSet::new();
     kinds.retain(|kind| seen.insert(kind.clone()));
+    let is_chosen = !options.logs.log.is_empty() || config.output.log.line.is_some();
+    if !is_chosen && is_standard_output(&dir) {
+        return Some((dir, vec!["eve".to_owned()]));
+    }
     if kinds.is_empty() {
         kinds = vec!["zeek".to_owned(), "eve".to_owned()];
     }
     // The default logs have no place for measurements.
-    let is_chosen = !options.logs.log.is_empty() || config.output.log.line.is_some();
     if !is_chosen && (options.logs.measure || options.logs.sample.is_some()) {
         kinds.push("csv".to_owned());
     }

@@ -86,9 +86,14 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
     let runtime = runtime()?;
     by_record::resolve(&options.run, &mut request)?;
     // The port is bound first, so that a conflict is reported before a long analysis.
-    let (listeners, port) = runtime.block_on(async { free(options.pages.port) })?;
+    let bound = match options.no_wait {
+        true => None,
+        false => Some(runtime.block_on(async { free(options.pages.port) })?),
+    };
     let mut access = Access::read(None, None).map_err(|error| (Exit::Usage, error))?;
-    access.only_loopback(port);
+    if let Some((_, port)) = bound {
+        access.only_loopback(port);
+    }
     let configuration = configuration(&options.run, &options.pages, &request, is_short)?;
     let about = about(&options.run, &request, Mode::File);
     let hub = Arc::new(Hub::new(about, request.shown_expression()));
@@ -115,16 +120,13 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
     if stop.load(Ordering::Relaxed) || exit == Exit::Unreadable {
         return Ok(exit);
     }
+    let Some((listeners, port)) = bound else { return Ok(exit) };
     let answers = Answers::new(hub.answers());
     let store = stored(folder.path(), &hub, &answers)?;
     // The terminal belongs to the user who downloads: only a store that is kept has an access log.
     let doors = Doors { access, has_tls: false, log: None, folder: named, echo: false };
     let app = app(hub, Some(store), answers, doors, configuration, packets, expression_options);
     let address = address(false, &listeners, port);
-    if options.no_wait {
-        emit(&format!("without --no-wait, `weir open` serves this capture at {address} until Ctrl-C"));
-        return Ok(exit);
-    }
     serve_until(runtime, &stop, app, listeners, None, &address);
     Ok(exit)
 }
