@@ -6,6 +6,7 @@ use crate::drive::WholeRun;
 use crate::exit::{Exit, complain};
 use crate::inputs::{filter_options, inputs, report_read_errors};
 use crate::offline::{self, Input};
+use crate::run::by_record::{self, Captures};
 use crate::signals::Signals;
 use crate::{cli, config, times};
 use std::collections::HashMap;
@@ -18,7 +19,8 @@ use weir_anon::{Anonymiser, Lines};
 use weir_api::{FunctionCall, Level, SessionCount, SubscriptionSpec};
 use weir_capture::{Files, ReadOptions};
 use weir_engine::{
-    ChecksumMode, Emitted, EndReason, FlowConfig, FlowIdentity, Plan, SessionConfig, Settings, Sink, Worker,
+    ChecksumMode, ChosenFlows, Emitted, EndReason, FlowConfig, FlowIdentity, Plan, SessionConfig, Settings,
+    Sink, Worker,
 };
 use weir_flow::stream::Overlap;
 use weir_output::figures;
@@ -49,14 +51,23 @@ pub fn streams(options: &cli::Streams) -> Exit {
         return complain(Exit::Usage, "streams: no capture file");
     }
     let checksum = if options.verify_checksums { ChecksumMode::On } else { ChecksumMode::Off };
+    let times = match times::of_files(&options.times, &files) {
+        Ok(times) => times,
+        Err(exit) => return exit,
+    };
+    let inputs = inputs(&files);
+    let scope = match Scope::of(expression, &inputs, times, options.memory, options.times.tz.as_deref()) {
+        Ok(scope) => scope,
+        Err((exit, error)) => return complain(exit, error),
+    };
     let settings = Settings {
         filter: filter_options(options.strict_bpf, options.inner, 0),
         checksum,
         seeds: SEED.into(),
-        chosen: None,
+        chosen: scope.chosen,
     };
     let whole = SubscriptionSpec::handing_on("streams", Level::Stream, vec![FunctionCall::new("stream")]);
-    let plan = match Plan::new(&expression, vec![whole], settings) {
+    let plan = match Plan::new(&scope.expression, vec![whole], settings) {
         Ok(plan) => Arc::new(plan),
         Err(error) => return complain(Exit::Usage, error),
     };
@@ -65,12 +76,8 @@ pub fn streams(options: &cli::Streams) -> Exit {
     if let Err(error) = signals.take(false, false) {
         return complain(Exit::Usage, error);
     }
-    let times = match times::of_files(&options.times, &files) {
-        Ok(times) => times,
-        Err(exit) => return exit,
-    };
     let reading = ReadOptions { stop: Some(Arc::clone(&signals.stop)), times, ..ReadOptions::default() };
-    let files = match Files::open(&inputs(&files), &reading) {
+    let files = match Files::open(&inputs, &reading) {
         Ok(files) => files,
         Err(error) => return report_read_errors(std::slice::from_ref(&error)),
     };
@@ -118,6 +125,36 @@ pub fn streams(options: &cli::Streams) -> Exit {
         print!("{}", summary(&folder, &sessions));
     }
     exit
+}
+
+/// The packets of a command that reads streams.
+pub struct Scope {
+    /// The expression over packets.
+    pub expression: String,
+    /// The flows of an expression over records or flows, in the place of it.
+    pub chosen: Option<Arc<ChosenFlows>>,
+}
+
+impl Scope {
+    /// Finds the flows of an expression that tests fields of records or flows, in a first pass over the captures.
+    ///
+    /// # Errors
+    ///
+    /// Such an expression is invalid, or the captures cannot be read, or not twice.
+    pub fn of(
+        expression: String,
+        inputs: &[weir_capture::Input],
+        times: Option<weir_capture::TimeRange>,
+        memory: usize,
+        tz: Option<&str>,
+    ) -> Result<Scope, (Exit, String)> {
+        // Streams are read whatever their checksums are, unless it is asked for otherwise.
+        let captures = Captures { memory, times, ..Captures::of(inputs, ChecksumMode::Off) };
+        Ok(match by_record::chosen(&captures, &expression, tz)? {
+            Some(chosen) => Scope { expression: String::new(), chosen: Some(chosen.flows) },
+            None => Scope { expression, chosen: None },
+        })
+    }
 }
 
 /// Reads captures to their end, or until a signal, ends their flows, and reports inputs that could not be read.

@@ -5,7 +5,7 @@ use crate::drive::WholeRun;
 use crate::exit::{Exit, complain};
 use crate::inputs::{filter_options, inputs, report_read_errors};
 use crate::signals::Signals;
-use crate::streams::{SEED, name, read};
+use crate::streams::{SEED, Scope, name, read};
 use crate::times;
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -26,22 +26,27 @@ pub fn talk(options: &cli::Talk) -> Exit {
     if files.is_empty() {
         return complain(Exit::Usage, "talk: no capture file");
     }
-    let settings = Settings {
-        filter: filter_options(false, false, 0),
-        checksum: ChecksumMode::Off,
-        seeds: SEED.into(),
-        chosen: None,
-    };
-    let whole = SubscriptionSpec::handing_on("streams", Level::Stream, vec![FunctionCall::new("stream")]);
-    let plan = match Plan::new(&expression, vec![whole], settings) {
-        Ok(plan) => Arc::new(plan),
-        Err(error) => return complain(Exit::Usage, error),
-    };
     let times = match times::of_files(&options.times, &files) {
         Ok(times) => times,
         Err(exit) => return exit,
     };
-    let files = match Files::open(&inputs(&files), &ReadOptions { times, ..ReadOptions::default() }) {
+    let inputs = inputs(&files);
+    let scope = match Scope::of(expression, &inputs, times, options.memory, options.times.tz.as_deref()) {
+        Ok(scope) => scope,
+        Err((exit, error)) => return complain(exit, error),
+    };
+    let settings = Settings {
+        filter: filter_options(false, false, 0),
+        checksum: ChecksumMode::Off,
+        seeds: SEED.into(),
+        chosen: scope.chosen,
+    };
+    let whole = SubscriptionSpec::handing_on("streams", Level::Stream, vec![FunctionCall::new("stream")]);
+    let plan = match Plan::new(&scope.expression, vec![whole], settings) {
+        Ok(plan) => Arc::new(plan),
+        Err(error) => return complain(Exit::Usage, error),
+    };
+    let files = match Files::open(&inputs, &ReadOptions { times, ..ReadOptions::default() }) {
         Ok(files) => files,
         Err(error) => return report_read_errors(std::slice::from_ref(&error)),
     };

@@ -122,3 +122,38 @@ fn pages_of_an_expression_over_records_have_no_other_packets() {
     let server = Server::open(&["http.host"]);
     assert_eq!(server.json("/api/v1/packets/size")["packets"], chosen);
 }
+
+/// `weir count`, `weir talk` and `weir streams` take such expressions, too.
+#[test]
+fn every_command_over_captures_takes_expressions_over_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let (capture, store) = (sample(), stored(&sample(), folder.path()));
+    let record = ["http.host", "dns.rcode = 3", "http.host = \"no such host\""];
+    let mut words = vec!["count", text(&capture), "-j", "-e", "udp"];
+    words.extend(record.iter().flat_map(|expression| ["-e", expression]));
+    words.extend(["-e", "tcp"]);
+    let rows = objects(&weir(words).exits(0).quietly().text());
+    let alone = objects(&weir(["count", text(&capture), "-j", "-e", "udp", "-e", "tcp"]).exits(0).text());
+    assert_eq!([&rows[0], &rows[4]], [&alone[0], &alone[1]], "expressions over packets count as before");
+    for (row, expression) in rows[1..4].iter().zip(record) {
+        assert_eq!(row["expression"], expression);
+        assert_eq!(row["packets"], flows(&store, expression).iter().sum::<u64>(), "{expression}");
+    }
+    let out = folder.path().join("talks");
+    weir(["talk", text(&capture), "http.host", "-o", text(&out)]).exits(0).quietly();
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), flows(&store, "http.host").len());
+    let some = std::fs::read_dir(&out).unwrap().next().unwrap().unwrap().path();
+    assert!(std::fs::read_to_string(some).unwrap().contains("Host: "), "the head of a request");
+    let out = folder.path().join("streams");
+    weir(["streams", text(&capture), "http.host", "-o", text(&out), "--both"]).exits(0);
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), flows(&store, "http.host").len());
+    for command in ["talk", "streams", "count"] {
+        let more: &[&str] = match command {
+            "count" => &["-e", "http.hots = x"],
+            "talk" => &["http.hots = x"],
+            _ => &["http.hots = x", "-o", "never"],
+        };
+        let words: Vec<&str> = [command, text(&capture)].into_iter().chain(more.iter().copied()).collect();
+        weir(words).exits(1).says("did you mean `http.host`");
+    }
+}

@@ -42,8 +42,8 @@ use weir_proto::Inflation;
 
 /// Interval if the file sets none.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
-/// Memory limit in bytes if the file sets none.
-const DEFAULT_MEMORY: u64 = 512 << 20;
+/// Limit in bytes of all memory that grows with traffic, unless one is given.
+pub const DEFAULT_MEMORY: u64 = 512 << 20;
 
 /// Logs if the file sets a folder and no logs.
 const DEFAULT_LOGS: [&str; 2] = ["zeek", "eve"];
