@@ -460,3 +460,28 @@ fn a_run_whose_helper_is_killed_ends_with_an_error() {
         finish(child).exits(2).says("the process that holds the rings has ended");
     }
 }
+
+/// A check by root is of the user that the run becomes, so that it says what the run would.
+#[test]
+fn a_check_by_root_is_of_the_user_of_the_run() {
+    if !is_root() {
+        return println!("skipped: only root becomes another user");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let (file, theirs) = (folder.path().join("weir.toml"), folder.path().join("theirs"));
+    fs::create_dir(&theirs).unwrap();
+    chown(&theirs, Some(NOBODY), Some(NOBODY)).unwrap();
+    let check = |dir: &Path| {
+        fs::write(&file, format!("[output]\ndir = \"{}\"\n", dir.display())).unwrap();
+        let nobody = NOBODY.to_string();
+        run(program()
+            .args(["config", "check", text(&file)])
+            .env("SUDO_UID", &nobody)
+            .env("SUDO_GID", &nobody))
+    };
+    check(&theirs).exits(0);
+    check(&folder.path().join("new")).exits(0);
+    check(Path::new("/etc")).exits(1).says("output.dir: /etc: ").says("may not write here");
+    assert!(!folder.path().join("new").exists(), "a check makes nothing");
+}

@@ -27,7 +27,7 @@ pub use server::Server;
 pub use store::StoreSettings;
 
 use crate::fields::RunFields;
-use crate::privileges::{Unwritable, may_create_in, may_write};
+use crate::privileges::{Account, Unwritable, act_as, may_create_in, may_write};
 use crate::{outputs, syslog};
 use fault::{Fault, printable};
 use read::{ConfigReader, Key, Node};
@@ -651,8 +651,26 @@ impl Outcome {
     }
 }
 
-/// The outputs of a configuration that the present user cannot write to: the key, its line, and the reason.
+/// The outputs of a configuration that a live run with it could not write to: the key, its line, and the reason. A process of root
+/// becomes the user that the run would become; folders that are missing are made before that.
 fn unwritable(config: &Config) -> Vec<(&'static str, usize, Unwritable)> {
+    let mut refused = unwritable_by_me(config, |_| true);
+    if let Ok(Some(user)) = Account::of_run(None)
+        && act_as(&user).is_ok()
+    {
+        let known: Vec<&str> = refused.iter().map(|(key, ..)| *key).collect();
+        let later = unwritable_by_me(config, Path::exists);
+        let new = later.into_iter().filter(|(key, ..)| !known.contains(key)).collect::<Vec<_>>();
+        // This user is the one of the run: another one need not be considered.
+        refused.extend(
+            new.into_iter().map(|(key, line, why)| (key, line, Unwritable { is_certain: true, ..why })),
+        );
+    }
+    refused
+}
+
+/// The outputs among those `of` a kind that the present user cannot write to.
+fn unwritable_by_me(config: &Config, of: impl Fn(&Path) -> bool) -> Vec<(&'static str, usize, Unwritable)> {
     let Config { output, packets, files, store, .. } = config;
     let outputs = [
         ("output.dir", &output.dir, true),
@@ -662,7 +680,7 @@ fn unwritable(config: &Config) -> Vec<(&'static str, usize, Unwritable)> {
         ("store.dir", &store.dir, true),
     ];
     let failure = |(key, setting, is_folder): (&'static str, &Setting<Option<PathBuf>>, bool)| {
-        let path = setting.value.as_deref().filter(|path| *path != Path::new("-"))?;
+        let path = setting.value.as_deref().filter(|path| of(path))?;
         let attempt = if is_folder { may_create_in(path) } else { may_write(path) };
         Some((key, setting.line.unwrap_or_default(), attempt.err()?))
     };

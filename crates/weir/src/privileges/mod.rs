@@ -34,6 +34,15 @@ pub fn give_up(user: Option<&Account>, paths: &Paths) -> Result<(), String> {
     give_up_here(user, paths)
 }
 
+/// Becomes a user, with its rights alone: for a check of what that user may do.
+///
+/// # Errors
+/// The process has several threads, or the user cannot be changed.
+pub fn act_as(user: &Account) -> Result<(), String> {
+    one_thread()?;
+    keep_only(&[], Some(user))
+}
+
 /// Drops the privileges of this thread and of its later children.
 fn give_up_here(user: Option<&Account>, paths: &Paths) -> Result<(), String> {
     paths.make_folders(user)?;
