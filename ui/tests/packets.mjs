@@ -82,8 +82,26 @@ export function lookup(client, server, names, found) {
   ];
 }
 
+/** An attempt to begin a TCP connection: without an answer, or `refused` with a reset (RFC 9293, 3.5.2). */
+export function attempt(client, server, refused) {
+  const syn = connection(client, server, [])[0];
+  if (!refused) return [syn];
+  const reset = Buffer.alloc(20);
+  reset.writeUInt16BE(server[1], 0);
+  reset.writeUInt16BE(client[1], 2);
+  reset.writeUInt32BE(syn.readUInt32BE(14 + 20 + 4) + 1, 8);
+  reset[12] = 0x50;
+  reset[13] = 0x14;
+  return [syn, frame(server[0], client[0], 6, reset, 16)];
+}
+
 /** A pcap file with one packet per millisecond from a second of the epoch on. */
 export function pcap(path, frames, begin = 1_763_800_000) {
+  pcapAt(path, [[begin, frames]]);
+}
+
+/** A pcap file with groups of packets, each from a second of the epoch on, one packet per millisecond. */
+export function pcapAt(path, groups) {
   const head = Buffer.alloc(24);
   head.writeUInt32LE(0xa1b2c3d4, 0);
   head.writeUInt16LE(2, 4);
@@ -94,14 +112,16 @@ export function pcap(path, frames, begin = 1_763_800_000) {
     path,
     Buffer.concat([
       head,
-      ...frames.flatMap((bytes, at) => {
-        const record = Buffer.alloc(16);
-        record.writeUInt32LE(begin + Math.floor(at / 1000), 0);
-        record.writeUInt32LE((at % 1000) * 1000, 4);
-        record.writeUInt32LE(bytes.length, 8);
-        record.writeUInt32LE(bytes.length, 12);
-        return [record, bytes];
-      }),
+      ...groups.flatMap(([begin, frames]) =>
+        frames.flatMap((bytes, at) => {
+          const record = Buffer.alloc(16);
+          record.writeUInt32LE(begin + Math.floor(at / 1000), 0);
+          record.writeUInt32LE((at % 1000) * 1000, 4);
+          record.writeUInt32LE(bytes.length, 8);
+          record.writeUInt32LE(bytes.length, 12);
+          return [record, bytes];
+        }),
+      ),
     ]),
   );
 }

@@ -463,3 +463,12 @@ test('values have their units, headings their words, and rows an expression', as
   assert.deepEqual([isLong(frames), isLong(table), isLong({ ...table, columns: keys.slice(2) })], [true, false, false]);
   assert.deepEqual(keys.slice(3).map(heading), ['BSSID', 'SSID']);
 });
+
+test('a change is of volumes, whatever the lengths of the steps', async () => {
+  const { change } = await load('/src/lib/prose.ts');
+  const past = (mid) => ({ low: mid, mid, high: mid, weeks: 1 });
+  // The last step is 10 ms of a rate that is high: it adds nearly nothing.
+  assert.ok(Math.abs(change([100, 100, 1e6], past([100, 100, 100]), [1000, 1000, 0.01]) - 0.05) < 0.001);
+  assert.equal(change([200, null], past([100, 100]), [10, 10]), 1);
+  assert.equal(change([100], past([null]), [10]), null);
+});

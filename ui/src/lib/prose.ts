@@ -160,25 +160,26 @@ export function ofSecond(tick: Tick): Narrowed {
   };
 }
 
-/** Relative change against the same hours of previous weeks; null when there are none. */
-export function change(bits: (number | null)[], past: Past | null): number | null {
+/** Relative change of a volume against the same hours of previous weeks; null when there are none. `seconds` are the watched ones of
+ * each value, which is a rate over these: a last step of a few milliseconds counts as that. */
+export function change(bits: (number | null)[], past: Past | null, seconds: number[]): number | null {
   if (!past) return null;
   let now = 0;
   let then = 0;
   bits.forEach((value, at) => {
     const before = past.mid[at];
     if (value !== null && before !== null && before !== undefined) {
-      now += value;
-      then += before;
+      now += value * (seconds[at] ?? 0);
+      then += before * (seconds[at] ?? 0);
     }
   });
   return then > 0 ? now / then - 1 : null;
 }
 
 /** The sentence "Changes". */
-export function changed(bits: (number | null)[], past: Past | null, news: News | null): string {
+export function changed(bits: (number | null)[], past: Past | null, seconds: number[], news: News | null): string {
   const sentences: string[] = [];
-  const by = change(bits, past);
+  const by = change(bits, past, seconds);
   const weeks = past?.weeks === 1 ? 'previous week' : `previous ${past?.weeks ?? 0} weeks`;
   if (by === null) sentences.push('No previous weeks to compare with.');
   else if (Math.abs(by) < 0.05) sentences.push(`Within 5 % of the same hours of the ${weeks}.`);
