@@ -17,12 +17,12 @@ ui:
 
 # A capture file (PCAP=x.pcap), or a link (IF=eth0); EXPR='tcp port 80' for a part of it. The summary of the file, then the
 # address of its pages, which are served until Ctrl-C; where nobody can press it (CI=1, or the output goes elsewhere) the
-# program ends when it has printed both. A link is served until Ctrl-C or SIGTERM everywhere.
+# summary alone. A link is served until Ctrl-C or SIGTERM everywhere.
 run: build
 ifdef IF
 	@$(WEIR) serve -i $(IF) $(EXPR)
 else
-	@if [ -t 1 ] && [ "$${CI:-}" != 1 ]; then wait=; else wait=--no-wait; fi; $(WEIR) open $$wait $(PCAP) $(EXPR)
+	@if [ -t 1 ] && [ "$${CI:-}" != 1 ]; then open=open; else open=; fi; $(WEIR) $$open $(PCAP) $(EXPR)
 endif
 
 # Every check there is; installs what is missing when it may, else says the command.
