@@ -418,7 +418,7 @@ Top lists
 
 Distinct counts
   hosts                        3 hosts
-  c/\\u{1b}many        ";
+  c/\\x1bmany          ";
     assert!(text.starts_with(expected) && text.ends_with(" ±1.6%\n"), "{text}");
     assert_eq!(lists(&Snapshot::default()), "");
     assert_eq!(
