@@ -8,27 +8,24 @@ use crate::{Out, Parser, Probe, Protocol, Step, Transport, kerberos};
 use weir_wire::stream::Chunk;
 use weir_wire::{Reader, Time};
 
-pub(crate) static PROTOCOL: Protocol = Protocol {
-    name: "gssapi",
-    help: "Security tokens of GSS-API (RFC 2743) within another protocol.",
-    transport: Transport::Both,
-    ports: &[],
-    probe: |_| Probe::Reject,
-    parser: |_| Box::new(Alone),
-    tables: &[],
-    buffers: &[],
-};
+pub(crate) static PROTOCOL: Protocol =
+    within("gssapi", "Security tokens of GSS-API (RFC 2743) within another protocol.");
 
-pub(crate) static NTLM: Protocol = Protocol {
-    name: "ntlm",
-    help: "Messages of NTLM (MS-NLMP) within another protocol.",
-    transport: Transport::Both,
-    ports: &[],
-    probe: |_| Probe::Reject,
-    parser: |_| Box::new(Alone),
-    tables: &[],
-    buffers: &[],
-};
+pub(crate) static NTLM: Protocol = within("ntlm", "Messages of NTLM (MS-NLMP) within another protocol.");
+
+/// A protocol that only names flows.
+const fn within(name: &'static str, help: &'static str) -> Protocol {
+    Protocol {
+        name,
+        help,
+        transport: Transport::Both,
+        ports: &[],
+        probe: |_| Probe::Reject,
+        parser: |_| Box::new(Alone),
+        tables: &[],
+        buffers: &[],
+    }
+}
 
 /// A stream of tokens alone, which no protocol has.
 struct Alone;
@@ -62,29 +59,30 @@ pub(crate) fn carried(token: &[u8], out: &mut dyn Out) {
     if token.starts_with(b"NTLMSSP\0") {
         return out.carries(&NTLM);
     }
-    let mut reader = Reader::new(token);
-    match opened(&mut reader) {
-        Some((INITIAL, content)) => {
-            let mut content = Reader::new(content);
-            let Some(mechanism) = expect(&mut content, tag::OBJECT) else { return };
-            out.carries(&PROTOCOL);
-            match mechanism {
-                SPNEGO => negotiated(content.rest(), out),
-                KERBEROS | KERBEROS_OF_WINDOWS => kerberos(content.rest(), out),
-                _ => {}
-            }
+    if let Some((mechanism, content)) = initial(token) {
+        out.carries(&PROTOCOL);
+        match mechanism {
+            SPNEGO => negotiated(content, out),
+            KERBEROS | KERBEROS_OF_WINDOWS => kerberos(content, out),
+            _ => {}
         }
-        Some((RESPONSE, _)) if is_response(token) => {
-            out.carries(&PROTOCOL);
-            negotiated(token, out);
-        }
-        _ => {}
+    } else if is_response(token) {
+        out.carries(&PROTOCOL);
+        negotiated(token, out);
     }
 }
 
-/// Whether the token is one of SPNEGO in its own tag: a sequence with tagged members.
+/// The mechanism of a token that names it, and what follows.
+fn initial(token: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (kind, content) = opened(&mut Reader::new(token))?;
+    let mut content = Reader::new(content);
+    let mechanism = expect(&mut content, tag::OBJECT).filter(|_| kind == INITIAL)?;
+    Some((mechanism, content.rest()))
+}
+
+/// Whether the token is a response of SPNEGO: in its own tag a sequence with tagged members.
 fn is_response(token: &[u8]) -> bool {
-    let content = opened(&mut Reader::new(token)).map(|(_, content)| content).unwrap_or_default();
+    let Some((RESPONSE, content)) = opened(&mut Reader::new(token)) else { return false };
     let sequence = opened(&mut Reader::new(content)).filter(|(kind, _)| *kind == tag::SEQUENCE);
     sequence.is_some_and(|(_, members)| matches!(members.first(), None | Some(0xa0..=0xa3)))
 }
@@ -110,14 +108,8 @@ fn negotiated(token: &[u8], out: &mut dyn Out) {
     if inner.starts_with(b"NTLMSSP\0") {
         return out.carries(&NTLM);
     }
-    let mut inner = Reader::new(inner);
-    if let Some((INITIAL, content)) = opened(&mut inner) {
-        let mut content = Reader::new(content);
-        if expect(&mut content, tag::OBJECT)
-            .is_some_and(|name| matches!(name, KERBEROS | KERBEROS_OF_WINDOWS))
-        {
-            kerberos(content.rest(), out);
-        }
+    if let Some((KERBEROS | KERBEROS_OF_WINDOWS, content)) = initial(inner) {
+        kerberos(content, out);
     }
 }
 

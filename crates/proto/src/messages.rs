@@ -59,9 +59,32 @@ pub(crate) trait Reads {
     fn malformed(&mut self, bytes: &[u8], chunk: &Chunk<'_>, out: &mut dyn Out);
 }
 
+/// The messages of both sides.
+#[derive(Debug, Default)]
+pub(crate) struct Sides {
+    client: Messages,
+    server: Messages,
+}
+
+impl Sides {
+    /// Reads the next chunk.
+    pub fn read<R: Reads>(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out, reads: &mut R) -> Step {
+        let side = match chunk.direction {
+            Direction::Forward => &mut self.client,
+            Direction::Reverse => &mut self.server,
+        };
+        side.read(chunk, out, reads)
+    }
+
+    /// Memory in bytes.
+    pub fn memory(&self) -> usize {
+        self.client.memory() + self.server.memory()
+    }
+}
+
 /// The messages of one side.
 #[derive(Debug, Default)]
-pub(crate) struct Messages {
+struct Messages {
     frames: Frames,
     /// Remaining bytes of a long message that are skipped.
     skip: usize,
@@ -73,7 +96,7 @@ pub(crate) struct Messages {
 
 impl Messages {
     /// Reads the next chunk.
-    pub fn read<R: Reads>(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out, reads: &mut R) -> Step {
+    fn read<R: Reads>(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out, reads: &mut R) -> Step {
         if chunk.gap > 0 {
             match usize::try_from(chunk.gap).ok().filter(|gap| *gap <= self.skip) {
                 Some(gap) => self.skip -= gap,
@@ -198,7 +221,7 @@ impl Messages {
     }
 
     /// Memory in bytes.
-    pub fn memory(&self) -> usize {
+    fn memory(&self) -> usize {
         self.frames.memory() + self.sought.as_ref().map_or(0, Sought::memory)
     }
 }

@@ -1,6 +1,6 @@
 //! Modbus/TCP (MODBUS Messaging on TCP/IP Implementation Guide 1.0b, MODBUS Application Protocol 1.1b3).
 
-use crate::messages::{Length, Message, Messages, Reads, Rules};
+use crate::messages::{Length, Message, Reads, Rules, Sides};
 use crate::sought::Begun;
 use crate::{Heads, Kind, Out, Parser, Probe, Protocol, Span, Step, Table, Transport, Value, field, record};
 use weir_wire::stream::Chunk;
@@ -224,8 +224,7 @@ fn exception(number: u8) -> String {
 
 #[derive(Default)]
 struct Modbus {
-    client: Messages,
-    server: Messages,
+    sides: Sides,
     state: State,
 }
 
@@ -295,13 +294,12 @@ impl Reads for State {
 
 impl Parser for Modbus {
     fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
-        let side = if chunk.direction == Direction::Forward { &mut self.client } else { &mut self.server };
-        side.read(chunk, out, &mut self.state)
+        self.sides.read(chunk, out, &mut self.state)
     }
 
     fn end(&mut self, _: Time, _: &mut dyn Out) {}
 
     fn memory(&self) -> usize {
-        self.client.memory() + self.server.memory() + self.state.0.capacity() * size_of::<Waiting>()
+        self.sides.memory() + self.state.0.capacity() * size_of::<Waiting>()
     }
 }

@@ -3,7 +3,7 @@
 mod message;
 mod words;
 
-use crate::messages::{Length, Messages, Reads, Rules};
+use crate::messages::{Length, Reads, Rules, Sides};
 use crate::sought::Begun;
 use crate::work::looked_at;
 use crate::{
@@ -190,8 +190,7 @@ fn word(kind: u8) -> &'static str {
 #[derive(Default)]
 struct Kerberos {
     is_stream: bool,
-    client: Messages,
-    server: Messages,
+    sides: Sides,
     state: State,
 }
 
@@ -265,10 +264,9 @@ impl State {
 
 impl Parser for Kerberos {
     fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
-        let Self { is_stream, client, server, state } = self;
+        let Self { is_stream, sides, state } = self;
         if *is_stream {
-            let side = if chunk.direction == Direction::Forward { client } else { server };
-            return side.read(chunk, out, state);
+            return sides.read(chunk, out, state);
         }
         if !chunk.data.is_empty() {
             state.take(chunk.data, chunk, out);
@@ -282,6 +280,6 @@ impl Parser for Kerberos {
 
     fn memory(&self) -> usize {
         let waiting = self.state.waiting.iter().map(Waiting::memory);
-        self.client.memory() + self.server.memory() + waiting.sum::<usize>()
+        self.sides.memory() + waiting.sum::<usize>()
     }
 }

@@ -6,7 +6,7 @@
 mod filter;
 mod message;
 
-use crate::messages::{Length, Messages, Reads, Rules};
+use crate::messages::{Length, Reads, Rules, Sides};
 use crate::sought::Begun;
 use crate::work::looked_at;
 use crate::{
@@ -238,8 +238,7 @@ fn opcode(op: u8) -> &'static str {
 #[derive(Default)]
 struct Ldap {
     is_stream: bool,
-    client: Messages,
-    server: Messages,
+    sides: Sides,
     state: State,
 }
 
@@ -308,7 +307,7 @@ impl State {
     /// Takes a message that is not encrypted.
     fn take(&mut self, bytes: &[u8], chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
         let Some(message) = Message::read(bytes) else {
-            PROTOCOL.emit_anomaly("malformed_data", chunk.direction, bytes, chunk.time, out);
+            self.malformed(bytes, chunk, out);
             return Step::Next;
         };
         let Message { id, op, said } = message;
@@ -449,10 +448,9 @@ impl Searched {
 
 impl Parser for Ldap {
     fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
-        let Self { is_stream, client, server, state } = self;
+        let Self { is_stream, sides, state } = self;
         if *is_stream {
-            let side = if chunk.direction == Direction::Forward { client } else { server };
-            return side.read(chunk, out, state);
+            return sides.read(chunk, out, state);
         }
         let mut rest = chunk.data;
         while !rest.is_empty() {
@@ -473,6 +471,6 @@ impl Parser for Ldap {
 
     fn memory(&self) -> usize {
         let waiting = self.state.waiting.iter().map(Waiting::memory);
-        self.client.memory() + self.server.memory() + waiting.sum::<usize>()
+        self.sides.memory() + waiting.sum::<usize>()
     }
 }
