@@ -8,6 +8,7 @@ use crate::body::{self, Leaf};
 use crate::fields::{FlowField, FlowSource};
 use rusqlite::types::ValueRef;
 use serde_json::{Map, Number, Value, json};
+use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use weir_filter::FLOW;
 use weir_filter::fields::FieldInfo;
@@ -17,8 +18,8 @@ const RECORDS: usize = 64;
 /// Different values of a field that are given.
 const VALUES: usize = 8;
 
-/// The values of `fields` for a flow of a partition, by `table.field`: of the flow with these numbers, times and details. A field without a value has none; one with several
-/// different values has a list of the first ones.
+/// The values of `fields` for a flow of a partition, by `table.field`: of the flow with these numbers, times and details. A field
+/// without a value has none; one with several different values has a list of the first ones.
 ///
 /// # Errors
 ///
@@ -27,17 +28,25 @@ pub fn values(
     parts: &[Part],
     part: &Part,
     (id, uid): (i64, u64),
-    (first, last): (u64, u64),
+    times: (u64, u64),
     of_flow: &str,
     fields: &[FieldInfo],
 ) -> Result<Map<String, Value>, StoreError> {
     let mut found = Map::new();
+    // The records of a table are read once for all of its fields.
+    let mut tables: BTreeMap<&str, Vec<&'static str>> = BTreeMap::new();
     for field in fields {
-        let value = match FlowField::find(field.name).filter(|_| field.table == FLOW) {
-            Some(known) => own(part, id, of_flow, known)?,
-            None => of_records(parts, uid, (first, last), field)?,
-        };
-        found.insert(format!("{}.{}", field.table, field.name), value);
+        match FlowField::find(field.name).filter(|_| field.table == FLOW) {
+            Some(known) => {
+                let value = own(part, id, of_flow, known)?;
+                found.insert(format!("{FLOW}.{}", field.name), value);
+            }
+            None => tables.entry(field.table).or_default().push(field.name),
+        }
+    }
+    for (table, names) in tables {
+        let values = of_records(parts, uid, times, table, &names)?;
+        found.extend(names.iter().zip(values).map(|(name, value)| (format!("{table}.{name}"), value)));
     }
     Ok(found)
 }
@@ -55,35 +64,39 @@ fn own(part: &Part, id: i64, of_flow: &str, field: &FlowField) -> Result<Value, 
     }
 }
 
-/// The values of a field in the records of a flow, which can be in other partitions.
+/// The values of each of the fields of a table in the records of a flow, which can be in other partitions.
 fn of_records(
     parts: &[Part],
     uid: u64,
     (first, last): (u64, u64),
-    field: &FieldInfo,
-) -> Result<Value, StoreError> {
-    let mut found: Vec<Value> = Vec::new();
+    table: &str,
+    names: &[&str],
+) -> Result<Vec<Value>, StoreError> {
+    let mut found: Vec<Vec<Value>> = vec![Vec::new(); names.len()];
     for part in parts.iter().filter(|part| part.extent.0 <= last && part.extent.1 >= first) {
         let describe = describe(&part.path);
         let text = "SELECT body FROM records WHERE uid = ?1 AND tbl = ?2 ORDER BY time, id LIMIT ?3";
         let mut query = part.connection.prepare_cached(text).map_err(describe)?;
-        let mut rows = query.query((uid as i64, field.table, RECORDS as i64)).map_err(describe)?;
+        let mut rows = query.query((uid as i64, table, RECORDS as i64)).map_err(describe)?;
         while let Some(row) = rows.next().map_err(describe)? {
             let body: String = row.get(0).map_err(describe)?;
-            let Some(written) = body::member(&body, field.name) else { continue };
-            body::leaves(written, &mut |leaf| {
-                let value = value(&leaf);
-                if found.len() < VALUES && !found.contains(&value) {
-                    found.push(value);
-                }
-            });
+            for (name, found) in names.iter().zip(&mut found) {
+                let Some(written) = body::member(&body, name) else { continue };
+                body::leaves(written, &mut |leaf| {
+                    let value = value(&leaf);
+                    if found.len() < VALUES && !found.contains(&value) {
+                        found.push(value);
+                    }
+                });
+            }
         }
     }
-    Ok(match found.len() {
+    let one = |mut values: Vec<Value>| match values.len() {
         0 => Value::Null,
-        1 => found.pop().unwrap_or_default(),
-        _ => Value::Array(found),
-    })
+        1 => values.pop().unwrap_or_default(),
+        _ => Value::Array(values),
+    };
+    Ok(found.into_iter().map(one).collect())
 }
 
 fn value(leaf: &Leaf<'_>) -> Value {
