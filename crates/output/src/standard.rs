@@ -59,13 +59,19 @@ impl StandardOutput {
         Ok(StandardOutput { to: Some(to), thread, waits: existing == Existing::Replace, stop, gone })
     }
 
-    /// The error of the thread, which has ended.
-    fn error(&mut self) -> io::Error {
-        let ended = self.thread.take().map(JoinHandle::join);
-        match ended {
-            Some(Ok(Err(error))) => error,
-            _ => io::ErrorKind::BrokenPipe.into(),
+    /// Waits for the end of the thread.
+    fn join(&mut self) -> io::Result<()> {
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(outcome)) => outcome,
+            _ => Ok(()),
         }
+    }
+
+    /// What `put` has to say of `bytes` once the thread has ended.
+    fn ended(&mut self, bytes: usize) -> io::Result<usize> {
+        self.to = None;
+        self.join()?;
+        if self.gone.load(Ordering::Relaxed) { Ok(bytes) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     }
 }
 
@@ -78,16 +84,10 @@ impl Destination for StandardOutput {
             if self.gone.load(Ordering::Relaxed) {
                 return Ok(bytes.len());
             }
-            let Some(to) = &self.to else { return Err(self.error()) };
+            let Some(to) = &self.to else { return self.ended(bytes.len()) };
             match to.try_send(block) {
                 Ok(()) => return Ok(bytes.len()),
-                Err(TrySendError::Disconnected(_)) if self.gone.load(Ordering::Relaxed) => {
-                    return Ok(bytes.len());
-                }
-                Err(TrySendError::Disconnected(_)) => {
-                    self.to = None;
-                    return Err(self.error());
-                }
+                Err(TrySendError::Disconnected(_)) => return self.ended(bytes.len()),
                 Err(TrySendError::Full(back)) => block = back,
             }
             if self.stop.load(Ordering::Relaxed) {
@@ -129,9 +129,6 @@ impl Destination for StandardOutput {
             }
             std::thread::sleep(PAUSE);
         }
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(Err(error))) => Err(error),
-            _ => Ok(()),
-        }
+        self.join()
     }
 }
