@@ -474,11 +474,11 @@ fn a_check_by_root_is_of_the_user_of_the_run() {
     chown(&theirs, Some(NOBODY), Some(NOBODY)).unwrap();
     let check = |dir: &Path| {
         fs::write(&file, format!("[output]\ndir = \"{}\"\n", dir.display())).unwrap();
-        let nobody = NOBODY.to_string();
+        let number = NOBODY.to_string();
         run(program()
             .args(["config", "check", text(&file)])
-            .env("SUDO_UID", &nobody)
-            .env("SUDO_GID", &nobody))
+            .env("SUDO_UID", &number)
+            .env("SUDO_GID", &number))
     };
     check(&theirs).exits(0);
     check(&folder.path().join("new")).exits(0);

@@ -211,7 +211,7 @@ impl Narrow {
     ///
     /// # Errors
     ///
-    /// Why there is none.
+    /// Why the list is not narrowed.
     fn test(&self, described: &DescribedSubscription, like: &Reading) -> Result<FlowTest, String> {
         if !narrowed::is_possible(like) {
             return Err("what its function counts is not stored by flow or record".to_owned());
