@@ -36,6 +36,16 @@ pub struct Status {
     pub source: Vec<String>,
     /// Expression of the run; "" for every packet.
     pub expression: String,
+    /// Further options of the run over files that decide which packets it has and which flows they are in, as words of a command
+    /// line, without --since and --until; null if its input cannot be read again.
+    #[schema(required = true)]
+    pub options: Option<Vec<String>>,
+    /// Start of the packets that the run over files reads (--since), in RFC 3339; null without one.
+    #[schema(required = true)]
+    pub since: Option<String>,
+    /// Their end, excluded (--until).
+    #[schema(required = true)]
+    pub until: Option<String>,
     /// Start of the run.
     pub started: f64,
     /// Current time of the sensor; time of the last packet in mode `file`.

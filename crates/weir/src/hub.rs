@@ -36,6 +36,11 @@ pub struct About {
     pub mode: Mode,
     /// Interfaces or files.
     pub source: Vec<String>,
+    /// Further options that decide which packets a run over files has, as words of a command line; `None` if no command line
+    /// repeats the run.
+    pub options: Option<Vec<String>>,
+    /// Start and end of the packets that a run over files reads, in nanoseconds since the epoch.
+    pub times: [Option<u64>; 2],
     /// Start of the program, in nanoseconds since the epoch.
     pub started: u64,
     /// Interval in nanoseconds.
@@ -397,6 +402,8 @@ mod tests {
             sensor: "s".to_owned(),
             mode,
             source: vec!["x".to_owned()],
+            options: Some(Vec::new()),
+            times: [None; 2],
             started: 0,
             interval: 1,
             zone: "UTC".to_owned(),

@@ -71,7 +71,9 @@ export function topQuery(
         ? `since ${range.text}`
         : `since ${iso(range.from)} until ${iso(range.to)}`;
   const group = GROUPS[list];
-  const what = group ? `top ${group}` : `list ${list}`;
+  // A name that is more than a word is read up to a quotation mark.
+  if (!group && list.includes('"')) return null;
+  const what = group ? `top ${group}` : `list ${/\s/.test(list) ? `"${list}"` : list}`;
   const query = [what, `by ${by}`, time, `limit ${limit}`, filter && group ? `where ${filter}` : '']
     .filter((part) => part !== '')
     .join(' ');

@@ -952,6 +952,11 @@ export interface Status {
   mode: Mode;
   /** Current time of the sensor; time of the last packet in mode `file`. */
   now: number;
+  /**
+   * Further options of the run over files that decide which packets it has and which flows they are in, as words
+   * of a command line, without --since and --until; null if its input cannot be read again.
+   */
+  options: string[] | null;
   /** Whether the client can download packets. */
   packets: boolean;
   /** Reason why the client cannot download packets, if there are packets that other clients can download. */
@@ -960,10 +965,14 @@ export interface Status {
   rights: string;
   /** Name of the sensor. */
   sensor: string;
+  /** Start of the packets that the run over files reads (--since), in RFC 3339; null without one. */
+  since: string | null;
   /** Interfaces or files. */
   source: string[];
   /** Start of the run. */
   started: number;
+  /** Their end, excluded (--until). */
+  until: string | null;
   /** The name of the client's user or token. */
   user: string;
   /** Version of the program. */

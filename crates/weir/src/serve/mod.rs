@@ -52,7 +52,8 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio_rustls::TlsAcceptor;
 use weir_api::web::Mode;
-use weir_capture::Input;
+use weir_capture::{Input, ReadOptions};
+use weir_engine::ChecksumMode;
 use weir_files::TemporaryFolder;
 use weir_store::Store;
 
@@ -196,7 +197,7 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
             return Err((Exit::Usage, text.to_owned()));
         };
         if !folder.is_dir() {
-            return Err((Exit::Output, format!("{}: no such folder", folder.display())));
+            return Err((Exit::Output, format!("{}: no such directory", folder.display())));
         }
         let user = Account::of_run(options.run.user.as_deref()).map_err(usage)?;
         let mut paths = Paths::default();
@@ -231,6 +232,7 @@ fn attempt_serve(options: cli::Serve) -> Result<Exit, (Exit, String)> {
         // The dump is already filtered by the run's expression.
         let packets = dump_index.map(|dump_index| PacketSource {
             captures: Captures::Written(dump_index),
+            reading: ReadOptions::default(),
             expression: String::new(),
             chosen: None,
             expression_options,
@@ -377,7 +379,10 @@ impl Folder {
         };
         made.map(Folder::Temporary).map_err(|error| {
             let folder = std::env::temp_dir();
-            (Exit::Output, format!("{}: {error}; use --store DIR to choose another folder", folder.display()))
+            (
+                Exit::Output,
+                format!("{}: {error}; use --store DIR to choose another directory", folder.display()),
+            )
         })
     }
 
@@ -474,10 +479,39 @@ fn about(options: &cli::RunOptions, request: &Request, mode: Mode) -> About {
         sensor: if name.trim().is_empty() { "weir".to_owned() } else { name.trim().to_owned() },
         mode,
         source,
+        options: repeated(options, request),
+        times: request.times.map_or([None; 2], |range| {
+            [(range.from.0 > 0).then_some(range.from.0), (range.until.0 < u64::MAX).then_some(range.until.0)]
+        }),
         started: clock(),
         interval: request.interval,
         zone: options.tz.clone().unwrap_or_else(|| "UTC".to_owned()),
     }
+}
+
+/// Options with which a command has the packets and flows of a run over files; `None` if its input cannot be read again.
+fn repeated(options: &cli::RunOptions, request: &Request) -> Option<Vec<String>> {
+    if !request.inputs.iter().all(Input::can_be_read_again) {
+        return None;
+    }
+    let mut words = Vec::new();
+    if options.snaplen > 0 {
+        words.extend(["--snaplen".to_owned(), options.snaplen.to_string()]);
+    }
+    let checksum = match request.checksum {
+        ChecksumMode::Auto => None,
+        ChecksumMode::On => Some("on"),
+        ChecksumMode::Off => Some("off"),
+    };
+    words.extend(checksum.into_iter().flat_map(|mode| ["--checksum".to_owned(), mode.to_owned()]));
+    let flags = [
+        (options.vlan, "--vlan"),
+        (options.inner, "--inner"),
+        (options.strict_bpf, "--strict-bpf"),
+        (options.recover, "--recover"),
+    ];
+    words.extend(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| (*flag).to_owned()));
+    Some(words)
 }
 
 fn named(input: &Input) -> String {
@@ -489,6 +523,12 @@ fn source(options: &cli::RunOptions, request: &Request) -> Option<PacketSource> 
     let can_be = request.inputs.iter().all(Input::can_be_read_again);
     can_be.then(|| PacketSource {
         captures: Captures::Read(request.inputs.clone()),
+        reading: ReadOptions {
+            times: request.times,
+            snaplen: (options.snaplen > 0).then_some(options.snaplen),
+            recover: options.recover,
+            ..ReadOptions::default()
+        },
         expression: request.expression.clone(),
         chosen: request.chosen.as_ref().map(|chosen| Arc::clone(&chosen.flows)),
         expression_options: expression_options(options),

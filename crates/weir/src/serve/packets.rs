@@ -23,7 +23,7 @@ use weir_engine::ChosenFlows;
 use weir_filter::{ErrorKind, Filter, FlowTest};
 use weir_output::figures::count;
 use weir_store::TimeRange;
-use weir_wire::{LinkType, Packet, PacketBuf, decode};
+use weir_wire::{Layers, LinkType, Packet, PacketBuf, decode};
 
 /// Maximum time to read a capture for one answer.
 const MAX_LENGTH: Duration = Duration::from_secs(25);
@@ -41,6 +41,8 @@ const GATHER: usize = 64 << 10;
 pub struct PacketSource {
     /// The files.
     pub captures: Captures,
+    /// How they are read: the times, the bytes and the repairs of the run.
+    pub reading: ReadOptions,
     /// Expression of the run, if the files have not been filtered by it.
     pub expression: String,
     /// The flows that the run selected, if an expression over flows and records did.
@@ -148,19 +150,27 @@ pub async fn packets(
 
 /// A selection of packets.
 struct Wanted {
-    filters: Vec<Filter>,
-    /// Packets are of a flow of each.
-    flows: Vec<Arc<ChosenFlows>>,
+    /// The packets of the run.
+    of_run: Selected,
+    /// Those of them that the client asks for.
+    asked: Selected,
     span: TimeRange,
     /// Maximum number of packets.
     limit: Option<u64>,
 }
 
-impl Wanted {
-    fn has(&self, packet: &Packet<'_>) -> bool {
-        let layers = decode(packet);
-        self.filters.iter().all(|filter| filter.matches(packet, &layers))
-            && self.flows.iter().all(|flows| flows.has(packet, &layers))
+/// What packets must match.
+#[derive(Default)]
+struct Selected {
+    filter: Option<Filter>,
+    /// The packets are of one of these flows.
+    flows: Option<Arc<ChosenFlows>>,
+}
+
+impl Selected {
+    fn has(&self, packet: &Packet<'_>, layers: &Layers) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.matches(packet, layers))
+            && self.flows.as_ref().is_none_or(|flows| flows.has(packet, layers))
     }
 }
 
@@ -172,20 +182,21 @@ async fn wanted(
     let source = app.packets.clone().filter(PacketSource::is_there);
     let source = source.ok_or_else(|| Failure::unknown("no capture file to read packets from"))?;
     let options = source.expression_options.to_options();
-    let mut filters = vec![Filter::compile(&source.expression, &options)?];
-    let mut flows: Vec<Arc<ChosenFlows>> = source.chosen.iter().cloned().collect();
+    let filter = Some(Filter::compile(&source.expression, &options)?);
+    let of_run = Selected { filter, flows: source.chosen.clone() };
+    let mut own = Selected::default();
     let span = span(asked.from, asked.to)?;
     let text = asked.filter.as_deref().unwrap_or_default();
     match Filter::compile(text, &options) {
-        Ok(own) => filters.push(own),
+        Ok(filter) => own.filter = Some(filter),
         // Packets have no such fields, and their flows may.
         Err(over_packets) => match flow_test(app, client, Some(text)).await {
-            Ok(test) => flows.push(chosen(app, test, span).await?),
+            Ok(test) => own.flows = Some(chosen(app, test, span).await?),
             Err(over_flows) if over_packets.kind == ErrorKind::Level => return Err(over_flows),
             Err(_) => return Err(over_packets.into()),
         },
     }
-    Ok((source, Wanted { filters, flows, span, limit: asked.limit }))
+    Ok((source, Wanted { of_run, asked: own, span, limit: asked.limit }))
 }
 
 /// The stored flows that match.
@@ -218,7 +229,7 @@ impl PacketSource {
                 (files.paths.into_iter().map(Input::Path).collect(), Order::Listed, files.gone)
             }
         };
-        let files = Files::open(&inputs, &ReadOptions { order, ..ReadOptions::default() })?;
+        let files = Files::open(&inputs, &ReadOptions { order, ..self.reading.clone() })?;
         let notice = format!("{gone} files of the dump no longer exist; their packets are left out");
         Ok((files, (gone > 0).then_some(notice)))
     }
@@ -261,7 +272,8 @@ impl PacketSource {
                 if from.is_some_and(|from| time < from) || to.is_some_and(|to| time >= to) {
                     continue;
                 }
-                if !wanted.has(&packet) {
+                let layers = decode(&packet);
+                if !wanted.of_run.has(&packet, &layers) || !wanted.asked.has(&packet, &layers) {
                     continue;
                 }
                 // A pcap file has one link type.

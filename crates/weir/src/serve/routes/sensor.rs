@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 use utoipa::IntoParams;
 use weir_api::web::{ClientRow, Event, Events, LedgerRow, Mode, Sensor, Status};
 use weir_api::{Counter, counters};
+use weir_output::zone::rfc3339;
 use weir_store::StoreError;
 
 /// Identity of the sensor and the time that it has data for.
@@ -36,6 +37,7 @@ pub async fn status(State(app): State<Shared>, Extension(client): Extension<Clie
         Mode::Store => extent.map_or_else(clock, |(_, last)| last),
     };
     let are_there = app.packets.as_ref().is_some_and(|source| source.is_there());
+    let [since, until] = about.times.map(|time| time.map(rfc3339));
     let may_download = client.rights.has(Right::Packets);
     Json(Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -43,6 +45,9 @@ pub async fn status(State(app): State<Shared>, Extension(client): Extension<Clie
         mode: about.mode,
         source: about.source.clone(),
         expression: app.hub.expression(),
+        options: about.options.clone(),
+        since,
+        until,
         started: seconds(about.started),
         now: seconds(latest),
         interval: seconds(about.interval),
