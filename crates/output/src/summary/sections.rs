@@ -811,6 +811,11 @@ fn balance(facts: &Facts) -> String {
     format!("{verb} {} = {parts} = analysed {}", count(caught), count(ledger.analysed))
 }
 
+/// Protocols whose ports an expression tests: TCP, UDP and SCTP (pcap-filter(7)). The talkers of DCCP have ports as well.
+const PORTS_OF_EXPRESSIONS: [u8; 3] = [6, 17, 132];
+/// Protocols whose payload `weir talk` reads: TCP and UDP.
+const STREAMS_OF_TALK: [u8; 2] = [6, 17];
+
 /// Suggested commands, derived from the results: each as its lines, the most useful first.
 pub(super) fn next(facts: &Facts, room: usize) -> Vec<Vec<String>> {
     let [input] = facts.inputs.as_slice() else { return Vec::new() };
@@ -824,11 +829,13 @@ pub(super) fn next(facts: &Facts, room: usize) -> Vec<Vec<String>> {
         top_of(&facts.total, builtin::TALKERS).and_then(|top| top.ranked().first().map(|row| row.key));
     // The sender of a flood may not exist, and the server that it is sent to does.
     if let Some(Key::Talker { server, port, protocol, .. }) = heaviest {
-        let has_ports = ports::has_ports(protocol);
-        let port = if has_ports { format!(" and port {port}") } else { String::new() };
+        let port = if PORTS_OF_EXPRESSIONS.contains(&protocol) {
+            format!(" and port {port}")
+        } else {
+            String::new()
+        };
         let selected = format!("'host {server}{port}'");
-        // What they said is read of flows that have payload.
-        if has_ports {
+        if STREAMS_OF_TALK.contains(&protocol) {
             commands.push(broken(&format!("weir talk {name}"), &selected, room));
         }
         commands.push(broken(&format!("weir {name}"), &format!("{selected} -w part.pcapng"), room));
@@ -855,8 +862,9 @@ fn quoted(name: &str) -> Option<String> {
     if name.is_empty() || printable(name) != name {
         return None;
     }
-    // A leading minus would make it an option.
-    let here = if name.starts_with('-') { "./" } else { "" };
+    // A leading minus would make it an option, and a lone word may be the name of a command.
+    let is_word = name.starts_with('-') || !name.contains(['/', '.']);
+    let here = if is_word { "./" } else { "" };
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "_-./+,:@%".contains(c));
     Some(if plain { format!("{here}{name}") } else { format!("'{here}{}'", name.replace('\'', "'\\''")) })
 }

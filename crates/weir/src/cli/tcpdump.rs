@@ -43,7 +43,7 @@ impl TcpdumpOptions {
             (
                 self.link_header,
                 "-e prints link headers in tcpdump: `weir x.pcap EXPR -w - | tcpdump -r - -e`; expressions of Weir go to \
-                 `weir count -e EXPR`",
+                 `weir count x.pcap -e EXPR`",
             ),
             (
                 self.times,
