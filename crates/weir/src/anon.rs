@@ -56,7 +56,7 @@ fn anonymiser(mode: Mode, how: &cli::AnonHow, config: &config::Anon) -> Result<A
     };
     let shift = how.shift.or(config.shift).unwrap_or_default();
     if !shift.is_finite() || shift.abs() > MAX_SHIFT {
-        return Err("--shift: at most a thousand million seconds".to_owned());
+        return Err("--shift: at most 1000000000 seconds".to_owned());
     }
     let payload = how.payload.map(|payload| match payload {
         cli::AnonPayload::Cut => Payload::Cut,

@@ -120,14 +120,14 @@ pub enum Command {
     Generate(Generate),
     /// Query a store, e.g. `top client by bytes since 24h where dst net 10.0.0.0/8`.
     Query(Query),
-    /// Show the state of a store, or export its series.
+    /// Show the state of a store, or list or export its series.
     #[command(subcommand)]
     Store(StoreCommand),
     /// Analyse a capture, print its summary, and serve its pages until Ctrl-C.
     Open(Box<Open>),
     /// Monitor a link, store the results, and serve its pages.
     Serve(Box<Serve>),
-    /// Check or explain a configuration, or translate one of Ourmon's.
+    /// Check, explain or apply a configuration, or translate one of Ourmon's.
     #[command(subcommand)]
     Config(Config),
     /// Print shell completions.
@@ -188,7 +188,7 @@ pub struct RingHelper {
     pub interfaces: Vec<String>,
 }
 
-/// Check or explain a configuration, or translate one of Ourmon's.
+/// Check, explain or apply a configuration, or translate one of Ourmon's.
 #[derive(Debug, Subcommand)]
 pub enum Config {
     /// Check a configuration, and report all errors.

@@ -56,7 +56,11 @@ pub fn functions(measures: &[&FunctionSpec], selectors: &[&Selector]) -> String 
 fn section_of(name: &str, help: &str, arguments: &[Argument]) -> String {
     let mut section = format!(".SH {}\n{}\n", escaped(&name.to_uppercase()), escaped(help));
     for argument in arguments {
-        let default = argument.default.map(|default| format!(" (default {default})")).unwrap_or_default();
+        let default = argument
+            .default
+            .filter(|default| !default.is_empty())
+            .map(|default| format!(" (default {default})"))
+            .unwrap_or_default();
         section +=
             &format!(".TP\n.B {}\n{}{}\n", escaped(argument.name), escaped(argument.help), escaped(&default));
     }

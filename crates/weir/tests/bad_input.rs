@@ -300,7 +300,7 @@ fn zip_bombs_are_read_with_little_memory() {
 fn inputs_that_cannot_be_opened_are_reported() {
     let folder = folder();
     let missing = folder.path().join("missing.pcap");
-    weir([&missing]).exits(2).says("missing.pcap: no such file, and no interface (-i) to listen to");
+    weir([&missing]).exits(2).says("missing.pcap: no such file, and no interface (-i) to capture on");
     weir(["opne", "x.pcap"]).exits(2).says("opne: no such file").says("did you mean `open`?");
     weir(["serve"]).exits(1).says("nothing to serve: give a capture");
     weir(["-r", text(&missing)]).exits(2).says("missing.pcap: cannot open: No such file or directory");

@@ -183,7 +183,7 @@ fn a_signal_rotates_logs_and_no_row_is_lost() {
 #[test]
 fn invalid_options_of_rotation_are_errors() {
     let sample = sample();
-    weir([text(&sample), "--log-rotate", "1h"]).exits(1).says("give their folder with -o DIR");
+    weir([text(&sample), "--log-rotate", "1h"]).exits(1).says("give their directory with -o DIR");
     weir([text(&sample), "-o", "x", "--log-rotate", "1y"]).exits(1).says("e.g. 30s, 10m, 1h or 1d");
     weir([text(&sample), "-o", "x", "--log-rotate-size", "0"]).exits(1).says("e.g. 64K, 512M or 2G");
     let folder = tempfile::tempdir().unwrap();

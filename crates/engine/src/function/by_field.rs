@@ -242,7 +242,7 @@ pub(super) static TOP: FunctionSpec = FunctionSpec {
 
 pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
     name: "distinct",
-    help: "Number of distinct values of a field, in fixed memory: exact up to 256, and of whole numbers below 65536; of others, above that, with a standard error of 1.6%.",
+    help: "Number of distinct values of a field, in fixed memory: exact up to 256 values and for whole numbers below 65536, else with a standard error of 1.6%.",
     arguments: &[Argument {
         name: "of",
         help: "The field: table.field, source (the initiator), destination (the responder), port or site.",
@@ -320,7 +320,7 @@ fn unit(info: &FieldInfo) -> &'static str {
 fn check(limits: &[(&str, usize, std::ops::RangeInclusive<usize>)]) -> Result<(), String> {
     match limits.iter().find(|(_, value, range)| !range.contains(value)) {
         Some((name, value, range)) => {
-            Err(format!("{name} = {value} is not {} to {}", range.start(), range.end()))
+            Err(format!("{name} = {value} is not between {} and {}", range.start(), range.end()))
         }
         None => Ok(()),
     }

@@ -112,7 +112,7 @@ static STREAM: Delivery = Delivery {
 
 static EXTRACT: Delivery = Delivery {
     name: "extract",
-    help: "The content of files, into a folder. Files are named by their SHA-256.",
+    help: "The content of files, into a directory. Files are named by their SHA-256.",
     arguments: &[],
     level: Level::Stream,
     demand: |_| {

@@ -41,10 +41,10 @@ pub(super) static FRAMES: FunctionSpec = FunctionSpec {
 fn shape(arguments: &Arguments<'_>) -> Result<(u32, usize), String> {
     let (show, rows): (u32, usize) = (arguments.parse("show")?, arguments.parse("rows")?);
     if !(1..=1000).contains(&show) {
-        return Err(format!("`frames`: show = {show} is not 1 to 1000"));
+        return Err(format!("`frames`: show = {show} is not between 1 and 1000"));
     }
     if !(16..=1 << 20).contains(&rows) {
-        return Err(format!("`frames`: rows = {rows} is not 16 to 1048576"));
+        return Err(format!("`frames`: rows = {rows} is not between 16 and 1048576"));
     }
     Ok((show, rows))
 }

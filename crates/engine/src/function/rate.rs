@@ -8,7 +8,7 @@ use weir_filter::PacketMask;
 
 pub(super) static RATE: FunctionSpec = FunctionSpec {
     name: "rate",
-    help: "Packets and bytes by time, in up to 256 cells of equal duration of one millisecond or more.",
+    help: "Packets and bytes by time, in up to 256 cells of equal length, at least one millisecond.",
     arguments: &[],
     levels: &[Level::Packet],
     input: InputKind::Lengths,

@@ -101,7 +101,7 @@ fn bytes_of(text: &str) -> Result<Vec<u8>, CallError> {
     }
     match bytes.len() {
         1..=MAX_TEXT => Ok(bytes),
-        length => Err(format!("`search`: for has {length} bytes, not 1 to {MAX_TEXT}").into()),
+        length => Err(format!("`search`: for has {length} bytes, and not between 1 and {MAX_TEXT}").into()),
     }
 }
 

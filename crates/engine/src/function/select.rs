@@ -240,7 +240,7 @@ static SAMPLE: Selector = Selector {
     }],
     levels: &Level::ALL,
     build: |arguments, _, _| match arguments.parse("one_in")? {
-        0 => Err("`sample`: one_in = 0 is not 1 to 4294967295".to_owned().into()),
+        0 => Err("`sample`: one_in = 0 is not between 1 and 4294967295".to_owned().into()),
         one_in => Ok(Arc::new(Sample { one_in, seed: arguments.seeds.run })),
     },
 };

@@ -40,10 +40,10 @@ pub(super) static SYN: FunctionSpec = FunctionSpec {
 fn shape(arguments: &Arguments<'_>) -> Result<(u32, usize), String> {
     let (show, rows) = (arguments.parse("show")?, arguments.parse("rows")?);
     if !(1..=1000).contains(&show) {
-        return Err(format!("`syn`: show = {show} is not 1 to 1000"));
+        return Err(format!("`syn`: show = {show} is not between 1 and 1000"));
     }
     if !(16..=1 << 20).contains(&rows) {
-        return Err(format!("`syn`: rows = {rows} is not 16 to 1048576"));
+        return Err(format!("`syn`: rows = {rows} is not between 16 and 1048576"));
     }
     Ok((show, rows))
 }

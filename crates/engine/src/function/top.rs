@@ -35,10 +35,10 @@ fn shape(arguments: &Arguments<'_>) -> Result<(Shape, usize), String> {
     let unit = arguments.choice("unit", &[("bytes", Unit::Bytes), ("packets", Unit::Packets)])?;
     let (show, rows): (usize, usize) = (arguments.parse("show")?, arguments.parse("rows")?);
     if !(1..=1000).contains(&show) {
-        return Err(format!("`top`: show = {show} is not 1 to 1000"));
+        return Err(format!("`top`: show = {show} is not between 1 and 1000"));
     }
     if !(16..=1 << 20).contains(&rows) {
-        return Err(format!("`top`: rows = {rows} is not 16 to 1048576"));
+        return Err(format!("`top`: rows = {rows} is not between 16 and 1048576"));
     }
     Ok((Shape { kind, show, unit }, rows))
 }

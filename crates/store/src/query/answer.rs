@@ -326,7 +326,7 @@ fn listed_twice(counting: &Counting, tally: &Tally) -> Option<String> {
         Subject::Flows => format!("{} bytes", figures::count(total.count.bytes)),
         Subject::Records(_) => format!("{} records", figures::count(total.rows)),
     };
-    is_more.then(|| format!("what has several values is in the row of each, and once it is {once}"))
+    is_more.then(|| format!("what has several values is in several rows; counted once, it is {once}"))
 }
 
 /// What an answer is compared with.
@@ -401,7 +401,7 @@ fn compare(
             let now: HashSet<&[Cell]> = tally.rows.iter().map(|row| row.cells.as_slice()).collect();
             let gone = before.rows.iter().filter(|row| !now.contains(row.cells.as_slice())).count();
             if gone > 0 {
-                answer.notes.push(format!("{gone} of the time before are not there any more"));
+                answer.notes.push(format!("{gone} rows of the time before are gone"));
             }
         }
     }

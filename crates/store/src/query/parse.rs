@@ -104,7 +104,7 @@ fn of_json(text: &str, asking: &Asking<'_>) -> Result<Question, QueryError> {
         .collect();
     let subjects: Vec<_> = texts.iter().filter(|(name, _)| SUBJECT_WORDS.contains(name)).collect();
     let [(subject, value)] = subjects.as_slice() else {
-        return Err(whole(format!("one of {SUBJECTS} is expected")));
+        return Err(whole(format!("expected {SUBJECTS}")));
     };
     let line = format!("{subject} {value}");
     let mut words = Words::new(&line);

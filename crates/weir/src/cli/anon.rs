@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Anonymisation of a run.
 #[derive(Debug, Args)]
 pub struct AnonRun {
-    /// Map addresses and replace names by pseudonyms in all output: logs, summary, live view and -w.
+    /// Map addresses and replace names by pseudonyms in everything that is printed and written, packets of -w included.
     #[arg(
         id = "anonymisation",
         long = "anon",
@@ -119,7 +119,7 @@ pub struct Anon {
     #[arg(value_name = "OUT", required_unless_present = "audit_path")]
     pub output: Option<PathBuf>,
 
-    /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Folders get the matching search
+    /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Directories get the matching search
     /// permission.
     #[arg(long = "file-mode", value_name = "MODE")]
     pub file_mode: Option<weir_files::Mode>,
@@ -135,7 +135,7 @@ pub struct Anon {
     #[arg(long)]
     pub audit: bool,
 
-    /// Search these files and folders, such as logs of the capture, for its addresses, names, users and mail addresses,
+    /// Search these files and directories, such as logs of the capture, for its addresses, names, users and mail addresses,
     /// also in gzip and zstd files. May be repeated. OUT is then optional.
     #[arg(long, value_name = "PATH")]
     pub audit_path: Vec<PathBuf>,

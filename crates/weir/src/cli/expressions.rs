@@ -19,7 +19,7 @@ pub struct Count {
     #[arg(short = 'F', value_name = "FILE")]
     pub file: Option<PathBuf>,
 
-    /// One JSON object per row.
+    /// Print each row as a JSON object.
     #[arg(short, long)]
     pub json: bool,
 
@@ -67,7 +67,7 @@ pub struct Explain {
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Print one JSON object.
+    /// Print a JSON object.
     #[arg(short, long)]
     pub json: bool,
 

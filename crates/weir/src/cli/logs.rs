@@ -35,7 +35,7 @@ pub struct LogOptions {
     #[arg(long, help_heading = "Logs", hide_short_help = true)]
     pub log_zstd: bool,
 
-    /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Folders get the matching search
+    /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Directories get the matching search
     /// permission.
     #[arg(long = "mode", value_name = "MODE", help_heading = "Logs", hide_short_help = true)]
     pub file_mode: Option<weir_files::Mode>,

@@ -15,7 +15,7 @@ pub struct Report {
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Folders get the matching search
+    /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Directories get the matching search
     /// permission.
     #[arg(long = "mode", value_name = "MODE")]
     pub file_mode: Option<weir_files::Mode>,
@@ -57,7 +57,7 @@ pub struct Generate {
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
 
-    /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Folders get the matching search
+    /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Directories get the matching search
     /// permission.
     #[arg(long = "mode", value_name = "MODE")]
     pub file_mode: Option<weir_files::Mode>,

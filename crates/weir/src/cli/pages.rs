@@ -32,7 +32,7 @@ pub struct Pages {
     #[arg(long, value_name = "N", help_heading = "Pages", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
 
-    /// Store results in a folder. Without it they go to a temporary folder that is removed at the end.
+    /// Store the results in a directory. Without it they go to a temporary one that is removed at the end.
     #[arg(long, value_name = "DIR", help_heading = "Pages")]
     pub store: Option<PathBuf>,
 }
@@ -75,7 +75,7 @@ pub struct Serve {
     pub user_file: Option<PathBuf>,
 
     /// Log downloads of packets, applied configurations and failed log-ins to this file, one JSON object a line,
-    /// and to standard error; FILE.1 has the previous lines [default: access.log in the folder of --store].
+    /// and to standard error; FILE.1 has the previous lines [default: access.log in the directory of --store].
     #[arg(long, value_name = "FILE", help_heading = "Pages")]
     pub access_log: Option<PathBuf>,
 

@@ -11,7 +11,7 @@ pub struct Query {
     /// The query.
     #[arg(required = true, num_args = 1..)]
     pub question: Vec<String>,
-    /// The folder of the store.
+    /// Directory of the store.
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
     /// Print a JSON object.
@@ -32,8 +32,9 @@ pub struct Query {
 
 const QUESTIONS: &str = "\
 Questions: a subject, then clauses in any order; `where` takes the rest of the line.
-  top KEY[, KEY]             the heaviest: sender, receiver, client, server, host, service, protocol, pair, talker,
-                             flow, vlan, state, application, name, or a field: tls.server_name, flow.state
+  top KEY[, KEY]             the heaviest: sender, receiver, client, server, host, service, protocol,
+                             pair, talker, flow, vlan, state, application, name, or a field such as
+                             tls.server_name or flow.state
   count | count TABLE|flows by KEY[, KEY]
   quantiles FIELD by KEY     flow.duration, dns.rtt, stream.first_byte; quantiles series NAME
   flows | flow UID | records TABLE | list NAME | series NAME | distinct | new
@@ -46,12 +47,12 @@ EXPR is pcap-filter(7), `src` being the sender of packets, with tests of fields:
   host 10.0.0.7 and dns.rcode_name = NXDOMAIN       tls.server_name under example.org
   http.status_code in (500, 503) and not http.uri ~ \"^/health\"      flow.bytes > 10M";
 
-/// Show the state of a store, or export its series.
+/// Show the state of a store, or list or export its series.
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
     /// Show size, maximum size, and retention of a store.
     State {
-        /// The folder of the store.
+        /// Directory of the store.
         #[arg(short, long, value_name = "DIR", default_value = ".")]
         dir: PathBuf,
         /// Print a JSON object.
@@ -60,16 +61,16 @@ pub enum StoreCommand {
     },
     /// List all series with unit and meaning.
     Series {
-        /// The folder of the store.
+        /// Directory of the store.
         #[arg(short, long, value_name = "DIR", default_value = ".")]
         dir: PathBuf,
     },
     /// Export series for other tools.
     Export {
-        /// The folder of the store.
+        /// Directory of the store.
         #[arg(short, long, value_name = "DIR", default_value = ".")]
         dir: PathBuf,
-        /// Folder for one file per series, readable by `rrdtool restore`.
+        /// Directory for one file per series, readable by `rrdtool restore`.
         #[arg(long, value_name = "DIR", required_unless_present = "prometheus")]
         rrd: Option<PathBuf>,
         /// Print OpenMetrics text with times, for `promtool tsdb create-blocks-from openmetrics`.

@@ -23,7 +23,7 @@ pub struct Streams {
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
 
-    /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Folders get the matching search
+    /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Directories get the matching search
     /// permission.
     #[arg(long = "mode", value_name = "MODE")]
     pub file_mode: Option<weir_files::Mode>,
@@ -85,7 +85,7 @@ pub struct Talk {
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 
-    /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Folders get the matching search
+    /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Directories get the matching search
     /// permission.
     #[arg(long = "mode", value_name = "MODE")]
     pub file_mode: Option<weir_files::Mode>,

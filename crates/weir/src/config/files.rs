@@ -42,7 +42,7 @@ impl Files {
 pub(super) static KEYS: [Key<Files>; 4] = [
     Key {
         name: "dir",
-        takes: "a folder, such as \"/var/lib/weir/files\"",
+        takes: "a directory, such as \"/var/lib/weir/files\"",
         read: |r, node, files| {
             let dir = r.path(node).map(Some);
             r.set(node, dir, &mut files.dir);
@@ -74,12 +74,12 @@ pub(super) static KEYS: [Key<Files>; 4] = [
     },
 ];
 
-/// Refuses limits without a folder.
+/// Refuses limits without a directory.
 pub(super) fn check(r: &mut ConfigReader<'_>, table: &DeTable<'_>) {
     for key in ["each", "total", "count"] {
         if let (None, Some(node)) = (table.get("dir"), table.get(key)) {
-            let fault = Fault::new(node.span(), format!("{key} has no effect without a folder"));
-            r.faults.push(fault.accepts("dir = \"FOLDER\" in this table"));
+            let fault = Fault::new(node.span(), format!("{key} has no effect without a directory"));
+            r.faults.push(fault.accepts("dir = \"DIR\" in this table"));
         }
     }
 }

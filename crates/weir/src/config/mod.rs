@@ -403,7 +403,7 @@ static OUTPUT_KEYS: [Key<Output>; 6] = [
     },
     Key {
         name: "dir",
-        takes: "a folder, such as \"/var/log/weir\"",
+        takes: "a directory, such as \"/var/log/weir\"",
         read: |r, node, output| {
             let dir = r.path(node).filter(|path| path.as_os_str() != "-");
             if dir.is_none() && node.get_ref().as_str() == Some("-") {
@@ -549,7 +549,7 @@ fn read_subscriptions(r: &mut ConfigReader<'_>, node: &Node<'_>, config: &mut Co
         require(r, table, element.span(), "this subscription", &["name", chain]);
         for (one, other) in functions::SAME {
             if let (Some(_), Some(second)) = (table.get(one), table.get(other)) {
-                let message = format!("{other} is {one} in another word: one of them is needed");
+                let message = format!("{other} is another word for {one}: remove one of them");
                 r.faults.push(Fault::new(second.span(), message));
             }
         }

@@ -294,7 +294,7 @@ impl Translation {
     /// The text of the weir.toml.
     fn toml(&self, path: &str) -> String {
         let mut out = format!(
-            "# From {path} by weir config from-ourmon\ninterval = \"30s\"\n\n[output]\n# dir = \"/var/lib/weir\"  # folder of mon.lite; or use -o DIR\nlog = [\"mon\"]\n"
+            "# From {path} by weir config from-ourmon\ninterval = \"30s\"\n\n[output]\n# dir = \"/var/lib/weir\"  # directory of mon.lite; or use -o DIR\nlog = [\"mon\"]\n"
         );
         let fixed = SubscriptionSpec::new("fixed", "", self.fixed.clone());
         let fixed = Some(&fixed).filter(|fixed| !fixed.functions.is_empty());

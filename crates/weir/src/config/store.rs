@@ -64,7 +64,7 @@ const SIZE: &str = "an amount, such as \"10G\"";
 pub(super) static KEYS: [Key<StoreSettings>; 6] = [
     Key {
         name: "dir",
-        takes: "a folder, such as \"/var/lib/weir\"",
+        takes: "a directory, such as \"/var/lib/weir\"",
         read: |r, node, store| {
             let path = r.path(node).map(Some);
             r.set(node, path, &mut store.dir);

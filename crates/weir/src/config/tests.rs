@@ -100,7 +100,7 @@ fn packet_files_and_extracted_files_are_read() {
     let errors = load(Path::new("weir.toml"), "[files]\neach = \"1M\"\n[packets]\nunidentified = \"-\"\n");
     let errors = errors.unwrap_err().to_string();
     assert!(
-        errors.contains("each has no effect without a folder") && errors.contains("standard output"),
+        errors.contains("each has no effect without a directory") && errors.contains("standard output"),
         "{errors}"
     );
 }
@@ -341,7 +341,7 @@ fn every_error_is_reported_at_its_position() {
         (
             "[[subscription]]\nname = \"a\"\nwhere = 'tcp'\nexpression = 'udp'\nchain = [\"packets\"]",
             "3:9",
-            "one of them is needed",
+            "remove one of them",
             "",
         ),
         ("[[subscription]]\nname = \"a\\nb\"\nfunctions = [\"top\"]", "2:8", "control characters", ""),

@@ -38,7 +38,7 @@ pub fn resolve(options: &RunOptions, request: &mut Request) -> Result<(), (Exit,
     let Some(test) = over_flows(text, options.tz.as_deref())? else { return Ok(()) };
     if request.inputs.is_empty() {
         let text = format!(
-            "`{text}` is about flows, and a packet of a link comes before it is known what its flow has: a subscription with \
+            "`{text}` is about flows, and on a link a packet is decided before its flow has ended: a subscription with \
              level = \"record\" in weir.toml counts such records, and `weir query 'flows where {text}'` finds the flows"
         );
         return Err((Exit::Usage, text));

@@ -140,8 +140,7 @@ impl Run {
         let cli::LogOptions { log_rotate, log_rotate_size, log_zstd, .. } = &options.logs;
         let rolls = log_rotate.is_some() || log_rotate_size.is_some() || *log_zstd;
         if rolls && request.logs.is_none() {
-            let text =
-                "--log-rotate, --log-rotate-size and --log-zstd are for logs: give their folder with -o DIR";
+            let text = "--log-rotate, --log-rotate-size and --log-zstd are for logs: give their directory with -o DIR";
             return Err((Exit::Usage, text.to_owned()));
         }
         let zone = times::zone(options.tz.as_deref()).map_err(|error| (Exit::Usage, error))?;
@@ -247,7 +246,7 @@ impl Run {
             .map_err(|error| (Exit::Usage, format!("--log: {error}")))?;
         if pages {
             if logs.iter().any(outputs::is_store) {
-                let text = "--log store: the pages have a store already; --store DIR sets its folder";
+                let text = "--log store: the pages have a store already; --store DIR sets its directory";
                 return Err((Exit::Usage, text.to_owned()));
             }
             logs.push(outputs::store().map_err(|error| (Exit::Usage, error))?);

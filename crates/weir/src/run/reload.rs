@@ -15,7 +15,7 @@ use weir_api::Owner;
 use weir_output::Log;
 
 /// What is accepted in place of a folder that cannot be written to.
-const FOLDERS: &str = "a folder that the run could write to at its start; another needs a restart";
+const FOLDERS: &str = "a directory that the run could write to at its start; another needs a restart";
 
 /// What follows from a configuration that can be applied.
 struct Next {

@@ -126,7 +126,7 @@ impl Request {
                 Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
                     format!("{first}: {error}")
                 }
-                _ => format!("{first}: no such file, and no interface (-i) to listen to{hint}"),
+                _ => format!("{first}: no such file, and no interface (-i) to capture on{hint}"),
             };
             return Err((Exit::Unreadable, text));
         }
@@ -216,7 +216,7 @@ impl Request {
         if !(options.logs.measure || options.logs.sample.is_some()) || self.logs.is_some() || self.pages {
             return Ok(());
         }
-        let text = "--measure and --sample are for logs and pages: give a folder of logs with --output DIR, or as `dir` in [output] of weir.toml, or see the pages of `weir open`";
+        let text = "--measure and --sample are for logs and pages: give a directory of logs with --output DIR, or as `dir` in [output] of weir.toml, or see the pages of `weir open`";
         Err((Exit::Usage, text.to_owned()))
     }
 
@@ -250,9 +250,9 @@ impl Request {
             names.join(" or ")
         };
         let refused = match logs {
-            _ if self.pages => "pages print their address there: give a folder".to_owned(),
+            _ if self.pages => "pages print their address there: give a directory".to_owned(),
             [log] if !log.spec().is_stream => {
-                format!("the log {} is no lines of JSON: use {}", log.text(), able())
+                format!("the log {} does not consist of lines of JSON: use {}", log.text(), able())
             }
             [_] if self.packets.write.as_deref() == Some("-") => "-w - writes packets there".to_owned(),
             [_] if options.json => "--json prints the summary there".to_owned(),
@@ -263,7 +263,7 @@ impl Request {
             several => {
                 let names: Vec<&str> = several.iter().map(Log::text).collect();
                 format!(
-                    "it has place for one log, {}: these are {} ({})",
+                    "it has room for one log, {}: these are {} ({})",
                     able(),
                     several.len(),
                     names.join(", ")
