@@ -19,6 +19,13 @@ pub struct LinkEnds<'a> {
     pub ssid: &'a [u8],
     /// What a frame of IEEE 802.11 is; `None` on other links.
     pub wifi: Option<WifiKind>,
+    /// The station that exchanges the frame with its access point, of data, and of management that belongs to the network:
+    /// no station that only looks for networks, and no group.
+    pub station: Option<Mac>,
+    /// The channel of the network, in its beacons and probe responses.
+    pub channel: Option<u8>,
+    /// Whether the receiver of a frame of IEEE 802.11 found its check sequence wrong, so that any of this may be wrong too.
+    pub is_damaged: bool,
 }
 
 /// What a frame of IEEE 802.11 is (IEEE 802.11-2020 9.2.4.1.3).
@@ -51,7 +58,8 @@ const EMPTY: u8 = 0x40;
 /// The ends of a packet's outermost frame.
 pub fn link_ends<'a>(packet: &Packet<'a>) -> LinkEnds<'a> {
     if let Some(at) = wifi::frame_at(packet) {
-        return of_wifi(packet.data.get(at..).unwrap_or_default());
+        let ends = of_wifi(packet.data.get(at..).unwrap_or_default());
+        return LinkEnds { is_damaged: wifi::is_damaged(packet), ..ends };
     }
     let mac = |at: usize| packet.data.get(at..)?.first_chunk::<6>().copied();
     let frame = |at: usize| LinkEnds { sender: mac(at + 6), receiver: mac(at), ..LinkEnds::default() };
@@ -87,6 +95,8 @@ fn of_wifi(frame: &[u8]) -> LinkEnds<'_> {
             bssid: third,
             ssid: ssid(frame, subtype, flags),
             wifi: Some(WifiKind::Management(subtype)),
+            station: of_network(subtype).then(|| other(first, second, third)).flatten(),
+            channel: channel(frame, subtype, flags),
             ..ends
         },
         // 9.3.1: clear to send and acknowledgements have a receiver only.
@@ -107,7 +117,10 @@ fn of_wifi(frame: &[u8]) -> LinkEnds<'_> {
                 FROM_DS => (first, third, second),
                 _ => (third, address(24), None),
             };
-            LinkEnds { sender, receiver, bssid, wifi: Some(of_data(frame, control, flags)), ..ends }
+            // Behind an access point there are hosts without radio.
+            let station = bssid.and_then(|_| other(first, second, bssid));
+            let wifi = Some(of_data(frame, control, flags));
+            LinkEnds { sender, receiver, bssid, wifi, station, ..ends }
         }
         _ => LinkEnds { wifi: Some(WifiKind::Extension(subtype)), ..LinkEnds::default() },
     }
@@ -136,11 +149,29 @@ fn of_data(frame: &[u8], control: u8, flags: u8) -> WifiKind {
     }
 }
 
+/// Whether management of that subtype is exchanged by a network with its stations: not the search for networks, and not what
+/// is for everyone (9.3.3).
+fn of_network(subtype: u8) -> bool {
+    matches!(subtype, 0..=3 | 10..=14)
+}
+
+/// The one of receiver and transmitter that is not the access point; `None` if it is a group.
+fn other(receiver: Option<Mac>, transmitter: Option<Mac>, bssid: Option<Mac>) -> Option<Mac> {
+    let station = if transmitter == bssid { receiver } else { transmitter }?;
+    let [first, ..] = station;
+    (first & 1 == 0 && Some(station) != bssid).then_some(station)
+}
+
 /// Maximum bytes of a network's name (9.4.2.2).
 const MAX_SSID: usize = 32;
 
-/// The name of the network in a management frame (9.3.3).
-fn ssid(frame: &[u8], subtype: u8, flags: u8) -> &[u8] {
+/// Elements of management frames (9.4.2.1): the name of the network; its channel, of 2.4 GHz and of any band.
+const SSID: u8 = 0;
+const DS_PARAMETER_SET: u8 = 3;
+const HT_OPERATION: u8 = 61;
+
+/// The first element of one of these kinds in a management frame (9.3.3).
+fn element<'a>(frame: &'a [u8], subtype: u8, flags: u8, kinds: &[u8]) -> Option<&'a [u8]> {
     // Bytes of the fixed fields before the elements.
     let fixed = match subtype {
         // Association request; reassociation request; probe request; probe response and beacon.
@@ -148,29 +179,45 @@ fn ssid(frame: &[u8], subtype: u8, flags: u8) -> &[u8] {
         2 => 10,
         4 => 0,
         5 | 8 => 12,
-        _ => return &[],
+        _ => return None,
     };
     if flags & PROTECTED != 0 {
-        return &[];
+        return None;
     }
     let header = if flags & ORDER != 0 { 28 } else { 24 };
     let mut elements = frame.get(header + fixed..).unwrap_or_default();
     while let [kind, length, rest @ ..] = elements {
-        let Some((value, next)) = rest.split_at_checked(usize::from(*length)) else { break };
-        if *kind == 0 {
-            // A hidden name has no bytes, or only zeros.
-            let is_hidden = value.iter().all(|byte| *byte == 0);
-            return if is_hidden || value.len() > MAX_SSID { &[] } else { value };
+        let (value, next) = rest.split_at_checked(usize::from(*length))?;
+        if kinds.contains(kind) {
+            return Some(value);
         }
         elements = next;
     }
-    &[]
+    None
+}
+
+/// The name of the network in a management frame.
+fn ssid(frame: &[u8], subtype: u8, flags: u8) -> &[u8] {
+    let name = element(frame, subtype, flags, &[SSID]).unwrap_or_default();
+    // A hidden name has no bytes, or only zeros.
+    let is_hidden = name.iter().all(|byte| *byte == 0);
+    if is_hidden || name.len() > MAX_SSID { &[] } else { name }
+}
+
+/// The channel of the network that sends a beacon or a probe response.
+fn channel(frame: &[u8], subtype: u8, flags: u8) -> Option<u8> {
+    if !matches!(subtype, 5 | 8) {
+        return None;
+    }
+    // The first byte of both.
+    let channel = element(frame, subtype, flags, &[DS_PARAMETER_SET, HT_OPERATION])?.first();
+    channel.copied().filter(|channel| *channel != 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::build::packet;
+    use crate::build::{self, packet};
 
     const A: Mac = [2, 0, 0, 0, 0, 0xa];
     const B: Mac = [2, 0, 0, 0, 0, 0xb];
@@ -248,6 +295,58 @@ mod tests {
         assert_eq!(name(4, 0, &[0, 3, 0, 0, 0]), "", "a hidden name");
         assert_eq!(name(4, 0, &[0, 33]), "", "cut");
         assert_eq!(name(4, 0, &[&[0, 40][..], &[b'x'; 40]].concat()), "", "longer than a name can be");
+    }
+
+    #[test]
+    fn channels_are_those_of_beacons_and_probe_responses() {
+        let of = |subtype: u8, elements: &[u8]| {
+            let fixed = if matches!(subtype, 5 | 8) { 12 } else { 0 };
+            let frame = frame(subtype << 4, 0, &[&vec![0; fixed][..], elements].concat());
+            ends(&frame).channel
+        };
+        let name = [0, 2, b'a', b'b'];
+        assert_eq!(of(8, &[&name[..], &[1, 1, 2, 3, 1, 11]].concat()), Some(11));
+        let ht = [&[61, 22, 36][..], &[0; 21]].concat();
+        assert_eq!(of(5, &[&name[..], &ht].concat()), Some(36));
+        assert_eq!(of(4, &[3, 1, 11]), None, "the channel of a station that looks for networks");
+        assert_eq!(of(8, &[3, 1]), None, "cut");
+        assert_eq!(of(8, &[3, 1, 0]), None);
+        assert_eq!(of(8, &[3, 0]), None);
+    }
+
+    #[test]
+    fn stations_are_the_ends_that_are_no_access_point() {
+        let between = |control: u8, flags: u8, addresses: [&Mac; 3]| {
+            let [one, two, three] = addresses;
+            let frame = [&[control, flags, 0, 0][..], one, two, three, &[0; 2]].concat();
+            ends(&frame).station
+        };
+        let group = [1, 0, 0x5e, 0, 0, 1];
+        let data = 0x08;
+        assert_eq!(between(data, TO_DS, [&A, &B, &C]), Some(B));
+        assert_eq!(between(data, FROM_DS, [&B, &A, &C]), Some(B), "C has no radio");
+        assert_eq!(between(data, FROM_DS, [&group, &A, &C]), None);
+        assert_eq!(between(data, TO_DS | FROM_DS, [&A, &B, &C]), None, "between access points");
+        let (association, answer, probe, beacon, deauthentication) = (0x00, 0x10, 0x40, 0x80, 0xc0);
+        assert_eq!(between(association, 0, [&A, &B, &A]), Some(B));
+        assert_eq!(between(answer, 0, [&B, &A, &A]), Some(B));
+        assert_eq!(between(deauthentication, 0, [&B, &A, &A]), Some(B));
+        assert_eq!(between(deauthentication, 0, [&[0xff; 6], &A, &A]), None);
+        assert_eq!(between(probe, 0, [&A, &B, &A]), None);
+        assert_eq!(between(beacon, 0, [&[0xff; 6], &A, &A]), None);
+        assert_eq!(between(data, FROM_DS, [&A, &A, &A]), None);
+    }
+
+    #[test]
+    fn frames_with_a_wrong_check_sequence_are_damaged() {
+        let beacon = frame(0x80, 0, &[0; 12]);
+        for (flags, is_damaged) in [(0x10, false), (0x50, true), (0x40, true)] {
+            let header = [0, 0, 9, 0, 2, 0, 0, 0, flags];
+            let packet = [&header[..], &beacon].concat();
+            let packet = build::packet(&packet, LinkType::IEEE802_11_RADIOTAP);
+            assert_eq!(link_ends(&packet).is_damaged, is_damaged, "{flags:x}");
+        }
+        assert!(!ends(&beacon).is_damaged);
     }
 
     #[test]

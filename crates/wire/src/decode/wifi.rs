@@ -13,6 +13,7 @@ const ORDER: u8 = 0x80;
 /// Radiotap flags (radiotap.org, field 1).
 const HAS_FCS: u8 = 0x10;
 const PADDED: u8 = 0x20;
+const BAD_FCS: u8 = 0x40;
 
 /// Hardware types of Linux: IEEE 802.11, and the same behind radiotap.
 pub(super) const ARPHRD_IEEE80211: u16 = 801;
@@ -42,6 +43,12 @@ pub(super) fn frame_at(packet: &Packet<'_>) -> Option<usize> {
         LinkType::LINUX_SLL2 => cooked(8, 20),
         _ => None,
     }
+}
+
+/// Whether a radiotap header says that the frame's check sequence is wrong.
+pub(super) fn is_damaged(packet: &Packet<'_>) -> bool {
+    let flags = || radiotap_flags(Frame::new(packet.data, packet.wire_len), 0);
+    packet.link == LinkType::IEEE802_11_RADIOTAP && flags().is_some_and(|flags| flags & BAD_FCS != 0)
 }
 
 /// A radiotap header, little-endian throughout, and the frame after it.
