@@ -46,6 +46,12 @@ static RTP: Table = Table {
         ),
         field("jitter_max", Kind::Duration, "Maximum jitter in seconds."),
         field("duration", Kind::Duration, "Time from the first packet to the last, in seconds."),
+        field(
+            "call_id",
+            Kind::Text,
+            "Identifier of the SIP call (Call-ID) whose session description announced the stream, at most 256 bytes.",
+        )
+        .privacy(Privacy::Fingerprint),
     ],
 };
 
@@ -146,9 +152,13 @@ impl Codec {
     }
 }
 
-/// A parser for an expected flow with these codecs.
-pub(crate) fn announced(codecs: &[Codec]) -> Box<dyn Parser> {
-    Box::new(Rtp { codecs: codecs.to_vec(), is_announced: true, ..Rtp::default() })
+/// Maximum bytes of the identifier of a call.
+const MAX_CALL: usize = 256;
+
+/// A parser for an expected flow with these codecs, of the call with this identifier.
+pub(crate) fn announced(codecs: &[Codec], call: Option<&[u8]>) -> Box<dyn Parser> {
+    let call = call.map(|call| call.get(..MAX_CALL).unwrap_or(call).into());
+    Box::new(Rtp { codecs: codecs.to_vec(), is_announced: true, call, ..Rtp::default() })
 }
 
 /// The header of a packet.
@@ -454,12 +464,12 @@ impl Stream {
         self.transit = transit;
     }
 
-    fn emit(&self, codecs: &[Codec], is_announced: bool, out: &mut dyn Out) {
+    fn emit(&self, of: &Rtp, out: &mut dyn Out) {
         let expected = self.expected_before + u64::from(self.highest - self.base) + 1;
         let span = |units: f64| {
             self.clock.map_or(Value::None, |clock| Value::Duration((units / f64::from(clock) * 1e9) as u64))
         };
-        let codec = codec(codecs, self.first.kind);
+        let codec = codec(&of.codecs, self.first.kind);
         out.record(record!(
             RTP,
             self.begun,
@@ -467,7 +477,7 @@ impl Stream {
             ssrc = self.first.ssrc,
             payload_type = self.first.kind,
             codec = if codec.name.is_empty() { Value::None } else { codec.name.into() },
-            announced = is_announced,
+            announced = of.is_announced,
             packets = self.packets,
             bytes = self.bytes,
             lost = expected.saturating_sub(self.packets),
@@ -477,6 +487,7 @@ impl Stream {
             jitter = span(self.jitter),
             jitter_max = span(self.jitter_max),
             duration = Value::Duration(self.last.since(self.begun)),
+            call_id = of.call.as_deref(),
         ));
     }
 }
@@ -541,6 +552,8 @@ impl Source {
 struct Rtp {
     codecs: Vec<Codec>,
     is_announced: bool,
+    /// The identifier of the call that announced the flow.
+    call: Option<Box<[u8]>>,
     streams: Vec<Stream>,
     sources: Vec<Source>,
     wrong: u32,
@@ -562,7 +575,7 @@ impl Parser for Rtp {
 
     fn end(&mut self, _: Time, out: &mut dyn Out) {
         for stream in std::mem::take(&mut self.streams) {
-            stream.emit(&self.codecs, self.is_announced, out);
+            stream.emit(self, out);
         }
         for source in std::mem::take(&mut self.sources) {
             source.emit(out);
@@ -577,6 +590,7 @@ impl Parser for Rtp {
         self.streams.capacity() * size_of::<Stream>()
             + self.sources.capacity() * size_of::<Source>()
             + self.codecs.capacity() * size_of::<Codec>()
+            + self.call.as_ref().map_or(0, |call| call.len())
             + sources.sum::<usize>()
     }
 }

@@ -590,7 +590,7 @@ impl Sip {
         };
         emit_message(&message, description.as_ref(), chunk.time, out);
         if let Some(description) = description {
-            description.announce(self.flow, chunk.time, out);
+            description.announce(self.flow, message.call_id.as_deref(), chunk.time, out);
         }
         message.body = Vec::new();
         self.pair(message, chunk, out);

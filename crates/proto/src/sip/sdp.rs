@@ -159,8 +159,8 @@ impl<'a> Description<'a> {
         )
     }
 
-    /// Announces the flows of the media; `flow` identifies the flow of the description.
-    pub fn announce(&self, flow: u64, time: Time, out: &mut dyn Out) {
+    /// Announces the flows of the media; `flow` identifies the flow of the description, and `call` the call.
+    pub fn announce(&self, flow: u64, call: Option<&[u8]>, time: Time, out: &mut dyn Out) {
         for medium in &self.media {
             let mut words = medium.media.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
             let (Some(_), Some(port), Some(protocol)) = (words.next(), words.next(), words.next()) else {
@@ -191,7 +191,7 @@ impl<'a> Description<'a> {
                     from: time,
                     until: Time(time.0.saturating_add(PATIENCE)),
                     protocol: &crate::rtp::PROTOCOL,
-                    parser: announced(&codecs),
+                    parser: announced(&codecs, call),
                 });
             }
         }
