@@ -1,16 +1,12 @@
 //! Functions over records: lists, distinct counts and quantiles by any fields.
-//!
-//! A list is exact while its keys fit. Then a new key displaces the lightest of eight rows. Each row has an upper bound
-//! of its undercount, and the list has one for keys without a row.
 
 use super::ends::carries_ports;
+use super::keyed_rows::{KeyedRows, Row};
 use super::record_key::{self, KEYS, Keys, TEXT};
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::fields::{self, RecordView};
 use crate::{Item, Seeds};
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
-use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 use weir_api::{
     Bits, Datum, Fold, Folded, FunctionCall, KeyColumn, Level, Reading, Schema, Shown, Sketch, Table,
@@ -22,8 +18,6 @@ use weir_proto::SITE;
 
 /// Maximum number of parts of a key.
 const PARTS: usize = 4;
-/// Rows of which the lightest is displaced.
-const CANDIDATES: usize = 8;
 /// Bytes of a row without its key, with its place in the index.
 const ROW: usize = 2 * size_of::<TableRow>() + size_of::<Folded>() + 32;
 /// Maximum number of buckets of a sketch of one key: values over 16 powers of two keep their resolution.
@@ -274,7 +268,7 @@ pub(super) static QUANTILES: FunctionSpec = FunctionSpec {
     input: InputKind::Packets,
     memory: |arguments| {
         let (_, keys, _, rows) = quantiles(arguments)?;
-        Ok(memory(rows, &keys, (usize::from(buckets(&keys)) + 1) * Sketch::BUCKET))
+        Ok(memory(rows, &keys, (usize::from(buckets(keys.is_empty())) + 1) * Sketch::BUCKET))
     },
     build: |arguments| {
         let (of, keys, show, rows) = quantiles(arguments)?;
@@ -332,34 +326,21 @@ fn memory(rows: usize, keys: &[Part], value: usize) -> Memory {
     Memory { state: bytes, reading: bytes }
 }
 
-/// Maximum number of buckets of the sketches of a list.
-fn buckets(keys: &[Part]) -> u16 {
-    if keys.is_empty() { Sketch::MAX_BUCKETS as u16 } else { BUCKETS }
+/// Maximum number of buckets of the sketches of a list; `is_whole`: it has one row for all records.
+fn buckets(is_whole: bool) -> u16 {
+    if is_whole { Sketch::MAX_BUCKETS as u16 } else { BUCKETS }
 }
 
-/// The present rows, and the way to them.
+/// The present rows, and what they are by.
 struct ByField {
     keys: Vec<Part>,
     /// The measured part; `None` counts records.
     of: Option<Part>,
     schema: Arc<Schema>,
     fold: Fold,
-    capacity: usize,
     seeds: Seeds,
-    hasher: FixedState,
-    rows: Vec<Row>,
-    /// Positions in `rows`, by the hash of their keys.
-    index: HashTable<u32>,
-    /// Upper bound for a key without a row.
-    absent: u64,
+    rows: KeyedRows<Folded>,
     scratch: Scratch,
-}
-
-struct Row {
-    hash: u64,
-    key: Box<[u8]>,
-    value: Folded,
-    error: u64,
 }
 
 /// Reused memory.
@@ -407,65 +388,25 @@ impl ByField {
             of,
             schema: Arc::new(schema),
             fold,
-            capacity: rows,
             seeds,
-            hasher: FixedState::with_seed(seeds.run),
-            rows: Vec::new(),
-            index: HashTable::new(),
-            absent: 0,
+            rows: KeyedRows::new(rows, seeds.run),
             scratch: Scratch::default(),
         }
     }
 
     /// Adds a value, or a record, to the row of a key.
     fn add(&mut self, key: &[u8], measured: Option<Measured>) {
-        let hash = self.hasher.hash_one(key);
-        let rows = &self.rows;
-        let is_it = |at: &u32| rows.get(*at as usize).is_some_and(|row| *row.key == *key);
-        let at = match self.index.find(hash, is_it) {
-            Some(at) => *at as usize,
-            None => self.insert(hash, key),
-        };
-        let Some(row) = self.rows.get_mut(at) else { return };
-        match (&mut row.value, measured) {
-            (Folded::Sum(records), _) => *records += 1,
-            (Folded::Distinct(values), Some(Measured::Distinct(value))) => _ = values.add(value),
-            (Folded::Sketch(sketch), Some(Measured::Number(number))) => sketch.add(number),
-            _ => {}
-        }
-    }
-
-    fn insert(&mut self, hash: u64, key: &[u8]) -> usize {
-        let value = match self.fold {
-            Fold::Sketch => Folded::Sketch(Sketch::with_buckets(buckets(&self.keys))),
+        let (fold, is_whole) = (self.fold, self.keys.is_empty());
+        let new = || match fold {
+            Fold::Sketch => Folded::Sketch(Sketch::with_buckets(buckets(is_whole))),
             fold => Folded::new(fold),
         };
-        let row = Row { hash, key: key.into(), value, error: self.absent };
-        let at = if self.rows.len() < self.capacity {
-            self.rows.push(row);
-            self.rows.len() - 1
-        } else {
-            self.displace(row)
-        };
-        let Self { index, rows, .. } = self;
-        index.insert_unique(hash, at as u32, |at| rows.get(*at as usize).map_or(0, |row| row.hash));
-        at
-    }
-
-    /// Puts a row into the place of the lightest of a few. Returns the place.
-    fn displace(&mut self, row: Row) -> usize {
-        let start = row.hash as usize % self.rows.len();
-        let places = (start..self.rows.len()).chain(0..start).take(CANDIDATES);
-        let weight = |at: &usize| self.rows.get(*at).map_or(0, |row| row.value.weight());
-        let at = places.min_by_key(weight).unwrap_or_default();
-        if let Some(old) = self.rows.get_mut(at) {
-            self.absent = self.absent.max(old.value.weight() + old.error);
-            if let Ok(entry) = self.index.find_entry(old.hash, |known| *known as usize == at) {
-                entry.remove();
-            }
-            *old = Row { error: self.absent, ..row };
+        match (self.rows.value(key, new), measured) {
+            (Some(Folded::Sum(records)), _) => *records += 1,
+            (Some(Folded::Distinct(values)), Some(Measured::Distinct(value))) => _ = values.add(value),
+            (Some(Folded::Sketch(sketch)), Some(Measured::Number(number))) => sketch.add(number),
+            _ => {}
         }
-        at
     }
 }
 
@@ -534,14 +475,12 @@ impl Function for ByField {
     }
 
     fn take(&mut self) -> Reading {
-        self.index.clear();
-        let rows = std::mem::take(&mut self.rows).into_iter();
-        let rows = rows.map(|Row { key, value, error, .. }| TableRow {
+        let (rows, absent) = self.rows.take();
+        let rows = rows.into_iter().map(|Row { key, value, error, .. }| TableRow {
             key: record_key::parts(&key),
             values: vec![value],
             error,
         });
-        let absent = std::mem::take(&mut self.absent);
-        Reading::Table(Table::new(Arc::clone(&self.schema), self.capacity, rows.collect(), absent))
+        Reading::Table(Table::new(Arc::clone(&self.schema), self.rows.capacity(), rows.collect(), absent))
     }
 }

@@ -1,64 +1,25 @@
 //! Packets without IP: who sends what to whom on the link.
 
-use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
-use crate::Item;
-use crate::bounded::{Bounded, Row, Taken};
-use crate::composition::{carried, is_without_ip};
+use super::link_list::{self, COLUMNS, LinkKey, Ssid, key, mac, word};
+use super::{FunctionSpec, InputKind};
+use crate::composition::carried;
 use crate::keyed::{KeyHash, Keyed};
 use std::borrow::Cow;
-use std::sync::Arc;
-use weir_api::{
-    Datum, Fold, Folded, KeyColumn, Level, NETWORK_NAMES, OWN_WORDS, Part, Reading, Schema, Shown, Table,
-    TableColumn, TableRow, Unit, WifiFrame,
-};
+use weir_api::{Datum, KeyColumn, Level, NETWORK_NAMES, OWN_WORDS, Part, Schema, Shown, WifiFrame};
 use weir_wire::{Layers, LinkEnds, Mac, Packet, WifiKind, link_ends};
 
 pub(super) static FRAMES: FunctionSpec = FunctionSpec {
     name: "frames",
     help: "Packets without IP by sender, receiver and kind (ARP, STP, a beacon of Wi-Fi), and of Wi-Fi by access point and name of the network, in fixed memory: exact while the distinct keys fit, else with an upper bound of the error for each row.",
-    arguments: &[
-        Argument { name: "show", help: "Number of rows to show, 1 to 1000.", default: Some("10") },
-        Argument { name: "rows", help: "Number of keys to keep, 16 to 1048576.", default: Some("1024") },
-    ],
+    arguments: &link_list::ARGUMENTS,
     levels: &[Level::Packet],
     input: InputKind::WithoutIp,
-    memory: |arguments| {
-        let (_, rows) = shape(arguments)?;
-        let rows = rows.next_multiple_of(8).max(16);
-        Ok(Memory { state: 256 + Bounded::<Key>::bytes(rows), reading: 256 + rows * ROW })
-    },
-    build: |arguments| {
-        let (show, rows) = shape(arguments)?;
-        let schema = Schema { shown: Shown::Heaviest(show), ..SCHEMA };
-        Ok(Box::new(Frames {
-            schema: Arc::new(schema),
-            list: Bounded::new(rows, Unit::Packets, arguments.seeds.run),
-        }))
-    },
+    memory: link_list::memory::<Key>,
+    build: link_list::build::<Key>,
 };
 
-/// Rows to show, and keys to keep.
-fn shape(arguments: &Arguments<'_>) -> Result<(u32, usize), String> {
-    let (show, rows): (u32, usize) = (arguments.parse("show")?, arguments.parse("rows")?);
-    if !(1..=1000).contains(&show) {
-        return Err(format!("`frames`: show = {show} is not between 1 and 1000"));
-    }
-    if !(16..=1 << 20).contains(&rows) {
-        return Err(format!("`frames`: rows = {rows} is not between 16 and 1048576"));
-    }
-    Ok((show, rows))
-}
-
-/// Maximum bytes of a row of a reading: a byte of a name that is no text becomes three.
-const ROW: usize = size_of::<TableRow>()
-    + KEYS.len() * size_of::<Datum>()
-    + COLUMNS.len() * size_of::<Folded>()
-    + MAX_NAME
-    + 3 * MAX_SSID;
 /// Maximum bytes of the name of a kind.
 const MAX_NAME: usize = 48;
-/// Maximum bytes of a network's name.
-const MAX_SSID: usize = 32;
 
 const SCHEMA: Schema = Schema {
     name: Cow::Borrowed("frames"),
@@ -74,20 +35,6 @@ static KEYS: [KeyColumn; 5] = [
     key("bssid", "", "Hardware address of the access point, of Wi-Fi."),
     key("ssid", NETWORK_NAMES, "Name of the wireless network, where the frame has it."),
 ];
-
-static COLUMNS: [TableColumn; 2] = [
-    column("packets", "packets", "Packets."),
-    column("bytes", "bytes", "Bytes on the wire, link-layer headers included."),
-];
-
-const fn key(name: &'static str, field: &'static str, help: &'static str) -> KeyColumn {
-    KeyColumn { name: Cow::Borrowed(name), field: Cow::Borrowed(field), help: Cow::Borrowed(help) }
-}
-
-const fn column(name: &'static str, unit: &'static str, help: &'static str) -> TableColumn {
-    let (name, unit, help) = (Cow::Borrowed(name), Cow::Borrowed(unit), Cow::Borrowed(help));
-    TableColumn { name, fold: Fold::Sum, unit, help }
-}
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -196,90 +143,39 @@ struct Key {
     receiver: Option<Mac>,
     bssid: Option<Mac>,
     kind: Kind,
-    /// Length of the network's name.
-    length: u8,
-    /// The name of the network, filled up with zeros.
-    ssid: [u8; MAX_SSID],
+    ssid: Ssid,
 }
 
-impl Key {
-    fn of(packet: &Packet<'_>, layers: &Layers) -> Self {
+impl LinkKey for Key {
+    const SCHEMA: Schema = SCHEMA;
+    const TEXTS: usize = MAX_NAME + Ssid::TEXT;
+
+    fn each(packet: &Packet<'_>, layers: &Layers, each: &mut dyn FnMut(Self)) {
         let ends = link_ends(packet);
-        let mut key = Self {
+        each(Self {
             sender: ends.sender,
             receiver: ends.receiver,
             bssid: ends.bssid,
             kind: Kind::of(packet, layers, &ends),
-            length: ends.ssid.len().min(MAX_SSID) as u8,
-            ssid: [0; MAX_SSID],
-        };
-        key.ssid.iter_mut().zip(ends.ssid).for_each(|(to, from)| *to = *from);
-        key
+            ssid: Ssid::new(ends.ssid),
+        });
     }
 
     fn parts(&self) -> Vec<Datum> {
-        let mac = |mac: Option<Mac>| mac.map_or(Datum::Nothing, Datum::Mac);
-        let ssid = self.ssid.get(..usize::from(self.length)).unwrap_or_default();
-        let ssid = match ssid {
-            [] => Datum::Nothing,
-            ssid => Datum::Text(String::from_utf8_lossy(ssid).into()),
-        };
         vec![
             mac(self.sender),
             mac(self.receiver),
             Datum::Text(self.kind.name().into()),
             mac(self.bssid),
-            ssid,
+            self.ssid.part(),
         ]
     }
 }
 
-/// A hardware address as a word; no address differs from each of them.
-fn word(mac: Option<Mac>) -> u64 {
-    mac.map_or(u64::MAX, |[a, b, c, d, e, f]| u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
-}
-
 impl Keyed for Key {
     fn hash(&self, hash: &KeyHash) -> u64 {
-        let [one, two, three, four] = std::array::from_fn(|at| {
-            let bytes = self.ssid.get(at * 8..).and_then(<[u8]>::first_chunk);
-            u64::from_be_bytes(bytes.copied().unwrap_or_default())
-        });
-        let name = hash.of([one, two, three, four, self.length.into()]);
+        let name = hash.of(self.ssid.words());
         hash.of([word(self.sender), word(self.receiver), word(self.bssid), self.kind.number(), name])
-    }
-}
-
-/// The list.
-struct Frames {
-    schema: Arc<Schema>,
-    list: Bounded<Key>,
-}
-
-impl Function for Frames {
-    fn item(&mut self, item: &Item<'_>) {
-        if let Item::Packet(packet, layers) = item
-            && is_without_ip(layers)
-        {
-            self.list.add(Key::of(packet, layers), item.count(), 0);
-        }
-    }
-
-    fn held(&self) -> usize {
-        self.list.memory()
-    }
-
-    fn take(&mut self) -> Reading {
-        let capacity = self.list.capacity();
-        let Taken { rows, absent, shed, .. } = self.list.take();
-        let row = |Row { key, amount, error }: Row<Key>| TableRow {
-            key: key.parts(),
-            values: vec![Folded::Sum(amount.count.packets), Folded::Sum(amount.count.bytes)],
-            error,
-        };
-        let rows = rows.into_iter().map(row).collect();
-        let shed = vec![shed.packets, shed.bytes];
-        Reading::Table(Table::counting(Arc::clone(&self.schema), capacity, rows, absent, shed))
     }
 }
 
@@ -289,7 +185,7 @@ mod tests {
     use crate::{ChecksumMode, Plan, Settings, Worker};
     use std::collections::BTreeMap;
     use std::sync::Arc;
-    use weir_api::{FunctionCall, Snapshot, SubscriptionSpec};
+    use weir_api::{Folded, FunctionCall, Reading, Snapshot, SubscriptionSpec, Table, TableRow};
     use weir_filter::Options;
     use weir_flow::FlowConfig;
     use weir_wire::build::{self, packet};

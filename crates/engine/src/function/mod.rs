@@ -16,6 +16,8 @@ mod ends;
 mod frames;
 mod ipproto;
 mod iprange;
+mod keyed_rows;
+mod link_list;
 mod rate;
 mod record_key;
 mod scans;
