@@ -56,6 +56,8 @@ built_in! {
     LATENCY = 27, "latency";
     /// Packets without IP by sender, receiver and kind.
     FRAMES = 28, "frames";
+    /// Calls of SIP, with the loss and jitter of their media.
+    CALLS = 29, "calls";
     /// Ourmon's list of flows.
     TOPN_IP = 16, "topn_ip";
     /// Ourmon's list of TCP flows.

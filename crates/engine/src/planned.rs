@@ -1,7 +1,7 @@
 //! A subscription, compiled as far as it depends on itself alone, so that the next plan takes it over.
 
 use crate::demand::{Demand, Tables};
-use crate::function::by_field;
+use crate::function::record_tables;
 use crate::function::select::Select;
 use crate::settings::{PlanError, Seeds, Settings};
 use crate::{Block, Delivery, Function, FunctionSpec, InputKind, Item, Memory, Selector};
@@ -308,7 +308,7 @@ fn tested(test: &RecordTest, calls: &[(u16, Call)], functions: &[FunctionCall]) 
             continue;
         }
         // A function without a field of a table takes records of all tables.
-        let of_call = functions.get(usize::from(*place)).and_then(by_field::tables);
+        let of_call = functions.get(usize::from(*place)).and_then(record_tables);
         if of_call.is_none() && reach.iter().all(|tables| *tables == weir_filter::Tables::All) {
             return Tables::All;
         }

@@ -1,6 +1,7 @@
 //! The summary of a run in at most twenty lines, and the line of one interval.
 
 mod applications;
+mod calls;
 mod frames;
 mod label;
 mod lists;

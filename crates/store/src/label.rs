@@ -121,6 +121,7 @@ pub fn title(name: &str) -> String {
         "status codes" => "Status codes of HTTP",
         "latency" => "Latency by server",
         "frames" => "Packets without IP, by sender and receiver",
+        "calls" => "Calls of SIP",
         other => other,
     }
     .to_owned()

@@ -27,7 +27,7 @@ pub fn summary(memory: usize) -> Vec<Subscription> {
 /// The memory limit in bytes from which a run has [`applications`]: with less, packets need all of it.
 pub const MIN_OF_APPLICATIONS: usize = 64 << 20;
 
-/// The subscriptions to what the protocols of flows show: names, sites, versions, programs, states and latency.
+/// The subscriptions to what the protocols of flows show: names, sites, versions, programs, states, latency and calls.
 /// `memory` is the memory limit in bytes, by which the lists are sized.
 pub fn applications(memory: usize) -> Vec<Subscription> {
     let share = |rows: usize, min: usize| (rows * memory.min(FULL_LISTS) / FULL_LISTS).max(min);
@@ -48,6 +48,7 @@ pub fn applications(memory: usize) -> Vec<Subscription> {
         list("user agents", "http.user_agent", 256),
         list("status codes", "http.status_code", 64),
         of_records("latency", latency.into()),
+        of_records("calls", vec![FunctionCall::new("calls").with("rows", share(256, 16))]),
     ])
 }
 

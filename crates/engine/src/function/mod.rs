@@ -6,6 +6,7 @@
 mod arguments;
 pub(crate) mod block;
 pub(crate) mod by_field;
+mod calls;
 mod cast;
 mod classes;
 mod count;
@@ -59,7 +60,12 @@ pub static FUNCTIONS: &[&FunctionSpec] = &[
 /// Every function over records, in the order of the manual. Their keys are fields, so that some have the names of functions
 /// over packets and flows.
 pub static RECORD_FUNCTIONS: &[&FunctionSpec] =
-    &[&by_field::RECORDS, &by_field::TOP, &by_field::DISTINCT, &by_field::QUANTILES];
+    &[&by_field::RECORDS, &by_field::TOP, &by_field::DISTINCT, &by_field::QUANTILES, &calls::SPEC];
+
+/// The tables whose records a call of a function over records reads; `None` if it reads those of all tables.
+pub(crate) fn record_tables(call: &FunctionCall) -> Option<Vec<&'static str>> {
+    if call.name == calls::SPEC.name { Some(calls::TABLES.to_vec()) } else { by_field::tables(call) }
+}
 
 /// Description of a function.
 #[derive(Debug)]

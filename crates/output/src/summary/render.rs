@@ -2,7 +2,7 @@
 
 use super::sections::{self, Section};
 use super::{Facts, Style};
-use super::{applications, frames};
+use super::{applications, calls, frames};
 use crate::figures::{fit, left};
 
 /// Maximum lines of a summary.
@@ -40,6 +40,7 @@ pub fn render(facts: &Facts, style: &Style) -> String {
     let mut sites = applications::sites(facts, room);
     let mut web = applications::web(facts, room);
     let mut latency = applications::latency(facts, room);
+    let mut calls = calls::calls(facts, room);
     let mut tunnels = sections::tunnels(facts, room);
     let mut unidentified = sections::unidentified(facts, room);
     let mut flows = sections::flows(facts, room);
@@ -57,6 +58,7 @@ pub fn render(facts: &Facts, style: &Style) -> String {
         &sites,
         &web,
         &latency,
+        &calls,
         &unidentified,
         &flows,
         &not_ip,
@@ -67,7 +69,7 @@ pub fn render(facts: &Facts, style: &Style) -> String {
     let mut fixed = head.len() + fixed.iter().map(|section| section.lines.len()).sum::<usize>();
     // Errors and loss have priority over all other sections, and talkers and a suggestion over what protocols show.
     let kept = sections::talker_count(facts).min(MIN_TALKERS) + usize::from(style.next);
-    for section in [&mut not_ip, &mut web, &mut latency, &mut sites, &mut names] {
+    for section in [&mut not_ip, &mut web, &mut latency, &mut sites, &mut names, &mut calls] {
         if fixed + kept > MAX_LINES {
             fixed -= std::mem::take(&mut section.lines).len();
         }
@@ -109,6 +111,7 @@ pub fn render(facts: &Facts, style: &Style) -> String {
         &sites,
         &web,
         &latency,
+        &calls,
         &unidentified,
         &flows,
         &not_ip,
