@@ -58,6 +58,10 @@ built_in! {
     FRAMES = 28, "frames";
     /// Calls of SIP, with the loss and jitter of their media.
     CALLS = 29, "calls";
+    /// Wi-Fi networks and their stations.
+    WIFI = 30, "wifi";
+    /// Hardware addresses that claim IPv4 addresses by ARP.
+    ARP = 31, "arp";
     /// Ourmon's list of flows.
     TOPN_IP = 16, "topn_ip";
     /// Ourmon's list of TCP flows.

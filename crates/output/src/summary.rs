@@ -2,6 +2,7 @@
 
 mod applications;
 mod calls;
+mod claims;
 mod frames;
 mod label;
 mod lists;
@@ -10,6 +11,7 @@ mod render;
 mod sections;
 #[cfg(test)]
 mod tests;
+mod wifi;
 
 use label::scan_short;
 pub use label::{key, key_short, label, scan};

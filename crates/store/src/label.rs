@@ -122,6 +122,8 @@ pub fn title(name: &str) -> String {
         "latency" => "Latency by server",
         "frames" => "Packets without IP, by sender and receiver",
         "calls" => "Calls of SIP",
+        "wifi" => "Wi-Fi networks and stations",
+        "arp" => "Hardware addresses by ARP",
         other => other,
     }
     .to_owned()

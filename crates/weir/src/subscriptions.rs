@@ -19,6 +19,8 @@ pub fn summary(memory: usize) -> Vec<Subscription> {
         all("flows", top("flow", 4096)),
         all("protocols", top("protocol", 256)),
         all("frames", FunctionCall::new("frames").with("rows", list_rows(memory, 1024))),
+        all("wifi", FunctionCall::new("wifi").with("rows", list_rows(memory, 1024))),
+        all("arp", FunctionCall::new("arp").with("rows", list_rows(memory, 1024))),
         all("rate", FunctionCall::new("rate")),
         SubscriptionSpec { level: Level::Flow, ..all("scans", FunctionCall::new("scans")) },
     ])

@@ -4,6 +4,7 @@
 //! manual page read that static.
 
 mod arguments;
+mod arp;
 pub(crate) mod block;
 pub(crate) mod by_field;
 mod calls;
@@ -28,6 +29,7 @@ mod size;
 mod syn;
 mod tcp3;
 mod top;
+mod wifi;
 
 pub use arguments::Arguments;
 pub use block::{Block, OwnedTally};
@@ -53,6 +55,8 @@ pub static FUNCTIONS: &[&FunctionSpec] = &[
     &rate::RATE,
     &distribution::DISTRIBUTION,
     &frames::FRAMES,
+    &wifi::WIFI,
+    &arp::ARP,
     &scans::SCANS,
     &syn::SYN,
 ];

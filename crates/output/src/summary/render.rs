@@ -2,7 +2,7 @@
 
 use super::sections::{self, Section};
 use super::{Facts, Style};
-use super::{applications, calls, frames};
+use super::{applications, calls, frames, wifi};
 use crate::figures::{fit, left};
 
 /// Maximum lines of a summary.
@@ -44,6 +44,7 @@ pub fn render(facts: &Facts, style: &Style) -> String {
     let mut tunnels = sections::tunnels(facts, room);
     let mut unidentified = sections::unidentified(facts, room);
     let mut flows = sections::flows(facts, room);
+    let mut wifi = wifi::wifi(facts, room);
     let mut not_ip = frames::frames(facts, room);
     let mut errors = sections::errors(facts, room);
     let mut notes = sections::notes(facts);
@@ -61,6 +62,7 @@ pub fn render(facts: &Facts, style: &Style) -> String {
         &calls,
         &unidentified,
         &flows,
+        &wifi,
         &not_ip,
         &errors,
         &notes,
@@ -69,7 +71,7 @@ pub fn render(facts: &Facts, style: &Style) -> String {
     let mut fixed = head.len() + fixed.iter().map(|section| section.lines.len()).sum::<usize>();
     // Errors and loss have priority over all other sections, and talkers and a suggestion over what protocols show.
     let kept = sections::talker_count(facts).min(MIN_TALKERS) + usize::from(style.next);
-    for section in [&mut not_ip, &mut web, &mut latency, &mut sites, &mut names, &mut calls] {
+    for section in [&mut not_ip, &mut web, &mut latency, &mut sites, &mut names, &mut wifi, &mut calls] {
         if fixed + kept > MAX_LINES {
             fixed -= std::mem::take(&mut section.lines).len();
         }
@@ -114,6 +116,7 @@ pub fn render(facts: &Facts, style: &Style) -> String {
         &calls,
         &unidentified,
         &flows,
+        &wifi,
         &not_ip,
         &errors,
         &notes,

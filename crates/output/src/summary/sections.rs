@@ -3,8 +3,8 @@
 use super::label::{ranges, service_name};
 use super::render::Tone;
 use super::{
-    Facts, InputFacts, Naming, RangeFacts, Style, analysed, error_share, key, key_short, scan_short, series,
-    top_of,
+    Facts, InputFacts, Naming, RangeFacts, Style, analysed, claims, error_share, key, key_short, scan_short,
+    series, top_of,
 };
 use crate::figures::{
     bar, bit_rate, bytes, count, counted, duration, left, loss_percent, packet_rate, percent, printable,
@@ -672,7 +672,7 @@ pub(super) fn flows(facts: &Facts, room: usize) -> Section {
     section
 }
 
-/// Decode errors and wrong checksums.
+/// Decode errors, wrong checksums, and addresses that several stations claim.
 pub(super) fn errors(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("ERRORS");
     let ledger = &facts.total.settled_ledger();
@@ -706,6 +706,9 @@ pub(super) fn errors(facts: &Facts, room: usize) -> Section {
             counted(ledger.checksums_verified, "checksum")
         );
         section.line(text, Tone::Warning);
+    }
+    for line in claims::conflicts(facts) {
+        section.emit_wrapped(&line, room, 2, Tone::Warning);
     }
     section
 }
