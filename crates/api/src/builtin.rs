@@ -62,6 +62,8 @@ built_in! {
     WIFI = 30, "wifi";
     /// Hardware addresses that claim IPv4 addresses by ARP.
     ARP = 31, "arp";
+    /// Registered domains by the number of distinct names that DNS was asked for, and the number of all of them.
+    DOMAINS = 32, "domains";
     /// Ourmon's list of flows.
     TOPN_IP = 16, "topn_ip";
     /// Ourmon's list of TCP flows.

@@ -124,6 +124,7 @@ pub fn title(name: &str) -> String {
         "calls" => "Calls of SIP",
         "wifi" => "Wi-Fi networks and stations",
         "arp" => "Hardware addresses by ARP",
+        "domains" => "Domains by distinct names asked of DNS",
         other => other,
     }
     .to_owned()

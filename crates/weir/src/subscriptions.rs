@@ -43,6 +43,8 @@ pub fn applications(memory: usize) -> Vec<Subscription> {
         FunctionCall::new("quantiles").with("of", of).with("by", by).with("rows", share(128, 4))
     };
     let latency = ["stream.first_byte", "stream.handshake"].map(|of| quantiles(of, "destination,port"));
+    let names = FunctionCall::new("distinct").with("of", "dns.query");
+    let domains = [names.clone().with("by", "domain").with("rows", share(128, 4)), names];
     built_in([
         list("names", "dns.query", 1024),
         list("sites", "site", 1024),
@@ -50,6 +52,7 @@ pub fn applications(memory: usize) -> Vec<Subscription> {
         list("user agents", "http.user_agent", 256),
         list("status codes", "http.status_code", 64),
         of_records("latency", latency.into()),
+        of_records("domains", domains.into()),
         of_records("calls", vec![FunctionCall::new("calls").with("rows", share(256, 16))]),
     ])
 }

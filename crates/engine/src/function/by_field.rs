@@ -9,8 +9,8 @@ use crate::{Item, Seeds};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 use weir_api::{
-    Bits, Datum, Fold, Folded, FunctionCall, KeyColumn, Level, Reading, Schema, Shown, Sketch, Table,
-    TableColumn, TableRow,
+    Bits, Datum, Fold, Folded, FunctionCall, KeyColumn, Level, NETWORK_NAMES, Reading, Schema, Shown, Sketch,
+    Table, TableColumn, TableRow,
 };
 use weir_filter::RecordRow;
 use weir_filter::fields::{FieldInfo, FieldKind, FieldValue, Number};
@@ -35,7 +35,16 @@ enum Part {
     Port,
     /// The name of the site that a client asks for: of [`SITE`], the field of the record's table.
     Site,
+    /// The registered domain of the name that DNS was asked for: of [`NAME`].
+    Domain,
 }
+
+/// The field of names that DNS was asked for, in lower case.
+const NAME: (&str, &str) = ("dns", "query");
+
+/// The field of [`NAME`].
+static NAMES: LazyLock<Option<FieldInfo>> =
+    LazyLock::new(|| fields::find(NAME.0, NAME.1).map(|(info, _)| info));
 
 /// The fields of [`SITE`].
 static SITES: LazyLock<Vec<FieldInfo>> = LazyLock::new(|| {
@@ -51,10 +60,11 @@ impl Part {
             "destination" | "server" => Part::Destination,
             "port" => Part::Port,
             "site" => Part::Site,
+            "domain" => Part::Domain,
             _ => {
                 let (table, field) = name.split_once('.').ok_or_else(|| {
                     format!(
-                        "`{name}` is no field of a record: table.field, source, destination, port or site"
+                        "`{name}` is no field of a record: table.field, source, destination, port, site or domain"
                     )
                 })?;
                 match fields::find(table, field) {
@@ -81,6 +91,7 @@ impl Part {
             Part::Destination => "destination".to_owned(),
             Part::Port => "port".to_owned(),
             Part::Site => "site".to_owned(),
+            Part::Domain => "domain".to_owned(),
         }
     }
 
@@ -89,6 +100,7 @@ impl Part {
         match self {
             Part::Field(info) => Some(vec![info.table]),
             Part::Site => Some(SITE.iter().map(|(table, _)| *table).collect()),
+            Part::Domain => Some(vec![NAME.0]),
             Part::Source | Part::Destination | Part::Port => None,
         }
     }
@@ -97,7 +109,7 @@ impl Part {
     fn size(&self) -> usize {
         let is_text = match self {
             Part::Field(info) => info.kind == FieldKind::Text,
-            Part::Site => true,
+            Part::Site | Part::Domain => true,
             Part::Source | Part::Destination | Part::Port => false,
         };
         // Numbers with a fraction and truth values are texts of a few bytes.
@@ -109,6 +121,8 @@ impl Part {
         match self {
             Part::Field(info) => format!("{}.{}", info.table, info.name),
             Part::Site => format!("{}.{}", SITE[0].0, SITE[0].1),
+            // A test of the field would compare whole names.
+            Part::Domain => NETWORK_NAMES.to_owned(),
             Part::Source | Part::Destination | Part::Port => String::new(),
         }
     }
@@ -120,6 +134,9 @@ impl Part {
             Part::Destination => "The responder of the flow.",
             Part::Port => "The responder's port; protocols without ports have none.",
             Part::Site => "Name of the site that the client asks for, in lower case: of HTTP, TLS or QUIC.",
+            Part::Domain => {
+                "Registered domain of the name that DNS was asked for, by the public suffix list; a suffix itself where there is no more."
+            }
         }
     }
 
@@ -137,6 +154,14 @@ impl Part {
             }
             // No value: the record is in no list by port.
             Part::Port => {}
+            Part::Domain => {
+                if let Some(info) = NAMES.as_ref().filter(|info| info.table == record.table()) {
+                    record.values(info, &mut |value| match value {
+                        FieldValue::Text(name) => each(FieldValue::Text(registered(name))),
+                        other => each(other),
+                    });
+                }
+            }
             Part::Site => {
                 let table = record.table();
                 if let Some(info) = SITES.iter().find(|info| info.table == table) {
@@ -155,6 +180,13 @@ impl Part {
             }
         }
     }
+}
+
+/// The registered domain of a name in lower case: the public suffix and one label more. The whole name if it has only one
+/// label, or is a suffix.
+fn registered(name: &[u8]) -> &[u8] {
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    psl::domain(name).map_or(name, |domain| domain.as_bytes())
 }
 
 /// The parts that an argument names, joined by commas.
@@ -200,6 +232,8 @@ pub fn tables(call: &FunctionCall) -> Option<Vec<&'static str>> {
 }
 
 /// Arguments of lists.
+const BY: Argument =
+    Argument { name: "by", help: "The key, as in top; none for all records together.", default: Some("") };
 const SHOW: Argument =
     Argument { name: "show", help: "Number of rows to show, 1 to 1000.", default: Some("10") };
 
@@ -219,7 +253,7 @@ pub(super) static TOP: FunctionSpec = FunctionSpec {
     arguments: &[
         Argument {
             name: "by",
-            help: "The key: up to four of table.field, source (the initiator), destination (the responder), port and site, joined by commas.",
+            help: "The key: up to four of table.field, source (the initiator), destination (the responder), port, site and domain (the registered one of dns.query), joined by commas.",
             default: Some("source"),
         },
         SHOW,
@@ -236,18 +270,30 @@ pub(super) static TOP: FunctionSpec = FunctionSpec {
 
 pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
     name: "distinct",
-    help: "Number of distinct values of a field, in fixed memory: exact up to 256 values and for whole numbers below 65536, else with a standard error of 1.6%.",
-    arguments: &[Argument {
-        name: "of",
-        help: "The field: table.field, source (the initiator), destination (the responder), port or site.",
-        default: Some("source"),
-    }],
+    help: "Number of distinct values of a field, of all records or by fields, in fixed memory: exact up to 256 values and for whole numbers below 65536, else with a standard error of 1.6%.",
+    arguments: &[
+        Argument {
+            name: "of",
+            help: "The field: table.field, source (the initiator), destination (the responder), port, site or domain.",
+            default: Some("source"),
+        },
+        BY,
+        SHOW,
+        Argument {
+            name: "rows",
+            help: "Number of keys to keep, 4 to 65536, each with up to 8 KiB.",
+            default: Some("256"),
+        },
+    ],
     levels: &[Level::Record],
     input: InputKind::Packets,
-    memory: |_| Ok(memory(1, &[], Bits::MEMORY)),
+    memory: |arguments| {
+        let (_, keys, _, rows) = valued(arguments, "distinct")?;
+        Ok(memory(rows, &keys, Bits::MEMORY))
+    },
     build: |arguments| {
-        let of = one(arguments, "distinct")?;
-        Ok(Box::new(ByField::new(Vec::new(), Some(of), Fold::Distinct, 1, 1, arguments.seeds)))
+        let (of, keys, show, rows) = valued(arguments, "distinct")?;
+        Ok(Box::new(ByField::new(keys, Some(of), Fold::Distinct, show, rows, arguments.seeds)))
     },
 };
 
@@ -256,22 +302,18 @@ pub(super) static QUANTILES: FunctionSpec = FunctionSpec {
     help: "Quantiles of a number, of all records or by fields, within 1% of the exact ones; by fields, within 2% if the values of a key differ by a factor of more than 65536.",
     arguments: &[
         Argument { name: "of", help: "The field: table.field.", default: None },
-        Argument {
-            name: "by",
-            help: "The key, as in top; none for all records together.",
-            default: Some(""),
-        },
+        BY,
         SHOW,
         Argument { name: "rows", help: "Number of keys to keep, 4 to 65536.", default: Some("256") },
     ],
     levels: &[Level::Record],
     input: InputKind::Packets,
     memory: |arguments| {
-        let (_, keys, _, rows) = quantiles(arguments)?;
+        let (_, keys, _, rows) = valued(arguments, "quantiles")?;
         Ok(memory(rows, &keys, (usize::from(buckets(keys.is_empty())) + 1) * Sketch::BUCKET))
     },
     build: |arguments| {
-        let (of, keys, show, rows) = quantiles(arguments)?;
+        let (of, keys, show, rows) = valued(arguments, "quantiles")?;
         Ok(Box::new(ByField::new(keys, Some(of), Fold::Sketch, show, rows, arguments.seeds)))
     },
 };
@@ -283,11 +325,11 @@ fn top(arguments: &Arguments<'_>) -> Result<(Vec<Part>, u32, usize), String> {
     Ok((parts(arguments.text("by")?)?, show, rows))
 }
 
-/// The measured field, keys, rows to show and rows to keep of quantiles.
-fn quantiles(arguments: &Arguments<'_>) -> Result<(Part, Vec<Part>, u32, usize), String> {
+/// The measured field, keys, rows to show and rows to keep of a function of values.
+fn valued(arguments: &Arguments<'_>, function: &str) -> Result<(Part, Vec<Part>, u32, usize), String> {
     let (show, rows): (u32, usize) = (arguments.parse("show")?, arguments.parse("rows")?);
     check(&[("show", show as usize, 1..=1000), ("rows", rows, 4..=1 << 16)])?;
-    let of = one(arguments, "quantiles")?;
+    let of = one(arguments, function)?;
     let by = arguments.text("by")?;
     let keys = if by.is_empty() { Vec::new() } else { parts(by)? };
     common(keys.iter().chain([&of]))?;
@@ -482,5 +524,27 @@ impl Function for ByField {
             error,
         });
         Reading::Table(Table::new(Arc::clone(&self.schema), self.rows.capacity(), rows.collect(), absent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::registered;
+
+    #[test]
+    fn registered_domains_are_a_label_below_a_public_suffix() {
+        for (name, domain) in [
+            ("a.b.example.com", "example.com"),
+            ("www.example.co.uk.", "example.co.uk"),
+            ("x.dnscat.example", "dnscat.example"),
+            ("7.2.0.10.in-addr.arpa", "10.in-addr.arpa"),
+            ("localhost", "localhost"),
+            ("co.uk", "co.uk"),
+            ("", ""),
+        ] {
+            let found = registered(name.as_bytes());
+            assert_eq!(found, domain.as_bytes(), "{name}");
+        }
+        assert_eq!(registered(b"\xff\x00.a\xfe.example"), b"a\xfe.example");
     }
 }

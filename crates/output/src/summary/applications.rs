@@ -11,12 +11,47 @@ const NAME: usize = 40;
 /// The place of the function that measures times to the first byte, and of the one that measures round trips.
 const FIRST_BYTE: u16 = 0;
 const ROUND_TRIP: u16 = 1;
+/// The place of the function that counts names by domain, and of the one that counts all names.
+const NAMES_OF_DOMAIN: u16 = 0;
+const ALL_NAMES: u16 = 1;
 /// TCP: latency is measured of its flows only.
 const TCP: u8 = 6;
 
-/// Names that DNS was asked for, with the number of transactions.
+/// Names that DNS was asked for, with the number of transactions; and the domain that has most of the different names, if one
+/// has: data that is sent through DNS makes ever new names of one domain.
 pub fn names(facts: &Facts, room: usize) -> Section {
-    frequent("NAMES", facts, &[(builtin::NAMES, None)], room)
+    let mut section = frequent("NAMES", facts, &[(builtin::NAMES, None)], room);
+    if let Some(line) = widest(facts) {
+        section.line(line, Tone::Plain);
+    }
+    section
+}
+
+/// Minimum number of different names of the domain that has most of them.
+const MANY: u64 = 10;
+
+/// `dnscat.example has 150 of 163 different names`.
+fn widest(facts: &Facts) -> Option<String> {
+    let table_at = |place| match facts.total.reading_at(AnswerId { subscription: builtin::DOMAINS, place })? {
+        Reading::Table(table) => Some(table),
+        _ => None,
+    };
+    let all = table_at(ALL_NAMES)?.rows.first()?.weight();
+    let row = table_at(NAMES_OF_DOMAIN)?.rows.iter().max_by_key(|row| row.weight())?;
+    let [Datum::Text(domain)] = row.key.as_slice() else { return None };
+    let of_it = row.weight();
+    // Beyond some hundreds both are estimates.
+    let all = all.max(of_it);
+    let about = if row.values.iter().all(is_exact) { "" } else { "about " };
+    (of_it >= MANY && 2 * of_it > all).then(|| {
+        let domain = fit(&printable(domain), NAME);
+        format!("{domain} has {about}{} of {} different names", count(of_it), count(all))
+    })
+}
+
+/// Whether a number of distinct values is exact.
+fn is_exact(value: &Folded) -> bool {
+    !matches!(value, Folded::Distinct(values) if !values.is_exact())
 }
 
 /// Sites, with the number of requests and connections.
