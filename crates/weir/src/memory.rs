@@ -88,12 +88,16 @@ impl Division {
     /// `None` if lists leave less than an eighth for the rest.
     fn divide(memory: usize, work: &Work) -> Option<Self> {
         // A plan may grow while it runs, unless memory is short. What it needs beyond this reduces all other shares.
-        let rest = |lists: usize| {
-            let rest = (memory + memory / 16).checked_sub(lists)?;
-            (rest >= memory / 8 + 4 * MIB).then_some((lists, rest))
-        };
         let sizes = [work.lists + memory / 32, work.lists].map(|lists| lists.max(memory / 16));
-        let (lists, rest) = sizes.into_iter().find_map(rest)?;
+        sizes.into_iter().find_map(|lists| Self::with_lists(memory, work, lists))
+    }
+
+    /// Divides `memory` bytes, of which this many are for lists; `None` if they leave less than an eighth for the rest.
+    fn with_lists(memory: usize, work: &Work, lists: usize) -> Option<Self> {
+        let rest = (memory + memory / 16).checked_sub(lists)?;
+        if rest < memory / 8 + 4 * MIB {
+            return None;
+        }
         let fixed = Self {
             flows: 0,
             sessions: 0,

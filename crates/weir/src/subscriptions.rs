@@ -11,7 +11,7 @@ use weir_proto::Hashes;
 /// The subscriptions of the summary; `memory` is the memory limit in bytes, by which the lists are sized.
 pub fn summary(memory: usize) -> Vec<Subscription> {
     let top = |by: &str, rows: usize| top(by).with("rows", list_rows(memory, rows));
-    built_in([
+    let mut subscriptions = built_in([
         all("talkers", top("talker", 4096)),
         all("services", top("service", 8192)),
         all("sources", top("source", 8192)),
@@ -19,20 +19,28 @@ pub fn summary(memory: usize) -> Vec<Subscription> {
         all("flows", top("flow", 4096)),
         all("protocols", top("protocol", 256)),
         all("frames", FunctionCall::new("frames").with("rows", list_rows(memory, 1024))),
-        all("wifi", FunctionCall::new("wifi").with("rows", list_rows(memory, 1024))),
-        all("arp", FunctionCall::new("arp").with("rows", list_rows(memory, 1024))),
         all("rate", FunctionCall::new("rate")),
         SubscriptionSpec { level: Level::Flow, ..all("scans", FunctionCall::new("scans")) },
-    ])
+    ]);
+    if memory >= FULL_SUMMARY {
+        let of_link = |name| all(name, FunctionCall::new(name).with("rows", share(memory, 256, 16)));
+        subscriptions.extend(built_in([of_link("wifi"), of_link("arp")]));
+    }
+    subscriptions
 }
 
-/// The memory limit in bytes from which a run has [`applications`]: with less, packets need all of it.
-pub const MIN_OF_APPLICATIONS: usize = 64 << 20;
+/// Number of rows of a list that has `most` with full memory, and never less than `min`.
+fn share(memory: usize, most: usize, min: usize) -> usize {
+    (most * memory.min(FULL_LISTS) / FULL_LISTS).max(min)
+}
+
+/// The memory limit in bytes from which a run has [`applications`] and the lists of stations: with less, packets need all of it.
+pub const FULL_SUMMARY: usize = 64 << 20;
 
 /// The subscriptions to what the protocols of flows show: names, sites, versions, programs, states, latency and calls.
 /// `memory` is the memory limit in bytes, by which the lists are sized.
 pub fn applications(memory: usize) -> Vec<Subscription> {
-    let share = |rows: usize, min: usize| (rows * memory.min(FULL_LISTS) / FULL_LISTS).max(min);
+    let share = |rows: usize, min: usize| share(memory, rows, min);
     let of_records = |name: &str, functions| SubscriptionSpec {
         level: Level::Record,
         ..SubscriptionSpec::new(name, "", functions)
@@ -44,7 +52,7 @@ pub fn applications(memory: usize) -> Vec<Subscription> {
     };
     let latency = ["stream.first_byte", "stream.handshake"].map(|of| quantiles(of, "destination,port"));
     let names = FunctionCall::new("distinct").with("of", "dns.query");
-    let domains = [names.clone().with("by", "domain").with("rows", share(128, 4)), names];
+    let domains = [names.clone().with("by", "domain").with("rows", share(64, 4)), names];
     built_in([
         list("names", "dns.query", 1024),
         list("sites", "site", 1024),

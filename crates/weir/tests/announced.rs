@@ -81,8 +81,10 @@ fn media_between_other_hosts_are_announced_in_the_order_of_packets() {
             weir(options).exits(0);
             let mut logs = BTreeMap::new();
             for entry in fs::read_dir(&out).unwrap().flatten() {
-                let mut lines: Vec<String> =
-                    fs::read_to_string(entry.path()).unwrap().lines().map(str::to_owned).collect();
+                // The list of calls has fewer rows than there are calls: which ones depends on the workers.
+                let is_compared = |line: &&str| !line.contains(",calls,");
+                let text = fs::read_to_string(entry.path()).unwrap();
+                let mut lines: Vec<String> = text.lines().filter(is_compared).map(str::to_owned).collect();
                 lines.sort_unstable();
                 logs.insert(entry.file_name().into_string().unwrap(), lines);
             }

@@ -284,7 +284,7 @@ impl Run {
         let of_files = subscriptions::of_files(options, &request.packets, request.extracted.is_some());
         let is_read = has_log || !of_files.is_empty();
         let mut built_in = request.built_in();
-        if !options.numeric && request.memory >= subscriptions::MIN_OF_APPLICATIONS {
+        if !options.numeric && request.memory >= subscriptions::FULL_SUMMARY {
             built_in.extend(subscriptions::applications(request.memory));
         }
         let ports = list_rows(request.memory, 4096);
