@@ -44,10 +44,10 @@ pub(super) const TABLES: [&str; 2] = ["sip", "rtp"];
 fn shape(arguments: &Arguments<'_>) -> Result<(u32, usize), String> {
     let (show, rows): (u32, usize) = (arguments.parse("show")?, arguments.parse("rows")?);
     if !(1..=1000).contains(&show) {
-        return Err(format!("`calls`: show = {show} is not 1 to 1000"));
+        return Err(format!("`calls`: show = {show} is not between 1 and 1000"));
     }
     if !(16..=1 << 16).contains(&rows) {
-        return Err(format!("`calls`: rows = {rows} is not 16 to 65536"));
+        return Err(format!("`calls`: rows = {rows} is not between 16 and 65536"));
     }
     Ok((show, rows))
 }
