@@ -100,8 +100,8 @@ impl Ledger {
         self.analysed += other.analysed;
         self.flowed += other.flowed;
         self.unflowed += other.unflowed;
-        for (mine, theirs) in self.errors.0.iter_mut().flatten().zip(other.errors.0.iter().flatten()) {
-            *mine += theirs;
+        for (mine, theirs) in self.errors.0.iter_mut().zip(&other.errors.0) {
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
         }
         self.checksums_verified += other.checksums_verified;
         self.checksums_bad += other.checksums_bad;

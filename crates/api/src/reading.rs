@@ -238,15 +238,13 @@ impl Series {
     }
 
     fn merge(&mut self, other: &Series) {
-        let mut other = other.clone();
         while self.step < other.step {
             self.double();
         }
-        while other.step < self.step {
-            other.double();
-        }
-        for (at, count) in other.cells.iter().enumerate() {
-            self.add((other.first + at as u64).saturating_mul(other.step), count);
+        // A cell of a series lies within one cell of a series with longer ones.
+        for (at, count) in (other.first..).zip(&other.cells).filter(|(_, count)| **count != Count::default())
+        {
+            self.add(at.saturating_mul(other.step), count);
         }
     }
 }
@@ -277,6 +275,15 @@ mod tests {
             }
             assert_eq!(sum, whole, "{parts} parts");
         }
+        // One by one: the sum has long cells before the other has.
+        let mut sum = Series::new(10);
+        times.iter().for_each(|time| sum.merge(&series(&[*time])));
+        assert_eq!(sum, whole);
+        sum.merge(&Series::new(10));
+        assert_eq!(sum, whole);
+        let mut all = Series::new(10);
+        all.merge(&whole);
+        assert_eq!(all, whole);
     }
 
     #[test]

@@ -15,6 +15,9 @@ use std::cmp::{Ordering, Reverse};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+/// Up to this number of rows are added to a table that is much longer without a walk over its rows.
+const FEW: usize = 32;
+
 /// How the values of a column add up.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -248,6 +251,11 @@ impl TableRow {
         self.error = self.error.saturating_add(other.error);
     }
 
+    /// The row, of a key that may have had `absent` in a table without a row for it.
+    fn unsure(self, absent: u64) -> Self {
+        TableRow { error: self.error.saturating_add(absent), ..self }
+    }
+
     fn memory(&self) -> usize {
         let text = |part: &Datum| if let Datum::Text(text) = part { text.len() } else { 0 };
         size_of::<Self>()
@@ -328,25 +336,10 @@ impl Table {
 
     /// Merges another table; see the module for the bounds of the sum.
     pub fn merge(&mut self, other: &Table) {
-        let mut mine = std::mem::take(&mut self.rows).into_iter().peekable();
-        let mut theirs = other.rows.iter().peekable();
-        let unsure = |row: TableRow, absent: u64| TableRow { error: row.error.saturating_add(absent), ..row };
-        loop {
-            let order = match (mine.peek(), theirs.peek()) {
-                (Some(a), Some(b)) => a.key.cmp(&b.key),
-                (Some(_), None) => Ordering::Less,
-                (None, Some(_)) => Ordering::Greater,
-                (None, None) => break,
-            };
-            let row = match order {
-                Ordering::Less => mine.next().map(|row| unsure(row, other.absent)),
-                Ordering::Greater => theirs.next().map(|row| unsure(row.clone(), self.absent)),
-                Ordering::Equal => mine.next().zip(theirs.next()).map(|(mut row, more)| {
-                    row.merge(more);
-                    row
-                }),
-            };
-            self.rows.extend(row);
+        if other.absent == 0 && other.rows.len() <= FEW.min(self.rows.len() / 8) {
+            self.merge_few(other);
+        } else {
+            self.merge_all(other);
         }
         self.absent = self.absent.saturating_add(other.absent);
         self.shed = match (self.shed.take(), &other.shed) {
@@ -358,6 +351,53 @@ impl Table {
         };
         self.capacity = self.capacity.max(other.capacity);
         self.trim();
+    }
+
+    /// Adds the rows of a much shorter table without an absent key, and visits only the rows of equal keys.
+    fn merge_few(&mut self, other: &Table) {
+        // The places of new rows among the known rows.
+        let mut places: Vec<usize> = Vec::new();
+        let mut end = self.rows.len();
+        for theirs in &other.rows {
+            let known = self.rows.get_mut(..end).unwrap_or_default();
+            match known.binary_search_by(|mine| mine.key.cmp(&theirs.key)) {
+                Ok(at) => known.get_mut(at).into_iter().for_each(|mine| mine.merge(theirs)),
+                Err(at) => {
+                    places.push(at);
+                    self.rows.push(theirs.clone().unsure(self.absent));
+                }
+            }
+        }
+        // Behind the known rows that follow the last place are all new ones, of which the last has that place. Each known row
+        // is moved once at most.
+        for (before, at) in places.into_iter().enumerate().rev() {
+            let behind = self.rows.get_mut(at..=end + before).unwrap_or_default();
+            behind.rotate_right((before + 1).min(behind.len()));
+            end = at;
+        }
+    }
+
+    fn merge_all(&mut self, other: &Table) {
+        let mut mine = std::mem::take(&mut self.rows).into_iter().peekable();
+        let mut theirs = other.rows.iter().peekable();
+        self.rows.reserve(mine.len().max(theirs.len()));
+        loop {
+            let order = match (mine.peek(), theirs.peek()) {
+                (Some(a), Some(b)) => a.key.cmp(&b.key),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => break,
+            };
+            let row = match order {
+                Ordering::Less => mine.next().map(|row| row.unsure(other.absent)),
+                Ordering::Greater => theirs.next().map(|row| row.clone().unsure(self.absent)),
+                Ordering::Equal => mine.next().zip(theirs.next()).map(|(mut row, more)| {
+                    row.merge(more);
+                    row
+                }),
+            };
+            self.rows.extend(row);
+        }
     }
 
     /// Reduces the table to the heaviest `capacity` rows.
@@ -508,6 +548,19 @@ mod tests {
         one.merge(&Table { absent: 100, ..table(&[(1, 5, 0), (3, 70, 0)], 9) });
         let errors: Vec<u64> = one.rows.iter().map(|row| row.error).collect();
         assert_eq!((errors, one.absent), (vec![0, 100, 7], 107));
+    }
+
+    #[test]
+    fn a_short_table_is_added_as_a_long_one_is() {
+        let long: Vec<Item> = (0..50).map(|key| (key * 4, 10, 3)).collect();
+        let short = table(&[(0, 1, 9), (1, 7, 1), (5, 2, 2), (8, 4, 4), (201, 1, 0)], 90);
+        for absent in [0, 9] {
+            let long = Table { absent, ..table(&long, 90) };
+            let (mut few, mut all) = (long.clone(), long);
+            few.merge_few(&short);
+            all.merge_all(&short);
+            assert_eq!(few, all);
+        }
     }
 
     /// Whatever is left out, rows and what is shed add up to all.
