@@ -272,7 +272,8 @@ impl Anonymiser {
         for answer in &mut snapshot.answers {
             match &mut answer.reading {
                 Reading::Top(top) => self.top(top),
-                Reading::Series(series) => {
+                // An empty series has no time, but would show by how much it was shifted.
+                Reading::Series(series) if !series.cells.is_empty() => {
                     // Its cells begin at multiples of their width and are shifted by whole cells.
                     let step = series.step.max(1) as i64;
                     let cells = shift.div_euclid(step);

@@ -274,6 +274,21 @@ fn snapshots_contain_no_original_address() {
 }
 
 #[test]
+fn an_empty_series_does_not_show_by_how_much_times_are_shifted() {
+    let policy = Policy { shift: 5_000_000_000, ..Policy::default() };
+    let mut anonymiser = Anonymiser::new(policy, &KEY).unwrap();
+    let (empty, mut filled) = (weir_api::Series::new(1_000_000_000), weir_api::Series::new(1_000_000_000));
+    filled.add(7_000_000_000, &weir_api::Count { packets: 1, bytes: 60 });
+    let answer = |series| fixtures::answer("rate", None, "rate", weir_api::Reading::Series(series));
+    let answers = vec![answer(empty.clone()), answer(filled.clone())];
+    let mut snapshot = weir_api::Snapshot { answers, ..weir_api::Snapshot::default() };
+    anonymiser.snapshot(&mut snapshot);
+    filled.first = 12;
+    let readings: Vec<weir_api::Reading> = snapshot.answers.into_iter().map(|one| one.reading).collect();
+    assert_eq!(readings, [empty, filled].map(weir_api::Reading::Series));
+}
+
+#[test]
 fn texts_are_treated_by_their_content() {
     let mut anonymiser = anonymiser(Mode::CryptoPan, Payload::Blank);
     let mut text =
