@@ -120,11 +120,19 @@ impl Functions {
         shared
     }
 
-    /// The readings of the interval.
+    /// The readings of the interval, without those of subscriptions that saw nothing and cost nothing.
     pub fn answers(&mut self, plan: &Plan) -> Vec<Answer> {
         let mut answers = Vec::new();
-        self.take(plan, 0..plan.subscriptions.len(), &mut answers);
+        let held: Vec<usize> = (0..plan.subscriptions.len()).filter(|at| self.may_hold(plan, *at)).collect();
+        self.take(plan, held.into_iter(), &mut answers);
         answers
+    }
+
+    /// Whether the subscription at a position saw anything in this interval, or its evaluation was measured.
+    fn may_hold(&self, plan: &Plan, at: usize) -> bool {
+        let link = |node: &u32| self.links.get(*node as usize)?.as_ref();
+        self.costs.get(at).is_some_and(|cost| *cost != Cost::default())
+            || plan.trees.path(at).iter().filter_map(link).any(Link::may_hold)
     }
 
     /// The events that the functions found since the last call.
@@ -412,7 +420,10 @@ mod tests {
         show_packets(&mut functions, &plan, &[60, 60]);
         let expected = [(1, 1, 2), (1, 2, 2), (2, 0, 5), (3, 1, 2), (4, 1, 2)];
         assert_eq!(packets(&functions.answers(&plan)), expected);
-        assert_eq!(packets(&functions.answers(&plan)), expected.map(|(id, place, _)| (id, place, 0)));
+        assert_eq!(functions.answers(&plan), [], "nothing was seen since then");
+        show_packets(&mut functions, &plan, &[60]);
+        // Those behind the function that selects have seen nothing.
+        assert_eq!(packets(&functions.answers(&plan)), [(2, 0, 1)]);
     }
 
     #[test]
@@ -431,7 +442,9 @@ mod tests {
         assert_eq!(packets(&removed), [(2, 0, 12)]);
         show_packets(&mut functions, &three, &[60; 9]);
         assert_eq!(packets(&functions.answers(&three)), [(3, 0, 21), (4, 0, 16)]);
-        assert_eq!(packets(&functions.answers(&three)), [(3, 0, 0), (4, 0, 0)]);
+        assert_eq!(functions.answers(&three), []);
+        show_packets(&mut functions, &three, &[60]);
+        assert_eq!(packets(&functions.answers(&three)), [(3, 0, 1), (4, 0, 1)]);
     }
 
     #[test]

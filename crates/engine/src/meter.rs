@@ -144,7 +144,7 @@ impl Laps {
 }
 
 /// The cost of a subscription since the interval began, in the measured blocks and tallies.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Cost {
     pub in_blocks: u64,
     pub in_tallies: u64,

@@ -61,19 +61,27 @@ pub(crate) enum Link {
 /// A function that measures.
 pub(crate) struct Measure {
     function: Box<dyn Function>,
+    /// Whether it was shown anything since the last reading.
+    has_seen: bool,
     /// What was taken before the end of the interval, for a subscription that was removed; the others go on.
     taken: Option<Box<Reading>>,
 }
 
 impl From<Box<dyn Function>> for Link {
     fn from(function: Box<dyn Function>) -> Self {
-        Link::Measure(Measure { function, taken: None })
+        Link::Measure(Measure { function, has_seen: false, taken: None })
     }
 }
 
 impl Measure {
+    /// Whether its reading may hold something. A function that has seen nothing gives its reading without packets.
+    fn may_hold(&self) -> bool {
+        self.has_seen || self.taken.is_some()
+    }
+
     /// The reading of the interval.
     pub fn take(&mut self) -> Reading {
+        self.has_seen = false;
         let reading = self.function.take();
         match self.taken.take() {
             Some(mut taken) => {
@@ -95,6 +103,7 @@ impl Link {
     pub fn item(&mut self, item: &Item<'_>) -> bool {
         match self {
             Link::Measure(measure) => {
+                measure.has_seen = true;
                 measure.function.item(item);
                 true
             }
@@ -106,6 +115,7 @@ impl Link {
     pub fn block(&mut self, block: &Block<'_>, mask: &PacketMask) -> Option<PacketMask> {
         match self {
             Link::Measure(measure) => {
+                measure.has_seen = true;
                 measure.function.block(block, mask);
                 None
             }
@@ -115,6 +125,11 @@ impl Link {
                 Some(left)
             }
         }
+    }
+
+    /// Whether it measures, and its reading may hold something.
+    pub fn may_hold(&self) -> bool {
+        matches!(self, Link::Measure(measure) if measure.may_hold())
     }
 
     /// The function, if it measures.

@@ -63,7 +63,7 @@ pub struct Worker {
     latest_of_run: Time,
     buffers: Buffers,
     /// Readings of this interval that earlier plans made. Only its answers are used.
-    aside: Snapshot,
+    aside: Option<Snapshot>,
 }
 
 /// The layers and the packets of the current block. Their memory is reused.
@@ -153,7 +153,7 @@ impl Worker {
             latest: Time::default(),
             latest_of_run: Time::default(),
             buffers: Buffers::default(),
-            aside: Snapshot::default(),
+            aside: None,
             plan,
         }
     }
@@ -447,8 +447,9 @@ impl Worker {
         let (removed, events) = self.functions.change(&self.plan, &plan);
         let mut answers: Vec<Answer> = sums.into_iter().chain(removed).collect();
         answers.sort_by_key(|answer| answer.id);
-        self.aside.merge(&Snapshot { answers, ..Snapshot::default() });
-        self.aside.add_events(&events);
+        let aside = self.aside.get_or_insert_default();
+        aside.merge(&Snapshot { answers, ..Snapshot::default() });
+        aside.add_events(&events);
         self.shown.change(&plan.shown);
         self.demand(&plan, sink);
         self.plan = plan;
@@ -572,7 +573,9 @@ impl Worker {
             senders: self.checksums.take_evidence(),
         };
         snapshot.add_events(&self.functions.events());
-        snapshot.merge(&std::mem::take(&mut self.aside));
+        if let Some(aside) = self.aside.take() {
+            snapshot.merge(&aside);
+        }
         snapshot
     }
 }

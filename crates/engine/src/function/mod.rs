@@ -141,7 +141,8 @@ pub trait Function: Send {
     fn block(&mut self, block: &Block<'_>, mask: &PacketMask) {
         block.each(mask, |item| self.item(item));
     }
-    /// Returns the reading since the last call and resets it.
+    /// Returns the reading since the last call and resets it. Without an item since then it is the reading of a new function,
+    /// which is not asked for.
     fn take(&mut self) -> Reading;
     /// Returns the events since the last call, in any order. Of more than [`weir_api::event::MAX_EVENTS`] some are shed, and
     /// counted.
@@ -252,6 +253,7 @@ mod tests {
                     function.item(&Item::Record(&crate::fields::RecordView { endpoints, record: &record }));
                 }
                 let text = format!("{:?}", function.take());
+                assert_eq!(function.take(), spec.call(call, 1_u64).unwrap().take(), "{call:?} without items");
                 let has_port = text.contains("41017");
                 assert!(
                     !has_port || ends::carries_ports(protocol),
@@ -273,6 +275,37 @@ mod tests {
         }
         // The flow is in lists by port where its protocol has ports.
         assert!(shown.len() >= 8, "{shown:?}");
+    }
+
+    #[test]
+    fn a_function_without_items_since_its_last_reading_gives_that_of_a_new_one() {
+        let flow = scans::tests::flood(7);
+        let tally = crate::Tally {
+            key: &flow.key,
+            source_is_lower: true,
+            initiator_is_lower: true,
+            vlan: 3,
+            tag: weir_wire::Tag::NONE,
+            packets: 1,
+            bytes: 60,
+            begins: true,
+            carrier: false,
+        };
+        let frame = [0xff; 60];
+        let packet = weir_wire::build::packet(&frame, weir_wire::LinkType::ETHERNET);
+        let packet = weir_wire::Packet { time: weir_wire::Time(1 << 60), ..packet };
+        let layers = weir_wire::decode(&packet);
+        let mut filled = 0;
+        for spec in FUNCTIONS {
+            let make = || spec.call(&call_of(spec), 1_u64).unwrap();
+            let (mut function, nothing) = (make(), make().take());
+            function.item(&Item::Packet(&packet, &layers));
+            function.item(&Item::Tally(&tally));
+            function.item(&Item::FlowEnd(&flow, Directions::BOTH));
+            filled += usize::from(function.take() != nothing);
+            assert_eq!(function.take(), nothing, "{}", spec.name);
+        }
+        assert!(filled > FUNCTIONS.len() / 2, "{filled} functions count any of these items");
     }
 
     #[test]
