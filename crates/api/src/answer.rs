@@ -113,18 +113,33 @@ impl Outline {
         self.empty.get(at).map(|entry| &*entry.answer)
     }
 
-    /// Adds the plan's answers that hold nothing to `answers`, which are ordered by [`Answer::id`]. `counted` is the
-    /// cost in nanoseconds of the set of expressions that are only counted: it is divided among its answers.
-    pub(crate) fn fill(&self, answers: &mut Vec<Answer>, counted: u64) {
-        if !answers.iter().map(|answer| answer.id).eq(self.empty.iter().map(|entry| entry.id)) {
-            let sparse = std::mem::take(answers);
-            *answers = union(sparse.into_iter(), self.empty.iter().map(|entry| Answer::clone(&entry.answer)));
+    /// Adds the plan's answers that hold nothing to `answers`, which are ordered by [`Answer::id`].
+    pub(crate) fn fill(&self, answers: &mut Vec<Answer>) {
+        if self.is_whole(answers) {
+            return;
+        }
+        let mut sparse = std::mem::take(answers).into_iter().peekable();
+        answers.reserve(self.empty.len().max(sparse.len()));
+        for entry in &self.empty {
+            answers.extend(std::iter::from_fn(|| sparse.next_if(|answer| answer.id < entry.id)));
+            let held = sparse.next_if(|answer| answer.id == entry.id);
+            answers.push(held.unwrap_or_else(|| Answer::clone(&entry.answer)));
+        }
+        answers.extend(sparse);
+    }
+
+    /// Divides `counted`, the cost in nanoseconds of the set of expressions that are only counted, among its answers, and adds
+    /// those that hold nothing. `answers` are ordered by [`Answer::id`].
+    pub(crate) fn share(&self, answers: &mut Vec<Answer>, counted: u64) {
+        if counted == 0 {
+            return;
         }
         let sharing = || self.empty.iter().filter(|entry| entry.is_counted);
         let each = counted / sharing().count().max(1) as u64;
         if each == 0 {
             return;
         }
+        self.fill(answers);
         let mut at = 0;
         for entry in sharing() {
             while answers.get(at).is_some_and(|answer| answer.id < entry.id) {
@@ -136,9 +151,19 @@ impl Outline {
         }
     }
 
+    /// Whether these are the plan's answers, all of them and no others, ordered by [`Answer::id`].
+    fn is_whole(&self, answers: &[Answer]) -> bool {
+        answers.iter().map(|answer| answer.id).eq(self.empty.iter().map(|entry| entry.id))
+    }
+
     /// Puts answers that are ordered by [`Answer::id`] into the order of the plan. Answers of other plans follow.
-    pub(crate) fn arrange(&self, answers: &mut [Answer]) {
+    pub(crate) fn arrange(&self, answers: &mut Vec<Answer>) {
         if self.order.is_empty() && answers.len() == self.empty.len() {
+            return;
+        }
+        if self.is_whole(answers) {
+            let mut by_id: Vec<Option<Answer>> = std::mem::take(answers).into_iter().map(Some).collect();
+            answers.extend(self.order.iter().filter_map(|at| by_id.get_mut(*at as usize)?.take()));
             return;
         }
         let mut places: Vec<u32> = (0..self.empty.len() as u32).collect();
@@ -160,37 +185,42 @@ impl Outline {
     }
 }
 
-/// Adds `other` to `answers`. Both are ordered by [`Answer::id`], and so is the result.
+/// Adds `other` to `answers`. Both are ordered by [`Answer::id`], and so is the result. Answers that `other` does not have
+/// are not visited.
 pub(crate) fn add(answers: &mut Vec<Answer>, other: &[Answer]) {
-    let same = answers.len() == other.len() && answers.iter().zip(other).all(|(a, b)| a.id == b.id);
-    if same {
-        answers.iter_mut().zip(other).for_each(|(mine, theirs)| mine.add(theirs));
-    } else if answers.is_empty() {
-        answers.extend_from_slice(other);
-    } else if !other.is_empty() {
+    let mut new: Vec<&Answer> = Vec::new();
+    let mut at = 0;
+    for theirs in other {
+        // Often it is the next one.
+        if answers.get(at).is_some_and(|mine| mine.id < theirs.id) {
+            at += answers.get(at..).unwrap_or_default().partition_point(|mine| mine.id < theirs.id);
+        }
+        match answers.get_mut(at).filter(|mine| mine.id == theirs.id) {
+            Some(mine) => {
+                mine.add(theirs);
+                at += 1;
+            }
+            None => new.push(theirs),
+        }
+    }
+    if !new.is_empty() {
         let mine = std::mem::take(answers);
-        *answers = union(mine.into_iter(), other.iter().cloned());
+        *answers = union(mine.into_iter(), new.into_iter().cloned());
     }
 }
 
-/// Merges two lists that are ordered by [`Answer::id`].
-fn union(one: impl Iterator<Item = Answer>, other: impl Iterator<Item = Answer>) -> Vec<Answer> {
-    let (mut one, mut other) = (one.peekable(), other.peekable());
-    let mut all = Vec::with_capacity(one.size_hint().0.max(other.size_hint().0));
-    loop {
-        let next = match (one.peek(), other.peek()) {
-            (Some(mine), Some(theirs)) if mine.id == theirs.id => {
-                let (Some(mut mine), Some(theirs)) = (one.next(), other.next()) else { break };
-                mine.add(&theirs);
-                Some(mine)
-            }
-            (Some(mine), Some(theirs)) if theirs.id < mine.id => other.next(),
-            (Some(_), _) => one.next(),
-            (None, _) => other.next(),
-        };
-        let Some(next) = next else { break };
-        all.push(next);
+/// Puts two lists that are ordered by [`Answer::id`] and have none in common into one.
+fn union(
+    one: impl ExactSizeIterator<Item = Answer>,
+    other: impl ExactSizeIterator<Item = Answer>,
+) -> Vec<Answer> {
+    let mut all = Vec::with_capacity(one.len() + other.len());
+    let mut other = other.peekable();
+    for mine in one {
+        all.extend(std::iter::from_fn(|| other.next_if(|theirs| theirs.id < mine.id)));
+        all.push(mine);
     }
+    all.extend(other);
     all
 }
 
@@ -234,12 +264,22 @@ mod tests {
         // In the order of the plan; the second was added last.
         let outline = Outline::new(3, [(answer(5, 0), true), (answer(9, 0), true), (answer(6, 0), false)]);
         let mut answers = vec![answer(4, 1), answer(6, 2)];
-        outline.fill(&mut answers, 10);
+        outline.share(&mut answers, 1);
+        assert_eq!(packets(&answers), [(4, 1), (6, 2)], "less than a nanosecond for each");
+        outline.fill(&mut answers);
         assert_eq!(packets(&answers), [(4, 1), (5, 0), (6, 2), (9, 0)]);
+        let mut filled = vec![answer(4, 1), answer(6, 2)];
+        outline.share(&mut filled, 10);
+        outline.share(&mut answers, 10);
+        assert_eq!(filled, answers);
         assert_eq!(answers.iter().map(|answer| answer.nanoseconds).collect::<Vec<_>>(), [0, 5, 0, 5]);
         outline.arrange(&mut answers);
         assert_eq!(packets(&answers), [(5, 0), (9, 0), (6, 2), (4, 1)]);
         assert!(outline.has(answer(9, 0).id) && !outline.has(answer(4, 0).id));
+        let mut whole = Vec::new();
+        outline.fill(&mut whole);
+        outline.arrange(&mut whole);
+        assert_eq!(packets(&whole), [(5, 0), (9, 0), (6, 0)]);
         let empty: Vec<Answer> = outline.answers().map(|(_, answer)| answer.clone()).collect();
         assert_eq!(packets(&empty), [(5, 0), (6, 0), (9, 0)]);
     }

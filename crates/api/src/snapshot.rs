@@ -88,10 +88,15 @@ impl Snapshot {
         self.event_count.shed += event::add(&mut self.events, events);
     }
 
-    /// Adds the answers of the plan that hold nothing, so that every answer of the plan is there. The cost of
-    /// expressions that are only counted is divided among their answers.
+    /// Adds the answers of the plan that hold nothing, so that every answer of the plan is there.
     pub fn fill(&mut self) {
-        self.outline.fill(&mut self.answers, self.costs.counted);
+        self.outline.fill(&mut self.answers);
+    }
+
+    /// Divides the cost of the expressions that are only counted among their answers. To be called once for each interval, before
+    /// it is added to others.
+    pub fn share_costs(&mut self) {
+        self.outline.share(&mut self.answers, self.costs.counted);
     }
 
     /// Removes the answers of subscriptions that the latest plan does not have.

@@ -653,7 +653,8 @@ impl Collector {
         &self.failures
     }
 
-    /// Takes a message. Returns the merged snapshots of the intervals that the message completes.
+    /// Takes a message. Returns the merged snapshots of the intervals that the message completes, without the answers that hold
+    /// nothing: see [`Snapshot::fill`].
     pub fn take(&mut self, message: Message) -> Vec<Snapshot> {
         self.attend();
         match message {
@@ -712,7 +713,7 @@ impl Collector {
                 if let Some(hub) = &self.hub {
                     hub.late(&snapshot);
                 }
-                self.report(original, &snapshot);
+                self.report(original, &snapshot, false);
                 Vec::new()
             }
             Message::Link(change) => {
@@ -754,6 +755,7 @@ impl Collector {
         for at in 0..self.outputs.len() {
             self.attempt(at, |output| output.finish());
         }
+        self.total.fill();
         self.total.arrange();
         (self.total, self.failures, self.shown)
     }
@@ -872,7 +874,11 @@ impl Collector {
         }
         let mut merged = *merged.unwrap_or_default();
         let original = merged.interval;
-        merged.fill();
+        merged.share_costs();
+        // Charts and metrics have a value for each interval.
+        if self.hub.is_some() {
+            merged.fill();
+        }
         if let Some(anonymiser) = &mut self.anonymiser {
             anonymiser.snapshot(&mut merged);
         }
@@ -885,7 +891,7 @@ impl Collector {
         if let Some(hub) = &self.hub {
             hub.tick(&merged, &self.load());
         }
-        self.report(original, &merged);
+        self.report(original, &merged, true);
         self.end_outputs(original.end);
         self.roll_by_time(merged.interval);
         Some(merged)
@@ -910,9 +916,9 @@ impl Collector {
         }
     }
 
-    /// Adds a snapshot to the report of its interval. `original` is the interval in original time, in which intervals begin
+    /// Adds a snapshot to the report of its interval, and if it `is_whole` the answers that hold nothing. `original` is the interval in original time, in which intervals begin
     /// at multiples of their length; in shifted time they may not.
-    fn report(&mut self, original: Interval, snapshot: &Snapshot) {
+    fn report(&mut self, original: Interval, snapshot: &Snapshot, is_whole: bool) {
         if *snapshot == Snapshot::default() {
             return;
         }
@@ -927,8 +933,15 @@ impl Collector {
         if let Some(hub) = &self.hub {
             hub.part_of(moved(start), snapshot);
         }
+        // The outputs of a run over files never change.
+        if self.outputs.is_empty() && self.emission == Emission::Held {
+            return;
+        }
         let report = self.reports.entry(start).or_default();
         report.merge(snapshot);
+        if is_whole {
+            report.fill();
+        }
         report.interval = Interval { start: moved(start), end: moved(end) };
         let over = match self.emission {
             Emission::Held => 0,

@@ -262,7 +262,8 @@ fn watch(
             lines.link(event);
         }
         collector.has_waiting(from.len());
-        for tick in collector.take(message) {
+        for mut tick in collector.take(message) {
+            tick.fill();
             lines.tick(&tick);
             collector.flush();
         }

@@ -104,7 +104,8 @@ impl<'s> FullScreen<'s> {
                 self.notice = Some(notice(event, &self.run.zone, false));
                 changed = true;
             }
-            for tick in collector.take(message) {
+            for mut tick in collector.take(message) {
+                tick.fill();
                 self.history.push(&tick);
                 self.total.merge(&tick);
                 self.last = tick;
