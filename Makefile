@@ -38,13 +38,14 @@ bench:
 	@bench/run
 
 # What a package has, in target/dist: the program with everything that can be built in, and its line tables, by which a
-# backtrace names files and lines, in weir.debug beside it. In target/dist/packages the Debian package and the archive.
+# backtrace names files and lines, in weir.debug beside it. In target/dist/packages the Debian package, the archive, and
+# what the program and its pages are made of (CycloneDX).
 package: ui
 	@cargo build --profile dist --quiet -p weir --features parquet
 	@cd $(or $(CARGO_TARGET_DIR),target)/dist && objcopy --only-keep-debug weir weir.debug && \
 		objcopy --strip-debug --add-gnu-debuglink=weir.debug weir && ls -l weir weir.debug
-	@dist=$(or $(CARGO_TARGET_DIR),target)/dist && packaging/build $$dist/weir $$dist/packages && \
-		cd $$dist/packages && ls -l *.deb *.tar.gz SHA256SUMS
+	@dist=$(or $(CARGO_TARGET_DIR),target)/dist && packaging/sbom $$dist/packages && \
+		packaging/build $$dist/weir $$dist/packages && cd $$dist/packages && ls -l *.deb *.tar.gz *.cdx.json SHA256SUMS
 
 # The manual pages and the shell completions, from the same definitions as --help and the parsers.
 man: build
