@@ -250,7 +250,7 @@ fn a_configuration_that_is_read_again_changes_logs_from_then_on() {
     run.apply(&with("\"cvs\""), &[nothing, "csv"]);
     run.apply(
         &with("\"csv\"").replace("LOGS", "/sys/no"),
-        &[nothing, "a folder that the run could write to"],
+        &[nothing, "a directory that the run could write to"],
     );
     run.apply(
         "[[subscription]]\nname = \"x\"\nexpression = \"udp (\"\nfunctions = [\"packets\"]\n",
