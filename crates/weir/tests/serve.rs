@@ -364,7 +364,9 @@ fn every_answer_over_a_range_is_of_the_moved_one() {
             let answer = server.json(&format!("{route}&{during}"));
             assert_eq!(range(&answer["basis"]), [moved.clone(), asked.clone()], "{route}: {answer}");
             assert_eq!(answer["basis"]["watched"], basis["watched"], "{route}");
-            assert!(!answer.to_string().contains("\"exact\""), "{route}: a bound of 0 says that");
+            // A column may say whether the number of distinct values in a row is exact.
+            let said = answer.to_string().replace("\"name\":\"exact\"", "");
+            assert!(!said.contains("\"exact\""), "{route}: a bound of 0 says that");
         }
         let query = format!("/api/v1/query?q=top+sender+since+{from}+until+{to}");
         let answered = range(&server.json(&query)["basis"]);
