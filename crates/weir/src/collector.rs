@@ -916,8 +916,9 @@ impl Collector {
         }
     }
 
-    /// Adds a snapshot to the report of its interval, and if it `is_whole` the answers that hold nothing. `original` is the interval in original time, in which intervals begin
-    /// at multiples of their length; in shifted time they may not.
+    /// Adds a snapshot to the report of its interval, and, if it is the whole of what the workers sent, the answers that hold
+    /// nothing. `original` is the interval in original time, in which intervals begin at multiples of their length; in shifted
+    /// time they may not.
     fn report(&mut self, original: Interval, snapshot: &Snapshot, is_whole: bool) {
         if *snapshot == Snapshot::default() {
             return;

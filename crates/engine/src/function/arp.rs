@@ -1,22 +1,16 @@
 //! Which hardware addresses claim an IPv4 address by ARP (RFC 826).
 
-use super::link_list::{self, COLUMNS, LinkKey, key, word};
-use super::{FunctionSpec, InputKind};
+use super::FunctionSpec;
+use super::link_list::{self, LinkKey, key, word};
 use crate::keyed::{KeyHash, Keyed};
-use std::borrow::Cow;
 use std::net::Ipv4Addr;
-use weir_api::{Datum, KeyColumn, Level, Schema, Shown};
+use weir_api::{Datum, KeyColumn, Schema};
 use weir_wire::{Layers, Mac, Network, Packet, Reader};
 
-pub(super) static ARP: FunctionSpec = FunctionSpec {
-    name: "arp",
-    help: "IPv4 addresses with the hardware addresses that claim them by ARP, as senders of requests, replies and announcements, within a VLAN, in fixed memory: exact while the distinct keys fit, else with an upper bound of the error for each row. Probes claim nothing (RFC 5227).",
-    arguments: &link_list::ARGUMENTS,
-    levels: &[Level::Packet],
-    input: InputKind::WithoutIp,
-    memory: link_list::memory::<Claim>,
-    build: link_list::build::<Claim>,
-};
+pub(super) static ARP: FunctionSpec = link_list::spec::<Claim>(
+    "arp",
+    "IPv4 addresses with the hardware addresses that claim them by ARP, as senders of requests, replies and announcements, within a VLAN, in fixed memory: exact while the distinct keys fit, else with an upper bound of the error for each row. Probes claim nothing (RFC 5227).",
+);
 
 static KEYS: [KeyColumn; 4] = [
     key("address", "", "The claimed IPv4 address."),
@@ -64,12 +58,7 @@ impl Claim {
 }
 
 impl LinkKey for Claim {
-    const SCHEMA: Schema = Schema {
-        name: Cow::Borrowed("arp"),
-        keys: Cow::Borrowed(&KEYS),
-        columns: Cow::Borrowed(&COLUMNS),
-        shown: Shown::Heaviest(10),
-    };
+    const SCHEMA: Schema = link_list::schema("arp", &KEYS);
     const TEXTS: usize = 0;
 
     fn each(packet: &Packet<'_>, layers: &Layers, each: &mut dyn FnMut(Self)) {

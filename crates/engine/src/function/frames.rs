@@ -1,32 +1,22 @@
 //! Packets without IP: who sends what to whom on the link.
 
-use super::link_list::{self, COLUMNS, LinkKey, Ssid, key, mac, word};
-use super::{FunctionSpec, InputKind};
+use super::FunctionSpec;
+use super::link_list::{self, LinkKey, Ssid, key, mac, word};
 use crate::composition::carried;
 use crate::keyed::{KeyHash, Keyed};
 use std::borrow::Cow;
-use weir_api::{Datum, KeyColumn, Level, NETWORK_NAMES, OWN_WORDS, Part, Schema, Shown, WifiFrame};
+use weir_api::{Datum, KeyColumn, NETWORK_NAMES, OWN_WORDS, Part, Schema, WifiFrame};
 use weir_wire::{Layers, LinkEnds, Mac, Packet, WifiKind, link_ends};
 
-pub(super) static FRAMES: FunctionSpec = FunctionSpec {
-    name: "frames",
-    help: "Packets without IP by sender, receiver and kind (ARP, STP, a beacon of Wi-Fi), and of Wi-Fi by access point and name of the network, in fixed memory: exact while the distinct keys fit, else with an upper bound of the error for each row.",
-    arguments: &link_list::ARGUMENTS,
-    levels: &[Level::Packet],
-    input: InputKind::WithoutIp,
-    memory: link_list::memory::<Key>,
-    build: link_list::build::<Key>,
-};
+pub(super) static FRAMES: FunctionSpec = link_list::spec::<Key>(
+    "frames",
+    "Packets without IP by sender, receiver and kind (ARP, STP, a beacon of Wi-Fi), and of Wi-Fi by access point and name of the network, in fixed memory: exact while the distinct keys fit, else with an upper bound of the error for each row.",
+);
 
 /// Maximum bytes of the name of a kind.
 const MAX_NAME: usize = 48;
 
-const SCHEMA: Schema = Schema {
-    name: Cow::Borrowed("frames"),
-    keys: Cow::Borrowed(&KEYS),
-    columns: Cow::Borrowed(&COLUMNS),
-    shown: Shown::Heaviest(10),
-};
+const SCHEMA: Schema = link_list::schema("frames", &KEYS);
 
 static KEYS: [KeyColumn; 5] = [
     key("sender", "", "Hardware address of the sender."),

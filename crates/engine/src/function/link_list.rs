@@ -1,13 +1,15 @@
 //! Lists of packets without IP in fixed memory, by what their link layer or ARP shows.
 
-use super::{Argument, Arguments, Function, Memory};
+use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
 use crate::bounded::{Bounded, Row, Taken};
 use crate::composition::is_without_ip;
 use crate::keyed::Keyed;
 use std::borrow::Cow;
 use std::sync::Arc;
-use weir_api::{Datum, Fold, Folded, KeyColumn, Reading, Schema, Shown, Table, TableColumn, TableRow, Unit};
+use weir_api::{
+    Datum, Fold, Folded, KeyColumn, Level, Reading, Schema, Shown, Table, TableColumn, TableRow, Unit,
+};
 use weir_wire::{Layers, Mac, Packet};
 
 /// What such a list is by.
@@ -25,13 +27,13 @@ pub(super) trait LinkKey: Keyed + Send + 'static {
 }
 
 /// The arguments of a list.
-pub(super) static ARGUMENTS: [Argument; 2] = [
+static ARGUMENTS: [Argument; 2] = [
     Argument { name: "show", help: "Number of rows to show, 1 to 1000.", default: Some("10") },
     Argument { name: "rows", help: "Number of keys to keep, 16 to 1048576.", default: Some("1024") },
 ];
 
 /// The columns of every list.
-pub(super) static COLUMNS: [TableColumn; 2] = [
+static COLUMNS: [TableColumn; 2] = [
     column("packets", "packets", "Packets."),
     column("bytes", "bytes", "Bytes on the wire, link-layer headers included."),
 ];
@@ -44,6 +46,29 @@ pub(super) const fn key(name: &'static str, field: &'static str, help: &'static 
 const fn column(name: &'static str, unit: &'static str, help: &'static str) -> TableColumn {
     let (name, unit, help) = (Cow::Borrowed(name), Cow::Borrowed(unit), Cow::Borrowed(help));
     TableColumn { name, fold: Fold::Sum, unit, help }
+}
+
+/// The columns of a list by these parts.
+pub(super) const fn schema(name: &'static str, keys: &'static [KeyColumn]) -> Schema {
+    Schema {
+        name: Cow::Borrowed(name),
+        keys: Cow::Borrowed(keys),
+        columns: Cow::Borrowed(&COLUMNS),
+        shown: Shown::Heaviest(10),
+    }
+}
+
+/// The function whose rows have such keys.
+pub(super) const fn spec<K: LinkKey>(name: &'static str, help: &'static str) -> FunctionSpec {
+    FunctionSpec {
+        name,
+        help,
+        arguments: &ARGUMENTS,
+        levels: &[Level::Packet],
+        input: InputKind::WithoutIp,
+        memory: memory::<K>,
+        build: build::<K>,
+    }
 }
 
 /// Rows to show, and keys to keep.
@@ -59,7 +84,7 @@ fn shape(name: &str, arguments: &Arguments<'_>) -> Result<(u32, usize), String> 
 }
 
 /// Memory of a list.
-pub(super) fn memory<K: LinkKey>(arguments: &Arguments<'_>) -> Result<Memory, String> {
+fn memory<K: LinkKey>(arguments: &Arguments<'_>) -> Result<Memory, String> {
     let (_, rows) = shape(&K::SCHEMA.name, arguments)?;
     let rows = rows.next_multiple_of(8).max(16);
     let row = size_of::<TableRow>()
@@ -70,7 +95,7 @@ pub(super) fn memory<K: LinkKey>(arguments: &Arguments<'_>) -> Result<Memory, St
 }
 
 /// Builds a list.
-pub(super) fn build<K: LinkKey>(arguments: &Arguments<'_>) -> Result<Box<dyn Function>, String> {
+fn build<K: LinkKey>(arguments: &Arguments<'_>) -> Result<Box<dyn Function>, String> {
     let (show, rows) = shape(&K::SCHEMA.name, arguments)?;
     let schema = Schema { shown: Shown::Heaviest(show), ..K::SCHEMA };
     Ok(Box::new(LinkList::<K> {

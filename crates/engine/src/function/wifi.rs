@@ -1,21 +1,15 @@
 //! Wi-Fi networks and their stations (IEEE 802.11).
 
-use super::link_list::{self, COLUMNS, LinkKey, Ssid, key, mac, word};
-use super::{FunctionSpec, InputKind};
+use super::FunctionSpec;
+use super::link_list::{self, LinkKey, Ssid, key, mac, word};
 use crate::keyed::{KeyHash, Keyed};
-use std::borrow::Cow;
-use weir_api::{Datum, KeyColumn, Level, NETWORK_NAMES, Schema, Shown};
+use weir_api::{Datum, KeyColumn, NETWORK_NAMES, Schema};
 use weir_wire::{Layers, Mac, Packet, WifiKind, link_ends};
 
-pub(super) static WIFI: FunctionSpec = FunctionSpec {
-    name: "wifi",
-    help: "Wi-Fi networks by access point, name and channel, with a row for the management frames of each, and one for each of its stations, in fixed memory: exact while the distinct keys fit, else with an upper bound of the error for each row. Data that could be decoded shows no station.",
-    arguments: &link_list::ARGUMENTS,
-    levels: &[Level::Packet],
-    input: InputKind::WithoutIp,
-    memory: link_list::memory::<Key>,
-    build: link_list::build::<Key>,
-};
+pub(super) static WIFI: FunctionSpec = link_list::spec::<Key>(
+    "wifi",
+    "Wi-Fi networks by access point, name and channel, with a row for the management frames of each, and one for each of its stations, in fixed memory: exact while the distinct keys fit, else with an upper bound of the error for each row. Data that could be decoded shows no station.",
+);
 
 static KEYS: [KeyColumn; 4] = [
     key("bssid", "", "Hardware address of the access point."),
@@ -34,12 +28,7 @@ struct Key {
 }
 
 impl LinkKey for Key {
-    const SCHEMA: Schema = Schema {
-        name: Cow::Borrowed("wifi"),
-        keys: Cow::Borrowed(&KEYS),
-        columns: Cow::Borrowed(&COLUMNS),
-        shown: Shown::Heaviest(10),
-    };
+    const SCHEMA: Schema = link_list::schema("wifi", &KEYS);
     const TEXTS: usize = Ssid::TEXT;
 
     fn each(packet: &Packet<'_>, _: &Layers, each: &mut dyn FnMut(Self)) {
