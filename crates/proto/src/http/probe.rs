@@ -15,7 +15,9 @@ pub(super) fn probe(heads: &Heads<'_>) -> Probe {
         // A request of HTTP/0.9 has no version, and its response no head.
         _ if is_simple(heads.forward) && (is_home || is_document(heads.reverse)) => Probe::Match,
         (Probe::Maybe, Probe::Match) => Probe::Match,
+        // So it is with the first bytes of the response: reads may end anywhere.
         (Probe::Reject, Probe::Match) => Probe::Maybe,
+        (Probe::Reject, Probe::Maybe) if !heads.reverse.is_empty() => Probe::Maybe,
         // Whatever the server sends, an unfinished line may still become a request.
         (Probe::Maybe, Probe::Reject) if is_begun(heads.forward) => Probe::Maybe,
         (client, server) if client == Probe::Reject || server == Probe::Reject => Probe::Reject,
@@ -108,6 +110,21 @@ fn response(head: &[u8]) -> Probe {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A response after what is no request may be one of HTTP; so may each of its beginnings.
+    #[test]
+    fn no_beginning_of_a_response_is_rejected() {
+        for response in ["HTTP/1.1 200 OK\r\n", "\n\nHTTP/1.0 404", "ICY 200 OK\r\n"].map(str::as_bytes) {
+            for end in 1..=response.len() {
+                let reverse = response.get(..end).unwrap();
+                let heads =
+                    Heads { forward: b"G\x16\x03 / HTTP/1.1\r\n", reverse, ports: [40_000, 80], ip_proto: 6 };
+                assert_eq!(probe(&heads), Probe::Maybe, "{:?}", reverse.escape_ascii().to_string());
+            }
+        }
+        let heads = Heads { forward: b"\x16\x03", reverse: b"", ports: [40_000, 80], ip_proto: 6 };
+        assert_eq!(probe(&heads), Probe::Reject);
+    }
 
     /// A line that is accepted whole is not rejected at any byte before its end: reads may end anywhere.
     #[test]
