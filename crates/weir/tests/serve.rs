@@ -408,6 +408,14 @@ fn every_answer_over_a_range_is_of_the_moved_one() {
     }
 }
 
+/// A limit of packets ends the reading. The pages of what was read are served.
+#[test]
+fn the_first_packets_of_a_capture_have_pages() {
+    let server = Server::open(&["-c", "100"]);
+    assert!(server.get("/metrics").is(200).text().contains("\nweir_caught_packets_total 100\n"));
+    assert_eq!(server.end().0, Some(0));
+}
+
 #[test]
 fn the_watched_time_of_a_capture_is_its_own_length() {
     let folder = tempfile::tempdir().unwrap();

@@ -302,6 +302,11 @@ impl Run {
         Arc::clone(&self.signals.stop)
     }
 
+    /// Set once a signal has requested the end. A limit of packets alone does not.
+    pub fn interrupted(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.signals.interrupted)
+    }
+
     /// Whether the output is anonymised.
     pub fn is_anonymised(&self) -> bool {
         self.anonymiser.is_some()

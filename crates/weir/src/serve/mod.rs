@@ -116,9 +116,10 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
     if run.is_anonymised() {
         packets = None;
     }
-    let stop = run.stop();
+    // The pages of the first packets stay when these were read.
+    let interrupted = run.interrupted();
     let exit = run.execute();
-    if stop.load(Ordering::Relaxed) || exit == Exit::Unreadable {
+    if interrupted.load(Ordering::Relaxed) || exit == Exit::Unreadable {
         return Ok(exit);
     }
     let Some((listeners, port)) = bound else { return Ok(exit) };
@@ -128,7 +129,7 @@ fn attempt_open(options: cli::Open) -> Result<Exit, (Exit, String)> {
     let doors = Doors { access, has_tls: false, log: None, folder: named, echo: false };
     let app = app(hub, Some(store), answers, doors, configuration, packets, expression_options);
     let address = address(false, &listeners, port);
-    serve_until(runtime, &stop, app, listeners, None, &address);
+    serve_until(runtime, &interrupted, app, listeners, None, &address);
     Ok(exit)
 }
 
