@@ -63,6 +63,16 @@ impl Loan {
         self.used = self.used.saturating_sub(bytes);
     }
 
+    /// Gives the free pieces back to the lender: others may need them before this is dropped.
+    pub fn give_back(&mut self) {
+        if let Some(lender) = &self.lender {
+            let free = self.lent - self.used;
+            let whole = free - free % PIECE;
+            lender.give_back(whole);
+            self.lent -= whole;
+        }
+    }
+
     /// Whether something was refused.
     pub fn is_refused(&self) -> bool {
         self.is_refused
@@ -122,6 +132,19 @@ pub(crate) mod tests {
         drop(one);
         assert_eq!(left(), 3 * PIECE);
         assert!(Loan::default().take(usize::MAX / 2));
+    }
+
+    #[test]
+    fn free_bytes_are_given_back_early() {
+        let purse = Arc::new(Purse(Mutex::new(2 * PIECE)));
+        let mut loan = Loan::of(Some(purse.clone()));
+        assert!(loan.take(2 * PIECE));
+        loan.release(PIECE + 7);
+        loan.give_back();
+        assert_eq!(*purse.0.lock().unwrap(), PIECE);
+        assert!(loan.take(7));
+        drop(loan);
+        assert_eq!(*purse.0.lock().unwrap(), 2 * PIECE);
     }
 
     #[test]

@@ -908,6 +908,38 @@ fn many_values_are_bounded() {
     assert!(answer.partial.unwrap().contains(" records, and a row may lack up to "));
 }
 
+/// The bytes of flows take half of the memory at most, so that the values of records that are ranked by them have theirs.
+#[test]
+fn bytes_of_flows_leave_memory_for_values() {
+    const FLOWS: i64 = 20_000;
+    let folder = tempfile::tempdir().unwrap();
+    let written = write_all(folder.path());
+    let path = schema::partitions(folder.path()).pop().unwrap().1;
+    let rows = Connection::open(path).unwrap();
+    rows.execute_batch("BEGIN; CREATE TEMP TABLE one AS SELECT * FROM flows LIMIT 1;").unwrap();
+    for uid in 1_000_000_i64..1_000_000 + FLOWS {
+        rows.execute("UPDATE one SET uid = ?1, id = ?1", [uid]).unwrap();
+        rows.execute("INSERT INTO flows SELECT * FROM one", []).unwrap();
+        rows.execute(
+            "INSERT INTO records (tbl, uid, time, proto, src, sport, dst, dport, vlan, body)
+             VALUES ('telnet', ?1, ?2, 6, zeroblob(16), 1, zeroblob(16), 2, 0, json_object('user', 'u' || (?1 % 40)))",
+            [uid, written[0].flow.last.0 as i64],
+        )
+        .unwrap();
+    }
+    rows.execute_batch("COMMIT").unwrap();
+    drop(rows);
+    let purse = Arc::new(Purse(Mutex::new(2 << 20)));
+    let store = store(folder.path()).within(purse.clone());
+    let question = Question::parse("top telnet.user by bytes limit 50", &Asking::default()).unwrap();
+    let answer = question.ask(&store).unwrap();
+    let partial = answer.partial.unwrap();
+    assert!(answer.rows.len() >= 20, "{} rows: {partial}", answer.rows.len());
+    assert!(partial.starts_with("only the first ") && partial.contains("flows have bytes"), "{partial}");
+    drop(store);
+    assert_eq!(*purse.0.lock().unwrap(), 2 << 20);
+}
+
 /// With any memory the sums of all rows are right, and an answer that leaves something out says so.
 #[test]
 fn tallies_within_little_memory_keep_their_sums() {

@@ -612,13 +612,17 @@ impl Store for SqliteStore {
         };
         let condition = self.condition(&wanted.test, table, wanted.span, &parts)?;
         let by_flow = matches!(wanted.measure, Measure::Packets | Measure::Bytes);
-        let mut memory = Loan::of(self.lender.clone());
+        let mut of_flows = Loan::of(self.lender.clone());
         let (flows, partial) = match (wanted.subject, by_flow) {
-            (Subject::Records(_), true) => tally::flow_sums(&parts, wanted.span, extent, &mut memory)?,
+            (Subject::Records(_), true) => tally::flow_sums(&parts, wanted.span, extent, &mut of_flows)?,
             _ => Default::default(),
         };
+        let memory = Loan::of(self.lender.clone());
         let mut tally = tally::tally(&parts, wanted, &condition, extent, &flows, memory)?;
-        tally.partial = tally.partial.or(partial).or(self.flows_are_gone(wanted.span)?);
+        tally.partial = match (tally.partial, partial) {
+            (Some(values), Some(flows)) => Some(format!("{flows}; {values}")),
+            (values, flows) => values.or(flows).or(self.flows_are_gone(wanted.span)?),
+        };
         if matches!(wanted.subject, Subject::Flows) {
             tally.partial = tally.partial.or(Self::open_left_out(&parts)?);
         }

@@ -76,7 +76,8 @@ pub fn tally(
     Ok(answer)
 }
 
-/// The parts of flows in a range, for records that are ranked by the bytes of their flows.
+/// The parts of flows in a range, for records that are ranked by the bytes of their flows. They hold at most half of the
+/// memory that is there: the other half is for the values that the records are counted by.
 pub fn flow_sums(
     parts: &[Part],
     span: TimeRange,
@@ -101,7 +102,8 @@ pub fn flow_sums(
                     true => Share::exact(flow.whole()),
                     false => both(courses.of(part, &flow)?.within(&window)),
                 };
-                is_full |= sums.len() >= MAX_SEEN || !memory.take(FLOW_SUM);
+                // The second one is given back.
+                is_full |= sums.len() >= MAX_SEEN || !memory.take(2 * FLOW_SUM);
                 if !is_full {
                     sums.insert(flow.uid, inside);
                 }
@@ -112,6 +114,8 @@ pub fn flow_sums(
             break;
         }
     }
+    memory.release(sums.len() * FLOW_SUM);
+    memory.give_back();
     let full =
         is_full.then(|| format!("only the first {} flows have bytes: choose a shorter time", sums.len()));
     Ok((sums, progress.partial(parts.len()).or(full)))
