@@ -35,6 +35,9 @@ pub struct Answers {
     large: Arc<Semaphore>,
     short: Arc<Semaphore>,
     memory: Arc<Memory>,
+    /// KiB of the memory that rows may take: half, so that queries count in the rest.
+    rows: Arc<Semaphore>,
+    max_rows: usize,
     /// Time limit of the wait for a place.
     patience: Duration,
     by: Mutex<HashMap<String, Own>>,
@@ -43,7 +46,6 @@ pub struct Answers {
 /// The memory of all answers, in KiB: of their rows until they are sent, and of what queries count meanwhile.
 struct Memory {
     left: Arc<Semaphore>,
-    all: usize,
 }
 
 impl Lender for Memory {
@@ -76,7 +78,9 @@ impl Answers {
         Self {
             large: Arc::new(Semaphore::new(LARGE)),
             short: Arc::new(Semaphore::new(SHORT)),
-            memory: Arc::new(Memory { left: Arc::new(Semaphore::new(all)), all }),
+            memory: Arc::new(Memory { left: Arc::new(Semaphore::new(all)) }),
+            rows: Arc::new(Semaphore::new(all.div_ceil(2))),
+            max_rows: all.div_ceil(2),
             patience: PATIENCE,
             by: Mutex::default(),
         }
@@ -122,13 +126,15 @@ impl Answers {
     /// No place or memory is free within the time limit.
     pub async fn large(&self, client: &Client, bytes: usize) -> Result<Place, Failure> {
         let own = self.own(client, |own| &own.large);
-        let (all, left) = (Arc::clone(&self.large), Arc::clone(&self.memory.left));
-        // An answer that needs more than there is has all of it for itself.
-        let wanted = bytes.div_ceil(1024).clamp(1, self.memory.all) as u32;
+        let (all, rows, left) =
+            (Arc::clone(&self.large), Arc::clone(&self.rows), Arc::clone(&self.memory.left));
+        // An answer that needs more than rows may take has all of that for itself.
+        let wanted = bytes.div_ceil(1024).clamp(1, self.max_rows) as u32;
         let own = self.within(own.acquire_owned()).await?;
+        let rows = self.within(rows.acquire_many_owned(wanted)).await?;
         let memory = self.within(left.acquire_many_owned(wanted)).await?;
         let all = self.within(all.acquire_owned()).await?;
-        Ok(Place { _held: vec![all, memory, own] })
+        Ok(Place { _held: vec![all, memory, rows, own] })
     }
 
     /// Waits for a permit.
@@ -210,13 +216,16 @@ mod tests {
     #[test]
     fn answers_share_the_memory() {
         let answers = impatient(Some(8 << 20));
-        let first = now(answers.large(&client("1"), 5 << 20)).unwrap();
-        assert!(now(answers.large(&client("2"), 5 << 20)).is_none());
-        let second = now(answers.large(&client("3"), 3 << 20)).unwrap();
+        let first = now(answers.large(&client("1"), 5 << 19)).unwrap();
+        assert!(now(answers.large(&client("2"), 5 << 19)).is_none());
+        let second = now(answers.large(&client("3"), 3 << 19)).unwrap();
         drop((first, second));
-        // One that needs more than there is waits for all of it.
+        // One that needs more than rows may take waits for all of that, and queries can still count.
         let all = now(answers.large(&client("2"), 1 << 30)).unwrap();
         assert!(now(answers.large(&client("1"), 1)).is_none());
+        let lender = answers.lender();
+        assert!(lender.lend(4 << 20) && !lender.lend(1024));
+        lender.give_back(4 << 20);
         drop(all);
         assert!(now(answers.large(&client("1"), 1)).is_some());
     }
