@@ -1,6 +1,6 @@
 //! Answers of functions, and the outline of a plan's answers.
 
-use crate::{Reading, SubscriptionId};
+use crate::{FunctionCall, Reading, SubscriptionId};
 use std::sync::Arc;
 
 /// Identifies an answer: the subscription, and the place of the function in its chain.
@@ -25,6 +25,9 @@ pub struct AnswerLabel {
     pub interval: u64,
     /// Names of the outputs that the reading goes to; empty for all.
     pub outputs: Vec<String>,
+    /// The calls that judge the reading where an interval is complete: that of the function, if it judges, and those of
+    /// `event` after it.
+    pub judges: Vec<FunctionCall>,
 }
 
 /// The result of one function of one subscription.

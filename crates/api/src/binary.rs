@@ -16,8 +16,8 @@ use crate::event::MAX_EVENTS;
 use crate::{
     Answer, AnswerId, AnswerLabel, Applications, CaptureCount, ChecksumSenders, Class, Composition, Costs,
     Count, DecodeErrors, Distinct, DistinctCount, DistinctOf, DistinctValues, Event, EventCount, FlowCount,
-    Histogram, Interval, Key, KeyKind, Ledger, Outline, Part, Reading, Series, SessionCount, Sketch,
-    Snapshot, States, SubscriptionId, Top, TopRow, Unit, WifiFrame,
+    FunctionCall, Histogram, Interval, Key, KeyKind, Ledger, Outline, Part, Reading, Series, SessionCount,
+    Sketch, Snapshot, States, SubscriptionId, Top, TopRow, Unit, WifiFrame,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +25,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The last version of any kind of content.
-pub const VERSION: u8 = 6;
+pub const VERSION: u8 = 7;
 
 /// A kind of content.
 struct Form {
@@ -35,7 +35,7 @@ struct Form {
     version: u8,
 }
 
-const READING: Form = Form { head: *b"WR", version: VERSION };
+const READING: Form = Form { head: *b"WR", version: WITH_LATE };
 const SNAPSHOT: Form = Form { head: *b"WS", version: VERSION };
 /// The first version of snapshots that has events.
 const WITH_EVENTS: u8 = 2;
@@ -47,6 +47,8 @@ const WITH_NUMBERS: u8 = 4;
 const WITH_SHED: u8 = 5;
 /// The first version of snapshots that has flows of late segments.
 const WITH_LATE: u8 = 6;
+/// The first version of snapshots in which events have origins, and answers judges.
+const WITH_ORIGINS: u8 = 7;
 /// Maximum of a count: sums of a few do not overflow.
 const MAX_COUNT: u64 = 1 << 62;
 /// Maximum number of rows of a list.
@@ -264,8 +266,59 @@ fields!(Ledger counts: caught, bytes, captured_bytes, filtered, analysed, flowed
     checksums_bad, checksums_offloaded, time_jumps, late, rows_shed, ticks_joined, packets_unwritten; others: capture, errors);
 fields!(Costs counts: expression, counted, shown, checksums, flows);
 fields!(TopRow counts: flows; others: key, count, error);
-fields!(AnswerLabel: subscription, chart, function, interval, outputs);
+fields!(FunctionCall: name, arguments);
 fields!(AnswerId: subscription, place);
+
+impl Binary for AnswerLabel {
+    fn write(&self, to: &mut Vec<u8>) {
+        // The judges are at the end of the snapshot.
+        let Self { subscription, chart, function, interval, outputs, judges: _ } = self;
+        subscription.write(to);
+        chart.write(to);
+        function.write(to);
+        interval.write(to);
+        outputs.write(to);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            subscription: Binary::read(from)?,
+            chart: Binary::read(from)?,
+            function: Binary::read(from)?,
+            interval: Binary::read(from)?,
+            outputs: Binary::read(from)?,
+            judges: Vec::new(),
+        })
+    }
+}
+
+/// The judges of the answers of a snapshot and of its outline, by their numbers.
+type Judges = BTreeMap<AnswerId, Vec<FunctionCall>>;
+
+fn judges(snapshot: &Snapshot) -> Judges {
+    let all = snapshot.answers.iter().chain(snapshot.outline.answers().map(|(_, answer)| answer));
+    let judged = all.filter(|answer| !answer.label.judges.is_empty());
+    judged.map(|answer| (answer.id, answer.label.judges.clone())).collect()
+}
+
+/// Gives answers their judges.
+fn set_judges(snapshot: &mut Snapshot, judges: &Judges) {
+    if judges.is_empty() {
+        return;
+    }
+    let judged = |answer: &mut Answer| {
+        if let Some(judges) = judges.get(&answer.id) {
+            Arc::make_mut(&mut answer.label).judges.clone_from(judges);
+        }
+    };
+    snapshot.answers.iter_mut().for_each(judged);
+    let listed = snapshot.outline.listed().into_iter().map(|(answer, is_counted)| {
+        let mut answer = answer.clone();
+        judged(&mut answer);
+        (answer, is_counted)
+    });
+    snapshot.outline = Arc::new(Outline::new(snapshot.outline.plan, listed.collect::<Vec<_>>()));
+}
 
 impl Binary for FlowCount {
     fn write(&self, to: &mut Vec<u8>) {
@@ -657,6 +710,8 @@ impl Binary for Snapshot {
         event_count.write(to);
         senders.write(to);
         [flows.followed, flows.closed_shed].iter().for_each(|count| count.write(to));
+        events::write_origins(events, to);
+        judges(self).write(to);
     }
 
     fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
@@ -685,6 +740,11 @@ impl Binary for Snapshot {
         }
         if from.version >= WITH_LATE {
             (snapshot.flows.followed, snapshot.flows.closed_shed) = (from.count()?, from.count()?);
+        }
+        if from.version >= WITH_ORIGINS {
+            events::read_origins(&mut snapshot.events, from)?;
+            let judges = Binary::read(from)?;
+            set_judges(&mut snapshot, &judges);
         }
         let is_less = |one: &Event, next: &Event| one.key_cmp(next).is_lt();
         check(snapshot.events.is_sorted_by(is_less), "order of events")?;

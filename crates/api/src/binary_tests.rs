@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    Datum, EVENT_KINDS, Event, Fold, Folded, KeyColumn, SCANS, Schema, Shown, Subject, Sweep, Table,
+    Datum, EVENT_KINDS, Event, Fold, Folded, KeyColumn, Origin, SCANS, Schema, Shown, Subject, Sweep, Table,
     TableColumn, TableRow, Trials,
 };
 use proptest::prelude::*;
@@ -166,15 +166,30 @@ fn snapshot(numbers: &[u64]) -> Snapshot {
     snapshot.answers = answers(numbers);
     let outline = answers(&[]).into_iter().rev().enumerate().map(|(at, answer)| (answer, at % 3 == 0));
     snapshot.outline = Arc::new(Outline::new(7, outline));
+    // A snapshot without numbers is read as one of an earlier version, which has no judges.
+    if !numbers.is_empty() {
+        let calls = vec![FunctionCall::new("event").with("name", "x").with("above", 5)];
+        let id = snapshot.answers[0].id;
+        set_judges(&mut snapshot, &BTreeMap::from([(id, calls)]));
+    }
     for n in numbers {
-        let subject = match n % 3 {
+        let subject = match n % 4 {
             0 => Subject::Sensor,
+            3 => Subject::Key(format!("é{}", n % 50).into()),
             1 => Subject::Pair { source: ip(*n), target: ip(n / 3) },
             _ => Subject::Output(format!("ü{}", n % 50).into()),
         };
         let mut event = Event::at(EVENT_KINDS[*n as usize % EVENT_KINDS.len()], subject, *n)
             .with("flows", "flows", Folded::Sum(n % 100))
             .with("first", "time", Folded::Min(Some(*n)));
+        event.origin = (n % 5 == 1).then(|| {
+            Arc::new(Origin {
+                subscription: format!("s{}", n % 3).into(),
+                name: (n % 2 == 0).then(|| "found".into()),
+                severity: (n % 7 == 0).then_some(crate::Severity::Notice),
+                quiet: (n % 11 == 0).then_some(*n),
+            })
+        });
         event.identify();
         snapshot.add_events(&[event]);
     }
@@ -272,7 +287,11 @@ fn earlier_snapshots_are_read() {
     snapshot.outline = Arc::new(Outline::new(7, empty));
     snapshot.answers = others;
     let mut bytes = snapshot.encode();
-    assert_eq!(bytes[2], 6);
+    assert_eq!(bytes[2], 7);
+    bytes[2] = 6;
+    // No origins, and no judges.
+    bytes.truncate(bytes.len() - 2);
+    assert_eq!(Snapshot::decode(&bytes).as_ref(), Ok(&snapshot));
     bytes[2] = 5;
     // Two counts of 0.
     bytes.truncate(bytes.len() - 2);

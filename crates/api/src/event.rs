@@ -1,8 +1,8 @@
 //! Events: what happened, to what, when, how often, and the numbers that show it.
 //!
-//! A function emits events at the end of an interval, in its worker. Two events of one kind and one subject are one event,
-//! so that workers and intervals merge. The program keeps merged events open, adds what is found later, and ends them
-//! when nothing was found for [`EventKind::quiet`].
+//! Judges find events in the merged readings of functions, where an interval is complete, so that they do not depend on the
+//! number of workers. Two events of one kind, origin and subject are one event. The program keeps events open, adds what is
+//! found later, and ends them when nothing was found for [`Event::quiet`].
 
 use crate::{Folded, Interval};
 use serde::ser::SerializeMap;
@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// Maximum number of events of a snapshot. Of more, those with the first kinds and subjects are kept, so that the order
 /// of merging makes no difference.
@@ -22,7 +23,7 @@ pub(crate) const MAX_EVIDENCE: usize = 64;
 const SECOND: u64 = 1_000_000_000;
 
 /// How urgent an event is. The order is by urgency.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Normal, but to be known.
@@ -75,8 +76,16 @@ pub struct EventKind {
 }
 
 /// Every kind, in the order in which events are kept when there are too many.
-pub static EVENT_KINDS: &[&EventKind] =
-    &[&LINK_DOWN, &DISK_FULL, &STORE_FAILED, &OUTPUT_FAILED, &CLOCK_LEAP, &PORT_SCAN, &ADDRESS_SCAN];
+pub static EVENT_KINDS: &[&EventKind] = &[
+    &LINK_DOWN,
+    &DISK_FULL,
+    &STORE_FAILED,
+    &OUTPUT_FAILED,
+    &CLOCK_LEAP,
+    &PORT_SCAN,
+    &ADDRESS_SCAN,
+    &FINDING,
+];
 
 /// An interface is down or was removed.
 pub static LINK_DOWN: EventKind = EventKind {
@@ -148,6 +157,16 @@ pub static ADDRESS_SCAN: EventKind = EventKind {
     quiet: Some(300 * SECOND),
 };
 
+/// What the function `event` of a subscription found.
+pub static FINDING: EventKind = EventKind {
+    name: "finding",
+    severity: Severity::Warning,
+    notice: "Weir::Finding",
+    help: "The function event of a subscription found something. The event has the name and the severity that the function gives it.",
+    scope: "",
+    quiet: Some(300 * SECOND),
+};
+
 impl EventKind {
     /// The kind of that name.
     pub fn find(name: &str) -> Option<&'static EventKind> {
@@ -158,6 +177,19 @@ impl EventKind {
     pub fn place(&self) -> usize {
         EVENT_KINDS.iter().position(|kind| kind.name == self.name).unwrap_or(EVENT_KINDS.len())
     }
+}
+
+/// The subscription that found an event.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Origin {
+    /// The name of the subscription.
+    pub subscription: Box<str>,
+    /// The name that the subscription gives its events; `None` for that of the kind.
+    pub name: Option<Box<str>>,
+    /// How urgent its events are; `None` as the kind.
+    pub severity: Option<Severity>,
+    /// Nanoseconds without a further finding after which an event has ended; `None` as the kind.
+    pub quiet: Option<u64>,
 }
 
 /// What an event is about.
@@ -187,6 +219,8 @@ pub enum Subject {
         /// The port.
         port: u16,
     },
+    /// The key of a row of a reading, as it is shown. It can come from packets.
+    Key(Box<str>),
 }
 
 impl Subject {
@@ -233,7 +267,7 @@ impl Subject {
 
     fn memory(&self) -> usize {
         match self {
-            Subject::Interface(name) | Subject::Output(name) => name.len(),
+            Subject::Interface(name) | Subject::Output(name) | Subject::Key(name) => name.len(),
             _ => 0,
         }
     }
@@ -254,7 +288,7 @@ impl fmt::Display for Subject {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Subject::Sensor => out.write_str("sensor"),
-            Subject::Interface(name) | Subject::Output(name) => out.write_str(name),
+            Subject::Interface(name) | Subject::Output(name) | Subject::Key(name) => out.write_str(name),
             Subject::Host(host) => write!(out, "{host}"),
             Subject::Pair { source, target } => write!(out, "{source} -> {target}"),
             Subject::Port { source, protocol, port } => match protocol_name(*protocol) {
@@ -333,6 +367,8 @@ pub struct Event {
     pub state: EventState,
     /// What happened.
     pub kind: &'static EventKind,
+    /// The subscription that found it; `None` for the subscriptions of the program, and for what is about the monitor.
+    pub origin: Option<Arc<Origin>>,
     /// What it happened to, or who did it.
     pub subject: Subject,
     /// Time of the first finding, in nanoseconds since the epoch.
@@ -352,6 +388,7 @@ impl Event {
             id: 0,
             state: EventState::Begin,
             kind,
+            origin: None,
             subject,
             begin: time,
             last: time,
@@ -370,13 +407,29 @@ impl Event {
         self
     }
 
-    /// Compares kinds, then subjects. Events with equal ones are one event.
-    pub fn key_cmp(&self, other: &Event) -> Ordering {
-        let by_kind = || self.kind.place().cmp(&other.kind.place());
-        by_kind().then_with(|| self.subject.cmp(&other.subject))
+    /// The name of what happened: that of its origin, or of its kind.
+    pub fn name(&self) -> &str {
+        self.origin.as_ref().and_then(|origin| origin.name.as_deref()).unwrap_or(self.kind.name)
     }
 
-    /// Adds an event of the same kind and subject.
+    /// How urgent it is.
+    pub fn severity(&self) -> Severity {
+        self.origin.as_ref().and_then(|origin| origin.severity).unwrap_or(self.kind.severity)
+    }
+
+    /// Nanoseconds without a further finding after which it has ended. `None` if only the end of its cause, or of the run,
+    /// ends it.
+    pub fn quiet(&self) -> Option<u64> {
+        self.origin.as_ref().and_then(|origin| origin.quiet).or(self.kind.quiet)
+    }
+
+    /// Compares kinds, origins, then subjects. Events with equal ones are one event.
+    pub fn key_cmp(&self, other: &Event) -> Ordering {
+        let by_kind = self.kind.place().cmp(&other.kind.place());
+        by_kind.then_with(|| self.origin.cmp(&other.origin)).then_with(|| self.subject.cmp(&other.subject))
+    }
+
+    /// Adds an event of equal kind, origin and subject.
     pub fn merge(&mut self, other: &Event) {
         self.begin = self.begin.min(other.begin);
         self.last = self.last.max(other.last);
@@ -408,7 +461,7 @@ impl Event {
     /// The expression that shows its packets, in the language of pcap-filter(7); `None` if no packets show it.
     pub fn expression(&self) -> Option<String> {
         let mut text = match &self.subject {
-            Subject::Sensor | Subject::Interface(_) | Subject::Output(_) => return None,
+            Subject::Sensor | Subject::Interface(_) | Subject::Output(_) | Subject::Key(_) => return None,
             Subject::Host(host) => format!("host {host}"),
             Subject::Pair { source, target } => format!("src host {source} and dst host {target}"),
             Subject::Port { source, protocol, port } => match protocol_name(*protocol) {
@@ -431,7 +484,11 @@ impl Event {
     /// Gives the event the identifier that its kind, subject and beginning have in every run.
     pub fn identify(&mut self) {
         // FNV-1a of 64 bits, which needs no key: equal packets give equal identifiers.
-        let text = format!("{} {} {}", self.kind.name, self.subject, self.begin);
+        let by = self.origin.as_ref().map_or("", |origin| &origin.subscription);
+        let text = match by {
+            "" => format!("{} {} {}", self.name(), self.subject, self.begin),
+            by => format!("{} {} {} {by}", self.name(), self.subject, self.begin),
+        };
         let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
@@ -441,11 +498,17 @@ impl Event {
     /// Bytes of memory.
     pub fn memory(&self) -> usize {
         let evidence = |one: &Evidence| size_of::<Evidence>() + one.value.memory();
-        size_of::<Self>() + self.subject.memory() + self.evidence.iter().map(evidence).sum::<usize>()
+        let origin = |origin: &Arc<Origin>| {
+            size_of::<Origin>()
+                + origin.subscription.len()
+                + origin.name.as_ref().map_or(0, |name| name.len())
+        };
+        let origin = self.origin.as_ref().map_or(0, origin);
+        size_of::<Self>() + origin + self.subject.memory() + self.evidence.iter().map(evidence).sum::<usize>()
     }
 }
 
-/// Adds events to others that are ordered by kind and subject. Returns the number of findings that did not fit into
+/// Adds events to others that are ordered by kind, origin and subject. Returns the number of findings that did not fit into
 /// [`MAX_EVENTS`].
 pub fn add(events: &mut Vec<Event>, more: &[Event]) -> u64 {
     for event in more {
@@ -492,8 +555,11 @@ impl Serialize for Event {
             members.serialize_entry("id", &format!("{:016x}", self.id))?;
             members.serialize_entry("state", &self.state)?;
         }
-        members.serialize_entry("event", self.kind.name)?;
-        members.serialize_entry("severity", &self.kind.severity)?;
+        members.serialize_entry("event", self.name())?;
+        if let Some(origin) = &self.origin {
+            members.serialize_entry("subscription", &origin.subscription)?;
+        }
+        members.serialize_entry("severity", &self.severity())?;
         members.serialize_entry("subject", &self.subject.to_string())?;
         if let Some(source) = self.subject.source() {
             members.serialize_entry("source", &source)?;

@@ -58,7 +58,7 @@ pub use composition::{Composition, Part, WifiFrame};
 pub use cost::Costs;
 pub use counter::{Counter, counters};
 pub use distinct::{Distinct, DistinctCount, DistinctOf, DistinctValues, Hashed};
-pub use event::{EVENT_KINDS, Event, EventCount, EventKind, EventState, Evidence, Severity, Subject};
+pub use event::{EVENT_KINDS, Event, EventCount, EventKind, EventState, Evidence, Origin, Severity, Subject};
 pub use figure::{FAMILIES, Family, Figure, FigureValue, Metric, MetricType, SeriesName};
 pub use ledger::{
     CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, States, state_words,

@@ -10,7 +10,7 @@ use crate::stream_demand::Covering;
 use crate::trees::{Node, Trees};
 use crate::{Control, FlowIdentity, FlowRecord, Item, Plan, Share, Tally};
 use std::collections::HashMap;
-use weir_api::{Answer, Event, Reading, States};
+use weir_api::{Answer, Reading, States};
 use weir_filter::{Directions, Matches, PacketMask};
 use weir_proto::Record;
 use weir_wire::Direction;
@@ -62,7 +62,7 @@ impl Functions {
 
     /// Changes to another plan. The functions of subscriptions that both plans have stay as they are. Returns the readings
     /// of the others. The sums of the old plan must have been taken.
-    pub fn change(&mut self, old: &Plan, new: &Plan) -> (Vec<Answer>, Vec<Event>) {
+    pub fn change(&mut self, old: &Plan, new: &Plan) -> Vec<Answer> {
         let shared = Shared::between(old, new);
         let positions = new.subscriptions.iter().enumerate();
         let before: Vec<Option<usize>> =
@@ -91,8 +91,7 @@ impl Functions {
         };
         self.links = new.trees.nodes.iter().map(link).collect();
         self.counted.change(&new.counted);
-        // Those that were kept have left nothing.
-        (removed, links.iter_mut().flatten().flat_map(Link::events).collect())
+        removed
     }
 
     /// Takes the readings of subscriptions at these positions. Returns those of functions that several subscriptions share: a
@@ -133,11 +132,6 @@ impl Functions {
         let link = |node: &u32| self.links.get(*node as usize)?.as_ref();
         self.costs.get(at).is_some_and(|cost| *cost != Cost::default())
             || plan.trees.path(at).iter().filter_map(link).any(Link::may_hold)
-    }
-
-    /// The events that the functions found since the last call.
-    pub fn events(&mut self) -> Vec<Event> {
-        self.links.iter_mut().flatten().flat_map(Link::events).collect()
     }
 
     /// Shows packets of a block to the tree of the subscription at a position.
@@ -435,10 +429,10 @@ mod tests {
         assert_eq!([&one, &two, &three].map(|plan| plan.trees.nodes.len()), [1, 2, 2]);
         let mut functions = Functions::new(&one, Meter::new(None));
         show_packets(&mut functions, &one, &[60; 5]);
-        let (removed, _) = functions.change(&one, &two);
+        let removed = functions.change(&one, &two);
         assert_eq!(packets(&removed), [(1, 0, 5)]);
         show_packets(&mut functions, &two, &[60; 7]);
-        let (removed, _) = functions.change(&two, &three);
+        let removed = functions.change(&two, &three);
         assert_eq!(packets(&removed), [(2, 0, 12)]);
         show_packets(&mut functions, &three, &[60; 9]);
         assert_eq!(packets(&functions.answers(&three)), [(3, 0, 21), (4, 0, 16)]);

@@ -63,13 +63,15 @@ pub use announced::{Announcements, PacketOrder};
 pub use chosen::ChosenFlows;
 pub use demand::{Demand, Tables};
 pub use function::{
-    Argument, Arguments, Block, CallError, Callable, DELIVERIES, Delivery, FUNCTIONS, Function, FunctionSpec,
-    InputKind, Memory, OwnedTally, RECORD_FUNCTIONS, SELECTORS, Selector, Share,
+    Argument, Arguments, Block, BuildJudge, CallError, Callable, DELIVERIES, Delivery, FUNCTIONS, Function,
+    FunctionSpec, InputKind, Judge, Memory, OwnedTally, RECORD_FUNCTIONS, SELECTORS, Selector, Share,
+    judge_of,
 };
 pub use interval::{IntervalClock, Stretch};
 pub use item::Item;
 pub use meter::Clock;
 pub use plan::Plan;
+pub use planned::check_chain;
 pub use sessions::{RECORD_RATIO, SessionConfig, SessionStats};
 pub use settings::{ChecksumMode, PlanError, Seeds, Settings};
 pub use sink::{Emitted, Sink};

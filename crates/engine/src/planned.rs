@@ -1,15 +1,15 @@
 //! A subscription, compiled as far as it depends on itself alone, so that the next plan takes it over.
 
 use crate::demand::{Demand, Tables};
-use crate::function::record_tables;
 use crate::function::select::Select;
+use crate::function::{event, record_tables};
 use crate::settings::{PlanError, Seeds, Settings};
 use crate::{Block, Delivery, Function, FunctionSpec, InputKind, Item, Memory, Selector};
 use std::sync::Arc;
 use weir_api::{
-    Answer, AnswerId, AnswerLabel, Count, Event, FunctionCall, Level, Reading, Subscription, SubscriptionSpec,
+    Answer, AnswerId, AnswerLabel, Count, FunctionCall, Level, Reading, Subscription, SubscriptionSpec,
 };
-use weir_filter::{FlowTest, PacketMask, RecordTest};
+use weir_filter::{FlowTest, Options, PacketMask, RecordTest};
 use weir_proto::Table;
 
 /// The functions and tests of a subscription. A subscription never changes, so that plans with equal settings share it.
@@ -139,11 +139,6 @@ impl Link {
             Link::Select(_) => None,
         }
     }
-
-    /// The events of a function that measures.
-    pub fn events(&mut self) -> Vec<Event> {
-        self.measure().map(|measure| measure.function.events()).unwrap_or_default()
-    }
 }
 
 impl Compiled {
@@ -154,7 +149,8 @@ impl Compiled {
     pub fn new(one: &Subscription, settings: &Settings) -> Result<Self, PlanError> {
         let Subscription { id, spec, .. } = one;
         let wrong = |error: String| PlanError::Function { name: spec.name.clone(), error };
-        let Chain { calls, mut demand, readings } = Chain::new(spec, settings).map_err(wrong)?;
+        let Chain { calls, mut demand, readings } =
+            Chain::new(spec, &settings.filter, settings.seeds).map_err(wrong)?;
         if spec.level != Level::Packet && spec.remainder {
             return Err(wrong("only packets have a remainder".to_owned()));
         }
@@ -185,7 +181,7 @@ impl Compiled {
         let mut compiled = Self { calls, is_early, demand, flow_test, record_test, empty: Vec::new() };
         // The reading of what needs only sums is a count, whatever the function gives.
         let is_sum = spec.level == Level::Packet && compiled.takes(InputKind::Sums);
-        let empty = readings.into_iter().map(|(place, function, reading)| Answer {
+        let empty = readings.into_iter().map(|ChainReading { place, function, reading, judges }| Answer {
             id: AnswerId { subscription: *id, place },
             label: Arc::new(AnswerLabel {
                 subscription: spec.name.clone(),
@@ -193,6 +189,7 @@ impl Compiled {
                 function: function.to_owned(),
                 interval: spec.interval,
                 outputs: spec.outputs.clone(),
+                judges,
             }),
             reading: if is_sum { Reading::Count(Count::default()) } else { reading },
             nanoseconds: 0,
@@ -264,17 +261,34 @@ impl Compiled {
     }
 }
 
+/// Checks that the functions of a subscription can follow each other at its level. Its expression is not looked at.
+///
+/// # Errors
+/// They cannot, or an argument is invalid.
+pub fn check_chain(level: Level, functions: &[FunctionCall], options: &Options<'_>) -> Result<(), String> {
+    let spec = SubscriptionSpec { level, ..SubscriptionSpec::new("", "", functions.to_vec()) };
+    Chain::new(&spec, options, 0_u64.into()).map(drop)
+}
+
 /// The functions of a subscription.
 #[derive(Default)]
 struct Chain {
     calls: Vec<(u16, Call)>,
     demand: Demand,
-    /// The readings without packets, with the place and the name of their function.
-    readings: Vec<(u16, &'static str, Reading)>,
+    readings: Vec<ChainReading>,
+}
+
+/// The reading of a function without packets.
+struct ChainReading {
+    place: u16,
+    function: &'static str,
+    reading: Reading,
+    /// The calls that judge it.
+    judges: Vec<FunctionCall>,
 }
 
 impl Chain {
-    fn new(spec: &SubscriptionSpec, settings: &Settings) -> Result<Self, String> {
+    fn new(spec: &SubscriptionSpec, filter: &Options<'_>, seeds: Seeds) -> Result<Self, String> {
         let mut chain = Chain::default();
         for (place, call) in (0_u16..).zip(&spec.functions) {
             if let Some(delivery) = Delivery::find(&call.name) {
@@ -286,10 +300,21 @@ impl Chain {
                         delivery.level.name()
                     ));
                 }
-                let reading = delivery.empty_reading(call, settings.seeds);
-                chain.readings.extend(reading.map(|reading| (place, delivery.name, reading)));
+                let reading = delivery.empty_reading(call, seeds);
+                let judges = Vec::new();
+                chain.readings.extend(reading.map(|reading| ChainReading {
+                    place,
+                    function: delivery.name,
+                    reading,
+                    judges,
+                }));
+            } else if event::is_threshold(call)? {
+                let is_after = matches!(chain.calls.last(), Some((_, Call::Measure(..))));
+                let last = chain.readings.last_mut().filter(|_| is_after);
+                let last = last.ok_or("`event` with above or below follows a function that measures")?;
+                last.judges.push(event::judging(call, last.function, &last.reading)?);
             } else if let Some(selector) = Selector::find(&call.name) {
-                let selector = selector.call(call, spec.level, &settings.filter, settings.seeds);
+                let selector = selector.call(call, spec.level, filter, seeds);
                 let selector = selector.map_err(|error| error.message)?;
                 if selector.demand().is_some() && !chain.readings.is_empty() {
                     return Err(format!("`{}` is in front of the functions that measure", call.name));
@@ -297,11 +322,14 @@ impl Chain {
                 chain.calls.push((place, Call::Select(selector)));
             } else {
                 let function = FunctionSpec::find_at(&call.name, spec.level)?;
-                let mut built = function.call(call, settings.seeds)?;
+                event::check_level(function, spec.level)?;
+                let mut built = function.call(call, seeds)?;
                 if !function.levels.contains(&spec.level) {
                     return Err(format!("`{}` cannot be used at {} level", call.name, spec.level.name()));
                 }
-                chain.readings.push((place, function.name, built.take()));
+                let judges = if function.judge.is_some() { vec![call.clone()] } else { Vec::new() };
+                let reading = built.take();
+                chain.readings.push(ChainReading { place, function: function.name, reading, judges });
                 chain.calls.push((place, Call::Measure(function, function.memory(call)?)));
             }
         }

@@ -444,12 +444,11 @@ impl Worker {
         self.with_table(sink, Turn::RollUp);
         let mut sums = Vec::new();
         self.take_sums(&mut sums);
-        let (removed, events) = self.functions.change(&self.plan, &plan);
+        let removed = self.functions.change(&self.plan, &plan);
         let mut answers: Vec<Answer> = sums.into_iter().chain(removed).collect();
         answers.sort_by_key(|answer| answer.id);
         let aside = self.aside.get_or_insert_default();
         aside.merge(&Snapshot { answers, ..Snapshot::default() });
-        aside.add_events(&events);
         self.shown.change(&plan.shown);
         self.demand(&plan, sink);
         self.plan = plan;
@@ -572,7 +571,6 @@ impl Worker {
             event_count: EventCount::default(),
             senders: self.checksums.take_evidence(),
         };
-        snapshot.add_events(&self.functions.events());
         if let Some(aside) = self.aside.take() {
             snapshot.merge(&aside);
         }
@@ -594,7 +592,6 @@ fn count_of(sum: Sum, totals: &Totals, all: Count) -> Count {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use weir_api::CONN_STATES;
     use weir_flow::ConnState;
 
@@ -604,39 +601,5 @@ mod tests {
         for state in [S0, S1, S2, S3, SF, Rej, RstO, RstR, RstOS0, RstRH, SH, ShR, Oth] {
             assert_eq!(CONN_STATES[state as usize], state.name());
         }
-    }
-
-    /// Emits an event in each interval.
-    struct Alarm;
-
-    impl crate::Function for Alarm {
-        fn item(&mut self, _: &crate::Item<'_>) {}
-
-        fn take(&mut self) -> Reading {
-            Reading::Count(Count::default())
-        }
-
-        fn events(&mut self) -> Vec<weir_api::Event> {
-            vec![weir_api::Event::at(&weir_api::event::CLOCK_LEAP, weir_api::Subject::Sensor, 5)]
-        }
-    }
-
-    #[test]
-    fn events_of_functions_are_in_the_snapshot_even_if_their_subscription_is_removed() {
-        let settings = || crate::Settings {
-            filter: weir_filter::Options::default(),
-            checksum: crate::ChecksumMode::default(),
-            seeds: 1_u64.into(),
-            chosen: None,
-        };
-        let spec = weir_api::SubscriptionSpec::new("a", "", vec![weir_api::FunctionCall::new("size")]);
-        let plan = Arc::new(Plan::new("", vec![spec], settings()).unwrap());
-        let mut worker = Worker::new(plan, &FlowConfig { memory: 1 << 20, ..FlowConfig::default() });
-        let alarm: Box<dyn crate::Function> = Box::new(Alarm);
-        worker.functions.links[0] = Some(alarm.into());
-        assert_eq!(worker.tick(Time(9), &mut ()).events.len(), 1);
-        worker.change_plan(Arc::new(Plan::new("", Vec::new(), settings()).unwrap()), &mut ());
-        assert_eq!(worker.tick(Time(10), &mut ()).events.len(), 1, "it was found before the change");
-        assert_eq!(worker.tick(Time(11), &mut ()).events, []);
     }
 }

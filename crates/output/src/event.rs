@@ -44,7 +44,7 @@ pub fn words(event: &Event, width: usize) -> String {
     }
     let numbers: Vec<String> =
         event.evidence.iter().map(|one| format!("{} {}", one.name, one.number())).collect();
-    let what = kind.name.replace('_', " ");
+    let what = event.name().replace('_', " ");
     format!("{what} {subject}  {}", numbers.join(", ")).trim_end().to_owned()
 }
 
@@ -60,10 +60,10 @@ pub fn web(event: &Event) -> weir_api::web::Event {
     let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
     weir_api::web::Event {
         time: seconds(event.last),
-        kind: event.kind.name.to_owned(),
+        kind: event.name().to_owned(),
         text: words(event, usize::MAX),
         id: Some(format!("{:016x}", event.id)),
-        severity: event.kind.severity.name().to_owned(),
+        severity: event.severity().name().to_owned(),
         subject: Some(event.subject.to_string()),
         host: event.subject.source().map(|source| source.to_string()),
         begin: seconds(event.begin),
@@ -98,8 +98,8 @@ pub static COLUMNS: &[Column] = &[
     Column { name: "last", value: |e| Value::Time(e.last) },
     Column { name: "id", value: |e| Value::Text(format!("{:016x}", e.id)) },
     Column { name: "state", value: |e| Value::Word(e.state.name()) },
-    Column { name: "kind", value: |e| Value::Word(e.kind.name) },
-    Column { name: "severity", value: |e| Value::Word(e.kind.severity.name()) },
+    Column { name: "kind", value: |e| Value::Text(e.name().to_owned()) },
+    Column { name: "severity", value: |e| Value::Word(e.severity().name()) },
     Column { name: "subject", value: |e| Value::Text(e.subject.to_string()) },
     Column { name: "source", value: |e| e.subject.source().map_or(Value::Unset, Value::Address) },
     Column { name: "target", value: |e| e.subject.target().map_or(Value::Unset, Value::Address) },

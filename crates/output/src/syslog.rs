@@ -17,13 +17,13 @@ const MAX_HOST: usize = 255;
 /// An event as one message, at most [`MAX_MESSAGE`] bytes. `host` is the name of this host; "" if it is unknown. The message
 /// has no process number, so that equal packets give equal messages.
 pub fn message(event: &Event, host: &str) -> String {
-    let priority = DAEMON * 8 + event.kind.severity.syslog();
+    let priority = DAEMON * 8 + event.severity().syslog();
     // Microseconds: six digits are the most of a time.
     let time = rfc3339(event.last);
     let time = time.get(..26).unwrap_or(&time);
     let host: String = host.chars().filter(char::is_ascii_graphic).take(MAX_HOST).collect();
     let host = if host.is_empty() { "-" } else { &host };
-    let mut text = format!("<{priority}>1 {time}Z {host} weir - {} [{DATA}", event.kind.name);
+    let mut text = format!("<{priority}>1 {time}Z {host} weir - {} [{DATA}", event.name());
     let mut parameter = |name: &str, value: &str| {
         text.push(' ');
         text.push_str(name);
@@ -38,7 +38,7 @@ pub fn message(event: &Event, host: &str) -> String {
     };
     parameter("id", &format!("{:016x}", event.id));
     parameter("state", event.state.name());
-    parameter("severity", event.kind.severity.name());
+    parameter("severity", event.severity().name());
     parameter("subject", &event.subject.to_string());
     parameter("begin", &rfc3339(event.begin));
     parameter("last", &rfc3339(event.last));

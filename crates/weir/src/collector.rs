@@ -539,7 +539,7 @@ impl Collector {
             rotate: None,
             period: None,
             hangup: Arc::default(),
-            events: Events::new(memory / 8, Failures::default()),
+            events: Events::new(memory / 8, Failures::default(), report_length),
         }
     }
 
@@ -550,7 +550,7 @@ impl Collector {
 
     /// Limits the memory of open events, in bytes, and makes events of failures, from now on.
     pub fn hold_events(&mut self, memory: usize, failures: Failures) {
-        self.events = Events::new(memory, failures);
+        self.events = Events::new(memory, failures, self.report_length);
     }
 
     /// Sends each interval to `hub` from now on.

@@ -1,20 +1,20 @@
 //! The events of a run: this is the one owner of open events.
 //!
-//! Findings come with the merged snapshot of an interval: those that functions emit, those that are judged from readings
-//! ([`scans`]), and those about the monitor itself. A finding opens an event, or is added to the open event of its kind and
-//! subject. An event ends when nothing was found for [`EventKind::quiet`], with its cause, or with the run. All of it
+//! Findings come with the merged snapshot of an interval: those of the judges of its readings ([`judges`]), and those about
+//! the monitor itself. A finding opens an event, or is added to the open event of its kind, origin and subject. An event ends when nothing was found for [`EventKind::quiet`], with its cause, or with the run. All of it
 //! happens behind the anonymiser, where an interval is complete, so that events do not depend on the number of workers.
 //!
 //! Outputs get a row when an event begins, when its count has doubled after at least five minutes, and when it ends.
 
-mod scans;
+mod judges;
 
 use crate::failures::{Failures, event_of};
-use scans::Probes;
+use judges::Judges;
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use weir_api::event::{LINK_DOWN, MAX_EVENTS};
-use weir_api::{Event, EventCount, EventKind, EventState, Folded, Interval, Snapshot, Subject};
+use weir_api::{Event, EventCount, EventKind, EventState, Folded, Interval, Origin, Snapshot, Subject};
 use weir_capture::{LinkChange, LinkEvent};
 
 /// Minimum time between two rows of an event that goes on, in nanoseconds.
@@ -22,17 +22,17 @@ const UPDATES: u64 = 300_000_000_000;
 /// Copies of an event that exist at a time: open, in the snapshot of an interval, in the sum of the run.
 const COPIES: usize = 3;
 
-/// Kind and subject of an event. Kinds are ordered as in [`weir_api::EVENT_KINDS`].
-type Key = (usize, Subject);
+/// Kind, origin and subject of an event. Kinds are ordered as in [`weir_api::EVENT_KINDS`].
+type Key = (usize, Option<Arc<Origin>>, Subject);
 
-fn key(kind: &EventKind, subject: &Subject) -> Key {
-    (kind.place(), subject.clone())
+fn key(event: &Event) -> Key {
+    (event.kind.place(), event.origin.clone(), event.subject.clone())
 }
 
 /// The open events.
 pub struct Events {
     open: BTreeMap<Key, Open>,
-    probes: Probes,
+    judges: Judges,
     /// Findings about the monitor itself since the last interval. Those with time 0 were found at its end.
     findings: Vec<Event>,
     /// Failures of files that other threads write.
@@ -61,11 +61,12 @@ struct Rows {
 }
 
 impl Events {
-    /// No open events. They get `memory` bytes; findings beyond it are counted.
-    pub fn new(memory: usize, failures: Failures) -> Self {
+    /// No open events. They get `memory` bytes; findings beyond it are counted. `length` is that of the run's intervals in
+    /// nanoseconds.
+    pub fn new(memory: usize, failures: Failures, length: u64) -> Self {
         Self {
             open: BTreeMap::new(),
-            probes: Probes::default(),
+            judges: Judges::new(length),
             findings: Vec::new(),
             failures,
             ended_causes: Vec::new(),
@@ -87,7 +88,7 @@ impl Events {
         match change.change {
             LinkChange::Down => self.find(down(0)),
             LinkChange::Removed => self.find(down(1)),
-            LinkChange::Up | LinkChange::Back => self.ended_causes.push((key(&LINK_DOWN, &subject), time)),
+            LinkChange::Up | LinkChange::Back => self.ended_causes.push((key(&down(0)), time)),
         }
     }
 
@@ -115,8 +116,8 @@ impl Events {
             snapshot.add_events(&[event]);
         }
         let open = &self.open;
-        let scans = self.probes.judge(snapshot, |event| open.contains_key(&key(event.kind, &event.subject)));
-        snapshot.add_events(&scans);
+        let found = self.judges.judge(snapshot, &|event| open.contains_key(&key(event)));
+        snapshot.add_events(&found);
         let mut rows = Rows::default();
         for event in &snapshot.events {
             self.take(event, &mut rows);
@@ -130,7 +131,7 @@ impl Events {
         if snapshot.interval != Interval::default() {
             self.end_quiet(now, &mut rows);
         }
-        self.held = self.open.values().map(|open| open.event.memory()).sum();
+        self.held = self.open.values().map(|open| open.event.memory()).sum::<usize>() + self.judges.held();
         snapshot.event_count.add(&rows.count);
         rows.rows
     }
@@ -138,6 +139,8 @@ impl Events {
     /// Ends all events with the run, whose sum is `total`. Returns the rows for the outputs.
     pub fn finish(&mut self, total: &mut Snapshot) -> Vec<Event> {
         let mut last = Snapshot { interval: total.interval, ..Snapshot::default() };
+        let found = self.judges.finish();
+        last.add_events(&found);
         let mut rows = Rows { rows: self.interval(&mut last), ..Rows::default() };
         for open in std::mem::take(&mut self.open).into_values() {
             rows.end(open.event);
@@ -150,7 +153,7 @@ impl Events {
 
     /// Opens an event, or adds a finding to the open one.
     fn take(&mut self, event: &Event, rows: &mut Rows) {
-        let key = key(event.kind, &event.subject);
+        let key = key(event);
         if let Some(open) = self.open.get_mut(&key) {
             if !is_apart(&open.event, event) {
                 open.event.merge(event);
@@ -180,7 +183,7 @@ impl Events {
 
     /// Ends the events in which nothing was found for their time. After a leap of the clock that is all of them.
     fn end_quiet(&mut self, now: u64, rows: &mut Rows) {
-        let is_over = |event: &Event| event.kind.quiet.is_some_and(|quiet| now.abs_diff(event.last) > quiet);
+        let is_over = |event: &Event| event.quiet().is_some_and(|quiet| now.abs_diff(event.last) > quiet);
         for (_, open) in self.open.extract_if(.., |_, open| is_over(&open.event)) {
             rows.end(open.event);
         }
@@ -197,7 +200,7 @@ impl Rows {
 /// Whether the time between two parts is so long that they are two events.
 fn is_apart(one: &Event, other: &Event) -> bool {
     let silence = other.begin.saturating_sub(one.last).max(one.begin.saturating_sub(other.last));
-    one.kind.quiet.is_some_and(|quiet| silence > quiet)
+    one.quiet().is_some_and(|quiet| silence > quiet)
 }
 
 #[cfg(test)]
@@ -230,7 +233,7 @@ mod tests {
 
     #[test]
     fn an_event_begins_is_updated_when_its_count_has_doubled_and_ends_after_silence() {
-        let mut events = Events::new(1 << 20, Failures::default());
+        let mut events = Events::new(1 << 20, Failures::default(), 30 * SECOND);
         let begun = events.interval(&mut interval(1_000, vec![scan(1, 1_000, 20)]));
         assert_eq!(words(&begun), [("begin", 20)]);
         assert_ne!(begun[0].id, 0);
@@ -262,7 +265,7 @@ mod tests {
     #[test]
     fn a_long_silence_or_a_clock_set_back_makes_two_events() {
         for second in [5_000, 500] {
-            let mut events = Events::new(1 << 20, Failures::default());
+            let mut events = Events::new(1 << 20, Failures::default(), 30 * SECOND);
             events.interval(&mut interval(1_000, vec![scan(1, 1_000, 20)]));
             let rows = events.interval(&mut interval(second, vec![scan(1, second, 30)]));
             assert_eq!(words(&rows), [("end", 20), ("begin", 30)]);
@@ -271,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_link_is_down_until_it_is_up() {
-        let mut events = Events::new(1 << 20, Failures::default());
+        let mut events = Events::new(1 << 20, Failures::default(), 30 * SECOND);
         let change = |change, second: u64| LinkEvent {
             interface: 0,
             name: "eth0".to_owned(),
@@ -295,7 +298,7 @@ mod tests {
 
     #[test]
     fn failures_have_the_name_of_the_file_and_a_full_disk_is_told_apart() {
-        let mut events = Events::new(1 << 20, Failures::default());
+        let mut events = Events::new(1 << 20, Failures::default(), 30 * SECOND);
         let error = |kind| io::Error::new(kind, "/home/jane/logs/conn.log: why");
         events.failed(&OUTPUT_FAILED, &error(io::ErrorKind::StorageFull));
         events.failed(&OUTPUT_FAILED, &error(io::ErrorKind::PermissionDenied));
@@ -310,7 +313,7 @@ mod tests {
 
     #[test]
     fn open_events_are_bounded_and_each_finding_is_counted() {
-        let mut events = Events::new(64 << 20, Failures::default());
+        let mut events = Events::new(64 << 20, Failures::default(), 30 * SECOND);
         let mut sum = EventCount::default();
         for part in 0..3 {
             let found = (0..1_000).map(|n| scan(part * 1_000 + n, 10, 2)).collect();
@@ -323,7 +326,7 @@ mod tests {
         assert_eq!(events.finish(&mut total).len(), MAX_EVENTS);
         assert_eq!(total.event_count.ended, sum.begun);
         // Little memory.
-        let mut events = Events::new(3_000, Failures::default());
+        let mut events = Events::new(3_000, Failures::default(), 30 * SECOND);
         let mut snapshot = interval(10, (0..100).map(|n| scan(n, 10, 1)).collect());
         let rows = events.interval(&mut snapshot).len() as u64;
         assert!((1..10).contains(&rows), "{rows}");
@@ -332,7 +335,7 @@ mod tests {
 
     #[test]
     fn findings_at_the_end_of_a_run_are_events() {
-        let mut events = Events::new(1 << 20, Failures::default());
+        let mut events = Events::new(1 << 20, Failures::default(), 30 * SECOND);
         let mut total = interval(10, vec![Event::at(&CLOCK_LEAP, Subject::Sensor, 1)]);
         events.failed(&OUTPUT_FAILED, &io::Error::other("x.csv: gone"));
         let rows = events.finish(&mut total);

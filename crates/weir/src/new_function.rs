@@ -6,7 +6,6 @@ use crate::{database, manual};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use weir_api::event::PORT_SCAN;
@@ -14,7 +13,7 @@ use weir_api::{
     Answer, AnswerId, AnswerLabel, Datum, DistinctValues, Event, Fold, Folded, FunctionCall, Interval,
     KeyColumn, Level, Reading, Schema, Shown, Sketch, Snapshot, Subject, Table, TableColumn, TableRow,
 };
-use weir_engine::{Function, FunctionSpec, InputKind, Item, Memory, Tally};
+use weir_engine::{Function, FunctionSpec, InputKind, Item, Judge, Memory, Tally};
 use weir_output::metrics::Metrics;
 use weir_output::{OUTPUTS, OutputContext};
 use weir_store::TimeRange;
@@ -27,6 +26,7 @@ static NETS: FunctionSpec = FunctionSpec {
     levels: &[Level::Packet],
     input: InputKind::Tallies,
     memory: |_| Ok(Memory { state: 1 << 20, reading: 1 << 20 }),
+    judge: Some(|_, _| Ok(Box::new(Odd))),
     build: |_| Ok(Box::new(Nets::default())),
 };
 
@@ -58,8 +58,6 @@ const COLUMNS: [&str; 9] =
 #[derive(Default)]
 struct Nets {
     rows: BTreeMap<String, Vec<Folded>>,
-    /// Tallies of port 443 by their addresses.
-    found: BTreeMap<[IpAddr; 2], u64>,
 }
 
 impl Function for Nets {
@@ -81,20 +79,6 @@ impl Function for Nets {
         let empty = || folds.map(Folded::new).collect::<Vec<_>>();
         let row = self.rows.entry(format!("{}.0.0.0/8", lower[12])).or_insert_with(empty);
         row.iter_mut().zip(&values).for_each(|(sum, value)| sum.merge(value));
-        let ends = [lower, upper].map(|address| IpAddr::from(address).to_canonical());
-        *self.found.entry(ends).or_default() += 1;
-    }
-
-    fn events(&mut self) -> Vec<Event> {
-        let event = |([source, target], found): ([IpAddr; 2], u64)| {
-            let event = Event::at(&PORT_SCAN, Subject::Pair { source, target }, START).with(
-                "odd_tallies",
-                "tallies",
-                Folded::Sum(found),
-            );
-            Event { count: found, ..event }
-        };
-        std::mem::take(&mut self.found).into_iter().map(event).collect()
     }
 
     fn take(&mut self) -> Reading {
@@ -105,6 +89,33 @@ impl Function for Nets {
         };
         let rows = std::mem::take(&mut self.rows).into_iter().map(row).collect();
         Reading::Table(Table::new(&SCHEMA, 100, rows, 3))
+    }
+}
+
+/// Finds an event in each row: what the first host of the network sends to one other host.
+struct Odd;
+
+impl Judge for Odd {
+    fn judge(
+        &mut self,
+        reading: &Reading,
+        _: Interval,
+        _: Interval,
+        _: &dyn Fn(&Event) -> bool,
+    ) -> Vec<Event> {
+        let Reading::Table(table) = reading else { return Vec::new() };
+        let event = |row: &TableRow| {
+            let ([Datum::Text(net)], [_, _, Folded::Sketch(tallies), ..]) = (&*row.key, &*row.values) else {
+                return None;
+            };
+            let (source, target) = (net.strip_suffix("0/8")?, "203.0.113.1");
+            let subject =
+                Subject::Pair { source: format!("{source}1").parse().ok()?, target: target.parse().ok()? };
+            let tallies = tallies.count();
+            let event = Event::at(&PORT_SCAN, subject, START);
+            Some(Event { count: tallies, ..event.with("odd_tallies", "tallies", Folded::Sum(tallies)) })
+        };
+        table.rows.iter().filter_map(event).collect()
     }
 }
 
@@ -150,14 +161,16 @@ fn snapshot(interval: u64) -> Snapshot {
         ..Snapshot::default()
     };
     snapshot.ledger.caught = 4;
-    snapshot.add_events(&function.events());
+    let mut judge = NETS.judge(&FunctionCall::new("nets"), 30 * SECOND).unwrap().unwrap();
+    let found = judge.judge(&snapshot.answers[0].reading, snapshot.interval, snapshot.interval, &|_| false);
+    snapshot.add_events(&found);
     snapshot
 }
 
 fn written(folder: &Path, spec: &weir_output::OutputSpec, intervals: u64) {
     let context = OutputContext { directory: folder.to_owned(), ..OutputContext::default() };
     let mut output = (spec.open)(&context).unwrap();
-    let mut events = Events::new(1 << 20, Default::default());
+    let mut events = Events::new(1 << 20, Default::default(), 30 * SECOND);
     let mut total = Snapshot::default();
     for n in 0..intervals {
         let mut snapshot = snapshot(n);
@@ -268,9 +281,9 @@ fn its_events_are_in_every_log_with_events_the_store_and_the_counters() {
     let store = database::read(folder.path(), None).unwrap();
     let events = store.events(TimeRange::default(), 10).unwrap().events;
     let event = events.iter().find(|event| event.filter.as_deref() == Some(expression)).unwrap();
-    // Two tallies of this pair in each of two intervals are one event.
-    assert_eq!((event.count, event.evidence["odd_tallies"], event.open), (4, 4, false));
-    assert_eq!(events.len(), 3);
+    // Three tallies of this network in each of two intervals are one event.
+    assert_eq!((event.count, event.evidence["odd_tallies"], event.open), (6, 6, false));
+    assert_eq!(events.len(), 2);
     let mut metrics = Metrics::default();
     metrics.add(&snapshot(0));
     assert!(metrics.text().contains("weir_event_findings_total{kind=\"port_scan\"} 4"), "{}", metrics.text());

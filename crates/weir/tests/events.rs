@@ -102,6 +102,102 @@ fn events_of_a_store_are_queried() {
     weir(["count", text(&capture), "-e", filter]).exits(0);
 }
 
+/// Subscriptions whose functions find events: items, rows above a threshold, and too few packets.
+const JUDGED: &str = r#"
+[[subscription]]
+name = "refused"
+level = "flow"
+where = "tcp and src net 10.1.0.0/24"
+chain = ["event refused-flow severity low"]
+
+[[subscription]]
+name = "busy senders"
+interval = "1m"
+where = "tcp"
+chain = ["top source by source unit packets", "event busy-sender above 30"]
+
+[[subscription]]
+name = "quiet"
+interval = "1m"
+where = "host 10.1.0.1"
+chain = ["packets", "event quiet-host below 1 severity low"]
+
+[[subscription]]
+name = "scans of one host"
+level = "flow"
+where = "host 10.1.0.1"
+chain = ["scans"]
+"#;
+
+/// The facts of the events of a subscription: name, severity, subject, begin, last, count.
+fn found(folder: &Path, subscription: &str) -> Vec<(String, String, String, u64, u64, u64)> {
+    let text = read(folder, "weir.ndjson");
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let ended = lines.filter(|line| line["subscription"] == subscription && line["state"] == "end");
+    let word = |line: &Value, name: &str| line[name].as_str().unwrap().to_owned();
+    let second = |line: &Value, name: &str| {
+        let time: jiff::Timestamp = line[name].as_str().unwrap().parse().unwrap();
+        time.as_second() as u64 - START / SECOND
+    };
+    ended
+        .map(|line| {
+            let words = ["event", "severity", "subject"].map(|name| word(&line, name));
+            let [event, severity, subject] = words;
+            let count = line["count"].as_u64().unwrap();
+            (event, severity, subject, second(&line, "start"), second(&line, "end"), count)
+        })
+        .collect()
+}
+
+#[test]
+fn functions_of_subscriptions_find_events_with_any_number_of_workers() {
+    let folder = tempfile::tempdir().unwrap();
+    let (capture, config) = (folder.path().join("made.pcap"), folder.path().join("weir.toml"));
+    let mut packets = tried(START, SECOND / 100, 1, 1..61, true);
+    packets.extend(conversation(START + 300 * SECOND));
+    fs::write(&capture, pcap(1, &packets)).unwrap();
+    fs::write(&config, JUDGED).unwrap();
+    let mut first: Option<Vec<String>> = None;
+    for workers in ["1", "2", "3", "7"] {
+        let out = folder.path().join(workers);
+        logs(&capture, &out, &["--config", text(&config), "--workers", workers]).exits(0);
+        let lines = events(&out);
+        match &first {
+            None => first = Some(lines),
+            Some(first) => assert_eq!(*first, lines, "{workers} workers"),
+        }
+        let row = |event: &str, severity: &str, subject: &str, begin, last, count| {
+            (event.to_owned(), severity.to_owned(), subject.to_owned(), begin, last, count)
+        };
+        let refused = row("refused-flow", "notice", "10.1.0.1 -> 10.2.0.1", 0, 0, 60);
+        assert_eq!(found(&out, "refused"), [refused]);
+        let senders = found(&out, "busy senders");
+        let subjects: BTreeSet<&str> = senders.iter().map(|row| row.2.as_str()).collect();
+        assert_eq!(subjects, BTreeSet::from(["10.1.0.1", "10.2.0.1"]), "{senders:?}");
+        // Nothing of the host from the second minute to the fifth; the last one does not end.
+        assert_eq!(found(&out, "quiet"), [row("quiet-host", "notice", "all", 60, 299, 4)]);
+        let scans = found(&out, "scans of one host");
+        assert_eq!(scans.len(), 1, "{scans:?}");
+        assert_eq!((scans[0].0.as_str(), scans[0].5), ("port_scan", 60));
+    }
+}
+
+#[test]
+fn an_event_that_has_nothing_to_judge_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("weir.toml");
+    for (chain, says) in [
+        (r#"["event x above 5"]"#, "follows a function that measures"),
+        (r#"["event x"]"#, "flow and record level"),
+        (r#"["rate", "event x above 5"]"#, "no rows with a number"),
+        (r#"["packets", "event x above 5 column colour"]"#, "packets, bytes"),
+        (r#"["top source", "where tcp", "event x above 5"]"#, "follows a function that measures"),
+    ] {
+        fs::write(&config, format!("[[subscription]]\nname = \"a\"\nchain = {chain}\n")).unwrap();
+        weir(["config", "check", text(&config)]).exits(1).says(says);
+    }
+}
+
 #[test]
 fn a_packet_file_on_a_full_disk_is_an_event() {
     let folder = tempfile::tempdir().unwrap();

@@ -76,7 +76,10 @@ fn plan(kind: u8) -> Plan {
             call =
                 call.with(argument.name, if argument.name.starts_with("net") { "10.0.0.0/8" } else { "80" });
         }
-        for level in function.levels {
+        // `event` needs a function before it where items have no hosts.
+        let stands_alone =
+            |level: &&Level| function.name != "event" || matches!(level, Level::Flow | Level::Record);
+        for level in function.levels.iter().filter(stands_alone) {
             let parts = [("", false), ("tcp or vlan", false), ("", true)];
             // At flow level every flow is seen.
             let parts = if *level == Level::Packet { &parts[..] } else { &parts[..1] };

@@ -1,8 +1,9 @@
 //! The binary form of events.
 
 use super::{Binary, Bytes, DecodeError};
-use crate::event::MAX_EVIDENCE;
+use crate::event::{MAX_EVIDENCE, Origin, Severity};
 use crate::{Event, EventCount, EventKind, EventState, Evidence, Subject};
+use std::sync::Arc;
 
 impl Binary for &'static EventKind {
     fn write(&self, to: &mut Vec<u8>) {
@@ -41,6 +42,10 @@ impl Binary for Subject {
                 protocol.write(to);
                 port.write(to);
             }
+            Subject::Key(key) => {
+                to.push(6);
+                key.to_string().write(to);
+            }
         }
     }
 
@@ -56,7 +61,34 @@ impl Binary for Subject {
                 protocol: Binary::read(from)?,
                 port: Binary::read(from)?,
             },
+            6 => Subject::Key(String::read(from)?.into()),
             _ => return Err(DecodeError::Invalid("subject")),
+        })
+    }
+}
+
+impl Binary for Origin {
+    fn write(&self, to: &mut Vec<u8>) {
+        let Self { subscription, name, severity, quiet } = self;
+        subscription.to_string().write(to);
+        name.as_deref().unwrap_or_default().to_owned().write(to);
+        // 0 is that of the kind.
+        let at = severity.and_then(|severity| Severity::ALL.iter().position(|one| *one == severity));
+        to.push(at.map_or(0, |at| at as u8 + 1));
+        quiet.write(to);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        let (subscription, name) = (String::read(from)?, String::read(from)?);
+        let severity = match from.byte()? {
+            0 => None,
+            at => Some(*Severity::ALL.get(usize::from(at) - 1).ok_or(DecodeError::Invalid("severity"))?),
+        };
+        Ok(Self {
+            subscription: subscription.into(),
+            name: (!name.is_empty()).then(|| name.into()),
+            severity,
+            quiet: Binary::read(from)?,
         })
     }
 }
@@ -75,10 +107,12 @@ impl Binary for Evidence {
 
 impl Binary for Event {
     fn write(&self, to: &mut Vec<u8>) {
-        let Self { id, state, kind, subject, begin, last, count, evidence } = self;
+        let Self { id, state, kind, origin, subject, begin, last, count, evidence } = self;
         id.write(to);
         to.push(EventState::ALL.iter().position(|one| one == state).unwrap_or_default() as u8);
         kind.write(to);
+        // That is at the end of the snapshot: see `write_origins`.
+        let _ = origin;
         subject.write(to);
         begin.write(to);
         last.write(to);
@@ -93,6 +127,7 @@ impl Binary for Event {
             id,
             state: state.ok_or(DecodeError::Invalid("state of an event"))?,
             kind: Binary::read(from)?,
+            origin: None,
             subject: Binary::read(from)?,
             begin: Binary::read(from)?,
             last: Binary::read(from)?,
@@ -105,6 +140,21 @@ impl Binary for Event {
             false => Err(DecodeError::Invalid("evidence")),
         }
     }
+}
+
+/// Writes the origins of events, each with the place of its event.
+pub(super) fn write_origins(events: &[Event], to: &mut Vec<u8>) {
+    let origin = |(at, event): (usize, &Event)| Some((at as u64, Origin::clone(event.origin.as_ref()?)));
+    events.iter().enumerate().filter_map(origin).collect::<Vec<(u64, Origin)>>().write(to);
+}
+
+/// Reads what [`write_origins`] has written, into its events.
+pub(super) fn read_origins(events: &mut [Event], from: &mut Bytes<'_>) -> Result<(), DecodeError> {
+    for (at, origin) in Vec::<(u64, Origin)>::read(from)? {
+        let event = usize::try_from(at).ok().and_then(|at| events.get_mut(at));
+        event.ok_or(DecodeError::Invalid("place of an origin"))?.origin = Some(Arc::new(origin));
+    }
+    Ok(())
 }
 
 impl Binary for EventCount {

@@ -244,6 +244,7 @@ pub(super) static RECORDS: FunctionSpec = FunctionSpec {
     levels: &[Level::Record],
     input: InputKind::Packets,
     memory: |_| Ok(memory(1, &[], 0)),
+    judge: None,
     build: |arguments| Ok(Box::new(ByField::new(Vec::new(), None, Fold::Sum, 1, 1, arguments.seeds))),
 };
 
@@ -262,6 +263,7 @@ pub(super) static TOP: FunctionSpec = FunctionSpec {
     levels: &[Level::Record],
     input: InputKind::Packets,
     memory: |arguments| top(arguments).map(|(keys, _, rows)| memory(rows, &keys, 0)),
+    judge: None,
     build: |arguments| {
         let (keys, show, rows) = top(arguments)?;
         Ok(Box::new(ByField::new(keys, None, Fold::Sum, show, rows, arguments.seeds)))
@@ -291,6 +293,7 @@ pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
         let (_, keys, _, rows) = valued(arguments, "distinct")?;
         Ok(memory(rows, &keys, Bits::MEMORY))
     },
+    judge: None,
     build: |arguments| {
         let (of, keys, show, rows) = valued(arguments, "distinct")?;
         Ok(Box::new(ByField::new(keys, Some(of), Fold::Distinct, show, rows, arguments.seeds)))
@@ -312,6 +315,7 @@ pub(super) static QUANTILES: FunctionSpec = FunctionSpec {
         let (_, keys, _, rows) = valued(arguments, "quantiles")?;
         Ok(memory(rows, &keys, (usize::from(buckets(keys.is_empty())) + 1) * Sketch::BUCKET))
     },
+    judge: None,
     build: |arguments| {
         let (of, keys, show, rows) = valued(arguments, "quantiles")?;
         Ok(Box::new(ByField::new(keys, Some(of), Fold::Sketch, show, rows, arguments.seeds)))

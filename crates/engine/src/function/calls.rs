@@ -26,6 +26,7 @@ pub(super) static SPEC: FunctionSpec = FunctionSpec {
         let bytes = 1024 + rows * ROW;
         Ok(Memory { state: bytes, reading: bytes })
     },
+    judge: None,
     build: |arguments| {
         let (show, rows) = shape(arguments)?;
         let schema = Schema { shown: Shown::Heaviest(show), ..CALLS.clone() };

@@ -13,6 +13,7 @@ pub(super) static CAST: FunctionSpec = FunctionSpec {
     levels: &[Level::Packet],
     input: InputKind::Packets,
     memory: |_| Ok(Memory::SMALL),
+    judge: None,
     build: |_| {
         Ok(Classifier::boxed(&["mcast", "ucast", "bcast", "xtra"], Unit::Bytes, |item| match item {
             Item::Packet(packet, layers) => Some(cast(packet, layers)),

@@ -11,6 +11,7 @@ pub(super) static PACKETS: FunctionSpec = FunctionSpec {
     levels: &[Level::Packet, Level::Stream, Level::Flow],
     input: InputKind::Sums,
     memory: |_| Ok(Memory::SMALL),
+    judge: None,
     build,
 };
 
@@ -21,6 +22,7 @@ pub(super) static BYTES: FunctionSpec = FunctionSpec {
     levels: &[Level::Packet, Level::Stream, Level::Flow],
     input: InputKind::Sums,
     memory: |_| Ok(Memory::SMALL),
+    judge: None,
     build,
 };
 

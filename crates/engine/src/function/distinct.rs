@@ -19,6 +19,7 @@ pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
     levels: &[Level::Packet, Level::Stream, Level::Flow],
     input: InputKind::Tallies,
     memory: |_| Ok(Memory { state: 512 + Distinct::SIZE, reading: 512 + Distinct::SIZE }),
+    judge: None,
     build: |arguments: &Arguments<'_>| {
         let of = arguments.choice("of", &DistinctOf::ALL)?;
         Ok(Box::new(DistinctFunction {

@@ -20,6 +20,7 @@ pub(super) static DISTRIBUTION: FunctionSpec = FunctionSpec {
         let bins = edges(arguments.text("of")?).len() * 2 * size_of::<u64>();
         Ok(Memory { state: 512 + 2 * bins, reading: 256 + bins })
     },
+    judge: None,
     build: |arguments| {
         let of = arguments.choice(
             "of",

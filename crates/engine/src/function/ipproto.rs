@@ -13,6 +13,7 @@ pub(super) static IPPROTO: FunctionSpec = FunctionSpec {
     levels: &[Level::Packet, Level::Stream, Level::Flow],
     input: InputKind::Packets,
     memory: |_| Ok(Memory::SMALL),
+    judge: None,
     build: |_| {
         Ok(Classifier::boxed(&["tcp", "udp", "icmp", "xtra"], Unit::Bytes, |item| {
             let proto = match item {

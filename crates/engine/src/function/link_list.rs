@@ -67,6 +67,7 @@ pub(super) const fn spec<K: LinkKey>(name: &'static str, help: &'static str) -> 
         levels: &[Level::Packet],
         input: InputKind::WithoutIp,
         memory: memory::<K>,
+        judge: None,
         build: build::<K>,
     }
 }

@@ -15,11 +15,14 @@ mod deliver;
 mod distinct;
 mod distribution;
 mod ends;
+pub(crate) mod event;
 mod frames;
 mod ipproto;
 mod iprange;
+mod judge;
 mod keyed_rows;
 mod link_list;
+mod probes;
 mod rate;
 mod record_key;
 mod scans;
@@ -35,10 +38,11 @@ pub use arguments::Arguments;
 pub use block::{Block, OwnedTally};
 pub use deliver::{DELIVERIES, Delivery};
 pub use ends::Share;
+pub use judge::{BuildJudge, Judge, judge_of};
 pub use select::{CallError, Callable, SELECTORS, Selector};
 
 use crate::{Item, Seeds};
-use weir_api::{Event, FunctionCall, Level, Reading};
+use weir_api::{FunctionCall, Level, Reading};
 use weir_filter::PacketMask;
 
 /// Every function, in the order of the manual.
@@ -59,12 +63,19 @@ pub static FUNCTIONS: &[&FunctionSpec] = &[
     &arp::ARP,
     &scans::SCANS,
     &syn::SYN,
+    &event::EVENT,
 ];
 
 /// Every function over records, in the order of the manual. Their keys are fields, so that some have the names of functions
 /// over packets and flows.
-pub static RECORD_FUNCTIONS: &[&FunctionSpec] =
-    &[&by_field::RECORDS, &by_field::TOP, &by_field::DISTINCT, &by_field::QUANTILES, &calls::SPEC];
+pub static RECORD_FUNCTIONS: &[&FunctionSpec] = &[
+    &by_field::RECORDS,
+    &by_field::TOP,
+    &by_field::DISTINCT,
+    &by_field::QUANTILES,
+    &event::EVENT,
+    &calls::SPEC,
+];
 
 /// The tables whose records a call of a function over records reads; `None` if it reads those of all tables.
 pub(crate) fn record_tables(call: &FunctionCall) -> Option<Vec<&'static str>> {
@@ -86,6 +97,9 @@ pub struct FunctionSpec {
     pub input: InputKind,
     /// Memory of an instance; the error lists the accepted values. Nothing is built for it.
     pub memory: fn(&Arguments<'_>) -> Result<Memory, String>,
+    /// Builds the judge of its merged readings, if it finds events; the last argument is the length of an interval in
+    /// nanoseconds. The error lists the accepted values.
+    pub judge: Option<BuildJudge>,
     /// Builds an instance for a worker; the error lists the accepted values.
     pub build: fn(&Arguments<'_>) -> Result<Box<dyn Function>, String>,
 }
@@ -144,11 +158,6 @@ pub trait Function: Send {
     /// Returns the reading since the last call and resets it. Without an item since then it is the reading of a new function,
     /// which is not asked for.
     fn take(&mut self) -> Reading;
-    /// Returns the events since the last call, in any order. Of more than [`weir_api::event::MAX_EVENTS`] some are shed, and
-    /// counted.
-    fn events(&mut self) -> Vec<Event> {
-        Vec::new()
-    }
     /// Bytes of heap memory that the function holds now, if it holds more than a few counts.
     fn held(&self) -> usize {
         0
@@ -178,6 +187,16 @@ impl FunctionSpec {
     /// Builds the function of a call, with checked arguments. `seeds` keys its hashes.
     pub fn call(&self, call: &FunctionCall, seeds: impl Into<Seeds>) -> Result<Box<dyn Function>, String> {
         (self.build)(&Arguments::new(self.name, self.arguments, call, seeds.into())?)
+    }
+
+    /// Builds the judge of a call; `None` if the function finds no events. `length` is that of an interval in nanoseconds.
+    ///
+    /// # Errors
+    /// An argument is invalid; the text has the accepted values.
+    pub fn judge(&self, call: &FunctionCall, length: u64) -> Option<Result<Box<dyn Judge>, String>> {
+        let arguments = Arguments::new(self.name, self.arguments, call, 0_u64.into());
+        let build = self.judge?;
+        Some(arguments.and_then(|arguments| build(&arguments, length)))
     }
 
     /// The memory of the function of a call.

@@ -13,6 +13,7 @@ pub(super) static RATE: FunctionSpec = FunctionSpec {
     levels: &[Level::Packet],
     input: InputKind::Lengths,
     memory: |_| Ok(Memory { state: 512 + CELLS, reading: CELLS }),
+    judge: None,
     build: |_| Ok(Box::new(Rate { series: Series::new(STEP), from: 1, to: 0, pending: Count::default() })),
 };
 

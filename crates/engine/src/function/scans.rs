@@ -36,6 +36,7 @@ pub(super) static SCANS: FunctionSpec = FunctionSpec {
         let state = Bounded::<Tuple, Attempts>::bytes(KEPT) + KEPT * FEW + values;
         Ok(Memory { state, reading: ROWS * (ROW + FEW) + values })
     },
+    judge: Some(|_, _| Ok(Box::<super::probes::Probes>::default())),
     build: |arguments| Ok(Box::new(Scans { list: Bounded::new(KEPT, Unit::Packets, arguments.seeds.run) })),
 };
 

@@ -28,6 +28,7 @@ pub(super) static SYN: FunctionSpec = FunctionSpec {
         let kept = rows.next_multiple_of(8).max(16);
         Ok(Memory { state: 256 + Bounded::<Address, Work>::bytes(rows), reading: 1024 + kept * ROW })
     },
+    judge: None,
     build: |arguments| {
         let (show, rows) = shape(arguments)?;
         let schema = Schema { shown: Shown::Heaviest(show), ..SCHEMA };

@@ -19,6 +19,7 @@ pub(super) static TCP3: FunctionSpec = FunctionSpec {
     levels: &[Level::Packet, Level::Stream, Level::Flow],
     input: InputKind::Packets,
     memory: |_| Ok(Memory::SMALL),
+    judge: None,
     build: |arguments| {
         let (first, second): (u16, u16) = (arguments.parse("port1")?, arguments.parse("port2")?);
         let labels = [first.to_string(), second.to_string(), "xtra".to_owned()];

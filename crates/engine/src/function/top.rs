@@ -26,6 +26,7 @@ pub(super) static TOP: FunctionSpec = FunctionSpec {
     levels: &[Level::Packet, Level::Stream, Level::Flow],
     input: InputKind::Tallies,
     memory,
+    judge: None,
     build,
 };
 

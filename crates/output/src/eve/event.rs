@@ -37,13 +37,13 @@ fn push_anomaly(object: &mut Object<'_>, event: &Event, source: IpAddr) {
     }
     object.object("anomaly", |anomaly| {
         anomaly.word("type", "weir");
-        anomaly.word("event", event.kind.name);
+        anomaly.word("event", event.name());
     });
 }
 
 /// What happened to the monitor: a line of Suricata's own log, which its eve.json can have too.
 fn push_engine(object: &mut Object<'_>, event: &Event, text: &str) {
-    object.word("log_level", level(event.kind.severity));
+    object.word("log_level", level(event.severity()));
     object.word("event_type", "engine");
     object.object("engine", |engine| {
         push_text(engine.member("message"), text.as_bytes());
@@ -62,9 +62,9 @@ fn level(severity: Severity) -> &'static str {
 
 fn push_facts(weir: &mut Object<'_>, event: &Event, text: &str, zone: &Zone) {
     weir.ours("id", |out| out.extend_from_slice(format!("{:016x}", event.id).as_bytes()));
-    weir.word("event", event.kind.name);
+    weir.word("event", event.name());
     weir.word("state", event.state.name());
-    weir.word("severity", event.kind.severity.name());
+    weir.word("severity", event.severity().name());
     push_text(weir.member("subject"), event.subject.to_string().as_bytes());
     push_text(weir.member("text"), text.as_bytes());
     weir.ours("begin", |out| zone.push_eve(out, event.begin));

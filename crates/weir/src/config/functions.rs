@@ -11,7 +11,7 @@ use crate::outputs;
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
-use weir_engine::{Argument, CallError, Callable};
+use weir_engine::{Argument, CallError, Callable, check_chain};
 
 pub static SUBSCRIPTION_KEYS: [Key<SubscriptionSpec>; 8] = [
     Key {
@@ -82,7 +82,17 @@ fn read_functions(r: &mut ConfigReader<'_>, node: &Node<'_>, subscription: &mut 
         return r.refuse(first.span(), text);
     }
     let level = subscription.level;
+    let faults = r.faults.len();
     subscription.functions.extend(elements.iter().filter_map(|element| call(r, element, level)));
+    let is_of_level = |call: &FunctionCall| {
+        Callable::find(&call.name, level).is_some_and(|callable| callable.levels().contains(&level))
+    };
+    if r.faults.len() == faults && subscription.functions.iter().all(is_of_level) {
+        let checked = check_chain(level, &subscription.functions, &over_records(r.fields));
+        if let Err(error) = checked {
+            r.refuse(node.span(), error.replace('`', ""));
+        }
+    }
 }
 
 /// The names of two keys of one meaning, of which a subscription has one.

@@ -321,6 +321,9 @@ fn calls(name: &str, level: Level) -> Vec<FunctionCall> {
         ("distinct", _) => ("of", &["hosts", "flows", "sources", "destinations", "pairs", "ports"]),
         ("tcp3", _) => return vec![call.with("port1", 80).with("port2", 443)],
         ("iprange", _) => return vec![call.with("net1", "10.0.0.0/8").with("net2", "192.168.0.0/16")],
+        ("event", Level::Flow) => return vec![call.with("name", "found").with("rows", 4096)],
+        // With a threshold it has no state: it judges what the function before it measured.
+        ("event", _) => return Vec::new(),
         _ => return vec![call],
     };
     choices.1.iter().map(|value| call.clone().with(choices.0, value)).collect()

@@ -1,15 +1,16 @@
-//! Scans, judged from the merged readings of the function `scans`.
+//! Judges the readings of the function `scans`.
 //!
 //! Attempts are added up over intervals, so that a slow scan is found and the length of intervals makes no difference.
 //! What has not become a scan is forgotten an hour after its last failed attempt.
 
-use weir_api::{Event, Reading, SCANS, Snapshot, Table, Trials, builtin};
+use super::Judge;
+use weir_api::{Event, Interval, Reading, SCANS, Table, Trials};
 
 /// Nanoseconds without a failed attempt after which attempts are forgotten.
 const MEMORY: u64 = 3_600_000_000_000;
 
 /// The attempts that are no scan yet. There are at most as many as in a reading of the function.
-pub struct Probes {
+pub(super) struct Probes {
     rows: Table,
 }
 
@@ -19,11 +20,17 @@ impl Default for Probes {
     }
 }
 
-impl Probes {
+impl Judge for Probes {
     /// The scans of an interval as events: new ones with all of their attempts, and those that are open already with the
     /// attempts of the interval.
-    pub fn judge(&mut self, snapshot: &Snapshot, is_open: impl Fn(&Event) -> bool) -> Vec<Event> {
-        let Some(Reading::Table(table)) = snapshot.reading_of(builtin::SCANS) else { return Vec::new() };
+    fn judge(
+        &mut self,
+        reading: &Reading,
+        _: Interval,
+        now: Interval,
+        is_open: &dyn Fn(&Event) -> bool,
+    ) -> Vec<Event> {
+        let Reading::Table(table) = reading else { return Vec::new() };
         if table.rows.is_empty() {
             return Vec::new();
         }
@@ -39,7 +46,6 @@ impl Probes {
                 None => {}
             }
         }
-        let now = snapshot.interval;
         self.rows.rows.retain(|row| {
             Trials::of(row).is_some_and(|trials| {
                 let gap = now.start.saturating_sub(trials.last).max(trials.first.saturating_sub(now.end));
@@ -57,18 +63,21 @@ impl Probes {
         }
         found
     }
+
+    fn held(&self) -> usize {
+        self.rows.memory()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
-    use weir_api::{Answer, AnswerId, AnswerLabel, Interval, Sweep, TableRow};
+    use weir_api::Sweep;
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// An interval of 10 s in which 10.0.0.1 fails at some ports of 10.0.0.2.
-    fn interval(second: u64, ports: std::ops::Range<u128>) -> Snapshot {
+    /// Judges an interval of 10 s in which 10.0.0.1 fails at some ports of 10.0.0.2.
+    fn judge(probes: &mut Probes, second: u64, ports: std::ops::Range<u128>, is_open: bool) -> Vec<Event> {
         let start = second * SECOND;
         let mut trials =
             Trials::new(Sweep::Ports { source: [10, 0, 0, 1].into(), target: [10, 0, 0, 2].into() });
@@ -76,34 +85,28 @@ mod tests {
         ports.for_each(|port| {
             trials.failed.add(port);
         });
-        let rows: Vec<TableRow> = vec![trials.row(0)];
-        let answer = Answer {
-            id: AnswerId { subscription: builtin::SCANS, place: 0 },
-            label: Arc::new(AnswerLabel::default()),
-            reading: Reading::Table(Table::new(&SCANS, 100, rows, 0)),
-            nanoseconds: 0,
-        };
+        let reading = Reading::Table(Table::new(&SCANS, 100, vec![trials.row(0)], 0));
         let interval = Interval { start, end: start + 10 * SECOND };
-        Snapshot { interval, answers: vec![answer], ..Snapshot::default() }
+        probes.judge(&reading, interval, interval, &|_| is_open)
     }
 
     #[test]
     fn attempts_add_up_to_a_scan_over_intervals() {
         let mut probes = Probes::default();
-        assert!(probes.judge(&interval(0, 1..11), |_| false).is_empty());
-        let found = probes.judge(&interval(1_000, 11..21), |_| false);
+        assert!(judge(&mut probes, 0, 1..11, false).is_empty());
+        let found = judge(&mut probes, 1_000, 11..21, false);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].count, found[0].begin, found[0].last), (20, 0, 1_000 * SECOND));
         // The event is open: further attempts are added, and what was found before is not counted twice.
-        let more = probes.judge(&interval(1_010, 21..24), |_| true);
+        let more = judge(&mut probes, 1_010, 21..24, true);
         assert_eq!((more[0].count, more[0].number("failed")), (3, Some(3)));
     }
 
     #[test]
     fn attempts_are_forgotten_after_an_hour() {
         let mut probes = Probes::default();
-        probes.judge(&interval(0, 1..11), |_| false);
-        assert!(probes.judge(&interval(3_700, 11..21), |_| false).is_empty());
-        assert_eq!(probes.judge(&interval(3_710, 21..31), |_| false).len(), 1);
+        judge(&mut probes, 0, 1..11, false);
+        assert!(judge(&mut probes, 3_700, 11..21, false).is_empty());
+        assert_eq!(judge(&mut probes, 3_710, 21..31, false).len(), 1);
     }
 }

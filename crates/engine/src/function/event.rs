@@ -1,0 +1,616 @@
+//! Turns what reaches it into events: items, or the rows of the reading before it that pass a threshold.
+
+use super::ends::words;
+use super::judge::Named;
+use super::top::ip;
+use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Judge, Memory};
+use crate::Item;
+use crate::bounded::{Amount, Bounded};
+use crate::fields::endpoints_of;
+use crate::keyed::Tuple;
+use std::borrow::Cow;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use weir_api::event::FINDING;
+use weir_api::{
+    Count, Datum, Event, Fold, Folded, FunctionCall, Interval, Key, KeyColumn, Level, Reading, Schema,
+    Severity, Shown, Subject, Table, TableColumn, TableRow, Unit, mac_text,
+};
+use weir_wire::Time;
+
+pub(super) static EVENT: FunctionSpec = FunctionSpec {
+    name: "event",
+    help: "Events of what reaches it: of flows and records, one for each pair of hosts; with above or below, one for each row of the function before it whose number passes the threshold in an interval.",
+    arguments: &[
+        Argument {
+            name: "name",
+            help: "The name of the events: letters, digits, hyphens and underscores, at most 64.",
+            default: None,
+        },
+        Argument { name: "severity", help: "low or high: a notice or a warning.", default: Some("high") },
+        Argument { name: "above", help: "Events of rows with more than this number.", default: Some("") },
+        Argument { name: "below", help: "Events of rows with less than this number.", default: Some("") },
+        Argument {
+            name: "column",
+            help: "The column with the number; by default that of the ranking, else the first.",
+            default: Some(""),
+        },
+        Argument {
+            name: "rows",
+            help: "Number of pairs of hosts to keep, 16 to 65536.",
+            default: Some("1024"),
+        },
+    ],
+    levels: &Level::ALL,
+    input: InputKind::Packets,
+    memory: |arguments| {
+        let rows = Asked::of(arguments)?.rows.next_multiple_of(8);
+        Ok(Memory { state: 256 + Bounded::<Tuple, Found>::bytes(rows), reading: 256 + rows * ROW })
+    },
+    judge: Some(|arguments, length| {
+        let asked = Asked::of(arguments)?;
+        let quiet = QUIET.max(length.saturating_mul(2));
+        let named = Named { name: asked.name.into(), severity: asked.severity, quiet };
+        Ok(match asked.is_threshold() {
+            true => Box::new(Threshold {
+                asked: asked.into(),
+                named,
+                length: length.max(1),
+                open: None,
+                judged: None,
+            }),
+            false => Box::new(Items(named)),
+        })
+    }),
+    build: |arguments| {
+        let asked = Asked::of(arguments)?;
+        let list = Bounded::new(asked.rows.next_multiple_of(8), Unit::Packets, arguments.seeds.run);
+        Ok(Box::new(Pairs { list, schema: Arc::new(PAIRS.clone()) }))
+    },
+};
+
+/// Least time without a finding after which an event has ended, in nanoseconds.
+const QUIET: u64 = 300_000_000_000;
+
+/// The subject of a reading without keys.
+const ALL: &str = "all";
+
+/// Bytes of a row of a reading.
+const ROW: usize = size_of::<TableRow>() + 2 * size_of::<Datum>() + 3 * size_of::<Folded>();
+
+const fn column(name: &'static str, fold: Fold, unit: &'static str, help: &'static str) -> TableColumn {
+    TableColumn { name: Cow::Borrowed(name), fold, unit: Cow::Borrowed(unit), help: Cow::Borrowed(help) }
+}
+
+const fn key(name: &'static str, help: &'static str) -> KeyColumn {
+    KeyColumn { name: Cow::Borrowed(name), field: Cow::Borrowed(""), help: Cow::Borrowed(help) }
+}
+
+/// The items by their hosts.
+static PAIRS: Schema = Schema {
+    name: Cow::Borrowed("findings"),
+    keys: Cow::Borrowed(&[key("source", "The initiator."), key("target", "The responder.")]),
+    columns: Cow::Borrowed(&[
+        column("items", Fold::Sum, "items", "Flows or records."),
+        column("first", Fold::Min, "time", "Time of the first."),
+        column("last", Fold::Max, "time", "Time of the last."),
+    ]),
+    shown: Shown::Heaviest(10),
+};
+
+/// What a call asks for.
+struct Asked<'a> {
+    name: &'a str,
+    severity: Severity,
+    above: Option<f64>,
+    below: Option<f64>,
+    column: &'a str,
+    rows: usize,
+}
+
+impl<'a> Asked<'a> {
+    fn of(arguments: &Arguments<'a>) -> Result<Self, String> {
+        let name = arguments.text("name")?;
+        let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || matches!(letter, b'-' | b'_');
+        if name.is_empty() || name.len() > 64 || !name.bytes().all(is_letter) {
+            return Err(format!(
+                "`event`: name = `{name}` is not 1 to 64 letters, digits, hyphens and underscores"
+            ));
+        }
+        let limit = |argument: &str| match arguments.text(argument)? {
+            "" => Ok(None),
+            _ => match arguments.parse::<f64>(argument)? {
+                number if number.is_finite() => Ok(Some(number)),
+                number => Err(format!("`event`: {argument} = `{number}` is not a number")),
+            },
+        };
+        let rows: usize = arguments.parse("rows")?;
+        if !(16..=1 << 16).contains(&rows) {
+            return Err(format!("`event`: rows = {rows} is not 16 to 65536"));
+        }
+        let severities = [("low", Severity::Notice), ("high", Severity::Warning)];
+        Ok(Self {
+            name,
+            severity: arguments.choice("severity", &severities)?,
+            above: limit("above")?,
+            below: limit("below")?,
+            column: arguments.text("column")?,
+            rows,
+        })
+    }
+
+    fn is_threshold(&self) -> bool {
+        self.above.is_some() || self.below.is_some()
+    }
+}
+
+/// Whether a call judges the reading of the function before it, instead of items.
+///
+/// # Errors
+/// An argument is invalid.
+pub(crate) fn is_threshold(call: &FunctionCall) -> Result<bool, String> {
+    if call.name != EVENT.name {
+        return Ok(false);
+    }
+    let arguments = Arguments::new(EVENT.name, EVENT.arguments, call, 0_u64.into())?;
+    Ok(Asked::of(&arguments)?.is_threshold())
+}
+
+/// Checks that items of a level can be events of this function.
+///
+/// # Errors
+/// They cannot.
+pub(crate) fn check_level(function: &FunctionSpec, level: Level) -> Result<(), String> {
+    if function.name == EVENT.name && !matches!(level, Level::Flow | Level::Record) {
+        return Err("`event` without above or below is used at flow and record level".to_owned());
+    }
+    Ok(())
+}
+
+/// The call with the name of the column that it judges, for readings of this function.
+///
+/// # Errors
+/// The reading has no such column, or no rows with numbers.
+pub(crate) fn judging(
+    call: &FunctionCall,
+    function: &str,
+    reading: &Reading,
+) -> Result<FunctionCall, String> {
+    let arguments = Arguments::new(EVENT.name, EVENT.arguments, call, 0_u64.into())?;
+    let columns: Vec<&str> = columns(reading);
+    let first = match reading {
+        Reading::Top(top) => Some(top.unit.name()),
+        _ if function == "bytes" => Some("bytes"),
+        _ => columns.first().copied(),
+    };
+    let Some(first) = first.filter(|_| !columns.is_empty()) else {
+        return Err(format!("`event`: the reading of `{function}` has no rows with a number"));
+    };
+    match Asked::of(&arguments)?.column {
+        "" => Ok(call.clone().with("column", first)),
+        column if columns.contains(&column) => Ok(call.clone()),
+        column => Err(format!("`event`: column = `{column}` is none of {}", columns.join(", "))),
+    }
+}
+
+/// The columns of a reading that hold numbers to compare.
+fn columns(reading: &Reading) -> Vec<&str> {
+    match reading {
+        Reading::Count(_) | Reading::Classes { .. } => vec!["packets", "bytes"],
+        Reading::Top(_) => vec!["packets", "bytes", "flows"],
+        Reading::Distinct(_) => vec!["estimate"],
+        Reading::Table(table) => {
+            let is_number = |column: &&TableColumn| {
+                matches!(column.fold, Fold::Sum | Fold::Distinct)
+                    || column.unit != "time" && column.fold == Fold::Max
+            };
+            table.schema.columns.iter().filter(is_number).map(|column| &*column.name).collect()
+        }
+        Reading::Histogram(_) | Reading::Series(_) => Vec::new(),
+    }
+}
+
+/// Calls `each` with the subject and the number of each row of a reading.
+fn each_row(reading: &Reading, column: &str, each: &mut dyn FnMut(&dyn Fn() -> Subject, u64)) {
+    let of_count = |count: &Count| if column == "bytes" { count.bytes } else { count.packets };
+    match reading {
+        Reading::Count(count) => each(&|| Subject::Key(ALL.into()), of_count(count)),
+        Reading::Distinct(count) => each(&|| Subject::Key(ALL.into()), count.estimate()),
+        Reading::Classes { classes, .. } => {
+            for class in classes {
+                each(&|| Subject::Key(class.label.as_str().into()), of_count(&class.count));
+            }
+        }
+        Reading::Top(top) => {
+            for row in &top.rows {
+                let number = if column == "flows" { row.flows } else { of_count(&row.count) };
+                each(&|| of_key(&row.key), number);
+            }
+        }
+        Reading::Table(table) => {
+            let Some(at) = table.schema.columns.iter().position(|known| known.name == column) else { return };
+            for row in &table.rows {
+                if let Some(value) = row.values.get(at) {
+                    each(&|| of_parts(&row.key), value.weight());
+                }
+            }
+        }
+        Reading::Histogram(_) | Reading::Series(_) => {}
+    }
+}
+
+/// The subject of a key of a top list.
+fn of_key(key: &Key) -> Subject {
+    let text = match *key {
+        Key::Address(host) => return Subject::Host(host),
+        Key::Pair(source, target) => return Subject::Pair { source, target },
+        Key::Flow { source, source_port, destination, destination_port, protocol } => {
+            let [from, to] = [(source, source_port), (destination, destination_port)].map(SocketAddr::from);
+            format!("{from} -> {to} protocol {protocol}")
+        }
+        Key::Port { protocol, port } => format!("protocol {protocol} port {port}"),
+        Key::Protocol(protocol) => format!("protocol {protocol}"),
+        Key::Vlan(vlan) => format!("vlan {vlan}"),
+        Key::Talker { server, port, client, protocol } => {
+            format!("{client} -> {} protocol {protocol}", SocketAddr::from((server, port)))
+        }
+    };
+    Subject::Key(text.into())
+}
+
+/// The subject of a key of a table.
+fn of_parts(parts: &[Datum]) -> Subject {
+    match *parts {
+        [] => Subject::Key(ALL.into()),
+        [Datum::Address(host)] => Subject::Host(host),
+        [Datum::Address(source), Datum::Address(target)] => Subject::Pair { source, target },
+        _ => {
+            let text = |part: &Datum| match part {
+                Datum::Nothing => "-".to_owned(),
+                Datum::Address(address) => address.to_string(),
+                Datum::Number(number) => number.to_string(),
+                Datum::Text(text) => text.to_string(),
+                Datum::Mac(mac) => mac_text(mac),
+            };
+            let texts: Vec<String> = parts.iter().map(text).collect();
+            Subject::Key(texts.join(" ").into())
+        }
+    }
+}
+
+/// Counts flows or records by their hosts.
+struct Pairs {
+    /// By the initiator as `a` and the responder as `b`.
+    list: Bounded<Tuple, Found>,
+    schema: Arc<Schema>,
+}
+
+/// The items of a pair.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    items: u64,
+    times: Option<(Time, Time)>,
+    error: u32,
+}
+
+impl Amount for Found {
+    type More = Time;
+    const LEAST: u32 = 1;
+
+    fn weight_of(_: &Time, _: Unit) -> u64 {
+        1
+    }
+
+    fn count_of(_: &Time) -> Count {
+        Count { packets: 1, bytes: 0 }
+    }
+
+    fn add(&mut self, more: &Time, _: Unit) -> u64 {
+        self.items += 1;
+        let (first, last) = self.times.unwrap_or((*more, *more));
+        self.times = Some((first.min(*more), last.max(*more)));
+        1
+    }
+
+    fn weight(&self, _: Unit) -> u64 {
+        self.items
+    }
+
+    fn count(&self) -> Count {
+        Count { packets: self.items, bytes: 0 }
+    }
+
+    fn error(&mut self) -> &mut u32 {
+        &mut self.error
+    }
+}
+
+impl Function for Pairs {
+    fn item(&mut self, item: &Item<'_>) {
+        let ([source, target], time) = match item {
+            Item::FlowEnd(flow, _) => (endpoints_of(flow).address, flow.last),
+            Item::Record(view) => (view.endpoints.address, view.record.time),
+            _ => return,
+        };
+        self.list.add_more(Tuple { a: words(source), b: words(target), ..Tuple::default() }, time);
+    }
+
+    fn held(&self) -> usize {
+        self.list.memory()
+    }
+
+    fn take(&mut self) -> Reading {
+        let capacity = self.list.capacity();
+        let taken = self.list.take();
+        let rows = taken.rows.into_iter().map(|row| {
+            let times = row.amount.times;
+            TableRow {
+                key: [row.key.a, row.key.b].map(|address| Datum::Address(ip(address))).to_vec(),
+                values: vec![
+                    Folded::Sum(row.amount.items),
+                    Folded::Min(times.map(|(first, _)| first.0)),
+                    Folded::Max(times.map(|(_, last)| last.0)),
+                ],
+                error: row.error,
+            }
+        });
+        Reading::Table(Table::new(Arc::clone(&self.schema), capacity, rows.collect(), taken.absent))
+    }
+}
+
+/// Makes an event of each pair of hosts.
+struct Items(Named);
+
+impl Judge for Items {
+    fn judge(
+        &mut self,
+        reading: &Reading,
+        _: Interval,
+        interval: Interval,
+        _: &dyn Fn(&Event) -> bool,
+    ) -> Vec<Event> {
+        let Reading::Table(table) = reading else { return Vec::new() };
+        let event = |row: &TableRow| {
+            let [Folded::Sum(items), Folded::Min(first), Folded::Max(last)] = row.values.as_slice() else {
+                return None;
+            };
+            let event = Event::at(&FINDING, of_parts(&row.key), first.unwrap_or(interval.start));
+            let event = event.with("items", "", Folded::Sum(*items));
+            (*items > 0).then(|| Event { last: last.unwrap_or(event.begin), count: *items, ..event })
+        };
+        table.rows.iter().filter_map(event).collect()
+    }
+
+    fn named(&self) -> Option<Named> {
+        Some(self.0.clone())
+    }
+}
+
+/// The limits of a threshold.
+struct Limits {
+    above: Option<f64>,
+    below: Option<f64>,
+    column: Box<str>,
+}
+
+impl From<Asked<'_>> for Limits {
+    fn from(asked: Asked<'_>) -> Self {
+        Self { above: asked.above, below: asked.below, column: asked.column.into() }
+    }
+}
+
+/// Judges the rows of whole intervals.
+struct Threshold {
+    asked: Limits,
+    named: Named,
+    /// Length of an interval in nanoseconds.
+    length: u64,
+    /// The interval under way: what was watched of it, and its reading.
+    open: Option<(Interval, Reading)>,
+    /// End of the last interval that was judged.
+    judged: Option<u64>,
+}
+
+impl Threshold {
+    /// The beginning of the interval that has a time.
+    fn start_of(&self, time: u64) -> u64 {
+        time - time % self.length
+    }
+
+    /// The watched time after the interval under way: what was watched without a gap was watched to its end.
+    fn follow(&mut self, watched: Interval, interval: Interval) {
+        if let Some((open, _)) = &mut self.open
+            && (watched.start..=interval.start).contains(&open.end)
+        {
+            open.end = interval.start;
+        }
+    }
+
+    /// Judges the interval under way.
+    fn close(&mut self) -> Vec<Event> {
+        let Some((watched, reading)) = self.open.take() else { return Vec::new() };
+        let start = self.start_of(watched.start);
+        let end = start.saturating_add(self.length);
+        // What comes late for an interval that was judged is less than its whole.
+        let is_whole =
+            watched.start <= start && watched.end >= end && self.judged.is_none_or(|judged| judged <= start);
+        self.judged = self.judged.max(Some(end));
+        self.passing(&reading, watched, is_whole)
+    }
+
+    /// The rows that pass the threshold. What is not the whole of an interval may have too little, but not too much.
+    fn passing(&self, reading: &Reading, watched: Interval, is_whole: bool) -> Vec<Event> {
+        let Limits { above, below, column } = &self.asked;
+        let mut found = Vec::new();
+        each_row(reading, column, &mut |subject, number| {
+            let passes = above.is_some_and(|limit| number as f64 > limit)
+                || is_whole && below.is_some_and(|limit| (number as f64) < limit);
+            if passes {
+                found.push(self.event(subject(), watched, number));
+            }
+        });
+        found
+    }
+
+    /// The intervals of a silence before a time, in which the only row of a reading without keys is 0.
+    fn silence(&mut self, reading: &Reading, watched: Interval, start: u64) -> Option<Event> {
+        let first =
+            self.start_of(watched.start.saturating_add(self.length - 1)).max(self.judged.unwrap_or(0));
+        let number = start.checked_sub(first)? / self.length;
+        let is_single = matches!(reading, Reading::Count(_) | Reading::Distinct(_));
+        if number == 0 || !is_single || self.asked.below.is_none_or(|limit| limit <= 0.0) {
+            return None;
+        }
+        self.judged = Some(start);
+        let event = self.event(Subject::Key(ALL.into()), Interval { start: first, end: start }, 0);
+        Some(Event { count: number, ..event })
+    }
+
+    fn event(&self, subject: Subject, watched: Interval, number: u64) -> Event {
+        let event = Event::at(&FINDING, subject, watched.start);
+        let event =
+            event.with("most", "", Folded::Max(Some(number))).with("least", "", Folded::Min(Some(number)));
+        Event { last: watched.end.saturating_sub(1).max(watched.start), ..event }
+    }
+}
+
+impl Judge for Threshold {
+    fn judge(
+        &mut self,
+        reading: &Reading,
+        watched: Interval,
+        interval: Interval,
+        _: &dyn Fn(&Event) -> bool,
+    ) -> Vec<Event> {
+        if interval.start >= interval.end {
+            return Vec::new();
+        }
+        let start = self.start_of(interval.start);
+        let of_open = self.open.as_ref().map(|(open, _)| self.start_of(open.start));
+        if of_open.is_some_and(|open| start < open) {
+            return self.passing(reading, interval, false);
+        }
+        let mut found = Vec::new();
+        if of_open.is_some_and(|open| start > open) {
+            self.follow(watched, interval);
+            found.extend(self.close());
+        }
+        found.extend(self.silence(reading, watched, start));
+        let part = Interval { start: watched.start.clamp(start, interval.start), end: interval.end };
+        match &mut self.open {
+            Some((open, sum)) => {
+                *open = Interval { start: open.start.min(part.start), end: open.end.max(part.end) };
+                sum.merge(reading);
+            }
+            None => self.open = Some((part, reading.clone())),
+        }
+        if interval.end >= start.saturating_add(self.length) {
+            found.extend(self.close());
+        }
+        found
+    }
+
+    fn finish(&mut self) -> Vec<Event> {
+        self.close()
+    }
+
+    fn held(&self) -> usize {
+        self.open.as_ref().map_or(0, |(_, reading)| reading.memory())
+    }
+
+    fn named(&self) -> Option<Named> {
+        Some(self.named.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const MINUTE: u64 = 60 * SECOND;
+
+    fn call(arguments: &[(&str, &str)]) -> FunctionCall {
+        arguments
+            .iter()
+            .fold(FunctionCall::new("event").with("name", "x"), |call, (name, value)| call.with(name, value))
+    }
+
+    fn judge(arguments: &[(&str, &str)]) -> Box<dyn Judge> {
+        let call = judging(&call(arguments), "packets", &Reading::Count(Count::default())).unwrap();
+        super::super::judge_of(&call, MINUTE).unwrap()
+    }
+
+    /// Shows an interval of this many seconds from a second on with this many packets; before it there was a watched
+    /// silence of this many seconds. Returns the beginnings, ends and counts of the events, in seconds.
+    fn show(
+        judge: &mut dyn Judge,
+        from: u64,
+        seconds: u64,
+        silence: u64,
+        packets: u64,
+    ) -> Vec<(u64, u64, u64)> {
+        let interval = Interval { start: from * SECOND, end: (from + seconds) * SECOND };
+        let watched = Interval { start: (from - silence) * SECOND, ..interval };
+        let reading = Reading::Count(Count { packets, bytes: 0 });
+        in_seconds(&judge.judge(&reading, watched, interval, &|_| false))
+    }
+
+    fn in_seconds(events: &[Event]) -> Vec<(u64, u64, u64)> {
+        events.iter().map(|event| (event.begin / SECOND, event.last / SECOND, event.count)).collect()
+    }
+
+    #[test]
+    fn an_interval_is_judged_as_a_whole_however_it_is_cut() {
+        for cut in [60, 30, 10, 1] {
+            let mut judge = judge(&[("above", "59")]);
+            let mut found = Vec::new();
+            for from in (120..240).step_by(cut as usize) {
+                // One packet a second in the first minute, and none in the second.
+                let packets = if from < 180 { cut } else { 0 };
+                found.extend(show(&mut *judge, from, cut, 0, packets));
+            }
+            assert_eq!(found, [(120, 179, 1)], "{cut}");
+            assert!(judge.finish().is_empty());
+        }
+    }
+
+    #[test]
+    fn too_little_is_found_in_whole_intervals_and_in_silence_alone() {
+        let mut judge = judge(&[("below", "10")]);
+        // The minute under way when the run begins, and one with enough.
+        assert_eq!(show(&mut *judge, 150, 30, 0, 1), []);
+        assert_eq!(show(&mut *judge, 180, 60, 0, 10), []);
+        assert_eq!(show(&mut *judge, 240, 60, 0, 9), [(240, 299, 1)]);
+        // Three silent minutes before the one that begins at 480, and its first half was silent, too.
+        assert_eq!(show(&mut *judge, 510, 30, 210, 1), [(300, 479, 3), (480, 539, 1)]);
+        // What was not watched is not silence.
+        assert_eq!(show(&mut *judge, 900, 60, 0, 20), []);
+        // The part that comes late is not the whole, and neither is the end of the run.
+        assert_eq!(show(&mut *judge, 900, 60, 0, 1), []);
+        assert_eq!(show(&mut *judge, 960, 30, 0, 1), []);
+        assert!(judge.finish().is_empty());
+    }
+
+    #[test]
+    fn too_much_is_found_in_a_part_of_an_interval() {
+        let mut judge = judge(&[("above", "10")]);
+        assert_eq!(show(&mut *judge, 150, 30, 0, 11), [(150, 179, 1)]);
+        assert_eq!(show(&mut *judge, 180, 30, 0, 11), []);
+        // A late part of an earlier minute changes nothing in the one under way.
+        assert_eq!(show(&mut *judge, 120, 60, 0, 11), [(120, 179, 1)]);
+        assert_eq!(in_seconds(&judge.finish()), [(180, 209, 1)]);
+    }
+
+    #[test]
+    fn wrong_arguments_are_named() {
+        let count = Reading::Count(Count::default());
+        let error = |arguments: &[(&str, &str)]| judging(&call(arguments), "packets", &count).unwrap_err();
+        assert!(error(&[("above", "many")]).contains("many"));
+        assert!(error(&[("above", "inf")]).contains("not a number"));
+        assert!(error(&[("above", "1"), ("column", "colour")]).contains("packets, bytes"));
+        assert!(error(&[("name", "a b")]).contains("letters"));
+        let series = Reading::Series(weir_api::Series::new(1));
+        assert!(judging(&call(&[("above", "1")]), "rate", &series).unwrap_err().contains("no rows"));
+    }
+}

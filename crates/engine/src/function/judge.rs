@@ -1,0 +1,56 @@
+//! Judges: they find events in the readings of functions, where an interval is complete and its readings are merged.
+
+use super::{Arguments, FUNCTIONS, RECORD_FUNCTIONS};
+use weir_api::{Event, FunctionCall, Interval, Reading};
+
+/// Finds events in the readings of one function of one subscription. Its state is bounded, and its time is that of the
+/// intervals, so that events do not depend on the number of workers.
+pub trait Judge: Send {
+    /// Takes the reading of a part of the run, merged over all workers: of an interval, or of packets that came late for
+    /// one. `watched` is the watched time that ends with it, which begins earlier after a silence. `is_open` tells whether
+    /// an event of this kind and subject is open. Returns the events, in any order, without an origin.
+    fn judge(
+        &mut self,
+        reading: &Reading,
+        watched: Interval,
+        interval: Interval,
+        is_open: &dyn Fn(&Event) -> bool,
+    ) -> Vec<Event>;
+
+    /// Judges what was taken and not judged yet: the subscription or the run has ended.
+    fn finish(&mut self) -> Vec<Event> {
+        Vec::new()
+    }
+
+    /// Bytes of heap memory that it holds.
+    fn held(&self) -> usize {
+        0
+    }
+
+    /// The name and the rest of the origin of its events, if they are not those of the kind.
+    fn named(&self) -> Option<Named> {
+        None
+    }
+}
+
+/// Builds the judge of a call, for intervals of a length in nanoseconds.
+pub type BuildJudge = fn(&Arguments<'_>, u64) -> Result<Box<dyn Judge>, String>;
+
+/// What the events of a judge are called.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Named {
+    /// Their name.
+    pub name: Box<str>,
+    /// How urgent they are.
+    pub severity: weir_api::Severity,
+    /// Nanoseconds without a further finding after which one has ended.
+    pub quiet: u64,
+}
+
+/// The judge of a call; `None` if its function finds no events. `length` is that of an interval of the subscription, in
+/// nanoseconds. Arguments were checked when the subscription was compiled.
+pub fn judge_of(call: &FunctionCall, length: u64) -> Option<Box<dyn Judge>> {
+    let mut functions = FUNCTIONS.iter().chain(RECORD_FUNCTIONS);
+    let spec = functions.find(|spec| spec.name == call.name && spec.judge.is_some())?;
+    spec.judge(call, length)?.ok()
+}

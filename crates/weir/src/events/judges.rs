@@ -1,0 +1,131 @@
+//! The judges of a run: each judges the merged readings of one function of one subscription.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use weir_api::{Answer, AnswerId, Event, Origin, Snapshot, builtin};
+use weir_engine::{Judge, judge_of};
+
+/// The judges of the subscriptions that had a reading so far.
+pub struct Judges {
+    /// Length of the run's intervals in nanoseconds.
+    length: u64,
+    judges: HashMap<AnswerId, Vec<Judging>>,
+    /// Number of the latest plan, and its answers that have judges.
+    plan: u64,
+    judged: Vec<AnswerId>,
+}
+
+/// A judge, and the origin of its events.
+struct Judging {
+    judge: Box<dyn Judge>,
+    origin: Option<Arc<Origin>>,
+}
+
+impl Judging {
+    fn with_origin(&self, mut found: Vec<Event>) -> Vec<Event> {
+        for event in &mut found {
+            event.origin.clone_from(&self.origin);
+        }
+        found
+    }
+}
+
+impl Judges {
+    /// No judges.
+    pub fn new(length: u64) -> Self {
+        Self { length, judges: HashMap::new(), plan: 0, judged: Vec::new() }
+    }
+
+    /// The findings in a snapshot whose readings are merged over all workers. Judges of subscriptions that the plan no longer has
+    /// judge what they have, and end.
+    pub fn judge(&mut self, snapshot: &Snapshot, is_open: &dyn Fn(&Event) -> bool) -> Vec<Event> {
+        let outline = &snapshot.outline;
+        let is_new = outline.plan > self.plan;
+        if is_new {
+            self.plan = outline.plan;
+            let judged = outline.answers().filter(|(_, answer)| !answer.label.judges.is_empty());
+            self.judged = judged.map(|(id, _)| id).collect();
+        }
+        let mut found = Vec::new();
+        for answer in snapshot.answers.iter().filter(|answer| !answer.label.judges.is_empty()) {
+            self.judge_answer(answer, snapshot, is_open, &mut found);
+        }
+        // An interval without packets has a reading, too.
+        for id in self.judged_without(snapshot) {
+            if let Some(answer) = outline.answer(id) {
+                self.judge_answer(answer, snapshot, is_open, &mut found);
+            }
+        }
+        if is_new {
+            for (_, judges) in self.judges.extract_if(|id, _| !outline.has(*id)) {
+                found.extend(finished(judges));
+            }
+        }
+        found
+    }
+
+    /// The judged answers of the plan that a snapshot does not have.
+    fn judged_without(&self, snapshot: &Snapshot) -> Vec<AnswerId> {
+        let has = |id: &AnswerId| snapshot.answers.binary_search_by_key(id, |answer| answer.id).is_ok();
+        self.judged.iter().copied().filter(|id| !has(id)).collect()
+    }
+
+    fn judge_answer(
+        &mut self,
+        answer: &Answer,
+        snapshot: &Snapshot,
+        is_open: &dyn Fn(&Event) -> bool,
+        found: &mut Vec<Event>,
+    ) {
+        let interval = snapshot.interval;
+        let watched = snapshot.watched.unwrap_or(interval);
+        let length = self.length;
+        let judges = self.judges.entry(answer.id).or_insert_with(|| judges_of(answer, length));
+        for judging in judges {
+            let origin = &judging.origin;
+            let is_open = |event: &Event| is_open(&Event { origin: origin.clone(), ..event.clone() });
+            let events = judging.judge.judge(&answer.reading, watched, interval, &is_open);
+            found.extend(judging.with_origin(events));
+        }
+    }
+
+    /// Ends all judges with the run. Returns what they find in what they have.
+    pub fn finish(&mut self) -> Vec<Event> {
+        let mut judges: Vec<_> = std::mem::take(&mut self.judges).into_iter().collect();
+        judges.sort_unstable_by_key(|(id, _)| *id);
+        judges.into_iter().flat_map(|(_, judges)| finished(judges)).collect()
+    }
+
+    /// Bytes that the judges hold.
+    pub fn held(&self) -> usize {
+        self.judges.values().flatten().map(|judging| judging.judge.held()).sum()
+    }
+}
+
+fn finished(judges: Vec<Judging>) -> Vec<Event> {
+    let finish = |mut judging: Judging| {
+        let found = judging.judge.finish();
+        judging.with_origin(found)
+    };
+    judges.into_iter().flat_map(finish).collect()
+}
+
+/// The judges of a function.
+fn judges_of(answer: &Answer, length: u64) -> Vec<Judging> {
+    let label = &answer.label;
+    let length = if label.interval == 0 { length } else { label.interval };
+    let judging = |call| {
+        let judge = judge_of(call, length)?;
+        let named = judge.named();
+        let origin = Origin {
+            subscription: label.subscription.as_str().into(),
+            name: named.as_ref().map(|named| named.name.clone()),
+            severity: named.as_ref().map(|named| named.severity),
+            quiet: named.map(|named| named.quiet),
+        };
+        let is_built_in = answer.id.subscription < builtin::FIRST_FREE;
+        let origin = (!is_built_in).then(|| Arc::new(origin));
+        Some(Judging { judge, origin })
+    };
+    label.judges.iter().filter_map(judging).collect()
+}
