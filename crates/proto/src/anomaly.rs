@@ -1,5 +1,6 @@
 //! Malformed messages and exceeded limits.
 
+use crate::dce_rpc::{DCE_RPC, is_in_zeeks_log};
 use crate::{Kind, Out, Privacy, Protocol, Record, Table, Value, field, record};
 use weir_wire::{Direction, Time};
 
@@ -169,7 +170,7 @@ fn event(protocol: &str, name: &'static str, direction: Direction) -> String {
 /// Zeek's log of a record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ZeekLog {
-    /// Its name without `.log`; "" without one.
+    /// Its name without `.log`; "" if Zeek has no such row.
     pub name: &'static str,
     /// Whether the record's row has `addl`, where the log has this column.
     pub has_addl: bool,
@@ -178,6 +179,9 @@ pub struct ZeekLog {
 /// Zeek's log that has a record. Anomalies that Zeek has no name for are in `weir.log`, which has the columns of
 /// weird.log.
 pub fn zeek_log(record: &Record<'_>) -> ZeekLog {
+    if *record.table == DCE_RPC && !is_in_zeeks_log(record) {
+        return ZeekLog { name: "", has_addl: false };
+    }
     if *record.table != ANOMALY {
         return ZeekLog { name: record.table.zeek, has_addl: true };
     }

@@ -72,6 +72,17 @@ pub(crate) fn carried(token: &[u8], out: &mut dyn Out) {
     }
 }
 
+/// Names the flow after a token of Kerberos, which may be a message without the mechanism's name, as Windows sends it.
+pub(crate) fn kerberos_carried(token: &[u8], out: &mut dyn Out) {
+    if initial(token).is_some() {
+        return carried(token, out);
+    }
+    out.carries(&PROTOCOL);
+    if matches!(opened(&mut Reader::new(token)), Some((0x6e | 0x6f | 0x7e, _))) {
+        out.carries(&kerberos::PROTOCOL);
+    }
+}
+
 /// The mechanism of a token that names it, and what follows.
 fn initial(token: &[u8]) -> Option<(&[u8], &[u8])> {
     let (kind, content) = opened(&mut Reader::new(token))?;

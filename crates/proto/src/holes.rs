@@ -12,7 +12,8 @@ use std::ops::Range;
 use weir_wire::{Direction, Time};
 
 /// The protocols that keep the law.
-const CHECKED: [&str; 25] = [
+const CHECKED: [&str; 26] = [
+    "dce_rpc",
     "dns",
     "ftp",
     "ftp_data",
@@ -40,15 +41,16 @@ const CHECKED: [&str; 25] = [
     "xmpp",
 ];
 
-/// Values that the bytes of a hole name, if a line of it begins with one of these words; of SMB, if a record with bytes in it is of one of
-/// these commands. A field is one of any table, or of `table.field`.
+/// Values that the bytes of a hole name, if a line of it begins with one of these words; of SMB and DCE/RPC, if a record with bytes in it is
+/// of one of these commands or requests. A field is one of any table, or of `table.field`.
 struct Named {
     protocol: &'static str,
     words: &'static [&'static str],
     fields: &'static [&'static str],
 }
 
-const NAMED: [Named; 17] = [
+const NAMED: [Named; 18] = [
+    Named { protocol: "dce_rpc", words: &BINDS, fields: &OF_INTERFACES },
     Named { protocol: "irc", words: &["USER"], fields: &["user"] },
     Named { protocol: "irc", words: &["NICK"], fields: &["nick"] },
     // Logins are inferred from the sizes of encrypted messages, which behind a hole do not count.
@@ -77,6 +79,8 @@ const NAMED: [Named; 17] = [
     Named { protocol: "smb", words: &RENAMES, fields: &NAMES },
 ];
 
+const BINDS: [&str; 2] = ["BIND", "ALTER_CONTEXT"];
+const OF_INTERFACES: [&str; 4] = ["named_pipe", "endpoint", "operation", "interfaces"];
 const NEGOTIATES: [&str; 2] = ["SMB2_COMMAND_NEGOTIATE_PROTOCOL", "SMB1_COMMAND_NEGOTIATE_PROTOCOL"];
 const CONNECTS: [&str; 2] = ["SMB2_COMMAND_TREE_CONNECT", "SMB1_COMMAND_TREE_CONNECT_ANDX"];
 const OPENS: [&str; 2] = ["SMB2_COMMAND_CREATE", "SMB1_COMMAND_NT_CREATE_ANDX"];
@@ -402,7 +406,9 @@ fn lost(
     let touched: Vec<_> = expected.iter().filter(|record| hole.touches(record)).collect();
     let is_of_command = |word: &str| {
         let is = |record: &&Record<'_>| {
-            record.table.name == "smb" && *record.get("command") == word.to_owned().into()
+            [("smb", "command"), ("dce_rpc", "request")].iter().any(|(table, field)| {
+                record.table.name == *table && *record.get(field) == word.to_owned().into()
+            })
         };
         touched.iter().any(is)
     };

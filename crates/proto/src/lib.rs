@@ -48,6 +48,7 @@
 
 mod anomaly;
 mod ber;
+mod dce_rpc;
 mod dhcp;
 mod dhcpv6;
 mod dns;
@@ -107,6 +108,7 @@ mod work;
 mod xmpp;
 
 pub use anomaly::{ANOMALY, Anomaly, ZeekLog, zeek_log};
+pub use dce_rpc::is_in_pipe;
 pub use dns::DNS;
 pub use early::{Asked, Buffer, early_fields};
 pub use file::{FILES, file_id, file_name};
@@ -125,7 +127,8 @@ pub use tunnel::{OF_PROXIES, TUNNEL, is_of_proxy};
 
 /// Every protocol, in the order in which they are probed.
 pub static PROTOCOLS: &[&Protocol] = &[
-    &dhcp::PROTOCOL, //
+    &dce_rpc::PROTOCOL, //
+    &dhcp::PROTOCOL,
     &dhcpv6::PROTOCOL,
     &dns::LLMNR,
     &dns::MDNS,

@@ -178,9 +178,13 @@ fn push_flow(out: &mut Vec<u8>, flow: &FlowRecord, zone: &Zone, closed: &'static
 }
 
 /// Writes the protocol that the flow has at its end, and the one that it changed from (STARTTLS, CONNECT, an upgrade). Datagrams
-/// of one flow may be of several protocols, of which none follows the other: there the first is written.
+/// of one flow may be of several protocols, of which none follows the other: there the first is written. What a protocol carries
+/// within its messages is not written.
 fn push_app_protos(event: &mut Object<'_>, flow: &FlowRecord) {
-    let found: Vec<&str> = crate::row::services(flow).collect();
+    const CARRIED: [&str; 4] = ["dce_rpc", "gssapi", "kerberos", "ntlm"];
+    let found = crate::row::services(flow).enumerate();
+    let found = found.filter(|(at, name)| *at == 0 || !CARRIED.contains(name));
+    let found: Vec<&str> = found.map(|(_, name)| app_proto(name)).collect();
     match found.as_slice() {
         [.., before, last] if flow.tcp.is_some() => {
             event.word("app_proto", last);
@@ -188,6 +192,15 @@ fn push_app_protos(event: &mut Object<'_>, flow: &FlowRecord) {
         }
         [first, ..] => event.word("app_proto", first),
         [] => {}
+    }
+}
+
+/// Suricata's name of a protocol; most names are equal.
+fn app_proto(name: &'static str) -> &'static str {
+    match name {
+        "dce_rpc" => "dcerpc",
+        "kerberos" => "krb5",
+        name => name,
     }
 }
 
@@ -412,6 +425,8 @@ mod tests {
         assert_eq!(protos(&of(["smtp", "", ""])), [Some(json!("smtp")), None]);
         assert_eq!(protos(&of(["smtp", "tls", ""])), [Some(json!("tls")), Some(json!("smtp"))]);
         assert_eq!(protos(&of(["socks", "http", "tls"])), [Some(json!("tls")), Some(json!("http"))]);
+        assert_eq!(protos(&of(["ldap", "gssapi", "kerberos"])), [Some(json!("ldap")), None]);
+        assert_eq!(protos(&of(["dce_rpc", "ntlm", ""])), [Some(json!("dcerpc")), None]);
         // Datagrams: both protocols are spoken at once.
         let shared = FlowRecord { tcp: None, ..of(["stun", "dtls", ""]) };
         assert_eq!(protos(&shared), [Some(json!("stun")), None]);

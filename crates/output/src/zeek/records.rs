@@ -63,6 +63,9 @@ impl Logs {
         }
         let zone = &self.zone;
         let ZeekLog { name: log, has_addl } = zeek_log(record);
+        if log.is_empty() {
+            return;
+        }
         let frame = || {
             closed(
                 zone,
@@ -293,6 +296,9 @@ impl JsonLogs {
             return;
         }
         let log = zeek_log(record);
+        if log.name.is_empty() {
+            return;
+        }
         let name = format!("{}.json", log.name);
         let Some(file) = self.files.get(&name, Frame::default) else { return };
         let [(source, source_port), (destination, destination_port)] = ends(flow, record);

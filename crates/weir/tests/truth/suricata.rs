@@ -245,7 +245,7 @@ fn kinds() -> BTreeSet<&'static str> {
 fn unread(conditions: &serde_json::Map<String, Value>) -> Option<String> {
     // HTTP/2 is identified and not read; the others are Suricata's words.
     let known = |name: &str| {
-        matches!(name, "failed" | "ftp-data")
+        matches!(name, "failed" | "ftp-data" | "dcerpc" | "krb5")
             || name != "http2" && weir_proto::PROTOCOLS.iter().any(|protocol| protocol.name == name)
     };
     let of_http2 = |(key, wanted): (&String, &Value)| {
