@@ -222,9 +222,9 @@ fn is_begun(head: &[u8]) -> Probe {
     Probe::Maybe
 }
 
-/// Whether bytes begin a packet of a remote procedure call in the usual order of bytes (C706, 12.6).
+/// Whether bytes begin a packet of a remote procedure call.
 fn is_call(data: &[u8]) -> bool {
-    matches!(data, [5, 0 | 1, 0 | 2 | 3 | 11..=16, _, 0x10, 0, 0, 0, ..])
+    data.len() >= 8 && crate::dce_rpc::pdu::may_begin(data)
 }
 
 /// Whether a share is that of pipes, by its name.
@@ -309,7 +309,7 @@ enum What {
     /// A DCE/RPC call in a pipe, with its number.
     Call {
         fid: Fid,
-        number: [u8; 4],
+        number: u32,
     },
     /// The command applies to the file that the previous command of the compound opened.
     Related,

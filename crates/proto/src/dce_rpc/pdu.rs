@@ -158,6 +158,11 @@ pub(crate) fn may_begin(bytes: &[u8]) -> bool {
     bytes.iter().take(8).enumerate().all(fits)
 }
 
+/// The type of a packet, of which only the first eight bytes need to be good.
+pub(crate) fn kind_of(bytes: &[u8]) -> Option<u8> {
+    bytes.get(2).copied().filter(|_| bytes.len() >= 8 && may_begin(bytes))
+}
+
 /// The minimum length of a packet in bytes, without a verifier.
 fn shortest(kind: u8) -> usize {
     use kind::*;
@@ -247,7 +252,8 @@ impl<'a> Pdu<'a> {
 
     /// Length of the data of a call in the packet, in bytes.
     pub fn data(&self) -> usize {
-        let object = if self.header.flags & OBJECT != 0 && self.header.kind == kind::REQUEST { 16 } else { 0 };
+        let object =
+            if self.header.flags & OBJECT != 0 && self.header.kind == kind::REQUEST { 16 } else { 0 };
         let verifier = if self.header.token > 0 { self.header.token + VERIFIER } else { 0 };
         let padding = self.verifier.map_or(0, |verifier| verifier.padding);
         self.header.length.saturating_sub(HEADER + 8 + object + verifier + padding)
@@ -288,7 +294,8 @@ impl<'a> Pdu<'a> {
     pub fn address(&self) -> Option<&'a [u8]> {
         let length = usize::from(self.body.u16(8)?);
         let address = self.body.bytes.get(10..)?.get(..length)?;
-        Some(address.strip_suffix(b"\0").unwrap_or(address))
+        let text = address.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        address.get(..text)
     }
 
     /// The results of an acknowledgement, in the order of the interfaces.
@@ -349,7 +356,10 @@ mod tests {
         let mut signed = head(3, 24 + 8 + 8 + 16, 16);
         signed[32..40].copy_from_slice(&[10, 5, 2, 0, 0, 0, 0, 0]);
         let pdu = Pdu::read(&signed).unwrap();
-        assert_eq!((pdu.data(), pdu.verifier.map(|verifier| (verifier.kind, verifier.level))), (6, Some((10, 5))));
+        assert_eq!(
+            (pdu.data(), pdu.verifier.map(|verifier| (verifier.kind, verifier.level))),
+            (6, Some((10, 5)))
+        );
         // A verifier that does not fit.
         assert!(Pdu::read(&head(3, 40, 30)).is_none());
     }

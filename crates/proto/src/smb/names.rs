@@ -44,18 +44,8 @@ pub(super) fn rough_time(ticks: u64) -> Option<Time> {
 
 /// A GUID or an identifier of a file, in Suricata's notation.
 pub(super) fn guid(bytes: &[u8]) -> String {
-    grouped(bytes, [3, 2, 1, 0, 5, 4, 7, 6, 9, 8, 11, 10, 15, 14, 13, 12])
-}
-
-/// A UUID in its usual notation.
-pub(super) fn uuid(bytes: &[u8]) -> String {
-    grouped(bytes, [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15])
-}
-
-/// Sixteen bytes in an order, in hexadecimal digits, in the groups of a UUID.
-fn grouped(bytes: &[u8], order: [usize; 16]) -> String {
     let mut text = String::new();
-    for (at, from) in order.into_iter().enumerate() {
+    for (at, from) in [3, 2, 1, 0, 5, 4, 7, 6, 9, 8, 11, 10, 15, 14, 13, 12].into_iter().enumerate() {
         if matches!(at, 4 | 6 | 8 | 10) {
             text.push('-');
         }

@@ -9,7 +9,7 @@ pub(super) enum Key {
     /// The number of an exchange and its command.
     Message(u64, u16),
     /// The pipe of a call and its number there.
-    Call(Fid, [u8; 4]),
+    Call(Fid, u32),
 }
 
 /// Maximum number of commands without a response: a server grants 512 credits by default, Windows 8,192.
