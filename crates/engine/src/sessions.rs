@@ -335,7 +335,7 @@ impl Refused {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Found {
     /// Protocols, the first one first: see [`weir_flow::FlowRecord::services`].
-    pub services: [u8; 3],
+    pub services: [u8; 4],
     /// Whether the flow is known to be unidentified.
     pub is_unidentified: bool,
 }
@@ -700,7 +700,7 @@ fn limit(config: &SessionConfig, demand: &Demand) -> usize {
 }
 
 fn found(session: &Session) -> Found {
-    let mut services = [0; 3];
+    let mut services = [0; 4];
     for (place, protocol) in services.iter_mut().zip(session.places()) {
         *place = protocol;
     }

@@ -35,7 +35,7 @@ pub struct FlowRecord {
     pub end: EndReason,
     /// The protocols that were identified in the flow, the first one first: their positions in the list of protocols,
     /// plus 1; 0 for none.
-    pub services: [u8; 3],
+    pub services: [u8; 4],
     /// VLAN identifiers of the first packet, outer and next; 0 when absent.
     pub vlan: [u16; 2],
     /// The tunnel that carried the first packet; [`Tunnel::None`] if none.
@@ -81,7 +81,7 @@ impl FlowRecord {
             carrier: false,
             carries: Tunnel::None,
             interface: 0,
-            services: [0; 3],
+            services: [0; 4],
         }
     }
 

@@ -440,7 +440,7 @@ impl<'a> Row<'a> {
             carrier: self.has(mark::CARRIER),
             carries: self.hot.carries(),
             interface: origin.interface,
-            services: [0; 3],
+            services: [0; 4],
         }
     }
 

@@ -257,7 +257,7 @@ pub fn flow() -> FlowRecord {
         carrier: false,
         carries: Tunnel::None,
         interface: 0,
-        services: [0; 3],
+        services: [0; 4],
     };
     flow.tcp.as_mut().unwrap().stream_bytes = [136, 5007];
     flow

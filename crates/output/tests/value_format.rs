@@ -115,7 +115,7 @@ fn flow(row: &Row) -> Option<FlowRecord> {
         carrier: false,
         carries: Tunnel::None,
         interface: 0,
-        services: [0; 3],
+        services: [0; 4],
     };
     if proto == 6 {
         let tcp = flow.tcp.insert(Default::default());

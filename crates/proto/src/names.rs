@@ -4,7 +4,7 @@ use crate::{PROTOCOLS, Protocol};
 
 /// The protocols of a flow, the first that was identified first: their positions in [`PROTOCOLS`], plus 1.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Names([u8; 3]);
+pub(crate) struct Names([u8; 4]);
 
 impl Names {
     /// Adds a protocol, if it is new and there is room.

@@ -236,7 +236,7 @@ pub(super) mod tests {
             carrier: false,
             carries: Tunnel::None,
             interface: 0,
-            services: [0; 3],
+            services: [0; 4],
         }
     }
 

@@ -418,8 +418,8 @@ mod tests {
             ["app_proto", "app_proto_orig"].map(|key| event.get(key).cloned())
         };
         let of = |names: [&str; 3]| {
-            let services = names.map(|name| if name.is_empty() { 0 } else { place(name) });
-            FlowRecord { services, ..fixtures::flow() }
+            let [first, second, third] = names.map(|name| if name.is_empty() { 0 } else { place(name) });
+            FlowRecord { services: [first, second, third, 0], ..fixtures::flow() }
         };
         assert_eq!(protos(&of(["", "", ""])), [None, None]);
         assert_eq!(protos(&of(["smtp", "", ""])), [Some(json!("smtp")), None]);

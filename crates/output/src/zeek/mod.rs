@@ -478,7 +478,7 @@ mod tests {
     fn services_have_zeeks_words() {
         let place = |name: &str| weir_proto::PROTOCOLS.iter().position(|p| p.name == name).unwrap() as u8 + 1;
         let of = |name: &str, carries: Tunnel| {
-            let flow = FlowRecord { services: [place(name), 0, 0], carries, ..fixtures::flow() };
+            let flow = FlowRecord { services: [place(name), 0, 0, 0], carries, ..fixtures::flow() };
             match service(&flow) {
                 Value::Text(text) => text,
                 _ => panic!("{name}"),
@@ -496,7 +496,8 @@ mod tests {
         ] {
             assert_eq!(of(name, Tunnel::None), word);
         }
-        let tokens = ["ldap", "gssapi", "kerberos"].map(place);
+        let [ldap, gssapi, kerberos] = ["ldap", "gssapi", "kerberos"].map(place);
+        let tokens = [ldap, gssapi, kerberos, 0];
         match service(&FlowRecord { services: tokens, ..fixtures::flow() }) {
             Value::Text(text) => assert_eq!(text, "ldap_tcp,gssapi,krb"),
             _ => panic!("tokens within LDAP"),

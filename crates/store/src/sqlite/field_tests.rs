@@ -116,7 +116,7 @@ fn write_all(folder: &Path) -> Vec<Written> {
         };
         flow.id = identity.id();
         let place = weir_proto::PROTOCOLS.iter().position(|known| known.name == protocol);
-        flow.services = [place.map_or(0, |place| place as u8 + 1), 0, 0];
+        flow.services = [place.map_or(0, |place| place as u8 + 1), 0, 0, 0];
         // Records are in an earlier partition than their flow now and then.
         let mut maker = rows::Maker::default();
         for record in &records {
