@@ -1,6 +1,7 @@
 //! Malformed messages and exceeded limits.
 
-use crate::dce_rpc::{DCE_RPC, is_in_zeeks_log};
+use crate::dce_rpc::{DCE_RPC, is_in_pipe, is_in_zeeks_log};
+use crate::kerberos::is_between;
 use crate::{Kind, Out, Privacy, Protocol, Record, Table, Value, field, record};
 use weir_wire::{Direction, Time};
 
@@ -165,6 +166,11 @@ fn event(protocol: &str, name: &'static str, direction: Direction) -> String {
         }
         None => name.to_owned(),
     }
+}
+
+/// Whether a record is of what another protocol carries: Suricata has no event of it.
+pub fn is_carried(record: &Record<'_>) -> bool {
+    is_in_pipe(record) || is_between(record)
 }
 
 /// Zeek's log of a record.

@@ -54,33 +54,33 @@ const RESPONSE: u8 = 0xa1;
 /// Tag of the mechanism's token within both.
 const INNER: u8 = 0xa2;
 
-/// Names the flow after a token.
-pub(crate) fn carried(token: &[u8], out: &mut dyn Out) {
+/// Names the flow after a token. Returns the message of Kerberos in it, if there is one.
+pub(crate) fn carried<'t>(token: &'t [u8], out: &mut dyn Out) -> Option<&'t [u8]> {
     if token.starts_with(b"NTLMSSP\0") {
-        return out.carries(&NTLM);
+        out.carries(&NTLM);
+        return None;
     }
     if let Some((mechanism, content)) = initial(token) {
         out.carries(&PROTOCOL);
-        match mechanism {
+        return match mechanism {
             SPNEGO => negotiated(content, out),
             KERBEROS | KERBEROS_OF_WINDOWS => kerberos(content, out),
-            _ => {}
-        }
-    } else if is_response(token) {
-        out.carries(&PROTOCOL);
-        negotiated(token, out);
+            _ => None,
+        };
     }
+    is_response(token).then_some(())?;
+    out.carries(&PROTOCOL);
+    negotiated(token, out)
 }
 
-/// Names the flow after a token of Kerberos, which may be a message without the mechanism's name, as Windows sends it.
-pub(crate) fn kerberos_carried(token: &[u8], out: &mut dyn Out) {
+/// Names the flow after a token of Kerberos, which may be a message without the mechanism's name, as Windows sends it. Returns the
+/// message.
+pub(crate) fn kerberos_carried<'t>(token: &'t [u8], out: &mut dyn Out) -> Option<&'t [u8]> {
     if initial(token).is_some() {
         return carried(token, out);
     }
     out.carries(&PROTOCOL);
-    if matches!(opened(&mut Reader::new(token)), Some((0x6e | 0x6f | 0x7e, _))) {
-        out.carries(&kerberos::PROTOCOL);
-    }
+    bare(token, out)
 }
 
 /// The mechanism of a token that names it, and what follows.
@@ -114,19 +114,29 @@ fn inner(token: &[u8]) -> Option<&[u8]> {
 }
 
 /// Names the flow after the mechanism's token in a token of SPNEGO.
-fn negotiated(token: &[u8], out: &mut dyn Out) {
-    let Some(inner) = inner(token) else { return };
+fn negotiated<'t>(token: &'t [u8], out: &mut dyn Out) -> Option<&'t [u8]> {
+    let inner = inner(token)?;
     if inner.starts_with(b"NTLMSSP\0") {
-        return out.carries(&NTLM);
+        out.carries(&NTLM);
+        return None;
     }
-    if let Some((KERBEROS | KERBEROS_OF_WINDOWS, content)) = initial(inner) {
-        kerberos(content, out);
+    match initial(inner) {
+        Some((KERBEROS | KERBEROS_OF_WINDOWS, content)) => kerberos(content, out),
+        Some(_) => None,
+        None => bare(inner, out),
     }
 }
 
 /// Names the flow after a message of Kerberos, behind the two bytes of its type (RFC 4121, 4.1).
-fn kerberos(token: &[u8], out: &mut dyn Out) {
-    if matches!(token, [1, 0, 0x6e, ..] | [2, 0, 0x6f, ..] | [3, 0, 0x7e, ..]) {
-        out.carries(&kerberos::PROTOCOL);
-    }
+fn kerberos<'t>(token: &'t [u8], out: &mut dyn Out) -> Option<&'t [u8]> {
+    let ([1, 0, 0x6e, ..] | [2, 0, 0x6f, ..] | [3, 0, 0x7e, ..]) = token else { return None };
+    out.carries(&kerberos::PROTOCOL);
+    token.get(2..)
+}
+
+/// Names the flow after a message of Kerberos that stands alone, if it is one.
+fn bare<'t>(token: &'t [u8], out: &mut dyn Out) -> Option<&'t [u8]> {
+    matches!(opened(&mut Reader::new(token)), Some((0x6e | 0x6f | 0x7e, _))).then_some(())?;
+    out.carries(&kerberos::PROTOCOL);
+    Some(token)
 }

@@ -49,7 +49,8 @@ struct Named {
     fields: &'static [&'static str],
 }
 
-const NAMED: [Named; 18] = [
+const NAMED: [Named; 19] = [
+    Named { protocol: "smb", words: &BINDS, fields: &OF_INTERFACES },
     Named { protocol: "dce_rpc", words: &BINDS, fields: &OF_INTERFACES },
     Named { protocol: "irc", words: &["USER"], fields: &["user"] },
     Named { protocol: "irc", words: &["NICK"], fields: &["nick"] },
@@ -118,7 +119,8 @@ fn begins_with(line: &[u8], word: &str) -> bool {
 }
 
 /// Conversations whose messages do not stand alone, each with the reason.
-const EXCEPTED: [(&str, &str); 9] = [
+const EXCEPTED: [(&str, &str); 10] = [
+    ("dce_rpc/repeated.talk", "an answer has the number of a call that was begun twice"),
     ("ftp/errors.talk", "a reply without a code cannot be told from the rest of a lost reply"),
     (
         "http/inside-a-tunnel-with-noise.talk",

@@ -107,8 +107,7 @@ pub mod work;
 mod work;
 mod xmpp;
 
-pub use anomaly::{ANOMALY, Anomaly, ZeekLog, zeek_log};
-pub use dce_rpc::is_in_pipe;
+pub use anomaly::{ANOMALY, Anomaly, ZeekLog, is_carried, zeek_log};
 pub use dns::DNS;
 pub use early::{Asked, Buffer, early_fields};
 pub use file::{FILES, file_id, file_name};

@@ -8,6 +8,7 @@ mod datagram;
 mod lost;
 mod names;
 mod pipe;
+mod piped;
 mod smb1;
 mod smb2;
 mod waiting;
@@ -17,7 +18,7 @@ use crate::frames::{Frames, Size};
 use crate::work::looked_at;
 use crate::{
     Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Span, Step, Table, Transport, UDP,
-    Value, field, record,
+    Value, field, gssapi, kerberos, record,
 };
 use names::{Ntlm, guid};
 use std::collections::{BTreeMap, VecDeque};
@@ -224,7 +225,7 @@ fn is_begun(head: &[u8]) -> Probe {
 
 /// Whether bytes begin a packet of a remote procedure call.
 fn is_call(data: &[u8]) -> bool {
-    data.len() >= 8 && crate::dce_rpc::pdu::may_begin(data)
+    crate::dce_rpc::pdu::kind_of(data).is_some()
 }
 
 /// Whether a share is that of pipes, by its name.
@@ -348,6 +349,8 @@ struct Smb {
     trees: BTreeMap<u64, Tree>,
     open: BTreeMap<Fid, Open>,
     recent: VecDeque<Vec<Value<'static>>>,
+    pipes: piped::Pipes,
+    login: kerberos::Login,
 }
 
 impl Smb {
@@ -362,6 +365,8 @@ impl Smb {
             trees: BTreeMap::new(),
             open: BTreeMap::new(),
             recent: VecDeque::new(),
+            pipes: piped::Pipes::default(),
+            login: kerberos::Login::default(),
         }
     }
 
@@ -388,6 +393,8 @@ impl Parser for Smb {
         for request in std::mem::take(&mut self.waiting).into_requests() {
             self.emit(request, out);
         }
+        self.pipes.end(out);
+        self.login.end(out);
     }
 
     fn memory(&self) -> usize {
@@ -402,6 +409,8 @@ impl Parser for Smb {
             + self.waiting.len() * (row + size_of::<Request>() + 64)
             + self.recent.len() * SMB_FILES.fields.len() * size_of::<Value<'_>>()
             + self.trees.values().map(|tree| tree.path.capacity() + 64).sum::<usize>()
+            + self.pipes.memory()
+            + self.login.memory()
             + open.sum::<usize>()
     }
 }
@@ -488,6 +497,13 @@ impl Smb {
         }
         if let Some((fid, offset)) = to {
             self.content(&fid, chunk.direction, offset, file, chunk.time, out);
+        }
+    }
+
+    /// Takes the token of a login, of either side.
+    fn token(&mut self, token: &[u8], time: Time, out: &mut dyn Out) {
+        if let Some(message) = gssapi::carried(token, out) {
+            self.login.take(message, time, out);
         }
     }
 
@@ -601,6 +617,7 @@ impl Smb {
 
     /// Closes a file and emits the transferred content.
     fn close(&mut self, fid: &Fid, open: Open, out: &mut dyn Out) {
+        self.pipes.close(fid, out);
         for (back, transfer) in open.transfers.into_iter().enumerate() {
             let Some(transfer) = transfer else { continue };
             if transfer.bytes == 0 {

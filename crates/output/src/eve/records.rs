@@ -26,10 +26,10 @@ impl Default for Events {
 
 impl Events {
     /// Whether eve.json has an event for a record. Suricata's files have a name: the text of a mail and the field of a form are
-    /// none. A call in a pipe is in the event of the command that writes it.
+    /// none. What another protocol carries is in the event of its command, or in none.
     pub fn has(record: &Record<'_>) -> bool {
         let is_nameless = *record.table == weir_proto::FILES && record.get("name_or_path").is_none();
-        !record.table.eve.is_empty() && !is_nameless && !weir_proto::is_in_pipe(record)
+        !record.table.eve.is_empty() && !is_nameless && !weir_proto::is_carried(record)
     }
 
     /// Writes a record as an event.

@@ -3,7 +3,7 @@
 use super::pdu::{Asked, Context, MAX_CONTEXTS, Pdu, Verifier, kind, name};
 use super::{DCE_RPC, INTERFACES, PROTOCOL, names};
 use crate::work::looked_at;
-use crate::{Out, Record, Span, Value, gssapi, record, values};
+use crate::{Out, Record, Span, Value, gssapi, kerberos, record, values};
 use std::collections::VecDeque;
 use weir_wire::{Direction, Time};
 
@@ -26,6 +26,7 @@ pub(crate) struct Calls {
     /// The pipe or the port that the server names.
     address: Option<Vec<u8>>,
     waiting: VecDeque<Call>,
+    login: kerberos::Login,
 }
 
 /// An interface that was asked for, with the result.
@@ -91,7 +92,13 @@ pub(crate) struct Sent {
 
 impl Calls {
     pub fn new(carrier: Carrier) -> Self {
-        Self { carrier, bound: VecDeque::new(), address: None, waiting: VecDeque::new() }
+        Self {
+            carrier,
+            bound: VecDeque::new(),
+            address: None,
+            waiting: VecDeque::new(),
+            login: kerberos::Login::default(),
+        }
     }
 
     /// Takes a packet; `bytes` are its bytes.
@@ -101,7 +108,7 @@ impl Calls {
         };
         let is_negotiation = !matches!(pdu.header.kind, kind::REQUEST | kind::RESPONSE | kind::FAULT);
         if let Some(verifier) = pdu.verifier.filter(|_| is_negotiation) {
-            name_token(verifier, out);
+            self.token(verifier, sent.time, out);
         }
         match pdu.header.kind {
             kind::REQUEST => self.request(&pdu, bytes, sent, out),
@@ -111,11 +118,9 @@ impl Calls {
                 call.sent.is_whole = true;
                 self.emit(call, out);
             }
-            kind::RESPONSE
-            | kind::FAULT
-            | kind::BIND_ACK
-            | kind::BIND_NAK
-            | kind::ALTER_CONTEXT_RESPONSE => self.answer(&pdu, sent, out),
+            kind::RESPONSE | kind::FAULT | kind::BIND_ACK | kind::BIND_NAK | kind::ALTER_CONTEXT_RESPONSE => {
+                self.answer(&pdu, sent, out)
+            }
             kind::ORPHANED => {
                 let number = pdu.header.call;
                 if let Some(call) = self.remove(|call| call.number == number) {
@@ -132,6 +137,7 @@ impl Calls {
         for call in std::mem::take(&mut self.waiting) {
             self.emit(call, out);
         }
+        self.login.end(out);
     }
 
     /// Memory in bytes.
@@ -141,6 +147,19 @@ impl Calls {
             + calls.sum::<usize>()
             + self.bound.capacity() * size_of::<Bound>()
             + self.address.as_ref().map_or(0, Vec::capacity)
+            + self.login.memory()
+    }
+
+    /// Takes the token of a verifier.
+    fn token(&mut self, verifier: Verifier<'_>, time: Time, out: &mut dyn Out) {
+        let message = match verifier.kind {
+            super::SPNEGO | super::NTLM => gssapi::carried(verifier.token, out),
+            super::KERBEROS => gssapi::kerberos_carried(verifier.token, out),
+            _ => None,
+        };
+        if let Some(message) = message {
+            self.login.take(message, time, out);
+        }
     }
 
     /// Removes the last call of a kind.
@@ -154,11 +173,8 @@ impl Calls {
     fn request(&mut self, pdu: &Pdu<'_>, bytes: &[u8], sent: Sent, out: &mut dyn Out) {
         let number = pdu.header.call;
         let is_it = |call: &Call| call.number == number && call.kind == Some(kind::REQUEST);
-        let begun = if pdu.header.is_first() {
-            None
-        } else {
-            self.remove(|call| is_it(call) && !call.sent.is_whole)
-        };
+        let begun =
+            if pdu.header.is_first() { None } else { self.remove(|call| is_it(call) && !call.sent.is_whole) };
         let mut call = begun.unwrap_or_else(|| Call::new(pdu, sent));
         call.asked = call.asked.or_else(|| pdu.asked());
         if call.asked.is_none() {
@@ -221,7 +237,8 @@ impl Calls {
             call.number == header.call && fits
         };
         let asked = self.remove(is_asked);
-        let mut call = asked.unwrap_or_else(|| Call { kind: None, ..Call::new(pdu, Sent { at: Span::default(), ..sent }) });
+        let mut call = asked
+            .unwrap_or_else(|| Call { kind: None, ..Call::new(pdu, Sent { at: Span::default(), ..sent }) });
         call.at.add(sent.at);
         let mut answer = call.answer.take().unwrap_or(Answer {
             kind: header.kind,
@@ -282,7 +299,8 @@ impl Calls {
             looked_at(self.bound.len());
             self.bound.iter().find(|bound| bound.context.number == number)
         });
-        let interfaces = if call.bound.is_empty() { bound.map(std::slice::from_ref) } else { Some(&*call.bound) };
+        let interfaces =
+            if call.bound.is_empty() { bound.map(std::slice::from_ref) } else { Some(&*call.bound) };
         let first = interfaces.and_then(|interfaces| interfaces.first());
         let time = |answer: &Answer| call.kind.map(|_| answer.time.since(call.time));
         let rtt = answer.and_then(time).filter(|time| *time > 0);
@@ -315,7 +333,8 @@ impl Calls {
             response_packets = got.map(|parts| parts.packets),
             response_bytes = got.map(|parts| parts.bytes),
             fault = answer.and_then(|answer| answer.fault).map(|code| format!("0x{code:08x}")),
-            interfaces = interfaces.map(|interfaces| Value::Rows(interfaces.iter().map(Bound::row).collect())),
+            interfaces =
+                interfaces.map(|interfaces| Value::Rows(interfaces.iter().map(Bound::row).collect())),
             mechanism = mechanism.map(super::mechanism),
             protection = level.map(super::protection),
             carrier = match self.carrier {
@@ -354,14 +373,5 @@ impl Bound {
             result = result,
             reason = reason,
         )
-    }
-}
-
-/// Names the flow after the token of a verifier.
-fn name_token(verifier: Verifier<'_>, out: &mut dyn Out) {
-    match verifier.kind {
-        super::SPNEGO | super::NTLM => gssapi::carried(verifier.token, out),
-        super::KERBEROS => gssapi::kerberos_carried(verifier.token, out),
-        _ => {}
     }
 }

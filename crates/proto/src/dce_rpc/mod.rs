@@ -35,10 +35,18 @@ pub(crate) static DCE_RPC: Table = Table {
     zeek: "dce_rpc",
     eve: "dcerpc",
     fields: &[
-        field("request", Kind::Word, "Type of the request; REQUEST for a call, REQUEST_LOST if it is missing.")
-            .eve("dcerpc.request"),
-        field("response", Kind::Word, "Type of the answer; RESPONSE for that to a call, UNREPLIED without one.")
-            .eve("dcerpc.response"),
+        field(
+            "request",
+            Kind::Word,
+            "Type of the request; REQUEST for a call, REQUEST_LOST if it is missing.",
+        )
+        .eve("dcerpc.request"),
+        field(
+            "response",
+            Kind::Word,
+            "Type of the answer; RESPONSE for that to a call, UNREPLIED without one.",
+        )
+        .eve("dcerpc.response"),
         field("rtt", Kind::Duration, "Time from the request to the answer, in seconds.").zeek("rtt"),
         field("named_pipe", Kind::Text, "Pipe or port that the server names as its second address.")
             .zeek("named_pipe")
@@ -127,7 +135,8 @@ const LEFT_OUT: [(&str, &[&str]); 3] = [
 
 /// Whether Zeek's log has a row: of a call of a known context with its response.
 pub(crate) fn is_in_zeeks_log(record: &Record<'_>) -> bool {
-    let is = |name: &str, word: &str| matches!(record.get(name), Value::Text(text) if **text == *word.as_bytes());
+    let is =
+        |name: &str, word: &str| matches!(record.get(name), Value::Text(text) if **text == *word.as_bytes());
     let is_left_out = LEFT_OUT.iter().any(|(endpoint, operations)| {
         is("endpoint", endpoint) && operations.iter().any(|operation| is("operation", operation))
     });
@@ -138,7 +147,7 @@ pub(crate) fn is_in_zeeks_log(record: &Record<'_>) -> bool {
 }
 
 /// Whether a record is of a call in a pipe, which Suricata has in the event of the file's command.
-pub fn is_in_pipe(record: &Record<'_>) -> bool {
+pub(crate) fn is_in_pipe(record: &Record<'_>) -> bool {
     *record.table == DCE_RPC && *record.get("carrier") == "smb".into()
 }
 
@@ -183,7 +192,9 @@ impl Rules for Begins {
         match Header::read(head) {
             Some(header) => Length::Is(header.length),
             None if matches!(begun(head), Begun::Unknown) => Length::Within(HEADER),
-            None => Length::Bad((1..=8).find(|bytes| !head.get(..*bytes).is_some_and(may_begin)).unwrap_or(HEADER)),
+            None => Length::Bad(
+                (1..=8).find(|bytes| !head.get(..*bytes).is_some_and(may_begin)).unwrap_or(HEADER),
+            ),
         }
     }
 

@@ -415,7 +415,11 @@ static INTERFACES: &[Interface] = &[
         operations: "NetrSendMessage",
     },
     // MS-DLTW and MS-DLTM.
-    Interface { uuid: 0x300f3532_38cc_11d0_a3f0_0020af6b0add, name: "trkwks", operations: "@12 LnkSearchMachine" },
+    Interface {
+        uuid: 0x300f3532_38cc_11d0_a3f0_0020af6b0add,
+        name: "trkwks",
+        operations: "@12 LnkSearchMachine",
+    },
     Interface { uuid: 0x4da1c422_943d_11d1_acae_00c04fc2aa3f, name: "trksvr", operations: "LnkSvrMessage" },
     // MS-W32T.
     Interface {

@@ -7,8 +7,8 @@ use crate::messages::{Length, Reads, Rules, Sides};
 use crate::sought::Begun;
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Span, Step, TCP, Table, Transport, field, messages,
-    record,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Span, Step, TCP, Table, Transport, field,
+    messages, record,
 };
 use message::{Message, kind};
 use std::collections::VecDeque;
@@ -32,8 +32,12 @@ static KERBEROS: Table = Table {
     zeek: "kerberos",
     eve: "krb5",
     fields: &[
-        field("request_type", Kind::Word, "AS for a login, TGS for a ticket of a service.")
-            .zeek("request_type"),
+        field(
+            "request_type",
+            Kind::Word,
+            "AS for a login, TGS for a ticket of a service, AP for its use within another protocol.",
+        )
+        .zeek("request_type"),
         field("client", Kind::Text, "Name of the client with its realm.")
             .zeek("client")
             .privacy(Privacy::User),
@@ -63,6 +67,50 @@ static KERBEROS: Table = Table {
             .eve("krb5.failed_request"),
     ],
 };
+
+/// The type of the exchange between a client and a service.
+const BETWEEN: &str = "AP";
+
+/// Whether a record is of an exchange between client and service, which Suricata has no event of.
+pub(crate) fn is_between(record: &Record<'_>) -> bool {
+    *record.table == KERBEROS && *record.get("request_type") == BETWEEN.into()
+}
+
+/// A client that shows its ticket to a service, within the tokens of another protocol (RFC 4120, 3.2).
+#[derive(Default)]
+pub(crate) struct Login(Option<Waiting>);
+
+impl Login {
+    /// Takes a message of a token, which is in the present message of the other protocol.
+    pub fn take(&mut self, bytes: &[u8], time: Time, out: &mut dyn Out) {
+        let Some(message) = Message::read(bytes) else { return };
+        match message.kind {
+            kind::AP_REQUEST => {
+                self.end(out);
+                self.0 = Some(Waiting { time, at: out.here(), request: message });
+            }
+            kind::AP_REPLY | kind::ERROR => {
+                if let Some(mut waiting) = self.0.take() {
+                    waiting.at.add(out.here());
+                    waiting.emit(Some(&message), out);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Emits a request without a reply.
+    pub fn end(&mut self, out: &mut dyn Out) {
+        if let Some(waiting) = self.0.take() {
+            waiting.emit(None, out);
+        }
+    }
+
+    /// Memory in bytes.
+    pub fn memory(&self) -> usize {
+        self.0.as_ref().map_or(0, Waiting::memory)
+    }
+}
 
 /// Maximum number of requests without a reply: a client waits for a reply before its next request.
 const MAX_WAITING: usize = 32;
@@ -145,35 +193,37 @@ impl Waiting {
         let error = reply.and_then(|reply| reply.error).map(words::error);
         let ticket = reply.and_then(|reply| reply.ticket);
         let encryption = reply.and_then(|reply| reply.encryption);
-        let is_as = matches!(request.kind, kind::AS_REQUEST | kind::AS_REPLY);
-        let is_known = request.kind != kind::ERROR;
-        let record =
-            record!(
-                KERBEROS,
-                time,
-                request_type = is_known.then_some(if is_as { "AS" } else { "TGS" }),
-                client = client,
-                service = service,
-                success = reply.map(|reply| reply.kind != kind::ERROR),
-                error_msg = error.clone(),
-                from = request.from,
-                till = request.till,
-                cipher = ticket.map(words::cipher),
-                forwardable = request.options.map(|options| options & FORWARDABLE != 0),
-                renewable = request.options.map(|options| options & RENEWABLE != 0),
-                msg_type = reply.map(|reply| word(reply.kind)),
-                cname = reply.and_then(|reply| reply.client.as_ref()),
-                realm = reply.and_then(|reply| reply.realm.as_ref()),
-                sname = reply.and_then(|reply| reply.service.as_ref()),
-                encryption = encryption.map(words::cipher),
-                weak_encryption = encryption.map(words::is_weak),
-                ticket_encryption = ticket.map(words::cipher),
-                ticket_weak_encryption = ticket.map(words::is_weak),
-                error_code = error,
-                failed_request = reply
-                    .filter(|reply| reply.kind == kind::ERROR && is_known)
-                    .map(|_| if is_as { "KRB_AS_REQ" } else { "KRB_TGS_REQ" }),
-            );
+        let ticket = ticket.or(request.ticket);
+        let (kind, failed) = match request.kind {
+            kind::AS_REQUEST | kind::AS_REPLY => (Some("AS"), Some("KRB_AS_REQ")),
+            kind::TGS_REQUEST | kind::TGS_REPLY => (Some("TGS"), Some("KRB_TGS_REQ")),
+            kind::AP_REQUEST => (Some(BETWEEN), None),
+            _ => (None, None),
+        };
+        let record = record!(
+            KERBEROS,
+            time,
+            request_type = kind,
+            client = client,
+            service = service,
+            success = reply.map(|reply| reply.kind != kind::ERROR),
+            error_msg = error.clone(),
+            from = request.from,
+            till = request.till,
+            cipher = ticket.map(words::cipher),
+            forwardable = request.options.map(|options| options & FORWARDABLE != 0),
+            renewable = request.options.map(|options| options & RENEWABLE != 0),
+            msg_type = reply.map(|reply| word(reply.kind)),
+            cname = reply.and_then(|reply| reply.client.as_ref()),
+            realm = reply.and_then(|reply| reply.realm.as_ref()),
+            sname = reply.and_then(|reply| reply.service.as_ref()),
+            encryption = encryption.map(words::cipher),
+            weak_encryption = encryption.map(words::is_weak),
+            ticket_encryption = ticket.map(words::cipher),
+            ticket_weak_encryption = ticket.map(words::is_weak),
+            error_code = error,
+            failed_request = reply.filter(|reply| reply.kind == kind::ERROR).and(failed),
+        );
         out.record(record.over(at));
     }
 }
@@ -183,6 +233,7 @@ fn word(kind: u8) -> &'static str {
     match kind {
         kind::AS_REPLY => "KRB_AS_REP",
         kind::TGS_REPLY => "KRB_TGS_REP",
+        kind::AP_REPLY => "KRB_AP_REP",
         _ => "KRB_ERROR",
     }
 }

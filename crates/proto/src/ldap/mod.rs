@@ -11,7 +11,7 @@ use crate::sought::Begun;
 use crate::work::looked_at;
 use crate::{
     Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Span, Step, TCP, Table, Transport, Value, field,
-    gssapi, lossless, messages, record, tls,
+    gssapi, kerberos, lossless, messages, record, tls,
 };
 use message::{Login, Message, Outcome, START_TLS, Said, Search, op};
 use std::collections::VecDeque;
@@ -249,6 +249,7 @@ struct State {
     is_layered: bool,
     /// Identifier of the request that begins TLS.
     starts_tls: Option<u64>,
+    login: kerberos::Login,
 }
 
 impl Reads for State {
@@ -321,7 +322,8 @@ impl State {
             Said::Nothing if op != op::UNBIND => return Step::Next,
             Said::Nothing => Asked::Other(other(Vec::new())),
             Said::Bind { version, name, login } => {
-                Asked::Other(self.bind(Other { version: Some(version), ..other(name.to_vec()) }, &login, out))
+                let other = Other { version: Some(version), ..other(name.to_vec()) };
+                Asked::Other(self.bind(other, &login, chunk.time, out))
             }
             Said::About(entry) => Asked::Other(other(entry.to_vec())),
             Said::Abandon(abandoned) => Asked::Other(other(abandoned.to_string().into_bytes())),
@@ -352,19 +354,26 @@ impl State {
         self.waiting.push_back(waiting);
     }
 
+    /// Takes the token of a login, of either side.
+    fn token(&mut self, token: &[u8], time: Time, out: &mut dyn Out) {
+        if let Some(message) = gssapi::carried(token, out) {
+            self.login.take(message, time, out);
+        }
+    }
+
     /// Takes over how a client wants to be authenticated.
-    fn bind(&mut self, other: Other, login: &Login<'_>, out: &mut dyn Out) -> Other {
+    fn bind(&mut self, other: Other, login: &Login<'_>, time: Time, out: &mut dyn Out) -> Other {
         let (opcode, argument) = match login {
             Login::Simple(has_password) => {
                 ("bind simple", if *has_password { &b"REDACTED"[..] } else { &[] })
             }
             Login::Sasl { mechanism, credentials } => {
                 self.is_layered = true;
-                gssapi::carried(credentials, out);
+                self.token(credentials, time, out);
                 ("bind SASL", *mechanism)
             }
             Login::Sicily(kind, message) => {
-                gssapi::carried(message, out);
+                self.token(message, time, out);
                 let steps =
                     ["bind SICILY_PACKAGE_DISCOVERY", "bind SICILY_NEGOTIATE", "bind SICILY_RESPONSE"];
                 (word(u64::from(kind - 0x89), &steps), &[][..])
@@ -423,7 +432,7 @@ impl State {
         asked.at.add(out.here());
         asked.emit(Some(outcome), out);
         if op == op::BIND_RESPONSE {
-            gssapi::carried(outcome.credentials, out);
+            self.token(outcome.credentials, chunk.time, out);
         }
         let is_tls = op == op::EXTENDED_RESPONSE && self.starts_tls == Some(id);
         match is_tls && outcome.code == 0 {
@@ -467,10 +476,11 @@ impl Parser for Ldap {
 
     fn end(&mut self, _: Time, out: &mut dyn Out) {
         std::mem::take(&mut self.state.waiting).into_iter().for_each(|waiting| waiting.emit(None, out));
+        self.state.login.end(out);
     }
 
     fn memory(&self) -> usize {
         let waiting = self.state.waiting.iter().map(Waiting::memory);
-        self.sides.memory() + waiting.sum::<usize>()
+        self.sides.memory() + self.state.login.memory() + waiting.sum::<usize>()
     }
 }

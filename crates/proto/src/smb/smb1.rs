@@ -218,7 +218,9 @@ impl Smb {
             }
             SESSION_SETUP if words.len() == 24 => {
                 let bytes = usize::from(u16_at(words, 14)?);
-                request.login(block.data.get(..bytes).unwrap_or(block.data));
+                let token = block.data.get(..bytes).unwrap_or(block.data);
+                request.login(token);
+                self.token(token, chunk.time, out);
                 texts.at += bytes;
                 request.set(At::OwnOs, texts.next());
                 request.set(At::OwnLm, texts.next());
@@ -279,6 +281,13 @@ impl Smb {
                 let call = call.unwrap_or(data);
                 if self.goes_through_pipe(&fid, header.tree.into(), call) {
                     request.call(fid, call);
+                    self.through_pipe(
+                        &fid,
+                        (call, bytes - (data.len() - call.len())),
+                        out.here(),
+                        chunk,
+                        out,
+                    );
                 } else {
                     let begun = old_begun(header, WRITE, chunk);
                     self.transfer(&fid, begun, Span::default());
@@ -287,8 +296,10 @@ impl Smb {
                 }
             }
             TRANSACTION if words.len() >= 32 && u16_at(words, 28)? == PIPE_TRANSCEIVE => {
-                let fid = fid(u16_at(words, 30)?);
-                request.call(fid, begun(message, u16_at(words, 24)?, u16_at(words, 22)?));
+                let (fid, bytes) = (fid(u16_at(words, 30)?), u16_at(words, 22)?);
+                let data = begun(message, u16_at(words, 24)?, bytes);
+                request.call(fid, data);
+                self.through_pipe(&fid, (data, bytes.into()), out.here(), chunk, out);
             }
             RENAME | DELETE => {
                 let mut name = || {
@@ -361,7 +372,9 @@ impl Smb {
                 }
             }
             (SESSION_SETUP, _) => {
-                texts.at += if words.len() == 8 { usize::from(u16_at(words, 6)?) } else { 0 };
+                let bytes = if words.len() == 8 { usize::from(u16_at(words, 6)?) } else { 0 };
+                self.token(block.data.get(..bytes).unwrap_or(block.data), chunk.time, out);
+                texts.at += bytes;
                 request.set(At::Os, texts.next());
                 request.set(At::Lm, texts.next());
             }
@@ -411,6 +424,7 @@ impl Smb {
                     let data = begun_data(message, u16_at(words, 12)?, bytes, rest)?;
                     if self.goes_through_pipe(&fid, header.tree.into(), data) {
                         self.answer_waiting(&fid, data, request.at, out);
+                        self.through_pipe(&fid, (data, bytes), request.at, chunk, out);
                     } else {
                         self.transfer(&fid, old_begun(header, READ, chunk), request.at);
                         self.old_content(&fid, (offset, bytes, data), rest, chunk, out);
@@ -418,8 +432,11 @@ impl Smb {
                 }
                 return Some(());
             }
-            (TRANSACTION, What::Call { .. }) if words.len() >= 20 => {
-                request.answer(begun(message, u16_at(words, 14)?, u16_at(words, 12)?));
+            (TRANSACTION, What::Call { fid, .. }) if words.len() >= 20 => {
+                let bytes = u16_at(words, 12)?;
+                let data = begun(message, u16_at(words, 14)?, bytes);
+                request.answer(data);
+                self.through_pipe(&fid, (data, bytes.into()), request.at, chunk, out);
             }
             (WRITE, What::Call { fid, number }) if is_good => {
                 self.wait_for_answer(request, fid, number, out);

@@ -146,6 +146,7 @@ impl Smb {
             SESSION_SETUP => {
                 let blob = part(message, u16_at(body, 12)?.into(), u16_at(body, 14)?.into())?;
                 request.login(blob);
+                self.token(blob, chunk.time, out);
             }
             TREE_CONNECT => {
                 let path = wide(part(message, u16_at(body, 4)?.into(), u16_at(body, 6)?.into())?);
@@ -185,6 +186,7 @@ impl Smb {
                 let data = begun_data(message, at, bytes, rest)?;
                 if self.goes_through_pipe(&fid, header.tree, data) {
                     request.call(fid, data);
+                    self.through_pipe(&fid, (data, bytes), out.here(), chunk, out);
                 } else {
                     self.transfer(&fid, header.begun(chunk.direction, chunk.time), Span::default());
                     self.content(&fid, chunk.direction, offset, data, chunk.time, out);
@@ -196,8 +198,10 @@ impl Smb {
             IOCTL => {
                 let fid = fid_at(body, 8)?;
                 let (offset, bytes) = (u32_at(body, 24)? as usize, u32_at(body, 28)? as usize);
-                if u32_at(body, 4)? == PIPE_TRANSCEIVE && self.is_pipe(&fid, header.tree) {
-                    request.call(fid, begun(message, offset, bytes));
+                let data = begun(message, offset, bytes);
+                if u32_at(body, 4)? == PIPE_TRANSCEIVE && self.goes_through_pipe(&fid, header.tree, data) {
+                    request.call(fid, data);
+                    self.through_pipe(&fid, (data, bytes), out.here(), chunk, out);
                 }
             }
             SET_INFO => self.set_info(&mut request, message, body, chunk, out)?,
@@ -206,11 +210,6 @@ impl Smb {
         }
         self.wait(request, out);
         Some(())
-    }
-
-    fn is_pipe(&self, fid: &Fid, tree: u64) -> bool {
-        self.open.get(fid).is_some_and(|open| open.is_pipe)
-            || self.trees.get(&tree).is_some_and(|tree| tree.is_pipe)
     }
 
     fn set_info(
@@ -307,6 +306,12 @@ impl Smb {
                 request.set(At::MaxRead, u32_at(body, 32)?);
                 request.set(At::MaxWrite, u32_at(body, 36)?);
             }
+            (SESSION_SETUP, _) => {
+                let (offset, bytes) = (u16_at(body, 4), u16_at(body, 6));
+                if let Some((offset, bytes)) = offset.zip(bytes) {
+                    self.token(begun(message, offset.into(), bytes.into()), chunk.time, out);
+                }
+            }
             (TREE_CONNECT, What::Tree { path, .. }) => {
                 request.set(At::Tree, header.tree);
                 let kind = body.get(2).copied().filter(|_| is_good);
@@ -363,6 +368,7 @@ impl Smb {
                     let data = begun_data(message, at, bytes, rest)?;
                     if self.goes_through_pipe(&fid, header.tree, data) {
                         self.answer_waiting(&fid, data, request.at, out);
+                        self.through_pipe(&fid, (data, bytes), request.at, chunk, out);
                     } else {
                         self.transfer(&fid, header.begun(chunk.direction, request.time), request.at);
                         self.content(&fid, chunk.direction, offset, data, chunk.time, out);
@@ -372,9 +378,11 @@ impl Smb {
                 }
                 return Some(());
             }
-            (IOCTL, What::Call { .. }) => {
+            (IOCTL, What::Call { fid, .. }) => {
                 let (offset, bytes) = (u32_at(body, 32)? as usize, u32_at(body, 36)? as usize);
-                request.answer(begun(message, offset, bytes));
+                let data = begun(message, offset, bytes);
+                request.answer(data);
+                self.through_pipe(&fid, (data, bytes), request.at, chunk, out);
             }
             (WRITE, What::Call { fid, number }) => {
                 self.wait_for_answer(request, fid, number, out);
