@@ -1,6 +1,6 @@
 //! The calls of one association, over TCP or in one pipe, each with its answer.
 
-use super::pdu::{Asked, Context, MAX_CONTEXTS, Pdu, Verifier, kind, name};
+use super::pdu::{Asked, Context, HEADER, MAX_CONTEXTS, Pdu, Verifier, kind, name};
 use super::{DCE_RPC, INTERFACES, PROTOCOL, names};
 use crate::work::looked_at;
 use crate::{Out, Record, Span, Value, gssapi, kerberos, record, values};
@@ -59,7 +59,10 @@ struct Call {
 #[derive(Clone, Copy, Default)]
 struct Parts {
     packets: u64,
+    /// Length of their data.
     bytes: u64,
+    /// Length behind the header, and of a request behind its numbers.
+    size: u64,
     /// Whether the last one is among them.
     is_whole: bool,
 }
@@ -68,6 +71,8 @@ impl Parts {
     fn add(&mut self, pdu: &Pdu<'_>) {
         self.packets += 1;
         self.bytes += pdu.data() as u64;
+        let numbers = if pdu.header.is_asking() { 8 } else { 0 };
+        self.size += pdu.header.length.saturating_sub(HEADER + numbers) as u64;
         self.is_whole |= pdu.header.is_last();
     }
 }
@@ -330,8 +335,10 @@ impl Calls {
             opnum = call.asked.map(|asked| asked.operation),
             request_packets = sent.map(|parts| parts.packets),
             request_bytes = sent.map(|parts| parts.bytes),
+            request_size = sent.map(|parts| parts.size),
             response_packets = got.map(|parts| parts.packets),
             response_bytes = got.map(|parts| parts.bytes),
+            response_size = got.map(|parts| parts.size),
             fault = answer.and_then(|answer| answer.fault).map(|code| format!("0x{code:08x}")),
             interfaces =
                 interfaces.map(|interfaces| Value::Rows(interfaces.iter().map(Bound::row).collect())),

@@ -58,12 +58,22 @@ pub(crate) static DCE_RPC: Table = Table {
         field("context", Kind::Uint, "Number by which the call names the interface."),
         field("opnum", Kind::Uint, "Number of the operation.").eve("dcerpc.req.opnum"),
         field("request_packets", Kind::Uint, "Number of packets of the call.").eve("dcerpc.req.frag_cnt"),
-        field("request_bytes", Kind::Uint, "Length of the call's data in bytes.")
-            .eve("dcerpc.req.stub_data_size"),
+        field("request_bytes", Kind::Uint, "Length of the call's data in bytes."),
+        field(
+            "request_size",
+            Kind::Uint,
+            "Length of the packets behind their first 24 bytes, which Suricata logs.",
+        )
+        .eve("dcerpc.req.stub_data_size"),
         field("response_packets", Kind::Uint, "Number of packets of the response.")
             .eve("dcerpc.res.frag_cnt"),
-        field("response_bytes", Kind::Uint, "Length of the response's data in bytes.")
-            .eve("dcerpc.res.stub_data_size"),
+        field("response_bytes", Kind::Uint, "Length of the response's data in bytes."),
+        field(
+            "response_size",
+            Kind::Uint,
+            "Length of the packets behind their first 16 bytes, which Suricata logs.",
+        )
+        .eve("dcerpc.res.stub_data_size"),
         field("fault", Kind::Word, "Status of a fault or reason of a refused bind, as a number."),
         field("interfaces", Kind::Rows(&INTERFACES), "Interfaces that a bind asks for, or that of the call.")
             .eve("dcerpc.interfaces"),
