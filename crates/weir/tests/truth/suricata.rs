@@ -14,6 +14,7 @@ use std::path::Path;
 /// set aside.
 const REQUIRED: &[(&str, [usize; 2])] = &[
     ("anomaly", [11, 5]),
+    ("dcerpc", [2, 7]),
     ("dhcp", [1, 0]),
     ("dns", [168, 1]),
     ("fileinfo", [14, 2]),
