@@ -199,12 +199,16 @@ struct Begins;
 
 impl Rules for Begins {
     fn length(self, _: Direction, head: &[u8]) -> Length {
-        match Header::read(head) {
-            Some(header) => Length::Is(header.length),
-            None if matches!(begun(head), Begun::Unknown) => Length::Within(HEADER),
-            None => Length::Bad(
-                (1..=8).find(|bytes| !head.get(..*bytes).is_some_and(may_begin)).unwrap_or(HEADER),
-            ),
+        /// Number of the first bytes of which each may show that they begin no packet.
+        const SHOWN: usize = 8;
+        if let Some(header) = Header::read(head) {
+            return Length::Is(header.length);
+        }
+        match (1..=SHOWN.min(head.len())).find(|bytes| !head.get(..*bytes).is_some_and(may_begin)) {
+            Some(bytes) => Length::Bad(bytes),
+            None if head.len() < SHOWN => Length::Within(head.len() + 1),
+            None if head.len() < HEADER => Length::Within(HEADER),
+            None => Length::Bad(HEADER),
         }
     }
 
