@@ -46,6 +46,27 @@ impl KeyHash {
     }
 }
 
+impl KeyHash {
+    /// Hashes bytes of any number, in pieces of five words that begin with the hash of what precedes.
+    pub fn bytes(&self, bytes: &[u8]) -> u64 {
+        let mut hash = self.of([bytes.len() as u64]);
+        for piece in bytes.chunks(40) {
+            let mut words = [0; 6];
+            let parts = std::iter::once(None).chain(piece.chunks(8).map(Some));
+            for (word, part) in words.iter_mut().zip(parts) {
+                *word = part.map_or(hash, little_endian);
+            }
+            hash = self.of(words);
+        }
+        hash
+    }
+}
+
+/// At most eight bytes as a word.
+fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
 /// SplitMix64.
 pub(crate) fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -137,6 +158,22 @@ mod tests {
                 ours.insert([ABSORBING, n].hash(&hash));
             }
             assert_eq!((same.len(), ours.len()), (1, 1000), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_differ_anywhere_have_other_hashes() {
+        let hash = KeyHash::new(7);
+        let mut found = BTreeSet::new();
+        let mut texts: Vec<Vec<u8>> = (0..100).map(|length| vec![0; length]).collect();
+        for at in 0..99 {
+            let mut text = vec![0; 99];
+            text[at] = 1;
+            texts.push(text);
+        }
+        for text in &texts {
+            assert!(found.insert(hash.bytes(text)), "{text:?}");
+            assert_ne!(hash.bytes(text), KeyHash::new(8).bytes(text), "{text:?}");
         }
     }
 

@@ -369,7 +369,7 @@ fn check(limits: &[(&str, usize, std::ops::RangeInclusive<usize>)]) -> Result<()
 /// Memory of a list of this number of rows, each with a key of these parts and a value of this number of bytes.
 fn memory(rows: usize, keys: &[Part], value: usize) -> Memory {
     let bytes = 1024 + rows * (ROW + value + keys.iter().map(Part::size).sum::<usize>());
-    Memory { state: bytes, reading: bytes }
+    Memory { state: bytes + KeyedRows::<Folded>::doors_of(rows), reading: bytes }
 }
 
 /// Maximum number of buckets of the sketches of a list; `is_whole`: it has one row for all records.
@@ -447,7 +447,8 @@ impl ByField {
             Fold::Sketch => Folded::Sketch(Sketch::with_buckets(buckets(is_whole))),
             fold => Folded::new(fold),
         };
-        match (self.rows.value(key, new), measured) {
+        // A record or a value adds one to what its key is ranked by, at most.
+        match (self.rows.value(key, 1, new), measured) {
             (Some(Folded::Sum(records)), _) => *records += 1,
             (Some(Folded::Distinct(values)), Some(Measured::Distinct(value))) => _ = values.add(value),
             (Some(Folded::Sketch(sketch)), Some(Measured::Number(number))) => sketch.add(number),

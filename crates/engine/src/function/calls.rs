@@ -24,7 +24,7 @@ pub(super) static SPEC: FunctionSpec = FunctionSpec {
     memory: |arguments| {
         let (_, rows) = shape(arguments)?;
         let bytes = 1024 + rows * ROW;
-        Ok(Memory { state: bytes, reading: bytes })
+        Ok(Memory { state: bytes + KeyedRows::<Vec<Folded>>::doors_of(rows), reading: bytes })
     },
     judge: None,
     build: |arguments| {
@@ -99,7 +99,7 @@ impl Function for Calls {
             id => self.key.push(&FieldValue::Text(id)),
         }
         let key = self.key.iter().next().unwrap_or_default();
-        let Some(values) = self.rows.value(key, || Call::default().values()) else { return };
+        let Some(values) = self.rows.value(key, 1, || Call::default().values()) else { return };
         values.iter_mut().zip(part.values()).for_each(|(value, more)| value.merge(&more));
     }
 
