@@ -23,8 +23,8 @@ pub struct AnswerLabel {
     pub function: String,
     /// Length of the interval of the reading in nanoseconds; 0 for the run's.
     pub interval: u64,
-    /// Names of the outputs that the reading goes to; empty for all.
-    pub outputs: Vec<String>,
+    /// Names of the outputs that the reading goes to; `None` for all.
+    pub outputs: Option<Vec<String>>,
     /// The calls that judge the reading where an interval is complete: that of the function, if it judges, and those of
     /// `event` after it.
     pub judges: Vec<FunctionCall>,

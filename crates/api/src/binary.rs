@@ -277,7 +277,10 @@ impl Binary for AnswerLabel {
         chart.write(to);
         function.write(to);
         interval.write(to);
-        outputs.write(to);
+        // In the first versions no name meant all outputs; a name that no output has means none.
+        let names =
+            outputs.as_ref().map(|names| if names.is_empty() { vec![String::new()] } else { names.clone() });
+        names.unwrap_or_default().write(to);
     }
 
     fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
@@ -286,7 +289,12 @@ impl Binary for AnswerLabel {
             chart: Binary::read(from)?,
             function: Binary::read(from)?,
             interval: Binary::read(from)?,
-            outputs: Binary::read(from)?,
+            outputs: {
+                let mut names = Vec::<String>::read(from)?;
+                let is_all = names.is_empty();
+                names.retain(|name| !name.is_empty());
+                (!is_all).then_some(names)
+            },
             judges: Vec::new(),
         })
     }

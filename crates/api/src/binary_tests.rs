@@ -207,6 +207,9 @@ fn answers(numbers: &[u64]) -> Vec<Answer> {
             subscription: format!("s{at}"),
             chart: (at % 2 == 0).then(|| "chart".to_owned()),
             function: "f".to_owned(),
+            outputs: [None, Some(Vec::new()), Some(vec!["csv".to_owned(), "store".to_owned()])]
+                [at as usize % 3]
+                .clone(),
             ..AnswerLabel::default()
         }),
         reading,

@@ -87,9 +87,9 @@ pub struct SubscriptionSpec {
     /// Length of the interval of its readings in nanoseconds, a multiple of the run's; 0 for the run's.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub interval: u64,
-    /// Names of the outputs that its readings go to; empty for all. Pages and screen show all readings.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub outputs: Vec<String>,
+    /// Names of the outputs that its readings go to; `None` for all. Pages and screen show all readings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<Vec<String>>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -108,7 +108,7 @@ impl SubscriptionSpec {
             level: Level::Packet,
             functions,
             interval: 0,
-            outputs: Vec::new(),
+            outputs: None,
         }
     }
 

@@ -101,7 +101,7 @@ impl Assigned {
         let (name, takes_all) = (self.name, self.takes_all);
         let is_for = |answer: &Answer| {
             let outputs = &answer.label.outputs;
-            outputs.is_empty() || outputs.iter().any(|output| output == name)
+            outputs.as_ref().is_none_or(|outputs| outputs.iter().any(|output| output == name))
         };
         let is_long = |answer: &Answer| !takes_all && answer.label.interval > 0;
         let is_plain = |answer: &Answer| is_for(answer) && !is_long(answer);
@@ -165,7 +165,11 @@ mod tests {
             id: AnswerId { subscription: SubscriptionId(number), place: 0 },
             label: Arc::new(AnswerLabel {
                 interval: length * SECOND,
-                outputs: output.split_whitespace().map(str::to_owned).collect(),
+                outputs: match *output {
+                    "" => None,
+                    "none" => Some(Vec::new()),
+                    names => Some(names.split_whitespace().map(str::to_owned).collect()),
+                },
                 ..AnswerLabel::default()
             }),
             reading: Reading::Count(Count { packets: 1, bytes: 10 }),
@@ -188,7 +192,7 @@ mod tests {
 
     #[test]
     fn an_output_takes_what_is_assigned_to_it() {
-        let snapshot = snapshot(0, &[(0, ""), (0, "csv"), (0, "store csv"), (0, "store")]);
+        let snapshot = snapshot(0, &[(0, ""), (0, "csv"), (0, "store csv"), (0, "store"), (0, "none")]);
         assert_eq!(packets(&Assigned::new("csv", false).take(&snapshot).0), [(1, 1), (2, 1), (3, 1)]);
         assert_eq!(packets(&Assigned::new("ndjson", false).take(&snapshot).0), [(1, 1)]);
     }

@@ -105,8 +105,8 @@ pub struct DescribedSubscription {
     pub functions: Vec<String>,
     /// Length of the interval of its readings in seconds; 0 for the run's.
     pub interval: f64,
-    /// Names of the outputs that its readings go to; empty for all.
-    pub outputs: Vec<String>,
+    /// Names of the outputs that its readings go to; null for all.
+    pub outputs: Option<Vec<String>>,
 }
 
 /// A call as text: the name of the function, then names and values of arguments.

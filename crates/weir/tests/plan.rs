@@ -154,3 +154,34 @@ fn the_plan_is_a_table_with_every_subscription() {
     assert!(line.contains("configuration") && line.contains("packets"), "{line}");
     assert!(text.contains("--log store") && text.contains("protocols are parsed"), "{text}");
 }
+
+/// An answer is in the outputs that its subscription names: all without a name, none with an empty list.
+#[test]
+fn an_answer_is_in_the_outputs_that_its_subscription_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, out) = (folder.path().join("weir.toml"), folder.path().join("out"));
+    let subscription = |name: &str, outputs: &str| {
+        format!("[[subscription]]\nname = \"{name}\"\nchain = [\"packets\"]\n{outputs}\n")
+    };
+    let lines = [
+        subscription("in all", ""),
+        subscription("in csv", "outputs = [\"csv\"]"),
+        subscription("in none", "outputs = []"),
+    ];
+    fs::write(&config, lines.concat()).unwrap();
+    let sample = sample();
+    let asked = [text(&sample), "--config", text(&config)];
+    weir(asked.iter().chain(&["-q", "-o", text(&out), "--log", "csv,ndjson"])).exits(0);
+    let names = |file: &str| {
+        let text = fs::read_to_string(out.join(file)).unwrap();
+        ["in all", "in csv", "in none"].map(|name| text.contains(name))
+    };
+    assert_eq!(names("counts.csv"), [true, true, false]);
+    assert_eq!(names("weir.ndjson"), [true, false, false]);
+    let plan = weir(["explain", "--plan"].iter().chain(&asked)).exits(0);
+    for (name, end) in [("in all", "packets"), ("in csv", "csv"), ("in none", "none")] {
+        let plan = plan.text();
+        let line = plan.lines().find(|line| line.contains(name)).unwrap();
+        assert!(line.trim_end().ends_with(end), "{plan}");
+    }
+}

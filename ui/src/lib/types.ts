@@ -213,8 +213,8 @@ export interface DescribedSubscription {
   level: string;
   /** Its name. */
   name: string;
-  /** Names of the outputs that its readings go to; empty for all. */
-  outputs: string[];
+  /** Names of the outputs that its readings go to; null for all. */
+  outputs: string[] | null;
   /** Who made it: `run`, `configuration`, `page` or `client` with its number. */
   owner: string;
   /** Whether it covers the packets that no other line of its chart covers. */

@@ -44,9 +44,9 @@ pub static SUBSCRIPTION_KEYS: [Key<SubscriptionSpec>; 8] = [
         takes: "a list of outputs, such as [\"store\", \"csv\"]",
         read: |r, node, subscription| {
             let known: Vec<&str> = outputs::of_readings().map(|output| output.name).collect();
-            for element in r.array(node) {
-                subscription.outputs.extend(r.word(element, &known).map(str::to_owned));
-            }
+            let names = r.array(node).iter();
+            let names = names.filter_map(|element| r.word(element, &known).map(str::to_owned)).collect();
+            subscription.outputs = Some(names);
         },
     },
 ];

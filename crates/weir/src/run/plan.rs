@@ -57,7 +57,10 @@ fn table(described: &Described) -> String {
             (false, "") => "all",
             (false, expression) => expression,
         };
-        let mut outputs = one.outputs.join(", ");
+        let mut outputs = match &one.outputs {
+            Some(names) if names.is_empty() => "none".to_owned(),
+            names => names.as_deref().unwrap_or_default().join(", "),
+        };
         if one.interval > 0.0 {
             outputs = format!("{outputs} every {} s", one.interval).trim_start().to_owned();
         }
