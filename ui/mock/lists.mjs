@@ -225,7 +225,7 @@ export function plan(config) {
       remainder: false,
       functions,
       interval: 0,
-      outputs: [],
+      outputs: null,
     })),
     demand: ['packets', 'flows', 'payload of streams', 'records of dns, tls'],
   };
