@@ -214,7 +214,7 @@ export interface DescribedSubscription {
   /** Its name. */
   name: string;
   /** Names of the outputs that its readings go to; null for all. */
-  outputs: string[] | null;
+  outputs?: string[] | null;
   /** Who made it: `run`, `configuration`, `page` or `client` with its number. */
   owner: string;
   /** Whether it covers the packets that no other line of its chart covers. */
