@@ -18,7 +18,14 @@ use weir_api::{
 };
 use weir_wire::Time;
 
-pub(super) static EVENT: FunctionSpec = FunctionSpec {
+/// Over packets, streams and flows.
+pub(super) static EVENT: FunctionSpec =
+    FunctionSpec { levels: &[Level::Packet, Level::Stream, Level::Flow], ..SPEC };
+
+/// Over records.
+pub(super) static EVENT_OF_RECORDS: FunctionSpec = FunctionSpec { levels: &[Level::Record], ..SPEC };
+
+const SPEC: FunctionSpec = FunctionSpec {
     name: "event",
     help: "Events of what reaches it: of flows and records, one for each pair of hosts; with above or below, one for each row of the function before it whose number passes the threshold in an interval.",
     arguments: &[

@@ -73,7 +73,7 @@ pub static RECORD_FUNCTIONS: &[&FunctionSpec] = &[
     &by_field::TOP,
     &by_field::DISTINCT,
     &by_field::QUANTILES,
-    &event::EVENT,
+    &event::EVENT_OF_RECORDS,
     &calls::SPEC,
 ];
 
