@@ -18,7 +18,8 @@
 
 use crate::keyed::{KeyHash, Keyed, next};
 use std::hint::black_box;
-use weir_api::{Count, Unit};
+use std::sync::Arc;
+use weir_api::{Count, Datum, Folded, Reading, Schema, Table, TableRow, Unit};
 
 const WAYS: usize = 8;
 
@@ -318,6 +319,21 @@ impl<K: Keyed, V: Amount> Bounded<K, V> {
     /// What is counted of each key, with those that were counted and emptied.
     pub fn amounts(&self) -> impl Iterator<Item = &V> {
         self.rows.iter().map(|row| &row.amount)
+    }
+
+    /// Takes the contents as a table; `form` gives the key and the values of a row.
+    pub fn take_table(
+        &mut self,
+        schema: &Arc<Schema>,
+        form: impl Fn(K, V) -> (Vec<Datum>, Vec<Folded>),
+    ) -> Reading {
+        let capacity = self.capacity();
+        let taken = self.take();
+        let rows = taken.rows.into_iter().map(|Row { key, amount, error }| {
+            let (key, values) = form(key, amount);
+            TableRow { key, values, error }
+        });
+        Reading::Table(Table::new(Arc::clone(schema), capacity, rows.collect(), taken.absent))
     }
 
     /// Counts more of a key.

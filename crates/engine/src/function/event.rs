@@ -14,7 +14,7 @@ use std::sync::Arc;
 use weir_api::event::FINDING;
 use weir_api::{
     Count, Datum, Event, Fold, Folded, FunctionCall, Interval, Key, KeyColumn, Level, Reading, Schema,
-    Severity, Shown, Subject, Table, TableColumn, TableRow, Unit, mac_text,
+    Severity, Shown, Subject, TableColumn, TableRow, Unit, mac_text,
 };
 use weir_wire::Time;
 
@@ -347,21 +347,14 @@ impl Function for Pairs {
     }
 
     fn take(&mut self) -> Reading {
-        let capacity = self.list.capacity();
-        let taken = self.list.take();
-        let rows = taken.rows.into_iter().map(|row| {
-            let times = row.amount.times;
-            TableRow {
-                key: [row.key.a, row.key.b].map(|address| Datum::Address(ip(address))).to_vec(),
-                values: vec![
-                    Folded::Sum(row.amount.items),
-                    Folded::Min(times.map(|(first, _)| first.0)),
-                    Folded::Max(times.map(|(_, last)| last.0)),
-                ],
-                error: row.error,
-            }
-        });
-        Reading::Table(Table::new(Arc::clone(&self.schema), capacity, rows.collect(), taken.absent))
+        self.list.take_table(&self.schema, |pair, found| {
+            let values = vec![
+                Folded::Sum(found.items),
+                Folded::Min(found.times.map(|(first, _)| first.0)),
+                Folded::Max(found.times.map(|(_, last)| last.0)),
+            ];
+            ([pair.a, pair.b].map(|address| Datum::Address(ip(address))).to_vec(), values)
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use crate::keyed::Address;
 use std::borrow::Cow;
 use std::sync::Arc;
 use weir_api::{
-    Count, Datum, Fold, Folded, KeyColumn, Level, Reading, Schema, Shown, Table, TableColumn, TableRow, Unit,
+    Count, Datum, Fold, Folded, KeyColumn, Level, Reading, Schema, Shown, TableColumn, TableRow, Unit,
 };
 use weir_wire::build::flags::{ACK, FIN, RST, SYN as SYNCHRONISE};
 use weir_wire::{Layers, Packet, addresses};
@@ -221,20 +221,12 @@ impl Function for Hosts {
     }
 
     fn take(&mut self) -> Reading {
-        let capacity = self.list.capacity();
-        let taken = self.list.take();
-        let rows = taken.rows.into_iter().map(|row| {
-            let packets = row.amount.packets;
+        self.list.take_table(&self.schema, |host, Work { packets, .. }| {
             let work = packets.work();
             let Packets { syn, synack, fin_sent, fin_received, rst_sent, rst_received, sent, received } =
                 packets;
             let values = [work, syn, synack, fin_sent, fin_received, rst_sent, rst_received, sent, received];
-            TableRow {
-                key: vec![Datum::Address(ip(row.key))],
-                values: values.map(Folded::Sum).into(),
-                error: row.error,
-            }
-        });
-        Reading::Table(Table::new(Arc::clone(&self.schema), capacity, rows.collect(), taken.absent))
+            (vec![Datum::Address(ip(host))], values.map(Folded::Sum).into())
+        })
     }
 }
