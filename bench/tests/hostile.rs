@@ -65,7 +65,7 @@ fn pass(capture: &Capture, inflation: Inflation) -> Work {
         chosen: None,
     };
     let asked = [
-        (Level::Record, FunctionCall::new("log")),
+        (Level::Record, FunctionCall::new("rows")),
         (Level::Stream, FunctionCall::new("extract")),
         (Level::Stream, FunctionCall::new("hash").with("of", "md5+sha1+sha256")),
     ];

@@ -68,7 +68,7 @@ pub fn applications(memory: usize) -> Vec<Subscription> {
 /// The subscriptions of a report: those of the summary, all records, and each measurement.
 pub fn of_report() -> Vec<Subscription> {
     let specs = [
-        SubscriptionSpec::handing_on("records", Level::Record, vec![FunctionCall::new("log")]),
+        SubscriptionSpec::handing_on("records", Level::Record, vec![FunctionCall::new("rows")]),
         SubscriptionSpec::handing_on(
             "measurements",
             Level::Flow,
@@ -187,7 +187,7 @@ fn of_log(log: &Log) -> Option<SubscriptionSpec> {
     let mut rows: Vec<&str> = log.tables().iter().map(|table| table.name).collect();
     rows.extend(log.flows().then_some("flow"));
     let bodies = if log.fields().any(|field| field.of_body) { "yes" } else { "no" };
-    let call = FunctionCall::new("log").with("rows", rows.join("+")).with("bodies", bodies);
+    let call = FunctionCall::new("rows").with("of", rows.join("+")).with("bodies", bodies);
     let name = format!("--log {}", log.spec().name);
     (!rows.is_empty()).then(|| SubscriptionSpec::handing_on(&name, Level::Record, vec![call]))
 }

@@ -166,7 +166,7 @@ fn a_young_subscription_sees_open_flows_from_their_next_packet_on() {
     let web = || one(1, over_streams("tcp port 80", &bytes));
     let all = || one(2, over_streams("", &bytes));
     let log = || {
-        let spec = SubscriptionSpec::handing_on("log", Level::Record, vec![FunctionCall::new("log")]);
+        let spec = SubscriptionSpec::handing_on("log", Level::Record, vec![FunctionCall::new("rows")]);
         one(3, spec)
     };
     let packets = segments();

@@ -202,7 +202,7 @@ impl Kept {
 /// neither they nor the records depend on how the streams are cut.
 #[test]
 fn records_stand_for_bytes_of_their_streams() {
-    let log = SubscriptionSpec::handing_on("log", Level::Record, vec![FunctionCall::new("log")]);
+    let log = SubscriptionSpec::handing_on("log", Level::Record, vec![FunctionCall::new("rows")]);
     let chunks = SubscriptionSpec::handing_on("chunks", Level::Stream, vec![FunctionCall::new("stream")]);
     let plan = Arc::new(Plan::new("", vec![log, chunks], settings()).unwrap());
     let (mut records, mut placed, mut requests, mut cut) = (0, 0, 0, 0);

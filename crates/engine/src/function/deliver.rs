@@ -10,7 +10,7 @@ use weir_proto::{Hashes, Table, tables};
 
 /// Every function that hands on, in the order of the manual.
 pub static DELIVERIES: &[&Delivery] =
-    &[&LOG, &WRITE, &STREAM, &EXTRACT, &HASH, &MEASURE, &WRITE_UNIDENTIFIED, &UNIDENTIFIED];
+    &[&ROWS, &WRITE, &STREAM, &EXTRACT, &HASH, &MEASURE, &WRITE_UNIDENTIFIED, &UNIDENTIFIED];
 
 /// Description of a function that hands on.
 #[derive(Debug)]
@@ -52,12 +52,12 @@ impl Delivery {
 /// The name for rows of flows.
 const FLOW: &str = "flow";
 
-static LOG: Delivery = Delivery {
-    name: "log",
-    help: "Rows of logs: of flows that end, and of records.",
+static ROWS: Delivery = Delivery {
+    name: "rows",
+    help: "Rows of the logs of the run: of flows that end, and of records.",
     arguments: &[
         Argument {
-            name: "rows",
+            name: "of",
             help: "Names of tables and `flow`, joined by plus signs, or `all`.",
             default: Some("all"),
         },
@@ -69,7 +69,7 @@ static LOG: Delivery = Delivery {
     ],
     level: Level::Record,
     demand: |arguments| {
-        let rows = arguments.text("rows")?;
+        let rows = arguments.text("of")?;
         let bodies = arguments.choice("bodies", &[("yes", true), ("no", false)])?;
         if rows == "all" {
             return Ok(Demand { rows: true, logged: Tables::All, bodies, ..Demand::default() });
@@ -82,7 +82,7 @@ static LOG: Delivery = Delivery {
                 continue;
             }
             let table = tables().find(|table| table.name == row);
-            logged.push(table.ok_or_else(|| format!("`log`: rows = `{row}`: no such table"))?);
+            logged.push(table.ok_or_else(|| format!("`rows`: of = `{row}`: no such table"))?);
         }
         if !logged.is_empty() {
             demand.logged = Tables::Some(logged);
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn wrong_arguments_are_named() {
         let error = |call: FunctionCall| Delivery::find(&call.name).unwrap().demand(&call).unwrap_err();
-        assert!(error(FunctionCall::new("log").with("rows", "flow+htp")).contains("htp"));
+        assert!(error(FunctionCall::new("rows").with("of", "flow+htp")).contains("htp"));
         assert!(error(FunctionCall::new("hash").with("of", "crc")).contains("md5"));
         assert!(error(FunctionCall::new("write").with("to", "x")).contains("no arguments"));
     }
