@@ -79,6 +79,7 @@ mod place;
 mod pop3;
 mod protocol;
 mod quic;
+mod radius;
 mod rdp;
 mod record;
 mod rtp;
@@ -150,6 +151,7 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &ntp::PROTOCOL,
     &pop3::PROTOCOL,
     &quic::PROTOCOL,
+    &radius::PROTOCOL,
     &rdp::PROTOCOL,
     &rtp::PROTOCOL,
     &sip::PROTOCOL,

@@ -37,7 +37,6 @@ pub(super) const ALL: &[(&str, u8, &Make)] = &[
     ("openvpn", TCP, &openvpn),
     ("openvpn", UDP, &openvpn),
     ("postgres", TCP, &postgres),
-    ("radius", UDP, &radius),
     ("redis", TCP, &redis),
     ("rfb", TCP, &rfb),
     ("rpc", TCP, &rpc),
@@ -397,15 +396,6 @@ fn diameter(dice: &mut Dice) -> Said {
         let flags = if is_client { 0x80 } else { 0 };
         let length = long(body.len() + 20);
         joined(&[&[1], &length[1..], &[flags, 0, 1, 1, 0, 0, 0, 0], &dice.bytes(8), &body])
-    })
-}
-
-fn radius(dice: &mut Dice) -> Said {
-    turns(dice, |dice, is_client, at| {
-        let user = dice.word(20);
-        let body = joined(&[&[1, user.len() as u8 + 2], &user]);
-        let code = if is_client { 1 } else { 2 };
-        joined(&[&[code, at as u8], &short(20 + body.len()), &dice.bytes(16), &body])
     })
 }
 

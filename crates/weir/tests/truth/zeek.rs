@@ -23,6 +23,7 @@ const REQUIRED: &[(&str, [usize; 2])] = &[
     ("ldap", [11, 0]),
     ("ntp", [62, 0]),
     ("quic", [5, 1]),
+    ("radius", [0, 1]),
     ("sip", [1, 0]),
     ("smb_files", [3, 8]),
     ("smb_mapping", [2, 0]),
