@@ -7,16 +7,12 @@ use proptest::prelude::*;
 use std::borrow::Cow;
 
 const fn of(name: &'static str, fold: Fold) -> TableColumn {
-    TableColumn { name: Cow::Borrowed(name), fold, unit: Cow::Borrowed("u"), help: Cow::Borrowed("Help.") }
+    TableColumn::new(name, fold, "u", "Help.")
 }
 
 static SCHEMA: Schema = Schema {
     name: Cow::Borrowed("names"),
-    keys: Cow::Borrowed(&[KeyColumn {
-        name: Cow::Borrowed("name"),
-        field: Cow::Borrowed("dns.query"),
-        help: Cow::Borrowed("Help."),
-    }]),
+    keys: Cow::Borrowed(&[KeyColumn::new("name", "dns.query", "Help.")]),
     columns: Cow::Borrowed(&[
         of("sum", Fold::Sum),
         of("min", Fold::Min),

@@ -3,36 +3,47 @@
 use crate::{Datum, Fold, Folded, KeyColumn, Schema, Shown, TableColumn, TableRow};
 use std::borrow::Cow;
 
-const fn column(name: &'static str, fold: Fold, unit: &'static str, help: &'static str) -> TableColumn {
-    TableColumn { name: Cow::Borrowed(name), fold, unit: Cow::Borrowed(unit), help: Cow::Borrowed(help) }
-}
-
 /// The columns of calls by their identifier. The row without one has the streams that no call announced.
 pub static CALLS: Schema = Schema {
     name: Cow::Borrowed("calls"),
-    keys: Cow::Borrowed(&[KeyColumn {
-        name: Cow::Borrowed("call_id"),
-        field: Cow::Borrowed("sip.call_id"),
-        help: Cow::Borrowed("Identifier of the call (Call-ID); none for streams that no call announced."),
-    }]),
+    keys: Cow::Borrowed(&[KeyColumn::new(
+        "call_id",
+        "sip.call_id",
+        "Identifier of the call (Call-ID); none for streams that no call announced.",
+    )]),
     columns: Cow::Borrowed(&[
-        column("records", Fold::Sum, "records", "Transactions of INVITE, ACK, CANCEL and BYE, and streams."),
-        column("caller", Fold::Last, "", "URI of the caller (From), without scheme and parameters."),
-        column("callee", Fold::Last, "", "URI of the callee (To), without scheme and parameters."),
-        column("status", Fold::Last, "", "Final status code of the invitation."),
-        column("begun", Fold::Min, "time", "Time of the invitation."),
-        column("answered", Fold::Min, "time", "Time of the response that accepted the call."),
-        column("ended", Fold::Max, "time", "Time of the BYE, or of the response that refused the call."),
-        column("streams", Fold::Sum, "", "RTP streams."),
-        column("packets", Fold::Sum, "packets", "Packets received of these streams."),
-        column("lost", Fold::Sum, "", "Packets lost of these streams, by their sequence numbers."),
-        column(
+        TableColumn::new(
+            "records",
+            Fold::Sum,
+            "records",
+            "Transactions of INVITE, ACK, CANCEL and BYE, and streams.",
+        ),
+        TableColumn::new(
+            "caller",
+            Fold::Last,
+            "",
+            "URI of the caller (From), without scheme and parameters.",
+        ),
+        TableColumn::new("callee", Fold::Last, "", "URI of the callee (To), without scheme and parameters."),
+        TableColumn::new("status", Fold::Last, "", "Final status code of the invitation."),
+        TableColumn::new("begun", Fold::Min, "time", "Time of the invitation."),
+        TableColumn::new("answered", Fold::Min, "time", "Time of the response that accepted the call."),
+        TableColumn::new(
+            "ended",
+            Fold::Max,
+            "time",
+            "Time of the BYE, or of the response that refused the call.",
+        ),
+        TableColumn::new("streams", Fold::Sum, "", "RTP streams."),
+        TableColumn::new("packets", Fold::Sum, "packets", "Packets received of these streams."),
+        TableColumn::new("lost", Fold::Sum, "", "Packets lost of these streams, by their sequence numbers."),
+        TableColumn::new(
             "jitter",
             Fold::Max,
             "nanoseconds",
             "Greatest jitter of these streams at their end (RFC 3550, A.8), of those whose clock is known.",
         ),
-        column("heard", Fold::Max, "time", "Time of the last packet of these streams."),
+        TableColumn::new("heard", Fold::Max, "time", "Time of the last packet of these streams."),
     ]),
     shown: Shown::Heaviest(10),
 };

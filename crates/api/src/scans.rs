@@ -17,39 +17,31 @@ use std::net::IpAddr;
 /// IP protocol.
 const TCP: u8 = 6;
 
-const fn key(name: &'static str, help: &'static str) -> KeyColumn {
-    KeyColumn { name: Cow::Borrowed(name), field: Cow::Borrowed(""), help: Cow::Borrowed(help) }
-}
-
-const fn column(name: &'static str, fold: Fold, unit: &'static str, help: &'static str) -> TableColumn {
-    TableColumn { name: Cow::Borrowed(name), fold, unit: Cow::Borrowed(unit), help: Cow::Borrowed(help) }
-}
-
 /// The columns of probes by initiator and target.
 pub static SCANS: Schema = Schema {
     name: Cow::Borrowed("scans"),
     keys: Cow::Borrowed(&[
-        key("source", "The initiator."),
-        key("target", "The probed host, if its ports were probed."),
-        key("port", "The probed port, if hosts were probed."),
+        KeyColumn::new("source", "", "The initiator."),
+        KeyColumn::new("target", "", "The probed host, if its ports were probed."),
+        KeyColumn::new("port", "", "The probed port, if hosts were probed."),
     ]),
     columns: Cow::Borrowed(&[
-        column(
+        TableColumn::new(
             "failed",
             Fold::Distinct,
             "",
             "Ports of the target, or hosts, where at least one flow failed.",
         ),
-        column(
+        TableColumn::new(
             "answered",
             Fold::Distinct,
             "",
             "Ports of the target, or hosts, where at least one flow succeeded.",
         ),
-        column("refused_flows", Fold::Sum, "flows", "Flows that the responder refused."),
-        column("unanswered_flows", Fold::Sum, "flows", "Flows without an answer."),
-        column("first", Fold::Min, "time", "Beginning of the first failed flow."),
-        column("last", Fold::Max, "time", "Beginning of the last failed flow."),
+        TableColumn::new("refused_flows", Fold::Sum, "flows", "Flows that the responder refused."),
+        TableColumn::new("unanswered_flows", Fold::Sum, "flows", "Flows without an answer."),
+        TableColumn::new("first", Fold::Min, "time", "Beginning of the first failed flow."),
+        TableColumn::new("last", Fold::Max, "time", "Beginning of the last failed flow."),
     ]),
     shown: Shown::Scans,
 };

@@ -76,6 +76,13 @@ pub struct KeyColumn {
     pub help: Cow<'static, str>,
 }
 
+impl KeyColumn {
+    /// A part of a schema that is known when the program is compiled.
+    pub const fn new(name: &'static str, field: &'static str, help: &'static str) -> Self {
+        KeyColumn { name: Cow::Borrowed(name), field: Cow::Borrowed(field), help: Cow::Borrowed(help) }
+    }
+}
+
 /// The source of texts that the program chooses itself, such as names of protocols. They reveal no name.
 pub const OWN_WORDS: &str = "own words";
 /// The source of texts that name a network, such as a wireless one. They are names.
@@ -92,6 +99,13 @@ pub struct TableColumn {
     pub unit: Cow<'static, str>,
     /// Meaning.
     pub help: Cow<'static, str>,
+}
+
+impl TableColumn {
+    /// A column of a schema that is known when the program is compiled.
+    pub const fn new(name: &'static str, fold: Fold, unit: &'static str, help: &'static str) -> Self {
+        TableColumn { name: Cow::Borrowed(name), fold, unit: Cow::Borrowed(unit), help: Cow::Borrowed(help) }
+    }
 }
 
 /// The rows of a table that are shown.
@@ -467,27 +481,14 @@ mod tests {
     use std::collections::BTreeMap;
 
     const fn of(name: &'static str, fold: Fold) -> TableColumn {
-        TableColumn {
-            name: Cow::Borrowed(name),
-            fold,
-            unit: Cow::Borrowed(""),
-            help: Cow::Borrowed("A column."),
-        }
+        TableColumn::new(name, fold, "", "A column.")
     }
 
     static SCHEMA: Schema = Schema {
         name: Cow::Borrowed("names"),
         keys: Cow::Borrowed(&[
-            KeyColumn {
-                name: Cow::Borrowed("name"),
-                field: Cow::Borrowed("dns.query"),
-                help: Cow::Borrowed("A name."),
-            },
-            KeyColumn {
-                name: Cow::Borrowed("client"),
-                field: Cow::Borrowed(""),
-                help: Cow::Borrowed("An address."),
-            },
+            KeyColumn::new("name", "dns.query", "A name."),
+            KeyColumn::new("client", "", "An address."),
         ]),
         columns: Cow::Borrowed(&[
             of("sum", Fold::Sum),

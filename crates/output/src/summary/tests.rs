@@ -560,14 +560,8 @@ fn names_and_bars_stand_together() {
 /// A list with these keys, the first ones the heaviest. Its values are times if the keys are servers.
 fn listed(of: SubscriptionId, keys: Vec<Vec<Datum>>) -> Answer {
     let fold = if keys.iter().any(|key| key.len() > 1) { Fold::Sketch } else { Fold::Sum };
-    let column = TableColumn {
-        name: Cow::Borrowed("value"),
-        fold,
-        unit: Cow::Borrowed(""),
-        help: Cow::Borrowed("Help."),
-    };
-    let key =
-        KeyColumn { name: Cow::Borrowed("key"), field: Cow::Borrowed(""), help: Cow::Borrowed("Help.") };
+    let column = TableColumn::new("value", fold, "", "Help.");
+    let key = KeyColumn::new("key", "", "Help.");
     let schema = Schema {
         name: Cow::Borrowed("list"),
         keys: Cow::Owned(vec![key; keys.first().map_or(1, Vec::len)]),
