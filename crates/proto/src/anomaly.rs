@@ -2,6 +2,7 @@
 
 use crate::dce_rpc::{DCE_RPC, is_in_pipe, is_in_zeeks_log};
 use crate::kerberos::is_between;
+use crate::mysql::{MYSQL, has_command};
 use crate::{Kind, Out, Privacy, Protocol, Record, Table, Value, field, record};
 use weir_wire::{Direction, Time};
 
@@ -185,7 +186,9 @@ pub struct ZeekLog {
 /// Zeek's log that has a record. Anomalies that Zeek has no name for are in `weir.log`, which has the columns of
 /// weird.log.
 pub fn zeek_log(record: &Record<'_>) -> ZeekLog {
-    if *record.table == DCE_RPC && !is_in_zeeks_log(record) {
+    let is_left_out = *record.table == DCE_RPC && !is_in_zeeks_log(record)
+        || *record.table == MYSQL && !has_command(record);
+    if is_left_out {
         return ZeekLog { name: "", has_addl: false };
     }
     if *record.table != ANOMALY {

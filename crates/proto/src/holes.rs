@@ -12,7 +12,7 @@ use std::ops::Range;
 use weir_wire::{Direction, Time};
 
 /// The protocols that keep the law.
-const CHECKED: [&str; 26] = [
+const CHECKED: [&str; 27] = [
     "dce_rpc",
     "dns",
     "ftp",
@@ -26,6 +26,7 @@ const CHECKED: [&str; 26] = [
     "ldap",
     "modbus",
     "mqtt",
+    "mysql",
     "pop3",
     "rdp",
     "sip",
@@ -49,7 +50,7 @@ struct Named {
     fields: &'static [&'static str],
 }
 
-const NAMED: [Named; 19] = [
+const NAMED: [Named; 20] = [
     Named { protocol: "smb", words: &BINDS, fields: &OF_INTERFACES },
     Named { protocol: "dce_rpc", words: &BINDS, fields: &OF_INTERFACES },
     Named { protocol: "irc", words: &["USER"], fields: &["user"] },
@@ -66,6 +67,8 @@ const NAMED: [Named; 19] = [
     // The reply to a lost transfer is taken for a late one to the transfer before.
     Named { protocol: "ftp", words: &["NLST"], fields: &["reply_code", "reply"] },
     Named { protocol: "pop3", words: &["USER", "APOP"], fields: &["user"] },
+    // The greeting, the login, and the commands that change what they name.
+    Named { protocol: "mysql", words: &[""], fields: &["user", "database", "server_version"] },
     // The first bytes name the protocol that TLS follows.
     Named { protocol: "rdp", words: &[""], fields: &["from_protocol"] },
     Named { protocol: "xmpp", words: &[""], fields: &["from_protocol"] },

@@ -71,6 +71,7 @@ mod messages;
 mod mime;
 mod modbus;
 mod mqtt;
+mod mysql;
 mod names;
 mod ntp;
 mod packed;
@@ -147,6 +148,7 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &ldap::PROTOCOL,
     &modbus::PROTOCOL,
     &mqtt::PROTOCOL,
+    &mysql::PROTOCOL,
     &gssapi::NTLM,
     &ntp::PROTOCOL,
     &pop3::PROTOCOL,

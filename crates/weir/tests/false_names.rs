@@ -8,7 +8,7 @@ use std::fs;
 use support::*;
 
 /// Protocols as the list of captures names them, and their ports.
-const OTHERS: [(&str, &[u16]); 18] = [
+const OTHERS: [(&str, &[u16]); 17] = [
     ("ams", &[48_898]),
     ("bacnet", &[47_808]),
     ("bvlc", &[47_808]),
@@ -21,7 +21,6 @@ const OTHERS: [(&str, &[u16]); 18] = [
     ("enip", &[44_818, 2222]),
     ("iec60870_104", &[2404]),
     ("mms", &[102]),
-    ("mysql", &[3306]),
     ("omron", &[9600]),
     ("opcua", &[4840]),
     ("s7comm", &[102]),

@@ -28,7 +28,6 @@ pub(super) const ALL: &[(&str, u8, &Make)] = &[
     ("l2tp", UDP, &l2tp),
     ("memcached", TCP, &memcached),
     ("mongo", TCP, &mongo),
-    ("mysql", TCP, &mysql),
     ("nats", TCP, &nats),
     ("netflow", UDP, &netflow),
     ("nntp", TCP, &nntp),
@@ -336,16 +335,6 @@ fn zmtp(dice: &mut Dice) -> Said {
     let hello = |minor| joined(&[b"\xff\0\0\0\0\0\0\0\x01\x7f\x03", &[minor], b"NULL", &[0; 48]]);
     let ready = dice.some(60);
     vec![(Forward, hello(0)), (Reverse, hello(1)), (Forward, joined(&[&[4, ready.len() as u8], &ready]))]
-}
-
-fn mysql(dice: &mut Dice) -> Said {
-    let (hello, answer, ask) = (dice.bytes(60), dice.bytes(80), name(dice));
-    vec![
-        (Reverse, joined(&[&[74, 0, 0, 0, 10], b"8.0.36\0", &hello, &[0; 6]])),
-        (Forward, joined(&[&[84, 0, 0, 1, 0x85, 0xa6, 0x03, 0], &answer])),
-        (Reverse, vec![7, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0]),
-        (Forward, joined(&[&[ask.len() as u8 + 1, 0, 0, 0, 3], ask.as_bytes()])),
-    ]
 }
 
 fn postgres(dice: &mut Dice) -> Said {

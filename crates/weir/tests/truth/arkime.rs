@@ -11,16 +11,16 @@ const REQUIRED: &[(&str, [usize; 2])] = &[
     ("packets", [198, 48]),
     ("bytes", [198, 48]),
     ("community_id", [194, 48]),
-    ("protocol", [88, 39]),
+    ("protocol", [90, 39]),
     ("dns", [69, 18]),
     ("email", [12, 8]),
     ("http", [79, 54]),
     ("ssh", [2, 1]),
-    ("tls", [13, 14]),
+    ("tls", [17, 14]),
 ];
 
 /// Protocols that both have: Arkime's name, and Weir's.
-const PROTOCOLS: [(&str, &str); 19] = [
+const PROTOCOLS: [(&str, &str); 20] = [
     ("dhcp", "dhcp"),
     ("dhcpv6", "dhcpv6"),
     ("dns", "dns"),
@@ -29,6 +29,7 @@ const PROTOCOLS: [(&str, &str); 19] = [
     ("imap", "imap"),
     ("irc", "irc"),
     ("mqtt", "mqtt"),
+    ("mysql", "mysql"),
     ("ntp", "ntp"),
     ("pop3", "pop3"),
     ("quic", "quic"),
@@ -62,7 +63,7 @@ const FIELDS: [(&str, &str); 15] = [
 ];
 
 /// Protocols that carry or hide others and are not parsed here: their content is not compared.
-const CARRIERS: [&str; 5] = ["adb", "bittorrent", "http2", "mysql", "openvpn"];
+const CARRIERS: [&str; 4] = ["adb", "bittorrent", "http2", "openvpn"];
 
 /// All values at a path, through lists, normalised for comparison.
 pub fn values(value: &Value, path: &str, found: &mut BTreeSet<String>) {

@@ -21,6 +21,7 @@ const REQUIRED: &[(&str, [usize; 2])] = &[
     ("http", [70, 3]),
     ("kerberos", [15, 0]),
     ("ldap", [11, 0]),
+    ("mysql", [44, 4]),
     ("ntp", [62, 0]),
     ("quic", [5, 1]),
     ("radius", [0, 1]),
