@@ -31,8 +31,10 @@ pub static ANOMALY: Table = Table {
         field("name", Kind::Word, "Name of the error.").zeek("name"),
         field("event", Kind::Word, "Name of the error in Suricata's words, where it has one.")
             .eve("anomaly.event"),
-        field("type", Kind::Word, "What found the error, in Suricata's words: applayer.").eve("anomaly.type"),
-        field("layer", Kind::Word, "The part of it, in Suricata's words: proto_parser.").eve("anomaly.layer"),
+        field("type", Kind::Word, "Stage of decoding that found the error, in Suricata's words: applayer.")
+            .eve("anomaly.type"),
+        field("layer", Kind::Word, "Part of that stage, in Suricata's words: proto_parser.")
+            .eve("anomaly.layer"),
         field("reverse", Kind::Bool, "Whether the responder sent the message."),
         field("transaction", Kind::Uint, "Number of the transaction in the flow, from 0, where it is known.")
             .eve("tx_id"),

@@ -65,7 +65,7 @@ static DHCP: Table = Table {
             .privacy(Privacy::Content),
         field("types", Kind::List(&Kind::Word), "Types of the messages in order of time (option 53).")
             .zeek("msg_types"),
-        field("times", Kind::List(&Kind::Time), "Times of the messages in this order."),
+        field("times", Kind::List(&Kind::Time), "Times of the messages, in the order of their types."),
         field("duration", Kind::Duration, "Time from the first message to the last, in seconds.")
             .zeek("duration"),
         field("circuit", Kind::Text, "Circuit of the client, from the relay (option 82, suboption 1).")
@@ -102,13 +102,13 @@ static MESSAGE_FIELDS: &[Field] = &[
     field(
         "rebinding_time",
         Kind::Uint,
-        "Time until the client may renew with any server, in seconds (option 59).",
+        "Time after which the client may renew with any server, in seconds (option 59).",
     )
     .eve("dhcp.rebinding_time"),
     field(
         "renewal_time",
         Kind::Uint,
-        "Time until the client renews with this server, in seconds (option 58).",
+        "Time after which the client renews with this server, in seconds (option 58).",
     )
     .eve("dhcp.renewal_time"),
     field("subnet_mask", Kind::Text, "Subnet mask (option 1).").eve("dhcp.subnet_mask"),

@@ -37,10 +37,14 @@ static DHCPV6: Table = Table {
             "Addresses that are requested or assigned (option 5).",
         ),
         field("prefixes", Kind::List(&Kind::Address), "Prefixes that are requested or assigned (option 26)."),
-        field("prefix_lengths", Kind::List(&Kind::Uint), "Lengths of the prefixes in bits, in their order."),
+        field(
+            "prefix_lengths",
+            Kind::List(&Kind::Uint),
+            "Lengths of the prefixes in bits, in the order of the prefixes.",
+        ),
         field("preferred", Kind::Duration, "Preferred lifetime of the first address or prefix, in seconds."),
         field("valid", Kind::Duration, "Valid lifetime of the first address or prefix, in seconds."),
-        field("status", Kind::Uint, "First status code that is not success (option 13)."),
+        field("status", Kind::Uint, "First status code that is not success (option 13; RFC 8415, 21.13)."),
         field("message", Kind::Text, "Text of the status code (option 13).").privacy(Privacy::Content),
         field("fqdn", Kind::Text, "Fully qualified domain name of the client (option 39).")
             .privacy(Privacy::Name),

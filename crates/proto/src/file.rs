@@ -53,7 +53,12 @@ pub static FILES: Table = Table {
         field("size", Kind::Uint, "Size up to the last byte seen, in bytes, missing bytes included.")
             .eve("fileinfo.size"),
         field("total_bytes", Kind::Uint, "Size that the sender declared, in bytes.").zeek("total_bytes"),
-        field("missing_bytes", Kind::Uint, "Bytes lost on the way to the sensor.").zeek("missing_bytes"),
+        field(
+            "missing_bytes",
+            Kind::Uint,
+            "Bytes of the file that are missing, because they were lost on the way to the sensor.",
+        )
+        .zeek("missing_bytes"),
         field("overflow_bytes", Kind::Uint, "Bytes that arrived too late to be put in order.")
             .zeek("overflow_bytes"),
         field("gaps", Kind::Bool, "Whether bytes are missing within the file.").eve("fileinfo.gaps"),
@@ -128,7 +133,7 @@ pub static FILES: Table = Table {
         field("smb_dialect", Kind::Text, "SMB: negotiated dialect.").eve("smb.dialect"),
         field("smb_command", Kind::Word, "SMB: name of the command.").eve("smb.command"),
         field("smb_status", Kind::Word, "SMB: NT status of the transfer, by name.").eve("smb.status"),
-        field("smb_status_code", Kind::Word, "SMB: NT status of the transfer, as a number.")
+        field("smb_status_code", Kind::Word, "SMB: NT status of the transfer, in hexadecimal digits.")
             .eve("smb.status_code"),
         field("smb_session", Kind::Uint, "SMB: session identifier.").eve("smb.session_id"),
         field("smb_tree", Kind::Uint, "SMB: tree identifier.").eve("smb.tree_id"),

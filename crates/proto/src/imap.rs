@@ -42,8 +42,8 @@ static IMAP: Table = Table {
         field("user", Kind::Text, "User name that the client logged in with.").privacy(Privacy::User),
         field("folder", Kind::Text, "Mailbox that is selected.").privacy(Privacy::Content),
         field("status", Kind::Word, "Status of the response: OK, NO or BAD."),
-        field("answer", Kind::Text, "Text after the status.").privacy(Privacy::Content),
-        field("lines", Kind::List(&Kind::Text), "Untagged responses before it, without messages.")
+        field("answer", Kind::Text, "Text of the response after its status.").privacy(Privacy::Content),
+        field("lines", Kind::List(&Kind::Text), "Untagged responses before the status, without messages.")
             .privacy(Privacy::Content),
         field("messages", Kind::Uint, "Number of messages or headers that were transferred."),
         field("bytes", Kind::Uint, "Bytes of literals in both directions."),

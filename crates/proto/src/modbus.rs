@@ -25,10 +25,15 @@ static MODBUS: Table = Table {
     fields: &[
         field("tid", Kind::Uint, "Transaction identifier, equal in request and response.").zeek("tid"),
         field("unit", Kind::Uint, "Identifier of the device.").zeek("unit"),
-        field("func", Kind::Word, "Function, in words.").zeek("func"),
+        field("func", Kind::Word, "Function, by the name of its code.").zeek("func"),
         field("pdu_type", Kind::Word, "REQ for a request, RESP for a response.").zeek("pdu_type"),
-        field("exception", Kind::Word, "Reason for which a request is refused.").zeek("exception"),
-        field("address", Kind::Uint, "First coil, input or register of the request."),
+        field(
+            "exception",
+            Kind::Word,
+            "Reason why the server refused the request, by the name of the exception code.",
+        )
+        .zeek("exception"),
+        field("address", Kind::Uint, "Address of the first coil, input or register of the request."),
         field("quantity", Kind::Uint, "Number of coils, inputs or registers of the request."),
         field("rtt", Kind::Duration, "Time from the request to the response, in seconds."),
     ],

@@ -37,7 +37,7 @@ static CONNECT: Table = Table {
         field("client_id", Kind::Text, "Client identifier in CONNECT.")
             .zeek("client_id")
             .privacy(Privacy::User),
-        field("connect_status", Kind::Word, "Return code of the server's CONNACK, in words.")
+        field("connect_status", Kind::Word, "Return code of the server's CONNACK, by name.")
             .zeek("connect_status"),
         field("will_topic", Kind::Text, "Will topic in CONNECT.")
             .zeek("will_topic")
@@ -61,7 +61,8 @@ static PUBLISH: Table = Table {
             "Whether the server keeps the message for later subscribers (retain flag).",
         )
         .zeek("retain"),
-        field("qos", Kind::Word, "Quality of service, in words.").zeek("qos"),
+        field("qos", Kind::Word, "Quality of service: at most once, at least once or exactly once.")
+            .zeek("qos"),
         field("status", Kind::Word, "State of the delivery: the last acknowledgement seen.").zeek("status"),
         field("topic", Kind::Text, "Topic of the message.").zeek("topic").privacy(Privacy::Content),
         field("payload", Kind::Text, "Payload of the message, up to 4,096 bytes.")

@@ -49,7 +49,7 @@ static POP3: Table = Table {
         field("answer", Kind::Text, "Text after the status on its line.")
             .eve("pop3.response.header")
             .privacy(Privacy::Content),
-        field("lines", Kind::List(&Kind::Text), "Lines of a list; not those of a message.")
+        field("lines", Kind::List(&Kind::Text), "Lines of a list; the lines of a message are left out.")
             .eve("pop3.response.data")
             .privacy(Privacy::Content),
         field("bytes", Kind::Uint, "Bytes of the lines after the first line of the response."),

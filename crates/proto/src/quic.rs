@@ -52,8 +52,8 @@ static QUIC: Table = Table {
         field(
             "history",
             Kind::Text,
-            "A letter for each packet, in capitals those of the client: Initial, Handshake, Z 0-RTT, Retry, Close, \
-             S hello, Unknown version, X discarded, and O for the first, second, fourth ... short one.",
+            "A letter for each packet, in capitals if the client sent it: I Initial, H Handshake, Z 0-RTT, R Retry, C close, \
+             S hello, U unknown version, X discarded, and O for the first, second, fourth ... packet with a short header.",
         )
         .zeek("history"),
     ],
@@ -63,7 +63,7 @@ const MARK: Privacy = Privacy::Fingerprint;
 
 static EXTENSION: &[Field] = &[
     field("name", Kind::Word, "Name of the extension.").eve("name"),
-    field("type", Kind::Uint, "Number of the extension.").eve("type"),
+    field("type", Kind::Uint, "Number of the extension (IANA).").eve("type"),
     field("values", Kind::List(&Kind::Text), "Names or protocols in the extension.")
         .eve("values")
         .privacy(Privacy::Name),
@@ -71,7 +71,7 @@ static EXTENSION: &[Field] = &[
 
 static HELLO: Table = Table {
     name: "quic_hello",
-    help: "A hello of one side.",
+    help: "A client hello or a server hello within QUIC.",
     zeek: "",
     eve: "quic",
     fields: &[

@@ -27,7 +27,11 @@ static RDP: Table = Table {
             .privacy(Privacy::User),
         field("result", Kind::Word, "Result: encrypted, plain, or the reason of a refusal.").zeek("result"),
         field("security", Kind::Word, "Security protocol that the server chose.").zeek("security_protocol"),
-        field("asked", Kind::Uint, "Security protocols that the client supports, as bits."),
+        field(
+            "asked",
+            Kind::Uint,
+            "Security protocols that the client supports, as bits (requestedProtocols; MS-RDPBCGR, 2.2.1.1.1).",
+        ),
     ],
 };
 

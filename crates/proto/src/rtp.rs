@@ -30,7 +30,7 @@ static RTP: Table = Table {
     fields: &[
         field("reverse", Kind::Bool, "Whether the responder sent the stream."),
         field("ssrc", Kind::Uint, "Synchronisation source (SSRC)."),
-        field("payload_type", Kind::Uint, "Payload type of the majority of the first packets."),
+        field("payload_type", Kind::Uint, "Payload type of most of the first packets."),
         field("codec", Kind::Text, "Codec of the payload type, as announced or assigned by RFC 3551."),
         field("announced", Kind::Bool, "Whether a session description announced the stream."),
         field("packets", Kind::Uint, "Packets received, without duplicates."),
@@ -42,7 +42,7 @@ static RTP: Table = Table {
         field(
             "jitter",
             Kind::Duration,
-            "Jitter at the end (RFC 3550, A.8) in seconds, if the clock rate of the codec is known.",
+            "Jitter at the end of the stream (RFC 3550, A.8) in seconds, if the clock rate of the codec is known.",
         ),
         field("jitter_max", Kind::Duration, "Maximum jitter in seconds."),
         field("duration", Kind::Duration, "Time from the first packet to the last, in seconds."),
@@ -65,7 +65,7 @@ static REPORTS: [crate::Field; 5] = [
 
 static RTCP: Table = Table {
     name: "rtcp",
-    help: "Sent and received data of a source, from its own RTCP reports.",
+    help: "What a source sent and received, according to its own RTCP reports.",
     zeek: "",
     eve: "",
     fields: &[
@@ -76,9 +76,9 @@ static RTCP: Table = Table {
         field("packets", Kind::Uint, "Number of reports."),
         field("sent_packets", Kind::Uint, "RTP packets that the source sent."),
         field("sent_bytes", Kind::Uint, "Payload bytes that the source sent."),
-        field("reports", Kind::Rows(&REPORTS), "Its reception reports about other sources."),
+        field("reports", Kind::Rows(&REPORTS), "Reception reports of the source about other sources."),
         field("bye", Kind::Bool, "Whether the source sent BYE."),
-        field("duration", Kind::Duration, "Time from its first report to its last, in seconds."),
+        field("duration", Kind::Duration, "Time from the first report to the last, in seconds."),
     ],
 };
 

@@ -32,7 +32,7 @@ static SIP: Table = Table {
     zeek: "sip",
     eve: "",
     fields: &[
-        field("trans_depth", Kind::Uint, "Number of requests that were waiting for responses before it.")
+        field("trans_depth", Kind::Uint, "Number of earlier requests that were waiting for responses.")
             .zeek("trans_depth"),
         field("method", Kind::Text, "Method of the request.").zeek("method"),
         field("uri", Kind::Text, "URI of the request.").zeek("uri").privacy(Privacy::Mail),
@@ -57,13 +57,9 @@ static SIP: Table = Table {
         field("subject", Kind::Text, "Subject field of the request.")
             .zeek("subject")
             .privacy(Privacy::Content),
-        field(
-            "request_path",
-            Kind::List(&Kind::Text),
-            "Via fields of the request, each time that it was sent.",
-        )
-        .zeek("request_path")
-        .privacy(Privacy::Address),
+        field("request_path", Kind::List(&Kind::Text), "Via fields of the request, and of its repetitions.")
+            .zeek("request_path")
+            .privacy(Privacy::Address),
         field("response_path", Kind::List(&Kind::Text), "Via fields of all responses to the request so far.")
             .zeek("response_path")
             .privacy(Privacy::Address),

@@ -60,7 +60,7 @@ columns! {
     Dialect "dialect" Kind::Text, "Negotiated dialect.", "smb.dialect", Plain;
     Command "command" Kind::Word, "Name of the command.", "smb.command", Plain;
     Status "status" Kind::Word, "NT status of the response, by name.", "smb.status", Plain;
-    StatusCode "status_code" Kind::Word, "NT status of the response, as a number.", "smb.status_code", Plain;
+    StatusCode "status_code" Kind::Word, "NT status of the response, in hexadecimal digits.", "smb.status_code", Plain;
     Session "session_id" Kind::Uint, "Session identifier.", "smb.session_id", Plain;
     Tree "tree_id" Kind::Uint, "Tree identifier.", "smb.tree_id", Plain;
     Dialects "client_dialects" Kind::List(&Kind::Text), "Dialects that the client offers.", "smb.client_dialects", Plain;
@@ -73,10 +73,10 @@ columns! {
     Host "host" Kind::Text, "Name of the client host (NTLM).", "smb.ntlmssp.host", Name;
     NtlmVersion "ntlm_version" Kind::Text, "Version of the client's operating system (NTLM).", "smb.ntlmssp.version", Plain;
     Mechanism "mechanism" Kind::Word, "Authentication mechanism: ntlmssp or kerberos.", "", Plain;
-    OwnOs "client_os" Kind::Text, "Operating system of the client (version 1).", "smb.request.native_os", Plain;
-    OwnLm "client_lm" Kind::Text, "Software of the client (version 1).", "smb.request.native_lm", Plain;
-    Os "server_os" Kind::Text, "Operating system of the server (version 1).", "smb.response.native_os", Plain;
-    Lm "server_lm" Kind::Text, "Software of the server (version 1).", "smb.response.native_lm", Plain;
+    OwnOs "client_os" Kind::Text, "Operating system of the client (SMB 1).", "smb.request.native_os", Plain;
+    OwnLm "client_lm" Kind::Text, "Software of the client (SMB 1).", "smb.request.native_lm", Plain;
+    Os "server_os" Kind::Text, "Operating system of the server (SMB 1).", "smb.response.native_os", Plain;
+    Lm "server_lm" Kind::Text, "Software of the server (SMB 1).", "smb.response.native_lm", Plain;
     Filename "filename" Kind::Text, "Name of the file.", "smb.filename", Content;
     Directory "directory" Kind::Text, "Name of the directory.", "smb.directory", Content;
     Disposition "disposition" Kind::Word, "Create disposition of the request.", "smb.disposition", Plain;
@@ -89,8 +89,8 @@ columns! {
     Share "share" Kind::Text, "Path of the share.", "smb.share", Content;
     NamedPipe "named_pipe" Kind::Text, "Path of the share of named pipes.", "smb.named_pipe", Content;
     ShareType "share_type" Kind::Word, "Type of the share: file, pipe or print.", "smb.share_type", Plain;
-    ServiceAsked "service_asked" Kind::Text, "Service that the client requests (version 1).", "smb.service.request", Plain;
-    Service "service" Kind::Text, "Service of the share (version 1).", "smb.service.response", Plain;
+    ServiceAsked "service_asked" Kind::Text, "Service that the client requests (SMB 1).", "smb.service.request", Plain;
+    Service "service" Kind::Text, "Service of the share (SMB 1).", "smb.service.response", Plain;
     Class "class" Kind::Word, "Information class of SET_INFO.", "smb.set_info.class", Plain;
     Level "level" Kind::Word, "Information level of SET_INFO.", "smb.set_info.info_level", Plain;
     From "renamed_from" Kind::Text, "Name before renaming.", "smb.rename.from", Content;
@@ -100,7 +100,7 @@ columns! {
     RpcAnswer "rpc_response" Kind::Word, "Packet type of the DCE/RPC response.", "smb.dcerpc.response", Plain;
     RpcNumber "rpc_number" Kind::Uint, "Operation number of the DCE/RPC request.", "smb.dcerpc.opnum", Plain;
     RpcInterfaces "rpc_interfaces" Kind::Rows(&INTERFACES), "Interfaces that a DCE/RPC bind requests.", "smb.dcerpc.interfaces", Plain;
-    Transaction "transaction" Kind::Text, "Name of the mailslot or pipe of a transaction (version 1).", "", Content;
+    Transaction "transaction" Kind::Text, "Name of the mailslot or pipe of a transaction (SMB 1).", "", Content;
     Source "source_name" Kind::Text, "NetBIOS name of the sender of a datagram.", "", Name;
     Destination "destination_name" Kind::Text, "NetBIOS name of the receiver of a datagram.", "", Name;
     Browser "browser_command" Kind::Word, "Command of the browser protocol in a datagram (MS-BRWS).", "", Plain;
@@ -124,11 +124,19 @@ const CARRIED: [(&str, At); 10] = [
 static INTERFACES: [crate::Field; 5] = [
     field("uuid", Kind::Text, "UUID of the interface.").eve("uuid"),
     field("version", Kind::Text, "Version of the interface.").eve("version"),
-    field("result", Kind::Uint, "Acknowledgement result of the interface; 0 is acceptance.")
-        .eve("ack_result"),
-    field("reason", Kind::Uint, "Reason of a rejection."),
-    field("result_high", Kind::Uint, "Higher byte of the result, which Suricata logs as the reason.")
-        .eve("ack_reason"),
+    field(
+        "result",
+        Kind::Uint,
+        "Result for the interface in the acknowledgement (C706, 12.6.3.1); 0: accepted.",
+    )
+    .eve("ack_result"),
+    field("reason", Kind::Uint, "Reason of a rejection (C706, 12.6.3.1)."),
+    field(
+        "result_high",
+        Kind::Uint,
+        "Higher byte of the result, as Suricata logs it in place of the reason.",
+    )
+    .eve("ack_reason"),
 ];
 
 static SMB_FILES: Table = Table {
@@ -147,7 +155,7 @@ static SMB_FILES: Table = Table {
             .privacy(Privacy::Content),
         field("modified", Kind::Time, "Time of the last write.").zeek("times.modified"),
         field("accessed", Kind::Time, "Time of the last access.").zeek("times.accessed"),
-        field("created", Kind::Time, "Creation time.").zeek("times.created"),
+        field("created", Kind::Time, "Time of the creation.").zeek("times.created"),
         field("changed", Kind::Time, "Time of the last change.").zeek("times.changed"),
     ],
 };
@@ -159,7 +167,7 @@ static SMB_MAPPING: Table = Table {
     eve: "",
     fields: &[
         field("path", Kind::Text, "Path of the share.").zeek("path").privacy(Privacy::Content),
-        field("service", Kind::Text, "Service of the share (version 1).").zeek("service"),
+        field("service", Kind::Text, "Service of the share (SMB 1).").zeek("service"),
         field("native_file_system", Kind::Text, "File system of the share.").zeek("native_file_system"),
         field("share_type", Kind::Word, "Type of the share: DISK, PIPE or PRINT.").zeek("share_type"),
     ],

@@ -25,13 +25,13 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
 
 static SNMP: Table = Table {
     name: "snmp",
-    help: "All messages of a flow.",
+    help: "Sum of all messages of a flow.",
     zeek: "snmp",
     eve: "",
     fields: &[
         field("duration", Kind::Duration, "Time from the first message to the last, in seconds.")
             .zeek("duration"),
-        field("version", Kind::Word, "1, 2c or 3.").zeek("version"),
+        field("version", Kind::Word, "Version of the protocol: 1, 2c or 3.").zeek("version"),
         field("community", Kind::Text, "First community string.").zeek("community").privacy(Privacy::Secret),
         field("get_requests", Kind::Uint, "Number of variables in GetRequest and GetNextRequest.")
             .zeek("get_requests"),
@@ -52,10 +52,10 @@ static MESSAGE: Table = Table {
     zeek: "",
     eve: "snmp",
     fields: &[
-        field("version", Kind::Uint, "1, 2 or 3.").eve("snmp.version"),
+        field("version", Kind::Uint, "Version of the protocol: 1, 2 or 3.").eve("snmp.version"),
         field("pdu_type", Kind::Word, "Type of the PDU; encrypted if it cannot be read.")
             .eve("snmp.pdu_type"),
-        field("error", Kind::Word, "Error status of the response."),
+        field("error", Kind::Word, "Error status of the response, by name (RFC 3416, 3)."),
         field("trap_type", Kind::Word, "Generic trap (version 1).").eve("snmp.trap_type"),
         field("trap_oid", Kind::Text, "Enterprise of the trap (version 1).").eve("snmp.trap_oid"),
         field("trap_address", Kind::Address, "Address of the agent that sent the trap (version 1).")

@@ -6,8 +6,8 @@ use crate::{Field, Kind, Table, field};
 macro_rules! sides {
     ($($forward:literal, $reverse:literal, $kind:expr, $help:literal;)*) => {
         &[$(
-            field($forward, $kind, concat!($help, " Direction: sent by the initiator.")),
-            field($reverse, $kind, concat!($help, " Direction: sent by the responder.")),
+            field($forward, $kind, concat!("From the initiator: ", $help)),
+            field($reverse, $kind, concat!("From the responder: ", $help)),
         )*]
     };
 }
@@ -42,37 +42,37 @@ const STREAM_HEAD: [Field; 6] = [
     field(
         "first_byte",
         Kind::Duration,
-        "Time from the initiator's first byte to the responder's first, in seconds; if the responder sends first, from the end of the handshake. Unset unless both were seen.",
+        "Time from the initiator's first byte to the responder's first, in seconds; if the responder sends first, from the end of the handshake. No value unless both were seen.",
     ),
 ];
 
 const STREAM_TAIL: [Field; 1] = [field(
     "requests",
     Kind::Uint,
-    "Number of requests: the initiator sends payload first, or after payload of the responder.",
+    "Number of requests: how often the initiator began to send payload, at first or after payload of the responder.",
 )];
 
 const STREAM_SIDES: &[Field] = sides! {
-    "packets_forward", "packets_reverse", Kind::Uint, "Number of packets.";
-    "bytes_forward", "bytes_reverse", Kind::Uint, "Payload bytes, retransmitted ones included.";
-    "throughput_forward", "throughput_reverse", Kind::Real, "Payload bytes per second, each counted once, from the first packet with payload to the last.";
-    "rtts_forward", "rtts_reverse", Kind::Uint, "Number of round trips that were timed, from data to its acknowledgement.";
-    "rtt_forward", "rtt_reverse", Kind::Duration, "Mean round trip in seconds.";
-    "rtt_least_forward", "rtt_least_reverse", Kind::Duration, "Minimum round trip in seconds.";
-    "rtt_most_forward", "rtt_most_reverse", Kind::Duration, "Maximum round trip in seconds.";
-    "jitter_forward", "jitter_reverse", Kind::Duration, "Smoothed difference of successive round trips in seconds; without round trips, of inter-arrival times.";
+    "packets_forward", "packets_reverse", Kind::Uint, "number of packets.";
+    "bytes_forward", "bytes_reverse", Kind::Uint, "payload bytes, retransmitted ones included.";
+    "throughput_forward", "throughput_reverse", Kind::Real, "payload bytes per second from the first packet with payload to the last; retransmitted bytes count once.";
+    "rtts_forward", "rtts_reverse", Kind::Uint, "number of round trips that were measured, from data to its acknowledgement.";
+    "rtt_forward", "rtt_reverse", Kind::Duration, "mean round trip in seconds.";
+    "rtt_least_forward", "rtt_least_reverse", Kind::Duration, "minimum round trip in seconds.";
+    "rtt_most_forward", "rtt_most_reverse", Kind::Duration, "maximum round trip in seconds.";
+    "jitter_forward", "jitter_reverse", Kind::Duration, "smoothed difference of successive round trips in seconds; without round trips, of inter-arrival times.";
     "segments_forward", "segments_reverse", Kind::Uint, "TCP segments with payload, SYN or FIN.";
-    "retransmitted_forward", "retransmitted_reverse", Kind::Uint, "Retransmitted segments.";
-    "spurious_forward", "spurious_reverse", Kind::Uint, "Retransmitted segments that had been acknowledged before.";
-    "lost_forward", "lost_reverse", Kind::Uint, "Segments that were lost, as far as retransmissions reveal them.";
-    "loss_forward", "loss_reverse", Kind::Real, "Share of the segments that was lost, from 0 to 1.";
-    "out_of_order_forward", "out_of_order_reverse", Kind::Uint, "Segments that a later segment had overtaken.";
-    "hops_forward", "hops_reverse", Kind::Uint, "Number of routers that the last packet had passed, if its initial TTL is the nearest of 64, 128 and 255.";
-    "window_forward", "window_reverse", Kind::Uint, "Last announced window in bytes, scaled.";
-    "window_least_forward", "window_least_reverse", Kind::Uint, "Minimum announced window in bytes.";
-    "window_most_forward", "window_most_reverse", Kind::Uint, "Maximum announced window in bytes.";
-    "zero_windows_forward", "zero_windows_reverse", Kind::Uint, "Number of times that the window was closed.";
-    "mss_forward", "mss_reverse", Kind::Uint, "Maximum segment size in bytes, from the option of the SYN.";
+    "retransmitted_forward", "retransmitted_reverse", Kind::Uint, "retransmitted segments.";
+    "spurious_forward", "spurious_reverse", Kind::Uint, "retransmitted segments that had been acknowledged before.";
+    "lost_forward", "lost_reverse", Kind::Uint, "segments that were lost, as far as retransmissions reveal them.";
+    "loss_forward", "loss_reverse", Kind::Real, "share of the segments that were lost, from 0 to 1.";
+    "out_of_order_forward", "out_of_order_reverse", Kind::Uint, "segments that a later segment had overtaken.";
+    "hops_forward", "hops_reverse", Kind::Uint, "number of routers that the last packet passed, if its initial TTL was the lowest of 64, 128 and 255 that is not below its TTL.";
+    "window_forward", "window_reverse", Kind::Uint, "last announced window in bytes, after scaling (RFC 7323).";
+    "window_least_forward", "window_least_reverse", Kind::Uint, "minimum announced window in bytes.";
+    "window_most_forward", "window_most_reverse", Kind::Uint, "maximum announced window in bytes.";
+    "zero_windows_forward", "zero_windows_reverse", Kind::Uint, "number of times that the announced window became 0.";
+    "mss_forward", "mss_reverse", Kind::Uint, "maximum segment size in bytes, from the option of the SYN.";
 };
 
 const STREAM_FIELDS: [Field; STREAM_HEAD.len() + STREAM_SIDES.len() + STREAM_TAIL.len()] =
@@ -91,16 +91,16 @@ const SAMPLE_HEAD: [Field; 1] =
     [field("length", Kind::Duration, "Length of the period in seconds; it begins at the row's time.")];
 
 const SAMPLE_SIDES: &[Field] = sides! {
-    "packets_forward", "packets_reverse", Kind::Uint, "Number of packets.";
-    "bytes_forward", "bytes_reverse", Kind::Uint, "Payload bytes.";
-    "throughput_forward", "throughput_reverse", Kind::Real, "Payload bytes per second.";
-    "rtts_forward", "rtts_reverse", Kind::Uint, "Number of round trips that were timed.";
-    "rtt_forward", "rtt_reverse", Kind::Duration, "Mean round trip in seconds.";
-    "jitter_forward", "jitter_reverse", Kind::Duration, "Jitter at the end of the period in seconds, over the flow so far.";
-    "retransmitted_forward", "retransmitted_reverse", Kind::Uint, "Retransmitted segments.";
-    "lost_forward", "lost_reverse", Kind::Uint, "Segments that were lost.";
-    "out_of_order_forward", "out_of_order_reverse", Kind::Uint, "Segments that a later segment had overtaken.";
-    "window_forward", "window_reverse", Kind::Uint, "Last announced window in bytes.";
+    "packets_forward", "packets_reverse", Kind::Uint, "number of packets.";
+    "bytes_forward", "bytes_reverse", Kind::Uint, "payload bytes.";
+    "throughput_forward", "throughput_reverse", Kind::Real, "payload bytes per second.";
+    "rtts_forward", "rtts_reverse", Kind::Uint, "number of round trips that were measured, from data to its acknowledgement.";
+    "rtt_forward", "rtt_reverse", Kind::Duration, "mean round trip in seconds.";
+    "jitter_forward", "jitter_reverse", Kind::Duration, "jitter in seconds at the end of the period, smoothed since the beginning of the flow.";
+    "retransmitted_forward", "retransmitted_reverse", Kind::Uint, "retransmitted segments.";
+    "lost_forward", "lost_reverse", Kind::Uint, "segments that were lost.";
+    "out_of_order_forward", "out_of_order_reverse", Kind::Uint, "segments that a later segment had overtaken.";
+    "window_forward", "window_reverse", Kind::Uint, "last announced window in bytes.";
 };
 
 const SAMPLE_FIELDS: [Field; SAMPLE_HEAD.len() + SAMPLE_SIDES.len()] = join(&SAMPLE_HEAD, SAMPLE_SIDES, &[]);

@@ -37,7 +37,7 @@ static REQUEST: Table = Table {
 
 static TRANSFER: Table = Table {
     name: "tftp_transfer",
-    help: "Result of the request.",
+    help: "The transfer of a file, emitted at its end.",
     zeek: "",
     eve: "",
     fields: &[
@@ -48,7 +48,7 @@ static TRANSFER: Table = Table {
         field("blocks", Kind::Uint, "Blocks that were received for the first time."),
         field("repeated", Kind::Uint, "Blocks that were received again."),
         field("complete", Kind::Bool, "Whether the file was received completely."),
-        field("error", Kind::Uint, "Error code of an aborted transfer."),
+        field("error", Kind::Uint, "Error code of an aborted transfer (RFC 1350, appendix; RFC 2347)."),
         field("message", Kind::Text, "Error message of an aborted transfer.").privacy(Privacy::Content),
         field("duration", Kind::Duration, "Time from the request to the last block, in seconds."),
     ],

@@ -55,7 +55,7 @@ pub(crate) static TLS: Table = Table {
         field(
             "history",
             Kind::Text,
-            "A letter for each message, in capitals those of the client; ^ before all if the responder is \
+            "A letter for each message, in capitals if the client sent it; ^ at the beginning if the responder is \
              the client.",
         )
         .zeek("ssl_history"),
@@ -122,7 +122,7 @@ pub(crate) static TLS: Table = Table {
             .eve("tls.client.subjectaltname")
             .privacy(Privacy::User),
         field("spoken", Kind::Word, "Version that the server chose, in Suricata's words.").eve("tls.version"),
-        field("session_resumed", Kind::Bool, "True if the handshake resumes an earlier session.")
+        field("session_resumed", Kind::Bool, "True if the handshake resumes an earlier session; else no value.")
             .eve("tls.session_resumed"),
         field("ja3", Kind::Text, "JA3: MD5 fingerprint of the client hello.")
             .eve("tls.ja3.hash")
@@ -145,17 +145,17 @@ pub(crate) static TLS: Table = Table {
             .eve("tls.server_alpns"),
         field("client_version", Kind::Word, "Highest version that the client offers.")
             .eve("tls.client_handshake.version"),
-        field("client_ciphers", NUMBERS, "Cipher suites that the client offers.")
+        field("client_ciphers", NUMBERS, "Numbers of the cipher suites that the client offers (IANA).")
             .eve("tls.client_handshake.ciphers"),
-        field("client_extensions", NUMBERS, "Extensions of the client hello.")
+        field("client_extensions", NUMBERS, "Numbers of the extensions of the client hello (IANA).")
             .eve("tls.client_handshake.exts"),
-        field("client_signatures", NUMBERS, "Signature algorithms that the client accepts.")
+        field("client_signatures", NUMBERS, "Numbers of the signature algorithms that the client accepts (IANA).")
             .eve("tls.client_handshake.sig_algs"),
         field("server_version", Kind::Word, "Version in the server hello.")
             .eve("tls.server_handshake.version"),
-        field("server_cipher", Kind::Uint, "Number of the cipher suite that the server chose.")
+        field("server_cipher", Kind::Uint, "Number of the cipher suite that the server chose (IANA).")
             .eve("tls.server_handshake.cipher"),
-        field("server_extensions", NUMBERS, "Extensions of the server hello.")
+        field("server_extensions", NUMBERS, "Numbers of the extensions of the server hello (IANA).")
             .eve("tls.server_handshake.exts"),
         field(
             "encrypted_hello",
@@ -166,7 +166,7 @@ pub(crate) static TLS: Table = Table {
         field(
             "from_protocol",
             Kind::Word,
-            "Protocol of the flow before TLS, which asked for it (STARTTLS, CONNECT) or carried it.",
+            "Protocol of the flow before TLS, which requested it (STARTTLS, CONNECT) or carried it.",
         )
         .eve("tls.from_proto"),
     ],
@@ -229,7 +229,7 @@ pub(crate) static X509: Table = Table {
         field(
             "path_length",
             Kind::Uint,
-            "Maximum number of certificates between it and a leaf (path length).",
+            "Maximum number of certificates between this one and a leaf (path length).",
         )
         .zeek("basic_constraints.path_len"),
         field("host", Kind::Bool, "Whether the certificate is the sender's own one.").zeek("host_cert"),

@@ -41,7 +41,7 @@ static FRAMES: Table = Table {
         field("payload", Kind::Text, "First bytes of the payload, unmasked.")
             .eve("websocket.payload_printable")
             .privacy(Privacy::Content),
-        field("missing", Kind::Uint, "Bytes lost on the way to the sensor."),
+        field("missing", Kind::Uint, "Bytes that are missing in the payload."),
     ],
 };
 

@@ -31,7 +31,7 @@ static XMPP: Table = Table {
         field("server", Kind::Text, "Domain of the server (from attribute of its stream).")
             .privacy(Privacy::Name),
         field("id", Kind::Text, "Stream identifier of the server.").privacy(Privacy::Fingerprint),
-        field("mechanism", Kind::Text, "Authentication mechanism of the client."),
+        field("mechanism", Kind::Text, "Authentication mechanism that the client chose."),
         field("tls", Kind::Bool, "Whether the stream switches to TLS."),
     ],
 };

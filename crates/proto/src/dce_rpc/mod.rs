@@ -48,21 +48,21 @@ pub(crate) static DCE_RPC: Table = Table {
         )
         .eve("dcerpc.response"),
         field("rtt", Kind::Duration, "Time from the request to the answer, in seconds.").zeek("rtt"),
-        field("named_pipe", Kind::Text, "Pipe or port that the server names as its second address.")
+        field("named_pipe", Kind::Text, "Pipe or port that the server names as its secondary address.")
             .zeek("named_pipe")
             .privacy(Privacy::Content),
         field("endpoint", Kind::Word, "Name of the interface.").zeek("endpoint"),
         field("operation", Kind::Word, "Name of the operation.").zeek("operation"),
         field("call_id", Kind::Uint, "Number of the call.").eve("dcerpc.call_id"),
         field("rpc_version", Kind::Word, "Version of the protocol.").eve("dcerpc.rpc_version"),
-        field("context", Kind::Uint, "Number by which the call names the interface."),
+        field("context", Kind::Uint, "Number by which the call names the interface (presentation context)."),
         field("opnum", Kind::Uint, "Number of the operation.").eve("dcerpc.req.opnum"),
         field("request_packets", Kind::Uint, "Number of packets of the call.").eve("dcerpc.req.frag_cnt"),
         field("request_bytes", Kind::Uint, "Length of the call's data in bytes."),
         field(
             "request_size",
             Kind::Uint,
-            "Length of the packets behind their first 24 bytes, which Suricata logs.",
+            "Length of the packets of the call in bytes, without the first 24 bytes of each, as Suricata logs it.",
         )
         .eve("dcerpc.req.stub_data_size"),
         field("response_packets", Kind::Uint, "Number of packets of the response.")
@@ -71,13 +71,13 @@ pub(crate) static DCE_RPC: Table = Table {
         field(
             "response_size",
             Kind::Uint,
-            "Length of the packets behind their first 16 bytes, which Suricata logs.",
+            "Length of the packets of the response in bytes, without the first 16 bytes of each, as Suricata logs it.",
         )
         .eve("dcerpc.res.stub_data_size"),
-        field("fault", Kind::Word, "Status of a fault or reason of a refused bind, as a number."),
-        field("interfaces", Kind::Rows(&INTERFACES), "Interfaces that a bind asks for, or that of the call.")
+        field("fault", Kind::Word, "Status of a fault, or reason of a refused bind, in hexadecimal digits (C706, appendix E and 12.6.4.5)."),
+        field("interfaces", Kind::Rows(&INTERFACES), "Interfaces that a bind requests, or the interface of the call.")
             .eve("dcerpc.interfaces"),
-        field("mechanism", Kind::Word, "Mechanism of authentication."),
+        field("mechanism", Kind::Word, "Authentication mechanism."),
         field("protection", Kind::Word, "Level of protection of the calls."),
         field("carrier", Kind::Word, "What carries the calls: tcp, or smb for a pipe."),
     ],
@@ -86,9 +86,13 @@ pub(crate) static DCE_RPC: Table = Table {
 static INTERFACES: [Field; 4] = [
     field("uuid", Kind::Text, "UUID of the interface.").eve("uuid"),
     field("version", Kind::Text, "Version of the interface.").eve("version"),
-    field("result", Kind::Uint, "Result of the interface in the acknowledgement; 0 is acceptance.")
-        .eve("ack_result"),
-    field("reason", Kind::Uint, "Reason of a rejection."),
+    field(
+        "result",
+        Kind::Uint,
+        "Result for the interface in the acknowledgement (C706, 12.6.3.1); 0: accepted.",
+    )
+    .eve("ack_result"),
+    field("reason", Kind::Uint, "Reason of a rejection (C706, 12.6.3.1)."),
 ];
 
 /// Numbers of mechanisms (MS-RPCE, 2.2.1.1.7).

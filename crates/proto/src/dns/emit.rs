@@ -38,7 +38,7 @@ pub static DNS: Table = Table {
         field("recursion_available", Kind::Bool, "Whether the server offers recursion (RA).").zeek("RA"),
         field("z", Kind::Uint, "Three reserved bits of the query (Z); two of them are AD and CD today.")
             .zeek("Z"),
-        field("answers", Kind::List(&Kind::Text), "Data of the answer records, addresses as such.")
+        field("answers", Kind::List(&Kind::Text), "Data of the answer records as text.")
             .zeek("answers")
             .privacy(Privacy::Name),
         field("ttls", Kind::List(&Kind::Duration), "Time to live of each answer record, in seconds.")
@@ -76,11 +76,19 @@ static SOA: &[Field] = &[
 ];
 
 static SRV: &[Field] = &[
-    field("priority", Kind::Uint, "Priority of the server; lower values are tried first (SRV).")
-        .eve("priority"),
-    field("weight", Kind::Uint, "Share of the server among those of equal priority (WEIGHT of SRV).")
-        .eve("weight"),
-    field("port", Kind::Port, "Port of the service (SRV).").eve("port"),
+    field(
+        "priority",
+        Kind::Uint,
+        "Priority of the server; clients try lower values first (PRIORITY of SRV).",
+    )
+    .eve("priority"),
+    field(
+        "weight",
+        Kind::Uint,
+        "Relative share of the server among servers of equal priority (WEIGHT of SRV).",
+    )
+    .eve("weight"),
+    field("port", Kind::Port, "Port of the service (PORT of SRV).").eve("port"),
     field("name", Kind::Text, "Host that provides the service (TARGET of SRV).")
         .eve("name")
         .privacy(Privacy::Name),
@@ -90,12 +98,14 @@ static SSHFP: &[Field] = &[
     field("fingerprint", Kind::Text, "Fingerprint of the key (SSHFP).")
         .eve("fingerprint")
         .privacy(Privacy::Fingerprint),
-    field("algorithm", Kind::Uint, "Algorithm of the key (SSHFP).").eve("algo"),
-    field("type", Kind::Uint, "Algorithm of the fingerprint (SSHFP).").eve("type"),
+    field("algorithm", Kind::Uint, "Number of the algorithm of the key (SSHFP, RFC 4255, 3.1.1).")
+        .eve("algo"),
+    field("type", Kind::Uint, "Number of the algorithm of the fingerprint (SSHFP, RFC 4255, 3.1.2).")
+        .eve("type"),
 ];
 
 static OPT: &[Field] = &[
-    field("code", Kind::Uint, "Code of the option.").eve("code"),
+    field("code", Kind::Uint, "Code of the option (RFC 6891, 6.1.2).").eve("code"),
     field("data", Kind::Text, "Data of the option in hexadecimal digits.")
         .eve("data")
         .privacy(Privacy::Content),
@@ -115,7 +125,11 @@ static DETAIL: &[Field] = &[
     field("target", Kind::Text, "Name in the record (CNAME, MX, NS, PTR).")
         .eve("rdata")
         .privacy(Privacy::Name),
-    field("target_truncated", Kind::Bool, "Whether that name was longer than the limit and was truncated."),
+    field(
+        "target_truncated",
+        Kind::Bool,
+        "Whether the name in the record was longer than the limit and was truncated.",
+    ),
     field("text", Kind::Text, "Text in the record (TXT).").eve("rdata").privacy(Privacy::Content),
     field("soa_mname", Kind::Text, "Primary name server of the zone (MNAME of SOA).")
         .eve("soa.mname")
@@ -132,19 +146,29 @@ static DETAIL: &[Field] = &[
         .eve("soa.expire"),
     field("soa_minimum", Kind::Uint, "Seconds for which a negative answer may be cached (MINIMUM of SOA).")
         .eve("soa.minimum"),
-    field("srv_priority", Kind::Uint, "Priority of the server; lower values are tried first (SRV).")
-        .eve("srv.priority"),
-    field("srv_weight", Kind::Uint, "Share of the server among those of equal priority (WEIGHT of SRV).")
-        .eve("srv.weight"),
-    field("srv_port", Kind::Port, "Port of the service (SRV).").eve("srv.port"),
+    field(
+        "srv_priority",
+        Kind::Uint,
+        "Priority of the server; clients try lower values first (PRIORITY of SRV).",
+    )
+    .eve("srv.priority"),
+    field(
+        "srv_weight",
+        Kind::Uint,
+        "Relative share of the server among servers of equal priority (WEIGHT of SRV).",
+    )
+    .eve("srv.weight"),
+    field("srv_port", Kind::Port, "Port of the service (PORT of SRV).").eve("srv.port"),
     field("srv_name", Kind::Text, "Host that provides the service (TARGET of SRV).")
         .eve("srv.name")
         .privacy(Privacy::Name),
     field("sshfp_fingerprint", Kind::Text, "Fingerprint of the key (SSHFP).")
         .eve("sshfp.fingerprint")
         .privacy(Privacy::Fingerprint),
-    field("sshfp_algorithm", Kind::Uint, "Algorithm of the key (SSHFP).").eve("sshfp.algo"),
-    field("sshfp_type", Kind::Uint, "Algorithm of the fingerprint (SSHFP).").eve("sshfp.type"),
+    field("sshfp_algorithm", Kind::Uint, "Number of the algorithm of the key (SSHFP, RFC 4255, 3.1.1).")
+        .eve("sshfp.algo"),
+    field("sshfp_type", Kind::Uint, "Number of the algorithm of the fingerprint (SSHFP, RFC 4255, 3.1.2).")
+        .eve("sshfp.type"),
     field("options", Kind::Rows(OPT), "Options of EDNS (RFC 6891).").eve("opt"),
     field("data", Kind::Text, "Other data of the record.").privacy(Privacy::Content),
 ];
@@ -203,7 +227,11 @@ static SIMPLE: &[Field] = &[
     field("mx", Kind::Text, "Name in an MX record.").privacy(Privacy::Name),
     field("ns", Kind::Text, "Name in an NS record.").privacy(Privacy::Name),
     field("ptr", Kind::Text, "Name in a PTR record.").eve("ptr").privacy(Privacy::Name),
-    field("target_truncated", Kind::Bool, "Whether that name was longer than the limit and was truncated."),
+    field(
+        "target_truncated",
+        Kind::Bool,
+        "Whether the name in the record was longer than the limit and was truncated.",
+    ),
     field("txt", Kind::List(&Kind::Text), "Texts in a TXT record.").eve("txt").privacy(Privacy::Content),
     field("soa_mname", Kind::Text, "Primary name server of the zone (MNAME of SOA).").privacy(Privacy::Name),
     field("soa_rname", Kind::Text, "Mail address of the person responsible for the zone (RNAME of SOA).")
@@ -213,9 +241,17 @@ static SIMPLE: &[Field] = &[
     field("soa_retry", Kind::Uint, "Seconds until a failed refresh is repeated (RETRY of SOA)."),
     field("soa_expire", Kind::Uint, "Seconds until the zone expires without a refresh (EXPIRE of SOA)."),
     field("soa_minimum", Kind::Uint, "Seconds for which a negative answer may be cached (MINIMUM of SOA)."),
-    field("srv_priority", Kind::Uint, "Priority of the server; lower values are tried first (SRV)."),
-    field("srv_weight", Kind::Uint, "Share of the server among those of equal priority (WEIGHT of SRV)."),
-    field("srv_port", Kind::Port, "Port of the service (SRV)."),
+    field(
+        "srv_priority",
+        Kind::Uint,
+        "Priority of the server; clients try lower values first (PRIORITY of SRV).",
+    ),
+    field(
+        "srv_weight",
+        Kind::Uint,
+        "Relative share of the server among servers of equal priority (WEIGHT of SRV).",
+    ),
+    field("srv_port", Kind::Port, "Port of the service (PORT of SRV)."),
     field("srv_name", Kind::Text, "Host that provides the service (TARGET of SRV).").privacy(Privacy::Name),
     field("options", Kind::Rows(OPT), "Options of EDNS (RFC 6891)."),
     field("hinfo", Kind::Text, "Data of a HINFO record.").privacy(Privacy::Content),
@@ -226,8 +262,12 @@ static SIMPLE: &[Field] = &[
 static QUERY: &[Field] = &[
     field("name", Kind::Text, "Queried name (QNAME).").eve("rrname").privacy(Privacy::Name),
     field("type", Kind::Word, "Queried type (QTYPE).").eve("rrtype"),
-    field("name_truncated", Kind::Bool, "Whether the name was longer than the limit and was truncated.")
-        .eve("rrname_truncated"),
+    field(
+        "name_truncated",
+        Kind::Bool,
+        "Whether the queried name was longer than the limit and was truncated.",
+    )
+    .eve("rrname_truncated"),
 ];
 
 /// A message with Suricata's names of its parts under `$eve`; in link-local name resolution two bits have another
@@ -301,7 +341,7 @@ macro_rules! message_table {
     };
 }
 
-message_table!(MESSAGE, "dns_message", "A message.", "dns", "aa", "rd");
+message_table!(MESSAGE, "dns_message", "A DNS message.", "dns", "aa", "rd");
 message_table!(
     LLMNR,
     "llmnr_message",

@@ -44,7 +44,7 @@ pub(super) static COMMANDS: Table = Table {
     eve: "ftp",
     fields: &[
         field("command", Kind::Text, "Command of the client, in capitals.").eve("ftp.command"),
-        field("argument", Kind::Text, "Argument of the command; for PASS only that of anonymous users.")
+        field("argument", Kind::Text, "Argument of the command; for PASS, only if the user is anonymous.")
             .eve("ftp.command_data")
             .privacy(Privacy::Content),
         field(

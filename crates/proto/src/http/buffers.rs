@@ -36,7 +36,7 @@ static HEADER_NAMES: Buffer = Buffer::whole(
     "Names of the headers between line ends, with an empty line at the end.",
 );
 pub(super) static HEADER_RAW: Buffer =
-    Buffer::stream("http.header.raw", "Headers as sent, with the empty line behind them.");
+    Buffer::stream("http.header.raw", "Headers as sent, with the empty line after them.");
 pub(super) static REQUEST_LINE: Buffer =
     Buffer::whole("http.request_line", "First line of a request without its end.");
 pub(super) static RESPONSE_LINE: Buffer =

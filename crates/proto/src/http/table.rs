@@ -66,9 +66,13 @@ pub(super) static HTTP: Table = Table {
         field("password", Kind::Text, "Password of basic authentication.")
             .zeek("password")
             .privacy(Privacy::Secret),
-        field("proxied", Kind::Set(&Kind::Text), "Headers that proxies add.")
-            .zeek("proxied")
-            .privacy(Privacy::Address),
+        field(
+            "proxied",
+            Kind::Set(&Kind::Text),
+            "Headers that a proxy added to the request, with their values.",
+        )
+        .zeek("proxied")
+        .privacy(Privacy::Address),
         field(
             "orig_fuids",
             Kind::List(&Kind::Text),

@@ -42,13 +42,15 @@ static KERBEROS: Table = Table {
             .zeek("client")
             .privacy(Privacy::User),
         field("service", Kind::Text, "Name of the service.").zeek("service").privacy(Privacy::Name),
-        field("success", Kind::Bool, "Whether there is a ticket.").zeek("success"),
+        field("success", Kind::Bool, "Whether the server granted the request: its reply is not an error.")
+            .zeek("success"),
         field("error_msg", Kind::Word, "Error, by the name of its code.").zeek("error_msg"),
         field("from", Kind::Time, "Requested start of the ticket.").zeek("from"),
         field("till", Kind::Time, "Requested end of the ticket.").zeek("till"),
         field("cipher", Kind::Word, "Encryption type of the ticket.").zeek("cipher"),
-        field("forwardable", Kind::Bool, "Whether the ticket is to be forwardable.").zeek("forwardable"),
-        field("renewable", Kind::Bool, "Whether the ticket is to be renewable.").zeek("renewable"),
+        field("forwardable", Kind::Bool, "Whether the client requests a forwardable ticket.")
+            .zeek("forwardable"),
+        field("renewable", Kind::Bool, "Whether the client requests a renewable ticket.").zeek("renewable"),
         field("msg_type", Kind::Word, "Type of the reply.").eve("krb5.msg_type"),
         field("cname", Kind::Text, "Name of the client.").eve("krb5.cname").privacy(Privacy::User),
         field("realm", Kind::Text, "Realm of the client.").eve("krb5.realm").privacy(Privacy::Name),
@@ -56,10 +58,11 @@ static KERBEROS: Table = Table {
             .eve("krb5.sname")
             .privacy(Privacy::Name),
         field("encryption", Kind::Word, "Encryption type of the reply.").eve("krb5.encryption"),
-        field("weak_encryption", Kind::Bool, "Whether it is deprecated.").eve("krb5.weak_encryption"),
+        field("weak_encryption", Kind::Bool, "Whether the encryption type is deprecated.")
+            .eve("krb5.weak_encryption"),
         field("ticket_encryption", Kind::Word, "Encryption type of the ticket in the reply.")
             .eve("krb5.ticket_encryption"),
-        field("ticket_weak_encryption", Kind::Bool, "Whether it is deprecated.")
+        field("ticket_weak_encryption", Kind::Bool, "Whether the encryption type is deprecated.")
             .eve("krb5.ticket_weak_encryption"),
         field("error_code", Kind::Word, "Error of the reply, by the name of its code.")
             .eve("krb5.error_code"),

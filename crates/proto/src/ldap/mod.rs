@@ -38,15 +38,16 @@ static LDAP: Table = Table {
         field("message_id", Kind::Uint, "Message identifier, equal in request and response.")
             .zeek("message_id"),
         field("version", Kind::Uint, "Version that a bind requests.").zeek("version"),
-        field("opcode", Kind::Word, "Operation; of a bind with the way of authentication.").zeek("opcode"),
-        field("result", Kind::Word, "Result, in words.").zeek("result"),
+        field("opcode", Kind::Word, "Operation; for a bind, with its method of authentication.")
+            .zeek("opcode"),
+        field("result", Kind::Word, "Result code of the server, by name (RFC 4511, 4.1.9).").zeek("result"),
         field("diagnostic_message", Kind::Text, "The server's message about the result.")
             .zeek("diagnostic_message")
             .privacy(Privacy::Content),
         field("object", Kind::Text, "Name of the entry, or identifier of the extended operation.")
             .zeek("object")
             .privacy(Privacy::User),
-        field("argument", Kind::Text, "Mechanism of authentication; REDACTED in place of a password.")
+        field("argument", Kind::Text, "Authentication mechanism; REDACTED in place of a password.")
             .zeek("argument"),
     ],
 };
@@ -71,7 +72,7 @@ static SEARCH: Table = Table {
             .zeek("base_object")
             .privacy(Privacy::User),
         field("result_count", Kind::Uint, "Number of entries that were returned.").zeek("result_count"),
-        field("result", Kind::Word, "Result, in words.").zeek("result"),
+        field("result", Kind::Word, "Result code of the server, by name (RFC 4511, 4.1.9).").zeek("result"),
         field("diagnostic_message", Kind::Text, "The server's message about the result.")
             .zeek("diagnostic_message")
             .privacy(Privacy::Content),

@@ -68,18 +68,26 @@ pub(super) static MQTT: Table = Table {
         field("connect_will_message", Kind::Text, "CONNECT: payload of the will.")
             .eve("mqtt.connect.will.message")
             .privacy(Privacy::Content),
-        field("connect_session_expiry_interval", Kind::Uint, "CONNECT: property session expiry interval.")
-            .eve("mqtt.connect.properties.session_expiry_interval"),
-        field("connect_receive_maximum", Kind::Uint, "CONNECT: property receive maximum.")
-            .eve("mqtt.connect.properties.receive_maximum"),
-        field("connect_maximum_packet_size", Kind::Uint, "CONNECT: property maximum packet size.")
+        field(
+            "connect_session_expiry_interval",
+            Kind::Uint,
+            "CONNECT: property session expiry interval, in seconds.",
+        )
+        .eve("mqtt.connect.properties.session_expiry_interval"),
+        field(
+            "connect_receive_maximum",
+            Kind::Uint,
+            "CONNECT: property receive maximum: limit of messages that are not acknowledged yet.",
+        )
+        .eve("mqtt.connect.properties.receive_maximum"),
+        field("connect_maximum_packet_size", Kind::Uint, "CONNECT: property maximum packet size, in bytes.")
             .eve("mqtt.connect.properties.maximum_packet_size"),
         field("connect_topic_alias_maximum", Kind::Uint, "CONNECT: property topic alias maximum.")
             .eve("mqtt.connect.properties.topic_alias_maximum"),
         field(
             "connect_request_response_information",
             Kind::Uint,
-            "CONNECT: property request response information.",
+            "CONNECT: property request response information; 1: the server may send response information.",
         )
         .eve("mqtt.connect.properties.request_response_information"),
         field(
@@ -93,10 +101,18 @@ pub(super) static MQTT: Table = Table {
         field("connect_authentication_data", Kind::Text, "CONNECT: property authentication data.")
             .eve("mqtt.connect.properties.authentication_data")
             .privacy(Privacy::Secret),
-        field("will_payload_format_indicator", Kind::Uint, "Will: property payload format indicator.")
-            .eve("mqtt.connect.will.properties.payload_format_indicator"),
-        field("will_message_expiry_interval", Kind::Uint, "Will: property message expiry interval.")
-            .eve("mqtt.connect.will.properties.message_expiry_interval"),
+        field(
+            "will_payload_format_indicator",
+            Kind::Uint,
+            "Will: property payload format indicator; 0: bytes, 1: UTF-8.",
+        )
+        .eve("mqtt.connect.will.properties.payload_format_indicator"),
+        field(
+            "will_message_expiry_interval",
+            Kind::Uint,
+            "Will: property message expiry interval, in seconds.",
+        )
+        .eve("mqtt.connect.will.properties.message_expiry_interval"),
         field("will_content_type", Kind::Text, "Will: property content type.")
             .eve("mqtt.connect.will.properties.content_type"),
         field("will_response_topic", Kind::Text, "Will: property response topic.")
@@ -105,7 +121,7 @@ pub(super) static MQTT: Table = Table {
         field("will_correlation_data", Kind::Text, "Will: property correlation data.")
             .eve("mqtt.connect.will.properties.correlation_data")
             .privacy(Privacy::Content),
-        field("will_will_delay_interval", Kind::Uint, "Will: property will delay interval.")
+        field("will_will_delay_interval", Kind::Uint, "Will: property will delay interval, in seconds.")
             .eve("mqtt.connect.will.properties.will_delay_interval"),
         field("connack_qos", Kind::Uint, "CONNACK: quality of service in the fixed header, 0 to 2.")
             .eve("mqtt.connack.qos"),
@@ -121,15 +137,31 @@ pub(super) static MQTT: Table = Table {
         .eve("mqtt.connack.session_present"),
         field("connack_return_code", Kind::Uint, "CONNACK: return code; 0: accepted.")
             .eve("mqtt.connack.return_code"),
-        field("connack_session_expiry_interval", Kind::Uint, "CONNACK: property session expiry interval.")
-            .eve("mqtt.connack.properties.session_expiry_interval"),
-        field("connack_receive_maximum", Kind::Uint, "CONNACK: property receive maximum.")
-            .eve("mqtt.connack.properties.receive_maximum"),
-        field("connack_maximum_qos", Kind::Uint, "CONNACK: property maximum qos.")
-            .eve("mqtt.connack.properties.maximum_qos"),
-        field("connack_retain_available", Kind::Uint, "CONNACK: property retain available.")
-            .eve("mqtt.connack.properties.retain_available"),
-        field("connack_maximum_packet_size", Kind::Uint, "CONNACK: property maximum packet size.")
+        field(
+            "connack_session_expiry_interval",
+            Kind::Uint,
+            "CONNACK: property session expiry interval, in seconds.",
+        )
+        .eve("mqtt.connack.properties.session_expiry_interval"),
+        field(
+            "connack_receive_maximum",
+            Kind::Uint,
+            "CONNACK: property receive maximum: limit of messages that are not acknowledged yet.",
+        )
+        .eve("mqtt.connack.properties.receive_maximum"),
+        field(
+            "connack_maximum_qos",
+            Kind::Uint,
+            "CONNACK: property maximum QoS: highest quality of service that the server supports.",
+        )
+        .eve("mqtt.connack.properties.maximum_qos"),
+        field(
+            "connack_retain_available",
+            Kind::Uint,
+            "CONNACK: property retain available; 0: not supported.",
+        )
+        .eve("mqtt.connack.properties.retain_available"),
+        field("connack_maximum_packet_size", Kind::Uint, "CONNACK: property maximum packet size, in bytes.")
             .eve("mqtt.connack.properties.maximum_packet_size"),
         field(
             "connack_assigned_client_identifier",
@@ -146,22 +178,22 @@ pub(super) static MQTT: Table = Table {
         field(
             "connack_wildcard_subscription_available",
             Kind::Uint,
-            "CONNACK: property wildcard subscription available.",
+            "CONNACK: property wildcard subscription available; 0: not supported.",
         )
         .eve("mqtt.connack.properties.wildcard_subscription_available"),
         field(
             "connack_subscription_identifiers_available",
             Kind::Uint,
-            "CONNACK: property subscription identifiers available.",
+            "CONNACK: property subscription identifiers available; 0: not supported.",
         )
         .eve("mqtt.connack.properties.subscription_identifiers_available"),
         field(
             "connack_shared_subscription_available",
             Kind::Uint,
-            "CONNACK: property shared subscription available.",
+            "CONNACK: property shared subscription available; 0: not supported.",
         )
         .eve("mqtt.connack.properties.shared_subscription_available"),
-        field("connack_server_keep_alive", Kind::Uint, "CONNACK: property server keep alive.")
+        field("connack_server_keep_alive", Kind::Uint, "CONNACK: property server keep alive, in seconds.")
             .eve("mqtt.connack.properties.server_keep_alive"),
         field("connack_response_information", Kind::Text, "CONNACK: property response information.")
             .eve("mqtt.connack.properties.response_information")
@@ -188,18 +220,26 @@ pub(super) static MQTT: Table = Table {
             .eve("mqtt.publish.message")
             .privacy(Privacy::Content),
         field("publish_bytes", Kind::Uint, "PUBLISH: length of the payload in bytes."),
+        field("publish_truncated", Kind::Bool, "PUBLISH: whether only its first 65,536 bytes were read.")
+            .eve("mqtt.publish.truncated"),
         field(
-            "publish_truncated",
-            Kind::Bool,
-            "True if only the beginning of PUBLISH, 65,536 bytes, was read.",
+            "publish_size",
+            Kind::Uint,
+            "PUBLISH: size of the message in bytes, if only its beginning was read.",
         )
-        .eve("mqtt.publish.truncated"),
-        field("publish_size", Kind::Uint, "PUBLISH of which only the beginning was read: its size in bytes.")
-            .eve("mqtt.publish.skipped_length"),
-        field("publish_payload_format_indicator", Kind::Uint, "PUBLISH: property payload format indicator.")
-            .eve("mqtt.publish.properties.payload_format_indicator"),
-        field("publish_message_expiry_interval", Kind::Uint, "PUBLISH: property message expiry interval.")
-            .eve("mqtt.publish.properties.message_expiry_interval"),
+        .eve("mqtt.publish.skipped_length"),
+        field(
+            "publish_payload_format_indicator",
+            Kind::Uint,
+            "PUBLISH: property payload format indicator; 0: bytes, 1: UTF-8.",
+        )
+        .eve("mqtt.publish.properties.payload_format_indicator"),
+        field(
+            "publish_message_expiry_interval",
+            Kind::Uint,
+            "PUBLISH: property message expiry interval, in seconds.",
+        )
+        .eve("mqtt.publish.properties.message_expiry_interval"),
         field("publish_topic_alias", Kind::Uint, "PUBLISH: property topic alias.")
             .eve("mqtt.publish.properties.topic_alias"),
         field("publish_response_topic", Kind::Text, "PUBLISH: property response topic.")
@@ -219,7 +259,8 @@ pub(super) static MQTT: Table = Table {
         field("puback_dup", Kind::Bool, "PUBACK: duplicate flag (DUP) of the fixed header.")
             .eve("mqtt.puback.dup"),
         field("puback_message_id", Kind::Uint, "PUBACK: packet identifier.").eve("mqtt.puback.message_id"),
-        field("puback_reason_code", Kind::Uint, "PUBACK: reason code.").eve("mqtt.puback.reason_code"),
+        field("puback_reason_code", Kind::Uint, "PUBACK: reason code (MQTT 5, 2.4).")
+            .eve("mqtt.puback.reason_code"),
         field("puback_reason_string", Kind::Text, "PUBACK: property reason string.")
             .privacy(Privacy::Content),
         field("pubrec_qos", Kind::Uint, "PUBREC: quality of service in the fixed header, 0 to 2.")
@@ -229,7 +270,8 @@ pub(super) static MQTT: Table = Table {
         field("pubrec_dup", Kind::Bool, "PUBREC: duplicate flag (DUP) of the fixed header.")
             .eve("mqtt.pubrec.dup"),
         field("pubrec_message_id", Kind::Uint, "PUBREC: packet identifier.").eve("mqtt.pubrec.message_id"),
-        field("pubrec_reason_code", Kind::Uint, "PUBREC: reason code.").eve("mqtt.pubrec.reason_code"),
+        field("pubrec_reason_code", Kind::Uint, "PUBREC: reason code (MQTT 5, 2.4).")
+            .eve("mqtt.pubrec.reason_code"),
         field("pubrec_reason_string", Kind::Text, "PUBREC: property reason string.")
             .privacy(Privacy::Content),
         field("pubrel_qos", Kind::Uint, "PUBREL: quality of service in the fixed header, 0 to 2.")
@@ -239,7 +281,8 @@ pub(super) static MQTT: Table = Table {
         field("pubrel_dup", Kind::Bool, "PUBREL: duplicate flag (DUP) of the fixed header.")
             .eve("mqtt.pubrel.dup"),
         field("pubrel_message_id", Kind::Uint, "PUBREL: packet identifier.").eve("mqtt.pubrel.message_id"),
-        field("pubrel_reason_code", Kind::Uint, "PUBREL: reason code.").eve("mqtt.pubrel.reason_code"),
+        field("pubrel_reason_code", Kind::Uint, "PUBREL: reason code (MQTT 5, 2.4).")
+            .eve("mqtt.pubrel.reason_code"),
         field("pubrel_reason_string", Kind::Text, "PUBREL: property reason string.")
             .privacy(Privacy::Content),
         field("pubcomp_qos", Kind::Uint, "PUBCOMP: quality of service in the fixed header, 0 to 2.")
@@ -249,7 +292,8 @@ pub(super) static MQTT: Table = Table {
         field("pubcomp_dup", Kind::Bool, "PUBCOMP: duplicate flag (DUP) of the fixed header.")
             .eve("mqtt.pubcomp.dup"),
         field("pubcomp_message_id", Kind::Uint, "PUBCOMP: packet identifier.").eve("mqtt.pubcomp.message_id"),
-        field("pubcomp_reason_code", Kind::Uint, "PUBCOMP: reason code.").eve("mqtt.pubcomp.reason_code"),
+        field("pubcomp_reason_code", Kind::Uint, "PUBCOMP: reason code (MQTT 5, 2.4).")
+            .eve("mqtt.pubcomp.reason_code"),
         field("pubcomp_reason_string", Kind::Text, "PUBCOMP: property reason string.")
             .privacy(Privacy::Content),
         field("subscribe_qos", Kind::Uint, "SUBSCRIBE: quality of service in the fixed header, 0 to 2.")
@@ -301,8 +345,12 @@ pub(super) static MQTT: Table = Table {
             .eve("mqtt.unsuback.dup"),
         field("unsuback_message_id", Kind::Uint, "UNSUBACK: packet identifier.")
             .eve("mqtt.unsuback.message_id"),
-        field("unsuback_reason_codes", Kind::List(&Kind::Uint), "UNSUBACK: reason code of each topic.")
-            .eve("mqtt.unsuback.reason_codes"),
+        field(
+            "unsuback_reason_codes",
+            Kind::List(&Kind::Uint),
+            "UNSUBACK: reason code of each topic (MQTT 5, 2.4).",
+        )
+        .eve("mqtt.unsuback.reason_codes"),
         field("unsuback_reason_string", Kind::Text, "UNSUBACK: property reason string.")
             .privacy(Privacy::Content),
         field("pingreq_qos", Kind::Uint, "PINGREQ: quality of service in the fixed header, 0 to 2.")
@@ -323,12 +371,12 @@ pub(super) static MQTT: Table = Table {
             .eve("mqtt.disconnect.retain"),
         field("disconnect_dup", Kind::Bool, "DISCONNECT: duplicate flag (DUP) of the fixed header.")
             .eve("mqtt.disconnect.dup"),
-        field("disconnect_reason_code", Kind::Uint, "DISCONNECT: reason code.")
+        field("disconnect_reason_code", Kind::Uint, "DISCONNECT: reason code (MQTT 5, 2.4).")
             .eve("mqtt.disconnect.reason_code"),
         field(
             "disconnect_session_expiry_interval",
             Kind::Uint,
-            "DISCONNECT: property session expiry interval.",
+            "DISCONNECT: property session expiry interval, in seconds.",
         )
         .eve("mqtt.disconnect.properties.session_expiry_interval"),
         field("disconnect_reason_string", Kind::Text, "DISCONNECT: property reason string.")
@@ -340,7 +388,7 @@ pub(super) static MQTT: Table = Table {
         field("auth_qos", Kind::Uint, "AUTH: quality of service in the fixed header, 0 to 2."),
         field("auth_retain", Kind::Bool, "AUTH: retain flag of the fixed header."),
         field("auth_dup", Kind::Bool, "AUTH: duplicate flag (DUP) of the fixed header."),
-        field("auth_reason_code", Kind::Uint, "AUTH: reason code."),
+        field("auth_reason_code", Kind::Uint, "AUTH: reason code (MQTT 5, 2.4)."),
         field("auth_authentication_method", Kind::Text, "AUTH: property authentication method."),
         field("auth_authentication_data", Kind::Text, "AUTH: property authentication data.")
             .privacy(Privacy::Secret),

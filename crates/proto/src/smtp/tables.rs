@@ -58,7 +58,7 @@ pub(super) static SMTP: Table = Table {
             .privacy(Privacy::Content),
         field("originating", Kind::Address, "Address in the X-Originating-IP field.")
             .zeek("x_originating_ip"),
-        field("first_received", Kind::Text, "Last Received field of the header: that of the first host.")
+        field("first_received", Kind::Text, "Last Received field of the header, which the first host added.")
             .zeek("first_received")
             .privacy(Privacy::Content),
         field("second_received", Kind::Text, "Received field before the last one.")
@@ -83,7 +83,7 @@ pub(super) static SMTP: Table = Table {
         field("subject_text", Kind::Text, "Subject field, with encoded words decoded to UTF-8.")
             .privacy(Privacy::Content),
         field("user", Kind::Text, "User name that the client logged in with (AUTH).").privacy(Privacy::User),
-        field("mechanism", Kind::Text, "How (PLAIN, LOGIN, ...)."),
+        field("mechanism", Kind::Text, "Authentication mechanism of the login (PLAIN, LOGIN, ...)."),
         field("mail_from", Kind::Text, "Argument of MAIL FROM, without parameters.")
             .eve("smtp.mail_from")
             .privacy(Privacy::Mail),
@@ -134,7 +134,7 @@ pub(super) static SMTP: Table = Table {
 
 pub(super) static SESSION: Table = Table {
     name: "smtp_session",
-    help: "A session, or the part of one, without a mail.",
+    help: "A session, or a part of a session, without a mail.",
     zeek: "",
     eve: "smtp",
     fields: &[
@@ -142,7 +142,7 @@ pub(super) static SESSION: Table = Table {
             .eve("smtp.helo")
             .privacy(Privacy::Name),
         field("user", Kind::Text, "User name that the client logged in with (AUTH).").privacy(Privacy::User),
-        field("mechanism", Kind::Text, "How (PLAIN, LOGIN, ...)."),
+        field("mechanism", Kind::Text, "Authentication mechanism of the login (PLAIN, LOGIN, ...)."),
         field("greeting", Kind::Text, "Greeting of the server.").privacy(Privacy::Content),
         field("last_reply", Kind::Text, "Last reply of the server.").privacy(Privacy::Content),
         field("transaction", Kind::Uint, "Number of the row among those of the flow, from 0.").eve("tx_id"),
