@@ -135,10 +135,10 @@ pub enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Print a manual page in troff: of the program, or of every table and field.
+    /// Print a manual page in troff: of the program, of tables and fields, or of functions.
     #[command(hide = true)]
     Man {
-        /// Which page.
+        /// The page.
         #[arg(value_enum, default_value_t)]
         page: ManPage,
     },
@@ -215,13 +215,13 @@ pub enum Config {
 pub struct Apply {
     /// The configuration. The program writes it into its own file.
     pub file: PathBuf,
-    /// Address of the program's pages [default: that of the file's table `server`, else http://localhost:8470].
+    /// Address of the program's pages [default: the address in the file's table `server`, else http://localhost:8470].
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
     /// File with a token that has the right `write`. Without users and tokens, the user who runs the program needs none.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// The program's certificate (PEM), or that of its authority [default: `tls_cert` of the file].
+    /// The program's certificate (PEM), or the certificate of its authority [default: `tls_cert` of the file].
     #[arg(long, value_name = "FILE")]
     pub certificate: Option<PathBuf>,
 }

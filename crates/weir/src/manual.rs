@@ -7,14 +7,14 @@ use std::io::{self, Write};
 use weir_api::{FunctionCall, Level};
 use weir_engine::{Argument, FUNCTIONS, FunctionSpec, RECORD_FUNCTIONS, SELECTORS, Selector};
 use weir_filter::fields::FieldKind;
-use weir_proto::{Field, Kind, PROTOCOLS, Privacy, SHARED_TABLES, Table, Transport};
+use weir_proto::{Buffer, Field, Kind, PROTOCOLS, Privacy, SHARED_TABLES, Table, Transport};
 use weir_store::fields::FLOW_FIELDS;
 
 /// Prints a manual page to standard output.
 pub fn print(page: ManPage) -> Exit {
     let mut text = Vec::new();
     let made = match page {
-        ManPage::Weir => clap_mangen::Man::new(Cli::command()).render(&mut text),
+        ManPage::Weir => program(&mut text),
         ManPage::Fields => {
             text = fields().into_bytes();
             Ok(())
@@ -31,6 +31,34 @@ pub fn print(page: ManPage) -> Exit {
     }
 }
 
+/// weir(1): every option and subcommand.
+///
+/// # Errors
+///
+/// Those of the writer.
+fn program(page: &mut Vec<u8>) -> io::Result<()> {
+    // `-h` leaves out options to be short, and clap_mangen would leave out their help.
+    let mut command = Cli::command().mut_args(|argument| argument.hide_short_help(false));
+    command.build();
+    let man = clap_mangen::Man::new(command.clone());
+    man.render_title(page)?;
+    man.render_name_section(page)?;
+    man.render_synopsis_section(page)?;
+    man.render_description_section(page)?;
+    man.render_options_section(page)?;
+    // The subcommands have no pages, so that they are no references to pages.
+    page.extend_from_slice(b".SH SUBCOMMANDS\n.PP\nThe options of each: weir COMMAND \\-\\-help.\n");
+    for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+        let about = subcommand.get_about().map(ToString::to_string).unwrap_or_default();
+        let name = escaped(subcommand.get_name());
+        page.extend_from_slice(format!(".TP\n\\fBweir {name}\\fR\n{}\n", escaped(&about)).as_bytes());
+    }
+    man.render_extra_section(page)?;
+    man.render_version_section(page)?;
+    page.extend_from_slice(b".SH SEE ALSO\n.BR weir-fields (7),\n.BR weir-functions (7)\n");
+    Ok(())
+}
+
 /// weir-functions(7): every function, its arguments, and the columns of its reading.
 pub fn functions(measures: &[&FunctionSpec], selectors: &[&Selector]) -> String {
     let mut page = String::from(
@@ -45,7 +73,7 @@ pub fn functions(measures: &[&FunctionSpec], selectors: &[&Selector]) -> String 
     }
     for selector in selectors {
         page += &section_of(selector.name, selector.help, selector.arguments);
-        page += &levels_of(&Level::ALL);
+        page += &levels_of(selector.levels);
         page += ".PP\nIt selects, and has no reading.\n";
     }
     page += ".SH SEE ALSO\n.BR weir (1)\n";
@@ -118,13 +146,11 @@ fn fields() -> String {
             Transport::Udp => "UDP",
             Transport::Both => "TCP and UDP",
         };
-        let ports: Vec<String> = protocol.ports.iter().map(u16::to_string).collect();
-        let usual =
-            if ports.is_empty() { String::new() } else { format!(", usually on port {}", ports.join(", ")) };
-        page += &format!("Over {transport}{usual}; it is identified on other ports, too.\n");
+        page += &format!("Over {transport}, {}.\n", on(protocol.ports));
         if protocol.tables.is_empty() {
-            page += "Its records are in the tables of many protocols.\n";
+            page += "It has no table of its own: what is found in it is in the tables of many protocols.\n";
         }
+        page += &buffers(protocol.buffers);
         for table in protocol.tables {
             page += &section(table);
         }
@@ -132,6 +158,30 @@ fn fields() -> String {
     page += &flow_section();
     page += ".SH SEE ALSO\n.BR weir (1)\n";
     page
+}
+
+/// The ports of a protocol, in words.
+fn on(ports: &[u16]) -> String {
+    let numbers: Vec<String> = ports.iter().map(u16::to_string).collect();
+    match numbers.as_slice() {
+        [] => "on any port".to_owned(),
+        [port] => format!("usually on port {port}; it is identified on other ports, too"),
+        [ports @ .., last] => {
+            format!("usually on ports {} and {last}; it is identified on other ports, too", ports.join(", "))
+        }
+    }
+}
+
+/// The buffers of a protocol that `search` takes.
+fn buffers(buffers: &[&Buffer]) -> String {
+    let mut text = String::new();
+    for buffer in buffers.iter().filter(|buffer| !buffer.is_stream) {
+        if text.is_empty() {
+            text += ".SS Buffers\nThe function search finds texts in them before a record is complete.\n";
+        }
+        text += &format!(".TP\n.B {}\n{}\n", escaped(buffer.name), escaped(buffer.help));
+    }
+    text
 }
 
 /// The fields of flows, which expressions over stored flows and records test as `flow.NAME`.
@@ -257,7 +307,34 @@ mod tests {
         }
         for protocol in PROTOCOLS {
             assert!(page.contains(&escaped(protocol.help)), "{}", protocol.name);
+            for buffer in protocol.buffers {
+                assert_eq!(
+                    page.contains(&format!(".B {}\n", buffer.name)),
+                    !buffer.is_stream,
+                    "{}",
+                    buffer.name
+                );
+            }
         }
+    }
+
+    #[test]
+    fn every_option_has_its_help_in_the_page() {
+        let mut page = Vec::new();
+        program(&mut page).unwrap();
+        let page = String::from_utf8(page).unwrap();
+        let entries: Vec<&str> = page.split(".TP\n").collect();
+        let command = Cli::command();
+        let named = command.get_arguments().filter_map(|argument| Some((argument, argument.get_long()?)));
+        for (argument, name) in named.filter(|(argument, _)| !argument.is_hide_set()) {
+            let heading = format!("\\fB{}\\fR", escaped(&format!("--{name}")));
+            let entry =
+                entries.iter().find(|entry| entry.lines().next().unwrap().contains(&heading)).unwrap();
+            let help = argument.get_help().unwrap().to_string();
+            let first = escaped(help.split([' ', '\n']).next().unwrap());
+            assert!(entry.lines().nth(1).unwrap().starts_with(&first), "--{name}: {entry}");
+        }
+        assert!(command.get_arguments().any(clap::Arg::is_hide_short_help_set));
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub struct Explain {
     pub expression: Option<String>,
 
     /// Print the plan of a run with these options in place of an expression: its subscriptions, also the built-in ones,
-    /// and what the pass does for them. `--plan serve -i eth0` shows that of a command.
+    /// and what the pass does for them. `--plan serve -i eth0` shows the plan of a command.
     #[arg(long, value_name = "OPTIONS", num_args = 0.., allow_hyphen_values = true, conflicts_with = "expression")]
     pub plan: Option<Vec<String>>,
 

@@ -66,7 +66,7 @@ pub struct Generate {
     #[arg(long, value_name = "N", default_value_t = 60)]
     pub seconds: u32,
 
-    /// Seed of the random generator: another seed gives other traffic of the same kind.
+    /// Seed of the random generator: another seed gives other traffic of this kind.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
 }
