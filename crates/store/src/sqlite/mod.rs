@@ -3,6 +3,8 @@
 mod archive;
 mod beside;
 mod condition;
+#[cfg(test)]
+mod count_tests;
 mod courses;
 mod curves;
 mod events;
