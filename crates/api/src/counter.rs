@@ -86,7 +86,7 @@ static PACKETS: &[Counter] = &[
     row(0, ("bytes", "bytes"), "bytes on the wire", "Bytes on the wire of all packets caught.", |s| {
         s.ledger.bytes
     }),
-    row(1, ("captured_bytes", "bytes"), "captured", "Bytes captured of these packets.", |s| {
+    row(1, ("captured_bytes", "bytes"), "captured", "Captured bytes of all packets caught.", |s| {
         s.ledger.captured_bytes
     }),
     row(
@@ -121,7 +121,7 @@ static PACKETS: &[Counter] = &[
         0,
         ("time_jumps", "packets"),
         "time jumps",
-        "Packets older than an earlier packet by more than the time guard allows.",
+        "Packets of captures that are more than a second older, or more than a day newer, than the packet before them.",
         |s| s.ledger.time_jumps,
     ),
     row(
@@ -176,7 +176,7 @@ static FLOWS: &[Counter] = &[
         0,
         ("flows_closed_shed", "connections"),
         "closed connections forgotten",
-        "Closed connections that were forgotten within a minute, because too many had closed: late segments of theirs are flows.",
+        "Closed connections that were forgotten within a minute, because too many had closed: late segments of them count as new flows.",
         |s| s.flows.closed_shed,
     )),
     row(

@@ -148,7 +148,7 @@ static LIST_ABSENT: Family = Family {
     metric: metric(
         Gauge,
         ("list_absent", "", ""),
-        "Maximum of a key without a row in the last interval, in the list's unit",
+        "Upper bound for a key without a row in the last interval, in the list's unit",
     ),
     series: None,
 };

@@ -74,7 +74,7 @@ pub struct Ledger {
     pub checksums_bad: u64,
     /// Verified packets whose transport checksum was offloaded to the sender's network card.
     pub checksums_offloaded: u64,
-    /// Packets older than one before them by more than the time guard allows.
+    /// Packets of captures that are more than a second older, or more than a day newer, than the packet before them.
     pub time_jumps: u64,
     /// Packets counted in another interval than the one of their time, because times went back too often.
     pub late: u64,

@@ -37,7 +37,7 @@ use std::path::PathBuf;
     about,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = "`weir --help` shows all options and examples, `weir help COMMAND` those of a command.",
+    after_help = "`weir --help` shows all options and examples, `weir help COMMAND` the options of a command.",
     after_long_help = LONG_NOTES,
 )]
 pub struct Cli {

@@ -151,7 +151,7 @@ pub fn available(memory: usize, workers: usize) -> Result<(), String> {
     let mut attempt: Vec<u8> = Vec::new();
     attempt.try_reserve_exact(all).map_err(|_| {
         format!(
-            "the system does not give {} to this process, of which --memory is {}: use a smaller --memory, or raise the \
+            "the system does not give {} to this process, {} of it for --memory: use a smaller --memory, or raise the \
              limit of the process (`ulimit -v`, LimitAS=)",
             bytes(all),
             bytes(memory)

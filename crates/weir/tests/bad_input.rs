@@ -305,7 +305,7 @@ fn inputs_that_cannot_be_opened_are_reported() {
     weir(["serve"]).exits(1).says("nothing to serve: give a capture");
     weir(["-r", text(&missing)]).exits(2).says("missing.pcap: cannot open: No such file or directory");
     weir(["count", text(&missing), "-e", "ip"]).exits(2).says("cannot open: No such file or directory");
-    weir([folder.path()]).exits(2).says("no capture file here");
+    weir([folder.path()]).exits(2).says("no capture file in this directory");
     weir(["/dev/null"]).exits(2).says("/dev/null: empty");
     weir(["/dev/zero"]).exits(2).says("/dev/zero: not a capture");
 }

@@ -1006,7 +1006,10 @@ fn ends_of_a_range_are_read_in_the_words_of_queries() {
         assert_eq!(&server.json(&path)["asked"], asked, "{since} to {until}");
     }
     let body = server.get("/api/v1/range?since=yesterdy").is(400).text();
-    assert!(body.contains("since: ") && body.contains("is no time") && body.contains("3 days ago"), "{body}");
+    assert!(
+        body.contains("since: ") && body.contains("is not a time") && body.contains("3 days ago"),
+        "{body}"
+    );
     server.get("/api/v1/range?since=now&until=yesterday").is(400);
     server.get("/api/v1/range?since=now&from=1").is(400);
 }

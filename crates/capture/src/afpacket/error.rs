@@ -59,7 +59,7 @@ pub enum LiveError {
         reason: String,
     },
     /// Waiting for packets or reading counters failed.
-    #[error("reading packets failed: {0}")]
+    #[error("cannot read packets: {0}")]
     Read(#[from] io::Error),
 }
 

@@ -180,7 +180,7 @@ impl<'c> Keeper<'c> {
         };
         let present = self.rings.values().filter(|kept| kept.position == position).count();
         if present + self.lines.len() > GENERATIONS * self.lines.len() {
-            let text = "former rings of this interface are not released";
+            let text = "the former rings of this interface are still in use";
             return self.answer(worker, &Answer::Failed(text.to_owned()));
         }
         let sockets = match opener.sockets(self.lines.len()) {

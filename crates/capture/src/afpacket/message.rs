@@ -317,7 +317,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 /// The error of a message that the other side does not send.
 pub(super) fn invalid() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "an unexpected message of the process that holds the rings")
+    io::Error::new(io::ErrorKind::InvalidData, "an unexpected message from the process that holds the rings")
 }
 
 /// The error of a closed socket.

@@ -107,10 +107,10 @@ impl Rings {
     fn check(options: &RingOptions, workers: usize) -> Result<(), LiveError> {
         let names = &options.interfaces;
         if names.is_empty() {
-            return Err(LiveError::Options("no interface was named"));
+            return Err(LiveError::Options("no interface was given"));
         }
         if names.iter().enumerate().any(|(i, name)| names.iter().skip(i + 1).any(|n| n == name)) {
-            return Err(LiveError::Options("an interface was named twice"));
+            return Err(LiveError::Options("an interface was given twice"));
         }
         if !(1..=256).contains(&workers) {
             return Err(LiveError::Options("the number of workers must be from 1 to 256"));

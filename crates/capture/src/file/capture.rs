@@ -301,7 +301,7 @@ impl Capture {
             return;
         }
         let offset = self.base + at as u64;
-        let what = format!("record of {need} bytes or more, of which {left} are present");
+        let what = format!("record of {need} bytes or more, but only {left} are present");
         let (input, packets) = (self.info.name.clone(), self.info.packets);
         self.fail(ReadError::Truncated { input, offset, packets, what });
         if self.recover {

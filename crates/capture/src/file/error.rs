@@ -17,7 +17,9 @@ pub enum Severity {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ReadError {
     /// No input was given, or only directories without captures.
-    #[error("{input}: no capture file here; expected a file that starts as pcap, pcapng, gzip or zstd")]
+    #[error(
+        "{input}: no capture file in this directory; expected a file that starts as pcap, pcapng, gzip or zstd"
+    )]
     NoCapture {
         /// The directory, or `input` if nothing was given.
         input: String,
@@ -89,7 +91,7 @@ pub enum ReadError {
         what: String,
     },
     /// The operating system failed to read on.
-    #[error("{input}: cannot read on at byte {offset}, after {packets} packets: {source}")]
+    #[error("{input}: cannot continue at byte {offset}, after {packets} packets: {source}")]
     Io {
         /// The input.
         input: String,

@@ -254,7 +254,10 @@ impl Pcapng {
 
     fn interface(&mut self, body: &[u8], findings: &mut Findings<'_>) -> Result<(), Stop> {
         let (Some(link), Some(snaplen)) = (self.half(body, 0), self.word(body, 4)) else {
-            return Err(Stop::Bad("interface description of under 20 bytes".to_owned()));
+            return Err(Stop::Bad(format!(
+                "interface description with {} bytes of body; expected 8 or more",
+                body.len()
+            )));
         };
         findings.info.blocks.interfaces += 1;
         let link = link_type(u32::from(link));
@@ -322,7 +325,7 @@ impl Pcapng {
         limits: &Limits,
         findings: &mut Findings<'_>,
     ) -> Result<(), String> {
-        let short = || format!("packet block with {} bytes of body; too few for its header", body.len());
+        let short = || format!("packet block with {} bytes of body, too few for its header", body.len());
         let (number, header) = match kind {
             ENHANCED => (self.word(body, 0).ok_or_else(short)?, 20),
             PACKET => (u32::from(self.half(body, 0).ok_or_else(short)?), 20),

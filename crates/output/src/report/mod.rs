@@ -129,7 +129,7 @@ fn traffic(page: &mut String, gather: &Gather) {
     // The maximum is also given in words: on a narrow screen the figures in the chart are small.
     let max = gather.moments.iter().map(|moment| moment.bytes).max().unwrap_or_default();
     let highest = figures::bit_rate(max as f64 * 8e9 / gather.step.max(1) as f64);
-    let label = format!("Bits a second, {} each step; at most {highest}", figures::duration(gather.step));
+    let label = format!("Bits per second, in steps of {}; at most {highest}", figures::duration(gather.step));
     let svg = chart::time(&gather.moments, gather.step, &escape(&label));
     let _ = write!(page, "<figure>{svg}<figcaption>{}</figcaption></figure>", escape(&label));
 }
@@ -214,7 +214,7 @@ fn talkers(page: &mut String, gather: &Gather) {
 }
 
 fn streams(page: &mut String, gather: &Gather) {
-    *page += "<h2 id=\"streams\">Streams</h2><p>The flows with most bytes. A round trip is that of the handshake; \
+    *page += "<h2 id=\"streams\">Streams</h2><p>The flows with the most bytes. The round trip is measured in the handshake; \
               loss, order and windows are given for the initiator and the responder.</p>";
     let time = |nanoseconds: Option<f64>| {
         nanoseconds.map_or_else(|| "–".to_owned(), |ns| chart::with_unit(ns / 1e9, "s"))
@@ -286,7 +286,7 @@ fn distributions(page: &mut String, gather: &Gather, model: &Model) {
               <span class=\"key\"></span> as seen and <span class=\"key fitted\"></span> as the nearest of four fits \
               (exponential, lognormal, Pareto, Weibull; by maximum likelihood). D is the Kolmogorov-Smirnov distance. \
               p is an upper bound, because the parameters come from the same values: a small p refutes the fit. \
-              Inside are private addresses.</p>";
+              Hosts with private addresses are inside.</p>";
     if gather.shed > 0 {
         let _ = write!(
             page,

@@ -240,7 +240,7 @@ fn loss_is_never_shown_as_none() {
 fn an_error_is_shown_to_its_end() {
     let mut cut = facts();
     cut.inputs[0].problem = Some(
-        "truncated at byte 99,976, after 10,455 packets: record of 100 bytes or more, of which 24 are present"
+        "truncated at byte 99,976, after 10,455 packets: record of 100 bytes or more, but only 24 are present"
             .to_owned(),
     );
     cut.total.ledger.caught = 1_310_455;
@@ -248,7 +248,7 @@ fn an_error_is_shown_to_its_end() {
     let text = render(&cut, &Style::default());
     let problem = "
           truncated at byte 99,976, after 10,455 packets: record of 100 bytes or
-          more, of which 24 are present
+          more, but only 24 are present
 ";
     assert!(text.contains(problem), "{text}");
     let loss = "

@@ -401,18 +401,18 @@ fn compare(
             let now: HashSet<&[Cell]> = tally.rows.iter().map(|row| row.cells.as_slice()).collect();
             let gone = before.rows.iter().filter(|row| !now.contains(row.cells.as_slice())).count();
             if gone > 0 {
-                answer.notes.push(format!("{gone} rows of the time before are gone"));
+                answer.notes.push(format!("{gone} rows of the earlier time have no row in this one"));
             }
         }
     }
     let (from, to) = (span.from.unwrap_or(0), span.to.unwrap_or(0));
     let mut note = format!("compared with {} to {}", question.at(from), question.at(to));
     match *extent {
-        Some((first, _)) if first >= to => note.push_str(", of which nothing is stored"),
+        Some((first, _)) if first >= to => note.push_str("; nothing of that time is stored"),
         Some((first, _)) if first > from => {
-            note.push_str(&format!(", of which the part from {} is stored", question.at(first)));
+            note.push_str(&format!("; that time is stored only from {} on", question.at(first)));
         }
-        _ if !is_watched => note.push_str(", in which nothing was watched"),
+        _ if !is_watched => note.push_str("; nothing was watched in that time"),
         _ => {}
     }
     answer.notes.push(note);
@@ -473,7 +473,7 @@ pub fn range_note(question: &Question, moved: &Moved, basis: &Basis) -> Option<S
         _ => "the cells that are stored there",
     };
     (earlier || later)
-        .then(|| format!("the time is moved to {} to {}, {why}", question.at(from), question.at(to)))
+        .then(|| format!("the answer is of {} to {}, {why}", question.at(from), question.at(to)))
 }
 
 /// Adds basis, bounds and notes to an answer.
@@ -492,15 +492,14 @@ fn finish(counting: &Counting, answer: &mut Answered, tally: &Tally) {
 pub fn crossing_note(crossing: &Crossing) -> String {
     let Crossing { flows, counted, whole } = crossing;
     let flows = if *flows == 1 {
-        "1 flow crosses".to_owned()
+        "1 flow crosses an end of the time and counts".to_owned()
     } else {
-        format!("{} flows cross", figures::count(*flows))
+        format!("{} flows cross an end of the time and count", figures::count(*flows))
     };
+    let rest = figures::bytes(whole.bytes.saturating_sub(counted.bytes));
+    let (counted, whole) = (figures::bytes(counted.bytes), figures::bytes(whole.bytes));
     format!(
-        "{flows} an end of the time and count with their share of it, {} of {}: the sum may be less by the first and more by \
-         the rest",
-        figures::bytes(counted.bytes),
-        figures::bytes(whole.bytes)
+        "{flows} with the share in it, {counted} of {whole}: the true sum may be up to {counted} lower or up to {rest} higher"
     )
 }
 
@@ -551,7 +550,7 @@ fn over_time(
     let rows: Vec<Vec<Value>> =
         rows.enumerate().filter(|(at, _)| from + *at as u64 * length < to).map(|(_, row)| row).collect();
     let mut answer = Answered { columns, rows, ..Answered::default() };
-    answer.notes.push(format!("each row is {} s", length as f64 / SECOND));
+    answer.notes.push(format!("each row covers {} s", length as f64 / SECOND));
     let is_shown = |at: &usize| from + *at as u64 * length < to;
     let unwatched = (0..steps).filter(is_shown).filter(|at| watched.get(*at) == Some(&0.0)).count();
     if unwatched > 0 {
@@ -606,7 +605,11 @@ fn quantiles(
         ..Answered::default()
     };
     if tally.groups > tally.rows.len() as u64 {
-        answer.notes.push(format!("the {} with most values of {}", tally.rows.len(), tally.groups));
+        answer.notes.push(format!(
+            "only the {} rows with the most values are shown, of {}",
+            tally.rows.len(),
+            tally.groups
+        ));
     }
     Ok(answer)
 }
@@ -639,7 +642,7 @@ fn series_quantiles(question: &Question, store: &dyn Store, name: &str) -> Resul
         rows: vec![cells],
         basis: Some(data.basis),
         partial: data.partial,
-        notes: vec![format!("of averages over {} s", data.step)],
+        notes: vec![format!("quantiles of averages over {} s", data.step)],
         ..Answered::default()
     })
 }
@@ -675,7 +678,7 @@ fn series(question: &Question, store: &dyn Store, name: &str) -> Result<Answered
         columns: columns(&[("time", ""), ("average", &unit), ("min", &unit), ("max", &unit)]),
         rows: rows.collect(),
         basis: Some(data.basis),
-        notes: vec![format!("each row is {} s", data.step)],
+        notes: vec![format!("each row covers {} s", data.step)],
         crossing: data.crossing,
         partial: data.partial,
         ..Answered::default()
@@ -800,10 +803,10 @@ fn flows(question: &Question, store: &dyn Store, test: FlowTest) -> Result<Answe
     }
     match found.rows.iter().filter(|flow| flow.open).count() {
         0 => {}
-        1 => answer.notes.push("1 of these flows is open: it has what was stored until now".to_owned()),
-        open => {
-            answer.notes.push(format!("{open} of these flows are open: they have what was stored until now"))
-        }
+        1 => answer.notes.push("1 of these flows is still open: it has the sums stored until now".to_owned()),
+        open => answer
+            .notes
+            .push(format!("{open} of these flows are still open: they have the sums stored until now")),
     }
     Ok(answer)
 }

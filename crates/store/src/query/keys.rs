@@ -134,7 +134,7 @@ impl Names<'_> {
                 match self.field_of(FLOW, word)? {
                     Some(field) if field.table == FLOW => Ok(Dimension::Field(field)),
                     Some(field) => Err(word.wrong(format!(
-                        "`{}.{}` is of records; they are counted by `count {} by ...` or with it as the first key",
+                        "`{}.{}` is a field of records: count them by `count {} by ...`, or name this field as the first key",
                         field.table, field.name, field.table
                     ))),
                     None => {
@@ -155,7 +155,7 @@ impl Names<'_> {
                         return Ok(Dimension::Field(field));
                     }
                     let message = format!(
-                        "`{}.{}` is not of the table `{table}`: the keys of a question are of one table, or client, server, \
+                        "`{}.{}` is not a field of the table `{table}`: the keys of a query are fields of one table, or client, server, \
                          service, protocol, vlan",
                         field.table, field.name
                     );

@@ -110,14 +110,14 @@ fn of_json(text: &str, asking: &Asking<'_>) -> Result<Question, QueryError> {
     let mut words = Words::new(&line);
     let head = head(&mut words).map_err(in_object)?;
     if let Some(more) = words.next() {
-        return Err(in_object(more.wrong(format!("found `{}` behind the subject", more.text))));
+        return Err(in_object(more.wrong(format!("found `{}` after the subject", more.text))));
     }
     let mut draft = Draft::default();
     for (name, value) in texts.iter().filter(|(name, _)| !SUBJECT_WORDS.contains(name)) {
         let mut words = Words::new(value);
         draft.clause(Word { text: name, at: 0 }, &mut words, value, asking).map_err(in_object)?;
         if let Some(more) = words.next() {
-            return Err(in_object(more.wrong(format!("found `{}` behind the value of `{name}`", more.text))));
+            return Err(in_object(more.wrong(format!("found `{}` after the value of `{name}`", more.text))));
         }
     }
     draft.question(text, &head, asking).map_err(in_object)
@@ -161,7 +161,7 @@ impl<'t> Draft<'t> {
         text: &'t str,
         asking: &Asking<'_>,
     ) -> Result<(), QueryError> {
-        let after = format!("something after `{}`", clause.text);
+        let after = format!("a value after `{}`", clause.text);
         let number = |words: &mut Words<'t>, max: usize| {
             let value = words.want(&after)?;
             let number = value.text.parse::<usize>().ok().filter(|n| (1..=max).contains(n));
@@ -192,7 +192,7 @@ impl<'t> Draft<'t> {
                 if found.from == found.to {
                     let length = words.place().min(text.trim_end().len()).saturating_sub(begin);
                     let word = text.get(begin..begin + length).unwrap_or_default().trim_end();
-                    let message = "expected a stretch of time: `2026`, `2026-03`, `2026-03-15`, `yesterday`, `today 14:05`";
+                    let message = "expected a range of time such as `2026`, `2026-03`, `2026-03-15`, `yesterday` or `today 14:05`";
                     return Err(Word { text: word, at: begin }.wrong(message));
                 }
                 self.within = Some(found);

@@ -153,7 +153,7 @@ fn errors_have_a_position() {
         ("tpo src", "tpo", "found `tpo`"),
         ("top sorce", "sorce", "client, server"),
         ("top tls.server_nam", "tls.server_nam", "did you mean `tls.server_name`"),
-        ("top tls.server_name, http.host", "http.host", "not of the table `tls`"),
+        ("top tls.server_name, http.host", "http.host", "not a field of the table `tls`"),
         ("count http by satus_code", "satus_code", "did you mean `http.status_code`"),
         ("count htp", "htp", "or `http`"),
         ("count http by sender", "sender", "have no `sender`"),
@@ -234,7 +234,7 @@ fn distinct_values_rank_a_list() {
         ("top client by distinct host", "two hosts"),
         ("top client by distinct server points 5", "over time"),
         ("count flows by distinct client", "`by distinct` is for top"),
-        ("top dns.query by distinct http.host", "is not of the table"),
+        ("top dns.query by distinct http.host", "is not a field of the table"),
     ] {
         let error = parse(text).unwrap_err();
         assert!(error.message.contains(wanted), "{text}: {error}");

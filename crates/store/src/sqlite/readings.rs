@@ -308,7 +308,7 @@ impl Sum {
                 whole.merge(&reading);
             }
             Some(_) => {
-                self.partial = Some("the list had another key earlier".to_owned());
+                self.partial = Some("the list had another key at an earlier time".to_owned());
                 self.reading = Some(reading);
             }
             None => self.reading = Some(reading),
@@ -342,7 +342,7 @@ pub fn sum(
                     if begin < coarse.0 || end > coarse.1 {
                         sum.span = (sum.span.0.min(begin), sum.span.1.max(end));
                         let text = format!(
-                            "the time range is rounded to {}: finer data is no longer kept",
+                            "the time range is rounded to {}: finer data is no longer stored",
                             tier.name
                         );
                         sum.partial = Some(text);

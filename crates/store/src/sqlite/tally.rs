@@ -116,8 +116,8 @@ pub fn flow_sums(
     }
     memory.release(sums.len() * FLOW_SUM);
     memory.give_back();
-    let full =
-        is_full.then(|| format!("only the first {} flows have bytes: choose a shorter time", sums.len()));
+    let full = is_full
+        .then(|| format!("bytes are known only of the first {} flows: choose a shorter time", sums.len()));
     Ok((sums, progress.partial(parts.len()).or(full)))
 }
 
@@ -561,10 +561,10 @@ impl<'w> Counter<'w> {
                     amount(lost),
                     amount(missing)
                 ),
-                false => "values that came later have no row, however heavy they are".to_owned(),
+                false => "values that arrived later have no row, however heavy they are".to_owned(),
             };
             notes.push(format!(
-                "limited to {} different values{by}: {} rows with others are in the sum of others; {bound}",
+                "limited to {} different values{by}: {} rows with further values are in the sum of others; {bound}",
                 figures::count(groups),
                 figures::count(self.groups.left_out())
             ));

@@ -483,11 +483,11 @@ impl Writer {
         let path = self.folder.join(MAIN);
         let error = match std::fs::metadata(&path) {
             Ok(data) if data.ino() == self.inode => return Ok(()),
-            Ok(_) => {
-                io::Error::other("another file was put in its place while the store is written: start again")
-            }
+            Ok(_) => io::Error::other(
+                "another file took its place while the store was being written: restart Weir",
+            ),
             Err(error) if error.kind() == io::ErrorKind::NotFound => io::Error::other(
-                "it was removed while the store is written: start again to begin a new store",
+                "it was removed while the store was being written: restart Weir to begin a new store",
             ),
             Err(error) => error,
         };
@@ -755,7 +755,7 @@ impl Output for Writer {
         }
         if before == 0 && self.flows.parts_shed() > 0 {
             let text = format!(
-                "more than {MAX_PARTS} flows moved much in an interval: of the others only the sums are kept"
+                "more than {MAX_PARTS} flows carried much traffic in an interval: only the sums of the others are kept"
             );
             self.health.note(open.until, "store", text);
         }

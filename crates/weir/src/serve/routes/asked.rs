@@ -99,7 +99,7 @@ pub fn in_words(
         }
         (None, Some(text)) => match moments.parse(text) {
             Ok(moment) => Ok(Some(moment.from)),
-            Err(accepted) => Err(Failure::question(format!("{name}: {text:?} is no time"), accepted)),
+            Err(accepted) => Err(Failure::question(format!("{name}: {text:?} is not a time"), accepted)),
         },
     };
     let (from, to) = (end("since", given.from, since)?, end("until", given.to, until)?);
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(read(Some("yesterday"), Some("today")), of(day - 24 * hour, Some(day)));
         assert!(read(Some("today"), Some("yesterday")).is_none() && read(Some("now"), Some("now")).is_none());
         let wrong = in_words(&moments, TimeRange::default(), Some("yesterdy"), None).unwrap_err();
-        assert_eq!(wrong.error, "since: \"yesterdy\" is no time");
+        assert_eq!(wrong.error, "since: \"yesterdy\" is not a time");
         assert!(wrong.help.unwrap_or_default().contains("`3 days ago`"));
         let given = TimeRange { from: Some(1), to: None };
         assert!(in_words(&moments, given, Some("2h"), None).is_err());

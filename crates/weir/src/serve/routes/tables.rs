@@ -29,7 +29,7 @@ use weir_store::{KeptReading, Store, StoreError, TimeRange};
 /// Maximum rows of one table.
 const MAX_ROWS: usize = 1000;
 /// Why a list of records is not narrowed where there are no records.
-const NOT_STORED: &str = "its records are not stored; those of delays are with --measure";
+const NOT_STORED: &str = "its records are not stored; the records of delays are, with --measure";
 /// Maximum subscriptions of one answer.
 const MAX_SUBSCRIPTIONS: usize = 32;
 
