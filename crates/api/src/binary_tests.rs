@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    Datum, EVENT_KINDS, Event, Fold, Folded, KeyColumn, Origin, SCANS, Schema, Shown, Subject, Sweep, Table,
-    TableColumn, TableRow, Trials,
+    AnswerLabel, Datum, EVENT_KINDS, Event, Fold, Folded, KeyColumn, Origin, SCANS, Schema, Shown, Subject,
+    SubscriptionId, Sweep, Table, TableColumn, TableRow, Trials,
 };
 use proptest::prelude::*;
 use std::borrow::Cow;
