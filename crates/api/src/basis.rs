@@ -50,3 +50,7 @@ pub struct Basis {
     #[schema(required = true)]
     pub bound: Option<u64>,
 }
+
+/// Nanoseconds after the last packet of a TCP flow in which packets can still belong to it: its close delay of 5 s, and the tick
+/// that ends it. They are not in its duration.
+pub const CLOSING: u64 = 6_000_000_000;

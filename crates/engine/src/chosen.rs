@@ -2,10 +2,8 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use weir_api::basis::CLOSING;
 use weir_wire::{FlowKey, Layers, Packet, decapsulate};
-
-/// Nanoseconds after the last packet of a flow of TCP in which segments still belong to it: they are not in its duration.
-const LATE: u64 = 6_000_000_000;
 
 /// Headers of packets in packets that are looked at.
 const MAX_HEADERS: usize = 8;
@@ -28,7 +26,7 @@ impl ChosenFlows {
     /// Adds a flow: its ends, its IP protocol, and the times of its first and its last packet in nanoseconds since 1970.
     pub fn add(&mut self, ends: [(IpAddr, u16); 2], ip_proto: u8, times: [u64; 2]) {
         let [first, last] = times;
-        let late = if ip_proto == TCP { LATE } else { 0 };
+        let late = if ip_proto == TCP { CLOSING } else { 0 };
         let ends = ends.map(|(address, port)| (number(address), port));
         self.times.entry(of(ends, ip_proto)).or_default().push([first, last.saturating_add(late)]);
     }

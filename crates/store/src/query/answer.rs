@@ -11,7 +11,7 @@ use crate::{
 };
 use serde_json::{Number, Value, json};
 use std::collections::{HashMap, HashSet};
-use weir_api::basis::{Basis, Source};
+use weir_api::basis::{Basis, CLOSING, Source};
 use weir_api::web::{Answered, Column, Crossing, Flow, TopList};
 use weir_api::{Count, Key, TopRow, Unit, nearest_rank, state_words};
 use weir_filter::FlowTest;
@@ -876,9 +876,8 @@ fn command(question: &Question, flow: &Flow) -> Option<String> {
         to(&flow.destination, flow.destination_port),
         to(&flow.source, flow.source_port)
     );
-    // Seconds as floating-point numbers are exact to a quarter of a microsecond. Segments of a closed connection belong to it for
-    // some seconds, and are not in its duration.
-    let late = if flow.protocol == "tcp" { 6_000_000 } else { 2 };
+    // Seconds as floating-point numbers are exact to a quarter of a microsecond.
+    let late = if flow.protocol == "tcp" { (CLOSING / 1000) as i64 } else { 2 };
     let nanoseconds =
         |seconds: f64, more: i64| ((seconds * 1e6) as u64).saturating_add_signed(more).saturating_mul(1000);
     let [since, until] = [nanoseconds(flow.first, -1), nanoseconds(flow.last, late)]
