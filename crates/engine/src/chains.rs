@@ -2,6 +2,7 @@
 
 use crate::expressions::Counters;
 use crate::fields::{self, RecordView};
+use crate::flow_fields::EndedFlow;
 use crate::function::block::{Block, OwnedTally, first};
 use crate::meter::{Cost, Meter};
 use crate::plan::Shared;
@@ -148,7 +149,7 @@ impl Functions {
             return;
         }
         let Self { links, found, .. } = self;
-        plan.flow_ends.each(&fields::endpoints_of(record), found, |at, directions| {
+        plan.flow_ends.each(&EndedFlow::new(record), found, |at, directions| {
             let directions = fields::with_packets(record, directions);
             if directions != Directions::NONE {
                 show_flow(&plan.trees, links, at, record, directions);

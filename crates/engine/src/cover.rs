@@ -11,7 +11,7 @@ use crate::planned::Compiled;
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_api::SubscriptionId;
-use weir_filter::{Directions, FlowEndpoints, FlowTest, FlowTests, Matches, RecordSet};
+use weir_filter::{Directions, FlowRow, FlowTest, FlowTests, Matches, RecordSet};
 
 /// A subscription of a plan that covers flows or records.
 pub(crate) struct Covering<'p> {
@@ -135,9 +135,9 @@ impl<T> Cover<T> {
 impl Cover<FlowTests> {
     /// Calls `each` with the position of every subscription that covers a direction of a flow, and the directions that it
     /// covers. `found` is reused memory.
-    pub fn each(
+    pub fn each<R: FlowRow>(
         &self,
-        flow: &FlowEndpoints,
+        flow: &R,
         found: &mut Vec<(u32, Directions)>,
         mut each: impl FnMut(usize, Directions),
     ) {
@@ -167,6 +167,7 @@ mod tests {
     use super::*;
     use crate::{ChecksumMode, Plan, Settings};
     use weir_api::{FunctionCall, Level, Owner, Subscription, SubscriptionSpec};
+    use weir_filter::FlowEndpoints;
     use weir_filter::Options;
     use weir_wire::mapped;
 

@@ -123,7 +123,7 @@ impl RecordRow for RecordView<'_> {
 }
 
 /// A length of time in seconds: the number that is nearest to its nanoseconds in decimals, as the store reads it.
-fn span_seconds(nanoseconds: u64) -> f64 {
+pub(crate) fn span_seconds(nanoseconds: u64) -> f64 {
     const EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
     if nanoseconds <= EXACT {
         return nanoseconds as f64 / 1e9;

@@ -39,6 +39,7 @@ mod demand;
 mod expressions;
 mod feeder;
 pub mod fields;
+pub mod flow_fields;
 mod function;
 mod history;
 mod interval;

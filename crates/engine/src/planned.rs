@@ -157,8 +157,11 @@ impl Compiled {
         let no_expression = |error| PlanError::Subscription { name: spec.name.clone(), error };
         let expression = spec.expression.trim();
         let flow_test = match spec.level {
-            Level::Stream | Level::Flow if !expression.is_empty() && !calls.is_empty() => {
+            Level::Stream if !expression.is_empty() && !calls.is_empty() => {
                 Some(FlowTest::of_key(expression, &settings.filter).map_err(no_expression)?)
+            }
+            Level::Flow if !expression.is_empty() && !calls.is_empty() => {
+                Some(FlowTest::of_ended(expression, &settings.filter).map_err(no_expression)?)
             }
             _ => None,
         };

@@ -3,7 +3,7 @@
 //! A test that requires an address of a network, or a port, has it as an *anchor*, by which it is found. Tests without anchors
 //! are found for every flow.
 
-use crate::flowtest::{Directions, FlowEndpoints, FlowTest};
+use crate::flowtest::{Directions, FlowEndpoints, FlowRow, FlowTest};
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 
@@ -98,9 +98,9 @@ impl FlowTests {
 
     /// Finds the numbers of the tests that hold for a direction of a flow, in ascending order, with the directions for which
     /// each one holds. `found` is reused memory.
-    pub fn matches(&self, flow: &FlowEndpoints, found: &mut Vec<(u32, Directions)>) {
+    pub fn matches<R: FlowRow>(&self, flow: &R, found: &mut Vec<(u32, Directions)>) {
         found.clear();
-        self.anchors.each(flow, |number| found.push((number, Directions::NONE)));
+        self.anchors.each(flow.endpoints(), |number| found.push((number, Directions::NONE)));
         found.sort_unstable_by_key(|(number, _)| *number);
         found.dedup_by_key(|(number, _)| *number);
         found.retain_mut(|(number, directions)| {

@@ -13,7 +13,7 @@
 
 use crate::ast::{Connective, Expr, Id, IdKind, Primitive, Qualifiers, Side, Test};
 use crate::error::{ErrorKind, FilterError};
-use crate::fields::{Comparison, FLOW, FieldTest, Number, Operand, Operation, needs_record};
+use crate::fields::{Comparison, FLOW, FieldInfo, FieldTest, Number, Operand, Operation, needs_record};
 use crate::filter::{Filter, Options};
 use crate::meaning;
 use crate::names::{IP_PROTOCOLS, Protocol, ip_protocol, lookup};
@@ -176,12 +176,32 @@ impl FlowTest {
     ///
     /// The expression is invalid, or its key does not decide it: the error has the position and names the level that does.
     pub fn of_key(text: &str, options: &Options<'_>) -> Result<Self, FilterError> {
+        Self::with_fields(text, options, |_| false)
+    }
+
+    /// Parses an expression over flows that have ended, which have the fields of the table [`FLOW`]; the empty one holds for all.
+    ///
+    /// # Errors
+    ///
+    /// The expression is invalid, or such a flow does not decide it: the error has the position and names the level that does.
+    pub fn of_ended(text: &str, options: &Options<'_>) -> Result<Self, FilterError> {
+        Self::with_fields(text, options, |field| field.table == FLOW && field.place != FieldInfo::STORED)
+    }
+
+    /// Parses an expression over flows that have these fields, besides those of the key.
+    fn with_fields(
+        text: &str,
+        options: &Options<'_>,
+        has: fn(&FieldInfo) -> bool,
+    ) -> Result<Self, FilterError> {
         let expr = tree(text, options)?;
         if let Some(expr) = &expr {
             let mut wrong = None;
             expr.visit(&mut |test| {
-                if wrong.is_none()
-                    && matches!(&test.primitive, Primitive::Field(field) if of_end(field).is_none())
+                if let Primitive::Field(field) = &test.primitive
+                    && wrong.is_none()
+                    && of_end(field).is_none()
+                    && !has(&field.field)
                 {
                     wrong = Some(test.span.clone());
                 }

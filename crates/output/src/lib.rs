@@ -70,7 +70,7 @@ pub use destination::Existing;
 pub use file::Rolling;
 pub use log::Log;
 pub use open::{OpenFlow, OpenFlows};
-pub use weir_engine::{FlowIdentity, FlowRecord, fields};
+pub use weir_engine::{FlowIdentity, FlowRecord, fields, flow_fields};
 
 use std::io;
 use std::path::PathBuf;

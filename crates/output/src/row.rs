@@ -5,9 +5,10 @@ use crate::json::push_text;
 use crate::zone::{push_epoch_micros, push_rfc3339, push_seconds};
 use crate::{ports, zone};
 use std::net::{IpAddr, Ipv6Addr};
+use weir_engine::flow_fields::flag_letters;
+pub use weir_engine::flow_fields::{services, tunnel};
 use weir_engine::{CommunityId, FlowRecord, Side};
-use weir_proto::PROTOCOLS;
-use weir_wire::{Direction, Tunnel};
+use weir_wire::Direction;
 
 /// The endpoints of a flow for display.
 pub struct Endpoints {
@@ -47,31 +48,6 @@ pub fn uid(id: u64) -> String {
     let mut text = Vec::with_capacity(12);
     push_uid(&mut text, id);
     String::from_utf8(text).unwrap_or_default()
-}
-
-/// The carrier of a flow, in a word; `None` without one.
-pub fn tunnel(tunnel: Tunnel) -> Option<&'static str> {
-    Some(match tunnel {
-        Tunnel::None => return None,
-        Tunnel::IpInIp => "ip-in-ip",
-        Tunnel::Gre => "gre",
-        Tunnel::GreEthernet => "gre-ethernet",
-        Tunnel::Erspan => "erspan",
-        Tunnel::Vxlan => "vxlan",
-        Tunnel::Geneve => "geneve",
-        Tunnel::GtpU => "gtp-u",
-        Tunnel::L2tp => "l2tp",
-        Tunnel::Teredo => "teredo",
-        Tunnel::Ayiya => "ayiya",
-        Tunnel::EtherIp => "etherip",
-        Tunnel::Capwap => "capwap",
-    })
-}
-
-/// Names of the protocols identified in a flow, the first one first.
-pub fn services(flow: &FlowRecord) -> impl Iterator<Item = &'static str> {
-    let found = flow.services.into_iter().filter_map(|place| place.checked_sub(1));
-    found.filter_map(|at| PROTOCOLS.get(usize::from(at))).map(|protocol| protocol.name)
 }
 
 /// A value of a column, before it is formatted.
@@ -123,13 +99,7 @@ impl Value {
                     push_hex(out, *byte);
                 }
             }
-            // The letters of the flags that were set, from the most significant, as in nfdump: `...AP.SF`.
-            Value::Flags(flags) => {
-                let letters = b"CEUAPRSF".iter().enumerate();
-                out.extend(
-                    letters.map(|(at, letter)| if flags & (0x80 >> at) != 0 { *letter } else { b'.' }),
-                );
-            }
+            Value::Flags(flags) => out.extend_from_slice(&flag_letters(*flags)),
             Value::Word(word) | Value::OnlyWord(word) => out.extend_from_slice(word.as_bytes()),
             _ => return false,
         }

@@ -271,7 +271,7 @@ impl Fields for StoreFields<'_> {
                 table: FLOW,
                 name: field.name,
                 kind: field.kind,
-                place: 0,
+                place: weir_output::flow_fields::flow_field(field.name).unwrap_or(FieldInfo::STORED),
             }));
         }
         let Some((found, field)) = weir_output::fields::find(table, name) else { return Ok(None) };

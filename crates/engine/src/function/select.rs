@@ -6,7 +6,8 @@
 use super::search::SEARCH;
 use super::{Argument, Arguments, FunctionSpec, RECORD_FUNCTIONS};
 use crate::demand::Demand;
-use crate::fields::{endpoints, endpoints_of, with_packets};
+use crate::fields::{endpoints, with_packets};
+use crate::flow_fields::EndedFlow;
 use crate::function::FUNCTIONS;
 use crate::{Block, Item, Seeds};
 use std::fmt;
@@ -184,7 +185,8 @@ static WHERE: Selector = Selector {
     build: |arguments, level, options| {
         let text = arguments.text("expression")?;
         Ok(match level {
-            Level::Stream | Level::Flow => Arc::new(Where::Flows(Box::new(FlowTest::of_key(text, options)?))),
+            Level::Stream => Arc::new(Where::Flows(Box::new(FlowTest::of_key(text, options)?))),
+            Level::Flow => Arc::new(Where::Flows(Box::new(FlowTest::of_ended(text, options)?))),
             Level::Record => Arc::new(Where::Records(Box::new(RecordTest::compile(text, options)?))),
             Level::Packet => Arc::new(Where::Packets(Box::new(Filter::compile(text, options)?))),
         })
@@ -216,7 +218,7 @@ impl Select for Where {
     fn narrows(&self, item: &Item<'_>) -> Directions {
         match (self, item) {
             (Where::Flows(test), Item::FlowEnd(flow, directions)) => {
-                with_packets(flow, test.directions(&endpoints_of(flow))).and(*directions)
+                with_packets(flow, test.directions(&EndedFlow::new(flow))).and(*directions)
             }
             _ => Directions::BOTH,
         }

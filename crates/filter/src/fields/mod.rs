@@ -61,8 +61,14 @@ pub struct FieldInfo {
     pub name: &'static str,
     /// The kind of its values.
     pub kind: FieldKind,
-    /// Its position among the fields of its table, by which [`crate::RecordRow`] finds its values.
+    /// Its position among the fields of its table, by which [`crate::RecordRow`] finds its values; of a field of flows the
+    /// position among those that are known when a flow ends.
     pub place: usize,
+}
+
+impl FieldInfo {
+    /// The position of a field of flows that only a store has.
+    pub const STORED: usize = usize::MAX;
 }
 
 /// The fields that an expression may test. This crate knows no protocol, reads no file and has no clock.
@@ -132,7 +138,9 @@ pub(crate) fn needs_end(field: &str) -> String {
             "`{field}` is of a flow, whose key decides it with `=` and `!=` (level = \"flow\" or \"record\"); the ends of packets are `src` and `dst`"
         );
     }
-    format!("`{field}` is known when a flow has ended: `weir query` and the pages test it")
+    format!(
+        "`{field}` is known when a flow has ended: subscriptions with level = \"flow\", `weir query` and the pages test it"
+    )
 }
 
 /// The message about a field that no table has.

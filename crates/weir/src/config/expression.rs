@@ -40,7 +40,8 @@ pub fn check_at(text: &str, level: Level, fields: &RunFields) -> Result<(), Filt
     let options = over_records(fields);
     match level {
         Level::Record => RecordTest::compile(text, &options).map(drop),
-        Level::Stream | Level::Flow => FlowTest::of_key(text, &options).map(drop),
+        Level::Stream => FlowTest::of_key(text, &options).map(drop),
+        Level::Flow => FlowTest::of_ended(text, &options).map(drop),
         Level::Packet => weir_filter::check(text, &options).map(drop),
     }
 }
