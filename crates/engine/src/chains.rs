@@ -11,7 +11,7 @@ use crate::stream_demand::Covering;
 use crate::trees::{Node, Trees};
 use crate::{Control, FlowIdentity, FlowRecord, Item, Plan, Share, Tally};
 use std::collections::HashMap;
-use weir_api::{Answer, Reading, States};
+use weir_api::{Answer, AnswerId, Reading, States};
 use weir_filter::{Directions, Matches, PacketMask};
 use weir_proto::Record;
 use weir_wire::Direction;
@@ -42,6 +42,8 @@ pub(crate) struct Functions {
     found: Vec<(u32, Directions)>,
     /// Reused for the tests of records.
     matches: Matches,
+    /// The functions that deliver the flow or record that was shown last.
+    delivered: Vec<AnswerId>,
 }
 
 impl Functions {
@@ -58,6 +60,7 @@ impl Functions {
             masks: Vec::new(),
             found: Vec::new(),
             matches: Matches::default(),
+            delivered: Vec::new(),
         }
     }
 
@@ -143,33 +146,37 @@ impl Functions {
         }
     }
 
-    /// Shows a flow that has ended to the subscriptions that cover it.
-    pub fn flow_end(&mut self, plan: &Plan, record: &FlowRecord) {
+    /// Shows a flow that has ended to the subscriptions that cover it. Returns the functions that deliver it.
+    pub fn flow_end(&mut self, plan: &Plan, record: &FlowRecord) -> &[AnswerId] {
+        self.delivered.clear();
         if plan.flow_ends.is_empty() {
-            return;
+            return &self.delivered;
         }
-        let Self { links, found, .. } = self;
+        let Self { links, found, delivered, .. } = self;
         plan.flow_ends.each(&EndedFlow::new(record), found, |at, directions| {
             let directions = fields::with_packets(record, directions);
             if directions != Directions::NONE {
-                show_flow(&plan.trees, links, at, record, directions);
+                show_flow(&plan.trees, links, at, (record, directions), delivered);
             }
         });
+        &self.delivered
     }
 
-    /// Shows a record to the subscriptions that cover it.
-    pub fn record(&mut self, plan: &Plan, flow: &FlowIdentity, record: &Record<'_>) {
+    /// Shows a record to the subscriptions that cover it. Returns the functions that deliver it.
+    pub fn record(&mut self, plan: &Plan, flow: &FlowIdentity, record: &Record<'_>) -> &[AnswerId] {
         let view = RecordView { endpoints: fields::endpoints(flow), record };
-        let Self { links, matches, .. } = self;
+        let Self { links, matches, delivered, .. } = self;
+        delivered.clear();
         plan.records.each(&view, matches, |at| {
-            show(&plan.trees, links, at, &Item::Record(&view));
+            show(&plan.trees, links, at, &Item::Record(&view), delivered);
         });
+        &self.delivered
     }
 
     /// Shows a chunk of a stream to the subscriptions that cover its direction.
     pub fn chunk(&mut self, plan: &Plan, covering: &[Covering], flow: &FlowIdentity, chunk: &Chunk<'_>) {
         for one in covering.iter().filter(|one| one.directions.has(chunk.direction)) {
-            show(&plan.trees, &mut self.links, one.at, &Item::Chunk(flow, chunk));
+            show(&plan.trees, &mut self.links, one.at, &Item::Chunk(flow, chunk), &mut Vec::new());
         }
     }
 
@@ -183,7 +190,7 @@ impl Functions {
         };
         plan.early.each(&fields::endpoints(flow), found, |at, directions| {
             if directions.has(direction) {
-                show(&plan.trees, links, at, item);
+                show(&plan.trees, links, at, item, &mut Vec::new());
             }
         });
     }
@@ -195,7 +202,7 @@ impl Functions {
             return;
         }
         for at in &plan.sources.control {
-            show(&plan.trees, &mut self.links, *at, &Item::Control(control));
+            show(&plan.trees, &mut self.links, *at, &Item::Control(control), &mut Vec::new());
         }
     }
 
@@ -248,25 +255,32 @@ fn build(plan: &Plan, node: &Node) -> Option<Link> {
 }
 
 /// Shows an item to the tree of the subscription at a position: to those behind a function that selects only if it selects
-/// the item.
-fn show(trees: &Trees, links: &mut [Option<Link>], at: usize, item: &Item<'_>) {
+/// the item. Adds the functions that deliver it to `delivered`.
+fn show(
+    trees: &Trees,
+    links: &mut [Option<Link>],
+    at: usize,
+    item: &Item<'_>,
+    delivered: &mut Vec<AnswerId>,
+) {
     let mut tree = trees.tree(at);
     while let Some(at) = tree.next() {
         let (Some(node), Some(Some(link))) = (trees.nodes.get(at), links.get_mut(at)) else { continue };
         if !link.item(item) {
             tree.start += node.below as usize;
         }
+        delivered.extend(link.delivers());
     }
 }
 
 /// Shows a flow that has ended to the tree of the subscription at a position. A function that selects may leave one of its
-/// directions to those behind it.
+/// directions to those behind it. Adds the functions that deliver the flow to `delivered`.
 fn show_flow(
     trees: &Trees,
     links: &mut [Option<Link>],
     at: usize,
-    flow: &FlowRecord,
-    directions: Directions,
+    (flow, directions): (&FlowRecord, Directions),
+    delivered: &mut Vec<AnswerId>,
 ) {
     // What each function that selects has left for those behind it.
     let mut left = Vec::new();
@@ -281,6 +295,7 @@ fn show_flow(
         if !link.item(&item) {
             tree.start += node.below as usize;
         }
+        delivered.extend(link.delivers());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::chains::Functions;
 use crate::sessions::{Found, Sessions};
-use crate::sink::{Emitted, Sink};
+use crate::sink::{Emitted, Sink, To};
 use crate::tap::Tap;
 use crate::{Control, FlowRecord, Plan, Tally};
 use weir_flow::{FlowPacket, FlowSink, FlowTable, IpTunnel};
@@ -180,16 +180,13 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
         {
             *state += 1;
         }
-        self.functions.flow_end(self.plan, record);
-        if READS {
-            let found = std::mem::take(&mut self.found);
-            if let (Some(sessions), mut tap) = self.tap() {
-                sessions.carrier(record, &mut tap);
-                sessions.count(record, found);
-            }
-            self.sink.take(Emitted::Flow(&FlowRecord { services: found.services, ..*record }));
-        } else {
-            self.sink.take(Emitted::Flow(record));
+        let found = std::mem::take(&mut self.found);
+        if let (Some(sessions), mut tap) = self.tap() {
+            sessions.carrier(record, &mut tap);
+            sessions.count(record, found);
         }
+        let record = if READS { &FlowRecord { services: found.services, ..*record } } else { record };
+        let functions = self.functions.flow_end(self.plan, record);
+        self.sink.take(Emitted::Flow(record, To { run: true, functions }));
     }
 }

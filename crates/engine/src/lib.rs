@@ -54,6 +54,7 @@ mod sink;
 mod stream_demand;
 mod streams;
 mod tap;
+mod target;
 mod token_bucket;
 mod trees;
 mod tunnels;
@@ -64,9 +65,9 @@ pub use announced::{Announcements, PacketOrder};
 pub use chosen::ChosenFlows;
 pub use demand::{Demand, Tables};
 pub use function::{
-    Argument, Arguments, Block, BuildJudge, CallError, Callable, DELIVERIES, Delivery, FUNCTIONS, Function,
-    FunctionSpec, InputKind, Judge, Memory, OwnedTally, RECORD_FUNCTIONS, SELECTORS, Selector, Share,
-    judge_of,
+    Argument, Arguments, Block, BuildJudge, BuildTarget, CallError, Callable, DELIVERIES, Delivery,
+    FUNCTIONS, Function, FunctionSpec, InputKind, Judge, Memory, OwnedTally, RECORD_FUNCTIONS, SELECTORS,
+    Selector, Share, judge_of,
 };
 pub use interval::{IntervalClock, Stretch};
 pub use item::Item;
@@ -75,8 +76,9 @@ pub use plan::Plan;
 pub use planned::check_chain;
 pub use sessions::{RECORD_RATIO, SessionConfig, SessionStats};
 pub use settings::{ChecksumMode, PlanError, Seeds, Settings};
-pub use sink::{Emitted, Sink};
+pub use sink::{Emitted, Sink, To};
 pub use streams::Measuring;
+pub use target::{LogFormat, NamedLog, Target};
 pub use unidentified::UNIDENTIFIED;
 pub use weir_flow::measure::{Burst, Exchange, Measure, Measured};
 pub use weir_flow::{

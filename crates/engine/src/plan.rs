@@ -1,6 +1,7 @@
 //! The compiled list of subscriptions: immutable, shared by all workers.
 
 use crate::InputKind;
+use crate::Target;
 use crate::cover::{Cover, Covering};
 use crate::demand::Demand;
 use crate::expressions::{Expressions, Numbering};
@@ -9,7 +10,7 @@ use crate::settings::{ChecksumMode, PlanError, Settings};
 use crate::trees::{Chain, Lineage, Lineages, Trees};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use weir_api::{Answer, Level, Outline, Reading, Subscription, SubscriptionId, SubscriptionSpec};
+use weir_api::{Answer, AnswerId, Level, Outline, Reading, Subscription, SubscriptionId, SubscriptionSpec};
 use weir_filter::{Filter, FilterError, FlowTests, RecordSet, Strategy};
 use weir_wire::{Layers, LinkType, Packet};
 
@@ -195,6 +196,9 @@ const ANSWER: usize = size_of::<Answer>() + 96;
 /// run and the outputs, and intermediate ones.
 const COPIES: usize = 6;
 
+/// Targets of a run: each has files that are open.
+const MAX_TARGETS: usize = 1000;
+
 impl Plan {
     /// Compiles subscriptions. `expression` is the expression of the whole run: packets that it does not match are
     /// only counted. Empty for every packet.
@@ -244,6 +248,7 @@ impl Plan {
                 None => Known::Compiled(Arc::new(Compiled::new(one, &settings)?)),
             });
         }
+        check_targets(subscriptions, &compiled)?;
         let mut sets = Sets {
             counted: Numbering::after(before.map(|plan| &plan.counted)),
             shown: Numbering::after(before.map(|plan| &plan.shown)),
@@ -372,6 +377,17 @@ impl Plan {
         self.subscriptions.iter().map(|planned| &*planned.spec)
     }
 
+    /// The name of a subscription.
+    pub fn name(&self, id: SubscriptionId) -> Option<&str> {
+        let planned = self.subscriptions.iter().find(|planned| planned.id == id)?;
+        Some(&planned.spec.name)
+    }
+
+    /// The functions that deliver, by the numbers of their answers: the target of each.
+    pub fn targets(&self) -> impl Iterator<Item = (AnswerId, &Target)> {
+        self.subscriptions.iter().flat_map(|planned| planned.compiled.targets())
+    }
+
     /// What the plan needs of the pass.
     pub fn demand(&self) -> &Demand {
         &self.demand
@@ -420,6 +436,26 @@ impl Plan {
 /// libpcap's handling of VLAN tags, the verdicts may differ.
 fn by_flow(settings: &Settings) -> bool {
     !settings.filter.strict_bpf && !settings.filter.inner
+}
+
+/// Checks that the targets of a plan can be open at one time.
+fn check_targets(subscriptions: &[Subscription], known: &[Known<'_>]) -> Result<(), PlanError> {
+    let mut names: HashMap<&str, (&Target, &str)> = HashMap::new();
+    for (one, known) in subscriptions.iter().zip(known) {
+        let wrong = |error: String| PlanError::Function { name: one.spec.name.clone(), error };
+        for (_, target) in known.compiled().targets() {
+            let (first, name) = names.entry(target.name()).or_insert((target, &one.spec.name));
+            if *first != target {
+                return Err(wrong(format!("the log {target} is {first} in the subscription `{name}`")));
+            }
+            if names.len() > MAX_TARGETS {
+                return Err(wrong(format!(
+                    "{target} is one log more than the {MAX_TARGETS} that a run can write"
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The expressions that the sets of a plan are built from.
@@ -503,6 +539,15 @@ impl<'p> Shared<'p> {
 enum Known<'p> {
     Planned(&'p Arc<Planned>),
     Compiled(Arc<Compiled>),
+}
+
+impl Known<'_> {
+    fn compiled(&self) -> &Compiled {
+        match self {
+            Known::Planned(planned) => &planned.compiled,
+            Known::Compiled(compiled) => compiled,
+        }
+    }
 }
 
 /// Gives subscriptions their sources, and numbers to their expressions.

@@ -4,16 +4,19 @@ use crate::demand::{Demand, Tables};
 use crate::function::select::Select;
 use crate::function::{event, record_tables};
 use crate::settings::{PlanError, Seeds, Settings};
-use crate::{Block, Delivery, Function, FunctionSpec, InputKind, Item, Memory, Selector};
+use crate::{Block, Delivery, Function, FunctionSpec, InputKind, Item, Memory, Selector, Target};
 use std::sync::Arc;
 use weir_api::{
-    Answer, AnswerId, AnswerLabel, Count, FunctionCall, Level, Reading, Subscription, SubscriptionSpec,
+    Answer, AnswerId, AnswerLabel, Count, FunctionCall, Level, Reading, Subscription, SubscriptionId,
+    SubscriptionSpec,
 };
 use weir_filter::{FlowTest, Options, PacketMask, RecordTest};
 use weir_proto::Table;
 
 /// The functions and tests of a subscription. A subscription never changes, so that plans with equal settings share it.
 pub(crate) struct Compiled {
+    /// The number of the subscription.
+    id: SubscriptionId,
     /// The functions that measure and those that select, each with its place in the chain.
     calls: Vec<(u16, Call)>,
     /// Whether the functions see what parsers hand on before records.
@@ -30,7 +33,8 @@ pub(crate) struct Compiled {
 
 /// A function of a chain, compiled.
 enum Call {
-    Measure(&'static FunctionSpec, Memory),
+    /// It measures, and delivers if it has a target.
+    Measure(&'static FunctionSpec, Memory, Option<Target>),
     Select(Arc<dyn Select>),
 }
 
@@ -38,7 +42,7 @@ impl Call {
     /// The description of a function that measures.
     fn measures(&self) -> Option<&'static FunctionSpec> {
         match self {
-            Call::Measure(function, _) => Some(function),
+            Call::Measure(function, ..) => Some(function),
             Call::Select(_) => None,
         }
     }
@@ -65,12 +69,8 @@ pub(crate) struct Measure {
     has_seen: bool,
     /// What was taken before the end of the interval, for a subscription that was removed; the others go on.
     taken: Option<Box<Reading>>,
-}
-
-impl From<Box<dyn Function>> for Link {
-    fn from(function: Box<dyn Function>) -> Self {
-        Link::Measure(Measure { function, has_seen: false, taken: None })
-    }
+    /// The number of its answer, if it delivers.
+    delivers: Option<AnswerId>,
 }
 
 impl Measure {
@@ -124,6 +124,14 @@ impl Link {
                 selector.block(block, &mut left);
                 Some(left)
             }
+        }
+    }
+
+    /// The number of its answer, if it delivers what it sees.
+    pub fn delivers(&self) -> Option<AnswerId> {
+        match self {
+            Link::Measure(measure) => measure.delivers,
+            Link::Select(_) => None,
         }
     }
 
@@ -181,7 +189,8 @@ impl Compiled {
             demand.add(&Demand::of_tested(tested(test, &calls, &spec.functions)));
         }
         let demand = (demand != Demand::default()).then_some(demand);
-        let mut compiled = Self { calls, is_early, demand, flow_test, record_test, empty: Vec::new() };
+        let mut compiled =
+            Self { id: *id, calls, is_early, demand, flow_test, record_test, empty: Vec::new() };
         // The reading of what needs only sums is a count, whatever the function gives.
         let is_sum = spec.level == Level::Packet && compiled.takes(InputKind::Sums);
         let empty = readings.into_iter().map(|ChainReading { place, function, reading, judges }| Answer {
@@ -218,23 +227,38 @@ impl Compiled {
     /// Whether a function reads the layers of packets.
     pub fn reads_layers(&self) -> bool {
         self.calls.iter().any(|(_, call)| match call {
-            Call::Measure(function, _) => !matches!(function.input, InputKind::Lengths | InputKind::Sums),
+            Call::Measure(function, ..) => !matches!(function.input, InputKind::Lengths | InputKind::Sums),
             Call::Select(_) => true,
         })
     }
 
-    /// The places of the functions that measure and those that select, in order.
-    pub fn places(&self) -> impl Iterator<Item = u16> {
-        self.calls.iter().map(|(place, _)| *place)
+    /// The places of the functions that measure and those that select, in order, each with whether subscriptions share it.
+    pub fn places(&self) -> impl Iterator<Item = (u16, bool)> {
+        let is_shared = |call: &Call| !matches!(call, Call::Measure(_, _, Some(_)));
+        self.calls.iter().map(move |(place, call)| (*place, is_shared(call)))
+    }
+
+    /// The functions that deliver, by the numbers of their answers.
+    pub fn targets(&self) -> impl Iterator<Item = (AnswerId, &Target)> {
+        self.calls.iter().filter_map(|(place, call)| match call {
+            Call::Measure(_, _, Some(target)) => Some((self.answer(*place), target)),
+            _ => None,
+        })
+    }
+
+    fn answer(&self, place: u16) -> AnswerId {
+        AnswerId { subscription: self.id, place }
     }
 
     /// One of these functions, for one worker; `spec` is the subscription.
     pub fn link(&self, call: usize, spec: &SubscriptionSpec, seeds: Seeds) -> Option<Link> {
         match self.calls.get(call)? {
             // The arguments were checked when the subscription was compiled, so that no call fails here.
-            (place, Call::Measure(function, _)) => {
+            (place, Call::Measure(spec_of, _, target)) => {
                 let call = spec.functions.get(usize::from(*place))?;
-                function.call(call, seeds).ok().map(Link::from)
+                let function = spec_of.call(call, seeds).ok()?;
+                let delivers = target.is_some().then(|| self.answer(*place));
+                Some(Link::Measure(Measure { function, has_seen: false, taken: None, delivers }))
             }
             (_, Call::Select(selector)) => Some(Link::Select(Arc::clone(selector))),
         }
@@ -243,7 +267,7 @@ impl Compiled {
     /// Memory of one of these functions.
     pub fn memory_of(&self, call: usize) -> Memory {
         match self.calls.get(call) {
-            Some((_, Call::Measure(_, memory))) => *memory,
+            Some((_, Call::Measure(_, memory, _))) => *memory,
             _ => Memory::default(),
         }
     }
@@ -333,7 +357,12 @@ impl Chain {
                 let judges = if function.judge.is_some() { vec![call.clone()] } else { Vec::new() };
                 let reading = built.take();
                 chain.readings.push(ChainReading { place, function: function.name, reading, judges });
-                chain.calls.push((place, Call::Measure(function, function.memory(call)?)));
+                let target = function.target(call)?;
+                if target.is_some() {
+                    let bodies = spec.level == Level::Record;
+                    chain.demand.add(&Demand { identifies: true, bodies, ..Demand::default() });
+                }
+                chain.calls.push((place, Call::Measure(function, function.memory(call)?, target)));
             }
         }
         // What only selects has no reader.

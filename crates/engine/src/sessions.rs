@@ -8,7 +8,7 @@ use crate::tap::Tap;
 use crate::token_bucket::{TokenBucket, weight};
 use crate::tunnels;
 use crate::unidentified::{Unidentified, UnidentifiedPackets};
-use crate::{Emitted, FlowIdentity, FlowRecord, Item, Plan, Sink};
+use crate::{Emitted, FlowIdentity, FlowRecord, Item, Plan, Sink, To};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use weir_api::{Answer, Applications, SessionCount};
@@ -550,7 +550,7 @@ impl Sessions {
             && let Some(record) = tunnels::over_ip(tunnel)
         {
             self.stats.records += 1;
-            sink.take(Emitted::Record(&tunnel.identity, record));
+            sink.take(Emitted::Record(&tunnel.identity, record, To::RUN));
         }
     }
 
@@ -561,7 +561,7 @@ impl Sessions {
         {
             for record in records {
                 self.stats.records += 1;
-                sink.take(Emitted::Record(&identity, record));
+                sink.take(Emitted::Record(&identity, record, To::RUN));
             }
         }
     }
@@ -823,7 +823,7 @@ impl Out for RecordEmitter<'_, '_> {
             self.allowances.records.take(weight(&record));
             self.stats.records += 1;
             let record = Record { packet: self.packet, ..record };
-            self.tap.take(Emitted::Record(self.identity, record));
+            self.tap.take(Emitted::Record(self.identity, record, To::RUN));
         }
     }
 

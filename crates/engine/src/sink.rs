@@ -1,6 +1,7 @@
 //! What leaves a worker, and where it goes.
 
 use crate::{FlowIdentity, FlowRecord};
+use weir_api::AnswerId;
 use weir_flow::measure::{Measure, Measured};
 use weir_proto::Record;
 use weir_wire::Batch;
@@ -11,7 +12,7 @@ use weir_wire::stream::Chunk;
 #[derive(Clone, Debug)]
 pub enum Emitted<'a> {
     /// A flow that has ended, or a part of a flow that continues.
-    Flow(&'a FlowRecord),
+    Flow(&'a FlowRecord, To<'a>),
     /// The record so far of a flow that is open.
     Open(&'a FlowRecord),
     /// The packets that match the run's expression, in order.
@@ -19,11 +20,25 @@ pub enum Emitted<'a> {
     /// Packets of an unidentified flow. Packets of one flow come in order.
     Unidentified(Batch<'a>),
     /// A record of a flow.
-    Record(&'a FlowIdentity, Record<'a>),
+    Record(&'a FlowIdentity, Record<'a>, To<'a>),
     /// A chunk of a stream, or a datagram.
     Chunk(&'a FlowIdentity, &'a Chunk<'a>),
     /// A measurement of a flow.
     Measured(&'a Measure, Measured<'a>),
+}
+
+/// Where a flow or a record goes.
+#[derive(Clone, Copy, Debug)]
+pub struct To<'a> {
+    /// Whether the logs of the run and the store may take it.
+    pub run: bool,
+    /// The functions that deliver it to their [targets](crate::Target), by the numbers of their answers.
+    pub functions: &'a [AnswerId],
+}
+
+impl To<'static> {
+    /// To the logs of the run and the store alone.
+    pub const RUN: To<'static> = To { run: true, functions: &[] };
 }
 
 /// The destination of what a worker emits, apart from snapshots. `()` ignores it.

@@ -1,6 +1,6 @@
 //! Measurements of flows as rows.
 
-use crate::{Emitted, Sink};
+use crate::{Emitted, Sink, To};
 use weir_flow::FlowPacket;
 use weir_flow::measure::{HalfMeasure, Measure, MeasureConfig, Measured, Measures, Sample, SampleSide};
 use weir_proto::{Record, STREAM, STREAM_SAMPLE, Value, assert_names, fields_from, record, values};
@@ -69,7 +69,7 @@ fn emit(flow: &Measure, measured_value: Measured<'_>, details: bool, sink: &mut 
         Measured::End(flow) => stream(flow),
         Measured::Packet { .. } | Measured::Exchange(_) | Measured::Burst(_) => return 0,
     };
-    sink.take(Emitted::Record(&flow.flow, record));
+    sink.take(Emitted::Record(&flow.flow, record, To::RUN));
     1
 }
 
@@ -168,7 +168,7 @@ mod tests {
         struct Rows(Vec<usize>);
         impl Sink for Rows {
             fn take(&mut self, emitted: Emitted<'_>) {
-                let Emitted::Record(_, record) = emitted else { return };
+                let Emitted::Record(_, record, _) = emitted else { return };
                 assert_eq!(record.values.len(), record.table.fields.len(), "{}", record.table.name);
                 self.0.push(record.values.len());
             }

@@ -1,7 +1,7 @@
 //! Shows what sessions emit to functions, on its way to the sink.
 
 use crate::chains::Functions;
-use crate::sink::{Emitted, Sink};
+use crate::sink::{Emitted, Sink, To};
 use crate::stream_demand::Covering;
 use crate::{FlowIdentity, Item, Plan};
 use weir_wire::stream::Chunk;
@@ -31,16 +31,16 @@ impl Tap<'_> {
 
 impl Sink for Tap<'_> {
     fn take(&mut self, emitted: Emitted<'_>) {
-        if let Emitted::Record(flow, record) = &emitted {
-            let demand = &self.plan.demand;
-            if demand.tested.has(record.table) {
-                self.functions.record(self.plan, flow, record);
-            }
-            if !demand.hands_on(record.table) {
-                return;
-            }
+        let Emitted::Record(flow, record, _) = emitted else { return self.sink.take(emitted) };
+        let demand = &self.plan.demand;
+        let functions = match demand.tested.has(record.table) {
+            true => self.functions.record(self.plan, flow, &record),
+            false => &[],
+        };
+        let run = demand.hands_on(record.table);
+        if run || !functions.is_empty() {
+            self.sink.take(Emitted::Record(flow, record, To { run, functions }));
         }
-        self.sink.take(emitted);
     }
 
     fn content(&mut self, flow: &FlowIdentity, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {

@@ -35,15 +35,21 @@ enum Before<'p, K> {
 
 impl<'p, K: Eq + Hash> Lineages<'p, K> {
     /// The lineage of a subscription with this kind of source. `places` are the places of its functions that measure or
-    /// select.
-    pub fn of(&mut self, one: &'p Subscription, kind: K, places: impl Iterator<Item = u16>) -> Lineage {
+    /// select, each with whether it is shared: what a function delivers leaves in the name of its subscription.
+    pub fn of(
+        &mut self,
+        one: &'p Subscription,
+        kind: K,
+        places: impl Iterator<Item = (u16, bool)>,
+    ) -> Lineage {
         let SubscriptionSpec { expression, remainder, chart, functions, .. } = &*one.spec;
         let chart = remainder.then_some(chart.as_deref());
         let mut before = Before::Source(kind, expression.trim(), chart);
-        let calls = places.filter_map(|place| functions.get(usize::from(place)));
-        let first_with = |(at, call)| {
+        let calls =
+            places.filter_map(|(place, is_shared)| Some((functions.get(usize::from(place))?, is_shared)));
+        let first_with = |(at, (call, is_shared))| {
             let here = std::mem::replace(&mut before, Before::Function(one.id, at));
-            let first = *self.0.entry((here, call)).or_insert(one.id);
+            let first = if is_shared { *self.0.entry((here, call)).or_insert(one.id) } else { one.id };
             before = Before::Function(first, at);
             first
         };

@@ -50,6 +50,7 @@ mod log;
 pub mod metrics;
 pub mod model;
 mod mon;
+mod named;
 pub mod ndjson;
 mod open;
 #[cfg(feature = "parquet")]
@@ -69,6 +70,7 @@ pub use assigned::assigned;
 pub use destination::Existing;
 pub use file::Rolling;
 pub use log::Log;
+pub use named::{check_name, named};
 pub use open::{OpenFlow, OpenFlows};
 pub use weir_engine::{FlowIdentity, FlowRecord, fields, flow_fields};
 

@@ -345,6 +345,16 @@ pub fn summary(facts: &Facts) -> String {
     text
 }
 
+/// Writes the line of a flow, with the name of its responder.
+pub(crate) fn push_flow(out: &mut Vec<u8>, flow: &FlowRecord, name: Option<&str>) {
+    let ends = Endpoints::named(flow, name);
+    let members = COLUMNS.iter().map(|column| (column.name, (column.value)(flow, &ends)));
+    // Writing into memory does not fail.
+    let _ = write!(out, "{{\"v\":{VERSION},\"kind\":\"flow\"");
+    write_members(out, members, Times::Rfc3339, false);
+    out.push(b'}');
+}
+
 struct Ndjson {
     file: LineFile,
 }
@@ -381,14 +391,7 @@ impl Output for Ndjson {
     }
 
     fn named_flow(&mut self, flow: &FlowRecord, name: Option<&str>) -> io::Result<()> {
-        let ends = Endpoints::named(flow, name);
-        let members = COLUMNS.iter().map(|column| (column.name, (column.value)(flow, &ends)));
-        self.file.line(flow.last.0, |out| {
-            // Writing into memory does not fail.
-            let _ = write!(out, "{{\"v\":{VERSION},\"kind\":\"flow\"");
-            write_members(out, members, Times::Rfc3339, false);
-            out.push(b'}');
-        });
+        self.file.line(flow.last.0, |out| push_flow(out, flow, name));
         Ok(())
     }
 

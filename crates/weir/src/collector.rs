@@ -5,9 +5,12 @@
 
 mod open_flows;
 mod open_output;
+mod queued;
+mod targets;
 
 pub use open_flows::OpenFlows;
 pub use open_output::OpenOutput;
+pub use targets::Plan as TargetPlan;
 
 use crate::drive::{Boundary, Destination, WhenFull};
 use crate::events::Events;
@@ -17,17 +20,19 @@ use crate::memory::{self, Charge, Room};
 use crate::outlet::{OutletId, Ways};
 use crate::resolved::{Resolved, Shown};
 use crossbeam_channel::{Receiver, Sender, TrySendError};
+use queued::{Records, Rows, in_order, record_at};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use targets::{Failed, Targets};
 use weir_anon::Anonymiser;
-use weir_api::{Event, Interval, SessionCount, Snapshot};
+use weir_api::{Event, EventKind, Interval, SessionCount, Snapshot};
 use weir_capture::LinkEvent;
-use weir_engine::{Emitted, FlowIdentity, FlowRecord, Sink};
+use weir_engine::{Emitted, FlowIdentity, FlowRecord, Sink, To};
 use weir_output::{Log, OpenFlow, Output};
-use weir_proto::{FILES, Packed, Place, Record};
+use weir_proto::{FILES, Record};
 use weir_wire::{Batch, Time};
 
 /// Maximum number of rows in a message.
@@ -60,7 +65,7 @@ impl Part {
 /// A message from a worker to the collector.
 pub enum Message {
     /// Flows that ended in the given part.
-    Rows(Part, Vec<FlowRecord>, Charge),
+    Rows(Part, Rows, Charge),
     /// Records of the given part.
     Records(Part, Records, Charge),
     /// The flows that are open at the end of the given part.
@@ -85,36 +90,6 @@ pub struct Held {
     sessions: usize,
 }
 
-/// Records of one batch, in one allocation.
-#[derive(Debug, Default)]
-pub struct Records {
-    records: Vec<QueuedRecord>,
-    packed: Packed,
-}
-
-/// A record and its flow.
-#[derive(Debug)]
-struct QueuedRecord {
-    flow: FlowIdentity,
-    place: Place,
-}
-
-impl Records {
-    /// Bytes of memory that the records occupy.
-    fn memory(&self) -> usize {
-        self.records.capacity() * size_of::<QueuedRecord>() + self.packed.memory()
-    }
-
-    /// Bytes that the records occupy while they wait and while they are written.
-    fn waiting(&self) -> usize {
-        self.memory() + self.records.len() * ORDER
-    }
-}
-
-/// Bytes per record or row for sorting while they are written, and for the names added to rows.
-const ORDER: usize = 16;
-const NAMED: usize = 64;
-
 const DAY: u64 = 24 * 3_600_000_000_000;
 
 /// Maximum number of open reports in a run over files: packets around the end of an interval may be out of order, and
@@ -124,26 +99,6 @@ const OPEN_REPORTS: usize = 2;
 /// A queue from the workers to the collector.
 pub fn queue() -> (Sender<Message>, Receiver<Message>) {
     crossbeam_channel::bounded(QUEUE)
-}
-
-/// Bytes that rows occupy while they wait and while they are written.
-fn waiting(rows: &Vec<FlowRecord>) -> usize {
-    rows.capacity() * size_of::<FlowRecord>() + rows.len() * NAMED
-}
-
-/// The record with the given batch and position, with its entry.
-fn record_at(batches: &[Records], (batch, at): (u32, u32)) -> Option<(&QueuedRecord, Record<'_>)> {
-    let batch = batches.get(batch as usize)?;
-    let entry = batch.records.get(at as usize)?;
-    Some((entry, batch.packed.get(&entry.place)))
-}
-
-/// Sorts records by time and flow. Records of one flow with equal times keep the order in which they were emitted.
-fn in_order(order: &mut [(u32, u32)], batches: &[Records]) {
-    order.sort_by_key(|(batch, at)| {
-        let entry = batches.get(*batch as usize).and_then(|batch| batch.records.get(*at as usize));
-        entry.map(|entry| (entry.place.time, entry.flow.key))
-    });
 }
 
 /// The contents of a worker's output besides snapshots.
@@ -167,7 +122,7 @@ pub struct WorkerOutput {
     worker: usize,
     /// The part under way.
     part: Part,
-    rows: Vec<FlowRecord>,
+    rows: Rows,
     records: Records,
     /// The open flows that are being collected.
     open: Option<Box<OpenFlows>>,
@@ -194,7 +149,7 @@ impl WorkerOutput {
             load,
             worker,
             part: Part::default(),
-            rows: Vec::new(),
+            rows: Rows::default(),
             records: Records::default(),
             open: None,
             moved_since: None,
@@ -257,22 +212,21 @@ impl WorkerOutput {
     }
 
     fn send_records(&mut self) {
-        if self.records.records.is_empty() {
+        let records = std::mem::take(&mut self.records);
+        let (number, part) = (records.len(), self.part);
+        if number == 0 {
             return;
         }
-        let records = std::mem::take(&mut self.records);
-        let (number, part) = (records.records.len(), self.part);
         self.send_or_shed(number, records.memory(), |charge| Message::Records(part, records, charge));
     }
 
     fn send_rows(&mut self) {
-        if self.rows.is_empty() {
+        let rows = std::mem::take(&mut self.rows);
+        let (number, part) = (rows.len(), self.part);
+        if number == 0 {
             return;
         }
-        let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(ROWS));
-        let (number, part) = (rows.len(), self.part);
-        let bytes = size_of_val(rows.as_slice());
-        self.send_or_shed(number, bytes, |charge| Message::Rows(part, rows, charge));
+        self.send_or_shed(number, rows.memory(), |charge| Message::Rows(part, rows, charge));
     }
 
     /// Notes the time of the earliest packet.
@@ -398,22 +352,21 @@ impl Destination for WorkerOutput {
 }
 
 impl WorkerOutput {
-    fn flow(&mut self, flow: &FlowRecord) {
-        if self.load.rows {
-            self.rows.push(*flow);
+    fn flow(&mut self, flow: &FlowRecord, to: To<'_>) {
+        if self.load.rows || !to.functions.is_empty() {
+            self.rows.push(flow, to);
             if self.rows.len() == ROWS {
                 self.send_rows();
             }
         }
     }
 
-    fn record(&mut self, flow: &FlowIdentity, mut record: Record<'_>) {
+    fn record(&mut self, flow: &FlowIdentity, mut record: Record<'_>, to: To<'_>) {
         if let Some(carver) = self.load.ways.carver.as_mut().filter(|_| *record.table == FILES) {
             carver.close(&mut record);
         }
-        let Records { records, packed } = &mut self.records;
-        records.push(QueuedRecord { flow: *flow, place: packed.push(&record) });
-        if records.len() == ROWS || packed.memory() > MAX_PACKED {
+        self.records.push(flow, &record, to);
+        if self.records.len() == ROWS || self.records.packed() > MAX_PACKED {
             self.send_records();
         }
     }
@@ -427,7 +380,7 @@ impl WorkerOutput {
 impl Sink for WorkerOutput {
     fn take(&mut self, emitted: Emitted<'_>) {
         match emitted {
-            Emitted::Flow(flow) => self.flow(flow),
+            Emitted::Flow(flow, to) => self.flow(flow, to),
             Emitted::Open(flow) => {
                 if let Some(open) = &mut self.open {
                     open.push(flow);
@@ -435,7 +388,7 @@ impl Sink for WorkerOutput {
             }
             Emitted::Matching(packets) => self.matching(packets),
             Emitted::Unidentified(packets) => self.leave(OutletId::Unidentified, packets),
-            Emitted::Record(flow, record) => self.record(flow, record),
+            Emitted::Record(flow, record, to) => self.record(flow, record, to),
             // No output of a run takes streams or details of measurements.
             Emitted::Chunk(..) | Emitted::Measured(..) => {}
         }
@@ -461,6 +414,8 @@ pub enum Emission {
 /// Puts rows in order, merges snapshots and hands both to the outputs.
 pub struct Collector {
     outputs: Vec<OpenOutput>,
+    /// The logs that subscriptions name.
+    targets: Targets,
     /// Workers that have not finished.
     busy: usize,
     /// Maximum bytes of rows and records that wait for their interval to end. Beyond it, those of the oldest interval
@@ -505,7 +460,7 @@ pub struct Collector {
 /// A part that some workers have not ended.
 #[derive(Default)]
 struct Pending {
-    rows: Vec<Vec<FlowRecord>>,
+    rows: Vec<Rows>,
     records: Vec<Records>,
     open: Option<Box<OpenFlows>>,
     merged: Option<Box<Snapshot>>,
@@ -517,6 +472,7 @@ impl Collector {
     pub fn new(outputs: Vec<OpenOutput>, workers: usize, report_length: u64, memory: usize) -> Self {
         Self {
             outputs,
+            targets: Targets::default(),
             busy: workers,
             max_waiting: memory.max(ROWS * size_of::<FlowRecord>()),
             waiting: 0,
@@ -608,6 +564,11 @@ impl Collector {
         self.outputs.extend(opened);
     }
 
+    /// Delivers by a plan from a packet time on.
+    pub fn deliver(&mut self, plan: &TargetPlan<'_>, from: Time) {
+        self.targets.follow(plan, from);
+    }
+
     /// Ends the outputs of logs whose rows ended before a time.
     fn end_outputs(&mut self, now: u64) {
         while let Some(at) = self.outputs.iter_mut().position(|output| output.has_ended(now)) {
@@ -619,12 +580,16 @@ impl Collector {
             self.attempt(at, |output| output.finish());
             self.outputs.remove(at);
         }
+        let failed = self.targets.end(now);
+        self.fail_all(failed);
     }
 
     fn roll(&mut self, now: u64) {
         for at in 0..self.outputs.len() {
             self.attempt(at, |output| output.roll(now));
         }
+        let failed = self.targets.each(|output| output.roll(now));
+        self.fail_all(failed);
     }
 
     /// Rotates the logs if a period has ended with the interval.
@@ -660,7 +625,7 @@ impl Collector {
         match message {
             Message::Rows(part, rows, charge) => {
                 drop(charge);
-                self.waiting += waiting(&rows);
+                self.waiting += rows.waiting();
                 self.pending.entry(part).or_default().rows.push(rows);
                 self.relieve();
                 Vec::new()
@@ -755,6 +720,8 @@ impl Collector {
         for at in 0..self.outputs.len() {
             self.attempt(at, |output| output.finish());
         }
+        let failed = self.targets.each(|output| output.finish());
+        self.fail_all(failed);
         self.total.fill();
         self.total.arrange();
         (self.total, self.failures, self.shown)
@@ -765,6 +732,8 @@ impl Collector {
         for at in 0..self.outputs.len() {
             self.attempt(at, |output| output.flush());
         }
+        let failed = self.targets.each(|output| output.flush());
+        self.fail_all(failed);
     }
 
     /// Writes the oldest interval's rows if too many wait.
@@ -780,59 +749,55 @@ impl Collector {
     }
 
     /// Writes the records, then the flows that ended, each in order of time and flow.
-    fn write(&mut self, mut rows: Vec<Vec<FlowRecord>>, mut records: Vec<Records>) {
-        self.waiting -= rows.iter().map(waiting).sum::<usize>();
+    fn write(&mut self, mut rows: Vec<Rows>, mut records: Vec<Records>) {
+        self.waiting -= rows.iter().map(Rows::waiting).sum::<usize>();
         self.waiting -= records.iter().map(Records::waiting).sum::<usize>();
-        // For each record, the index of its batch and its index in the batch.
-        let mut order: Vec<(u32, u32)> = (0_u32..)
-            .zip(&records)
-            .flat_map(|(batch, records)| (0..records.records.len() as u32).map(move |at| (batch, at)))
-            .collect();
-        in_order(&mut order, &records);
-        let reads = |(entry, _): &(&QueuedRecord, Record<'_>)| Resolved::reads(entry.place.table);
-        for (entry, record) in order.iter().filter_map(|at| record_at(&records, *at)).filter(reads) {
-            self.resolved.record(&entry.flow, &record);
+        let mut order = in_order(&records);
+        for (flow, record, _) in order.iter().filter_map(|at| record_at(&records, *at)) {
+            if Resolved::reads(record.table) {
+                self.resolved.record(flow, &record);
+            }
         }
-        let mut names: Vec<Option<Arc<str>>> =
-            rows.iter().flatten().map(|row| self.resolved.name(row)).collect();
+        let flows = rows.iter().flat_map(Rows::flows);
+        let mut names: Vec<Option<Arc<str>>> = flows.map(|row| self.resolved.name(row)).collect();
         if let Some(anonymiser) = &mut self.anonymiser {
-            for (row, name) in rows.iter_mut().flatten().zip(&mut names) {
+            for (row, name) in rows.iter_mut().flat_map(Rows::flows_mut).zip(&mut names) {
                 anonymiser.flow(row);
                 *name = name.take().and_then(|name| anonymiser.name(&name)).map(Arc::from);
             }
-            for (batch, at) in &order {
-                let entry =
-                    records.get_mut(*batch as usize).and_then(|batch| batch.records.get_mut(*at as usize));
-                if let Some(entry) = entry {
-                    anonymiser.identity(&mut entry.flow);
-                }
-            }
-            in_order(&mut order, &records);
+            queued::flows_mut(&mut records).for_each(|flow| anonymiser.identity(flow));
+            order = in_order(&records);
         }
-        let mut named: Vec<(&FlowRecord, Option<&str>)> =
-            rows.iter().flatten().zip(names.iter().map(Option::as_deref)).collect();
-        named.sort_by_key(|(row, _)| (row.first, row.key));
-        for (row, name) in &named {
+        let mut named: Vec<((&FlowRecord, To<'_>), Option<&str>)> =
+            rows.iter().flat_map(Rows::each).zip(names.iter().map(Option::as_deref)).collect();
+        named.sort_by_key(|((row, _), _)| (row.first, row.key));
+        for ((row, _), name) in &named {
             if let Some(name) = name {
                 self.shown.row(row, name);
             }
         }
-        for (entry, mut record) in order.iter().filter_map(|at| record_at(&records, *at)) {
+        for (flow, mut record, to) in order.iter().filter_map(|at| record_at(&records, *at)) {
             if let Some(anonymiser) = &mut self.anonymiser {
                 anonymiser.record(&mut record);
             }
             for at in 0..self.outputs.len() {
-                if self.outputs.get(at).is_some_and(|one| one.takes_record(record.table, record.time)) {
-                    self.attempt(at, |output| output.record(&entry.flow, &record));
+                if to.run
+                    && self.outputs.get(at).is_some_and(|one| one.takes_record(record.table, record.time))
+                {
+                    self.attempt(at, |output| output.record(flow, &record));
                 }
             }
+            let failed = self.targets.record(to.functions, flow, &record);
+            self.fail_all(failed);
         }
-        for (row, name) in named {
+        for ((row, to), name) in named {
             for at in 0..self.outputs.len() {
-                if self.outputs.get(at).is_some_and(|one| one.takes_flow(row.last)) {
+                if to.run && self.outputs.get(at).is_some_and(|one| one.takes_flow(row.last)) {
                     self.attempt(at, |output| output.named_flow(row, name));
                 }
             }
+            let failed = self.targets.flow(to.functions, row, name);
+            self.fail_all(failed);
         }
     }
 
@@ -989,19 +954,25 @@ impl Collector {
     /// have free space then.
     fn attempt(&mut self, at: usize, call: impl FnOnce(&mut Box<dyn Output>) -> io::Result<()>) -> bool {
         let Some(OpenOutput { output, .. }) = self.outputs.get_mut(at) else { return false };
-        match call(output) {
-            Ok(()) => true,
-            Err(error) => {
-                self.events.failed(output.failure(), &error);
-                let text = error.to_string();
-                if self.failures.len() < 100 && !self.failures.contains(&text) {
-                    if !self.silent {
-                        eprintln!("weir: {text}");
-                    }
-                    self.failures.push(text);
-                }
-                false
+        let Err(error) = call(output) else { return true };
+        let kind = output.failure();
+        self.fail(kind, &error);
+        false
+    }
+
+    fn fail_all(&mut self, failed: Vec<Failed>) {
+        failed.iter().for_each(|(kind, error)| self.fail(kind, error));
+    }
+
+    /// Records a failure.
+    fn fail(&mut self, kind: &'static EventKind, error: &io::Error) {
+        self.events.failed(kind, error);
+        let text = error.to_string();
+        if self.failures.len() < 100 && !self.failures.contains(&text) {
+            if !self.silent {
+                eprintln!("weir: {text}");
             }
+            self.failures.push(text);
         }
     }
 }

@@ -348,6 +348,11 @@ impl Desk {
 }
 
 impl Prepared<'_> {
+    /// The plan of the change.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     /// Changes the ways by which packets and files leave with it.
     pub fn leaving_by(mut self, ways: Ways) -> Self {
         self.state.ways = ways;

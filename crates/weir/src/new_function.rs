@@ -27,6 +27,7 @@ static NETS: FunctionSpec = FunctionSpec {
     input: InputKind::Tallies,
     memory: |_| Ok(Memory { state: 1 << 20, reading: 1 << 20 }),
     judge: Some(|_, _| Ok(Box::new(Odd))),
+    delivers: None,
     build: |_| Ok(Box::new(Nets::default())),
 };
 

@@ -329,7 +329,7 @@ impl<'o> Folder<'o> {
 impl Sink for Folder<'_> {
     fn take(&mut self, emitted: Emitted<'_>) {
         match emitted {
-            Emitted::Flow(flow) if flow.end != EndReason::Active => {
+            Emitted::Flow(flow, _) if flow.end != EndReason::Active => {
                 for is_reverse in [false, true] {
                     let written = self.files.remove(&(flow.id, is_reverse));
                     self.open -= usize::from(written.is_some_and(|written| written.file.is_some()));

@@ -145,7 +145,7 @@ fn file_name(names: &mut HashMap<String, u32>, name: String) -> String {
 impl Sink for Talks<'_> {
     fn take(&mut self, emitted: Emitted<'_>) {
         match emitted {
-            Emitted::Flow(flow) if flow.end != EndReason::Active => {
+            Emitted::Flow(flow, _) if flow.end != EndReason::Active => {
                 self.open.remove(&flow.id);
             }
             Emitted::Chunk(flow, chunk) if self.failure.is_none() => {

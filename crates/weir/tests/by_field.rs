@@ -138,7 +138,7 @@ struct Records(Vec<(Time, String)>);
 
 impl Sink for Records {
     fn take(&mut self, emitted: Emitted<'_>) {
-        let Emitted::Record(flow, record) = emitted else { return };
+        let Emitted::Record(flow, record, _) = emitted else { return };
         self.0.push((flow.first, format!("{:?} {:?} {:?}", flow.key, record.table.name, record.values)));
     }
 }

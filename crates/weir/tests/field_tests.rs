@@ -43,7 +43,7 @@ struct Records {
 
 impl Sink for Records {
     fn take(&mut self, emitted: Emitted<'_>) {
-        let Emitted::Record(flow, record) = emitted else { return };
+        let Emitted::Record(flow, record, _) = emitted else { return };
         let [of_capture, in_all] = self.counts.entry(record.table.name).or_default();
         if *of_capture < OF_CAPTURE && *in_all < OF_TABLE {
             (*of_capture, *in_all) = (*of_capture + 1, *in_all + 1);

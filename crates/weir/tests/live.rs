@@ -284,6 +284,58 @@ fn a_configuration_that_is_read_again_changes_logs_from_then_on() {
     assert_eq!(ledger(&ran).1, 7, "{}", ran.text());
 }
 
+/// Logs of subscriptions are added one after the other and removed again on a link: each has what came in between.
+#[test]
+fn logs_of_subscriptions_are_added_and_removed() {
+    for workers in ["1", "2"] {
+        let head = "[output]\ndir = \"LOGS\"\nlog = [\"csv:syslog\"]\n";
+        let log = |name: &str, level: &str, condition: &str, more: &str| {
+            format!(
+                "[[subscription]]\nname = \"{name}\"\nlevel = \"{level}\"\nwhere = '{condition}'\nchain = [\"log {name}{more}\"]\n"
+            )
+        };
+        let lines = log("lines", "record", "syslog.message contains o", "");
+        let sent = log("sent", "flow", "flow.packets = 1 and port 514", " format csv");
+        let Some(mut run) = Configured::start(head, &["--workers", workers]) else { return };
+        run.speak("one", "syslog.csv");
+        run.apply(&(head.to_owned() + &lines), &["configuration applied: +5 -0 lines\n"]);
+        run.speak("two", "lines.ndjson");
+        run.apply(&(head.to_owned() + &lines + &sent), &["+5 -0 lines\n"]);
+        run.speak("four", "lines.ndjson");
+        // Its condition changes: it is another subscription, and the log goes on.
+        let other = log("lines", "record", "syslog.message contains six", "");
+        run.apply(&(head.to_owned() + &other + &sent), &["+1 -1 lines\n"]);
+        run.speak("six", "lines.ndjson");
+        run.speak("oo", "syslog.csv");
+        // A second form of an open log, and a log of another name without a directory that could be written to.
+        let twice = log("again", "record", "syslog", "").replace("log again", "log lines format csv");
+        run.apply(
+            &(head.to_owned() + &other + &twice),
+            &["nothing is changed: ", "is lines.ndjson in the subscription"],
+        );
+        run.apply(&(head.to_owned() + &sent), &["+0 -5 lines\n"]);
+        run.speak("seven o", "syslog.csv");
+        run.apply(head, &["+0 -5 lines\n"]);
+        run.speak("last o", "syslog.csv");
+        let rows = objects(&run.log("lines.ndjson"));
+        let messages = rows.iter().map(|row| row["syslog"]["message"].as_str().unwrap());
+        let last: BTreeSet<&str> = messages.map(|text| text.rsplit(' ').next().unwrap()).collect();
+        assert_eq!((rows.len(), last), (3, BTreeSet::from(["two", "four", "six"])), "{workers} workers");
+        let (folder, ran) = run.end();
+        ledger(&ran);
+        let logs = folder.path().join("logs");
+        let sent: String = fs::read_dir(&logs)
+            .unwrap()
+            .flatten()
+            .filter(|file| file.file_name().to_string_lossy().starts_with("sent."))
+            .map(|file| fs::read_to_string(file.path()).unwrap())
+            .collect();
+        let flows = sent.lines().filter(|line| !line.starts_with("start,")).count();
+        // Flows end some time after their packet: those that ended in the meantime are there, and no other.
+        assert!(flows <= 6, "{sent}");
+    }
+}
+
 #[test]
 fn a_configuration_that_is_read_again_changes_the_packet_file() {
     let into = |name: &str| format!("[packets]\nwrite = \"LOGS/{name}\"\n");

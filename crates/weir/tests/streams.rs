@@ -131,7 +131,7 @@ impl Sink for Flows {
                 let piece = Piece(chunk.time, chunk.direction, chunk.gap, chunk.data.to_vec());
                 self.of(flow).pieces.push(piece);
             }
-            Emitted::Record(flow, record) => self.of(flow).records.push(record.into_owned()),
+            Emitted::Record(flow, record, _) => self.of(flow).records.push(record.into_owned()),
             _ => {}
         }
     }

@@ -26,7 +26,7 @@ struct Rows {
 impl Sink for Rows {
     fn take(&mut self, emitted: Emitted<'_>) {
         match emitted {
-            Emitted::Flow(_) => self.flows += 1,
+            Emitted::Flow(..) => self.flows += 1,
             Emitted::Matching(packets) => self.kept += packets.len() as u64,
             _ => {}
         }

@@ -51,6 +51,19 @@ impl<'a> Arguments<'a> {
             .ok_or_else(|| format!("`{}` needs the argument `{name}`", self.function))
     }
 
+    /// An argument that names something of the user's.
+    pub fn name(&self, name: &str) -> Result<&'a str, String> {
+        let text = self.text(name)?;
+        let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || matches!(letter, b'-' | b'_');
+        if text.is_empty() || text.len() > 64 || !text.bytes().all(is_letter) {
+            let function = self.function;
+            return Err(format!(
+                "`{function}`: {name} = `{text}` is not 1 to 64 letters, digits, hyphens and underscores"
+            ));
+        }
+        Ok(text)
+    }
+
     /// An argument read as a number or another type with a text form.
     pub fn parse<T: FromStr>(&self, name: &str) -> Result<T, String>
     where

@@ -245,6 +245,7 @@ pub(super) static RECORDS: FunctionSpec = FunctionSpec {
     input: InputKind::Packets,
     memory: |_| Ok(memory(1, &[], 0)),
     judge: None,
+    delivers: None,
     build: |arguments| Ok(Box::new(ByField::new(Vec::new(), None, Fold::Sum, 1, 1, arguments.seeds))),
 };
 
@@ -264,6 +265,7 @@ pub(super) static TOP: FunctionSpec = FunctionSpec {
     input: InputKind::Packets,
     memory: |arguments| top(arguments).map(|(keys, _, rows)| memory(rows, &keys, 0)),
     judge: None,
+    delivers: None,
     build: |arguments| {
         let (keys, show, rows) = top(arguments)?;
         Ok(Box::new(ByField::new(keys, None, Fold::Sum, show, rows, arguments.seeds)))
@@ -294,6 +296,7 @@ pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
         Ok(memory(rows, &keys, Bits::MEMORY))
     },
     judge: None,
+    delivers: None,
     build: |arguments| {
         let (of, keys, show, rows) = valued(arguments, "distinct")?;
         Ok(Box::new(ByField::new(keys, Some(of), Fold::Distinct, show, rows, arguments.seeds)))
@@ -316,6 +319,7 @@ pub(super) static QUANTILES: FunctionSpec = FunctionSpec {
         Ok(memory(rows, &keys, (usize::from(buckets(keys.is_empty())) + 1) * Sketch::BUCKET))
     },
     judge: None,
+    delivers: None,
     build: |arguments| {
         let (of, keys, show, rows) = valued(arguments, "quantiles")?;
         Ok(Box::new(ByField::new(keys, Some(of), Fold::Sketch, show, rows, arguments.seeds)))

@@ -27,6 +27,7 @@ pub(super) static SPEC: FunctionSpec = FunctionSpec {
         Ok(Memory { state: bytes + KeyedRows::<Vec<Folded>>::doors_of(rows), reading: bytes })
     },
     judge: None,
+    delivers: None,
     build: |arguments| {
         let (show, rows) = shape(arguments)?;
         let schema = Schema { shown: Shown::Heaviest(show), ..CALLS.clone() };

@@ -14,6 +14,7 @@ pub(super) static CAST: FunctionSpec = FunctionSpec {
     input: InputKind::Packets,
     memory: |_| Ok(Memory::SMALL),
     judge: None,
+    delivers: None,
     build: |_| {
         Ok(Classifier::boxed(&["mcast", "ucast", "bcast", "xtra"], Unit::Bytes, |item| match item {
             Item::Packet(packet, layers) => Some(cast(packet, layers)),

@@ -12,6 +12,7 @@ pub(super) static PACKETS: FunctionSpec = FunctionSpec {
     input: InputKind::Sums,
     memory: |_| Ok(Memory::SMALL),
     judge: None,
+    delivers: None,
     build,
 };
 
@@ -23,6 +24,7 @@ pub(super) static BYTES: FunctionSpec = FunctionSpec {
     input: InputKind::Sums,
     memory: |_| Ok(Memory::SMALL),
     judge: None,
+    delivers: None,
     build,
 };
 

@@ -20,6 +20,7 @@ pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
     input: InputKind::Tallies,
     memory: |_| Ok(Memory { state: 512 + Distinct::SIZE, reading: 512 + Distinct::SIZE }),
     judge: None,
+    delivers: None,
     build: |arguments: &Arguments<'_>| {
         let of = arguments.choice("of", &DistinctOf::ALL)?;
         Ok(Box::new(DistinctFunction {

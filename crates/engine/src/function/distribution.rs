@@ -21,6 +21,7 @@ pub(super) static DISTRIBUTION: FunctionSpec = FunctionSpec {
         Ok(Memory { state: 512 + 2 * bins, reading: 256 + bins })
     },
     judge: None,
+    delivers: None,
     build: |arguments| {
         let of = arguments.choice(
             "of",

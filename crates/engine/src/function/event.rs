@@ -69,6 +69,7 @@ const SPEC: FunctionSpec = FunctionSpec {
             false => Box::new(Items(named)),
         })
     }),
+    delivers: None,
     build: |arguments| {
         let asked = Asked::of(arguments)?;
         let list = Bounded::new(asked.rows.next_multiple_of(8), Unit::Packets, arguments.seeds.run);
@@ -117,13 +118,7 @@ struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     fn of(arguments: &Arguments<'a>) -> Result<Self, String> {
-        let name = arguments.text("name")?;
-        let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || matches!(letter, b'-' | b'_');
-        if name.is_empty() || name.len() > 64 || !name.bytes().all(is_letter) {
-            return Err(format!(
-                "`event`: name = `{name}` is not 1 to 64 letters, digits, hyphens and underscores"
-            ));
-        }
+        let name = arguments.name("name")?;
         let limit = |argument: &str| match arguments.text(argument)? {
             "" => Ok(None),
             _ => match arguments.parse::<f64>(argument)? {

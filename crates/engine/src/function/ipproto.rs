@@ -14,6 +14,7 @@ pub(super) static IPPROTO: FunctionSpec = FunctionSpec {
     input: InputKind::Packets,
     memory: |_| Ok(Memory::SMALL),
     judge: None,
+    delivers: None,
     build: |_| {
         Ok(Classifier::boxed(&["tcp", "udp", "icmp", "xtra"], Unit::Bytes, |item| {
             let proto = match item {

@@ -19,6 +19,7 @@ pub(super) static IPRANGE: FunctionSpec = FunctionSpec {
     input: InputKind::Packets,
     memory: |_| Ok(Memory::SMALL),
     judge: None,
+    delivers: None,
     build: |arguments| {
         let (one, two): (Net, Net) = (arguments.parse("net1")?, arguments.parse("net2")?);
         let labels = [format!("{}-{}", arguments.text("net1")?, arguments.text("net2")?), "xtra".to_owned()];

@@ -68,6 +68,7 @@ pub(super) const fn spec<K: LinkKey>(name: &'static str, help: &'static str) -> 
         input: InputKind::WithoutIp,
         memory: memory::<K>,
         judge: None,
+        delivers: None,
         build: build::<K>,
     }
 }

@@ -22,6 +22,7 @@ mod iprange;
 mod judge;
 mod keyed_rows;
 mod link_list;
+mod log;
 mod probes;
 mod rate;
 mod record_key;
@@ -41,6 +42,7 @@ pub use ends::Share;
 pub use judge::{BuildJudge, Judge, judge_of};
 pub use select::{CallError, Callable, SELECTORS, Selector};
 
+use crate::target::Target;
 use crate::{Item, Seeds};
 use weir_api::{FunctionCall, Level, Reading};
 use weir_filter::PacketMask;
@@ -64,6 +66,7 @@ pub static FUNCTIONS: &[&FunctionSpec] = &[
     &scans::SCANS,
     &syn::SYN,
     &event::EVENT,
+    &log::LOG,
 ];
 
 /// Every function over records, in the order of the manual. Their keys are fields, so that some have the names of functions
@@ -74,6 +77,7 @@ pub static RECORD_FUNCTIONS: &[&FunctionSpec] = &[
     &by_field::DISTINCT,
     &by_field::QUANTILES,
     &event::EVENT_OF_RECORDS,
+    &log::LOG_OF_RECORDS,
     &calls::SPEC,
 ];
 
@@ -100,9 +104,14 @@ pub struct FunctionSpec {
     /// Builds the judge of its merged readings, if it finds events; the last argument is the length of an interval in
     /// nanoseconds. The error lists the accepted values.
     pub judge: Option<BuildJudge>,
+    /// Where the items leave to that reach it, if they do. The error lists the accepted values.
+    pub delivers: Option<BuildTarget>,
     /// Builds an instance for a worker; the error lists the accepted values.
     pub build: fn(&Arguments<'_>) -> Result<Box<dyn Function>, String>,
 }
+
+/// Reads the target of a call.
+pub type BuildTarget = fn(&Arguments<'_>) -> Result<Target, String>;
 
 /// Memory of a function, in bytes.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -197,6 +206,15 @@ impl FunctionSpec {
         let arguments = Arguments::new(self.name, self.arguments, call, 0_u64.into());
         let build = self.judge?;
         Some(arguments.and_then(|arguments| build(&arguments, length)))
+    }
+
+    /// Where the items of a call leave to; `None` if the function does not deliver.
+    ///
+    /// # Errors
+    /// An argument is invalid; the text has the accepted values.
+    pub fn target(&self, call: &FunctionCall) -> Result<Option<Target>, String> {
+        let Some(delivers) = self.delivers else { return Ok(None) };
+        delivers(&Arguments::new(self.name, self.arguments, call, 0_u64.into())?).map(Some)
     }
 
     /// The memory of the function of a call.

@@ -14,6 +14,7 @@ pub(super) static RATE: FunctionSpec = FunctionSpec {
     input: InputKind::Lengths,
     memory: |_| Ok(Memory { state: 512 + CELLS, reading: CELLS }),
     judge: None,
+    delivers: None,
     build: |_| Ok(Box::new(Rate { series: Series::new(STEP), from: 1, to: 0, pending: Count::default() })),
 };
 

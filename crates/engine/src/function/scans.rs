@@ -37,6 +37,7 @@ pub(super) static SCANS: FunctionSpec = FunctionSpec {
         Ok(Memory { state, reading: ROWS * (ROW + FEW) + values })
     },
     judge: Some(|_, _| Ok(Box::<super::probes::Probes>::default())),
+    delivers: None,
     build: |arguments| Ok(Box::new(Scans { list: Bounded::new(KEPT, Unit::Packets, arguments.seeds.run) })),
 };
 

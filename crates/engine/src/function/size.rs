@@ -13,6 +13,7 @@ pub(super) static SIZE: FunctionSpec = FunctionSpec {
     input: InputKind::Lengths,
     memory: |_| Ok(Memory::SMALL),
     judge: None,
+    delivers: None,
     build: |_| {
         Ok(Classifier::boxed(&["tiny", "small", "med", "big"], Unit::Packets, |item| match item {
             Item::Packet(packet, _) => Some(match packet.wire_len {

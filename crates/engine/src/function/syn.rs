@@ -29,6 +29,7 @@ pub(super) static SYN: FunctionSpec = FunctionSpec {
         Ok(Memory { state: 256 + Bounded::<Address, Work>::bytes(rows), reading: 1024 + kept * ROW })
     },
     judge: None,
+    delivers: None,
     build: |arguments| {
         let (show, rows) = shape(arguments)?;
         let schema = Schema { shown: Shown::Heaviest(show), ..SCHEMA };

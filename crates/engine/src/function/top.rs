@@ -27,6 +27,7 @@ pub(super) static TOP: FunctionSpec = FunctionSpec {
     input: InputKind::Tallies,
     memory,
     judge: None,
+    delivers: None,
     build,
 };
 

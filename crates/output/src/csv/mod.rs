@@ -53,11 +53,10 @@ struct Csv {
 
 impl Csv {
     fn open(context: &OutputContext) -> io::Result<Self> {
-        let flows: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
         Ok(Self {
             records: Csvs::new(context),
-            flows: open(context, "flows.csv", &flows)?,
-            counts: open(context, "counts.csv", &[&SUBJECT[..], &COUNTS].concat())?,
+            flows: open(context, "flows.csv", &flow_header())?,
+            counts: open(context, "counts.csv", &[&SUBJECT[..], &COUNTS].concat().join(","))?,
             more: Files::new(context),
             counted: context.start,
         })
@@ -179,9 +178,25 @@ fn value_text(value: &Cell<'_>) -> String {
     }
 }
 
+/// The header of a file of flows.
+pub(crate) fn flow_header() -> String {
+    COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>().join(",")
+}
+
+/// Writes the row of a flow, with the name of its responder.
+pub(crate) fn push_flow(out: &mut Vec<u8>, flow: &FlowRecord, name: Option<&str>) {
+    let ends = Endpoints::named(flow, name);
+    for (at, column) in COLUMNS.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        write_value(out, &(column.value)(flow, &ends));
+    }
+    out.push(b'\r');
+}
+
 /// Opens a file and writes its header, or checks the existing one.
-fn open(context: &OutputContext, name: &str, header: &[&str]) -> io::Result<LineFile> {
-    let header = header.join(",");
+fn open(context: &OutputContext, name: &str, header: &str) -> io::Result<LineFile> {
     let line = format!("{header}\r\n");
     let mut file = LineFile::framed(context, name, Frame::head(move |_| line.clone()))?;
     if file.is_empty() {
@@ -224,16 +239,7 @@ impl Output for Csv {
     }
 
     fn named_flow(&mut self, flow: &FlowRecord, name: Option<&str>) -> io::Result<()> {
-        let ends = Endpoints::named(flow, name);
-        self.flows.line(flow.last.0, |out| {
-            for (at, column) in COLUMNS.iter().enumerate() {
-                if at > 0 {
-                    out.push(b',');
-                }
-                write_value(out, &(column.value)(flow, &ends));
-            }
-            out.push(b'\r');
-        });
+        self.flows.line(flow.last.0, |out| push_flow(out, flow, name));
         Ok(())
     }
 

@@ -17,19 +17,26 @@ const FLOW: [&str; 7] =
 /// Files of records.
 pub struct Csvs {
     files: Files,
+    /// The beginning of their names.
+    prefix: String,
 }
 
 impl Csvs {
     /// Files in the directory of a run.
     pub fn new(context: &OutputContext) -> Self {
-        Self { files: Files::new(context) }
+        Self { files: Files::new(context), prefix: String::new() }
+    }
+
+    /// Files of a log that has a name.
+    pub fn named(context: &OutputContext, name: &str) -> Self {
+        Self { files: Files::new(context), prefix: format!("{name}.") }
     }
 
     /// Adds a record to the file of its table.
     pub fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) {
         let table = record.table;
         let frame = || Frame::head(|_| format!("{}\r\n", header(table)));
-        let Some(file) = self.files.get(&format!("{}.csv", table.name), frame) else { return };
+        let Some(file) = self.files.get(&format!("{}{}.csv", self.prefix, table.name), frame) else { return };
         if !file.is_empty() {
             file.go_on();
         }

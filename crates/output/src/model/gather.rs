@@ -384,9 +384,9 @@ impl Gather {
 impl Sink for Gather {
     fn take(&mut self, emitted: Emitted<'_>) {
         match emitted {
-            Emitted::Flow(flow) => self.flow(flow),
+            Emitted::Flow(flow, _) => self.flow(flow),
             Emitted::Matching(packets) => self.matching(packets),
-            Emitted::Record(_, record) => *self.records.entry(record.table.name).or_default() += 1,
+            Emitted::Record(_, record, _) => *self.records.entry(record.table.name).or_default() += 1,
             Emitted::Measured(flow, measured_value) => self.measured(flow, measured_value),
             Emitted::Open(_) | Emitted::Chunk(..) | Emitted::Unidentified(_) => {}
         }

@@ -55,7 +55,7 @@ impl Sink for Noted {
     fn take(&mut self, emitted: Emitted<'_>) {
         match emitted {
             Emitted::Matching(packets) => packets.packets().for_each(|packet| self.0.packet(&packet)),
-            Emitted::Record(_, record) => self.0.record(&record),
+            Emitted::Record(_, record, _) => self.0.record(&record),
             _ => {}
         }
     }

@@ -414,15 +414,11 @@ static OUTPUT_KEYS: [Key<Output>; 6] = [
     },
     Key {
         name: "log",
-        takes: "a list of logs, such as [\"zeek\", \"eve:flow+http+dns\"]",
+        takes: "a list of logs, such as [\"zeek\", \"eve:flow+http+dns\"]; an empty list for those of subscriptions alone",
         read: |r, node, output| {
             output.log = Setting { value: Vec::new(), line: Some(r.line(node.span().start)) };
             let mut seen = Unique::new("log");
-            let elements = r.array(node);
-            if elements.is_empty() && node.get_ref().is_array() {
-                r.refuse(node.span(), "dir has no effect without a log: remove dir or add a log");
-            }
-            for element in elements {
+            for element in r.array(node) {
                 let Some(kind) = r.string(element) else { continue };
                 // The name of the log, then its rows.
                 let (name, rows) = kind.split_once(':').unwrap_or((kind, ""));

@@ -187,7 +187,6 @@ fn every_error_is_reported_at_its_position() {
         ("interfaces = [\"\"]", "1:15", "an empty name", ""),
         ("output = 3", "1:10", "output cannot be an integer", ""),
         ("[output]\nlog = [\"zeeek\"]", "2:8", "log cannot be \"zeeek\"", "\"zeek\""),
-        ("[output]\nlog = []", "2:7", "dir has no effect without a log", ""),
         ("[store]\nage = \"30\"\nsize = \"1X\"", "3:8", "", ""),
         ("[store.series]\n1h = \"30m\"", "", "series.1h keeps less than one of its cells", ""),
         (

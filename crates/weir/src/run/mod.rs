@@ -12,6 +12,7 @@ mod request;
 mod screen;
 mod short;
 mod summary;
+mod targets;
 mod verbose;
 
 pub use request::{Request, worker_count};
@@ -52,6 +53,7 @@ use weir_filter::Options;
 use weir_output::zone::Zone;
 use weir_output::{Existing, Log, OutputContext};
 use weir_store::Keep;
+use weir_wire::Time;
 
 /// Runs the command.
 pub fn run(options: cli::RunOptions) -> Exit {
@@ -265,7 +267,9 @@ impl Run {
             request.workers,
             request.interval,
         );
-        desk.map_err(|error| (Exit::Usage, error.to_string()))
+        let desk = desk.map_err(|error| (Exit::Usage, error.to_string()))?;
+        targets::check(&desk.plan(), request).map_err(|error| (Exit::Usage, error))?;
+        Ok(desk)
     }
 
     /// The subscriptions of a run and of its configuration. Logs belong to the configuration unless the command line names
@@ -472,6 +476,7 @@ impl Run {
         collector.remember_names(self.division.names);
         collector.hold_events(self.division.events, self.failures.clone());
         collector.anonymise(self.anonymiser.clone());
+        self.with_targets(&self.plan(), &self.request, |targets| collector.deliver(targets, Time(0)));
         collector.emit(self.beside.as_ref().map(|beside| Arc::clone(&beside.hub)));
         collector.roll_every(self.request.rotate, Arc::clone(&self.signals.hangup));
         collector

@@ -1,7 +1,7 @@
 //! Applying a configuration to a live run: one from the pages, or the file again after SIGHUP.
 
 use super::packet_files::{PacketWriters, named};
-use super::{Request, Run};
+use super::{Request, Run, targets};
 use crate::collector::{Collector, OpenOutput};
 use crate::config::Config;
 use crate::configuration::{Configuration, Refusal, Submitted, applied_text};
@@ -112,7 +112,9 @@ impl<'r> Reload<'r> {
             .map_err(|(_, error)| Refusal::new(error, "other logs"))?;
         named(&request.packets).map_err(|error| Refusal::new(error, "another file"))?;
         let changes = self.changes(&request, &logs);
-        drop(run.desk.prepare(changes.clone()).map_err(uncompiled)?);
+        let prepared = run.desk.prepare(changes.clone()).map_err(uncompiled)?;
+        targets::check(prepared.plan(), &request).map_err(uncompiled)?;
+        drop(prepared);
         let unopened = self.unopened(&request, &logs, collector)?;
         PacketWriters::may_change(&self.request, &request).map_err(|error| Refusal::new(error, FOLDERS))?;
         if is_new {
@@ -146,6 +148,7 @@ impl<'r> Reload<'r> {
             prepared = prepared.leaving_by(writers.ways());
         }
         let (from, _) = prepared.post();
+        run.with_targets(&run.plan(), &request, |targets| collector.deliver(targets, from));
         let folder = request.logs.as_ref().map(|(folder, _)| folder.as_path());
         collector.change_logs(folder, &logs, opened, from);
         collector.roll_every(request.rotate, Arc::clone(&run.signals.hangup));

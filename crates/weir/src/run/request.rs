@@ -392,7 +392,7 @@ fn logs(options: &cli::RunOptions, config: &Config) -> Option<(PathBuf, Vec<Stri
     if !is_chosen && is_standard_output(&dir) {
         return Some((dir, vec!["eve".to_owned()]));
     }
-    if kinds.is_empty() {
+    if !is_chosen {
         kinds = vec!["zeek".to_owned(), "eve".to_owned()];
     }
     // The default logs have no place for measurements.

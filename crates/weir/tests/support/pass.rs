@@ -171,7 +171,7 @@ struct Rows(Vec<FlowRecord>, u64, Vec<(FlowIdentity, Direction, usize)>);
 impl Sink for Rows {
     fn take(&mut self, emitted: Emitted<'_>) {
         match emitted {
-            Emitted::Flow(flow) => self.0.push(*flow),
+            Emitted::Flow(flow, _) => self.0.push(*flow),
             Emitted::Matching(packets) => self.1 += packets.len() as u64,
             Emitted::Chunk(flow, chunk) => self.2.push((*flow, chunk.direction, chunk.data.len())),
             _ => {}
@@ -322,6 +322,7 @@ fn calls(name: &str, level: Level) -> Vec<FunctionCall> {
         ("tcp3", _) => return vec![call.with("port1", 80).with("port2", 443)],
         ("iprange", _) => return vec![call.with("net1", "10.0.0.0/8").with("net2", "192.168.0.0/16")],
         ("event", Level::Flow) => return vec![call.with("name", "found").with("rows", 4096)],
+        ("log", _) => return vec![call.with("to", "rows")],
         // With a threshold it has no state: it judges what the function before it measured.
         ("event", _) => return Vec::new(),
         _ => return vec![call],

@@ -1,0 +1,149 @@
+//! Rows and records on their way from a worker to the collector.
+
+use weir_api::AnswerId;
+use weir_engine::{FlowIdentity, FlowRecord, To};
+use weir_proto::{Packed, Place, Record};
+
+/// Bytes per record or row for sorting while they are written, and for the names added to rows.
+const ORDER: usize = 16;
+const NAMED: usize = 64;
+
+/// Where a queued item goes: its functions lie in a list that the items of a batch share.
+#[derive(Clone, Copy, Debug)]
+struct QueuedTo {
+    run: bool,
+    first: u32,
+    number: u32,
+}
+
+impl QueuedTo {
+    fn push(to: To<'_>, functions: &mut Vec<AnswerId>) -> Self {
+        let first = functions.len() as u32;
+        functions.extend_from_slice(to.functions);
+        Self { run: to.run, first, number: to.functions.len() as u32 }
+    }
+
+    fn of(self, functions: &[AnswerId]) -> To<'_> {
+        let (first, number) = (self.first as usize, self.number as usize);
+        To { run: self.run, functions: functions.get(first..first + number).unwrap_or_default() }
+    }
+}
+
+/// Flows that ended, of one batch.
+#[derive(Debug, Default)]
+pub struct Rows {
+    rows: Vec<FlowRecord>,
+    to: Vec<QueuedTo>,
+    functions: Vec<AnswerId>,
+}
+
+impl Rows {
+    /// Adds a flow.
+    pub fn push(&mut self, flow: &FlowRecord, to: To<'_>) {
+        self.rows.push(*flow);
+        self.to.push(QueuedTo::push(to, &mut self.functions));
+    }
+
+    /// Number of flows.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Bytes of memory that the rows occupy.
+    pub fn memory(&self) -> usize {
+        self.rows.capacity() * size_of::<FlowRecord>()
+            + self.to.capacity() * size_of::<QueuedTo>()
+            + self.functions.capacity() * size_of::<AnswerId>()
+    }
+
+    /// Bytes that the rows occupy while they wait and while they are written.
+    pub fn waiting(&self) -> usize {
+        self.memory() + self.rows.len() * NAMED
+    }
+
+    /// The flows, in the order in which they were added.
+    pub fn flows(&self) -> impl Iterator<Item = &FlowRecord> {
+        self.rows.iter()
+    }
+
+    /// The flows, to be rewritten.
+    pub fn flows_mut(&mut self) -> impl Iterator<Item = &mut FlowRecord> {
+        self.rows.iter_mut()
+    }
+
+    /// The flows, each with where it goes.
+    pub fn each(&self) -> impl Iterator<Item = (&FlowRecord, To<'_>)> {
+        self.rows.iter().zip(self.to.iter().map(|to| to.of(&self.functions)))
+    }
+}
+
+/// Records of one batch, in one allocation.
+#[derive(Debug, Default)]
+pub struct Records {
+    records: Vec<QueuedRecord>,
+    packed: Packed,
+    functions: Vec<AnswerId>,
+}
+
+/// A record, its flow, and where it goes.
+#[derive(Debug)]
+struct QueuedRecord {
+    flow: FlowIdentity,
+    place: Place,
+    to: QueuedTo,
+}
+
+impl Records {
+    /// Adds a record.
+    pub fn push(&mut self, flow: &FlowIdentity, record: &Record<'_>, to: To<'_>) {
+        let to = QueuedTo::push(to, &mut self.functions);
+        self.records.push(QueuedRecord { flow: *flow, place: self.packed.push(record), to });
+    }
+
+    /// Number of records.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Bytes of the packed records.
+    pub fn packed(&self) -> usize {
+        self.packed.memory()
+    }
+
+    /// Bytes of memory that the records occupy.
+    pub fn memory(&self) -> usize {
+        self.records.capacity() * size_of::<QueuedRecord>()
+            + self.packed.memory()
+            + self.functions.capacity() * size_of::<AnswerId>()
+    }
+
+    /// Bytes that the records occupy while they wait and while they are written.
+    pub fn waiting(&self) -> usize {
+        self.memory() + self.records.len() * ORDER
+    }
+}
+
+/// The places of the records of batches in order of time and flow: for each the index of its batch and its index in the batch.
+/// Records of one flow with equal times keep the order in which they were emitted.
+pub fn in_order(batches: &[Records]) -> Vec<(u32, u32)> {
+    let places = |(batch, records): (u32, &Records)| (0..records.len() as u32).map(move |at| (batch, at));
+    let mut order: Vec<(u32, u32)> = (0_u32..).zip(batches).flat_map(places).collect();
+    order.sort_by_key(|at| entry(batches, *at).map(|entry| (entry.place.time, entry.flow.key)));
+    order
+}
+
+fn entry(batches: &[Records], (batch, at): (u32, u32)) -> Option<&QueuedRecord> {
+    batches.get(batch as usize)?.records.get(at as usize)
+}
+
+/// The record at a place of the order, its flow, and where it goes.
+pub fn record_at(batches: &[Records], at: (u32, u32)) -> Option<(&FlowIdentity, Record<'_>, To<'_>)> {
+    let batch = batches.get(at.0 as usize)?;
+    let entry = entry(batches, at)?;
+    Some((&entry.flow, batch.packed.get(&entry.place), entry.to.of(&batch.functions)))
+}
+
+/// The flows of the records of batches, to be rewritten.
+pub fn flows_mut(batches: &mut [Records]) -> impl Iterator<Item = &mut FlowIdentity> {
+    batches.iter_mut().flat_map(|batch| batch.records.iter_mut().map(|entry| &mut entry.flow))
+}

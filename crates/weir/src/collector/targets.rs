@@ -1,0 +1,133 @@
+//! The targets of functions that deliver: the logs that subscriptions name.
+//!
+//! A target is open as long as a function delivers to it. Functions that name equal targets share one, so that an item which
+//! several of them deliver has one row there.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use weir_api::{AnswerId, EventKind};
+use weir_engine::{FlowIdentity, FlowRecord, Target};
+use weir_output::Output;
+use weir_proto::Record;
+use weir_wire::Time;
+
+/// A failure of an output, and its kind of event.
+pub type Failed = (&'static EventKind, io::Error);
+
+/// The targets in a directory, and how one is opened.
+pub struct Plan<'p> {
+    /// The directory of logs.
+    pub directory: &'p Path,
+    /// The functions that deliver, with their targets.
+    pub functions: Vec<(AnswerId, Target)>,
+    /// Opens a target. Its files are opened with their first rows.
+    pub open: &'p dyn Fn(&Target) -> Box<dyn Output>,
+}
+
+/// The open targets.
+#[derive(Default)]
+pub struct Targets {
+    open: Vec<OpenTarget>,
+    /// The position of the target of each function.
+    places: HashMap<AnswerId, usize>,
+    /// Reused for the targets of an item.
+    found: Vec<usize>,
+}
+
+struct OpenTarget {
+    target: Target,
+    directory: PathBuf,
+    output: Box<dyn Output>,
+    /// The functions that deliver to it, each until a packet time if its subscription was removed.
+    functions: Vec<(AnswerId, Option<Time>)>,
+}
+
+impl OpenTarget {
+    fn call(&mut self, work: impl FnOnce(&mut dyn Output) -> io::Result<()>) -> Option<Failed> {
+        work(&mut *self.output).err().map(|error| (self.output.failure(), error))
+    }
+}
+
+impl Targets {
+    /// Follows a plan from a packet time on.
+    pub fn follow(&mut self, plan: &Plan<'_>, from: Time) {
+        for (id, ends) in self.open.iter_mut().flat_map(|one| &mut one.functions) {
+            if !plan.functions.iter().any(|(other, _)| other == id) {
+                ends.get_or_insert(from);
+            }
+        }
+        for (id, target) in &plan.functions {
+            if self.places.contains_key(id) {
+                continue;
+            }
+            let is_it = |one: &OpenTarget| one.target == *target && one.directory == plan.directory;
+            let at = self.open.iter().position(is_it).unwrap_or_else(|| {
+                self.open.push(OpenTarget {
+                    target: target.clone(),
+                    directory: plan.directory.to_owned(),
+                    output: (plan.open)(target),
+                    functions: Vec::new(),
+                });
+                self.open.len() - 1
+            });
+            if let Some(one) = self.open.get_mut(at) {
+                one.functions.push((*id, None));
+            }
+            self.places.insert(*id, at);
+        }
+    }
+
+    /// Writes a flow to the targets of these functions, with the name of its responder.
+    pub fn flow(&mut self, functions: &[AnswerId], flow: &FlowRecord, name: Option<&str>) -> Vec<Failed> {
+        self.write(functions, |output| output.named_flow(flow, name))
+    }
+
+    /// Writes a record to the targets of these functions.
+    pub fn record(
+        &mut self,
+        functions: &[AnswerId],
+        flow: &FlowIdentity,
+        record: &Record<'_>,
+    ) -> Vec<Failed> {
+        self.write(functions, |output| output.record(flow, record))
+    }
+
+    fn write(
+        &mut self,
+        functions: &[AnswerId],
+        write: impl Fn(&mut dyn Output) -> io::Result<()>,
+    ) -> Vec<Failed> {
+        let Self { open, places, found } = self;
+        found.clear();
+        found.extend(functions.iter().filter_map(|id| places.get(id)));
+        found.sort_unstable();
+        found.dedup();
+        let failed = |at: &usize| open.get_mut(*at)?.call(&write);
+        found.iter().filter_map(failed).collect()
+    }
+
+    /// Calls every output. Returns the failures.
+    pub fn each(&mut self, work: impl Fn(&mut dyn Output) -> io::Result<()>) -> Vec<Failed> {
+        self.open.iter_mut().filter_map(|one| one.call(&work)).collect()
+    }
+
+    /// Ends the targets to which no function delivers packets of a time or later.
+    pub fn end(&mut self, now: u64) -> Vec<Failed> {
+        let is_over = |ends: &Option<Time>| ends.is_some_and(|ends| ends.0 <= now);
+        let mut ended = Vec::new();
+        for one in &mut self.open {
+            one.functions.retain(|(_, ends)| !is_over(ends));
+        }
+        self.open.retain_mut(|one| {
+            if one.functions.is_empty() {
+                ended.extend(one.call(|output| output.finish()));
+            }
+            !one.functions.is_empty()
+        });
+        let places = self.open.iter().enumerate();
+        self.places =
+            places.flat_map(|(at, one)| one.functions.iter().map(move |(id, _)| (*id, at))).collect();
+        ended
+    }
+}

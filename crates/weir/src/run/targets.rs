@@ -1,0 +1,52 @@
+//! The targets of functions that deliver, in a run: what is checked before it, and where they are opened.
+
+use super::{Request, Run};
+use crate::collector::TargetPlan;
+use std::path::Path;
+use weir_api::AnswerId;
+use weir_engine::{Plan, Target};
+use weir_output::{Output, check_name, named};
+
+/// Checks that a run can open the targets of a plan.
+///
+/// # Errors
+/// It cannot: the text says what to change.
+pub fn check(plan: &Plan, request: &Request) -> Result<(), String> {
+    for (id, target) in plan.targets() {
+        let Target::Log(log) = target;
+        let wrong = |text: &str| {
+            let name = plan.name(id.subscription).unwrap_or_default();
+            format!("subscription `{name}`: {text}")
+        };
+        check_name(log).map_err(|error| wrong(&error))?;
+        match &request.logs {
+            None => {
+                let text = format!(
+                    "the log {target} needs a directory: give it with --output DIR, or as `dir` in [output] of weir.toml"
+                );
+                return Err(wrong(&text));
+            }
+            Some(_) if request.streams_log() => {
+                let text = format!("the log {target} needs a directory, and --output - is standard output");
+                return Err(wrong(&text));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+impl Run {
+    /// Calls `with` with the targets of a plan in the directory of a request's logs, if it has one.
+    pub(super) fn with_targets(&self, plan: &Plan, request: &Request, with: impl FnOnce(&TargetPlan<'_>)) {
+        let functions: Vec<(AnswerId, Target)> =
+            plan.targets().map(|(id, target)| (id, target.clone())).collect();
+        let directory = request.logs.as_ref().map_or(Path::new(""), |(directory, _)| directory);
+        let context = self.context(directory);
+        let open = |target: &Target| -> Box<dyn Output> {
+            let Target::Log(log) = target;
+            named(&context, log)
+        };
+        with(&TargetPlan { directory, functions, open: &open });
+    }
+}
