@@ -55,39 +55,39 @@ flow_fields! {
     "packets" Number Column("fpackets + rpackets"), "Packets, in both directions.";
     "sent_packets" Number Column("fpackets"), "Packets that the client sent.";
     "received_packets" Number Column("rpackets"), "Packets that the server sent.";
-    "duration" Duration Column("(last - first) / 1e9"), "From the first packet to the last.";
+    "duration" Duration Column("(last - first) / 1e9"), "Time from the first packet to the last, in seconds.";
     "first" Time Column("first / 1e9"), "Time of the first packet.";
     "last" Time Column("last / 1e9"), "Time of the last packet.";
     "state" Text Column("state"), "State of the connection, as in Zeek's conn.log.";
-    "service" Text Words("service"), "Protocols identified in it, by a blank between two.";
+    "service" Text Words("service"), "Protocols identified in the flow, separated by blanks.";
     "name" Text Column("name"), "Name that the client had resolved to the server's address.";
     "client" Address Column("src"), "Address of the client, the initiator.";
-    "client_port" Number Column("sport"), "Its port; of ICMP the type.";
+    "client_port" Number Column("sport"), "Port of the client; for ICMP, the type.";
     "server" Address Column("dst"), "Address of the server, the responder.";
-    "server_port" Number Column("dport"), "Its port; of ICMP the code.";
+    "server_port" Number Column("dport"), "Port of the server; for ICMP, the code.";
     "ip_proto" Number Column("proto"), "Number of the IP protocol.";
     "vlan" Number Column("nullif(vlan, 0)"), "Outer VLAN identifier.";
     "inner_vlan" Number Detail(&["inner_vlan"]), "Inner VLAN identifier.";
-    "tunnel" Text Detail(&["tunnel"]), "Kind of the tunnel that carried it.";
-    "community_id" Text Detail(&["community_id"]), "Community ID.";
+    "tunnel" Text Detail(&["tunnel"]), "Kind of the tunnel that carried the flow.";
+    "community_id" Text Detail(&["community_id"]), "Community ID: a hash of the flow's addresses, ports and protocol that other programs write, too.";
     "history" Text Detail(&["history"]), "Letters of the connection's events, as in Zeek's conn.log.";
-    "reason" Text Detail(&["reason"]), "Why the flow was ended.";
-    "interface" Number Detail(&["interface"]), "Number of the interface.";
+    "reason" Text Detail(&["reason"]), "Why the flow ended.";
+    "interface" Number Detail(&["interface"]), "Number of the interface that captured the flow.";
     "payload_bytes" Number Detail(&["payload_bytes", "reverse_payload_bytes"]), "Bytes of payload, in both directions.";
     "sent_payload_bytes" Number Detail(&["payload_bytes"]), "Bytes of payload that the client sent.";
     "received_payload_bytes" Number Detail(&["reverse_payload_bytes"]), "Bytes of payload that the server sent.";
-    "retransmitted" Number Detail(&["retransmitted", "reverse_retransmitted"]), "Segments sent again, in both directions.";
-    "sent_retransmitted" Number Detail(&["retransmitted"]), "Segments that the client sent again.";
-    "received_retransmitted" Number Detail(&["reverse_retransmitted"]), "Segments that the server sent again.";
+    "retransmitted" Number Detail(&["retransmitted", "reverse_retransmitted"]), "Retransmitted segments, in both directions.";
+    "sent_retransmitted" Number Detail(&["retransmitted"]), "Segments that the client retransmitted.";
+    "received_retransmitted" Number Detail(&["reverse_retransmitted"]), "Segments that the server retransmitted.";
     "missed_bytes" Number Detail(&["missed_bytes", "reverse_missed_bytes"]), "Bytes of streams that the sensor did not see.";
     "bad_checksums" Number Detail(&["bad_checksums", "reverse_bad_checksums"]), "Packets with a wrong checksum.";
-    "later_fragments" Number Detail(&["later_fragments", "reverse_later_fragments"]), "Packets that are fragments without a port: all of a packet's but the first.";
-    "sent_tcp_flags" Text Detail(&["tcp_flags"]), "TCP flags that the client set, as `...AP.SF`.";
-    "received_tcp_flags" Text Detail(&["reverse_tcp_flags"]), "TCP flags that the server set.";
+    "later_fragments" Number Detail(&["later_fragments", "reverse_later_fragments"]), "IP fragments other than the first one of their packet; they have no ports.";
+    "sent_tcp_flags" Text Detail(&["tcp_flags"]), "TCP flags that the client set: the letters of CWR, ECE, URG, ACK, PSH, RST, SYN and FIN, with a dot for each that is not set.";
+    "received_tcp_flags" Text Detail(&["reverse_tcp_flags"]), "TCP flags that the server set, in the notation of sent_tcp_flags.";
     "sent_ttl" Number Detail(&["ttl"]), "Time to live of the client's packets.";
     "received_ttl" Number Detail(&["reverse_ttl"]), "Time to live of the server's packets.";
-    "client_mac" Text Detail(&["mac"]), "MAC address in front of the client.";
-    "server_mac" Text Detail(&["reverse_mac"]), "MAC address in front of the server.";
+    "client_mac" Text Detail(&["mac"]), "Hardware address that sent the client's packets on the link: its own, or a router's.";
+    "server_mac" Text Detail(&["reverse_mac"]), "Hardware address that sent the server's packets on the link: its own, or a router's.";
 }
 
 impl FlowField {
@@ -227,7 +227,9 @@ impl Lists<'_> {
     /// where the text may not name them.
     pub fn read(self, path: &str) -> Result<Vec<u8>, String> {
         let folder = match self {
-            Lists::None => return Err("the pages read no files; `weir query` and weir.toml do".to_owned()),
+            Lists::None => {
+                return Err("the pages cannot read files: use `weir query` or weir.toml".to_owned());
+            }
             Lists::Known(_, known) if !known.contains(path) => {
                 return Err("only lists that the running configuration names can be used here; others are read after weir.toml \
                     itself is changed, at the next start or SIGHUP"
@@ -276,10 +278,7 @@ impl Fields for StoreFields<'_> {
         }
         let Some((found, field)) = weir_output::fields::find(table, name) else { return Ok(None) };
         if !self.payload && is_payload(field) {
-            return Err(format!(
-                "{}.{} holds text of connections: it needs the right packets",
-                found.table, found.name
-            ));
+            return Err(format!("{}.{} holds payload: it needs the right packets", found.table, found.name));
         }
         Ok(Some(found))
     }
