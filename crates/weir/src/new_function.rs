@@ -31,23 +31,15 @@ static NETS: FunctionSpec = FunctionSpec {
     build: |_| Ok(Box::new(Nets::default())),
 };
 
-const fn column(name: &'static str, fold: Fold, unit: &'static str, help: &'static str) -> TableColumn {
-    TableColumn { name: Cow::Borrowed(name), fold, unit: Cow::Borrowed(unit), help: Cow::Borrowed(help) }
-}
-
 static SCHEMA: Schema = Schema {
     name: Cow::Borrowed("nets"),
-    keys: Cow::Borrowed(&[KeyColumn {
-        name: Cow::Borrowed("net"),
-        field: Cow::Borrowed(""),
-        help: Cow::Borrowed("The network."),
-    }]),
+    keys: Cow::Borrowed(&[KeyColumn::new("net", "", "The network.")]),
     columns: Cow::Borrowed(&[
-        column("volume", Fold::Sum, "bytes", "Bytes of the network."),
-        column("peers", Fold::Distinct, "", "Other addresses."),
-        column("weight", Fold::Sketch, "bytes", "Bytes of a tally."),
-        column("smallest", Fold::Min, "bytes", "Bytes of the smallest tally."),
-        column("newest", Fold::Last, "", "Port of the last tally."),
+        TableColumn::new("volume", Fold::Sum, "bytes", "Bytes of the network."),
+        TableColumn::new("peers", Fold::Distinct, "", "Other addresses."),
+        TableColumn::new("weight", Fold::Sketch, "bytes", "Bytes of a tally."),
+        TableColumn::new("smallest", Fold::Min, "bytes", "Bytes of the smallest tally."),
+        TableColumn::new("newest", Fold::Last, "", "Port of the last tally."),
     ]),
     shown: Shown::Heaviest(5),
 };

@@ -1,7 +1,7 @@
 //! Which hardware addresses claim an IPv4 address by ARP (RFC 826).
 
 use super::FunctionSpec;
-use super::link_list::{self, LinkKey, key, word};
+use super::link_list::{self, LinkKey, word};
 use crate::keyed::{KeyHash, Keyed};
 use std::net::Ipv4Addr;
 use weir_api::{Datum, KeyColumn, Schema};
@@ -13,10 +13,10 @@ pub(super) static ARP: FunctionSpec = link_list::spec::<Claim>(
 );
 
 static KEYS: [KeyColumn; 4] = [
-    key("address", "", "The claimed IPv4 address."),
-    key("vlan", "", "The outer VLAN identifier; none without a tag."),
-    key("inner_vlan", "", "The inner VLAN identifier; none without a second tag."),
-    key("mac", "", "The hardware address that claims it."),
+    KeyColumn::new("address", "", "The claimed IPv4 address."),
+    KeyColumn::new("vlan", "", "The outer VLAN identifier; none without a tag."),
+    KeyColumn::new("inner_vlan", "", "The inner VLAN identifier; none without a second tag."),
+    KeyColumn::new("mac", "", "The hardware address that claims it."),
 ];
 
 /// A claim to an address.

@@ -86,22 +86,17 @@ const ALL: &str = "all";
 /// Bytes of a row of a reading.
 const ROW: usize = size_of::<TableRow>() + 2 * size_of::<Datum>() + 3 * size_of::<Folded>();
 
-const fn column(name: &'static str, fold: Fold, unit: &'static str, help: &'static str) -> TableColumn {
-    TableColumn { name: Cow::Borrowed(name), fold, unit: Cow::Borrowed(unit), help: Cow::Borrowed(help) }
-}
-
-const fn key(name: &'static str, help: &'static str) -> KeyColumn {
-    KeyColumn { name: Cow::Borrowed(name), field: Cow::Borrowed(""), help: Cow::Borrowed(help) }
-}
-
 /// The items by their hosts.
 static PAIRS: Schema = Schema {
     name: Cow::Borrowed("findings"),
-    keys: Cow::Borrowed(&[key("source", "The initiator."), key("target", "The responder.")]),
+    keys: Cow::Borrowed(&[
+        KeyColumn::new("source", "", "The initiator."),
+        KeyColumn::new("target", "", "The responder."),
+    ]),
     columns: Cow::Borrowed(&[
-        column("items", Fold::Sum, "items", "Flows or records."),
-        column("first", Fold::Min, "time", "Time of the first."),
-        column("last", Fold::Max, "time", "Time of the last."),
+        TableColumn::new("items", Fold::Sum, "items", "Flows or records."),
+        TableColumn::new("first", Fold::Min, "time", "Time of the first."),
+        TableColumn::new("last", Fold::Max, "time", "Time of the last."),
     ]),
     shown: Shown::Heaviest(10),
 };

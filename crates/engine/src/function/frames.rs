@@ -1,7 +1,7 @@
 //! Packets without IP: who sends what to whom on the link.
 
 use super::FunctionSpec;
-use super::link_list::{self, LinkKey, Ssid, key, mac, word};
+use super::link_list::{self, LinkKey, Ssid, mac, word};
 use crate::composition::carried;
 use crate::keyed::{KeyHash, Keyed};
 use std::borrow::Cow;
@@ -19,11 +19,11 @@ const MAX_NAME: usize = 48;
 const SCHEMA: Schema = link_list::schema("frames", &KEYS);
 
 static KEYS: [KeyColumn; 5] = [
-    key("sender", "", "Hardware address of the sender."),
-    key("receiver", "", "Hardware address of the receiver; ff:ff:ff:ff:ff:ff is everyone."),
-    key("kind", OWN_WORDS, "Protocol, or kind of the frame."),
-    key("bssid", "", "Hardware address of the access point, of Wi-Fi."),
-    key("ssid", NETWORK_NAMES, "Name of the wireless network, where the frame has it."),
+    KeyColumn::new("sender", "", "Hardware address of the sender."),
+    KeyColumn::new("receiver", "", "Hardware address of the receiver; ff:ff:ff:ff:ff:ff is everyone."),
+    KeyColumn::new("kind", OWN_WORDS, "Protocol, or kind of the frame."),
+    KeyColumn::new("bssid", "", "Hardware address of the access point, of Wi-Fi."),
+    KeyColumn::new("ssid", NETWORK_NAMES, "Name of the wireless network, where the frame has it."),
 ];
 
 /// What a frame is.

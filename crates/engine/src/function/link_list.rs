@@ -34,20 +34,11 @@ static ARGUMENTS: [Argument; 2] = [
 
 /// The columns of every list.
 static COLUMNS: [TableColumn; 2] = [
-    column("packets", "packets", "Packets."),
-    column("bytes", "bytes", "Bytes on the wire, link-layer headers included."),
+    TableColumn::new("packets", Fold::Sum, "packets", "Packets."),
+    TableColumn::new("bytes", Fold::Sum, "bytes", "Bytes on the wire, link-layer headers included."),
 ];
 
 /// A part of the keys.
-pub(super) const fn key(name: &'static str, field: &'static str, help: &'static str) -> KeyColumn {
-    KeyColumn { name: Cow::Borrowed(name), field: Cow::Borrowed(field), help: Cow::Borrowed(help) }
-}
-
-const fn column(name: &'static str, unit: &'static str, help: &'static str) -> TableColumn {
-    let (name, unit, help) = (Cow::Borrowed(name), Cow::Borrowed(unit), Cow::Borrowed(help));
-    TableColumn { name, fold: Fold::Sum, unit, help }
-}
-
 /// The columns of a list by these parts.
 pub(super) const fn schema(name: &'static str, keys: &'static [KeyColumn]) -> Schema {
     Schema {

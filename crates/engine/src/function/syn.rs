@@ -50,30 +50,26 @@ fn shape(arguments: &Arguments<'_>) -> Result<(u32, usize), String> {
     Ok((show, rows))
 }
 
-const fn column(name: &'static str, help: &'static str) -> TableColumn {
-    let (name, help) = (Cow::Borrowed(name), Cow::Borrowed(help));
-    TableColumn { name, fold: Fold::Sum, unit: Cow::Borrowed("packets"), help }
+/// A column of packets.
+const fn packets(name: &'static str, help: &'static str) -> TableColumn {
+    TableColumn::new(name, Fold::Sum, "packets", help)
 }
 
 static COLUMNS: [TableColumn; 9] = [
-    column("work", "SYNs and FINs that the host sent, and RSTs that it received."),
-    column("syn", "SYNs that the host sent, with and without ACK."),
-    column("synack", "SYNs with ACK that the host sent."),
-    column("fin_sent", "FINs that the host sent."),
-    column("fin_received", "FINs that the host received."),
-    column("rst_sent", "RSTs that the host sent."),
-    column("rst_received", "RSTs that the host received."),
-    column("packets_sent", "TCP packets that the host sent."),
-    column("packets_received", "TCP packets that the host received."),
+    packets("work", "SYNs and FINs that the host sent, and RSTs that it received."),
+    packets("syn", "SYNs that the host sent, with and without ACK."),
+    packets("synack", "SYNs with ACK that the host sent."),
+    packets("fin_sent", "FINs that the host sent."),
+    packets("fin_received", "FINs that the host received."),
+    packets("rst_sent", "RSTs that the host sent."),
+    packets("rst_received", "RSTs that the host received."),
+    packets("packets_sent", "TCP packets that the host sent."),
+    packets("packets_received", "TCP packets that the host received."),
 ];
 
 const SCHEMA: Schema = Schema {
     name: Cow::Borrowed("syn"),
-    keys: Cow::Borrowed(&[KeyColumn {
-        name: Cow::Borrowed("host"),
-        field: Cow::Borrowed(""),
-        help: Cow::Borrowed("The host."),
-    }]),
+    keys: Cow::Borrowed(&[KeyColumn::new("host", "", "The host.")]),
     columns: Cow::Borrowed(&COLUMNS),
     shown: Shown::Heaviest(10),
 };

@@ -1,7 +1,7 @@
 //! Wi-Fi networks and their stations (IEEE 802.11).
 
 use super::FunctionSpec;
-use super::link_list::{self, LinkKey, Ssid, key, mac, word};
+use super::link_list::{self, LinkKey, Ssid, mac, word};
 use crate::keyed::{KeyHash, Keyed};
 use weir_api::{Datum, KeyColumn, NETWORK_NAMES, Schema};
 use weir_wire::{Layers, Mac, Packet, WifiKind, link_ends};
@@ -12,10 +12,18 @@ pub(super) static WIFI: FunctionSpec = link_list::spec::<Key>(
 );
 
 static KEYS: [KeyColumn; 4] = [
-    key("bssid", "", "Hardware address of the access point."),
-    key("ssid", NETWORK_NAMES, "Name of the network, where the frame has it; none in rows of stations."),
-    key("channel", "", "Channel, of beacons and probe responses."),
-    key("station", "", "Hardware address of the station; none in rows of the network's management frames."),
+    KeyColumn::new("bssid", "", "Hardware address of the access point."),
+    KeyColumn::new(
+        "ssid",
+        NETWORK_NAMES,
+        "Name of the network, where the frame has it; none in rows of stations.",
+    ),
+    KeyColumn::new("channel", "", "Channel, of beacons and probe responses."),
+    KeyColumn::new(
+        "station",
+        "",
+        "Hardware address of the station; none in rows of the network's management frames.",
+    ),
 ];
 
 /// A network, or a station of one.
