@@ -228,7 +228,7 @@ impl Demand {
                 names.sort_unstable();
                 format!("buffers: {}", names.join(" "))
             }),
-            flag(self.bodies, "fields made of bodies"),
+            flag(self.bodies, "fields made from bodies"),
             flag(self.content, "content of files"),
             (!hashes.is_empty()).then(|| format!("checksums of files: {}", hashes.join(" "))),
             flag(self.unidentified, "packets of unidentified flows"),

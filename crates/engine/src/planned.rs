@@ -160,7 +160,7 @@ impl Compiled {
         let Chain { calls, mut demand, readings } =
             Chain::new(spec, &settings.filter, settings.seeds).map_err(wrong)?;
         if spec.level != Level::Packet && spec.remainder {
-            return Err(wrong("only packets have a remainder".to_owned()));
+            return Err(wrong("a remainder needs level = \"packet\"".to_owned()));
         }
         let no_expression = |error| PlanError::Subscription { name: spec.name.clone(), error };
         let expression = spec.expression.trim();
@@ -322,7 +322,7 @@ impl Chain {
                 chain.demand.add(&delivery.demand(call)?);
                 if delivery.level != spec.level || spec.remainder || !spec.expression.trim().is_empty() {
                     return Err(format!(
-                        "`{}` is used with level = \"{}\" and no expression",
+                        "`{}` needs level = \"{}\", without an expression",
                         call.name,
                         delivery.level.name()
                     ));
@@ -338,13 +338,13 @@ impl Chain {
             } else if event::is_threshold(call)? {
                 let is_after = matches!(chain.calls.last(), Some((_, Call::Measure(..))));
                 let last = chain.readings.last_mut().filter(|_| is_after);
-                let last = last.ok_or("`event` with above or below follows a function that measures")?;
+                let last = last.ok_or("`event` with above or below must follow a function that measures")?;
                 last.judges.push(event::judging(call, last.function, &last.reading)?);
             } else if let Some(selector) = Selector::find(&call.name) {
                 let selector = selector.call(call, spec.level, filter, seeds);
                 let selector = selector.map_err(|error| error.message)?;
                 if selector.demand().is_some() && !chain.readings.is_empty() {
-                    return Err(format!("`{}` is in front of the functions that measure", call.name));
+                    return Err(format!("`{}` must stand before the functions that measure", call.name));
                 }
                 chain.calls.push((place, Call::Select(selector)));
             } else {

@@ -180,7 +180,9 @@ pub(crate) fn answer(text: &str) -> Option<String> {
     let mut reader = Reader { tokens: tokens(text)?, at: 0, is_foreign: false, nothing: None };
     let found = reader.any(0);
     if let Some((name, instead)) = reader.nothing {
-        return Some(format!("`{name}` is of Wireshark's display filters and has no equal here: {instead}"));
+        return Some(format!(
+            "`{name}` is a field of Wireshark's display filters that has no equivalent here: {instead}"
+        ));
     }
     let found = found.filter(|_| reader.at == reader.tokens.len() && reader.is_foreign)?;
     Some(format!("this is a display filter of Wireshark; here it is `{}`", found.text))
@@ -474,7 +476,7 @@ mod tests {
         for name in
             ["frame.number == 7", "ip.addr == 10.0.0.1 && tcp.stream eq 3", "frame.time >= \"2026-01-01\""]
         {
-            assert!(answer(name).unwrap().contains("has no equal here: "), "{name}");
+            assert!(answer(name).unwrap().contains("has no equivalent here: "), "{name}");
         }
     }
 

@@ -353,9 +353,9 @@ mod tests {
         let names = |logs: Vec<Log>| logs.iter().map(|log| log.spec().name).collect::<Vec<_>>();
         assert_eq!(Log::find_all(OUTPUTS, ["eve", "zeek", "eve"]).map(names), Ok(vec!["eve", "zeek"]));
         let error = Log::find_all(OUTPUTS, ["mon", "csv", "mon-paper"]).err().unwrap();
-        assert_eq!(error, "logs mon and mon-paper both write mon.lite: take one of them");
+        assert_eq!(error, "logs mon and mon-paper both write mon.lite: choose one of them");
         let error = Log::find_all(OUTPUTS, ["eve:http", "eve:dns"]).err().unwrap();
-        assert_eq!(error, "logs eve:http and eve:dns both write eve.json: take one of them");
+        assert_eq!(error, "logs eve:http and eve:dns both write eve.json: choose one of them");
         assert!(Log::find_all(OUTPUTS, ["x"]).is_err());
     }
 

@@ -79,7 +79,7 @@ impl Log {
                 Some((other, log.spec.files.iter().find(|f| other.spec.files.contains(f))?))
             });
             if let Some((other, file)) = both {
-                return Err(format!("logs {} and {text} both write {file}: take one of them", other.text));
+                return Err(format!("logs {} and {text} both write {file}: choose one of them", other.text));
             }
             found.push(log);
         }

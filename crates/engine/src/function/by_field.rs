@@ -64,7 +64,7 @@ impl Part {
             _ => {
                 let (table, field) = name.split_once('.').ok_or_else(|| {
                     format!(
-                        "`{name}` is no field of a record: table.field, source, destination, port, site or domain"
+                        "`{name}` is not a field of a record; expected table.field, source, destination, port, site or domain"
                     )
                 })?;
                 match fields::find(table, field) {
@@ -133,9 +133,9 @@ impl Part {
             Part::Source => "The initiator of the flow.",
             Part::Destination => "The responder of the flow.",
             Part::Port => "The responder's port; protocols without ports have none.",
-            Part::Site => "Name of the site that the client asks for, in lower case: of HTTP, TLS or QUIC.",
+            Part::Site => "Name of the site that the client requests over HTTP, TLS or QUIC, in lower case.",
             Part::Domain => {
-                "Registered domain of the name that DNS was asked for, by the public suffix list; a suffix itself where there is no more."
+                "Registered domain of the queried DNS name, by the public suffix list; the suffix itself if the name has no more labels."
             }
         }
     }
@@ -193,7 +193,7 @@ fn registered(name: &[u8]) -> &[u8] {
 fn parts(text: &str) -> Result<Vec<Part>, String> {
     let parts: Vec<Part> = text.split(',').map(|name| Part::parse(name.trim())).collect::<Result<_, _>>()?;
     if parts.len() > PARTS {
-        return Err(format!("`{text}`: {} fields, at most {PARTS}", parts.len()));
+        return Err(format!("`{text}` has {} fields; expected at most {PARTS}", parts.len()));
     }
     common(&parts).map_err(|error| format!("`{text}`: {error}"))?;
     Ok(parts)
@@ -217,7 +217,7 @@ fn common<'p>(parts: impl IntoIterator<Item = &'p Part>) -> Result<Option<Vec<&'
     named.dedup();
     match common {
         Some(tables) if tables.is_empty() => {
-            Err(format!("a record is of one table, and these are fields of {}", named.join(" and ")))
+            Err(format!("the fields are of {}, but a record is of one table", named.join(" and ")))
         }
         common => Ok(common),
     }
@@ -255,7 +255,7 @@ pub(super) static TOP: FunctionSpec = FunctionSpec {
     arguments: &[
         Argument {
             name: "by",
-            help: "The key: up to four of table.field, source (the initiator), destination (the responder), port, site and domain (the registered one of dns.query), joined by commas.",
+            help: "The key: up to four of table.field, source (the initiator), destination (the responder), port, site and domain (the registered domain of dns.query), joined by commas.",
             default: Some("source"),
         },
         SHOW,

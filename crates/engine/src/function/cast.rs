@@ -8,7 +8,7 @@ use weir_wire::{Layers, LinkType, Packet, addresses};
 
 pub(super) static CAST: FunctionSpec = FunctionSpec {
     name: "cast",
-    help: "Bytes of multicast, unicast and broadcast packets, by the link-layer destination address; by the IP destination if the link layer has none.",
+    help: "Bytes of multicast, unicast and broadcast packets, by the link-layer destination address; by the IP destination address if the link layer has no addresses.",
     arguments: &[],
     levels: &[Level::Packet],
     input: InputKind::Packets,

@@ -6,7 +6,7 @@ use weir_api::{Count, Level, Reading};
 
 pub(super) static PACKETS: FunctionSpec = FunctionSpec {
     name: "packets",
-    help: "Counts packets; at stream level, chunks of payload, or values behind search; at flow level, the packets of flows.",
+    help: "Counts packets; at stream level, chunks of payload or, after search, values; at flow level, the packets of flows.",
     arguments: &[],
     levels: &[Level::Packet, Level::Stream, Level::Flow],
     input: InputKind::Sums,
@@ -18,7 +18,7 @@ pub(super) static PACKETS: FunctionSpec = FunctionSpec {
 
 pub(super) static BYTES: FunctionSpec = FunctionSpec {
     name: "bytes",
-    help: "Counts bytes on the wire, link-layer headers included; at stream level, bytes of payload, each once, or of values behind search.",
+    help: "Counts bytes on the wire, link-layer headers included; at stream level, bytes of payload, each once, or, after search, bytes of values.",
     arguments: &[],
     levels: &[Level::Packet, Level::Stream, Level::Flow],
     input: InputKind::Sums,

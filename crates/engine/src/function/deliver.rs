@@ -63,7 +63,7 @@ static ROWS: Delivery = Delivery {
         },
         Argument {
             name: "bodies",
-            help: "Whether fields made of bodies are shown: yes or no.",
+            help: "Whether fields made from bodies are shown: yes or no.",
             default: Some("yes"),
         },
     ],
@@ -157,7 +157,7 @@ static MEASURE: Delivery = Delivery {
         },
         Argument {
             name: "details",
-            help: "Whether each packet, exchange and burst is handed on: yes or no.",
+            help: "Whether each packet, exchange and burst is emitted: yes or no.",
             default: Some("no"),
         },
     ],

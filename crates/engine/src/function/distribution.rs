@@ -10,7 +10,7 @@ pub(super) static DISTRIBUTION: FunctionSpec = FunctionSpec {
     help: "Histogram of one value of each packet or, at flow level, of each flow.",
     arguments: &[Argument {
         name: "of",
-        help: "Value. Of packets: size (bytes on the wire), payload (bytes after the transport header) or ttl. Of flows: packets, bytes or duration (microseconds).",
+        help: "The value. Of packets: size (bytes on the wire), payload (bytes after the transport header) or ttl. Of flows: packets, bytes or duration (in microseconds).",
         default: Some("size"),
     }],
     levels: &[Level::Packet, Level::Flow],

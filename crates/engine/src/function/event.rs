@@ -39,7 +39,7 @@ const SPEC: FunctionSpec = FunctionSpec {
         Argument { name: "below", help: "Events of rows with less than this number.", default: Some("") },
         Argument {
             name: "column",
-            help: "The column with the number; by default that of the ranking, else the first.",
+            help: "The column with the number; by default the column of the ranking, else the first.",
             default: Some(""),
         },
         Argument {
@@ -123,7 +123,7 @@ impl<'a> Asked<'a> {
         };
         let rows: usize = arguments.parse("rows")?;
         if !(16..=1 << 16).contains(&rows) {
-            return Err(format!("`event`: rows = {rows} is not 16 to 65536"));
+            return Err(format!("`event`: rows = {rows} is not between 16 and 65536"));
         }
         let severities = [("low", Severity::Notice), ("high", Severity::Warning)];
         Ok(Self {
@@ -159,7 +159,7 @@ pub(crate) fn is_threshold(call: &FunctionCall) -> Result<bool, String> {
 /// They cannot.
 pub(crate) fn check_level(function: &FunctionSpec, level: Level) -> Result<(), String> {
     if function.name == EVENT.name && !matches!(level, Level::Flow | Level::Record) {
-        return Err("`event` without above or below is used at flow and record level".to_owned());
+        return Err("`event` without above or below needs level = \"flow\" or \"record\"".to_owned());
     }
     Ok(())
 }

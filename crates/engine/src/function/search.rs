@@ -14,11 +14,11 @@ const MAX_TEXT: usize = 255;
 
 pub(super) static SEARCH: Selector = Selector {
     name: "search",
-    help: "Selects the values of a buffer or field that contain a text, as soon as the parser has them. The functions behind it count values and their bytes.",
+    help: "Selects the values of a buffer or field that contain a text, as soon as the parser has them. The functions after it count values and their bytes.",
     arguments: &[
         Argument {
             name: "in",
-            help: "A buffer whose values come whole, such as http.uri, or a field that is known before its record, such as smtp.mail_from.",
+            help: "A buffer that has complete values, such as http.uri, or a field that is known before its record, such as smtp.mail_from.",
             default: None,
         },
         Argument {
@@ -55,7 +55,7 @@ fn place(arguments: &Arguments<'_>) -> Result<Place, CallError> {
     let name = arguments.text("in")?;
     if let Some(buffer) = buffers().find(|buffer| buffer.name == name) {
         if buffer.is_stream {
-            return Err(format!("`search`: the values of {name} come in pieces").into());
+            return Err(format!("`search`: {name} has no complete values, because it arrives in pieces; use another buffer or a field").into());
         }
         return Ok(Place::Buffer(buffer));
     }
@@ -79,7 +79,7 @@ fn place(arguments: &Arguments<'_>) -> Result<Place, CallError> {
 fn bytes_of(text: &str) -> Result<Vec<u8>, CallError> {
     let wrong = || {
         CallError::from(format!(
-            "`search`: for = `{text}`: bytes are pairs of hexadecimal digits between bars"
+            "`search`: for = `{text}`: expected pairs of hexadecimal digits between bars, such as |0d 0a|"
         ))
     };
     let mut bytes = Vec::new();
@@ -101,7 +101,7 @@ fn bytes_of(text: &str) -> Result<Vec<u8>, CallError> {
     }
     match bytes.len() {
         1..=MAX_TEXT => Ok(bytes),
-        length => Err(format!("`search`: for has {length} bytes, and not between 1 and {MAX_TEXT}").into()),
+        length => Err(format!("`search`: for has {length} bytes; expected 1 to {MAX_TEXT}").into()),
     }
 }
 

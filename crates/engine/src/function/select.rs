@@ -234,10 +234,10 @@ impl Select for Where {
 
 static SAMPLE: Selector = Selector {
     name: "sample",
-    help: "Selects one of the given number of items, by a hash of the item: a packet by its time, length and first 64 bytes, a flow and its stream by its identifier, a record by its flow and time. What follows measures the sample.",
+    help: "Selects one of the given number of items on average, by a hash of the item: a packet by its time, length and first 64 bytes, a flow and its stream by its identifier, a record by its flow and time. The functions after it measure the sample.",
     arguments: &[Argument {
         name: "one_in",
-        help: "Number of items of which one is selected on average, 1 to 4294967295.",
+        help: "One of this number of items is selected on average, 1 to 4294967295.",
         default: None,
     }],
     levels: &Level::ALL,

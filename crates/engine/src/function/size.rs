@@ -7,7 +7,7 @@ use weir_api::{Level, Unit};
 
 pub(super) static SIZE: FunctionSpec = FunctionSpec {
     name: "size",
-    help: "Packets by their size on the wire: tiny (at most 100 bytes), small (below 500), med (below 1000), big (1000 or more).",
+    help: "Packets by their wire length: tiny (at most 100 bytes), small (101 to 499), med (500 to 999), big (1000 or more).",
     arguments: &[],
     levels: &[Level::Packet],
     input: InputKind::Lengths,

@@ -8,7 +8,7 @@ use weir_wire::{Layers, Mac, Packet, WifiKind, link_ends};
 
 pub(super) static WIFI: FunctionSpec = link_list::spec::<Key>(
     "wifi",
-    "Wi-Fi networks by access point, name and channel, with a row for the management frames of each, and one for each of its stations, in fixed memory: exact while the distinct keys fit, else with an upper bound of the error for each row. Data that could be decoded shows no station.",
+    "Wi-Fi networks by access point, name and channel, with a row for the management frames of each, and one for each of its stations, in fixed memory: exact while the distinct keys fit, else with an upper bound of the error for each row. Data frames whose IP packets are readable show no station.",
 );
 
 static KEYS: [KeyColumn; 4] = [

@@ -121,7 +121,7 @@ pub fn find(fields: &dyn Fields, table: &str, name: &str) -> Result<FieldInfo, S
 pub(crate) fn needs_record(field: &str) -> String {
     match field.split_once('.') {
         Some((FLOW, _)) => needs_end(field),
-        _ => format!("`{field}` is decided per record: use level = \"record\""),
+        _ => format!("`{field}` is a field of records: use level = \"record\""),
     }
 }
 
@@ -135,11 +135,11 @@ pub(crate) const ENDS: [&str; 4] = ["client", "client_port", "server", "server_p
 pub(crate) fn needs_end(field: &str) -> String {
     if ENDS.iter().any(|name| field.strip_prefix("flow.") == Some(name)) {
         return format!(
-            "`{field}` is of a flow, whose key decides it with `=` and `!=` (level = \"flow\" or \"record\"); the ends of packets are `src` and `dst`"
+            "`{field}` can be tested only with `=` and `!=` at level = \"flow\" or \"record\"; `src` and `dst` test the ends of packets"
         );
     }
     format!(
-        "`{field}` is known when a flow has ended: subscriptions with level = \"flow\", `weir query` and the pages test it"
+        "`{field}` is known only when a flow has ended: test it with level = \"flow\", in `weir query` or on the pages"
     )
 }
 

@@ -106,7 +106,10 @@ pub(crate) fn test(text: &str, word: Range<usize>, fields: &dyn Fields) -> Parse
     let wrong = |span: Range<usize>, message: String| FilterError::new(ErrorKind::Value, span, message);
     let written = text.get(word.clone()).unwrap_or_default();
     let Some((table, name)) = parts(written) else {
-        return Err(wrong(word, format!("`{written}` is no field")));
+        return Err(wrong(
+            word,
+            format!("`{written}` is not a field; a field is table.name, such as `dns.query`"),
+        ));
     };
     let field = find(fields, table, name).map_err(|message| wrong(word.clone(), message))?;
     let Some((operator, length)) = operator(text.get(word.end..).unwrap_or_default()) else {
@@ -245,7 +248,7 @@ impl Reader<'_> {
                 c => text.push(c),
             }
         }
-        let message = format!("no {quote} at the end of the text");
+        let message = format!("the text has no closing {quote}");
         Err(FilterError::new(ErrorKind::Syntax, begin..self.text.len(), message))
     }
 
@@ -274,7 +277,7 @@ impl Reader<'_> {
                 false => list.push(operand(field, &value, fields)?),
                 true if is_domain(&value.text) => list.push_domain(&value.text()),
                 true => {
-                    let message = format!("`{}` is no domain", shown(&value.text));
+                    let message = format!("`{}` is not a domain such as `example.org`", shown(&value.text));
                     return Err(FilterError::new(ErrorKind::Value, value.span, message));
                 }
             }
@@ -334,7 +337,7 @@ fn of_lines(
         }
         values += 1;
         if values > MAX_LIST {
-            return Err(wrong(format!("{}: more than {MAX_LIST} values", path.text)));
+            return Err(wrong(format!("{}: more than {MAX_LIST} values, the maximum of a list", path.text)));
         }
     }
     list.sort();

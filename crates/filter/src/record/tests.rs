@@ -102,7 +102,7 @@ fn other_levels_name_the_level_that_a_field_needs() {
         let packet = crate::Filter::compile("tcp and dns.query = a", options).unwrap_err();
         assert_eq!(packet.kind, ErrorKind::Level);
         assert!(
-            packet.message.contains("`dns.query` is decided per record: use level = \"record\""),
+            packet.message.contains("`dns.query` is a field of records: use level = \"record\""),
             "{packet}"
         );
         let flow = FlowTest::of_key("tcp and dns.query = a", options).unwrap_err();

@@ -328,7 +328,7 @@ fn every_error_is_reported_at_its_position() {
         (
             "[[subscription]]\nname = \"a\"\nwhere = 'dns.query = a'\nchain = [\"packets\"]",
             "3:10",
-            "is decided per record",
+            "is a field of records",
             "",
         ),
         (
