@@ -3,14 +3,12 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use weir_api::basis::CLOSING;
-use weir_wire::{FlowKey, Layers, Packet, decapsulate};
+use weir_wire::{FlowKey, Layers, Packet, decapsulate, has_ports};
 
 /// Headers of packets in packets that are looked at.
 const MAX_HEADERS: usize = 8;
 
 const TCP: u8 = 6;
-const UDP: u8 = 17;
-const SCTP: u8 = 132;
 
 /// Both ends of a flow, the lower first, and its IP protocol.
 type Ends = ([(u128, u16); 2], u8);
@@ -55,8 +53,7 @@ impl ChosenFlows {
 
 /// Ports count for protocols that have some: of others, flows have something else in their place.
 fn of(ends: [(u128, u16); 2], ip_proto: u8) -> Ends {
-    let has_ports = matches!(ip_proto, TCP | UDP | SCTP);
-    let mut ends = ends.map(|(address, port)| (address, if has_ports { port } else { 0 }));
+    let mut ends = ends.map(|(address, port)| (address, if has_ports(ip_proto) { port } else { 0 }));
     ends.sort_unstable();
     (ends, ip_proto)
 }

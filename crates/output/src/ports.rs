@@ -2,6 +2,8 @@
 //!
 //! A name describes the port, not the protocol that was used on it.
 
+pub use weir_wire::has_ports;
+
 /// IP protocol numbers with ports.
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -263,11 +265,6 @@ pub fn known_protocol(number: u8) -> Option<&'static str> {
         140 => "shim6",
         _ => return None,
     })
-}
-
-/// Whether a protocol's packets have ports.
-pub fn has_ports(protocol: u8) -> bool {
-    matches!(protocol, TCP | UDP | DCCP | SCTP | UDP_LITE)
 }
 
 #[cfg(test)]

@@ -71,6 +71,13 @@ impl Space {
     }
 }
 
+/// Whether an IP protocol has ports: TCP, UDP, DCCP, SCTP and UDP-Lite. A [`FlowKey`] of ICMP has types and codes in place of
+/// ports, which are none.
+#[inline]
+pub const fn has_ports(ip_proto: u8) -> bool {
+    matches!(ip_proto, 6 | 17 | 33 | 132 | 136)
+}
+
 impl FlowKey {
     /// The key of a decoded packet, and whether its sender is the *lower* endpoint (`addr[0]`, `port[0]`). `None` for
     /// packets other than IP. The ports are 0 if the transport header could not be read. The destination of a

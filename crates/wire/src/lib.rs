@@ -53,7 +53,8 @@ pub use decode::{
 };
 pub use fragment::IpFragment;
 pub use key::{
-    Direction, FlowKey, Space, addresses, final_destination, icmp_counterpart, mapped, shows_its_key,
+    Direction, FlowKey, Space, addresses, final_destination, has_ports, icmp_counterpart, mapped,
+    shows_its_key,
 };
 pub use layers::{DecodeError, ErrorKind, Fragment, Layer, Layers, Network, Tunnel};
 pub use link::LinkType;

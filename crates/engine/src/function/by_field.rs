@@ -1,6 +1,5 @@
 //! Functions over records: lists, distinct counts and quantiles by any fields.
 
-use super::ends::carries_ports;
 use super::keyed_rows::{KeyedRows, Row};
 use super::record_key::{self, KEYS, Keys, TEXT};
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
@@ -15,6 +14,7 @@ use weir_api::{
 use weir_filter::RecordRow;
 use weir_filter::fields::{FieldInfo, FieldKind, FieldValue, Number};
 use weir_proto::SITE;
+use weir_wire::has_ports;
 
 /// Maximum number of parts of a key.
 const PARTS: usize = 4;
@@ -149,7 +149,7 @@ impl Part {
             Part::Field(_) => {}
             Part::Source => each(address(ends.address[0])),
             Part::Destination => each(address(ends.address[1])),
-            Part::Port if carries_ports(ends.protocol) => {
+            Part::Port if has_ports(ends.protocol) => {
                 each(FieldValue::Number(Number::Whole(ends.port[1].into())));
             }
             // No value: the record is in no list by port.

@@ -1,12 +1,13 @@
 //! Number of distinct hosts, pairs, ports or flows.
 
 use super::block::{Block, each};
-use super::ends::{EndpointRoles, carries_ports};
+use super::ends::EndpointRoles;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
 use crate::keyed::{KeyHash, Keyed, Tuple};
 use weir_api::{Distinct, DistinctCount, DistinctOf, Level, Reading};
 use weir_filter::PacketMask;
+use weir_wire::has_ports;
 
 pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
     name: "distinct",
@@ -54,7 +55,7 @@ impl DistinctFunction {
                 self.see(destination);
             }
             DistinctOf::Pairs => self.see((source.min(destination), source.max(destination))),
-            DistinctOf::Ports if carries_ports(protocol) => {
+            DistinctOf::Ports if has_ports(protocol) => {
                 self.see((protocol, from));
                 self.see((protocol, to));
             }

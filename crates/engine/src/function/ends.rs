@@ -4,7 +4,7 @@ use crate::keyed::Address;
 use crate::{FlowIdentity, FlowRecord, Item, Tally};
 use weir_api::Count;
 use weir_filter::Directions;
-use weir_wire::{Direction, FlowKey, Layers, Network, Packet, addresses};
+use weir_wire::{Direction, FlowKey, Layers, Network, Packet, addresses, has_ports};
 
 /// An item in the form for lists: the values that their keys consist of. Those of tallies are computed once for all lists.
 pub struct Share {
@@ -68,8 +68,7 @@ impl EndpointRoles {
             Network::Ipv4 | Network::Ipv6 => addresses(packet, layers)?,
             Network::None | Network::Arp => return None,
         };
-        let ports =
-            if carries_ports(layers.ip_proto) && layers.has_transport() { layers.ports } else { [0, 0] };
+        let ports = if has_ports(layers.ip_proto) && layers.has_transport() { layers.ports } else { [0, 0] };
         Some(Self {
             source: words(source),
             destination: words(destination),
@@ -106,7 +105,7 @@ impl EndpointRoles {
     #[inline]
     fn of_key(key: &FlowKey, source_is_lower: bool, vlan: u16, from_initiator: bool) -> Self {
         let (source, destination) = if source_is_lower { (0, 1) } else { (1, 0) };
-        let ports = if carries_ports(key.proto) { [key.port[source], key.port[destination]] } else { [0, 0] };
+        let ports = if has_ports(key.proto) { [key.port[source], key.port[destination]] } else { [0, 0] };
         Self {
             source: words(key.addr[source]),
             destination: words(key.addr[destination]),
@@ -128,12 +127,6 @@ impl EndpointRoles {
             (self.source, source_port, self.destination)
         }
     }
-}
-
-/// TCP, UDP, DCCP, SCTP, UDP-Lite. ICMP types are stored in place of ports but are not ports.
-#[inline]
-pub(super) fn carries_ports(protocol: u8) -> bool {
-    matches!(protocol, 6 | 17 | 33 | 132 | 136)
 }
 
 /// An address as the lists of a worker have it.

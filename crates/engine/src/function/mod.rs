@@ -293,7 +293,7 @@ mod tests {
                 assert_eq!(function.take(), spec.call(call, 1_u64).unwrap().take(), "{call:?} without items");
                 let has_port = text.contains("41017");
                 assert!(
-                    !has_port || ends::carries_ports(protocol),
+                    !has_port || weir_wire::has_ports(protocol),
                     "{call:?} of protocol {protocol}: {text}"
                 );
                 if at >= of_packets {
@@ -301,7 +301,7 @@ mod tests {
                     let is_empty = text == format!("{counted:?}");
                     assert_eq!(
                         is_empty,
-                        !ends::carries_ports(protocol),
+                        !weir_wire::has_ports(protocol),
                         "{call:?} of protocol {protocol}: {text}"
                     );
                 }

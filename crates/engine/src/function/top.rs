@@ -1,7 +1,7 @@
 //! The heaviest keys.
 
 use super::block::{Block, each};
-use super::ends::{EndpointRoles, Share, carries_ports};
+use super::ends::{EndpointRoles, Share};
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
 use crate::bounded::{Bounded, Taken};
@@ -9,6 +9,7 @@ use crate::keyed::{Address, Keyed, Tuple};
 use std::net::{IpAddr, Ipv6Addr};
 use weir_api::{Key, KeyKind, Level, Reading, Top as TopReading, TopRow, Unit};
 use weir_filter::PacketMask;
+use weir_wire::has_ports;
 
 pub(super) static TOP: FunctionSpec = FunctionSpec {
     name: "top",
@@ -109,7 +110,7 @@ fn one<K>(key: K) -> [Option<K>; 2] {
 
 fn both_ports(ends: &EndpointRoles) -> [Option<(u8, u16)>; 2] {
     let [source, destination] = ends.ports;
-    if !carries_ports(ends.protocol) {
+    if !has_ports(ends.protocol) {
         return [None, None];
     }
     [Some((ends.protocol, source)), (destination != source).then_some((ends.protocol, destination))]
