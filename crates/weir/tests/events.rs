@@ -187,11 +187,11 @@ fn an_event_that_has_nothing_to_judge_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("weir.toml");
     for (chain, says) in [
-        (r#"["event x above 5"]"#, "follows a function that measures"),
+        (r#"["event x above 5"]"#, "follow a function that measures"),
         (r#"["event x"]"#, "flow and record level"),
         (r#"["rate", "event x above 5"]"#, "no rows with a number"),
         (r#"["packets", "event x above 5 column colour"]"#, "packets, bytes"),
-        (r#"["top source", "where tcp", "event x above 5"]"#, "follows a function that measures"),
+        (r#"["top source", "where tcp", "event x above 5"]"#, "follow a function that measures"),
     ] {
         fs::write(&config, format!("[[subscription]]\nname = \"a\"\nchain = {chain}\n")).unwrap();
         weir(["config", "check", text(&config)]).exits(1).says(says);

@@ -50,17 +50,18 @@ impl OpenTarget {
 }
 
 impl Targets {
-    /// Follows a plan from a packet time on.
+    /// Follows a plan from a packet time on. Where the directory has changed, a target goes on in the new one.
     pub fn follow(&mut self, plan: &Plan<'_>, from: Time) {
-        for (id, ends) in self.open.iter_mut().flat_map(|one| &mut one.functions) {
-            if !plan.functions.iter().any(|(other, _)| other == id) {
-                ends.get_or_insert(from);
+        for one in &mut self.open {
+            for (id, ends) in &mut one.functions {
+                let goes_on =
+                    one.directory == plan.directory && plan.functions.iter().any(|(other, _)| other == id);
+                if !goes_on {
+                    ends.get_or_insert(from);
+                }
             }
         }
         for (id, target) in &plan.functions {
-            if self.places.contains_key(id) {
-                continue;
-            }
             let is_it = |one: &OpenTarget| one.target == *target && one.directory == plan.directory;
             let at = self.open.iter().position(is_it).unwrap_or_else(|| {
                 self.open.push(OpenTarget {
@@ -71,10 +72,12 @@ impl Targets {
                 });
                 self.open.len() - 1
             });
+            if self.places.insert(*id, at) == Some(at) {
+                continue;
+            }
             if let Some(one) = self.open.get_mut(at) {
                 one.functions.push((*id, None));
             }
-            self.places.insert(*id, at);
         }
     }
 
