@@ -188,7 +188,7 @@ fn an_event_that_has_nothing_to_judge_is_refused() {
     let config = folder.path().join("weir.toml");
     for (chain, says) in [
         (r#"["event x above 5"]"#, "follow a function that measures"),
-        (r#"["event x"]"#, "flow and record level"),
+        (r#"["event x"]"#, "needs level = \"flow\" or \"record\""),
         (r#"["rate", "event x above 5"]"#, "no rows with a number"),
         (r#"["packets", "event x above 5 column colour"]"#, "packets, bytes"),
         (r#"["top source", "where tcp", "event x above 5"]"#, "follow a function that measures"),
