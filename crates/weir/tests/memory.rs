@@ -305,8 +305,8 @@ fn a_limit_on_addresses_is_an_error_that_names_the_option() {
         let with = |memory: &str| format!("--workers {workers} --memory {memory}");
         limited(300_000, &format!("--workers {workers}"))
             .exits(1)
-            .says("--memory is 512M: use a smaller --memory");
-        limited(600_000, &with("1G")).exits(1).says("--memory is 1024M: use a smaller --memory");
+            .says("512M of it for --memory: use a smaller --memory");
+        limited(600_000, &with("1G")).exits(1).says("1024M of it for --memory: use a smaller --memory");
         limited(3_000_000, &with("512M")).exits(0).prints("LOSS");
         // From limits that the program itself needs up to those that suffice.
         for kib in (280_000..900_000).step_by(60_000) {
