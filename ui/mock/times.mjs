@@ -6,7 +6,7 @@ const DAY = 86_400;
 /** Seconds since the epoch of a text, in a zone at `offset` seconds east of UTC; an error of the API for what is no time. */
 export function instant(name, text, now, offset) {
   const wrong = () =>
-    Object.assign(new Error(`${name}: "${text}" is no time`), { help: 'expected a length of time before now (`90s`), a day or a time' });
+    Object.assign(new Error(`${name}: "${text}" is not a time`), { help: 'expected a length of time before now (`90s`), a day or a time' });
   const midnight = Math.floor((now + offset) / DAY) * DAY - offset;
   const clock = (word) => {
     const [, hour, minute, second = '0'] = /^(\d{1,2}):(\d\d)(?::(\d\d))?$/.exec(word ?? '') ?? [];

@@ -433,7 +433,7 @@ test('times are typed in the words of queries', async () => {
     await page.getByRole('button', { name: 'Show', exact: true }).click();
   };
   await type('yesterdy', 'now');
-  await page.locator('form.typed [role="alert"]', { hasText: /since: "yesterdy" is no time; expected a length of time/i }).waitFor();
+  await page.locator('form.typed [role="alert"]', { hasText: /since: "yesterdy" is not a time; expected a length of time/i }).waitFor();
   await type('today 0:30', 'yesterday 9:00');
   await page.locator('form.typed [role="alert"]', { hasText: 'The end must be after the start' }).waitFor();
   assert.ok(page.faults.length === 2 && page.faults.every((fault) => fault.includes('400')), page.faults.join());
