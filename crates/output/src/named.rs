@@ -3,7 +3,7 @@
 //! A file is opened with its first row, so that a thousand logs of which few have rows hold few files open.
 
 use crate::csv::records::Csvs;
-use crate::csv::{flow_header, push_flow};
+use crate::csv::{flow_header, push_flow, with_header};
 use crate::file::Frame;
 use crate::json::Object;
 use crate::ndjson::{VERSION, push_flow as push_json_flow};
@@ -122,11 +122,7 @@ impl Output for Cells {
     }
 
     fn named_flow(&mut self, flow: &FlowRecord, name: Option<&str>) -> io::Result<()> {
-        let frame = || Frame::head(|_| format!("{}\r\n", flow_header()));
-        if let Some(file) = self.files.get(&self.file, frame) {
-            if !file.is_empty() {
-                file.go_on();
-            }
+        if let Some(file) = with_header(&mut self.files, &self.file, flow_header) {
             file.line(flow.last.0, |out| push_flow(out, flow, name));
         }
         Ok(())

@@ -79,11 +79,8 @@ impl Csv {
                 out.push(b'\r');
             });
             for (column, value) in columns.further(cells, row) {
-                let header = || Frame::head(|_| format!("{},{}\r\n", SUBJECT.join(","), VALUES.join(",")));
-                let Some(file) = self.more.get("values.csv", header) else { break };
-                if !file.is_empty() {
-                    file.go_on();
-                }
+                let header = || [&SUBJECT[..], &VALUES].concat().join(",");
+                let Some(file) = with_header(&mut self.more, "values.csv", header) else { break };
                 file.line(self.counted, |out| {
                     begin(out, subject, &label);
                     for text in [&column.name, &column.unit] {
@@ -195,6 +192,23 @@ pub(crate) fn push_flow(out: &mut Vec<u8>, flow: &FlowRecord, name: Option<&str>
     out.push(b'\r');
 }
 
+/// The file of that name, which begins with this header: an existing one has it. `None` as from [`Files::get`].
+pub(crate) fn with_header<'f>(
+    files: &'f mut Files,
+    name: &str,
+    header: impl FnOnce() -> String,
+) -> Option<&'f mut LineFile> {
+    let frame = || {
+        let line = header() + "\r\n";
+        Frame::head(move |_| line.clone())
+    };
+    let file = files.get(name, frame)?;
+    if !file.is_empty() {
+        file.go_on();
+    }
+    Some(file)
+}
+
 /// Opens a file and writes its header, or checks the existing one.
 fn open(context: &OutputContext, name: &str, header: &str) -> io::Result<LineFile> {
     let line = format!("{header}\r\n");
@@ -249,15 +263,8 @@ impl Output for Csv {
     }
 
     fn event(&mut self, event: &Event) -> io::Result<()> {
-        let names = || event::COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>().join(",");
-        let header = || {
-            let line = names() + "\r\n";
-            Frame::head(move |_| line.clone())
-        };
-        let Some(file) = self.more.get("events.csv", header) else { return Ok(()) };
-        if !file.is_empty() {
-            file.go_on();
-        }
+        let header = || event::COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>().join(",");
+        let Some(file) = with_header(&mut self.more, "events.csv", header) else { return Ok(()) };
         file.line(event.last, |out| {
             for (at, column) in event::COLUMNS.iter().enumerate() {
                 if at > 0 {

@@ -1,8 +1,8 @@
 //! Records as CSV: a file for each table, with our own names.
 
-use super::cell;
+use super::{cell, with_header};
 use crate::OutputContext;
-use crate::file::{Frame, LineFile};
+use crate::file::LineFile;
 use crate::format::{push_address, push_number, push_uid};
 use crate::records::Files;
 use crate::row::Times;
@@ -35,11 +35,8 @@ impl Csvs {
     /// Adds a record to the file of its table.
     pub fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) {
         let table = record.table;
-        let frame = || Frame::head(|_| format!("{}\r\n", header(table)));
-        let Some(file) = self.files.get(&format!("{}{}.csv", self.prefix, table.name), frame) else { return };
-        if !file.is_empty() {
-            file.go_on();
-        }
+        let name = format!("{}{}.csv", self.prefix, table.name);
+        let Some(file) = with_header(&mut self.files, &name, || header(table)) else { return };
         let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());
         file.line(record.time.0, |out| {
             push_rfc3339(out, record.time.0);
