@@ -248,7 +248,6 @@ impl Plan {
                 None => Known::Compiled(Arc::new(Compiled::new(one, &settings)?)),
             });
         }
-        check_targets(subscriptions, &compiled)?;
         let mut sets = Sets {
             counted: Numbering::after(before.map(|plan| &plan.counted)),
             shown: Numbering::after(before.map(|plan| &plan.shown)),
@@ -261,6 +260,7 @@ impl Plan {
             };
             planned = plan_all(subscriptions, &compiled, &mut sets);
         }
+        check_targets(&planned)?;
         let compile = |numbering: Numbering<'_>, strategy: Option<Strategy>| {
             numbering.compile(&settings.filter, strategy).map_err(|(at, error)| {
                 let name = subscriptions.get(at).map(|one| one.spec.name.clone()).unwrap_or_default();
@@ -439,11 +439,11 @@ fn by_flow(settings: &Settings) -> bool {
 }
 
 /// Checks that the targets of a plan can be open at one time.
-fn check_targets(subscriptions: &[Subscription], known: &[Known<'_>]) -> Result<(), PlanError> {
+fn check_targets(planned: &[Arc<Planned>]) -> Result<(), PlanError> {
     let mut names: HashMap<&str, (&Target, &str)> = HashMap::new();
-    for (one, known) in subscriptions.iter().zip(known) {
+    for one in planned {
         let wrong = |error: String| PlanError::Function { name: one.spec.name.clone(), error };
-        for (_, target) in known.compiled().targets() {
+        for (_, target) in one.compiled.targets() {
             let (first, name) = names.entry(target.name()).or_insert((target, &one.spec.name));
             if *first != target {
                 return Err(wrong(format!("the log {target} is {first} in the subscription `{name}`")));
@@ -539,15 +539,6 @@ impl<'p> Shared<'p> {
 enum Known<'p> {
     Planned(&'p Arc<Planned>),
     Compiled(Arc<Compiled>),
-}
-
-impl Known<'_> {
-    fn compiled(&self) -> &Compiled {
-        match self {
-            Known::Planned(planned) => &planned.compiled,
-            Known::Compiled(compiled) => compiled,
-        }
-    }
 }
 
 /// Gives subscriptions their sources, and numbers to their expressions.

@@ -565,7 +565,7 @@ impl Collector {
     }
 
     /// Delivers by a plan from a packet time on.
-    pub fn deliver(&mut self, plan: &TargetPlan<'_>, from: Time) {
+    pub fn deliver(&mut self, plan: &TargetPlan, from: Time) {
         self.targets.follow(plan, from);
     }
 

@@ -5,24 +5,22 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use weir_api::{AnswerId, EventKind};
 use weir_engine::{FlowIdentity, FlowRecord, Target};
-use weir_output::Output;
+use weir_output::{Output, OutputContext, named};
 use weir_proto::Record;
 use weir_wire::Time;
 
 /// A failure of an output, and its kind of event.
 pub type Failed = (&'static EventKind, io::Error);
 
-/// The targets in a directory, and how one is opened.
-pub struct Plan<'p> {
-    /// The directory of logs.
-    pub directory: &'p Path,
+/// The targets of a plan.
+pub struct Plan {
+    /// The facts with which one is opened, the directory of logs among them.
+    pub context: OutputContext,
     /// The functions that deliver, with their targets.
     pub functions: Vec<(AnswerId, Target)>,
-    /// Opens a target. Its files are opened with their first rows.
-    pub open: &'p dyn Fn(&Target) -> Box<dyn Output>,
 }
 
 /// The open targets.
@@ -43,6 +41,13 @@ struct OpenTarget {
     functions: Vec<(AnswerId, Option<Time>)>,
 }
 
+/// Opens a target. Its files are opened with their first rows.
+fn open(target: &Target, context: &OutputContext) -> Box<dyn Output> {
+    match target {
+        Target::Log(log) => named(context, log),
+    }
+}
+
 impl OpenTarget {
     fn call(&mut self, work: impl FnOnce(&mut dyn Output) -> io::Result<()>) -> Option<Failed> {
         work(&mut *self.output).err().map(|error| (self.output.failure(), error))
@@ -51,23 +56,23 @@ impl OpenTarget {
 
 impl Targets {
     /// Follows a plan from a packet time on. Where the directory has changed, a target goes on in the new one.
-    pub fn follow(&mut self, plan: &Plan<'_>, from: Time) {
+    pub fn follow(&mut self, plan: &Plan, from: Time) {
         for one in &mut self.open {
             for (id, ends) in &mut one.functions {
-                let goes_on =
-                    one.directory == plan.directory && plan.functions.iter().any(|(other, _)| other == id);
+                let goes_on = one.directory == plan.context.directory
+                    && plan.functions.iter().any(|(other, _)| other == id);
                 if !goes_on {
                     ends.get_or_insert(from);
                 }
             }
         }
         for (id, target) in &plan.functions {
-            let is_it = |one: &OpenTarget| one.target == *target && one.directory == plan.directory;
+            let is_it = |one: &OpenTarget| one.target == *target && one.directory == plan.context.directory;
             let at = self.open.iter().position(is_it).unwrap_or_else(|| {
                 self.open.push(OpenTarget {
                     target: target.clone(),
-                    directory: plan.directory.to_owned(),
-                    output: (plan.open)(target),
+                    directory: plan.context.directory.clone(),
+                    output: open(target, &plan.context),
                     functions: Vec::new(),
                 });
                 self.open.len() - 1

@@ -476,7 +476,7 @@ impl Run {
         collector.remember_names(self.division.names);
         collector.hold_events(self.division.events, self.failures.clone());
         collector.anonymise(self.anonymiser.clone());
-        self.with_targets(&self.plan(), &self.request, |targets| collector.deliver(targets, Time(0)));
+        collector.deliver(&self.targets(&self.plan(), &self.request), Time(0));
         collector.emit(self.beside.as_ref().map(|beside| Arc::clone(&beside.hub)));
         collector.roll_every(self.request.rotate, Arc::clone(&self.signals.hangup));
         collector

@@ -148,7 +148,7 @@ impl<'r> Reload<'r> {
             prepared = prepared.leaving_by(writers.ways());
         }
         let (from, _) = prepared.post();
-        run.with_targets(&run.plan(), &request, |targets| collector.deliver(targets, from));
+        collector.deliver(&run.targets(&run.plan(), &request), from);
         let folder = request.logs.as_ref().map(|(folder, _)| folder.as_path());
         collector.change_logs(folder, &logs, opened, from);
         collector.roll_every(request.rotate, Arc::clone(&run.signals.hangup));

@@ -3,9 +3,8 @@
 use super::{Request, Run};
 use crate::collector::TargetPlan;
 use std::path::Path;
-use weir_api::AnswerId;
 use weir_engine::{Plan, Target};
-use weir_output::{Output, check_name, named};
+use weir_output::check_name;
 
 /// Checks that a run can open the targets of a plan.
 ///
@@ -37,16 +36,12 @@ pub fn check(plan: &Plan, request: &Request) -> Result<(), String> {
 }
 
 impl Run {
-    /// Calls `with` with the targets of a plan in the directory of a request's logs, if it has one.
-    pub(super) fn with_targets(&self, plan: &Plan, request: &Request, with: impl FnOnce(&TargetPlan<'_>)) {
-        let functions: Vec<(AnswerId, Target)> =
-            plan.targets().map(|(id, target)| (id, target.clone())).collect();
+    /// The targets of a plan in the directory of a request's logs. A request without one has no targets.
+    pub(super) fn targets(&self, plan: &Plan, request: &Request) -> TargetPlan {
         let directory = request.logs.as_ref().map_or(Path::new(""), |(directory, _)| directory);
-        let context = self.context(directory);
-        let open = |target: &Target| -> Box<dyn Output> {
-            let Target::Log(log) = target;
-            named(&context, log)
-        };
-        with(&TargetPlan { directory, functions, open: &open });
+        TargetPlan {
+            context: self.context(directory),
+            functions: plan.targets().map(|(id, target)| (id, target.clone())).collect(),
+        }
     }
 }
