@@ -40,16 +40,12 @@ fn named(arguments: &Arguments<'_>) -> Result<NamedLog, String> {
 
 /// The number of rows, whose table has no keys.
 static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
-    const ROWS: TableColumn = TableColumn {
-        name: Cow::Borrowed("rows"),
-        fold: Fold::Sum,
-        unit: Cow::Borrowed("rows"),
-        help: Cow::Borrowed("Flows or records that reached the log."),
-    };
+    const COLUMNS: &[TableColumn] =
+        &[TableColumn::new("rows", Fold::Sum, "rows", "Flows or records that reached the log.")];
     Arc::new(Schema {
         name: Cow::Borrowed("logged"),
         keys: Cow::Borrowed(&[]),
-        columns: Cow::Borrowed(&[ROWS]),
+        columns: Cow::Borrowed(COLUMNS),
         shown: Shown::Heaviest(1),
     })
 });
