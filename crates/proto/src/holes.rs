@@ -12,7 +12,7 @@ use std::ops::Range;
 use weir_wire::{Direction, Time};
 
 /// The protocols that keep the law.
-const CHECKED: [&str; 27] = [
+const CHECKED: [&str; 28] = [
     "dce_rpc",
     "dns",
     "ftp",
@@ -28,6 +28,7 @@ const CHECKED: [&str; 27] = [
     "mqtt",
     "mysql",
     "pop3",
+    "postgresql",
     "rdp",
     "sip",
     "smb",
@@ -50,7 +51,7 @@ struct Named {
     fields: &'static [&'static str],
 }
 
-const NAMED: [Named; 20] = [
+const NAMED: [Named; 22] = [
     Named { protocol: "smb", words: &BINDS, fields: &OF_INTERFACES },
     Named { protocol: "dce_rpc", words: &BINDS, fields: &OF_INTERFACES },
     Named { protocol: "irc", words: &["USER"], fields: &["user"] },
@@ -69,6 +70,14 @@ const NAMED: [Named; 20] = [
     Named { protocol: "pop3", words: &["USER", "APOP"], fields: &["user"] },
     // The greeting, the login, and the commands that change what they name.
     Named { protocol: "mysql", words: &[""], fields: &["user", "database", "server_version"] },
+    // The first messages of both sides.
+    Named {
+        protocol: "postgresql",
+        words: &[""],
+        fields: &["user", "database", "application_name", "server_version", "from_protocol"],
+    },
+    // The text of a statement is in the message that prepares it.
+    Named { protocol: "postgresql", words: &["P", "B"], fields: &["frontend_arg"] },
     // The first bytes name the protocol that TLS follows.
     Named { protocol: "rdp", words: &[""], fields: &["from_protocol"] },
     Named { protocol: "xmpp", words: &[""], fields: &["from_protocol"] },
@@ -122,7 +131,7 @@ fn begins_with(line: &[u8], word: &str) -> bool {
 }
 
 /// Conversations whose messages do not stand alone, each with the reason.
-const EXCEPTED: [(&str, &str); 10] = [
+const EXCEPTED: [(&str, &str); 11] = [
     ("dce_rpc/repeated.talk", "an answer has the number of a call that was begun twice"),
     ("ftp/errors.talk", "a reply without a code cannot be told from the rest of a lost reply"),
     (
@@ -140,6 +149,10 @@ const EXCEPTED: [(&str, &str); 10] = [
     (
         "modbus/registers.talk",
         "behind the rest of a lost request the next is known late, behind its response",
+    ),
+    (
+        "postgresql/malformed.talk",
+        "an answer does not name its request: behind malformed bytes it is taken for that of another",
     ),
     ("imap/errors.talk", "whether a literal follows is named by the response that is lost"),
 ];

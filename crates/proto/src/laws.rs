@@ -260,7 +260,7 @@ fn records_do_not_depend_on_segmentation() {
 
 /// Tables whose records may come in another order than the messages of a side: transactions overlap in them, or a record of
 /// a whole session, mail or file follows those of its parts.
-const OVERLAPPING: [&str; 23] = [
+const OVERLAPPING: [&str; 24] = [
     "anomaly",
     "dce_rpc",
     "dns",
@@ -275,6 +275,7 @@ const OVERLAPPING: [&str; 23] = [
     "mqtt",
     "mysql",
     "netbios",
+    "postgresql",
     "radius",
     "sip",
     "smb",

@@ -78,6 +78,7 @@ mod packed;
 mod parser;
 mod place;
 mod pop3;
+mod postgresql;
 mod protocol;
 mod quic;
 mod radius;
@@ -152,6 +153,7 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &gssapi::NTLM,
     &ntp::PROTOCOL,
     &pop3::PROTOCOL,
+    &postgresql::PROTOCOL,
     &quic::PROTOCOL,
     &radius::PROTOCOL,
     &rdp::PROTOCOL,

@@ -35,7 +35,6 @@ pub(super) const ALL: &[(&str, u8, &Make)] = &[
     ("opcua", TCP, &opcua),
     ("openvpn", TCP, &openvpn),
     ("openvpn", UDP, &openvpn),
-    ("postgres", TCP, &postgres),
     ("redis", TCP, &redis),
     ("rfb", TCP, &rfb),
     ("rpc", TCP, &rpc),
@@ -335,18 +334,6 @@ fn zmtp(dice: &mut Dice) -> Said {
     let hello = |minor| joined(&[b"\xff\0\0\0\0\0\0\0\x01\x7f\x03", &[minor], b"NULL", &[0; 48]]);
     let ready = dice.some(60);
     vec![(Forward, hello(0)), (Reverse, hello(1)), (Forward, joined(&[&[4, ready.len() as u8], &ready]))]
-}
-
-fn postgres(dice: &mut Dice) -> Said {
-    let user = name(dice);
-    let body = joined(&[b"\0\x03\0\0user\0", user.as_bytes(), b"\0\0"]);
-    vec![
-        (Forward, vec![0, 0, 0, 8, 4, 0xd2, 0x16, 0x2f]),
-        (Reverse, b"N".to_vec()),
-        (Forward, joined(&[&long(body.len() + 4), &body])),
-        (Reverse, joined(&[b"R\0\0\0\x0c\0\0\0\x05", &dice.bytes(4)])),
-        (Forward, joined(&[b"p\0\0\0\x28md5", &dice.word(30)])),
-    ]
 }
 
 fn mongo(dice: &mut Dice) -> Said {

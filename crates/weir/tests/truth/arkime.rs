@@ -11,7 +11,7 @@ const REQUIRED: &[(&str, [usize; 2])] = &[
     ("packets", [198, 48]),
     ("bytes", [198, 48]),
     ("community_id", [194, 48]),
-    ("protocol", [90, 39]),
+    ("protocol", [91, 39]),
     ("dns", [69, 18]),
     ("email", [12, 8]),
     ("http", [79, 54]),
@@ -20,7 +20,7 @@ const REQUIRED: &[(&str, [usize; 2])] = &[
 ];
 
 /// Protocols that both have: Arkime's name, and Weir's.
-const PROTOCOLS: [(&str, &str); 20] = [
+const PROTOCOLS: [(&str, &str); 21] = [
     ("dhcp", "dhcp"),
     ("dhcpv6", "dhcpv6"),
     ("dns", "dns"),
@@ -32,6 +32,7 @@ const PROTOCOLS: [(&str, &str); 20] = [
     ("mysql", "mysql"),
     ("ntp", "ntp"),
     ("pop3", "pop3"),
+    ("postgresql", "postgresql"),
     ("quic", "quic"),
     ("radius", "radius"),
     ("rdp", "rdp"),
