@@ -4,18 +4,19 @@ use crate::expressions::Counters;
 use crate::fields::{self, RecordView};
 use crate::flow_fields::EndedFlow;
 use crate::function::block::{Block, OwnedTally, first};
+use crate::held::Decision;
 use crate::meter::{Cost, Meter};
 use crate::plan::Shared;
 use crate::planned::Link;
 use crate::stream_demand::Covering;
 use crate::trees::{Node, Trees};
-use crate::{Control, FlowIdentity, FlowRecord, Item, Plan, Share, Tally};
+use crate::{Control, Emitted, FlowIdentity, FlowRecord, Item, Plan, Share, Sink, Tally};
 use std::collections::HashMap;
 use weir_api::{Answer, AnswerId, Reading, States};
 use weir_filter::{Directions, Matches, PacketMask};
 use weir_proto::Record;
-use weir_wire::Direction;
 use weir_wire::stream::Chunk;
+use weir_wire::{Batch, Direction};
 
 /// Tallies that are shown together: a function's lists stay in the cache meanwhile.
 const TOGETHER: usize = 256;
@@ -44,6 +45,10 @@ pub(crate) struct Functions {
     matches: Matches,
     /// The functions that deliver the flow or record that was shown last.
     delivered: Vec<AnswerId>,
+    /// The functions that deliver packets of the block that is shown, each with its packets.
+    selected: Vec<(AnswerId, PacketMask)>,
+    /// The flows whose packets functions over records have decided to write.
+    pub decisions: Vec<Decision>,
 }
 
 impl Functions {
@@ -61,6 +66,8 @@ impl Functions {
             found: Vec::new(),
             matches: Matches::default(),
             delivered: Vec::new(),
+            selected: Vec::new(),
+            decisions: Vec::new(),
         }
     }
 
@@ -140,9 +147,17 @@ impl Functions {
 
     /// Shows packets of a block to the tree of the subscription at a position.
     pub fn packets(&mut self, trees: &Trees, at: usize, block: &Block<'_>, mask: &PacketMask) {
-        show_block(trees, &mut self.links, at, block, mask, &mut self.masks);
+        show_block(trees, &mut self.links, at, (block, mask), &mut self.masks, &mut self.selected);
         if let Some(cost) = self.costs.get_mut(at) {
             cost.in_blocks += self.meter.lap();
+        }
+    }
+
+    /// Emits the packets of the block that was shown that functions deliver.
+    pub fn deliver(&mut self, block: Batch<'_>, sink: &mut dyn Sink) {
+        if !self.selected.is_empty() {
+            sink.take(Emitted::Packets(block, &self.selected));
+            self.selected.clear();
         }
     }
 
@@ -170,6 +185,10 @@ impl Functions {
         plan.records.each(&view, matches, |at| {
             show(&plan.trees, links, at, &Item::Record(&view), delivered);
         });
+        if !plan.writes.is_empty() {
+            let writes = delivered.iter().filter(|id| plan.writes.get(id).is_some());
+            self.decisions.extend(writes.map(|id| (flow.key, *id)));
+        }
         &self.delivered
     }
 
@@ -237,7 +256,8 @@ impl Functions {
             }
             let block = Block::Tallies(tallied, shares);
             for at in &plan.sources.tallies {
-                show_block(&plan.trees, links, *at, &block, &shown, masks);
+                // Functions that deliver see packets.
+                show_block(&plan.trees, links, *at, (&block, &shown), masks, &mut Vec::new());
                 if let Some(cost) = costs.get_mut(*at) {
                     cost.in_tallies += laps.lap();
                 }
@@ -300,14 +320,14 @@ fn show_flow(
 }
 
 /// Shows the items of a mask to the tree of the subscription at a position: to those behind a function that selects what it
-/// leaves, if anything. `masks` is reused memory.
+/// leaves, if anything. Adds the functions that deliver items to `selected`. `masks` is reused memory.
 fn show_block(
     trees: &Trees,
     links: &mut [Option<Link>],
     at: usize,
-    block: &Block<'_>,
-    mask: &PacketMask,
+    (block, mask): (&Block<'_>, &PacketMask),
     masks: &mut Vec<PacketMask>,
+    selected: &mut Vec<(AnswerId, PacketMask)>,
 ) {
     masks.clear();
     let mut tree = trees.tree(at);
@@ -315,7 +335,9 @@ fn show_block(
         let (Some(node), Some(Some(link))) = (trees.nodes.get(at), links.get_mut(at)) else { continue };
         // Each function that selects has left a mask for those behind it.
         masks.truncate(node.selects as usize);
-        if let Some(left) = link.block(block, masks.last().unwrap_or(mask)) {
+        let mask = masks.last().unwrap_or(mask);
+        selected.extend(link.delivers().map(|id| (id, *mask)));
+        if let Some(left) = link.block(block, mask) {
             if left == PacketMask::default() {
                 tree.start += node.below as usize;
             }

@@ -1,7 +1,9 @@
 //! What the subscriptions of a plan need of the pass, apart from packets and tallies.
 
+use crate::Target;
 use crate::streams::Measuring;
 use std::fmt;
+use weir_api::Level;
 use weir_proto::{ANOMALY, Asked, Buffer, FILES, Hashes, Inflation, STREAM, STREAM_SAMPLE, Table, Wants};
 
 /// Tables whose rows need the content of mails.
@@ -93,6 +95,8 @@ pub struct Demand {
     pub hashes: Hashes,
     /// Packets of flows in which no protocol was identified are handed on.
     pub unidentified: bool,
+    /// Packets of flows are held, so that those before a decision are written.
+    pub held: bool,
     /// Measurements of flows.
     pub measure: Option<Measuring>,
     /// Measurements are handed on as records; if not, only functions see them.
@@ -106,6 +110,17 @@ impl Demand {
         let is_measured = sample > 0 || tested.has(&STREAM);
         let measure = is_measured.then_some(Measuring { sample, details: false });
         Self { tested, measure, ..Self::default() }
+    }
+
+    /// The demand of a function at a level that delivers to a target. Fields of flows that end name their protocols.
+    pub(crate) fn of_target(target: &Target, level: Level) -> Self {
+        match target {
+            Target::Log(_) => Self { identifies: true, bodies: level == Level::Record, ..Self::default() },
+            Target::Packets { before: None, .. } => Self::default(),
+            Target::Packets { before: Some(_), .. } => {
+                Self { identifies: level == Level::Flow, held: true, ..Self::default() }
+            }
+        }
     }
 
     /// Adds the demand of another subscription.
@@ -127,6 +142,7 @@ impl Demand {
         self.hashes.sha1 |= other.hashes.sha1;
         self.hashes.sha256 |= other.hashes.sha256;
         self.unidentified |= other.unidentified;
+        self.held |= other.held;
         self.measured |= other.measured;
         self.measure = match (self.measure, other.measure) {
             (Some(one), Some(other)) => Some(Measuring {
@@ -161,7 +177,7 @@ impl Demand {
 
     /// Whether payload is read at all.
     pub fn reads(&self) -> bool {
-        self.reads_on() || self.identifies
+        self.reads_on() || self.identifies || self.held
     }
 
     /// Whether a record of a table is handed on.
@@ -232,6 +248,7 @@ impl Demand {
             flag(self.content, "content of files"),
             (!hashes.is_empty()).then(|| format!("checksums of files: {}", hashes.join(" "))),
             flag(self.unidentified, "packets of unidentified flows"),
+            flag(self.held, "packets of flows until it is decided whether they are written"),
             self.measure.map(|measure| match measure.sample {
                 0 => "measurements of flows".to_owned(),
                 sample => format!("measurements of flows, and samples of {} s", sample / 1_000_000_000),

@@ -19,6 +19,8 @@ pub(crate) struct Feeder<'w, const READS: bool> {
     asks_control: bool,
     /// The result of the flow that is about to end.
     found: Found,
+    /// The row of the flow that leaves it, and whether the flow is over.
+    leaving: Option<(u32, bool)>,
     /// Nanoseconds spent here, in a measured block.
     pub spent: u64,
 }
@@ -26,7 +28,16 @@ pub(crate) struct Feeder<'w, const READS: bool> {
 impl<'w> Feeder<'w, false> {
     pub fn new(plan: &'w Plan, functions: &'w mut Functions, sink: &'w mut dyn Sink) -> Self {
         let asks_control = !plan.sources.control.is_empty();
-        Self { plan, functions, sink, sessions: None, asks_control, found: Found::default(), spent: 0 }
+        Self {
+            plan,
+            functions,
+            sink,
+            sessions: None,
+            asks_control,
+            found: Found::default(),
+            leaving: None,
+            spent: 0,
+        }
     }
 }
 
@@ -38,7 +49,8 @@ impl<'w> Feeder<'w, true> {
         sessions: &'w mut Sessions,
     ) -> Self {
         let (sessions, asks_control) = (Some(sessions), !plan.sources.control.is_empty());
-        Self { plan, functions, sink, sessions, asks_control, found: Found::default(), spent: 0 }
+        let (found, leaving) = (Found::default(), None);
+        Self { plan, functions, sink, sessions, asks_control, found, leaving, spent: 0 }
     }
 
     /// Counts the packets of a block. What a packet completes or carries besides its own flow (the packet of the last
@@ -124,6 +136,7 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
     }
 
     fn leaving(&mut self, row: u32, last: Time, is_over: bool) {
+        self.leaving = Some((row, is_over));
         if let (Some(sessions), mut tap) = self.tap() {
             self.found = if is_over { sessions.end(row, last, &mut tap) } else { sessions.found(row) };
         }
@@ -188,5 +201,8 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
         let record = if READS { &FlowRecord { services: found.services, ..*record } } else { record };
         let functions = self.functions.flow_end(self.plan, record);
         self.sink.take(Emitted::Flow(record, To { run: true, functions }));
+        if let (Some(sessions), Some((row, is_over))) = (self.sessions.as_deref_mut(), self.leaving.take()) {
+            sessions.leave(row, functions, is_over, self.plan, self.sink);
+        }
     }
 }

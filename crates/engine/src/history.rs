@@ -159,6 +159,20 @@ impl History {
         }
     }
 
+    /// Calls `see` with the packets of a row, oldest first. They stay.
+    pub fn visit(&self, row: u32, mut see: impl FnMut(&Packet<'_>)) {
+        let mut next = self.chains.get(&row).map(|chain| chain.first);
+        while let Some(place) = next {
+            let at = place.chunk.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
+            let Some(chunk) = at.and_then(|at| self.chunks.get(at)) else { return };
+            let at = place.at as usize;
+            if let Some(slot) = chunk.packets.slots.get(at) {
+                see(&chunk.packets.batch().packet(slot));
+            }
+            next = chunk.links.get(at).and_then(|link| link.next);
+        }
+    }
+
     /// Frees memory for a chunk with room for `length` bytes: that of packets that are not needed any more, then that of the
     /// oldest packets.
     fn make_room(&mut self, length: usize, shed: &mut dyn FnMut(u32)) {
@@ -214,6 +228,21 @@ impl History {
     }
 }
 
+/// A batch of one packet, without a copy.
+pub(crate) fn one<'a>(packet: &Packet<'a>, slot: &'a mut Slot) -> Batch<'a> {
+    *slot = Slot {
+        time: packet.time,
+        offset: 0,
+        len: packet.data.len() as u32,
+        wire_len: packet.wire_len,
+        interface: packet.interface,
+        link: packet.link,
+        hints: packet.hints,
+        number: packet.number,
+    };
+    Batch { bytes: packet.data, slots: std::slice::from_ref(slot) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,6 +265,9 @@ mod tests {
             history.push(time as u32 % 7, &packet(&[1; 300], time), &mut |_| panic!("shed"));
         }
         assert_eq!(history.of_row(3), (143, 143 * 300));
+        let mut seen = Vec::new();
+        history.visit(3, |packet| seen.push(packet.time.0));
+        assert_eq!(seen, (0..1000).filter(|time| time % 7 == 3).collect::<Vec<_>>());
         assert_eq!(taken(&mut history, 3), (0..1000).filter(|time| time % 7 == 3).collect::<Vec<_>>());
         assert_eq!((taken(&mut history, 3), history.of_row(3)), (Vec::new(), (0, 0)));
         (0..7).for_each(|row| drop(taken(&mut history, row)));

@@ -41,6 +41,7 @@ mod feeder;
 pub mod fields;
 pub mod flow_fields;
 mod function;
+mod held;
 mod history;
 mod interval;
 mod item;
@@ -78,7 +79,7 @@ pub use sessions::{RECORD_RATIO, SessionConfig, SessionStats};
 pub use settings::{ChecksumMode, PlanError, Seeds, Settings};
 pub use sink::{Emitted, Sink, To};
 pub use streams::Measuring;
-pub use target::{LogFormat, NamedLog, Target};
+pub use target::{Before, LogFormat, NamedFile, NamedLog, Rotation, Target};
 pub use unidentified::UNIDENTIFIED;
 pub use weir_flow::measure::{Burst, Exchange, Measure, Measured};
 pub use weir_flow::{

@@ -5,6 +5,7 @@ use crate::Target;
 use crate::cover::{Cover, Covering};
 use crate::demand::Demand;
 use crate::expressions::{Expressions, Numbering};
+use crate::held::Writes;
 use crate::planned::Compiled;
 use crate::settings::{ChecksumMode, PlanError, Settings};
 use crate::trees::{Chain, Lineage, Lineages, Trees};
@@ -41,6 +42,8 @@ pub struct Plan {
     pub(crate) flow_ends: Cover<FlowTests>,
     /// Subscriptions at record level.
     pub(crate) records: Cover<RecordSet>,
+    /// The functions that write packets of flows.
+    pub(crate) writes: Writes,
     /// Memory of the functions, and of what is compiled.
     memory: PlanMemory,
 }
@@ -305,6 +308,7 @@ impl Plan {
             early: Cover::after(before.map(|plan| &plan.early), &covering(&sources.early)),
             flow_ends: Cover::after(before.map(|plan| &plan.flow_ends), &covering(&sources.flow_ends)),
             records: Cover::after(before.map(|plan| &plan.records), &covering(&sources.records)),
+            writes: Writes::new(planned.iter().flat_map(|planned| planned.compiled.targets())),
             scope,
             subscriptions: planned,
             settings,
@@ -446,11 +450,20 @@ fn check_targets(planned: &[Arc<Planned>]) -> Result<(), PlanError> {
         for (_, target) in one.compiled.targets() {
             let (first, name) = names.entry(target.name()).or_insert((target, &one.spec.name));
             if *first != target {
-                return Err(wrong(format!("the log {target} is {first} in the subscription `{name}`")));
+                return Err(wrong(match (target, *first) {
+                    (Target::Log(_), Target::Log(_)) => {
+                        format!("the log {target} is {first} in the subscription `{name}`")
+                    }
+                    _ => format!(
+                        "the packet file {target} is written with other arguments, or at another level, by the \
+                         subscription `{name}`"
+                    ),
+                }));
             }
             if names.len() > MAX_TARGETS {
                 return Err(wrong(format!(
-                    "{target} is one log more than the {MAX_TARGETS} that a run can write"
+                    "the {} {target} is one more than the {MAX_TARGETS} logs and packet files that a run can write",
+                    target.kind()
                 )));
             }
         }

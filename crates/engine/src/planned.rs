@@ -357,11 +357,8 @@ impl Chain {
                 let judges = if function.judge.is_some() { vec![call.clone()] } else { Vec::new() };
                 let reading = built.take();
                 chain.readings.push(ChainReading { place, function: function.name, reading, judges });
-                let target = function.target(call)?;
-                if target.is_some() {
-                    let bodies = spec.level == Level::Record;
-                    chain.demand.add(&Demand { identifies: true, bodies, ..Demand::default() });
-                }
+                let target = function.target(call, spec.level)?;
+                target.iter().for_each(|target| chain.demand.add(&Demand::of_target(target, spec.level)));
                 chain.calls.push((place, Call::Measure(function, function.memory(call)?, target)));
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::announced::{Announced, Announcements};
 use crate::demand::Demand;
+use crate::held::HeldPackets;
 use crate::stream_demand::{Covered, Covering, StreamDemand};
 use crate::streams::Measurer;
 use crate::tap::Tap;
@@ -11,7 +12,7 @@ use crate::unidentified::{Unidentified, UnidentifiedPackets};
 use crate::{Emitted, FlowIdentity, FlowRecord, Item, Plan, Sink, To};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
-use weir_api::{Answer, Applications, SessionCount};
+use weir_api::{Answer, AnswerId, Applications, SessionCount};
 use weir_flow::defrag::{Defrag, DefragConfig, DefragStats};
 use weir_flow::stream::{Overlap, StreamConfig, StreamStats, Streams};
 use weir_flow::{FlowPacket, IpTunnel, Rows};
@@ -213,6 +214,8 @@ pub(crate) struct Sessions {
     unidentified: Unidentified,
     /// Applications of flows that ended in this interval.
     applications: Applications,
+    /// Packets of flows, if a function may write them later.
+    held_packets: Option<HeldPackets>,
     /// Packets of undecided flows, if packets of unidentified flows are emitted.
     unidentified_packets: Option<UnidentifiedPackets>,
     /// Measures flows, if enabled.
@@ -362,6 +365,7 @@ impl Sessions {
             announced: Announced::default(),
             unidentified: Unidentified::new(seed, demand.ports),
             applications: Applications::default(),
+            held_packets: demand.held.then(|| HeldPackets::new(config.memory / 4)),
             unidentified_packets: demand.unidentified.then(|| UnidentifiedPackets::new(config.memory / 4)),
             measurer: demand.measure.map(|measuring| Measurer::new(measuring, config.memory / 4)),
             asked: Asked::new(demand, config),
@@ -393,6 +397,9 @@ impl Sessions {
                 self.stats.unmeasured += measurer.refused();
             }
             self.measurer = demand.measure.map(|measuring| Measurer::new(measuring, self.config.memory / 4));
+        }
+        if self.asked.demand.held != demand.held {
+            self.held_packets = demand.held.then(|| HeldPackets::new(self.config.memory / 4));
         }
         if self.asked.demand.unidentified != demand.unidentified {
             if let Some(packets) = self.unidentified_packets.take() {
@@ -442,6 +449,9 @@ impl Sessions {
             self.announced.end();
             self.packet = 0;
         }
+        if let Some(held) = &mut self.held_packets {
+            held.packet(seen, &mut tap.functions.decisions, &tap.plan.writes, tap.sink);
+        }
         let Some(packets) = &mut self.unidentified_packets else { return };
         let session = self.entries.get(seen.row).and_then(Option::as_ref);
         let found = session
@@ -482,7 +492,8 @@ impl Sessions {
             + self.entries.memory()
             + self.stream_demand.memory()
             + self.defrag.memory()
-            + self.announced.memory();
+            + self.announced.memory()
+            + self.held_packets.as_ref().map_or(0, HeldPackets::memory);
         if let Some(segment) = seen.segment() {
             // Held packets get a share of the remaining memory, and a small share in any case.
             let others = others + self.streams.memory() - self.streams.stats().held as usize;
@@ -538,9 +549,33 @@ impl Sessions {
     }
 
     /// Ends a tick at `now` for all parts.
-    pub fn tick(&mut self, now: Time, sink: &mut dyn Sink) {
+    pub fn tick(&mut self, now: Time, tap: &mut Tap<'_>) {
         if let Some(measurer) = &mut self.measurer {
-            self.stats.records += handed_on(&self.asked, measurer.tick(now, sink));
+            self.stats.records += handed_on(&self.asked, measurer.tick(now, tap));
+        }
+        self.decide(tap);
+    }
+
+    /// Follows the decisions of functions over records that were not made with a packet.
+    pub fn decide(&mut self, tap: &mut Tap<'_>) {
+        if let Some(held) = &mut self.held_packets {
+            held.decide(&mut tap.functions.decisions, &tap.plan.writes, tap.sink);
+        }
+    }
+
+    /// Writes the packets of the flow of a row, which functions at flow level have decided. `is_over`: no more packets follow.
+    pub fn leave(
+        &mut self,
+        row: u32,
+        functions: &[AnswerId],
+        is_over: bool,
+        plan: &Plan,
+        sink: &mut dyn Sink,
+    ) {
+        let Some(held) = &mut self.held_packets else { return };
+        functions.iter().for_each(|id| held.write(row, *id, &plan.writes, sink));
+        if is_over {
+            held.end(row);
         }
     }
 
@@ -607,6 +642,7 @@ impl Sessions {
         if let Some(packets) = &mut self.unidentified_packets {
             packets.end(row, found.is_unidentified, tap);
         }
+        self.decide(tap);
         found
     }
 
@@ -670,6 +706,7 @@ impl Sessions {
             + self.stream_demand.memory()
             + self.defrag.memory()
             + self.announced.memory()
+            + self.held_packets.as_ref().map_or(0, HeldPackets::memory)
             + self.streams.memory()
     }
 
@@ -693,9 +730,11 @@ impl Sessions {
     }
 }
 
-/// Limit of sessions, streams and held packets together, in bytes: measurements take a quarter. Sessions come first.
+/// Limit of sessions, streams and waiting segments together, in bytes: measurements, packets of unidentified flows and packets
+/// that functions may write take a quarter each. Sessions come first.
 fn limit(config: &SessionConfig, demand: &Demand) -> usize {
-    let parts = 4 - usize::from(demand.measure.is_some()) - usize::from(demand.unidentified);
+    let others = [demand.measure.is_some(), demand.unidentified, demand.held];
+    let parts = 4 - others.into_iter().filter(|is_asked| *is_asked).count();
     config.memory / 4 * parts
 }
 

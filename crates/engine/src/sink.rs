@@ -2,6 +2,7 @@
 
 use crate::{FlowIdentity, FlowRecord};
 use weir_api::AnswerId;
+use weir_filter::PacketMask;
 use weir_flow::measure::{Measure, Measured};
 use weir_proto::Record;
 use weir_wire::Batch;
@@ -23,6 +24,11 @@ pub enum Emitted<'a> {
     Record(&'a FlowIdentity, Record<'a>, To<'a>),
     /// A chunk of a stream, or a datagram.
     Chunk(&'a FlowIdentity, &'a Chunk<'a>),
+    /// Packets for functions that deliver packets: a mask of the packets for each function, by the number of its answer. Packets
+    /// that functions over flows or records deliver come one by one, later than they were seen.
+    Packets(Batch<'a>, &'a [(AnswerId, PacketMask)]),
+    /// The number of packets of a flow before a decision that a function should deliver and that are held no more.
+    Missing(AnswerId, u64),
     /// A measurement of a flow.
     Measured(&'a Measure, Measured<'a>),
 }

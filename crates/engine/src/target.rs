@@ -7,6 +7,14 @@ use std::fmt;
 pub enum Target {
     /// The rows of a log of a subscription.
     Log(NamedLog),
+    /// Packets, in a file of a subscription.
+    Packets {
+        /// The file.
+        file: NamedFile,
+        /// At flow and record level the packets of flows are written: of those before the decision, these. `None` at packet
+        /// level, where each packet is decided for itself.
+        before: Option<Before>,
+    },
 }
 
 /// A log that a subscription names. Subscriptions that name one log write into one file.
@@ -40,10 +48,44 @@ impl LogFormat {
     }
 }
 
+/// A file of packets that a subscription names. Subscriptions that name one file with equal arguments write into one.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct NamedFile {
+    /// Its name: 1 to 64 letters, digits, hyphens and underscores, and `.pcapng` or `.pcap`, which is its format.
+    pub name: Box<str>,
+    /// When the next file begins.
+    pub rotation: Rotation,
+    /// Number of files that are kept; `None` for all.
+    pub files: Option<u32>,
+    /// Maximum number of bytes of a packet that are written; `None` for all.
+    pub snaplen: Option<u32>,
+}
+
+/// The packets of a flow before the one that decided which are written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Before {
+    /// The latest ones, up to this number.
+    Packets(u32),
+    /// All that are held.
+    All,
+}
+
+/// When the next file of a sequence begins.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Rotation {
+    /// Never: all packets are in one file.
+    Never,
+    /// After this number of seconds.
+    Seconds(u64),
+    /// Before a packet, if the file has more bytes than this.
+    Bytes(u64),
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Target::Log(NamedLog { name, format }) => write!(f, "{name}.{}", format.name()),
+            Target::Packets { file, .. } => f.write_str(&file.name),
         }
     }
 }
@@ -53,6 +95,15 @@ impl Target {
     pub fn name(&self) -> &str {
         match self {
             Target::Log(log) => &log.name,
+            Target::Packets { file, .. } => &file.name,
+        }
+    }
+
+    /// What it is, in words.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Target::Log(_) => "log",
+            Target::Packets { .. } => "packet file",
         }
     }
 }

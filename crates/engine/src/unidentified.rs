@@ -1,6 +1,6 @@
 //! Unidentified flows: counted by port, and their packets emitted on request.
 
-use crate::history::History;
+use crate::history::{self, History};
 use crate::{Emitted, FlowRecord, Function, FunctionSpec, Item, Sink};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use weir_api::{Answer, AnswerId, AnswerLabel, FunctionCall, builtin};
 use weir_filter::Directions;
 use weir_flow::FlowPacket;
 use weir_proto::{TCP, UDP};
-use weir_wire::{Batch, Packet, Slot};
+use weir_wire::{Packet, Slot};
 
 /// The subscription and function name of the answer that counts unidentified traffic by transport protocol and
 /// responder's port. It follows the plan's answers in runs that read payload.
@@ -160,23 +160,8 @@ impl UnidentifiedPackets {
 
     fn emit(&mut self, packet: &Packet<'_>, sink: &mut dyn Sink) {
         self.emitted += 1;
-        sink.take(Emitted::Unidentified(one(packet, &mut Slot::default())));
+        sink.take(Emitted::Unidentified(history::one(packet, &mut Slot::default())));
     }
-}
-
-/// A batch of one packet, without a copy.
-fn one<'a>(packet: &Packet<'a>, slot: &'a mut Slot) -> Batch<'a> {
-    *slot = Slot {
-        time: packet.time,
-        offset: 0,
-        len: packet.data.len() as u32,
-        wire_len: packet.wire_len,
-        interface: packet.interface,
-        link: packet.link,
-        hints: packet.hints,
-        number: packet.number,
-    };
-    Batch { bytes: packet.data, slots: std::slice::from_ref(slot) }
 }
 
 #[cfg(test)]

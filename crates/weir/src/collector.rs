@@ -17,7 +17,7 @@ use crate::events::Events;
 use crate::failures::Failures;
 use crate::hub::Hub;
 use crate::memory::{self, Charge, Room};
-use crate::outlet::{OutletId, Ways};
+use crate::outlet::{LEVELS, OutletId, Ways};
 use crate::resolved::{Resolved, Shown};
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use queued::{Records, Rows, in_order, record_at};
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use targets::{Failed, Targets};
 use weir_anon::Anonymiser;
-use weir_api::{Event, EventKind, Interval, SessionCount, Snapshot};
+use weir_api::{AnswerId, Event, EventKind, Interval, SessionCount, Snapshot};
 use weir_capture::LinkEvent;
 use weir_engine::{Emitted, FlowIdentity, FlowRecord, Sink, To};
 use weir_output::{Log, OpenFlow, Output};
@@ -174,6 +174,7 @@ impl WorkerOutput {
     /// All packets of a live run up to a time were taken, as far as they are the worker's.
     pub fn reach(&self, time: Time) {
         self.load.ways.outlets.iter().for_each(|outlet| outlet.reach(self.worker, time));
+        self.load.ways.targets.iter().for_each(|outlet| outlet.reach(self.worker, time));
     }
 
     /// Sends the snapshot of packets of an interval that was sent already.
@@ -217,7 +218,11 @@ impl WorkerOutput {
         if number == 0 {
             return;
         }
-        self.send_or_shed(number, records.memory(), |charge| Message::Records(part, records, charge));
+        let has_logs = !self.load.ways.logs.is_empty();
+        let functions: Vec<_> = records.functions().filter(|_| has_logs).collect();
+        if !self.attempt(records.memory(), |charge| Message::Records(part, records, charge)) {
+            self.shed(number, &functions);
+        }
     }
 
     fn send_rows(&mut self) {
@@ -226,7 +231,11 @@ impl WorkerOutput {
         if number == 0 {
             return;
         }
-        self.send_or_shed(number, rows.memory(), |charge| Message::Rows(part, rows, charge));
+        let has_logs = !self.load.ways.logs.is_empty();
+        let functions: Vec<_> = rows.functions().filter(|_| has_logs).collect();
+        if !self.attempt(rows.memory(), |charge| Message::Rows(part, rows, charge)) {
+            self.shed(number, &functions);
+        }
     }
 
     /// Notes the time of the earliest packet.
@@ -245,11 +254,10 @@ impl WorkerOutput {
         }
     }
 
-    /// Sends a message of `rows` rows and `bytes` bytes if there is room for it. Otherwise counts its rows as shed.
-    fn send_or_shed(&mut self, rows: usize, bytes: usize, message: impl FnOnce(Charge) -> Message) {
-        if !self.attempt(bytes, message) {
-            self.rows_shed += rows as u64;
-        }
+    /// Counts rows as shed, and those of them that functions deliver for their logs.
+    fn shed(&mut self, rows: usize, functions: &[Box<[AnswerId]>]) {
+        self.rows_shed += rows as u64;
+        functions.iter().for_each(|functions| self.load.ways.count_row(functions, |log| log.shed(1)));
     }
 
     /// Sends a message of `bytes` bytes if there is room for it, for which a run over files waits. Returns whether it was sent.
@@ -337,6 +345,11 @@ impl Destination for WorkerOutput {
                 outlet.end_round(worker);
             }
         }
+        for (outlet, level) in self.load.ways.targets.iter_mut().zip(LEVELS) {
+            if boundary.ends_round(level) {
+                outlet.end_round(worker);
+            }
+        }
         if let (Boundary::Packet(number), Some(carver)) = (boundary, &mut self.load.ways.carver) {
             carver.reach(number);
         }
@@ -353,6 +366,7 @@ impl Destination for WorkerOutput {
 
 impl WorkerOutput {
     fn flow(&mut self, flow: &FlowRecord, to: To<'_>) {
+        self.load.ways.count_row(to.functions, |log| log.offer(1));
         if self.load.rows || !to.functions.is_empty() {
             self.rows.push(flow, to);
             if self.rows.len() == ROWS {
@@ -365,6 +379,7 @@ impl WorkerOutput {
         if let Some(carver) = self.load.ways.carver.as_mut().filter(|_| *record.table == FILES) {
             carver.close(&mut record);
         }
+        self.load.ways.count_row(to.functions, |log| log.offer(1));
         self.records.push(flow, &record, to);
         if self.records.len() == ROWS || self.records.packed() > MAX_PACKED {
             self.send_records();
@@ -389,6 +404,15 @@ impl Sink for WorkerOutput {
             Emitted::Matching(packets) => self.matching(packets),
             Emitted::Unidentified(packets) => self.leave(OutletId::Unidentified, packets),
             Emitted::Record(flow, record, to) => self.record(flow, record, to),
+            Emitted::Packets(packets, functions) => {
+                let (worker, when_full) = (self.worker, self.when_full);
+                for outlet in &mut self.load.ways.targets {
+                    outlet.take(worker, packets, functions, when_full);
+                }
+            }
+            Emitted::Missing(id, packets) => {
+                self.load.ways.targets.iter().for_each(|outlet| outlet.miss(id, packets));
+            }
             // No output of a run takes streams or details of measurements.
             Emitted::Chunk(..) | Emitted::Measured(..) => {}
         }

@@ -4,7 +4,7 @@
 //! Workers read the number of the latest orders after each batch, and the orders only when it has changed. What a
 //! subscription counts can therefore be compared with a count over the packets from that time on.
 
-use crate::dump::Intake;
+use crate::dump::{FileSpec, Intake};
 use crate::memory;
 use crate::outlet::Ways;
 use serde::Serialize;
@@ -293,7 +293,7 @@ impl Desk {
     }
 
     /// Changes the destination of matching packets.
-    pub fn write_packets_to(&self, packets: Option<Intake>) -> Time {
+    pub fn write_packets_to(&self, packets: Option<(Intake, Arc<FileSpec>)>) -> Time {
         let mut state = self.state();
         state.ways.write_to(packets);
         self.post(&mut state)

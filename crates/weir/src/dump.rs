@@ -1,5 +1,6 @@
-//! Writes the packets of an outlet to a file on a separate thread.
+//! Writes packets that leave a run to files on a separate thread.
 
+mod file;
 pub mod index;
 mod lanes;
 mod order;
@@ -7,22 +8,20 @@ mod order;
 use crate::cli;
 use crate::failures::Failures;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
-use index::{DumpIndex, FileReporter};
+pub use file::FileSpec;
+use file::{Common, PacketFile};
+use index::DumpIndex;
 use lanes::Lanes;
-use order::{Merge, Reorder};
-use std::path::PathBuf;
+use order::{Merge, Reorder, Round};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_anon::Anonymiser;
 use weir_api::Level;
-use weir_capture::{
-    InterfaceInfo, PacketWriter, Patience, Repair, Rotate, Target, WriteError, WriteOptions, Written,
-    salvage_leftovers,
-};
-use weir_output::figures::count;
-use weir_wire::{Batch, PacketBuf, Slot, Time};
+use weir_capture::{InterfaceInfo, Patience, WriteError, Written};
+use weir_wire::{PacketBuf, Slot, Time};
 
 /// Maximum number of batches in the queue in a run over files, together a few megabytes.
 const QUEUE: usize = 64;
@@ -48,7 +47,7 @@ pub enum For {
     Screen,
 }
 
-/// The options of a packet file.
+/// The options of a writer of packet files.
 pub struct DumpOptions<'r> {
     /// The command line.
     pub options: &'r cli::RunOptions,
@@ -56,8 +55,6 @@ pub struct DumpOptions<'r> {
     pub level: Level,
     /// Number of workers.
     pub workers: usize,
-    /// Rotation of the files.
-    pub rotate: Rotate,
     /// The kind of run.
     pub purpose: For,
     /// Anonymiser of the packets, if any.
@@ -80,10 +77,32 @@ pub struct DumpOptions<'r> {
 pub struct Parcel {
     /// Index of the worker.
     pub worker: usize,
-    /// The packets, in order.
-    pub packets: PacketBuf,
+    /// The packets of each file, in order.
+    pub packets: Vec<ForFile>,
     /// The packets that follow.
     pub mark: Mark,
+}
+
+/// Packets for a file.
+pub struct ForFile {
+    /// The file, which is written as long as this lives.
+    pub file: Arc<FileSpec>,
+    /// The packets, in order.
+    pub packets: PacketBuf,
+}
+
+impl Parcel {
+    /// Counts its packets as shed. Returns their number.
+    pub fn count_shed(&self) -> u64 {
+        let number = |one: &ForFile| one.packets.slots.len() as u64;
+        self.packets.iter().for_each(|one| one.file.delivered.shed(number(one)));
+        self.packets.iter().map(number).sum()
+    }
+
+    /// Bytes that its packets occupy.
+    fn memory(&self) -> usize {
+        self.packets.iter().map(|one| memory(&one.packets)).sum()
+    }
 }
 
 /// What a parcel tells about the later packets of its worker.
@@ -121,22 +140,23 @@ impl Intake {
 
     /// Sends packets, and waits while the queue is full.
     pub fn send(&self, parcel: Parcel) {
-        self.waiting.fetch_add(memory(&parcel.packets), Ordering::Relaxed);
+        self.waiting.fetch_add(parcel.memory(), Ordering::Relaxed);
         // A writer that has ended has reported the reason.
         let _ = self.to.send(parcel);
     }
 
-    /// Sends packets if the queue has room. Returns the number of packets shed.
-    pub fn offer(&self, parcel: Parcel) -> u64 {
-        let (bytes, count) = (memory(&parcel.packets), parcel.packets.slots.len() as u64);
+    /// Sends packets if the queue has room. Returns the parcel if it has not: its packets are shed.
+    pub fn offer(&self, parcel: Parcel) -> Option<Parcel> {
+        let bytes = parcel.memory();
+        let mut shed = Some(parcel);
         if self.waiting.fetch_add(bytes, Ordering::Relaxed) < self.room {
-            match self.to.try_send(parcel) {
-                Ok(()) | Err(TrySendError::Disconnected(_)) => return 0,
-                Err(TrySendError::Full(_)) => {}
-            }
+            shed = match shed.map(|parcel| self.to.try_send(parcel)) {
+                Some(Err(TrySendError::Full(parcel))) => Some(parcel),
+                _ => return None,
+            };
         }
         self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-        count
+        shed
     }
 }
 
@@ -156,20 +176,23 @@ pub struct Outcome {
     pub reader_gone: bool,
 }
 
-/// A packet file that is being written.
+/// Packet files that are being written.
 pub struct Dump {
     intake: Intake,
     dump_index: DumpIndex,
     purpose: For,
     /// Set when the run is to end.
     ends: Arc<AtomicBool>,
-    thread: JoinHandle<Outcome>,
+    thread: JoinHandle<Vec<Outcome>>,
 }
 
 impl Dump {
-    /// Starts the file. A name stands for one file unless `rotate` is set.
+    /// Starts a writer of files. `first` is opened at once; others are opened with their first packet.
+    ///
+    /// # Errors
+    /// The first file cannot be opened.
     pub fn start(
-        name: &str,
+        first: Option<Arc<FileSpec>>,
         with: DumpOptions<'_>,
         interfaces: &[InterfaceInfo],
     ) -> Result<Dump, WriteError> {
@@ -177,7 +200,6 @@ impl Dump {
             options,
             level,
             workers,
-            rotate,
             purpose,
             anonymiser,
             room,
@@ -187,59 +209,37 @@ impl Dump {
             interrupted,
             failures,
         } = with;
-        let target = if name == "-" { Target::Stdout } else { Target::Path(PathBuf::from(name)) };
-        if let Target::Path(path) = &target {
-            for saved in salvage_leftovers(path, &rotate) {
-                match saved {
-                    Ok((path, Repair { packets, .. })) => eprintln!(
-                        "weir: {}: {} packets salvaged from a run that was killed",
-                        path.display(),
-                        count(packets)
-                    ),
-                    Err(error) => {
-                        eprintln!("weir: cannot salvage the packets of a run that was killed: {error}")
-                    }
-                }
-            }
-        }
         // Set when the wait for the reader of a pipe is limited from now on.
         let (ends, capacity) = match purpose {
             For::Files => (interrupted, QUEUE),
             For::Link | For::Screen => (Arc::clone(&stop), LIVE_QUEUE),
         };
-        let write = WriteOptions {
-            snaplen: options.snaplen,
+        let common = Common {
             unbuffered: options.packets.unbuffered,
-            patience: Some(Patience { ends: Arc::clone(&ends), grace: GRACE }),
-            rotate,
-            application: concat!("weir ", env!("CARGO_PKG_VERSION")).to_owned(),
-            ..WriteOptions::default()
+            patience: Patience { ends: Arc::clone(&ends), grace: GRACE },
+            interfaces: interfaces.to_vec(),
+            purpose,
+            anonymiser,
+            stop,
+            failures,
         };
-        let writer = PacketWriter::create(target, write, interfaces, now())?;
         let is_file = purpose == For::Files;
         let by_time = !is_file && workers > 1;
         let (intake, from) = Intake::new(capacity, room, by_time);
-        let mut reporter = dump_index.reporter();
-        reporter.look(&writer, Time(0));
-        let waiting = Arc::clone(&intake.waiting);
-        let work = Work {
+        let mut work = Work {
             merge: is_file.then(|| Merge::new(workers)),
-            lanes: by_time.then(|| Lanes::new(workers, room / 2)),
+            reached: if by_time { vec![Time(0); workers] } else { Vec::new() },
             room,
-            reorder: (is_file && level != Level::Packet).then(|| Reorder::new(reorder)),
-            waiting,
-            file: PacketFile {
-                writer,
-                purpose,
-                anonymiser,
-                reporter,
-                stop,
-                failures,
-                outcome: Outcome::default(),
-                image: Vec::new(),
-                last: Time(0),
-            },
+            reorder: (is_file && level != Level::Packet).then_some(reorder),
+            waiting: Arc::clone(&intake.waiting),
+            common,
+            files: BTreeMap::new(),
+            ended: Vec::new(),
         };
+        if let Some(first) = first {
+            let file = PacketFile::start(&first, &work.common, now(), dump_index.reporter())?;
+            work.begin(&first, file);
+        }
         let thread = std::thread::spawn(move || work.write_all(&from));
         Ok(Dump { intake, dump_index, purpose, ends, thread })
     }
@@ -254,14 +254,14 @@ impl Dump {
         self.dump_index.clone()
     }
 
-    /// Ends the file while the run continues. The thread ends after the last packet that a worker sends.
-    pub fn end(self) -> JoinHandle<Outcome> {
+    /// Ends the files while the run continues. The thread ends after the last packet that a worker sends.
+    pub fn end(self) -> JoinHandle<Vec<Outcome>> {
         self.thread
     }
 
     /// Writes the remaining packets. A live run waits a few seconds for the reader of a pipe; a run over files waits
     /// until it is interrupted.
-    pub fn finish(self) -> Outcome {
+    pub fn finish(self) -> Vec<Outcome> {
         drop(self.intake);
         if self.purpose == For::Link {
             self.ends.store(true, Ordering::Relaxed);
@@ -278,19 +278,33 @@ fn now() -> Time {
 struct Work {
     /// Puts the packets of the workers of a run over files in order.
     merge: Option<Merge>,
-    /// Puts the packets of several workers of a live run in order.
-    lanes: Option<Lanes>,
+    /// The time that each worker of a live run has reached, if there are several: see [`Lanes`].
+    reached: Vec<Time>,
     /// Maximum bytes in the queue of a live run, and of packets that wait for other workers.
     room: usize,
-    /// Puts packets in order that leave late.
-    reorder: Option<Reorder>,
+    /// Maximum bytes of packets that leave late in which they are put in order; `None` if none leave late.
+    reorder: Option<usize>,
     /// Bytes in the queue.
     waiting: Arc<AtomicUsize>,
+    common: Common,
+    /// The open files, by number.
+    files: BTreeMap<u32, Open>,
+    /// The results of those that ended.
+    ended: Vec<Outcome>,
+}
+
+/// An open file, and its packets that wait.
+struct Open {
+    spec: Arc<FileSpec>,
+    /// Puts the packets of several workers of a live run in order.
+    lanes: Option<Lanes>,
+    /// Puts packets in order that leave late.
+    reorder: Option<Reorder>,
     file: PacketFile,
 }
 
 impl Work {
-    fn write_all(mut self, from: &Receiver<Parcel>) -> Outcome {
+    fn write_all(mut self, from: &Receiver<Parcel>) -> Vec<Outcome> {
         let mut next_tick = 0;
         loop {
             match from.recv_timeout(TICK) {
@@ -300,116 +314,126 @@ impl Work {
             }
             let now = now();
             // The reader of a pipe gets packets as soon as the queue is empty.
-            if now.0 >= next_tick || self.file.writer.is_pipe() && from.is_empty() {
+            let has_pipe = || self.files.values().any(|open| open.file.is_pipe());
+            if now.0 >= next_tick || from.is_empty() && has_pipe() {
                 self.write_until(Time(now.0.saturating_sub(LATE)));
-                self.file.tick(now);
+                self.files.values_mut().for_each(|open| open.file.tick(now));
+                self.end_unused();
                 next_tick = now.0 + TICK.as_nanos() as u64;
             }
         }
         if let Some(rest) = self.merge.as_mut().map(Merge::rest) {
-            self.write(rest.packets());
+            self.write(rest);
         }
         self.write_until(Time(u64::MAX));
-        if let Some(reorder) = &mut self.reorder {
-            reorder.finish(|packets| self.file.write(packets));
+        let ended =
+            std::mem::take(&mut self.files).into_values().map(|open| self.end(open)).collect::<Vec<_>>();
+        self.ended.extend(ended);
+        self.ended
+    }
+
+    /// The file of a specification, opened if it is not open. `first` is the time of its first packet.
+    fn open(&mut self, spec: &Arc<FileSpec>, first: Time) -> Option<&mut Open> {
+        if !self.files.contains_key(&spec.number) {
+            let start = if self.common.purpose == For::Files { first } else { now() };
+            let file = PacketFile::start_later(spec, &self.common, start);
+            self.begin(spec, file);
         }
-        self.file.close()
+        self.files.get_mut(&spec.number)
+    }
+
+    fn begin(&mut self, spec: &Arc<FileSpec>, file: PacketFile) {
+        let workers = self.reached.len();
+        let open = Open {
+            spec: Arc::clone(spec),
+            lanes: (workers > 0).then(|| Lanes::new(workers)),
+            reorder: self.reorder.map(Reorder::new),
+            file,
+        };
+        self.files.insert(spec.number, open);
     }
 
     fn take(&mut self, parcel: Parcel) {
-        if let Some(lanes) = &mut self.lanes {
-            // Where the writer is too slow, packets are written in the order of arrival before any are shed.
-            let queued = self.waiting.load(Ordering::Relaxed).saturating_sub(lanes.bytes());
-            lanes.set_limit((self.room / 2).saturating_sub(queued));
-            let freed = lanes.take(parcel, |packets| self.file.write(packets));
-            self.waiting.fetch_sub(freed, Ordering::Relaxed);
+        if let Some(merge) = &mut self.merge {
+            if let Some(round) = merge.take(parcel) {
+                let bytes = round.iter().map(|(_, round)| round.memory()).sum();
+                self.write(round);
+                self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            }
             return;
         }
-        let Some(merge) = &mut self.merge else {
-            let bytes = memory(&parcel.packets);
-            self.file.write(parcel.packets.batch());
-            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        let Parcel { worker, packets, mark } = parcel;
+        if self.reached.is_empty() {
+            for ForFile { file, packets } in packets {
+                let first = packets.slots.first().map_or(Time(0), |slot| slot.time);
+                if let Some(open) = self.open(&file, first) {
+                    open.file.write(packets.batch());
+                }
+                self.waiting.fetch_sub(memory(&packets), Ordering::Relaxed);
+            }
             return;
-        };
-        if let Some(round) = merge.take(parcel) {
-            self.write(round.packets());
-            self.waiting.fetch_sub(round.memory(), Ordering::Relaxed);
         }
+        if let (Mark::UpTo(time), Some(reached)) = (mark, self.reached.get_mut(worker)) {
+            *reached = time.max(*reached);
+        }
+        for ForFile { file, packets } in packets {
+            if let (Some(last), Some(reached)) = (packets.slots.last(), self.reached.get_mut(worker)) {
+                *reached = last.time.max(*reached);
+            }
+            let first = packets.slots.first().map_or(Time(0), |slot| slot.time);
+            if let Some(lanes) = self.open(&file, first).and_then(|open| open.lanes.as_mut()) {
+                lanes.push(worker, packets);
+            }
+        }
+        self.write_until(Time(0));
     }
 
-    /// Writes packets up to a time that wait for other workers.
+    /// Writes packets up to a time that wait for other workers, and those that need not wait any more.
     fn write_until(&mut self, until: Time) {
-        if let Some(lanes) = &mut self.lanes {
-            let freed = lanes.write_until(until, |packets| self.file.write(packets));
-            self.waiting.fetch_sub(freed, Ordering::Relaxed);
+        let Self { files, reached, waiting, room, .. } = self;
+        for Open { lanes, file, .. } in files.values_mut() {
+            let Some(lanes) = lanes.as_mut().filter(|lanes| lanes.bytes() > 0) else { continue };
+            // Where the writer is too slow, packets are written in the order of arrival before any are shed.
+            let queued = waiting.load(Ordering::Relaxed).saturating_sub(lanes.bytes());
+            let limit = (*room / 2).saturating_sub(queued);
+            let freed = lanes.write_until(reached, until, limit, |packets| file.write(packets));
+            waiting.fetch_sub(freed, Ordering::Relaxed);
         }
     }
 
-    fn write<'p>(&mut self, packets: impl Iterator<Item = Batch<'p>>) {
-        let Self { file, reorder, .. } = self;
-        for packets in packets {
-            match reorder {
-                Some(reorder) => reorder.take(packets, |packets| file.write(packets)),
-                None => file.write(packets),
-            }
-        }
-    }
-}
-
-/// A packet file, its anonymiser and its errors.
-struct PacketFile {
-    writer: PacketWriter,
-    purpose: For,
-    anonymiser: Option<Anonymiser>,
-    reporter: FileReporter,
-    stop: Arc<AtomicBool>,
-    failures: Failures,
-    outcome: Outcome,
-    /// Memory for the anonymised image of a packet.
-    image: Vec<u8>,
-    /// Time of the last packet.
-    last: Time,
-}
-
-impl PacketFile {
-    fn write(&mut self, packets: Batch<'_>) {
-        for packet in packets.packets() {
-            let packet = match &mut self.anonymiser {
-                Some(anonymiser) => anonymiser.packet(&packet, &mut self.image),
-                None => packet,
+    /// Writes the packets of a round of all workers.
+    fn write(&mut self, round: Vec<(Arc<FileSpec>, Round)>) {
+        for (spec, round) in &round {
+            let Some(first) = round.packets().next().and_then(|batch| Some(batch.slots.first()?.time)) else {
+                continue;
             };
-            let (time, written) = (packet.time, self.writer.write(&packet));
-            if let Err(error) = written {
-                self.note(error);
+            let Some(Open { file, reorder, .. }) = self.open(spec, first) else { continue };
+            for packets in round.packets() {
+                match reorder {
+                    Some(reorder) => reorder.take(packets, |packets| file.write(packets)),
+                    None => file.write(packets),
+                }
             }
-            self.last = time;
-            self.reporter.look(&self.writer, self.last);
         }
     }
 
-    fn tick(&mut self, now: Time) {
-        if let Err(error) = self.writer.tick(now) {
-            self.note(error);
-        }
-        self.reporter.look(&self.writer, self.last);
+    /// Ends the files that no worker writes to any more.
+    fn end_unused(&mut self) {
+        let is_unused = |open: &Open| {
+            Arc::strong_count(&open.spec) == 1 && open.lanes.as_ref().is_none_or(|lanes| lanes.bytes() == 0)
+        };
+        let unused: Vec<Open> =
+            self.files.extract_if(.., |_, open| is_unused(open)).map(|(_, open)| open).collect();
+        let ended: Vec<Outcome> = unused.into_iter().map(|open| self.end(open)).collect();
+        self.ended.extend(ended);
     }
 
-    fn note(&mut self, error: WriteError) {
-        self.outcome.note(error, self.purpose, &self.stop, &self.failures);
-    }
-
-    fn close(self) -> Outcome {
-        let Self { writer, purpose, stop, failures, mut outcome, .. } = self;
-        let (written, closed) = writer.close();
-        if let Err(error) = closed {
-            outcome.note(error, purpose, &stop, &failures);
+    fn end(&self, open: Open) -> Outcome {
+        let Open { reorder, mut file, .. } = open;
+        if let Some(mut reorder) = reorder {
+            reorder.finish(|packets| file.write(packets));
         }
-        // In a live run the summary includes the packets that were shed before.
-        if purpose == For::Files && written.lost > 0 && outcome.trouble.is_none() && !outcome.reader_gone {
-            eprintln!("weir: {} packets were not written: the reader stopped reading", count(written.lost));
-        }
-        outcome.written = written;
-        outcome
+        file.close()
     }
 }
 

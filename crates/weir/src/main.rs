@@ -14,6 +14,7 @@ mod configuration;
 mod cost_profile;
 mod count;
 mod database;
+mod delivered;
 mod desk;
 mod drive;
 mod dump;

@@ -1,11 +1,15 @@
 //! Outlets: the ways by which packets leave a run. Each has a writer on a thread, and its row of the ledger.
 
 use crate::carve::Carver;
+use crate::delivered::Delivered;
 use crate::drive::WhenFull;
-use crate::dump::{Intake, Mark, Parcel};
+use crate::dump::{FileSpec, ForFile, Intake, Mark, Parcel};
 use jiff::tz::TimeZone;
-use weir_api::{Level, SessionCount, Snapshot};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use weir_api::{AnswerId, Level, SessionCount, Snapshot};
 use weir_capture::Rotate;
+use weir_filter::PacketMask;
 use weir_wire::{Batch, PacketBuf, Time};
 
 /// Bytes of packets after which a worker of a run over files sends them.
@@ -103,8 +107,8 @@ pub static OUTLETS: [&OutletSpec; 2] = [&MATCHING, &UNIDENTIFIED];
 pub struct Outlet {
     /// What leaves by it.
     pub spec: &'static OutletSpec,
-    /// The writer; `None` while packets do not leave.
-    intake: Option<Intake>,
+    /// The writer and its file; `None` while packets do not leave.
+    to: Option<(Intake, Arc<FileSpec>)>,
     /// Packets of a run over files that have not been sent.
     packets: Packets,
     /// Packets shed since the last snapshot.
@@ -126,15 +130,33 @@ impl Clone for Packets {
 pub struct Ways {
     /// The outlets of packets.
     pub outlets: Vec<Outlet>,
+    /// The packet files of functions that deliver, at packet level and at the levels at which packets leave late.
+    pub targets: [TargetOutlet; 2],
+    /// What is counted of the log of each function, by the number of its answer.
+    pub logs: Arc<HashMap<AnswerId, Arc<Delivered>>>,
     /// The writer of files.
     pub carver: Option<Carver>,
 }
 
 impl Ways {
     /// Changes the writer of matching packets.
-    pub fn write_to(&mut self, intake: Option<Intake>) {
+    pub fn write_to(&mut self, to: Option<(Intake, Arc<FileSpec>)>) {
         self.outlets.retain(|outlet| outlet.spec.id != OutletId::Matching);
-        self.outlets.extend(intake.map(|intake| Outlet::new(&MATCHING, intake)));
+        self.outlets.extend(to.map(|(intake, file)| Outlet::new(&MATCHING, intake, file)));
+    }
+
+    /// Counts a row for each log that functions deliver it to.
+    pub fn count_row(&self, functions: &[AnswerId], count: impl Fn(&Delivered)) {
+        match functions {
+            [] => {}
+            [one] => self.logs.get(one).into_iter().for_each(|delivered| count(delivered)),
+            many => {
+                let mut all: Vec<&Arc<Delivered>> = many.iter().filter_map(|id| self.logs.get(id)).collect();
+                all.sort_unstable_by_key(|delivered| Arc::as_ptr(delivered));
+                all.dedup_by_key(|delivered| Arc::as_ptr(delivered));
+                all.into_iter().for_each(|delivered| count(delivered));
+            }
+        }
     }
 
     /// Changes to other ways between two packets of a worker. Outlets that end keep what they have to count. Returns the
@@ -144,6 +166,10 @@ impl Ways {
         let known: Vec<OutletId> = self.outlets.iter().map(|outlet| outlet.spec.id).collect();
         let new = others.outlets.iter().filter(|outlet| !known.contains(&outlet.spec.id));
         self.outlets.extend(new.cloned());
+        for (mine, other) in self.targets.iter_mut().zip(&others.targets) {
+            mine.follow(other);
+        }
+        self.logs = Arc::clone(&others.logs);
         if let (Some(mine), Some(other)) = (&self.carver, &others.carver)
             && mine.is_of(other)
         {
@@ -162,27 +188,29 @@ impl Ways {
 
 impl Outlet {
     /// An outlet to a writer.
-    pub fn new(spec: &'static OutletSpec, intake: Intake) -> Self {
-        Self { spec, intake: Some(intake), packets: Packets::default(), shed: 0 }
+    pub fn new(spec: &'static OutletSpec, intake: Intake, file: Arc<FileSpec>) -> Self {
+        Self { spec, to: Some((intake, file)), packets: Packets::default(), shed: 0 }
     }
 
     /// Changes the writer of a live run to that of the outlet among these; to none if it is not there.
     fn follow(&mut self, outlets: &[Outlet]) {
         let other = outlets.iter().find(|other| other.spec.id == self.spec.id);
-        self.intake = other.and_then(|other| other.intake.clone());
+        self.to = other.and_then(|other| other.to.clone());
     }
 
     /// Copies packets of a worker for the writer. A live run sheds those for which the writer has no room.
     pub fn take(&mut self, worker: usize, packets: Batch<'_>, when_full: WhenFull) {
-        let Some(intake) = self.intake.as_ref().filter(|_| !packets.is_empty()) else { return };
+        let Some((intake, file)) = self.to.as_ref().filter(|_| !packets.is_empty()) else { return };
         let Packets(copy) = &mut self.packets;
+        file.delivered.offer(packets.len() as u64);
         packets.packets().for_each(|packet| copy.push(&packet));
         match when_full {
             WhenFull::Wait if copy.bytes.len() < PARCEL => {}
             WhenFull::Wait => self.send(worker, Mark::More),
             WhenFull::Shed => {
-                let packets = std::mem::take(copy);
-                self.shed += intake.offer(Parcel { worker, packets, mark: Mark::More });
+                let packets = vec![ForFile { file: Arc::clone(file), packets: std::mem::take(copy) }];
+                let shed = intake.offer(Parcel { worker, packets, mark: Mark::More });
+                self.shed += shed.map_or(0, |shed| shed.count_shed());
             }
         }
     }
@@ -194,20 +222,132 @@ impl Outlet {
 
     /// All packets of a worker of a live run up to a time were taken.
     pub fn reach(&self, worker: usize, time: Time) {
-        if let Some(intake) = self.intake.as_ref().filter(|intake| intake.is_by_time()) {
-            // Without room, a later time has the same effect.
-            intake.offer(Parcel { worker, packets: PacketBuf::default(), mark: Mark::UpTo(time) });
-        }
+        reach(self.to.as_ref().map(|(intake, _)| intake), worker, time);
     }
 
     fn send(&mut self, worker: usize, mark: Mark) {
         let Packets(packets) = &mut self.packets;
-        let Some(intake) = &self.intake else { return };
-        intake.send(Parcel { worker, packets: std::mem::take(packets), mark });
+        let Some((intake, file)) = &self.to else { return };
+        let packets = vec![ForFile { file: Arc::clone(file), packets: std::mem::take(packets) }];
+        intake.send(Parcel { worker, packets, mark });
     }
 
     /// Adds the packets shed since the last call to the counts of an interval.
     pub fn count_shed(&mut self, snapshot: &mut Snapshot) {
         (self.spec.count_shed)(snapshot, std::mem::take(&mut self.shed));
+    }
+}
+
+/// All packets of a worker of a live run up to a time were sent to a writer that orders them by time.
+fn reach(intake: Option<&Intake>, worker: usize, time: Time) {
+    if let Some(intake) = intake.filter(|intake| intake.is_by_time()) {
+        // Without room, a later time has the same effect.
+        intake.offer(Parcel { worker, packets: Vec::new(), mark: Mark::UpTo(time) });
+    }
+}
+
+/// The packet files of the functions of a plan at one worker.
+#[derive(Clone, Default)]
+pub struct TargetOutlet {
+    /// The writer of the files; `None` while there are none.
+    pub intake: Option<Intake>,
+    /// The file of each function, by the number of its answer.
+    pub files: Arc<HashMap<AnswerId, Arc<FileSpec>>>,
+    /// Packets that have not been sent.
+    unsent: Unsent,
+}
+
+/// The levels at which the packets of [`Ways::targets`] leave: at once, and late.
+pub const LEVELS: [Level; 2] = [Level::Packet, Level::Flow];
+
+/// Packets of one worker by the number of their file: a copy for another worker has none.
+#[derive(Default)]
+struct Unsent {
+    files: BTreeMap<u32, ForFile>,
+    bytes: usize,
+}
+
+impl Clone for Unsent {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl TargetOutlet {
+    /// Changes to the files of another plan. What a run over files has not sent is sent: its plan does not change.
+    fn follow(&mut self, other: &TargetOutlet) {
+        self.intake.clone_from(&other.intake);
+        self.files = Arc::clone(&other.files);
+    }
+
+    /// Copies packets of a worker for the files of functions, each with a mask of the packets. A live run sheds those for which
+    /// the writer has no room. A packet is once in a file, whatever the number of functions that deliver it there.
+    pub fn take(
+        &mut self,
+        worker: usize,
+        packets: Batch<'_>,
+        functions: &[(AnswerId, PacketMask)],
+        when_full: WhenFull,
+    ) {
+        let Self { intake: Some(intake), files, unsent } = self else { return };
+        let mut masks: BTreeMap<u32, (&Arc<FileSpec>, PacketMask)> = BTreeMap::new();
+        for (id, mask) in functions {
+            let Some(file) = files.get(id) else { continue };
+            let (_, all) = masks.entry(file.number).or_insert((file, PacketMask::default()));
+            all.iter_mut().zip(mask).for_each(|(all, word)| *all |= word);
+        }
+        for (number, (file, mask)) in masks {
+            let ForFile { packets: copy, .. } = unsent
+                .files
+                .entry(number)
+                .or_insert_with(|| ForFile { file: Arc::clone(file), packets: PacketBuf::default() });
+            let (slots, bytes) = (copy.slots.len(), copy.bytes.len());
+            for (word, slots) in mask.iter().zip(packets.slots.chunks(64)) {
+                let mut bits = *word;
+                while let Some(slot) = slots.get(bits.trailing_zeros() as usize) {
+                    copy.push(&packets.packet(slot));
+                    bits &= bits - 1;
+                }
+            }
+            file.delivered.offer((copy.slots.len() - slots) as u64);
+            unsent.bytes += copy.bytes.len() - bytes;
+        }
+        match when_full {
+            WhenFull::Wait if unsent.bytes < PARCEL => {}
+            WhenFull::Wait => intake.send(unsent.parcel(worker, Mark::More)),
+            WhenFull::Shed if unsent.files.is_empty() => {}
+            WhenFull::Shed => {
+                let shed = intake.offer(unsent.parcel(worker, Mark::More));
+                shed.iter().for_each(|shed| _ = shed.count_shed());
+            }
+        }
+    }
+
+    /// Counts packets of a flow before a decision that are held no more.
+    pub fn miss(&self, id: AnswerId, packets: u64) {
+        if let Some(file) = self.files.get(&id) {
+            file.delivered.miss(packets);
+        }
+    }
+
+    /// Ends the round of a worker of a run over files.
+    pub fn end_round(&mut self, worker: usize) {
+        let Self { intake, unsent, .. } = self;
+        if let Some(intake) = intake {
+            intake.send(unsent.parcel(worker, Mark::EndsRound));
+        }
+    }
+
+    /// All packets of a worker of a live run up to a time were taken.
+    pub fn reach(&self, worker: usize, time: Time) {
+        reach(self.intake.as_ref(), worker, time);
+    }
+}
+
+impl Unsent {
+    /// The packets, as a parcel.
+    fn parcel(&mut self, worker: usize, mark: Mark) -> Parcel {
+        self.bytes = 0;
+        Parcel { worker, packets: std::mem::take(&mut self.files).into_values().collect(), mark }
     }
 }

@@ -160,7 +160,7 @@ pub fn of_files(options: &cli::RunOptions, packets: &PacketFiles, extracts: bool
 }
 
 fn write() -> SubscriptionSpec {
-    SubscriptionSpec::handing_on("-w", Level::Packet, vec![FunctionCall::new("write")])
+    SubscriptionSpec::handing_on("-w", Level::Packet, vec![FunctionCall::new("writematching")])
 }
 
 fn write_unidentified() -> SubscriptionSpec {

@@ -3,7 +3,7 @@ use crate::{Target, seeds, sequence};
 use std::sync::Arc;
 use weir_api::{FunctionCall, Ledger, Level, Reading, Snapshot, SubscriptionSpec};
 use weir_engine::{
-    ChecksumMode, Emitted, FUNCTIONS, FlowConfig, IntervalClock, Plan, Settings, Sink, Worker,
+    ChecksumMode, Emitted, FUNCTIONS, FlowConfig, FunctionSpec, IntervalClock, Plan, Settings, Sink, Worker,
 };
 use weir_filter::Options;
 use weir_wire::{Batch, PacketBuf, Slot, Time, decode, steer_hash};
@@ -71,11 +71,6 @@ fn counts(snapshot: &Snapshot) -> Vec<(&str, &str, u64, u64)> {
 fn plan(kind: u8) -> Plan {
     let mut specs = Vec::new();
     for function in FUNCTIONS {
-        let mut call = FunctionCall::new(function.name);
-        for argument in function.arguments.iter().filter(|argument| argument.default.is_none()) {
-            call =
-                call.with(argument.name, if argument.name.starts_with("net") { "10.0.0.0/8" } else { "80" });
-        }
         // `event` needs a function before it where items have no hosts.
         let stands_alone =
             |level: &&Level| function.name != "event" || matches!(level, Level::Flow | Level::Record);
@@ -89,7 +84,7 @@ fn plan(kind: u8) -> Plan {
                     chart: (*level == Level::Packet).then(|| function.name.to_owned()),
                     remainder: remainder && *level == Level::Packet,
                     level: *level,
-                    ..SubscriptionSpec::new("", expression, vec![call.clone()])
+                    ..SubscriptionSpec::new("", expression, vec![call(function, *level)])
                 });
             }
         }
@@ -102,6 +97,16 @@ fn plan(kind: u8) -> Plan {
     };
     let scope = if kind & 8 == 0 { "" } else { "not udp" };
     Plan::new(scope, specs, settings).expect("a plan of every function")
+}
+
+/// A call of a function at a level, with the arguments that it needs.
+fn call(function: &FunctionSpec, level: Level) -> FunctionCall {
+    let needed = function.arguments.iter().filter(|argument| argument.default.is_none());
+    needed.fold(FunctionCall::new(function.name), |call, argument| match (function.name, argument.name) {
+        // A file has the packets of one level.
+        ("write", "to") => call.with("to", format!("{level:?}.pcap")),
+        (_, name) => call.with(name, if name.starts_with("net") { "10.0.0.0/8" } else { "80" }),
+    })
 }
 
 /// The total of a run with this number of workers.

@@ -39,6 +39,11 @@ impl<'a> Arguments<'a> {
         Ok(Self { function, arguments, call, seeds })
     }
 
+    /// Whether the call has the argument.
+    pub fn is_given(&self, name: &str) -> bool {
+        self.call.arguments.iter().any(|(given, _)| given == name)
+    }
+
     /// The text of an argument.
     pub fn text(&self, name: &str) -> Result<&'a str, String> {
         let given = self.call.arguments.iter().rev().find(|(given, _)| given == name);

@@ -28,7 +28,8 @@ pub(super) static BYTES: FunctionSpec = FunctionSpec {
     build,
 };
 
-fn build(_: &Arguments<'_>) -> Result<Box<dyn Function>, String> {
+/// A count of packets and bytes.
+pub(super) fn build(_: &Arguments<'_>) -> Result<Box<dyn Function>, String> {
     Ok(Box::new(CountFunction::default()))
 }
 

@@ -93,7 +93,7 @@ static ROWS: Delivery = Delivery {
 };
 
 static WRITE: Delivery = Delivery {
-    name: "write",
+    name: "writematching",
     help: "The packets, into a packet file.",
     arguments: &[],
     level: Level::Packet,
@@ -221,6 +221,6 @@ mod tests {
         let error = |call: FunctionCall| Delivery::find(&call.name).unwrap().demand(&call).unwrap_err();
         assert!(error(FunctionCall::new("rows").with("of", "flow+htp")).contains("htp"));
         assert!(error(FunctionCall::new("hash").with("of", "crc")).contains("md5"));
-        assert!(error(FunctionCall::new("write").with("to", "x")).contains("no arguments"));
+        assert!(error(FunctionCall::new("writematching").with("to", "x")).contains("no arguments"));
     }
 }

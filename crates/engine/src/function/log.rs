@@ -28,8 +28,8 @@ const SPEC: FunctionSpec = FunctionSpec {
     input: InputKind::Packets,
     memory: |arguments| named(arguments).map(|_| Memory { state: 1024, reading: 1024 }),
     judge: None,
-    delivers: Some(|arguments| named(arguments).map(Target::Log)),
-    build: |arguments| named(arguments).map(|_| Box::new(Rows(0)) as Box<dyn Function>),
+    delivers: Some(|arguments, _| named(arguments).map(Target::Log)),
+    build: |arguments| named(arguments).map(|_| Box::new(Rows::default()) as Box<dyn Function>),
 };
 
 /// The log of a call.
@@ -41,7 +41,7 @@ fn named(arguments: &Arguments<'_>) -> Result<NamedLog, String> {
 /// The number of rows, whose table has no keys.
 static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
     const COLUMNS: &[TableColumn] =
-        &[TableColumn::new("rows", Fold::Sum, "rows", "Flows or records that reached the log.")];
+        &[TableColumn::new("rows", Fold::Sum, "rows", "Flows or records that reached it.")];
     Arc::new(Schema {
         name: Cow::Borrowed("logged"),
         keys: Cow::Borrowed(&[]),
@@ -51,7 +51,8 @@ static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
 });
 
 /// The number of rows since the last reading.
-struct Rows(u64);
+#[derive(Default)]
+pub(super) struct Rows(u64);
 
 impl Function for Rows {
     fn item(&mut self, item: &Item<'_>) {

@@ -34,6 +34,7 @@ mod syn;
 mod tcp3;
 mod top;
 mod wifi;
+mod write;
 
 pub use arguments::Arguments;
 pub use block::{Block, OwnedTally};
@@ -67,6 +68,7 @@ pub static FUNCTIONS: &[&FunctionSpec] = &[
     &syn::SYN,
     &event::EVENT,
     &log::LOG,
+    &write::WRITE,
 ];
 
 /// Every function over records, in the order of the manual. Their keys are fields, so that some have the names of functions
@@ -78,6 +80,7 @@ pub static RECORD_FUNCTIONS: &[&FunctionSpec] = &[
     &by_field::QUANTILES,
     &event::EVENT_OF_RECORDS,
     &log::LOG_OF_RECORDS,
+    &write::WRITE_OF_RECORDS,
     &calls::SPEC,
 ];
 
@@ -110,8 +113,8 @@ pub struct FunctionSpec {
     pub build: fn(&Arguments<'_>) -> Result<Box<dyn Function>, String>,
 }
 
-/// Reads the target of a call.
-pub type BuildTarget = fn(&Arguments<'_>) -> Result<Target, String>;
+/// Reads the target of a call at a level.
+pub type BuildTarget = fn(&Arguments<'_>, Level) -> Result<Target, String>;
 
 /// Memory of a function, in bytes.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -208,13 +211,13 @@ impl FunctionSpec {
         Some(arguments.and_then(|arguments| build(&arguments, length)))
     }
 
-    /// Where the items of a call leave to; `None` if the function does not deliver.
+    /// Where the items of a call at a level leave to; `None` if the function does not deliver.
     ///
     /// # Errors
     /// An argument is invalid; the text has the accepted values.
-    pub fn target(&self, call: &FunctionCall) -> Result<Option<Target>, String> {
+    pub fn target(&self, call: &FunctionCall, level: Level) -> Result<Option<Target>, String> {
         let Some(delivers) = self.delivers else { return Ok(None) };
-        delivers(&Arguments::new(self.name, self.arguments, call, 0_u64.into())?).map(Some)
+        delivers(&Arguments::new(self.name, self.arguments, call, 0_u64.into())?, level).map(Some)
     }
 
     /// The memory of the function of a call.
@@ -358,7 +361,12 @@ mod tests {
     fn call_of(spec: &FunctionSpec) -> FunctionCall {
         let needed = spec.arguments.iter().filter(|argument| argument.default.is_none());
         needed.fold(FunctionCall::new(spec.name), |call, argument| {
-            call.with(argument.name, if argument.name.starts_with("net") { "10.0.0.0/8" } else { "80" })
+            let value = match argument.name {
+                "to" if spec.name == "write" => "80.pcap",
+                name if name.starts_with("net") => "10.0.0.0/8",
+                _ => "80",
+            };
+            call.with(argument.name, value)
         })
     }
 

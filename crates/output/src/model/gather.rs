@@ -388,7 +388,11 @@ impl Sink for Gather {
             Emitted::Matching(packets) => self.matching(packets),
             Emitted::Record(_, record, _) => *self.records.entry(record.table.name).or_default() += 1,
             Emitted::Measured(flow, measured_value) => self.measured(flow, measured_value),
-            Emitted::Open(_) | Emitted::Chunk(..) | Emitted::Unidentified(_) => {}
+            Emitted::Open(_)
+            | Emitted::Chunk(..)
+            | Emitted::Unidentified(_)
+            | Emitted::Packets(..)
+            | Emitted::Missing(..) => {}
         }
     }
 }

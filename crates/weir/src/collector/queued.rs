@@ -49,6 +49,11 @@ impl Rows {
         self.rows.len()
     }
 
+    /// The functions that deliver a flow, for each flow that has any.
+    pub fn functions(&self) -> impl Iterator<Item = Box<[AnswerId]>> + '_ {
+        self.to.iter().filter(|to| to.number > 0).map(|to| to.of(&self.functions).functions.into())
+    }
+
     /// Bytes of memory that the rows occupy.
     pub fn memory(&self) -> usize {
         self.rows.capacity() * size_of::<FlowRecord>()
@@ -103,6 +108,12 @@ impl Records {
     /// Number of records.
     pub fn len(&self) -> usize {
         self.records.len()
+    }
+
+    /// The functions that deliver a record, for each record that has any.
+    pub fn functions(&self) -> impl Iterator<Item = Box<[AnswerId]>> + '_ {
+        let to = self.records.iter().map(|record| record.to).filter(|to| to.number > 0);
+        to.map(|to| to.of(&self.functions).functions.into())
     }
 
     /// Bytes of the packed records.

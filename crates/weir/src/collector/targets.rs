@@ -3,11 +3,13 @@
 //! A target is open as long as a function delivers to it. Functions that name equal targets share one, so that an item which
 //! several of them deliver has one row there.
 
+use crate::delivered::Delivered;
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use weir_api::{AnswerId, EventKind};
-use weir_engine::{FlowIdentity, FlowRecord, Target};
+use weir_engine::{FlowIdentity, FlowRecord, NamedLog};
 use weir_output::{Output, OutputContext, named};
 use weir_proto::Record;
 use weir_wire::Time;
@@ -20,7 +22,7 @@ pub struct Plan {
     /// The facts with which one is opened, the directory of logs among them.
     pub context: OutputContext,
     /// The functions that deliver, with their targets.
-    pub functions: Vec<(AnswerId, Target)>,
+    pub functions: Vec<(AnswerId, NamedLog, Arc<Delivered>)>,
 }
 
 /// The open targets.
@@ -34,18 +36,13 @@ pub struct Targets {
 }
 
 struct OpenTarget {
-    target: Target,
+    log: NamedLog,
     directory: PathBuf,
     output: Box<dyn Output>,
+    /// What is counted of it.
+    delivered: Arc<Delivered>,
     /// The functions that deliver to it, each until a packet time if its subscription was removed.
     functions: Vec<(AnswerId, Option<Time>)>,
-}
-
-/// Opens a target. Its files are opened with their first rows.
-fn open(target: &Target, context: &OutputContext) -> Box<dyn Output> {
-    match target {
-        Target::Log(log) => named(context, log),
-    }
 }
 
 impl OpenTarget {
@@ -60,19 +57,20 @@ impl Targets {
         for one in &mut self.open {
             for (id, ends) in &mut one.functions {
                 let goes_on = one.directory == plan.context.directory
-                    && plan.functions.iter().any(|(other, _)| other == id);
+                    && plan.functions.iter().any(|(other, ..)| other == id);
                 if !goes_on {
                     ends.get_or_insert(from);
                 }
             }
         }
-        for (id, target) in &plan.functions {
-            let is_it = |one: &OpenTarget| one.target == *target && one.directory == plan.context.directory;
+        for (id, log, delivered) in &plan.functions {
+            let is_it = |one: &OpenTarget| one.log == *log && one.directory == plan.context.directory;
             let at = self.open.iter().position(is_it).unwrap_or_else(|| {
                 self.open.push(OpenTarget {
-                    target: target.clone(),
+                    log: log.clone(),
                     directory: plan.context.directory.clone(),
-                    output: open(target, &plan.context),
+                    output: named(&plan.context, log),
+                    delivered: Arc::clone(delivered),
                     functions: Vec::new(),
                 });
                 self.open.len() - 1
@@ -111,7 +109,15 @@ impl Targets {
         found.extend(functions.iter().filter_map(|id| places.get(id)));
         found.sort_unstable();
         found.dedup();
-        let failed = |at: &usize| open.get_mut(*at)?.call(&write);
+        let failed = |at: &usize| {
+            let one = open.get_mut(*at)?;
+            let failed = one.call(&write);
+            match failed {
+                Some(_) => one.delivered.lose(1),
+                None => one.delivered.write(1, 0),
+            }
+            failed
+        };
         found.iter().filter_map(failed).collect()
     }
 

@@ -1,6 +1,6 @@
 //! Puts the packets of the workers of a live run into the order of their times.
 
-use super::{Mark, Parcel, memory};
+use super::memory;
 use std::collections::VecDeque;
 use weir_wire::{Batch, PacketBuf, Time};
 
@@ -8,36 +8,28 @@ use weir_wire::{Batch, PacketBuf, Time};
 /// up to the same time. Workers on an idle link send the time alone.
 pub struct Lanes {
     lanes: Vec<Lane>,
-    /// Bytes of the packets that wait, and the number above which the earliest are written without waiting.
+    /// Bytes of the packets that wait.
     bytes: usize,
-    limit: usize,
 }
 
 /// Packets of one worker.
+#[derive(Default)]
 struct Lane {
     parcels: VecDeque<PacketBuf>,
     /// Position of the next packet in the first parcel.
     at: usize,
-    /// All packets of the worker up to this time were sent.
-    up_to: Time,
 }
 
 impl Lane {
     fn head(&self) -> Option<Time> {
         self.parcels.front()?.slots.get(self.at).map(|slot| slot.time)
     }
-
-    /// The earliest time of a packet that this worker may still have.
-    fn earliest(&self) -> Time {
-        self.head().unwrap_or(self.up_to)
-    }
 }
 
 impl Lanes {
-    /// For that many workers. Packets of at most `limit` bytes wait.
-    pub fn new(workers: usize, limit: usize) -> Self {
-        let lane = || Lane { parcels: VecDeque::new(), at: 0, up_to: Time(0) };
-        Self { lanes: (0..workers).map(|_| lane()).collect(), bytes: 0, limit }
+    /// For that many workers.
+    pub fn new(workers: usize) -> Self {
+        Self { lanes: (0..workers).map(|_| Lane::default()).collect(), bytes: 0 }
     }
 
     /// Bytes of the packets that wait.
@@ -45,33 +37,31 @@ impl Lanes {
         self.bytes
     }
 
-    /// Changes how many bytes wait at most from the next parcel on.
-    pub fn set_limit(&mut self, limit: usize) {
-        self.limit = limit;
-    }
-
-    /// Takes a parcel, and writes the packets that need not wait any more. Returns the bytes that were freed.
-    pub fn take(&mut self, parcel: Parcel, write: impl FnMut(Batch<'_>)) -> usize {
-        let Some(lane) = self.lanes.get_mut(parcel.worker) else { return 0 };
-        if let Mark::UpTo(time) = parcel.mark {
-            lane.up_to = lane.up_to.max(time);
-        }
+    /// Takes packets of a worker.
+    pub fn push(&mut self, worker: usize, packets: PacketBuf) {
         // An empty parcel has no first packet.
-        if let Some(last) = parcel.packets.slots.last() {
-            lane.up_to = lane.up_to.max(last.time);
-            self.bytes += memory(&parcel.packets);
-            lane.parcels.push_back(parcel.packets);
+        if let Some(lane) = self.lanes.get_mut(worker).filter(|_| !packets.slots.is_empty()) {
+            self.bytes += memory(&packets);
+            lane.parcels.push_back(packets);
         }
-        self.write_until(Time(0), write)
     }
 
-    /// Writes the packets that need not wait, and those up to `until` in any case. Returns the bytes that were freed.
-    pub fn write_until(&mut self, until: Time, mut write: impl FnMut(Batch<'_>)) -> usize {
+    /// Writes the packets that need not wait, those up to `until` in any case, and the earliest ones beyond `limit` bytes.
+    /// `reached` has for each worker the time up to which all of its packets were sent. Returns the bytes that were freed.
+    pub fn write_until(
+        &mut self,
+        reached: &[Time],
+        until: Time,
+        limit: usize,
+        mut write: impl FnMut(Batch<'_>),
+    ) -> usize {
         let mut freed = 0;
         while let Some((first, time)) = self.first() {
-            let others = self.lanes.iter().enumerate().filter(|(worker, _)| *worker != first);
-            let earliest = others.map(|(_, lane)| lane.earliest()).min().unwrap_or(Time(u64::MAX));
-            if earliest < time && time > until && self.bytes <= self.limit {
+            let others = self.lanes.iter().zip(reached).enumerate().filter(|(worker, _)| *worker != first);
+            // The earliest time of a packet that another worker may still have.
+            let earliest = others.map(|(_, (lane, reached))| lane.head().unwrap_or(*reached)).min();
+            let earliest = earliest.unwrap_or(Time(u64::MAX));
+            if earliest < time && time > until && self.bytes <= limit {
                 break;
             }
             let Some(lane) = self.lanes.get_mut(first) else { break };
@@ -103,36 +93,49 @@ mod tests {
     use super::*;
     use weir_wire::Slot;
 
-    fn parcel(worker: usize, times: &[u64], up_to: u64) -> Parcel {
+    fn packets(times: &[u64]) -> PacketBuf {
         let slots = times.iter().map(|time| Slot { time: Time(*time), ..Slot::default() }).collect();
-        Parcel { worker, packets: PacketBuf { bytes: Vec::new(), slots }, mark: Mark::UpTo(Time(up_to)) }
+        PacketBuf { bytes: Vec::new(), slots }
     }
 
-    fn times(lanes: &mut Lanes, parcel: Parcel) -> Vec<u64> {
-        let mut times = Vec::new();
-        lanes.take(parcel, |batch| times.extend(batch.slots.iter().map(|slot| slot.time.0)));
-        times
+    /// Lanes, and the times that workers have reached.
+    struct Case(Lanes, Vec<Time>);
+
+    impl Case {
+        fn times(&mut self, worker: usize, times: &[u64], up_to: u64, limit: usize) -> Vec<u64> {
+            let Case(lanes, reached) = self;
+            reached[worker] = Time(up_to);
+            lanes.push(worker, packets(times));
+            let mut times = Vec::new();
+            lanes.write_until(reached, Time(0), limit, |batch| {
+                times.extend(batch.slots.iter().map(|slot| slot.time.0));
+            });
+            times
+        }
     }
 
     #[test]
     fn packets_wait_until_every_worker_has_reached_their_time() {
-        let mut lanes = Lanes::new(3, 1 << 20);
-        assert!(times(&mut lanes, parcel(0, &[1, 5, 9], 9)).is_empty());
-        assert!(times(&mut lanes, parcel(1, &[2, 3, 7], 7)).is_empty());
-        assert_eq!(times(&mut lanes, parcel(2, &[], 4)), [1, 2, 3]);
-        assert_eq!(times(&mut lanes, parcel(2, &[6], 8)), [5, 6, 7]);
-        assert!(times(&mut lanes, parcel(1, &[], 20)).is_empty());
+        let (mut case, all) = (Case(Lanes::new(3), vec![Time(0); 3]), 1 << 20);
+        assert!(case.times(0, &[1, 5, 9], 9, all).is_empty());
+        assert!(case.times(1, &[2, 3, 7], 7, all).is_empty());
+        assert_eq!(case.times(2, &[], 4, all), [1, 2, 3]);
+        assert_eq!(case.times(2, &[6], 8, all), [5, 6, 7]);
+        assert!(case.times(1, &[], 20, all).is_empty());
         // A packet that is later than its mark is written at once.
-        assert_eq!(times(&mut lanes, parcel(2, &[4, 9], 9)), [4, 9, 9]);
+        assert_eq!(case.times(2, &[4, 9], 9, all), [4, 9, 9]);
+        let Case(mut lanes, reached) = case;
+        lanes.push(0, packets(&[30]));
         let mut left = 0;
-        lanes.take(parcel(0, &[30], 30), |_| left += 1);
-        assert!(lanes.write_until(Time(29), |_| left += 1) == 0 && left == 0);
-        assert!(lanes.write_until(Time(30), |_| left += 1) > 0 && left == 1 && lanes.bytes == 0);
+        assert!(lanes.write_until(&reached, Time(29), all, |_| left += 1) == 0 && left == 0);
+        assert!(
+            lanes.write_until(&reached, Time(30), all, |_| left += 1) > 0 && left == 1 && lanes.bytes == 0
+        );
     }
 
     #[test]
     fn packets_do_not_wait_beyond_a_number_of_bytes() {
-        let mut lanes = Lanes::new(2, 0);
-        assert_eq!(times(&mut lanes, parcel(0, &[1, 2, 3], 3)), [1, 2, 3]);
+        let mut case = Case(Lanes::new(2), vec![Time(0); 2]);
+        assert_eq!(case.times(0, &[1, 2, 3], 3, 0), [1, 2, 3]);
     }
 }

@@ -1,7 +1,8 @@
 //! Puts the packets of several workers into the order of the run.
 
-use super::{Mark, Parcel};
+use super::{FileSpec, ForFile, Mark, Parcel};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use weir_wire::{Batch, PacketBuf, Slot};
 
 /// Merges the parcels of the workers of a run over files. All workers divide their packets into rounds at the same packets
@@ -21,7 +22,7 @@ impl Merge {
 
     /// Takes a parcel, and returns the next round if it is complete. No other round is: the worker of the parcel was the last
     /// one.
-    pub fn take(&mut self, parcel: Parcel) -> Option<Round> {
+    pub fn take(&mut self, parcel: Parcel) -> Option<Vec<(Arc<FileSpec>, Round)>> {
         let worker = parcel.worker;
         if let (Some(waiting), Some(ends)) = (self.waiting.get_mut(worker), self.ends.get_mut(worker)) {
             *ends += usize::from(parcel.mark == Mark::EndsRound);
@@ -30,24 +31,33 @@ impl Merge {
         self.ends.iter().all(|ends| *ends > 0).then(|| self.next_round())
     }
 
-    fn next_round(&mut self) -> Round {
+    fn next_round(&mut self) -> Vec<(Arc<FileSpec>, Round)> {
         let mut parts = Vec::new();
         for (waiting, ends) in self.waiting.iter_mut().zip(&mut self.ends) {
             *ends -= 1;
             while let Some(parcel) = waiting.pop_front() {
-                parts.push(parcel.packets);
+                parts.extend(parcel.packets);
                 if parcel.mark == Mark::EndsRound {
                     break;
                 }
             }
         }
-        Round::new(parts)
+        by_file(parts)
     }
 
     /// The packets of rounds that did not become complete, because a worker has failed.
-    pub fn rest(&mut self) -> Round {
-        Round::new(self.waiting.drain(..).flatten().map(|parcel| parcel.packets).collect())
+    pub fn rest(&mut self) -> Vec<(Arc<FileSpec>, Round)> {
+        by_file(self.waiting.drain(..).flatten().flat_map(|parcel| parcel.packets).collect())
     }
+}
+
+/// The packets of a round for each file.
+fn by_file(parts: Vec<ForFile>) -> Vec<(Arc<FileSpec>, Round)> {
+    let mut files: BTreeMap<u32, (Arc<FileSpec>, Vec<PacketBuf>)> = BTreeMap::new();
+    for ForFile { file, packets } in parts {
+        files.entry(file.number).or_insert_with(|| (file, Vec::new())).1.push(packets);
+    }
+    files.into_values().map(|(file, parts)| (file, Round::new(parts))).collect()
 }
 
 /// Packets of a round, in the order of their numbers.
@@ -145,16 +155,40 @@ fn cost(bytes: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_capture::Rotate;
 
     /// A parcel with packets of those numbers.
     fn parcel(worker: usize, numbers: &[u32], ends: bool) -> Parcel {
         let mark = if ends { Mark::EndsRound } else { Mark::More };
         let slots = numbers.iter().map(|number| Slot { number: *number, ..Slot::default() }).collect();
-        Parcel { worker, packets: PacketBuf { bytes: Vec::new(), slots }, mark }
+        let packets = PacketBuf { bytes: Vec::new(), slots };
+        Parcel { worker, packets: vec![ForFile { file: file(7), packets }], mark }
     }
 
-    fn numbers(round: Option<Round>) -> Option<Vec<u32>> {
-        round.map(|round| round.packets().map(|batch| batch.slots[0].number).collect())
+    fn file(number: u32) -> Arc<FileSpec> {
+        Arc::new(FileSpec::of_option("x", Rotate::default(), 0, Arc::default()).numbered(number))
+    }
+
+    fn numbers(round: Option<Vec<(Arc<FileSpec>, Round)>>) -> Option<Vec<u32>> {
+        let all = |(_, round): &(_, Round)| -> Vec<u32> {
+            round.packets().map(|batch| batch.slots[0].number).collect()
+        };
+        round.map(|files| files.iter().flat_map(all).collect())
+    }
+
+    #[test]
+    fn a_round_has_the_packets_of_each_file() {
+        let mut merge = Merge::new(2);
+        let two = |worker, one: &[u32], other: &[u32]| {
+            let (mut parcel, mut second) = (parcel(worker, one, true), parcel(worker, other, true));
+            second.packets[0].file = file(3);
+            parcel.packets.append(&mut second.packets);
+            parcel
+        };
+        assert!(merge.take(two(0, &[1, 5], &[2])).is_none());
+        let round = merge.take(two(1, &[3], &[1, 4])).unwrap();
+        assert_eq!(round.iter().map(|(file, _)| file.number).collect::<Vec<_>>(), [3, 7]);
+        assert_eq!(numbers(Some(round)), Some(vec![1, 2, 4, 1, 3, 5]));
     }
 
     #[test]
@@ -185,8 +219,8 @@ mod tests {
         for (limit, expected) in [(1 << 20, &[u32::MAX, 0, 1, 2, 5, 6, 7][..]), (0, &late)] {
             let (mut reorder, mut seen) = (Reorder::new(limit), Vec::new());
             for number in late {
-                let PacketBuf { slots, .. } = parcel(0, &[number], false).packets;
-                reorder.take(Batch { bytes: &[], slots: &slots }, |batch| seen.push(batch.slots[0].number));
+                let slots = &parcel(0, &[number], false).packets[0].packets.slots;
+                reorder.take(Batch { bytes: &[], slots }, |batch| seen.push(batch.slots[0].number));
             }
             reorder.finish(|batch| seen.push(batch.slots[0].number));
             assert_eq!(seen, expected, "{limit}");

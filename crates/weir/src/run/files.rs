@@ -78,7 +78,8 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
         None => privileges::confine_reader(&paths),
     };
     confined.map_err(|error| (Exit::Output, error))?;
-    let dumps = PacketWriters::start(run, files.interfaces(), For::Files)?;
+    let mut dumps = PacketWriters::start(run, files.interfaces(), For::Files)?;
+    dumps.follow(&run.plan(), &run.request).map_err(|error| (Exit::Output, error))?;
     let outputs = run.outputs()?;
     let room = Room::new(run.division.queue);
     let (rows, open_every) = (run.plan().demand().rows, run.open_every());

@@ -50,6 +50,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let misfit = refuse(run, &interfaces)?;
     let purpose = if full_screen { For::Screen } else { For::Link };
     let mut writers = PacketWriters::start(run, &interfaces, purpose)?;
+    writers.follow(&run.plan(), &run.request).map_err(|error| (Exit::Output, error))?;
     let outputs = run.outputs()?;
     let room = Room::new(run.division.queue);
     let (rows, open_every) = (run.plan().demand().rows, run.open_every());

@@ -12,6 +12,7 @@ mod request;
 mod screen;
 mod short;
 mod summary;
+mod target_files;
 mod targets;
 mod verbose;
 
@@ -22,6 +23,7 @@ use crate::clock;
 use crate::collector::{Collector, OpenOutput};
 use crate::configuration::Configuration;
 use crate::database;
+use crate::delivered::Destinations;
 use crate::desk::Desk;
 use crate::exit::{Exit, complain};
 use crate::failures::Failures;
@@ -125,6 +127,8 @@ pub struct Run {
     syslog: Option<Syslog>,
     /// Failures of the files of packets and of extracted files.
     failures: Failures,
+    /// What is counted of each log and packet file.
+    destinations: Destinations,
     /// The order of the workers' packets in a run over files.
     turns: Arc<Turns>,
 }
@@ -199,7 +203,8 @@ impl Run {
             has_store: store,
             has_pages: beside.is_some(),
             dumps: usize::from(request.packets.write.is_some() || is_live && may_write)
-                + usize::from(request.packets.unidentified.is_some() || is_live && configuration.is_some()),
+                + usize::from(request.packets.unidentified.is_some() || is_live && configuration.is_some())
+                + target_files::levels(&plan),
             lists: plan.memory(request.workers),
         };
         let division = Division::new(request.memory, &work).map_err(|error| (Exit::Usage, error))?;
@@ -231,6 +236,7 @@ impl Run {
             user,
             syslog,
             failures: Failures::default(),
+            destinations: Destinations::default(),
             turns,
         })
     }

@@ -1,16 +1,18 @@
 //! The packet files of a run: their writers, and their results.
 
+use super::target_files::TargetWriters;
 use super::{Exit, Request, Run};
 use crate::carve::{Carving, Limits};
+use crate::delivered::{DeliveredCount, DestinationKind, Destinations, Row};
 use crate::dump::index::DumpIndex;
-use crate::dump::{Dump, DumpOptions, For, Outcome};
+use crate::dump::{Dump, DumpOptions, FileSpec, For, Outcome};
 use crate::outlet::{OUTLETS, Outlet, OutletId, OutletSpec, PacketFiles, Ways};
 use crate::privileges::{may_create_in, may_write};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use weir_api::{SessionCount, Snapshot};
+use weir_api::{Level, SessionCount, Snapshot};
 use weir_capture::{InterfaceInfo, Rotate, WriteError};
 use weir_output::figures::count;
 
@@ -22,17 +24,28 @@ const REORDER: usize = 64;
 struct Writer {
     spec: &'static OutletSpec,
     name: String,
+    file: Arc<FileSpec>,
     dump: Dump,
+}
+
+/// A packet file of an option that another request has.
+struct Changed {
+    spec: &'static OutletSpec,
+    name: String,
+    /// The new file, if any.
+    started: Option<(Arc<FileSpec>, Dump)>,
 }
 
 /// The writers of a run.
 pub struct PacketWriters<'r> {
-    run: &'r Run,
-    interfaces: Vec<InterfaceInfo>,
-    purpose: For,
+    pub(super) run: &'r Run,
+    pub(super) interfaces: Vec<InterfaceInfo>,
+    pub(super) purpose: For,
     writers: Vec<Writer>,
     /// Files that ended before the run.
-    ended: Vec<(&'static OutletSpec, String, JoinHandle<Outcome>)>,
+    ended: Vec<(&'static OutletSpec, String, JoinHandle<Vec<Outcome>>)>,
+    /// The packet files of functions that deliver.
+    pub(super) targets: TargetWriters,
     /// The files of matching packets.
     dump_index: DumpIndex,
     /// Extracted files: the folder, and what writes them.
@@ -43,8 +56,8 @@ pub struct PacketWriters<'r> {
 
 /// Files that another request has, opened.
 pub struct FileChanges {
-    /// Outlets whose file changes, with the new one, if any.
-    dumps: Vec<(&'static OutletSpec, String, Option<Dump>)>,
+    /// Outlets whose file changes.
+    dumps: Vec<Changed>,
     /// The extraction if it changes.
     carving: Option<Option<(PathBuf, Carving)>>,
 }
@@ -73,6 +86,8 @@ type Carved = (u64, Option<io::Error>);
 /// The results of the packet files and of extracted files, and the first error of each.
 pub struct Finished {
     packet_files: Vec<(&'static OutletSpec, String, Outcome)>,
+    /// Results of the packet files of functions that deliver.
+    targets: Vec<Outcome>,
     /// Results of extraction by folder.
     carved: Vec<(PathBuf, Carved)>,
 }
@@ -86,6 +101,24 @@ impl Run {
         interfaces: &[InterfaceInfo],
         purpose: For,
         dump_index: DumpIndex,
+    ) -> Result<(Arc<FileSpec>, Dump), WriteError> {
+        let name = (spec.file)(files).unwrap_or_default();
+        let rotate =
+            if spec.rotates { files.rotation(self.zone.time_zone().clone()) } else { Rotate::default() };
+        let delivered = self.destinations.of(DestinationKind::Packets, name);
+        let file = Arc::new(FileSpec::of_option(name, rotate, self.options.snaplen, delivered));
+        let first = Some(Arc::clone(&file));
+        Ok((file, self.start_writer(first, spec.level, interfaces, purpose, dump_index)?))
+    }
+
+    /// Starts a writer of packet files whose packets leave at a level.
+    pub(super) fn start_writer(
+        &self,
+        first: Option<Arc<FileSpec>>,
+        level: Level,
+        interfaces: &[InterfaceInfo],
+        purpose: For,
+        dump_index: DumpIndex,
     ) -> Result<Dump, WriteError> {
         let nameless;
         let interfaces = match &self.anonymiser {
@@ -95,13 +128,10 @@ impl Run {
             }
             None => interfaces,
         };
-        let rotate =
-            if spec.rotates { files.rotation(self.zone.time_zone().clone()) } else { Rotate::default() };
         let with = DumpOptions {
             options: &self.options,
-            level: spec.level,
+            level,
             workers: self.worker_count(),
-            rotate,
             purpose,
             anonymiser: self.anonymiser.clone(),
             room: self.division.dumps / self.work.dumps.max(1),
@@ -111,7 +141,7 @@ impl Run {
             interrupted: Arc::clone(&self.signals.interrupted),
             failures: self.failures.clone(),
         };
-        Dump::start((spec.file)(files).unwrap_or_default(), with, interfaces)
+        Dump::start(first, with, interfaces)
     }
 }
 
@@ -127,13 +157,15 @@ impl<'r> PacketWriters<'r> {
             purpose,
             writers: Vec::new(),
             ended: Vec::new(),
+            targets: TargetWriters::default(),
             dump_index: DumpIndex::default(),
             carving: None,
             carved: Vec::new(),
         };
         for (spec, name) in named {
-            let dump = writers.open(spec, files).map_err(|error| (Exit::Output, error.to_string()))?;
-            writers.writers.push(Writer { spec, name: name.to_owned(), dump });
+            let (file, dump) =
+                writers.open(spec, files).map_err(|error| (Exit::Output, error.to_string()))?;
+            writers.writers.push(Writer { spec, name: name.to_owned(), file, dump });
         }
         if let Some((folder, limits)) = &run.request.extracted {
             let carving = Carving::start(folder, *limits, run.failures.clone())
@@ -166,7 +198,8 @@ impl<'r> PacketWriters<'r> {
             let name = (spec.file)(&after.packets);
             let dump = name.map(|_| self.open(spec, &after.packets)).transpose();
             let name = name.unwrap_or_default().to_owned();
-            changes.dumps.push((spec, name, dump.map_err(|error| error.to_string())?));
+            let started = dump.map_err(|error| error.to_string())?;
+            changes.dumps.push(Changed { spec, name, started });
         }
         if before.extracted != after.extracted {
             let start = |(folder, limits): &(PathBuf, Limits)| {
@@ -180,7 +213,11 @@ impl<'r> PacketWriters<'r> {
     }
 
     /// Opens the file of an outlet.
-    fn open(&self, spec: &'static OutletSpec, files: &PacketFiles) -> Result<Dump, WriteError> {
+    fn open(
+        &self,
+        spec: &'static OutletSpec,
+        files: &PacketFiles,
+    ) -> Result<(Arc<FileSpec>, Dump), WriteError> {
         let dump_index = match spec.id {
             OutletId::Matching => self.dump_index.clone(),
             OutletId::Unidentified => DumpIndex::default(),
@@ -190,12 +227,12 @@ impl<'r> PacketWriters<'r> {
 
     /// Changes to other files. Those before end when the workers follow.
     pub fn replace(&mut self, changes: FileChanges) {
-        for (spec, name, dump) in changes.dumps {
+        for Changed { spec, name, started } in changes.dumps {
             if let Some(at) = self.writers.iter().position(|writer| writer.spec.id == spec.id) {
-                let Writer { spec, name, dump } = self.writers.remove(at);
+                let Writer { spec, name, dump, .. } = self.writers.remove(at);
                 self.ended.push((spec, name, dump.end()));
             }
-            self.writers.extend(dump.map(|dump| Writer { spec, name, dump }));
+            self.writers.extend(started.map(|(file, dump)| Writer { spec, name, file, dump }));
         }
         if let Some(carving) = changes.carving {
             let before = std::mem::replace(&mut self.carving, carving);
@@ -205,12 +242,14 @@ impl<'r> PacketWriters<'r> {
 
     /// The ways by which packets and files leave, for the workers.
     pub fn ways(&self) -> Ways {
-        let outlet = |writer: &Writer| Outlet::new(writer.spec, writer.dump.intake());
+        let outlet =
+            |writer: &Writer| Outlet::new(writer.spec, writer.dump.intake(), Arc::clone(&writer.file));
         let carver = self.carving.as_ref().map(|(_, carving)| match self.purpose {
             For::Files => carving.file_carver(&self.run.turns),
             For::Link | For::Screen => carving.live_carver(),
         });
-        Ways { outlets: self.writers.iter().map(outlet).collect(), carver }
+        let outlets = self.writers.iter().map(outlet).collect();
+        Ways { outlets, targets: self.targets.outlets(), logs: self.targets.logs(), carver }
     }
 
     /// The packet file of an outlet.
@@ -223,14 +262,14 @@ impl<'r> PacketWriters<'r> {
         let last = self.carving.map(|(folder, carving)| (folder, carving.end()));
         let carving = self.carved.into_iter().chain(last);
         let carved = carving.map(|(folder, thread)| (folder, thread.join().unwrap_or((0, None)))).collect();
-        let ended = self
-            .ended
-            .into_iter()
-            .map(|(spec, name, thread)| (spec, name, thread.join().unwrap_or_default()));
+        let one = |outcomes: Vec<Outcome>| outcomes.into_iter().next().unwrap_or_default();
+        let ended = self.ended.into_iter();
+        let ended = ended.map(|(spec, name, thread)| (spec, name, one(thread.join().unwrap_or_default())));
         let mut packet_files: Vec<_> = ended.collect();
-        packet_files
-            .extend(self.writers.into_iter().map(|Writer { spec, name, dump }| (spec, name, dump.finish())));
-        Finished { packet_files, carved }
+        let open = self.writers.into_iter();
+        packet_files.extend(open.map(|Writer { spec, name, dump, .. }| (spec, name, one(dump.finish()))));
+        let targets = self.targets.finish();
+        Finished { packet_files, targets, carved }
     }
 }
 
@@ -243,13 +282,14 @@ impl Finished {
 
     /// The exit code of these results; errors were reported when they occurred.
     pub fn exit(&self) -> Exit {
-        let troubled = self.packet_files.iter().any(|(.., outcome)| outcome.is_trouble())
+        let files = self.packet_files.iter().map(|(.., outcome)| outcome).chain(&self.targets);
+        let troubled = files.into_iter().any(Outcome::is_trouble)
             || self.carved.iter().any(|(_, (_, trouble))| trouble.is_some());
         if troubled { Exit::Output } else { Exit::Good }
     }
 
-    /// Lines for the summary.
-    pub fn notes(&self, total: &Snapshot) -> Vec<String> {
+    /// Lines for the summary; `destinations` are those of the run.
+    pub fn notes(&self, total: &Snapshot, destinations: &Destinations) -> Vec<String> {
         let packet_files = self.packet_files.iter().map(|(spec, name, Outcome { written, .. })| {
             let lost =
                 if written.lost > 0 { format!(", {} LOST", count(written.lost)) } else { String::new() };
@@ -267,6 +307,35 @@ impl Finished {
             let parts: String = parts.collect();
             format!("{} files kept in {}{parts}", count(files_kept), folders.join(" and "))
         });
-        packet_files.chain(carved).collect()
+        let is_other = |kind, named: &str| {
+            kind != DestinationKind::Packets || self.packet_files.iter().all(|(_, name, _)| name != named)
+        };
+        let others = destinations.counts().into_iter().filter(|row| is_other(row.kind, &row.name));
+        let others = delivered_line(others.collect());
+        packet_files.chain(carved).chain(others).collect()
     }
+}
+
+/// Characters of a line of the summary for destinations.
+const ROOM: usize = 66;
+
+/// A line for the summary about the destinations of functions: those that lost something first, as many as there is room for.
+fn delivered_line(mut destinations: Vec<Row>) -> Option<String> {
+    let lost = |row: &Row| row.count.lost + row.count.shed + row.count.missing;
+    destinations.sort_by_key(|row| lost(row) == 0);
+    let mut text = String::new();
+    for (at, row) in destinations.iter().enumerate() {
+        let DeliveredCount { written, .. } = row.count;
+        let loss = match lost(row) {
+            0 => String::new(),
+            number => format!(" ({} LOST)", count(number)),
+        };
+        let one = format!("{} {} to {}{loss}", count(written), row.kind.unit(), row.name);
+        if at > 0 && text.len() + one.len() > ROOM {
+            return Some(format!("{text} and {} more: -v", destinations.len() - at));
+        }
+        text += if at == 0 { "written: " } else { ", " };
+        text += &one;
+    }
+    (!text.is_empty()).then_some(text)
 }

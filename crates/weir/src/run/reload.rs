@@ -114,6 +114,10 @@ impl<'r> Reload<'r> {
         let changes = self.changes(&request, &logs);
         let prepared = run.desk.prepare(changes.clone()).map_err(uncompiled)?;
         targets::check(prepared.plan(), &request).map_err(uncompiled)?;
+        let directory = request.logs.as_ref().filter(|_| prepared.plan().targets().next().is_some());
+        if let Some((directory, _)) = directory {
+            may_create_in(directory).map_err(|error| Refusal::new(error.text, FOLDERS))?;
+        }
         drop(prepared);
         let unopened = self.unopened(&request, &logs, collector)?;
         PacketWriters::may_change(&self.request, &request).map_err(|error| Refusal::new(error, FOLDERS))?;
@@ -143,8 +147,10 @@ impl<'r> Reload<'r> {
         if is_new {
             configuration.write(text)?;
         }
-        if let Some(files) = files {
-            writers.replace(files);
+        let other_targets = writers.follow(prepared.plan(), &request);
+        let other_targets = other_targets.map_err(|error| Refusal::new(error, FOLDERS))?;
+        if files.is_some() || other_targets {
+            files.into_iter().for_each(|files| writers.replace(files));
             prepared = prepared.leaving_by(writers.ways());
         }
         let (from, _) = prepared.post();

@@ -7,7 +7,7 @@ use super::{Exit, Run, complain};
 use crate::collector::{Collector, Message};
 use crate::desk::Change;
 use crate::dump::index::DumpIndex;
-use crate::dump::{Dump, For, Outcome};
+use crate::dump::{Dump, For};
 use crate::live::{Action, History, LiveView, Screen};
 use crate::online::LiveClock;
 use crate::outlet::{MATCHING, PacketFiles};
@@ -172,9 +172,8 @@ impl<'s> FullScreen<'s> {
         let started =
             self.run.start_dump(&MATCHING, &files, &self.interfaces, For::Screen, DumpIndex::default());
         match started {
-            Ok(dump) => {
-                let intake = dump.intake();
-                self.run.desk.write_packets_to(Some(intake));
+            Ok((file, dump)) => {
+                self.run.desk.write_packets_to(Some((dump.intake(), file)));
                 self.notice = None;
                 self.writing = Some((name, dump));
             }
@@ -193,7 +192,7 @@ impl<'s> FullScreen<'s> {
             return Exit::Good;
         }
         match ending.join() {
-            Ok(Outcome { trouble: None, .. }) => Exit::Good,
+            Ok(outcomes) if outcomes.iter().all(|outcome| outcome.trouble.is_none()) => Exit::Good,
             _ => Exit::Output,
         }
     }

@@ -59,6 +59,7 @@ pub fn text(run: &Run, facts: &Facts, load: &Load, files: Option<&Files>) -> Str
         text += &cost_profile::json(&facts.total);
     } else if run.options.verbose {
         text += &verbose::ledger(&facts.total);
+        text += &verbose::destinations(&run.destinations.counts());
         text += &memory::table(&run.division.shares(&run.work), &facts.total, load);
         text += &lists(&facts.total);
         text += &cost_profile::table(&facts.total);
@@ -107,7 +108,7 @@ fn facts(
         expression: (!expression.is_empty()).then_some(expression),
         states: states(&total),
         failures: failures.to_vec(),
-        notes: written.notes(&total),
+        notes: written.notes(&total, &run.destinations),
         total,
         names: names.names,
         range: None,

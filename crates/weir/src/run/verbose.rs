@@ -1,5 +1,6 @@
 //! The additions of `-v` to the summary: the whole ledger, and the contents of each file.
 
+use crate::delivered::{DestinationKind, Row};
 use std::fmt::Write;
 use weir_api::{FlowCount, Ledger, SessionCount, Snapshot};
 use weir_capture::{Files, InputInfo, InterfaceInfo, LATEST};
@@ -67,6 +68,28 @@ pub fn ledger(total: &Snapshot) -> String {
 fn row(text: &mut String, depth: usize, name: &str, n: u64) {
     let indented = format!("{:1$}{name}", "", 2 * (depth + 1));
     let _ = writeln!(text, "{indented:<48} {:>20}", count(n));
+}
+
+/// The destinations of the run: each with what it was offered and what became of it.
+pub fn destinations(rows: &[Row]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut text = format!(
+        "\nDestinations\n  {:<30} {:>12} {:>12} {:>9} {:>9} {:>9} {:>15}\n",
+        "", "offered", "written", "shed", "lost", "missing", "bytes"
+    );
+    for Row { kind, name, count: of } in rows {
+        let bytes = if *kind == DestinationKind::Packets { count(of.bytes) } else { String::new() };
+        let offered = format!("{} {}", count(of.offered), kind.unit());
+        let [written, shed, lost, missing] = [of.written, of.shed, of.lost, of.missing].map(count);
+        let name = printable(name);
+        let _ = writeln!(
+            text,
+            "  {name:<27} {offered:>15} {written:>12} {shed:>9} {lost:>9} {missing:>9} {bytes:>15}"
+        );
+    }
+    text
 }
 
 /// The contents of each input.

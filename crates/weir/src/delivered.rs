@@ -1,0 +1,168 @@
+//! What is counted of each destination of a run: the logs and packet files of subscriptions and options.
+//!
+//! Workers and writers count in place, and readers add nothing up: a destination has one row for the whole run, also where its
+//! subscription was removed and added again.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Number of destinations beyond which those that are not in use any more are forgotten.
+const REMEMBERED: usize = 10_000;
+
+/// The counts of a destination.
+#[derive(Debug, Default)]
+pub struct Delivered {
+    offered: AtomicU64,
+    written: AtomicU64,
+    shed: AtomicU64,
+    lost: AtomicU64,
+    missing: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// The counts of a destination at one time. What was offered is written, shed, lost or on its way.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct DeliveredCount {
+    /// Packets or rows that functions delivered.
+    pub offered: u64,
+    /// Those that were written.
+    pub written: u64,
+    /// Those for which the queue to the writer had no room.
+    pub shed: u64,
+    /// Those that the writer could not write.
+    pub lost: u64,
+    /// Packets of flows before a decision that were held no more when it was made, and so were never offered.
+    pub missing: u64,
+    /// Bytes of the packets that were given to the writer, without those that a snaplen cut off.
+    pub bytes: u64,
+}
+
+fn add(count: &AtomicU64, number: u64) {
+    count.fetch_add(number, Ordering::Relaxed);
+}
+
+impl Delivered {
+    /// Counts what functions delivered.
+    pub fn offer(&self, number: u64) {
+        add(&self.offered, number);
+    }
+
+    /// Counts what found no room on the way to the writer.
+    pub fn shed(&self, number: u64) {
+        add(&self.shed, number);
+    }
+
+    /// Counts packets that are held no more.
+    pub fn miss(&self, number: u64) {
+        add(&self.missing, number);
+    }
+
+    /// Counts what was written. What was counted as written and is lost after all is taken back by a number that wraps around.
+    pub fn write(&self, number: u64, bytes: u64) {
+        add(&self.written, number);
+        add(&self.bytes, bytes);
+    }
+
+    /// Counts what could not be written.
+    pub fn lose(&self, number: u64) {
+        add(&self.lost, number);
+    }
+
+    /// The counts so far.
+    pub fn count(&self) -> DeliveredCount {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        DeliveredCount {
+            offered: of(&self.offered),
+            written: of(&self.written),
+            shed: of(&self.shed),
+            lost: of(&self.lost),
+            missing: of(&self.missing),
+            bytes: of(&self.bytes),
+        }
+    }
+}
+
+/// The kind of a destination.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum DestinationKind {
+    /// A packet file.
+    Packets,
+    /// A log of a subscription.
+    Log,
+}
+
+impl DestinationKind {
+    /// The unit of what is delivered, in the plural.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::Packets => "packets",
+            Self::Log => "rows",
+        }
+    }
+}
+
+/// A destination of a run at one time.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Row {
+    /// What it is.
+    pub kind: DestinationKind,
+    /// The name of its file.
+    pub name: String,
+    /// Its counts.
+    pub count: DeliveredCount,
+}
+
+/// The destinations of a run, by kind and name. All clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Destinations(Arc<Mutex<ByName>>);
+
+type ByName = BTreeMap<(DestinationKind, String), Arc<Delivered>>;
+
+impl Destinations {
+    /// The counts of a destination, which go on where a run has had it before.
+    pub fn of(&self, kind: DestinationKind, name: &str) -> Arc<Delivered> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= REMEMBERED {
+            all.retain(|_, delivered| Arc::strong_count(delivered) > 1);
+        }
+        Arc::clone(all.entry((kind, name.to_owned())).or_default())
+    }
+
+    /// The counts of all destinations so far, ordered by kind and name.
+    pub fn counts(&self) -> Vec<Row> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let row = |((kind, name), delivered): (&(DestinationKind, String), &Arc<Delivered>)| Row {
+            kind: *kind,
+            name: name.clone(),
+            count: delivered.count(),
+        };
+        all.iter().map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_destination_has_one_row_and_those_that_are_used_are_kept() {
+        let destinations = Destinations::default();
+        let used = destinations.of(DestinationKind::Packets, "used.pcap");
+        used.offer(5);
+        used.write(3, 300);
+        used.shed(1);
+        used.lose(1);
+        used.miss(7);
+        destinations.of(DestinationKind::Log, "used.pcap").offer(2);
+        destinations.of(DestinationKind::Packets, "used.pcap").offer(1);
+        let expected = DeliveredCount { offered: 6, written: 3, shed: 1, lost: 1, missing: 7, bytes: 300 };
+        let counts = destinations.counts();
+        let name = "used.pcap".to_owned();
+        assert_eq!(counts[0], Row { kind: DestinationKind::Packets, name, count: expected });
+        assert_eq!((counts.len(), counts[1].count.offered), (2, 2));
+        (0..2 * REMEMBERED).for_each(|n| drop(destinations.of(DestinationKind::Log, &n.to_string())));
+        let counts = destinations.counts();
+        assert!(counts.len() <= REMEMBERED && counts[0].count == expected);
+    }
+}

@@ -1,0 +1,142 @@
+//! The packet files of functions that deliver: one writer for those at packet level, and one for those whose packets leave late.
+
+use super::packet_files::PacketWriters;
+use super::{Request, Run};
+use crate::delivered::Delivered;
+use crate::dump::index::DumpIndex;
+use crate::dump::{Dump, FileSpec, Outcome};
+use crate::outlet::{LEVELS, TargetOutlet};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use weir_api::{AnswerId, Level};
+use weir_capture::Rotate;
+use weir_engine::{NamedFile, Plan, Rotation, Target};
+
+/// The writers of packet files of functions, by level. A writer is started with the first function that needs it.
+#[derive(Default)]
+pub struct TargetWriters {
+    writers: [Option<Dump>; 2],
+    outlets: [TargetOutlet; 2],
+    /// What is counted of the log of each function.
+    logs: Arc<HashMap<AnswerId, Arc<Delivered>>>,
+    /// The files of the plan.
+    files: Vec<(Target, Arc<FileSpec>)>,
+    /// The directory of the files.
+    directory: Option<std::path::PathBuf>,
+}
+
+/// Number of levels at which packets leave for the files of a plan.
+pub fn levels(plan: &Plan) -> usize {
+    let has = |is_late: bool| {
+        let is_it =
+            |target: &Target| matches!(target, Target::Packets { before, .. } if before.is_some() == is_late);
+        plan.targets().any(|(_, target)| is_it(target))
+    };
+    usize::from(has(false)) + usize::from(has(true))
+}
+
+impl Run {
+    /// The file of a target in a directory. Where files follow each other by time, the time is before the ending.
+    fn file_of(&self, target: &Target, file: &NamedFile, directory: &Path) -> FileSpec {
+        let zone = self.zone.time_zone().clone();
+        let name = &file.name;
+        let (seconds, bytes) = match file.rotation {
+            Rotation::Never => (None, None),
+            Rotation::Seconds(seconds) => (Some(seconds), None),
+            Rotation::Bytes(bytes) => (None, Some(bytes)),
+        };
+        let path = match (seconds, name.rsplit_once('.')) {
+            (Some(_), Some((stem, ending))) => {
+                // The whole path is a pattern.
+                let directory = directory.to_string_lossy().replace('%', "%%");
+                Path::new(&directory).join(format!("{stem}-%Y%m%dT%H%M%S.{ending}"))
+            }
+            _ => directory.join(&**name),
+        };
+        let rotate = Rotate { seconds, bytes, files: file.files.filter(|_| bytes.is_some()), zone };
+        let kept = file.files.filter(|_| seconds.is_some()).map(|files| files as usize);
+        let snaplen = file.snaplen.unwrap_or_default();
+        let snaplen = [snaplen, self.options.snaplen].into_iter().filter(|length| *length > 0).min();
+        FileSpec::plain(path, rotate, kept, snaplen.unwrap_or_default(), self.counts_of(target))
+    }
+}
+
+impl TargetWriters {
+    /// The ways of packets to the files.
+    pub fn outlets(&self) -> [TargetOutlet; 2] {
+        self.outlets.clone()
+    }
+
+    /// What is counted of the log of each function.
+    pub fn logs(&self) -> Arc<HashMap<AnswerId, Arc<Delivered>>> {
+        Arc::clone(&self.logs)
+    }
+
+    /// Ends the writers, and returns the results of their files.
+    pub fn finish(mut self) -> Vec<Outcome> {
+        // A file is written as long as its specification is known.
+        self.outlets = Default::default();
+        self.writers.into_iter().flatten().flat_map(Dump::finish).collect()
+    }
+}
+
+impl PacketWriters<'_> {
+    /// Follows a plan, whose files are in the directory of a request's logs. Files that both plans have go on. Returns whether
+    /// packets leave by other ways now.
+    ///
+    /// # Errors
+    /// A writer cannot be started.
+    pub fn follow(&mut self, plan: &Plan, request: &Request) -> Result<bool, String> {
+        let directory = request.logs.as_ref().map(|(directory, _)| directory.clone());
+        let before = std::mem::take(&mut self.targets.files);
+        let goes_on = directory == self.targets.directory;
+        let known = |target: &Target, all: &[(Target, Arc<FileSpec>)]| {
+            all.iter().find(|(one, _)| one == target).map(|(_, file)| Arc::clone(file))
+        };
+        let mut files: Vec<(Target, Arc<FileSpec>)> = Vec::new();
+        let mut maps: [HashMap<_, Arc<FileSpec>>; 2] = Default::default();
+        for (id, target) in plan.targets() {
+            let (Target::Packets { file, before: late }, Some(directory)) = (target, &directory) else {
+                continue;
+            };
+            let file = known(target, &files)
+                .or_else(|| known(target, &before).filter(|_| goes_on))
+                .unwrap_or_else(|| Arc::new(self.run.file_of(target, file, directory)));
+            if let Some(map) = maps.get_mut(usize::from(late.is_some())) {
+                map.insert(id, Arc::clone(&file));
+            }
+            if known(target, &files).is_none() {
+                files.push((target.clone(), file));
+            }
+        }
+        let is_log = |target: &Target| matches!(target, Target::Log(_));
+        let logs = plan.targets().filter(|(_, target)| is_log(target));
+        let logs: HashMap<AnswerId, Arc<Delivered>> =
+            logs.map(|(id, target)| (id, self.run.counts_of(target))).collect();
+        let mut has_changed = !(logs.is_empty() && self.targets.logs.is_empty());
+        self.targets.logs = Arc::new(logs);
+        for (at, map) in maps.into_iter().enumerate() {
+            let level = LEVELS.get(at).copied().unwrap_or(Level::Flow);
+            let (Some(outlet), Some(writer)) =
+                (self.targets.outlets.get_mut(at), self.targets.writers.get_mut(at))
+            else {
+                continue;
+            };
+            if map.is_empty() && outlet.files.is_empty() {
+                continue;
+            }
+            if writer.is_none() {
+                let started =
+                    self.run.start_writer(None, level, &self.interfaces, self.purpose, DumpIndex::default());
+                *writer = Some(started.map_err(|error| error.to_string())?);
+            }
+            outlet.intake = writer.as_ref().map(Dump::intake);
+            outlet.files = Arc::new(map);
+            has_changed = true;
+        }
+        self.targets.files = files;
+        self.targets.directory = directory;
+        Ok(has_changed)
+    }
+}

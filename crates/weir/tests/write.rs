@@ -1,0 +1,305 @@
+//! Packet files of subscriptions: each has the packets that its condition selects, with any number of workers and beside any
+//! others.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+#[allow(dead_code)]
+#[path = "support/pass.rs"]
+mod pass;
+mod support;
+
+use pass::Loaded;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use support::*;
+
+/// A configuration with a directory of logs and these subscriptions: level, condition and chain.
+fn configuration(out: &Path, logs: &str, subscriptions: &[(&str, &str, &str)]) -> String {
+    let table = |(n, (level, condition, chain)): (usize, &(&str, &str, &str))| {
+        format!(
+            "\n[[subscription]]\nname = \"s{n}\"\nlevel = \"{level}\"\nwhere = '{condition}'\nchain = [{chain}]\n"
+        )
+    };
+    let tables: String = subscriptions.iter().enumerate().map(table).collect();
+    format!("[output]\ndir = \"{}\"\nlog = [{logs}]\n{tables}", text(out))
+}
+
+/// The files that a run over a capture writes.
+fn written(capture: &Path, out: &Path, configuration: &str, more: &[&str]) -> BTreeMap<String, Vec<u8>> {
+    let _ = fs::remove_dir_all(out);
+    let file = put(out.parent().unwrap(), "weir.toml", configuration.as_bytes());
+    // A capture that is cut off has results, too.
+    weir([text(capture), "-q", "--config", text(&file)].iter().chain(more));
+    let files = fs::read_dir(out).into_iter().flatten().flatten();
+    files.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap())).collect()
+}
+
+/// The captures of our own, without fragments, in which the addresses and ports of a flow occur in no other.
+fn made() -> [PathBuf; 2] {
+    [sample(), root().join("testdata/sample/first-200.pcapng")]
+}
+
+/// The times and bytes of the packets of a file.
+fn packets(folder: &Path, bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
+    let loaded = Loaded::read(&put(folder, "read.pcapng", bytes));
+    loaded.packets().map(|packet| (packet.time.0, packet.data.to_vec())).collect()
+}
+
+const EXPRESSIONS: [&str; 5] = ["port 53", "tcp", "greater 500 or arp", "vlan or ip6", ""];
+
+/// At packet level a file is that of `-w` with the expression, byte for byte.
+#[test]
+fn packets_that_reach_the_function_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let chains: Vec<String> =
+        (0..EXPRESSIONS.len()).map(|n| format!("\"write p{n}.pcapng\", \"packets\"")).collect();
+    let subscriptions: Vec<(&str, &str, &str)> = EXPRESSIONS
+        .iter()
+        .zip(&chains)
+        .map(|(expression, chain)| ("packet", *expression, chain.as_str()))
+        .collect();
+    let (mut compared, mut total) = (0, 0);
+    for (at, capture) in diverse(36).into_iter().chain(made()).enumerate() {
+        let workers: &[&str] = if at % 4 == 0 { &["1", "2", "3", "7"] } else { &["2"] };
+        for workers in workers {
+            let files =
+                written(&capture, &out, &configuration(&out, "", &subscriptions), &["--workers", workers]);
+            for (n, expression) in EXPRESSIONS.iter().enumerate() {
+                let expected = folder.path().join("expected.pcapng");
+                // An expression that can match no packet of a link is refused.
+                let _ = fs::remove_file(&expected);
+                weir([text(&capture), "-q", "-w", text(&expected), expression]);
+                let expected = fs::read(&expected).unwrap_or_default();
+                let of_expected = Loaded::read(&put(folder.path(), "read.pcapng", &expected)).len();
+                let name = format!("p{n}.pcapng");
+                match files.get(&name) {
+                    // A file is opened with its first packet.
+                    None => assert_eq!(of_expected, 0, "{expression:?} of {}", capture.display()),
+                    Some(bytes) => {
+                        let is_equal = *bytes == expected;
+                        assert!(is_equal, "{expression:?} of {}, {workers} workers", capture.display());
+                        compared += 1;
+                        total += of_expected;
+                    }
+                }
+            }
+            assert_eq!(files.len(), files.keys().filter(|name| name.ends_with(".pcapng")).count());
+        }
+    }
+    println!("{compared} packet files with {total} packets are those of -w");
+    assert!(compared > 100 && total > 10_000);
+}
+
+/// Conditions over records and flows, with the log of which the rows name the flows.
+const DECIDED: [(&str, &str, &str); 4] = [
+    ("record", "dns.rcode_name = NXDOMAIN", "dns"),
+    ("record", "http.status_code >= 300 or ftp", "logged"),
+    ("flow", "tcp and flow.packets > 6", "flows"),
+    ("flow", "udp port 53", "asked"),
+];
+
+/// The expression of the flows of the rows of a log.
+fn of_flows(lines: &[serde_json::Value]) -> String {
+    let flow = |line: &serde_json::Value| {
+        let of = |name: &str| line[name].to_string().replace('"', "");
+        format!(
+            "(host {} and host {} and port {} and port {})",
+            of("source"),
+            of("destination"),
+            of("source_port"),
+            of("destination_port")
+        )
+    };
+    let flows: BTreeSet<String> = lines.iter().map(flow).collect();
+    flows.into_iter().collect::<Vec<_>>().join(" or ")
+}
+
+#[test]
+fn packets_of_flows_that_are_decided_later_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let chains: Vec<String> = DECIDED
+        .iter()
+        .map(|(.., log)| {
+            format!("\"log {log}-l\", \"write {log}.pcapng\", \"write {log}-late.pcap before none\"")
+        })
+        .collect();
+    let subscriptions: Vec<(&str, &str, &str)> = DECIDED
+        .iter()
+        .zip(&chains)
+        .map(|((level, condition, _), chain)| (*level, *condition, chain.as_str()))
+        .collect();
+    let mut compared = BTreeMap::new();
+    for capture in made().into_iter().chain(diverse(12)) {
+        let text_of = configuration(&out, "", &subscriptions);
+        let one = written(&capture, &out, &text_of, &["--workers", "1"]);
+        for workers in ["2", "3", "7"] {
+            let many = written(&capture, &out, &text_of, &["--workers", workers]);
+            let differ: Vec<&String> = one.keys().filter(|name| many.get(*name) != one.get(*name)).collect();
+            assert!(many == one, "{workers} workers, {}: {differ:?}", capture.display());
+        }
+        if !made().contains(&capture) {
+            continue;
+        }
+        for ((level, condition, log), chain) in DECIDED.iter().zip(&chains) {
+            let Some(lines) = one.get(&format!("{log}-l.ndjson")) else {
+                assert!(!one.contains_key(&format!("{log}.pcapng")), "{log} of {}", capture.display());
+                continue;
+            };
+            let lines = objects(std::str::from_utf8(lines).unwrap());
+            let expected = folder.path().join("expected.pcapng");
+            weir([text(&capture), "-q", "-w", text(&expected), &of_flows(&lines)]).exits(0);
+            let all = packets(folder.path(), &fs::read(&expected).unwrap());
+            let file = packets(folder.path(), &one[&format!("{log}.pcapng")]);
+            assert!(
+                file == all,
+                "{condition} of {}: {} packets, not {}",
+                capture.display(),
+                file.len(),
+                all.len()
+            );
+            // Without those before the decision: the end of each flow at record level, nothing when it has ended.
+            let late = one
+                .get(&format!("{log}-late.pcap"))
+                .map_or(Vec::new(), |bytes| packets(folder.path(), bytes));
+            assert!(late.iter().all(|packet| all.contains(packet)), "{condition} of {}", capture.display());
+            assert!(
+                if *level == "flow" { late.is_empty() } else { !late.is_empty() },
+                "{condition}: {}",
+                late.len()
+            );
+            // Alone it is what it is together.
+            let alone = configuration(&out, "", &[(level, condition, chain)]);
+            let alone = written(&capture, &out, &alone, &["--workers", "2"]);
+            assert!(alone[&format!("{log}.pcapng")] == one[&format!("{log}.pcapng")], "{condition}");
+            *compared.entry(*log).or_insert(0) += all.len();
+        }
+    }
+    println!("packets of flows that were decided later: {compared:?}");
+    assert!(compared.len() == DECIDED.len(), "{compared:?}");
+}
+
+/// The packets before a decision are limited, and several subscriptions that name one file write a packet once.
+#[test]
+fn packets_before_a_decision_and_files_that_are_shared() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let subscriptions = [
+        ("record", "ftp", "\"write all.pcap\""),
+        ("record", "ftp", "\"write two.pcap before 2\""),
+        ("record", "ftp", "\"write none.pcap before none\""),
+        ("record", "ftp", "\"write shared.pcap\""),
+        ("record", "ftp.command = RETR or ftp.command = STOR", "\"write shared.pcap\""),
+        ("packet", "tcp", "\"write short.pcap snaplen 60\", \"sample 2\", \"write half.pcap\""),
+    ];
+    let files = written(&sample(), &out, &configuration(&out, "", &subscriptions), &[]);
+    let of = |name: &str| packets(folder.path(), &files[name]);
+    let (all, two, none, shared) = (of("all.pcap"), of("two.pcap"), of("none.pcap"), of("shared.pcap"));
+    assert_eq!(shared, all);
+    assert!(none.len() < two.len() && two.len() < all.len(), "{} {} {}", none.len(), two.len(), all.len());
+    assert!(two.iter().all(|packet| all.contains(packet)) && none.iter().all(|packet| two.contains(packet)));
+    let (short, half) = (of("short.pcap"), of("half.pcap"));
+    assert!(short.iter().all(|(_, bytes)| bytes.len() <= 60) && short.len() > half.len() && !half.is_empty());
+}
+
+/// Files follow each other by packet time or by size; the latest are kept.
+#[test]
+fn files_follow_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let at = |second: u64| (1_000_000_000 + second) * 1_000_000_000;
+    let frame = conversation(0).swap_remove(0).1;
+    let capture: Vec<(u64, Vec<u8>)> = (0..200).map(|n| (at(n * 30), frame.clone())).collect();
+    let capture = put(folder.path(), "long.pcap", &pcap(1, &capture));
+    let subscriptions = [
+        ("packet", "", "\"write timed.pcap rotate 10m\""),
+        ("packet", "", "\"write kept.pcap rotate 10m files 3\""),
+        ("packet", "", "\"write sized.pcap rotate 2K\""),
+        ("packet", "", "\"write ring.pcap rotate 2K files 4\""),
+    ];
+    let files = written(&capture, &out, &configuration(&out, "", &subscriptions), &["--utc"]);
+    let of = |start: &str| -> Vec<&String> { files.keys().filter(|name| name.starts_with(start)).collect() };
+    let number = |names: &[&String]| -> usize {
+        names.iter().map(|name| packets(folder.path(), &files[*name]).len()).sum()
+    };
+    let timed = of("timed");
+    assert_eq!((timed.len(), number(&timed)), (10, 200), "{timed:?}");
+    assert_eq!(timed[0], "timed-20010909T014640.pcap");
+    let kept = of("kept");
+    let last: Vec<String> = timed[7..].iter().map(|name| name.replace("timed", "kept")).collect();
+    assert_eq!((kept.iter().map(|name| (*name).clone()).collect::<Vec<_>>(), number(&kept)), (last, 60));
+    let (sized, ring) = (of("sized"), of("ring"));
+    assert!(sized.len() > 4 && number(&sized) == 200, "{sized:?}");
+    assert!(ring.len() == 4 && number(&ring) < 200, "{ring:?}");
+}
+
+/// A file that cannot be opened is said, and everything else goes on.
+#[test]
+fn a_file_that_cannot_be_opened_does_not_disturb_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    fs::create_dir_all(out.join("taken.pcap")).unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", out.join("link.pcap")).unwrap();
+    let subscriptions = [
+        ("packet", "", "\"write taken.pcap\""),
+        ("packet", "", "\"write link.pcap\""),
+        ("packet", "", "\"write other.pcap\""),
+        ("record", "dns", "\"log names\""),
+    ];
+    let file = put(folder.path(), "weir.toml", configuration(&out, "", &subscriptions).as_bytes());
+    let sample = sample();
+    let ran = weir([text(&sample), "-v", "--config", text(&file)]).exits(4);
+    for name in ["taken.pcap", "link.pcap"] {
+        assert!(ran.stderr.contains(&format!("{name}: cannot create: not a regular file")), "{}", ran.stderr);
+    }
+    let all = Loaded::read(&sample).len();
+    assert_eq!(Loaded::read(&out.join("other.pcap")).len(), all);
+    assert!(fs::metadata(out.join("names.ndjson")).unwrap().len() > 0);
+    let rows = fs::read_to_string(out.join("names.ndjson")).unwrap().lines().count();
+    for line in [
+        format!("written: 0 packets to link.pcap ({} LOST) and 3 more: -v", grouped(all)),
+        format!("  link.pcap {0:>17} packets 0 0 {0} 0 0", grouped(all)),
+        format!("  other.pcap {0} packets {0} 0 0 0 3", grouped(all)),
+        format!("  names.ndjson {rows} rows {rows} 0 0 0"),
+    ] {
+        let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(joined(&ran.text()).contains(&joined(&line)), "{line}: {}", ran.text());
+    }
+}
+
+/// A number with commas between thousands.
+fn grouped(number: u64) -> String {
+    format!("{},{:03}", number / 1000, number % 1000)
+}
+
+#[test]
+fn packet_files_that_cannot_be_written_are_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let refused = |subscriptions: &[(&str, &str, &str)], reason: &str| {
+        let file = put(folder.path(), "weir.toml", configuration(&out, "", subscriptions).as_bytes());
+        let sample = sample();
+        let ran = weir([text(&sample), "-q", "--config", text(&file)]);
+        assert_eq!(ran.code, Some(1), "{subscriptions:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(reason), "{subscriptions:?}: {}", ran.stderr);
+        assert!(!out.exists(), "{subscriptions:?}");
+    };
+    for name in ["../x.pcap", "/tmp/x.pcap", "x", ".pcap", "x.pcap.gz", "%Y.pcap"] {
+        refused(
+            &[("packet", "", &format!("{{ write = \"{name}\" }}"))],
+            "letters, digits, hyphens and underscores",
+        );
+    }
+    refused(&[("packet", "", "\"write x.pcap before 3\"")], "before needs level = \"flow\" or \"record\"");
+    refused(&[("packet", "", "\"write x.pcap files 3\"")], "files needs rotate");
+    refused(&[("stream", "", "\"write x.pcap\"")], "write");
+    let other = "is written with other arguments, or at another level, by the subscription `s0`";
+    refused(&[("packet", "", "\"write x.pcap\""), ("packet", "", "\"write x.pcap snaplen 3\"")], other);
+    refused(&[("packet", "", "\"write x.pcap\""), ("flow", "", "\"write x.pcap\"")], other);
+    refused(&[("flow", "", "\"write x.pcap\""), ("flow", "", "\"write x.pcap before none\"")], other);
+    let many: Vec<String> = (0..1001).map(|n| format!("\"write x{n}.pcap\"")).collect();
+    let many: Vec<(&str, &str, &str)> = many.iter().map(|chain| ("packet", "", chain.as_str())).collect();
+    refused(&many, "is one more than the 1000 logs and packet files that a run can write");
+}
