@@ -12,7 +12,7 @@ use std::ops::Range;
 use weir_wire::{Direction, Time};
 
 /// The protocols that keep the law.
-const CHECKED: [&str; 28] = [
+const CHECKED: [&str; 29] = [
     "dce_rpc",
     "dns",
     "ftp",
@@ -30,6 +30,7 @@ const CHECKED: [&str; 28] = [
     "pop3",
     "postgresql",
     "rdp",
+    "rfb",
     "sip",
     "smb",
     "smtp",

@@ -84,6 +84,7 @@ mod quic;
 mod radius;
 mod rdp;
 mod record;
+mod rfb;
 mod rtp;
 mod session;
 mod sip;
@@ -157,6 +158,7 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &quic::PROTOCOL,
     &radius::PROTOCOL,
     &rdp::PROTOCOL,
+    &rfb::PROTOCOL,
     &rtp::PROTOCOL,
     &sip::PROTOCOL,
     &smb::PROTOCOL,

@@ -36,7 +36,6 @@ pub(super) const ALL: &[(&str, u8, &Make)] = &[
     ("openvpn", TCP, &openvpn),
     ("openvpn", UDP, &openvpn),
     ("redis", TCP, &redis),
-    ("rfb", TCP, &rfb),
     ("rpc", TCP, &rpc),
     ("rtsp", TCP, &rtsp),
     ("s7comm", TCP, &s7comm),
@@ -307,17 +306,6 @@ fn ssdp(dice: &mut Dice) -> Said {
 
 fn statsd(dice: &mut Dice) -> Said {
     turns(dice, |dice, _, _| format!("{}.{}:{}|c\n", name(dice), name(dice), dice.below(1000)).into_bytes())
-}
-
-fn rfb(dice: &mut Dice) -> Said {
-    let mut said = text(&[(false, "RFB 003.008\n".to_owned()), (true, "RFB 003.008\n".to_owned())]);
-    said.extend([
-        (Reverse, vec![1, 2]),
-        (Forward, vec![2]),
-        (Reverse, dice.bytes(16)),
-        (Forward, dice.bytes(16)),
-    ]);
-    said
 }
 
 fn x11(dice: &mut Dice) -> Said {
