@@ -116,6 +116,11 @@ impl Demand {
     pub(crate) fn of_target(target: &Target, level: Level) -> Self {
         match target {
             Target::Log(_) => Self { identifies: true, bodies: level == Level::Record, ..Self::default() },
+            Target::Files(_) => Self {
+                content: true,
+                hashes: Hashes { sha256: true, ..Hashes::default() },
+                ..Self::default()
+            },
             Target::Packets { before: None, .. } => Self::default(),
             Target::Packets { before: Some(_), .. } => {
                 Self { identifies: level == Level::Flow, held: true, ..Self::default() }

@@ -199,6 +199,9 @@ const ANSWER: usize = size_of::<Answer>() + 96;
 /// run and the outputs, and intermediate ones.
 const COPIES: usize = 6;
 
+/// Directories of files of a run: each writes the content of every file until its record decides.
+const MAX_DIRECTORIES: usize = 16;
+
 /// Targets of a run: each has files that are open.
 const MAX_TARGETS: usize = 1000;
 
@@ -444,21 +447,32 @@ fn by_flow(settings: &Settings) -> bool {
 
 /// Checks that the targets of a plan can be open at one time.
 fn check_targets(planned: &[Arc<Planned>]) -> Result<(), PlanError> {
-    let mut names: HashMap<&str, (&Target, &str)> = HashMap::new();
+    // Names of one kind.
+    let mut names: HashMap<(&str, &str), (&Target, &str)> = HashMap::new();
     for one in planned {
         let wrong = |error: String| PlanError::Function { name: one.spec.name.clone(), error };
         for (_, target) in one.compiled.targets() {
-            let (first, name) = names.entry(target.name()).or_insert((target, &one.spec.name));
+            let (first, name) =
+                names.entry((target.kind(), target.name())).or_insert((target, &one.spec.name));
             if *first != target {
-                return Err(wrong(match (target, *first) {
-                    (Target::Log(_), Target::Log(_)) => {
+                return Err(wrong(match target {
+                    Target::Log(_) => {
                         format!("the log {target} is {first} in the subscription `{name}`")
                     }
-                    _ => format!(
+                    Target::Packets { .. } => format!(
                         "the packet file {target} is written with other arguments, or at another level, by the \
                          subscription `{name}`"
                     ),
+                    Target::Files(_) => {
+                        format!("the directory {target} has other limits in the subscription `{name}`")
+                    }
                 }));
+            }
+            let directories = || names.keys().filter(|(kind, _)| *kind == target.kind()).count();
+            if matches!(target, Target::Files(_)) && directories() > MAX_DIRECTORIES {
+                return Err(wrong(format!(
+                    "the directory {target} is one more than the {MAX_DIRECTORIES} that a run can fill with files"
+                )));
             }
             if names.len() > MAX_TARGETS {
                 return Err(wrong(format!(

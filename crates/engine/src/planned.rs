@@ -11,7 +11,7 @@ use weir_api::{
     SubscriptionSpec,
 };
 use weir_filter::{FlowTest, Options, PacketMask, RecordTest};
-use weir_proto::Table;
+use weir_proto::{FILES, Table};
 
 /// The functions and tests of a subscription. A subscription never changes, so that plans with equal settings share it.
 pub(crate) struct Compiled {
@@ -185,6 +185,15 @@ impl Compiled {
         early.iter().for_each(|one| demand.add(one));
         let is_early = !early.is_empty();
         demand.streams |= spec.level == Level::Stream && !calls.is_empty() && !is_early;
+        let extracts =
+            calls.iter().any(|(_, call)| matches!(call, Call::Measure(_, _, Some(Target::Files(_)))));
+        if let Some(test) = record_test.as_ref().filter(|_| extracts)
+            && !tested(test, &calls, &spec.functions).has(&FILES)
+        {
+            let text =
+                "`extract` needs records of files, such as where = 'files.mime_type contains \"dosexec\"'";
+            return Err(wrong(text.to_owned()));
+        }
         if let Some(test) = &record_test {
             demand.add(&Demand::of_tested(tested(test, &calls, &spec.functions)));
         }

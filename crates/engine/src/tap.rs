@@ -4,6 +4,7 @@ use crate::chains::Functions;
 use crate::sink::{Emitted, Sink, To};
 use crate::stream_demand::Covering;
 use crate::{FlowIdentity, Item, Plan};
+use weir_proto::FILES;
 use weir_wire::stream::Chunk;
 
 /// The way of what sessions emit.
@@ -38,7 +39,9 @@ impl Sink for Tap<'_> {
             false => &[],
         };
         let run = demand.hands_on(record.table);
-        if run || !functions.is_empty() {
+        // The record of a file ends its content, also where nothing delivers it.
+        let ends_content = demand.content && *record.table == FILES;
+        if run || ends_content || !functions.is_empty() {
             self.sink.take(Emitted::Record(flow, record, To { run, functions }));
         }
     }

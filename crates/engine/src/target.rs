@@ -7,6 +7,8 @@ use std::fmt;
 pub enum Target {
     /// The rows of a log of a subscription.
     Log(NamedLog),
+    /// The content of files, in a directory of a subscription.
+    Files(NamedDirectory),
     /// Packets, in a file of a subscription.
     Packets {
         /// The file.
@@ -48,6 +50,19 @@ impl LogFormat {
     }
 }
 
+/// A directory of files that a subscription names, and its limits.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct NamedDirectory {
+    /// Its name: 1 to 64 letters, digits, hyphens and underscores.
+    pub name: Box<str>,
+    /// Maximum bytes of a file; of a longer one the beginning is kept.
+    pub each: u64,
+    /// Maximum number of files, which count with their records.
+    pub files: u64,
+    /// Maximum bytes of all files, with those that are not decided on yet.
+    pub total: u64,
+}
+
 /// A file of packets that a subscription names. Subscriptions that name one file with equal arguments write into one.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct NamedFile {
@@ -85,16 +100,18 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Target::Log(NamedLog { name, format }) => write!(f, "{name}.{}", format.name()),
+            Target::Files(directory) => f.write_str(&directory.name),
             Target::Packets { file, .. } => f.write_str(&file.name),
         }
     }
 }
 
 impl Target {
-    /// The name of what is opened: two targets with one name must be equal.
+    /// The name of what is opened: two targets of one kind with one name must be equal.
     pub fn name(&self) -> &str {
         match self {
             Target::Log(log) => &log.name,
+            Target::Files(directory) => &directory.name,
             Target::Packets { file, .. } => &file.name,
         }
     }
@@ -103,6 +120,7 @@ impl Target {
     pub fn kind(&self) -> &'static str {
         match self {
             Target::Log(_) => "log",
+            Target::Files(_) => "directory",
             Target::Packets { .. } => "packet file",
         }
     }

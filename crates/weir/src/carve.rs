@@ -4,6 +4,7 @@
 //! writes. No part of a name comes from the traffic. A complete file is named by its SHA-256, others by their
 //! identifier in the records, with an extension for the type that its content has.
 
+use crate::delivered::Delivered;
 use crate::failures::{self, Failures};
 use crate::turns::Turns;
 use crossbeam_channel::{Receiver, Sender, TrySendError};
@@ -48,6 +49,8 @@ enum Order {
     Write { file: u64, offset: u64, bytes: Vec<u8> },
     /// End of the file, and its final name.
     Close { file: u64, name: String },
+    /// End of a file that is not kept.
+    Discard { file: u64 },
 }
 
 /// The consumption of all workers together.
@@ -77,10 +80,22 @@ pub struct Carving {
     to: Sender<Order>,
     taken: Arc<Taken>,
     limits: Limits,
+    /// What is counted of it besides the counts of sessions, if it is of a function.
+    delivered: Option<Arc<Delivered>>,
     thread: JoinHandle<(u64, Option<io::Error>)>,
 }
 
 impl Carving {
+    /// Starts to write into a directory, which is created with the first file. What becomes of files is counted in `delivered`.
+    pub fn start_later(
+        directory: &Path,
+        limits: Limits,
+        failures: Failures,
+        delivered: Arc<Delivered>,
+    ) -> Self {
+        Self::begin(directory, limits, failures, Some(delivered))
+    }
+
     /// Starts to write into a directory, which is created if missing.
     ///
     /// # Errors
@@ -89,16 +104,26 @@ impl Carving {
         let named =
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", directory.display()));
         weir_files::make_folders(directory).map_err(named)?;
+        Ok(Self::begin(directory, limits, failures, None))
+    }
+
+    fn begin(
+        directory: &Path,
+        limits: Limits,
+        failures: Failures,
+        delivered: Option<Arc<Delivered>>,
+    ) -> Self {
         let (to, from) = crossbeam_channel::bounded(QUEUE);
         let files = CarvedFiles {
             directory: directory.to_owned(),
+            is_made: delivered.is_none(),
             open: BTreeMap::new(),
             known: HashMap::new(),
             failed: None,
             failures,
         };
         let thread = std::thread::spawn(move || files.work(&from));
-        Ok(Self { to, taken: Arc::default(), limits, thread })
+        Self { to, taken: Arc::default(), limits, delivered, thread }
     }
 
     /// The handle of a worker of a live run, which sheds what the disk is too slow for.
@@ -122,6 +147,7 @@ impl Carving {
             reached: 0,
             files: HashMap::new(),
             count: SessionCount::default(),
+            delivered: self.delivered.clone(),
         }
     }
 
@@ -145,6 +171,7 @@ pub struct Carver {
     /// Files that have not ended.
     files: HashMap<u64, Kept>,
     count: SessionCount,
+    delivered: Option<Arc<Delivered>>,
 }
 
 /// The kept part of a file.
@@ -170,6 +197,7 @@ impl Clone for Carver {
             reached: self.reached,
             files: HashMap::new(),
             count: SessionCount::default(),
+            delivered: self.delivered.clone(),
         }
     }
 }
@@ -223,7 +251,9 @@ impl Carver {
         let Limits { each, files, total } = self.limits;
         if !self.files.contains_key(&file) {
             self.count.files += 1;
-            let refused = self.take(&self.taken.files, 1, files, AMPLE_FILES, packet) == 0;
+            // Where the record decides, a file counts with its record.
+            let refused =
+                self.delivered.is_none() && self.take(&self.taken.files, 1, files, AMPLE_FILES, packet) == 0;
             self.files.insert(file, Kept { refused, ..Kept::default() });
         }
         let wanted = match self.files.get(&file) {
@@ -264,6 +294,15 @@ impl Carver {
             // The file is empty.
             return record.set("stored", Value::Bool(false));
         };
+        if let Some(delivered) = self.delivered.clone() {
+            delivered.offer(1);
+            let (files, packet) = (self.limits.files, record.packet);
+            if kept.bytes == 0 || self.take(&self.taken.files, 1, files, AMPLE_FILES, packet) == 0 {
+                delivered.limit(1);
+                return self.drop_kept(id, &kept);
+            }
+            delivered.write(1, kept.bytes);
+        }
         if kept.refused || kept.bytes == 0 {
             self.count.files_skipped += 1;
             record.set("stored", Value::Bool(false));
@@ -285,6 +324,21 @@ impl Carver {
         record.set("extracted_size", if kept.cut { Value::Uint(kept.bytes) } else { Value::None });
         // This message waits for room in the queue: without it the file would not get its name.
         let _ = self.to.send(Order::Close { file: id, name });
+    }
+
+    /// Ends a file that is not kept. What it took of the limits is free again.
+    pub fn discard(&mut self, record: &Record<'_>) {
+        let Value::Text(name) = record.get("file") else { return };
+        let id = file_id(name);
+        if let Some((file, kept)) = id.and_then(|id| Some((id, self.files.remove(&id)?))) {
+            self.drop_kept(file, &kept);
+        }
+    }
+
+    fn drop_kept(&self, file: u64, kept: &Kept) {
+        self.taken.bytes.fetch_sub(kept.bytes, Ordering::Relaxed);
+        // As for a file that is kept.
+        let _ = self.to.send(Order::Discard { file });
     }
 
     /// Counts since the last call.
@@ -349,6 +403,8 @@ static ENDINGS: &[(&str, &str)] = &[
 /// The state of the writing thread.
 struct CarvedFiles {
     directory: PathBuf,
+    /// Whether the directory is there.
+    is_made: bool,
     /// Open files.
     open: BTreeMap<u64, File>,
     /// Temporary names of the files that have not ended; `None` after a failed write.
@@ -369,6 +425,12 @@ impl CarvedFiles {
                         self.open.remove(&file);
                         // The record says that the file is kept, but a write failed: the incomplete file must not get
                         // the name of a complete one.
+                        let _ = std::fs::remove_file(path);
+                    }
+                }
+                Order::Discard { file } => {
+                    self.open.remove(&file);
+                    if let Some(path) = self.known.remove(&file).flatten() {
                         let _ = std::fs::remove_file(path);
                     }
                 }
@@ -405,6 +467,7 @@ impl CarvedFiles {
             Some(None) => return Ok(()),
             Some(Some(path)) => path.clone(),
             None => {
+                self.make().map_err(|error| (self.directory.clone(), error))?;
                 let part = Part::create(&final_path).map_err(|error| (final_path, error))?;
                 let (opened, path) = part.into_file();
                 self.hold(file, opened);
@@ -419,6 +482,20 @@ impl CarvedFiles {
         }
         let Some(to) = self.open.get_mut(&file) else { return Ok(()) };
         to.seek(SeekFrom::Start(offset)).and_then(|_| to.write_all(bytes)).map_err(named)
+    }
+
+    /// Makes the directory of a function with its first file. A link is not followed.
+    fn make(&mut self) -> io::Result<()> {
+        if self.is_made {
+            return Ok(());
+        }
+        match std::fs::symlink_metadata(&self.directory) {
+            Ok(found) if !found.is_dir() => return Err(io::Error::other("not a directory")),
+            Ok(_) => {}
+            Err(_) => drop(weir_files::make_folders(&self.directory)?),
+        }
+        self.is_made = true;
+        Ok(())
     }
 
     fn hold(&mut self, file: u64, opened: File) {

@@ -140,9 +140,7 @@ pub struct WorkerOutput {
 impl WorkerOutput {
     /// The output of one worker.
     pub fn new(worker: usize, to: Sender<Message>, when_full: WhenFull, mut load: Load) -> Self {
-        if let Some(carver) = &mut load.ways.carver {
-            carver.set_worker(worker);
-        }
+        load.ways.set_worker(worker);
         Self {
             to,
             when_full,
@@ -350,8 +348,8 @@ impl Destination for WorkerOutput {
                 outlet.end_round(worker);
             }
         }
-        if let (Boundary::Packet(number), Some(carver)) = (boundary, &mut self.load.ways.carver) {
-            carver.reach(number);
+        if let Boundary::Packet(number) = boundary {
+            self.load.ways.reach(number);
         }
     }
 
@@ -376,8 +374,11 @@ impl WorkerOutput {
     }
 
     fn record(&mut self, flow: &FlowIdentity, mut record: Record<'_>, to: To<'_>) {
-        if let Some(carver) = self.load.ways.carver.as_mut().filter(|_| *record.table == FILES) {
-            carver.close(&mut record);
+        if *record.table == FILES {
+            self.load.ways.end_file(&mut record, to.functions);
+        }
+        if !to.run && to.functions.is_empty() {
+            return;
         }
         self.load.ways.count_row(to.functions, |log| log.offer(1));
         self.records.push(flow, &record, to);
@@ -419,7 +420,7 @@ impl Sink for WorkerOutput {
     }
 
     fn content(&mut self, _: &FlowIdentity, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {
-        self.load.ways.carver.as_mut().is_none_or(|carver| carver.content(packet, file, offset, bytes))
+        self.load.ways.content(packet, file, offset, bytes)
     }
 }
 

@@ -17,14 +17,15 @@ pub struct Delivered {
     written: AtomicU64,
     shed: AtomicU64,
     lost: AtomicU64,
+    limited: AtomicU64,
     missing: AtomicU64,
     bytes: AtomicU64,
 }
 
-/// The counts of a destination at one time. What was offered is written, shed, lost or on its way.
+/// The counts of a destination at one time. What was offered is written, shed, lost, limited or on its way.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct DeliveredCount {
-    /// Packets or rows that functions delivered.
+    /// Packets, rows or files that functions delivered.
     pub offered: u64,
     /// Those that were written.
     pub written: u64,
@@ -32,9 +33,11 @@ pub struct DeliveredCount {
     pub shed: u64,
     /// Those that the writer could not write.
     pub lost: u64,
+    /// Files of which nothing was kept because a limit was reached.
+    pub limited: u64,
     /// Packets of flows before a decision that were held no more when it was made, and so were never offered.
     pub missing: u64,
-    /// Bytes of the packets that were given to the writer, without those that a snaplen cut off.
+    /// Bytes of the packets that were given to the writer, without those that a snaplen cut off; of files those that were kept.
     pub bytes: u64,
 }
 
@@ -51,6 +54,11 @@ impl Delivered {
     /// Counts what found no room on the way to the writer.
     pub fn shed(&self, number: u64) {
         add(&self.shed, number);
+    }
+
+    /// Counts files of which nothing was kept because a limit was reached.
+    pub fn limit(&self, number: u64) {
+        add(&self.limited, number);
     }
 
     /// Counts packets that are held no more.
@@ -77,6 +85,7 @@ impl Delivered {
             written: of(&self.written),
             shed: of(&self.shed),
             lost: of(&self.lost),
+            limited: of(&self.limited),
             missing: of(&self.missing),
             bytes: of(&self.bytes),
         }
@@ -88,6 +97,8 @@ impl Delivered {
 pub enum DestinationKind {
     /// A packet file.
     Packets,
+    /// A directory of files of a subscription.
+    Files,
     /// A log of a subscription.
     Log,
 }
@@ -97,6 +108,7 @@ impl DestinationKind {
     pub fn unit(self) -> &'static str {
         match self {
             Self::Packets => "packets",
+            Self::Files => "files",
             Self::Log => "rows",
         }
     }
@@ -149,14 +161,16 @@ mod tests {
     fn a_destination_has_one_row_and_those_that_are_used_are_kept() {
         let destinations = Destinations::default();
         let used = destinations.of(DestinationKind::Packets, "used.pcap");
-        used.offer(5);
+        used.offer(6);
+        used.limit(1);
         used.write(3, 300);
         used.shed(1);
         used.lose(1);
         used.miss(7);
         destinations.of(DestinationKind::Log, "used.pcap").offer(2);
         destinations.of(DestinationKind::Packets, "used.pcap").offer(1);
-        let expected = DeliveredCount { offered: 6, written: 3, shed: 1, lost: 1, missing: 7, bytes: 300 };
+        let expected =
+            DeliveredCount { offered: 7, written: 3, shed: 1, lost: 1, limited: 1, missing: 7, bytes: 300 };
         let counts = destinations.counts();
         let name = "used.pcap".to_owned();
         assert_eq!(counts[0], Row { kind: DestinationKind::Packets, name, count: expected });

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use weir_api::{AnswerId, Level, SessionCount, Snapshot};
 use weir_capture::Rotate;
 use weir_filter::PacketMask;
+use weir_proto::Record;
 use weir_wire::{Batch, PacketBuf, Time};
 
 /// Bytes of packets after which a worker of a run over files sends them.
@@ -136,6 +137,17 @@ pub struct Ways {
     pub logs: Arc<HashMap<AnswerId, Arc<Delivered>>>,
     /// The writer of files.
     pub carver: Option<Carver>,
+    /// The directories of files of functions that deliver.
+    pub extracts: Vec<Extract>,
+}
+
+/// A directory of files of functions that deliver, at one worker.
+#[derive(Clone)]
+pub struct Extract {
+    /// The functions, by the numbers of their answers.
+    pub functions: Arc<[AnswerId]>,
+    /// The writer of its files.
+    pub carver: Carver,
 }
 
 impl Ways {
@@ -143,6 +155,51 @@ impl Ways {
     pub fn write_to(&mut self, to: Option<(Intake, Arc<FileSpec>)>) {
         self.outlets.retain(|outlet| outlet.spec.id != OutletId::Matching);
         self.outlets.extend(to.map(|(intake, file)| Outlet::new(&MATCHING, intake, file)));
+    }
+
+    /// Changes to other directories of functions. Files that have not ended in those that end are not kept.
+    fn follow_extracts(&mut self, others: &[Extract], worker: usize) {
+        let mut before = std::mem::take(&mut self.extracts);
+        for other in others {
+            let mine = before.iter().position(|mine| mine.carver.is_of(&other.carver));
+            let mut extract = mine.map_or_else(|| other.clone(), |at| before.swap_remove(at));
+            extract.functions = Arc::clone(&other.functions);
+            extract.carver.set_worker(worker);
+            self.extracts.push(extract);
+        }
+    }
+
+    /// Takes bytes of a file for all that keep files. Returns whether any of them has kept the whole file so far.
+    pub fn content(&mut self, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {
+        let extracts = self.extracts.iter_mut().map(|extract| &mut extract.carver);
+        let carvers = self.carver.iter_mut().chain(extracts);
+        let kept = carvers.map(|carver| carver.content(packet, file, offset, bytes));
+        kept.fold(None, |any, is_kept| Some(any.unwrap_or(false) | is_kept)).unwrap_or(true)
+    }
+
+    /// Ends a file with its record: the functions that deliver the record keep it in their directories.
+    pub fn end_file(&mut self, record: &mut Record<'_>, functions: &[AnswerId]) {
+        if let Some(carver) = &mut self.carver {
+            carver.close(record);
+        }
+        for Extract { functions: these, carver } in &mut self.extracts {
+            match functions.iter().any(|id| these.contains(id)) {
+                true => carver.close(record),
+                false => carver.discard(record),
+            }
+        }
+    }
+
+    /// All packets of a worker of a run over files before the one of a number were taken.
+    pub fn reach(&mut self, packet: u32) {
+        let extracts = self.extracts.iter_mut().map(|extract| &mut extract.carver);
+        self.carver.iter_mut().chain(extracts).for_each(|carver| carver.reach(packet));
+    }
+
+    /// Sets the worker of this copy.
+    pub fn set_worker(&mut self, worker: usize) {
+        let extracts = self.extracts.iter_mut().map(|extract| &mut extract.carver);
+        self.carver.iter_mut().chain(extracts).for_each(|carver| carver.set_worker(worker));
     }
 
     /// Counts a row for each log that functions deliver it to.
@@ -170,6 +227,7 @@ impl Ways {
             mine.follow(other);
         }
         self.logs = Arc::clone(&others.logs);
+        self.follow_extracts(&others.extracts, worker);
         if let (Some(mine), Some(other)) = (&self.carver, &others.carver)
             && mine.is_of(other)
         {

@@ -169,7 +169,7 @@ fn write_unidentified() -> SubscriptionSpec {
 }
 
 fn extract() -> SubscriptionSpec {
-    SubscriptionSpec::handing_on("--files", Level::Stream, vec![FunctionCall::new("extract")])
+    SubscriptionSpec::handing_on("--files", Level::Stream, vec![FunctionCall::new("extractall")])
 }
 
 /// Checksums of files, joined by `+`.

@@ -337,6 +337,56 @@ fn logs_of_subscriptions_are_added_and_removed() {
 }
 
 #[test]
+fn packet_files_of_subscriptions_are_added_and_removed() {
+    for workers in ["1", "2"] {
+        let head = "[output]\ndir = \"LOGS\"\nlog = [\"csv:syslog\"]\n";
+        let write = |name: &str, level: &str, condition: &str, more: &str| {
+            format!(
+                "[[subscription]]\nname = \"{name}\"\nlevel = \"{level}\"\nwhere = '{condition}'\nchain = [\"write {name}.pcapng{more}\"]\n"
+            )
+        };
+        let all = write("all", "packet", "udp port 514", "");
+        let some = write("some", "record", "syslog.message contains two", " before none");
+        let Some(mut run) = Configured::start(head, &["--workers", workers]) else { return };
+        let path = |run: &Configured, name: &str| run.folder.path().join("logs").join(name);
+        let packets = |run: &Configured, name: &str| {
+            weir([text(&path(run, name)), "-j"]).exits(0).fact("ledger", "caught")
+        };
+        run.speak("one", "syslog.csv");
+        run.apply(&(head.to_owned() + &all), &["configuration applied: +5 -0 lines\n"]);
+        run.speak("two", "syslog.csv");
+        run.apply(&(head.to_owned() + &all + &some), &["+5 -0 lines\n"]);
+        for line in ["three", "two four", "five"] {
+            run.speak(line, "syslog.csv");
+        }
+        // The other one goes on while one is removed, which then has its name.
+        run.apply(&(head.to_owned() + &some), &["+0 -5 lines\n"]);
+        assert!(eventually(|| path(&run, "all.pcapng").exists()), "{}", run.errors());
+        assert_eq!(packets(&run, "all.pcapng"), 4, "{workers} workers");
+        run.speak("two six", "syslog.csv");
+        // Another form of an open file, and one outside of the directory.
+        let other = write("again", "packet", "", "").replace("again.pcapng", "some.pcapng");
+        run.apply(
+            &(head.to_owned() + &some + &other),
+            &["nothing is changed: ", "is written with other arguments"],
+        );
+        let outside = write("x", "packet", "", "").replace("x.pcapng", "../x.pcapng");
+        run.apply(&(head.to_owned() + &some + &outside), &["nothing is changed: ", "letters, digits"]);
+        run.apply(head, &["+0 -5 lines\n"]);
+        assert!(eventually(|| path(&run, "some.pcapng").exists()), "{}", run.errors());
+        assert_eq!(packets(&run, "some.pcapng"), 2, "{workers} workers");
+        // The name is free again.
+        run.apply(&(head.to_owned() + &all), &["+5 -0 lines\n"]);
+        run.speak("seven", "syslog.csv");
+        let (folder, ran) = run.end();
+        ledger(&ran);
+        let again =
+            weir([text(&folder.path().join("logs/all.pcapng")), "-j"]).exits(0).fact("ledger", "caught");
+        assert_eq!(again, 1, "{workers} workers");
+    }
+}
+
+#[test]
 fn a_configuration_that_is_read_again_changes_the_packet_file() {
     let into = |name: &str| format!("[packets]\nwrite = \"LOGS/{name}\"\n");
     let Some(run) = Configured::start(&into("a.pcapng"), &["--workers", "2"]) else { return };

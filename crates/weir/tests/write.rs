@@ -1,5 +1,5 @@
-//! Packet files of subscriptions: each has the packets that its condition selects, with any number of workers and beside any
-//! others.
+//! Packet files and directories of files of subscriptions: each has what its condition selects, with any number of workers and
+//! beside any others.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -260,9 +260,9 @@ fn a_file_that_cannot_be_opened_does_not_disturb_the_others() {
     let rows = fs::read_to_string(out.join("names.ndjson")).unwrap().lines().count();
     for line in [
         format!("written: 0 packets to link.pcap ({} LOST) and 3 more: -v", grouped(all)),
-        format!("  link.pcap {0:>17} packets 0 0 {0} 0 0", grouped(all)),
-        format!("  other.pcap {0} packets {0} 0 0 0 3", grouped(all)),
-        format!("  names.ndjson {rows} rows {rows} 0 0 0"),
+        format!("  link.pcap {0:>17} packets 0 0 {0} 0 0 0", grouped(all)),
+        format!("  other.pcap {0} packets {0} 0 0 0 0 3", grouped(all)),
+        format!("  names.ndjson {rows} rows {rows} 0 0 0 0"),
     ] {
         let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(joined(&ran.text()).contains(&joined(&line)), "{line}: {}", ran.text());
@@ -302,4 +302,122 @@ fn packet_files_that_cannot_be_written_are_refused_with_the_reason() {
     let many: Vec<String> = (0..1001).map(|n| format!("\"write x{n}.pcap\"")).collect();
     let many: Vec<(&str, &str, &str)> = many.iter().map(|chain| ("packet", "", chain.as_str())).collect();
     refused(&many, "is one more than the 1000 logs and packet files that a run can write");
+}
+
+/// The files of a directory with their contents.
+fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    files.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap())).collect()
+}
+
+/// A directory has the files that `--files` keeps and whose records the condition selects.
+#[test]
+fn files_whose_records_reach_the_function_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, all) = (folder.path().join("out"), folder.path().join("all"));
+    let subscriptions = [
+        ("record", "files.mime_type contains text", "\"extract texts\", \"records\""),
+        (
+            "record",
+            "files.mime_type and not files.mime_type contains text",
+            "\"extract others each 1G\", \"log others\"",
+        ),
+        ("record", "files.source = \"no such\"", "\"extract none\""),
+    ];
+    let (mut kept, mut compared) = ([0, 0], 0);
+    for (at, capture) in diverse(60).into_iter().enumerate() {
+        let _ = fs::remove_dir_all(&all);
+        let columns = folder.path().join("columns");
+        let whole =
+            ["--files", text(&all), "--hash", "sha256", "-o", text(&columns), "--log", "zeek-json:files"];
+        let _ = fs::remove_dir_all(&columns);
+        weir([text(&capture), "-q"].iter().chain(&whole));
+        let rows = objects(&fs::read_to_string(columns.join("files.json")).unwrap_or_default());
+        let of = |is_text: bool| -> BTreeMap<String, Vec<u8>> {
+            let all = contents(&all);
+            let rows = rows
+                .iter()
+                .filter(|row| row["mime_type"].as_str().is_some_and(|kind| kind.contains("text") == is_text));
+            let names = rows.filter_map(|row| row["extracted"].as_str());
+            names.map(|name| (name.to_owned(), all[name].clone())).collect()
+        };
+        let expected = [of(true), of(false)];
+        let many: &[&str] = if at % 6 == 0 { &["1", "2", "3", "7"] } else { &["2"] };
+        for workers in many {
+            let _ = fs::remove_dir_all(&out);
+            let file = put(folder.path(), "weir.toml", configuration(&out, "", &subscriptions).as_bytes());
+            weir([text(&capture), "-q", "--config", text(&file), "--workers", workers]);
+            let found = [contents(&out.join("texts")), contents(&out.join("others"))];
+            for (n, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                let names = |files: &BTreeMap<String, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();
+                let is_equal = found == expected;
+                assert!(
+                    is_equal,
+                    "{n} of {}, {workers} workers: {:?}, not {:?}",
+                    capture.display(),
+                    names(found),
+                    names(expected)
+                );
+                kept[n] += found.len();
+            }
+            assert!(contents(&out.join("none")).is_empty());
+            compared += 1;
+        }
+    }
+    println!("{kept:?} files were kept in {compared} runs");
+    assert!(kept.iter().all(|kept| *kept > 50), "{kept:?}");
+}
+
+#[test]
+fn limits_of_directories_hold_and_wrong_ones_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let sample = sample();
+    let run = |subscriptions: &[(&str, &str, &str)], code: i32| {
+        let file = put(folder.path(), "weir.toml", configuration(&out, "", subscriptions).as_bytes());
+        let ran = weir([text(&sample), "-v", "--config", text(&file)]);
+        assert_eq!(ran.code, Some(code), "{subscriptions:?}: {}", ran.stderr);
+        ran
+    };
+    let both = [
+        ("record", "files.mime_type", "\"extract all\""),
+        ("record", "files.mime_type", "\"extract two files 5 each 100\""),
+    ];
+    let ran = run(&both, 0);
+    let (all, two) = (contents(&out.join("all")), contents(&out.join("two")));
+    assert!(all.len() > 3 && (1..=5).contains(&two.len()), "{} {}", all.len(), two.len());
+    assert!(two.values().all(|content| content.len() <= 100));
+    let row = ran.text().lines().find(|line| line.starts_with("  two ")).unwrap().to_owned();
+    let cells: Vec<u64> =
+        row.split_whitespace().filter_map(|cell| cell.replace(',', "").parse().ok()).collect();
+    let [offered, written, shed, lost, limited, missing, _] = cells[..] else { panic!("{row}") };
+    assert_eq!((offered, written, shed, lost, missing), (5 + limited, 5, 0, 0, 0), "{row}");
+    assert!(limited > 0);
+    // A link and a file in the place of a directory are not followed, and the rest goes on.
+    fs::remove_dir_all(&out).unwrap();
+    fs::create_dir_all(folder.path().join("elsewhere")).unwrap();
+    fs::create_dir_all(&out).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("elsewhere"), out.join("two")).unwrap();
+    let ran = run(&both, 4);
+    assert!(ran.stderr.contains("two: not a directory"), "{}", ran.stderr);
+    assert!(contents(&folder.path().join("elsewhere")).is_empty());
+    assert_eq!(contents(&out.join("all")), all);
+    fs::remove_dir_all(&out).unwrap();
+    for (chain, reason) in [
+        ("{ extract = \"../x\" }", "letters, digits, hyphens and underscores"),
+        ("\"extract x each 2G total 1G\"", "each is more than total"),
+    ] {
+        let ran = run(&[("record", "files", chain)], 1);
+        assert!(ran.stderr.contains(reason), "{}", ran.stderr);
+    }
+    let ran = run(&[("record", "dns", "\"extract x\"")], 1);
+    assert!(ran.stderr.contains("needs records of files"), "{}", ran.stderr);
+    let other = [("record", "files", "\"extract x\""), ("record", "files", "\"extract x each 5\"")];
+    let ran = run(&other, 1);
+    assert!(
+        ran.stderr.contains("the directory x has other limits in the subscription `s0`"),
+        "{}",
+        ran.stderr
+    );
+    assert!(!out.exists());
 }

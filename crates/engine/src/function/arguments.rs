@@ -78,6 +78,18 @@ impl<'a> Arguments<'a> {
         text.parse().map_err(|error| format!("`{}`: {name} = `{text}`: {error}", self.function))
     }
 
+    /// An argument that is a number of bytes: `500`, `64K`, `10M` or `1G`, whose units are powers of 1,024.
+    pub fn bytes(&self, name: &str) -> Result<u64, String> {
+        let text = self.text(name)?;
+        let unit = |unit: char, shift: u32| Some((text.strip_suffix(unit)?, shift));
+        let (digits, shift) =
+            unit('K', 10).or_else(|| unit('M', 20)).or_else(|| unit('G', 30)).unwrap_or((text, 0));
+        let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+        number.filter(|bytes| *bytes > 0).ok_or_else(|| {
+            format!("`{}`: {name} = `{text}` is no size, such as 64K, 10M or 1G", self.function)
+        })
+    }
+
     /// An argument whose value is one of a few words.
     pub fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<T, String> {
         let text = self.text(name)?;

@@ -111,7 +111,7 @@ static STREAM: Delivery = Delivery {
 };
 
 static EXTRACT: Delivery = Delivery {
-    name: "extract",
+    name: "extractall",
     help: "The content of files, into a directory. Files are named by their SHA-256.",
     arguments: &[],
     level: Level::Stream,

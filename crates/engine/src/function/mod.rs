@@ -16,6 +16,7 @@ mod distinct;
 mod distribution;
 mod ends;
 pub(crate) mod event;
+mod extract;
 mod frames;
 mod ipproto;
 mod iprange;
@@ -81,6 +82,7 @@ pub static RECORD_FUNCTIONS: &[&FunctionSpec] = &[
     &event::EVENT_OF_RECORDS,
     &log::LOG_OF_RECORDS,
     &write::WRITE_OF_RECORDS,
+    &extract::EXTRACT,
     &calls::SPEC,
 ];
 

@@ -2,7 +2,7 @@
 
 use super::target_files::TargetWriters;
 use super::{Exit, Request, Run};
-use crate::carve::{Carving, Limits};
+use crate::carve::{Carver, Carving, Limits};
 use crate::delivered::{DeliveredCount, DestinationKind, Destinations, Row};
 use crate::dump::index::DumpIndex;
 use crate::dump::{Dump, DumpOptions, FileSpec, For, Outcome};
@@ -88,6 +88,8 @@ pub struct Finished {
     packet_files: Vec<(&'static OutletSpec, String, Outcome)>,
     /// Results of the packet files of functions that deliver.
     targets: Vec<Outcome>,
+    /// Whether a file in a directory of a function could not be written.
+    has_unkept: bool,
     /// Results of extraction by folder.
     carved: Vec<(PathBuf, Carved)>,
 }
@@ -244,12 +246,18 @@ impl<'r> PacketWriters<'r> {
     pub fn ways(&self) -> Ways {
         let outlet =
             |writer: &Writer| Outlet::new(writer.spec, writer.dump.intake(), Arc::clone(&writer.file));
-        let carver = self.carving.as_ref().map(|(_, carving)| match self.purpose {
+        let carver = self.carving.as_ref().map(|(_, carving)| self.carver(carving));
+        let outlets = self.writers.iter().map(outlet).collect();
+        let (targets, logs) = (self.targets.outlets(), self.targets.logs());
+        Ways { outlets, targets, logs, carver, extracts: self.extracts() }
+    }
+
+    /// A handle to a writer of files, for a worker.
+    pub(super) fn carver(&self, carving: &Carving) -> Carver {
+        match self.purpose {
             For::Files => carving.file_carver(&self.run.turns),
             For::Link | For::Screen => carving.live_carver(),
-        });
-        let outlets = self.writers.iter().map(outlet).collect();
-        Ways { outlets, targets: self.targets.outlets(), logs: self.targets.logs(), carver }
+        }
     }
 
     /// The packet file of an outlet.
@@ -268,8 +276,8 @@ impl<'r> PacketWriters<'r> {
         let mut packet_files: Vec<_> = ended.collect();
         let open = self.writers.into_iter();
         packet_files.extend(open.map(|Writer { spec, name, dump, .. }| (spec, name, one(dump.finish()))));
-        let targets = self.targets.finish();
-        Finished { packet_files, targets, carved }
+        let (targets, has_unkept) = self.targets.finish();
+        Finished { packet_files, targets, has_unkept, carved }
     }
 }
 
@@ -284,6 +292,7 @@ impl Finished {
     pub fn exit(&self) -> Exit {
         let files = self.packet_files.iter().map(|(.., outcome)| outcome).chain(&self.targets);
         let troubled = files.into_iter().any(Outcome::is_trouble)
+            || self.has_unkept
             || self.carved.iter().any(|(_, (_, trouble))| trouble.is_some());
         if troubled { Exit::Output } else { Exit::Good }
     }

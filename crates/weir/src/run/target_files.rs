@@ -2,22 +2,29 @@
 
 use super::packet_files::PacketWriters;
 use super::{Request, Run};
+use crate::carve::{Carving, Limits};
 use crate::delivered::Delivered;
 use crate::dump::index::DumpIndex;
 use crate::dump::{Dump, FileSpec, Outcome};
-use crate::outlet::{LEVELS, TargetOutlet};
+use crate::outlet::{Extract, LEVELS, TargetOutlet};
 use std::collections::HashMap;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use weir_api::{AnswerId, Level};
 use weir_capture::Rotate;
-use weir_engine::{NamedFile, Plan, Rotation, Target};
+use weir_engine::{NamedDirectory, NamedFile, Plan, Rotation, Target};
 
 /// The writers of packet files of functions, by level. A writer is started with the first function that needs it.
 #[derive(Default)]
 pub struct TargetWriters {
     writers: [Option<Dump>; 2],
     outlets: [TargetOutlet; 2],
+    /// The directories of the plan's files, each with its functions.
+    carvings: Vec<(Target, Arc<[AnswerId]>, Carving)>,
+    /// Those that ended before the run.
+    carved: Vec<JoinHandle<(u64, Option<io::Error>)>>,
     /// What is counted of the log of each function.
     logs: Arc<HashMap<AnswerId, Arc<Delivered>>>,
     /// The files of the plan.
@@ -73,11 +80,15 @@ impl TargetWriters {
         Arc::clone(&self.logs)
     }
 
-    /// Ends the writers, and returns the results of their files.
-    pub fn finish(mut self) -> Vec<Outcome> {
+    /// Ends the writers, and returns the results of their files, and whether a file of a directory could not be written.
+    pub fn finish(mut self) -> (Vec<Outcome>, bool) {
         // A file is written as long as its specification is known.
         self.outlets = Default::default();
-        self.writers.into_iter().flatten().flat_map(Dump::finish).collect()
+        let outcomes = self.writers.into_iter().flatten().flat_map(Dump::finish).collect();
+        let last = self.carvings.into_iter().map(|(.., carving)| carving.end());
+        let carved: Vec<_> = self.carved.into_iter().chain(last).collect();
+        let failed = carved.into_iter().map(|thread| thread.join().unwrap_or((0, None)));
+        (outcomes, failed.filter(|(_, error)| error.is_some()).count() > 0)
     }
 }
 
@@ -114,7 +125,11 @@ impl PacketWriters<'_> {
         let logs = plan.targets().filter(|(_, target)| is_log(target));
         let logs: HashMap<AnswerId, Arc<Delivered>> =
             logs.map(|(id, target)| (id, self.run.counts_of(target))).collect();
-        let mut has_changed = !(logs.is_empty() && self.targets.logs.is_empty());
+        let has_carvings = !self.targets.carvings.is_empty();
+        self.follow_extracts(plan, directory.as_deref(), goes_on);
+        let mut has_changed = !(logs.is_empty() && self.targets.logs.is_empty())
+            || has_carvings
+            || !self.targets.carvings.is_empty();
         self.targets.logs = Arc::new(logs);
         for (at, map) in maps.into_iter().enumerate() {
             let level = LEVELS.get(at).copied().unwrap_or(Level::Flow);
@@ -138,5 +153,41 @@ impl PacketWriters<'_> {
         self.targets.files = files;
         self.targets.directory = directory;
         Ok(has_changed)
+    }
+
+    /// Follows the directories of files of a plan.
+    fn follow_extracts(&mut self, plan: &Plan, directory: Option<&Path>, goes_on: bool) {
+        let mut before = std::mem::take(&mut self.targets.carvings);
+        let mut functions: Vec<(&Target, Vec<AnswerId>)> = Vec::new();
+        for (id, target) in plan.targets().filter(|(_, target)| matches!(target, Target::Files(_))) {
+            match functions.iter_mut().find(|(one, _)| *one == target) {
+                Some((_, ids)) => ids.push(id),
+                None => functions.push((target, vec![id])),
+            }
+        }
+        for (target, ids) in functions {
+            let (Target::Files(named), Some(directory)) = (target, directory) else { continue };
+            let at = before.iter().position(|(one, ..)| one == target).filter(|_| goes_on);
+            let carving = at.map_or_else(
+                || {
+                    let NamedDirectory { name, each, files, total } = named;
+                    let limits = Limits { each: *each, files: *files, total: *total };
+                    let (failures, delivered) = (self.run.failures.clone(), self.run.counts_of(target));
+                    Carving::start_later(&directory.join(&**name), limits, failures, delivered)
+                },
+                |at| before.swap_remove(at).2,
+            );
+            self.targets.carvings.push((target.clone(), ids.into(), carving));
+        }
+        self.targets.carved.extend(before.into_iter().map(|(.., carving)| carving.end()));
+    }
+
+    /// The directories of files of functions, for the workers.
+    pub fn extracts(&self) -> Vec<Extract> {
+        let extract = |(_, functions, carving): &(Target, Arc<[AnswerId]>, Carving)| Extract {
+            functions: Arc::clone(functions),
+            carver: self.carver(carving),
+        };
+        self.targets.carvings.iter().map(extract).collect()
     }
 }

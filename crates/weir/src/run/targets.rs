@@ -45,6 +45,7 @@ impl Run {
     /// What is counted of a target.
     pub(super) fn counts_of(&self, target: &Target) -> Arc<Delivered> {
         let kind = match target {
+            Target::Files(_) => DestinationKind::Files,
             Target::Log(_) => DestinationKind::Log,
             Target::Packets { .. } => DestinationKind::Packets,
         };

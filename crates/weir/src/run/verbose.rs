@@ -76,17 +76,18 @@ pub fn destinations(rows: &[Row]) -> String {
         return String::new();
     }
     let mut text = format!(
-        "\nDestinations\n  {:<30} {:>12} {:>12} {:>9} {:>9} {:>9} {:>15}\n",
-        "", "offered", "written", "shed", "lost", "missing", "bytes"
+        "\nDestinations\n  {:<30} {:>12} {:>12} {:>9} {:>9} {:>9} {:>9} {:>15}\n",
+        "", "offered", "written", "shed", "lost", "limited", "missing", "bytes"
     );
     for Row { kind, name, count: of } in rows {
-        let bytes = if *kind == DestinationKind::Packets { count(of.bytes) } else { String::new() };
+        let bytes = if *kind == DestinationKind::Log { String::new() } else { count(of.bytes) };
         let offered = format!("{} {}", count(of.offered), kind.unit());
-        let [written, shed, lost, missing] = [of.written, of.shed, of.lost, of.missing].map(count);
+        let [written, shed, lost] = [of.written, of.shed, of.lost].map(count);
+        let [limited, missing] = [of.limited, of.missing].map(count);
         let name = printable(name);
         let _ = writeln!(
             text,
-            "  {name:<27} {offered:>15} {written:>12} {shed:>9} {lost:>9} {missing:>9} {bytes:>15}"
+            "  {name:<27} {offered:>15} {written:>12} {shed:>9} {lost:>9} {limited:>9} {missing:>9} {bytes:>15}"
         );
     }
     text
