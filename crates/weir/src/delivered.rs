@@ -4,6 +4,8 @@
 //! subscription was removed and added again.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -114,6 +116,31 @@ impl DestinationKind {
     }
 }
 
+impl DeliveredCount {
+    fn add(&mut self, other: &Self) {
+        self.offered += other.offered;
+        self.written += other.written;
+        self.shed += other.shed;
+        self.lost += other.lost;
+        self.limited += other.limited;
+        self.missing += other.missing;
+        self.bytes += other.bytes;
+    }
+}
+
+/// A count by its name in metrics, with its meaning.
+type Column = (&'static str, &'static str, fn(&DeliveredCount) -> u64);
+
+const COLUMNS: [Column; 7] = [
+    ("offered", "Packets, rows or files that subscriptions and options delivered.", |of| of.offered),
+    ("written", "Those that were written.", |of| of.written),
+    ("shed", "Those for which the queue to the writer had no room.", |of| of.shed),
+    ("lost", "Those that the writer could not write.", |of| of.lost),
+    ("limited", "Files of which nothing was kept because a limit was reached.", |of| of.limited),
+    ("missing", "Packets before a decision that were held no more.", |of| of.missing),
+    ("bytes", "Bytes of the packets and files that were written.", |of| of.bytes),
+];
+
 /// A destination of a run at one time.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Row {
@@ -139,6 +166,27 @@ impl Destinations {
             all.retain(|_, delivered| Arc::strong_count(delivered) > 1);
         }
         Arc::clone(all.entry((kind, name.to_owned())).or_default())
+    }
+
+    /// The counts of all destinations as OpenMetrics text. Names are those of files without their directories.
+    pub fn metrics(&self) -> String {
+        let mut rows: BTreeMap<(String, &str), DeliveredCount> = BTreeMap::new();
+        for Row { kind, name, count } in self.counts() {
+            let file = Path::new(&name).file_name().unwrap_or_default().to_string_lossy();
+            let file = file.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            rows.entry((file, kind.unit())).or_default().add(&count);
+        }
+        let mut text = String::new();
+        for (name, help, of) in COLUMNS.iter().filter(|_| !rows.is_empty()) {
+            let _ =
+                writeln!(text, "# HELP weir_delivered_{name} {help}\n# TYPE weir_delivered_{name} counter");
+            for ((file, unit), count) in &rows {
+                let value = of(count);
+                let _ =
+                    writeln!(text, "weir_delivered_{name}_total{{to=\"{file}\",unit=\"{unit}\"}} {value}");
+            }
+        }
+        text
     }
 
     /// The counts of all destinations so far, ordered by kind and name.
@@ -175,6 +223,17 @@ mod tests {
         let name = "used.pcap".to_owned();
         assert_eq!(counts[0], Row { kind: DestinationKind::Packets, name, count: expected });
         assert_eq!((counts.len(), counts[1].count.offered), (2, 2));
+        destinations.of(DestinationKind::Packets, "/home/ann/a \"b\".pcap").offer(9);
+        let text = destinations.metrics();
+        assert!(
+            text.contains("weir_delivered_offered_total{to=\"used.pcap\",unit=\"packets\"} 7\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("weir_delivered_offered_total{to=\"a \\\"b\\\".pcap\",unit=\"packets\"} 9\n"),
+            "{text}"
+        );
+        assert!(!text.contains("ann"), "{text}");
         (0..2 * REMEMBERED).for_each(|n| drop(destinations.of(DestinationKind::Log, &n.to_string())));
         let counts = destinations.counts();
         assert!(counts.len() <= REMEMBERED && counts[0].count == expected);

@@ -4,6 +4,7 @@
 //! publishes them together as one [`Now`]. Readers take the latest state and hold no lock: the collector never waits
 //! for a reader, and a packet never waits for the collector.
 
+use crate::delivered::Destinations;
 use crate::desk::{Described, Desk};
 use crate::memory::{Load, Share};
 use crate::recent::Recent;
@@ -95,6 +96,8 @@ pub struct Hub {
     tables: Mutex<Vec<Share>>,
     /// Bytes for answers of many rows, if the run divides its memory.
     answers: OnceLock<usize>,
+    /// What is counted of logs and packet files.
+    destinations: OnceLock<Destinations>,
     /// Tables of functions that the store does not have yet.
     recent: Mutex<Arc<Recent>>,
 }
@@ -129,6 +132,7 @@ impl Hub {
             health: OnceLock::new(),
             tables: Mutex::default(),
             answers: OnceLock::new(),
+            destinations: OnceLock::new(),
             recent: Mutex::default(),
         }
     }
@@ -190,6 +194,16 @@ impl Hub {
     /// Sets the memory for answers of many rows, once.
     pub fn set_answers(&self, bytes: usize) {
         let _ = self.answers.set(bytes);
+    }
+
+    /// Sets where the run counts what it delivers, once.
+    pub fn set_destinations(&self, destinations: Destinations) {
+        let _ = self.destinations.set(destinations);
+    }
+
+    /// What is counted of logs and packet files; none without a run.
+    pub fn destinations(&self) -> Destinations {
+        self.destinations.get().cloned().unwrap_or_default()
     }
 
     /// Bytes for answers of many rows; `None` if no run divides its memory.

@@ -209,9 +209,11 @@ impl Run {
         };
         let division = Division::new(request.memory, &work).map_err(|error| (Exit::Usage, error))?;
         memory::available(request.memory, request.workers).map_err(|error| (Exit::Usage, error))?;
+        let destinations = Destinations::default();
         if let Some(beside) = &beside {
             beside.hub.set_tables(division.shares(&work));
             beside.hub.set_answers(division.answers);
+            beside.hub.set_destinations(destinations.clone());
         }
         desk.set_limit(division.lists);
         let desk = Arc::new(desk);
@@ -236,7 +238,7 @@ impl Run {
             user,
             syslog,
             failures: Failures::default(),
-            destinations: Destinations::default(),
+            destinations,
             turns,
         })
     }

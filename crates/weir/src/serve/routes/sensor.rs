@@ -187,7 +187,7 @@ pub async fn metrics(State(app): State<Shared>) -> impl IntoResponse {
         ),
     );
     let end = text.rfind("# EOF").unwrap_or(text.len());
-    text.insert_str(end, &app.counts.metrics());
+    text.insert_str(end, &(app.counts.metrics() + &app.hub.destinations().metrics()));
     ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
 }
 
