@@ -66,7 +66,7 @@ fn pass(capture: &Capture, inflation: Inflation) -> Work {
     };
     let asked = [
         (Level::Record, FunctionCall::new("rows")),
-        (Level::Stream, FunctionCall::new("extract")),
+        (Level::Stream, FunctionCall::new("extractall")),
         (Level::Stream, FunctionCall::new("hash").with("of", "md5+sha1+sha256")),
     ];
     let specs = asked.map(|(level, call)| SubscriptionSpec::handing_on("all", level, vec![call]));

@@ -730,8 +730,8 @@ impl Sessions {
     }
 }
 
-/// Limit of sessions, streams and waiting segments together, in bytes: measurements, packets of unidentified flows and packets
-/// that functions may write take a quarter each. Sessions come first.
+/// Limit of sessions and streams together, in bytes: measurements, packets of unidentified flows and packets that functions may
+/// write take a quarter each. Sessions come first.
 fn limit(config: &SessionConfig, demand: &Demand) -> usize {
     let others = [demand.measure.is_some(), demand.unidentified, demand.held];
     let parts = 4 - others.into_iter().filter(|is_asked| *is_asked).count();

@@ -80,6 +80,9 @@ fn number() -> u32 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
+/// Bytes of packets after which they are counted; a tick counts all.
+const UNCOUNTED: u64 = 64 << 10;
+
 /// What the files of a writer have in common.
 pub struct Common {
     /// Whether each packet is written at once.
@@ -218,7 +221,10 @@ impl PacketFile {
             }
         }
         self.rotation.look(self.writer.as_ref());
-        self.count();
+        // Others read the counts: they are not touched for each packet.
+        if self.bytes > UNCOUNTED {
+            self.count();
+        }
     }
 
     /// Counts what was written since the last call.
@@ -237,10 +243,10 @@ impl PacketFile {
 
     /// The clock has advanced. Files by packet time of a run over files have no other clock than their packets.
     pub fn tick(&mut self, now: Time) {
-        match self.rotation.every > 0 && self.purpose == For::Files {
-            true => {}
-            false => self.advance(now),
+        if self.rotation.every == 0 || self.purpose != For::Files {
+            self.advance(now);
         }
+        self.count();
     }
 
     fn advance(&mut self, now: Time) {

@@ -110,14 +110,14 @@ impl Run {
         let delivered = self.destinations.of(DestinationKind::Packets, name);
         let file = Arc::new(FileSpec::of_option(name, rotate, self.options.snaplen, delivered));
         let first = Some(Arc::clone(&file));
-        Ok((file, self.start_writer(first, spec.level, interfaces, purpose, dump_index)?))
+        Ok((file, self.start_writer(first, (spec.level, 1), interfaces, purpose, dump_index)?))
     }
 
-    /// Starts a writer of packet files whose packets leave at a level.
+    /// Starts a writer of packet files whose packets leave at a level; `files` is their number at the start.
     pub(super) fn start_writer(
         &self,
         first: Option<Arc<FileSpec>>,
-        level: Level,
+        (level, files): (Level, usize),
         interfaces: &[InterfaceInfo],
         purpose: For,
         dump_index: DumpIndex,
@@ -137,7 +137,7 @@ impl Run {
             purpose,
             anonymiser: self.anonymiser.clone(),
             room: self.division.dumps / self.work.dumps.max(1),
-            reorder: self.request.memory / REORDER,
+            reorder: self.request.memory / REORDER / files.max(1),
             dump_index,
             stop: Arc::clone(&self.signals.stop),
             interrupted: Arc::clone(&self.signals.interrupted),

@@ -7,7 +7,7 @@ use crate::delivered::Delivered;
 use crate::dump::index::DumpIndex;
 use crate::dump::{Dump, FileSpec, Outcome};
 use crate::outlet::{Extract, LEVELS, TargetOutlet};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -142,6 +142,8 @@ impl PacketWriters<'_> {
                 continue;
             }
             if writer.is_none() {
+                let files: HashSet<u32> = map.values().map(|file| file.number).collect();
+                let level = (level, files.len());
                 let started =
                     self.run.start_writer(None, level, &self.interfaces, self.purpose, DumpIndex::default());
                 *writer = Some(started.map_err(|error| error.to_string())?);
