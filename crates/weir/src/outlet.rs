@@ -169,11 +169,14 @@ impl Ways {
         }
     }
 
+    /// All that keep files.
+    fn carvers(&mut self) -> impl Iterator<Item = &mut Carver> {
+        self.carver.iter_mut().chain(self.extracts.iter_mut().map(|extract| &mut extract.carver))
+    }
+
     /// Takes bytes of a file for all that keep files. Returns whether any of them has kept the whole file so far.
     pub fn content(&mut self, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {
-        let extracts = self.extracts.iter_mut().map(|extract| &mut extract.carver);
-        let carvers = self.carver.iter_mut().chain(extracts);
-        let kept = carvers.map(|carver| carver.content(packet, file, offset, bytes));
+        let kept = self.carvers().map(|carver| carver.content(packet, file, offset, bytes));
         kept.fold(None, |any, is_kept| Some(any.unwrap_or(false) | is_kept)).unwrap_or(true)
     }
 
@@ -192,14 +195,12 @@ impl Ways {
 
     /// All packets of a worker of a run over files before the one of a number were taken.
     pub fn reach(&mut self, packet: u32) {
-        let extracts = self.extracts.iter_mut().map(|extract| &mut extract.carver);
-        self.carver.iter_mut().chain(extracts).for_each(|carver| carver.reach(packet));
+        self.carvers().for_each(|carver| carver.reach(packet));
     }
 
     /// Sets the worker of this copy.
     pub fn set_worker(&mut self, worker: usize) {
-        let extracts = self.extracts.iter_mut().map(|extract| &mut extract.carver);
-        self.carver.iter_mut().chain(extracts).for_each(|carver| carver.set_worker(worker));
+        self.carvers().for_each(|carver| carver.set_worker(worker));
     }
 
     /// Counts a row for each log that functions deliver it to.

@@ -59,8 +59,7 @@ impl<'a> Arguments<'a> {
     /// An argument that names something of the user's.
     pub fn name(&self, name: &str) -> Result<&'a str, String> {
         let text = self.text(name)?;
-        let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || matches!(letter, b'-' | b'_');
-        if text.is_empty() || text.len() > 64 || !text.bytes().all(is_letter) {
+        if !is_name(text) {
             let function = self.function;
             return Err(format!(
                 "`{function}`: {name} = `{text}` is not 1 to 64 letters, digits, hyphens and underscores"
@@ -81,11 +80,7 @@ impl<'a> Arguments<'a> {
     /// An argument that is a number of bytes: `500`, `64K`, `10M` or `1G`, whose units are powers of 1,024.
     pub fn bytes(&self, name: &str) -> Result<u64, String> {
         let text = self.text(name)?;
-        let unit = |unit: char, shift: u32| Some((text.strip_suffix(unit)?, shift));
-        let (digits, shift) =
-            unit('K', 10).or_else(|| unit('M', 20)).or_else(|| unit('G', 30)).unwrap_or((text, 0));
-        let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
-        number.filter(|bytes| *bytes > 0).ok_or_else(|| {
+        size(text).ok_or_else(|| {
             format!("`{}`: {name} = `{text}` is no size, such as 64K, 10M or 1G", self.function)
         })
     }
@@ -98,4 +93,19 @@ impl<'a> Arguments<'a> {
             format!("`{}`: {name} = `{text}` is none of {}", self.function, words.join(", "))
         })
     }
+}
+
+/// Whether a text can name something of the user's: 1 to 64 letters, digits, hyphens and underscores.
+pub(super) fn is_name(text: &str) -> bool {
+    let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || matches!(letter, b'-' | b'_');
+    (1..=64).contains(&text.len()) && text.bytes().all(is_letter)
+}
+
+/// A number of bytes: `500`, `64K`, `10M` or `1G`, whose units are powers of 1,024. Not 0.
+pub(super) fn size(text: &str) -> Option<u64> {
+    let unit = |unit: char, shift: u32| Some((text.strip_suffix(unit)?, shift));
+    let (digits, shift) =
+        unit('K', 10).or_else(|| unit('M', 20)).or_else(|| unit('G', 30)).unwrap_or((text, 0));
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    number.filter(|bytes| *bytes > 0)
 }

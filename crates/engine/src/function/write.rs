@@ -1,5 +1,6 @@
 //! Files of packets of a subscription's own: the packets that reach the function, or those of the flows that do.
 
+use super::arguments::{is_name, size};
 use super::log::Rows;
 use super::{Argument, Arguments, FunctionSpec, InputKind, Memory};
 use super::{Function, count};
@@ -14,7 +15,6 @@ pub(super) static WRITE: FunctionSpec = FunctionSpec {
     name: "write",
     help: "Writes packets into a file of its own in the directory of logs: those that reach it or, at flow level, those of the flows that do. Its reading is their number and bytes.",
     levels: &[Level::Packet, Level::Flow],
-    build: |arguments| checked(arguments).and_then(|()| count::build(arguments)),
     ..SPEC
 };
 
@@ -73,8 +73,7 @@ const BEFORE: Argument = Argument {
 fn named(arguments: &Arguments<'_>) -> Result<NamedFile, String> {
     let name = arguments.text("to")?;
     let stem = name.strip_suffix(".pcapng").or_else(|| name.strip_suffix(".pcap"));
-    let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || matches!(letter, b'-' | b'_');
-    if !stem.is_some_and(|stem| (1..=64).contains(&stem.len()) && stem.bytes().all(is_letter)) {
+    if !stem.is_some_and(is_name) {
         return Err(format!(
             "`write`: to = `{name}` is not 1 to 64 letters, digits, hyphens and underscores, and .pcapng or .pcap"
         ));
@@ -143,19 +142,17 @@ fn rotation(text: &str) -> Result<Rotation, String> {
         return Ok(Rotation::Never);
     }
     let unit = text.chars().next_back().ok_or_else(wrong)?;
-    let digits = text.strip_suffix(unit).unwrap_or_default();
-    let count: u64 = digits.parse().ok().filter(|count| *count > 0).ok_or_else(wrong)?;
-    let seconds =
-        |each: u64| count.checked_mul(each).filter(|all| *all <= 366 * 86_400).map(Rotation::Seconds);
-    let bytes = |each: u64| count.checked_mul(each).map(Rotation::Bytes);
+    let seconds = |each: u64| {
+        let count: u64 = text.strip_suffix(unit)?.parse().ok()?;
+        let all = count.checked_mul(each)?;
+        (1..=366 * 86_400).contains(&all).then_some(Rotation::Seconds(all))
+    };
     let rotation = match unit {
         's' => seconds(1),
         'm' => seconds(60),
         'h' => seconds(3_600),
         'd' => seconds(86_400),
-        'K' => bytes(1 << 10),
-        'M' => bytes(1 << 20),
-        'G' => bytes(1 << 30),
+        'K' | 'M' | 'G' => size(text).map(Rotation::Bytes),
         _ => None,
     };
     rotation.ok_or_else(wrong)
