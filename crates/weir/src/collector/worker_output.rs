@@ -1,0 +1,342 @@
+//! What one worker sends to the collector. A run over files waits for room in a full queue. A live run sheds rows instead,
+//! and counts them.
+
+use super::{Held, Message, OpenFlows, Part, ROWS, Records, Rows};
+use crate::drive::{Boundary, Destination, WhenFull};
+use crate::memory::{Charge, Room};
+use crate::outlet::{LEVELS, OutletId, Ways};
+use crossbeam_channel::{Sender, TrySendError};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use weir_api::{AnswerId, SessionCount, Snapshot};
+use weir_engine::{Emitted, FlowIdentity, FlowRecord, Sink, To};
+use weir_proto::{FILES, Record};
+use weir_wire::{Batch, Time};
+
+/// Maximum bytes of records in a message, not counting the last record.
+const MAX_PACKED: usize = 256 << 10;
+/// Maximum number of ticks that wait in a live worker for room in the queue. Further ones are added to the last of them.
+const MAX_BACKLOG: usize = 4;
+
+/// The contents of a worker's output besides snapshots.
+#[derive(Clone)]
+pub struct Load {
+    /// Room for messages on their way to the collector, shared by all workers.
+    pub room: Arc<Room>,
+    /// Whether an output reads flow rows.
+    pub rows: bool,
+    /// Where an output reads open flows, the length of the intervals at whose ends they are handed over, in nanoseconds.
+    pub open_every: Option<u64>,
+    /// The ways by which packets and files leave.
+    pub ways: Ways,
+}
+
+/// Sends one worker's results to the collector.
+pub struct WorkerOutput {
+    to: Sender<Message>,
+    when_full: WhenFull,
+    load: Load,
+    worker: usize,
+    /// The part under way.
+    part: Part,
+    rows: Rows,
+    records: Records,
+    /// The open flows that are being collected.
+    open: Option<Box<OpenFlows>>,
+    /// Time of the earliest packet since open flows were handed over, in nanoseconds since the epoch.
+    moved_since: Option<u64>,
+    /// Rows, including records, that were shed since the last snapshot.
+    rows_shed: u64,
+    kept: u64,
+    /// Messages of a live worker that found no room, oldest first.
+    backlog: VecDeque<Message>,
+    /// Counts of a writer of files that ended since the last snapshot.
+    files_ended: SessionCount,
+}
+
+impl WorkerOutput {
+    /// The output of one worker.
+    pub fn new(worker: usize, to: Sender<Message>, when_full: WhenFull, mut load: Load) -> Self {
+        load.ways.set_worker(worker);
+        Self {
+            to,
+            when_full,
+            load,
+            worker,
+            part: Part::default(),
+            rows: Rows::default(),
+            records: Records::default(),
+            open: None,
+            moved_since: None,
+            rows_shed: 0,
+            kept: 0,
+            backlog: VecDeque::new(),
+            files_ended: SessionCount::default(),
+        }
+    }
+
+    /// Changes whether an output reads flow rows.
+    pub fn send_rows_if(&mut self, has_readers: bool) {
+        self.load.rows = has_readers;
+    }
+
+    /// Packets and files leave by these ways from now on.
+    pub fn leave_by(&mut self, ways: &Ways) {
+        let ended = self.load.ways.follow(ways, self.worker);
+        self.files_ended.add(&ended);
+    }
+
+    /// All packets of a live run up to a time were taken, as far as they are the worker's.
+    pub fn reach(&self, time: Time) {
+        self.load.ways.outlets.iter().for_each(|outlet| outlet.reach(self.worker, time));
+        self.load.ways.targets.iter().for_each(|outlet| outlet.reach(self.worker, time));
+    }
+
+    /// Sends the snapshot of packets of an interval that was sent already.
+    pub fn send_late(&mut self, snapshot: Snapshot) {
+        self.see_packets(&snapshot);
+        let charge = self.load.room.take(snapshot.memory());
+        self.send_later(Message::Late(Box::new(snapshot), charge));
+    }
+
+    /// Sends a message, and waits while the queue is full.
+    fn send(&mut self, message: Message) {
+        // The collector outlives the workers, unless the run has ended.
+        let _ = self.to.send(message);
+    }
+
+    /// Sends a message without waiting: if the queue is full, it is sent before the next one.
+    pub fn send_later(&mut self, message: Message) {
+        self.backlog.push_back(message);
+        self.send_backlog();
+    }
+
+    fn send_backlog(&mut self) {
+        while let Some(message) = self.backlog.pop_front() {
+            if let Err(TrySendError::Full(message)) = self.to.try_send(message) {
+                self.backlog.push_front(message);
+                return;
+            }
+        }
+    }
+
+    /// Passes packets to an outlet, if it is open.
+    fn leave(&mut self, id: OutletId, packets: Batch<'_>) {
+        if let Some(outlet) = self.load.ways.outlets.iter_mut().find(|outlet| outlet.spec.id == id) {
+            outlet.take(self.worker, packets, self.when_full);
+        }
+    }
+
+    fn send_records(&mut self) {
+        let records = std::mem::take(&mut self.records);
+        let (number, part) = (records.len(), self.part);
+        if number == 0 {
+            return;
+        }
+        let has_logs = !self.load.ways.logs.is_empty();
+        let functions: Vec<_> = records.functions().filter(|_| has_logs).collect();
+        if !self.attempt(records.memory(), |charge| Message::Records(part, records, charge)) {
+            self.shed(number, &functions);
+        }
+    }
+
+    fn send_rows(&mut self) {
+        let rows = std::mem::take(&mut self.rows);
+        let (number, part) = (rows.len(), self.part);
+        if number == 0 {
+            return;
+        }
+        let has_logs = !self.load.ways.logs.is_empty();
+        let functions: Vec<_> = rows.functions().filter(|_| has_logs).collect();
+        if !self.attempt(rows.memory(), |charge| Message::Rows(part, rows, charge)) {
+            self.shed(number, &functions);
+        }
+    }
+
+    /// Notes the time of the earliest packet.
+    fn see_packets(&mut self, snapshot: &Snapshot) {
+        let first = snapshot.packets.map(|packets| packets.start);
+        self.moved_since = self.moved_since.into_iter().chain(first).min();
+    }
+
+    /// Sends the open flows. Without room the next interval's are those since the same time.
+    fn send_open(&mut self) {
+        let Some(mut open) = self.open.take() else { return };
+        open.shorten();
+        let (bytes, part) = (open.memory(), self.part);
+        if self.attempt(bytes, |charge| Message::Open(part, open, charge)) {
+            self.moved_since = None;
+        }
+    }
+
+    /// Counts rows as shed, and those of them that functions deliver for their logs.
+    fn shed(&mut self, rows: usize, functions: &[Box<[AnswerId]>]) {
+        self.rows_shed += rows as u64;
+        functions.iter().for_each(|functions| self.load.ways.count_row(functions, |log| log.shed(1)));
+    }
+
+    /// Sends a message of `bytes` bytes if there is room for it, for which a run over files waits. Returns whether it was sent.
+    fn attempt(&mut self, bytes: usize, message: impl FnOnce(Charge) -> Message) -> bool {
+        let room = &self.load.room;
+        match self.when_full {
+            WhenFull::Wait => {
+                let message = message(room.wait(bytes));
+                self.send(message);
+                true
+            }
+            // Rows do not overtake the snapshots of earlier intervals.
+            WhenFull::Shed => {
+                self.backlog.is_empty()
+                    && room.attempt(bytes).is_some_and(|charge| {
+                        !matches!(self.to.try_send(message(charge)), Err(TrySendError::Full(_)))
+                    })
+            }
+        }
+    }
+}
+
+impl Destination for WorkerOutput {
+    fn sink(&mut self) -> &mut dyn Sink {
+        self
+    }
+
+    fn silence(&mut self, start: u64) {
+        // The interval that the silence follows has ended.
+        let stretch =
+            if self.part.silence == 0 { self.part.stretch.saturating_sub(1) } else { self.part.stretch };
+        self.part = Part { stretch, silence: start.saturating_add(1) };
+    }
+
+    fn asks_open(&mut self, snapshot: &Snapshot) -> Option<Time> {
+        self.see_packets(snapshot);
+        let (since, until) = (self.moved_since?, snapshot.interval.end);
+        let every = self.load.open_every.filter(|every| until.is_multiple_of(*every))?;
+        let max = OpenFlows::fitting(self.load.room.limit() / 4);
+        self.open = Some(Box::new(OpenFlows::new(since / every * every, until, max)));
+        Some(Time(since))
+    }
+
+    /// A snapshot is never shed, because its counters are needed for correct sums.
+    fn interval(&mut self, mut snapshot: Snapshot, sessions: usize) {
+        self.send_rows();
+        self.send_records();
+        self.send_open();
+        snapshot.ledger.rows_shed += std::mem::take(&mut self.rows_shed);
+        self.load.ways.outlets.iter_mut().for_each(|outlet| outlet.count_shed(&mut snapshot));
+        snapshot.sessions.add(&std::mem::take(&mut self.files_ended));
+        if let Some(carver) = &mut self.load.ways.carver {
+            snapshot.sessions.add(&carver.take_count());
+        }
+        let worker = self.worker;
+        let part = self.part;
+        self.part = Part { stretch: part.stretch + 1, silence: 0 };
+        if self.when_full == WhenFull::Wait {
+            let charge = self.load.room.wait(snapshot.memory());
+            return self.send(Message::Snapshot(part, Box::new(snapshot), Held { charge, worker, sessions }));
+        }
+        self.send_backlog();
+        let is_full = self.backlog.len() >= MAX_BACKLOG;
+        if let Some(Message::Snapshot(last, waiting, held)) = self.backlog.back_mut().filter(|_| is_full) {
+            // The queue is full for seconds. Counts are added up, so that only their resolution is lost.
+            snapshot.ledger.ticks_joined += 1;
+            waiting.merge(&snapshot);
+            *last = part;
+            held.sessions = sessions;
+            return;
+        }
+        // A live run sends one per second, for which the room always suffices.
+        let charge = self.load.room.take(snapshot.memory());
+        self.send_later(Message::Snapshot(part, Box::new(snapshot), Held { charge, worker, sessions }));
+    }
+
+    fn kept_packets(&self) -> u64 {
+        self.kept
+    }
+
+    fn boundary(&mut self, boundary: Boundary) {
+        let worker = self.worker;
+        for outlet in &mut self.load.ways.outlets {
+            if boundary.ends_round(outlet.spec.level) {
+                outlet.end_round(worker);
+            }
+        }
+        for (outlet, level) in self.load.ways.targets.iter_mut().zip(LEVELS) {
+            if boundary.ends_round(level) {
+                outlet.end_round(worker);
+            }
+        }
+        if let Boundary::Packet(number) = boundary {
+            self.load.ways.reach(number);
+        }
+    }
+
+    /// Sends what is left, and waits for room.
+    fn done(&mut self) {
+        for message in std::mem::take(&mut self.backlog) {
+            self.send(message);
+        }
+        self.send(Message::Done);
+    }
+}
+
+impl WorkerOutput {
+    fn flow(&mut self, flow: &FlowRecord, to: To<'_>) {
+        self.load.ways.count_row(to.functions, |log| log.offer(1));
+        if self.load.rows || !to.functions.is_empty() {
+            self.rows.push(flow, to);
+            if self.rows.len() == ROWS {
+                self.send_rows();
+            }
+        }
+    }
+
+    fn record(&mut self, flow: &FlowIdentity, mut record: Record<'_>, to: To<'_>) {
+        if *record.table == FILES {
+            self.load.ways.end_file(&mut record, to.functions);
+        }
+        if !to.run && to.functions.is_empty() {
+            return;
+        }
+        self.load.ways.count_row(to.functions, |log| log.offer(1));
+        self.records.push(flow, &record, to);
+        if self.records.len() == ROWS || self.records.packed() > MAX_PACKED {
+            self.send_records();
+        }
+    }
+
+    fn matching(&mut self, packets: Batch<'_>) {
+        self.kept += packets.len() as u64;
+        self.leave(OutletId::Matching, packets);
+    }
+}
+
+impl Sink for WorkerOutput {
+    fn take(&mut self, emitted: Emitted<'_>) {
+        match emitted {
+            Emitted::Flow(flow, to) => self.flow(flow, to),
+            Emitted::Open(flow) => {
+                if let Some(open) = &mut self.open {
+                    open.push(flow);
+                }
+            }
+            Emitted::Matching(packets) => self.matching(packets),
+            Emitted::Unidentified(packets) => self.leave(OutletId::Unidentified, packets),
+            Emitted::Record(flow, record, to) => self.record(flow, record, to),
+            Emitted::Packets(packets, functions) => {
+                let (worker, when_full) = (self.worker, self.when_full);
+                for outlet in &mut self.load.ways.targets {
+                    outlet.take(worker, packets, functions, when_full);
+                }
+            }
+            Emitted::Missing(id, packets) => {
+                self.load.ways.targets.iter().for_each(|outlet| outlet.miss(id, packets));
+            }
+            // No output of a run takes streams or details of measurements.
+            Emitted::Chunk(..) | Emitted::Measured(..) => {}
+        }
+    }
+
+    fn content(&mut self, _: &FlowIdentity, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {
+        self.load.ways.content(packet, file, offset, bytes)
+    }
+}
