@@ -35,6 +35,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aligned;
 mod assigned;
 pub mod csv;
 mod destination;
@@ -66,6 +67,7 @@ mod text;
 mod zeek;
 pub mod zone;
 
+pub use aligned::aligned;
 pub use assigned::assigned;
 pub use destination::Existing;
 pub use file::Rolling;

@@ -6,10 +6,10 @@ use crate::exit::{Exit, complain};
 use crate::names::SystemNames;
 use crate::times;
 use serde_json::Value;
-use std::fmt::Write;
 use std::path::Path;
 use weir_api::web::{Answered, Column};
 use weir_filter::Options;
+use weir_output::aligned;
 use weir_output::csv::cell;
 use weir_output::figures::{bytes, count, printable};
 use weir_store::StoreError;
@@ -162,42 +162,18 @@ fn table(answer: &Answered) -> String {
         Some(cells)
     });
     let sums = sums.filter(|_| !answer.rows.is_empty());
-    let rows: Vec<Vec<String>> =
-        std::iter::once(head.collect()).chain(answer.rows.iter().map(cells)).chain(sums).collect();
+    let head: Vec<String> = head.collect();
+    let rows: Vec<Vec<String>> = answer.rows.iter().map(cells).chain(sums).collect();
     let is_number = |at: usize| {
         let mut values =
             answer.rows.iter().filter_map(|row| row.get(at)).filter(|value| !value.is_null()).peekable();
         values.peek().is_some() && values.all(Value::is_number)
     };
-    // An empty column is omitted.
-    let shown: Vec<(usize, usize, bool)> = (0..answer.columns.len())
-        .filter(|at| rows.iter().skip(1).any(|row| row.get(*at).is_some_and(|cell| !cell.is_empty())))
-        .map(|at| {
-            let width = rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
-            (at, width.unwrap_or(0), is_number(at))
-        })
-        .collect();
-    let mut text = String::new();
-    if answer.rows.is_empty() || shown.is_empty() {
-        text.push_str("nothing\n");
+    let is_number: Vec<bool> = (0..head.len()).map(is_number).collect();
+    match aligned(&head, &rows, &is_number) {
+        text if text.is_empty() => "nothing\n".to_owned(),
+        text => text,
     }
-    for row in &rows {
-        if shown.is_empty() {
-            break;
-        }
-        let mut line = String::new();
-        for (at, width, is_number) in &shown {
-            let cell = row.get(*at).map(String::as_str).unwrap_or_default();
-            let room = width.saturating_sub(cell.chars().count());
-            let _ = match is_number {
-                true => write!(line, "{:room$}{cell}  ", ""),
-                false => write!(line, "{cell}{:room$}  ", ""),
-            };
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
 }
 
 /// CSV: a line of names, then a line for each row (RFC 4180).
