@@ -1,5 +1,6 @@
 //! The summary of a run in at most twenty lines, and the line of one interval.
 
+mod answers;
 mod applications;
 mod calls;
 mod claims;
@@ -13,6 +14,7 @@ mod sections;
 mod tests;
 mod wifi;
 
+pub use answers::answers;
 use label::scan_short;
 pub use label::{key, key_short, label, scan};
 pub use lists::lists;

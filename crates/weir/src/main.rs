@@ -55,6 +55,7 @@ mod syslog;
 mod talk;
 mod times;
 mod turns;
+mod typed;
 mod web_service;
 
 use clap::{CommandFactory, Parser};

@@ -192,6 +192,11 @@ fn of_log(log: &Log) -> Option<SubscriptionSpec> {
     (!rows.is_empty()).then(|| SubscriptionSpec::handing_on(&name, Level::Record, vec![call]))
 }
 
+/// Numbers the subscriptions that the command line makes. They are free, as those of a configuration, which follow.
+pub fn typed(specs: &[SubscriptionSpec]) -> impl Iterator<Item = Subscription> {
+    (builtin::FIRST_FREE.0..).zip(specs).map(|(number, spec)| of_run(SubscriptionId(number), spec.clone()))
+}
+
 /// Numbers the subscriptions of options.
 fn numbered(specs: impl IntoIterator<Item = SubscriptionSpec>) -> impl Iterator<Item = Subscription> {
     let numbers = builtin::OF_OPTIONS.0..builtin::FIRST_FREE.0;

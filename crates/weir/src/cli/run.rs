@@ -43,6 +43,11 @@ pub struct RunOptions {
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub config: Option<PathBuf>,
 
+    /// Ask a question of the run, whose answer follows the summary: functions, and what they are asked of (e.g. 'top dns.query
+    /// where dns.rcode_name = NXDOMAIN'). May be repeated.
+    #[arg(long, value_name = "QUESTION", action = clap::ArgAction::Append, help_heading = "Input")]
+    pub subscribe: Vec<String>,
+
     /// Number of bytes of each packet to analyse; 0 for all.
     #[arg(
         short,

@@ -94,6 +94,17 @@ impl ConfigErrors {
 }
 
 impl ConfigErrors {
+    /// The first fault without its place.
+    pub fn one_line(&self) -> String {
+        let Some(first) = self.blocks.first() else { return String::new() };
+        match (&first.meant, first.accepted.as_str()) {
+            (Some(meant), _) => format!("{}; did you mean {meant}?", first.message),
+            // A long message lists what there is.
+            (None, accepted) if accepted.is_empty() || first.message.len() > SHOWN => first.message.clone(),
+            (None, accepted) => format!("{}; accepted: {accepted}", first.message),
+        }
+    }
+
     /// Line and column, counted from 1, the message, and the values that would be accepted.
     pub fn each(&self) -> impl Iterator<Item = (usize, usize, &str, &str)> {
         self.blocks.iter().map(|b| (b.line, b.column, b.message.as_str(), b.accepted.as_str()))

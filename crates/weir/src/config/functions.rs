@@ -178,6 +178,7 @@ fn refused(spec: Callable, given: &[Given], message: String, whole: Range<usize>
         Some(argument) => {
             let words =
                 argument.help.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| word.len() > 2);
+            let words = words.filter(|word| *word != argument.value);
             let meant = nearest(&argument.value, words).map(|word| format!("{word:?}"));
             let message = format!("{} of {} cannot be {:?}", argument.name, spec.name(), argument.value);
             Fault::new(argument.at.clone(), message).accepts(argument.help).meant(meant)

@@ -301,6 +301,7 @@ impl Run {
         }
         let ports = list_rows(request.memory, 4096);
         built_in.extend(subscriptions::of_options(options, given, is_read, ports));
+        built_in.extend(subscriptions::typed(&request.typed));
         (built_in, request.subscriptions.iter().cloned().chain(configured).chain(of_files).collect())
     }
 

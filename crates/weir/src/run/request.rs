@@ -28,8 +28,10 @@ pub struct Request {
     pub expression: String,
     /// The flows that an expression over flows and records, in the place of it, selects.
     pub chosen: Option<Chosen>,
-    /// Subscriptions besides those of the summary.
+    /// Subscriptions of the configuration.
     pub subscriptions: Vec<SubscriptionSpec>,
+    /// Subscriptions that the command line makes.
+    pub typed: Vec<SubscriptionSpec>,
     /// The folder of logs, and the selected logs.
     pub logs: Option<(PathBuf, Vec<String>)>,
     /// The syslog server that events are sent to.
@@ -154,6 +156,7 @@ impl Request {
             expression,
             chosen: None,
             subscriptions: config.plan(),
+            typed: typed(options).map_err(usage)?,
             logs,
             syslog: options.logs.syslog.clone().or_else(|| config.output.syslog.value.clone()),
             rotate: options.logs.log_rotate.or(config.output.rotate.value),
@@ -303,6 +306,11 @@ impl Request {
         }
         built_in
     }
+}
+
+/// The subscriptions that the command line makes.
+fn typed(options: &cli::RunOptions) -> Result<Vec<SubscriptionSpec>, String> {
+    options.subscribe.iter().map(|text| crate::typed::subscription(text)).collect()
 }
 
 /// `-c` is a packet limit as in tcpdump if it is a number, and else the path of a configuration.

@@ -7,10 +7,15 @@ use crate::memory::{self, Load};
 use crate::offline::Outcome;
 use crate::resolved::Shown;
 use std::io::IsTerminal;
-use weir_api::Snapshot;
+use weir_api::{Answer, Snapshot, SubscriptionId, builtin};
 use weir_capture::{Compression, Files, InputInfo, ReadError};
+use weir_engine::FunctionSpec;
+use weir_output::figures::counted;
 use weir_output::ndjson;
-use weir_output::summary::{Facts, InputFacts, RangeFacts, Style, lists, render};
+use weir_output::summary::{Facts, InputFacts, Naming, RangeFacts, Style, answers, lists, render};
+
+/// Columns of the summary.
+const WIDTH: usize = 80;
 
 /// The facts of a run over files.
 pub fn of_files(
@@ -55,6 +60,9 @@ pub fn of_links(run: &Run, total: Snapshot, written: &Finished, failures: &[Stri
 /// The summary, with what `-v` adds: `files` are those that were read.
 pub fn text(run: &Run, facts: &Facts, load: &Load, files: Option<&Files>) -> String {
     let mut text = summary(run, facts);
+    if !run.options.json {
+        text += &asked(run, &facts.total);
+    }
     if run.options.verbose && run.options.json {
         text += &cost_profile::json(&facts.total);
     } else if run.options.verbose {
@@ -64,6 +72,32 @@ pub fn text(run: &Run, facts: &Facts, load: &Load, files: Option<&Files>) -> Str
         text += &lists(&facts.total);
         text += &cost_profile::table(&facts.total);
         text += &files.map(verbose::files).unwrap_or_default();
+    }
+    text
+}
+
+/// Subscriptions whose answers follow the summary at most.
+const ASKED: usize = 64;
+
+/// The answers of the subscriptions of the command line and of the configuration. Lines of charts and what functions deliver
+/// are seen elsewhere.
+fn asked(run: &Run, total: &Snapshot) -> String {
+    let is_asked = |answer: &&Answer| {
+        let label = &answer.label;
+        let delivers = |spec: &FunctionSpec| spec.delivers.is_some();
+        answer.id.subscription >= builtin::FIRST_FREE
+            && label.chart.is_none()
+            && label.outputs.is_none()
+            && !FunctionSpec::find(&label.function).is_ok_and(delivers)
+    };
+    let found: Vec<&Answer> = total.answers.iter().filter(is_asked).collect();
+    let mut ids: Vec<SubscriptionId> = found.iter().map(|answer| answer.id.subscription).collect();
+    ids.dedup();
+    let last = ids.get(ASKED - 1).copied().unwrap_or(SubscriptionId(u32::MAX));
+    let naming = Naming::of(&total.applications, !run.options.numeric);
+    let mut text = answers(found.into_iter().filter(|answer| answer.id.subscription <= last), naming, WIDTH);
+    if let Some(more) = ids.len().checked_sub(ASKED).filter(|more| *more > 0) {
+        text += &format!("\nand {}: see -j\n", counted(more as u64, "more subscription"));
     }
     text
 }
@@ -131,7 +165,7 @@ fn summary(run: &Run, facts: &Facts) -> String {
     }
     let terminal = std::io::stdout().is_terminal();
     let style = Style {
-        width: 80,
+        width: WIDTH,
         colour: terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         zone: run.zone.clone(),
         names: !options.numeric,
