@@ -115,7 +115,9 @@ impl Demand {
     /// The demand of a function at a level that delivers to a target. Fields of flows that end name their protocols.
     pub(crate) fn of_target(target: &Target, level: Level) -> Self {
         match target {
-            Target::Log(_) => Self { identifies: true, bodies: level == Level::Record, ..Self::default() },
+            Target::Log(_) | Target::OfRun(_) => {
+                Self { identifies: true, bodies: level == Level::Record, ..Self::default() }
+            }
             Target::Files(_) => Self {
                 content: true,
                 hashes: Hashes { sha256: true, ..Hashes::default() },

@@ -194,7 +194,7 @@ fn emit(functions: &[AnswerId], packet: &Packet<'_>, sink: &mut dyn Sink) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FlowIdentity, NamedFile};
+    use crate::{FlowIdentity, NamedFile, Place};
     use weir_api::SubscriptionId;
     use weir_wire::{Direction, LinkType, Time, build, decode};
 
@@ -222,6 +222,7 @@ mod tests {
     fn writes(functions: &[(u32, &str, Before)]) -> Writes {
         let target = |(number, name, before): &(u32, &str, Before)| {
             let file = NamedFile {
+                place: Place::Logs,
                 name: (*name).into(),
                 rotation: crate::Rotation::Never,
                 files: None,

@@ -456,7 +456,7 @@ fn check_targets(planned: &[Arc<Planned>]) -> Result<(), PlanError> {
                 names.entry((target.kind(), target.name())).or_insert((target, &one.spec.name));
             if *first != target {
                 return Err(wrong(match target {
-                    Target::Log(_) => {
+                    Target::Log(_) | Target::OfRun(_) => {
                         format!("the log {target} is {first} in the subscription `{name}`")
                     }
                     Target::Packets { .. } => format!(

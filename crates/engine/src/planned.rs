@@ -350,6 +350,9 @@ impl Chain {
                 let last = last.ok_or("`event` with above or below must follow a function that measures")?;
                 last.judges.push(event::judging(call, last.function, &last.reading)?);
             } else if let Some(selector) = Selector::find(&call.name) {
+                if !selector.levels.contains(&spec.level) {
+                    return Err(format!("`{}` cannot be used at {} level", call.name, spec.level.name()));
+                }
                 let selector = selector.call(call, spec.level, filter, seeds);
                 let selector = selector.map_err(|error| error.message)?;
                 if selector.demand().is_some() && !chain.readings.is_empty() {

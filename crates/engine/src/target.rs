@@ -9,6 +9,8 @@ pub enum Target {
     Log(NamedLog),
     /// The content of files, in a directory of a subscription.
     Files(NamedDirectory),
+    /// Rows in the files of a log of the run, such as `eve`.
+    OfRun(Box<str>),
     /// Packets, in a file of a subscription.
     Packets {
         /// The file.
@@ -50,11 +52,22 @@ impl LogFormat {
     }
 }
 
+/// Where a file or a directory is that a subscription names.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Place {
+    /// In the directory of logs.
+    Logs,
+    /// At the path that is its name: the user who started the program typed it.
+    Path,
+}
+
 /// A directory of files that a subscription names, and its limits.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NamedDirectory {
-    /// Its name: 1 to 64 letters, digits, hyphens and underscores.
+    /// Its name. In the directory of logs 1 to 64 letters, digits, hyphens and underscores.
     pub name: Box<str>,
+    /// Where it is.
+    pub place: Place,
     /// Maximum bytes of a file; of a longer one the beginning is kept.
     pub each: u64,
     /// Maximum number of files, which count with their records.
@@ -66,8 +79,11 @@ pub struct NamedDirectory {
 /// A file of packets that a subscription names. Subscriptions that name one file with equal arguments write into one.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct NamedFile {
-    /// Its name: 1 to 64 letters, digits, hyphens and underscores, and `.pcapng` or `.pcap`, which is its format.
+    /// Its name. In the directory of logs 1 to 64 letters, digits, hyphens and underscores, and `.pcapng` or `.pcap`, which is
+    /// its format.
     pub name: Box<str>,
+    /// Where it is.
+    pub place: Place,
     /// When the next file begins.
     pub rotation: Rotation,
     /// Number of files that are kept; `None` for all.
@@ -100,6 +116,7 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Target::Log(NamedLog { name, format }) => write!(f, "{name}.{}", format.name()),
+            Target::OfRun(name) => f.write_str(name),
             Target::Files(directory) => f.write_str(&directory.name),
             Target::Packets { file, .. } => f.write_str(&file.name),
         }
@@ -111,8 +128,18 @@ impl Target {
     pub fn name(&self) -> &str {
         match self {
             Target::Log(log) => &log.name,
+            Target::OfRun(name) => name,
             Target::Files(directory) => &directory.name,
             Target::Packets { file, .. } => &file.name,
+        }
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> Place {
+        match self {
+            Target::Log(_) | Target::OfRun(_) => Place::Logs,
+            Target::Files(directory) => directory.place,
+            Target::Packets { file, .. } => file.place,
         }
     }
 
@@ -120,6 +147,7 @@ impl Target {
     pub fn kind(&self) -> &'static str {
         match self {
             Target::Log(_) => "log",
+            Target::OfRun(_) => "log of the run",
             Target::Files(_) => "directory",
             Target::Packets { .. } => "packet file",
         }

@@ -16,7 +16,6 @@ mod values;
 
 pub use anon::{Anon, AnonHow, AnonMode, AnonPayload, AnonRun};
 pub use expressions::{Count, Explain};
-pub use extraction::ExtractionOptions;
 pub use logs::LogOptions;
 pub use model::{Generate, Report};
 pub use pages::{Open, PORT, Pages, Serve};

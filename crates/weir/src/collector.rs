@@ -262,7 +262,8 @@ impl Collector {
 
     /// Delivers by a plan from a packet time on.
     pub fn deliver(&mut self, plan: &TargetPlan, from: Time) {
-        self.targets.follow(plan, from);
+        let failed = self.targets.follow(plan, from);
+        self.fail_all(failed);
     }
 
     /// Ends the outputs of logs whose rows ended before a time.

@@ -192,7 +192,7 @@ impl Dump {
     /// # Errors
     /// The first file cannot be opened.
     pub fn start(
-        first: Option<Arc<FileSpec>>,
+        first: &[Arc<FileSpec>],
         with: DumpOptions<'_>,
         interfaces: &[InterfaceInfo],
     ) -> Result<Dump, WriteError> {
@@ -236,9 +236,9 @@ impl Dump {
             files: BTreeMap::new(),
             ended: Vec::new(),
         };
-        if let Some(first) = first {
-            let file = PacketFile::start(&first, &work.common, now(), dump_index.reporter())?;
-            work.begin(&first, file);
+        for first in first {
+            let file = PacketFile::start(first, &work.common, now(), dump_index.reporter())?;
+            work.begin(first, file);
         }
         let thread = std::thread::spawn(move || work.write_all(&from));
         Ok(Dump { intake, dump_index, purpose, ends, thread })

@@ -120,8 +120,8 @@ pub fn of_options(
 ) -> Vec<Subscription> {
     let mut specs = Vec::new();
     let mut add = |is_given: bool, spec: SubscriptionSpec| specs.extend(is_given.then_some(spec));
-    let carves = options.extraction.files.is_some();
-    add(options.packets.write.is_some(), write());
+    let carves = options.extraction.whole().next().is_some();
+    add(options.packets.whole().next().is_some(), write());
     add(options.packets.unidentified.is_some(), write_unidentified());
     add(carves, extract());
     // Extracted files are named by their SHA-256.
@@ -149,9 +149,9 @@ pub fn of_options(
 /// The subscriptions of the packet files and the extracted files that a configuration asks for, and the command line does not.
 pub fn of_files(options: &cli::RunOptions, packets: &PacketFiles, extracts: bool) -> Vec<SubscriptionSpec> {
     let given = &options.packets;
-    let extracts = extracts && options.extraction.files.is_none();
+    let extracts = extracts && options.extraction.whole().next().is_none();
     let wanted = [
-        (packets.write.is_some() && given.write.is_none(), write()),
+        (packets.write.is_some() && given.whole().next().is_none(), write()),
         (packets.unidentified.is_some() && given.unidentified.is_none(), write_unidentified()),
         (extracts, extract()),
         (extracts && options.extraction.hash.is_none(), hash("sha256")),

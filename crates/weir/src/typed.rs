@@ -1,14 +1,167 @@
-//! Subscriptions that the command line makes: `--subscribe 'top dns.query where dns.rcode_name = NXDOMAIN'`.
+//! Subscriptions that the command line makes: `--subscribe 'top dns.query where dns.rcode_name = NXDOMAIN'`, and the files and
+//! logs that have an expression: `-w dns.pcapng='port 53'`.
 //!
-//! They are read as those of a configuration are, so that both have one language.
+//! Questions are read as the subscriptions of a configuration are, so that both have one language.
 
-use crate::config::{self, toml_string};
+use crate::cli::RunOptions;
+use crate::config::{self, check_at, over_records, toml_string};
+use crate::{fields, outputs};
 use std::path::Path;
-use weir_api::{Level, SubscriptionSpec};
-use weir_filter::{ErrorKind, Options};
+use weir_api::{FunctionCall, Level, SubscriptionSpec};
+use weir_filter::{ErrorKind, Options, RecordTest, Tables};
+use weir_output::Log;
+use weir_proto::tables;
 
 /// Characters of a name.
 const MAX_NAME: usize = 64;
+
+/// The subscriptions of a command line.
+///
+/// # Errors
+///
+/// One of them is invalid, or an option names two files for all that matches.
+pub fn subscriptions(options: &RunOptions) -> Result<Vec<SubscriptionSpec>, String> {
+    let RunOptions { packets, extraction, logs, subscribe, .. } = options;
+    one_alone("-w", packets.whole().map(str::to_owned))?;
+    one_alone("--files", extraction.whole().map(|path| path.display().to_string()))?;
+    let mut all = Vec::new();
+    for text in subscribe {
+        all.push(subscription(text)?);
+    }
+    for (file, expression) in packets.selected() {
+        let option = format!("-w {file}");
+        all.push(packet_file(file, expression).map_err(|error| wrong(&option, expression, &error))?);
+    }
+    let limits = extraction.limits();
+    for (directory, expression) in extraction.selected() {
+        let option = format!("--files {directory}");
+        let call = FunctionCall::new("extractto")
+            .with("to", directory)
+            .with("each", limits.each)
+            .with("files", limits.files)
+            .with("total", limits.total);
+        let is_valid = is_named(directory).and_then(|()| holds_at(expression, &[Level::Record]));
+        is_valid.map_err(|error| wrong(&option, expression, &error))?;
+        all.push(selected(&option, Level::Record, expression, vec![call]));
+    }
+    for (log, expression) in logs.selected() {
+        let option = format!("--log {log}");
+        let rows = rows(&option, log, expression);
+        all.extend(rows.map_err(|error| wrong(&option, expression, &error))?);
+    }
+    Ok(all)
+}
+
+/// The error of an option with an expression.
+fn wrong(option: &str, expression: &str, error: &str) -> String {
+    config::printable(&format!("{option}='{expression}': {error}"))
+}
+
+/// Checks that at most one file of an option is without an expression.
+fn one_alone(option: &str, mut names: impl Iterator<Item = String>) -> Result<(), String> {
+    match (names.next(), names.next()) {
+        (Some(first), Some(second)) => Err(format!(
+            "{option} {second}: {option} {first} has all that matches already; give an expression ({option} \
+             {second}='port 53')"
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn is_named(name: &str) -> Result<(), String> {
+    if name.is_empty() { Err("the name is missing".to_owned()) } else { Ok(()) }
+}
+
+/// The subscription of an option to what an expression selects.
+fn selected(option: &str, level: Level, expression: &str, functions: Vec<FunctionCall>) -> SubscriptionSpec {
+    let name: String = option.chars().take(MAX_NAME).collect();
+    SubscriptionSpec { level, ..SubscriptionSpec::new(&name, expression, functions) }
+}
+
+/// The subscription of `-w FILE=EXPRESSION`: packets, or those of flows that match or have a record that matches.
+fn packet_file(file: &str, expression: &str) -> Result<SubscriptionSpec, String> {
+    is_named(file)?;
+    if file == "-" {
+        return Err("on standard output are all packets that match: give the expression as that of the run"
+            .to_owned());
+    }
+    let level = level_of(expression, &[Level::Packet, Level::Flow, Level::Record])?;
+    Ok(selected(
+        &format!("-w {file}"),
+        level,
+        expression,
+        vec![FunctionCall::new("writeto").with("to", file)],
+    ))
+}
+
+/// The subscriptions of `--log LOG=EXPRESSION`: to flows where it tests what they have, and to records.
+fn rows(option: &str, log: &str, expression: &str) -> Result<Vec<SubscriptionSpec>, String> {
+    let log = Log::find(&outputs::all(), log)?;
+    if outputs::is_store(&log) || !log.flows() && log.tables().is_empty() {
+        return Err(format!("the log {} is not made of rows that can be selected", log.spec().name));
+    }
+    let call = FunctionCall::new("rowsto").with("to", log.spec().name);
+    let mut levels = Vec::new();
+    levels.extend(log.flows().then_some(Level::Flow));
+    levels.extend((!log.tables().is_empty()).then_some(Level::Record));
+    let first = level_of(expression, &levels)?;
+    let mut subscriptions = Vec::new();
+    for level in levels {
+        if level != first && holds_at(expression, &[level]).is_err() {
+            continue;
+        }
+        let names: Vec<&str> = log.tables().iter().map(|table| table.name).collect();
+        if level == Level::Record {
+            check_tables(&log, &names, expression)?;
+        }
+        let is_part = level == Level::Record && names.len() < tables().count();
+        let part = is_part.then(|| FunctionCall::new("tables").with("of", names.join("+")));
+        let functions = part.into_iter().chain([call.clone()]).collect();
+        subscriptions.push(selected(option, level, expression, functions));
+    }
+    Ok(subscriptions)
+}
+
+/// Checks that a log has rows of a table that an expression over records tests: one protocol may have a table for transactions,
+/// which Zeek's logs show, and another for messages, which EVE shows.
+fn check_tables(log: &Log, names: &[&str], expression: &str) -> Result<(), String> {
+    let test = RecordTest::compile(expression, &over_records(fields::of_run()));
+    let Ok(Tables::Only(tested)) = test.map(|test| test.tables()) else { return Ok(()) };
+    if tested.iter().any(|table| names.contains(table)) {
+        return Ok(());
+    }
+    let is_like =
+        |name: &&&str| tested.iter().any(|table| name.starts_with(*table) || table.starts_with(**name));
+    let like: Vec<&str> = names.iter().filter(is_like).copied().collect();
+    let hint = match like.as_slice() {
+        [] => format!("there are {}", names.join(", ")),
+        like => format!("test fields of {} instead", like.join(", ")),
+    };
+    Err(format!("the log {} has no rows of {}; {hint}", log.spec().name, tested.join(", ")))
+}
+
+/// Checks that an expression is one at these levels.
+fn holds_at(expression: &str, levels: &[Level]) -> Result<(), String> {
+    level_of(expression, levels).map(drop)
+}
+
+/// The first of some levels at which an expression is one.
+fn level_of(expression: &str, levels: &[Level]) -> Result<Level, String> {
+    let mut error = None;
+    for level in levels {
+        match check_at(expression, *level, fields::of_run()) {
+            Ok(()) => return Ok(*level),
+            // An expression that is wrong says more about itself than that this level lacks what it tests.
+            Err(found) => {
+                let is_better = error.as_ref().is_none_or(|(kind, _)| *kind == ErrorKind::Level);
+                if is_better {
+                    error = Some((found.kind, found.message));
+                }
+            }
+        }
+    }
+    Err(error.map(|(_, message)| message).unwrap_or_default())
+}
 
 /// A subscription in words: `[NAME:] FUNCTION [| FUNCTION ...] [at LEVEL] [every INTERVAL] [where EXPRESSION]`.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -73,7 +226,9 @@ fn read(words: &Words<'_>) -> Result<SubscriptionSpec, String> {
     let levels: Vec<&str> = match words.level {
         Some(level) => vec![level],
         // What a packet does not have is tested where it is.
-        None if is_of_records(words.expression) => vec!["record", "flow"],
+        None if is_of_records(words.expression) || words.chain.iter().any(|call| names_table(call)) => {
+            vec!["record", "flow", "stream"]
+        }
         None => [Level::Packet, Level::Flow, Level::Record, Level::Stream].map(Level::name).to_vec(),
     };
     let mut least: Option<(usize, String)> = None;
@@ -98,6 +253,13 @@ fn read(words: &Words<'_>) -> Result<SubscriptionSpec, String> {
 fn is_of_records(expression: &str) -> bool {
     let checked = weir_filter::check(expression, &Options::default());
     checked.is_err_and(|error| error.kind == ErrorKind::Level)
+}
+
+/// Whether a function names a field of a table, such as `dns.query`.
+fn names_table(call: &str) -> bool {
+    let is_field =
+        |word: &str| word.split_once('.').is_some_and(|(name, _)| tables().any(|table| table.name == name));
+    call.split([' ', ',']).any(is_field)
 }
 
 /// The subscription in the syntax of a configuration.
@@ -143,7 +305,7 @@ mod tests {
     #[test]
     fn an_error_names_the_text_and_what_was_probably_meant() {
         for (text, part) in [
-            ("top dns.qery where dns.rcode_name = NXDOMAIN", "dns.qery"),
+            ("top dns.ask where dns.rcode_name = NXDOMAIN", "has no field ask"),
             ("top source where tpc port 80", "tpc"),
             ("tpo source", "top"),
             ("top dns.query where dns.rcod_name = NXDOMAIN", "rcod_name"),

@@ -2,7 +2,7 @@
 
 use super::log::Rows;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
-use crate::target::{NamedDirectory, Target};
+use crate::target::{NamedDirectory, Place, Target};
 use weir_api::Level;
 
 pub(super) static EXTRACT: FunctionSpec = FunctionSpec {
@@ -45,7 +45,7 @@ fn named(arguments: &Arguments<'_>) -> Result<NamedDirectory, String> {
     if each > total {
         return Err("`extract`: each is more than total".to_owned());
     }
-    Ok(NamedDirectory { name: arguments.name("to")?.into(), each, files, total })
+    Ok(NamedDirectory { name: arguments.name("to")?.into(), place: Place::Logs, each, files, total })
 }
 
 #[cfg(test)]
@@ -62,7 +62,8 @@ mod tests {
         };
         let to = ("to", "quarantine");
         let directory = |each, total| {
-            Ok(Target::Files(NamedDirectory { name: "quarantine".into(), each, files: 100_000, total }))
+            let name = "quarantine".into();
+            Ok(Target::Files(NamedDirectory { name, place: Place::Logs, each, files: 100_000, total }))
         };
         assert_eq!(target(&[to]), directory(64 << 20, 4 << 30));
         assert_eq!(target(&[to, ("each", "10M"), ("total", "1G")]), directory(10 << 20, 1 << 30));

@@ -34,6 +34,7 @@ mod size;
 mod syn;
 mod tcp3;
 mod top;
+mod typed;
 mod wifi;
 mod write;
 
@@ -187,8 +188,11 @@ impl FunctionSpec {
         })
     }
 
-    /// The function of that name at a level; the error names the functions of the level.
+    /// The function of that name at a level, with those that the command line alone calls; the error names the functions of the level.
     pub fn find_at(name: &str, level: Level) -> Result<&'static FunctionSpec, String> {
+        if let Some(spec) = typed::find(name, level) {
+            return Ok(spec);
+        }
         if level != Level::Record {
             return Self::find(name);
         }

@@ -16,10 +16,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use weir_api::{FunctionCall, Level};
 use weir_filter::{Directions, Filter, FilterError, FlowTest, Options, PacketMask, RecordTest, Tables};
+use weir_proto::Table;
 use weir_wire::stream::Chunk;
 
 /// Every function that selects, in the order of the manual.
-pub static SELECTORS: &[&Selector] = &[&WHERE, &SAMPLE, &SEARCH];
+pub static SELECTORS: &[&Selector] = &[&WHERE, &TABLES, &SAMPLE, &SEARCH];
 
 /// Description of a function that selects items.
 #[derive(Debug)]
@@ -229,6 +230,39 @@ impl Select for Where {
             Where::Records(test) => test.tables(),
             Where::Packets(_) | Where::Flows(_) => Tables::All,
         }
+    }
+}
+
+static TABLES: Selector = Selector {
+    name: "tables",
+    help: "Selects the records of some tables.",
+    arguments: &[Argument {
+        name: "of",
+        help: "Names of tables, such as dns or dns+http, joined by plus signs.",
+        default: None,
+    }],
+    levels: &[Level::Record],
+    build: |arguments, _, _| {
+        let names = arguments.text("of")?.split('+');
+        let table = |name: &str| {
+            let found = weir_proto::tables().find(|table| table.name == name);
+            found.ok_or_else(|| CallError::from(format!("`tables`: of = `{name}`: there is no such table")))
+        };
+        Ok(Arc::new(OfTables(names.map(table).collect::<Result<_, _>>()?)))
+    },
+};
+
+struct OfTables(Vec<&'static Table>);
+
+impl Select for OfTables {
+    fn keeps(&self, item: &Item<'_>) -> bool {
+        matches!(item, Item::Record(view) if self.0.contains(&view.record.table))
+    }
+
+    fn tables(&self) -> Tables {
+        let mut names: Vec<&'static str> = self.0.iter().map(|table| table.name).collect();
+        names.sort_unstable();
+        Tables::Only(names)
     }
 }
 

@@ -4,7 +4,7 @@ use super::arguments::{is_name, size};
 use super::log::Rows;
 use super::{Argument, Arguments, FunctionSpec, InputKind, Memory};
 use super::{Function, count};
-use crate::target::{Before, NamedFile, Rotation, Target};
+use crate::target::{Before, NamedFile, Place, Rotation, Target};
 use weir_api::Level;
 
 /// The largest number of files that are kept.
@@ -84,7 +84,7 @@ fn named(arguments: &Arguments<'_>) -> Result<NamedFile, String> {
         return Err("`write`: files needs rotate".to_owned());
     }
     let snaplen = number(arguments, "snaplen", "all", 1..=u32::MAX)?;
-    Ok(NamedFile { name: name.into(), rotation, files, snaplen })
+    Ok(NamedFile { name: name.into(), place: Place::Logs, rotation, files, snaplen })
 }
 
 /// The packets of a flow before the one that decided.
@@ -172,8 +172,13 @@ mod tests {
 
     #[test]
     fn arguments_are_read() {
-        let file =
-            |rotation, files, snaplen| NamedFile { name: "dns.pcapng".into(), rotation, files, snaplen };
+        let file = |rotation, files, snaplen| NamedFile {
+            name: "dns.pcapng".into(),
+            place: Place::Logs,
+            rotation,
+            files,
+            snaplen,
+        };
         let at_packets = |arguments: &[_]| target(Level::Packet, arguments);
         let dns = ("to", "dns.pcapng");
         let plain = file(Rotation::Never, None, None);

@@ -1,8 +1,8 @@
 //! Logs, their files, and measurements that only logs have.
 
-use super::values::{KeepLimits, bytes, keep, period};
+use super::values::{KeepLimits, bytes, keep, named, period};
 use crate::syslog;
-use clap::Args;
+use clap::{ArgAction, Args};
 use std::path::PathBuf;
 
 /// Logs and their files.
@@ -14,8 +14,9 @@ pub struct LogOptions {
 
     /// Logs to write, separated by commas: zeek, zeek-json, eve, csv, parquet, ndjson, text, mon, mon-paper, prometheus,
     /// store.
-    /// A colon selects rows of a log (e.g. eve:flow+http+dns). With flow alone, payload is not parsed.
-    #[arg(long, value_name = "LOG,...", value_delimiter = ',', requires = "output", help_heading = "Logs")]
+    /// A colon selects rows of a log (e.g. eve:flow+http+dns). With flow alone, payload is not parsed. An expression selects
+    /// flows and records (--log zeek:dns='dns.query under example.org'). May be repeated.
+    #[arg(long, value_name = "LOG,...[=EXPR]", action = ArgAction::Append, requires = "output", help_heading = "Logs")]
     pub log: Vec<String>,
 
     /// Send events to a syslog server (RFC 5424): udp:HOST, udp:HOST:PORT or unix:/dev/log.
@@ -52,4 +53,27 @@ pub struct LogOptions {
     /// Measure each flow in periods of this many seconds (record `stream_sample`).
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Logs", hide_short_help = true)]
     pub sample: Option<u32>,
+}
+
+impl LogOptions {
+    /// The logs of all rows.
+    pub fn kinds(&self) -> impl Iterator<Item = &str> {
+        self.each().filter(|(_, expression)| expression.is_none()).map(|(log, _)| log)
+    }
+
+    /// The logs of the rows that an expression selects, each with its expression.
+    pub fn selected(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.each().filter_map(|(log, expression)| Some((log, expression?)))
+    }
+
+    /// The logs; of several in one text, the last has the expression.
+    fn each(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.log.iter().flat_map(|text| {
+            let (logs, expression) = named(text);
+            let (before, last) =
+                logs.rsplit_once(',').map_or((None, logs), |(before, last)| (Some(before), last));
+            let before = before.into_iter().flat_map(|before| before.split(','));
+            before.map(|log| (log, None)).chain([(last, expression)])
+        })
+    }
 }

@@ -1,14 +1,16 @@
 //! Packet files: `-w` and --unidentified.
 
-use clap::Args;
+use super::values::named;
+use clap::{ArgAction, Args};
 
 /// Files of packets, and how they follow each other.
 #[derive(Debug, Args)]
 pub struct PacketOptions {
     /// Write matching packets: pcapng, or classic pcap if the name ends in .pcap; compressed if it ends in .gz or .zst;
-    /// `-` for standard output.
-    #[arg(short, long, value_name = "FILE", help_heading = "Packets")]
-    pub write: Option<String>,
+    /// `-` for standard output. With an expression, those that it selects, of flows and records too (-w dns.pcapng='port 53');
+    /// this may be repeated.
+    #[arg(short, long, value_name = "FILE[=EXPR]", action = ArgAction::Append, help_heading = "Packets")]
+    pub write: Vec<String>,
 
     /// Begin a new file of -w after this many seconds. strftime(3) sequences in its name are expanded.
     #[arg(
@@ -47,4 +49,23 @@ pub struct PacketOptions {
     /// Write the packets of unidentified flows, including their first ones, to a separate file. Formats as for -w.
     #[arg(long, alias = "unparsed", value_name = "FILE", help_heading = "Packets", hide_short_help = true)]
     pub unidentified: Option<String>,
+}
+
+impl PacketOptions {
+    /// The files of all matching packets.
+    pub fn whole(&self) -> impl Iterator<Item = &str> {
+        self.write
+            .iter()
+            .map(|text| named(text))
+            .filter(|(_, expression)| expression.is_none())
+            .map(|(name, _)| name)
+    }
+
+    /// The files of the packets that an expression selects, each with its expression.
+    pub fn selected(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.write.iter().filter_map(|text| {
+            let (name, expression) = named(text);
+            Some((name, expression?))
+        })
+    }
 }

@@ -3,6 +3,14 @@
 use weir_proto::Hashes;
 use weir_store::Keep;
 
+/// What an option names, and the expression after the first `=`. A name that contains `=` ends in one more.
+pub fn named(text: &str) -> (&str, Option<&str>) {
+    match text.strip_suffix('=') {
+        Some(name) => (name, None),
+        None => text.split_once('=').map_or((text, None), |(name, expression)| (name, Some(expression))),
+    }
+}
+
 /// Nanoseconds of `30s`, `5m` or `1h`; a bare number is seconds.
 pub fn interval(text: &str) -> Result<u64, String> {
     const WANTED: &str = "expected a time from 1s to 1h, e.g. 30s or 5m";

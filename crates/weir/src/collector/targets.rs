@@ -4,14 +4,17 @@
 //! several of them deliver has one row there.
 
 use crate::delivered::Delivered;
+use crate::outputs;
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use weir_api::event::OUTPUT_FAILED;
 use weir_api::{AnswerId, EventKind};
-use weir_engine::{FlowIdentity, FlowRecord, NamedLog};
-use weir_output::{Output, OutputContext, named};
+use weir_engine::{FlowIdentity, FlowRecord, Target};
+use weir_output::{Log, Output, OutputContext, named};
 use weir_proto::Record;
+use weir_store::Keep;
 use weir_wire::Time;
 
 /// A failure of an output, and its kind of event.
@@ -21,8 +24,23 @@ pub type Failed = (&'static EventKind, io::Error);
 pub struct Plan {
     /// The facts with which one is opened, the directory of logs among them.
     pub context: OutputContext,
-    /// The functions that deliver, with their targets.
-    pub functions: Vec<(AnswerId, NamedLog, Arc<Delivered>)>,
+    /// The limits of a store.
+    pub keep: Keep,
+    /// The functions that deliver rows, with their targets.
+    pub functions: Vec<(AnswerId, Target, Arc<Delivered>)>,
+}
+
+impl Plan {
+    /// Opens a target of rows.
+    fn open(&self, target: &Target) -> io::Result<Box<dyn Output>> {
+        match target {
+            Target::Log(log) => Ok(named(&self.context, log)),
+            _ => {
+                let log = Log::find(&outputs::all(), target.name()).map_err(io::Error::other)?;
+                outputs::open(&log, &self.context, self.keep)
+            }
+        }
+    }
 }
 
 /// The open targets.
@@ -36,9 +54,10 @@ pub struct Targets {
 }
 
 struct OpenTarget {
-    log: NamedLog,
+    target: Target,
     directory: PathBuf,
-    output: Box<dyn Output>,
+    /// `None` if it could not be opened: its rows are lost.
+    output: Option<Box<dyn Output>>,
     /// What is counted of it.
     delivered: Arc<Delivered>,
     /// The functions that deliver to it, each until a packet time if its subscription was removed.
@@ -47,13 +66,16 @@ struct OpenTarget {
 
 impl OpenTarget {
     fn call(&mut self, work: impl FnOnce(&mut dyn Output) -> io::Result<()>) -> Option<Failed> {
-        work(&mut *self.output).err().map(|error| (self.output.failure(), error))
+        let output = self.output.as_mut()?;
+        work(&mut **output).err().map(|error| (output.failure(), error))
     }
 }
 
 impl Targets {
-    /// Follows a plan from a packet time on. Where the directory has changed, a target goes on in the new one.
-    pub fn follow(&mut self, plan: &Plan, from: Time) {
+    /// Follows a plan from a packet time on. Where the directory has changed, a target goes on in the new one. Returns the targets
+    /// that could not be opened.
+    pub fn follow(&mut self, plan: &Plan, from: Time) -> Vec<Failed> {
+        let mut failed = Vec::new();
         for one in &mut self.open {
             for (id, ends) in &mut one.functions {
                 let goes_on = one.directory == plan.context.directory
@@ -63,13 +85,14 @@ impl Targets {
                 }
             }
         }
-        for (id, log, delivered) in &plan.functions {
-            let is_it = |one: &OpenTarget| one.log == *log && one.directory == plan.context.directory;
+        for (id, target, delivered) in &plan.functions {
+            let is_it = |one: &OpenTarget| one.target == *target && one.directory == plan.context.directory;
             let at = self.open.iter().position(is_it).unwrap_or_else(|| {
+                let output = plan.open(target).map_err(|error| failed.push((&OUTPUT_FAILED, error)));
                 self.open.push(OpenTarget {
-                    log: log.clone(),
+                    target: target.clone(),
                     directory: plan.context.directory.clone(),
-                    output: named(&plan.context, log),
+                    output: output.ok(),
                     delivered: Arc::clone(delivered),
                     functions: Vec::new(),
                 });
@@ -82,6 +105,7 @@ impl Targets {
                 one.functions.push((*id, None));
             }
         }
+        failed
     }
 
     /// Writes a flow to the targets of these functions, with the name of its responder.
@@ -112,9 +136,9 @@ impl Targets {
         let failed = |at: &usize| {
             let one = open.get_mut(*at)?;
             let failed = one.call(&write);
-            match failed {
-                Some(_) => one.delivered.lose(1),
-                None => one.delivered.write(1, 0),
+            match failed.is_some() || one.output.is_none() {
+                true => one.delivered.lose(1),
+                false => one.delivered.write(1, 0),
             }
             failed
         };

@@ -17,7 +17,7 @@ mod store;
 
 pub use anon::{Anon, MAX_SHIFT};
 pub use explain::{explain, limits, settings};
-pub use expression::check_at;
+pub use expression::{check_at, over_records};
 pub use fault::{ConfigErrors, nearest, printable};
 pub use files::Files;
 pub use functions::level_named;

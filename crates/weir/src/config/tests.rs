@@ -109,8 +109,7 @@ fn packet_files_and_extracted_files_are_read() {
 #[test]
 fn the_limits_of_extracted_files_are_those_of_the_command_line() {
     let options = <crate::cli::Cli as clap::Parser>::parse_from(["weir", "-r", "x", "--files", "y"]).run;
-    let crate::cli::ExtractionOptions { files_each, files_total, files_count, .. } = options.extraction;
-    assert_eq!(Limits { each: files_each, files: files_count, total: files_total }, Limits::default());
+    assert_eq!(options.extraction.limits(), Limits::default());
 }
 
 #[test]

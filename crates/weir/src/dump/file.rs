@@ -68,6 +68,13 @@ impl FileSpec {
     }
 }
 
+impl FileSpec {
+    /// Whether it is opened before its first packet: the user who started the program named it.
+    pub fn opens_early(&self) -> bool {
+        !self.is_plain
+    }
+}
+
 #[cfg(test)]
 impl FileSpec {
     /// The file with that number.

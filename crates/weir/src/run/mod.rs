@@ -49,7 +49,8 @@ use std::sync::atomic::AtomicBool;
 use weir_anon::Anonymiser;
 use weir_api::{Snapshot, Subscription, SubscriptionSpec};
 use weir_engine::{
-    Announcements, ChecksumMode, FlowConfig, PacketOrder, Plan, Seeds, SessionConfig, Settings, Worker,
+    Announcements, ChecksumMode, FlowConfig, PacketOrder, Place, Plan, Seeds, SessionConfig, Settings,
+    Target, Worker,
 };
 use weir_filter::Options;
 use weir_output::zone::Zone;
@@ -151,7 +152,8 @@ impl Run {
         }
         let zone = times::zone(options.tz.as_deref()).map_err(|error| (Exit::Usage, error))?;
         let logs = Self::logs(&request, beside.is_some())?;
-        request.check_standard_output(&options, &logs).map_err(|error| (Exit::Usage, error))?;
+        let all = Self::all_logs(&options, &logs);
+        request.check_standard_output(&options, &all).map_err(|error| (Exit::Usage, error))?;
         let logged = request.logs.as_ref().filter(|_| logs.iter().any(outputs::is_store));
         let logged = logged.map(|(folder, _)| folder);
         // A store that is removed at the end is of one run. Of a run over files all results are reproducible then.
@@ -173,6 +175,7 @@ impl Run {
             let text = "--files writes the original content and cannot be combined with anonymisation";
             return Err((Exit::Usage, text.to_owned()));
         }
+        targets::check(&desk.plan(), &request, anonymiser.is_some()).map_err(|error| (Exit::Usage, error))?;
         // A run over files keeps its user, unless `--user` is given.
         let becomes = request.inputs.is_empty() || options.user.is_some();
         let user = if becomes { Account::of_run(options.user.as_deref()) } else { Ok(None) };
@@ -264,6 +267,18 @@ impl Run {
         Ok(logs)
     }
 
+    /// The logs of all rows, and those of the rows that an expression selects, one of each output.
+    fn all_logs(options: &cli::RunOptions, logs: &[Log]) -> Vec<Log> {
+        let known = outputs::all();
+        let mut all = logs.to_vec();
+        for log in options.logs.selected().filter_map(|(log, _)| Log::find(&known, log).ok()) {
+            if all.iter().all(|other| other.spec().name != log.spec().name) {
+                all.push(log);
+            }
+        }
+        all
+    }
+
     /// The subscriptions of a run, compiled.
     fn desk(options: &cli::RunOptions, request: &Request, logs: &[Log]) -> Result<Desk, (Exit, String)> {
         let (built_in, configured) = Self::subscriptions(options, request, logs);
@@ -276,7 +291,6 @@ impl Run {
             request.interval,
         );
         let desk = desk.map_err(|error| (Exit::Usage, error.to_string()))?;
-        targets::check(&desk.plan(), request).map_err(|error| (Exit::Usage, error))?;
         Ok(desk)
     }
 
@@ -342,6 +356,13 @@ impl Run {
         let logs = logs.filter(|_| !self.request.streams_log());
         for folder in [files, logs].into_iter().flatten() {
             paths.folder(folder);
+        }
+        let plan = self.desk.plan();
+        for (_, target) in plan.targets().filter(|(_, target)| target.place() == Place::Path) {
+            match target {
+                Target::Files(directory) => paths.folder(Path::new(&*directory.name)),
+                _ => paths.file(Path::new(target.name())),
+            }
         }
         if let Some(beside) = &self.beside {
             if beside.temporary {

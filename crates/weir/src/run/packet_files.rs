@@ -109,14 +109,15 @@ impl Run {
             if spec.rotates { files.rotation(self.zone.time_zone().clone()) } else { Rotate::default() };
         let delivered = self.destinations.of(DestinationKind::Packets, name);
         let file = Arc::new(FileSpec::of_option(name, rotate, self.options.snaplen, delivered));
-        let first = Some(Arc::clone(&file));
-        Ok((file, self.start_writer(first, (spec.level, 1), interfaces, purpose, dump_index)?))
+        let first = [Arc::clone(&file)];
+        Ok((file, self.start_writer(&first, (spec.level, 1), interfaces, purpose, dump_index)?))
     }
 
-    /// Starts a writer of packet files whose packets leave at a level; `files` is their number at the start.
+    /// Starts a writer of packet files whose packets leave at a level, and opens the `first` of them; `files` is their number at
+    /// the start.
     pub(super) fn start_writer(
         &self,
-        first: Option<Arc<FileSpec>>,
+        first: &[Arc<FileSpec>],
         (level, files): (Level, usize),
         interfaces: &[InterfaceInfo],
         purpose: For,

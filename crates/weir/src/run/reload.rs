@@ -113,7 +113,7 @@ impl<'r> Reload<'r> {
         named(&request.packets).map_err(|error| Refusal::new(error, "another file"))?;
         let changes = self.changes(&request, &logs);
         let prepared = run.desk.prepare(changes.clone()).map_err(uncompiled)?;
-        targets::check(prepared.plan(), &request).map_err(uncompiled)?;
+        targets::check(prepared.plan(), &request, run.is_anonymised()).map_err(uncompiled)?;
         let directory = request.logs.as_ref().filter(|_| prepared.plan().targets().next().is_some());
         if let Some((directory, _)) = directory {
             may_create_in(directory).map_err(|error| Refusal::new(error.text, FOLDERS))?;

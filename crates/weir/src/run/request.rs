@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::inputs::{inputs, words};
 use crate::outlet::PacketFiles;
 use crate::outputs;
-use crate::{subscriptions, syslog, times};
+use crate::{subscriptions, syslog, times, typed};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use weir_api::{Subscription, SubscriptionSpec};
@@ -156,7 +156,7 @@ impl Request {
             expression,
             chosen: None,
             subscriptions: config.plan(),
-            typed: typed(options).map_err(usage)?,
+            typed: typed::subscriptions(options).map_err(usage)?,
             logs,
             syslog: options.logs.syslog.clone().or_else(|| config.output.syslog.value.clone()),
             rotate: options.logs.log_rotate.or(config.output.rotate.value),
@@ -262,7 +262,8 @@ impl Request {
             [_] if self.rotate.is_some() || self.rolling.bytes.is_some() || self.rolling.zstd => {
                 "it cannot be rotated or compressed".to_owned()
             }
-            [_] => return Ok(()),
+            // Nothing but what subscriptions name.
+            [_] | [] => return Ok(()),
             several => {
                 let names: Vec<&str> = several.iter().map(Log::text).collect();
                 format!(
@@ -306,11 +307,6 @@ impl Request {
         }
         built_in
     }
-}
-
-/// The subscriptions that the command line makes.
-fn typed(options: &cli::RunOptions) -> Result<Vec<SubscriptionSpec>, String> {
-    options.subscribe.iter().map(|text| crate::typed::subscription(text)).collect()
 }
 
 /// `-c` is a packet limit as in tcpdump if it is a number, and else the path of a configuration.
@@ -359,9 +355,9 @@ fn packet_files(options: &cli::RunOptions, config: &Config) -> PacketFiles {
     let (given, packets) = (&options.packets, &config.packets);
     let name = |path: &PathBuf| path.to_string_lossy().into_owned();
     let unidentified = given.unidentified.clone().or_else(|| packets.unidentified.value.as_ref().map(name));
-    if given.write.is_some() {
+    if let Some(write) = given.whole().next() {
         return PacketFiles {
-            write: given.write.clone(),
+            write: Some(write.to_owned()),
             seconds: given.rotate_seconds,
             bytes: given.rotate_size.map(|megabytes| megabytes.saturating_mul(1_000_000)),
             files: given.rotate_files,
@@ -379,10 +375,10 @@ fn packet_files(options: &cli::RunOptions, config: &Config) -> PacketFiles {
 
 /// The extracted files; --files overrides those of the configuration and their limits.
 fn extracted(options: &cli::RunOptions, config: &Config) -> Option<(PathBuf, Limits)> {
-    let cli::ExtractionOptions { files, files_each, files_total, files_count, .. } = &options.extraction;
-    let given = || Limits { each: *files_each, files: *files_count, total: *files_total };
+    let given = || options.extraction.limits();
     let configured = || Some((config.files.dir.value.clone()?, config.files.limits()));
-    files.clone().map(|folder| (folder, given())).or_else(configured)
+    let files = options.extraction.whole().next();
+    files.map(|folder| (folder.to_owned(), given())).or_else(configured)
 }
 
 /// Whether the folder of logs stands for standard output.
@@ -392,8 +388,9 @@ fn is_standard_output(folder: &Path) -> bool {
 
 fn logs(options: &cli::RunOptions, config: &Config) -> Option<(PathBuf, Vec<String>)> {
     let dir = options.logs.output.clone().or_else(|| config.output.dir.value.clone())?;
-    let mut kinds =
-        if options.logs.log.is_empty() { config.output.log.value.clone() } else { options.logs.log.clone() };
+    let given = || options.logs.kinds().map(str::to_owned).collect();
+    let mut kinds: Vec<String> =
+        if options.logs.log.is_empty() { config.output.log.value.clone() } else { given() };
     let mut seen = BTreeSet::new();
     kinds.retain(|kind| seen.insert(kind.clone()));
     let is_chosen = !options.logs.log.is_empty() || config.output.log.line.is_some();

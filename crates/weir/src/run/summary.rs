@@ -6,10 +6,10 @@ use crate::cost_profile;
 use crate::memory::{self, Load};
 use crate::offline::Outcome;
 use crate::resolved::Shown;
+use std::collections::HashSet;
 use std::io::IsTerminal;
-use weir_api::{Answer, Snapshot, SubscriptionId, builtin};
+use weir_api::{Answer, AnswerId, Snapshot, SubscriptionId, builtin};
 use weir_capture::{Compression, Files, InputInfo, ReadError};
-use weir_engine::FunctionSpec;
 use weir_output::figures::counted;
 use weir_output::ndjson;
 use weir_output::summary::{Facts, InputFacts, Naming, RangeFacts, Style, answers, lists, render};
@@ -82,13 +82,14 @@ const ASKED: usize = 64;
 /// The answers of the subscriptions of the command line and of the configuration. Lines of charts and what functions deliver
 /// are seen elsewhere.
 fn asked(run: &Run, total: &Snapshot) -> String {
+    let plan = run.plan();
+    let delivered: HashSet<AnswerId> = plan.targets().map(|(id, _)| id).collect();
     let is_asked = |answer: &&Answer| {
         let label = &answer.label;
-        let delivers = |spec: &FunctionSpec| spec.delivers.is_some();
         answer.id.subscription >= builtin::FIRST_FREE
             && label.chart.is_none()
             && label.outputs.is_none()
-            && !FunctionSpec::find(&label.function).is_ok_and(delivers)
+            && !delivered.contains(&answer.id)
     };
     let found: Vec<&Answer> = total.answers.iter().filter(is_asked).collect();
     let mut ids: Vec<SubscriptionId> = found.iter().map(|answer| answer.id.subscription).collect();

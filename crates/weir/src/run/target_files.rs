@@ -7,14 +7,14 @@ use crate::delivered::Delivered;
 use crate::dump::index::DumpIndex;
 use crate::dump::{Dump, FileSpec, Outcome};
 use crate::outlet::{Extract, LEVELS, TargetOutlet};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use weir_api::{AnswerId, Level};
 use weir_capture::Rotate;
-use weir_engine::{NamedDirectory, NamedFile, Plan, Rotation, Target};
+use weir_engine::{NamedDirectory, NamedFile, Place, Plan, Rotation, Target};
 
 /// The writers of packet files of functions, by level. A writer is started with the first function that needs it.
 #[derive(Default)]
@@ -44,8 +44,21 @@ pub fn levels(plan: &Plan) -> usize {
 }
 
 impl Run {
+    /// The file of a target; `directory` is that of logs. `None` for a file in it if there is no such directory.
+    fn file_of(&self, target: &Target, file: &NamedFile, directory: Option<&Path>) -> Option<FileSpec> {
+        match (file.place, directory) {
+            (Place::Path, _) => {
+                let rotate = self.request.packets.rotation(self.zone.time_zone().clone());
+                let (snaplen, counts) = (self.options.snaplen, self.counts_of(target));
+                Some(FileSpec::of_option(&file.name, rotate, snaplen, counts))
+            }
+            (Place::Logs, Some(directory)) => Some(self.file_in(target, file, directory)),
+            (Place::Logs, None) => None,
+        }
+    }
+
     /// The file of a target in a directory. Where files follow each other by time, the time is before the ending.
-    fn file_of(&self, target: &Target, file: &NamedFile, directory: &Path) -> FileSpec {
+    fn file_in(&self, target: &Target, file: &NamedFile, directory: &Path) -> FileSpec {
         let zone = self.zone.time_zone().clone();
         let name = &file.name;
         let (seconds, bytes) = match file.rotation {
@@ -108,12 +121,11 @@ impl PacketWriters<'_> {
         let mut files: Vec<(Target, Arc<FileSpec>)> = Vec::new();
         let mut maps: [HashMap<_, Arc<FileSpec>>; 2] = Default::default();
         for (id, target) in plan.targets() {
-            let (Target::Packets { file, before: late }, Some(directory)) = (target, &directory) else {
-                continue;
-            };
-            let file = known(target, &files)
-                .or_else(|| known(target, &before).filter(|_| goes_on))
-                .unwrap_or_else(|| Arc::new(self.run.file_of(target, file, directory)));
+            let Target::Packets { file, before: late } = target else { continue };
+            let stays = goes_on || file.place == Place::Path;
+            let open = || self.run.file_of(target, file, directory.as_deref()).map(Arc::new);
+            let file = known(target, &files).or_else(|| known(target, &before).filter(|_| stays));
+            let Some(file) = file.or_else(open) else { continue };
             if let Some(map) = maps.get_mut(usize::from(late.is_some())) {
                 map.insert(id, Arc::clone(&file));
             }
@@ -121,7 +133,7 @@ impl PacketWriters<'_> {
                 files.push((target.clone(), file));
             }
         }
-        let is_log = |target: &Target| matches!(target, Target::Log(_));
+        let is_log = |target: &Target| matches!(target, Target::Log(_) | Target::OfRun(_));
         let logs = plan.targets().filter(|(_, target)| is_log(target));
         let logs: HashMap<AnswerId, Arc<Delivered>> =
             logs.map(|(id, target)| (id, self.run.counts_of(target))).collect();
@@ -142,10 +154,18 @@ impl PacketWriters<'_> {
                 continue;
             }
             if writer.is_none() {
-                let files: HashSet<u32> = map.values().map(|file| file.number).collect();
+                let mut files: Vec<Arc<FileSpec>> = map.values().map(Arc::clone).collect();
+                files.sort_by_key(|file| file.number);
+                files.dedup_by_key(|file| file.number);
                 let level = (level, files.len());
-                let started =
-                    self.run.start_writer(None, level, &self.interfaces, self.purpose, DumpIndex::default());
+                files.retain(|file| file.opens_early());
+                let started = self.run.start_writer(
+                    &files,
+                    level,
+                    &self.interfaces,
+                    self.purpose,
+                    DumpIndex::default(),
+                );
                 *writer = Some(started.map_err(|error| error.to_string())?);
             }
             outlet.intake = writer.as_ref().map(Dump::intake);
@@ -168,14 +188,20 @@ impl PacketWriters<'_> {
             }
         }
         for (target, ids) in functions {
-            let (Target::Files(named), Some(directory)) = (target, directory) else { continue };
-            let at = before.iter().position(|(one, ..)| one == target).filter(|_| goes_on);
+            let Target::Files(named) = target else { continue };
+            let path = match (named.place, directory) {
+                (Place::Path, _) => Path::new(&*named.name).to_owned(),
+                (Place::Logs, Some(directory)) => directory.join(&*named.name),
+                (Place::Logs, None) => continue,
+            };
+            let stays = goes_on || named.place == Place::Path;
+            let at = before.iter().position(|(one, ..)| one == target).filter(|_| stays);
             let carving = at.map_or_else(
                 || {
-                    let NamedDirectory { name, each, files, total } = named;
+                    let NamedDirectory { each, files, total, .. } = named;
                     let limits = Limits { each: *each, files: *files, total: *total };
                     let (failures, delivered) = (self.run.failures.clone(), self.run.counts_of(target));
-                    Carving::start_later(&directory.join(&**name), limits, failures, delivered)
+                    Carving::start_later(&path, limits, failures, delivered)
                 },
                 |at| before.swap_remove(at).2,
             );

@@ -3,17 +3,20 @@
 use super::{Request, Run};
 use crate::collector::TargetPlan;
 use crate::delivered::{Delivered, DestinationKind};
+use crate::outlet::PacketFiles;
+use crate::outputs;
 use std::path::Path;
 use std::sync::Arc;
 use weir_api::AnswerId;
-use weir_engine::{Plan, Target};
-use weir_output::check_name;
+use weir_engine::{Place, Plan, Target};
+use weir_output::{Log, OutputContext, check_name};
 
-/// Checks that a run can open the targets of a plan.
+/// Checks that a run can open the targets of a plan. `is_anonymised`: nothing may leave as it was.
 ///
 /// # Errors
 /// It cannot: the text says what to change.
-pub fn check(plan: &Plan, request: &Request) -> Result<(), String> {
+pub fn check(plan: &Plan, request: &Request, is_anonymised: bool) -> Result<(), String> {
+    let logs: Vec<&str> = request.logs.iter().flat_map(|(_, kinds)| kinds).map(String::as_str).collect();
     for (id, target) in plan.targets() {
         let wrong = |text: &str| {
             let name = plan.name(id.subscription).unwrap_or_default();
@@ -21,6 +24,20 @@ pub fn check(plan: &Plan, request: &Request) -> Result<(), String> {
         };
         if let Target::Log(log) = target {
             check_name(log).map_err(|error| wrong(&error))?;
+        }
+        if let Target::OfRun(name) = target {
+            check_files(name, &logs).map_err(|error| wrong(&error))?;
+        }
+        if matches!(target, Target::Files(_)) && is_anonymised {
+            return Err(wrong("files are written as they are, which cannot be combined with anonymisation"));
+        }
+        let is_of_option = |name: &Option<String>| name.as_deref() == Some(target.name());
+        let PacketFiles { write, unidentified, .. } = &request.packets;
+        if target.place() == Place::Path && (is_of_option(write) || is_of_option(unidentified)) {
+            return Err(wrong(&format!("{target} is the file of other packets too: give another file")));
+        }
+        if target.place() == Place::Path {
+            continue;
         }
         let kind = target.kind();
         match &request.logs {
@@ -30,6 +47,8 @@ pub fn check(plan: &Plan, request: &Request) -> Result<(), String> {
                 );
                 return Err(wrong(&text));
             }
+            // What standard output can have was checked.
+            Some(_) if request.streams_log() && matches!(target, Target::OfRun(_)) => {}
             Some(_) if request.streams_log() => {
                 let text =
                     format!("the {kind} {target} needs a directory, and --output - is standard output");
@@ -41,12 +60,27 @@ pub fn check(plan: &Plan, request: &Request) -> Result<(), String> {
     Ok(())
 }
 
+/// Checks that a log whose rows an expression selects has no file of a log of all rows.
+fn check_files(name: &str, logs: &[&str]) -> Result<(), String> {
+    let known = outputs::all();
+    let one = Log::find(&known, name)?;
+    for other in logs.iter().filter_map(|text| Log::find(&known, text).ok()) {
+        if let Some(file) = one.spec().files.iter().find(|file| other.spec().files.contains(file)) {
+            return Err(format!(
+                "--log {} writes all its rows into the files of {name}, such as {file}: leave it out",
+                other.text()
+            ));
+        }
+    }
+    Ok(())
+}
+
 impl Run {
     /// What is counted of a target.
     pub(super) fn counts_of(&self, target: &Target) -> Arc<Delivered> {
         let kind = match target {
             Target::Files(_) => DestinationKind::Files,
-            Target::Log(_) => DestinationKind::Log,
+            Target::Log(_) | Target::OfRun(_) => DestinationKind::Log,
             Target::Packets { .. } => DestinationKind::Packets,
         };
         self.destinations.of(kind, &target.to_string())
@@ -56,9 +90,11 @@ impl Run {
     pub(super) fn targets(&self, plan: &Plan, request: &Request) -> TargetPlan {
         let directory = request.logs.as_ref().map_or(Path::new(""), |(directory, _)| directory);
         let log = |(id, target): (AnswerId, &Target)| {
-            let Target::Log(log) = target else { return None };
-            Some((id, log.clone(), self.counts_of(target)))
+            let is_log = matches!(target, Target::Log(_) | Target::OfRun(_));
+            is_log.then(|| (id, target.clone(), self.counts_of(target)))
         };
-        TargetPlan { context: self.context(directory), functions: plan.targets().filter_map(log).collect() }
+        let context = OutputContext { is_stream: request.streams_log(), ..self.context(directory) };
+        let keep = self.keep();
+        TargetPlan { context, keep, functions: plan.targets().filter_map(log).collect() }
     }
 }

@@ -579,8 +579,8 @@ fn configuration(
         format!("after {} bytes", request.rolling.bytes.unwrap_or(0)),
     );
     set(options.logs.log_zstd, "output.zstd", "true".to_owned());
-    if let Some(name) = &options.packets.write {
-        set(true, "packets.write", name.clone());
+    if let Some(name) = options.packets.whole().next() {
+        set(true, "packets.write", name.to_owned());
     }
     if let Some(port) = pages.port {
         set(true, "server.port", port.to_string());

@@ -1,0 +1,125 @@
+//! Functions that the command line alone calls: their files and directories are paths of the user who started the program, as
+//! in `-w dns.pcapng='port 53'`. A configuration names files in the directory of logs instead, and clients can name no path.
+
+use super::log::Rows;
+use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory, count};
+use crate::target::{Before, NamedDirectory, NamedFile, Place, Rotation, Target};
+use weir_api::Level;
+
+/// The functions over packets and flows.
+static FUNCTIONS: [&FunctionSpec; 2] = [&WRITE, &ROWS_OF_FLOWS];
+
+/// The functions over records.
+static OF_RECORDS: [&FunctionSpec; 3] = [&WRITE_OF_RECORDS, &ROWS_OF_RECORDS, &EXTRACT];
+
+/// The function of that name at a level that only the command line calls.
+pub(super) fn find(name: &str, level: Level) -> Option<&'static FunctionSpec> {
+    let all: &[&'static FunctionSpec] = if level == Level::Record { &OF_RECORDS } else { &FUNCTIONS };
+    all.iter().find(|spec| spec.name == name).copied()
+}
+
+const TO: Argument = Argument { name: "to", help: "The path.", default: None };
+
+static WRITE: FunctionSpec = FunctionSpec {
+    name: "writeto",
+    help: "Writes packets into a file: those that reach it or, at flow level, those of the flows that do.",
+    arguments: &[TO],
+    levels: &[Level::Packet, Level::Flow],
+    input: InputKind::Packets,
+    memory: |_| Ok(Memory::SMALL),
+    judge: None,
+    delivers: Some(packets),
+    build: count::build,
+};
+
+static WRITE_OF_RECORDS: FunctionSpec = FunctionSpec {
+    name: "writeto",
+    help: "Writes the packets of the flows of the records that reach it into a file.",
+    arguments: &[TO],
+    levels: &[Level::Record],
+    input: InputKind::Packets,
+    memory: |_| Ok(Memory::SMALL),
+    judge: None,
+    delivers: Some(packets),
+    build: rows,
+};
+
+static EXTRACT: FunctionSpec = FunctionSpec {
+    name: "extractto",
+    help: "Keeps the content of the files whose records reach it in a directory.",
+    arguments: &[
+        TO,
+        Argument { name: "each", help: "Bytes of a file that are kept at most.", default: None },
+        Argument { name: "files", help: "Files that are kept at most.", default: None },
+        Argument { name: "total", help: "Bytes that are kept at most.", default: None },
+    ],
+    levels: &[Level::Record],
+    input: InputKind::Packets,
+    memory: |_| Ok(Memory::SMALL),
+    judge: None,
+    delivers: Some(files),
+    build: rows,
+};
+
+static ROWS_OF_FLOWS: FunctionSpec = FunctionSpec { levels: &[Level::Flow], ..ROWS };
+
+static ROWS_OF_RECORDS: FunctionSpec = FunctionSpec { levels: &[Level::Record], ..ROWS };
+
+const ROWS: FunctionSpec = FunctionSpec {
+    name: "rowsto",
+    help: "Writes what reaches it into the files of a log of the run.",
+    arguments: &[Argument { name: "to", help: "The name of the log.", default: None }],
+    levels: &[],
+    input: InputKind::Packets,
+    memory: |_| Ok(Memory { state: 1024, reading: 1024 }),
+    judge: None,
+    delivers: Some(|arguments, _| Ok(Target::OfRun(arguments.text("to")?.into()))),
+    build: rows,
+};
+
+fn rows(_: &Arguments<'_>) -> Result<Box<dyn Function>, String> {
+    Ok(Box::new(Rows::default()))
+}
+
+/// All packets of a flow are written, whenever it is decided.
+fn packets(arguments: &Arguments<'_>, level: Level) -> Result<Target, String> {
+    let file = NamedFile {
+        name: arguments.text("to")?.into(),
+        place: Place::Path,
+        rotation: Rotation::Never,
+        files: None,
+        snaplen: None,
+    };
+    Ok(Target::Packets { file, before: (level != Level::Packet).then_some(Before::All) })
+}
+
+fn files(arguments: &Arguments<'_>, _: Level) -> Result<Target, String> {
+    let [each, files, total] = ["each", "files", "total"].map(|name| arguments.parse(name));
+    let name = arguments.text("to")?.into();
+    Ok(Target::Files(NamedDirectory { name, place: Place::Path, each: each?, files: files?, total: total? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Callable;
+    use weir_api::FunctionCall;
+
+    #[test]
+    fn a_configuration_cannot_call_what_takes_a_path() {
+        for (spec, level) in FUNCTIONS
+            .iter()
+            .map(|spec| (spec, Level::Flow))
+            .chain(OF_RECORDS.iter().map(|spec| (spec, Level::Record)))
+        {
+            assert!(Callable::find(spec.name, level).is_none(), "{}", spec.name);
+            assert!(FunctionSpec::find_at(spec.name, level).is_ok(), "{}", spec.name);
+            let arguments = spec.arguments.iter().filter(|argument| argument.name != "to");
+            let call = arguments.fold(FunctionCall::new(spec.name).with("to", "../x"), |call, argument| {
+                call.with(argument.name, 1)
+            });
+            let target = spec.target(&call, level).unwrap().unwrap();
+            assert_eq!((target.name(), spec.call(&call, 1_u64).is_ok()), ("../x", true));
+        }
+    }
+}
