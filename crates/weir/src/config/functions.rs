@@ -8,6 +8,7 @@ use super::fault::{Fault, nearest};
 use super::read::{ConfigReader, Key, Node, in_order, quoted, toml_string};
 use super::{EXPRESSION, expression};
 use crate::outputs;
+use std::borrow::Cow;
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
@@ -187,6 +188,21 @@ fn refused(spec: Callable, given: &[Given], message: String, whole: Range<usize>
     }
 }
 
+/// A ranking in the words of `weir query`: `top source by bytes` ranks by that unit, and `top source by distinct dns.query` by a
+/// number of distinct values, which is what `distinct dns.query by source` shows.
+fn reworded(text: &str) -> Cow<'_, str> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    match words.as_slice() {
+        ["top", key, "by", "distinct", of, rest @ ..] => {
+            Cow::Owned(format!("distinct {of} by {key} {}", rest.join(" ")))
+        }
+        ["top", key, "by", unit @ ("packets" | "bytes"), rest @ ..] => {
+            Cow::Owned(format!("top {key} unit {unit} {}", rest.join(" ")))
+        }
+        _ => Cow::Borrowed(text),
+    }
+}
+
 /// A call in words: the function, the value of its first argument, then names and values: `top dns.query show 20`.
 fn from_text(
     r: &mut ConfigReader<'_>,
@@ -194,6 +210,7 @@ fn from_text(
     element: &Node<'_>,
     level: Level,
 ) -> Option<(Callable, Vec<Given>)> {
+    let text = &*reworded(text);
     let mut words = text.split_whitespace().peekable();
     let spec = find_or_fault(r, words.next().unwrap_or_default(), element.span(), level)?;
     let argument = |word: &str| spec.arguments().iter().find(|argument| argument.name == word);
