@@ -227,6 +227,11 @@ export function plan(config) {
       interval: 0,
       outputs: null,
     })),
+    leaves: [
+      { what: 'names', to: 'host names', subscription: 1 },
+      { what: 'event', to: 'scans', subscription: 1 },
+      { what: 'packet file', to: 'dns.pcapng', subscription: 1 },
+    ],
     demand: ['packets', 'flows', 'payload of streams', 'records of dns, tls'],
   };
 }

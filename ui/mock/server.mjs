@@ -542,6 +542,10 @@ export function serve(options = {}) {
             ['1d', 3650 * 86_400, 9e6],
           ].map(([name, keep, bytes]) => ({ name, keep, bytes, first: Math.max(first, last - keep) })),
         },
+        destinations: [
+          { name: 'eve', unit: 'rows', offered: 91_204, written: 91_204, shed: 0, lost: 0, limited: 0, missing: 0, bytes: 0 },
+          { name: 'dns.pcapng', unit: 'packets', offered: 8120, written: 8100, shed: 20, lost: 0, limited: 0, missing: 3, bytes: 913_000 },
+        ],
         clients: [
           { name: 'event streams', connected: 1, dropped: 0 },
           { name: 'queries', connected: 0, dropped: 2 },

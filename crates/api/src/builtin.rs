@@ -64,6 +64,8 @@ built_in! {
     ARP = 31, "arp";
     /// Registered domains by the number of distinct names that DNS was asked for, and the number of all of them.
     DOMAINS = 32, "domains";
+    /// Names that clients resolved, for the addresses of their servers.
+    HOST_NAMES = 33, "host names";
     /// Ourmon's list of flows.
     TOPN_IP = 16, "topn_ip";
     /// Ourmon's list of TCP flows.

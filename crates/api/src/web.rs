@@ -752,8 +752,34 @@ pub struct Sensor {
     /// State of the store, if any.
     #[schema(required = true)]
     pub store: Option<StoreState>,
+    /// What became of what left for each log, packet file and directory.
+    pub destinations: Vec<DestinationRow>,
     /// Connected clients.
     pub clients: Vec<ClientRow>,
+}
+
+/// A log, a packet file or a directory of files, with what became of what left for it. What was offered is written, shed, lost,
+/// limited or on its way.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct DestinationRow {
+    /// Name of the log, or of the file or directory without its path.
+    pub name: String,
+    /// `packets`, `rows` or `files`.
+    pub unit: String,
+    /// Packets, rows or files that subscriptions and options delivered.
+    pub offered: u64,
+    /// Those that were written.
+    pub written: u64,
+    /// Those for which the queue to the writer had no room.
+    pub shed: u64,
+    /// Those that the writer could not write.
+    pub lost: u64,
+    /// Files of which nothing was kept because a limit was reached.
+    pub limited: u64,
+    /// Packets before a decision that were held no more, and so were never offered.
+    pub missing: u64,
+    /// Bytes of the packets and files that were written; 0 for rows.
+    pub bytes: u64,
 }
 
 /// A counter.

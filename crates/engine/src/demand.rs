@@ -115,6 +115,7 @@ impl Demand {
     /// The demand of a function at a level that delivers to a target. Fields of flows that end name their protocols.
     pub(crate) fn of_target(target: &Target, level: Level) -> Self {
         match target {
+            Target::Names => Self::default(),
             Target::Log(_) | Target::OfRun(_) => {
                 Self { identifies: true, bodies: level == Level::Record, ..Self::default() }
             }

@@ -390,6 +390,11 @@ impl Plan {
         Some(&planned.spec.name)
     }
 
+    /// The number of the first subscription of that name.
+    pub fn number_of(&self, name: &str) -> Option<SubscriptionId> {
+        self.subscriptions.iter().find(|planned| planned.spec.name == name).map(|planned| planned.id)
+    }
+
     /// The functions that deliver, by the numbers of their answers: the target of each.
     pub fn targets(&self) -> impl Iterator<Item = (AnswerId, &Target)> {
         self.subscriptions.iter().flat_map(|planned| planned.compiled.targets())
@@ -451,12 +456,12 @@ fn check_targets(planned: &[Arc<Planned>]) -> Result<(), PlanError> {
     let mut names: HashMap<(&str, &str), (&Target, &str)> = HashMap::new();
     for one in planned {
         let wrong = |error: String| PlanError::Function { name: one.spec.name.clone(), error };
-        for (_, target) in one.compiled.targets() {
+        for (_, target) in one.compiled.targets().filter(|(_, target)| target.place().is_some()) {
             let (first, name) =
                 names.entry((target.kind(), target.name())).or_insert((target, &one.spec.name));
             if *first != target {
                 return Err(wrong(match target {
-                    Target::Log(_) | Target::OfRun(_) => {
+                    Target::Log(_) | Target::OfRun(_) | Target::Names => {
                         format!("the log {target} is {first} in the subscription `{name}`")
                     }
                     Target::Packets { .. } => format!(

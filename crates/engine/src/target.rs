@@ -11,6 +11,8 @@ pub enum Target {
     Files(NamedDirectory),
     /// Rows in the files of a log of the run, such as `eve`.
     OfRun(Box<str>),
+    /// Names of hosts, which the caller gives to addresses. Nothing is opened for them.
+    Names,
     /// Packets, in a file of a subscription.
     Packets {
         /// The file.
@@ -117,6 +119,7 @@ impl fmt::Display for Target {
         match self {
             Target::Log(NamedLog { name, format }) => write!(f, "{name}.{}", format.name()),
             Target::OfRun(name) => f.write_str(name),
+            Target::Names => f.write_str(self.name()),
             Target::Files(directory) => f.write_str(&directory.name),
             Target::Packets { file, .. } => f.write_str(&file.name),
         }
@@ -129,17 +132,19 @@ impl Target {
         match self {
             Target::Log(log) => &log.name,
             Target::OfRun(name) => name,
+            Target::Names => "host names",
             Target::Files(directory) => &directory.name,
             Target::Packets { file, .. } => &file.name,
         }
     }
 
-    /// Where it is.
-    pub fn place(&self) -> Place {
+    /// Where it is; `None` if it is no file and no directory.
+    pub fn place(&self) -> Option<Place> {
         match self {
-            Target::Log(_) | Target::OfRun(_) => Place::Logs,
-            Target::Files(directory) => directory.place,
-            Target::Packets { file, .. } => file.place,
+            Target::Names => None,
+            Target::Log(_) | Target::OfRun(_) => Some(Place::Logs),
+            Target::Files(directory) => Some(directory.place),
+            Target::Packets { file, .. } => Some(file.place),
         }
     }
 
@@ -148,6 +153,7 @@ impl Target {
         match self {
             Target::Log(_) => "log",
             Target::OfRun(_) => "log of the run",
+            Target::Names => "names",
             Target::Files(_) => "directory",
             Target::Packets { .. } => "packet file",
         }

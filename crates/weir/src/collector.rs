@@ -17,7 +17,7 @@ use crate::events::Events;
 use crate::failures::Failures;
 use crate::hub::Hub;
 use crate::memory::{self, Charge, Room};
-use crate::resolved::{Resolved, Shown};
+use crate::resolved::{HostNames, Resolved};
 use crossbeam_channel::{Receiver, Sender};
 use queued::{Records, Rows, in_order, record_at};
 use std::collections::BTreeMap;
@@ -27,9 +27,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use targets::{Failed, Targets};
 use weir_anon::Anonymiser;
-use weir_api::{Event, EventKind, Interval, Snapshot};
+use weir_api::{Event, EventKind, Interval, Snapshot, builtin};
 use weir_capture::LinkEvent;
 use weir_engine::{FlowRecord, To};
+use weir_output::summary::top_of;
 use weir_output::{Log, OpenFlow, Output};
 use weir_wire::Time;
 
@@ -129,9 +130,12 @@ pub struct Collector {
     failures: Vec<String>,
     /// Whether failures are only shown on the live screen. Standard error is the terminal of that screen.
     silent: bool,
-    /// Host names that clients resolved, and those that occur in rows.
+    /// Whether hosts have names.
+    has_names: bool,
+    /// Host names that clients resolved.
     resolved: Resolved,
-    shown: Shown,
+    /// Those, as they are shown, if all that leaves is anonymised.
+    pseudonyms: Option<Resolved>,
     /// Receiver of each merged interval.
     hub: Option<Arc<Hub>>,
     /// Number of waiting messages.
@@ -181,7 +185,8 @@ impl Collector {
             silent: false,
             // Names get a part of the memory for rows.
             resolved: Resolved::new(memory / 8),
-            shown: Shown::new(memory / 8),
+            has_names: true,
+            pseudonyms: None,
             hub: None,
             messages: 0,
             room: None,
@@ -210,10 +215,11 @@ impl Collector {
         self.hub = hub;
     }
 
-    /// Limits the memory of host names, in bytes, from now on.
-    pub fn remember_names(&mut self, memory: usize) {
+    /// Limits the memory of host names, in bytes, from now on, and sets whether hosts have names.
+    pub fn remember_names(&mut self, memory: usize, has_names: bool) {
+        self.has_names = has_names;
         self.resolved = Resolved::new(memory / 2);
-        self.shown = Shown::new(memory / 2);
+        self.pseudonyms = self.anonymiser.as_ref().map(|_| Resolved::new(memory / 2));
     }
 
     /// Sets when reports are emitted.
@@ -407,7 +413,7 @@ impl Collector {
 
     /// Reports the last, unfinished interval and closes the outputs. Returns the totals, the messages of failures, and
     /// the names of responders.
-    pub fn finish(mut self) -> (Snapshot, Vec<String>, Shown) {
+    pub fn finish(mut self) -> (Snapshot, Vec<String>, HostNames) {
         for part in self.pending.keys().copied().collect::<Vec<_>>() {
             self.complete(part);
         }
@@ -421,7 +427,10 @@ impl Collector {
         self.fail_all(failed);
         self.total.fill();
         self.total.arrange();
-        (self.total, self.failures, self.shown)
+        let resolved = self.pseudonyms.as_ref().unwrap_or(&self.resolved);
+        let talkers = top_of(&self.total, builtin::TALKERS);
+        let names = talkers.map(|talkers| resolved.of_talkers(talkers)).unwrap_or_default();
+        (self.total, self.failures, names)
     }
 
     /// Makes the outputs write their buffered rows.
@@ -451,7 +460,7 @@ impl Collector {
         self.waiting -= records.iter().map(Records::waiting).sum::<usize>();
         let mut order = in_order(&records);
         for (flow, record, _) in order.iter().filter_map(|at| record_at(&records, *at)) {
-            if Resolved::reads(record.table) {
+            if self.has_names && Resolved::reads(record.table) {
                 self.resolved.record(flow, &record);
             }
         }
@@ -468,20 +477,18 @@ impl Collector {
         let mut named: Vec<((&FlowRecord, To<'_>), Option<&str>)> =
             rows.iter().flat_map(Rows::each).zip(names.iter().map(Option::as_deref)).collect();
         named.sort_by_key(|((row, _), _)| (row.first, row.key));
-        for ((row, _), name) in &named {
-            if let Some(name) = name {
-                self.shown.row(row, name);
-            }
-        }
         for (flow, mut record, to) in order.iter().filter_map(|at| record_at(&records, *at)) {
             if let Some(anonymiser) = &mut self.anonymiser {
                 anonymiser.record(&mut record);
+                if let Some(names) = self.pseudonyms.as_mut().filter(|_| Resolved::reads(record.table)) {
+                    names.record(flow, &record);
+                }
             }
             for at in 0..self.outputs.len() {
                 if to.run
                     && self.outputs.get(at).is_some_and(|one| one.takes_record(record.table, record.time))
                 {
-                    self.attempt(at, |output| output.record(flow, &record));
+                    self.row(at, |output| output.record(flow, &record));
                 }
             }
             let failed = self.targets.record(to.functions, flow, &record);
@@ -490,7 +497,7 @@ impl Collector {
         for ((row, to), name) in named {
             for at in 0..self.outputs.len() {
                 if to.run && self.outputs.get(at).is_some_and(|one| one.takes_flow(row.last)) {
-                    self.attempt(at, |output| output.named_flow(row, name));
+                    self.row(at, |output| output.named_flow(row, name));
                 }
             }
             let failed = self.targets.flow(to.functions, row, name);
@@ -572,7 +579,7 @@ impl Collector {
             }
             for at in 0..self.outputs.len() {
                 if self.outputs.get(at).is_some_and(|one| one.takes_event(Time(event.last))) {
-                    self.attempt(at, |output| output.event(event));
+                    self.row(at, |output| output.event(event));
                 }
             }
         }
@@ -645,6 +652,12 @@ impl Collector {
         for at in 0..self.outputs.len() {
             self.attempt(at, |output| output.interval(&report));
         }
+    }
+
+    /// Calls an output with a row, which is counted.
+    fn row(&mut self, at: usize, call: impl FnOnce(&mut Box<dyn Output>) -> io::Result<()>) {
+        let is_written = self.attempt(at, call);
+        self.outputs.iter().skip(at).take(1).for_each(|one| one.count(is_written));
     }
 
     /// Calls an output. A failure is recorded once, and the output is called again next time, because the disk may

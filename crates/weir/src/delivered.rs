@@ -1,4 +1,4 @@
-//! What is counted of each destination of a run: the logs and packet files of subscriptions and options.
+//! What is counted of each destination of a run: logs, packet files and directories, of subscriptions and options.
 //!
 //! Workers and writers count in place, and readers add nothing up: a destination has one row for the whole run, also where its
 //! subscription was removed and added again.
@@ -8,6 +8,8 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use weir_api::web::DestinationRow;
+use weir_output::figures::printable;
 
 /// Number of destinations beyond which those that are not in use any more are forgotten.
 const REMEMBERED: usize = 10_000;
@@ -103,6 +105,9 @@ pub enum DestinationKind {
     Files,
     /// A log of a subscription.
     Log,
+    /// A log of the whole run, the store or syslog. Rows that workers shed before are in the ledger alone, because they are shed
+    /// before it is known which logs take them.
+    OfRun,
 }
 
 impl DestinationKind {
@@ -111,7 +116,7 @@ impl DestinationKind {
         match self {
             Self::Packets => "packets",
             Self::Files => "files",
-            Self::Log => "rows",
+            Self::Log | Self::OfRun => "rows",
         }
     }
 }
@@ -168,14 +173,37 @@ impl Destinations {
         Arc::clone(all.entry((kind, name.to_owned())).or_default())
     }
 
-    /// The counts of all destinations as OpenMetrics text. Names are those of files without their directories.
-    pub fn metrics(&self) -> String {
+    /// The counts of all destinations by the names of their files without directories, which clients do not see, and units.
+    fn by_file(&self) -> BTreeMap<(String, &'static str), DeliveredCount> {
         let mut rows: BTreeMap<(String, &str), DeliveredCount> = BTreeMap::new();
         for Row { kind, name, count } in self.counts() {
             let file = Path::new(&name).file_name().unwrap_or_default().to_string_lossy();
-            let file = file.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            rows.entry((file, kind.unit())).or_default().add(&count);
+            rows.entry((file.into_owned(), kind.unit())).or_default().add(&count);
         }
+        rows
+    }
+
+    /// The rows of all destinations for clients.
+    pub fn rows(&self) -> Vec<DestinationRow> {
+        let row = |((name, unit), count): ((String, &str), DeliveredCount)| DestinationRow {
+            name: printable(&name),
+            unit: unit.to_owned(),
+            offered: count.offered,
+            written: count.written,
+            shed: count.shed,
+            lost: count.lost,
+            limited: count.limited,
+            missing: count.missing,
+            bytes: count.bytes,
+        };
+        self.by_file().into_iter().map(row).collect()
+    }
+
+    /// The counts of all destinations as OpenMetrics text. Names are those of files without their directories.
+    pub fn metrics(&self) -> String {
+        let escaped = |file: &str| file.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let rows: Vec<_> =
+            self.by_file().into_iter().map(|((file, unit), count)| ((escaped(&file), unit), count)).collect();
         let mut text = String::new();
         for (name, help, of) in COLUMNS.iter().filter(|_| !rows.is_empty()) {
             let _ =

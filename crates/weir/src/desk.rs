@@ -5,6 +5,7 @@
 //! subscription counts can therefore be compared with a count over the packets from that time on.
 
 use crate::dump::{FileSpec, Intake};
+use crate::leaving::{Leaving, file_name, of_functions, of_options};
 use crate::memory;
 use crate::outlet::Ways;
 use serde::Serialize;
@@ -79,6 +80,8 @@ pub struct Described {
     pub expression: String,
     /// The subscriptions, in order.
     pub subscriptions: Vec<DescribedSubscription>,
+    /// What leaves by their functions: logs, files and events.
+    pub leaves: Vec<Leaving>,
     /// What the pass has to do for them.
     pub demand: Vec<String>,
 }
@@ -109,9 +112,13 @@ pub struct DescribedSubscription {
     pub outputs: Option<Vec<String>>,
 }
 
-/// A call as text: the name of the function, then names and values of arguments.
+/// A call as text: the name of the function, then names and values of arguments. A path is shown without its directory.
 fn call_text(call: &FunctionCall) -> String {
-    let arguments = call.arguments.iter().map(|(name, value)| format!(" {name} {value}"));
+    let shown = |name: &str, value: &str| match name {
+        "to" => file_name(value).to_owned(),
+        _ => value.to_owned(),
+    };
+    let arguments = call.arguments.iter().map(|(name, value)| format!(" {name} {}", shown(name, value)));
     std::iter::once(call.name.clone()).chain(arguments).collect()
 }
 
@@ -232,12 +239,23 @@ impl Desk {
             interval: one.spec.interval as f64 / 1e9,
             outputs: one.spec.outputs.clone(),
         };
+        let mut leaves = of_functions(&state.plan, &state.subscriptions);
+        leaves.iter_mut().for_each(|one| one.to = file_name(&one.to).to_owned());
+        leaves.extend(of_options(&state.subscriptions));
+        leaves.sort_by_key(|one| one.subscription);
         Described {
+            leaves,
             plan: state.plan.number(),
             expression: state.expression.clone(),
             subscriptions: state.subscriptions.iter().map(row).collect(),
             demand: state.plan.needs(),
         }
+    }
+
+    /// What leaves by the functions of the plan in effect, with the paths of files.
+    pub fn leaves(&self) -> Vec<Leaving> {
+        let state = self.state();
+        of_functions(&state.plan, &state.subscriptions)
     }
 
     /// Compiles changes into one plan. Waits until the orders before are in effect.

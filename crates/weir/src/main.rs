@@ -28,6 +28,7 @@ mod hub;
 mod inputs;
 mod interfaces;
 mod leaps;
+mod leaving;
 mod live;
 mod manual;
 mod memory;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
+use weir_api::{Key, Top, TopRow};
 use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::{DNS, Record, Table, Value};
 
@@ -14,8 +15,9 @@ const NAMES: usize = 4;
 /// Maximum bytes of an answer including its name (RFC 1035 2.3.4), by which the memory limit is converted into a
 /// number.
 const ANSWER: usize = 512;
-/// Maximum number of pairs of hosts with names for the summary.
-const SUMMARY: usize = 16_384;
+
+/// Names of servers, by the address of the server and that of the client that resolved it.
+pub type HostNames = BTreeMap<(IpAddr, IpAddr), String>;
 
 /// DNS answers, by client and address.
 pub struct Resolved {
@@ -104,6 +106,16 @@ impl Resolved {
         answers.push(answer);
     }
 
+    /// The names of the servers of a list of talkers: for each the first one that is known.
+    pub fn of_talkers(&self, talkers: &Top) -> HostNames {
+        let named = |row: TopRow| {
+            let Key::Talker { server, client, .. } = row.key else { return None };
+            let first = self.known.get(&(client, server))?.first()?;
+            Some(((server, client), first.name.to_string()))
+        };
+        talkers.ranked().into_iter().filter_map(named).collect()
+    }
+
     /// The name of a flow's responder according to its initiator when the flow began: that of the last answer before,
     /// while it is valid.
     pub fn name(&self, flow: &FlowRecord) -> Option<Arc<str>> {
@@ -114,28 +126,5 @@ impl Resolved {
         let answers = self.known.get(&(address(flow.initiator()), address(flow.responder())))?;
         let fits = |answer: &&Answer| answer.from <= flow.first.0 && flow.first.0 <= answer.until;
         answers.iter().filter(fits).max_by_key(|answer| answer.from).map(|answer| Arc::clone(&answer.name))
-    }
-}
-
-/// Displayed names of responders by pairs of hosts: responder, then initiator.
-pub struct Shown {
-    /// The names.
-    pub names: BTreeMap<(IpAddr, IpAddr), String>,
-    max: usize,
-}
-
-impl Shown {
-    /// A table with a memory limit in bytes.
-    pub fn new(memory: usize) -> Self {
-        Self { names: BTreeMap::new(), max: (memory / ANSWER).min(SUMMARY) }
-    }
-
-    /// Keeps the name of a written row if the memory limit allows it.
-    pub fn row(&mut self, flow: &FlowRecord, name: &str) {
-        let address = |(address, _): ([u8; 16], u16)| std::net::Ipv6Addr::from(address).to_canonical();
-        let key = (address(flow.responder()), address(flow.initiator()));
-        if self.names.len() < self.max || self.names.contains_key(&key) {
-            self.names.entry(key).or_insert_with(|| name.to_owned());
-        }
     }
 }

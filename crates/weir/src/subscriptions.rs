@@ -65,6 +65,16 @@ pub fn applications(memory: usize) -> Vec<Subscription> {
     ])
 }
 
+/// The subscription to the names that clients resolved, which rows of flows and the summary show. Its reading is of no use.
+pub fn host_names() -> Vec<Subscription> {
+    let functions = vec![FunctionCall::new("tables").with("of", "dns"), FunctionCall::new("hostnames")];
+    built_in([SubscriptionSpec {
+        level: Level::Record,
+        outputs: Some(Vec::new()),
+        ..SubscriptionSpec::new("host names", "", functions)
+    }])
+}
+
 /// The subscriptions of a report: those of the summary, all records, and each measurement.
 pub fn of_report() -> Vec<Subscription> {
     let specs = [

@@ -5,6 +5,7 @@
 
 use crate::cli::RunOptions;
 use crate::config::{self, check_at, over_records, toml_string};
+use crate::leaving::file_name;
 use crate::{fields, outputs};
 use std::path::Path;
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
@@ -42,7 +43,9 @@ pub fn subscriptions(options: &RunOptions) -> Result<Vec<SubscriptionSpec>, Stri
             .with("total", limits.total);
         let is_valid = is_named(directory).and_then(|()| holds_at(expression, &[Level::Record]));
         is_valid.map_err(|error| wrong(&option, expression, &error))?;
-        all.push(selected(&option, Level::Record, expression, vec![call]));
+        // Clients see the name.
+        let name = format!("--files {}", file_name(directory));
+        all.push(selected(&name, Level::Record, expression, vec![call]));
     }
     for (log, expression) in logs.selected() {
         let option = format!("--log {log}");
@@ -87,7 +90,7 @@ fn packet_file(file: &str, expression: &str) -> Result<SubscriptionSpec, String>
     }
     let level = level_of(expression, &[Level::Packet, Level::Flow, Level::Record])?;
     Ok(selected(
-        &format!("-w {file}"),
+        &format!("-w {}", file_name(file)),
         level,
         expression,
         vec![FunctionCall::new("writeto").with("to", file)],

@@ -272,7 +272,7 @@ fn invalid_options_of_extraction_are_errors() {
     let folder = tempfile::tempdir().unwrap();
     let file = put(folder.path(), "file", b"");
     weir([text(&sample), "--files", text(&file)]).exits(4).says("file: ");
-    weir([text(&sample), "--files-each", "1M"]).exits(1).says("--files <DIR>");
+    weir([text(&sample), "--files-each", "1M"]).exits(1).says("--files <DIR[=EXPR]>");
     weir([text(&sample), "--files", text(folder.path()), "--files-each", "x"])
         .exits(1)
         .says("e.g. 64K, 512M or 2G");

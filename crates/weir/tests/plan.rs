@@ -121,8 +121,80 @@ fn what_a_run_does_is_in_its_plan() {
         assert_eq!(written("packets.pcapng"), needs(&plan, "matching packets"), "{line}");
         assert_eq!(written("unidentified.pcapng"), needs(&plan, "packets of unidentified flows"), "{line}");
         assert_eq!(written("files"), needs(&plan, "content of files"), "{line}");
+        // Everything that is written is the end of a chain there.
+        let leaves = plan["leaves"].as_array().unwrap();
+        let ends = |to: &str| {
+            let to = folder.path().join(to);
+            leaves.iter().any(|one| one["to"] == text(&to) && one["subscription"].is_u64())
+        };
+        for name in ["packets.pcapng", "unidentified.pcapng", "files"] {
+            assert_eq!(written(name), ends(name), "{line}: {name}");
+        }
+        let has_log = leaves.iter().any(|one| one["what"] == "log of the run" || one["what"] == "store");
+        assert_eq!(written("logs"), has_log, "{line}");
+        assert!(leaves.iter().any(|one| one["what"] == "event" && one["to"] == "scans"), "{line}");
+        let has_names = leaves.iter().any(|one| one["what"] == "names");
+        assert_eq!(has_names, !arguments.contains(&"-n".to_owned()), "{line}");
     }
     println!("{runs} combinations of options");
+}
+
+/// The lines of the summary about talkers.
+fn talkers(arguments: &[&str]) -> Vec<String> {
+    let ran = weir(arguments).text();
+    let lines = ran.lines().skip_while(|line| !line.starts_with("TALKERS"));
+    let rest = lines.enumerate().take_while(|(at, line)| *at == 0 || line.starts_with(' '));
+    rest.map(|(_, line)| line.to_owned()).collect()
+}
+
+/// Logs and files do not change what hosts are called, in the summary and in rows.
+#[test]
+fn names_of_hosts_do_not_depend_on_other_options() {
+    let folder = tempfile::tempdir().unwrap();
+    let (logs, file) = (folder.path().join("logs"), folder.path().join("x.pcapng"));
+    let log = |kind: &'static str| vec!["-o", text(&logs), "--log", kind];
+    let options = [
+        log("csv:flow+dns"),
+        log("zeek"),
+        log("eve:http"),
+        log("mon"),
+        log("store"),
+        vec!["-w", text(&file)],
+        vec!["--subscribe", "packets"],
+        vec!["--measure", "-o", text(&logs), "--log", "csv"],
+    ];
+    let (mut named, mut rows) = (0, 0);
+    for capture in [sample()].into_iter().chain(diverse(10)) {
+        let without = talkers(&[text(&capture), "-q"]);
+        named += usize::from(without.iter().any(|line| line.contains(".test:") || line.contains(".com:")));
+        for given in &options {
+            let _ = fs::remove_dir_all(&logs);
+            let all = [text(&capture), "-q"].into_iter().chain(given.iter().copied()).collect::<Vec<_>>();
+            let with = talkers(&all);
+            // Lines of files that are written take the place of the last talkers.
+            assert!(without.starts_with(&with), "{given:?} of {}: {with:?}", capture.display());
+        }
+        let names = |kind: &str, numeric: bool| -> Vec<String> {
+            let _ = fs::remove_dir_all(&logs);
+            let more: &[&str] = if numeric { &["-n"] } else { &[] };
+            weir([text(&capture), "-q", "-o", text(&logs), "--log", kind].iter().chain(more));
+            let text = fs::read_to_string(logs.join("flows.csv")).unwrap_or_default();
+            let column = text
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .split(',')
+                .position(|name| name == "destination_name");
+            let cell = |line: &str| line.split(',').nth(column.unwrap()).unwrap().to_owned();
+            text.lines().skip(1).map(cell).collect()
+        };
+        let alone = names("csv:flow", false);
+        assert_eq!(alone, names("csv:flow+dns", false), "{}", capture.display());
+        assert!(names("csv:flow+dns", true).iter().all(String::is_empty));
+        rows += alone.iter().filter(|name| !name.is_empty()).count();
+    }
+    println!("{named} summaries and {rows} rows with names");
+    assert!(named > 0 && rows > 50, "{named} {rows}");
 }
 
 #[test]

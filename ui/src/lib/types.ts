@@ -191,6 +191,8 @@ export interface Described {
   demand: string[];
   /** The run's expression; empty for every packet. */
   expression: string;
+  /** What leaves by their functions: logs, files and events. */
+  leaves: Leaving[];
   /** Number of the plan; each change makes a new one. */
   plan: number;
   /** The subscriptions, in order. */
@@ -219,6 +221,31 @@ export interface DescribedSubscription {
   owner: string;
   /** Whether it covers the packets that no other line of its chart covers. */
   remainder: boolean;
+}
+
+/**
+ * A log, a packet file or a directory of files, with what became of what left for it. What was offered is
+ * written, shed, lost, limited or on its way.
+ */
+export interface DestinationRow {
+  /** Bytes of the packets and files that were written; 0 for rows. */
+  bytes: number;
+  /** Files of which nothing was kept because a limit was reached. */
+  limited: number;
+  /** Those that the writer could not write. */
+  lost: number;
+  /** Packets before a decision that were held no more, and so were never offered. */
+  missing: number;
+  /** Name of the log, or of the file or directory without its path. */
+  name: string;
+  /** Packets, rows or files that subscriptions and options delivered. */
+  offered: number;
+  /** Those for which the queue to the writer had no room. */
+  shed: number;
+  /** `packets`, `rows` or `files`. */
+  unit: string;
+  /** Those that were written. */
+  written: number;
 }
 
 /** A property of a flow. */
@@ -616,6 +643,16 @@ export interface KeptTableInfo {
   name: string;
 }
 
+/** Something that leaves a run. */
+export interface Leaving {
+  /** The number of the subscription that ends there; none for what takes the rows of all. */
+  subscription: number | null;
+  /** Its name; of a file without its directory, unless it is shown to the user who started the program. */
+  to: string;
+  /** What it is: `log`, `log of the run`, `packet file`, `directory`, `store`, `syslog`, `names` or `event`. */
+  what: string;
+}
+
 /** A counter. */
 export interface LedgerRow {
   /** Meaning. */
@@ -870,6 +907,8 @@ export interface Sensor {
   clients: ClientRow[];
   /** Processing cost of stages and subscriptions. */
   costs: CostRow[];
+  /** What became of what left for each log, packet file and directory. */
+  destinations: DestinationRow[];
   /** The first sum of the ledger that does not hold. */
   imbalance: string | null;
   /** Packet ledger and other counters. Parts of a parent add up to it. */

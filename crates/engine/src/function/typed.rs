@@ -1,5 +1,6 @@
-//! Functions that the command line alone calls: their files and directories are paths of the user who started the program, as
-//! in `-w dns.pcapng='port 53'`. A configuration names files in the directory of logs instead, and clients can name no path.
+//! Functions that the program alone calls: those of the command line, whose files and directories are paths of the user who
+//! started the program, as in `-w dns.pcapng='port 53'`, and that of the names of hosts. A configuration names files in the
+//! directory of logs instead, and clients can name no path.
 
 use super::log::Rows;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory, count};
@@ -10,7 +11,7 @@ use weir_api::Level;
 static FUNCTIONS: [&FunctionSpec; 2] = [&WRITE, &ROWS_OF_FLOWS];
 
 /// The functions over records.
-static OF_RECORDS: [&FunctionSpec; 3] = [&WRITE_OF_RECORDS, &ROWS_OF_RECORDS, &EXTRACT];
+static OF_RECORDS: [&FunctionSpec; 4] = [&WRITE_OF_RECORDS, &ROWS_OF_RECORDS, &EXTRACT, &HOST_NAMES];
 
 /// The function of that name at a level that only the command line calls.
 pub(super) fn find(name: &str, level: Level) -> Option<&'static FunctionSpec> {
@@ -58,6 +59,18 @@ static EXTRACT: FunctionSpec = FunctionSpec {
     memory: |_| Ok(Memory::SMALL),
     judge: None,
     delivers: Some(files),
+    build: rows,
+};
+
+static HOST_NAMES: FunctionSpec = FunctionSpec {
+    name: "hostnames",
+    help: "Gives the names that records of DNS have to the addresses of their answers.",
+    arguments: &[],
+    levels: &[Level::Record],
+    input: InputKind::Packets,
+    memory: |_| Ok(Memory::SMALL),
+    judge: None,
+    delivers: Some(|_, _| Ok(Target::Names)),
     build: rows,
 };
 
@@ -114,6 +127,10 @@ mod tests {
         {
             assert!(Callable::find(spec.name, level).is_none(), "{}", spec.name);
             assert!(FunctionSpec::find_at(spec.name, level).is_ok(), "{}", spec.name);
+            if spec.arguments.is_empty() {
+                assert!(spec.call(&FunctionCall::new(spec.name), 1_u64).is_ok());
+                continue;
+            }
             let arguments = spec.arguments.iter().filter(|argument| argument.name != "to");
             let call = arguments.fold(FunctionCall::new(spec.name).with("to", "../x"), |call, argument| {
                 call.with(argument.name, 1)

@@ -1,6 +1,8 @@
 //! An output that is open, and the logs whose rows it takes.
 
+use crate::delivered::Delivered;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use weir_output::{Log, Output};
 use weir_proto::Table;
 use weir_wire::Time;
@@ -23,25 +25,36 @@ pub struct OpenOutput {
     folder: PathBuf,
     /// The output.
     pub output: Box<dyn Output>,
+    /// What is counted of its rows.
+    delivered: Arc<Delivered>,
     /// Its logs, one after another; empty for the store of the pages and for syslog, which take all rows until the end.
     selections: Vec<Selection>,
 }
 
 impl OpenOutput {
     /// The store of the pages.
-    pub fn of_pages(folder: &Path, output: Box<dyn Output>) -> Self {
-        Self { folder: folder.to_owned(), output, selections: Vec::new() }
+    pub fn of_pages(folder: &Path, output: Box<dyn Output>, delivered: Arc<Delivered>) -> Self {
+        Self { folder: folder.to_owned(), output, delivered, selections: Vec::new() }
     }
 
     /// An output without a folder, which takes all rows until the end.
-    pub fn of_all(output: Box<dyn Output>) -> Self {
-        Self { folder: PathBuf::new(), output, selections: Vec::new() }
+    pub fn of_all(output: Box<dyn Output>, delivered: Arc<Delivered>) -> Self {
+        Self { folder: PathBuf::new(), output, delivered, selections: Vec::new() }
     }
 
     /// A log in a folder.
-    pub fn of_log(folder: &Path, log: &Log, output: Box<dyn Output>) -> Self {
+    pub fn of_log(folder: &Path, log: &Log, output: Box<dyn Output>, delivered: Arc<Delivered>) -> Self {
         let selections = vec![Selection { log: log.clone(), ends: None }];
-        Self { folder: folder.to_owned(), output, selections }
+        Self { folder: folder.to_owned(), output, delivered, selections }
+    }
+
+    /// Counts a row that it took.
+    pub fn count(&self, is_written: bool) {
+        self.delivered.offer(1);
+        match is_written {
+            true => self.delivered.write(1, 0),
+            false => self.delivered.lose(1),
+        }
     }
 
     /// Whether it takes a record of a table and a time.
@@ -128,7 +141,7 @@ mod tests {
     #[test]
     fn rows_change_at_a_packet_time_and_the_output_ends_after_the_last_of_them() {
         let folder = Path::new("/logs");
-        let mut output = OpenOutput::of_log(folder, &log("csv"), Box::new(Nothing));
+        let mut output = OpenOutput::of_log(folder, &log("csv"), Box::new(Nothing), Arc::default());
         output.follow(Some(folder), &[log("csv")], Time(5));
         assert_eq!(takes(&output, 9), [true; 3]);
         output.follow(Some(folder), &[log("eve"), log("csv:dns")], Time(10));
@@ -148,14 +161,14 @@ mod tests {
     #[test]
     fn two_logs_never_have_one_file_open_and_the_pages_have_all_rows() {
         let folder = Path::new("/logs");
-        let mon = OpenOutput::of_log(folder, &log("mon"), Box::new(Nothing));
+        let mon = OpenOutput::of_log(folder, &log("mon"), Box::new(Nothing), Arc::default());
         let writes = |folder: &str, text: &str| mon.writes(Path::new(folder), &log(text));
         assert_eq!(
             ["mon", "mon-paper", "csv"].map(|text| writes("/logs", text)),
             [Some(true), Some(false), None]
         );
         assert_eq!(writes("/other", "mon"), None);
-        let mut pages = OpenOutput::of_pages(folder, Box::new(Nothing));
+        let mut pages = OpenOutput::of_pages(folder, Box::new(Nothing), Arc::default());
         pages.follow(None, &[], Time(1));
         assert!(!pages.has_ended(2) && takes(&pages, 2) == [true; 3]);
         assert_eq!(pages.writes(folder, &log("csv")), None);

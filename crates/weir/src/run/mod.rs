@@ -23,7 +23,7 @@ use crate::clock;
 use crate::collector::{Collector, OpenOutput};
 use crate::configuration::Configuration;
 use crate::database;
-use crate::delivered::Destinations;
+use crate::delivered::{Delivered, DestinationKind, Destinations};
 use crate::desk::Desk;
 use crate::exit::{Exit, complain};
 use crate::failures::Failures;
@@ -313,6 +313,9 @@ impl Run {
         if !options.numeric && request.memory >= subscriptions::FULL_SUMMARY {
             built_in.extend(subscriptions::applications(request.memory));
         }
+        if !options.numeric {
+            built_in.extend(subscriptions::host_names());
+        }
         let ports = list_rows(request.memory, 4096);
         built_in.extend(subscriptions::of_options(options, given, is_read, ports));
         built_in.extend(subscriptions::typed(&request.typed));
@@ -358,7 +361,7 @@ impl Run {
             paths.folder(folder);
         }
         let plan = self.desk.plan();
-        for (_, target) in plan.targets().filter(|(_, target)| target.place() == Place::Path) {
+        for (_, target) in plan.targets().filter(|(_, target)| target.place() == Some(Place::Path)) {
             match target {
                 Target::Files(directory) => paths.folder(Path::new(&*directory.name)),
                 _ => paths.file(Path::new(target.name())),
@@ -397,11 +400,14 @@ impl Run {
             let store = database::write(&self.context(&beside.store), self.keep())
                 .map_err(|error| (Exit::Output, error.to_string()))?;
             beside.hub.set_health(store.health());
-            opened.push(OpenOutput::of_pages(&beside.store, Box::new(store)));
+            opened.push(OpenOutput::of_pages(&beside.store, Box::new(store), self.counts_of_run("store")));
         }
         if let Some(syslog) = &self.syslog {
             let failed = |error| (Exit::Output, format!("syslog: {error}"));
-            opened.push(OpenOutput::of_all(Box::new(syslog.again().map_err(failed)?)));
+            opened.push(OpenOutput::of_all(
+                Box::new(syslog.again().map_err(failed)?),
+                self.counts_of_run("syslog"),
+            ));
         }
         Ok(opened)
     }
@@ -416,9 +422,14 @@ impl Run {
         let open = |log: &Log| {
             let failed = |error: io::Error| (Exit::Output, explained(directory, &error));
             let output = outputs::open(log, &context, self.keep()).map_err(failed)?;
-            Ok(OpenOutput::of_log(directory, log, output))
+            Ok(OpenOutput::of_log(directory, log, output, self.counts_of_run(log.spec().name)))
         };
         of_folder.map(open).collect()
+    }
+
+    /// What is counted of a log of the whole run.
+    fn counts_of_run(&self, name: &str) -> Arc<Delivered> {
+        self.destinations.of(DestinationKind::OfRun, name)
     }
 
     /// Creates the folder of the logs.
@@ -503,9 +514,10 @@ impl Run {
 
     fn collector(&self, outputs: Vec<OpenOutput>, workers: usize) -> Collector {
         let mut collector = Collector::new(outputs, workers, self.request.interval, self.division.rows);
-        collector.remember_names(self.division.names);
-        collector.hold_events(self.division.events, self.failures.clone());
         collector.anonymise(self.anonymiser.clone());
+        // Without names of services, hosts have none either, whatever records pass for a log.
+        collector.remember_names(self.division.names, !self.options.numeric);
+        collector.hold_events(self.division.events, self.failures.clone());
         collector.deliver(&self.targets(&self.plan(), &self.request), Time(0));
         collector.emit(self.beside.as_ref().map(|beside| Arc::clone(&beside.hub)));
         collector.roll_every(self.request.rotate, Arc::clone(&self.signals.hangup));

@@ -317,10 +317,13 @@ impl Finished {
             let parts: String = parts.collect();
             format!("{} files kept in {}{parts}", count(files_kept), folders.join(" and "))
         });
-        let is_other = |kind, named: &str| {
-            kind != DestinationKind::Packets || self.packet_files.iter().all(|(_, name, _)| name != named)
+        // Packet files of options have their own lines. That a log of the run is written is no news.
+        let is_other = |row: &Row| match row.kind {
+            DestinationKind::Packets => self.packet_files.iter().all(|(_, name, _)| *name != row.name),
+            DestinationKind::OfRun => row.count.lost > 0,
+            DestinationKind::Files | DestinationKind::Log => true,
         };
-        let others = destinations.counts().into_iter().filter(|row| is_other(row.kind, &row.name));
+        let others = destinations.counts().into_iter().filter(is_other);
         let others = delivered_line(others.collect());
         packet_files.chain(carved).chain(others).collect()
     }

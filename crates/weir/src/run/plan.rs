@@ -5,9 +5,14 @@ use super::request::Request;
 use crate::cli::{Cli, Command};
 use crate::desk::Described;
 use crate::exit::{Exit, complain, print};
+use crate::leaving::Leaving;
+use crate::outlet::OUTLETS;
+use crate::outputs;
 use clap::Parser;
 use std::fmt::Write as _;
+use weir_engine::Plan;
 use weir_output::figures::{counted, printable};
+use weir_output::{Log, aligned};
 
 /// Prints the plan of a run with these options: those of `weir`, or `open` or `serve` and theirs.
 pub fn explain(options: &[String], json: bool) -> Exit {
@@ -29,7 +34,13 @@ pub fn explain(options: &[String], json: bool) -> Exit {
     let described = Request::new(&options).and_then(|mut request| {
         request.pages = pages;
         let logs = Run::logs(&request, pages)?;
-        Ok(Run::desk(&options, &request, &logs)?.described())
+        let desk = Run::desk(&options, &request, &logs)?;
+        let plan = desk.plan();
+        let mut described = desk.described();
+        described.leaves = desk.leaves();
+        described.leaves.extend(of_options(&request, &logs, &plan));
+        described.leaves.sort_by_key(|one| one.subscription);
+        Ok(described)
     });
     let text = match described {
         Ok(described) if json => serde_json::to_string(&described).unwrap_or_default() + "\n",
@@ -37,6 +48,31 @@ pub fn explain(options: &[String], json: bool) -> Exit {
         Err((exit, error)) => return complain(exit, error),
     };
     print(&text)
+}
+
+/// What leaves by the options of a run, whose subscriptions have fixed names.
+fn of_options(request: &Request, logs: &[Log], plan: &Plan) -> Vec<Leaving> {
+    let mut all = Vec::new();
+    let mut add = |name: &str, what: &str, to: &str| match plan.number_of(name) {
+        Some(id) => all.push(Leaving::by(id, what, to)),
+        None => all.push(Leaving { what: what.to_owned(), to: to.to_owned(), subscription: None }),
+    };
+    for spec in OUTLETS {
+        (spec.file)(&request.packets).into_iter().for_each(|file| add(spec.option, "packet file", file));
+    }
+    if let Some((directory, _)) = &request.extracted {
+        add("--files", "directory", &directory.display().to_string());
+    }
+    for log in logs {
+        let name = log.spec().name;
+        let what = if outputs::is_store(log) { "store" } else { "log of the run" };
+        // Those of readings alone have no subscription to rows.
+        add(&format!("--log {name}"), what, name);
+    }
+    if let Some(server) = &request.syslog {
+        add("", "syslog", &server.to_string());
+    }
+    all
 }
 
 /// The plan as a table, and the demand that follows from it.
@@ -83,6 +119,22 @@ fn table(described: &Described) -> String {
         let cells: Vec<String> =
             row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         let _ = writeln!(text, "  {}", cells.join("  ").trim_end());
+    }
+    if !described.leaves.is_empty() {
+        text.push_str("\nWhat leaves:\n");
+        let from = |number: u32| {
+            let found = described.subscriptions.iter().find(|one| one.id == number);
+            format!("{number} {}", found.map_or("", |one| &one.name))
+        };
+        let row = |one: &Leaving| {
+            let from = one.subscription.map_or_else(|| "all".to_owned(), from);
+            [&one.what, &one.to, &from].map(|cell| printable(cell)).to_vec()
+        };
+        let rows: Vec<Vec<String>> = described.leaves.iter().map(row).collect();
+        let head = ["what", "to", "from"].map(str::to_owned);
+        aligned(&head, &rows, &[]).lines().for_each(|line| {
+            let _ = writeln!(text, "  {line}");
+        });
     }
     text.push_str("\nThe pass therefore has:\n");
     for line in &described.demand {

@@ -5,7 +5,8 @@ use super::{Run, verbose};
 use crate::cost_profile;
 use crate::memory::{self, Load};
 use crate::offline::Outcome;
-use crate::resolved::Shown;
+use crate::resolved::HostNames;
+
 use std::collections::HashSet;
 use std::io::IsTerminal;
 use weir_api::{Answer, AnswerId, Snapshot, SubscriptionId, builtin};
@@ -24,7 +25,7 @@ pub fn of_files(
     total: Snapshot,
     written: &Finished,
     failures: &[String],
-    names: Shown,
+    names: HostNames,
 ) -> Facts {
     let files = &outcome.files;
     let mut inputs: Vec<InputFacts> = files.describe().map(input).collect();
@@ -43,7 +44,13 @@ pub fn of_files(
 }
 
 /// The facts of a live run.
-pub fn of_links(run: &Run, total: Snapshot, written: &Finished, failures: &[String], names: Shown) -> Facts {
+pub fn of_links(
+    run: &Run,
+    total: Snapshot,
+    written: &Finished,
+    failures: &[String],
+    names: HostNames,
+) -> Facts {
     let alone = run.request.interfaces.len() == 1;
     let inputs = run.request.interfaces.iter().map(|name| InputFacts {
         name: name.clone(),
@@ -135,7 +142,7 @@ fn facts(
     total: Snapshot,
     written: &Finished,
     failures: &[String],
-    names: Shown,
+    names: HostNames,
 ) -> Facts {
     let expression = run.request.shown_expression();
     Facts {
@@ -145,7 +152,7 @@ fn facts(
         failures: failures.to_vec(),
         notes: written.notes(&total, &run.destinations),
         total,
-        names: names.names,
+        names,
         range: None,
         interrupted: run.signals.has_interrupted(),
     }

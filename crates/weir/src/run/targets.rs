@@ -31,12 +31,13 @@ pub fn check(plan: &Plan, request: &Request, is_anonymised: bool) -> Result<(), 
         if matches!(target, Target::Files(_)) && is_anonymised {
             return Err(wrong("files are written as they are, which cannot be combined with anonymisation"));
         }
+        let Some(place) = target.place() else { continue };
         let is_of_option = |name: &Option<String>| name.as_deref() == Some(target.name());
         let PacketFiles { write, unidentified, .. } = &request.packets;
-        if target.place() == Place::Path && (is_of_option(write) || is_of_option(unidentified)) {
+        if place == Place::Path && (is_of_option(write) || is_of_option(unidentified)) {
             return Err(wrong(&format!("{target} is the file of other packets too: give another file")));
         }
-        if target.place() == Place::Path {
+        if place == Place::Path {
             continue;
         }
         let kind = target.kind();
@@ -80,7 +81,7 @@ impl Run {
     pub(super) fn counts_of(&self, target: &Target) -> Arc<Delivered> {
         let kind = match target {
             Target::Files(_) => DestinationKind::Files,
-            Target::Log(_) | Target::OfRun(_) => DestinationKind::Log,
+            Target::Log(_) | Target::OfRun(_) | Target::Names => DestinationKind::Log,
             Target::Packets { .. } => DestinationKind::Packets,
         };
         self.destinations.of(kind, &target.to_string())

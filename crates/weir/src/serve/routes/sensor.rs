@@ -108,6 +108,7 @@ pub async fn sensor(State(app): State<Shared>) -> Json<Sensor> {
         costs: cost_profile::costs(total),
         queues: now.queues.clone(),
         store,
+        destinations: app.hub.destinations().rows(),
         clients: vec![ClientRow {
             name: "live".to_owned(),
             connected: streams.connected.load(Ordering::Relaxed),
