@@ -7,7 +7,7 @@
 
 use crate::expressions::FEW;
 use crate::fields::RecordView;
-use crate::planned::Compiled;
+use crate::planned::{Compiled, Reads};
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_api::SubscriptionId;
@@ -30,6 +30,32 @@ impl Tests for FlowTests {
     fn compile<'p>(all: impl Iterator<Item = &'p Compiled>) -> Self {
         const ALWAYS: FlowTest = FlowTest::All(Vec::new());
         FlowTests::new(all.map(|compiled| compiled.flow_test.clone().unwrap_or(ALWAYS)))
+    }
+}
+
+/// Tests of the key of flows that subscriptions have to be read for.
+pub(crate) struct Possible(FlowTests);
+
+impl Tests for Possible {
+    fn compile<'p>(all: impl Iterator<Item = &'p Compiled>) -> Self {
+        let test = |compiled: &'p Compiled| match &compiled.reads {
+            Reads::Of(test) => test.clone(),
+            Reads::Nothing => FlowTest::Any(Vec::new()),
+            Reads::All => FlowTest::All(Vec::new()),
+        };
+        Possible(FlowTests::new(all.map(test)))
+    }
+}
+
+impl Cover<Possible> {
+    /// Whether a flow has to be read for a subscription. `found` is reused memory.
+    pub fn covers<R: FlowRow>(&self, flow: &R, found: &mut Vec<(u32, Directions)>) -> bool {
+        self.generations().any(|(first, Possible(tests))| {
+            tests.matches(flow, found);
+            found.iter().any(|(number, directions)| {
+                *directions != Directions::NONE && self.position(first, *number).is_some()
+            })
+        })
     }
 }
 

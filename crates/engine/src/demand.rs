@@ -117,7 +117,7 @@ impl Demand {
         match target {
             Target::Names => Self::default(),
             Target::Log(_) | Target::OfRun(_) => {
-                Self { identifies: true, bodies: level == Level::Record, ..Self::default() }
+                Self { identifies: level == Level::Flow, bodies: level == Level::Record, ..Self::default() }
             }
             Target::Files(_) => Self {
                 content: true,
@@ -172,6 +172,11 @@ impl Demand {
             || self.unidentified
     }
 
+    /// Whether a record that functions see may be of a flow that another flow announces.
+    pub(crate) fn may_be_announced(&self) -> bool {
+        weir_proto::announced_tables().any(|table| self.tested.has(table)) || self.content
+    }
+
     /// What parsers are asked for before the records.
     pub(crate) fn early(&self) -> Asked {
         let tables = weir_proto::tables().filter(|table| self.fields.has(table));
@@ -180,12 +185,12 @@ impl Demand {
 
     /// Whether flows are read beyond the first bytes, which identify a protocol.
     pub fn reads_on(&self) -> bool {
-        self.parses() || self.chunks || self.streams || self.measure.is_some()
+        self.parses() || self.chunks || self.streams || self.held || self.measure.is_some()
     }
 
     /// Whether payload is read at all.
     pub fn reads(&self) -> bool {
-        self.reads_on() || self.identifies || self.held
+        self.reads_on() || self.identifies
     }
 
     /// Whether a record of a table is handed on.

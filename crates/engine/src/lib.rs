@@ -49,6 +49,7 @@ mod keyed;
 mod meter;
 mod plan;
 mod planned;
+mod read;
 mod sessions;
 mod settings;
 mod sink;

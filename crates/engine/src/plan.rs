@@ -7,6 +7,7 @@ use crate::demand::Demand;
 use crate::expressions::{Expressions, Numbering};
 use crate::held::Writes;
 use crate::planned::Compiled;
+use crate::read::Read;
 use crate::settings::{ChecksumMode, PlanError, Settings};
 use crate::trees::{Chain, Lineage, Lineages, Trees};
 use std::collections::{HashMap, HashSet};
@@ -42,6 +43,8 @@ pub struct Plan {
     pub(crate) flow_ends: Cover<FlowTests>,
     /// Subscriptions at record level.
     pub(crate) records: Cover<RecordSet>,
+    /// The flows that are identified or parsed.
+    pub(crate) read: Read,
     /// The functions that write packets of flows.
     pub(crate) writes: Writes,
     /// Memory of the functions, and of what is compiled.
@@ -304,6 +307,9 @@ impl Plan {
             };
             positions.iter().filter_map(of).collect()
         };
+        let asking: Vec<usize> =
+            (0..).zip(&planned).filter(|(_, one)| one.has_demand).map(|(at, _)| at).collect();
+        let asking = covering(&asking);
         Ok(Plan {
             outline: Arc::new(Outline::new(number, empty)),
             demand: Arc::new(demand),
@@ -311,6 +317,7 @@ impl Plan {
             early: Cover::after(before.map(|plan| &plan.early), &covering(&sources.early)),
             flow_ends: Cover::after(before.map(|plan| &plan.flow_ends), &covering(&sources.flow_ends)),
             records: Cover::after(before.map(|plan| &plan.records), &covering(&sources.records)),
+            read: Read::after(before.map(|plan| &plan.read), asking),
             writes: Writes::new(planned.iter().flat_map(|planned| planned.compiled.targets())),
             scope,
             subscriptions: planned,

@@ -23,12 +23,48 @@ pub(crate) struct Compiled {
     pub is_early: bool,
     /// What the functions need besides packets and flows, if anything.
     pub demand: Option<Demand>,
+    /// The flows that are identified or parsed for it.
+    pub reads: Reads,
+    /// Whether it may see records of flows that others announce, or needs the names of their protocols.
+    pub is_announced: bool,
     /// The flows that it covers, at stream and flow level.
     pub flow_test: Option<FlowTest>,
     /// The records that it covers, at record level.
     pub record_test: Option<RecordTest>,
     /// The answers without packets.
     pub empty: Vec<Arc<Answer>>,
+}
+
+/// The flows that have to be identified or parsed for a subscription.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Reads {
+    /// None.
+    Nothing,
+    /// Those for whose key a test holds.
+    Of(FlowTest),
+    /// All.
+    All,
+}
+
+impl Reads {
+    /// The flows of a subscription at a level with this demand. `is_early`: functions see what parsers have before records.
+    fn new(
+        level: Level,
+        demand: &Demand,
+        is_early: bool,
+        flow_test: Option<&FlowTest>,
+        record_test: Option<&RecordTest>,
+    ) -> Self {
+        if !demand.parses() && !demand.identifies && !demand.chunks {
+            return Self::Nothing;
+        }
+        let test = match level {
+            Level::Record if !is_early => record_test.map(RecordTest::possible),
+            Level::Flow => flow_test.map(FlowTest::possible),
+            _ => None,
+        };
+        test.filter(|test| !test.is_always()).map_or(Self::All, Self::Of)
+    }
 }
 
 /// A function of a chain, compiled.
@@ -197,9 +233,20 @@ impl Compiled {
         if let Some(test) = &record_test {
             demand.add(&Demand::of_tested(tested(test, &calls, &spec.functions)));
         }
+        let reads = Reads::new(spec.level, &demand, is_early, flow_test.as_ref(), record_test.as_ref());
+        let is_announced = demand.identifies || demand.may_be_announced();
         let demand = (demand != Demand::default()).then_some(demand);
-        let mut compiled =
-            Self { id: *id, calls, is_early, demand, flow_test, record_test, empty: Vec::new() };
+        let mut compiled = Self {
+            id: *id,
+            calls,
+            is_early,
+            demand,
+            reads,
+            is_announced,
+            flow_test,
+            record_test,
+            empty: Vec::new(),
+        };
         // The reading of what needs only sums is a count, whatever the function gives.
         let is_sum = spec.level == Level::Packet && compiled.takes(InputKind::Sums);
         let empty = readings.into_iter().map(|ChainReading { place, function, reading, judges }| Answer {

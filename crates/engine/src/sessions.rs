@@ -3,6 +3,7 @@
 use crate::announced::{Announced, Announcements};
 use crate::demand::Demand;
 use crate::held::HeldPackets;
+use crate::read::Reading;
 use crate::stream_demand::{Covered, Covering, StreamDemand};
 use crate::streams::Measurer;
 use crate::tap::Tap;
@@ -13,6 +14,7 @@ use crate::{Emitted, FlowIdentity, FlowRecord, Item, Plan, Sink, To};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use weir_api::{Answer, AnswerId, Applications, SessionCount};
+use weir_filter::Directions;
 use weir_flow::defrag::{Defrag, DefragConfig, DefragStats};
 use weir_flow::stream::{Overlap, StreamConfig, StreamStats, Streams};
 use weir_flow::{FlowPacket, IpTunnel, Rows};
@@ -71,6 +73,8 @@ struct Asked {
     /// Whether protocols are parsed, not only identified.
     parses: bool,
     wants: Wants,
+    /// What the parsers are asked for of flows that may announce others, and of which nothing else has to be known.
+    announcing: Wants,
     /// What functions see before records.
     early: weir_proto::Asked,
 }
@@ -85,7 +89,14 @@ impl Asked {
         let wants = demand.wants(config.max_file, config.inflation);
         let parses = demand.parses();
         let reads_payload = parses || demand.chunks || demand.streams || wants.identifies;
-        Self { demand: Arc::clone(demand), reads_payload, parses, wants, early: demand.early() }
+        let announcing =
+            Wants { identifies: true, max: wants.max, inflation: wants.inflation, ..Wants::default() };
+        Self { demand: Arc::clone(demand), reads_payload, parses, wants, announcing, early: demand.early() }
+    }
+
+    /// What parsers of a flow are asked for. `is_whole`: all that is demanded, and not only the flows that it announces.
+    fn wants_of(&self, is_whole: bool) -> Wants {
+        if is_whole { self.wants } else { self.announcing }
     }
 
     /// Whether no protocol is identified.
@@ -209,6 +220,12 @@ pub(crate) struct Sessions {
     /// State of each flow, by its row.
     entries: Rows<Option<Box<Entry>>>,
     refused: Refused,
+    /// Rows of flows that nothing has to be known of.
+    unread: Refused,
+    /// Rows of flows that are read to find those that they announce.
+    announcing: Refused,
+    /// Reused for the tests of flows.
+    found: Vec<(u32, Directions)>,
     announced: Announced,
     /// Unidentified traffic by port.
     unidentified: Unidentified,
@@ -362,6 +379,9 @@ impl Sessions {
             whole: None,
             entries: Rows::default(),
             refused: Refused::default(),
+            unread: Refused::default(),
+            announcing: Refused::default(),
+            found: Vec::new(),
             announced: Announced::default(),
             unidentified: Unidentified::new(seed, demand.ports),
             applications: Applications::default(),
@@ -461,18 +481,27 @@ impl Sessions {
     }
 
     /// Whether a session reads the packet's flow, or will begin to.
-    fn is_parsed(&self, seen: &FlowPacket<'_>) -> bool {
-        !self.asked.is_unread()
-            && match self.entry(seen.row) {
-                Some(entry) => entry.session.as_ref().is_some_and(|session| !session.is_unidentified()),
-                // A skipped flow stays skipped: a parser cannot begin in the middle of a flow.
-                None => seen.flow.first >= self.since && !self.refused.contains(seen.row),
-            }
+    fn is_parsed(&mut self, seen: &FlowPacket<'_>, plan: &Plan) -> bool {
+        if self.asked.is_unread() {
+            return false;
+        }
+        if let Some(entry) = self.entry(seen.row) {
+            return entry.session.as_ref().is_some_and(|session| !session.is_unidentified());
+        }
+        // A flow that is skipped, or that nothing had to be known of, stays so: a parser cannot begin in the middle of a flow.
+        let may_begin = seen.flow.first >= self.since
+            && !self.refused.contains(seen.row)
+            && !self.unread.contains(seen.row);
+        if may_begin && !plan.read.is_all() && plan.read.of(&seen.flow, &mut self.found) == Reading::Nothing {
+            self.unread.insert(seen.row);
+            return false;
+        }
+        may_begin
     }
 
     /// Whether the stream of the packet's flow is read.
     fn is_read(&mut self, seen: &FlowPacket<'_>, plan: &Plan) -> bool {
-        let is_otherwise = self.asked.demand.chunks || self.is_parsed(seen);
+        let is_otherwise = self.is_parsed(seen, plan) || self.asked.demand.chunks;
         if !self.asked.demand.streams {
             return is_otherwise;
         }
@@ -522,12 +551,27 @@ impl Sessions {
         room: usize,
         tap: &'w mut Tap<'t>,
     ) -> (&'w mut Streams, SessionFeed<'w, 't>) {
-        let Self { streams, entries, refused, announced, allowances, asked, held, stats, packet, .. } = self;
+        let Self {
+            streams,
+            entries,
+            refused,
+            unread,
+            announcing,
+            announced,
+            allowances,
+            asked,
+            held,
+            stats,
+            packet,
+            ..
+        } = self;
         let (packet, since) = (*packet, self.since);
         let covering = if asked.demand.streams { self.stream_demand.of(row) } else { &[] };
         let feed = SessionFeed {
             entries,
             refused,
+            unread,
+            announcing,
             announced,
             allowances,
             asked,
@@ -633,11 +677,15 @@ impl Sessions {
                 feed.chunk(row, identity, &chunk);
             }
         });
+        let wants = self.asked.wants_of(!self.announcing.contains(row));
         let ended = self.entries.get_mut(row).and_then(Option::take);
-        let found =
-            ended.zip(identity).map(|(mut entry, identity)| self.end_entry(&mut entry, &identity, time, tap));
+        let found = ended
+            .zip(identity)
+            .map(|(mut entry, identity)| self.end_entry(&mut entry, wants, &identity, time, tap));
         let found = found.unwrap_or_default();
         self.refused.remove(row);
+        self.unread.remove(row);
+        self.announcing.remove(row);
         self.stream_demand.end(row);
         if let Some(packets) = &mut self.unidentified_packets {
             packets.end(row, found.is_unidentified, tap);
@@ -676,13 +724,13 @@ impl Sessions {
     fn end_entry(
         &mut self,
         entry: &mut Entry,
+        wants: Wants,
         identity: &FlowIdentity,
         time: Time,
         tap: &mut Tap<'_>,
     ) -> Found {
         self.held -= entry.held as usize;
         let Some(session) = &mut entry.session else { return Found::default() };
-        let wants = self.asked.wants;
         let mut emitter = RecordEmitter {
             identity,
             announced: &mut self.announced,
@@ -751,6 +799,8 @@ fn found(session: &Session) -> Found {
 struct SessionFeed<'w, 't> {
     entries: &'w mut Rows<Option<Box<Entry>>>,
     refused: &'w mut Refused,
+    unread: &'w Refused,
+    announcing: &'w mut Refused,
     announced: &'w mut Announced,
     allowances: &'w mut Allowances,
     asked: &'w Asked,
@@ -779,7 +829,7 @@ impl SessionFeed<'_, '_> {
                 if self.refused.contains(row) {
                     return;
                 }
-                if self.asked.is_unread() || flow.first < self.since {
+                if self.asked.is_unread() || flow.first < self.since || self.unread.contains(row) {
                     if !self.is_full {
                         let entry = Entry::unread(flow);
                         *self.held += entry.held as usize;
@@ -794,8 +844,13 @@ impl SessionFeed<'_, '_> {
                     return;
                 }
                 self.stats.sessions += 1;
+                let is_whole = self.tap.plan.read.is_all()
+                    || self.tap.plan.read.of(flow, &mut Vec::new()) == Reading::Whole;
+                if !is_whole {
+                    self.announcing.insert(row);
+                }
                 let session = match self.announced.take(flow, chunk.time) {
-                    Some(expected) => Session::expected(expected, self.asked.wants),
+                    Some(expected) => Session::expected(expected, self.asked.wants_of(is_whole)),
                     None => Session::new(),
                 };
                 place.insert(Box::new(Entry {
@@ -811,7 +866,7 @@ impl SessionFeed<'_, '_> {
         if session.is_unidentified() && *held > 0 {
             return;
         }
-        let (identity, wants) = (compact.identity(), self.asked.wants);
+        let (identity, wants) = (compact.identity(), self.asked.wants_of(!self.announcing.contains(row)));
         let mut emitter = RecordEmitter {
             identity: &identity,
             announced: self.announced,

@@ -331,8 +331,41 @@ impl FlowTest {
     }
 
     /// Whether it holds for every row, as it is written.
-    pub(crate) fn is_always(&self) -> bool {
+    pub fn is_always(&self) -> bool {
         matches!(self, FlowTest::All(tests) if tests.is_empty())
+    }
+
+    /// A test of the key of a flow that holds for every flow of which a row, or a record, can satisfy this one. Its
+    /// directions are those of packets: a flow is meant if one of them satisfies it.
+    #[must_use]
+    pub fn possible(&self) -> FlowTest {
+        self.bound(true)
+    }
+
+    /// A test of the key that holds where this one can hold (`may`), or one that holds only where this one does.
+    fn bound(&self, may: bool) -> FlowTest {
+        const NEVER: FlowTest = FlowTest::Any(Vec::new());
+        const ALWAYS: FlowTest = FlowTest::All(Vec::new());
+        match self {
+            FlowTest::Field(_) | FlowTest::Row(..) if may => ALWAYS,
+            FlowTest::Field(_) | FlowTest::Row(..) => NEVER,
+            FlowTest::Not(test) => match test.bound(!may) {
+                test if test.is_never() => ALWAYS,
+                test if test.is_always() => NEVER,
+                test => FlowTest::Not(Box::new(test)),
+            },
+            FlowTest::All(tests) => {
+                let mut all: Vec<FlowTest> = tests.iter().map(|test| test.bound(may)).collect();
+                all.retain(|test| !test.is_always());
+                if all.iter().any(FlowTest::is_never) { NEVER } else { FlowTest::All(all) }
+            }
+            FlowTest::Any(tests) => {
+                let mut any: Vec<FlowTest> = tests.iter().map(|test| test.bound(may)).collect();
+                any.retain(|test| !test.is_never());
+                if any.iter().any(FlowTest::is_always) { ALWAYS } else { FlowTest::Any(any) }
+            }
+            key => key.clone(),
+        }
     }
 
     /// Whether it holds for no row, as it is written.

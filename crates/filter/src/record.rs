@@ -108,6 +108,13 @@ impl RecordTest {
         self.tables.iter().find(|(known, _)| *known == table).map_or(&self.others, |(_, test)| test)
     }
 
+    /// A test of the key of a flow that holds for every flow of which a record can satisfy this one: see
+    /// [`FlowTest::possible`].
+    pub fn possible(&self) -> FlowTest {
+        let tests = self.tables.iter().map(|(_, test)| test).chain([&self.others]);
+        FlowTest::Any(tests.cloned().collect()).possible()
+    }
+
     /// Calls `visit` with every test of a field.
     pub fn fields<'t>(&'t self, visit: &mut dyn FnMut(&'t FieldTest)) {
         self.tables.iter().for_each(|(_, test)| test.fields(visit));

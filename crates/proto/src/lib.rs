@@ -221,6 +221,17 @@ pub fn tables() -> impl Iterator<Item = &'static Table> {
     SHARED_TABLES.iter().chain(PROTOCOLS.iter().flat_map(|protocol| protocol.tables)).copied()
 }
 
+/// The protocols of flows that other flows announce.
+pub(crate) static ANNOUNCED: &[&Protocol] =
+    &[&ftp::data::PROTOCOL, &irc::dcc::PROTOCOL, &rtp::PROTOCOL, &tftp::PROTOCOL];
+
+/// The tables that may have records of flows that other flows announce.
+pub fn announced_tables() -> impl Iterator<Item = &'static Table> {
+    [&ANOMALY, &FILES]
+        .into_iter()
+        .chain(ANNOUNCED.iter().flat_map(|protocol| protocol.tables.iter().copied()))
+}
+
 /// Every buffer, in the order of the manual.
 pub fn buffers() -> impl Iterator<Item = &'static Buffer> {
     PROTOCOLS.iter().flat_map(|protocol| protocol.buffers).copied()

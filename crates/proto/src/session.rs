@@ -137,6 +137,10 @@ impl Session {
 
     /// A session of an expected flow.
     pub fn expected(expected: Expected, wants: Wants) -> Self {
+        debug_assert!(
+            crate::ANNOUNCED.iter().any(|known| known.name == expected.protocol.name),
+            "not in ANNOUNCED"
+        );
         let mut session = Self::new();
         session.enter(expected.protocol, expected.parser, wants, expected.ip_proto);
         session

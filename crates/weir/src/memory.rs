@@ -22,7 +22,7 @@ pub struct Work {
     pub is_live: bool,
     /// Whether streams are reassembled and parsed.
     pub is_read: bool,
-    /// Whether protocols are identified to name services.
+    /// Whether protocols are identified.
     pub is_named: bool,
     /// Whether the run has a store.
     pub has_store: bool,

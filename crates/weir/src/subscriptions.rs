@@ -67,11 +67,13 @@ pub fn applications(memory: usize) -> Vec<Subscription> {
 
 /// The subscription to the names that clients resolved, which rows of flows and the summary show. Its reading is of no use.
 pub fn host_names() -> Vec<Subscription> {
-    let functions = vec![FunctionCall::new("tables").with("of", "dns"), FunctionCall::new("hostnames")];
+    // Other answers have no addresses.
+    let with_addresses = "dns.answers and (dns.type = 1 or dns.type = 28)";
+    let functions = vec![FunctionCall::new("hostnames")];
     built_in([SubscriptionSpec {
         level: Level::Record,
         outputs: Some(Vec::new()),
-        ..SubscriptionSpec::new("host names", "", functions)
+        ..SubscriptionSpec::new("host names", with_addresses, functions)
     }])
 }
 

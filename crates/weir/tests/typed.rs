@@ -80,7 +80,8 @@ fn packet_files_with_an_expression_are_those_of_runs_with_it() {
     ];
     let mut compared = 0;
     for capture in [sample(), root().join("testdata/sample/first-200.pcapng")].iter().chain(&diverse(10)) {
-        for workers in ["1", "2", "7"] {
+        // Without names nothing else has payload read.
+        for (workers, names) in [("1", "-q"), ("2", "-q"), ("7", "-q"), ("1", "-n")] {
             let _ = fs::remove_dir_all(&out);
             fs::create_dir(&out).unwrap();
             let files: Vec<String> = (0..expressions.len())
@@ -91,7 +92,7 @@ fn packet_files_with_an_expression_are_those_of_runs_with_it() {
                     ]
                 })
                 .collect();
-            let given = [text(capture), "-q", "--workers", workers];
+            let given = [text(capture), names, "--workers", workers];
             weir(given.into_iter().chain(files.iter().map(String::as_str)));
             for (n, expression) in expressions.iter().enumerate() {
                 // Flows that several flows of the capture share by address and time are chosen more widely there.

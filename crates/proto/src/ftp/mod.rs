@@ -1,7 +1,7 @@
 //! File Transfer Protocol (RFC 959) with AUTH (4217), EPRT and EPSV (2428): commands with their replies, files and
 //! data channels, and the handshakes in ADAT (2228).
 
-mod data;
+pub(crate) mod data;
 mod tables;
 
 pub(crate) use data::PROTOCOL as DATA;

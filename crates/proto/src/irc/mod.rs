@@ -1,6 +1,6 @@
 //! Internet Relay Chat (RFC 1459, 2812): nicks, users and channels, files offered over DCC, and every command by name.
 
-mod dcc;
+pub(crate) mod dcc;
 
 pub(crate) use dcc::PROTOCOL as DCC;
 

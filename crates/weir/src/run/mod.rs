@@ -202,7 +202,7 @@ impl Run {
             is_live,
             // A configuration may add logs later.
             is_read: plan.demand().reads_on() || is_live && configuration.is_some(),
-            is_named: !options.numeric,
+            is_named: plan.demand().reads(),
             has_store: store,
             has_pages: beside.is_some(),
             dumps: usize::from(request.packets.write.is_some() || is_live && may_write)
