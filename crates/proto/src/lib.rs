@@ -103,6 +103,7 @@ mod tftp;
 mod tls;
 mod tunnel;
 mod turned;
+mod turns;
 mod waiting;
 mod websocket;
 #[cfg(feature = "work")]

@@ -5,13 +5,11 @@ mod packet;
 mod state;
 mod stream;
 
-use crate::{Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, field};
+use crate::turns::Conversation;
+use crate::{Heads, Kind, Privacy, Probe, Protocol, Record, Table, Transport, field};
 use commands::{fits, word};
 use packet::{Greeting, HEADER, Login, header};
 use state::State;
-use stream::Side;
-use weir_wire::stream::Chunk;
-use weir_wire::{Direction, Time};
 
 pub(crate) static PROTOCOL: Protocol = Protocol {
     name: "mysql",
@@ -19,7 +17,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     transport: Transport::Tcp,
     ports: &[3306],
     probe,
-    parser: |_| Box::new(Mysql::default()),
+    parser: |_| Box::new(Conversation::<State>::default()),
     tables: &[&MYSQL],
     buffers: &[],
 };
@@ -112,28 +110,4 @@ fn is_command(head: &[u8]) -> bool {
     header(head).is_some_and(|(length, number)| {
         number == 0 && command.is_some_and(|command| word(command).is_some() && fits(command, length))
     })
-}
-
-#[derive(Default)]
-struct Mysql {
-    sides: [Side; 2],
-    last: Option<Direction>,
-    state: State,
-}
-
-impl Parser for Mysql {
-    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
-        let is_turn = self.last.replace(chunk.direction) != Some(chunk.direction);
-        let [client, server] = &mut self.sides;
-        let side = if chunk.direction == Direction::Forward { client } else { server };
-        side.read(chunk, is_turn, out, &mut self.state)
-    }
-
-    fn end(&mut self, _: Time, out: &mut dyn Out) {
-        self.state.finish(out);
-    }
-
-    fn memory(&self) -> usize {
-        self.sides.iter().map(Side::memory).sum::<usize>() + self.state.memory()
-    }
 }

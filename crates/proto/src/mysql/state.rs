@@ -5,6 +5,7 @@ use super::packet::{
     Bad, Good, Greeting, HEADER, Login, MAX_LENGTH, capability, columns, header, query, status,
 };
 use super::{MYSQL, PROTOCOL};
+use crate::turns::Next;
 use crate::{Out, Span, Value, record};
 use std::collections::VecDeque;
 use weir_wire::stream::Chunk;
@@ -27,18 +28,6 @@ pub fn is_refusal(body: &[u8]) -> bool {
 /// Whether this is a packet of the answer to a login.
 pub fn begins_login(body: &[u8]) -> bool {
     matches!(body.first(), Some(&(OK | 1 | END | ERROR)))
-}
-
-/// What follows a packet.
-pub enum Next {
-    /// The next packet.
-    Packet,
-    /// Bytes that are not known, because this is no packet of the protocol.
-    Lost,
-    /// TLS.
-    Tls,
-    /// Compressed packets.
-    GiveUp,
 }
 
 /// The conversation.
@@ -176,12 +165,12 @@ impl Command {
 
 impl State {
     /// Takes note of missing bytes of a side.
-    pub fn miss(&mut self, side: Direction) {
+    pub fn miss_of(&mut self, side: Direction) {
         self.misses_answers |= side == Direction::Reverse;
     }
 
     /// Whether a packet of a side begins with these bytes, behind others that are not known.
-    pub fn begins(&mut self, side: Direction, head: &[u8; HEADER + 1], out: &mut dyn Out) -> bool {
+    pub fn takes_up(&mut self, side: Direction, head: &[u8; HEADER + 1], out: &mut dyn Out) -> bool {
         let [.., first] = *head;
         let Some((length, sequence)) = header(head).filter(|(length, _)| *length > 0) else { return false };
         if side == Direction::Forward {
@@ -241,21 +230,21 @@ impl State {
                     last.first = sequence.wrapping_add(1);
                     last.at.add(out.here());
                 }
-                return Next::Packet;
+                return Next::Message;
             }
-            return if sequence == 1 { self.login(body, chunk, out) } else { Next::Packet };
+            return if sequence == 1 { self.login(body, chunk, out) } else { Next::Message };
         }
         if !std::mem::replace(&mut self.is_open, true) && self.compresses() {
             return Next::GiveUp;
         }
-        let Some((first, argument)) = body.split_first() else { return Next::Packet };
+        let Some((first, argument)) = body.split_first() else { return Next::Message };
         let Some(word) = word(*first).filter(|_| fits(*first, length)) else {
             PROTOCOL.emit_anomaly("malformed_data", chunk.direction, body, chunk.time, out);
             // The length of a short packet still shows where the next one begins.
-            return if length == body.len() { Next::Packet } else { Next::Lost };
+            return if length == body.len() { Next::Message } else { Next::Lost };
         };
         self.command(*first, word, argument, chunk, out);
-        Next::Packet
+        Next::Message
     }
 
     fn login(&mut self, body: &[u8], chunk: &Chunk<'_>, out: &mut dyn Out) -> Next {
@@ -268,13 +257,13 @@ impl State {
         if login.begins_tls {
             let command = Command::new(super::STARTTLS, &[], first, Answer::Nothing, time, at);
             self.emit(command, None, None, out);
-            return Next::Tls;
+            return Next::Tls { read: true };
         }
         let mut command = Command::new("login", login.user, first, Answer::Login, time, at);
         self.user = Some(login.user.to_vec());
         command.database = login.database.map(<[u8]>::to_vec);
         self.push(command, chunk, out);
-        Next::Packet
+        Next::Message
     }
 
     fn command(
@@ -336,14 +325,14 @@ impl State {
         if sequence == 0 && !self.is_open && self.waiting.is_empty() {
             return self.greeting(body, chunk, out);
         }
-        let Some(command) = self.waiting.front_mut() else { return Next::Packet };
+        let Some(command) = self.waiting.front_mut() else { return Next::Message };
         // Packets of an answer that has ended, or that is to a command that was not seen.
         if !command.is_answered && sequence != command.first {
-            return Next::Packet;
+            return Next::Message;
         }
         command.at.add(out.here());
-        let Some(end) = command.take(body, length) else { return Next::Packet };
-        let Some(mut command) = self.waiting.pop_front() else { return Next::Packet };
+        let Some(end) = command.take(body, length) else { return Next::Message };
+        let Some(mut command) = self.waiting.pop_front() else { return Next::Message };
         let is_good = !matches!(end, End::Bad(_));
         let (user, database) = (command.user.take(), command.database.take());
         let is_login = command.answer == Answer::Login;
@@ -358,7 +347,7 @@ impl State {
         if is_login {
             self.is_open = true;
         }
-        if is_login && is_good && self.compresses() { Next::GiveUp } else { Next::Packet }
+        if is_login && is_good && self.compresses() { Next::GiveUp } else { Next::Message }
     }
 
     fn greeting(&mut self, body: &[u8], chunk: &Chunk<'_>, out: &mut dyn Out) -> Next {
@@ -367,7 +356,7 @@ impl State {
         {
             let command = Command::new(super::CONNECT, &[], 0, Answer::Nothing, chunk.time, out.here());
             self.emit(command, Some(&End::Bad(bad)), Some(chunk.time), out);
-            return Next::Packet;
+            return Next::Message;
         }
         let Some(greeting) = Greeting::read(body) else {
             PROTOCOL.emit_anomaly("malformed_data", chunk.direction, body, chunk.time, out);
@@ -375,7 +364,7 @@ impl State {
         };
         self.version = Some(greeting.version.to_vec());
         self.capabilities[0] = Some(greeting.capabilities);
-        Next::Packet
+        Next::Message
     }
 
     /// Whether packets are compressed behind the login.
@@ -411,12 +400,12 @@ impl State {
     }
 
     /// Emits the commands without an answer.
-    pub fn finish(&mut self, out: &mut dyn Out) {
+    pub fn end(&mut self, out: &mut dyn Out) {
         self.keep_last(0, out);
     }
 
     /// Memory in bytes.
-    pub fn memory(&self) -> usize {
+    pub fn held(&self) -> usize {
         let texts = [&self.version, &self.user, &self.database].into_iter().flatten().map(Vec::capacity);
         texts.sum::<usize>() + self.waiting.iter().map(Command::memory).sum::<usize>()
     }

@@ -6,12 +6,11 @@ mod message;
 mod state;
 mod stream;
 
-use crate::{Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, field};
+use crate::turns::Conversation;
+use crate::{Heads, Kind, Privacy, Probe, Protocol, Table, Transport, field};
 use message::{FIRST, First, HEADER, first_length, length, method, parameters};
 use state::State;
-use stream::Side;
-use weir_wire::stream::Chunk;
-use weir_wire::{Direction, Reader, Time};
+use weir_wire::{Direction, Reader};
 
 pub(crate) static PROTOCOL: Protocol = Protocol {
     name: "postgresql",
@@ -19,7 +18,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     transport: Transport::Tcp,
     ports: &[5432],
     probe,
-    parser: |_| Box::new(Postgresql::default()),
+    parser: |_| Box::new(Conversation::<State>::default()),
     tables: &[&POSTGRESQL],
     buffers: &[],
 };
@@ -120,30 +119,6 @@ fn is_login(head: &[u8]) -> bool {
     let mut reader = Reader::new(head);
     let kind = reader.u8().filter(|kind| *kind == b'R').and_then(|_| reader.u32()).and_then(|_| reader.u32());
     length(Direction::Reverse, head).is_some() && kind.is_some_and(|kind| kind == 0 || method(kind).is_some())
-}
-
-#[derive(Default)]
-struct Postgresql {
-    sides: [Side; 2],
-    last: Option<Direction>,
-    state: State,
-}
-
-impl Parser for Postgresql {
-    fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
-        let is_turn = self.last.replace(chunk.direction) != Some(chunk.direction);
-        let [client, server] = &mut self.sides;
-        let side = if chunk.direction == Direction::Forward { client } else { server };
-        side.read(chunk, is_turn, out, &mut self.state)
-    }
-
-    fn end(&mut self, _: Time, out: &mut dyn Out) {
-        self.state.finish(out);
-    }
-
-    fn memory(&self) -> usize {
-        self.sides.iter().map(Side::memory).sum::<usize>() + self.state.memory()
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::command::{Command, Kind, Session, Texts};
 use super::message::{First, HEADER, method, parameters, text};
 use super::stream::Begin;
 use crate::Out;
+use crate::turns::Next;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_wire::stream::Chunk;
@@ -13,18 +14,6 @@ use weir_wire::{Direction, Reader};
 /// Maximum number of requests that wait for their answers, and of bytes of their texts.
 const MAX_WAITING: usize = 512;
 const MAX_BYTES: usize = 512 << 10;
-
-/// What follows a message.
-pub enum Next {
-    /// The next message.
-    Message,
-    /// Bytes that are not known, because this is no message of the protocol.
-    Lost,
-    /// TLS. `read`: whether the last message belongs to this protocol.
-    Tls { read: bool },
-    /// Another encryption.
-    GiveUp,
-}
 
 /// The conversation.
 #[derive(Default)]
@@ -63,7 +52,7 @@ impl State {
     }
 
     /// Takes note of missing bytes of a side.
-    pub fn miss(&mut self, side: Direction) {
+    pub fn miss_of(&mut self, side: Direction) {
         self.misses_answers |= side == Direction::Reverse;
     }
 
@@ -103,13 +92,13 @@ impl State {
     }
 
     /// Takes a message.
-    pub fn message(&mut self, begin: Begin, message: &[u8], chunk: &Chunk<'_>, out: &mut dyn Out) -> Next {
+    pub fn take(&mut self, begin: Begin, message: &[u8], chunk: &Chunk<'_>, out: &mut dyn Out) -> Next {
         let side = chunk.direction;
         match begin {
             Begin::Tls => return self.tls(out),
             Begin::Reply => return self.reply(message, chunk, out),
             Begin::Nothing(_) | Begin::Within(_) => {
-                self.miss(side);
+                self.miss_of(side);
                 PROTOCOL.emit_anomaly("malformed_data", side, message, chunk.time, out);
                 return Next::Lost;
             }
@@ -369,12 +358,12 @@ impl State {
     }
 
     /// Emits the requests without an answer.
-    pub fn finish(&mut self, out: &mut dyn Out) {
+    pub fn end_all(&mut self, out: &mut dyn Out) {
         self.keep_last(0, out);
     }
 
     /// Memory in bytes.
-    pub fn memory(&self) -> usize {
+    pub fn held(&self) -> usize {
         let step = self.step.as_ref().and_then(|(_, text)| text.as_ref()).map_or(0, |text| text.len());
         self.waiting.iter().map(Command::memory).sum::<usize>()
             + self.session.memory()

@@ -1,37 +1,12 @@
-//! The messages of one side. Behind missing bytes, a message is taken up where it should begin, or else when the other side
-//! has sent: client and server take turns.
+//! The messages of a conversation. Client and server take turns.
 
 use super::message::{FIRST, HEADER, first_length, length, read_of};
-use super::state::{Next, State};
-use crate::frames::{Frames, Size};
-use crate::{Out, Step};
-use std::borrow::Cow;
+use super::state::State;
+use crate::Out;
+use crate::frames::Size;
+use crate::turns::{MAX_HELD, Next, Turns};
 use weir_wire::Direction;
 use weir_wire::stream::Chunk;
-
-/// Maximum number of bytes of a message that are kept, header included; the rest is skipped.
-const MAX_HELD: usize = 16 << 10;
-
-/// The messages of one side.
-#[derive(Default)]
-pub struct Side {
-    frames: Frames,
-    /// Remaining bytes of a message that are skipped.
-    skip: usize,
-    place: Place,
-}
-
-/// Where the next bytes are.
-#[derive(Default)]
-enum Place {
-    /// In messages that are known.
-    #[default]
-    Known,
-    /// Where a message may begin, with the first bytes from there on.
-    Begin(Vec<u8>),
-    /// Within messages that are not known.
-    Lost,
-}
 
 /// What the first bytes of a message show.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -48,9 +23,18 @@ pub enum Begin {
     Nothing(usize),
 }
 
-/// What a message begins with these bytes of a side. `negotiates`: a request for encryption or its reply may come.
-/// `is_open`: the client's first messages are over.
-fn begin(side: Direction, head: &[u8], negotiates: bool, is_open: bool) -> Begin {
+/// What a message depends on besides its bytes.
+#[derive(Clone, Copy)]
+pub struct Phase {
+    /// Whether a request for encryption or its reply may come.
+    negotiates: bool,
+    /// Whether the client's first messages are over.
+    is_open: bool,
+}
+
+/// What a message begins with these bytes of a side.
+fn begin(side: Direction, head: &[u8], phase: Phase) -> Begin {
+    let Phase { negotiates, is_open } = phase;
     let Some(first) = head.first() else { return Begin::Within(1) };
     let (wanted, found) = match (side, first) {
         (Direction::Reverse, b'S' | b'N' | b'G') if negotiates => return Begin::Reply,
@@ -65,104 +49,65 @@ fn begin(side: Direction, head: &[u8], negotiates: bool, is_open: bool) -> Begin
     }
 }
 
-impl Side {
-    /// Reads the next chunk. `is_turn`: the other side sent the one before it.
-    pub fn read(&mut self, chunk: &Chunk<'_>, is_turn: bool, out: &mut dyn Out, state: &mut State) -> Step {
-        if chunk.gap > 0 {
-            match usize::try_from(chunk.gap).ok().filter(|gap| *gap <= self.skip) {
-                Some(gap) => self.skip -= gap,
-                None => {
-                    self.frames.forget();
-                    (self.skip, self.place) = (0, Place::Begin(Vec::new()));
-                    state.miss(chunk.direction);
-                }
-            }
-        } else if is_turn && !matches!(self.place, Place::Known) {
-            self.place = Place::Begin(Vec::new());
-        }
-        let mut data = Cow::Borrowed(chunk.data);
-        match std::mem::take(&mut self.place) {
-            Place::Known => {}
-            Place::Lost => {
-                self.place = Place::Lost;
-                return Step::Next;
-            }
-            Place::Begin(mut head) => {
-                head.extend_from_slice(&data);
-                match begin(chunk.direction, &head, state.negotiates(chunk.direction), state.is_open()) {
-                    Begin::Within(_) => {
-                        self.place = Place::Begin(head);
-                        return Step::Next;
-                    }
-                    Begin::Nothing(_) => {
-                        self.place = Place::Lost;
-                        return Step::Next;
-                    }
-                    Begin::Message(_) | Begin::Reply | Begin::Tls => {}
-                }
-                state.found(chunk.direction, out);
-                // The bytes before it belong to no message that is known.
-                out.message(head.len());
-                data = Cow::Owned(head);
-            }
-        }
-        self.messages(&data, chunk, out, state)
+impl Turns for State {
+    type Phase = Phase;
+
+    fn phase(&self, side: Direction) -> Self::Phase {
+        Phase { negotiates: self.negotiates(side), is_open: self.is_open() }
     }
 
-    /// Takes whole messages out of bytes.
-    fn messages(&mut self, mut data: &[u8], chunk: &Chunk<'_>, out: &mut dyn Out, state: &mut State) -> Step {
-        let side = chunk.direction;
-        while !data.is_empty() {
-            if self.skip > 0 {
-                let fit = self.skip.min(data.len());
-                self.skip -= fit;
-                data = data.get(fit..).unwrap_or_default();
-                if self.skip == 0 {
-                    out.more(data.len());
-                    state.more(side, out);
-                }
-                continue;
+    fn size(phase: Self::Phase, side: Direction, head: &[u8]) -> Size {
+        match begin(side, head, phase) {
+            Begin::Message(bytes) => {
+                let read = head.first().and_then(|kind| read_of(side, *kind)).unwrap_or(MAX_HELD);
+                Size::Bytes(bytes.min(read))
             }
-            let (negotiates, is_open) = (state.negotiates(side), state.is_open());
-            let size = |head: &[u8]| match begin(side, head, negotiates, is_open) {
-                Begin::Message(bytes) => {
-                    let read = head.first().and_then(|kind| read_of(side, *kind)).unwrap_or(MAX_HELD);
-                    Size::Bytes(bytes.min(read))
-                }
-                Begin::Within(bytes) => Size::Within(bytes),
-                Begin::Nothing(bytes) => Size::Bytes(bytes),
-                Begin::Reply | Begin::Tls => Size::Bytes(1),
-            };
-            let Some((skip, next)) = self.frames.next(&mut data, size, |message, unread| {
-                let begin = begin(side, message, negotiates, is_open);
-                if begin != Begin::Tls {
-                    out.message(unread);
-                }
-                let length = if let Begin::Message(bytes) = begin { bytes } else { message.len() };
-                (length.saturating_sub(message.len()), state.message(begin, message, chunk, out))
-            }) else {
-                break;
-            };
-            self.skip = skip;
-            match next {
-                Next::Message => {}
-                Next::Lost => {
-                    (self.skip, self.place) = (0, Place::Lost);
-                    break;
-                }
-                Next::Tls { read } => {
-                    let unread = data.len() + usize::from(!read);
-                    return Step::SwitchTo { protocol: Some(&crate::tls::PROTOCOL), unread };
-                }
-                Next::GiveUp => return Step::GiveUp,
-            }
+            Begin::Within(bytes) => Size::Within(bytes),
+            Begin::Nothing(bytes) => Size::Bytes(bytes),
+            Begin::Reply | Begin::Tls => Size::Bytes(1),
         }
-        Step::Next
     }
 
-    /// Memory in bytes.
-    pub fn memory(&self) -> usize {
-        let begun = if let Place::Begin(head) = &self.place { head.capacity() } else { 0 };
-        self.frames.memory() + begun
+    fn begins(&mut self, side: Direction, head: &[u8], out: &mut dyn Out) -> Option<bool> {
+        match begin(side, head, self.phase(side)) {
+            Begin::Within(_) => None,
+            Begin::Nothing(_) => Some(false),
+            Begin::Message(_) | Begin::Reply | Begin::Tls => {
+                self.found(side, out);
+                Some(true)
+            }
+        }
+    }
+
+    fn message(
+        &mut self,
+        phase: Self::Phase,
+        message: &[u8],
+        unread: usize,
+        chunk: &Chunk<'_>,
+        out: &mut dyn Out,
+    ) -> (usize, Next) {
+        let begin = begin(chunk.direction, message, phase);
+        if begin != Begin::Tls {
+            out.message(unread);
+        }
+        let length = if let Begin::Message(bytes) = begin { bytes } else { message.len() };
+        (length.saturating_sub(message.len()), self.take(begin, message, chunk, out))
+    }
+
+    fn skipped(&mut self, side: Direction, out: &mut dyn Out) {
+        self.more(side, out);
+    }
+
+    fn miss(&mut self, side: Direction) {
+        self.miss_of(side);
+    }
+
+    fn finish(&mut self, out: &mut dyn Out) {
+        self.end_all(out);
+    }
+
+    fn memory(&self) -> usize {
+        self.held()
     }
 }
