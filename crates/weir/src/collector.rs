@@ -277,7 +277,7 @@ impl Collector {
         while let Some(at) = self.outputs.iter_mut().position(|output| output.has_ended(now)) {
             // The part of the present report until now.
             for mut report in self.reports.values().cloned().collect::<Vec<_>>() {
-                report.arrange();
+                for_outputs(&mut report);
                 self.attempt(at, |output| output.interval(&report));
             }
             self.attempt(at, |output| output.finish());
@@ -648,7 +648,7 @@ impl Collector {
 
     fn emit_first(&mut self) {
         let Some((_, mut report)) = self.reports.pop_first() else { return };
-        report.arrange();
+        for_outputs(&mut report);
         for at in 0..self.outputs.len() {
             self.attempt(at, |output| output.interval(&report));
         }
@@ -685,4 +685,10 @@ impl Collector {
             self.failures.push(text);
         }
     }
+}
+
+/// Puts the answers of a report in order for the outputs, without those that go to none.
+fn for_outputs(report: &mut Snapshot) {
+    report.arrange();
+    report.answers.retain(|answer| answer.label.outputs.as_ref().is_none_or(|outputs| !outputs.is_empty()));
 }

@@ -98,12 +98,18 @@ fn a_flow_has_the_name_that_its_client_resolved() {
         let talker = ran.text().lines().find(|line| line.contains("<-> 10.0.0.1 ")).unwrap().to_owned();
         assert!(talker.contains(".example:443 <-> "), "{talker}");
     }
-    // Without a log of records there are no names.
+    // A log of records changes nothing about names, and -n leaves them out.
     let out = folder.path().join("none");
-    weir([text(&file), "-q", "-o", text(&out), "--log", "ndjson"]).exits(0);
-    assert!(
-        names(&fs::read_to_string(out.join("weir.ndjson")).unwrap()).iter().all(|(_, name)| name.is_null())
-    );
+    let of = |more: &[&str]| -> Vec<Value> {
+        let _ = fs::remove_dir_all(&out);
+        weir([text(&file), "-q", "-o", text(&out), "--log"].iter().chain(more)).exits(0);
+        let found = names(&fs::read_to_string(out.join("weir.ndjson")).unwrap());
+        found.into_iter().map(|(_, name)| name).collect()
+    };
+    assert_eq!(of(&["ndjson"]), expected);
+    for log in ["ndjson", "ndjson,csv"] {
+        assert!(of(&[log, "-n"]).iter().all(Value::is_null), "{log}");
+    }
 }
 
 #[test]
