@@ -557,6 +557,7 @@ impl Sessions {
             refused,
             unread,
             announcing,
+            found,
             announced,
             allowances,
             asked,
@@ -572,6 +573,7 @@ impl Sessions {
             refused,
             unread,
             announcing,
+            found,
             announced,
             allowances,
             asked,
@@ -801,6 +803,7 @@ struct SessionFeed<'w, 't> {
     refused: &'w mut Refused,
     unread: &'w Refused,
     announcing: &'w mut Refused,
+    found: &'w mut Vec<(u32, Directions)>,
     announced: &'w mut Announced,
     allowances: &'w mut Allowances,
     asked: &'w Asked,
@@ -844,8 +847,7 @@ impl SessionFeed<'_, '_> {
                     return;
                 }
                 self.stats.sessions += 1;
-                let is_whole = self.tap.plan.read.is_all()
-                    || self.tap.plan.read.of(flow, &mut Vec::new()) == Reading::Whole;
+                let is_whole = self.tap.plan.read.of(flow, self.found) == Reading::Whole;
                 if !is_whole {
                     self.announcing.insert(row);
                 }

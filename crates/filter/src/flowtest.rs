@@ -344,28 +344,39 @@ impl FlowTest {
 
     /// A test of the key that holds where this one can hold (`may`), or one that holds only where this one does.
     fn bound(&self, may: bool) -> FlowTest {
-        const NEVER: FlowTest = FlowTest::Any(Vec::new());
-        const ALWAYS: FlowTest = FlowTest::All(Vec::new());
         match self {
-            FlowTest::Field(_) | FlowTest::Row(..) if may => ALWAYS,
-            FlowTest::Field(_) | FlowTest::Row(..) => NEVER,
-            FlowTest::Not(test) => match test.bound(!may) {
-                test if test.is_never() => ALWAYS,
-                test if test.is_always() => NEVER,
-                test => FlowTest::Not(Box::new(test)),
-            },
-            FlowTest::All(tests) => {
-                let mut all: Vec<FlowTest> = tests.iter().map(|test| test.bound(may)).collect();
-                all.retain(|test| !test.is_always());
-                if all.iter().any(FlowTest::is_never) { NEVER } else { FlowTest::All(all) }
-            }
-            FlowTest::Any(tests) => {
-                let mut any: Vec<FlowTest> = tests.iter().map(|test| test.bound(may)).collect();
-                any.retain(|test| !test.is_never());
-                if any.iter().any(FlowTest::is_always) { ALWAYS } else { FlowTest::Any(any) }
-            }
+            FlowTest::Field(_) | FlowTest::Row(..) if may => Self::ALWAYS,
+            FlowTest::Field(_) | FlowTest::Row(..) => Self::NEVER,
+            FlowTest::Not(test) => Self::not(test.bound(!may)),
+            FlowTest::All(tests) => Self::all(tests.iter().map(|test| test.bound(may))),
+            FlowTest::Any(tests) => Self::any(tests.iter().map(|test| test.bound(may))),
             key => key.clone(),
         }
+    }
+
+    /// The test that holds for every row, and the one that holds for none, as they are written.
+    pub(crate) const ALWAYS: Self = FlowTest::All(Vec::new());
+    pub(crate) const NEVER: Self = FlowTest::Any(Vec::new());
+
+    /// A test that holds where another one does not.
+    pub(crate) fn not(test: Self) -> Self {
+        match test {
+            test if test.is_never() => Self::ALWAYS,
+            test if test.is_always() => Self::NEVER,
+            test => FlowTest::Not(Box::new(test)),
+        }
+    }
+
+    /// A test that holds where all of these do, without those that always hold.
+    pub(crate) fn all(tests: impl Iterator<Item = Self>) -> Self {
+        let all: Vec<Self> = tests.filter(|test| !test.is_always()).collect();
+        if all.iter().any(Self::is_never) { Self::NEVER } else { FlowTest::All(all) }
+    }
+
+    /// A test that holds where one of these does, without those that never hold.
+    pub(crate) fn any(tests: impl Iterator<Item = Self>) -> Self {
+        let any: Vec<Self> = tests.filter(|test| !test.is_never()).collect();
+        if any.iter().any(Self::is_always) { Self::ALWAYS } else { FlowTest::Any(any) }
     }
 
     /// Whether it holds for no row, as it is written.

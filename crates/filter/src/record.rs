@@ -112,7 +112,7 @@ impl RecordTest {
     /// [`FlowTest::possible`].
     pub fn possible(&self) -> FlowTest {
         let tests = self.tables.iter().map(|(_, test)| test).chain([&self.others]);
-        FlowTest::Any(tests.cloned().collect()).possible()
+        FlowTest::any(tests.map(FlowTest::possible))
     }
 
     /// Calls `visit` with every test of a field.
@@ -171,27 +171,13 @@ fn places(text: &str, expr: &Expr) -> Result<Vec<(&'static str, std::ops::Range<
 
 /// A test for records of one table, or of tables that it does not name; fields of others have no value.
 fn of_table(test: &FlowTest, table: Option<&str>) -> FlowTest {
-    const NEVER: FlowTest = FlowTest::Any(Vec::new());
-    const ALWAYS: FlowTest = FlowTest::All(Vec::new());
     match test {
-        FlowTest::Field(test) if Some(test.field.table) == table && test.is_of_record() => ALWAYS,
+        FlowTest::Field(test) if Some(test.field.table) == table && test.is_of_record() => FlowTest::ALWAYS,
         FlowTest::Field(test) if Some(test.field.table) == table => FlowTest::Field(test.clone()),
-        FlowTest::Field(_) | FlowTest::Row(..) => NEVER,
-        FlowTest::Not(test) => match of_table(test, table) {
-            test if test.is_never() => ALWAYS,
-            test if test.is_always() => NEVER,
-            test => FlowTest::Not(Box::new(test)),
-        },
-        FlowTest::All(tests) => {
-            let mut all: Vec<FlowTest> = tests.iter().map(|test| of_table(test, table)).collect();
-            all.retain(|test| !test.is_always());
-            if all.iter().any(FlowTest::is_never) { NEVER } else { FlowTest::All(all) }
-        }
-        FlowTest::Any(tests) => {
-            let mut any: Vec<FlowTest> = tests.iter().map(|test| of_table(test, table)).collect();
-            any.retain(|test| !test.is_never());
-            if any.iter().any(FlowTest::is_always) { ALWAYS } else { FlowTest::Any(any) }
-        }
+        FlowTest::Field(_) | FlowTest::Row(..) => FlowTest::NEVER,
+        FlowTest::Not(test) => FlowTest::not(of_table(test, table)),
+        FlowTest::All(tests) => FlowTest::all(tests.iter().map(|test| of_table(test, table))),
+        FlowTest::Any(tests) => FlowTest::any(tests.iter().map(|test| of_table(test, table))),
         key => key.clone(),
     }
 }

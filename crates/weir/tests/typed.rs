@@ -219,7 +219,7 @@ fn what_cannot_be_asked_is_refused_with_the_reason() {
         assert!(matches!(ran.code, Some(1 | 4)), "{given:?}: {:?}", ran.code);
         assert!(ran.stderr.contains(reason), "{given:?}: {}", ran.stderr);
     }
-    // Files leave as they are, which no anonymisation may allow, whoever asks.
+    // The content of files is not anonymised, so that both together are refused.
     let chain = format!(
         "[output]\ndir = \"{out}\"\n[[subscription]]\nname = \"x\"\nlevel = \"record\"\nwhere = 'files'\nchain = [\"extract x\"]\n"
     );

@@ -13,7 +13,7 @@ static FUNCTIONS: [&FunctionSpec; 2] = [&WRITE, &ROWS_OF_FLOWS];
 /// The functions over records.
 static OF_RECORDS: [&FunctionSpec; 4] = [&WRITE_OF_RECORDS, &ROWS_OF_RECORDS, &EXTRACT, &HOST_NAMES];
 
-/// The function of that name at a level that only the command line calls.
+/// The function of that name at a level that only the program calls.
 pub(super) fn find(name: &str, level: Level) -> Option<&'static FunctionSpec> {
     let all: &[&'static FunctionSpec] = if level == Level::Record { &OF_RECORDS } else { &FUNCTIONS };
     all.iter().find(|spec| spec.name == name).copied()
