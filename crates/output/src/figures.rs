@@ -161,6 +161,11 @@ pub fn squeeze(values: &[u64], width: usize) -> (Vec<u64>, usize) {
     )
 }
 
+/// A number with two digits after the point, or six if it is below a hundredth.
+pub fn decimal(number: f64) -> String {
+    if number == 0.0 || number.abs() >= 0.01 { format!("{number:.2}") } else { format!("{number:.6}") }
+}
+
 /// Columns that a text takes on a terminal.
 pub fn width(text: &str) -> usize {
     text.width()

@@ -75,15 +75,18 @@ impl Log {
             if found.iter().any(|other| other.text == log.text) {
                 continue;
             }
-            let both = found.iter().find_map(|other| {
-                Some((other, log.spec.files.iter().find(|f| other.spec.files.contains(f))?))
-            });
+            let both = found.iter().find_map(|other| Some((other, log.shares(other)?)));
             if let Some((other, file)) = both {
                 return Err(format!("logs {} and {text} both write {file}: choose one of them", other.text));
             }
             found.push(log);
         }
         Ok(found)
+    }
+
+    /// A file that both write.
+    pub fn shares(&self, other: &Self) -> Option<&'static str> {
+        self.spec.files.iter().find(|file| other.spec.files.contains(file)).copied()
     }
 
     /// The text of the selection.

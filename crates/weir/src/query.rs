@@ -11,7 +11,7 @@ use weir_api::web::{Answered, Column};
 use weir_filter::Options;
 use weir_output::aligned;
 use weir_output::csv::cell;
-use weir_output::figures::{bytes, count, printable};
+use weir_output::figures::{bytes, count, decimal, printable};
 use weir_store::StoreError;
 use weir_store::fields::Lists;
 use weir_store::moment::Moments;
@@ -126,14 +126,7 @@ fn for_people(value: &Value, column: &Column) -> String {
             (Some(n), "bytes") if column.name != "error" => bytes(n),
             (Some(n), "packets" | "flows" | "records") => count(n),
             (Some(n), _) => n.to_string(),
-            (None, _) => {
-                let number = number.as_f64().unwrap_or_default();
-                if number == 0.0 || number.abs() >= 0.01 {
-                    format!("{number:.2}")
-                } else {
-                    format!("{number:.6}")
-                }
-            }
+            (None, _) => decimal(number.as_f64().unwrap_or_default()),
         },
         other => printable(&other.to_string()),
     }

@@ -3,7 +3,7 @@
 use super::label::{key, label};
 use super::naming::Naming;
 use crate::aligned;
-use crate::figures::{bytes, count, duration, fit, printable};
+use crate::figures::{bytes, count, decimal, duration, fit, printable};
 use crate::zone::rfc3339;
 use weir_api::{Answer, Cell, Cells, Column, ColumnKind, Fact, Layout, Reading, Row};
 
@@ -121,8 +121,7 @@ fn shown(value: &Cell<'_>, unit: &str, naming: Naming<'_>) -> String {
         Cell::Number(number) if unit == "seconds" => duration((number * 1e9) as u64),
         Cell::Whole(number) => count(*number),
         Cell::Wide(number) => number.to_string(),
-        Cell::Number(number) if *number == 0.0 || number.abs() >= 0.01 => format!("{number:.2}"),
-        Cell::Number(number) => format!("{number:.6}"),
+        Cell::Number(number) => decimal(*number),
         Cell::Time(time) => rfc3339(*time),
         Cell::Text(text) => printable(text),
         Cell::Address(address) => address.to_string(),

@@ -78,10 +78,9 @@ impl OpenOutput {
     /// Whether it is the output of a log in a folder, whatever the rows; `None` if it has nothing to do with the log.
     /// `Some(false)` if another log has one of its files open.
     pub fn writes(&self, folder: &Path, log: &Log) -> Option<bool> {
-        let spec = self.selections.first().filter(|_| self.folder == folder)?.log.spec();
-        let is_same = spec.name == log.spec().name;
-        let shares = spec.files.iter().any(|file| log.spec().files.contains(file));
-        (is_same || shares).then_some(is_same)
+        let mine = &self.selections.first().filter(|_| self.folder == folder)?.log;
+        let is_same = mine.spec().name == log.spec().name;
+        (is_same || mine.shares(log).is_some()).then_some(is_same)
     }
 
     /// Takes the rows of the logs in a folder from a packet time on.

@@ -66,7 +66,7 @@ fn check_files(name: &str, logs: &[&str]) -> Result<(), String> {
     let known = outputs::all();
     let one = Log::find(&known, name)?;
     for other in logs.iter().filter_map(|text| Log::find(&known, text).ok()) {
-        if let Some(file) = one.spec().files.iter().find(|file| other.spec().files.contains(file)) {
+        if let Some(file) = one.shares(&other) {
             return Err(format!(
                 "--log {} writes all its rows into the files of {name}, such as {file}: leave it out",
                 other.text()
