@@ -27,6 +27,9 @@ impl Anonymiser {
         if flow.parent != 0 {
             flow.parent = self.id(flow.parent);
         }
+        if flow.other_parent != 0 {
+            flow.other_parent = self.id(flow.other_parent);
+        }
         if flow.follows != 0 {
             flow.follows = self.id(flow.follows);
         }

@@ -43,6 +43,10 @@ pub struct FlowRecord {
     /// [`FlowRecord::id`] of the UDP flow that carried the first packet, or the identifier of the tunnel directly over
     /// IP that carried it ([`IpTunnel::identity`]), which has no record; 0 if none.
     pub parent: u64,
+    /// What [`FlowRecord::parent`] is, of the first packet of the other side, where another flow or tunnel carried it; 0 if none
+    /// did. VXLAN and Geneve choose the port of the sender for each direction, so that two flows carry what is one inside.
+    /// Not known of a flow that follows another.
+    pub other_parent: u64,
     /// [`FlowRecord::id`] of the closed TCP connection whose late segments this flow is; 0 if none.
     ///
     /// A closed connection leaves the table some seconds later (as in Zeek), and its segments that arrive afterwards, such
@@ -77,6 +81,7 @@ impl FlowRecord {
             vlan: [0; 2],
             tunnel: Tunnel::None,
             parent: 0,
+            other_parent: 0,
             follows: 0,
             carrier: false,
             carries: Tunnel::None,

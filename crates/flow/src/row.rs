@@ -436,6 +436,7 @@ impl<'a> Row<'a> {
             vlan: origin.vlan,
             tunnel: origin.tunnel,
             parent: origin.parent,
+            other_parent: 0,
             follows: 0,
             carrier: self.has(mark::CARRIER),
             carries: self.hot.carries(),

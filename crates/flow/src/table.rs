@@ -77,8 +77,9 @@ pub struct FlowTable {
     fragments: Fragments,
     tunnel_ends: TunnelEnds,
     closed: Closed,
-    /// For each row of a flow that follows a closed connection, the connection's identifier.
-    roots: Vec<u64>,
+    /// For each row of a flow that follows a closed connection, the connection's identifier; for each other row with a parent,
+    /// [`FlowRecord::other_parent`].
+    linked: Vec<u64>,
     probes: Vec<Probe>,
     /// The parsed packets of the probes that are not plain.
     parsed_packets: Vec<ParsedPacket>,
@@ -141,7 +142,7 @@ impl FlowTable {
             fragments: Fragments::new(sets, hash, config.fragment),
             tunnel_ends: TunnelEnds::new(tunnels),
             closed: Closed::new(capacity / ROWS_PER_CLOSED),
-            roots: vec![0; capacity],
+            linked: vec![0; capacity],
             probes: Vec::with_capacity(PROBES),
             parsed_packets: Vec::with_capacity(PROBES),
             levels: Vec::new(),
@@ -277,7 +278,7 @@ impl FlowTable {
 
     /// Shows the row and the record so far of each open flow whose last packet is not before a time. Nothing changes.
     pub fn open(&mut self, since: Time, mut each: impl FnMut(u32, &FlowRecord)) {
-        for (((at, hot), cold), root) in (0..).zip(&mut self.hot).zip(&mut self.cold).zip(&self.roots) {
+        for (((at, hot), cold), linked) in (0..).zip(&mut self.hot).zip(&mut self.cold).zip(&self.linked) {
             if hot.is_free() || hot.last < since {
                 continue;
             }
@@ -287,7 +288,7 @@ impl FlowTable {
                 continue;
             }
             let uncounted = self.pool.known(cold.origin.holes).map_or([0; 2], |holes| holes.uncounted);
-            each(at, &record_of(&Row::new(hot, cold), Some(root), uncounted, EndReason::Open));
+            each(at, &record_of(&Row::new(hot, cold), Some(linked), uncounted, EndReason::Open));
         }
     }
 
@@ -327,6 +328,18 @@ enum Carrier {
 
 impl Carrier {
     const NONE: Self = Self::Named(0);
+
+    fn is_none(self) -> bool {
+        matches!(self, Self::Named(0))
+    }
+
+    /// The row of a flow that carries the packet.
+    fn row(self) -> Option<u32> {
+        match self {
+            Self::Row(at) => Some(at),
+            Self::Named(_) => None,
+        }
+    }
 }
 
 /// A new flow.

@@ -540,6 +540,38 @@ fn tunnels_in_fragments_have_their_flows() {
     }
 }
 
+/// A tunnel over UDP has a flow for each direction if each sender chooses its port: both carry the flow inside.
+#[test]
+fn a_flow_names_what_carries_each_side() {
+    let vxlan = |from: u8, port: u16| {
+        let to = 3 - from;
+        let (source, destination) = ([10, 0, 0, from], [10, 0, 0, to]);
+        let ports = if from == 1 { (1000, 2000) } else { (2000, 1000) };
+        let inner = build::ethernet().ipv4(source, destination).udp(ports.0, ports.1).payload(b"x");
+        let data = [&[8, 0, 0, 0, 0, 0, 7, 0][..], &inner].concat();
+        build::ethernet().ipv4([172, 16, 0, from], [172, 16, 0, to]).udp(port, 4789).payload(&data)
+    };
+    let seen = |packets: &[Vec<u8>]| {
+        let mut table = FlowTable::new(&FlowConfig::default());
+        let mut kept = Kept::default();
+        for data in packets {
+            let packet = Packet { time: Time(SECOND), ..build::packet(data, LinkType::ETHERNET) };
+            table.packet(&packet, &decode(&packet), &mut kept);
+        }
+        table.drain(&mut kept);
+        let carrier = |port: u16| kept.records.iter().find(|flow| flow.key.port.contains(&port)).unwrap().id;
+        let inside = *kept.records.iter().find(|flow| flow.key.port.contains(&1000)).unwrap();
+        let names = [50_000, 60_000].map(|port| if packets.len() > 1 { carrier(port) } else { 0 });
+        (inside.parent, inside.other_parent, names)
+    };
+    // A third flow that carries packets is not named.
+    let (parent, other, names) =
+        seen(&[vxlan(1, 50_000), vxlan(2, 60_000), vxlan(2, 60_001), vxlan(1, 60_002)]);
+    assert_eq!([parent, other], names);
+    let (parent, other, _) = seen(&[vxlan(1, 50_000)]);
+    assert!(parent != 0 && other == 0);
+}
+
 /// The content of a tunnel over UDP is a flow, and so is the tunnel. GRE is no flow and is reported separately.
 #[test]
 fn tunnels_are_parents_of_their_flows() {

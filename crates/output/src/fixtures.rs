@@ -253,6 +253,7 @@ pub fn flow() -> FlowRecord {
         vlan: [0, 0],
         tunnel: Tunnel::None,
         parent: 0,
+        other_parent: 0,
         follows: 0,
         carrier: false,
         carries: Tunnel::None,

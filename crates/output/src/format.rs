@@ -47,6 +47,15 @@ pub fn push_uid(out: &mut Vec<u8>, id: u64) {
     out.extend_from_slice(&text);
 }
 
+/// The identifiers of one or two flows; the second is 0 if there is one.
+pub(crate) fn push_uids(out: &mut Vec<u8>, [first, second]: [u64; 2], separator: &[u8]) {
+    push_uid(out, first);
+    if second != 0 {
+        out.extend_from_slice(separator);
+        push_uid(out, second);
+    }
+}
+
 /// The identifier from its Zeek form.
 pub fn read_uid(text: &str) -> Option<u64> {
     text.strip_prefix('C')?.bytes().try_fold(0_u64, |id, byte| {

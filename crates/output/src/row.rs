@@ -1,6 +1,6 @@
 //! The facts about a flow that every format of flow rows needs.
 
-use crate::format::{push_address, push_hex, push_number, push_uid};
+use crate::format::{push_address, push_hex, push_number, push_uid, push_uids};
 use crate::json::push_text;
 use crate::zone::{push_epoch_micros, push_rfc3339, push_seconds};
 use crate::{ports, zone};
@@ -76,8 +76,8 @@ pub enum Value {
     Word(&'static str),
     /// Text.
     Text(String),
-    /// A set with the identifier of one flow.
-    Only(u64),
+    /// A set with the identifiers of one or two flows; the second is 0 if there is one.
+    Uids([u64; 2]),
     /// A set with one fixed word.
     OnlyWord(&'static str),
 }
@@ -157,9 +157,9 @@ fn write_json(out: &mut Vec<u8>, value: &Value, times: Times) {
         (Value::Count(count), _) => push_number(out, *count),
         (Value::Bool(yes), _) => out.extend_from_slice(if *yes { b"true" } else { b"false" }),
         (Value::Text(text), _) => push_text(out, text.as_bytes()),
-        (Value::Only(id), _) => {
+        (Value::Uids(ids), _) => {
             out.extend_from_slice(b"[\"");
-            push_uid(out, *id);
+            push_uids(out, *ids, b"\",\"");
             out.extend_from_slice(b"\"]");
         }
         (Value::OnlyWord(word), _) => {

@@ -111,6 +111,7 @@ fn flow(row: &Row) -> Option<FlowRecord> {
         vlan: ["vlan", "inner_vlan"].map(|name| number(name).unwrap_or(0) as u16),
         tunnel: Tunnel::None,
         parent: 0,
+        other_parent: 0,
         follows: 0,
         carrier: false,
         carries: Tunnel::None,

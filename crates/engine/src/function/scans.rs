@@ -233,6 +233,7 @@ pub(super) mod tests {
             vlan: [0, 0],
             tunnel: Tunnel::None,
             parent: 0,
+            other_parent: 0,
             follows: 0,
             carrier: false,
             carries: Tunnel::None,

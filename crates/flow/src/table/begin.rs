@@ -18,13 +18,7 @@ impl FlowTable {
         carrier: Carrier,
         sink: &mut impl FlowSink,
     ) -> Option<Begun> {
-        let (carrier, parent) = match carrier {
-            Carrier::Row(at) => {
-                self.settle(at);
-                (Some(at), Row::at(&mut self.hot, &mut self.cold, at).map_or(0, |row| row.id()))
-            }
-            Carrier::Named(name) => (None, name),
-        };
+        let (carrier, parent) = (carrier.row(), self.id_of(carrier));
         let root = self.followed(flow_ref, s);
         let at = self.free_row(carrier, sink)?;
         let place = self.enter(flow_ref, at, carrier, sink)?;
@@ -42,12 +36,41 @@ impl FlowTable {
         self.timers.begin(&mut row, flow_ref, s, flips);
         row.cold.origin.parent = parent;
         row.cold.origin.place = place;
-        if let (Some(root), Some(of_row)) = (root, self.roots.get_mut(at as usize)) {
+        if root.is_some() {
             row.mark(mark::FOLLOWS);
-            *of_row = root;
         }
         row.save();
+        if (root.is_some() || parent != 0)
+            && let Some(linked) = self.linked.get_mut(at as usize)
+        {
+            *linked = root.unwrap_or(0);
+        }
         Some(Begun::Empty(at))
+    }
+
+    /// The identifier of what carries a packet; 0: nothing.
+    fn id_of(&mut self, carrier: Carrier) -> u64 {
+        match carrier {
+            Carrier::Row(at) => {
+                self.settle(at);
+                Row::at(&mut self.hot, &mut self.cold, at).map_or(0, |row| row.id())
+            }
+            Carrier::Named(id) => id,
+        }
+    }
+
+    /// Notes what carries a packet of a known flow, if it is the first one of the other side and another carries it than the
+    /// first.
+    pub(super) fn note_other_parent(&mut self, at: u32, side: usize, carrier: Carrier) {
+        let Some(row) = Row::at(&mut self.hot, &mut self.cold, at) else { return };
+        let parent = row.cold.origin.parent;
+        if parent == 0 || row.has(mark::FOLLOWS) || row.counts(side).packets != 0 {
+            return;
+        }
+        let other = self.id_of(carrier);
+        if let Some(linked) = self.linked.get_mut(at as usize).filter(|_| other != parent) {
+            *linked = other;
+        }
     }
 
     /// The closed connection that a flow follows which begins with this packet: see [`crate::FlowRecord::follows`].

@@ -168,8 +168,12 @@ impl FlowTable {
                 }
             },
         };
+        let side = usize::from(flow_ref.sender & 1);
+        if !begins && !carrier.is_none() {
+            self.note_other_parent(at, side, carrier);
+        }
         let mut row = Row::at(&mut self.hot, &mut self.cold, at)?;
-        let is_counted = self.timers.count(&mut row, &mut self.pool, usize::from(flow_ref.sender & 1), s);
+        let is_counted = self.timers.count(&mut row, &mut self.pool, side, s);
         row.save();
         if !is_counted {
             uncounted(flow_ref, s, sink);

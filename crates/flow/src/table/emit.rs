@@ -18,7 +18,7 @@ impl FlowTable {
         if S::PACKETS {
             sink.leaving(at, row.hot.last, false);
         }
-        sink.end(&record_of(&row, self.roots.get(at as usize), uncounted, EndReason::Active));
+        sink.end(&record_of(&row, self.linked.get(at as usize), uncounted, EndReason::Active));
         self.stats.by_reason[EndReason::Active as usize] += 1;
         row.unmark(mark::DIRTY);
         row.cut(now);
@@ -43,7 +43,7 @@ impl FlowTable {
             if S::PACKETS {
                 sink.leaving(at, row.hot.last, true);
             }
-            let record = record_of(&row, self.roots.get(at as usize), uncounted, reason);
+            let record = record_of(&row, self.linked.get(at as usize), uncounted, reason);
             sink.end(&record);
             if matches!(reason, EndReason::Fin | EndReason::Rst) {
                 let hash = self.look.hash.of(&record.key);
@@ -152,12 +152,17 @@ pub(super) fn uncounted(flow_ref: &FlowRef, s: &Facts, sink: &mut impl FlowSink)
 /// The record of a flow whose row is not fresh. `root`: the connection that it follows, if it is marked so.
 pub(super) fn record_of(
     row: &Row<'_>,
-    root: Option<&u64>,
+    linked: Option<&u64>,
     uncounted: [u64; 2],
     end: EndReason,
 ) -> FlowRecord {
-    let follows = root.copied().filter(|_| row.has(mark::FOLLOWS)).unwrap_or(0);
-    FlowRecord { follows, ..row.record(uncounted, end) }
+    let linked = linked.copied().unwrap_or(0);
+    let record = row.record(uncounted, end);
+    match (row.has(mark::FOLLOWS), record.parent) {
+        (true, _) => FlowRecord { follows: linked, ..record },
+        (false, 0) => record,
+        (false, _) => FlowRecord { other_parent: linked, ..record },
+    }
 }
 
 /// Emits the sums of both directions of a flow since its last tally.

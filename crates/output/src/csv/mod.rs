@@ -8,7 +8,7 @@ pub(crate) mod records;
 
 use crate::Existing;
 use crate::file::{Frame, LineFile};
-use crate::format::push_uid;
+use crate::format::push_uids;
 use crate::records::Files;
 use crate::row::{COLUMNS, Endpoints, Value};
 use crate::summary::{Naming, key, label};
@@ -308,7 +308,7 @@ fn write_value(out: &mut Vec<u8>, value: &Value) {
         Value::Interval(time) => push_seconds(out, *time),
         Value::Bool(yes) => out.extend_from_slice(if *yes { b"true" } else { b"false" }),
         Value::Text(text) => cell(out, text),
-        Value::Only(id) => push_uid(out, *id),
+        Value::Uids(ids) => push_uids(out, *ids, b","),
         // The base64 digest of a Community ID has characters that `cell` checks, but none that it changes.
         value => {
             value.push(out);

@@ -8,7 +8,7 @@ mod notice;
 mod records;
 
 use crate::file::{Frame, LineFile};
-use crate::format::push_uid;
+use crate::format::push_uids;
 use crate::records::Files;
 use crate::row::{Endpoints, Times, Value, write_members};
 use crate::zone::{Zone, push_epoch_micros};
@@ -104,9 +104,9 @@ static COLUMNS: &[Column] = &[
     Column {
         name: "tunnel_parents",
         kind: "set[string]",
-        value: |f, _| match f.parent {
-            0 => Value::Unset,
-            id => Value::Only(id),
+        value: |f, _| match [f.parent, f.other_parent] {
+            [0, _] => Value::Unset,
+            ids => Value::Uids(ids),
         },
     },
     Column { name: "ip_proto", kind: "count", value: |f, _| Value::Count(f.key.proto.into()) },
@@ -372,7 +372,7 @@ fn write_tsv(out: &mut Vec<u8>, value: &Value) {
         Value::Time(time) | Value::Interval(time) => push_epoch_micros(out, *time),
         Value::Bool(yes) => out.push(if *yes { b'T' } else { b'F' }),
         Value::Text(text) => write_text(out, text.as_bytes(), false),
-        Value::Only(id) => push_uid(out, *id),
+        Value::Uids(ids) => push_uids(out, *ids, b","),
         value => {
             value.push(out);
         }
