@@ -41,6 +41,14 @@ impl Reading {
         }
     }
 
+    /// Whether the other reading, of the same function, holds equal values.
+    pub fn holds_equal(&self, other: &Reading) -> bool {
+        match (self, other) {
+            (Reading::Table(a), Reading::Table(b)) => a.has_equal_rows(b),
+            (a, b) => a == b,
+        }
+    }
+
     /// Bytes of heap memory.
     pub fn memory(&self) -> usize {
         match self {

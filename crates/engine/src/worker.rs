@@ -507,8 +507,9 @@ impl Worker {
         let mut empty = self.plan.outline.answers().peekable();
         answers.retain(|answer| {
             while empty.next_if(|(id, _)| *id < answer.id).is_some() {}
-            let is_empty =
-                empty.peek().is_some_and(|(id, empty)| *id == answer.id && empty.reading == answer.reading);
+            let is_empty = empty
+                .peek()
+                .is_some_and(|(id, empty)| *id == answer.id && empty.reading.holds_equal(&answer.reading));
             !is_empty || answer.nanoseconds > 0
         });
     }
