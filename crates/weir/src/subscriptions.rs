@@ -103,7 +103,7 @@ pub fn pages() -> Vec<Subscription> {
     built_in(["hosts", "pairs", "ports"].map(distinct))
 }
 
-/// The subscriptions for mon.lite if no configuration has any: Ourmon's fixed filters and lists of flows and ports.
+/// The subscriptions for mon.lite if no configuration has any that counts: Ourmon's fixed filters and lists of flows and ports.
 pub fn ourmon(memory: usize) -> Vec<Subscription> {
     let list = |name: &str, expression: &str, by: &str| {
         let top = top(by).with("show", 20).with("rows", list_rows(memory, 8192));

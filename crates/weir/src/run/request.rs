@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use weir_api::{Subscription, SubscriptionSpec};
 use weir_capture::{Input, TimeRange};
-use weir_engine::{ChecksumMode, Seeds};
+use weir_engine::{ChecksumMode, FunctionSpec, Seeds};
 use weir_output::{Log, Rolling};
 use weir_proto::Inflation;
 
@@ -297,7 +297,7 @@ impl Request {
     pub fn built_in(&self) -> Vec<Subscription> {
         let mut built_in = subscriptions::summary(self.memory);
         let wants_mon = self.logs.iter().flat_map(|(_, kinds)| kinds).any(|kind| kind.starts_with("mon"));
-        if wants_mon && self.subscriptions.is_empty() {
+        if wants_mon && !self.config_measures() {
             built_in.extend(subscriptions::ourmon(self.memory));
         } else if self.inputs.is_empty() || self.writes_store() {
             built_in.extend(subscriptions::screen());
@@ -306,6 +306,16 @@ impl Request {
             built_in.extend(subscriptions::pages());
         }
         built_in
+    }
+
+    /// Whether a subscription of the configuration counts something. Those that write or log what they select do not.
+    fn config_measures(&self) -> bool {
+        let measures = |spec: &SubscriptionSpec| {
+            let mut functions =
+                spec.functions.iter().filter_map(|call| FunctionSpec::find_at(&call.name, spec.level).ok());
+            functions.any(|function| function.delivers.is_none())
+        };
+        self.subscriptions.iter().any(measures)
     }
 }
 
