@@ -421,3 +421,153 @@ fn limits_of_directories_hold_and_wrong_ones_are_refused() {
     );
     assert!(!out.exists());
 }
+
+/// Parts that random subscriptions are made of: level, conditions, what selects before the end, and ends. `N` is the number of
+/// the subscription.
+const PARTS: [(&str, &[&str], &[&str], &[&str]); 4] = [
+    (
+        "packet",
+        &["", "udp", "tcp", "port 53", "ip6 or arp", "greater 300", "not tcp and not udp"],
+        &["", "sample 3", "where greater 100", "sample 2\", \"where less 900"],
+        &["write rN.pcapng", "write rN.pcap snaplen 96", "write rN.pcapng snaplen 60"],
+    ),
+    (
+        "flow",
+        &[
+            "",
+            "udp",
+            "flow.packets > 4",
+            "flow.duration > 1 or flow.bytes < 500",
+            "tcp port 80 or tcp port 443",
+        ],
+        &["", "sample 2", "where flow.packets < 20"],
+        &[
+            "log rN format csv",
+            "log rN format ndjson",
+            "write rN.pcapng",
+            "write rN.pcap before 4",
+            "write rN.pcapng before none",
+            "log rN\", \"write rN.pcapng",
+        ],
+    ),
+    (
+        "record",
+        &[
+            "dns",
+            "http.status_code >= 200",
+            "dns.rcode_name = NXDOMAIN or dns.rtt > 0.01",
+            "ftp or smtp or tls",
+            "files",
+            "udp",
+        ],
+        &["", "sample 2", "tables dns+http+files"],
+        &[
+            "log rN format ndjson",
+            "write rN.pcapng",
+            "write rN.pcapng before 8",
+            "write rN.pcap before none snaplen 200",
+            "log rN\", \"write rN.pcapng",
+        ],
+    ),
+    (
+        "record",
+        &["files", "files.total_bytes > 100", "files.mime_type contains \"t\""],
+        &["", "sample 2"],
+        &["extract to rN", "extract to rN each 2K", "log rN\", \"write rN.pcapng\", \"extract to dN"],
+    ),
+];
+
+/// The files of a run, with those in directories.
+fn written_below(
+    capture: &Path,
+    out: &Path,
+    configuration: &str,
+    workers: &str,
+) -> BTreeMap<String, Vec<u8>> {
+    let _ = fs::remove_dir_all(out);
+    let file = put(out.parent().unwrap(), "weir.toml", configuration.as_bytes());
+    let ran = weir([text(capture), "-q", "--config", text(&file), "--workers", workers]);
+    // A capture that is cut off has results, too.
+    assert_ne!(ran.code, Some(1), "{}\n{configuration}", ran.stderr);
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(out).into_iter().flatten().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        if entry.path().is_dir() {
+            files.extend(
+                contents(&entry.path()).into_iter().map(|(of, bytes)| (format!("{name}/{of}"), bytes)),
+            );
+        } else {
+            let bytes = fs::read(entry.path()).unwrap();
+            files.insert(name.clone(), if name.ends_with(".ndjson") { unmarked(&bytes) } else { bytes });
+        }
+    }
+    files
+}
+
+/// Rows without what they state of files that any subscription keeps: checksum and name.
+fn unmarked(bytes: &[u8]) -> Vec<u8> {
+    let mut rows = String::new();
+    for line in String::from_utf8_lossy(bytes).lines() {
+        let mut row: serde_json::Value = serde_json::from_str(line).unwrap();
+        if let Some(file) = row.get_mut("files").and_then(|file| file.as_object_mut()) {
+            let of_kept = ["analyzers", "stored", "sha256", "extracted", "extracted_cutoff"];
+            file.retain(|name, _| !of_kept.contains(&name.as_str()));
+        }
+        rows.push_str(&format!("{row}\n"));
+    }
+    rows.into_bytes()
+}
+
+/// What a random subscription writes does not depend on the others, nor on the number of workers.
+#[test]
+fn random_subscriptions_write_what_they_write_alone() {
+    const TOGETHER: usize = 12;
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let mut captures = diverse(40);
+    captures.extend(made());
+    let (mut number, mut files, mut not_empty) = (0, 0, 0);
+    while number < 504 {
+        let capture = &captures[number / TOGETHER % captures.len()];
+        let made: Vec<(&str, &str, String)> = (number..number + TOGETHER)
+            .map(|n| {
+                let mut of = mixed(n as u64);
+                let mut choose = |parts: &[&'static str]| {
+                    of = mixed(of);
+                    parts[(of >> 20) as usize % parts.len()]
+                };
+                let (level, conditions, selects, ends) = PARTS[n % PARTS.len()];
+                let (condition, select, end) = (choose(conditions), choose(selects), choose(ends));
+                let end = end.replace('N', &(n % TOGETHER).to_string());
+                let select = if select.is_empty() { String::new() } else { format!("\"{select}\", ") };
+                (level, condition, format!("{select}\"{end}\""))
+            })
+            .collect();
+        let made: Vec<(&str, &str, &str)> =
+            made.iter().map(|(level, condition, chain)| (*level, *condition, chain.as_str())).collect();
+        let workers = ["1", "2", "3", "7"][number / TOGETHER % 4];
+        let together = written_below(capture, &out, &configuration(&out, "", &made), workers);
+        let mut alone = BTreeMap::new();
+        for one in &made {
+            alone.extend(written_below(capture, &out, &configuration(&out, "", &[*one]), "1"));
+        }
+        let differ: Vec<&String> = together
+            .keys()
+            .chain(alone.keys())
+            .filter(|name| together.get(*name) != alone.get(*name))
+            .collect();
+        assert!(differ.is_empty(), "{differ:?} of {}, {workers} workers: {made:?}", capture.display());
+        files += together.len();
+        not_empty += together.values().filter(|bytes| bytes.len() > 300).count();
+        number += TOGETHER;
+    }
+    println!("{number} random subscriptions wrote {files} files, {not_empty} of more than 300 bytes");
+    assert!(files > 100);
+}
+
+/// A number that depends on another in no simple way.
+fn mixed(number: u64) -> u64 {
+    let product =
+        (number ^ (number >> 31)).wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    product ^ (product >> 27)
+}
