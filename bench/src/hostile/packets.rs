@@ -117,7 +117,7 @@ enum Order {
     Falling,
     /// Every other one, then those between them.
     Apart,
-    /// Each begins 8 bytes behind the one before, and goes on for 64.
+    /// Each begins 8 bytes after the one before, and goes on for 64.
     Overlap,
 }
 

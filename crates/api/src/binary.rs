@@ -977,7 +977,7 @@ impl Binary for Sketch {
     }
 }
 
-// Behind the macros that it uses.
+// After the macros that it uses.
 mod table;
 
 #[cfg(test)]

@@ -331,7 +331,7 @@ fn of_table(table: &Table) -> Cells<'_> {
         .map(key)
         .map(|(name, help)| Column { name, kind: ColumnKind::Key, unit: Cow::Borrowed(""), help })
         .collect();
-    // Whether a row is exact stands behind the last number that can be an estimate.
+    // Whether a row is exact stands after the last number that can be an estimate.
     let last_estimate = schema.columns.iter().rposition(|column| column.fold == Fold::Distinct);
     for (at, column) in schema.columns.iter().enumerate() {
         add_columns(&mut columns, column);
@@ -373,7 +373,7 @@ fn rest_of(table: &Table) -> Option<Row<'_>> {
         _ => vec![Cell::Nothing],
     });
     let has_flag = table.schema.columns.iter().any(|column| column.fold == Fold::Distinct);
-    // Whether it is exact stands behind the last estimate; a table that counts what it sheds has none.
+    // Whether it is exact stands after the last estimate; a table that counts what it sheds has none.
     let values = (!has_flag).then(|| keys.chain(sums).collect())?;
     Some(Row { label: Label::Text("no row"), values, error: Some(table.absent) })
 }

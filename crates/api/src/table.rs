@@ -387,7 +387,7 @@ impl Table {
                 }
             }
         }
-        // Behind the known rows that follow the last place are all new ones, of which the last has that place. Each known row
+        // After the known rows that follow the last place are all new ones, of which the last has that place. Each known row
         // is moved once at most.
         for (before, at) in places.into_iter().enumerate().rev() {
             let behind = self.rows.get_mut(at..=end + before).unwrap_or_default();

@@ -37,7 +37,7 @@ pub(crate) struct Functions {
     /// The flows that ended in this interval, by state, without those that follow a closed connection.
     pub states: States,
     pub meter: Meter,
-    /// Reused for the masks behind functions that select.
+    /// Reused for the masks after functions that select.
     masks: Vec<PacketMask>,
     /// Reused for the tests of flows.
     found: Vec<(u32, Directions)>,
@@ -274,7 +274,7 @@ fn build(plan: &Plan, node: &Node) -> Option<Link> {
     planned.compiled.link(node.call as usize, &planned.spec, plan.settings.seeds)
 }
 
-/// Shows an item to the tree of the subscription at a position: to those behind a function that selects only if it selects
+/// Shows an item to the tree of the subscription at a position: to those after a function that selects only if it selects
 /// the item. Adds the functions that deliver it to `delivered`.
 fn show(
     trees: &Trees,
@@ -294,7 +294,7 @@ fn show(
 }
 
 /// Shows a flow that has ended to the tree of the subscription at a position. A function that selects may leave one of its
-/// directions to those behind it. Adds the functions that deliver the flow to `delivered`.
+/// directions to those after it. Adds the functions that deliver the flow to `delivered`.
 fn show_flow(
     trees: &Trees,
     links: &mut [Option<Link>],
@@ -302,7 +302,7 @@ fn show_flow(
     (flow, directions): (&FlowRecord, Directions),
     delivered: &mut Vec<AnswerId>,
 ) {
-    // What each function that selects has left for those behind it.
+    // What each function that selects has left for those after it.
     let mut left = Vec::new();
     let mut tree = trees.tree(at);
     while let Some(at) = tree.next() {
@@ -319,7 +319,7 @@ fn show_flow(
     }
 }
 
-/// Shows the items of a mask to the tree of the subscription at a position: to those behind a function that selects what it
+/// Shows the items of a mask to the tree of the subscription at a position: to those after a function that selects what it
 /// leaves, if anything. Adds the functions that deliver items to `selected`. `masks` is reused memory.
 fn show_block(
     trees: &Trees,
@@ -333,7 +333,7 @@ fn show_block(
     let mut tree = trees.tree(at);
     while let Some(at) = tree.next() {
         let (Some(node), Some(Some(link))) = (trees.nodes.get(at), links.get_mut(at)) else { continue };
-        // Each function that selects has left a mask for those behind it.
+        // Each function that selects has left a mask for those after it.
         masks.truncate(node.selects as usize);
         let mask = masks.last().unwrap_or(mask);
         selected.extend(link.delivers().map(|id| (id, *mask)));
@@ -454,7 +454,7 @@ mod tests {
         assert_eq!(packets(&functions.answers(&plan)), expected);
         assert_eq!(functions.answers(&plan), [], "nothing was seen since then");
         show_packets(&mut functions, &plan, &[60]);
-        // Those behind the function that selects have seen nothing.
+        // Those after the function that selects have seen nothing.
         assert_eq!(packets(&functions.answers(&plan)), [(2, 0, 1)]);
     }
 

@@ -54,7 +54,7 @@ impl<'w> Feeder<'w, true> {
     }
 
     /// Counts the packets of a block. What a packet completes or carries besides its own flow (the packet of the last
-    /// fragment, the frames of an aggregate) is counted before the packets behind it, however packets are divided into
+    /// fragment, the frames of an aggregate) is counted before the packets after it, however packets are divided into
     /// blocks.
     pub fn count(&mut self, block: Batch<'_>, layers: &[Layers], by_flow: &[u64], table: &mut FlowTable) {
         let is_end = |(slot, layers): (&Slot, &Layers)| {

@@ -135,7 +135,7 @@ impl Measure {
 }
 
 impl Link {
-    /// Shows it an item. Returns whether the functions behind it see the item.
+    /// Shows it an item. Returns whether the functions after it see the item.
     pub fn item(&mut self, item: &Item<'_>) -> bool {
         match self {
             Link::Measure(measure) => {

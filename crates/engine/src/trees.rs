@@ -62,7 +62,7 @@ pub(crate) struct Node {
     /// The position of the first subscription with it, and which of that chain's functions it is.
     pub planned: u32,
     pub call: u32,
-    /// Number of functions behind it in all chains, which follow it.
+    /// Number of functions after it in all chains, which follow it.
     pub below: u32,
     /// Number of functions before it that select.
     pub selects: u32,
@@ -70,7 +70,7 @@ pub(crate) struct Node {
     pub readers: u32,
 }
 
-/// The functions of a plan as trees, one for each source and first call. Each function is followed by those behind it.
+/// The functions of a plan as trees, one for each source and first call. Each function is followed by those after it.
 #[derive(Default)]
 pub(crate) struct Trees {
     pub nodes: Vec<Node>,
@@ -123,7 +123,7 @@ impl Trees {
         trees
     }
 
-    /// Adds the functions of a chain behind those that it shares with the chain before, `open`.
+    /// Adds the functions of a chain after those that it shares with the chain before, `open`.
     fn extend(&mut self, open: &mut Vec<u32>, at: usize, one: &Chain<'_>) {
         for call in open.len()..one.lineage.len() {
             let before = call.checked_sub(1).and_then(|before| Some((before, open.get(before)?)));

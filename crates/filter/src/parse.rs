@@ -376,7 +376,7 @@ impl Parser<'_> {
                         found.map_err(|message| FilterError::new(ErrorKind::Value, self.span(), message))?;
                     return Ok(self.field(FieldTest { field, operation: Operation::Present }));
                 }
-                // Behind `port domain or` a name is a port.
+                // After `port domain or` a name is a port.
                 if let (Kind::Name(name), None) = (&kind, inherited)
                     && let Some(test) = self.fields.and_then(|fields| table_test(fields, name))
                 {
@@ -864,7 +864,7 @@ fn binary(sign: &str) -> Option<Binary> {
     Some(Binary { operator, before, after })
 }
 
-/// The likely intention behind an id without qualifiers.
+/// The likely intention after an id without qualifiers.
 fn hint(found: &str) -> String {
     match nearest(found) {
         Some(near) if near != found => return format!("; did you mean `{near}`?"),

@@ -55,7 +55,7 @@ pub fn parts(text: &str, options: &Options<'_>) -> Result<Vec<Part>, FilterError
     Ok(parts)
 }
 
-/// The beginning of a test whose id begins at the end of a range: behind the last word or sign that joins tests.
+/// The beginning of a test whose id begins at the end of a range: after the last word or sign that joins tests.
 fn with_qualifiers(text: &str, range: Range<usize>) -> usize {
     let mut start = range.end;
     let front = text.get(range).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Answers to display filters of Wireshark (wireshark-filter(4)): the expression that says what they say.
 //!
-//! Nothing is compiled from them. Who types one from habit gets an error, and behind it the expression to type. What a name
+//! Nothing is compiled from them. Who types one from habit gets an error, and after it the expression to type. What a name
 //! stands for is text, so that this crate needs no knowledge of a protocol.
 
 /// What stands here for a name of Wireshark's.

@@ -129,7 +129,7 @@ pub trait Output: Send {
         self.flow(flow)
     }
 
-    /// Takes the flows that are open at the end of an interval and had a packet in it. They come behind the flows that ended in the
+    /// Takes the flows that are open at the end of an interval and had a packet in it. They come after the flows that ended in the
     /// interval.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ impl Frames {
     /// Returns the next message of `data`, and advances `data` to the byte after it. `None` if the message does not
     /// end in `data`, which is then kept. `size` reads the beginning of a message, and is called again when as many
     /// bytes as it required have arrived; it also limits the kept bytes. `work` gets the message, and the number of bytes of
-    /// the chunk behind it.
+    /// the chunk after it.
     pub fn next<T>(
         &mut self,
         data: &mut &[u8],

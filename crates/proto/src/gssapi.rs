@@ -127,7 +127,7 @@ fn negotiated<'t>(token: &'t [u8], out: &mut dyn Out) -> Option<&'t [u8]> {
     }
 }
 
-/// Names the flow after a message of Kerberos, behind the two bytes of its type (RFC 4121, 4.1).
+/// Names the flow after a message of Kerberos, after the two bytes of its type (RFC 4121, 4.1).
 fn kerberos<'t>(token: &'t [u8], out: &mut dyn Out) -> Option<&'t [u8]> {
     let ([1, 0, 0x6e, ..] | [2, 0, 0x6f, ..] | [3, 0, 0x7e, ..]) = token else { return None };
     out.carries(&kerberos::PROTOCOL);

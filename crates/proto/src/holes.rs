@@ -57,10 +57,10 @@ const NAMED: [Named; 22] = [
     Named { protocol: "dce_rpc", words: &BINDS, fields: &OF_INTERFACES },
     Named { protocol: "irc", words: &["USER"], fields: &["user"] },
     Named { protocol: "irc", words: &["NICK"], fields: &["nick"] },
-    // Logins are inferred from the sizes of encrypted messages, which behind a hole do not count.
+    // Logins are inferred from the sizes of encrypted messages, which after a hole do not count.
     Named { protocol: "ssh", words: &[""], fields: &["auth_success", "auth_attempts"] },
     Named { protocol: "smtp", words: &["EHLO", "HELO", "LHLO"], fields: &["helo"] },
-    // Behind a command that is lost, its reply and its challenges are not known as such.
+    // After a command that is lost, its reply and its challenges are not known as such.
     Named { protocol: "smtp", words: &["AUTH", "334", ANSWER], fields: &["user", "mechanism"] },
     // A password is shown of a guest only, whom the user's name tells.
     Named { protocol: "ftp", words: &["USER", "PASS"], fields: &["user", "password", "argument"] },
@@ -161,7 +161,7 @@ const EXCEPTED: [(&str, &str); 11] = [
 /// Records whose bytes of the client say how all others are read: a version that no later message repeats.
 const KEYS: [&str; 1] = ["mqtt_connect"];
 
-/// Protocols whose messages have no mark, with their table: behind a hole that ends within one, the next is found only if at least this
+/// Protocols whose messages have no mark, with their table: after a hole that ends within one, the next is found only if at least this
 /// number of them follow.
 const UNMARKED: [(&str, &str, usize); 3] =
     [("modbus", "modbus", 4), ("mqtt", "mqtt", 2), ("websocket", "websocket_frames", 3)];
@@ -296,14 +296,14 @@ fn is_command(line: &[u8]) -> bool {
 }
 
 /// The blocks that a client sends without waiting for answers, the answers to them, and the block before them, whose loss
-/// shows only then: which command an answer belongs to is not known behind a hole.
+/// shows only then: which command an answer belongs to is not known after a hole.
 fn pipelined(folder: &str, blocks: &[Turn]) -> Vec<bool> {
     let mut pipelined = vec![false; blocks.len()];
     let (mut begin, mut asked, mut is_answered) = (0, 0, false);
     for (at, turn) in blocks.iter().enumerate() {
         match turn {
             Turn::Data(Direction::Forward, data) => {
-                // Behind such a block, HTTP and POP3 do not know again which command an answer belongs to.
+                // After such a block, HTTP and POP3 do not know again which command an answer belongs to.
                 let is_for_good = asked > 1 && matches!(folder, "http" | "pop3");
                 if std::mem::take(&mut is_answered) && !is_for_good {
                     (begin, asked) = (at.saturating_sub(1), 0);
@@ -339,7 +339,7 @@ fn is_of(record: &Record<'_>, other: &Record<'_>) -> bool {
 /// Records of which each may switch the flow to another protocol: where its bytes are lost, what follows is not read as that.
 const SWITCHING: [&str; 2] = ["http", "socks"];
 
-/// Whether the bytes of a record are behind those of another one of another protocol, on both sides.
+/// Whether the bytes of a record are after those of another one of another protocol, on both sides.
 fn is_behind(record: &Record<'_>, other: &Record<'_>) -> bool {
     let is_later = |side| {
         let (later, before) = (record.at.of(side), other.at.of(side));

@@ -18,7 +18,7 @@ pub(crate) struct Line<'a> {
     pub text: &'a [u8],
     /// Whether the line was longer than the limit and was truncated.
     pub is_cut: bool,
-    /// Number of bytes of the chunk behind it.
+    /// Number of bytes of the chunk after it.
     pub unread: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The messages of one side of a stream, each with its length in its first bytes: long ones are cut, and behind missing bytes
+//! The messages of one side of a stream, each with its length in its first bytes: long ones are cut, and after missing bytes
 //! the next one is sought.
 
 use crate::frames::{Frames, Size};
@@ -38,7 +38,7 @@ pub(crate) trait Rules: Copy {
     /// The length of a message of a side.
     fn length(self, side: Direction, head: &[u8]) -> Length;
 
-    /// Whether a message of a side begins with bytes that are `at` bytes behind a gap.
+    /// Whether a message of a side begins with bytes that are `at` bytes after a gap.
     fn begun(self, side: Direction, at: usize, bytes: &[u8]) -> Begun;
 }
 
@@ -52,7 +52,7 @@ pub(crate) trait Reads {
     /// How messages begin from now on.
     fn rules(&self) -> Self::Rules;
 
-    /// Takes a message. With [`Step::SwitchTo`], the bytes behind it are unread.
+    /// Takes a message. With [`Step::SwitchTo`], the bytes after it are unread.
     fn message(&mut self, message: Message<'_>, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step;
 
     /// Takes bytes that begin no message.
@@ -88,7 +88,7 @@ struct Messages {
     frames: Frames,
     /// Remaining bytes of a long message that are skipped.
     skip: usize,
-    /// Behind a gap: the bytes up to the next message.
+    /// After a gap: the bytes up to the next message.
     sought: Option<Sought>,
     /// Number of times that no message was found where one should be.
     tries: u8,

@@ -161,7 +161,7 @@ impl Rules for Begins {
 
     fn begun(self, side: Direction, at: usize, bytes: &[u8]) -> Begun {
         match begun(side, bytes) {
-            // Away from the first byte behind a gap, a second message must follow.
+            // Away from the first byte after a gap, a second message must follow.
             Begun::Yes(first) if at > 0 => match begun(side, bytes.get(first..).unwrap_or_default()) {
                 Begun::Yes(second) => Begun::Yes(first + second),
                 other => other,

@@ -377,7 +377,7 @@ struct Side {
     skip: usize,
     /// Whether the missing CONNECT was reported.
     stranger: bool,
-    /// Behind a gap: the bytes up to the next message.
+    /// After a gap: the bytes up to the next message.
     sought: Option<Sought>,
 }
 

@@ -18,7 +18,7 @@ use weir_wire::Direction;
 pub struct Span {
     /// Position of the first byte of each direction, by [`Direction`].
     begin: [u64; 2],
-    /// Position behind the last byte of each direction.
+    /// Position after the last byte of each direction.
     end: [u64; 2],
 }
 
@@ -81,7 +81,7 @@ struct Place {
 }
 
 impl Place {
-    /// Position behind the last byte that was noted.
+    /// Position after the last byte that was noted.
     fn read(&self) -> u64 {
         self.arrived.saturating_sub(self.unread)
     }
@@ -101,7 +101,7 @@ impl Place {
 }
 
 impl Places {
-    /// Takes note of the bytes of a chunk, behind `gap` missing ones.
+    /// Takes note of the bytes of a chunk, after `gap` missing ones.
     pub fn arrive(&mut self, side: Direction, gap: u64, bytes: usize) {
         let Some(place) = self.sides.get_mut(side as usize & 1) else { return };
         place.arrived += gap + bytes as u64;

@@ -17,7 +17,7 @@ pub struct Record<'a> {
     /// Number of the packet at which the parser emitted it, see [`weir_wire::Packet::number`]; 0 if none has one.
     pub packet: u32,
     /// The bytes of the flow's streams that it stands for: for a transaction, its request and its response. A record from
-    /// within a body has the message up to there. Empty for measurements and tunnels, and behind the worker: outputs do not
+    /// within a body has the message up to there. Empty for measurements and tunnels, and after the worker: outputs do not
     /// get it.
     pub at: Span,
 }

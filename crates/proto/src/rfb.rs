@@ -1,4 +1,4 @@
-//! RFB, the protocol of VNC (RFC 6143): versions, security and the parameters of the desktop, up to the first message behind
+//! RFB, the protocol of VNC (RFC 6143): versions, security and the parameters of the desktop, up to the first message after
 //! them. Challenges and their answers are skipped.
 
 use crate::{
@@ -172,7 +172,7 @@ struct Rfb {
 /// What follows a message.
 enum Then {
     Read(Next),
-    /// Bytes that are not read: those behind the beginning, or of a type of security that is not known.
+    /// Bytes that are not read: those after the beginning, or of a type of security that is not known.
     End,
     Malformed,
 }

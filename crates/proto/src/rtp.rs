@@ -215,7 +215,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     })
 }
 
-/// The payload behind what opens the way through address translators before media: zeros.
+/// The payload after what opens the way through address translators before media: zeros.
 fn behind_opening(head: &[u8]) -> &[u8] {
     match head {
         [0, 0, 0, 0, ..] => {
@@ -287,7 +287,7 @@ impl Steps {
         }
     }
 
-    /// Takes the next header, which begins this number of bytes behind the last one.
+    /// Takes the next header, which begins this number of bytes after the last one.
     fn take(&mut self, length: usize, seq: u16, timestamp: u32) {
         /// Ten seconds at the highest usual rate, for silence that is not sent, and a second for frames out of order.
         const MOST: std::ops::Range<i32> = -90_000..960_000;
@@ -302,7 +302,7 @@ impl Steps {
         (self.seq, self.timestamp) = (seq, timestamp);
     }
 
-    /// Whether they are those of media; `last`: bytes of the last message behind its header.
+    /// Whether they are those of media; `last`: bytes of the last message after its header.
     fn are_of_media(&self, last: usize) -> bool {
         /// A picture is cut into packets of one time only if it is larger than they get.
         const LARGE: usize = 400;

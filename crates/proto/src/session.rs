@@ -23,7 +23,7 @@ const DATAGRAM_BYTES: usize = 8 << 10;
 /// Maximum number of times that a flow may switch its protocol.
 const TURNS: u8 = 8;
 /// Number of bytes of an unidentified stream, of both directions together, in which a TLS handshake may begin: after the
-/// negotiation of a protocol that is not parsed here, or behind the header of a proxy.
+/// negotiation of a protocol that is not parsed here, or after the header of a proxy.
 const WATCHED: usize = 4 << 10;
 /// Number of further datagrams of an unidentified flow that are probed for the protocols of its ports.
 const TRIES: u8 = 8;

@@ -1,7 +1,7 @@
 //! Server Message Block 1, 2 and 3 (MS-CIFS, MS-SMB, MS-SMB2) over TCP, directly or in NetBIOS sessions: logins,
 //! shares, files and actions on files, each command with its response. Version 1 in datagrams of NetBIOS: each message.
 //!
-//! Encrypted and compressed messages are skipped. Behind a gap the next message is found by its mark; what is known of trees, open
+//! Encrypted and compressed messages are skipped. After a gap the next message is found by its mark; what is known of trees, open
 //! files and commands without a response stays.
 
 mod datagram;
@@ -340,10 +340,10 @@ struct Rest {
 struct Side {
     frames: Frames,
     rest: Option<Rest>,
-    /// Behind a gap, whether the next message is sought; the bytes that may begin it.
+    /// After a gap, whether the next message is sought; the bytes that may begin it.
     is_lost: bool,
     held: Vec<u8>,
-    /// Number of messages until one follows that which was found behind a gap: before, it may have been content.
+    /// Number of messages until one follows that which was found after a gap: before, it may have been content.
     doubt: u8,
 }
 
@@ -488,7 +488,7 @@ impl Smb {
         Ok(Some(rest).filter(|rest| rest.bytes > 0))
     }
 
-    /// Takes bytes of a long message behind its beginning.
+    /// Takes bytes of a long message after its beginning.
     fn rest(&mut self, side: &mut Side, data: &mut &[u8], chunk: &Chunk<'_>, out: &mut dyn Out) {
         let Some(rest) = &mut side.rest else { return };
         let fit = rest.bytes.min(data.len());
@@ -579,7 +579,7 @@ impl Smb {
         }
     }
 
-    /// Whether bytes go through a pipe, which is no file. Where the capture began behind the mapping of the tree, only
+    /// Whether bytes go through a pipe, which is no file. Where the capture began after the mapping of the tree, only
     /// they show it: they are a remote procedure call.
     fn goes_through_pipe(&mut self, fid: &Fid, tree: u64, data: &[u8]) -> bool {
         if let Some(tree) = self.trees.get(&tree) {

@@ -1,4 +1,4 @@
-//! The next message behind a gap, of protocols whose messages have no mark: several things must agree, which the protocol knows.
+//! The next message after a gap, of protocols whose messages have no mark: several things must agree, which the protocol knows.
 
 use crate::work::looked_at;
 use weir_wire::Time;
@@ -10,7 +10,7 @@ pub(crate) const MAX_MESSAGE: usize = 2048;
 /// Number of bytes that show whether there is such a message.
 const MAX_SOUGHT: usize = MAX_SKIPPED + 2 * MAX_MESSAGE + 16;
 
-/// The bytes behind a gap, up to the next message.
+/// The bytes after a gap, up to the next message.
 #[derive(Debug, Default)]
 pub(crate) struct Sought {
     held: Vec<u8>,
@@ -51,7 +51,7 @@ pub(crate) struct Arrived {
 }
 
 impl Sought {
-    /// Bytes behind others that do not begin a message.
+    /// Bytes after others that do not begin a message.
     pub fn behind(bytes: &[u8], time: Time) -> Self {
         Self { held: bytes.to_vec(), times: vec![(0, time)], passed: 1, ..Self::default() }
     }
@@ -86,7 +86,7 @@ impl Sought {
         }
     }
 
-    /// What is held behind the first bytes, of which none was tried.
+    /// What is held after the first bytes, of which none was tried.
     fn drop_first(mut self, bytes: usize) -> Self {
         let bytes = bytes.min(self.held.len());
         let first = self.times.iter().rposition(|(at, _)| *at <= bytes).unwrap_or_default();

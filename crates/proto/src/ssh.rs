@@ -157,7 +157,7 @@ enum Saying {
     /// In the banner, or in lines of text before it.
     #[default]
     Banner,
-    /// Behind a gap before the banner: a line of text may follow, or a message.
+    /// After a gap before the banner: a line of text may follow, or a message.
     Sought,
     /// In unencrypted messages.
     Clear,
@@ -447,7 +447,7 @@ impl Ssh {
         self.version().map_or(own.major() == Some(1), |version| version == 1)
     }
 
-    /// Takes the bytes behind a gap that tell whether a message follows whose banner was lost.
+    /// Takes the bytes after a gap that tell whether a message follows whose banner was lost.
     fn sought(&mut self, direction: Direction, data: &mut &[u8], time: Time, out: &mut dyn Out) {
         let mut frames = std::mem::take(&mut self.side(direction).frames);
         let size = |head: &[u8]| match head.len() < TELLING {
@@ -459,7 +459,7 @@ impl Ssh {
         let Some(bytes) = bytes else { return };
         if kexinit(&bytes).is_some() {
             out.more(data.len());
-            // One that cannot be read is no error: the bytes behind a gap need not be a message.
+            // One that cannot be read is no error: the bytes after a gap need not be a message.
             self.side(direction).saying =
                 if self.message(direction, false, &bytes).is_ok() { Saying::Clear } else { Saying::Lost };
             return;
@@ -471,7 +471,7 @@ impl Ssh {
         }
     }
 
-    /// Takes a line of text or the banner; `behind`: number of bytes of the chunk behind `data`.
+    /// Takes a line of text or the banner; `behind`: number of bytes of the chunk after `data`.
     fn banner(
         &mut self,
         direction: Direction,
@@ -711,7 +711,7 @@ mod tests {
     const NEGOTIATED: [&str; 7] =
         ["version", "client", "server", "kex_alg", "cipher_alg", "client_hassh", "server_hassh"];
 
-    /// A login whose banners are behind text, on this port.
+    /// A login whose banners are after text, on this port.
     fn login(port: u16, texts: [&[u8]; 2]) -> Talk {
         let (_, mut talk) =
             talks("ssh", port).into_iter().find(|(path, _)| path.ends_with("password.talk")).unwrap();

@@ -65,7 +65,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     let (Some(client), Some(server)) = (commands(heads.forward), commands(heads.reverse)) else {
         return Probe::Reject;
     };
-    // One command has few fixed bits: the port, another one or text behind it makes it one.
+    // One command has few fixed bits: the port, another one or text after it makes it one.
     match client + server {
         2.. => Probe::Match,
         1 if is_home => Probe::Match,
@@ -78,7 +78,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
 
 /// Number of commands with which a side begins, and one more if text follows them; `None` if it is neither.
 fn commands(head: &[u8]) -> Option<u32> {
-    /// Number of bytes of text behind a command that make it one.
+    /// Number of bytes of text after a command that make it one.
     const TEXT: usize = 4;
     let is_text =
         |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace() || matches!(byte, 0 | 7 | 8 | 27);

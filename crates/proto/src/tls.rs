@@ -614,7 +614,7 @@ mod tests {
     use crate::talk::{Talk, Turn};
     use weir_wire::Direction::{Forward, Reverse};
 
-    /// A handshake is the same behind another protocol, and names it.
+    /// A handshake is the same after another protocol, and names it.
     #[test]
     fn a_handshake_names_the_protocol_before_it() {
         let (_, tls) = talks("tls", 443).into_iter().find(|(path, _)| path.ends_with("tls12.talk")).unwrap();

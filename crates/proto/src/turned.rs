@@ -2,7 +2,7 @@
 //! the ports do not say who the server is.
 //!
 //! Parsers know two roles, the client's and the server's, and take the initiator for the client. Here the roles are
-//! exchanged before the parser, and behind it in what it emits.
+//! exchanged before the parser, and after it in what it emits.
 
 use crate::file::FILES;
 use crate::{

@@ -1,4 +1,4 @@
-//! Commands that wait for their replies, behind a gap in the replies.
+//! Commands that wait for their replies, after a gap in the replies.
 
 use std::collections::VecDeque;
 use weir_wire::Time;

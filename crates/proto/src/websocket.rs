@@ -64,9 +64,9 @@ struct Websocket {
 struct Side {
     header: Vec<u8>,
     frame: Option<Frame>,
-    /// Behind a gap: the bytes up to the next frame.
+    /// After a gap: the bytes up to the next frame.
     sought: Option<Sought>,
-    /// Number of headers until the frame that was found behind a gap is certain: the next one must be likely too.
+    /// Number of headers until the frame that was found after a gap is certain: the next one must be likely too.
     doubt: u8,
 }
 
@@ -145,7 +145,7 @@ impl Parser for Websocket {
 /// Why a header does not begin a frame.
 enum Header {
     Bad,
-    /// What was found behind a gap was no frame.
+    /// What was found after a gap was no frame.
     Unlikely,
 }
 
@@ -192,7 +192,7 @@ impl Side {
         self.sought = Some(Sought::default());
     }
 
-    /// Seeks the next frame in bytes with `behind` others behind them. What is found is put before these.
+    /// Seeks the next frame in bytes with `behind` others after them. What is found is put before these.
     fn seek(
         &mut self,
         sought: Sought,

@@ -107,7 +107,7 @@ fn blank(bytes: &[u8], at: usize) -> usize {
     at + rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count()
 }
 
-/// The end of a string that begins there, behind its quote.
+/// The end of a string that begins there, after its quote.
 fn string(bytes: &[u8], at: usize) -> Option<usize> {
     let mut at = at + 1;
     loop {

@@ -142,7 +142,7 @@ impl Moments {
             && ago.eq_ignore_ascii_case("ago")
         {
             let span = calendar(unit, count)?;
-            // With a time of day behind it, it is that of the day; without one the same time as now.
+            // With a time of day after it, it is that of the day; without one the same time as now.
             rest.get(2).and_then(|word| clock(word))?;
             return Some((today.checked_sub(span).ok()?, 3));
         }

@@ -45,7 +45,7 @@ pub struct Part {
     /// Number of the interval with packets, from 0. All workers have all of these, in one order; an interval to which packets
     /// return has another number.
     stretch: u64,
-    /// For an interval in the silence behind that one its start, plus 1; 0 for the interval itself. A worker has only those in which
+    /// For an interval in the silence after that one its start, plus 1; 0 for the interval itself. A worker has only those in which
     /// something was due for it.
     silence: u64,
 }

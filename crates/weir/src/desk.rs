@@ -429,7 +429,7 @@ fn replace(
     specs.into_iter().map(subscription).collect()
 }
 
-/// Inserts subscriptions behind the others of their owner.
+/// Inserts subscriptions after the others of their owner.
 fn insert(subscriptions: &mut Vec<Subscription>, owner: Owner, new: Vec<Subscription>) {
     let at = subscriptions.partition_point(|one| one.owner <= owner);
     subscriptions.splice(at..at, new);

@@ -2,7 +2,7 @@
 //!
 //! Findings come with the merged snapshot of an interval: those of the judges of its readings ([`judges`]), and those about
 //! the monitor itself. A finding opens an event, or is added to the open event of its kind, origin and subject. An event ends when nothing was found for [`EventKind::quiet`], with its cause, or with the run. All of it
-//! happens behind the anonymiser, where an interval is complete, so that events do not depend on the number of workers.
+//! happens after the anonymiser, where an interval is complete, so that events do not depend on the number of workers.
 //!
 //! Outputs get a row when an event begins, when its count has doubled after at least five minutes, and when it ends.
 

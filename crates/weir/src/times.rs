@@ -46,7 +46,7 @@ pub fn of_captures(
                             date and a time";
                 return Err(usage(format!("{option} {text}")));
             }
-            // `now` is behind the latest packet.
+            // `now` is after the latest packet.
             let latest = latest(inputs).map_err(|error| (exit_of(&error), error.to_string()))?;
             latest.map_or(0, |time| time.0.saturating_add(1))
         }

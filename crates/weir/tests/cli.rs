@@ -297,7 +297,7 @@ fn the_commands_in_the_summary_work() {
                 assert_eq!(packets, counted("x.pcap", expression), "{}: {command}", path.display());
                 written += 1;
                 if packets == 0 {
-                    // Inside of a tunnel and of fragments an expression finds no ports, and as in libpcap no addresses behind a
+                    // Inside of a tunnel and of fragments an expression finds no ports, and as in libpcap no addresses after a
                     // compressed header of PPP (RFC 1661, 6.5).
                     let of_fragments = "ip[6:2] & 0x3fff != 0 or ip6 proto 44";
                     let is_beneath = counted("--inner x.pcap", expression) > 0

@@ -1,4 +1,4 @@
-//! Events: in every log, by any number of workers, behind the anonymiser, and to a syslog server.
+//! Events: in every log, by any number of workers, after the anonymiser, and to a syslog server.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

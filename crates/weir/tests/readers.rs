@@ -74,7 +74,7 @@ fn every_event_is_valid_by_suricatas_schema() {
     reads("eve-schema.py", &[&schema], &files);
 }
 
-/// What a schema says about a value, behind its references.
+/// What a schema says about a value, after its references.
 fn resolve<'s>(schema: &'s Value, mut at: &'s Value) -> &'s Value {
     while let Some(place) = at["$ref"].as_str() {
         at = schema.pointer(place.trim_start_matches('#')).unwrap_or(&Value::Null);

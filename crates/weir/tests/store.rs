@@ -371,7 +371,7 @@ fn an_answer_about_ports_says_how_many_later_fragments_have_none() {
             continue;
         }
         with_fragments += 1;
-        // Behind extension headers of IPv6 pcap-filter sees no port, not even that of the first fragment.
+        // After extension headers of IPv6 pcap-filter sees no port, not even that of the first fragment.
         for expression in
             ["ip and udp portrange 1-65535", "ip and tcp portrange 1-65535", "ip and udp port 53"]
         {

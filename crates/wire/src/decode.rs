@@ -28,7 +28,7 @@ pub use tunnel::tunnel_network;
 pub const MAX_HEADERS: u8 = 16;
 
 /// Extension headers of one IP header that are followed before [`ErrorKind::TooDeep`]. Each has 8 bytes or more, so
-/// that no frame of ordinary size can hide a transport header behind them.
+/// that no frame of ordinary size can hide a transport header after them.
 const MAX_EXTENSIONS: u32 = 256;
 
 /// Tunnels within tunnels that [`innermost`] follows.

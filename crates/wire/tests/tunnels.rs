@@ -191,7 +191,7 @@ fn capwap_data() {
     none(&over_udp(5247, &[1, 0, 0, 0, 0, 0, 0, 0], &frame()));
 }
 
-/// The inner level starts at `link`, and [`inner_packet`] is behind further headers.
+/// The inner level starts at `link`, and [`inner_packet`] is after further headers.
 fn carries_behind(frame: &[u8], tunnel: Tunnel, link: u32) {
     let (outer, inner) = levels(frame);
     let inner = inner.expect("an inner level");

@@ -274,7 +274,7 @@ fn restore(block: &mut [u8], at: usize, header: &Header, shape: Shape) -> Slot {
     }
 }
 
-/// Moves the addresses of the frame at `start` to the front and writes the tag behind them. Returns by how many bytes
+/// Moves the addresses of the frame at `start` to the front and writes the tag after them. Returns by how many bytes
 /// the frame grew to the front.
 fn put_tag_back(block: &mut [u8], start: usize, tpid: u16, tci: u16) -> Option<usize> {
     let frame = block.get_mut(start.checked_sub(TAG_LEN)?..start + 12)?;

@@ -195,7 +195,7 @@ impl Files {
     fn gather(&mut self, chunk: &mut PacketBuf, left: usize) {
         let snaplen = self.options.snaplen.unwrap_or(u32::MAX);
         let in_time = self.options.order == Order::Time;
-        // An error comes before the packets behind it.
+        // An error comes before the packets after it.
         while self.failures.is_empty()
             && chunk.slots.len() < left
             && chunk.bytes.len() < self.options.chunk_bytes

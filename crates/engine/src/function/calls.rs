@@ -118,7 +118,7 @@ impl Function for Calls {
 fn of_transaction(record: &Record<'_>) -> Option<Call> {
     let (began, end) = (record.time.0, record.time.0.saturating_add(span(record, "duration").unwrap_or(0)));
     let asked = text(record, "method");
-    // The request may not have been captured; its method is behind the number.
+    // The request may not have been captured; its method is after the number.
     let method = match asked {
         [] => text(record, "seq").rsplit(|byte| *byte == b' ').next().unwrap_or_default(),
         method => method,
@@ -176,7 +176,7 @@ fn span(record: &Record<'_>, field: &str) -> Option<u64> {
     if let Value::Duration(span) = record.get(field) { Some(*span) } else { None }
 }
 
-/// The URI in a From or To field, and the parameters behind it (RFC 3261 20.10): `"A" <sip:a@example.org>;tag=1`, or
+/// The URI in a From or To field, and the parameters after it (RFC 3261 20.10): `"A" <sip:a@example.org>;tag=1`, or
 /// `sip:a@example.org;tag=1`.
 fn address(field: &[u8]) -> (&[u8], &[u8]) {
     let name = past_quotes(field);

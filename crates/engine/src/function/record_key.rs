@@ -70,7 +70,7 @@ impl Keys {
         starts.zip(&self.ends).filter_map(|(start, end)| self.bytes.get(start..*end))
     }
 
-    /// Every key with every value behind it, at most [`KEYS`]. `spare` is reused memory.
+    /// Every key with every value after it, at most [`KEYS`]. `spare` is reused memory.
     pub fn multiply(&mut self, values: &Keys, spare: &mut Keys) {
         if let ([end], [_]) = (self.ends.as_mut_slice(), values.ends.as_slice()) {
             self.bytes.extend_from_slice(&values.bytes);

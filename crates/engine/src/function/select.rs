@@ -1,4 +1,4 @@
-//! Functions that select items: the functions behind them in a chain see only those.
+//! Functions that select items: the functions after them in a chain see only those.
 //!
 //! Whether an item is selected depends on the item alone, so that the result does not depend on the number of workers, and
 //! workers share the compiled function.
@@ -42,9 +42,9 @@ pub(super) type Build = fn(&Arguments<'_>, Level, &Options<'_>) -> Result<Arc<dy
 
 /// A compiled function that selects items.
 pub(crate) trait Select: Send + Sync {
-    /// Whether the functions behind this one see the item.
+    /// Whether the functions after this one see the item.
     fn keeps(&self, item: &Item<'_>) -> bool;
-    /// The directions of a flow that has ended that the functions behind this one see.
+    /// The directions of a flow that has ended that the functions after this one see.
     fn narrows(&self, item: &Item<'_>) -> Directions {
         match item {
             Item::FlowEnd(_, directions) => *directions,

@@ -65,7 +65,7 @@ fn parts(word: &str) -> Option<(&str, &str)> {
     (is_name(table) && name.split('.').all(is_name)).then_some((table, name))
 }
 
-/// Whether a word is a field, without an operator behind it.
+/// Whether a word is a field, without an operator after it.
 pub(crate) fn is_field(fields: &dyn Fields, word: &str) -> Option<Result<FieldInfo, String>> {
     let (table, name) = parts(word)?;
     match fields.find(table, name) {
@@ -83,7 +83,7 @@ pub(crate) fn table_test(fields: &dyn Fields, word: &str) -> Option<FieldTest> {
     Some(FieldTest { field, operation: Operation::Present })
 }
 
-/// Whether a word has the form of a field and an operator behind it, which no other primitive has.
+/// Whether a word has the form of a field and an operator after it, which no other primitive has.
 pub(crate) fn looks_like_field(word: &str, rest: &str) -> bool {
     parts(word).is_some() && operator(rest).is_some()
 }
@@ -101,7 +101,7 @@ fn operator(text: &str) -> Option<(Operator, usize)> {
     })
 }
 
-/// Reads the test whose field is a word of the expression; the position behind it.
+/// Reads the test whose field is a word of the expression; the position after it.
 pub(crate) fn test(text: &str, word: Range<usize>, fields: &dyn Fields) -> Parsed<(FieldTest, usize)> {
     let wrong = |span: Range<usize>, message: String| FilterError::new(ErrorKind::Value, span, message);
     let written = text.get(word.clone()).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use weir_api::{Applications, Key};
 use weir_proto::PROTOCOLS;
 
-/// The mark behind a name that the port suggests and no content confirms.
+/// The mark after a name that the port suggests and no content confirms.
 const BY_PORT: char = '?';
 /// The least share of a port's bytes, as a divisor, with which a second protocol is named.
 const SECOND: u64 = 10;

@@ -43,7 +43,7 @@ impl Section {
         self.groups(&[Group { entries, all, is_whole: true, noun }], room);
     }
 
-    /// One line with the first entries of each group, as many as there is room for. Behind its entries each group has the
+    /// One line with the first entries of each group, as many as there is room for. After its entries each group has the
     /// number of its others.
     pub(super) fn groups(&mut self, groups: &[Group<'_>], room: usize) {
         let groups: Vec<&Group<'_>> = groups.iter().filter(|group| !group.entries.is_empty()).collect();

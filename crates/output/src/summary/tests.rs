@@ -681,7 +681,7 @@ fn conversations_without_ip_add_up() {
     let all = lines(3, 0, 0, 70);
     assert_eq!(all[1], "999 ack  to 02:00:00:00:00:01");
     assert_eq!(all[2], "998 encrypted Wi-Fi  02:00:00:00:00:02 -> 02:00:00:00:00:01  by 02:00:00:00:00:bb");
-    // Beside flows there is one, with the rest behind it, or below where there is no room.
+    // Beside flows there is one, with the rest after it, or below where there is no room.
     let one = "1,000 beacon of \"home\"  02:00:00:00:00:01 -> all";
     assert_eq!(lines(3, 9, 0, 90), [format!("{one}  and 1,997 packets of 2 others")]);
     assert_eq!(lines(3, 9, 0, 70), [one, "and 1,997 packets of 2 others"]);

@@ -61,7 +61,7 @@ struct Parts {
     packets: u64,
     /// Length of their data.
     bytes: u64,
-    /// Length behind the header, and of a request behind its numbers.
+    /// Length after the header, and of a request after its numbers.
     size: u64,
     /// Whether the last one is among them.
     is_whole: bool,

@@ -1,6 +1,6 @@
 //! Remote procedure calls over connections (DCE 1.1, C706 chapter 12; MS-RPCE): over TCP, and in the pipes of SMB.
 //!
-//! A row has a call with its answer. Calls are joined from their packets by number; behind a gap the next packet is found by its
+//! A row has a call with its answer. Calls are joined from their packets by number; after a gap the next packet is found by its
 //! header.
 
 mod calls;

@@ -636,7 +636,7 @@ impl Command {
 }
 
 /// Whether a reply of this code may be to a command: some codes are of few commands (RFC 959, section 5.4; RFC 2228; RFC 2428).
-/// Behind a gap, another's reply is to a command that is lost too.
+/// After a gap, another's reply is to a command that is lost too.
 fn may_answer(code: &[u8; 3], command: &[u8]) -> bool {
     let commands: &[&[u8]] = match code {
         b"215" => &[b"SYST"],

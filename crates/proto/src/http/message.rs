@@ -242,7 +242,7 @@ pub(super) struct RequestLine {
 }
 
 /// Its parts: the method, the URI, and the version where there is one. The version is the last word; where that is
-/// none, it is the first that is one, and what stands behind it does not count.
+/// none, it is the first that is one, and what stands after it does not count.
 fn request_parts(line: &[u8]) -> (&[u8], &[u8], Option<&[u8]>) {
     let line = line.trim_ascii();
     let end = line.iter().position(is_blank).unwrap_or(line.len());

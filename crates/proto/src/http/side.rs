@@ -1,4 +1,4 @@
-//! One direction: the lines of a head, and the body behind it.
+//! One direction: the lines of a head, and the body after it.
 
 use super::body::Body;
 use super::message::{Head, Headers, RawLines, chomped};
@@ -38,7 +38,7 @@ pub(super) enum State {
     /// A line that is not a status line. The next line shows whether it begins a body.
     Irregular(Box<IrregularLine>),
     Head,
-    /// Behind a request without a version, of HTTP/0.9 or odd: headers may follow it all the same.
+    /// After a request without a version, of HTTP/0.9 or odd: headers may follow it all the same.
     Old,
     /// In a body with this many bytes left.
     Length(u64),

@@ -93,7 +93,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
                 Some(command) if parts.next().is_some() => match command {
                     b"NOTICE" | b"CAP" | b"PING" | b"MODE" | b"JOIN" => Probe::Match,
                     digits if digits.len() == 3 && digits.iter().all(u8::is_ascii_digit) => {
-                        // Other protocols of lines have codes as well: a text follows behind a colon.
+                        // Other protocols of lines have codes as well: a text follows after a colon.
                         let has_text = line.windows(2).any(|two| two == b" :");
                         if is_home || has_text { Probe::Match } else { Probe::Maybe }
                     }
@@ -224,7 +224,7 @@ fn untagged(line: &[u8]) -> &[u8] {
     text.unwrap_or_default().trim_ascii_start()
 }
 
-/// The sender that a line may begin with, behind a colon; empty without one.
+/// The sender that a line may begin with, after a colon; empty without one.
 fn prefix_of(text: &[u8]) -> &[u8] {
     text.strip_prefix(b":").and_then(|rest| rest.split(|byte| *byte == b' ').next()).unwrap_or_default()
 }

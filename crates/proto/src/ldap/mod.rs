@@ -1,6 +1,6 @@
 //! Lightweight Directory Access Protocol (RFC 4511), over TCP, and without connections over UDP (MS-ADTS, 6.3.3).
 //!
-//! A request and what answers it are a row. Behind a login whose mechanism has a security layer, messages are in buffers: those
+//! A request and what answers it are a row. After a login whose mechanism has a security layer, messages are in buffers: those
 //! that Kerberos only signs (RFC 4121) are read, encrypted ones are skipped.
 
 mod filter;
@@ -297,7 +297,7 @@ fn signed(buffer: &[u8], length: usize) -> Option<&[u8]> {
     };
     let [first, second, third, fourth] = extra;
     let checksum = usize::from(u16::from_be_bytes([*first, *second]));
-    // The content and the checksum behind it, rotated to the right by this number of bytes.
+    // The content and the checksum after it, rotated to the right by this number of bytes.
     let rotated = usize::from(u16::from_be_bytes([*third, *fourth]));
     let content = length.checked_sub(4 + HEADER + checksum)?;
     (flags & SEALED == 0 && rotated <= checksum).then_some(())?;

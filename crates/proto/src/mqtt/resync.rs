@@ -1,7 +1,7 @@
-//! Whether the bytes behind a gap begin a message.
+//! Whether the bytes after a gap begin a message.
 //!
 //! Messages have no mark, so that several things must agree: the first byte is one that this side sends, the length fits the kind, and the
-//! content is read to its last byte. Away from the first byte behind the gap, a second message must follow the first.
+//! content is read to its last byte. Away from the first byte after the gap, a second message must follow the first.
 
 use super::{
     Exchange, KIND_PUBLISH, KIND_SUBSCRIBE, KIND_UNSUBSCRIBE, Length, Message, has_good_flags, length,
@@ -15,7 +15,7 @@ use weir_wire::{Direction, Reader, Time};
 const KIND_PINGREQ: u8 = 12;
 const KIND_PINGRESP: u8 = 13;
 
-/// Whether messages begin with the bytes `at` bytes behind a gap.
+/// Whether messages begin with the bytes `at` bytes after a gap.
 pub(super) fn begin(at: usize, bytes: &[u8], version: Option<u8>, side: Direction) -> Begun {
     let first = match begun(bytes, version, side) {
         Begun::Yes(first) if at > 0 => first,

@@ -112,7 +112,7 @@ pub struct Login<'a> {
     pub database: Option<&'a [u8]>,
     /// Maximum number of bytes of a packet that the client takes.
     pub max_packet: u32,
-    /// Whether this is the whole packet, behind which TLS begins.
+    /// Whether this is the whole packet, after which TLS begins.
     pub begins_tls: bool,
 }
 
@@ -216,7 +216,7 @@ impl<'a> Bad<'a> {
     }
 }
 
-/// The text of a query: behind its attributes, if it has some. Their number, and the 1 behind it, begin no text.
+/// The text of a query: after its attributes, if it has some. Their number, and the 1 after it, begin no text.
 pub fn query(body: &[u8]) -> &[u8] {
     match body {
         [0, 1, query @ ..] => query,

@@ -169,7 +169,7 @@ impl State {
         self.misses_answers |= side == Direction::Reverse;
     }
 
-    /// Whether a packet of a side begins with these bytes, behind others that are not known.
+    /// Whether a packet of a side begins with these bytes, after others that are not known.
     pub fn takes_up(&mut self, side: Direction, head: &[u8; HEADER + 1], out: &mut dyn Out) -> bool {
         let [.., first] = *head;
         let Some((length, sequence)) = header(head).filter(|(length, _)| *length > 0) else { return false };
@@ -367,7 +367,7 @@ impl State {
         Next::Message
     }
 
-    /// Whether packets are compressed behind the login.
+    /// Whether packets are compressed after the login.
     fn compresses(&self) -> bool {
         let [server, client] = self.capabilities;
         let both = client.unwrap_or_default() & server.unwrap_or(u32::MAX);

@@ -31,7 +31,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether the server is ready behind the answer.
+    /// Whether the server is ready after the answer.
     pub fn ends(self) -> bool {
         matches!(self, Self::Startup | Self::Query | Self::Sync)
     }

@@ -123,7 +123,7 @@ pub fn parameters(body: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// Bytes up to a zero, and those behind it.
+/// Bytes up to a zero, and those after it.
 pub fn text(body: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = body.iter().position(|byte| *byte == 0)?;
     Some((body.get(..end)?, body.get(end + 1..)?))

@@ -64,7 +64,7 @@ pub struct Message<'a> {
     /// Request or response authenticator: equal in repeated messages.
     pub authenticator: [u8; 16],
     attributes: &'a [u8],
-    /// Bytes of the datagram behind the message, which are ignored.
+    /// Bytes of the datagram after the message, which are ignored.
     pub behind: usize,
 }
 

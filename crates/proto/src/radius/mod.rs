@@ -130,7 +130,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
 enum Waits {
     /// The answer to the request with this identifier and authenticator.
     Answer(u8, [u8; 16]),
-    /// The next request behind a challenge, which repeats the state that the challenge has; and the request that it answered.
+    /// The next request after a challenge, which repeats the state that the challenge has; and the request that it answered.
     Request(Option<Vec<u8>>, u8, [u8; 16]),
 }
 
@@ -172,7 +172,7 @@ impl Exchange {
         }
     }
 
-    /// Whether a request continues the login behind a challenge: it has the challenge's state (RFC 2865, 5.24), or, behind one without a
+    /// Whether a request continues the login after a challenge: it has the challenge's state (RFC 2865, 5.24), or, after one without a
     /// state, the user's name.
     fn is_continued_by(&self, side: Direction, request: &Message<'_>) -> bool {
         let Waits::Request(state, ..) = &self.waits else { return false };

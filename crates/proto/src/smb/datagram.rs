@@ -50,7 +50,7 @@ impl<'a> Datagram<'a> {
     }
 }
 
-/// A NetBIOS name, and the position behind it. A scope (RFC 1001, 14.1) is no part of the name. A pointer leads to a name before it,
+/// A NetBIOS name, and the position after it. A scope (RFC 1001, 14.1) is no part of the name. A pointer leads to a name before it,
 /// and not to another pointer, so that reading ends.
 fn name(data: &[u8], at: usize) -> Option<(Vec<u8>, usize)> {
     let (begin, is_pointed) = match data.get(at..)? {

@@ -1,4 +1,4 @@
-//! Messages behind a gap. The length of a message shows where the next one begins, if the gap ends within it; otherwise the next
+//! Messages after a gap. The length of a message shows where the next one begins, if the gap ends within it; otherwise the next
 //! one is sought by its mark.
 
 use super::{COMPRESSED, ENCRYPTED, NEW, OLD, Rest, SESSION_MESSAGE, Side, Smb};
@@ -8,10 +8,10 @@ use weir_wire::stream::Chunk;
 
 /// The number of bytes that show that a message begins: its length, and its mark with the length of its header.
 const HEAD: usize = 10;
-/// The length of the header of versions 2 and 3, behind their mark.
+/// The length of the header of versions 2 and 3, after their mark.
 const HEADER: &[u8] = &[64, 0];
 
-/// The marks of messages with the bytes behind them, and the minimum length of such a message in bytes.
+/// The marks of messages with the bytes after them, and the minimum length of such a message in bytes.
 const MARKS: [(&[u8], &[u8], usize); 4] =
     [(NEW, HEADER, 64), (OLD, &[], 35), (ENCRYPTED, &[], 52), (COMPRESSED, &[], 16)];
 
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn of_a_message_that_is_cut_only_the_missing_data_is_lost() {
-        // Of the first 68,000 bytes of data, 112 behind the beginning of their message.
+        // Of the first 68,000 bytes of data, 112 after the beginning of their message.
         for begin in [116, 117, 30_000, 65_000, 66_000] {
             let talk = without(begin, 1000);
             let (files, anomalies) = written(&talk.emitted(|data| vec![data.to_vec()]));

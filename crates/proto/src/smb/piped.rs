@@ -78,7 +78,7 @@ impl Pipes {
         while !data.is_empty() {
             let mut at = std::mem::take(&mut side.begun);
             at.add(sent.at);
-            // Other bytes, as behind the lost beginning of a packet, are skipped.
+            // Other bytes, as after the lost beginning of a packet, are skipped.
             let taken = side.frames.next(&mut data, size, |packet, _| {
                 if Header::read(packet).is_some() {
                     calls.take(packet, Sent { at, ..sent }, out);

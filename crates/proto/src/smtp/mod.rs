@@ -391,7 +391,7 @@ impl Smtp {
         out.record(found.record(time, &PROTOCOL));
     }
 
-    /// Behind the end of a mail, a command begins the next transaction, as in Suricata. RSET and QUIT ask for none.
+    /// After the end of a mail, a command begins the next transaction, as in Suricata. RSET and QUIT ask for none.
     fn number(&mut self, command: &[u8]) {
         let is_last = command
             .get(..4)
@@ -416,7 +416,7 @@ impl Smtp {
             self.anomaly("MAX_COMMAND_LINE_LEN_EXCEEDED", Direction::Forward, line.text, time, out);
         }
         self.lost = false;
-        // An answer to a challenge is one word. Behind a lost reply, a command may follow instead.
+        // An answer to a challenge is one word. After a lost reply, a command may follow instead.
         if let Place::Auth = self.place
             && line.text.trim_ascii().contains(&b' ')
         {

@@ -27,7 +27,7 @@ pub(crate) struct Message<'a> {
     /// Whether the message is within the limit and no byte is missing.
     pub is_whole: bool,
     pub is_too_long: bool,
-    /// Number of bytes behind it in the data in which it ends.
+    /// Number of bytes after it in the data in which it ends.
     pub unread: usize,
 }
 

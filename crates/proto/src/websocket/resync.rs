@@ -1,8 +1,8 @@
-//! Whether the bytes behind a gap begin a frame (RFC 6455, 5.2).
+//! Whether the bytes after a gap begin a frame (RFC 6455, 5.2).
 //!
 //! Frames have no mark, so that several things must agree: reserved bits are unset, the opcode is known, the client masks and the server does
 //! not, control frames are short and whole, lengths have their shortest form, pieces of a message follow each other, and text is UTF-8.
-//! Directly behind the gap one frame is enough; elsewhere two must follow each other, and the header of a third.
+//! Directly after the gap one frame is enough; elsewhere two must follow each other, and the header of a third.
 
 use super::{COMPRESSED, Frame};
 use crate::sought::{Begun, MAX_MESSAGE};
@@ -23,7 +23,7 @@ pub(super) struct Form {
     pub compresses: bool,
 }
 
-/// A frame behind a gap.
+/// A frame after a gap.
 enum Likely {
     /// With the length of its header.
     Yes(usize, Frame),
@@ -32,7 +32,7 @@ enum Likely {
 }
 
 impl Form {
-    /// Whether frames begin with the bytes `at` bytes behind a gap.
+    /// Whether frames begin with the bytes `at` bytes after a gap.
     pub fn begun(self, at: usize, bytes: &[u8]) -> Begun {
         let mut end = 0;
         // Whether a message has further frames, once that is known.

@@ -546,7 +546,7 @@ fn over_time(
         }
         row
     });
-    // The last part of a time that is not a multiple may lie behind its end.
+    // The last part of a time that is not a multiple may lie after its end.
     let rows: Vec<Vec<Value>> =
         rows.enumerate().filter(|(at, _)| from + *at as u64 * length < to).map(|(_, row)| row).collect();
     let mut answer = Answered { columns, rows, ..Answered::default() };

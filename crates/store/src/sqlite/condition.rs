@@ -31,7 +31,7 @@ const KEPT: &str = "id, uid, first, last, proto, src, sport, dst, dport, vlan, s
 pub struct Condition {
     /// The table of the query.
     pub from: String,
-    /// The text behind `WHERE`.
+    /// The text after `WHERE`.
     pub text: String,
     /// Its values, in order.
     pub values: Vec<Sql>,

@@ -38,7 +38,7 @@ enum Order {
     Number(u64),
     /// At most [`MAX_ORDER`] bytes.
     Text(Box<[u8]>),
-    /// Behind all others.
+    /// After all others.
     Last,
 }
 

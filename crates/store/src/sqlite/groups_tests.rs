@@ -33,7 +33,7 @@ fn orders() -> Vec<(&'static str, Vec<Line>)> {
     let pieces: Vec<Line> = (0..400).map(|n| (heavy, 1_000_000 + n, sums(60_000))).collect();
     let join = |parts: &[&[Line]]| parts.concat();
     let down: Vec<Line> = light.iter().rev().copied().collect();
-    // A piece is behind some light ones, the first of them behind half of all.
+    // A piece is after some light ones, the first of them after half of all.
     let mut among = light.clone();
     for (at, piece) in pieces.iter().enumerate() {
         among.insert(2600 + at * 7, *piece);

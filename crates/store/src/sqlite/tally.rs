@@ -133,7 +133,7 @@ enum Source {
     Body(usize, &'static str),
 }
 
-/// The columns that a query reads behind those that every query reads.
+/// The columns that a query reads after those that every query reads.
 #[derive(Default)]
 struct Columns(Vec<String>);
 
@@ -450,7 +450,7 @@ impl<'w> Counter<'w> {
         loop {
             self.key.clear();
             if is_one {
-                // The values stand one behind the other.
+                // The values stand one after the other.
                 self.key.extend_from_slice(&self.scratch);
             }
             for (choice, choices) in at.iter().zip(&self.choices) {

@@ -317,7 +317,7 @@ pub fn steps_of_an_exact_length_begin_at_their_multiples(engine: &Engine) {
     ] {
         let what = format!("{from} to {to}, {step} at {offset}");
         let first = from - (from - offset) % step;
-        // A base before the range, in it and behind it is an equal grid.
+        // A base before the range, in it and after it is an equal grid.
         for base in [offset, first, first + 2 * step, first + 50 * step] {
             let data = ask(from, to, base, step).unwrap();
             assert_eq!((data.tier.as_str(), data.step), (tier, (step / S) as f64), "{what}");

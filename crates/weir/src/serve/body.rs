@@ -45,7 +45,7 @@ pub struct Written<H> {
 }
 
 impl<H> Written<H> {
-    /// Creates a body; `is_whole` is set before the channel closes behind the last piece, and `held` is dropped with the body.
+    /// Creates a body; `is_whole` is set before the channel closes after the last piece, and `held` is dropped with the body.
     pub fn new(from: Receiver<Frame<Bytes>>, is_whole: Arc<AtomicBool>, held: H) -> Self {
         Self { from, is_whole, _held: held }
     }

@@ -27,7 +27,7 @@ pub enum As {
     Hex,
     /// Several words, as text without blanks.
     List,
-    /// An object identifier, without the value behind it.
+    /// An object identifier, without the value after it.
     Oid,
     /// A media type without parameters.
     MediaType,

@@ -68,7 +68,7 @@ pub fn link_ends<'a>(packet: &Packet<'a>) -> LinkEnds<'a> {
             frame(0)
         }
         LinkType::DSA_TAG_BRCM_PREPEND => frame(4),
-        // Behind the byte of frame control.
+        // After the byte of frame control.
         LinkType::FDDI => frame(1),
         // A cooked capture has the sender only, and the length of its address.
         LinkType::LINUX_SLL if packet.data.get(4..6) == Some(&[0, 6]) => {

@@ -79,7 +79,7 @@ pub(super) fn tagged(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), Decode
     ether_type(f, kind, at + 2, l)
 }
 
-/// Decodes the packet behind a network service header.
+/// Decodes the packet after a network service header.
 fn nsh(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     let (kind, at) = past_nsh(f, at)?;
     l.network = at;
@@ -91,7 +91,7 @@ fn nsh(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     }
 }
 
-/// The EtherType of the packet behind a network service header, if it has one, and the packet's offset (RFC 8300 2.2:
+/// The EtherType of the packet after a network service header, if it has one, and the packet's offset (RFC 8300 2.2:
 /// version 0, the length in words of 4 bytes, the kind of the packet).
 pub(super) fn past_nsh(f: Frame<'_>, at: u32) -> Result<(Option<u16>, u32), DecodeError> {
     let &[first, length, _, next] = f.array::<4>(at).ok_or_else(|| truncated(Layer::Link))?;

@@ -35,7 +35,7 @@ fn other(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), DecodeError> {
     }
 }
 
-/// Moves the payload behind a header of `len` bytes.
+/// Moves the payload after a header of `len` bytes.
 #[inline]
 fn with_header(f: Frame<'_>, at: u32, len: u32, l: &mut Layers) -> Result<(), DecodeError> {
     if !f.has(at, len) {

@@ -145,7 +145,7 @@ fn ip_len(f: Frame<'_>, at: u32) -> Option<u32> {
     })
 }
 
-/// Whether an Ethernet frame with a whole header of ARP or IP is at `at`, behind at most one VLAN tag.
+/// Whether an Ethernet frame with a whole header of ARP or IP is at `at`, after at most one VLAN tag.
 fn frame_at(f: Frame<'_>, at: u32) -> bool {
     let Some(kind) = f.u16(at + 12) else { return false };
     let (kind, at) = match ether::is_vlan(kind) {
@@ -164,7 +164,7 @@ fn found(f: Frame<'_>, tunnel: Tunnel, start: Start, at: u32) -> Option<Carried>
     f.has(at, 1).then(|| Carried { tunnel, start, at, end: at + f.left(at) })
 }
 
-/// The packet behind a network service header, which is part of the tunnel's header.
+/// The packet after a network service header, which is part of the tunnel's header.
 fn behind_nsh(f: Frame<'_>, tunnel: Tunnel, at: u32) -> Option<Carried> {
     match ether::past_nsh(f, at).ok()? {
         (Some(BRIDGED), at) => found(f, tunnel, Start::Ethernet, at),

@@ -15,7 +15,7 @@ const HAS_FCS: u8 = 0x10;
 const PADDED: u8 = 0x20;
 const BAD_FCS: u8 = 0x40;
 
-/// Hardware types of Linux: IEEE 802.11, and the same behind radiotap.
+/// Hardware types of Linux: IEEE 802.11, and the same after radiotap.
 pub(super) const ARPHRD_IEEE80211: u16 = 801;
 pub(super) const ARPHRD_IEEE80211_RADIOTAP: u16 = 803;
 
@@ -57,7 +57,7 @@ pub(super) fn radiotap(f: Frame<'_>, at: u32, l: &mut Layers) -> Result<(), Deco
     ieee802_11(f, at, padded, l)
 }
 
-/// The frame behind a radiotap header, without its check sequence: its offset, and whether its header is padded.
+/// The frame after a radiotap header, without its check sequence: its offset, and whether its header is padded.
 fn past_radiotap(f: Frame<'_>, at: u32) -> Result<(Frame<'_>, u32, bool), DecodeError> {
     let &[version, _, low, high, ..] = f.array::<8>(at).ok_or_else(|| truncated(Layer::Link))?;
     let header = u32::from(u16::from_le_bytes([low, high]));

@@ -122,7 +122,7 @@ served! {
     anyone get "/healthz" sensor::health;
 }
 
-/// A router with all routes, each behind its check of rights.
+/// A router with all routes, each after its check of rights.
 pub fn router(app: &Shared) -> Router<Shared> {
     let door = |route: &'static str, right| Door { app: Arc::clone(app), route, right };
     let page = pages::page.layer(from_fn_with_state(door("", Some(Right::Look)), admit));

@@ -179,7 +179,7 @@ impl Table {
     fn new(rows: Vec<Map<String, Value>>, left_out: Option<String>) -> Self {
         let mut names: Vec<String> = Vec::new();
         for row in &rows {
-            // Rows of one kind have their names in one order; a new name stands behind the one before it.
+            // Rows of one kind have their names in one order; a new name stands after the one before it.
             let mut at = 0;
             for name in row.keys() {
                 at = match names.get(at..).and_then(|rest| rest.iter().position(|known| known == name)) {
@@ -252,7 +252,7 @@ pub fn flat(row: Value) -> Map<String, Value> {
     flat
 }
 
-/// Rows of cells under named columns; a name that occurs again has its number behind it.
+/// Rows of cells under named columns; a name that occurs again has its number after it.
 fn of_columns(columns: &[Value], rows: Option<Value>) -> Vec<Map<String, Value>> {
     let mut names: Vec<String> = Vec::new();
     for column in columns {
