@@ -46,12 +46,17 @@ mod tag {
 impl Packed {
     /// Adds a record.
     pub fn push(&mut self, record: &Record<'_>) -> Place {
+        self.push_fields(record, |_| true)
+    }
+
+    /// Adds a record with the values of some fields, by their positions in the table; the others are absent.
+    pub fn push_fields(&mut self, record: &Record<'_>, has: impl Fn(usize) -> bool) -> Place {
         let Record { table, time, packet, .. } = *record;
         let place = Place { table, time, packet, from: self.bytes.len() as u32 };
-        let present = record.values.iter().filter(|value| !value.is_none()).count();
+        let present = || record.values.iter().enumerate().filter(|(at, value)| !value.is_none() && has(*at));
         self.length(record.values.len());
-        self.length(present);
-        for (at, value) in record.values.iter().enumerate().filter(|(_, value)| !value.is_none()) {
+        self.length(present().count());
+        for (at, value) in present() {
             self.length(at);
             self.value(value);
         }

@@ -19,7 +19,7 @@ use crate::hub::Hub;
 use crate::memory::{self, Charge, Room};
 use crate::resolved::{HostNames, Resolved};
 use crossbeam_channel::{Receiver, Sender};
-use queued::{Records, Rows, in_order, record_at};
+use queued::{Queued, Records, Rows, in_order};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -459,9 +459,9 @@ impl Collector {
         self.waiting -= rows.iter().map(Rows::waiting).sum::<usize>();
         self.waiting -= records.iter().map(Records::waiting).sum::<usize>();
         let mut order = in_order(&records);
-        for (flow, record, _) in order.iter().filter_map(|at| record_at(&records, *at)) {
-            if self.has_names && Resolved::reads(record.table) {
-                self.resolved.record(flow, &record);
+        for queued in order.iter().filter_map(|at| Queued::at(&records, *at)) {
+            if self.has_names && Resolved::reads(queued.table()) {
+                self.resolved.record(queued.flow(), &queued.record());
             }
         }
         let flows = rows.iter().flat_map(Rows::flows);
@@ -477,13 +477,19 @@ impl Collector {
         let mut named: Vec<((&FlowRecord, To<'_>), Option<&str>)> =
             rows.iter().flat_map(Rows::each).zip(names.iter().map(Option::as_deref)).collect();
         named.sort_by_key(|((row, _), _)| (row.first, row.key));
-        for (flow, mut record, to) in order.iter().filter_map(|at| record_at(&records, *at)) {
+        for queued in order.iter().filter_map(|at| Queued::at(&records, *at)) {
+            let to = queued.to();
+            if to.is_none() && self.pseudonyms.is_none() {
+                continue;
+            }
+            let (flow, mut record) = (queued.flow(), queued.record());
             if let Some(anonymiser) = &mut self.anonymiser {
                 anonymiser.record(&mut record);
                 if let Some(names) = self.pseudonyms.as_mut().filter(|_| Resolved::reads(record.table)) {
                     names.record(flow, &record);
                 }
             }
+            let Some(to) = to else { continue };
             for at in 0..self.outputs.len() {
                 if to.run
                     && self.outputs.get(at).is_some_and(|one| one.takes_record(record.table, record.time))

@@ -203,6 +203,11 @@ impl Ways {
         self.carvers().for_each(|carver| carver.set_worker(worker));
     }
 
+    /// Whether any of these functions has a log.
+    pub fn has_log(&self, functions: &[AnswerId]) -> bool {
+        functions.iter().any(|id| self.logs.contains_key(id))
+    }
+
     /// Counts a row for each log that functions deliver it to.
     pub fn count_row(&self, functions: &[AnswerId], count: impl Fn(&Delivered)) {
         match functions {

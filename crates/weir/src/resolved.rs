@@ -46,6 +46,9 @@ impl Resolved {
         (self.order.len() * ANSWER, self.shed)
     }
 
+    /// The fields of records that names are read from.
+    pub const FIELDS: [&str; 3] = ["query", "records", "rtt"];
+
     /// Whether records of that table can contain answers.
     pub fn reads(table: &Table) -> bool {
         *table == DNS

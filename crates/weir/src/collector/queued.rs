@@ -1,8 +1,9 @@
 //! Rows and records on their way from a worker to the collector.
 
+use crate::resolved::Resolved;
 use weir_api::AnswerId;
 use weir_engine::{FlowIdentity, FlowRecord, To};
-use weir_proto::{Packed, Place, Record};
+use weir_proto::{Packed, Place, Record, Table};
 
 /// Bytes per record or row for sorting while they are written, and for the names added to rows.
 const ORDER: usize = 16;
@@ -95,14 +96,27 @@ pub struct Records {
 struct QueuedRecord {
     flow: FlowIdentity,
     place: Place,
-    to: QueuedTo,
+    /// `None` if no log takes it: it has the fields that names of hosts are read from.
+    to: Option<QueuedTo>,
 }
 
 impl Records {
     /// Adds a record.
     pub fn push(&mut self, flow: &FlowIdentity, record: &Record<'_>, to: To<'_>) {
-        let to = QueuedTo::push(to, &mut self.functions);
+        let to = Some(QueuedTo::push(to, &mut self.functions));
         self.records.push(QueuedRecord { flow: *flow, place: self.packed.push(record), to });
+    }
+
+    /// Adds a record that only names of hosts are read from.
+    pub fn push_names(&mut self, flow: &FlowIdentity, record: &Record<'_>) {
+        let has = |at: usize| {
+            record.table.fields.get(at).is_some_and(|field| Resolved::FIELDS.contains(&field.name))
+        };
+        self.records.push(QueuedRecord {
+            flow: *flow,
+            place: self.packed.push_fields(record, has),
+            to: None,
+        });
     }
 
     /// Number of records.
@@ -112,7 +126,7 @@ impl Records {
 
     /// The functions that deliver a record, for each record that has any.
     pub fn functions(&self) -> impl Iterator<Item = Box<[AnswerId]>> + '_ {
-        let to = self.records.iter().map(|record| record.to).filter(|to| to.number > 0);
+        let to = self.records.iter().filter_map(|record| record.to).filter(|to| to.number > 0);
         to.map(|to| to.of(&self.functions).functions.into())
     }
 
@@ -147,11 +161,38 @@ fn entry(batches: &[Records], (batch, at): (u32, u32)) -> Option<&QueuedRecord> 
     batches.get(batch as usize)?.records.get(at as usize)
 }
 
-/// The record at a place of the order, its flow, and where it goes.
-pub fn record_at(batches: &[Records], at: (u32, u32)) -> Option<(&FlowIdentity, Record<'_>, To<'_>)> {
-    let batch = batches.get(at.0 as usize)?;
-    let entry = entry(batches, at)?;
-    Some((&entry.flow, batch.packed.get(&entry.place), entry.to.of(&batch.functions)))
+/// A record of a batch, packed.
+#[derive(Clone, Copy)]
+pub struct Queued<'a> {
+    batch: &'a Records,
+    entry: &'a QueuedRecord,
+}
+
+impl<'a> Queued<'a> {
+    /// The record at a place of the order.
+    pub fn at(batches: &'a [Records], at: (u32, u32)) -> Option<Self> {
+        Some(Self { batch: batches.get(at.0 as usize)?, entry: entry(batches, at)? })
+    }
+
+    /// Its flow.
+    pub fn flow(self) -> &'a FlowIdentity {
+        &self.entry.flow
+    }
+
+    /// Its table.
+    pub fn table(self) -> &'static Table {
+        self.entry.place.table
+    }
+
+    /// The record, unpacked.
+    pub fn record(self) -> Record<'a> {
+        self.batch.packed.get(&self.entry.place)
+    }
+
+    /// Where it goes; `None` if no log takes it.
+    pub fn to(self) -> Option<To<'a>> {
+        self.entry.to.map(|to| to.of(&self.batch.functions))
+    }
 }
 
 /// The flows of the records of batches, to be rewritten.

@@ -5,6 +5,7 @@ use super::{Held, Message, OpenFlows, Part, ROWS, Records, Rows};
 use crate::drive::{Boundary, Destination, WhenFull};
 use crate::memory::{Charge, Room};
 use crate::outlet::{LEVELS, OutletId, Ways};
+use crate::resolved::Resolved;
 use crossbeam_channel::{Sender, TrySendError};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -298,7 +299,11 @@ impl WorkerOutput {
             return;
         }
         self.load.ways.count_row(to.functions, |log| log.offer(1));
-        self.records.push(flow, &record, to);
+        if to.run || self.load.ways.has_log(to.functions) {
+            self.records.push(flow, &record, to);
+        } else if Resolved::reads(record.table) {
+            self.records.push_names(flow, &record);
+        }
         if self.records.len() == ROWS || self.records.packed() > MAX_PACKED {
             self.send_records();
         }
