@@ -422,26 +422,33 @@ fn limits_of_directories_hold_and_wrong_ones_are_refused() {
     assert!(!out.exists());
 }
 
-/// Parts that random subscriptions are made of: level, conditions, what selects before the end, and ends. `N` is the number of
-/// the subscription.
-const PARTS: [(&str, &[&str], &[&str], &[&str]); 4] = [
-    (
-        "packet",
-        &["", "udp", "tcp", "port 53", "ip6 or arp", "greater 300", "not tcp and not udp"],
-        &["", "sample 3", "where greater 100", "sample 2\", \"where less 900"],
-        &["write rN.pcapng", "write rN.pcap snaplen 96", "write rN.pcapng snaplen 60"],
-    ),
-    (
-        "flow",
-        &[
+/// Parts that random subscriptions of a level are made of. `N` in an end is the number of the subscription.
+struct Parts {
+    level: &'static str,
+    conditions: &'static [&'static str],
+    /// What selects before the end.
+    selects: &'static [&'static str],
+    ends: &'static [&'static str],
+}
+
+const PARTS: [Parts; 4] = [
+    Parts {
+        level: "packet",
+        conditions: &["", "udp", "tcp", "port 53", "ip6 or arp", "greater 300", "not tcp and not udp"],
+        selects: &["", "sample 3", "where greater 100", "sample 2\", \"where less 900"],
+        ends: &["write rN.pcapng", "write rN.pcap snaplen 96", "write rN.pcapng snaplen 60"],
+    },
+    Parts {
+        level: "flow",
+        conditions: &[
             "",
             "udp",
             "flow.packets > 4",
             "flow.duration > 1 or flow.bytes < 500",
             "tcp port 80 or tcp port 443",
         ],
-        &["", "sample 2", "where flow.packets < 20"],
-        &[
+        selects: &["", "sample 2", "where flow.packets < 20"],
+        ends: &[
             "log rN format csv",
             "log rN format ndjson",
             "write rN.pcapng",
@@ -449,10 +456,10 @@ const PARTS: [(&str, &[&str], &[&str], &[&str]); 4] = [
             "write rN.pcapng before none",
             "log rN\", \"write rN.pcapng",
         ],
-    ),
-    (
-        "record",
-        &[
+    },
+    Parts {
+        level: "record",
+        conditions: &[
             "dns",
             "http.status_code >= 200",
             "dns.rcode_name = NXDOMAIN or dns.rtt > 0.01",
@@ -460,21 +467,21 @@ const PARTS: [(&str, &[&str], &[&str], &[&str]); 4] = [
             "files",
             "udp",
         ],
-        &["", "sample 2", "tables dns+http+files"],
-        &[
+        selects: &["", "sample 2", "tables dns+http+files"],
+        ends: &[
             "log rN format ndjson",
             "write rN.pcapng",
             "write rN.pcapng before 8",
             "write rN.pcap before none snaplen 200",
             "log rN\", \"write rN.pcapng",
         ],
-    ),
-    (
-        "record",
-        &["files", "files.total_bytes > 100", "files.mime_type contains \"t\""],
-        &["", "sample 2"],
-        &["extract to rN", "extract to rN each 2K", "log rN\", \"write rN.pcapng\", \"extract to dN"],
-    ),
+    },
+    Parts {
+        level: "record",
+        conditions: &["files", "files.total_bytes > 100", "files.mime_type contains \"t\""],
+        selects: &["", "sample 2"],
+        ends: &["extract to rN", "extract to rN each 2K", "log rN\", \"write rN.pcapng\", \"extract to dN"],
+    },
 ];
 
 /// The files of a run, with those in directories.
@@ -536,7 +543,7 @@ fn random_subscriptions_write_what_they_write_alone() {
                     of = mixed(of);
                     parts[(of >> 20) as usize % parts.len()]
                 };
-                let (level, conditions, selects, ends) = PARTS[n % PARTS.len()];
+                let Parts { level, conditions, selects, ends } = PARTS[n % PARTS.len()];
                 let (condition, select, end) = (choose(conditions), choose(selects), choose(ends));
                 let end = end.replace('N', &(n % TOGETHER).to_string());
                 let select = if select.is_empty() { String::new() } else { format!("\"{select}\", ") };
