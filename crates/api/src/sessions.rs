@@ -117,7 +117,7 @@ counts! {
         inflated in bytes at 0: "decompressed bytes",
         /// Bodies that were not decompressed, or only in part: decompression of all flows of a worker is limited.
         inflation_refused in files (lost) at 1: "bodies not decompressed: limit of all flows",
-        /// Packets of unidentified flows handed on for writing.
+        /// Packets of unidentified flows delivered for writing.
         unidentified_packets in packets at 0: "packets of unidentified flows",
         /// Packets of unidentified flows that were not written: no room while the protocol was still undecided, or
         /// lost on the way to the file.

@@ -112,7 +112,7 @@ impl SubscriptionSpec {
         }
     }
 
-    /// A subscription to everything at a level, for functions that hand on.
+    /// A subscription to everything at a level, for functions that deliver.
     pub fn handing_on(name: &str, level: Level, functions: Vec<FunctionCall>) -> Self {
         Self { level, ..Self::new(name, "", functions) }
     }

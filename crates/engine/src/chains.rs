@@ -199,7 +199,7 @@ impl Functions {
         }
     }
 
-    /// Shows what a parser hands on before a record to the subscriptions that cover its flow.
+    /// Shows what a parser emits before a record to the subscriptions that cover its flow.
     pub fn early(&mut self, plan: &Plan, flow: &FlowIdentity, item: &Item<'_>) {
         let Self { links, found, .. } = self;
         let direction = match item {

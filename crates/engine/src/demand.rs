@@ -67,11 +67,11 @@ impl fmt::Display for Tables {
 /// What subscriptions need. A plan has the sum of the demands of its subscriptions.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Demand {
-    /// Rows of flows that end are handed on.
+    /// Rows of flows that end are delivered.
     pub rows: bool,
-    /// Packets that match the run's expression are handed on.
+    /// Packets that match the run's expression are delivered.
     pub packets: bool,
-    /// Bytes of the reassembled streams of all flows are handed on.
+    /// Bytes of the reassembled streams of all flows are delivered.
     pub chunks: bool,
     /// Functions see bytes of the streams of the flows that their subscriptions cover.
     pub streams: bool,
@@ -79,7 +79,7 @@ pub struct Demand {
     pub identifies: bool,
     /// Number of ports of unidentified flows that are counted separately; 0 for none.
     pub ports: usize,
-    /// Tables whose records are handed on.
+    /// Tables whose records are delivered.
     pub logged: Tables,
     /// Tables whose records functions see.
     pub tested: Tables,
@@ -89,17 +89,17 @@ pub struct Demand {
     pub buffers: Vec<&'static Buffer>,
     /// Fields that are made of the bodies of messages.
     pub bodies: bool,
-    /// Content of files is handed on.
+    /// Content of files is delivered.
     pub content: bool,
     /// Checksums of files.
     pub hashes: Hashes,
-    /// Packets of flows in which no protocol was identified are handed on.
+    /// Packets of flows in which no protocol was identified are delivered.
     pub unidentified: bool,
     /// Packets of flows are held, so that those before a decision are written.
     pub held: bool,
     /// Measurements of flows.
     pub measure: Option<Measuring>,
-    /// Measurements are handed on as records; if not, only functions see them.
+    /// Measurements are delivered as records; if not, only functions see them.
     pub measured: bool,
 }
 
@@ -193,7 +193,7 @@ impl Demand {
         self.reads_on() || self.identifies
     }
 
-    /// Whether a record of a table is handed on.
+    /// Whether a record of a table is delivered.
     pub(crate) fn hands_on(&self, table: &Table) -> bool {
         if *table == STREAM || *table == STREAM_SAMPLE {
             return self.measured;

@@ -37,7 +37,7 @@ pub struct Plan {
     pub(crate) demand: Arc<Demand>,
     /// Subscriptions at stream level, by the flows that they cover.
     pub(crate) streams: Cover<FlowTests>,
-    /// Subscriptions that see what parsers hand on before records, by the flows that they cover.
+    /// Subscriptions that see what parsers emit before records, by the flows that they cover.
     pub(crate) early: Cover<FlowTests>,
     /// Subscriptions at flow level.
     pub(crate) flow_ends: Cover<FlowTests>,
@@ -162,7 +162,7 @@ pub(crate) enum ItemSource {
     Control,
     /// Chunks of streams.
     Chunks,
-    /// Buffers and fields that parsers hand on before records.
+    /// Buffers and fields that parsers emit before records.
     Early,
     /// Flows that end.
     FlowEnds,
@@ -170,7 +170,7 @@ pub(crate) enum ItemSource {
     Records,
     /// None: only the number of packets and bytes is needed.
     Sum(Sum),
-    /// None: the functions only hand on.
+    /// None: the functions only deliver.
     Nothing,
 }
 

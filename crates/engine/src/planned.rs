@@ -19,7 +19,7 @@ pub(crate) struct Compiled {
     id: SubscriptionId,
     /// The functions that measure and those that select, each with its place in the chain.
     calls: Vec<(u16, Call)>,
-    /// Whether the functions see what parsers hand on before records.
+    /// Whether the functions see what parsers emit before records.
     pub is_early: bool,
     /// What the functions need besides packets and flows, if anything.
     pub demand: Option<Demand>,

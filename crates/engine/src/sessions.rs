@@ -79,7 +79,7 @@ struct Asked {
     early: weir_proto::Asked,
 }
 
-/// The number of measurements that are handed on as records, of those emitted.
+/// The number of measurements that are delivered as records, of those emitted.
 fn handed_on(asked: &Asked, emitted: u64) -> u64 {
     if asked.demand.measured { emitted } else { 0 }
 }
@@ -897,7 +897,7 @@ impl SessionFeed<'_, '_> {
     }
 }
 
-/// Passes records of parsers to the sink, and what they hand on before to functions.
+/// Passes records of parsers to the sink, and what they emit before to functions.
 struct RecordEmitter<'w, 't> {
     identity: &'w FlowIdentity,
     announced: &'w mut Announced,

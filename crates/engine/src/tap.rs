@@ -24,7 +24,7 @@ impl Tap<'_> {
         }
     }
 
-    /// Shows what a parser hands on before a record to the functions that asked for it.
+    /// Shows what a parser emits before a record to the functions that asked for it.
     pub fn early(&mut self, flow: &FlowIdentity, item: &Item<'_>) {
         self.functions.early(self.plan, flow, item);
     }

@@ -441,7 +441,7 @@ impl Worker {
         if Arc::ptr_eq(&plan, &self.plan) {
             return;
         }
-        // What flows have not handed over yet belongs to the functions of the old plan.
+        // What flows have not delivered yet belongs to the functions of the old plan.
         self.with_table(sink, Turn::RollUp);
         let mut sums = Vec::new();
         self.take_sums(&mut sums);

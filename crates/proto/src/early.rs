@@ -1,4 +1,4 @@
-//! What parsers hand on before a transaction ends: values of fields as soon as they are known, and the bytes of
+//! What parsers emit before a transaction ends: values of fields as soon as they are known, and the bytes of
 //! buffers, raw or normalised.
 //!
 //! A record comes when its transaction is over, in the form of logs. Rules, cases and triggers need what they look at
@@ -96,7 +96,7 @@ impl Asked {
     }
 }
 
-/// The fields with text that parsers hand on before the record: the name of the table, and names of fields.
+/// The fields with text that parsers emit before the record: the name of the table, and names of fields.
 const EARLY: [(&str, &[&str]); 8] = [
     ("dns", &["proto", "query", "class_name", "type_name", "opcode_name"]),
     ("ftp_command", &["command", "argument"]),
@@ -150,7 +150,7 @@ const EARLY: [(&str, &[&str]); 8] = [
     ("tls", &["server_name", "ja3", "ja4", "subject", "issuer"]),
 ];
 
-/// The fields with text that parsers hand on before the record, each with its table.
+/// The fields with text that parsers emit before the record, each with its table.
 pub fn early_fields() -> impl Iterator<Item = (&'static Table, &'static Field)> {
     let of_table = |table: &'static Table| {
         let names = EARLY.iter().find(|(name, _)| *name == table.name).map_or(&[][..], |(_, names)| names);

@@ -351,7 +351,7 @@ fn is_text(value: &Value<'_>) -> bool {
     }
 }
 
-/// Fields that are handed on early have the values of the records, and do not depend on segmentation; nor do buffers.
+/// Fields that are delivered early have the values of the records, and do not depend on segmentation; nor do buffers.
 /// Records do not depend on what is asked for.
 #[test]
 fn early_fields_and_buffers_are_those_of_the_records() {

@@ -20,7 +20,7 @@ pub struct Protocol {
     pub parser: fn(&Setup) -> Box<dyn Parser>,
     /// The tables of its parser, without tables that many protocols share ([`crate::SHARED_TABLES`]).
     pub tables: &'static [&'static Table],
-    /// The buffers that its parser hands on.
+    /// The buffers that its parser emits.
     pub buffers: &'static [&'static Buffer],
 }
 

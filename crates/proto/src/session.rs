@@ -635,7 +635,7 @@ mod tests {
     use super::*;
     use crate::laws::talks;
 
-    /// Records of a conversation of a protocol, handed over in pieces of this size.
+    /// Records of a conversation of a protocol, delivered in pieces of this size.
     fn tables(protocol: &str, case: &str, size: usize) -> Vec<&'static str> {
         let (_, talk) = talks(protocol, 0).into_iter().find(|(path, _)| path.ends_with(case)).unwrap();
         let emitted = talk.emitted(|data| data.chunks(size).map(<[u8]>::to_vec).collect());

@@ -173,7 +173,7 @@ pub struct RingHelper {
     /// Memory of each ring, in bytes.
     #[arg(long)]
     pub ring_bytes: usize,
-    /// Milliseconds after which a block is handed over that is not full.
+    /// Milliseconds after which a block is delivered that is not full.
     #[arg(long)]
     pub block_timeout: u32,
     /// Maximum number of bytes to keep of a packet; 0 means all.

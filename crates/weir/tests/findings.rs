@@ -105,7 +105,7 @@ fn a_call_is_shown_with_its_outcome_and_its_media() {
     let summary = summary(ETHERNET, &call());
     let lines = section(&summary, "CALLS");
     let [who, media] = lines.as_slice() else { panic!("{summary}") };
-    // The proxy hands on the answer a millisecond later, and the first of both counts.
+    // The proxy forwards the answer a millisecond later, and the first of both counts.
     assert_eq!(who, "alice@example.org -> bob@example.com  200, 6.001 s", "{summary}");
     let jitter = media
         .trim()

@@ -50,7 +50,7 @@ pub struct RingOptions {
     pub snaplen: u32,
     /// Memory for the ring of one worker on one interface, in bytes; rounded to blocks of 256 KiB, at least two.
     pub ring_bytes: usize,
-    /// Milliseconds after which the kernel hands over a block that is not full: the maximum delay of a packet on a
+    /// Milliseconds after which the kernel delivers a block that is not full: the maximum delay of a packet on a
     /// quiet link.
     pub block_timeout_ms: u32,
     /// Kernel filters, each with its link type. They only save work. The kernel delivers packets of other link types

@@ -18,7 +18,7 @@ const WATCH: Duration = Duration::from_millis(100);
 /// Time for packets in the kernel's receive queues to reach the ring when a capture stops.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// Time for the kernel, beyond the block timeout, to hand over its last block. The kernel needs only that timeout;
+/// Time for the kernel, beyond the block timeout, to deliver its last block. The kernel needs only that timeout;
 /// this bounds the wait on an overloaded machine.
 const LAST_BLOCK: Duration = Duration::from_secs(2);
 
@@ -200,7 +200,7 @@ impl Rings {
     /// Waits for a block or for an interface to go down.
     fn sleep(&mut self, timeout: Duration) -> Result<(), LiveError> {
         self.waits += 1;
-        // A removed interface has no more blocks, but perhaps a last one that is not handed over.
+        // A removed interface has no more blocks, but perhaps a last one that is not delivered.
         let removed = self.ports.iter().any(|p| p.ring.as_ref().is_some_and(|ring| ring.removed.is_some()));
         let timeout = if removed { timeout.min(Duration::from_millis(5)) } else { timeout };
         if self.helper.wait(self.worker, timeout)? {

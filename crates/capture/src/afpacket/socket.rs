@@ -69,7 +69,7 @@ impl Socket {
         Ok(value)
     }
 
-    /// Requests a TPACKET_V3 receive ring of `blocks` blocks of `block_bytes` bytes. The kernel hands over a block
+    /// Requests a TPACKET_V3 receive ring of `blocks` blocks of `block_bytes` bytes. The kernel delivers a block
     /// that is not full `timeout_ms` milliseconds after the last one.
     pub fn make_ring(&self, block_bytes: u32, blocks: u32, timeout_ms: u32) -> io::Result<()> {
         self.set(SOL_PACKET, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as c_int))?;

@@ -1,6 +1,6 @@
 //! Calls of SIP (RFC 3261), with the loss and jitter of their media.
 //!
-//! Transactions are joined by the Call-ID, which stateless and stateful proxies hand on, so that a call that is seen in
+//! Transactions are joined by the Call-ID, which stateless and stateful proxies forward, so that a call that is seen in
 //! several places is one row. Streams belong to the call whose session description announced them.
 
 use super::keyed_rows::{KeyedRows, Row, Weighed};

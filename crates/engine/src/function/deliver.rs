@@ -1,4 +1,4 @@
-//! Functions that hand on what they see instead of measuring it: to logs, to files of packets, streams or content.
+//! Functions that deliver what they see instead of measuring it: to logs, to files of packets, streams or content.
 
 use super::{Argument, Arguments};
 use crate::Seeds;
@@ -8,11 +8,11 @@ use crate::unidentified::Unidentified;
 use weir_api::{FunctionCall, Level, Reading};
 use weir_proto::{Hashes, Table, tables};
 
-/// Every function that hands on, in the order of the manual.
+/// Every function that delivers, in the order of the manual.
 pub static DELIVERIES: &[&Delivery] =
     &[&ROWS, &WRITE, &STREAM, &EXTRACT, &HASH, &MEASURE, &WRITE_UNIDENTIFIED, &UNIDENTIFIED];
 
-/// Description of a function that hands on.
+/// Description of a function that delivers.
 #[derive(Debug)]
 pub struct Delivery {
     /// Its name in the configuration.

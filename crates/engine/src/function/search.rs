@@ -1,4 +1,4 @@
-//! Selects the texts in which a text occurs, of those that parsers hand on while they read a message.
+//! Selects the texts in which a text occurs, of those that parsers emit while they read a message.
 
 use super::select::{CallError, Select, Selector};
 use super::{Argument, Arguments};

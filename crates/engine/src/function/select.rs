@@ -59,7 +59,7 @@ pub(crate) trait Select: Send + Sync {
     fn tables(&self) -> Tables {
         Tables::All
     }
-    /// What parsers must hand on for it, if it selects that. Then the functions of its chain see nothing else.
+    /// What parsers must emit for it, if it selects that. Then the functions of its chain see nothing else.
     fn demand(&self) -> Option<Demand> {
         None
     }

@@ -15,7 +15,7 @@
 //! Text in double quotes, and a word without quotes, is compared in any case of ASCII letters; text in single quotes as it is
 //! written. Regular expressions are decided in time linear in the text (the `regex` crate), over bytes, within [`PATTERN`].
 //!
-//! The caller hands over the fields: [`Fields`].
+//! The caller provides the fields: [`Fields`].
 
 pub(crate) mod list;
 mod operand;

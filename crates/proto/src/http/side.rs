@@ -26,7 +26,7 @@ pub(super) struct Side {
     pub(super) current: u32,
     pub(super) blank: u16,
     pub(super) direction: Direction,
-    /// Whether the headers of the current message are handed on as sent.
+    /// Whether the headers of the current message are delivered as sent.
     pub(super) is_raw: bool,
 }
 

@@ -165,7 +165,7 @@ pub(super) struct Transaction {
     pub is_whole: bool,
     pub tls: bool,
     pub accepted: Option<bool>,
-    /// Whether the header of the mail was handed on.
+    /// Whether the header of the mail was delivered.
     pub is_handed_on: bool,
 }
 

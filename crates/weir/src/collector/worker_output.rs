@@ -26,7 +26,7 @@ pub struct Load {
     pub room: Arc<Room>,
     /// Whether an output reads flow rows.
     pub rows: bool,
-    /// Where an output reads open flows, the length of the intervals at whose ends they are handed over, in nanoseconds.
+    /// Where an output reads open flows, the length of the intervals at whose ends they are delivered, in nanoseconds.
     pub open_every: Option<u64>,
     /// The ways by which packets and files leave.
     pub ways: Ways,
@@ -44,7 +44,7 @@ pub struct WorkerOutput {
     records: Records,
     /// The open flows that are being collected.
     open: Option<Box<OpenFlows>>,
-    /// Time of the earliest packet since open flows were handed over, in nanoseconds since the epoch.
+    /// Time of the earliest packet since open flows were delivered, in nanoseconds since the epoch.
     moved_since: Option<u64>,
     /// Rows, including records, that were shed since the last snapshot.
     rows_shed: u64,

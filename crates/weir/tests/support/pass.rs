@@ -151,7 +151,7 @@ pub struct Outcome {
     pub rows: Vec<FlowRecord>,
     /// Number of packets that matched the run's expression.
     pub kept: u64,
-    /// Chunks of streams that were handed on: their flow, their direction, and their bytes.
+    /// Chunks of streams that were delivered: their flow, their direction, and their bytes.
     pub chunks: Vec<(FlowIdentity, Direction, usize)>,
 }
 
