@@ -210,7 +210,9 @@ fn the_file_of_unidentified_packets_agrees_with_the_list() {
 fn an_invalid_file_for_unidentified_packets_is_an_error() {
     let sample = sample();
     weir([text(&sample), "--unidentified", "-"]).exits(1).says("standard output is for -w");
-    weir([text(&sample), "-w", "x.pcap", "--unidentified", "x.pcap"]).exits(1).says("-w writes that file");
+    weir([text(&sample), "-w", "x.pcap", "--unidentified", "x.pcap"])
+        .exits(1)
+        .says("-w x.pcap and --unidentified x.pcap are one file");
     weir([text(&sample), "--unidentified", "/nowhere/x.pcap"]).exits(4).says("/nowhere/x.pcap");
 }
 

@@ -192,6 +192,9 @@ fn what_cannot_be_asked_is_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let (sample, out) = (sample(), folder.path().join("out"));
     let out = text(&out);
+    std::os::unix::fs::symlink(".", folder.path().join("link")).unwrap();
+    let [linked, real] = ["link/x.pcap=tcp", "x.pcap=udp"].map(|name| folder.path().join(name));
+    let (linked, real, of_log) = (text(&linked), text(&real), &format!("{out}/eve.json"));
     for (given, reason) in [
         (&["--subscribe", "top dns.ask"][..], "table dns has no field ask"),
         (&["--subscribe", "tpo source"], "did you mean \"top\"?"),
@@ -201,7 +204,18 @@ fn what_cannot_be_asked_is_refused_with_the_reason() {
         (&["-w", "a=port 5x"], "-w a='port 5x': unknown port '5x'"),
         (&["-w", "=tcp"], "the name is missing"),
         (&["-w-=tcp"], "give the expression as that of the run"),
-        (&["-w", "x.pcap=tcp", "-w", "x.pcap"], "x.pcap is the file of other packets too"),
+        (&["-w", "x.pcap=tcp", "-w", "x.pcap"], "-w x.pcap and the packet file x.pcap are one file"),
+        (
+            &["-w", "x.pcap=tcp", "-w", "./x.pcap=udp"],
+            "the packet file x.pcap and the packet file ./x.pcap are one file",
+        ),
+        (&["-w", "x.pcap", "--unidentified", "./x.pcap"], "--unidentified ./x.pcap are one file"),
+        (&["-w", linked, "-w", real], "are one file: give another name"),
+        (&["-w", of_log, "-o", out, "--log", "eve"], "--log eve are one file"),
+        (
+            &["--files", "x", "--files", "./x=files.total_bytes > 1"],
+            "--files x and the directory ./x are one file",
+        ),
         (&["-w", "no/x.pcap=tcp"], "no/x.pcap: cannot create"),
         (&["-o", out, "--log", "zeek", "--log", "zeek:dns=net 10.0.0.0/8"], "--log zeek writes all its rows"),
         (&["-o", out, "--log", "mon=tcp"], "is not made of rows that can be selected"),

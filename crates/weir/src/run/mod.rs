@@ -15,6 +15,7 @@ mod summary;
 mod target_files;
 mod targets;
 mod verbose;
+mod written;
 
 pub use request::{Request, worker_count};
 

@@ -65,19 +65,14 @@ pub struct FileChanges {
 /// The outlets that have a file, with its name.
 ///
 /// # Errors
-/// Two have one file.
+/// Another than that of `-w` is standard output.
 pub fn named(files: &PacketFiles) -> Result<Vec<(&'static OutletSpec, &str)>, String> {
     let named: Vec<(&'static OutletSpec, &str)> =
         OUTLETS.into_iter().filter_map(|spec| Some((spec, (spec.file)(files)?))).collect();
-    for (at, (spec, name)) in named.iter().enumerate() {
-        let why = match named.iter().take(at).find(|(_, other)| other == name) {
-            _ if *name == "-" && spec.id != OutletId::Matching => "standard output is for -w".to_owned(),
-            Some((other, _)) => format!("{} writes that file", other.option),
-            None => continue,
-        };
-        return Err(format!("{} {name}: {why}", spec.option));
+    match named.iter().find(|(spec, name)| *name == "-" && spec.id != OutletId::Matching) {
+        Some((spec, name)) => Err(format!("{} {name}: standard output is for -w", spec.option)),
+        None => Ok(named),
     }
-    Ok(named)
 }
 
 /// Number of extracted files that existed already, and the first error.

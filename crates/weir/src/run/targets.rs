@@ -1,9 +1,8 @@
 //! The targets of functions that deliver, in a run: what is checked before it, and where they are opened.
 
-use super::{Request, Run};
+use super::{Request, Run, written};
 use crate::collector::TargetPlan;
 use crate::delivered::{Delivered, DestinationKind};
-use crate::outlet::PacketFiles;
 use crate::outputs;
 use std::path::Path;
 use std::sync::Arc;
@@ -32,11 +31,6 @@ pub fn check(plan: &Plan, request: &Request, is_anonymised: bool) -> Result<(), 
             return Err(wrong("files are written as they are, which cannot be combined with anonymisation"));
         }
         let Some(place) = target.place() else { continue };
-        let is_of_option = |name: &Option<String>| name.as_deref() == Some(target.name());
-        let PacketFiles { write, unidentified, .. } = &request.packets;
-        if place == Place::Path && (is_of_option(write) || is_of_option(unidentified)) {
-            return Err(wrong(&format!("{target} is the file of other packets too: give another file")));
-        }
         if place == Place::Path {
             continue;
         }
@@ -58,7 +52,7 @@ pub fn check(plan: &Plan, request: &Request, is_anonymised: bool) -> Result<(), 
             Some(_) => {}
         }
     }
-    Ok(())
+    written::check(plan, request)
 }
 
 /// Checks that a log whose rows an expression selects has no file of a log of all rows.

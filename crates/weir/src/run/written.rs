@@ -1,0 +1,88 @@
+//! The files that a run writes: each has one writer, by whatever path it is named.
+
+use super::Request;
+use crate::outlet::OUTLETS;
+use crate::outputs;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use weir_engine::{Place, Plan, Target};
+use weir_output::Log;
+
+/// The files and directories that are named so far, each with what writes it.
+#[derive(Default)]
+struct Written {
+    known: HashMap<PathBuf, String>,
+    /// Directories as they are named, and as they are.
+    directories: HashMap<PathBuf, PathBuf>,
+}
+
+/// Checks that no two outputs of a run write one file. Files that rotation begins later have names of their own.
+///
+/// # Errors
+/// Two do: the text names both.
+pub fn check(plan: &Plan, request: &Request) -> Result<(), String> {
+    let mut written = Written::default();
+    for spec in OUTLETS {
+        if let Some(name) = (spec.file)(&request.packets).filter(|name| *name != "-") {
+            written.add(Path::new(name), format!("{} {name}", spec.option))?;
+        }
+    }
+    if let Some((directory, _)) = &request.extracted {
+        written.add(directory, format!("--files {}", directory.display()))?;
+    }
+    let logs = request.logs.as_ref().filter(|_| !request.streams_log());
+    let directory = logs.map_or(Path::new(""), |(directory, _)| directory);
+    let known = outputs::all();
+    // The functions that write the rows of one log share it.
+    let of_run = plan.targets().filter_map(|(_, target)| match target {
+        Target::OfRun(name) => Some(&**name),
+        _ => None,
+    });
+    let texts = logs.iter().flat_map(|(_, texts)| texts).map(String::as_str);
+    let names: BTreeSet<&str> = texts.chain(of_run.filter(|_| logs.is_some())).collect();
+    for log in names.iter().filter_map(|text| Log::find(&known, text).ok()) {
+        for file in log.spec().files {
+            written.add(&directory.join(file), format!("--log {}", log.text()))?;
+        }
+    }
+    let mut targets = HashSet::new();
+    for (_, target) in plan.targets() {
+        let Some(place) = target.place().filter(|_| !matches!(target, Target::OfRun(_))) else { continue };
+        let (name, is_path) = (target.to_string(), place == Place::Path);
+        let path = if is_path { PathBuf::from(&name) } else { directory.join(&name) };
+        // Subscriptions that name one target share its writer.
+        if targets.insert((target.kind(), is_path, name.clone())) {
+            written.add(&path, format!("the {} {name}", target.kind()))?;
+        }
+    }
+    Ok(())
+}
+
+impl Written {
+    /// Adds what writes a file or a directory.
+    fn add(&mut self, path: &Path, by: String) -> Result<(), String> {
+        let path = self.real(path);
+        match self.known.get(&path) {
+            Some(other) => Err(format!("{other} and {by} are one file: give another name")),
+            None => {
+                self.known.insert(path, by);
+                Ok(())
+            }
+        }
+    }
+
+    /// The path of a file without links in it, as far as it is there.
+    fn real(&mut self, path: &Path) -> PathBuf {
+        if let Ok(real) = path.canonicalize() {
+            return real;
+        }
+        let name: OsString = path.file_name().unwrap_or_default().to_owned();
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let directory = self.directories.entry(parent.to_owned()).or_insert_with(|| {
+            let lexical = || std::path::absolute(parent).unwrap_or_else(|_| parent.to_owned());
+            parent.canonicalize().unwrap_or_else(|_| lexical().components().collect())
+        });
+        directory.join(name)
+    }
+}
