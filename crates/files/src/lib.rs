@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 
 pub use mode::{Mode, ModeError, mode, set_mode};
 pub use named::{open_named, read_named};
-pub use part::{Part, leftovers, leftovers_like, part_of, put_in_place, sync_folder};
+pub use part::{Part, directory_of, leftovers, leftovers_like, part_of, put_in_place, sync_folder, target};
 pub use replace::{replace, rewrite};
 pub use temporary::TemporaryFolder;
 

@@ -104,8 +104,13 @@ fn make(written: &Path) -> io::Result<File> {
 }
 
 /// The target of a symbolic link, or else the path itself.
-pub(crate) fn target(path: &Path) -> PathBuf {
+pub fn target(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// The directory of a file: `.` for a name without one.
+pub fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn part_name(path: &Path, random: u64) -> PathBuf {
@@ -185,8 +190,7 @@ pub fn put_in_place(written: &Path, path: &Path) -> io::Result<()> {
 /// # Errors
 /// The folder cannot be opened, or the disk fails.
 pub fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match File::open(folder)?.sync_all() {
+    match File::open(directory_of(path))?.sync_all() {
         // Some file systems do not synchronise folders.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
         other => other,

@@ -46,17 +46,18 @@ mod tag {
 impl Packed {
     /// Adds a record.
     pub fn push(&mut self, record: &Record<'_>) -> Place {
-        self.push_fields(record, |_| true)
+        self.push_fields(record, 0..record.values.len())
     }
 
-    /// Adds a record with the values of some fields, by their positions in the table; the others are absent.
-    pub fn push_fields(&mut self, record: &Record<'_>, has: impl Fn(usize) -> bool) -> Place {
+    /// Adds a record with the values of the fields at some positions; the others are absent.
+    pub fn push_fields(&mut self, record: &Record<'_>, fields: impl Iterator<Item = usize> + Clone) -> Place {
         let Record { table, time, packet, .. } = *record;
         let place = Place { table, time, packet, from: self.bytes.len() as u32 };
-        let present = || record.values.iter().enumerate().filter(|(at, value)| !value.is_none() && has(*at));
+        let present =
+            fields.filter_map(|at| Some((at, record.values.get(at)?))).filter(|(_, value)| !value.is_none());
         self.length(record.values.len());
-        self.length(present().count());
-        for (at, value) in present() {
+        self.length(present.clone().count());
+        for (at, value) in present {
             self.length(at);
             self.value(value);
         }

@@ -459,10 +459,9 @@ impl Collector {
         self.waiting -= rows.iter().map(Rows::waiting).sum::<usize>();
         self.waiting -= records.iter().map(Records::waiting).sum::<usize>();
         let mut order = in_order(&records);
-        for queued in order.iter().filter_map(|at| Queued::at(&records, *at)) {
-            if self.has_names && Resolved::reads(queued.table()) {
-                self.resolved.record(queued.flow(), &queued.record());
-            }
+        let named = order.iter().filter(|_| self.has_names).filter_map(|at| Queued::at(&records, *at));
+        for queued in named.filter(|queued| Resolved::reads(queued.table())) {
+            self.resolved.record(queued.flow(), &queued.record());
         }
         let flows = rows.iter().flat_map(Rows::flows);
         let mut names: Vec<Option<Arc<str>>> = flows.map(|row| self.resolved.name(row)).collect();

@@ -203,21 +203,17 @@ impl Ways {
         self.carvers().for_each(|carver| carver.set_worker(worker));
     }
 
-    /// Whether any of these functions has a log.
-    pub fn has_log(&self, functions: &[AnswerId]) -> bool {
-        functions.iter().any(|id| self.logs.contains_key(id))
-    }
-
-    /// Counts a row for each log that functions deliver it to.
-    pub fn count_row(&self, functions: &[AnswerId], count: impl Fn(&Delivered)) {
+    /// Counts a row for each log that functions deliver it to. Returns whether there is one.
+    pub fn count_row(&self, functions: &[AnswerId], count: impl Fn(&Delivered)) -> bool {
         match functions {
-            [] => {}
-            [one] => self.logs.get(one).into_iter().for_each(|delivered| count(delivered)),
+            [] => false,
+            [one] => self.logs.get(one).map(|delivered| count(delivered)).is_some(),
             many => {
                 let mut all: Vec<&Arc<Delivered>> = many.iter().filter_map(|id| self.logs.get(id)).collect();
                 all.sort_unstable_by_key(|delivered| Arc::as_ptr(delivered));
                 all.dedup_by_key(|delivered| Arc::as_ptr(delivered));
-                all.into_iter().for_each(|delivered| count(delivered));
+                all.iter().for_each(|delivered| count(delivered));
+                !all.is_empty()
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use weir_api::{Key, Top, TopRow};
 use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::{DNS, Record, Table, Value};
@@ -46,8 +46,14 @@ impl Resolved {
         (self.order.len() * ANSWER, self.shed)
     }
 
-    /// The fields of records that names are read from.
-    pub const FIELDS: [&str; 3] = ["query", "records", "rtt"];
+    /// The positions of the fields that names are read from, in the table that they are read from.
+    pub fn places() -> impl Iterator<Item = usize> + Clone {
+        static PLACES: LazyLock<Vec<usize>> = LazyLock::new(|| {
+            let place = |name| DNS.fields.iter().position(|field| field.name == name);
+            ["query", "records", "rtt"].into_iter().filter_map(place).collect()
+        });
+        PLACES.iter().copied()
+    }
 
     /// Whether records of that table can contain answers.
     pub fn reads(table: &Table) -> bool {

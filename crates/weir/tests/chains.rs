@@ -10,6 +10,7 @@ mod support;
 
 use pass::{Loaded, Pass, settings};
 use std::sync::Arc;
+use support::random::Random;
 use support::*;
 use weir_api::{
     Answer, Count, FigureValue, FunctionCall, Level, Owner, Reading, Snapshot, Subscription, SubscriptionId,
@@ -47,22 +48,6 @@ impl Fields for All {
 
     fn list(&self, _path: &str) -> Result<Vec<u8>, String> {
         Err("no file".to_owned())
-    }
-}
-
-/// A generator of numbers (xorshift64*).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % n
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
     }
 }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use support::random::Random;
 use support::*;
 
 /// Options that add an output or an answer; paths are relative to the folder of the run.
@@ -211,56 +212,51 @@ fn difference(base: &Left, alone: [&Left; 2], both: &Left, keeps: bool) -> Optio
     all.iter().find(differs).map(|name| format!("{} differs", name.display()))
 }
 
-/// Numbers for the choice of pairs.
-struct Chosen(u64);
-
-impl Chosen {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % limit
+/// Runs pairs of options over a capture. Returns how many contradict each other, and what differs in the others.
+fn pairs_over(capture: &Path, pairs: usize, random: &mut Random) -> (usize, Vec<String>) {
+    let base = run_with(capture, &[]);
+    let (mut alone, mut refused, mut failed) = (BTreeMap::new(), 0, Vec::new());
+    for _ in 0..pairs {
+        let (one, other) = (random.below(OPTIONS.len()), random.below(OPTIONS.len()));
+        let both = run_with(capture, &[one, other]);
+        if one == other || both.refused.is_some() {
+            refused += 1;
+            continue;
+        }
+        for of in [one, other] {
+            alone.entry(of).or_insert_with(|| run_with(capture, &[of]));
+        }
+        let given = [OPTIONS[one], OPTIONS[other]].concat();
+        let keeps = given.contains(&"--files") || given.contains(&"kept.toml");
+        if let Some(reason) = difference(&base, [&alone[&one], &alone[&other]], &both, keeps) {
+            failed.push(format!("{} {given:?}: {reason}\n", capture.display()));
+        }
     }
+    (refused, failed)
 }
 
 /// Runs pairs of options over captures. Returns how many ran and how many contradict each other.
 fn pairs_of_options(captures: &[PathBuf], pairs: usize) -> (usize, usize) {
     let each = pairs.div_ceil(captures.len());
-    let (next, refused, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(capture) = captures.get(at) else { return };
-                    let mut chosen = Chosen(at as u64);
-                    let mut alone = BTreeMap::new();
-                    let base = run_with(capture, &[]);
-                    for _ in 0..each {
-                        let (one, other) = (chosen.below(OPTIONS.len()), chosen.below(OPTIONS.len()));
-                        let both = run_with(capture, &[one, other]);
-                        if one == other || both.refused.is_some() {
-                            refused.fetch_add(1, Ordering::Relaxed);
-                            continue;
-                        }
-                        for of in [one, other] {
-                            alone.entry(of).or_insert_with(|| run_with(capture, &[of]));
-                        }
-                        let given = [OPTIONS[one], OPTIONS[other]].concat();
-                        let keeps = given.contains(&"--files") || given.contains(&"kept.toml");
-                        let Some(reason) = difference(&base, [&alone[&one], &alone[&other]], &both, keeps)
-                        else {
-                            continue;
-                        };
-                        let name = capture.display();
-                        failed.lock().unwrap().push(format!("{name} {given:?}: {reason}"));
-                    }
-                }
-            });
+    let (next, found) = (AtomicUsize::new(0), Mutex::new((0, Vec::new())));
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(capture) = captures.get(at) else { return };
+            let (refused, failed) = pairs_over(capture, each, &mut Random(at as u64 + 1));
+            let mut found = found.lock().unwrap();
+            found.0 += refused;
+            found.1.extend(failed);
         }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        work();
     });
-    let failed = failed.into_inner().unwrap();
-    let shown: String = failed.iter().take(20).map(|line| format!("{line}\n")).collect();
+    let (refused, failed) = found.into_inner().unwrap();
+    let shown: String = failed.iter().take(20).map(String::as_str).collect();
     assert!(failed.is_empty(), "{} pairs:\n{shown}", failed.len());
-    (each * captures.len(), refused.into_inner())
+    (each * captures.len(), refused)
 }
 
 /// 500 pairs; captures that are not there are replaced by the sample.

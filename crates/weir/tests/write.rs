@@ -12,6 +12,7 @@ use pass::Loaded;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use support::random::Random;
 use support::*;
 
 /// A configuration with a directory of logs and these subscriptions: level, condition and chain.
@@ -534,17 +535,13 @@ fn random_subscriptions_write_what_they_write_alone() {
     let mut captures = diverse(40);
     captures.extend(made());
     let (mut number, mut files, mut not_empty) = (0, 0, 0);
+    let mut random = Random(0x5eed);
     while number < 504 {
         let capture = &captures[number / TOGETHER % captures.len()];
         let made: Vec<(&str, &str, String)> = (number..number + TOGETHER)
             .map(|n| {
-                let mut of = mixed(n as u64);
-                let mut choose = |parts: &[&'static str]| {
-                    of = mixed(of);
-                    parts[(of >> 20) as usize % parts.len()]
-                };
                 let Parts { level, conditions, selects, ends } = PARTS[n % PARTS.len()];
-                let (condition, select, end) = (choose(conditions), choose(selects), choose(ends));
+                let (condition, select, end) = (random.of(conditions), random.of(selects), random.of(ends));
                 let end = end.replace('N', &(n % TOGETHER).to_string());
                 let select = if select.is_empty() { String::new() } else { format!("\"{select}\", ") };
                 (level, condition, format!("{select}\"{end}\""))
@@ -570,11 +567,4 @@ fn random_subscriptions_write_what_they_write_alone() {
     }
     println!("{number} random subscriptions wrote {files} files, {not_empty} of more than 300 bytes");
     assert!(files > 100);
-}
-
-/// A number that depends on another in no simple way.
-fn mixed(number: u64) -> u64 {
-    let product =
-        (number ^ (number >> 31)).wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    product ^ (product >> 27)
 }

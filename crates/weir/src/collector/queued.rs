@@ -109,14 +109,8 @@ impl Records {
 
     /// Adds a record that only names of hosts are read from.
     pub fn push_names(&mut self, flow: &FlowIdentity, record: &Record<'_>) {
-        let has = |at: usize| {
-            record.table.fields.get(at).is_some_and(|field| Resolved::FIELDS.contains(&field.name))
-        };
-        self.records.push(QueuedRecord {
-            flow: *flow,
-            place: self.packed.push_fields(record, has),
-            to: None,
-        });
+        let place = self.packed.push_fields(record, Resolved::places());
+        self.records.push(QueuedRecord { flow: *flow, place, to: None });
     }
 
     /// Number of records.

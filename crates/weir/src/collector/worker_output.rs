@@ -173,7 +173,9 @@ impl WorkerOutput {
     /// Counts rows as shed, and those of them that functions deliver for their logs.
     fn shed(&mut self, rows: usize, functions: &[Box<[AnswerId]>]) {
         self.rows_shed += rows as u64;
-        functions.iter().for_each(|functions| self.load.ways.count_row(functions, |log| log.shed(1)));
+        for functions in functions {
+            self.load.ways.count_row(functions, |log| log.shed(1));
+        }
     }
 
     /// Sends a message of `bytes` bytes if there is room for it, for which a run over files waits. Returns whether it was sent.
@@ -298,8 +300,8 @@ impl WorkerOutput {
         if !to.run && to.functions.is_empty() {
             return;
         }
-        self.load.ways.count_row(to.functions, |log| log.offer(1));
-        if to.run || self.load.ways.has_log(to.functions) {
+        let is_logged = self.load.ways.count_row(to.functions, |log| log.offer(1));
+        if to.run || is_logged {
             self.records.push(flow, &record, to);
         } else if Resolved::reads(record.table) {
             self.records.push_names(flow, &record);

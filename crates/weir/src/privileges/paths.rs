@@ -12,6 +12,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, lchown};
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
+use weir_files::{directory_of, target};
 
 /// The Landlock version whose rights are used. An older kernel enforces those that it supports.
 const KNOWN: ABI = ABI::V6;
@@ -72,16 +73,12 @@ impl Paths {
             return self.files.push(file.to_owned());
         }
         // A part replaces the target of a link.
-        let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-        self.folders.push(folder.unwrap_or(Path::new(".")).to_owned());
+        self.folders.push(directory_of(&target(file)).to_owned());
     }
 
     /// Adds a file that may be replaced later, such as a configuration.
     pub fn beside(&mut self, file: &Path) {
-        let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-        self.optional(folder.unwrap_or(Path::new(".")));
+        self.optional(directory_of(&target(file)));
     }
 
     /// Adds a folder that may be written to later.
@@ -96,9 +93,7 @@ impl Paths {
 
     /// Adds a file to read again later. Another file may replace it, so that its folder is added.
     pub fn read_again(&mut self, file: &Path) {
-        let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-        self.read(folder.unwrap_or(Path::new(".")));
+        self.read(directory_of(&target(file)));
     }
 
     /// Adds a temporary folder, which exists.
@@ -282,8 +277,8 @@ pub fn may_write(file: &Path) -> Result<(), Unwritable> {
         _ => {}
     }
     // A part replaces the target of a link.
-    let target = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let target = target(file);
+    let folder = directory_of(&target);
     if nearest(folder) != folder && nearest(folder).is_dir() {
         return Err(failed(Errno::NOENT));
     }

@@ -30,10 +30,7 @@ pub fn check(plan: &Plan, request: &Request, is_anonymised: bool) -> Result<(), 
         if matches!(target, Target::Files(_)) && is_anonymised {
             return Err(wrong("files are written as they are, which cannot be combined with anonymisation"));
         }
-        let Some(place) = target.place() else { continue };
-        if place == Place::Path {
-            continue;
-        }
+        let Some(Place::Logs) = target.place() else { continue };
         let kind = target.kind();
         match &request.logs {
             None => {

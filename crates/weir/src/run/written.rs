@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use weir_engine::{Place, Plan, Target};
+use weir_files::directory_of;
 use weir_output::Log;
 
 /// The files and directories that are named so far, each with what writes it.
@@ -78,7 +79,7 @@ impl Written {
             return real;
         }
         let name: OsString = path.file_name().unwrap_or_default().to_owned();
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = directory_of(path);
         let directory = self.directories.entry(parent.to_owned()).or_insert_with(|| {
             let lexical = || std::path::absolute(parent).unwrap_or_else(|_| parent.to_owned());
             parent.canonicalize().unwrap_or_else(|_| lexical().components().collect())

@@ -6,6 +6,7 @@
 pub mod aside;
 pub mod http;
 pub mod net;
+pub mod random;
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
