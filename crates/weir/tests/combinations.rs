@@ -32,7 +32,7 @@ const OPTIONS: &[&[&str]] = &[
     &["--log", "ndjson:flow=flow.bytes > 1000"],
     &["--log", "mon"],
     &["--log", "store"],
-    &["--subscribe", "top dns.query by source"],
+    &["--subscribe", "distinct dns.query by source"],
     &["--subscribe", "packets where tcp port 80 every 1s"],
     &["--subscribe", "distinct http.host by source"],
     &["--subscribe", "top destination by bytes where flow.duration > 1"],

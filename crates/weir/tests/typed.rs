@@ -196,7 +196,8 @@ fn what_cannot_be_asked_is_refused_with_the_reason() {
     let [linked, real] = ["link/x.pcap=tcp", "x.pcap=udp"].map(|name| folder.path().join(name));
     let (linked, real, of_log) = (text(&linked), text(&real), &format!("{out}/eve.json"));
     for (given, reason) in [
-        (&["--subscribe", "top dns.ask"][..], "table dns has no field ask"),
+        (&["--subscribe", "top dns.query by source"][..], "two values of by, dns.query and source: give one"),
+        (&["--subscribe", "top dns.ask"], "table dns has no field ask"),
         (&["--subscribe", "tpo source"], "did you mean \"top\"?"),
         (&["--subscribe", "top source where tpc port 80"], "did you mean `tcp`?"),
         (&["--subscribe", "writeto /tmp/x"], "no function \"writeto\""),

@@ -20,14 +20,20 @@ impl<'a> Arguments<'a> {
     /// The arguments of a call of a function with these arguments.
     ///
     /// # Errors
-    /// The call has an argument that the function has not.
+    /// The call has an argument that the function has not, or two values of one.
     pub(super) fn new(
         function: &'static str,
         arguments: &'static [Argument],
         call: &'a FunctionCall,
         seeds: Seeds,
     ) -> Result<Self, String> {
-        for (name, _) in &call.arguments {
+        for (at, (name, value)) in call.arguments.iter().enumerate() {
+            let before = call.arguments.iter().take(at).find(|(before, _)| before == name);
+            if let Some((_, other)) = before.filter(|(_, other)| other != value) {
+                return Err(format!(
+                    "`{function}` has two values of `{name}`, {other} and {value}: give one"
+                ));
+            }
             if !arguments.iter().any(|argument| argument.name == name) {
                 let names: Vec<&str> = arguments.iter().map(|argument| argument.name).collect();
                 return Err(match names.as_slice() {

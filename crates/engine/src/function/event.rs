@@ -521,9 +521,10 @@ mod tests {
     const MINUTE: u64 = 60 * SECOND;
 
     fn call(arguments: &[(&str, &str)]) -> FunctionCall {
-        arguments
-            .iter()
-            .fold(FunctionCall::new("event").with("name", "x"), |call, (name, value)| call.with(name, value))
+        let is_named = arguments.iter().any(|(name, _)| *name == "name");
+        let default = [("name", "x")].into_iter().filter(|_| !is_named);
+        let all = default.chain(arguments.iter().copied());
+        all.fold(FunctionCall::new("event"), |call, (name, value)| call.with(name, value))
     }
 
     fn judge(arguments: &[(&str, &str)]) -> Box<dyn Judge> {
