@@ -5,7 +5,7 @@ use crate::sessions::{Found, Sessions};
 use crate::sink::{Emitted, Sink, To};
 use crate::tap::Tap;
 use crate::{Control, FlowRecord, Plan, Tally};
-use weir_flow::{FlowPacket, FlowSink, FlowTable, IpTunnel};
+use weir_flow::{FlowPacket, FlowSink, FlowTable, IpTunnel, OddSegment};
 use weir_wire::{Batch, Fragment, Layers, LinkType, Packet, Slot, Tag, Time, decode, further_frames};
 
 /// Routes the output of the flow table to the functions and to the sessions.
@@ -167,6 +167,16 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
 
     fn control(&mut self, control: &Control<'_>) {
         self.functions.control(self.plan, control);
+    }
+
+    fn asks_oddities(&self) -> bool {
+        self.sessions.as_ref().is_some_and(|sessions| sessions.asks_oddities())
+    }
+
+    fn odd(&mut self, odd: &OddSegment) {
+        if let (Some(sessions), mut tap) = self.tap() {
+            sessions.odd(odd, &mut tap);
+        }
     }
 
     fn asks_tags(&self) -> bool {

@@ -47,6 +47,7 @@ mod interval;
 mod item;
 mod keyed;
 mod meter;
+mod odd_segments;
 mod plan;
 mod planned;
 mod read;

@@ -3,6 +3,7 @@
 use crate::announced::{Announced, Announcements};
 use crate::demand::Demand;
 use crate::held::HeldPackets;
+use crate::odd_segments::OddSegments;
 use crate::read::Reading;
 use crate::stream_demand::{Covered, Covering, StreamDemand};
 use crate::streams::Measurer;
@@ -17,9 +18,10 @@ use weir_api::{Answer, AnswerId, Applications, SessionCount};
 use weir_filter::Directions;
 use weir_flow::defrag::{Defrag, DefragConfig, DefragStats};
 use weir_flow::stream::{Overlap, StreamConfig, StreamStats, Streams};
-use weir_flow::{FlowPacket, IpTunnel, Rows};
+use weir_flow::{FlowPacket, IpTunnel, OddSegment, Rows};
 use weir_proto::{
-    Buffer, Expected, FILES, Field, Inflation, Out, Record, Session, Setup, Table, Value, Wants,
+    ANOMALY, Buffer, Expected, FILES, Field, Inflation, Out, Record, Session, Setup, Table, Value, Wants,
+    odd_segment,
 };
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, FlowKey, Layers, Packet, PacketBuf, Space, Time};
@@ -229,6 +231,8 @@ pub(crate) struct Sessions {
     announced: Announced,
     /// Unidentified traffic by port.
     unidentified: Unidentified,
+    /// What was told of odd segments.
+    odd: OddSegments,
     /// Applications of flows that ended in this interval.
     applications: Applications,
     /// Packets of flows, if a function may write them later.
@@ -384,6 +388,7 @@ impl Sessions {
             found: Vec::new(),
             announced: Announced::default(),
             unidentified: Unidentified::new(seed, demand.ports),
+            odd: OddSegments::default(),
             applications: Applications::default(),
             held_packets: demand.held.then(|| HeldPackets::new(config.memory / 4)),
             unidentified_packets: demand.unidentified.then(|| UnidentifiedPackets::new(config.memory / 4)),
@@ -522,6 +527,7 @@ impl Sessions {
             + self.stream_demand.memory()
             + self.defrag.memory()
             + self.announced.memory()
+            + self.odd.memory()
             + self.held_packets.as_ref().map_or(0, HeldPackets::memory);
         if let Some(segment) = seen.segment() {
             // Held packets get a share of the remaining memory, and a small share in any case.
@@ -625,6 +631,25 @@ impl Sessions {
         }
     }
 
+    /// Whether [`Sessions::odd`] is to be called.
+    pub fn asks_oddities(&self) -> bool {
+        self.asked.demand.has(&ANOMALY)
+    }
+
+    /// Takes a segment that is odd: each oddity of a flow is one record.
+    pub fn odd(&mut self, odd: &OddSegment, sink: &mut dyn Sink) {
+        for name in self.odd.tell(odd).names() {
+            let record = odd_segment(name, odd.direction, odd.time);
+            if self.allowances.records.is_open() {
+                self.allowances.records.take(weight(&record));
+                self.stats.records += 1;
+                sink.take(Emitted::Record(&odd.flow, record, To::RUN));
+            } else {
+                self.stats.records_refused += 1;
+            }
+        }
+    }
+
     /// Takes a tunnel directly over IP that was found or has ended.
     pub fn tunnel(&mut self, tunnel: &IpTunnel, sink: &mut dyn Sink) {
         if self.asked.parses
@@ -689,6 +714,7 @@ impl Sessions {
         self.unread.remove(row);
         self.announcing.remove(row);
         self.stream_demand.end(row);
+        self.odd.end(row);
         if let Some(packets) = &mut self.unidentified_packets {
             packets.end(row, found.is_unidentified, tap);
         }
@@ -756,6 +782,7 @@ impl Sessions {
             + self.stream_demand.memory()
             + self.defrag.memory()
             + self.announced.memory()
+            + self.odd.memory()
             + self.held_packets.as_ref().map_or(0, HeldPackets::memory)
             + self.streams.memory()
     }

@@ -130,7 +130,10 @@ fn follow_out_of_order(row: &mut Hot, me: usize, you: usize, segment: &Segment) 
     let acks = segment.ack.wrapping_sub(other.ack) as i32 > 0;
     let is_known = segment.ack.wrapping_sub(other.next) as i32 <= 0 || (other_is_blind && !acks);
     let wraps = (ahead > 0 && past < mine.last) || (acks && segment.ack < other.ack);
-    if !is_next || !is_known || wraps {
+    // It may be from before the beginning.
+    let is_old =
+        (segment.seq.wrapping_sub(mine.last) as i32) < 0 || (segment.ack.wrapping_sub(other.ack) as i32) < 0;
+    if !is_next || !is_known || wraps || is_old {
         return false;
     }
     if ahead > 0 {

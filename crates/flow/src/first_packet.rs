@@ -5,6 +5,7 @@
 //! counters and numbers of the direction without packets. The second packet, or the end of the flow, converts the row
 //! into the normal form. The result equals a row that had the normal form from the beginning.
 
+use crate::oddity::Oddities;
 use crate::parsed_packet::{Facts, FlowRef};
 use crate::row::{Cold, Counts, Hot, Origin, Row, mark};
 use crate::tcp::{self, Segment};
@@ -238,6 +239,6 @@ impl Hot {
             self.steady[me] = steady::ALL;
         }
         self.unmark(mark::FRESH | mark::FROM_HIGHER | mark::FLIPPED | mark::CAPTURED);
-        Row { hot: self, cold, ends }
+        Row { hot: self, cold, ends, odd: Oddities::default() }
     }
 }

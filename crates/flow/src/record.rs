@@ -1,6 +1,6 @@
 //! The output of a flow table.
 
-use crate::{CommunityId, FlowPacket, History, IpTunnel, community_id};
+use crate::{CommunityId, FlowPacket, History, IpTunnel, OddSegment, community_id};
 use weir_wire::{Direction, FlowKey, Layers, Packet, Tag, Time, Tunnel};
 
 /// A flow that has ended, or the part of it that the active timeout cut off.
@@ -333,6 +333,14 @@ pub trait FlowSink {
     /// whose checksum is wrong.
     fn control(&mut self, control: &Control<'_>) {
         let _ = control;
+    }
+    /// Whether [`FlowSink::odd`] is called.
+    fn asks_oddities(&self) -> bool {
+        false
+    }
+    /// Takes a segment that is odd, before [`FlowSink::packet`] is called for it.
+    fn odd(&mut self, odd: &OddSegment) {
+        let _ = odd;
     }
     /// Whether [`FlowSink::packet`], [`FlowSink::ahead`], [`FlowSink::fragment`] and [`FlowSink::leaving`] are called.
     const PACKETS: bool = false;

@@ -4,6 +4,7 @@
 //! them ([`crate::first_packet`]): a flood of new flows touches these lines and the index.
 
 use crate::holes::HolesAt;
+use crate::oddity::Oddities;
 use crate::tcp_end::{End, Letters, Numbers, Progress, state};
 use crate::{ConnState, EndReason, FlowRecord, History, Side, TcpSummary, hash};
 use weir_wire::{FlowKey, Tag, Time, Tunnel};
@@ -231,6 +232,8 @@ pub(crate) struct Row<'a> {
     pub hot: &'a mut Hot,
     pub cold: &'a mut Cold,
     pub ends: [End; 2],
+    /// What is odd about the segment that is being counted.
+    pub odd: Oddities,
 }
 
 impl<'a> Row<'a> {
@@ -239,7 +242,7 @@ impl<'a> Row<'a> {
     pub fn new(hot: &'a mut Hot, cold: &'a mut Cold) -> Self {
         let end = |side: usize| End::new(&hot.numbers[side & 1], &cold.progress[side & 1]);
         let ends = [end(0), end(1)];
-        Self { hot, cold, ends }
+        Self { hot, cold, ends, odd: Oddities::default() }
     }
 
     /// The row `at` of two arrays.

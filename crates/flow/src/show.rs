@@ -1,9 +1,9 @@
-//! Passes packets to readers of payload.
+//! Passes packets, and what is odd about them, to readers of payload.
 
 use crate::parsed_packet::FlowRef;
 use crate::row::{Row, mark};
-use crate::{FlowIdentity, FlowPacket, FlowSink, FlowTable};
-use weir_wire::{Direction, Layers, Packet};
+use crate::{FlowIdentity, FlowPacket, FlowSink, FlowTable, OddSegment, Oddities};
+use weir_wire::{Direction, Layers, Packet, Time};
 
 impl FlowTable {
     /// Passes a packet that was counted to the flow in that row to the sink, if the sink reads packets.
@@ -20,9 +20,24 @@ impl FlowTable {
             && let Some(row) = row
             && let Some(flow) = self.identity(row)
         {
-            let is_forward = (flow_ref.sender & 1 == 0) == flow.initiator_is_lower;
-            let direction = if is_forward { Direction::Forward } else { Direction::Reverse };
+            let direction = direction(flow_ref, &flow);
             sink.packet(&FlowPacket { row, flow, direction, packet, layers });
+        }
+    }
+
+    /// Reports what is odd about a segment of the flow in that row.
+    #[cold]
+    pub(crate) fn report(
+        &self,
+        row: u32,
+        flow_ref: &FlowRef,
+        time: Time,
+        oddities: Oddities,
+        sink: &mut impl FlowSink,
+    ) {
+        if let Some(flow) = self.identity(row) {
+            let direction = direction(flow_ref, &flow);
+            sink.odd(&OddSegment { row, flow, direction, time, oddities });
         }
     }
 
@@ -45,5 +60,15 @@ impl FlowTable {
             vlan: cold.origin.vlan,
             alias: 0,
         })
+    }
+}
+
+/// The side that sent a packet.
+#[inline(always)]
+fn direction(flow_ref: &FlowRef, flow: &FlowIdentity) -> Direction {
+    if (flow_ref.sender & 1 == 0) == flow.initiator_is_lower {
+        Direction::Forward
+    } else {
+        Direction::Reverse
     }
 }

@@ -5,13 +5,17 @@
 //! that sizes are right beyond 4 GiB.
 
 use crate::holes::Pool;
+use crate::oddity::{Oddities, Oddity};
 use crate::row::{Cold, Row, mark};
 use crate::tcp_end::{End, Repeated, State, TOO_FAR, bit, seen};
-use weir_wire::build::flags::{ACK, FIN, RST, SYN};
+use weir_wire::build::flags::{ACK, FIN, RST, SYN, URG};
 
 /// If a stream has this many bytes after a hole and no acknowledgement, its other direction is not captured, and its
 /// holes are not counted.
 const AHEAD_WITHOUT_ACK: u32 = 16_384;
+
+/// A SYN on the ports of a closed connection is early for this time, in nanoseconds.
+const LINGER: u64 = 5_000_000_000;
 
 /// A TCP header and the length of its payload.
 #[derive(Clone, Copy, Debug, Default)]
@@ -142,9 +146,14 @@ pub(crate) fn segment(row: &mut Row<'_>, pool: &mut Pool, me: usize, segment: &S
         }
     }
     let past = segment.seq.wrapping_add(segment.space());
+    row.odd = oddity_of_syn(segment);
+    if segment.has(SYN) {
+        note_syn(row, me, segment);
+    }
     begin(&mut row.ends[me], segment);
     let end = &row.ends[me];
     let at = end.relative(segment.seq, end.last, end.last_wraps);
+    row.odd.note(Oddity::SeqUnderflow, at < 0 && !segment.has(RST) && !row.has(mark::CUT));
     note(row, me, segment, at);
     // A window of 0 after a FIN of the peer, or with a RST, is not a closed window.
     if segment.window == 0
@@ -159,9 +168,11 @@ pub(crate) fn segment(row: &mut Row<'_>, pool: &mut Pool, me: usize, segment: &S
         row.ends[me].fin = past;
     }
     let acked = if segment.has(ACK) { acknowledge(row, me, segment) } else { None };
+    let advances = past.wrapping_sub(row.ends[me].last) as i32 > 0;
     if follow(&mut row.ends[me], segment, past) {
         repeat(row, me, Repeated::Retransmission);
     }
+    note_state(row, me, segment, advances);
     let closes = advance(row, me, segment);
     if let Some(acked) = acked {
         give_up(row, pool, you, acked);
@@ -246,6 +257,97 @@ pub(crate) fn after_first(segment: &Segment, from_initiator: bool) -> (End, End,
     (me, you, letter)
 }
 
+/// Notes whether a SYN is odd after those of the same endpoint.
+fn note_syn(row: &mut Row<'_>, me: usize, segment: &Segment) {
+    let [end, peer] = [row.ends[me & 1], row.ends[1 - (me & 1)]];
+    let is_under_way = matches!(end.state, State::Established | State::Partial);
+    let jumps =
+        segment.seq != end.start && (is_under_way || matches!(end.state, State::SynSent | State::SynAckSent));
+    row.odd.note(Oddity::SynSeqJump, jumps);
+    row.odd.note(Oddity::SynInsideConnection, is_under_way && end.size(&peer) > 0);
+}
+
+/// Notes whether a segment is odd in the state of its endpoint, before the state advances. `advances`: it ends beyond all
+/// segments before.
+fn note_state(row: &mut Row<'_>, me: usize, segment: &Segment, advances: bool) {
+    let [end, peer] = [row.ends[me & 1], row.ends[1 - (me & 1)]];
+    let (syn, ack) = (segment.has(SYN), segment.has(ACK));
+    let odd = &mut row.odd;
+    match end.state {
+        State::Inactive if syn && end.is_initiator() => odd.note(Oddity::ConnectionOriginatorSynAck, ack),
+        State::Inactive if syn && ack => {
+            let has_syn = !matches!(peer.state, State::Inactive | State::Partial);
+            let acked = segment.ack.wrapping_sub(peer.start);
+            odd.note(Oddity::BadSynAck, has_syn && acked > peer.last.wrapping_sub(peer.start));
+        }
+        State::Inactive if syn => {
+            let is_swapped = peer.state == State::SynAckSent && segment.seq == end.start;
+            odd.note(Oddity::SimultaneousOpen, !is_swapped);
+        }
+        State::Inactive => {}
+        State::SynSent | State::SynAckSent => {
+            let is_initiator = end.is_initiator();
+            let repeats = syn && ack && !segment.has(FIN) && !segment.has(RST);
+            odd.note(Oddity::RepeatedSynWithAck, is_initiator && repeats && end.state != State::SynAckSent);
+            let replies = syn && !ack && end.state != State::SynSent;
+            odd.note(Oddity::RepeatedSynReplyWithoutAck, !is_initiator && replies);
+            let is_alone = matches!(peer.state, State::Inactive | State::SynSent);
+            odd.note(Oddity::InappropriateFin, segment.has(FIN) && is_alone);
+            odd.note(Oddity::DataBeforeEstablished, segment.len > 0 && !segment.has(RST));
+        }
+        State::Established | State::Partial => {
+            let begins = syn && !ack && end.state == State::Partial && peer.state == State::Inactive;
+            odd.note(Oddity::SynAfterPartial, begins);
+        }
+        State::Closed => {
+            odd.note(Oddity::SynAfterClose, syn);
+            odd.note(Oddity::FinAdvancedLastSeq, segment.has(FIN) && advances);
+        }
+        State::Reset => {
+            odd.note(Oddity::SynAfterReset, syn);
+            odd.note(Oddity::DataAfterReset, segment.len > 0 && !segment.has(RST));
+        }
+    }
+}
+
+/// What is odd about a segment with SYN, whatever was seen before.
+fn oddity_of_syn(segment: &Segment) -> Oddities {
+    let mut odd = Oddities::default();
+    if segment.has(SYN) {
+        odd.note(Oddity::TcpChristmas, segment.has(RST));
+        odd.note(Oddity::BaroqueSyn, segment.has(URG));
+        odd.note(Oddity::SynWithData, segment.len > 0);
+    }
+    odd
+}
+
+/// What is odd about the first segment of a flow that is kept in the short form ([`crate::first_packet`]).
+#[inline]
+pub(crate) fn oddity_of_first(segment: &Segment, from_initiator: bool) -> Oddities {
+    let mut odd = oddity_of_syn(segment);
+    let is_answer = segment.flags & (SYN | ACK) == SYN | ACK;
+    odd.note(Oddity::ConnectionOriginatorSynAck, from_initiator && is_answer);
+    odd
+}
+
+/// What is odd about a SYN that begins another connection ([`is_reuse`]). `since`: nanoseconds since the last packet.
+pub(crate) fn oddity_of_reuse(row: &Row<'_>, segment: &Segment, since: u64) -> Oddities {
+    let initiator = row.initiator();
+    let (orig, resp) = (&row.ends[initiator & 1], &row.ends[1 - (initiator & 1)]);
+    let sender = if segment.has(ACK) { resp } else { orig };
+    let is_active = |end: &End| !matches!(end.state, State::Inactive | State::Closed | State::Reset);
+    let mut odd = Oddities::default();
+    if !(orig.is(bit::CLOSED) || resp.is(bit::CLOSED)) {
+        let jumps = sender.state == State::SynSent;
+        odd.note(if jumps { Oddity::SynSeqJump } else { Oddity::ActiveConnectionReuse }, true);
+    } else if orig.state != State::Reset && resp.state != State::Reset {
+        let is_open = is_active(orig) || is_active(resp);
+        odd.note(Oddity::ActiveConnectionReuse, is_open);
+        odd.note(Oddity::PrematureConnectionReuse, !is_open && since < LINGER);
+    }
+    odd
+}
+
 /// Sets the numbers of an endpoint that sends for the first time, or starts anew.
 fn begin(end: &mut End, segment: &Segment) {
     let is_new = match end.state {
@@ -309,14 +411,17 @@ fn note(row: &mut Row<'_>, me: usize, segment: &Segment, at: i64) {
 
 /// Takes an acknowledgement. Returns the number up to which the peer's stream is acknowledged, for [`give_up`].
 fn acknowledge(row: &mut Row<'_>, me: usize, segment: &Segment) -> Option<u32> {
+    let sends = matches!(row.ends[me & 1].state, State::SynSent | State::SynAckSent | State::Established);
     let peer = &mut row.ends[1 - (me & 1)];
     if peer.state == State::Inactive {
+        row.odd.note(Oddity::PossibleSplitRouting, sends && segment.flags & (SYN | FIN | RST) == 0);
         peer.start_at(segment.ack.wrapping_sub(1));
         peer.last = peer.start;
         return Some(peer.start.wrapping_add(1));
     }
     let at = peer.relative(segment.ack, peer.ack, peer.ack_wraps);
     if at < 0 {
+        row.odd.note(Oddity::AckUnderflow, !row.hot.has(mark::CUT));
         return None;
     }
     // Acknowledgements of a RST are not to be trusted.
@@ -498,7 +603,9 @@ fn out_of_order(row: &mut Row<'_>, pool: &mut Pool, me: usize, seq: u32, past: u
     let end = &mut row.ends[me];
     end.next = next;
     end.bits = if more { end.bits | bit::HOLES } else { end.bits & !bit::HOLES };
-    if blind || (end.nothing_acked() && ahead > AHEAD_WITHOUT_ACK) {
+    let is_unacked = end.nothing_acked() && ahead > AHEAD_WITHOUT_ACK;
+    row.odd.note(Oddity::AboveHoleDataWithoutAnyAcks, is_unacked);
+    if blind || is_unacked {
         end.bits |= bit::BLIND;
         end.bits &= !bit::HOLES;
     }

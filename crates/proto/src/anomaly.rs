@@ -1,4 +1,4 @@
-//! Malformed messages and exceeded limits.
+//! Malformed messages, exceeded limits, and segments that TCP does not allow.
 
 use crate::dce_rpc::{DCE_RPC, is_in_pipe, is_in_zeeks_log};
 use crate::kerberos::is_between;
@@ -19,10 +19,10 @@ pub struct Anomaly<'a> {
     pub transaction: Option<u64>,
 }
 
-/// Malformed messages, exceeded limits, and other violations of a protocol.
+/// Malformed messages, exceeded limits, and other violations of a protocol, TCP among them.
 pub static ANOMALY: Table = Table {
     name: "anomaly",
-    help: "A message that is malformed or exceeds a limit.",
+    help: "A message that is malformed or exceeds a limit, or a segment that TCP does not allow.",
     zeek: "weird",
     eve: "anomaly",
     fields: &[
@@ -31,9 +31,13 @@ pub static ANOMALY: Table = Table {
         field("name", Kind::Word, "Name of the error.").zeek("name"),
         field("event", Kind::Word, "Name of the error in Suricata's words, where it has one.")
             .eve("anomaly.event"),
-        field("type", Kind::Word, "Stage of decoding that found the error, in Suricata's words: applayer.")
-            .eve("anomaly.type"),
-        field("layer", Kind::Word, "Part of that stage, in Suricata's words: proto_parser.")
+        field(
+            "type",
+            Kind::Word,
+            "Stage that found the error, in Suricata's words: applayer, or stream for TCP.",
+        )
+        .eve("anomaly.type"),
+        field("layer", Kind::Word, "Part of that stage, in Suricata's words: proto_parser; none for TCP.")
             .eve("anomaly.layer"),
         field("reverse", Kind::Bool, "Whether the responder sent the message."),
         field("transaction", Kind::Uint, "Number of the transaction in the flow, from 0, where it is known.")
@@ -68,6 +72,29 @@ impl<'a> Anomaly<'a> {
         )
     }
 }
+
+/// The record of a segment that is odd, by a name of `weir_flow::Oddities`. The name is Zeek's, and the event is it in lower
+/// case: Suricata has no names for these.
+pub fn odd_segment(name: &'static str, direction: Direction, time: Time) -> Record<'static> {
+    // Zeek names no source for what it notes about the connection as a whole.
+    let source = if OF_CONNECTION.contains(&name) { Value::None } else { "TCP".into() };
+    record!(
+        ANOMALY,
+        time,
+        protocol = "tcp",
+        source = source,
+        name = name,
+        event = name.to_ascii_lowercase(),
+        type = "stream",
+        layer = Value::None,
+        reverse = direction == Direction::Reverse,
+        transaction = Value::None,
+        detail = Value::None,
+    )
+}
+
+/// Names of [`odd_segment`] without a source in Zeek's weird.log.
+const OF_CONNECTION: [&str; 3] = ["SYN_inside_connection", "SYN_seq_jump", "possible_split_routing"];
 
 impl Protocol {
     /// Emits a record about a malformed or excessive message, with the name, the side and the bytes of an [`Anomaly`].
@@ -195,6 +222,9 @@ pub fn zeek_log(record: &Record<'_>) -> ZeekLog {
     }
     if *record.table != ANOMALY {
         return ZeekLog { name: record.table.zeek, has_addl: true };
+    }
+    if *record.get("type") == "stream".into() {
+        return ZeekLog { name: "weird", has_addl: true };
     }
     let known = match record.get("name") {
         Value::Text(name) => ZEEKS.iter().find(|(known, _)| known.as_bytes() == &**name),

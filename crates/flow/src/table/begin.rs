@@ -119,6 +119,7 @@ impl FlowTable {
         if sink.asks_control() {
             self.control(at, flow_ref, &facts, true, sink);
         }
+        self.look_at_first(at, flow_ref, &facts, sink);
         Some(at)
     }
 

@@ -3,6 +3,7 @@
 use super::emit::uncounted;
 use super::{Begun, Carrier, Probe};
 use crate::index::same;
+use crate::oddity::Oddities;
 use crate::parsed_packet::{Facts, FlowRef, ParsedPacket};
 use crate::row::{Cold, Hot, Row, mark};
 use crate::{EndReason, FlowSink, FlowTable, fast_path, tcp};
@@ -141,6 +142,12 @@ impl FlowTable {
         if let Some(at) = row
             && let Some(reason) = self.splits(at, s)
         {
+            if sink.asks_oddities() {
+                let odd = self.oddity_of_end(at, s);
+                if !odd.is_empty() {
+                    self.report(at, flow_ref, s.time, odd, sink);
+                }
+            }
             if reason == EndReason::Active {
                 self.cut(at, s.time, sink);
             } else {
@@ -160,6 +167,7 @@ impl FlowTable {
                     if sink.asks_control() {
                         self.control(at, flow_ref, s, true, sink);
                     }
+                    self.look_at_first(at, flow_ref, s, sink);
                     return Some(at);
                 }
                 None => {
@@ -174,6 +182,7 @@ impl FlowTable {
         }
         let mut row = Row::at(&mut self.hot, &mut self.cold, at)?;
         let is_counted = self.timers.count(&mut row, &mut self.pool, side, s);
+        let odd = row.odd;
         row.save();
         if !is_counted {
             uncounted(flow_ref, s, sink);
@@ -183,7 +192,37 @@ impl FlowTable {
         if is_counted && sink.asks_control() {
             self.control(at, flow_ref, s, begins, sink);
         }
+        if !odd.is_empty() && sink.asks_oddities() {
+            self.report(at, flow_ref, s.time, odd, sink);
+        }
         Some(at)
+    }
+
+    /// Reports what is odd about the segment of a flow that is kept in the short form.
+    #[inline]
+    pub(super) fn look_at_first(&self, at: u32, flow_ref: &FlowRef, s: &Facts, sink: &mut impl FlowSink) {
+        if sink.asks_oddities()
+            && let Some(segment) = &s.segment
+        {
+            let from_initiator = self.hot.get(at as usize).is_some_and(|hot| !hot.has(mark::FLIPPED));
+            let odd = tcp::oddity_of_first(segment, from_initiator);
+            if !odd.is_empty() {
+                self.report(at, flow_ref, s.time, odd, sink);
+            }
+        }
+    }
+
+    /// What is odd about a packet that ends the flow in the row, because it begins another one.
+    fn oddity_of_end(&mut self, at: u32, s: &Facts) -> Oddities {
+        let Some(row) = Row::at(&mut self.hot, &mut self.cold, at) else { return Oddities::default() };
+        match s.segment.as_ref().filter(|_| !s.bad_checksum && !row.has(mark::FRESH)) {
+            Some(segment)
+                if row.has(mark::SEGMENT) && s.time < row.hot.deadline && tcp::is_reuse(&row, segment) =>
+            {
+                tcp::oddity_of_reuse(&row, segment, s.time.since(row.hot.last))
+            }
+            _ => Oddities::default(),
+        }
     }
 
     /// The reason why a packet does not belong to the flow in the row; `None` if it belongs to it. In that case the

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use weir_capture::{Files, Input, ReadOptions};
-use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowStats, FlowTable, IpTunnel, Tally};
+use weir_flow::{FlowConfig, FlowRecord, FlowSink, FlowStats, FlowTable, IpTunnel, OddSegment, Tally};
 use weir_wire::{FlowKey, Layers, Packet, PacketBuf, decode};
 
 /// The folder of shared captures. Prints a note and returns `None` if it is absent.
@@ -30,6 +30,8 @@ pub struct Kept {
     /// Tallies that began a flow.
     pub begun: u64,
     pub tunnels: Vec<IpTunnel>,
+    /// What is odd about segments, each time.
+    pub odd: Vec<OddSegment>,
 }
 
 impl FlowSink for Kept {
@@ -39,6 +41,14 @@ impl FlowSink for Kept {
 
     fn tunnel(&mut self, tunnel: &IpTunnel) {
         self.tunnels.push(*tunnel);
+    }
+
+    fn asks_oddities(&self) -> bool {
+        true
+    }
+
+    fn odd(&mut self, odd: &OddSegment) {
+        self.odd.push(*odd);
     }
 
     fn tally(&mut self, tally: &Tally<'_>) {
