@@ -6,13 +6,13 @@ use crate::flow_fields::EndedFlow;
 use crate::function::block::{Block, OwnedTally, first};
 use crate::held::Decision;
 use crate::meter::{Cost, Meter};
-use crate::plan::Shared;
-use crate::planned::Link;
+use crate::plan::{Planned, Shared};
+use crate::planned::{Link, Readings};
 use crate::stream_demand::Covering;
 use crate::trees::{Node, Trees};
 use crate::{Control, Emitted, FlowIdentity, FlowRecord, Item, Plan, Share, Sink, Tally};
 use std::collections::HashMap;
-use weir_api::{Answer, AnswerId, Reading, States};
+use weir_api::{Answer, AnswerId, States};
 use weir_filter::{Directions, Matches, PacketMask};
 use weir_proto::Record;
 use weir_wire::stream::Chunk;
@@ -71,8 +71,8 @@ impl Functions {
         }
     }
 
-    /// Changes to another plan. The functions of subscriptions that both plans have stay as they are. Returns the readings
-    /// of the others. The sums of the old plan must have been taken.
+    /// Changes to another plan. The functions of subscriptions that both plans have stay as they are, and others may join them.
+    /// Returns the readings of those that are removed. The sums of the old plan must have been taken.
     pub fn change(&mut self, old: &Plan, new: &Plan) -> Vec<Answer> {
         let shared = Shared::between(old, new);
         let positions = new.subscriptions.iter().enumerate();
@@ -82,38 +82,72 @@ impl Functions {
         for at in before.iter().flatten() {
             is_kept[*at] = true;
         }
-        let mut removed = Vec::new();
-        let taken = self.take(old, (0..is_kept.len()).filter(|at| !is_kept[*at]), &mut removed);
-        // Those that share a function with a removed subscription have this part of its reading still before them.
-        for (node, reading) in taken {
-            let link = self.links.get_mut(node as usize).and_then(Option::as_mut);
-            if let Some(measure) = link.and_then(Link::measure) {
-                measure.give_back(reading);
-            }
+        let mut answers = Vec::new();
+        for at in (0..is_kept.len()).filter(|at| !is_kept[*at]) {
+            self.leave(old, at, &mut answers);
         }
         let costs = std::mem::take(&mut self.costs);
         self.costs =
             before.iter().map(|at| at.and_then(|at| costs.get(at).copied()).unwrap_or_default()).collect();
         let mut links = std::mem::take(&mut self.links);
-        let link = |node: &Node| {
-            let before = before.get(node.planned as usize).copied().flatten();
-            let before = before.and_then(|at| old.trees.path(at).get(node.call as usize));
-            before.and_then(|before| links.get_mut(*before as usize)?.take()).or_else(|| build(new, node))
-        };
-        self.links = new.trees.nodes.iter().map(link).collect();
+        self.links.resize_with(new.trees.nodes.len(), || None);
+        for (at, before) in before.iter().enumerate() {
+            let Some(before) = before else { continue };
+            for (node, was) in new.trees.path(at).iter().zip(old.trees.path(*before)) {
+                if let (Some(link @ None), Some(was)) =
+                    (self.links.get_mut(*node as usize), links.get_mut(*was as usize))
+                {
+                    *link = was.take();
+                }
+            }
+        }
+        self.join(new, &before, &mut answers);
+        for (link, node) in self.links.iter_mut().zip(&new.trees.nodes) {
+            if link.is_none() {
+                *link = build(new, node);
+            }
+        }
         self.counted.change(&new.counted);
-        removed
+        answers
     }
 
-    /// Takes the readings of subscriptions at these positions. Returns those of functions that several subscriptions share: a
-    /// reading is taken once.
-    fn take(
-        &mut self,
-        plan: &Plan,
-        positions: impl Iterator<Item = usize>,
-        answers: &mut Vec<Answer>,
-    ) -> HashMap<u32, Reading> {
-        let mut shared: HashMap<u32, Reading> = HashMap::new();
+    /// Takes the readings of the subscription at a position, which is removed.
+    fn leave(&mut self, plan: &Plan, at: usize, answers: &mut Vec<Answer>) {
+        let path = plan.trees.path(at);
+        let Some(planned) = plan.subscriptions.get(at).filter(|_| !path.is_empty()) else { return };
+        let spent = self.costs.get_mut(at).map(std::mem::take).unwrap_or_default().of(&self.meter);
+        // A function that is shared goes on with the others.
+        let readings = path.iter().filter_map(|node| {
+            Some(self.links.get_mut(*node as usize)?.as_mut()?.measure()?.leave(planned.id))
+        });
+        answers.extend(planned.answers(readings, spent));
+    }
+
+    /// Lets the subscriptions that were not in the plan before join the functions that they share with others. Where too many
+    /// joined a function in one interval, those before get what it has read so far.
+    fn join(&mut self, plan: &Plan, before: &[Option<usize>], answers: &mut Vec<Answer>) {
+        let new = before.iter().enumerate().filter(|(_, before)| before.is_none());
+        for (at, planned) in new.filter_map(|(at, _)| Some((at, plan.subscriptions.get(at)?))) {
+            for (call, node) in plan.trees.path(at).iter().enumerate() {
+                let link = self.links.get_mut(*node as usize).and_then(Option::as_mut);
+                let Some(measure) = link.and_then(Link::measure) else { continue };
+                if !measure.has_room() {
+                    let readings = measure.take();
+                    let others = plan.subscriptions.iter().zip(before).enumerate();
+                    let others = others.filter(|(at, (_, before))| {
+                        before.is_some() && plan.trees.path(*at).get(call) == Some(node)
+                    });
+                    let answer = |other: &Planned| other.answer(call, readings.of(other.id)?.clone());
+                    answers.extend(others.filter_map(|(_, (other, _))| answer(other)));
+                }
+                measure.join(planned.id);
+            }
+        }
+    }
+
+    /// Takes the readings of subscriptions at these positions. That of a function which several of them share is taken once.
+    fn take(&mut self, plan: &Plan, positions: impl Iterator<Item = usize>, answers: &mut Vec<Answer>) {
+        let mut shared: HashMap<u32, Readings> = HashMap::new();
         for at in positions {
             let path = plan.trees.path(at);
             let Some(planned) = plan.subscriptions.get(at).filter(|_| !path.is_empty()) else { continue };
@@ -121,13 +155,12 @@ impl Functions {
             let readings = path.iter().filter_map(|node| {
                 let measure = self.links.get_mut(*node as usize)?.as_mut()?.measure()?;
                 match plan.trees.nodes.get(*node as usize)?.readers {
-                    1 => Some(measure.take()),
-                    _ => Some(shared.entry(*node).or_insert_with(|| measure.take()).clone()),
+                    1 => measure.take().of_only(planned.id),
+                    _ => shared.entry(*node).or_insert_with(|| measure.take()).of(planned.id).cloned(),
                 }
             });
             answers.extend(planned.answers(readings, spent));
         }
-        shared
     }
 
     /// The readings of the interval, without those of subscriptions that saw nothing and cost nothing.
@@ -351,9 +384,10 @@ mod tests {
     use super::*;
     use crate::function::select::Select;
     use crate::{ChecksumMode, Settings};
+    use std::collections::BTreeMap;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use weir_api::{FunctionCall, Owner, Subscription, SubscriptionId, SubscriptionSpec};
+    use weir_api::{FunctionCall, Owner, Reading, Subscription, SubscriptionId, SubscriptionSpec};
     use weir_filter::Options;
     use weir_wire::{Batch, Layers, Slot};
 
@@ -420,8 +454,8 @@ mod tests {
         let state = crate::FunctionSpec::find("top").unwrap().memory(&FunctionCall::new("top")).unwrap();
         assert!(many.needs().contains(&"functions that several subscriptions share: 2".to_owned()));
         assert!(!one.needs().iter().any(|line| line.contains("share")));
-        // A reading may wait beside the state.
-        assert_eq!(many.trees.state, one.trees.state + state.reading);
+        // Readings may wait beside the state.
+        assert_eq!(many.trees.state, one.trees.state + 2 * state.reading);
         let mut functions = Functions::new(&many, Meter::new(None));
         let seen = Arc::new(AtomicUsize::new(0));
         functions.links[0] = Some(Link::Select(Arc::new(Counting(Arc::clone(&seen)))));
@@ -459,12 +493,12 @@ mod tests {
     }
 
     #[test]
-    fn those_that_share_lose_nothing_when_one_is_removed_and_later_ones_do_not_join() {
+    fn those_that_share_lose_nothing_when_one_is_removed_and_another_joins() {
         let size: &[&str] = &["size"];
         let one = plan(None, &[(1, size), (2, size), (3, size)]);
         let two = plan(Some(&one), &[(4, size), (3, size), (2, size)]);
         let three = plan(Some(&two), &[(3, size), (4, size)]);
-        assert_eq!([&one, &two, &three].map(|plan| plan.trees.nodes.len()), [1, 2, 2]);
+        assert_eq!([&one, &two, &three].map(|plan| plan.trees.nodes.len()), [1, 1, 1]);
         let mut functions = Functions::new(&one, Meter::new(None));
         show_packets(&mut functions, &one, &[60; 5]);
         let removed = functions.change(&one, &two);
@@ -477,6 +511,37 @@ mod tests {
         assert_eq!(functions.answers(&three), []);
         show_packets(&mut functions, &three, &[60]);
         assert_eq!(packets(&functions.answers(&three)), [(3, 0, 1), (4, 0, 1)]);
+    }
+
+    /// However many join in one interval, each has what was shown since it joined, from one state and at most two readings
+    /// that wait.
+    #[test]
+    fn equal_subscriptions_that_begin_one_after_the_other_are_one_function() {
+        let chain: &[&str] = &["where", "size"];
+        let all: Vec<(u32, &[&str])> = (1..=20).map(|id| (id, chain)).collect();
+        let mut before = plan(None, &all[..1]);
+        let mut functions = Functions::new(&before, Meter::new(None));
+        let mut sums = BTreeMap::new();
+        let mut add = |answers: Vec<Answer>| {
+            packets(&answers).into_iter().for_each(|(id, _, count)| *sums.entry(id).or_insert(0) += count);
+        };
+        for joined in 2..=all.len() {
+            show_packets(&mut functions, &before, &[1500; 10]);
+            // Each third one leaves when the next comes.
+            let present =
+                all[..joined].iter().copied().filter(|(id, _)| id % 3 != 0 || *id as usize == joined);
+            let plan = plan(Some(&before), &present.collect::<Vec<_>>());
+            assert_eq!((plan.trees.nodes.len(), plan.sources.packets.len()), (2, 1));
+            add(functions.change(&before, &plan));
+            before = plan;
+        }
+        show_packets(&mut functions, &before, &[1500; 10]);
+        add(functions.answers(&before));
+        for id in 1..=20 {
+            let until = if id % 3 == 0 { id + 1 } else { 21 };
+            assert_eq!(sums[&id], u64::from(until - id) * 10, "subscription {id}");
+        }
+        assert_eq!(functions.answers(&before), []);
     }
 
     #[test]

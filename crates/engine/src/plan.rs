@@ -221,7 +221,7 @@ impl Plan {
 
     /// Compiles the plan with a number, which is higher than those of earlier plans of the run. Reuses the compiled parts
     /// of `before`, so that changing a few of many subscriptions is fast. `before` is the plan in effect, with equal settings, if
-    /// a worker is to keep the state of its subscriptions: those that begin with a plan share functions.
+    /// a worker is to keep the state of its subscriptions.
     pub fn of(
         before: Option<&Plan>,
         number: u64,
@@ -588,6 +588,13 @@ fn plan_all<'p>(
 ) -> Vec<Arc<Planned>> {
     let by_chart = lines_by_chart(subscriptions);
     let mut lineages = Lineages::default();
+    // They may come after new ones, which join them.
+    for (one, known) in subscriptions.iter().zip(known) {
+        if let Known::Planned(before) = known {
+            let Planned { source, compiled, lineage, .. } = &***before;
+            lineages.know(one, std::mem::discriminant(source), compiled.places(), lineage);
+        }
+    }
     let mut planned = Vec::with_capacity(subscriptions.len());
     for (index, known) in known.iter().enumerate() {
         planned.push(match known {
@@ -698,6 +705,12 @@ impl Planned {
             reading,
             nanoseconds: std::mem::take(&mut nanoseconds),
         })
+    }
+
+    /// The answer of one of the functions that measure or select, with a reading of it; `None` for one that selects.
+    pub fn answer(&self, call: usize, reading: Reading) -> Option<Answer> {
+        let empty = self.compiled.empty.get(self.compiled.measure_at(call)?)?;
+        Some(Answer { id: empty.id, label: Arc::clone(&empty.label), reading, nanoseconds: 0 })
     }
 
     /// The answers without packets, each with whether it counts an expression of [`Plan::counted`].

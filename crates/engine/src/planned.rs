@@ -98,39 +98,110 @@ pub(crate) enum Link {
     Select(Arc<dyn Select>),
 }
 
+/// Maximum number of readings that wait for the end of the interval beside the state of a function.
+pub(crate) const MAX_PARTS: usize = 2;
+
 /// A function that measures.
 pub(crate) struct Measure {
     function: Box<dyn Function>,
     /// Whether it was shown anything since the last reading.
     has_seen: bool,
-    /// What was taken before the end of the interval, for a subscription that was removed; the others go on.
-    taken: Option<Box<Reading>>,
+    /// What was taken before the end of the interval, oldest first, because a subscription began or was removed.
+    parts: Vec<Reading>,
+    /// The subscriptions that began in this interval, each with the number of `parts` that are from before its time.
+    joined: Vec<(SubscriptionId, usize)>,
     /// The number of its answer, if it delivers.
     delivers: Option<AnswerId>,
 }
 
-impl Measure {
-    /// Whether its reading may hold something. A function that has seen nothing gives its reading without packets.
-    fn may_hold(&self) -> bool {
-        self.has_seen || self.taken.is_some()
+/// The readings of an interval of a function.
+pub(crate) struct Readings {
+    /// That of the whole interval, and those of it without the first parts.
+    from: Vec<Reading>,
+    joined: Vec<(SubscriptionId, usize)>,
+}
+
+impl Readings {
+    /// The reading of a subscription.
+    pub fn of(&self, id: SubscriptionId) -> Option<&Reading> {
+        self.from.get(skipped(&self.joined, id))
     }
 
-    /// The reading of the interval.
-    pub fn take(&mut self) -> Reading {
+    /// The reading of the only subscription.
+    pub fn of_only(mut self, id: SubscriptionId) -> Option<Reading> {
+        let at = skipped(&self.joined, id);
+        (at < self.from.len()).then(|| self.from.swap_remove(at))
+    }
+}
+
+/// The number of parts that are from before a subscription.
+fn skipped(joined: &[(SubscriptionId, usize)], id: SubscriptionId) -> usize {
+    joined.iter().find(|(of, _)| *of == id).map_or(0, |(_, parts)| *parts)
+}
+
+impl Measure {
+    /// Whether its reading may hold something. A function that has seen nothing gives its reading without packets.
+    pub fn may_hold(&self) -> bool {
+        self.has_seen || !self.parts.is_empty()
+    }
+
+    /// The readings of the interval.
+    pub fn take(&mut self) -> Readings {
         self.has_seen = false;
-        let reading = self.function.take();
-        match self.taken.take() {
-            Some(mut taken) => {
-                taken.merge(&reading);
-                *taken
+        let mut from = vec![self.function.take()];
+        for mut part in self.parts.drain(..).rev() {
+            if let Some(later) = from.last() {
+                part.merge(later);
             }
-            None => reading,
+            from.push(part);
+        }
+        from.reverse();
+        Readings { from, joined: std::mem::take(&mut self.joined) }
+    }
+
+    /// The reading of a subscription that is removed. The others go on.
+    pub fn leave(&mut self, id: SubscriptionId) -> Reading {
+        self.part();
+        let mine = self.parts.iter().skip(skipped(&self.joined, id));
+        self.joined.retain(|(of, _)| *of != id);
+        let merged = mine.cloned().reduce(|mut sum, part| {
+            sum.merge(&part);
+            sum
+        });
+        // Nothing was shown since the last part.
+        merged.unwrap_or_else(|| self.function.take())
+    }
+
+    /// Takes in a subscription that begins.
+    pub fn join(&mut self, id: SubscriptionId) {
+        self.part();
+        if !self.parts.is_empty() {
+            self.joined.push((id, self.parts.len()));
         }
     }
 
-    /// Takes a reading back, so that the next one contains it.
-    pub fn give_back(&mut self, reading: Reading) {
-        self.taken = Some(Box::new(reading));
+    /// Whether there is room for the part before a subscription that begins.
+    pub fn has_room(&self) -> bool {
+        // One more part may follow, when a subscription is removed.
+        self.parts.len() + usize::from(self.has_seen && self.is_at_join()) < MAX_PARTS
+    }
+
+    /// Whether a subscription began after the last part.
+    fn is_at_join(&self) -> bool {
+        self.joined.iter().any(|(_, parts)| *parts == self.parts.len())
+    }
+
+    /// Ends a part of the interval. It is joined to the part before if no subscription begins between them.
+    fn part(&mut self) {
+        if !std::mem::take(&mut self.has_seen) {
+            return;
+        }
+        let reading = self.function.take();
+        let begins_here = self.is_at_join();
+        match self.parts.last_mut() {
+            Some(last) if !begins_here => last.merge(&reading),
+            _ => self.parts.push(reading),
+        }
     }
 }
 
@@ -294,6 +365,13 @@ impl Compiled {
         self.calls.iter().map(move |(place, call)| (*place, is_shared(call)))
     }
 
+    /// The position among the functions that measure of one of the functions that measure or select.
+    pub fn measure_at(&self, call: usize) -> Option<usize> {
+        let measures = |(_, call): &&(u16, Call)| call.measures().is_some();
+        self.calls.get(call).filter(measures)?;
+        Some(self.calls.iter().take(call).filter(measures).count())
+    }
+
     /// The functions that deliver, by the numbers of their answers.
     pub fn targets(&self) -> impl Iterator<Item = (AnswerId, &Target)> {
         self.calls.iter().filter_map(|(place, call)| match call {
@@ -314,7 +392,8 @@ impl Compiled {
                 let call = spec.functions.get(usize::from(*place))?;
                 let function = spec_of.call(call, seeds).ok()?;
                 let delivers = target.is_some().then(|| self.answer(*place));
-                Some(Link::Measure(Measure { function, has_seen: false, taken: None, delivers }))
+                let (parts, joined) = (Vec::new(), Vec::new());
+                Some(Link::Measure(Measure { function, has_seen: false, parts, joined, delivers }))
             }
             (_, Call::Select(selector)) => Some(Link::Select(Arc::clone(selector))),
         }

@@ -1,21 +1,22 @@
 //! The functions of a plan: chains with equal first calls over one source share these calls, so that each is computed once.
 //!
-//! A shared function has one reading, taken once in an interval. So only subscriptions that began with the same plan share:
-//! they see the same items from the first one on. A subscription keeps what it shares as long as it lives; those that are
-//! removed leave the others as they are.
+//! A subscription that begins later joins the functions of those before it: what these have seen until then is kept for them
+//! apart ([`crate::planned::Measure`]), so that each has a reading of its own time. A subscription keeps what it shares as long
+//! as it lives; those that are removed leave the others as they are.
 
-use crate::planned::Compiled;
+use crate::planned::{Compiled, MAX_PARTS};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::ops::Range;
 use std::sync::Arc;
 use weir_api::{FunctionCall, Subscription, SubscriptionId, SubscriptionSpec};
 
-/// The identity of the functions of a chain, in the order of its calls: for each the first subscription that began with it.
+/// The identity of the functions of a chain, in the order of its calls: for each the first subscription with it.
 /// It never changes, although that subscription may be removed before the others.
 pub(crate) type Lineage = Arc<[SubscriptionId]>;
 
-/// Finds the lineages of the subscriptions that begin with a plan. `K` is the kind of a source.
+/// Finds the lineages of the subscriptions that begin with a plan: among themselves, and with those that are known. `K` is the
+/// kind of a source.
 pub(crate) struct Lineages<'p, K>(HashMap<(Before<'p, K>, &'p FunctionCall), SubscriptionId>);
 
 impl<K> Default for Lineages<'_, K> {
@@ -33,6 +34,21 @@ enum Before<'p, K> {
     Function(SubscriptionId, usize),
 }
 
+impl<'p, K> Before<'p, K> {
+    fn source(kind: K, one: &'p Subscription) -> Self {
+        let SubscriptionSpec { expression, remainder, chart, .. } = &*one.spec;
+        Self::Source(kind, expression.trim(), remainder.then_some(chart.as_deref()))
+    }
+}
+
+/// The calls of a subscription at these places, each with whether it is shared.
+fn calls(
+    one: &Subscription,
+    places: impl Iterator<Item = (u16, bool)>,
+) -> impl Iterator<Item = (&FunctionCall, bool)> {
+    places.filter_map(|(place, is_shared)| Some((one.spec.functions.get(usize::from(place))?, is_shared)))
+}
+
 impl<'p, K: Eq + Hash> Lineages<'p, K> {
     /// The lineage of a subscription with this kind of source. `places` are the places of its functions that measure or
     /// select, each with whether it is shared: what a function delivers leaves in the name of its subscription.
@@ -42,18 +58,31 @@ impl<'p, K: Eq + Hash> Lineages<'p, K> {
         kind: K,
         places: impl Iterator<Item = (u16, bool)>,
     ) -> Lineage {
-        let SubscriptionSpec { expression, remainder, chart, functions, .. } = &*one.spec;
-        let chart = remainder.then_some(chart.as_deref());
-        let mut before = Before::Source(kind, expression.trim(), chart);
-        let calls =
-            places.filter_map(|(place, is_shared)| Some((functions.get(usize::from(place))?, is_shared)));
+        let mut before = Before::source(kind, one);
         let first_with = |(at, (call, is_shared))| {
             let here = std::mem::replace(&mut before, Before::Function(one.id, at));
             let first = if is_shared { *self.0.entry((here, call)).or_insert(one.id) } else { one.id };
             before = Before::Function(first, at);
             first
         };
-        calls.enumerate().map(first_with).collect()
+        calls(one, places).enumerate().map(first_with).collect()
+    }
+
+    /// Adds a subscription of the plan before, whose functions others may join.
+    pub fn know(
+        &mut self,
+        one: &'p Subscription,
+        kind: K,
+        places: impl Iterator<Item = (u16, bool)>,
+        lineage: &Lineage,
+    ) {
+        let mut before = Before::source(kind, one);
+        for ((at, (call, is_shared)), first) in calls(one, places).enumerate().zip(lineage.iter()) {
+            let here = std::mem::replace(&mut before, Before::Function(*first, at));
+            if is_shared {
+                self.0.entry((here, call)).or_insert(*first);
+            }
+        }
     }
 }
 
@@ -143,9 +172,9 @@ impl Trees {
             let Some(node) = self.nodes.get_mut(*node as usize) else { continue };
             node.planned = node.planned.min(at as u32);
             node.readers += 1;
-            // What was taken of a shared function when a subscription was removed waits for the end of the interval.
+            // What was taken of a shared function before the end of the interval waits for it.
             if node.readers == 2 {
-                self.state += one.compiled.memory_of(call).reading;
+                self.state += MAX_PARTS * one.compiled.memory_of(call).reading;
             }
         }
     }
