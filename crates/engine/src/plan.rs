@@ -588,9 +588,13 @@ fn plan_all<'p>(
 ) -> Vec<Arc<Planned>> {
     let by_chart = lines_by_chart(subscriptions);
     let mut lineages = Lineages::default();
-    // They may come after new ones, which join them.
-    for (one, known) in subscriptions.iter().zip(known) {
-        if let Known::Planned(before) = known {
+    // Those that new ones may join, before them in the plan or after them.
+    let new = subscriptions.iter().zip(known).filter(|(_, known)| matches!(known, Known::Compiled(_)));
+    let expressions: HashSet<&str> = new.map(|(one, _)| one.spec.expression.trim()).collect();
+    for (one, known) in subscriptions.iter().zip(known).filter(|_| !expressions.is_empty()) {
+        if let Known::Planned(before) = known
+            && expressions.contains(one.spec.expression.trim())
+        {
             let Planned { source, compiled, lineage, .. } = &***before;
             lineages.know(one, std::mem::discriminant(source), compiled.places(), lineage);
         }
