@@ -155,7 +155,7 @@ impl Functions {
             let readings = path.iter().filter_map(|node| {
                 let measure = self.links.get_mut(*node as usize)?.as_mut()?.measure()?;
                 match plan.trees.nodes.get(*node as usize)?.readers {
-                    1 => measure.take().of_only(planned.id),
+                    1 => measure.take_only(planned.id),
                     _ => shared.entry(*node).or_insert_with(|| measure.take()).of(planned.id).cloned(),
                 }
             });

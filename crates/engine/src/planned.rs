@@ -126,12 +126,6 @@ impl Readings {
     pub fn of(&self, id: SubscriptionId) -> Option<&Reading> {
         self.from.get(skipped(&self.joined, id))
     }
-
-    /// The reading of the only subscription.
-    pub fn of_only(mut self, id: SubscriptionId) -> Option<Reading> {
-        let at = skipped(&self.joined, id);
-        (at < self.from.len()).then(|| self.from.swap_remove(at))
-    }
 }
 
 /// The number of parts that are from before a subscription.
@@ -143,6 +137,17 @@ impl Measure {
     /// Whether its reading may hold something. A function that has seen nothing gives its reading without packets.
     pub fn may_hold(&self) -> bool {
         self.has_seen || !self.parts.is_empty()
+    }
+
+    /// The reading of the interval for the only subscription.
+    pub fn take_only(&mut self, id: SubscriptionId) -> Option<Reading> {
+        if self.parts.is_empty() {
+            self.has_seen = false;
+            return Some(self.function.take());
+        }
+        let Readings { mut from, joined } = self.take();
+        let at = skipped(&joined, id);
+        (at < from.len()).then(|| from.swap_remove(at))
     }
 
     /// The readings of the interval.
