@@ -7,6 +7,7 @@ mod condition;
 mod count_tests;
 mod courses;
 mod curves;
+mod earlier_lists;
 mod events;
 #[cfg(test)]
 mod field_tests;

@@ -1,35 +1,22 @@
 //! Top lists, distinct counts and tables: their storage, and their sums over time.
 
+use super::earlier_lists;
 use super::schema::describe;
 use crate::StoreError;
 use crate::listed::is_list;
 use crate::tiers::{LISTS, Tier};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
-use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use weir_api::{Count, DistinctCount, Key, KeyKind, Reading, Top, TopRow, Unit};
+use weir_api::Reading;
 use zstd::bulk::Compressor;
 
 /// Compression level of zstd: an interval's lists are compressed several times.
 const LEVEL: i32 = 3;
 /// Maximum decompressed size of a list in bytes.
 const MAX: usize = 64 << 20;
-
-/// A stored list.
-#[derive(Serialize, Deserialize)]
-struct KeptTop {
-    key: KeyKind,
-    show: usize,
-    unit: Unit,
-    absent: u64,
-    inserts: u64,
-    shed: (u64, u64),
-    /// Key, packets, bytes, flows, error.
-    rows: Vec<(Key, u64, u64, u64, u64)>,
-}
 
 /// The kinds of readings that are stored.
 const TOP: &str = "top";
@@ -57,54 +44,24 @@ pub fn is_kept(reading: &Reading) -> bool {
 }
 
 fn pack(compressor: &mut Compressor<'_>, reading: &Reading) -> io::Result<Vec<u8>> {
-    let text = match reading {
-        Reading::Top(top) => serde_json::to_vec(&KeptTop {
-            key: top.key,
-            show: top.show,
-            unit: top.unit,
-            absent: top.absent,
-            inserts: top.inserts,
-            shed: (top.shed.packets, top.shed.bytes),
-            rows: top
-                .rows
-                .iter()
-                .map(|row| (row.key, row.count.packets, row.count.bytes, row.flows, row.error))
-                .collect(),
-        })?,
-        Reading::Distinct(count) => serde_json::to_vec(count)?,
-        reading => reading.encode(),
-    };
-    compressor.compress(&text)
+    compressor.compress(&reading.encode())
 }
 
 fn unpack(kind: &str, body: &[u8]) -> io::Result<Reading> {
-    let text = zstd::bulk::decompress(body, MAX)?;
-    Ok(match kind {
-        TOP => {
-            let kept: KeptTop = serde_json::from_slice(&text)?;
-            let rows: Vec<TopRow> = kept
-                .rows
-                .into_iter()
-                .map(|(key, packets, bytes, flows, error)| TopRow {
-                    key,
-                    count: Count { packets, bytes },
-                    flows,
-                    error,
-                })
-                .collect();
-            let (key, show, unit, absent, inserts) =
-                (kept.key, kept.show, kept.unit, kept.absent, kept.inserts);
-            let shed = Count { packets: kept.shed.0, bytes: kept.shed.1 };
-            // Tiers have different numbers of rows; a sum has room for the maximum.
-            let capacity = rows.len().max(max_rows());
-            Reading::Top(Top { key, show, unit, capacity, rows, absent, inserts, shed })
-        }
-        DISTINCT => Reading::Distinct(serde_json::from_slice::<DistinctCount>(&text)?),
-        TABLE => match Reading::decode(&text).map_err(io::Error::other)? {
-            Reading::Table(table) => Reading::Table(table.within(max_rows())),
-            _ => return Err(io::Error::other("a reading of another shape")),
-        },
-        other => return Err(io::Error::other(format!("no kind of reading {other:?}"))),
+    let body = zstd::bulk::decompress(body, MAX)?;
+    let reading = match kind {
+        TOP if earlier_lists::is_earlier(&body) => earlier_lists::top(&body)?,
+        DISTINCT if earlier_lists::is_earlier(&body) => earlier_lists::distinct(&body)?,
+        _ => Reading::decode(&body).map_err(io::Error::other)?,
+    };
+    if self::kind(&reading) != Some(kind) {
+        return Err(io::Error::other(format!("a reading of another kind than {kind:?}")));
+    }
+    // Tiers have different numbers of rows; a sum has room for the maximum.
+    Ok(match reading {
+        Reading::Top(top) => Reading::Top(top.within(max_rows())),
+        Reading::Table(table) => Reading::Table(table.within(max_rows())),
+        other => other,
     })
 }
 
@@ -429,4 +386,62 @@ pub fn names(of: &Connection, path: &Path) -> Result<Vec<(String, Reading)>, Sto
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use weir_api::{Count, Key, KeyKind, Top, TopRow, Unit};
+
+    fn list(rows: &[(u16, u64)], shed: u64) -> Reading {
+        let mut rows: Vec<TopRow> = rows
+            .iter()
+            .map(|(port, packets)| TopRow {
+                key: Key::Port { protocol: 6, port: *port },
+                count: Count { packets: *packets, bytes: packets * 100 },
+                flows: 1,
+                error: packets / 10,
+            })
+            .collect();
+        rows.sort_unstable_by_key(|row| row.key);
+        rows.dedup_by_key(|row| row.key);
+        let (show, unit) = (10, Unit::Bytes);
+        let shed = Count { packets: shed, bytes: shed };
+        Reading::Top(Top {
+            key: KeyKind::Port,
+            show,
+            unit,
+            capacity: max_rows(),
+            rows,
+            absent: shed.packets,
+            inserts: 7,
+            shed,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_stored_list_is_read_in_both_forms(rows: Vec<(u16, u32)>, shed: u32) {
+            let rows: Vec<(u16, u64)> = rows.into_iter().map(|(port, packets)| (port, packets.into())).collect();
+            let list = list(&rows, shed.into());
+            let mut compressor = Compressor::new(LEVEL).unwrap();
+            let now = pack(&mut compressor, &list).unwrap();
+            let earlier = compressor.compress(&earlier_lists::of(&list)).unwrap();
+            prop_assert_eq!(&unpack(TOP, &now).unwrap(), &list);
+            prop_assert_eq!(&unpack(TOP, &earlier).unwrap(), &list);
+            prop_assert!(unpack(DISTINCT, &now).is_err() && unpack(TABLE, &now).is_err());
+            prop_assert!(unpack(DISTINCT, &earlier).is_err() && unpack(TABLE, &earlier).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_a_reading_or_an_error(bytes: Vec<u8>) {
+            let mut compressor = Compressor::new(LEVEL).unwrap();
+            let body = compressor.compress(&bytes).unwrap();
+            for kind in [TOP, DISTINCT, TABLE, "other"] {
+                let _ = unpack(kind, &bytes);
+                let _ = unpack(kind, &body);
+            }
+        }
+    }
 }

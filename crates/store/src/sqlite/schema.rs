@@ -58,6 +58,9 @@ static MAIN_STEPS: &[Step] = &[
     ALTER TABLE events ADD COLUMN body TEXT;
     CREATE UNIQUE INDEX events_by_id ON events (id) WHERE id IS NOT NULL;
 "),
+    // Lists and distinct counts are written in the binary form of readings, which earlier versions of the program cannot read.
+    // Cells of before are JSON (`earlier_lists`) and stay as they are.
+    Step::Sql(""),
 ];
 
 /// Steps of the databases of flows and records. Addresses are 16 bytes, IPv4 mapped into IPv6, so that they sort as
