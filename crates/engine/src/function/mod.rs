@@ -43,12 +43,15 @@ pub use block::{Block, OwnedTally};
 pub use deliver::{DELIVERIES, Delivery};
 pub use ends::Share;
 pub use judge::{BuildJudge, Judge, judge_of};
-pub use select::{CallError, Callable, SELECTORS, Selector};
+pub use select::{CallError, Callable, Selector};
 
 use crate::target::Target;
 use crate::{Item, Seeds};
 use weir_api::{FunctionCall, Level, Reading};
 use weir_filter::PacketMask;
+
+/// Every function that selects, in the order of the manual.
+pub static SELECTORS: &[&Selector] = &[&select::WHERE, &select::TABLES, &select::SAMPLE, &search::SEARCH];
 
 /// Every function, in the order of the manual.
 pub static FUNCTIONS: &[&FunctionSpec] = &[

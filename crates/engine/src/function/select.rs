@@ -3,7 +3,7 @@
 //! Whether an item is selected depends on the item alone, so that the result does not depend on the number of workers, and
 //! workers share the compiled function.
 
-use super::search::SEARCH;
+use super::SELECTORS;
 use super::{Argument, Arguments, FunctionSpec, RECORD_FUNCTIONS};
 use crate::demand::Demand;
 use crate::fields::{endpoints, with_packets};
@@ -18,9 +18,6 @@ use weir_api::{FunctionCall, Level};
 use weir_filter::{Directions, Filter, FilterError, FlowTest, Options, PacketMask, RecordTest, Tables};
 use weir_proto::Table;
 use weir_wire::stream::Chunk;
-
-/// Every function that selects, in the order of the manual.
-pub static SELECTORS: &[&Selector] = &[&WHERE, &TABLES, &SAMPLE, &SEARCH];
 
 /// Description of a function that selects items.
 #[derive(Debug)]
@@ -174,7 +171,7 @@ impl Callable {
     }
 }
 
-static WHERE: Selector = Selector {
+pub(super) static WHERE: Selector = Selector {
     name: "where",
     help: "Selects what an expression matches.",
     arguments: &[Argument {
@@ -233,7 +230,7 @@ impl Select for Where {
     }
 }
 
-static TABLES: Selector = Selector {
+pub(super) static TABLES: Selector = Selector {
     name: "tables",
     help: "Selects the records of some tables.",
     arguments: &[Argument {
@@ -266,7 +263,7 @@ impl Select for OfTables {
     }
 }
 
-static SAMPLE: Selector = Selector {
+pub(super) static SAMPLE: Selector = Selector {
     name: "sample",
     help: "Selects one of the given number of items on average, by a hash of the item: a packet by its time, length and first 64 bytes, a flow and its stream by its identifier, a record by its flow and time. The functions after it measure the sample.",
     arguments: &[Argument {

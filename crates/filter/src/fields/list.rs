@@ -2,7 +2,7 @@
 //! takes one hash, whatever the length of the list.
 
 use super::operand::{Addresses, Number, Operand, Text, domain};
-use super::test::FieldValue;
+use super::value::FieldValue;
 use foldhash::fast::RandomState;
 use hashbrown::{HashSet, HashTable};
 use std::hash::{BuildHasher, Hasher};

@@ -21,11 +21,13 @@ pub(crate) mod list;
 mod operand;
 mod parse;
 mod test;
+mod value;
 
 pub use list::List;
 pub use operand::{Addresses, Number, Operand, Search, Text};
 pub use parse::operators;
-pub use test::{Comparison, FieldTest, FieldValue, Operation, PATTERN, Pattern};
+pub use test::{Comparison, FieldTest, Operation, PATTERN, Pattern};
+pub use value::FieldValue;
 
 pub(crate) use operand::domain;
 pub(crate) use parse::{is_field, looks_like_field, table_test, test};

@@ -1,6 +1,7 @@
 //! Packets as columns: one array for each field that an expression can test, so that one comparison covers all packets
 //! of a batch.
 
+use super::bits::each;
 use super::index::{ExpressionTerms, Total};
 use super::kind::Classes;
 use super::look::Look;
@@ -280,18 +281,6 @@ fn first(bits: usize) -> u64 {
 #[inline]
 pub(super) fn has(mask: &Mask, at: usize) -> bool {
     mask[at / 64 % mask.len()] >> (at % 64) & 1 == 1
-}
-
-/// Calls with the number of each bit.
-#[inline]
-pub(super) fn each(words: &[u64], mut see: impl FnMut(usize)) {
-    for (word, &bits) in words.iter().enumerate() {
-        let mut bits = bits;
-        while bits != 0 {
-            see(word * 64 + bits.trailing_zeros() as usize);
-            bits &= bits - 1;
-        }
-    }
 }
 
 /// The side of a packet that is compared.

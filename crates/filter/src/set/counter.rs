@@ -1,6 +1,7 @@
 //! The state of one worker for a set: the current batch, and the counts.
 
-use super::columns::{Columns, and, and_not, each, has, or};
+use super::bits::each;
+use super::columns::{Columns, and, and_not, has, or};
 use super::flows::{Key, Keys, MAX_BITS, Remembered, Secret, TAG_BITS, Together};
 use super::index::{AtomBits, Total, Unit};
 use super::look::{Look, look, look_at_flow, v6_addresses};

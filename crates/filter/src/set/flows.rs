@@ -3,7 +3,8 @@
 //! one of two keys, whose packets are then decided.
 
 use super::Indifferent;
-use super::columns::{Columns, each};
+use super::bits::each;
+use super::columns::Columns;
 use super::index::Total;
 use super::kind::KINDS;
 use super::places::PortStretches;

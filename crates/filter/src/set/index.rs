@@ -10,7 +10,7 @@
 //! That is exact for an expression of one term with one address range. Others are looked up by one of their ranges,
 //! and then their remaining tests are evaluated.
 
-use super::columns::each;
+use super::bits::each;
 use super::kind::{Classes, Kinds};
 use super::lower::Term;
 use super::places::{AddressStretches, NO_ADDRESS, PortStretches, each_prefix};

@@ -1,6 +1,7 @@
 //! The expressions that match each packet, for users that need the packets and not only their number.
 
-use super::columns::{Columns, each};
+use super::bits::each;
+use super::columns::Columns;
 use super::counter::{
     Deciding, MatchCounter, Offered, Scratch, compare_atoms, each_mask, have_keys, make_keys, programs_of,
     unit_of,

@@ -15,6 +15,7 @@
 //! the flow key can be counted by flow: [`MatchCounter::flow`] adds many packets at once, and
 //! [`MatchCounter::packets_outside_flows`] adds the rest.
 
+mod bits;
 mod bound;
 mod columns;
 mod counter;

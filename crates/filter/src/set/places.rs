@@ -1,7 +1,7 @@
 //! Addresses and ports as numbers of stretches. The expressions of a set divide the addresses into stretches; no
 //! expression distinguishes two addresses of one stretch.
 
-use super::columns::each;
+use super::bits::each;
 use super::ranges::Addresses;
 use super::simd::prefetch;
 

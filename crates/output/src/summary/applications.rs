@@ -1,8 +1,8 @@
 //! The sections of what protocols show: names, sites, programs, states and latency.
 
+use super::Facts;
 use super::label::socket;
-use super::sections::{Group, Section};
-use super::{Facts, render::Tone};
+use super::sections::{Group, Section, Tone};
 use crate::figures::{count, duration, fit, printable};
 use weir_api::{AnswerId, Datum, Folded, Reading, SubscriptionId, Table, TableRow, builtin, mac_text};
 

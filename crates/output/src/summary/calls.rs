@@ -1,8 +1,7 @@
 //! The section of calls: who called whom, the outcome, and how the media arrived.
 
 use super::Facts;
-use super::render::Tone;
-use super::sections::Section;
+use super::sections::{Section, Tone};
 use crate::figures::{count, counted, duration, fit, loss_percent, printable, width};
 use std::cmp::Reverse;
 use weir_api::{Call, Datum, Reading, TableRow, builtin};

@@ -1,8 +1,7 @@
 //! The section of packets without IP: who sends what to whom on the link.
 
 use super::Facts;
-use super::render::Tone;
-use super::sections::Section;
+use super::sections::{Section, Tone};
 use crate::figures::{count, counted, fit, printable, width};
 use weir_api::{Datum, Reading, Table, TableRow, builtin, mac_text};
 

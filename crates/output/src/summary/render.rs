@@ -1,6 +1,6 @@
 //! Layout of a summary.
 
-use super::sections::{self, Section};
+use super::sections::{self, Section, Tone};
 use super::{Facts, Style};
 use super::{applications, calls, frames, wifi};
 use crate::figures::{fit, left};
@@ -14,18 +14,6 @@ const LABEL: usize = 10;
 /// Maximum talkers, and the number below which suggested commands give way to talkers.
 const TALKERS: usize = 5;
 const MIN_TALKERS: usize = 3;
-
-/// Severity of a line, which colour repeats.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) enum Tone {
-    /// Normal.
-    #[default]
-    Plain,
-    /// Needs attention.
-    Warning,
-    /// Loss or an error.
-    Bad,
-}
 
 /// The summary: at most [`MAX_LINES`] lines, none longer than the style's width, each with its line break.
 pub fn render(facts: &Facts, style: &Style) -> String {

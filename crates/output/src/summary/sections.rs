@@ -1,7 +1,6 @@
 //! The sections of a summary: lines with a label before the first.
 
 use super::label::{ranges, service_name};
-use super::render::Tone;
 use super::{
     Facts, InputFacts, Naming, RangeFacts, Style, analysed, claims, error_share, key, key_short, scan_short,
     series, top_of,
@@ -20,6 +19,18 @@ const UNKNOWN_LINK: &str = ERROR_KINDS[2];
 
 /// Maximum scans listed.
 const SCANS: usize = 2;
+
+/// Severity of a line, which colour repeats.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) enum Tone {
+    /// Normal.
+    #[default]
+    Plain,
+    /// Needs attention.
+    Warning,
+    /// Loss or an error.
+    Bad,
+}
 
 /// Lines under a label.
 #[derive(Default)]

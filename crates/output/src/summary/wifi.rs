@@ -1,8 +1,7 @@
 //! The section of Wi-Fi: networks with their access points, channels and number of stations.
 
 use super::Facts;
-use super::render::Tone;
-use super::sections::Section;
+use super::sections::{Section, Tone};
 use crate::figures::{counted, fit, printable};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,13 +3,27 @@
 use super::PROTOCOL;
 use super::command::{Command, Kind, Session, Texts};
 use super::message::{First, HEADER, method, parameters, text};
-use super::stream::Begin;
 use crate::Out;
 use crate::turns::Next;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Reader};
+
+/// What the first bytes of a message show.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Begin {
+    /// This is a message with this number of bytes.
+    Message(usize),
+    /// The reply to a request for encryption: one byte.
+    Reply,
+    /// TLS.
+    Tls,
+    /// At least this number of bytes is needed.
+    Within(usize),
+    /// This is no message; it takes this number of bytes to see that.
+    Nothing(usize),
+}
 
 /// Maximum number of requests that wait for their answers, and of bytes of their texts.
 const MAX_WAITING: usize = 512;

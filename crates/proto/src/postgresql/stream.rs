@@ -1,27 +1,12 @@
 //! The messages of a conversation. Client and server take turns.
 
 use super::message::{FIRST, HEADER, first_length, length, read_of};
-use super::state::State;
+use super::state::{Begin, State};
 use crate::Out;
 use crate::frames::Size;
 use crate::turns::{MAX_HELD, Next, Turns};
 use weir_wire::Direction;
 use weir_wire::stream::Chunk;
-
-/// What the first bytes of a message show.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Begin {
-    /// This is a message with this number of bytes.
-    Message(usize),
-    /// The reply to a request for encryption: one byte.
-    Reply,
-    /// TLS.
-    Tls,
-    /// At least this number of bytes is needed.
-    Within(usize),
-    /// This is no message; it takes this number of bytes to see that.
-    Nothing(usize),
-}
 
 /// What a message depends on besides its bytes.
 #[derive(Clone, Copy)]

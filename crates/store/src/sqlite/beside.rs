@@ -1,8 +1,8 @@
 //! Values beside a flow that a query asks for: of its own fields, and of the fields of its records.
 
 use super::condition::detail;
+use super::connection::describe;
 use super::partition::Part;
-use super::schema::describe;
 use crate::StoreError;
 use crate::body::{self, Leaf};
 use crate::fields::{FlowField, FlowSource};

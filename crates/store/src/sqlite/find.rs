@@ -2,9 +2,9 @@
 
 use super::beside;
 use super::condition::{Condition, bounds};
+use super::connection::describe;
 use super::courses::{Courses, flow_row};
 use super::partition::{Part, Progress};
-use super::schema::describe;
 use crate::body::{self, Leaf};
 use crate::payload::{Withheld, has_text};
 use crate::share::{Crossings, Window, both, crossing_bound};

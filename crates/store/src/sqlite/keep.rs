@@ -1,6 +1,7 @@
 //! The order in which data beyond the limits is removed.
 
-use super::schema::{self, MAIN, describe};
+use super::connection::describe;
+use super::schema::{self, MAIN};
 use super::watched;
 use super::writer::remove;
 use crate::tiers::{LISTS, SERIES, Tier};

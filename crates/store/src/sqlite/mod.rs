@@ -3,6 +3,7 @@
 mod archive;
 mod beside;
 mod condition;
+mod connection;
 #[cfg(test)]
 mod count_tests;
 mod courses;
@@ -47,10 +48,11 @@ use super::{
     SERIES, Steps, Store, StoreError, StoredFlow, StoredRecord, TimeRange, tiers,
 };
 use condition::Condition;
+use connection::describe;
 use find::Bins;
 use partition::{Part, Progress};
 use rusqlite::Connection;
-use schema::{Kind, MAIN, describe};
+use schema::{Kind, MAIN};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -161,8 +163,10 @@ impl SqliteStore {
             // All that a query reads of a partition is of one time: what it has found is still there when it is read,
             // although open flows are written again in each interval.
             connection.execute_batch("BEGIN").map_err(describe(&path))?;
-            let extent =
-                (writer::number(&connection, &path, "first")?, writer::number(&connection, &path, "last")?);
+            let extent = (
+                connection::number(&connection, &path, "first")?,
+                connection::number(&connection, &path, "last")?,
+            );
             let is_asked = extent.1 >= span.from.unwrap_or(0) && extent.0 < span.to.unwrap_or(u64::MAX);
             if is_asked && extent != (0, 0) {
                 let is_hurried = Arc::new(AtomicBool::new(true));
@@ -173,7 +177,7 @@ impl SqliteStore {
                         Some(move || limited.load(Ordering::Relaxed) && Instant::now() >= until),
                     )
                     .map_err(describe(&path))?;
-                let has_parts = schema::has(&connection, &path, schema::PARTS_SINCE)?;
+                let has_parts = connection::has(&connection, &path, schema::PARTS_SINCE)?;
                 parts.push(Part { path, connection, extent, has_parts, until, is_hurried });
             }
         }
@@ -183,7 +187,7 @@ impl SqliteStore {
     /// The note about open flows that have no row, where the time reaches the present.
     fn open_left_out(parts: &[Part]) -> Result<Option<String>, StoreError> {
         let Some(latest) = parts.first() else { return Ok(None) };
-        let flows = writer::number(&latest.connection, &latest.path, rows::LEFT_OUT)?;
+        let flows = connection::number(&latest.connection, &latest.path, rows::LEFT_OUT)?;
         Ok((flows > 0).then(|| {
             format!(
                 "{flows} open flows of few bytes are missing until they end: more --memory keeps them, too"
@@ -242,7 +246,7 @@ impl SqliteStore {
         from: &'c Connection,
         path: &'c Path,
     ) -> Result<series::SeriesReader<'c>, StoreError> {
-        let number = |name| writer::number(from, path, name);
+        let number = |name| connection::number(from, path, name);
         let mut watched = match watched::are_there(from, path)? {
             true => Some(Watched::read(from, path, 0, u64::MAX)?),
             false => None,
@@ -280,7 +284,7 @@ impl SqliteStore {
         let found = services::identified(&self.parts(span)?, span, &keys)?;
         let naming = Naming::by_content(&found);
         self.main(|from, path| {
-            let has_names = schema::has(from, path, names::SINCE)?;
+            let has_names = connection::has(from, path, names::SINCE)?;
             let named = |row: &TopRow| -> Result<ListRow, StoreError> {
                 let shown = list_row(row, naming);
                 let name = if has_names { names::of_key(from, path, &row.key)? } else { None };
@@ -300,7 +304,8 @@ impl SqliteStore {
         parts: usize,
     ) -> Result<Vec<Vec<u64>>, StoreError> {
         self.main(|from, path| {
-            let (first, last) = (writer::number(from, path, "first")?, writer::number(from, path, "last")?);
+            let (first, last) =
+                (connection::number(from, path, "first")?, connection::number(from, path, "last")?);
             let (begin, end) = (span.from.unwrap_or(first), span.to.unwrap_or(last));
             let keys: Vec<Key> = rows.iter().map(|row| row.key).collect();
             let since = lists_since(from, path)?;
@@ -312,7 +317,8 @@ impl SqliteStore {
     /// The stored sum of a list over a range.
     fn sum(&self, name: &str, span: TimeRange) -> Result<readings::Sum, StoreError> {
         self.main(|from, path| {
-            let (first, last) = (writer::number(from, path, "first")?, writer::number(from, path, "last")?);
+            let (first, last) =
+                (connection::number(from, path, "first")?, connection::number(from, path, "last")?);
             if span.to.is_some_and(|to| to <= first) || span.from.is_some_and(|from| from >= last) {
                 return Ok(readings::Sum::default());
             }
@@ -639,7 +645,7 @@ impl Store for SqliteStore {
         self.main(|from, path| {
             let mut found: HashMap<Key, String> =
                 keys.iter().filter_map(|key| Some((*key, naming.of_key(key)?))).collect();
-            if schema::has(from, path, names::SINCE)? {
+            if connection::has(from, path, names::SINCE)? {
                 for key in keys {
                     if let Some(name) = names::of_key(from, path, key)? {
                         found.insert(*key, name);
@@ -800,7 +806,7 @@ impl Store for SqliteStore {
     fn events(&self, span: TimeRange, limit: usize) -> Result<Events, StoreError> {
         self.main(|from, path| {
             let describe = describe(path);
-            let has_bodies = schema::has(from, path, events::SINCE)?;
+            let has_bodies = connection::has(from, path, events::SINCE)?;
             let mut events = events::read(from, span, limit + 1, has_bodies).map_err(describe)?;
             let partial = (events.len() > limit).then(|| format!("only the latest {limit} events are shown"));
             events.truncate(limit);
@@ -819,13 +825,14 @@ impl Store for SqliteStore {
                 from.query_row(text, [], |row| row.get::<_, i64>(0)).map(|n| n as u64).map_err(describe)
             };
             let series = count("SELECT count(*) FROM series")?;
-            let interval = writer::number(from, path, "interval")?.max(1_000_000_000);
+            let interval = connection::number(from, path, "interval")?.max(1_000_000_000);
             let health = self.health.as_deref();
             let kept = match health {
                 Some(health) => health.keep(),
                 None => keep_of(from, path)?,
             };
-            let (begun, last) = (writer::number(from, path, "first")?, writer::number(from, path, "last")?);
+            let (begun, last) =
+                (connection::number(from, path, "first")?, connection::number(from, path, "last")?);
             let has_runs = watched::are_there(from, path)?;
             let since = |table: &str, tier: usize| match has_runs {
                 true => watched::since(from, path, table, tier).map(|since| since.max(begun)),
@@ -903,7 +910,7 @@ const POINT: u64 = 50;
 fn keep_of(main: &Connection, path: &Path) -> Result<Keep, StoreError> {
     let mut keep = Keep::default();
     for (name, limit) in keep.limits() {
-        match writer::number(main, path, &name)? {
+        match connection::number(main, path, &name)? {
             0 => {}
             known => *limit = known,
         }

@@ -1,6 +1,6 @@
 //! Names of addresses: the latest name that a client resolved before it sent to the host.
 
-use super::schema::describe;
+use super::connection::describe;
 use crate::StoreError;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
 //! Partitions as queries read them, within their time limit.
 
-use super::schema::describe;
+use super::connection::describe;
 use crate::StoreError;
 use rusqlite::{Connection, ErrorCode};
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Top lists, distinct counts and tables: their storage, and their sums over time.
 
+use super::connection::describe;
 use super::earlier_lists;
-use super::schema::describe;
 use crate::StoreError;
 use crate::listed::is_list;
 use crate::tiers::{LISTS, Tier};

@@ -1,7 +1,8 @@
 //! Writing flows and records into partitions of time.
 
+use super::connection::describe;
 use super::late;
-use super::schema::{self, Kind, describe};
+use super::schema::{self, Kind};
 use crate::Keep;
 use crate::StoreError;
 use crate::share::Sides;

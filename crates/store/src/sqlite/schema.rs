@@ -4,6 +4,7 @@
 //! partition of time, so that old or excess data is removed as whole files, at no cost for the rest. All are in WAL
 //! mode: readers do not wait for the writer, and a killed process loses at most its uncommitted data.
 
+use super::connection::{code, describe, version};
 use super::{renamed, watched};
 use crate::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction};
@@ -122,11 +123,6 @@ impl Kind {
     }
 }
 
-/// Maps an error of the database to one of the store, with the path of its file.
-pub fn describe(path: &Path) -> impl Fn(rusqlite::Error) -> StoreError + Copy + '_ {
-    move |error| StoreError::Database { path: path.to_owned(), error: error.into() }
-}
-
 /// Opens a database for writing. It is created, or upgraded to the version of this program, if necessary.
 pub fn open(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
     let describe = describe(path);
@@ -210,10 +206,6 @@ fn sort_beside(connection: &Connection, path: &Path) {
     });
 }
 
-fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
-    connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(describe(path))
-}
-
 fn refuse_newer(found: i64, path: &Path, kind: Kind) -> Result<(), StoreError> {
     let known = kind.version();
     if found > known {
@@ -232,30 +224,6 @@ fn migrate(connection: &mut Connection, path: &Path, kind: Kind) -> Result<(), S
         transaction.commit().map_err(describe(path))?;
     }
     Ok(())
-}
-
-/// Whether a database has the tables of a version; a database that is only read is not upgraded.
-pub fn has(connection: &Connection, path: &Path, since: i64) -> Result<bool, StoreError> {
-    Ok(version(connection, path)? >= since)
-}
-
-/// Whether an error means that a file is no database, or a corrupt one.
-pub fn is_corrupt(error: &StoreError) -> bool {
-    matches!(code(error), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
-}
-
-/// SQLite's code of an error.
-fn code(error: &StoreError) -> Option<ErrorCode> {
-    let StoreError::Database { error, .. } = error else { return None };
-    error.downcast_ref::<rusqlite::Error>()?.sqlite_error_code()
-}
-
-/// Whether an error means that the disk is full.
-pub fn is_full(error: &StoreError) -> bool {
-    match error {
-        StoreError::File { error, .. } => error.kind() == io::ErrorKind::StorageFull,
-        error => code(error) == Some(ErrorCode::DiskFull),
-    }
 }
 
 /// Renames a corrupt database, with its log, and returns the new name.
@@ -361,7 +329,7 @@ mod tests {
         let path = folder.path().join(MAIN);
         std::fs::write(&path, vec![b'x'; 8192]).unwrap();
         let error = open(&path, Kind::Main).err().unwrap();
-        assert!(is_corrupt(&error), "{error}");
+        assert!(super::super::connection::is_corrupt(&error), "{error}");
         let aside = move_aside(&path, 7_000_000_000).unwrap();
         assert!(aside.ends_with("weir.db.corrupt-7") && aside.exists() && !path.exists());
         open(&path, Kind::Main).unwrap();

@@ -1,7 +1,7 @@
 //! Series: the points of an interval, their storage, and their queries.
 
+use super::connection::describe;
 use super::renamed;
-use super::schema::describe;
 use super::watched::{self, Watched};
 use crate::tiers::{Cell, SERIES, Tier};
 use crate::{Steps, StoreError, TimeRange};

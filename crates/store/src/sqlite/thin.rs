@@ -1,7 +1,7 @@
 //! Making the parts of flows longer when they are old: a part of 5 minutes takes the room of ten of 30 seconds.
 
-use super::schema::{self, Kind, PARTS_SINCE, describe};
-use super::writer::number;
+use super::connection::{self, describe, number};
+use super::schema::{self, Kind, PARTS_SINCE};
 use crate::StoreError;
 use rusqlite::{Connection, params};
 use std::path::Path;
@@ -31,7 +31,7 @@ pub fn thin_parts(folder: &Path, current: Option<&Path>, now: u64) -> Result<boo
 fn thin_partition(path: &Path, now: u64) -> Result<bool, StoreError> {
     let read = schema::open_to_read(path, Kind::Rows)?;
     let is_old = number(&read, path, "last")?.saturating_add(AFTER) <= now;
-    if !is_old || !schema::has(&read, path, PARTS_SINCE)? || number(&read, path, DONE)? > 0 {
+    if !is_old || !connection::has(&read, path, PARTS_SINCE)? || number(&read, path, DONE)? > 0 {
         return Ok(false);
     }
     drop(read);

@@ -1,8 +1,8 @@
 //! Watched time, stored as runs with a start and a stop. A missing cell within a run means silence, whose value is zero;
 //! outside of the runs nothing is known. A run takes one row whatever its length, so that silence takes no space.
 
+use super::connection::{self, describe};
 use super::counter_id;
-use super::schema::{self, describe};
 use crate::StoreError;
 use crate::tiers::{Cell, SERIES};
 use rusqlite::{Connection, Transaction, params};
@@ -105,7 +105,7 @@ pub fn sweep(of: &Transaction<'_>, before: u64) -> rusqlite::Result<()> {
 /// The time from which a tier of a table (`points`, `readings`; `rows` for flows and records, tier 0) is complete; 0 if
 /// nothing was removed.
 pub fn since(of: &Connection, path: &Path, table: &str, tier: usize) -> Result<u64, StoreError> {
-    super::writer::number(of, path, &since_name(table, tier))
+    super::connection::number(of, path, &since_name(table, tier))
 }
 
 /// The time from which each tier of a table is complete; see [`since`].
@@ -143,7 +143,7 @@ fn since_name(table: &str, tier: usize) -> String {
 
 /// Whether the store has runs. A store of an earlier version that is opened for reading has none.
 pub fn are_there(of: &Connection, path: &Path) -> Result<bool, StoreError> {
-    schema::has(of, path, SINCE)
+    connection::has(of, path, SINCE)
 }
 
 /// Creates the runs of a store of an earlier version, which has a cell for each interval. A cell that is longer than an

@@ -4,12 +4,13 @@
 //! and intervals wait in bounded memory, excess rows are counted, and writing resumes when there is space. A corrupt
 //! database is renamed, and a new one is created.
 
+use super::connection::{self, describe, number};
 use super::events;
 use super::names::{self, Names};
 use super::open_flows::{MAX_PARTS, OpenSet};
 use super::readings::{self, Open};
 use super::rows::{Maker, Partition, Row};
-use super::schema::{self, Kind, LOCK, MAIN, describe};
+use super::schema::{self, Kind, LOCK, MAIN};
 use super::series::{self, Amount, Known, Layout, Written};
 use super::thin;
 use super::watched::{self, Watched};
@@ -264,7 +265,7 @@ impl Writer {
 
     /// Notes the reason of a failed attempt. The next flush reports it.
     fn fail(&mut self, error: &StoreError) {
-        let (why, is_full) = (error.to_string(), schema::is_full(error));
+        let (why, is_full) = (error.to_string(), connection::is_full(error));
         self.health.failed(&why);
         let is_reported = self.failing.as_ref().is_some_and(|failing| failing.is_reported);
         let attempted = self.clock.map_or(0, |clock| clock());
@@ -329,7 +330,7 @@ impl Writer {
         let is_new = had_one && partition.is_empty();
         let written = partition.write(batch);
         if let Err(error) = &written
-            && schema::is_corrupt(error)
+            && connection::is_corrupt(error)
         {
             let aside = schema::move_aside(partition.path(), now)?;
             self.health.note(
@@ -365,7 +366,7 @@ impl Writer {
             self.open.clear();
             self.known.clear();
             self.listed.clear();
-            if schema::is_corrupt(error) {
+            if connection::is_corrupt(error) {
                 let now = self.intervals.back().map_or(0, |interval| interval.span.1);
                 // The old database is closed before another gets its name.
                 self.main = Connection::open_in_memory().map_err(describe(&path))?;
@@ -602,7 +603,7 @@ fn open_main(path: &Path, context: &OutputContext, health: &Health) -> Result<Co
     match checked {
         Ok((main, true)) => return Ok(main),
         Ok((_, false)) => {}
-        Err(error) if schema::is_corrupt(&error) => {}
+        Err(error) if connection::is_corrupt(&error) => {}
         Err(error) => return Err(error),
     }
     let now = context.start;
@@ -629,7 +630,7 @@ fn clear(folder: &Path) -> Result<(), StoreError> {
                 .query_row("SELECT value FROM meta WHERE name = 'mode'", [], |row| row.get(0))
                 .optional()
                 .map_err(describe(&path))?,
-            Err(error) if schema::is_corrupt(&error) => None,
+            Err(error) if connection::is_corrupt(&error) => None,
             Err(error) => return Err(error),
         };
         if mode.as_deref() == Some("live") {
@@ -663,15 +664,6 @@ pub fn remove(path: &Path) -> io::Result<()> {
 fn inode(path: &Path) -> Result<u64, StoreError> {
     let data = std::fs::metadata(path).map_err(|error| StoreError::File { path: path.to_owned(), error })?;
     Ok(data.ino())
-}
-
-/// The number that is stored under a name; 0 if the name is not stored.
-pub fn number(main: &Connection, path: &Path, name: &str) -> Result<u64, StoreError> {
-    let found: Option<i64> = main
-        .query_row("SELECT value FROM meta WHERE name = ?1", [name], |row| row.get(0))
-        .optional()
-        .map_err(describe(path))?;
-    Ok(found.unwrap_or(0) as u64)
 }
 
 /// Whether the store was written by a run over files.

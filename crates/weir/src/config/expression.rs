@@ -3,7 +3,6 @@
 use super::fault::Fault;
 use super::read::{ConfigReader, Node};
 use crate::fields::RunFields;
-use std::collections::HashSet;
 use weir_api::Level;
 use weir_filter::{FilterError, FlowTest, Options, RecordTest};
 
@@ -15,21 +14,6 @@ pub fn over_records(fields: &RunFields) -> Options<'_> {
 /// Maximum length of an expression, in bytes. The memory of its program grows with it, and pages can send a text to be
 /// checked.
 const MAX_BYTES: usize = 64 << 10;
-
-/// Texts that compile. Charts have many lines in common.
-#[derive(Debug, Default)]
-pub struct Known(HashSet<String>);
-
-impl Known {
-    /// Checks that an expression compiles.
-    pub fn check(&mut self, text: &str) -> Result<(), FilterError> {
-        if !text.trim().is_empty() && !self.0.contains(text) {
-            weir_filter::check(text, &Options::default())?;
-            self.0.insert(text.to_owned());
-        }
-        Ok(())
-    }
-}
 
 /// Checks that an expression of a subscription over these fields compiles at its level.
 ///

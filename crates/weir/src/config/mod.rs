@@ -9,6 +9,7 @@ mod expression;
 mod fault;
 mod files;
 mod functions;
+mod known;
 mod ourmon;
 mod packets;
 mod read;

@@ -6,7 +6,7 @@
 
 use super::fault::{nearest, printable};
 use super::read::{toml_string, wrong_name};
-use super::{Chart, Line, Outcome, XTRA, counted, expression::Known, functions::written, read_text};
+use super::{Chart, Line, Outcome, XTRA, counted, functions::written, known::Known, read_text};
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::net::Ipv4Addr;

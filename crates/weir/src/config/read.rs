@@ -2,8 +2,8 @@
 //! reading continues, so that one run shows all errors.
 
 use super::Setting;
-use super::expression::Known;
 use super::fault::{Fault, Lines, nearest};
+use super::known::Known;
 use crate::fields::RunFields;
 use std::ops::Range;
 use std::path::PathBuf;

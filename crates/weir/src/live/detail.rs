@@ -1,6 +1,6 @@
 //! Details of a row: everything that the lists know about its key.
 
-use super::panes::{key_text, rates, titled};
+use super::entry::{key_text, rates, titled};
 use super::table::{FigureRow, FigureTable};
 use super::{LiveView, Palette};
 use ratatui::Frame;

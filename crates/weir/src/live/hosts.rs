@@ -1,6 +1,6 @@
 //! The pane of hosts: what each sends and receives.
 
-use super::panes::{Entry, key_text, ranked as list, rates, titled};
+use super::entry::{Entry, key_text, ranked as list, rates, titled};
 use super::state::Order;
 use super::table::{FigureRow, FigureTable};
 use super::{LiveView, ScreenState};

@@ -5,6 +5,7 @@
 
 mod detail;
 mod editor;
+mod entry;
 mod hosts;
 mod panes;
 mod screen;

@@ -1,5 +1,6 @@
 //! The nine panes and the loss line.
 
+use super::entry::{Entry, cut, key_text, ranked, rates, titled};
 use super::state::Order;
 use super::table::{FigureRow, FigureTable};
 use super::{LiveView, Palette, ScreenState, hosts};
@@ -7,13 +8,10 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Sparkline;
-use std::net::IpAddr;
-use weir_api::{
-    Class, Count, Interval, Key, Ledger, Reading, Snapshot, SubscriptionId, Top, TopRow, Unit, builtin,
-};
+use weir_api::{Class, Count, Interval, Key, Ledger, Reading, Snapshot, SubscriptionId, Top, Unit, builtin};
+use weir_output::figures;
 use weir_output::summary::top_of;
 use weir_output::summary::{Naming, error_share, scan, scans};
-use weir_output::{figures, ports};
 
 /// Draws the open pane.
 pub fn body(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, state: &ScreenState) {
@@ -31,25 +29,6 @@ pub fn body(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, state: &Scre
         8 => errors(frame, area, view, state.palette),
         _ => ledger(frame, area, view, state.palette),
     }
-}
-
-/// The upper `height` rows of an area, and the rest.
-fn cut(area: Rect, height: u16) -> (Rect, Rect) {
-    let height = height.min(area.height);
-    let upper = Rect { height, ..area };
-    (upper, Rect { y: area.y + height, height: area.height - height, ..area })
-}
-
-/// Draws a title with a note on the first row of an area; returns the rest.
-pub fn titled(frame: &mut Frame<'_>, area: Rect, title: &str, about: &str, palette: Palette) -> Rect {
-    let (upper, rest) = cut(area, 1);
-    let about = figures::fit(about, usize::from(area.width).saturating_sub(title.len() + 2));
-    let spans = vec![
-        Span::styled(title.to_owned(), palette.title()),
-        Span::styled(format!("  {about}"), palette.faint()),
-    ];
-    frame.render_widget(Line::from(spans), upper);
-    rest
 }
 
 // -- overview --------------------------------------------------------------------------------------------
@@ -125,33 +104,6 @@ fn span(seconds: usize) -> String {
 
 // -- lists -----------------------------------------------------------------------------------------------
 
-/// A key with its counts in the last second and in total.
-#[derive(Clone, Copy)]
-pub struct Entry {
-    /// The key.
-    pub key: Key,
-    /// Its counts in the last second.
-    pub now: Count,
-    /// Its counts in total.
-    pub all: Count,
-    /// Its flows in total.
-    pub flows: u64,
-    /// The maximum error of its counts, in the list's unit.
-    pub error: u64,
-}
-
-impl Entry {
-    /// The values by which it is ranked.
-    pub fn weight(&self, order: Order) -> (u64, u64) {
-        match order {
-            Order::BytesNow => (self.now.bytes, self.all.bytes),
-            Order::PacketsNow => (self.now.packets, self.all.packets),
-            Order::Bytes => (self.all.bytes, self.now.bytes),
-            Order::Packets => (self.all.packets, self.now.packets),
-        }
-    }
-}
-
 /// The key of the selected row of the open pane, the first one without a selection.
 pub fn selected(view: &LiveView<'_>, state: &ScreenState) -> Option<Key> {
     let row = state.selected.unwrap_or(0);
@@ -165,36 +117,6 @@ pub fn selected(view: &LiveView<'_>, state: &ScreenState) -> Option<Key> {
     };
     let total = top_of(view.total, list)?;
     ranked(top_of(view.last, list), total, state.order, row + 1).pop().map(|entry| entry.key)
-}
-
-/// The first `n` keys of the list in that order. Rows of a list are sorted by key.
-pub fn ranked(last: Option<&Top>, total: &Top, order: Order, n: usize) -> Vec<Entry> {
-    let recent: &[TopRow] = last.map_or(&[], |top| &top.rows);
-    let now = |key: &Key| {
-        let at = recent.binary_search_by(|row| row.key.cmp(key)).ok()?;
-        recent.get(at).map(|row| row.count)
-    };
-    let mut entries: Vec<Entry> = total
-        .rows
-        .iter()
-        .map(|row| Entry {
-            key: row.key,
-            now: now(&row.key).unwrap_or_default(),
-            all: row.count,
-            flows: row.flows,
-            error: row.error,
-        })
-        .collect();
-    let before = |a: &Entry, b: &Entry| b.weight(order).cmp(&a.weight(order)).then_with(|| a.key.cmp(&b.key));
-    if n == 0 {
-        return Vec::new();
-    }
-    if entries.len() > n {
-        entries.select_nth_unstable_by(n - 1, before);
-        entries.truncate(n);
-    }
-    entries.sort_by(before);
-    entries
 }
 
 fn top_list(
@@ -298,47 +220,6 @@ fn about_list(top: &Top, order: Order) -> String {
     };
     let (shed, max) = (weight(top.shed.in_unit(top.unit)), weight(top.absent));
     format!("{}, {keys} keys, {inserts} inserts, {shed} without a row, each at most {max}", order.name())
-}
-
-/// Bits and packets a second.
-pub fn rates(count: Count, interval: Interval) -> [String; 2] {
-    let seconds = interval.end.saturating_sub(interval.start) as f64 / 1e9;
-    let per = |n: u64| if seconds > 0.0 { n as f64 / seconds } else { 0.0 };
-    [figures::bit_rate(per(count.bytes) * 8.0), figures::count(per(count.packets).round() as u64)]
-}
-
-/// The label of a key.
-pub fn key_text(key: &Key, naming: Naming<'_>) -> String {
-    match *key {
-        Key::Address(address) => address.to_string(),
-        Key::Pair(source, destination) => format!("{source} > {destination}"),
-        Key::Flow { source, source_port, destination, destination_port, protocol } => format!(
-            "{} > {} {}",
-            end(source, source_port),
-            end(destination, destination_port),
-            ports::protocol(protocol)
-        ),
-        Key::Port { protocol, .. } if !ports::has_ports(protocol) => ports::protocol(protocol),
-        Key::Port { protocol, port } => {
-            let name = naming.of_key(key).map(|name| format!(" {name}")).unwrap_or_default();
-            format!("{}/{port}{name}", ports::protocol(protocol))
-        }
-        Key::Protocol(protocol) => ports::protocol(protocol),
-        Key::Vlan(vlan) => format!("vlan {vlan}"),
-        Key::Talker { server, port, client, protocol } => {
-            let name = naming.of_key(key).unwrap_or_else(|| ports::protocol(protocol));
-            format!("{} < {client} {name}", end(server, port))
-        }
-    }
-}
-
-/// An address with its port, if any.
-fn end(address: IpAddr, port: u16) -> String {
-    match (address, port) {
-        (_, 0) => address.to_string(),
-        (IpAddr::V4(_), _) => format!("{address}:{port}"),
-        (IpAddr::V6(_), _) => format!("[{address}]:{port}"),
-    }
 }
 
 // -- protocols, cast, size -------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 //! files have been read once: another process of this program stores them. The flows that match there are then the scope of
 //! the run.
 
+use super::chosen::Chosen;
 use super::request::Request;
 use crate::cli::RunOptions;
 use crate::config::DEFAULT_MEMORY;
@@ -208,25 +209,6 @@ impl FirstPass {
             return Err((Exit::Usage, text));
         }
         Ok(Chosen { typed: text.to_owned(), ..chosen })
-    }
-}
-
-/// The flows that an expression selects.
-#[derive(Clone)]
-pub struct Chosen {
-    /// The expression.
-    typed: String,
-    /// The number of flows that match.
-    pub number: u64,
-    /// The flows themselves.
-    pub flows: Arc<ChosenFlows>,
-}
-
-impl Chosen {
-    /// The expression, and what it stands for.
-    pub fn text(&self) -> String {
-        let flows = if self.number == 1 { "flow" } else { "flows" };
-        format!("{} {flows} where {}", count(self.number), self.typed)
     }
 }
 

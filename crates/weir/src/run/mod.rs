@@ -1,7 +1,9 @@
 //! A run from request to summary.
 
 pub mod by_record;
+mod chosen;
 mod files;
+mod follow;
 mod lines;
 mod live;
 mod packet_files;

@@ -1,6 +1,6 @@
 //! The request of a run, from command line and configuration.
 
-use super::by_record::Chosen;
+use super::chosen::Chosen;
 use crate::carve::Limits;
 use crate::cli::{self, Checksum};
 use crate::config::{self, Config, nearest};

@@ -1,36 +1,34 @@
 //! The packet files of functions that deliver: one writer for those at packet level, and one for those whose packets leave late.
 
-use super::packet_files::PacketWriters;
-use super::{Request, Run};
-use crate::carve::{Carving, Limits};
+use super::Run;
+use crate::carve::Carving;
 use crate::delivered::Delivered;
-use crate::dump::index::DumpIndex;
 use crate::dump::{Dump, FileSpec, Outcome};
-use crate::outlet::{Extract, LEVELS, TargetOutlet};
+use crate::outlet::TargetOutlet;
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use weir_api::{AnswerId, Level};
+use weir_api::AnswerId;
 use weir_capture::Rotate;
-use weir_engine::{NamedDirectory, NamedFile, Place, Plan, Rotation, Target};
+use weir_engine::{NamedFile, Place, Plan, Rotation, Target};
 
 /// The writers of packet files of functions, by level. A writer is started with the first function that needs it.
 #[derive(Default)]
 pub struct TargetWriters {
-    writers: [Option<Dump>; 2],
-    outlets: [TargetOutlet; 2],
+    pub(super) writers: [Option<Dump>; 2],
+    pub(super) outlets: [TargetOutlet; 2],
     /// The directories of the plan's files, each with its functions.
-    carvings: Vec<(Target, Arc<[AnswerId]>, Carving)>,
+    pub(super) carvings: Vec<(Target, Arc<[AnswerId]>, Carving)>,
     /// Those that ended before the run.
-    carved: Vec<JoinHandle<(u64, Option<io::Error>)>>,
+    pub(super) carved: Vec<JoinHandle<(u64, Option<io::Error>)>>,
     /// What is counted of the log of each function.
-    logs: Arc<HashMap<AnswerId, Arc<Delivered>>>,
+    pub(super) logs: Arc<HashMap<AnswerId, Arc<Delivered>>>,
     /// The files of the plan.
-    files: Vec<(Target, Arc<FileSpec>)>,
+    pub(super) files: Vec<(Target, Arc<FileSpec>)>,
     /// The directory of the files.
-    directory: Option<std::path::PathBuf>,
+    pub(super) directory: Option<std::path::PathBuf>,
 }
 
 /// Number of levels at which packets leave for the files of a plan.
@@ -45,7 +43,12 @@ pub fn levels(plan: &Plan) -> usize {
 
 impl Run {
     /// The file of a target; `directory` is that of logs. `None` for a file in it if there is no such directory.
-    fn file_of(&self, target: &Target, file: &NamedFile, directory: Option<&Path>) -> Option<FileSpec> {
+    pub(super) fn file_of(
+        &self,
+        target: &Target,
+        file: &NamedFile,
+        directory: Option<&Path>,
+    ) -> Option<FileSpec> {
         match (file.place, directory) {
             (Place::Path, _) => {
                 let rotate = self.request.packets.rotation(self.zone.time_zone().clone());
@@ -102,120 +105,5 @@ impl TargetWriters {
         let carved: Vec<_> = self.carved.into_iter().chain(last).collect();
         let failed = carved.into_iter().map(|thread| thread.join().unwrap_or((0, None)));
         (outcomes, failed.filter(|(_, error)| error.is_some()).count() > 0)
-    }
-}
-
-impl PacketWriters<'_> {
-    /// Follows a plan, whose files are in the directory of a request's logs. Files that both plans have go on. Returns whether
-    /// packets leave by other ways now.
-    ///
-    /// # Errors
-    /// A writer cannot be started.
-    pub fn follow(&mut self, plan: &Plan, request: &Request) -> Result<bool, String> {
-        let directory = request.logs.as_ref().map(|(directory, _)| directory.clone());
-        let before = std::mem::take(&mut self.targets.files);
-        let goes_on = directory == self.targets.directory;
-        let known = |target: &Target, all: &[(Target, Arc<FileSpec>)]| {
-            all.iter().find(|(one, _)| one == target).map(|(_, file)| Arc::clone(file))
-        };
-        let mut files: Vec<(Target, Arc<FileSpec>)> = Vec::new();
-        let mut maps: [HashMap<_, Arc<FileSpec>>; 2] = Default::default();
-        for (id, target) in plan.targets() {
-            let Target::Packets { file, before: late } = target else { continue };
-            let stays = goes_on || file.place == Place::Path;
-            let open = || self.run.file_of(target, file, directory.as_deref()).map(Arc::new);
-            let file = known(target, &files).or_else(|| known(target, &before).filter(|_| stays));
-            let Some(file) = file.or_else(open) else { continue };
-            if let Some(map) = maps.get_mut(usize::from(late.is_some())) {
-                map.insert(id, Arc::clone(&file));
-            }
-            if known(target, &files).is_none() {
-                files.push((target.clone(), file));
-            }
-        }
-        let is_log = |target: &Target| matches!(target, Target::Log(_) | Target::OfRun(_));
-        let logs = plan.targets().filter(|(_, target)| is_log(target));
-        let logs: HashMap<AnswerId, Arc<Delivered>> =
-            logs.map(|(id, target)| (id, self.run.counts_of(target))).collect();
-        let has_carvings = !self.targets.carvings.is_empty();
-        self.follow_extracts(plan, directory.as_deref(), goes_on);
-        let mut has_changed = !(logs.is_empty() && self.targets.logs.is_empty())
-            || has_carvings
-            || !self.targets.carvings.is_empty();
-        self.targets.logs = Arc::new(logs);
-        for (at, map) in maps.into_iter().enumerate() {
-            let level = LEVELS.get(at).copied().unwrap_or(Level::Flow);
-            let (Some(outlet), Some(writer)) =
-                (self.targets.outlets.get_mut(at), self.targets.writers.get_mut(at))
-            else {
-                continue;
-            };
-            if map.is_empty() && outlet.files.is_empty() {
-                continue;
-            }
-            if writer.is_none() {
-                let mut files: Vec<Arc<FileSpec>> = map.values().map(Arc::clone).collect();
-                files.sort_by_key(|file| file.number);
-                files.dedup_by_key(|file| file.number);
-                let level = (level, files.len());
-                files.retain(|file| file.opens_early());
-                let started = self.run.start_writer(
-                    &files,
-                    level,
-                    &self.interfaces,
-                    self.purpose,
-                    DumpIndex::default(),
-                );
-                *writer = Some(started.map_err(|error| error.to_string())?);
-            }
-            outlet.intake = writer.as_ref().map(Dump::intake);
-            outlet.files = Arc::new(map);
-            has_changed = true;
-        }
-        self.targets.files = files;
-        self.targets.directory = directory;
-        Ok(has_changed)
-    }
-
-    /// Follows the directories of files of a plan.
-    fn follow_extracts(&mut self, plan: &Plan, directory: Option<&Path>, goes_on: bool) {
-        let mut before = std::mem::take(&mut self.targets.carvings);
-        let mut functions: Vec<(&Target, Vec<AnswerId>)> = Vec::new();
-        for (id, target) in plan.targets().filter(|(_, target)| matches!(target, Target::Files(_))) {
-            match functions.iter_mut().find(|(one, _)| *one == target) {
-                Some((_, ids)) => ids.push(id),
-                None => functions.push((target, vec![id])),
-            }
-        }
-        for (target, ids) in functions {
-            let Target::Files(named) = target else { continue };
-            let path = match (named.place, directory) {
-                (Place::Path, _) => Path::new(&*named.name).to_owned(),
-                (Place::Logs, Some(directory)) => directory.join(&*named.name),
-                (Place::Logs, None) => continue,
-            };
-            let stays = goes_on || named.place == Place::Path;
-            let at = before.iter().position(|(one, ..)| one == target).filter(|_| stays);
-            let carving = at.map_or_else(
-                || {
-                    let NamedDirectory { each, files, total, .. } = named;
-                    let limits = Limits { each: *each, files: *files, total: *total };
-                    let (failures, delivered) = (self.run.failures.clone(), self.run.counts_of(target));
-                    Carving::start_later(&path, limits, failures, delivered)
-                },
-                |at| before.swap_remove(at).2,
-            );
-            self.targets.carvings.push((target.clone(), ids.into(), carving));
-        }
-        self.targets.carved.extend(before.into_iter().map(|(.., carving)| carving.end()));
-    }
-
-    /// The directories of files of functions, for the workers.
-    pub fn extracts(&self) -> Vec<Extract> {
-        let extract = |(_, functions, carving): &(Target, Arc<[AnswerId]>, Carving)| Extract {
-            functions: Arc::clone(functions),
-            carver: self.carver(carving),
-        };
-        self.targets.carvings.iter().map(extract).collect()
     }
 }

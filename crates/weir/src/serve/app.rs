@@ -5,7 +5,7 @@ use super::access_log::AccessLog;
 use super::answers::Answers;
 use super::counts::Counts;
 use super::failure::Failure;
-use super::packets::PacketSource;
+use super::packet_source::{ExpressionOptions, PacketSource};
 use super::shares::Shares;
 use crate::configuration::Configuration;
 use crate::hub::Hub;
@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use weir_filter::Options;
 use weir_store::basis::{self, Numbers};
 use weir_store::{Store, StoreError, TimeRange};
 
@@ -23,22 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// State shared by all routes.
 pub type Shared = Arc<App>;
-
-/// How expressions of requests are interpreted. Host names are not resolved: a passive monitor sends no packets.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ExpressionOptions {
-    /// Whether they are evaluated exactly as libpcap does.
-    pub strict_bpf: bool,
-    /// Whether they apply to the innermost packet of a tunnel.
-    pub inner: bool,
-}
-
-impl ExpressionOptions {
-    /// Options of the compiler.
-    pub fn to_options(self) -> Options<'static> {
-        Options { strict_bpf: self.strict_bpf, inner: self.inner, ..Options::default() }
-    }
-}
 
 /// State shared by all routes.
 pub struct App {

@@ -1,0 +1,129 @@
+//! The writers of packets after a change of the plan.
+
+use super::Request;
+use super::packet_files::PacketWriters;
+use crate::carve::{Carving, Limits};
+use crate::delivered::Delivered;
+use crate::dump::index::DumpIndex;
+use crate::dump::{Dump, FileSpec};
+use crate::outlet::{Extract, LEVELS};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use weir_api::{AnswerId, Level};
+use weir_engine::{NamedDirectory, Place, Plan, Target};
+
+impl PacketWriters<'_> {
+    /// Follows a plan, whose files are in the directory of a request's logs. Files that both plans have go on. Returns whether
+    /// packets leave by other ways now.
+    ///
+    /// # Errors
+    /// A writer cannot be started.
+    pub fn follow(&mut self, plan: &Plan, request: &Request) -> Result<bool, String> {
+        let directory = request.logs.as_ref().map(|(directory, _)| directory.clone());
+        let before = std::mem::take(&mut self.targets.files);
+        let goes_on = directory == self.targets.directory;
+        let known = |target: &Target, all: &[(Target, Arc<FileSpec>)]| {
+            all.iter().find(|(one, _)| one == target).map(|(_, file)| Arc::clone(file))
+        };
+        let mut files: Vec<(Target, Arc<FileSpec>)> = Vec::new();
+        let mut maps: [HashMap<_, Arc<FileSpec>>; 2] = Default::default();
+        for (id, target) in plan.targets() {
+            let Target::Packets { file, before: late } = target else { continue };
+            let stays = goes_on || file.place == Place::Path;
+            let open = || self.run.file_of(target, file, directory.as_deref()).map(Arc::new);
+            let file = known(target, &files).or_else(|| known(target, &before).filter(|_| stays));
+            let Some(file) = file.or_else(open) else { continue };
+            if let Some(map) = maps.get_mut(usize::from(late.is_some())) {
+                map.insert(id, Arc::clone(&file));
+            }
+            if known(target, &files).is_none() {
+                files.push((target.clone(), file));
+            }
+        }
+        let is_log = |target: &Target| matches!(target, Target::Log(_) | Target::OfRun(_));
+        let logs = plan.targets().filter(|(_, target)| is_log(target));
+        let logs: HashMap<AnswerId, Arc<Delivered>> =
+            logs.map(|(id, target)| (id, self.run.counts_of(target))).collect();
+        let has_carvings = !self.targets.carvings.is_empty();
+        self.follow_extracts(plan, directory.as_deref(), goes_on);
+        let mut has_changed = !(logs.is_empty() && self.targets.logs.is_empty())
+            || has_carvings
+            || !self.targets.carvings.is_empty();
+        self.targets.logs = Arc::new(logs);
+        for (at, map) in maps.into_iter().enumerate() {
+            let level = LEVELS.get(at).copied().unwrap_or(Level::Flow);
+            let (Some(outlet), Some(writer)) =
+                (self.targets.outlets.get_mut(at), self.targets.writers.get_mut(at))
+            else {
+                continue;
+            };
+            if map.is_empty() && outlet.files.is_empty() {
+                continue;
+            }
+            if writer.is_none() {
+                let mut files: Vec<Arc<FileSpec>> = map.values().map(Arc::clone).collect();
+                files.sort_by_key(|file| file.number);
+                files.dedup_by_key(|file| file.number);
+                let level = (level, files.len());
+                files.retain(|file| file.opens_early());
+                let started = self.run.start_writer(
+                    &files,
+                    level,
+                    &self.interfaces,
+                    self.purpose,
+                    DumpIndex::default(),
+                );
+                *writer = Some(started.map_err(|error| error.to_string())?);
+            }
+            outlet.intake = writer.as_ref().map(Dump::intake);
+            outlet.files = Arc::new(map);
+            has_changed = true;
+        }
+        self.targets.files = files;
+        self.targets.directory = directory;
+        Ok(has_changed)
+    }
+
+    /// Follows the directories of files of a plan.
+    fn follow_extracts(&mut self, plan: &Plan, directory: Option<&Path>, goes_on: bool) {
+        let mut before = std::mem::take(&mut self.targets.carvings);
+        let mut functions: Vec<(&Target, Vec<AnswerId>)> = Vec::new();
+        for (id, target) in plan.targets().filter(|(_, target)| matches!(target, Target::Files(_))) {
+            match functions.iter_mut().find(|(one, _)| *one == target) {
+                Some((_, ids)) => ids.push(id),
+                None => functions.push((target, vec![id])),
+            }
+        }
+        for (target, ids) in functions {
+            let Target::Files(named) = target else { continue };
+            let path = match (named.place, directory) {
+                (Place::Path, _) => Path::new(&*named.name).to_owned(),
+                (Place::Logs, Some(directory)) => directory.join(&*named.name),
+                (Place::Logs, None) => continue,
+            };
+            let stays = goes_on || named.place == Place::Path;
+            let at = before.iter().position(|(one, ..)| one == target).filter(|_| stays);
+            let carving = at.map_or_else(
+                || {
+                    let NamedDirectory { each, files, total, .. } = named;
+                    let limits = Limits { each: *each, files: *files, total: *total };
+                    let (failures, delivered) = (self.run.failures.clone(), self.run.counts_of(target));
+                    Carving::start_later(&path, limits, failures, delivered)
+                },
+                |at| before.swap_remove(at).2,
+            );
+            self.targets.carvings.push((target.clone(), ids.into(), carving));
+        }
+        self.targets.carved.extend(before.into_iter().map(|(.., carving)| carving.end()));
+    }
+
+    /// The directories of files of functions, for the workers.
+    pub fn extracts(&self) -> Vec<Extract> {
+        let extract = |(_, functions, carving): &(Target, Arc<[AnswerId]>, Carving)| Extract {
+            functions: Arc::clone(functions),
+            carver: self.carver(carving),
+        };
+        self.targets.carvings.iter().map(extract).collect()
+    }
+}
