@@ -61,6 +61,7 @@ mod gssapi;
 mod home;
 mod http;
 mod http2;
+mod identified;
 mod imap;
 mod inflation;
 mod irc;
@@ -131,19 +132,28 @@ pub use tunnel::{OF_PROXIES, TUNNEL, is_of_proxy};
 
 /// Every protocol, in the order in which they are probed.
 pub static PROTOCOLS: &[&Protocol] = &[
-    &dce_rpc::PROTOCOL, //
+    &identified::bacnet::PROTOCOL, //
+    &identified::bgp::PROTOCOL,
+    &identified::bittorrent::PROTOCOL,
+    &identified::bt_dht::PROTOCOL,
+    &identified::coap::PROTOCOL,
+    &dce_rpc::PROTOCOL,
     &dhcp::PROTOCOL,
     &dhcpv6::PROTOCOL,
+    &identified::dnp3::PROTOCOL,
     &dns::LLMNR,
     &dns::MDNS,
     &dns::NBNS,
     &dns::PROTOCOL,
     &dtls::PROTOCOL,
+    &identified::enip::PROTOCOL,
     &ftp::DATA,
     &ftp::PROTOCOL,
     &gssapi::PROTOCOL,
     &http2::PROTOCOL,
     &http::PROTOCOL,
+    &identified::iec104::PROTOCOL,
+    &identified::ike::PROTOCOL,
     &imap::PROTOCOL,
     &irc::DCC,
     &irc::PROTOCOL,
@@ -152,27 +162,38 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &modbus::PROTOCOL,
     &mqtt::PROTOCOL,
     &mysql::PROTOCOL,
+    &identified::nntp::PROTOCOL,
     &gssapi::NTLM,
     &ntp::PROTOCOL,
+    &identified::openvpn::PROTOCOL,
+    &identified::opcua::PROTOCOL,
     &pop3::PROTOCOL,
     &postgresql::PROTOCOL,
     &quic::PROTOCOL,
     &radius::PROTOCOL,
     &rdp::PROTOCOL,
+    &identified::redis::PROTOCOL,
     &rfb::PROTOCOL,
+    &identified::rpc::PROTOCOL,
     &rtp::PROTOCOL,
+    &identified::rtsp::PROTOCOL,
+    &identified::s7comm::PROTOCOL,
     &sip::PROTOCOL,
     &smb::PROTOCOL,
     &smtp::PROTOCOL,
     &snmp::PROTOCOL,
     &socks::PROTOCOL,
+    &identified::srvloc::PROTOCOL,
+    &identified::ssdp::PROTOCOL,
     &ssh::PROTOCOL,
     &stun::PROTOCOL,
     &syslog::PROTOCOL,
+    &identified::tds::PROTOCOL,
     &telnet::PROTOCOL,
     &tftp::PROTOCOL,
     &tls::PROTOCOL,
     &websocket::PROTOCOL,
+    &identified::wireguard::PROTOCOL,
     &xmpp::PROTOCOL,
 ];
 

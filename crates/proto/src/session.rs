@@ -1,6 +1,7 @@
 //! The parser of a flow, identified by payload.
 
 use crate::home::{Home, Kind};
+use crate::identified::is_only_identified;
 use crate::names::Names;
 use crate::place::{Places, Placing};
 use crate::turned::{self, Turned};
@@ -52,7 +53,7 @@ enum State {
     Identified(Box<dyn Parser>),
     /// Datagrams of protocols that share the ports.
     Shared(Box<Home>),
-    /// An unidentified stream in which a TLS handshake may begin.
+    /// A stream in which a TLS handshake may begin: unidentified, or of a protocol that is not parsed.
     Watched(Box<Watch>),
     /// Unidentified datagrams, and the number of further ones that are probed: each stands alone.
     Again(u8),
@@ -450,6 +451,7 @@ impl Session {
                 part.enter(protocol, parser, wants, ip_proto);
                 State::Shared(Box::new(Home::with(kind, part)))
             }
+            _ if self.is_stream && is_only_identified(protocol) => State::Watched(Box::default()),
             (_, true) => State::Unknown,
             (_, false) => State::Identified(parser),
         };

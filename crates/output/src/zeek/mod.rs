@@ -139,6 +139,8 @@ fn zeek_service(name: &'static str, is_tcp: bool, carries_tokens: bool) -> &'sta
     match name {
         "ldap" if is_tcp => "ldap_tcp",
         "ldap" => "ldap_udp",
+        "dnp3" if is_tcp => "dnp3_tcp",
+        "dnp3" => "dnp3_udp",
         "kerberos" if is_tcp && !carries_tokens => "krb_tcp",
         "kerberos" => "krb",
         "tls" => "ssl",
@@ -493,6 +495,7 @@ mod tests {
             ("quic", "quic,ssl"),
             ("ldap", "ldap_tcp"),
             ("kerberos", "krb_tcp"),
+            ("dnp3", "dnp3_tcp"),
         ] {
             assert_eq!(of(name, Tunnel::None), word);
         }

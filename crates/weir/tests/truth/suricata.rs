@@ -244,10 +244,12 @@ fn kinds() -> BTreeSet<&'static str> {
 
 /// The protocol of a check that no parser here reads.
 fn unread(conditions: &serde_json::Map<String, Value>) -> Option<String> {
-    // HTTP/2 is identified and not read; the others are Suricata's words.
+    // Others are identified and not read; these are Suricata's words.
+    let is_read =
+        |protocol: &weir_proto::Protocol| !protocol.help.ends_with("it is identified but not parsed.");
     let known = |name: &str| {
         matches!(name, "failed" | "ftp-data" | "dcerpc" | "krb5")
-            || name != "http2" && weir_proto::PROTOCOLS.iter().any(|protocol| protocol.name == name)
+            || weir_proto::PROTOCOLS.iter().any(|protocol| protocol.name == name && is_read(protocol))
     };
     let of_http2 = |(key, wanted): (&String, &Value)| {
         key.starts_with("http.http2") || key == "http.version" && wanted == "2"

@@ -1,0 +1,53 @@
+//! OpenVPN: the hard reset of the client and that of the server, which repeats the identifier of the client's session (the
+//! protocol's description in `ssl_pkt.h` of OpenVPN 2.6). Resets that are encrypted (tls-crypt) do not show it.
+
+use super::{identified, is_home};
+use crate::{Heads, Probe, Protocol, TCP, Transport};
+
+pub(crate) static PROTOCOL: Protocol = identified(
+    "openvpn",
+    "OpenVPN (openvpn.net); it is identified but not parsed.",
+    Transport::Both,
+    &[1194],
+    probe,
+);
+
+/// Resets, as operation and key number: of a client by versions 2 and 3, and of a server.
+const CLIENT: [u8; 2] = [0x38, 0x50];
+const SERVER: u8 = 0x40;
+/// Lengths of a client's reset: bare, and with the check of a shared key (SHA-1, SHA-256 or encrypted, SHA-512).
+const LENGTHS: [usize; 4] = [14, 42, 54, 86];
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    let sides = [heads.forward, heads.reverse];
+    let [Some(one), Some(other)] = sides.map(|head| packet(heads, head)) else { return Probe::Reject };
+    if [(one, other), (other, one)].iter().any(|(client, server)| is_pair(client, server)) {
+        return Probe::Match;
+    }
+    let is_reset = |packet: &[u8]| packet.first().is_some_and(|first| CLIENT.contains(first));
+    let is_known = LENGTHS.contains(&one.len()) || is_home(heads, PROTOCOL.ports);
+    if other.is_empty() && is_reset(one) && is_known { Probe::Maybe } else { Probe::Reject }
+}
+
+/// The first packet of a side: over TCP behind its length. `None` if the length is none of a reset.
+fn packet<'a>(heads: &Heads<'_>, head: &'a [u8]) -> Option<&'a [u8]> {
+    if heads.ip_proto != TCP || head.is_empty() {
+        return Some(head);
+    }
+    let (length, rest) = head.split_first_chunk()?;
+    let length = usize::from(u16::from_be_bytes(*length));
+    (14..=512).contains(&length).then(|| rest.get(..length).unwrap_or(rest))
+}
+
+/// Whether the server's packet has the identifier of the client's session behind its own.
+fn is_pair(client: &[u8], server: &[u8]) -> bool {
+    let ([kind, session @ ..], Some((&SERVER, answer))) = (client, server.split_first()) else {
+        return false;
+    };
+    let (Some(session), Some((own, acknowledged))) =
+        (session.first_chunk::<8>(), answer.split_first_chunk::<8>())
+    else {
+        return false;
+    };
+    CLIENT.contains(kind) && session != own && acknowledged.windows(8).any(|bytes| bytes == session)
+}

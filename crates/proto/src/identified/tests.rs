@@ -1,0 +1,281 @@
+use super::*;
+use crate::laws::all_talks;
+use crate::misnamed::names;
+use crate::talk::Turn;
+use crate::{PROTOCOLS, UDP};
+
+/// Ports of no protocol.
+const FOREIGN: [u16; 2] = [49152, 49153];
+
+fn probe(protocol: &Protocol, ports: [u16; 2], ip_proto: u8, forward: &[u8], reverse: &[u8]) -> Probe {
+    (protocol.probe)(&Heads { forward, reverse, ports, ip_proto })
+}
+
+/// A stream is identified on any port, and undecided or identified where it is cut; with the byte at this place changed it is
+/// another protocol's.
+#[track_caller]
+fn check_stream(protocol: &Protocol, forward: &[u8], reverse: &[u8], changed: usize) {
+    assert_eq!(probe(protocol, FOREIGN, TCP, forward, reverse), Probe::Match);
+    let first = if forward.is_empty() { reverse } else { forward };
+    let of_first = |head: &[u8]| match forward.is_empty() {
+        true => probe(protocol, FOREIGN, TCP, &[], head),
+        false => probe(protocol, FOREIGN, TCP, head, &[]),
+    };
+    for cut in 2..first.len() {
+        assert_ne!(of_first(&first[..cut]), Probe::Reject, "cut at {cut}");
+    }
+    assert_eq!(of_first(&first[..2]), Probe::Maybe);
+    let mut near = first.to_vec();
+    near[changed] ^= 0x55;
+    assert_eq!(of_first(&near), Probe::Reject);
+}
+
+/// A datagram is identified on any port, and neither where it is cut nor with the byte at this place changed.
+#[track_caller]
+fn check_datagram(protocol: &Protocol, forward: &[u8], reverse: &[u8], changed: usize) {
+    assert_eq!(probe(protocol, FOREIGN, UDP, forward, reverse), Probe::Match);
+    for cut in 1..forward.len() {
+        assert_ne!(probe(protocol, FOREIGN, UDP, &forward[..cut], &[]), Probe::Match, "cut at {cut}");
+    }
+    let mut near = forward.to_vec();
+    near[changed] ^= 0x55;
+    assert_eq!(probe(protocol, FOREIGN, UDP, &near, reverse), Probe::Reject);
+}
+
+/// The bytes of both sides of a conversation under `testdata/`, or of its first turn of each.
+fn said(protocol: &str, case: &str, turns: usize) -> [Vec<u8>; 2] {
+    let (_, talk) = all_talks().find(|(path, _)| path.ends_with(format!("{protocol}/{case}.talk"))).unwrap();
+    let mut sides = [Vec::new(), Vec::new()];
+    for turn in talk.turns.iter().take(turns) {
+        if let Turn::Data(direction, data) = turn {
+            sides[*direction as usize].extend_from_slice(data);
+        }
+    }
+    sides
+}
+
+#[test]
+fn conversations_have_the_name() {
+    let mut found = 0;
+    for (path, talk) in all_talks() {
+        let folder = path.parent().unwrap().file_name().unwrap();
+        let protocol = PROTOCOLS.iter().find(|protocol| *protocol.name == *folder).unwrap();
+        if !is_only_identified(protocol) {
+            continue;
+        }
+        let data = talk.turns.iter().filter_map(|turn| match turn {
+            Turn::Data(direction, data) => Some((*direction, data.clone())),
+            Turn::Gap(..) => None,
+        });
+        let names = names(&data.collect(), talk.ports, talk.ip_proto);
+        assert_eq!(
+            names.iter().map(|name| name.name).collect::<Vec<_>>(),
+            [protocol.name],
+            "{}",
+            path.display()
+        );
+        found += 1;
+    }
+    assert!(found >= 21, "{found}");
+}
+
+/// A handshake in a stream of a protocol that is not parsed is found as in any other.
+#[test]
+fn tls_is_found_within() {
+    let (_, talk) = all_talks().find(|(path, _)| path.ends_with("tls/after-negotiation.talk")).unwrap();
+    let [greeting, _] = [b"\x13BitTorrent protocol".to_vec(), Vec::new()];
+    let mut data = vec![(weir_wire::Direction::Forward, greeting)];
+    data.extend(talk.turns.iter().filter_map(|turn| match turn {
+        Turn::Data(direction, data) => Some((*direction, data.clone())),
+        Turn::Gap(..) => None,
+    }));
+    let names = names(&data, FOREIGN, TCP);
+    assert_eq!(names.iter().map(|name| name.name).collect::<Vec<_>>(), ["bittorrent", "tls"]);
+}
+
+#[test]
+fn bacnet() {
+    let [request, response] = said("bacnet", "read-property", 2);
+    check_datagram(&bacnet::PROTOCOL, &request, &response, 4);
+    check_datagram(&bacnet::PROTOCOL, b"\x81\x05\0\x06\0\x3c", &[], 3);
+}
+
+#[test]
+fn bgp() {
+    let [open, _] = said("bgp", "open", 1);
+    check_stream(&bgp::PROTOCOL, &open, &[], 15);
+    check_stream(&bgp::PROTOCOL, &open, &[], 18);
+}
+
+#[test]
+fn bittorrent() {
+    let [handshake, _] = said("bittorrent", "handshake", 1);
+    check_stream(&bittorrent::PROTOCOL, &handshake, &[], 19);
+}
+
+#[test]
+fn bt_dht() {
+    let [query, response] = said("bt_dht", "ping", 2);
+    check_datagram(&bt_dht::PROTOCOL, &query, &response, 2);
+}
+
+#[test]
+fn coap() {
+    let [request, response] = said("coap", "get", 2);
+    check_datagram(&coap::PROTOCOL, &request, &response, 2);
+    let home = |head: &[u8]| probe(&coap::PROTOCOL, [49152, 5683], UDP, head, &[]);
+    assert_eq!(home(&request), Probe::Match);
+    assert_eq!(home(&request[..request.len() - 1]), Probe::Reject);
+}
+
+#[test]
+fn dnp3() {
+    let [request, response] = said("dnp3", "read", 2);
+    check_stream(&dnp3::PROTOCOL, &request, &response, 8);
+    check_datagram(&dnp3::PROTOCOL, &request, &response, 4);
+}
+
+#[test]
+fn enip() {
+    let [register, _] = said("enip", "register", 1);
+    check_stream(&enip::PROTOCOL, &register, &[], 20);
+    let [list, _] = said("enip", "identity", 1);
+    check_datagram(&enip::PROTOCOL, &list, &[], 2);
+}
+
+#[test]
+fn iec104() {
+    let [start, confirmed] = said("iec104", "start", 2);
+    check_stream(&iec104::PROTOCOL, &start, &confirmed, 3);
+    let [_, data] = said("iec104", "midway", 1);
+    check_stream(&iec104::PROTOCOL, &[], &data, 2);
+    assert_eq!(probe(&iec104::PROTOCOL, FOREIGN, TCP, &[], &data[..16]), Probe::Maybe);
+    assert_eq!(probe(&iec104::PROTOCOL, [49152, 2404], TCP, &[], &data[..16]), Probe::Match);
+    let behind_keep_alive = [&[0], &data[..]].concat();
+    assert_eq!(probe(&iec104::PROTOCOL, [49152, 2404], TCP, &[0], &behind_keep_alive), Probe::Match);
+    assert_eq!(probe(&iec104::PROTOCOL, FOREIGN, TCP, &[0], &behind_keep_alive), Probe::Reject);
+}
+
+#[test]
+fn ike() {
+    let [request, response] = said("ike", "version-2", 2);
+    check_datagram(&ike::PROTOCOL, &request, &response, 17);
+    let [behind, _] = said("ike", "behind-nat", 1);
+    check_datagram(&ike::PROTOCOL, &behind, &[], 31);
+}
+
+#[test]
+fn nntp() {
+    let [command, greeting] = said("nntp", "reader", 2);
+    let probe = |ports, forward: &[u8], reverse: &[u8]| {
+        super::tests::probe(&nntp::PROTOCOL, ports, TCP, forward, reverse)
+    };
+    assert_eq!(probe(FOREIGN, &command, &greeting), Probe::Match);
+    assert_eq!(probe(FOREIGN, &[], &greeting), Probe::Maybe);
+    assert_eq!(probe([49152, 119], &[], &greeting), Probe::Match);
+    assert_eq!(probe([49152, 119], &[], &greeting[..9]), Probe::Maybe);
+    assert_eq!(probe(FOREIGN, b"USER ann\r\n", &greeting), Probe::Reject);
+    assert_eq!(probe(FOREIGN, &command, b"220 news\r\n"), Probe::Reject);
+}
+
+#[test]
+fn openvpn() {
+    let [client, server] = said("openvpn", "reset", 2);
+    let probe = |ip_proto, forward: &[u8], reverse: &[u8]| {
+        super::tests::probe(&openvpn::PROTOCOL, FOREIGN, ip_proto, forward, reverse)
+    };
+    assert_eq!(probe(UDP, &client, &server), Probe::Match);
+    assert_eq!(probe(UDP, &client, &[]), Probe::Maybe);
+    let mut near = server.clone();
+    near[20] ^= 1;
+    assert_eq!(probe(UDP, &client, &near), Probe::Reject);
+    let [client, server] = said("openvpn", "stream", 2);
+    assert_eq!(probe(TCP, &client, &server), Probe::Match);
+    assert_eq!(probe(TCP, &server, &client), Probe::Match);
+}
+
+#[test]
+fn opcua() {
+    let [hello, _] = said("opcua", "hello", 1);
+    check_stream(&opcua::PROTOCOL, &hello, &[], 4);
+    let [both, acknowledgement] = said("opcua", "hello", 3);
+    check_stream(&opcua::PROTOCOL, &acknowledgement, &[], 4);
+    let open = &both[hello.len()..];
+    check_stream(&opcua::PROTOCOL, open, &[], 20);
+}
+
+#[test]
+fn redis() {
+    let [command, reply] = said("redis", "get", 2);
+    check_stream(&redis::PROTOCOL, &command, &reply, 4);
+    assert_eq!(probe(&redis::PROTOCOL, FOREIGN, TCP, &command, &[]), Probe::Maybe);
+    assert_eq!(probe(&redis::PROTOCOL, [49152, 6379], TCP, &command, &[]), Probe::Match);
+    assert_eq!(probe(&redis::PROTOCOL, [49152, 6379], TCP, &command, b"OK\r\n"), Probe::Reject);
+}
+
+#[test]
+fn rpc() {
+    let [call, reply] = said("rpc", "nfs", 2);
+    check_stream(&rpc::PROTOCOL, &call, &reply, 15);
+    assert_eq!(probe(&rpc::PROTOCOL, FOREIGN, TCP, &call, &[]), Probe::Maybe);
+    assert_eq!(probe(&rpc::PROTOCOL, [49152, 2049], TCP, &call, &[]), Probe::Match);
+    let [call, reply] = said("rpc", "own-program", 2);
+    check_datagram(&rpc::PROTOCOL, &call, &reply, 2);
+    assert_eq!(probe(&rpc::PROTOCOL, FOREIGN, UDP, &call, &[]), Probe::Maybe);
+    assert_eq!(probe(&rpc::PROTOCOL, [49152, 111], UDP, &call, &[]), Probe::Maybe);
+}
+
+#[test]
+fn rtsp() {
+    let [request, response] = said("rtsp", "play", 2);
+    check_stream(&rtsp::PROTOCOL, &request, &response, 6);
+    check_stream(&rtsp::PROTOCOL, &[], &response, 5);
+    assert_eq!(probe(&rtsp::PROTOCOL, FOREIGN, TCP, b"OPTIONS * HTTP/1.1\r\n", &[]), Probe::Reject);
+}
+
+#[test]
+fn s7comm() {
+    let [request, _] = said("s7comm", "setup", 1);
+    let [all, answers] = said("s7comm", "setup", 3);
+    check_stream(&s7comm::PROTOCOL, &all[request.len()..], &answers, 14);
+    check_stream(&s7comm::PROTOCOL, &all, &answers, 18);
+    assert_eq!(probe(&s7comm::PROTOCOL, FOREIGN, TCP, &request, &[]), Probe::Maybe);
+    let [all, _] = said("s7comm", "plus", 2);
+    check_stream(&s7comm::PROTOCOL, &all, &[], 1);
+    // Another protocol over the same transport.
+    let mut other = request.clone();
+    other.extend(b"\x03\0\0\x0a\x02\xf0\x80\x0d\x01\0");
+    assert_eq!(probe(&s7comm::PROTOCOL, [49152, 102], TCP, &other, &[]), Probe::Reject);
+}
+
+#[test]
+fn srvloc() {
+    let [request, _] = said("srvloc", "request", 1);
+    check_datagram(&srvloc::PROTOCOL, &request, &[], 4);
+}
+
+#[test]
+fn ssdp() {
+    let [search, response] = said("ssdp", "search", 2);
+    assert_eq!(probe(&ssdp::PROTOCOL, FOREIGN, UDP, &search, &[]), Probe::Match);
+    assert_eq!(probe(&ssdp::PROTOCOL, [1900, 49152], UDP, &response, &[]), Probe::Match);
+    assert_eq!(probe(&ssdp::PROTOCOL, FOREIGN, UDP, &response, &[]), Probe::Reject);
+    assert_eq!(
+        probe(&ssdp::PROTOCOL, FOREIGN, UDP, b"NOTIFY sip:a@192.0.2.1 SIP/2.0\r\n", &[]),
+        Probe::Reject
+    );
+}
+
+#[test]
+fn tds() {
+    let [login, _] = said("tds", "pre-login", 1);
+    check_stream(&tds::PROTOCOL, &login, &[], 8);
+    check_stream(&tds::PROTOCOL, &login, &[], 15);
+}
+
+#[test]
+fn wireguard() {
+    let [initiation, response] = said("wireguard", "handshake", 2);
+    check_datagram(&wireguard::PROTOCOL, &initiation, &[], 1);
+    check_datagram(&wireguard::PROTOCOL, &response, &[], 3);
+}
