@@ -1,4 +1,4 @@
-//! BACnet/IP (ASHRAE 135, Annex J): the virtual link's header, and behind it the version of the network layer (6.2).
+//! BACnet/IP (ASHRAE 135, Annex J): the virtual link's header, and after it the version of the network layer (6.2).
 
 use super::{Frame, identified, one_frame};
 use crate::{Heads, Probe, Protocol, Transport};

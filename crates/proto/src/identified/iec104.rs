@@ -11,7 +11,7 @@ pub(crate) static PROTOCOL: Protocol = identified(
     probe,
 );
 
-/// Lengths of the control bytes, and of the identifier of a unit of data behind them.
+/// Lengths of the control bytes, and of the identifier of a unit of data after them.
 const CONTROL: usize = 4;
 const UNIT: usize = 6;
 const MAX: usize = 253;

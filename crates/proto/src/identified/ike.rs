@@ -1,4 +1,4 @@
-//! IKE: ISAKMP with IKE version 1 (RFC 2408 3.1) and version 2 (RFC 7296 3.1), also behind the marker that tells it from ESP
+//! IKE: ISAKMP with IKE version 1 (RFC 2408 3.1) and version 2 (RFC 7296 3.1), also after the marker that tells it from ESP
 //! on port 4500 (RFC 3948 2.2).
 
 use super::{Frame, identified, one_frame};

@@ -48,7 +48,7 @@ fn fits(head: &[u8]) -> Option<bool> {
     let mut little = || reader.u32().map(|number| number.swap_bytes() as usize);
     let length = little()?;
     Some(match kind {
-        // The version, four limits, and the address behind its own length, which may be that of none.
+        // The version, four limits, and the address after its own length, which may be that of none.
         b"HELF" => {
             (0..5).try_for_each(|_| little().map(drop))?;
             let url = little()?;

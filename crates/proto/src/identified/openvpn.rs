@@ -29,7 +29,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     if other.is_empty() && is_reset(one) && is_known { Probe::Maybe } else { Probe::Reject }
 }
 
-/// The first packet of a side: over TCP behind its length. `None` if the length is none of a reset.
+/// The first packet of a side: over TCP after its length. `None` if the length is none of a reset.
 fn packet<'a>(heads: &Heads<'_>, head: &'a [u8]) -> Option<&'a [u8]> {
     if heads.ip_proto != TCP || head.is_empty() {
         return Some(head);
@@ -39,7 +39,7 @@ fn packet<'a>(heads: &Heads<'_>, head: &'a [u8]) -> Option<&'a [u8]> {
     (14..=512).contains(&length).then(|| rest.get(..length).unwrap_or(rest))
 }
 
-/// Whether the server's packet has the identifier of the client's session behind its own.
+/// Whether the server's packet has the identifier of the client's session after its own.
 fn is_pair(client: &[u8], server: &[u8]) -> bool {
     let ([kind, session @ ..], Some((&SERVER, answer))) = (client, server.split_first()) else {
         return false;

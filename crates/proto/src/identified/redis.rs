@@ -24,7 +24,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     }
 }
 
-/// Whether a command begins here: the number of its words, and its first word behind its length.
+/// Whether a command begins here: the number of its words, and its first word after its length.
 fn command(head: &[u8]) -> Probe {
     let Some((words, rest)) = numbered(head, b'*') else { return begun(head, b'*') };
     let Some((length, rest)) = numbered(rest, b'$') else { return begun(rest, b'$') };
@@ -53,7 +53,7 @@ fn reply(head: &[u8]) -> Probe {
     }
 }
 
-/// The number behind a mark, and what follows its line.
+/// The number after a mark, and what follows its line.
 fn numbered(head: &[u8], mark: u8) -> Option<(usize, &[u8])> {
     let rest = head.strip_prefix(&[mark])?;
     let end = rest.iter().take(9).position(|byte| *byte == b'\r')?;

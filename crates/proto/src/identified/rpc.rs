@@ -41,7 +41,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     if heads.reverse.is_empty() && is_cut(heads.forward) { Probe::Maybe } else { Probe::Reject }
 }
 
-/// A message behind the mark of its record; the first record is the last fragment of it.
+/// A message after the mark of its record; the first record is the last fragment of it.
 fn message<'a>(heads: &Heads<'_>, head: &'a [u8]) -> Option<Reader<'a>> {
     let mut reader = Reader::new(head);
     if heads.ip_proto == TCP {

@@ -55,7 +55,7 @@ fn packet(bytes: &[u8]) -> (Packet, Frame) {
     let is_cut = body.len() + HEADER < length;
     let kind = match body {
         _ if length < 7 => Packet::Other,
-        // Behind the header of data follows the mark of the protocol, with a kind and lengths, or with a version and a length.
+        // After the header of data follows the mark of the protocol, with a kind and lengths, or with a version and a length.
         [2, 0xf0, _, 0x32, kind, 0, 0, _, _, lengths @ ..] if matches!(kind, 1..=3 | 7) => {
             let fixed = HEADER + 3 + if matches!(kind, 2 | 3) { 12 } else { 10 };
             match lengths {

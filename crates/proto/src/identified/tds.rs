@@ -47,7 +47,7 @@ fn fits(head: &[u8]) -> Option<bool> {
         let version = reader.u32()?;
         return Some(own >= data && own < 1 << 17 && matches!(version & 0xff, 0x70..=0x74));
     }
-    // Options with the places of their values, which follow each other behind the list; the first is the version.
+    // Options with the places of their values, which follow each other after the list; the first is the version.
     let options = reader.rest().get(..data).unwrap_or(reader.rest());
     let (mut options, mut count, mut next) = (Reader::new(options), 0, None);
     loop {

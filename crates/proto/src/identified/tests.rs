@@ -151,9 +151,9 @@ fn iec104() {
     check_stream(&iec104::PROTOCOL, &[], &data, 2);
     assert_eq!(probe(&iec104::PROTOCOL, FOREIGN, TCP, &[], &data[..16]), Probe::Maybe);
     assert_eq!(probe(&iec104::PROTOCOL, [49152, 2404], TCP, &[], &data[..16]), Probe::Match);
-    let behind_keep_alive = [&[0], &data[..]].concat();
-    assert_eq!(probe(&iec104::PROTOCOL, [49152, 2404], TCP, &[0], &behind_keep_alive), Probe::Match);
-    assert_eq!(probe(&iec104::PROTOCOL, FOREIGN, TCP, &[0], &behind_keep_alive), Probe::Reject);
+    let after_keep_alive = [&[0], &data[..]].concat();
+    assert_eq!(probe(&iec104::PROTOCOL, [49152, 2404], TCP, &[0], &after_keep_alive), Probe::Match);
+    assert_eq!(probe(&iec104::PROTOCOL, FOREIGN, TCP, &[0], &after_keep_alive), Probe::Reject);
 }
 
 #[test]
