@@ -90,7 +90,7 @@ impl Oddity {
     }
 }
 
-/// A set of [`Oddity`].
+/// What is odd about segments: a set of what TCP (RFC 9293) does not allow, and of what no common system sends.
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
 pub struct Oddities(u32);
 
