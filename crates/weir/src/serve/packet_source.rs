@@ -10,6 +10,8 @@ use weir_filter::{Filter, Options};
 use weir_store::TimeRange;
 use weir_wire::{Layers, Packet, PacketBuf, decode};
 
+/// Number of times that the files of a dump are listed anew if one is gone when it is opened.
+const LISTED: usize = 8;
 /// Maximum bytes of a download.
 pub const MAX_BYTES: u64 = 4 << 30;
 
@@ -96,8 +98,15 @@ impl PacketSource {
             Captures::Read(files) => (files.clone(), Order::Time, 0),
             // The files are in sequence, and the last one grows.
             Captures::Written(dump_index) => {
-                let files = dump_index.of(span);
-                (files.paths.into_iter().map(Input::Path).collect(), Order::Listed, files.gone)
+                let listed = || {
+                    let files = dump_index.of(span);
+                    (Input::keep(files.paths.into_iter().map(Input::Path).collect()), files.gone)
+                };
+                // A file may get its final name, or be replaced, between the list and its opening.
+                let are_there = |(inputs, _): &(Vec<Input>, u64)| inputs.iter().all(Input::can_be_read_again);
+                let found = (0..LISTED).map(|_| listed()).find(are_there);
+                let (inputs, gone) = found.unwrap_or_else(listed);
+                (inputs, Order::Listed, gone)
             }
         };
         let files = Files::open(&inputs, &ReadOptions { order, ..self.reading.clone() })?;
