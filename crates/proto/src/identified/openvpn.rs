@@ -1,13 +1,14 @@
-//! OpenVPN: the hard reset of the client and that of the server, which repeats the identifier of the client's session (the
-//! protocol's description in `ssl_pkt.h` of OpenVPN 2.6). Resets that are encrypted (tls-crypt) do not show it.
+//! OpenVPN over UDP: the hard reset of the client and that of the server, which repeats the identifier of the client's session (the
+//! protocol's description in `ssl_pkt.h` of OpenVPN 2.6). Resets that are encrypted (tls-crypt) do not show it. Over TCP the
+//! flow has the name of the TLS that it carries.
 
 use super::{identified, is_home};
-use crate::{Heads, Probe, Protocol, TCP, Transport};
+use crate::{Heads, Probe, Protocol, Transport};
 
 pub(crate) static PROTOCOL: Protocol = identified(
     "openvpn",
-    "OpenVPN (openvpn.net); it is identified but not parsed.",
-    Transport::Both,
+    "OpenVPN (openvpn.net) over UDP; it is identified but not parsed.",
+    Transport::Udp,
     &[1194],
     probe,
 );
@@ -19,24 +20,13 @@ const SERVER: u8 = 0x40;
 const LENGTHS: [usize; 4] = [14, 42, 54, 86];
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    let sides = [heads.forward, heads.reverse];
-    let [Some(one), Some(other)] = sides.map(|head| packet(heads, head)) else { return Probe::Reject };
+    let (one, other) = (heads.forward, heads.reverse);
     if [(one, other), (other, one)].iter().any(|(client, server)| is_pair(client, server)) {
         return Probe::Match;
     }
     let is_reset = |packet: &[u8]| packet.first().is_some_and(|first| CLIENT.contains(first));
     let is_known = LENGTHS.contains(&one.len()) || is_home(heads, PROTOCOL.ports);
     if other.is_empty() && is_reset(one) && is_known { Probe::Maybe } else { Probe::Reject }
-}
-
-/// The first packet of a side: over TCP after its length. `None` if the length is none of a reset.
-fn packet<'a>(heads: &Heads<'_>, head: &'a [u8]) -> Option<&'a [u8]> {
-    if heads.ip_proto != TCP || head.is_empty() {
-        return Some(head);
-    }
-    let (length, rest) = head.split_first_chunk()?;
-    let length = usize::from(u16::from_be_bytes(*length));
-    (14..=512).contains(&length).then(|| rest.get(..length).unwrap_or(rest))
 }
 
 /// Whether the server's packet has the identifier of the client's session after its own.
