@@ -92,7 +92,7 @@ const RELAY: std::ops::RangeInclusive<u8> = 12..=13;
 
 fn probe(heads: &Heads<'_>) -> Probe {
     // On other ports, the content alone is too unspecific.
-    if !heads.ports.iter().any(|port| PROTOCOL.ports.contains(port)) {
+    if !heads.is_home(PROTOCOL.ports) {
         return Probe::Reject;
     }
     let is = |data: &[u8]| {

@@ -117,7 +117,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
         head => Some(of_client(head)),
     };
     // Clients of other protocols say a word and a command as well: the port or the server must agree.
-    let is_home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
+    let is_home = heads.is_home(PROTOCOL.ports);
     match (client, server) {
         (Some(Probe::Reject), _) | (_, Some(Probe::Reject)) => Probe::Reject,
         (Some(Probe::Match), None) if !is_home => Probe::Maybe,

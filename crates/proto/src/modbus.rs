@@ -129,7 +129,7 @@ fn begun(side: Direction, bytes: &[u8]) -> Begun {
 
 /// On the protocol's port a message decides whose data fit its function, elsewhere a request with its response.
 fn probe(heads: &Heads<'_>) -> Probe {
-    let is_home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
+    let is_home = heads.is_home(PROTOCOL.ports);
     let sides = [(Direction::Forward, heads.forward), (Direction::Reverse, heads.reverse)];
     let found = sides.map(|(side, head)| (head, begun(side, head)));
     if found.iter().any(|(head, begun)| !head.is_empty() && matches!(begun, Begun::No)) {

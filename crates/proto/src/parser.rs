@@ -249,6 +249,24 @@ impl<'a> Heads<'a> {
     pub fn both(&self) -> impl Iterator<Item = &'a [u8]> {
         [self.forward, self.reverse].into_iter().filter(|head| !head.is_empty())
     }
+
+    /// Whether the flow has one of these ports.
+    pub fn is_home(&self, ports: &[u16]) -> bool {
+        self.ports.iter().any(|port| ports.contains(port))
+    }
+
+    /// The answer about a message with which each side begins: one decides, and none may be something else.
+    pub(crate) fn one_message(&self, begun: impl Fn(&[u8]) -> Probe) -> Probe {
+        let mut answer = Probe::Reject;
+        for head in self.both() {
+            match begun(head) {
+                Probe::Match => return Probe::Match,
+                Probe::Maybe => answer = Probe::Maybe,
+                Probe::Reject => return Probe::Reject,
+            }
+        }
+        answer
+    }
 }
 
 /// The answer of a probe.
@@ -260,4 +278,15 @@ pub enum Probe {
     Maybe,
     /// The payload belongs to another protocol.
     Reject,
+}
+
+impl Probe {
+    /// The answer to whether payload fits; `None` if more bytes are needed.
+    pub(crate) fn of(fits: Option<bool>) -> Self {
+        match fits {
+            Some(true) => Self::Match,
+            Some(false) => Self::Reject,
+            None => Self::Maybe,
+        }
+    }
 }

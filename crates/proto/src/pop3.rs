@@ -78,7 +78,7 @@ fn is_command(word: &[u8]) -> bool {
 }
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    let is_home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
+    let is_home = heads.is_home(PROTOCOL.ports);
     let client = is_begun_by(heads.forward, &COMMANDS);
     // Greetings of IMAP and SMTP begin otherwise.
     let server = is_begun_by(heads.reverse, &[b"+OK", b"-ERR", b"+"]);

@@ -122,7 +122,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
         }
     };
     // Malformed messages are parsed only on the protocol's ports.
-    let home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
+    let home = heads.is_home(PROTOCOL.ports);
     match heads.both().any(|head| is(head).is_some()) {
         true => Probe::Match,
         false if home && heads.both().all(|head| head.first() == Some(&tag::SEQUENCE)) => Probe::Maybe,

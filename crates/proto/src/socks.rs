@@ -56,7 +56,7 @@ const NO_LOGIN: u8 = 0;
 const PASSWORD: u8 = 2;
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    let is_home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
+    let is_home = heads.is_home(PROTOCOL.ports);
     // A proxy behind a firewall connects to its client (reverse proxy).
     match speaks(heads.forward, heads.reverse, is_home) {
         Probe::Reject => speaks(heads.reverse, heads.forward, is_home),

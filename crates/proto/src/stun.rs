@@ -209,7 +209,7 @@ fn is_classic(datagram: &[u8], is_home: bool) -> bool {
 }
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    let is_home = PROTOCOL.ports.iter().any(|port| heads.ports.contains(port));
+    let is_home = heads.is_home(PROTOCOL.ports);
     let mut best = Probe::Reject;
     for head in heads.both() {
         let is_stream = heads.ip_proto == TCP;

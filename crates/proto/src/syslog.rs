@@ -51,7 +51,7 @@ const FACILITIES: [&str; 24] = [
 const SEVERITIES: [&str; 8] = ["EMERG", "ALERT", "CRIT", "ERR", "WARNING", "NOTICE", "INFO", "DEBUG"];
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    let home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
+    let home = heads.is_home(PROTOCOL.ports);
     if heads.forward.is_empty() || heads.ip_proto == TCP && !heads.reverse.is_empty() {
         // There are no replies.
         return Probe::Reject;

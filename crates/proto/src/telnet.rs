@@ -61,7 +61,7 @@ const MAX_SUB: usize = 64;
 const IAC: u8 = 255;
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    let is_home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
+    let is_home = heads.is_home(PROTOCOL.ports);
     let (Some(client), Some(server)) = (commands(heads.forward), commands(heads.reverse)) else {
         return Probe::Reject;
     };

@@ -63,11 +63,7 @@ fn begins(head: &[u8]) -> Option<bool> {
 }
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    match begins(heads.forward) {
-        Some(true) => Probe::Match,
-        Some(false) => Probe::Reject,
-        None => Probe::Maybe,
-    }
+    Probe::of(begins(heads.forward))
 }
 
 /// The tags of one side.

@@ -92,7 +92,7 @@ const MAX_WAITING: usize = 256;
 const PREFIX: usize = 2;
 
 fn probe(heads: &Heads<'_>, flavour: Flavour) -> Probe {
-    let home = heads.ports.iter().any(|port| flavour.protocol().ports.contains(port));
+    let home = heads.is_home(flavour.protocol().ports);
     // These protocols differ from plain DNS only by their ports.
     if !home && flavour != Flavour::Plain {
         return Probe::Reject;

@@ -9,7 +9,7 @@ const LONG: usize = 200;
 
 pub(super) fn probe(heads: &Heads<'_>) -> Probe {
     let server = response(heads.reverse);
-    let is_home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
+    let is_home = heads.is_home(PROTOCOL.ports);
     match (request(heads.forward, is_home), server) {
         (Probe::Match, _) => Probe::Match,
         // A request of HTTP/0.9 has no version, and its response no head.

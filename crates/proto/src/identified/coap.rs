@@ -1,6 +1,6 @@
 //! CoAP (RFC 7252 3): a header of four bytes, a token, options and payload.
 
-use super::{identified, is_home};
+use super::identified;
 use crate::{Heads, Probe, Protocol, Transport};
 use weir_wire::Reader;
 
@@ -65,7 +65,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
             return Probe::Match;
         }
     }
-    if !is_home(heads, PROTOCOL.ports) {
+    if !heads.is_home(PROTOCOL.ports) {
         let waits = |message: &Option<Message<'_>>| message.as_ref().is_some_and(|it| it.options > 0);
         let is_begun = heads.reverse.is_empty() && waits(&forward);
         return if is_begun { Probe::Maybe } else { Probe::Reject };

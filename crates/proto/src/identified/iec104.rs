@@ -1,6 +1,6 @@
 //! IEC 60870-5-104 (5): frames with a length and four bytes of control, of three kinds.
 
-use super::{Frame, frames, identified, is_home};
+use super::{Frame, frames, identified};
 use crate::{Heads, Probe, Protocol, Transport};
 
 pub(crate) static PROTOCOL: Protocol = identified(
@@ -28,7 +28,7 @@ enum Kind {
 /// A frame without data has four fixed bytes at least, and decides. Of frames with data two in sequence do, or one that
 /// acknowledges that of the other side; on the port one frame.
 fn probe(heads: &Heads<'_>) -> Probe {
-    let is_home = is_home(heads, PROTOCOL.ports);
+    let is_home = heads.is_home(PROTOCOL.ports);
     // Of a connection whose beginning was not seen, the first byte may be that of TCP's keep-alive.
     let keep_alive: &[u8] = if is_home { &[0] } else { &[] };
     let sides = [heads.forward, heads.reverse].map(|head| head.strip_prefix(keep_alive).unwrap_or(head));

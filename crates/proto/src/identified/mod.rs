@@ -105,11 +105,6 @@ fn one_frame(heads: &Heads<'_>, frame: impl Fn(&[u8]) -> Frame) -> Probe {
     }
 }
 
-/// Whether the flow has one of these ports.
-fn is_home(heads: &Heads<'_>, ports: &[u16]) -> bool {
-    heads.ports.iter().any(|port| ports.contains(port))
-}
-
 /// Whether the bytes begin with the word, as far as they go.
 fn agrees(bytes: &[u8], word: &[u8]) -> bool {
     bytes.iter().zip(word).all(|(byte, known)| byte == known)

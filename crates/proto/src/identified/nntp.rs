@@ -1,6 +1,6 @@
 //! NNTP (RFC 3977 5.1): the server's greeting, and a command of the client.
 
-use super::{agrees, identified, is_home, line};
+use super::{agrees, identified, line};
 use crate::{Heads, Probe, Protocol, Transport};
 
 pub(crate) static PROTOCOL: Protocol = identified(
@@ -38,7 +38,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     }
     let is_text = |bytes: &[u8]| bytes.iter().all(|byte| *byte >= b' ' || *byte == b'\t');
     let greeting = line(heads.reverse);
-    let is_home = is_home(heads, PROTOCOL.ports);
+    let is_home = heads.is_home(PROTOCOL.ports);
     if heads.reverse.is_empty() || greeting.is_some_and(|line| line.len() < 4 || !is_text(line)) {
         return Probe::Reject;
     }

@@ -18,15 +18,7 @@ const POLICY: &[u8] = b"http://opcfoundation.org/UA/SecurityPolicy#";
 const MAX_URL: usize = 4096;
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    let mut answer = Probe::Reject;
-    for head in heads.both() {
-        match begun(head) {
-            Probe::Match => return Probe::Match,
-            Probe::Maybe => answer = Probe::Maybe,
-            Probe::Reject => return Probe::Reject,
-        }
-    }
-    answer
+    heads.one_message(begun)
 }
 
 /// Whether a message begins here.
@@ -34,11 +26,7 @@ fn begun(head: &[u8]) -> Probe {
     if ![b"HELF", b"ACKF", b"OPNF", b"RHEF"].iter().any(|kind| agrees(head, *kind)) {
         return Probe::Reject;
     }
-    match fits(head) {
-        None => Probe::Maybe,
-        Some(true) => Probe::Match,
-        Some(false) => Probe::Reject,
-    }
+    Probe::of(fits(head))
 }
 
 /// Whether the fields of a message fit its length; `None` if they are not all here.

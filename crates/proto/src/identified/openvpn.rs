@@ -2,7 +2,7 @@
 //! protocol's description in `ssl_pkt.h` of OpenVPN 2.6). Resets that are encrypted (tls-crypt) do not show it. Over TCP the
 //! flow has the name of the TLS that it carries.
 
-use super::{identified, is_home};
+use super::identified;
 use crate::{Heads, Probe, Protocol, Transport};
 
 pub(crate) static PROTOCOL: Protocol = identified(
@@ -25,7 +25,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
         return Probe::Match;
     }
     let is_reset = |packet: &[u8]| packet.first().is_some_and(|first| CLIENT.contains(first));
-    let is_known = LENGTHS.contains(&one.len()) || is_home(heads, PROTOCOL.ports);
+    let is_known = LENGTHS.contains(&one.len()) || heads.is_home(PROTOCOL.ports);
     if other.is_empty() && is_reset(one) && is_known { Probe::Maybe } else { Probe::Reject }
 }
 

@@ -1,6 +1,6 @@
 //! Redis (Redis serialization protocol, RESP): a command is an array of bulk strings, and its reply begins with its type.
 
-use super::{identified, is_home, line};
+use super::{identified, line};
 use crate::{Heads, Probe, Protocol, Transport};
 
 pub(crate) static PROTOCOL: Protocol = identified(
@@ -19,7 +19,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     match (command(heads.forward), reply(heads.reverse)) {
         (Probe::Reject, _) | (_, Probe::Reject) => Probe::Reject,
         (Probe::Match, Probe::Match) => Probe::Match,
-        (Probe::Match, _) if is_home(heads, PROTOCOL.ports) => Probe::Match,
+        (Probe::Match, _) if heads.is_home(PROTOCOL.ports) => Probe::Match,
         _ => Probe::Maybe,
     }
 }

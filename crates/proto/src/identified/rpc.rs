@@ -1,6 +1,6 @@
 //! ONC RPC version 2 (RFC 5531 9), over TCP in records (11).
 
-use super::{identified, is_home};
+use super::identified;
 use crate::{Heads, Probe, Protocol, TCP, Transport};
 use weir_wire::Reader;
 
@@ -23,7 +23,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     let [one, other] = sides.map(|head| call(heads, head));
     for (found, reply) in [(one, heads.reverse), (other, heads.forward)] {
         if let Some((id, program)) = found {
-            let is_known = (100_000..=400_400).contains(&program) && is_home(heads, PROTOCOL.ports);
+            let is_known = (100_000..=400_400).contains(&program) && heads.is_home(PROTOCOL.ports);
             return match reply {
                 _ if is_known || is_reply(heads, reply, id) => Probe::Match,
                 [] => Probe::Maybe,

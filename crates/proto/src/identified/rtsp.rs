@@ -27,15 +27,7 @@ const METHODS: [&[u8]; 11] = [
 const VERSIONS: [&[u8]; 2] = [b"RTSP/1.0", b"RTSP/2.0"];
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    let mut answer = Probe::Reject;
-    for head in heads.both() {
-        match begun(head) {
-            Probe::Match => return Probe::Match,
-            Probe::Maybe => answer = Probe::Maybe,
-            Probe::Reject => return Probe::Reject,
-        }
-    }
-    answer
+    heads.one_message(begun)
 }
 
 /// Whether a message begins here.

@@ -1,6 +1,6 @@
 //! SSDP (UPnP Device Architecture 2.0, 1.2 and 1.3): requests in the form of HTTP over UDP, and their responses.
 
-use super::{identified, is_home};
+use super::identified;
 use crate::{Heads, Probe, Protocol, Transport};
 
 pub(crate) static PROTOCOL: Protocol = identified(
@@ -16,7 +16,7 @@ const REQUESTS: [&[u8]; 2] = [b"M-SEARCH * HTTP/1.1", b"NOTIFY * HTTP/1.1"];
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK";
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    let is_home = is_home(heads, PROTOCOL.ports);
+    let is_home = heads.is_home(PROTOCOL.ports);
     let is_one = |head: &[u8]| {
         REQUESTS.iter().any(|request| head.starts_with(request)) || is_home && head.starts_with(RESPONSE)
     };

@@ -26,12 +26,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
         [LOGIN | PRE_LOGIN, 0 | 1, ..] => head.get(7).is_none_or(|window| *window == 0),
         _ => false,
     };
-    match fits(head) {
-        _ if !is_begun => Probe::Reject,
-        Some(true) => Probe::Match,
-        Some(false) => Probe::Reject,
-        None => Probe::Maybe,
-    }
+    if is_begun { Probe::of(fits(head)) } else { Probe::Reject }
 }
 
 /// Whether the fields of the first packet fit its length; `None` if they are not all here.

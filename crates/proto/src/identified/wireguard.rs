@@ -1,6 +1,6 @@
 //! WireGuard (the white paper of 2020, 5.4): four kinds of messages, of fixed lengths but for data.
 
-use super::{identified, is_home};
+use super::identified;
 use crate::{Heads, Probe, Protocol, Transport};
 
 pub(crate) static PROTOCOL: Protocol = identified(
@@ -18,7 +18,7 @@ const COOKIE: usize = 64;
 
 /// The messages of a handshake decide by their lengths, data on both sides, or on the port.
 fn probe(heads: &Heads<'_>) -> Probe {
-    let is_home = is_home(heads, PROTOCOL.ports);
+    let is_home = heads.is_home(PROTOCOL.ports);
     let [one, other] = [heads.forward, heads.reverse].map(kind);
     match (one, other) {
         (Some(Kind::Handshake), _) | (_, Some(Kind::Handshake)) => Probe::Match,

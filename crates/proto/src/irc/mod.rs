@@ -76,7 +76,7 @@ const PATIENCE: u64 = 300_000_000_000;
 const MAX_CHANNELS: usize = 32;
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    let is_home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
+    let is_home = heads.is_home(PROTOCOL.ports);
     let words: [&[u8]; 7] = [b"NICK ", b"USER ", b"PASS ", b"CAP ", b"JOIN ", b"SERVICE ", b"WEBIRC "];
     let fits = |head: &[u8]| words.iter().any(|word| is_begun(head, word));
     if !heads.forward.is_empty() && !fits(heads.forward) && !is_begun(heads.forward, b"STARTTLS\r\n") {

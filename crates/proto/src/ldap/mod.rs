@@ -88,7 +88,7 @@ static SEARCH: Table = Table {
 const MAX_WAITING: usize = 128;
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    let is_home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
+    let is_home = heads.is_home(PROTOCOL.ports);
     let sides = [(Direction::Forward, heads.forward), (Direction::Reverse, heads.reverse)];
     let mut answer = Probe::Reject;
     for (side, head) in sides.into_iter().filter(|(_, head)| !head.is_empty()) {

@@ -76,7 +76,7 @@ fn is_begun(head: &[u8]) -> bool {
 
 /// The server's greeting or the client's login decides; on the protocol's port also a command with its answer.
 fn probe(heads: &Heads<'_>) -> Probe {
-    let is_home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
+    let is_home = heads.is_home(PROTOCOL.ports);
     let (client, server) = (first(heads.forward), first(heads.reverse));
     let greeting = server.filter(|(_, number)| *number == 0).and_then(|(body, _)| Greeting::read(body));
     if greeting.is_some_and(|greeting| is_home || is_usual(greeting.version)) {

@@ -68,7 +68,7 @@ pub(crate) static POSTGRESQL: Table = Table {
 
 /// The client's first message decides; on the protocol's port also the server's first one, or a request with its answer.
 fn probe(heads: &Heads<'_>) -> Probe {
-    let is_home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
+    let is_home = heads.is_home(PROTOCOL.ports);
     let (client, server) = (heads.forward, heads.reverse);
     if let Some(bytes) = first_length(client) {
         return first(client, bytes, server);

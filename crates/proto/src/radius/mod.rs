@@ -102,7 +102,7 @@ const PATIENCE: u64 = 300_000_000_000;
 
 /// On the protocol's ports one message decides, elsewhere a request with all that it requires, or one with its answer.
 fn probe(heads: &Heads<'_>) -> Probe {
-    let is_home = heads.ports.iter().any(|port| PROTOCOL.ports.contains(port));
+    let is_home = heads.is_home(PROTOCOL.ports);
     let sides = [heads.forward, heads.reverse].map(|head| (head, Message::read(head)));
     let is_other = |(head, message): &(&[u8], Option<Message<'_>>)| !head.is_empty() && message.is_none();
     if sides.iter().any(is_other) {

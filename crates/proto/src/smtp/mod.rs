@@ -64,9 +64,7 @@ fn probe(heads: &Heads<'_>) -> Probe {
     let is_text = || heads.reverse.iter().all(|byte| !byte.is_ascii_control() || byte.is_ascii_whitespace());
     match client {
         Some(answer @ (Probe::Match | Probe::Maybe)) if is_code || is_text() => answer,
-        None if !is_code && is_text() && heads.ports.iter().any(|port| PROTOCOL.ports.contains(port)) => {
-            Probe::Maybe
-        }
+        None if !is_code && is_text() && heads.is_home(PROTOCOL.ports) => Probe::Maybe,
         Some(Probe::Match | Probe::Maybe) => Probe::Reject,
         _ if !is_code => Probe::Reject,
         Some(Probe::Reject) if line.starts_with(b"220") && contains(b"SMTP") && !contains(b"FTP") => {
