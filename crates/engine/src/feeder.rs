@@ -17,6 +17,8 @@ pub(crate) struct Feeder<'w, const READS: bool> {
     sessions: Option<&'w mut Sessions>,
     /// Whether functions see control packets.
     asks_control: bool,
+    /// Whether sessions emit what is odd about segments.
+    asks_oddities: bool,
     /// The result of the flow that is about to end.
     found: Found,
     /// The row of the flow that leaves it, and whether the flow is over.
@@ -34,6 +36,7 @@ impl<'w> Feeder<'w, false> {
             sink,
             sessions: None,
             asks_control,
+            asks_oddities: false,
             found: Found::default(),
             leaving: None,
             spent: 0,
@@ -48,9 +51,9 @@ impl<'w> Feeder<'w, true> {
         sink: &'w mut dyn Sink,
         sessions: &'w mut Sessions,
     ) -> Self {
-        let (sessions, asks_control) = (Some(sessions), !plan.sources.control.is_empty());
-        let (found, leaving) = (Found::default(), None);
-        Self { plan, functions, sink, sessions, asks_control, found, leaving, spent: 0 }
+        let (asks_control, asks_oddities) = (!plan.sources.control.is_empty(), sessions.asks_oddities());
+        let (found, leaving, sessions) = (Found::default(), None, Some(sessions));
+        Self { plan, functions, sink, sessions, asks_control, asks_oddities, found, leaving, spent: 0 }
     }
 
     /// Counts the packets of a block. What a packet completes or carries besides its own flow (the packet of the last
@@ -170,7 +173,7 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
     }
 
     fn asks_oddities(&self) -> bool {
-        self.sessions.as_ref().is_some_and(|sessions| sessions.asks_oddities())
+        self.asks_oddities
     }
 
     fn odd(&mut self, odd: &OddSegment) {

@@ -140,13 +140,10 @@ impl FlowTable {
             false => self.index.find(flow_ref.line, flow_ref.hash, &flow_ref.key, &self.hot),
         };
         if let Some(at) = row
-            && let Some(reason) = self.splits(at, s)
+            && let Some((reason, odd)) = self.splits(at, s)
         {
-            if sink.asks_oddities() {
-                let odd = self.oddity_of_end(at, s);
-                if !odd.is_empty() {
-                    self.report(at, flow_ref, s.time, odd, sink);
-                }
+            if !odd.is_empty() && sink.asks_oddities() {
+                self.report(at, flow_ref, s.time, odd, sink);
             }
             if reason == EndReason::Active {
                 self.cut(at, s.time, sink);
@@ -212,47 +209,39 @@ impl FlowTable {
         }
     }
 
-    /// What is odd about a packet that ends the flow in the row, because it begins another one.
-    fn oddity_of_end(&mut self, at: u32, s: &Facts) -> Oddities {
-        let Some(row) = Row::at(&mut self.hot, &mut self.cold, at) else { return Oddities::default() };
-        match s.segment.as_ref().filter(|_| !s.bad_checksum && !row.has(mark::FRESH)) {
-            Some(segment)
-                if row.has(mark::SEGMENT) && s.time < row.hot.deadline && tcp::is_reuse(&row, segment) =>
-            {
-                tcp::oddity_of_reuse(&row, segment, s.time.since(row.hot.last))
-            }
-            _ => Oddities::default(),
-        }
-    }
-
-    /// The reason why a packet does not belong to the flow in the row; `None` if it belongs to it. In that case the
-    /// row is not fresh any more.
+    /// The reason why a packet does not belong to the flow in the row, and what is odd about it as a packet of that flow; `None`
+    /// if it belongs to it. In that case the row is not fresh any more.
     #[inline]
-    fn splits(&mut self, at: u32, s: &Facts) -> Option<EndReason> {
+    fn splits(&mut self, at: u32, s: &Facts) -> Option<(EndReason, Oddities)> {
+        let plainly = |reason| Some((reason, Oddities::default()));
         let row = self.hot.get(at as usize)?;
         if s.time >= row.deadline {
-            return Some(self.reason(at, EndReason::Idle));
+            return plainly(self.reason(at, EndReason::Idle));
         }
         if s.time < row.last && row.last.since(s.time) >= self.timers.of_class(row.class()) {
             self.stats.time_jumps += 1;
-            return Some(self.reason(at, EndReason::Idle));
+            return plainly(self.reason(at, EndReason::Idle));
         }
         self.settle(at);
         let row = self.hot.get(at as usize)?;
         if let Some(segment) = s.segment.as_ref().filter(|segment| segment.flags & SYN != 0)
             && row.has(mark::SEGMENT)
             && !s.bad_checksum
-            && tcp::is_reuse(&Row::at(&mut self.hot, &mut self.cold, at)?, segment)
         {
-            let closing = self.hot.get(at as usize)?.has(mark::CLOSING);
-            return Some(if closing { self.reason(at, EndReason::Fin) } else { EndReason::Reused });
+            let row = Row::at(&mut self.hot, &mut self.cold, at)?;
+            if tcp::is_reuse(&row, segment) {
+                let odd = tcp::oddity_of_reuse(&row, segment, s.time.since(row.hot.last));
+                let closing = row.has(mark::CLOSING);
+                let reason = if closing { self.reason(at, EndReason::Fin) } else { EndReason::Reused };
+                return Some((reason, odd));
+            }
         }
         if s.time.since(self.hot.get(at as usize)?.first) < self.config.active {
             return None;
         }
         let row = Row::at(&mut self.hot, &mut self.cold, at)?;
         let is_counted = (0..2).any(|side| row.counts(side).packets > 0);
-        is_counted.then_some(EndReason::Active)
+        is_counted.then_some(EndReason::Active).and_then(plainly)
     }
 
     /// Converts a fresh row into the normal form.
