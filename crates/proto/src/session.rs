@@ -518,9 +518,9 @@ fn head_of(setup: &Setup) -> usize {
 /// The protocols of each port, as bits by their positions in [`PROTOCOLS`].
 struct Homes {
     /// Protocols over TCP and over UDP.
-    spoken: [u64; 2],
+    spoken: [u128; 2],
     /// Protocols by port, in order.
-    ports: Vec<(u16, u64)>,
+    ports: Vec<(u16, u128)>,
 }
 
 impl Homes {
@@ -528,11 +528,11 @@ impl Homes {
         static HOMES: OnceLock<Homes> = OnceLock::new();
         HOMES.get_or_init(|| {
             // The number of protocols is at most the number of bits; a test checks it.
-            let places = || PROTOCOLS.iter().zip(0..u64::BITS).map(|(protocol, at)| (*protocol, 1 << at));
+            let places = || PROTOCOLS.iter().zip(0..u128::BITS).map(|(protocol, at)| (*protocol, 1 << at));
             let spoken = |ip_proto| {
                 places().filter(|(p, _)| p.transport.covers(ip_proto)).fold(0, |all, (_, bit)| all | bit)
             };
-            let mut ports = BTreeMap::<u16, u64>::new();
+            let mut ports = BTreeMap::<u16, u128>::new();
             for (protocol, bit) in places() {
                 for port in protocol.ports {
                     *ports.entry(*port).or_default() |= bit;
@@ -543,12 +543,12 @@ impl Homes {
     }
 
     /// The protocols of a flow's ports over its transport protocol.
-    fn of_flow(&self, setup: &Setup) -> u64 {
+    fn of_flow(&self, setup: &Setup) -> u128 {
         (self.at(setup.initiator.1) | self.at(setup.responder.1)) & self.over(setup.ip_proto)
     }
 
     /// The protocols over a transport protocol.
-    fn over(&self, ip_proto: u8) -> u64 {
+    fn over(&self, ip_proto: u8) -> u128 {
         let [tcp, udp] = self.spoken;
         match ip_proto {
             TCP => tcp,
@@ -558,7 +558,7 @@ impl Homes {
     }
 
     /// The protocols of a port.
-    fn at(&self, port: u16) -> u64 {
+    fn at(&self, port: u16) -> u128 {
         let at = self.ports.binary_search_by_key(&port, |(known, _)| *known).ok();
         at.and_then(|at| self.ports.get(at)).map_or(0, |(_, protocol)| *protocol)
     }
@@ -606,7 +606,7 @@ fn at_home(setup: &Setup, chunk: &Chunk<'_>) -> Option<&'static Protocol> {
     let heads =
         Heads { forward, reverse, ports: [setup.initiator.1, setup.responder.1], ip_proto: setup.ip_proto };
     let home = Homes::of_all().of_flow(setup);
-    let asked = PROTOCOLS.iter().zip(0..u64::BITS).filter(|(_, at)| home >> at & 1 == 1);
+    let asked = PROTOCOLS.iter().zip(0..u128::BITS).filter(|(_, at)| home >> at & 1 == 1);
     asked.map(|(protocol, _)| *protocol).find(|protocol| (protocol.probe)(&heads) == Probe::Match)
 }
 
@@ -659,7 +659,7 @@ mod tests {
 
     #[test]
     fn protocols_fit_into_bits_and_sessions_are_small() {
-        assert!(PROTOCOLS.len() <= 64 && ALONE.len() <= 8);
+        assert!(PROTOCOLS.len() <= 128 && ALONE.len() <= 8);
         assert!(size_of::<Session>() <= 80, "{}", size_of::<Session>());
         for (at, protocol) in PROTOCOLS.iter().enumerate() {
             let is_at_home = |port: &u16| Homes::of_all().at(*port) >> at & 1 == 1;

@@ -1,12 +1,12 @@
 //! ONC RPC version 2 (RFC 5531 9), over TCP in records (11).
 
-use super::identified;
+use super::{identified, mount, nfs, portmapper};
 use crate::{Heads, Probe, Protocol, TCP, Transport};
 use weir_wire::Reader;
 
 pub(crate) static PROTOCOL: Protocol = identified(
     "rpc",
-    "ONC Remote Procedure Call (RFC 5531), as of NFS; it is identified but not parsed.",
+    "ONC Remote Procedure Call (RFC 5531) of other programs than those with a name of their own; it is identified but not parsed.",
     Transport::Both,
     &[111, 2049],
     probe,
@@ -17,13 +17,24 @@ const CALL: usize = 36;
 /// Maximum length of credentials (8.2).
 const MAX_CREDENTIALS: u32 = 400;
 
-/// On its ports the call of a registered program decides (RFC 5531 8.3.1), elsewhere a call with its reply.
+/// Programs with a name of their own.
+const NAMED: [u32; 3] = [mount::PROGRAM, nfs::PROGRAM, portmapper::PROGRAM];
+
 fn probe(heads: &Heads<'_>) -> Probe {
+    calls(heads, PROTOCOL.ports, |program| !NAMED.contains(&program))
+}
+
+/// Whether the flow has calls of a program. On these ports the call of a registered program decides (RFC 5531 8.3.1), elsewhere
+/// a call with its reply.
+pub(super) fn calls(heads: &Heads<'_>, ports: &[u16], is_ours: impl Fn(u32) -> bool) -> Probe {
     let sides = [heads.forward, heads.reverse];
     let [one, other] = sides.map(|head| call(heads, head));
     for (found, reply) in [(one, heads.reverse), (other, heads.forward)] {
         if let Some((id, program)) = found {
-            let is_known = (100_000..=400_400).contains(&program) && heads.is_home(PROTOCOL.ports);
+            if !is_ours(program) {
+                return Probe::Reject;
+            }
+            let is_known = (100_000..=400_400).contains(&program) && heads.is_home(ports);
             return match reply {
                 _ if is_known || is_reply(heads, reply, id) => Probe::Match,
                 [] => Probe::Maybe,

@@ -211,15 +211,40 @@ fn redis() {
 }
 
 #[test]
+fn mount() {
+    let [call, reply] = said("mount", "mnt", 2);
+    check_datagram(&mount::PROTOCOL, &call, &reply, 15);
+    assert_eq!(probe(&mount::PROTOCOL, FOREIGN, UDP, &call, &[]), Probe::Maybe);
+}
+
+#[test]
+fn nfs() {
+    let [call, reply] = said("nfs", "null", 2);
+    check_stream(&nfs::PROTOCOL, &call, &reply, 15);
+    assert_eq!(probe(&nfs::PROTOCOL, FOREIGN, TCP, &call, &[]), Probe::Maybe);
+    assert_eq!(probe(&nfs::PROTOCOL, [49152, 2049], TCP, &call, &[]), Probe::Match);
+    assert_eq!(probe(&rpc::PROTOCOL, [49152, 2049], TCP, &call, &reply), Probe::Reject);
+}
+
+#[test]
+fn portmapper() {
+    let [call, reply] = said("portmapper", "getport", 2);
+    check_datagram(&portmapper::PROTOCOL, &call, &reply, 15);
+    assert_eq!(probe(&portmapper::PROTOCOL, [49152, 111], UDP, &call, &[]), Probe::Match);
+}
+
+#[test]
 fn rpc() {
-    let [call, reply] = said("rpc", "nfs", 2);
-    check_stream(&rpc::PROTOCOL, &call, &reply, 15);
-    assert_eq!(probe(&rpc::PROTOCOL, FOREIGN, TCP, &call, &[]), Probe::Maybe);
-    assert_eq!(probe(&rpc::PROTOCOL, [49152, 2049], TCP, &call, &[]), Probe::Match);
     let [call, reply] = said("rpc", "own-program", 2);
     check_datagram(&rpc::PROTOCOL, &call, &reply, 2);
     assert_eq!(probe(&rpc::PROTOCOL, FOREIGN, UDP, &call, &[]), Probe::Maybe);
     assert_eq!(probe(&rpc::PROTOCOL, [49152, 111], UDP, &call, &[]), Probe::Maybe);
+    // The program of the lock manager over TCP, 100021.
+    let mark = |bytes: &[u8]| [&(0x8000_0000 | bytes.len() as u32).to_be_bytes(), bytes].concat();
+    let (mut call, reply) = (mark(&call), mark(&reply));
+    call[16..20].copy_from_slice(&100_021_u32.to_be_bytes());
+    check_stream(&rpc::PROTOCOL, &call, &reply, 15);
+    assert_eq!(probe(&rpc::PROTOCOL, [49152, 111], TCP, &call, &[]), Probe::Match);
 }
 
 #[test]

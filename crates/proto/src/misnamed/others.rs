@@ -36,7 +36,7 @@ pub(super) const ALL: &[(&str, u8, &Make)] = &[
     ("openvpn", TCP, &openvpn),
     ("openvpn", UDP, &openvpn),
     ("redis", TCP, &redis),
-    ("rpc", TCP, &rpc),
+    ("portmapper", TCP, &portmapper),
     ("rtsp", TCP, &rtsp),
     ("s7comm", TCP, &s7comm),
     ("ssdp", UDP, &ssdp),
@@ -363,7 +363,7 @@ fn diameter(dice: &mut Dice) -> Said {
     })
 }
 
-fn rpc(dice: &mut Dice) -> Said {
+fn portmapper(dice: &mut Dice) -> Said {
     turns(dice, |dice, is_client, _| {
         let body = dice.some(60);
         let head = if is_client {

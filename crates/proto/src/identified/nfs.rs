@@ -1,0 +1,19 @@
+//! NFS, the Network File System (RFC 1813, RFC 7530, RFC 8881).
+
+use super::{identified, rpc};
+use crate::{Heads, Probe, Protocol, Transport};
+
+pub(crate) static PROTOCOL: Protocol = identified(
+    "nfs",
+    "Network File System (RFC 1813, RFC 7530); it is identified but not parsed.",
+    Transport::Both,
+    &[2049],
+    probe,
+);
+
+/// Its number among programs of ONC RPC (RFC 5531 8.3.1).
+pub(super) const PROGRAM: u32 = 100_003;
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    rpc::calls(heads, PROTOCOL.ports, |program| program == PROGRAM)
+}

@@ -1,0 +1,19 @@
+//! The port mapper of ONC RPC, rpcbind (RFC 1833).
+
+use super::{identified, rpc};
+use crate::{Heads, Probe, Protocol, Transport};
+
+pub(crate) static PROTOCOL: Protocol = identified(
+    "portmapper",
+    "Port mapper of ONC Remote Procedure Call (RFC 1833); it is identified but not parsed.",
+    Transport::Both,
+    &[111],
+    probe,
+);
+
+/// Its number among programs of ONC RPC (RFC 5531 8.3.1).
+pub(super) const PROGRAM: u32 = 100_000;
+
+fn probe(heads: &Heads<'_>) -> Probe {
+    rpc::calls(heads, PROTOCOL.ports, |program| program == PROGRAM)
+}
