@@ -6,7 +6,7 @@ use weir_wire::Reader;
 
 pub(crate) static PROTOCOL: Protocol = identified(
     "rpc",
-    "ONC Remote Procedure Call (RFC 5531) of other programs than those with a name of their own; it is identified but not parsed.",
+    "ONC Remote Procedure Call (RFC 5531) of programs without a name of their own; it is identified but not parsed.",
     Transport::Both,
     &[111, 2049],
     probe,
