@@ -1,6 +1,6 @@
 //! Answers of functions, and the outline of a plan's answers.
 
-use crate::{FunctionCall, Reading, SubscriptionId};
+use crate::{FunctionCall, Owner, Reading, SubscriptionId};
 use std::sync::Arc;
 
 /// Identifies an answer: the subscription, and the place of the function in its chain.
@@ -25,6 +25,8 @@ pub struct AnswerLabel {
     pub interval: u64,
     /// Names of the outputs that the reading goes to; `None` for all.
     pub outputs: Option<Vec<String>>,
+    /// Who made the subscription. A client's answers go to the client alone.
+    pub owner: Owner,
     /// The calls that judge the reading where an interval is complete: that of the function, if it judges, and those of
     /// `event` after it.
     pub judges: Vec<FunctionCall>,
@@ -103,6 +105,20 @@ impl Outline {
             order => order.iter().filter_map(|at| self.empty.get(*at as usize)).collect(),
         };
         in_order.into_iter().map(|entry| (&*entry.answer, entry.is_counted)).collect()
+    }
+
+    /// The outline without the answers of clients; `None` if it has none of them.
+    pub fn without_clients(&self) -> Option<Self> {
+        let is_other = |entry: &&Entry| !entry.answer.label.owner.is_client();
+        if self.empty.iter().all(|entry| is_other(&entry)) {
+            return None;
+        }
+        let in_order: Vec<&Entry> = match self.order.as_slice() {
+            [] => self.empty.iter().collect(),
+            order => order.iter().filter_map(|at| self.empty.get(*at as usize)).collect(),
+        };
+        let others = in_order.into_iter().filter(is_other);
+        Some(Self::new(self.plan, others.map(|entry| (Arc::clone(&entry.answer), entry.is_counted))))
     }
 
     /// The answers, ordered by [`Answer::id`], each as the reading of an interval without packets.

@@ -104,6 +104,12 @@ impl Snapshot {
         self.answers.retain(|answer| self.outline.has(answer.id));
     }
 
+    /// Takes the answers of clients out of the snapshot. `rest` is the plan's outline without them.
+    pub fn take_clients(&mut self, rest: &Arc<Outline>) -> Vec<Answer> {
+        self.outline = Arc::clone(rest);
+        self.answers.extract_if(.., |answer| answer.label.owner.is_client()).collect()
+    }
+
     /// Puts the answers into the order of the plan, for display. Merge nothing into the snapshot afterwards.
     pub fn arrange(&mut self) {
         self.outline.arrange(&mut self.answers);

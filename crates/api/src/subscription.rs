@@ -23,10 +23,15 @@ pub enum Owner {
     Run,
     /// The configuration.
     Configuration,
-    /// A reader of the pages.
-    Page,
-    /// A client of the interface for programs, by its number.
+    /// A client of the HTTP interface, by its number.
     Client(u32),
+}
+
+impl Owner {
+    /// Whether it is a client.
+    pub fn is_client(self) -> bool {
+        matches!(self, Self::Client(_))
+    }
 }
 
 impl std::fmt::Display for Owner {
@@ -34,7 +39,6 @@ impl std::fmt::Display for Owner {
         match self {
             Owner::Run => f.write_str("run"),
             Owner::Configuration => f.write_str("configuration"),
-            Owner::Page => f.write_str("page"),
             Owner::Client(number) => write!(f, "client {number}"),
         }
     }

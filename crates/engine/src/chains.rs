@@ -399,7 +399,7 @@ mod tests {
         };
         let subscription = |(id, calls): &(u32, &[&str])| Subscription {
             id: SubscriptionId(*id),
-            owner: Owner::Page,
+            owner: Owner::Client(1),
             spec: Arc::new(SubscriptionSpec::new("line", "", calls.iter().map(call).collect())),
         };
         let settings = Settings {

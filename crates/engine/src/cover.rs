@@ -201,7 +201,7 @@ mod tests {
     fn plan(before: Option<&Plan>, ports: &[u32]) -> Plan {
         let subscription = |port: &u32| Subscription {
             id: SubscriptionId(*port),
-            owner: Owner::Page,
+            owner: Owner::Client(1),
             spec: Arc::new(SubscriptionSpec {
                 level: Level::Flow,
                 ..SubscriptionSpec::new("line", &format!("port {port}"), vec![FunctionCall::new("packets")])

@@ -338,6 +338,16 @@ impl Plan {
         self.memory.bytes(workers)
     }
 
+    /// The answers of the plan.
+    pub fn outline(&self) -> &Outline {
+        &self.outline
+    }
+
+    /// Maximum bytes of one reading of each function.
+    pub fn memory_of_readings(&self) -> usize {
+        self.memory.answers
+    }
+
     /// Whether every packet is analysed.
     pub(crate) fn takes_all(&self) -> bool {
         self.scope.is_none() && self.settings.chosen.is_none()

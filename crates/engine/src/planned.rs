@@ -267,7 +267,7 @@ impl Compiled {
     /// # Errors
     /// A function, an argument or the expression is invalid.
     pub fn new(one: &Subscription, settings: &Settings) -> Result<Self, PlanError> {
-        let Subscription { id, spec, .. } = one;
+        let Subscription { id, owner, spec } = one;
         let wrong = |error: String| PlanError::Function { name: spec.name.clone(), error };
         let Chain { calls, mut demand, readings } =
             Chain::new(spec, &settings.filter, settings.seeds).map_err(wrong)?;
@@ -333,6 +333,7 @@ impl Compiled {
                 function: function.to_owned(),
                 interval: spec.interval,
                 outputs: spec.outputs.clone(),
+                owner: *owner,
                 judges,
             }),
             reading: if is_sum { Reading::Count(Count::default()) } else { reading },

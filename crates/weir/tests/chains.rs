@@ -321,7 +321,7 @@ fn lives(plans: usize, random: &mut Random) -> Vec<Lived> {
             specs.push(spec.clone());
             let id = SubscriptionId(specs.len() as u32);
             lives.push(Lived {
-                one: Subscription { id, owner: Owner::Page, spec: Arc::new(spec) },
+                one: Subscription { id, owner: Owner::Client(1), spec: Arc::new(spec) },
                 plans: plan..plan + 1 + random.below(plans),
             });
         }

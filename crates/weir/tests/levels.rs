@@ -159,7 +159,7 @@ fn segments() -> PacketBuf {
 fn a_young_subscription_sees_open_flows_from_their_next_packet_on() {
     let one = |id: u32, spec: SubscriptionSpec| Subscription {
         id: SubscriptionId(id),
-        owner: Owner::Page,
+        owner: Owner::Client(1),
         spec: Arc::new(spec),
     };
     let bytes = [FunctionCall::new("bytes")];

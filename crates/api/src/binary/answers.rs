@@ -1,13 +1,13 @@
 //! The binary form of answers: their labels, and the outline of a plan.
 
 use super::{Binary, Bytes, DecodeError, check};
-use crate::{Answer, AnswerLabel, Outline, SubscriptionId};
+use crate::{Answer, AnswerLabel, Outline, Owner, SubscriptionId};
 use std::sync::Arc;
 
 impl Binary for AnswerLabel {
     fn write(&self, to: &mut Vec<u8>) {
-        // The judges are at the end of the snapshot.
-        let Self { subscription, chart, function, interval, outputs, judges: _ } = self;
+        // The judges are at the end of the snapshot. Answers of clients are taken out before.
+        let Self { subscription, chart, function, interval, outputs, owner: _, judges: _ } = self;
         subscription.write(to);
         chart.write(to);
         function.write(to);
@@ -30,6 +30,7 @@ impl Binary for AnswerLabel {
                 names.retain(|name| !name.is_empty());
                 (!is_all).then_some(names)
             },
+            owner: Owner::default(),
             judges: Vec::new(),
         })
     }

@@ -4,6 +4,7 @@
 //! workers share the compiled function.
 
 use super::SELECTORS;
+use super::event::EVENT;
 use super::{Argument, Arguments, FunctionSpec, RECORD_FUNCTIONS};
 use crate::demand::Demand;
 use crate::fields::{endpoints, with_packets};
@@ -128,6 +129,14 @@ impl Callable {
     pub fn find(name: &str, level: Level) -> Option<Callable> {
         let all = || [level, Level::Packet, Level::Record].into_iter().flat_map(Callable::of_level);
         all().find(|callable| callable.name() == name)
+    }
+
+    /// Whether more than a reading leaves the pass by it: packets, rows, files or events.
+    pub fn leaves(self) -> bool {
+        match self {
+            Callable::Measure(spec) => spec.delivers.is_some() || spec.name == EVENT.name,
+            Callable::Select(_) => false,
+        }
     }
 
     /// Its name in the configuration.

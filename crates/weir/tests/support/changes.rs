@@ -57,7 +57,7 @@ fn subscription(number: u32, random: &mut Random) -> Subscription {
     // Sums, and functions with a state.
     let function = if random.below(2) == 0 { "packets" } else { "size" };
     let spec = SubscriptionSpec::new("equal names", &expression, vec![FunctionCall::new(function)]);
-    Subscription { id: SubscriptionId(number), owner: Owner::Page, spec: Arc::new(spec) }
+    Subscription { id: SubscriptionId(number), owner: Owner::Client(1), spec: Arc::new(spec) }
 }
 
 fn packets(reading: &Reading) -> u64 {
