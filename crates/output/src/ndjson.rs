@@ -10,7 +10,8 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use std::io::{self, Write};
 use weir_api::{
-    Answer, Cell, Cells, Column, Event, FlowCount, Interval, Layout, Ledger, Row, SessionCount, Snapshot,
+    Answer, Cell, Cells, Column, Event, FlowCount, Interval, Layout, Ledger, Reading, Row, SessionCount,
+    Snapshot,
 };
 use weir_engine::FlowRecord;
 
@@ -68,6 +69,12 @@ struct To<'a, T> {
     function: &'a str,
     #[serde(flatten)]
     body: T,
+}
+
+/// A reading as it stands in a line of weir.ndjson, without the names of its subscription.
+pub fn reading(reading: &Reading) -> serde_json::Value {
+    // Every key is text.
+    serde_json::to_value(Body(reading.cells())).unwrap_or_default()
 }
 
 /// A reading: its facts, its rows, and its notes. Bins have an array for each column.

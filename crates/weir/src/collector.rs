@@ -2,6 +2,7 @@
 //!
 //! A worker communicates with the rest of the program only through its [`WorkerOutput`].
 
+mod client_answers;
 mod open_flows;
 mod open_output;
 mod queued;
@@ -18,6 +19,7 @@ use crate::failures::Failures;
 use crate::hub::Hub;
 use crate::memory::{self, Charge, Room};
 use crate::resolved::{HostNames, Resolved};
+use client_answers::ClientAnswers;
 use crossbeam_channel::{Receiver, Sender};
 use queued::{Queued, Records, Rows, in_order};
 use std::collections::BTreeMap;
@@ -155,6 +157,7 @@ pub struct Collector {
     hangup: Arc<AtomicBool>,
     /// The open events.
     events: Events,
+    client_answers: ClientAnswers,
 }
 
 /// A part that some workers have not ended.
@@ -197,6 +200,7 @@ impl Collector {
             period: None,
             hangup: Arc::default(),
             events: Events::new(memory / 8, Failures::default(), report_length),
+            client_answers: ClientAnswers::default(),
         }
     }
 
@@ -375,6 +379,9 @@ impl Collector {
                 let original = snapshot.interval;
                 if let Some(anonymiser) = &mut self.anonymiser {
                     anonymiser.snapshot(&mut snapshot);
+                }
+                if let Some(hub) = &self.hub {
+                    hub.clients.late(original, self.client_answers.take(&mut snapshot));
                 }
                 self.take_events(&mut snapshot);
                 self.total.merge(&snapshot);
@@ -555,6 +562,9 @@ impl Collector {
         }
         if let Some(anonymiser) = &mut self.anonymiser {
             anonymiser.snapshot(&mut merged);
+        }
+        if let Some(hub) = &self.hub {
+            hub.clients.interval(original, self.client_answers.take(&mut merged));
         }
         self.take_events(&mut merged);
         let before = self.total.outline.plan;

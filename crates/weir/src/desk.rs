@@ -10,7 +10,7 @@ use crate::memory;
 use crate::outlet::Ways;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use utoipa::ToSchema;
@@ -41,8 +41,10 @@ pub struct Desk {
     interval: u64,
     settings: Settings,
     workers: usize,
-    /// Maximum bytes of the functions of a plan.
+    /// Maximum bytes of the functions of a plan, and of what is kept for clients.
     limit: usize,
+    /// Bytes that are kept for clients.
+    kept: AtomicUsize,
     /// Number of the latest orders.
     latest: AtomicU64,
     /// Locked while a change is compiled.
@@ -91,7 +93,7 @@ pub struct Described {
 pub struct DescribedSubscription {
     /// Its number, which is never used again.
     pub id: u32,
-    /// Who made it: `run`, `configuration`, `page` or `client` with its number.
+    /// Who made it: `run`, `configuration`, or `client` with its number.
     pub owner: String,
     /// `packet`, `stream`, `flow` or `record`.
     pub level: String,
@@ -126,10 +128,8 @@ fn call_text(call: &FunctionCall) -> String {
 #[derive(Clone)]
 pub enum Change {
     /// Adds subscriptions.
-    #[cfg_attr(not(test), expect(dead_code, reason = "pages and clients will add subscriptions"))]
     Add(Owner, Vec<SubscriptionSpec>),
     /// Removes the subscriptions with these numbers, if the owner has them.
-    #[cfg_attr(not(test), expect(dead_code, reason = "pages and clients will remove subscriptions"))]
     Remove(Owner, Vec<SubscriptionId>),
     /// Replaces all subscriptions of an owner. Those that stay keep their numbers and their state.
     Replace(Owner, Vec<SubscriptionSpec>),
@@ -189,14 +189,36 @@ impl Desk {
             workers,
             interval,
             limit: usize::MAX,
+            kept: AtomicUsize::new(0),
             latest: AtomicU64::new(0),
             state: Mutex::new(state),
         })
     }
 
-    /// Limits the memory of all functions, in bytes.
+    /// Limits the memory of all functions and of what is kept for clients, in bytes.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
+    }
+
+    /// The limit of [`Desk::set_limit`].
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Charges the bytes that are kept for clients to the limit, in place of those before.
+    pub fn keep(&self, bytes: usize) {
+        self.kept.store(bytes, Ordering::Relaxed);
+    }
+
+    /// A plan of a subscription alone, which is not put into effect.
+    ///
+    /// # Errors
+    /// The expression or a function is invalid.
+    pub fn alone(&self, spec: &SubscriptionSpec) -> Result<Plan, String> {
+        let alone = Subscription::number([spec.clone()]);
+        let plan = check_intervals(&alone, self.interval)
+            .and_then(|()| Plan::of(None, 1, "", &alone, self.settings.clone()));
+        plan.map_err(|error| error.to_string())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -299,11 +321,12 @@ impl Desk {
         let plan = Plan::of(Some(&state.plan), number, &expression, &subscriptions, self.settings.clone());
         let plan = Arc::new(plan.map_err(|error| error.to_string())?);
         let taken = plan.memory(self.workers);
-        if taken > self.limit {
+        let kept = self.kept.load(Ordering::Relaxed);
+        if taken + kept > self.limit {
             return Err(format!(
                 "charts and lists take {} of memory, and this run has {} for them: use fewer lines or rows, or restart it \
                  with a larger --memory",
-                memory::bytes(taken),
+                memory::bytes(taken + kept),
                 memory::bytes(self.limit)
             ));
         }
@@ -328,9 +351,10 @@ impl Desk {
         self.state().ways = ways;
     }
 
-    /// Posts what is in effect as orders. Returns the time from which they hold.
+    /// Posts what is in effect as orders. Returns the time from which they hold, which is a whole number of microseconds: seconds
+    /// as a 64-bit float state it exactly.
     fn post(&self, state: &mut State) -> Time {
-        let from = Time((now() + AHEAD).max(state.latest.0 + APART));
+        let from = Time((now() + AHEAD).max(state.latest.0 + APART).next_multiple_of(1_000));
         state.latest = from;
         let number = self.latest.load(Ordering::Relaxed) + 1;
         let (plan, ways) = (Arc::clone(&state.plan), state.ways.clone());
@@ -366,6 +390,11 @@ impl Desk {
 }
 
 impl Prepared<'_> {
+    /// The numbers of added subscriptions.
+    pub fn added(&self) -> &[SubscriptionId] {
+        &self.added
+    }
+
     /// The plan of the change.
     pub fn plan(&self) -> &Plan {
         &self.plan
@@ -470,7 +499,8 @@ mod tests {
     fn numbers_are_never_used_twice_and_stay_with_unchanged_subscriptions() {
         let desk = desk(&["a", "b"]);
         assert_eq!(numbers(&desk), named(&[("run", 256), ("a", 257), ("b", 258)]));
-        let (_, added) = desk.prepare(vec![Change::Add(Owner::Page, vec![spec("p", "")])]).unwrap().post();
+        let (_, added) =
+            desk.prepare(vec![Change::Add(Owner::Client(1), vec![spec("p", "")])]).unwrap().post();
         assert_eq!(added, [SubscriptionId(259)]);
         let specs = vec![spec("c", "tcp"), spec("b", "tcp"), spec("b", "tcp"), spec("a", "udp")];
         desk.prepare(vec![Change::Replace(Owner::Configuration, specs)]).unwrap().post();
@@ -478,9 +508,9 @@ mod tests {
         assert_eq!(numbers(&desk), named(&expected));
         // Only the owner removes.
         let ids = vec![SubscriptionId(258), SubscriptionId(259)];
-        desk.prepare(vec![Change::Remove(Owner::Page, ids)]).unwrap().post();
+        desk.prepare(vec![Change::Remove(Owner::Client(1), ids)]).unwrap().post();
         assert_eq!(numbers(&desk), named(&expected[..5]));
-        desk.prepare(vec![Change::Add(Owner::Page, vec![spec("q", "")])]).unwrap().post();
+        desk.prepare(vec![Change::Add(Owner::Client(1), vec![spec("q", "")])]).unwrap().post();
         assert_eq!(numbers(&desk).last(), Some(&("q".to_owned(), 263)));
     }
 
@@ -490,12 +520,12 @@ mod tests {
         let before = (numbers(&desk), desk.plan().number(), desk.expression());
         let mut many: Vec<SubscriptionSpec> = (0..1000).map(|n| spec("n", &format!("port {n}"))).collect();
         many[500].expression = "no such word (".to_owned();
-        let error = desk.prepare(vec![Change::Add(Owner::Page, many)]).err().unwrap();
+        let error = desk.prepare(vec![Change::Add(Owner::Client(1), many)]).err().unwrap();
         assert!(error.contains("subscription `n`"), "{error}");
         desk.set_limit(1 << 20);
         let top = FunctionCall::new("top").with("rows", 1 << 20);
         let large = SubscriptionSpec::new("large", "", vec![top]);
-        let error = desk.prepare(vec![Change::Add(Owner::Page, vec![large])]).err().unwrap();
+        let error = desk.prepare(vec![Change::Add(Owner::Client(1), vec![large])]).err().unwrap();
         assert!(error.contains("of memory, and this run has 1M"), "{error}");
         assert_eq!((numbers(&desk), desk.plan().number(), desk.expression()), before);
         assert!(desk.orders(0, &mut 0).is_empty());
@@ -507,13 +537,13 @@ mod tests {
         let ports = |ports: std::ops::Range<usize>| -> Vec<SubscriptionSpec> {
             ports.map(|n| spec("n", &format!("port {n}"))).collect()
         };
-        desk.prepare(vec![Change::Add(Owner::Page, ports(0..2_000))]).unwrap().post();
+        desk.prepare(vec![Change::Add(Owner::Client(1), ports(0..2_000))]).unwrap().post();
         let plan = desk.plan();
         for added in [ports(3_000..3_010), ports(3_000..4_000)] {
             let middle = added.len() / 2;
             let mut added = added;
             added[middle] = spec("wrong", "no such word (");
-            let error = desk.prepare(vec![Change::Add(Owner::Page, added)]).err().unwrap();
+            let error = desk.prepare(vec![Change::Add(Owner::Client(1), added)]).err().unwrap();
             assert!(error.contains("subscription `wrong`"), "{error}");
             assert!(Arc::ptr_eq(&plan, &desk.plan()));
         }
@@ -546,7 +576,8 @@ mod tests {
     fn an_interval_is_a_multiple_of_the_runs() {
         let desk = desk(&[]);
         let with = |interval| SubscriptionSpec { interval, ..spec("minute", "") };
-        let add = |interval| desk.prepare(vec![Change::Add(Owner::Page, vec![with(interval)])]).map(drop);
+        let add =
+            |interval| desk.prepare(vec![Change::Add(Owner::Client(1), vec![with(interval)])]).map(drop);
         assert!(add(60 * SECOND).is_ok() && add(0).is_ok());
         let error = add(SECOND * 3 / 2).unwrap_err();
         assert!(error.contains("1.5 s") && error.contains("minute"), "{error}");
@@ -585,7 +616,7 @@ mod tests {
         };
         let desk = desk(&[]);
         let mut worker = Worker::new(desk.plan(), &FlowConfig { memory: 1 << 20, ..FlowConfig::default() });
-        let mut all = vec![Change::Add(Owner::Page, (0..10_000).map(line).collect())];
+        let mut all = vec![Change::Add(Owner::Client(1), (0..10_000).map(line).collect())];
         let at_once = timed(&mut || drop(desk.prepare(std::mem::take(&mut all)).unwrap().post()));
         let first = timed(&mut || worker.change_plan(desk.plan(), &mut ()));
         let (mut waits, mut effects, mut still, mut merges) =
@@ -595,8 +626,8 @@ mod tests {
             // The orders before are in effect.
             std::thread::sleep(Duration::from_nanos(AHEAD));
             let change = match n % 2 {
-                0 => Change::Add(Owner::Page, vec![line(20_000 + n)]),
-                _ => Change::Remove(Owner::Page, vec![last]),
+                0 => Change::Add(Owner::Client(1), vec![line(20_000 + n)]),
+                _ => Change::Remove(Owner::Client(1), vec![last]),
             };
             let mut change = vec![change];
             let begin = now();

@@ -15,6 +15,8 @@ pub struct RunFields {
     moments: Moments,
     /// The lists that may be read; `None` for all.
     known: Option<BTreeSet<String>>,
+    /// Whether fields that hold payload can be tested.
+    payload: bool,
     /// The lists that were read.
     read: Mutex<BTreeSet<String>>,
 }
@@ -38,12 +40,17 @@ impl RunFields {
     /// the working directory.
     pub fn new(folder: &Path, zone: Zone) -> Self {
         let moments = Moments { zone, now: 0 };
-        Self { folder: folder.to_owned(), moments, known: None, read: Mutex::default() }
+        Self { folder: folder.to_owned(), moments, known: None, payload: true, read: Mutex::default() }
     }
 
     /// For the text of a client, which may name these lists and no other file.
     pub fn of_client(known: BTreeSet<String>) -> Self {
         Self { known: Some(known), ..Self::default() }
+    }
+
+    /// Without the fields that hold payload.
+    pub fn without_payload(self) -> Self {
+        Self { payload: false, ..self }
     }
 
     /// The names of the lists that were read, each as it is written.
@@ -56,7 +63,7 @@ impl RunFields {
             Some(known) => Lists::Known(&self.folder, known),
             None => Lists::All(&self.folder),
         };
-        StoreFields { payload: true, lists, moments: &self.moments }
+        StoreFields { payload: self.payload, lists, moments: &self.moments }
     }
 }
 

@@ -4,6 +4,7 @@
 //! publishes them together as one [`Now`]. Readers take the latest state and hold no lock: the collector never waits
 //! for a reader, and a packet never waits for the collector.
 
+use crate::clients::Clients;
 use crate::delivered::Destinations;
 use crate::desk::{Described, Desk};
 use crate::memory::{Load, Share};
@@ -82,6 +83,8 @@ pub struct Hub {
     pub about: About,
     /// Counts of event streams.
     pub streams: Streams,
+    /// Subscriptions of clients, and their answers.
+    pub clients: Clients,
     now: watch::Sender<Arc<Now>>,
     /// The run's expression at its start.
     expression: String,
@@ -124,6 +127,7 @@ impl Hub {
         Hub {
             about,
             streams: Streams::default(),
+            clients: Clients::default(),
             now,
             expression,
             desk: OnceLock::new(),
@@ -156,6 +160,11 @@ impl Hub {
     pub fn follow(&self, desk: &Arc<Desk>) {
         // A process has one run.
         let _ = self.desk.set(Arc::clone(desk));
+    }
+
+    /// The subscriptions of the run; `None` without a run.
+    pub fn desk(&self) -> Option<Arc<Desk>> {
+        self.desk.get().cloned()
     }
 
     /// The plan in effect in words; `None` without a run.

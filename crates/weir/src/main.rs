@@ -7,6 +7,7 @@ mod anon;
 mod applies;
 mod carve;
 mod cli;
+mod clients;
 mod clock;
 mod collector;
 mod config;

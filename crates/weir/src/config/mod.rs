@@ -391,8 +391,14 @@ static KEYS: [Key<Config>; 17] = [
         },
     },
     Key { name: "chart", takes: "tables, each headed by [[chart]]", read: read_charts },
-    Key { name: "subscription", takes: "tables, each headed by [[subscription]]", read: read_subscriptions },
+    SUBSCRIPTION,
 ];
+
+const SUBSCRIPTION: Key<Config> =
+    Key { name: "subscription", takes: "tables, each headed by [[subscription]]", read: read_subscriptions };
+
+/// The keys of the text of a client that only subscribes.
+static SUBSCRIBING: [Key<Config>; 1] = [SUBSCRIPTION];
 
 static OUTPUT_KEYS: [Key<Output>; 6] = [
     Key {
@@ -608,10 +614,27 @@ pub fn load(path: &Path, text: &str) -> Result<Config, ConfigErrors> {
 /// # Errors
 /// All errors in the text.
 pub fn load_with(path: &Path, text: &str, fields: &RunFields) -> Result<Config, ConfigErrors> {
+    load_keys(path, text, fields, &KEYS)
+}
+
+/// Reads a text of `[[subscription]]` tables as a configuration has them, and nothing else.
+///
+/// # Errors
+/// All errors in the text.
+pub fn load_subscriptions(text: &str, fields: &RunFields) -> Result<Vec<SubscriptionSpec>, ConfigErrors> {
+    load_keys(Path::new(""), text, fields, &SUBSCRIBING).map(|config| config.subscriptions)
+}
+
+fn load_keys(
+    path: &Path,
+    text: &str,
+    fields: &RunFields,
+    keys: &[Key<Config>],
+) -> Result<Config, ConfigErrors> {
     let (table, syntax) = DeTable::parse_recoverable(text);
     let mut reader = ConfigReader::new(text, fields);
     let mut config = Config::default();
-    reader.fill(table.get_ref(), &KEYS, &mut config);
+    reader.fill(table.get_ref(), keys, &mut config);
     config.lists = fields.lists();
     let mut broken: Vec<Fault> = syntax
         .iter()

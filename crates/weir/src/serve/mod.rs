@@ -358,6 +358,7 @@ fn spawn(app: Arc<App>, listeners: Vec<TcpListener>, tls: Option<TlsAcceptor>) {
     for listener in listeners {
         tokio::spawn(server::accept(listener, tls.clone(), router.clone(), Arc::clone(&room)));
     }
+    tokio::spawn(routes::sweep(Arc::clone(&app)));
     tokio::spawn(live::broadcast(app));
 }
 

@@ -35,7 +35,8 @@ pub async fn guard(State(app): State<Shared>, request: Request, next: Next) -> R
         let help = "on loopback the host must be localhost, 127.0.0.1 or [::1], with the port of the pages";
         return Failure::forbidden("the request is for another host", help).into_response();
     }
-    if request.method() == Method::POST && !is_own_origin(request.headers()) {
+    let only_reads = [Method::GET, Method::HEAD].contains(request.method());
+    if !only_reads && !is_own_origin(request.headers()) {
         let text = "the request comes from a page of another site";
         return Failure::forbidden(text, "only pages of this server may send it").into_response();
     }

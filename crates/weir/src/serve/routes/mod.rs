@@ -10,6 +10,7 @@ mod plan;
 mod query;
 mod sensor;
 mod settings;
+mod subscriptions;
 pub mod table;
 mod tables;
 
@@ -30,10 +31,11 @@ use utoipa::{Modify, OpenApi};
 
 pub use asked::Ask;
 pub use settings::{MAX_CHANGES, MAX_CHECKS, MAX_CHECKS_OF_ONE};
+pub use subscriptions::sweep;
 
 /// A route of the HTTP interface. Every field is required, the right too: a route without one does not compile.
 pub struct Route {
-    /// `get` or `post`.
+    /// `get`, `post` or `delete`.
     pub method: &'static str,
     /// The path, in which `{id}` stands for a part.
     pub path: &'static str,
@@ -115,6 +117,10 @@ served! {
     look get "/api/v1/config" settings::config;
     look post "/api/v1/config/check" settings::check;
     write post "/api/v1/config/apply" settings::apply;
+    look get "/api/v1/subscriptions" subscriptions::list;
+    write post "/api/v1/subscriptions" subscriptions::add;
+    look get "/api/v1/subscriptions/{id}" subscriptions::one;
+    write delete "/api/v1/subscriptions/{id}" subscriptions::remove;
     packets get "/api/v1/packets" packets::packets;
     packets get "/api/v1/packets/size" packets::size;
     look get "/api/v1/live" live::live;
@@ -154,7 +160,11 @@ impl Modify for Rights {
         components.add_security_scheme("password", SecurityScheme::Http(password));
         for route in ROUTES {
             let Some(item) = document.paths.paths.get_mut(route.path) else { continue };
-            let operation = if route.method == "post" { &mut item.post } else { &mut item.get };
+            let operation = match route.method {
+                "post" => &mut item.post,
+                "delete" => &mut item.delete,
+                _ => &mut item.get,
+            };
             let Some(operation) = operation else { continue };
             let word = route.right.map_or("none", Right::word);
             operation.extensions.get_or_insert_default().insert("x-right".to_owned(), word.into());
@@ -218,7 +228,7 @@ impl Modify for Answers {
             Some(schema.get("description")?.as_str()?.to_owned())
         };
         let items = document.paths.paths.values_mut();
-        for operation in items.flat_map(|item| [&mut item.get, &mut item.post]).flatten() {
+        for operation in items.flat_map(|item| [&mut item.get, &mut item.post, &mut item.delete]).flatten() {
             for (status, answer) in &mut operation.responses.responses {
                 let RefOr::T(answer) = answer else { continue };
                 if !answer.description.is_empty() {
@@ -279,7 +289,9 @@ mod tests {
             let expected = match (route.method, route.path) {
                 (_, "/healthz") => None,
                 (_, path) if path.starts_with("/api/v1/packets") => Some(Right::Packets),
-                ("post", "/api/v1/config/apply") => Some(Right::Write),
+                ("post", "/api/v1/config/apply" | "/api/v1/subscriptions") | ("delete", _) => {
+                    Some(Right::Write)
+                }
                 _ => Some(Right::Look),
             };
             assert_eq!(route.right, expected, "{}", route.path);

@@ -34,10 +34,12 @@ const BODY: Duration = Duration::from_secs(10);
 /// A JSON body. Errors in it are answered as JSON too. A place is taken before the body is read, so that the memory of
 /// texts and of their checks is bounded.
 pub struct Posted {
-    text: String,
+    /// The text.
+    pub(super) text: String,
     /// Whether the client may apply a configuration.
     may_change: bool,
-    place: Share<String>,
+    /// The place, which is held until the work is done.
+    pub(super) place: Share<String>,
 }
 
 impl FromRequest<Shared> for Posted {

@@ -66,7 +66,7 @@ pub struct SubscriptionTables {
     name: String,
     /// Label for display.
     title: String,
-    /// Who made it: `run`, `configuration`, `page` or `client` with its number; `null` if it is not in the plan in effect.
+    /// Who made it: `run`, `configuration`, or `client` with its number; `null` if it is not in the plan in effect.
     #[schema(required = true)]
     owner: Option<String>,
     /// `packet`, `flow` or `record`; "" if it is not in the plan in effect.

@@ -1,0 +1,379 @@
+//! Subscriptions of clients of the HTTP interface, and their answers: a client alone gets the answers of its subscriptions.
+//!
+//! The collector takes the answers of clients out of each interval before outputs, events, pages and metrics see it. Sums
+//! are kept here until the client removes the subscription, or has not read it for [`IDLE`].
+
+use crate::desk::{Change, Desk};
+use crate::hub::clock;
+use crate::memory;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weir_api::{Answer, Interval, Owner, Reading, SubscriptionId, SubscriptionSpec};
+use weir_engine::Plan;
+use weir_wire::Time;
+
+/// Maximum number of subscriptions of one client.
+pub const MAX_OF_ONE: usize = 1_000;
+/// Maximum number of subscriptions of all clients.
+pub const MAX_OF_ALL: usize = 10_000;
+/// The part of the memory for functions that what is kept for all clients may take. One client has half of it.
+const PART: usize = 2;
+/// Readings that are kept of a function: the sum, that of the interval under way, and that of the interval before.
+const KEPT: usize = 3;
+/// Nanoseconds after which a subscription that its client has not read is removed, and one that was removed is forgotten.
+pub const IDLE: u64 = 300_000_000_000;
+
+/// The subscriptions of all clients.
+#[derive(Default)]
+pub struct Clients {
+    // The lock is held for moments, because the collector waits for it. Where the desk is locked too, it is locked first.
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The number of each client that has subscriptions, by its name.
+    numbers: HashMap<String, u32>,
+    /// Numbers given so far.
+    given: u32,
+    subscriptions: BTreeMap<SubscriptionId, Owned>,
+}
+
+/// A subscription of a client.
+struct Owned {
+    client: u32,
+    spec: Arc<SubscriptionSpec>,
+    /// Time of the first packet that it sees; `None` until the plan is posted.
+    from: Option<Time>,
+    /// Time from which on it sees no packets, once it is removed.
+    until: Option<Time>,
+    /// End in nanoseconds of the last interval in its sums.
+    summed: u64,
+    /// By the place of the function in the chain.
+    sums: BTreeMap<u16, Sums>,
+    /// Bytes that its sums may take.
+    memory: usize,
+    /// When the client read it last, in nanoseconds by the system's clock.
+    read: u64,
+}
+
+/// The readings of a function.
+struct Sums {
+    /// Name of the function.
+    function: String,
+    total: Reading,
+    /// The interval of the subscription that is under way; without length before the first.
+    current: (Interval, Reading),
+    /// The one before.
+    latest: Option<(Interval, Reading)>,
+}
+
+/// The state of a subscription, for its client.
+#[derive(Clone, Debug)]
+pub struct Answered {
+    /// Its number.
+    pub id: SubscriptionId,
+    /// What was asked.
+    pub spec: Arc<SubscriptionSpec>,
+    /// Time of the first packet that it sees.
+    pub from: Time,
+    /// Time from which on it sees no packets, once it is removed.
+    pub until: Option<Time>,
+    /// End in nanoseconds of the last interval in its sums; 0 before the first.
+    pub summed: u64,
+    /// The readings of its functions, by their place in the chain.
+    pub answers: Vec<(u16, FunctionAnswer)>,
+}
+
+/// The readings of a function.
+#[derive(Clone, Debug)]
+pub struct FunctionAnswer {
+    /// Name of the function.
+    pub function: String,
+    /// Its reading since the beginning.
+    pub total: Reading,
+    /// The last whole interval of the subscription and its reading.
+    pub latest: Option<(Interval, Reading)>,
+}
+
+impl Answered {
+    /// Whether no answer will be added: the subscription is removed, and all that it saw is in the sums.
+    pub fn is_complete(&self) -> bool {
+        self.until.is_some_and(|until| self.summed >= until.0)
+    }
+}
+
+/// Why a change is refused.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Refused {
+    /// A limit of the client or of all clients is reached.
+    Limit(String),
+    /// The plan does not compile or has no room.
+    Plan(String),
+    /// The client has no such subscription.
+    Unknown,
+}
+
+impl Clients {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each change of the state is complete before anything can panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds subscriptions of a client. Returns the time of the first packet that they see, and their numbers.
+    ///
+    /// # Errors
+    /// A limit is reached, or the plan does not compile. Nothing is changed.
+    pub fn add(
+        &self,
+        desk: &Desk,
+        client: &str,
+        mut specs: Vec<SubscriptionSpec>,
+    ) -> Result<(Time, Vec<SubscriptionId>), Refused> {
+        // Its answers go to the client alone.
+        specs.iter_mut().for_each(|spec| spec.outputs = Some(Vec::new()));
+        let alone: Vec<Plan> =
+            specs.iter().map(|spec| desk.alone(spec)).collect::<Result<_, _>>().map_err(Refused::Plan)?;
+        let memory: Vec<usize> =
+            alone.iter().map(|plan| plan.memory_of_readings().saturating_mul(KEPT)).collect();
+        let owner = {
+            let mut state = self.state();
+            state.may_add(client, &memory, desk.limit() / PART)?;
+            state.number(client)
+        };
+        let prepared = desk.prepare(vec![Change::Add(owner, specs.clone())]).map_err(Refused::Plan)?;
+        {
+            // Another request of the client may have been faster.
+            let mut state = self.state();
+            state.may_add(client, &memory, desk.limit() / PART)?;
+            let added = prepared.added().iter().copied().zip(specs).zip(alone.iter().zip(memory));
+            for ((id, spec), (plan, memory)) in added {
+                let owned = Owned::new(client_of(owner), Arc::new(spec), plan, memory);
+                state.subscriptions.insert(id, owned);
+            }
+            desk.keep(state.memory());
+        }
+        let (from, ids) = prepared.post();
+        let mut state = self.state();
+        for id in &ids {
+            if let Some(owned) = state.subscriptions.get_mut(id) {
+                owned.from = Some(from);
+            }
+        }
+        Ok((from, ids))
+    }
+
+    /// Removes subscriptions of a client. Returns the time from which on they see no packets. Their sums can be read until they
+    /// are forgotten.
+    ///
+    /// # Errors
+    /// The client does not have one of them. Nothing is changed.
+    pub fn remove(&self, desk: &Desk, client: &str, ids: &[SubscriptionId]) -> Result<Time, Refused> {
+        let owner = {
+            let state = self.state();
+            let number = *state.numbers.get(client).ok_or(Refused::Unknown)?;
+            let is_there = |id: &SubscriptionId| {
+                state
+                    .subscriptions
+                    .get(id)
+                    .is_some_and(|owned| owned.client == number && owned.until.is_none())
+            };
+            if !ids.iter().all(is_there) {
+                return Err(Refused::Unknown);
+            }
+            Owner::Client(number)
+        };
+        let prepared = desk.prepare(vec![Change::Remove(owner, ids.to_vec())]).map_err(Refused::Plan)?;
+        let (until, _) = prepared.post();
+        let mut state = self.state();
+        for id in ids {
+            if let Some(owned) = state.subscriptions.get_mut(id) {
+                (owned.until, owned.read) = (Some(until), clock());
+            }
+        }
+        Ok(until)
+    }
+
+    /// Adds the answers of an interval, in which all workers have ended.
+    pub fn interval(&self, interval: Interval, answers: Vec<Answer>) {
+        let mut state = self.state();
+        for Answer { id, reading, .. } in answers {
+            if let Some(owned) = state.subscriptions.get_mut(&id.subscription) {
+                owned.add(id.place, interval, reading);
+            }
+        }
+        for owned in state.subscriptions.values_mut() {
+            owned.summed = owned.summed.max(interval.end);
+        }
+    }
+
+    /// Adds answers of packets that came after their interval was reported.
+    pub fn late(&self, interval: Interval, answers: Vec<Answer>) {
+        let mut state = self.state();
+        for Answer { id, reading, .. } in answers {
+            if let Some(owned) = state.subscriptions.get_mut(&id.subscription) {
+                owned.add(id.place, interval, reading);
+            }
+        }
+    }
+
+    /// The subscriptions of a client, in the order of their numbers.
+    pub fn of(&self, client: &str) -> Vec<Answered> {
+        let mut state = self.state();
+        let Some(number) = state.numbers.get(client).copied() else { return Vec::new() };
+        let own = state.subscriptions.iter_mut().filter(|(_, owned)| owned.client == number);
+        own.filter_map(|(id, owned)| owned.answered(*id)).collect()
+    }
+
+    /// A subscription of a client.
+    pub fn one(&self, client: &str, id: SubscriptionId) -> Option<Answered> {
+        let mut state = self.state();
+        let number = state.numbers.get(client).copied()?;
+        state.subscriptions.get_mut(&id).filter(|owned| owned.client == number)?.answered(id)
+    }
+
+    /// Removes what no client has read for [`IDLE`], and forgets what was removed. `now`: nanoseconds by the system's clock.
+    pub fn sweep(&self, desk: &Desk, now: u64) {
+        let mut changes: BTreeMap<Owner, Vec<SubscriptionId>> = BTreeMap::new();
+        {
+            let mut state = self.state();
+            let is_idle = |owned: &Owned| now.saturating_sub(owned.read) > IDLE;
+            state.subscriptions.retain(|_, owned| owned.until.is_none() || !is_idle(owned));
+            for (id, owned) in &state.subscriptions {
+                if owned.until.is_none() && is_idle(owned) {
+                    changes.entry(Owner::Client(owned.client)).or_default().push(*id);
+                }
+            }
+            let State { numbers, subscriptions, .. } = &mut *state;
+            numbers.retain(|_, number| subscriptions.values().any(|owned| owned.client == *number));
+            desk.keep(state.memory());
+        }
+        if changes.is_empty() {
+            return;
+        }
+        let all = changes.iter().map(|(owner, ids)| Change::Remove(*owner, ids.clone())).collect();
+        // A plan with fewer subscriptions compiles.
+        let Ok(prepared) = desk.prepare(all) else { return };
+        prepared.post();
+        let mut state = self.state();
+        for id in changes.values().flatten() {
+            state.subscriptions.remove(id);
+        }
+        desk.keep(state.memory());
+    }
+}
+
+/// The number of a client.
+fn client_of(owner: Owner) -> u32 {
+    match owner {
+        Owner::Client(number) => number,
+        Owner::Run | Owner::Configuration => 0,
+    }
+}
+
+impl State {
+    /// The number of a client, which is given to no other one.
+    fn number(&mut self, client: &str) -> Owner {
+        let Self { numbers, given, .. } = self;
+        let number = *numbers.entry(client.to_owned()).or_insert_with(|| {
+            *given += 1;
+            *given
+        });
+        Owner::Client(number)
+    }
+
+    /// Bytes that the sums of all clients may take.
+    fn memory(&self) -> usize {
+        self.subscriptions.values().map(|owned| owned.memory).sum()
+    }
+
+    /// Checks the limits for further subscriptions with sums of these sizes, in bytes. `room`: bytes for all clients.
+    fn may_add(&self, client: &str, memory: &[usize], room: usize) -> Result<(), Refused> {
+        let number = self.numbers.get(client);
+        let own = self.subscriptions.values().filter(|owned| Some(&owned.client) == number);
+        let (count, used) = own.fold((0, 0), |(count, used), owned| (count + 1, used + owned.memory));
+        let more: usize = memory.iter().sum();
+        let limit = |of: &str, most: String| Err(Refused::Limit(format!("{of} at most {most}")));
+        if count + memory.len() > MAX_OF_ONE {
+            return limit("a client has", format!("{MAX_OF_ONE} subscriptions"));
+        }
+        if self.subscriptions.len() + memory.len() > MAX_OF_ALL {
+            return limit("all clients together have", format!("{MAX_OF_ALL} subscriptions"));
+        }
+        if used.saturating_add(more) > room / 2 {
+            return limit("the answers of a client take", memory::bytes(room / 2));
+        }
+        if self.memory().saturating_add(more) > room {
+            return limit("the answers of all clients take", memory::bytes(room));
+        }
+        Ok(())
+    }
+}
+
+impl Owned {
+    /// `alone` is the plan of the subscription alone, whose answers have seen nothing.
+    fn new(client: u32, spec: Arc<SubscriptionSpec>, alone: &Plan, memory: usize) -> Self {
+        let sums = alone.outline().answers().map(|(id, answer)| (id.place, Sums::of_nothing(answer)));
+        let (sums, read) = (sums.collect(), clock());
+        Self { client, spec, from: None, until: None, summed: 0, sums, memory, read }
+    }
+
+    /// Adds the reading of a function in an interval of the run.
+    fn add(&mut self, place: u16, interval: Interval, reading: Reading) {
+        let own = own_interval(interval, self.spec.interval);
+        if let Some(sums) = self.sums.get_mut(&place) {
+            sums.add(own, reading);
+        }
+    }
+
+    fn answered(&mut self, id: SubscriptionId) -> Option<Answered> {
+        self.read = clock();
+        let answers = self.sums.iter().map(|(place, sums)| (*place, sums.answer(self.summed)));
+        Some(Answered {
+            id,
+            spec: Arc::clone(&self.spec),
+            from: self.from?,
+            until: self.until,
+            summed: self.summed,
+            answers: answers.collect(),
+        })
+    }
+}
+
+impl Sums {
+    fn of_nothing(answer: &Answer) -> Self {
+        let empty = || answer.reading.clone();
+        let current = (Interval::default(), empty());
+        Self { function: answer.label.function.clone(), total: empty(), current, latest: None }
+    }
+
+    fn add(&mut self, interval: Interval, reading: Reading) {
+        self.total.merge(&reading);
+        let (current, sum) = &mut self.current;
+        if interval.start <= current.start {
+            // What is late belongs to the interval before, whose reading is out already.
+            if interval == *current {
+                sum.merge(&reading);
+            }
+            return;
+        }
+        let before = std::mem::replace(&mut self.current, (interval, reading));
+        self.latest = Some(before).filter(|(interval, _)| interval.end > 0);
+    }
+
+    /// `summed`: end in nanoseconds of the last interval of the run that was added.
+    fn answer(&self, summed: u64) -> FunctionAnswer {
+        let is_over = (1..=summed).contains(&self.current.0.end);
+        let latest = if is_over { Some(&self.current) } else { self.latest.as_ref() };
+        FunctionAnswer { function: self.function.clone(), total: self.total.clone(), latest: latest.cloned() }
+    }
+}
+
+/// The interval of a subscription that contains an interval of the run. `length` in nanoseconds; 0 for the run's.
+fn own_interval(interval: Interval, length: u64) -> Interval {
+    if length == 0 {
+        return interval;
+    }
+    let start = interval.start - interval.start % length;
+    Interval { start, end: start.saturating_add(length) }
+}
