@@ -1,10 +1,10 @@
 //! Subscriptions of clients of the HTTP interface, and their answers: a client alone gets the answers of its subscriptions.
 //!
 //! The collector takes the answers of clients out of each interval before outputs, events, pages and metrics see it. Sums
-//! are kept here until the client removes the subscription, or has not read it for [`IDLE`].
+//! are kept here until the client removes the subscription, or has not read it for [`IDLE`]. `now` is the time of the system's
+//! clock in nanoseconds since the epoch.
 
 use crate::desk::{Change, Desk};
-use crate::hub::clock;
 use crate::memory;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -129,6 +129,7 @@ impl Clients {
         desk: &Desk,
         client: &str,
         mut specs: Vec<SubscriptionSpec>,
+        now: u64,
     ) -> Result<(Time, Vec<SubscriptionId>), Refused> {
         // Its answers go to the client alone.
         specs.iter_mut().for_each(|spec| spec.outputs = Some(Vec::new()));
@@ -148,7 +149,7 @@ impl Clients {
             state.may_add(client, &memory, desk.limit() / PART)?;
             let added = prepared.added().iter().copied().zip(specs).zip(alone.iter().zip(memory));
             for ((id, spec), (plan, memory)) in added {
-                let owned = Owned::new(client_of(owner), Arc::new(spec), plan, memory);
+                let owned = Owned::new(client_of(owner), Arc::new(spec), plan, memory, now);
                 state.subscriptions.insert(id, owned);
             }
             desk.keep(state.memory());
@@ -168,7 +169,13 @@ impl Clients {
     ///
     /// # Errors
     /// The client does not have one of them. Nothing is changed.
-    pub fn remove(&self, desk: &Desk, client: &str, ids: &[SubscriptionId]) -> Result<Time, Refused> {
+    pub fn remove(
+        &self,
+        desk: &Desk,
+        client: &str,
+        ids: &[SubscriptionId],
+        now: u64,
+    ) -> Result<Time, Refused> {
         let owner = {
             let state = self.state();
             let number = *state.numbers.get(client).ok_or(Refused::Unknown)?;
@@ -188,7 +195,7 @@ impl Clients {
         let mut state = self.state();
         for id in ids {
             if let Some(owned) = state.subscriptions.get_mut(id) {
-                (owned.until, owned.read) = (Some(until), clock());
+                (owned.until, owned.read) = (Some(until), now);
             }
         }
         Ok(until)
@@ -218,21 +225,21 @@ impl Clients {
     }
 
     /// The subscriptions of a client, in the order of their numbers.
-    pub fn of(&self, client: &str) -> Vec<Answered> {
+    pub fn of(&self, client: &str, now: u64) -> Vec<Answered> {
         let mut state = self.state();
         let Some(number) = state.numbers.get(client).copied() else { return Vec::new() };
         let own = state.subscriptions.iter_mut().filter(|(_, owned)| owned.client == number);
-        own.filter_map(|(id, owned)| owned.answered(*id)).collect()
+        own.filter_map(|(id, owned)| owned.answered(*id, now)).collect()
     }
 
     /// A subscription of a client.
-    pub fn one(&self, client: &str, id: SubscriptionId) -> Option<Answered> {
+    pub fn one(&self, client: &str, id: SubscriptionId, now: u64) -> Option<Answered> {
         let mut state = self.state();
         let number = state.numbers.get(client).copied()?;
-        state.subscriptions.get_mut(&id).filter(|owned| owned.client == number)?.answered(id)
+        state.subscriptions.get_mut(&id).filter(|owned| owned.client == number)?.answered(id, now)
     }
 
-    /// Removes what no client has read for [`IDLE`], and forgets what was removed. `now`: nanoseconds by the system's clock.
+    /// Removes what no client has read for [`IDLE`], and forgets what was removed.
     pub fn sweep(&self, desk: &Desk, now: u64) {
         let mut changes: BTreeMap<Owner, Vec<SubscriptionId>> = BTreeMap::new();
         {
@@ -312,10 +319,9 @@ impl State {
 
 impl Owned {
     /// `alone` is the plan of the subscription alone, whose answers have seen nothing.
-    fn new(client: u32, spec: Arc<SubscriptionSpec>, alone: &Plan, memory: usize) -> Self {
+    fn new(client: u32, spec: Arc<SubscriptionSpec>, alone: &Plan, memory: usize, read: u64) -> Self {
         let sums = alone.outline().answers().map(|(id, answer)| (id.place, Sums::of_nothing(answer)));
-        let (sums, read) = (sums.collect(), clock());
-        Self { client, spec, from: None, until: None, summed: 0, sums, memory, read }
+        Self { client, spec, from: None, until: None, summed: 0, sums: sums.collect(), memory, read }
     }
 
     /// Adds the reading of a function in an interval of the run.
@@ -326,8 +332,8 @@ impl Owned {
         }
     }
 
-    fn answered(&mut self, id: SubscriptionId) -> Option<Answered> {
-        self.read = clock();
+    fn answered(&mut self, id: SubscriptionId, now: u64) -> Option<Answered> {
+        self.read = now;
         let answers = self.sums.iter().map(|(place, sums)| (*place, sums.answer(self.summed)));
         Some(Answered {
             id,

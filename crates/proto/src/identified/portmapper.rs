@@ -11,9 +11,6 @@ pub(crate) static PROTOCOL: Protocol = identified(
     probe,
 );
 
-/// Its number among programs of ONC RPC (RFC 5531 8.3.1).
-pub(super) const PROGRAM: u32 = 100_000;
-
 fn probe(heads: &Heads<'_>) -> Probe {
-    rpc::calls(heads, PROTOCOL.ports, |program| program == PROGRAM)
+    rpc::calls(heads, PROTOCOL.ports, |program| program == rpc::PORTMAPPER)
 }

@@ -1,6 +1,6 @@
 //! ONC RPC version 2 (RFC 5531 9), over TCP in records (11).
 
-use super::{identified, mount, nfs, portmapper};
+use super::identified;
 use crate::{Heads, Probe, Protocol, TCP, Transport};
 use weir_wire::Reader;
 
@@ -17,11 +17,13 @@ const CALL: usize = 36;
 /// Maximum length of credentials (8.2).
 const MAX_CREDENTIALS: u32 = 400;
 
-/// Programs with a name of their own.
-const NAMED: [u32; 3] = [mount::PROGRAM, nfs::PROGRAM, portmapper::PROGRAM];
+/// Numbers of programs with a name of their own (RFC 5531 8.3.1).
+pub(super) const PORTMAPPER: u32 = 100_000;
+pub(super) const NFS: u32 = 100_003;
+pub(super) const MOUNT: u32 = 100_005;
 
 fn probe(heads: &Heads<'_>) -> Probe {
-    calls(heads, PROTOCOL.ports, |program| !NAMED.contains(&program))
+    calls(heads, PROTOCOL.ports, |program| ![PORTMAPPER, NFS, MOUNT].contains(&program))
 }
 
 /// Whether the flow has calls of a program. On these ports the call of a registered program decides (RFC 5531 8.3.1), elsewhere

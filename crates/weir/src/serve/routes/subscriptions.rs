@@ -206,7 +206,7 @@ pub async fn add(
         if !client.rights.has(Right::Packets) {
             specs.iter().try_for_each(|spec| shows_no_payload(&desk, spec))?;
         }
-        let added = shared.hub.clients.add(&desk, &client.holder(), specs);
+        let added = shared.hub.clients.add(&desk, &client.holder(), specs, clock());
         drop(posted.place);
         let (from, ids) = added?;
         Ok(Added { from: seconds(from.0), ids: ids.into_iter().map(|id| id.0).collect() })
@@ -227,7 +227,7 @@ pub async fn remove(
     let shared = Arc::clone(&app);
     let work = move || {
         let desk = desk(&shared)?;
-        let until = shared.hub.clients.remove(&desk, &client.holder(), &[SubscriptionId(id)])?;
+        let until = shared.hub.clients.remove(&desk, &client.holder(), &[SubscriptionId(id)], clock())?;
         Ok(Removed { until: seconds(until.0) })
     };
     Ok(Json(app.wait(work).await?))
@@ -239,7 +239,7 @@ pub async fn list(
     State(app): State<Shared>,
     Extension(client): Extension<Client>,
 ) -> Json<ClientSubscriptions> {
-    let own = app.hub.clients.of(&client.holder());
+    let own = app.hub.clients.of(&client.holder(), clock());
     let has_payload = client.rights.has(Right::Packets);
     let subscriptions = own.into_iter().map(|one| shown(one, has_payload)).collect();
     Json(ClientSubscriptions { subscriptions })
@@ -254,7 +254,7 @@ pub async fn one(
     Extension(client): Extension<Client>,
     Path(id): Path<u32>,
 ) -> Result<Json<ClientSubscription>, Failure> {
-    let found = app.hub.clients.one(&client.holder(), SubscriptionId(id));
+    let found = app.hub.clients.one(&client.holder(), SubscriptionId(id), clock());
     let found = found.ok_or(Refused::Unknown)?;
     Ok(Json(shown(found, client.rights.has(Right::Packets))))
 }
