@@ -47,7 +47,7 @@ pub(crate) struct Functions {
     delivered: Vec<AnswerId>,
     /// The functions that deliver packets of the block that is shown, each with its packets.
     selected: Vec<(AnswerId, PacketMask)>,
-    /// The flows whose packets functions over records have decided to write.
+    /// What functions over records have decided to write.
     pub decisions: Vec<Decision>,
 }
 
@@ -220,7 +220,9 @@ impl Functions {
         });
         if !plan.writes.is_empty() {
             let writes = delivered.iter().filter(|id| plan.writes.get(id).is_some());
-            self.decisions.extend(writes.map(|id| (flow.key, *id)));
+            let decision =
+                |id: &AnswerId| Decision { key: flow.key, id: *id, at: record.at, packet: record.packet };
+            self.decisions.extend(writes.map(decision));
         }
         &self.delivered
     }

@@ -124,8 +124,8 @@ impl Demand {
                 hashes: Hashes { sha256: true, ..Hashes::default() },
                 ..Self::default()
             },
-            Target::Packets { before: None, .. } => Self::default(),
-            Target::Packets { before: Some(_), .. } => {
+            Target::Packets { of: None, .. } => Self::default(),
+            Target::Packets { of: Some(_), .. } => {
                 Self { identifies: level == Level::Flow, held: true, ..Self::default() }
             }
         }

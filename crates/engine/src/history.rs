@@ -1,6 +1,7 @@
 //! The latest packets of a worker's flows, so that an output may begin with packets before the one that decided.
 
 use std::collections::{HashMap, VecDeque};
+use std::num::NonZeroU64;
 use weir_wire::{Batch, Packet, PacketBuf, Slot};
 
 /// Packets are freed in chunks: a part of the memory, within these bounds in bytes.
@@ -8,32 +9,51 @@ const CHUNKS: usize = 16;
 const MIN_CHUNK: usize = 4 << 10;
 const MAX_CHUNK: usize = 256 << 10;
 
-/// The place of a packet: number of the chunk since the beginning, and index within it.
+/// The place of a packet: number of the chunk since the beginning, and index within it. There is one for each link, so that
+/// both share a word.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Place {
-    chunk: u64,
-    at: u32,
+struct Place(NonZeroU64);
+
+/// Bits of the index: a chunk has fewer packets than that, because the slots of a full one take at most [`MAX_CHUNK`] bytes.
+const INDEX: u32 = 16;
+const _: () = assert!(MAX_CHUNK / size_of::<Slot>() < 1 << INDEX);
+
+impl Place {
+    fn new(chunk: u64, at: usize) -> Self {
+        Self(NonZeroU64::MIN.saturating_add(chunk << INDEX | at as u64))
+    }
+
+    fn chunk(self) -> u64 {
+        (self.0.get() - 1) >> INDEX
+    }
+
+    fn at(self) -> usize {
+        ((self.0.get() - 1) & ((1 << INDEX) - 1)) as usize
+    }
 }
 
-/// A packet's row in the flow table, and the next packet of the row.
+/// A packet's row in the flow table, its neighbours in the row, and the note that is held with it.
 #[derive(Clone, Copy)]
-struct Link {
+struct Link<T> {
     /// `None` if the packet is not needed any more.
     row: Option<u32>,
     next: Option<Place>,
+    /// The place before it, also where that packet was shed.
+    before: Option<Place>,
+    note: T,
 }
 
 /// Consecutive packets of all flows.
-struct Chunk {
+struct Chunk<T> {
     packets: PacketBuf,
-    links: Vec<Link>,
+    links: Vec<Link<T>>,
     /// Number of packets that are needed.
     live: usize,
     /// Bytes of the others.
     dead: usize,
 }
 
-impl Chunk {
+impl<T> Chunk<T> {
     fn with_room(bytes: usize) -> Self {
         let mut packets = PacketBuf::default();
         packets.bytes.reserve_exact(bytes);
@@ -44,7 +64,7 @@ impl Chunk {
     fn memory(&self) -> usize {
         self.packets.bytes.capacity()
             + self.packets.slots.capacity() * size_of::<Slot>()
-            + self.links.capacity() * size_of::<Link>()
+            + self.links.capacity() * size_of::<Link<T>>()
     }
 }
 
@@ -58,12 +78,12 @@ struct Chain {
 }
 
 /// A ring of packets with a limit of memory. Packets of one row are chained. When the ring is full, the oldest packets are
-/// shed, whatever their row.
-pub(crate) struct History {
+/// shed, whatever their row. Each packet has a note of the caller's, which counts as memory.
+pub(crate) struct History<T = ()> {
     limit: usize,
     /// Bytes of a chunk.
     chunk: usize,
-    chunks: VecDeque<Chunk>,
+    chunks: VecDeque<Chunk<T>>,
     /// Number of the oldest chunk.
     first: u64,
     chains: HashMap<u32, Chain>,
@@ -73,7 +93,7 @@ pub(crate) struct History {
     dead: usize,
 }
 
-impl History {
+impl<T: Copy> History<T> {
     /// A ring of at most `limit` bytes, but at least one packet.
     pub fn new(limit: usize) -> Self {
         Self {
@@ -92,10 +112,10 @@ impl History {
         self.chains.get(&row).map_or((0, 0), |chain| (chain.packets, chain.bytes))
     }
 
-    /// Adds the newest packet of a row. Calls `shed` with the row of each packet that is shed for it.
-    pub fn push(&mut self, row: u32, packet: &Packet<'_>, shed: &mut dyn FnMut(u32)) {
+    /// Adds the newest packet of a row. Calls `shed` with the row and the note of each packet that is shed for it.
+    pub fn push(&mut self, row: u32, packet: &Packet<'_>, note: T, shed: &mut dyn FnMut(u32, &T)) {
         let length = packet.data.len();
-        let is_full = |chunk: &Chunk| {
+        let is_full = |chunk: &Chunk<T>| {
             chunk.packets.bytes.len() + length > self.chunk
                 || chunk.links.len() >= self.chunk / size_of::<Slot>()
         };
@@ -106,11 +126,12 @@ impl History {
             self.chunks.push_back(chunk);
         }
         let number = self.first + self.chunks.len() as u64 - 1;
+        let last = self.chains.get(&row).map(|chain| chain.last);
         let Some(chunk) = self.chunks.back_mut() else { return };
         let before = chunk.memory();
-        let place = Place { chunk: number, at: chunk.links.len() as u32 };
+        let place = Place::new(number, chunk.links.len());
         chunk.packets.push(packet);
-        chunk.links.push(Link { row: Some(row), next: None });
+        chunk.links.push(Link { row: Some(row), next: None, before: last, note });
         chunk.live += 1;
         self.held = self.held + chunk.memory() - before;
         self.chain(row, place, length as u32);
@@ -134,9 +155,14 @@ impl History {
         }
     }
 
-    fn link(&mut self, place: Place) -> Option<&mut Link> {
-        let at = usize::try_from(place.chunk.checked_sub(self.first)?).ok()?;
-        self.chunks.get_mut(at)?.links.get_mut(place.at as usize)
+    fn link(&mut self, place: Place) -> Option<&mut Link<T>> {
+        self.chunk_of(place)?.links.get_mut(place.at())
+    }
+
+    /// The chunk of a place; `None` if it was shed.
+    fn chunk_of(&mut self, place: Place) -> Option<&mut Chunk<T>> {
+        let at = usize::try_from(place.chunk().checked_sub(self.first)?).ok()?;
+        self.chunks.get_mut(at)
     }
 
     /// Removes the packets of a row, oldest first, and calls `emit` with each.
@@ -146,36 +172,68 @@ impl History {
             let Some(link) = self.link(place) else { return };
             next = link.next;
             link.row = None;
-            let Some(chunk) = self.chunks.get_mut((place.chunk - self.first) as usize) else { return };
+            let Some(chunk) = self.chunk_of(place) else { return };
             chunk.live -= 1;
-            if let Some(slot) = chunk.packets.slots.get(place.at as usize) {
+            if let Some(slot) = chunk.packets.slots.get(place.at()) {
                 emit(Batch { bytes: &chunk.packets.bytes, slots: std::slice::from_ref(slot) });
-                chunk.dead += slot.len as usize;
-                self.dead += slot.len as usize;
+                let dead = slot.len as usize;
+                chunk.dead += dead;
+                self.dead += dead;
             }
         }
         while self.chunks.front().is_some_and(|chunk| chunk.live == 0) {
-            self.drop_oldest(&mut |_| ());
+            self.drop_oldest(&mut |_, _| ());
         }
     }
 
     /// Calls `see` with the packets of a row, oldest first. They stay.
-    pub fn visit(&self, row: u32, mut see: impl FnMut(&Packet<'_>)) {
-        let mut next = self.chains.get(&row).map(|chain| chain.first);
-        while let Some(place) = next {
-            let at = place.chunk.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
-            let Some(chunk) = at.and_then(|at| self.chunks.get(at)) else { return };
-            let at = place.at as usize;
-            if let Some(slot) = chunk.packets.slots.get(at) {
-                see(&chunk.packets.batch().packet(slot));
-            }
-            next = chunk.links.get(at).and_then(|link| link.next);
+    pub fn visit(&mut self, row: u32, see: impl FnMut(&Packet<'_>, &mut T)) {
+        let first = self.chains.get(&row).map(|chain| chain.first);
+        self.visit_on(first, see);
+    }
+
+    /// Calls `see` with the packets of a row, oldest first, from the one after the latest that `is_before` holds for. They stay.
+    /// Costs time for these packets, not for all of the row.
+    pub fn visit_latest(
+        &mut self,
+        row: u32,
+        is_before: impl Fn(&Packet<'_>, &T) -> bool,
+        see: impl FnMut(&Packet<'_>, &mut T),
+    ) {
+        let mut first = None;
+        let mut at = self.chains.get(&row).map(|chain| chain.last);
+        while let Some(place) = at
+            && let Some(chunk) = self.chunk_of(place)
+            && let (Some(link), Some(slot)) =
+                (chunk.links.get(place.at()), chunk.packets.slots.get(place.at()))
+            && !is_before(&chunk.packets.batch().packet(slot), &link.note)
+        {
+            (first, at) = (Some(place), link.before);
         }
+        self.visit_on(first, see);
+    }
+
+    /// Calls `see` with the packet of a place and those after it in its row.
+    fn visit_on(&mut self, first: Option<Place>, mut see: impl FnMut(&Packet<'_>, &mut T)) {
+        let mut next = first;
+        while let Some(place) = next {
+            let Some(Chunk { packets, links, .. }) = self.chunk_of(place) else { return };
+            let Some(link) = links.get_mut(place.at()) else { return };
+            if let Some(slot) = packets.slots.get(place.at()) {
+                see(&packets.batch().packet(slot), &mut link.note);
+            }
+            next = link.next;
+        }
+    }
+
+    /// Calls `change` with the note of each packet.
+    pub fn each_note(&mut self, mut change: impl FnMut(&mut T)) {
+        self.chunks.iter_mut().flat_map(|chunk| &mut chunk.links).for_each(|link| change(&mut link.note));
     }
 
     /// Frees memory for a chunk with room for `length` bytes: that of packets that are not needed any more, then that of the
     /// oldest packets.
-    fn make_room(&mut self, length: usize, shed: &mut dyn FnMut(u32)) {
+    fn make_room(&mut self, length: usize, shed: &mut dyn FnMut(u32, &T)) {
         let needed = length.max(self.chunk);
         if self.held + needed > self.limit && self.dead >= self.held / 2 {
             self.compact(shed);
@@ -185,14 +243,14 @@ impl History {
         }
     }
 
-    fn drop_oldest(&mut self, shed: &mut dyn FnMut(u32)) {
+    fn drop_oldest(&mut self, shed: &mut dyn FnMut(u32, &T)) {
         let Some(chunk) = self.chunks.pop_front() else { return };
         self.first += 1;
         self.held -= chunk.memory();
         self.dead -= chunk.dead;
         for (link, slot) in chunk.links.iter().zip(&chunk.packets.slots) {
             let Some(row) = link.row else { continue };
-            shed(row);
+            shed(row, &link.note);
             // The oldest packet of the ring is the oldest of its row.
             match (self.chains.get_mut(&row), link.next) {
                 (Some(chain), Some(next)) => {
@@ -207,7 +265,7 @@ impl History {
 
     /// Moves the packets that are needed together. Half of the memory is free afterwards, so that a byte is moved
     /// at most once for each byte that comes in.
-    fn compact(&mut self, shed: &mut dyn FnMut(u32)) {
+    fn compact(&mut self, shed: &mut dyn FnMut(u32, &T)) {
         let before = std::mem::take(&mut self.chunks);
         self.first += before.len() as u64;
         (self.held, self.dead) = (0, 0);
@@ -215,7 +273,7 @@ impl History {
         for chunk in before {
             for (packet, link) in chunk.packets.batch().packets().zip(&chunk.links) {
                 if let Some(row) = link.row {
-                    self.push(row, &packet, shed);
+                    self.push(row, &packet, link.note, shed);
                 }
             }
         }
@@ -262,11 +320,11 @@ mod tests {
     fn packets_of_a_row_are_taken_in_order_and_once() {
         let mut history = History::new(1 << 20);
         for time in 0..1000 {
-            history.push(time as u32 % 7, &packet(&[1; 300], time), &mut |_| panic!("shed"));
+            history.push(time as u32 % 7, &packet(&[1; 300], time), (), &mut |_, ()| panic!("shed"));
         }
         assert_eq!(history.of_row(3), (143, 143 * 300));
         let mut seen = Vec::new();
-        history.visit(3, |packet| seen.push(packet.time.0));
+        history.visit(3, |packet, ()| seen.push(packet.time.0));
         assert_eq!(seen, (0..1000).filter(|time| time % 7 == 3).collect::<Vec<_>>());
         assert_eq!(taken(&mut history, 3), (0..1000).filter(|time| time % 7 == 3).collect::<Vec<_>>());
         assert_eq!((taken(&mut history, 3), history.of_row(3)), (Vec::new(), (0, 0)));
@@ -280,7 +338,7 @@ mod tests {
         let (mut history, mut shed) = (History::new(limit), 0_u64);
         let all = 10_000;
         for time in 0..all {
-            history.push(time as u32 % 5, &packet(&[1; 500], time), &mut |_| shed += 1);
+            history.push(time as u32 % 5, &packet(&[1; 500], time), (), &mut |_, ()| shed += 1);
             assert!(history.memory() <= limit, "{}", history.memory());
         }
         let mut times: Vec<u64> = (0..5).flat_map(|row| taken(&mut history, row)).collect();
@@ -293,9 +351,9 @@ mod tests {
     fn packets_that_are_not_needed_make_room_before_others_are_shed() {
         let limit = 128 << 10;
         let mut history = History::new(limit);
-        history.push(0, &packet(&[1; 100], 0), &mut |_| panic!("shed"));
+        history.push(0, &packet(&[1; 100], 0), (), &mut |_, ()| panic!("shed"));
         for time in 1..20_000 {
-            history.push(1, &packet(&[1; 500], time), &mut |_| panic!("shed at {time}"));
+            history.push(1, &packet(&[1; 500], time), (), &mut |_, ()| panic!("shed at {time}"));
             if time % 50 == 0 {
                 assert_eq!(taken(&mut history, 1).len(), 50);
             }
@@ -308,7 +366,7 @@ mod tests {
         let mut history = History::new(8 << 10);
         let mut shed = Vec::new();
         for (row, length) in [(1, 100), (2, 60_000), (3, 100)] {
-            history.push(row, &packet(&vec![1; length], u64::from(row)), &mut |row| shed.push(row));
+            history.push(row, &packet(&vec![1; length], u64::from(row)), (), &mut |row, ()| shed.push(row));
         }
         assert_eq!((shed, taken(&mut history, 3)), (vec![1, 2], vec![3]));
         assert!(taken(&mut history, 2).is_empty());

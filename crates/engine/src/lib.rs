@@ -81,7 +81,7 @@ pub use sessions::{RECORD_RATIO, SessionConfig, SessionStats};
 pub use settings::{ChecksumMode, PlanError, Seeds, Settings};
 pub use sink::{Emitted, Sink, To};
 pub use streams::Measuring;
-pub use target::{Before, LogFormat, NamedDirectory, NamedFile, NamedLog, Place, Rotation, Target};
+pub use target::{Before, LogFormat, NamedDirectory, NamedFile, NamedLog, Of, Place, Rotation, Target};
 pub use unidentified::UNIDENTIFIED;
 pub use weir_flow::measure::{Burst, Exchange, Measure, Measured};
 pub use weir_flow::{

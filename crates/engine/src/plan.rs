@@ -1,14 +1,14 @@
 //! The compiled list of subscriptions: immutable, shared by all workers.
 
 use crate::InputKind;
-use crate::Target;
 use crate::cover::{Cover, Covering};
 use crate::demand::Demand;
 use crate::expressions::{Expressions, Numbering};
-use crate::held::Writes;
+use crate::held::{MAX_OF_RECORDS, Writes};
 use crate::planned::Compiled;
 use crate::read::Read;
 use crate::settings::{ChecksumMode, PlanError, Settings};
+use crate::target::{Of, Target};
 use crate::trees::{Chain, Lineage, Lineages, Trees};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -494,6 +494,16 @@ fn check_targets(planned: &[Arc<Planned>]) -> Result<(), PlanError> {
             if matches!(target, Target::Files(_)) && directories() > MAX_DIRECTORIES {
                 return Err(wrong(format!(
                     "the directory {target} is one more than the {MAX_DIRECTORIES} that a run can fill with files"
+                )));
+            }
+            let of_records = || {
+                let is_one = |target: &Target| matches!(target, Target::Packets { of: Some(Of::Record), .. });
+                names.values().filter(|(target, _)| is_one(target)).count()
+            };
+            if matches!(target, Target::Packets { of: Some(Of::Record), .. }) && of_records() > MAX_OF_RECORDS
+            {
+                return Err(wrong(format!(
+                    "the packet file {target} is one more than the {MAX_OF_RECORDS} of records that a run can write"
                 )));
             }
             if names.len() > MAX_TARGETS {

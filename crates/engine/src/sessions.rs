@@ -2,7 +2,7 @@
 
 use crate::announced::{Announced, Announcements};
 use crate::demand::Demand;
-use crate::held::HeldPackets;
+use crate::held::{self, HeldPackets};
 use crate::odd_segments::OddSegments;
 use crate::read::Reading;
 use crate::stream_demand::{Covered, Covering, StreamDemand};
@@ -474,8 +474,11 @@ impl Sessions {
             self.announced.end();
             self.packet = 0;
         }
+        let session = self.entry(seen.row).and_then(|entry| entry.session.as_ref());
+        let arrived = session.map_or(0, |session| session.arrived(seen.direction));
         if let Some(held) = &mut self.held_packets {
-            held.packet(seen, &mut tap.functions.decisions, &tap.plan.writes, tap.sink);
+            let carried = held::carried(seen, arrived, &self.streams);
+            held.packet(seen, carried, &mut tap.functions.decisions, &tap.plan.writes, tap.sink);
         }
         let Some(packets) = &mut self.unidentified_packets else { return };
         let session = self.entries.get(seen.row).and_then(Option::as_ref);

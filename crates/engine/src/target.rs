@@ -17,9 +17,9 @@ pub enum Target {
     Packets {
         /// The file.
         file: NamedFile,
-        /// At flow and record level the packets of flows are written: of those before the decision, these. `None` at packet
-        /// level, where each packet is decided for itself.
-        before: Option<Before>,
+        /// At flow and record level these packets of flows are written. `None` at packet level, where each packet is decided for
+        /// itself.
+        of: Option<Of>,
     },
 }
 
@@ -92,6 +92,15 @@ pub struct NamedFile {
     pub files: Option<u32>,
     /// Maximum number of bytes of a packet that are written; `None` for all.
     pub snaplen: Option<u32>,
+}
+
+/// The packets that a function over flows or records writes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Of {
+    /// Those of the flow: these before the decision, and all that follow.
+    Flow(Before),
+    /// Those so far that carry bytes of the record.
+    Record,
 }
 
 /// The packets of a flow before the one that decided which are written.

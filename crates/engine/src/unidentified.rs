@@ -131,16 +131,16 @@ impl UnidentifiedPackets {
     /// Keeps a packet of an undecided flow.
     fn keep(&mut self, row: u32, packet: &Packet<'_>) {
         let Self { history, flows, .. } = self;
-        let mut miss = |row| {
+        let mut miss = |row, _: &()| {
             if let Some(Decision::Open(missing)) = flows.get_mut(&row) {
                 *missing += 1;
             }
         };
         let (packets, bytes) = history.of_row(row);
         if (packets as usize) < PACKETS && bytes as usize + packet.data.len() <= BYTES {
-            history.push(row, packet, &mut miss);
+            history.push(row, packet, (), &mut miss);
         } else {
-            miss(row);
+            miss(row, &());
         }
     }
 

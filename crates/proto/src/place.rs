@@ -23,6 +23,11 @@ pub struct Span {
 }
 
 impl Span {
+    /// These positions of the two sides, by [`Direction`].
+    pub fn new([forward, reverse]: [Range<u64>; 2]) -> Self {
+        Self { begin: [forward.start, reverse.start], end: [forward.end, reverse.end] }
+    }
+
     /// The positions of the bytes that this side sent; empty if there are none.
     pub fn of(&self, side: Direction) -> Range<u64> {
         let at = side as usize & 1;
@@ -145,6 +150,11 @@ impl Places {
 
     fn rest(&mut self, side: Direction) {
         self.more(side, 0);
+    }
+
+    /// The number of bytes of a side that have arrived.
+    pub fn arrived(&self, side: Direction) -> u64 {
+        self.sides.get(side as usize & 1).map_or(0, |place| place.arrived)
     }
 
     /// The numbers of bytes that had arrived before a chunk did.

@@ -268,6 +268,11 @@ impl Session {
         matches!(self.state, State::Unknown)
     }
 
+    /// Number of bytes of a side that have arrived, missing ones included: the position after them in a [`Span`](crate::Span).
+    pub fn arrived(&self, side: Direction) -> u64 {
+        self.places.arrived(side)
+    }
+
     /// The identified protocols, in the order of identification.
     pub fn found(&self) -> impl Iterator<Item = &'static Protocol> {
         self.places().filter_map(|place| PROTOCOLS.get(usize::from(place) - 1)).copied()

@@ -14,6 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use support::random::Random;
 use support::*;
+use weir_wire::{FlowKey, Packet, decode};
 
 /// A configuration with a directory of logs and these subscriptions: level, condition and chain.
 fn configuration(out: &Path, logs: &str, subscriptions: &[(&str, &str, &str)]) -> String {
@@ -182,6 +183,203 @@ fn packets_of_flows_that_are_decided_later_are_written() {
     assert!(compared.len() == DECIDED.len(), "{compared:?}");
 }
 
+/// A packet of a capture with its position, its flow, whether its source is the lower end, its sequence number and its payload.
+struct Piece {
+    number: usize,
+    at: (u64, Vec<u8>),
+    flow: FlowKey,
+    is_lower: bool,
+    seq: u32,
+    payload: Vec<u8>,
+    is_syn: bool,
+}
+
+/// The packets of a transport and a server's port.
+fn pieces(capture: &Path, proto: u8, port: u16) -> Vec<Piece> {
+    let piece = |(number, packet): (usize, Packet<'_>)| {
+        let layers = decode(&packet);
+        let (flow, is_lower) = FlowKey::of(&packet, &layers)?;
+        let header = packet.data.get(layers.transport as usize..)?;
+        let seq = header.get(4..8)?.try_into().map(u32::from_be_bytes).unwrap();
+        let (payload, is_syn) = (layers.payload_of(packet.data).to_vec(), layers.tcp_flags & 2 != 0);
+        let is_it = flow.proto == proto && flow.port.contains(&port);
+        let at = (packet.time.0, packet.data.to_vec());
+        is_it.then_some(Piece { number, at, flow, is_lower, seq, payload, is_syn })
+    };
+    Loaded::read(capture).packets().enumerate().filter_map(piece).collect()
+}
+
+/// The end of the head of a message that begins at a position.
+fn head_end(stream: &[u8], begin: usize) -> Option<usize> {
+    let rest = stream.get(begin..)?;
+    rest.windows(4).position(|four| four == b"\r\n\r\n").map(|at| begin + at + 4)
+}
+
+/// The bytes of the second request and the second response of a connection, if it has two: requests have no content, and the
+/// lengths of responses are known.
+fn second_transaction(client: &[u8], server: &[u8]) -> Option<[std::ops::Range<usize>; 2]> {
+    let first = head_end(client, 0)?;
+    let request = first..head_end(client, first)?;
+    let response_end = |begin: usize| {
+        let end = head_end(server, begin)?;
+        let head = std::str::from_utf8(&server[begin..end]).ok()?;
+        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "))?;
+        Some(end + length.parse::<usize>().ok()?)
+    };
+    let begin = response_end(0)?;
+    Some([request, begin..response_end(begin)?])
+}
+
+/// The packets that carry the second transaction of each connection, up to the one that completes it.
+fn of_second_transactions(all: &[Piece]) -> Vec<(u64, Vec<u8>)> {
+    let mut flows: BTreeMap<FlowKey, Vec<&Piece>> = BTreeMap::new();
+    all.iter().for_each(|piece| flows.entry(piece.flow).or_default().push(piece));
+    let mut carrying: Vec<&Piece> = Vec::new();
+    for (flow, pieces) in flows {
+        // Each packet with its place in the stream of the client (0) or the server (1).
+        let is_client = |piece: &Piece| (flow.port[1] == 80) == piece.is_lower;
+        let base = |of_client: bool| {
+            let syn = pieces.iter().find(|piece| piece.is_syn && is_client(piece) == of_client);
+            syn.map(|piece| piece.seq.wrapping_add(1))
+        };
+        let (Some(of_client), Some(of_server)) = (base(true), base(false)) else { continue };
+        let place = |piece: &Piece| {
+            let (side, base) = if is_client(piece) { (0, of_client) } else { (1, of_server) };
+            let begin = if piece.is_syn { 0 } else { piece.seq.wrapping_sub(base) as usize };
+            (side, begin..begin + piece.payload.len())
+        };
+        let with_payload: Vec<&&Piece> = pieces.iter().filter(|piece| !piece.payload.is_empty()).collect();
+        let mut streams = [Vec::new(), Vec::new()];
+        for piece in &with_payload {
+            let (side, at) = place(piece);
+            let stream: &mut Vec<u8> = &mut streams[side];
+            stream.resize(stream.len().max(at.end), 0);
+            stream[at].copy_from_slice(&piece.payload);
+        }
+        let Some(transaction) = second_transaction(&streams[0], &streams[1]) else { continue };
+        let mut seen = streams.map(|stream| vec![false; stream.len()]);
+        for piece in with_payload {
+            let (side, at) = place(piece);
+            seen[side][at.clone()].fill(true);
+            if at.start < transaction[side].end && transaction[side].start < at.end {
+                carrying.push(piece);
+            }
+            if seen.iter().zip(&transaction).all(|(seen, bytes)| seen[..bytes.end].iter().all(|is| *is)) {
+                break;
+            }
+        }
+    }
+    carrying.sort_by_key(|piece| piece.number);
+    carrying.into_iter().map(|piece| piece.at.clone()).collect()
+}
+
+/// The sample with segments of HTTP that come again at once, later, or after the next one of their side.
+fn disturbed(folder: &Path) -> PathBuf {
+    let loaded = Loaded::read(&sample());
+    let mut packets: Vec<(u64, Vec<u8>)> = Vec::new();
+    let (mut nth, mut before) = (0, None);
+    for packet in loaded.packets() {
+        let layers = decode(&packet);
+        let (time, data) = (packet.time.0, packet.data.to_vec());
+        let side =
+            FlowKey::of(&packet, &layers).filter(|(flow, _)| flow.proto == 6 && flow.port.contains(&80));
+        let side = side.filter(|_| !layers.payload_of(packet.data).is_empty());
+        nth += u64::from(side.is_some());
+        packets.push((time, data.clone()));
+        match nth % 7 {
+            _ if side.is_none() => {}
+            2 => packets.push((time + 1_000, data)),
+            3 => packets.extend([(time + 2_000, data.clone()), (time + 90_000, data)]),
+            // It changes its place with the one before it.
+            5 if before == side => {
+                if let [.., (one, _), (other, _)] = packets.as_mut_slice() {
+                    std::mem::swap(one, other);
+                }
+            }
+            _ => {}
+        }
+        before = side;
+    }
+    packets.sort_by_key(|(time, _)| *time);
+    put(folder, "disturbed.pcap", &pcap(1, &packets))
+}
+
+/// The sample where each client asks all of its names from one port, so that a flow has many transactions.
+fn from_one_port(folder: &Path) -> PathBuf {
+    let loaded = Loaded::read(&sample());
+    let moved = |packet: Packet<'_>| {
+        let layers = decode(&packet);
+        let mut data = packet.data.to_vec();
+        if let Some((flow, _)) = FlowKey::of(&packet, &layers)
+            && flow.proto == 17
+            && flow.port.contains(&53)
+            && data[12..14] == [8, 0]
+        {
+            let udp = layers.transport as usize;
+            let client = if data[udp..udp + 2] == [0, 53] { udp + 2 } else { udp };
+            data[client..client + 2].copy_from_slice(&40_000_u16.to_be_bytes());
+            // Without a checksum.
+            data[udp + 6..udp + 8].fill(0);
+        }
+        (packet.time.0, data)
+    };
+    put(folder, "one-port.pcap", &pcap(1, &loaded.packets().map(moved).collect::<Vec<_>>()))
+}
+
+/// The packets of the transactions of DNS whose response has that code, by flow and number of the transaction.
+fn of_answers(all: &[Piece], code: u8) -> Vec<(u64, Vec<u8>)> {
+    let of = |piece: &Piece| (piece.flow, piece.payload[..2].to_vec());
+    let is_answer = |piece: &&Piece| piece.payload[2] & 0x80 != 0 && piece.payload[3] & 15 == code;
+    let wanted: BTreeSet<_> = all.iter().filter(is_answer).map(of).collect();
+    all.iter().filter(|piece| wanted.contains(&of(piece))).map(|piece| piece.at.clone()).collect()
+}
+
+/// Of several transactions of a connection the file has the packets of those that are selected, and no others.
+#[test]
+fn packets_that_carry_records_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let (disturbed, one_port) = (disturbed(folder.path()), from_one_port(folder.path()));
+    let http = ("http.trans_depth = 2", 6, 80);
+    let cases = [
+        (sample(), http),
+        (disturbed, http),
+        (one_port.clone(), ("dns.rcode_name = NXDOMAIN and udp", 17, 53)),
+        (one_port, ("dns.rcode_name = REFUSED and udp", 17, 53)),
+    ];
+    for (capture, (condition, proto, port)) in cases {
+        let all = pieces(&capture, proto, port);
+        let expected = match condition {
+            _ if proto == 6 => of_second_transactions(&all),
+            _ if condition.contains("NXDOMAIN") => of_answers(&all, 3),
+            _ => of_answers(&all, 5),
+        };
+        assert!(expected.len() >= 8 && expected.len() * 2 < all.len(), "{condition}: {}", expected.len());
+        // Another subscription that shares the file, and one that writes whole flows.
+        let subscriptions = [
+            ("record", condition, "\"write some.pcapng of record\""),
+            ("record", condition, "\"sample 2\", \"write some.pcapng of record\""),
+            ("record", condition, "\"write flows.pcapng\""),
+        ];
+        for workers in ["1", "2", "3"] {
+            let files =
+                written(&capture, &out, &configuration(&out, "", &subscriptions), &["--workers", workers]);
+            let found = packets(folder.path(), &files["some.pcapng"]);
+            let is_equal = found == expected;
+            assert!(
+                is_equal,
+                "{condition} of {}, {workers} workers: {} packets, not {}",
+                capture.display(),
+                found.len(),
+                expected.len()
+            );
+            let flows = packets(folder.path(), &files["flows.pcapng"]);
+            assert!(flows.len() > found.len() && found.iter().all(|packet| flows.contains(packet)));
+        }
+        println!("{condition} of {}: {} of {} packets", capture.display(), expected.len(), all.len());
+    }
+}
+
 /// The packets before a decision are limited, and several subscriptions that name one file write a packet once.
 #[test]
 fn packets_before_a_decision_and_files_that_are_shared() {
@@ -295,11 +493,19 @@ fn packet_files_that_cannot_be_written_are_refused_with_the_reason() {
     }
     refused(&[("packet", "", "\"write x.pcap before 3\"")], "before needs level = \"flow\" or \"record\"");
     refused(&[("packet", "", "\"write x.pcap files 3\"")], "files needs rotate");
+    refused(&[("flow", "", "\"write x.pcap of record\"")], "of record needs level = \"record\"");
+    refused(&[("record", "dns", "\"write x.pcap of record before 3\"")], "before does not go with of record");
+    let of_records: Vec<String> = (0..65).map(|n| format!("\"write x{n}.pcap of record\"")).collect();
+    let of_records: Vec<(&str, &str, &str)> =
+        of_records.iter().map(|chain| ("record", "dns", chain.as_str())).collect();
+    refused(&of_records, "is one more than the 64 of records that a run can write");
     refused(&[("stream", "", "\"write x.pcap\"")], "write");
     let other = "is written with other arguments, or at another level, by the subscription `s0`";
     refused(&[("packet", "", "\"write x.pcap\""), ("packet", "", "\"write x.pcap snaplen 3\"")], other);
     refused(&[("packet", "", "\"write x.pcap\""), ("flow", "", "\"write x.pcap\"")], other);
     refused(&[("flow", "", "\"write x.pcap\""), ("flow", "", "\"write x.pcap before none\"")], other);
+    let of_both = ["\"write x.pcap\"", "\"write x.pcap of record\""].map(|chain| ("record", "dns", chain));
+    refused(&of_both, other);
     let many: Vec<String> = (0..1001).map(|n| format!("\"write x{n}.pcap\"")).collect();
     let many: Vec<(&str, &str, &str)> = many.iter().map(|chain| ("packet", "", chain.as_str())).collect();
     refused(&many, "is one more than the 1000 logs and packet files that a run can write");
@@ -474,6 +680,7 @@ const PARTS: [Parts; 4] = [
             "write rN.pcapng",
             "write rN.pcapng before 8",
             "write rN.pcap before none snaplen 200",
+            "write rN.pcapng of record",
             "log rN\", \"write rN.pcapng",
         ],
     },

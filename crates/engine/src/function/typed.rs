@@ -4,7 +4,7 @@
 
 use super::log::Rows;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory, count};
-use crate::target::{Before, NamedDirectory, NamedFile, Place, Rotation, Target};
+use crate::target::{Before, NamedDirectory, NamedFile, Of, Place, Rotation, Target};
 use weir_api::Level;
 
 /// The functions over packets and flows.
@@ -103,7 +103,7 @@ fn packets(arguments: &Arguments<'_>, level: Level) -> Result<Target, String> {
         files: None,
         snaplen: None,
     };
-    Ok(Target::Packets { file, before: (level != Level::Packet).then_some(Before::All) })
+    Ok(Target::Packets { file, of: (level != Level::Packet).then_some(Of::Flow(Before::All)) })
 }
 
 fn files(arguments: &Arguments<'_>, _: Level) -> Result<Target, String> {

@@ -4,7 +4,7 @@ use super::arguments::{is_name, size};
 use super::log::Rows;
 use super::{Argument, Arguments, FunctionSpec, InputKind, Memory};
 use super::{Function, count};
-use crate::target::{Before, NamedFile, Place, Rotation, Target};
+use crate::target::{Before, NamedFile, Of, Place, Rotation, Target};
 use weir_api::Level;
 
 /// The largest number of files that are kept.
@@ -21,7 +21,7 @@ pub(super) static WRITE: FunctionSpec = FunctionSpec {
 /// Over records.
 pub(super) static WRITE_OF_RECORDS: FunctionSpec = FunctionSpec {
     name: "write",
-    help: "Writes the packets of the flows of the records that reach it into a file of its own in the directory of logs: those before the record, and all that follow. Its reading is the number of records.",
+    help: "Writes the packets of the flows of the records that reach it into a file of its own in the directory of logs: those before the record, and all that follow; or only those that carry the records. Its reading is the number of records.",
     levels: &[Level::Record],
     build: |arguments| checked(arguments).map(|()| Box::new(Rows::default()) as Box<dyn Function>),
     ..SPEC
@@ -30,7 +30,7 @@ pub(super) static WRITE_OF_RECORDS: FunctionSpec = FunctionSpec {
 const SPEC: FunctionSpec = FunctionSpec {
     name: "write",
     help: "",
-    arguments: &[TO, ROTATE, FILES, SNAPLEN, BEFORE],
+    arguments: &[TO, ROTATE, FILES, SNAPLEN, OF, BEFORE],
     levels: &[],
     input: InputKind::Packets,
     memory: |arguments| checked(arguments).map(|()| Memory::SMALL),
@@ -63,9 +63,15 @@ const SNAPLEN: Argument = Argument {
     default: Some("all"),
 };
 
+const OF: Argument = Argument {
+    name: "of",
+    help: "What the packets are of: flow, or at record level record, for those so far whose payload has bytes of the record, retransmissions included; a record without bytes has the packet at which it was complete, in files. They are held meanwhile, as for before. Of those that are held no more the number is counted as missing: exactly if the record had all of them, else by their mean size.",
+    default: Some("flow"),
+};
+
 const BEFORE: Argument = Argument {
     name: "before",
-    help: "The number of the latest packets of the flow before the one that decided that are written, all or none. Packets are held meanwhile, within a quarter of the memory for payload.",
+    help: "With of flow, the number of the latest packets of the flow before the one that decided that are written, all or none. Packets are held meanwhile, within a quarter of the memory for payload.",
     default: Some("all"),
 };
 
@@ -95,21 +101,37 @@ fn before(arguments: &Arguments<'_>) -> Result<Before, String> {
     }
 }
 
+/// The packets that a call over flows or records writes.
+fn of(arguments: &Arguments<'_>) -> Result<Of, String> {
+    let before = before(arguments)?;
+    match arguments.choice("of", &[("flow", false), ("record", true)])? {
+        false => Ok(Of::Flow(before)),
+        true if arguments.is_given("before") => {
+            Err("`write`: before does not go with of record: a record has its own packets".to_owned())
+        }
+        true => Ok(Of::Record),
+    }
+}
+
 fn checked(arguments: &Arguments<'_>) -> Result<(), String> {
     named(arguments)?;
-    before(arguments).map(drop)
+    of(arguments).map(drop)
 }
 
 /// The target of a call at a level.
 fn target(arguments: &Arguments<'_>, level: Level) -> Result<Target, String> {
-    let (file, before) = (named(arguments)?, before(arguments)?);
-    match level {
-        Level::Packet if arguments.is_given("before") => {
-            Err("`write`: before needs level = \"flow\" or \"record\": a packet is written when it is seen"
-                .to_owned())
+    let (file, of) = (named(arguments)?, of(arguments)?);
+    let given = ["of", "before"].into_iter().find(|name| arguments.is_given(name));
+    match (level, given, of) {
+        (Level::Record, ..) => Ok(Target::Packets { file, of: Some(of) }),
+        (_, _, Of::Record) => {
+            Err("`write`: of record needs level = \"record\": only a record has bytes of its flow".to_owned())
         }
-        Level::Packet => Ok(Target::Packets { file, before: None }),
-        _ => Ok(Target::Packets { file, before: Some(before) }),
+        (Level::Packet, Some(name), _) => Err(format!(
+            "`write`: {name} needs level = \"flow\" or \"record\": a packet is written when it is seen"
+        )),
+        (Level::Packet, None, _) => Ok(Target::Packets { file, of: None }),
+        _ => Ok(Target::Packets { file, of: Some(of) }),
     }
 }
 
@@ -182,19 +204,25 @@ mod tests {
         let at_packets = |arguments: &[_]| target(Level::Packet, arguments);
         let dns = ("to", "dns.pcapng");
         let plain = file(Rotation::Never, None, None);
-        assert_eq!(at_packets(&[dns]), Ok(Target::Packets { file: plain, before: None }));
+        assert_eq!(at_packets(&[dns]), Ok(Target::Packets { file: plain, of: None }));
         let hourly = [dns, ("rotate", "1h"), ("files", "24"), ("snaplen", "128")];
         let expected = file(Rotation::Seconds(3600), Some(24), Some(128));
-        assert_eq!(at_packets(&hourly), Ok(Target::Packets { file: expected, before: None }));
+        assert_eq!(at_packets(&hourly), Ok(Target::Packets { file: expected, of: None }));
         let sized = file(Rotation::Bytes(100 << 20), None, None);
         for (before, expected) in
             [("all", Before::All), ("none", Before::Packets(0)), ("64", Before::Packets(64))]
         {
             let given = [dns, ("rotate", "100M"), ("before", before)];
-            let expected = Target::Packets { file: sized.clone(), before: Some(expected) };
+            let expected = Target::Packets { file: sized.clone(), of: Some(Of::Flow(expected)) };
             assert_eq!(target(Level::Record, &given), Ok(expected.clone()));
             assert_eq!(target(Level::Flow, &given), Ok(expected));
         }
+        let of_record = Target::Packets { file: sized, of: Some(Of::Record) };
+        let given = [dns, ("rotate", "100M"), ("of", "record")];
+        assert_eq!(target(Level::Record, &given), Ok(of_record));
+        let of_flow =
+            Target::Packets { file: file(Rotation::Never, None, None), of: Some(Of::Flow(Before::All)) };
+        assert_eq!(target(Level::Flow, &[dns, ("of", "flow")]), Ok(of_flow));
     }
 
     #[test]
@@ -220,6 +248,17 @@ mod tests {
             let error = target(Level::Flow, given).unwrap_err();
             assert!(error.contains(part), "{given:?}: {error}");
         }
-        assert!(target(Level::Packet, &[dns, ("before", "3")]).unwrap_err().contains("before"));
+        let of_record = ("of", "record");
+        for (level, given, part) in [
+            (Level::Packet, &[dns, ("before", "3")][..], "before needs level"),
+            (Level::Packet, &[dns, ("of", "flow")], "of needs level"),
+            (Level::Packet, &[dns, of_record], "of record needs level = \"record\""),
+            (Level::Flow, &[dns, of_record], "of record needs level = \"record\""),
+            (Level::Record, &[dns, of_record, ("before", "all")], "before does not go with of record"),
+            (Level::Record, &[dns, ("of", "packet")], "none of flow, record"),
+        ] {
+            let error = target(level, given).unwrap_err();
+            assert!(error.contains(part), "{given:?}: {error}");
+        }
     }
 }

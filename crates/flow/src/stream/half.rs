@@ -101,6 +101,13 @@ impl Half {
         self.at.checked_add_signed(i64::from(seq.wrapping_sub(self.next) as i32))
     }
 
+    /// The distance of the byte with that sequence number from the one after the last that was emitted; `None` before the first
+    /// byte.
+    pub fn ahead_of_emitted(&self, seq: u32) -> Option<i64> {
+        let gap = self.rest.as_ref().map_or(0, |rest| rest.gap);
+        self.is_begun.then(|| i64::from(seq.wrapping_sub(self.next) as i32).saturating_add_unsigned(gap))
+    }
+
     /// Takes the bytes of a segment.
     pub fn data<F: FnMut(Chunk<'_>)>(&mut self, seq: u32, data: &[u8], work: &mut Work<'_, F>) {
         if !self.is_begun {

@@ -170,6 +170,21 @@ impl Streams {
         }
     }
 
+    /// The distance of the first payload byte of a segment from the byte after the last one that its side's chunks have had, gaps
+    /// included: 0 if it is the next, below 0 if it is in these chunks. Sequence numbers tell distances up to 2 GiB. `None` if the
+    /// payload is no part of the stream in that row.
+    pub fn distance(&self, row: u32, segment: &Segment<'_>) -> Option<i64> {
+        let Pair([forward, reverse]) = self.pairs.get(row).filter(|pair| pair.is_used())?;
+        if segment.flags & RST != 0 {
+            return None;
+        }
+        let half = match segment.direction {
+            Direction::Forward => forward,
+            Direction::Reverse => reverse,
+        };
+        half.ahead_of_emitted(segment.seq.wrapping_add(u32::from(segment.flags & SYN != 0)))
+    }
+
     /// Ends the stream of a row, if it has one.
     pub fn end(&mut self, row: u32, time: Time, mut emit: impl FnMut(Chunk<'_>)) {
         let Some(pair) = self.pairs.get_mut(row).filter(|pair| pair.is_used()) else { return };

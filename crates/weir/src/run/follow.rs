@@ -29,7 +29,7 @@ impl PacketWriters<'_> {
         let mut files: Vec<(Target, Arc<FileSpec>)> = Vec::new();
         let mut maps: [HashMap<_, Arc<FileSpec>>; 2] = Default::default();
         for (id, target) in plan.targets() {
-            let Target::Packets { file, before: late } = target else { continue };
+            let Target::Packets { file, of: late } = target else { continue };
             let stays = goes_on || file.place == Place::Path;
             let open = || self.run.file_of(target, file, directory.as_deref()).map(Arc::new);
             let file = known(target, &files).or_else(|| known(target, &before).filter(|_| stays));

@@ -34,8 +34,7 @@ pub struct TargetWriters {
 /// Number of levels at which packets leave for the files of a plan.
 pub fn levels(plan: &Plan) -> usize {
     let has = |is_late: bool| {
-        let is_it =
-            |target: &Target| matches!(target, Target::Packets { before, .. } if before.is_some() == is_late);
+        let is_it = |target: &Target| matches!(target, Target::Packets { of, .. } if of.is_some() == is_late);
         plan.targets().any(|(_, target)| is_it(target))
     };
     usize::from(has(false)) + usize::from(has(true))
