@@ -1,5 +1,13 @@
 // The types of the HTTP interface. Generated from its OpenAPI document by scripts/types.mjs: do not edit.
 
+/** Subscriptions that were added. */
+export interface Added {
+  /** Time of the first packet that they see, to the microsecond. */
+  from: number;
+  /** Their numbers, in the order of the text. */
+  ids: number[];
+}
+
 /** Time range of a comparison. */
 export interface Against {
   /** Start. */
@@ -143,6 +151,18 @@ export interface Checked {
   restart: string[];
 }
 
+/** The answer of a function. */
+export interface ClientAnswer {
+  /** Name of the function. */
+  function: string;
+  /** Its last whole interval; `null` before the end of the first. */
+  latest: IntervalReading | null;
+  /** The place of the function in the chain, from 0. */
+  place: number;
+  /** Its reading since `from`, as it stands in a line of weir.ndjson. */
+  total: unknown;
+}
+
 /** Clients of one kind. */
 export interface ClientRow {
   /** Number of connections. */
@@ -151,6 +171,36 @@ export interface ClientRow {
   dropped: number;
   /** Kind of stream that they read. */
   name: string;
+}
+
+/** A subscription of a client, with its answers. */
+export interface ClientSubscription {
+  /** The answers of its functions. */
+  answers: ClientAnswer[];
+  /** Whether it is removed and its answers will not change. */
+  complete: boolean;
+  /** Its expression; empty for everything. */
+  expression: string;
+  /** Time of the first packet that it sees, to the microsecond. */
+  from: number;
+  /** Its number. */
+  id: number;
+  /** Length of the interval of its readings in seconds; 0 for the run's. */
+  interval: number;
+  /** `packet`, `stream`, `flow` or `record`. */
+  level: string;
+  /** Its name. */
+  name: string;
+  /** End of the last interval in its answers; `null` before the first. */
+  summed: number | null;
+  /** Once it is removed, the time of the first packet that it does not see; else `null`. */
+  until: number | null;
+}
+
+/** The subscriptions of a client. */
+export interface ClientSubscriptions {
+  /** In the order of their numbers. */
+  subscriptions: ClientSubscription[];
 }
 
 /** A column of an answer. */
@@ -217,7 +267,7 @@ export interface DescribedSubscription {
   name: string;
   /** Names of the outputs that its readings go to; null for all. */
   outputs?: string[] | null;
-  /** Who made it: `run`, `configuration`, `page` or `client` with its number. */
+  /** Who made it: `run`, `configuration`, or `client` with its number. */
   owner: string;
   /** Whether it covers the packets that no other line of its chart covers. */
   remainder: boolean;
@@ -635,6 +685,16 @@ export interface Functions {
   functions: FunctionInfo[];
 }
 
+/** The reading of an interval. */
+export interface IntervalReading {
+  /** End of the interval, excluded. */
+  end: number;
+  /** The reading, as it stands in a line of weir.ndjson. */
+  reading: unknown;
+  /** Start of the interval. */
+  start: number;
+}
+
 /** A table of a function with its own columns. */
 export interface KeptTableInfo {
   /** Names of the columns. */
@@ -901,6 +961,12 @@ export interface Records {
   table: string;
 }
 
+/** A subscription that was removed. */
+export interface Removed {
+  /** Time of the first packet that it does not see, to the microsecond. */
+  until: number;
+}
+
 /** State of the sensor. */
 export interface Sensor {
   /** Connected clients. */
@@ -1059,10 +1125,7 @@ export interface SubscriptionTables {
   level: string;
   /** Name. */
   name: string;
-  /**
-   * Who made it: `run`, `configuration`, `page` or `client` with its number; `null` if it is not in the plan in
-   * effect.
-   */
+  /** Who made it: `run`, `configuration`, or `client` with its number; `null` if it is not in the plan in effect. */
   owner: string | null;
   /** Its tables, in the order of its functions. */
   tables: FunctionTable[];
