@@ -541,8 +541,10 @@ fn every_documented_route_is_answered() {
         if path.ends_with("/series/data") {
             needed.push("ids=ledger/caught".to_owned());
         }
+        // A run over files has no subscriptions of clients.
+        let expected = if path.starts_with("/api/v1/subscriptions/") { 404 } else { 200 };
         match methods.get("get") {
-            Some(_) => drop(server.get(&format!("{path}?{}", needed.join("&"))).is(200)),
+            Some(_) => drop(server.get(&format!("{path}?{}", needed.join("&"))).is(expected)),
             None => {
                 let status = server
                     .request("POST", &path, &[("Content-Type", "application/json")], "{\"text\":\"\"}")

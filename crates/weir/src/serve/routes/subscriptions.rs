@@ -188,6 +188,11 @@ impl From<Refused> for Failure {
     }
 }
 
+/// The subscription of a path. What is not a number is no subscription.
+fn numbered(id: &str) -> Result<SubscriptionId, Refused> {
+    id.parse().map(SubscriptionId).map_err(|_| Refused::Unknown)
+}
+
 /// Subscribes a client; needs the right `write`. The text has tables as in weir.toml, all of which take effect at one packet. What
 /// is not read for five minutes is removed.
 #[utoipa::path(post, path = "/api/v1/subscriptions", request_body = Text,
@@ -222,12 +227,13 @@ pub async fn add(
 pub async fn remove(
     State(app): State<Shared>,
     Extension(client): Extension<Client>,
-    Path(id): Path<u32>,
+    Path(id): Path<String>,
 ) -> Result<Json<Removed>, Failure> {
     let shared = Arc::clone(&app);
+    let id = numbered(&id)?;
     let work = move || {
         let desk = desk(&shared)?;
-        let until = shared.hub.clients.remove(&desk, &client.holder(), &[SubscriptionId(id)], clock())?;
+        let until = shared.hub.clients.remove(&desk, &client.holder(), &[id], clock())?;
         Ok(Removed { until: seconds(until.0) })
     };
     Ok(Json(app.wait(work).await?))
@@ -252,9 +258,9 @@ pub async fn list(
 pub async fn one(
     State(app): State<Shared>,
     Extension(client): Extension<Client>,
-    Path(id): Path<u32>,
+    Path(id): Path<String>,
 ) -> Result<Json<ClientSubscription>, Failure> {
-    let found = app.hub.clients.one(&client.holder(), SubscriptionId(id), clock());
+    let found = app.hub.clients.one(&client.holder(), numbered(&id)?, clock());
     let found = found.ok_or(Refused::Unknown)?;
     Ok(Json(shown(found, client.rights.has(Right::Packets))))
 }
