@@ -75,9 +75,8 @@ impl Functions {
     /// Returns the readings of those that are removed. The sums of the old plan must have been taken.
     pub fn change(&mut self, old: &Plan, new: &Plan) -> Vec<Answer> {
         let shared = Shared::between(old, new);
-        let positions = new.subscriptions.iter().enumerate();
-        let before: Vec<Option<usize>> =
-            positions.map(|(at, planned)| shared.position(at, planned.id)).collect();
+        let id = |at: usize| new.subscriptions.get(at).map(|planned| planned.id);
+        let before = shared.positions(new.subscriptions.len(), id);
         let mut is_kept = vec![false; old.subscriptions.len()];
         for at in before.iter().flatten() {
             is_kept[*at] = true;
@@ -89,23 +88,25 @@ impl Functions {
         let costs = std::mem::take(&mut self.costs);
         self.costs =
             before.iter().map(|at| at.and_then(|at| costs.get(at).copied()).unwrap_or_default()).collect();
-        let mut links = std::mem::take(&mut self.links);
-        self.links.resize_with(new.trees.nodes.len(), || None);
-        for (at, before) in before.iter().enumerate() {
-            let Some(before) = before else { continue };
-            for (node, was) in new.trees.path(at).iter().zip(old.trees.path(*before)) {
-                if let (Some(link @ None), Some(was)) =
-                    (self.links.get_mut(*node as usize), links.get_mut(*was as usize))
-                {
-                    *link = was.take();
-                }
+        // Functions that are new are built after those before them were joined.
+        let edits = new.trees.edits(old.number());
+        match edits {
+            Some(edits) => edits.apply(&mut self.links, |_| None),
+            None => {
+                let mut links = std::mem::take(&mut self.links);
+                let origins = new.trees.origins(&old.trees, &before);
+                self.links.extend(origins.into_iter().map(|was| links.get_mut(was? as usize)?.take()));
             }
         }
         self.join(new, &before, &mut answers);
-        for (link, node) in self.links.iter_mut().zip(&new.trees.nodes) {
-            if link.is_none() {
+        let mut make = |at: usize| {
+            if let (Some(link @ None), Some(node)) = (self.links.get_mut(at), new.trees.nodes.get(at)) {
                 *link = build(new, node);
             }
+        };
+        match edits {
+            Some(edits) => edits.places().for_each(make),
+            None => (0..new.trees.nodes.len()).for_each(&mut make),
         }
         self.counted.change(&new.counted);
         answers

@@ -36,6 +36,7 @@ mod chosen;
 mod composition;
 mod cover;
 mod demand;
+mod edits;
 mod expressions;
 mod feeder;
 pub mod fields;

@@ -285,7 +285,11 @@ impl Plan {
             || settings.chosen.is_some()
             || settings.checksum != ChecksumMode::Off
             || (settings.filter.inner && !counted.is_empty());
-        let trees = Trees::new(&planned.iter().map(|planned| planned.chain()).collect::<Vec<_>>());
+        let mut trees = Trees::new(&planned.iter().map(|planned| planned.chain()).collect::<Vec<_>>());
+        let id_at = |at: usize| subscriptions.get(at).map(|one| one.id);
+        if let Some(before) = before {
+            trees.follow(before.number(), &before.trees, &shared.positions(subscriptions.len(), id_at));
+        }
         let mut memory = PlanMemory { functions: trees.state, ..PlanMemory::default() };
         let (mut sources, mut demand) = (Sources::default(), Demand::default());
         for (at, planned) in planned.iter().enumerate() {
@@ -554,20 +558,26 @@ pub(crate) struct Shared<'p> {
 impl<'p> Shared<'p> {
     fn of(before: Option<&'p Plan>, subscriptions: &[Subscription]) -> Self {
         let before = before.map_or(&[][..], |plan| &plan.subscriptions);
-        Self::new(before, subscriptions.len(), |at| subscriptions.get(at).map(|one| one.id))
+        Self::new(before, subscriptions.len(), |at, one| {
+            subscriptions.get(at).is_some_and(|now| now.id == one.id)
+        })
     }
 
     /// The subscriptions that a plan shares with a later one.
     pub fn between(before: &'p Plan, now: &Plan) -> Self {
-        let id = |at: usize| now.subscriptions.get(at).map(|planned| planned.id);
-        Self::new(&before.subscriptions, now.subscriptions.len(), id)
+        // What both plans have is mostly one value, which needs not be read.
+        let is_at = |at: usize, one: &Arc<Planned>| {
+            now.subscriptions.get(at).is_some_and(|planned| Arc::ptr_eq(planned, one) || planned.id == one.id)
+        };
+        Self::new(&before.subscriptions, now.subscriptions.len(), is_at)
     }
 
-    fn new(before: &'p [Arc<Planned>], len: usize, id: impl Fn(usize) -> Option<SubscriptionId>) -> Self {
-        let prefix = before.iter().enumerate().take_while(|(at, one)| Some(one.id) == id(*at)).count();
+    /// `is_at` tells whether the later plan has a subscription at a position.
+    fn new(before: &'p [Arc<Planned>], len: usize, is_at: impl Fn(usize, &Arc<Planned>) -> bool) -> Self {
+        let prefix = before.iter().enumerate().take_while(|(at, one)| is_at(*at, one)).count();
         let rest = (before.len() - prefix).min(len - prefix);
         let ends = before.iter().rev().take(rest).enumerate();
-        let equal = ends.take_while(|(at, one)| Some(one.id) == id(len - 1 - at)).count();
+        let equal = ends.take_while(|(at, one)| is_at(len - 1 - at, one)).count();
         let between = before.iter().enumerate().take(before.len() - equal).skip(prefix);
         Self {
             before,
@@ -579,18 +589,27 @@ impl<'p> Shared<'p> {
     }
 
     /// The position in the old plan of the subscription at a position of the new one.
-    pub fn position(&self, at: usize, id: SubscriptionId) -> Option<usize> {
+    pub fn position(&self, at: usize, id: impl Fn(usize) -> Option<SubscriptionId>) -> Option<usize> {
         if at < self.prefix {
             Some(at)
         } else if at >= self.suffix {
             at.checked_add_signed(-self.moved)
         } else {
-            self.between.get(&id).copied()
+            self.between.get(&id(at)?).copied()
         }
     }
 
+    /// The position in the old plan of each subscription of the new one, which has this number of them.
+    pub fn positions(
+        &self,
+        count: usize,
+        id: impl Fn(usize) -> Option<SubscriptionId>,
+    ) -> Vec<Option<usize>> {
+        (0..count).map(|at| self.position(at, &id)).collect()
+    }
+
     fn planned(&self, at: usize, id: SubscriptionId) -> Option<&'p Arc<Planned>> {
-        self.before.get(self.position(at, id)?)
+        self.before.get(self.position(at, |_| Some(id))?)
     }
 }
 

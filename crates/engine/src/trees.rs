@@ -4,6 +4,7 @@
 //! apart ([`crate::planned::Measure`]), so that each has a reading of its own time. A subscription keeps what it shares as long
 //! as it lives; those that are removed leave the others as they are.
 
+use crate::edits::Edits;
 use crate::planned::{Compiled, MAX_PARTS};
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -109,6 +110,9 @@ pub(crate) struct Trees {
     starts: Vec<u32>,
     /// Bytes of the functions' state in a worker.
     pub state: usize,
+    /// The number of the plan before and the differences of its `nodes`: a worker that changes from one plan to the other needs
+    /// not look for them.
+    since: Option<(u64, Edits)>,
 }
 
 /// A chain of a plan.
@@ -187,6 +191,31 @@ impl Trees {
                 node.below = all - 1 - at;
             }
         }
+    }
+
+    /// The place of each function in the trees of another plan, if it has it. `origins` has the positions of the subscriptions
+    /// there.
+    pub fn origins(&self, before: &Trees, origins: &[Option<usize>]) -> Vec<Option<u32>> {
+        let mut places = vec![None; self.nodes.len()];
+        for (at, was) in origins.iter().enumerate().filter_map(|(at, was)| Some((at, (*was)?))) {
+            for (node, was) in self.path(at).iter().zip(before.path(was)) {
+                if let Some(place) = places.get_mut(*node as usize) {
+                    *place = Some(*was);
+                }
+            }
+        }
+        places
+    }
+
+    /// Notes the differences to the trees of the plan before, whose number this is. `origins` as for [`Trees::origins`].
+    pub fn follow(&mut self, number: u64, before: &Trees, origins: &[Option<usize>]) {
+        let edits = Edits::of(before.nodes.len(), &self.origins(before, origins));
+        self.since = edits.map(|edits| (number, edits));
+    }
+
+    /// The differences to the trees of the plan with that number, if they were noted.
+    pub fn edits(&self, number: u64) -> Option<&Edits> {
+        self.since.as_ref().filter(|(since, _)| *since == number).map(|(_, edits)| edits)
     }
 
     /// Number of functions that several subscriptions share.
