@@ -383,3 +383,146 @@ fn own_interval(interval: Interval, length: u64) -> Interval {
     let start = interval.start - interval.start % length;
     Interval { start, end: start.saturating_add(length) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_api::{AnswerId, AnswerLabel, Count, FunctionCall};
+    use weir_engine::{ChecksumMode, Settings};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn desk(limit: usize) -> Desk {
+        let settings = Settings {
+            filter: weir_filter::Options::default(),
+            checksum: ChecksumMode::Off,
+            seeds: 1_u64.into(),
+            chosen: None,
+        };
+        let mut desk = Desk::new(settings, "", Vec::new(), Vec::new(), 1, SECOND).unwrap();
+        desk.set_limit(limit);
+        desk
+    }
+
+    fn spec(name: &str, function: FunctionCall) -> SubscriptionSpec {
+        SubscriptionSpec::new(name, "udp", vec![function])
+    }
+
+    fn packets(name: &str) -> SubscriptionSpec {
+        spec(name, FunctionCall::new("packets"))
+    }
+
+    /// A second of the run with an answer of a subscription.
+    fn second(clients: &Clients, start: u64, id: SubscriptionId, packets: u64) {
+        let answer = Answer {
+            id: AnswerId { subscription: id, place: 0 },
+            label: Arc::new(AnswerLabel::default()),
+            reading: Reading::Count(Count { packets, bytes: 0 }),
+            nanoseconds: 0,
+        };
+        clients.interval(Interval { start: start * SECOND, end: (start + 1) * SECOND }, vec![answer]);
+    }
+
+    fn count(reading: &Reading) -> u64 {
+        match reading {
+            Reading::Count(count) => count.packets,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The sum, and the last whole interval in seconds with its count.
+    fn state(clients: &Clients, client: &str, id: SubscriptionId) -> (u64, Option<(u64, u64, u64)>) {
+        let answered = clients.one(client, id, 1).unwrap();
+        let [(0, answer)] = answered.answers.as_slice() else { panic!("{answered:?}") };
+        let latest = answer
+            .latest
+            .as_ref()
+            .map(|(interval, reading)| (interval.start / SECOND, interval.end / SECOND, count(reading)));
+        (count(&answer.total), latest)
+    }
+
+    #[test]
+    fn answers_are_summed_for_their_client_by_its_intervals() {
+        let (desk, clients) = (desk(usize::MAX), Clients::default());
+        let long = SubscriptionSpec { interval: 3 * SECOND, ..packets("long") };
+        let (_, ids) = clients.add(&desk, "ann", vec![packets("short"), long], 1).unwrap();
+        let (_, others) = clients.add(&desk, "bob", vec![packets("short")], 1).unwrap();
+        let [short, long] = ids[..] else { panic!("{ids:?}") };
+        assert_eq!(state(&clients, "ann", short), (0, None), "nothing was seen");
+        for (at, packets) in [(4, 1), (5, 10), (6, 100), (7, 1_000)] {
+            second(&clients, at, short, packets);
+            second(&clients, at, long, packets);
+        }
+        assert_eq!(state(&clients, "ann", short), (1_111, Some((7, 8, 1_000))));
+        assert_eq!(state(&clients, "ann", long), (1_111, Some((3, 6, 11))));
+        second(&clients, 8, long, 0);
+        assert_eq!(state(&clients, "ann", long), (1_111, Some((6, 9, 1_100))), "it ends with this second");
+        // A subscription of nobody, and one of another client.
+        second(&clients, 8, SubscriptionId(9_999), 5);
+        assert_eq!(state(&clients, "bob", others[0]), (0, None));
+        assert!(clients.one("bob", short, 1).is_none() && clients.of("cyd", 1).is_empty());
+        assert_eq!(clients.remove(&desk, "bob", &[short], 1), Err(Refused::Unknown));
+        assert_eq!(clients.of("ann", 1).len(), 2);
+    }
+
+    #[test]
+    fn a_removed_subscription_is_complete_when_its_last_interval_is() {
+        let (desk, clients) = (desk(usize::MAX), Clients::default());
+        let (from, ids) = clients.add(&desk, "ann", vec![packets("x")], 1).unwrap();
+        let until = clients.remove(&desk, "ann", &ids, 1).unwrap();
+        assert!(from < until && desk.subscriptions().is_empty());
+        let is_complete = || clients.one("ann", ids[0], 1).unwrap().is_complete();
+        assert!(!is_complete());
+        let start = until.0 / SECOND;
+        second(&clients, start - 1, ids[0], 1);
+        assert!(!is_complete());
+        second(&clients, start, ids[0], 1);
+        assert!(is_complete());
+        assert_eq!(clients.remove(&desk, "ann", &ids, 1), Err(Refused::Unknown), "it is removed once");
+    }
+
+    #[test]
+    fn limits_hold_and_name_themselves() {
+        let (small, clients) = (desk(8 << 20), Clients::default());
+        let says = |result: Result<_, Refused>, text: &str| match result {
+            Err(Refused::Limit(said)) => assert!(said.contains(text), "{said}"),
+            other => panic!("{other:?}"),
+        };
+        let list = || spec("list", FunctionCall::new("top").with("by", "source").with("rows", 65_536));
+        says(clients.add(&small, "ann", vec![list()], 1), "the answers of a client take at most 2M");
+        assert!(clients.of("ann", 1).is_empty() && small.subscriptions().is_empty());
+        let large = desk(usize::MAX);
+        let many = |n: usize| (0..n).map(|n| packets(&n.to_string())).collect::<Vec<_>>();
+        says(clients.add(&large, "ann", many(MAX_OF_ONE + 1), 1), "at most 1000 subscriptions");
+        let (_, ids) = clients.add(&large, "ann", many(MAX_OF_ONE), 1).unwrap();
+        says(clients.add(&large, "ann", many(1), 1), "at most 1000 subscriptions");
+        for n in 1..MAX_OF_ALL / MAX_OF_ONE {
+            clients.add(&large, &n.to_string(), many(MAX_OF_ONE), 1).unwrap();
+        }
+        says(clients.add(&large, "bob", many(1), 1), "all clients together");
+        // Those that were removed count until they are forgotten.
+        clients.remove(&large, "ann", &ids, 1).unwrap();
+        says(clients.add(&large, "ann", many(1), 1), "at most 1000 subscriptions");
+        assert!(matches!(
+            clients.add(&large, "ann", vec![spec("x", FunctionCall::new("none"))], 1),
+            Err(Refused::Plan(_))
+        ));
+    }
+
+    #[test]
+    fn what_is_not_read_is_removed_and_forgotten() {
+        let (desk, clients) = (desk(usize::MAX), Clients::default());
+        let (_, read) = clients.add(&desk, "ann", vec![packets("read")], 1).unwrap();
+        let (_, left) = clients.add(&desk, "bob", vec![packets("left")], 1).unwrap();
+        let (_, gone) = clients.add(&desk, "ann", vec![packets("gone")], 1).unwrap();
+        clients.remove(&desk, "ann", &gone, 1).unwrap();
+        clients.sweep(&desk, IDLE + 1);
+        assert_eq!(desk.subscriptions().len(), 2);
+        assert!(clients.one("ann", gone[0], 1).is_some() && clients.one("ann", read[0], 2).is_some());
+        clients.sweep(&desk, IDLE + 2);
+        let ids: Vec<SubscriptionId> = desk.subscriptions().iter().map(|one| one.id).collect();
+        assert_eq!(ids, read, "{left:?} was not read");
+        assert!(clients.one("ann", gone[0], 1).is_none() && clients.of("bob", 1).is_empty());
+        assert!(!clients.state().numbers.contains_key("bob"));
+    }
+}
