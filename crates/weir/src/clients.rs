@@ -32,10 +32,8 @@ pub struct Clients {
 
 #[derive(Default)]
 struct State {
-    /// The number of each client that has subscriptions, by its name.
+    /// The number of each client that had a subscription, by its name: of a user or token, or the user id of a local process.
     numbers: HashMap<String, u32>,
-    /// Numbers given so far.
-    given: u32,
     subscriptions: BTreeMap<SubscriptionId, Owned>,
 }
 
@@ -251,8 +249,6 @@ impl Clients {
                     changes.entry(Owner::Client(owned.client)).or_default().push(*id);
                 }
             }
-            let State { numbers, subscriptions, .. } = &mut *state;
-            numbers.retain(|_, number| subscriptions.values().any(|owned| owned.client == *number));
             desk.keep(state.memory());
         }
         if changes.is_empty() {
@@ -281,12 +277,8 @@ fn client_of(owner: Owner) -> u32 {
 impl State {
     /// The number of a client, which is given to no other one.
     fn number(&mut self, client: &str) -> Owner {
-        let Self { numbers, given, .. } = self;
-        let number = *numbers.entry(client.to_owned()).or_insert_with(|| {
-            *given += 1;
-            *given
-        });
-        Owner::Client(number)
+        let next = self.numbers.len() as u32 + 1;
+        Owner::Client(*self.numbers.entry(client.to_owned()).or_insert(next))
     }
 
     /// Bytes that the sums of all clients may take.
@@ -523,6 +515,5 @@ mod tests {
         let ids: Vec<SubscriptionId> = desk.subscriptions().iter().map(|one| one.id).collect();
         assert_eq!(ids, read, "{left:?} was not read");
         assert!(clients.one("ann", gone[0], 1).is_none() && clients.of("bob", 1).is_empty());
-        assert!(!clients.state().numbers.contains_key("bob"));
     }
 }

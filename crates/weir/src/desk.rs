@@ -71,6 +71,9 @@ struct Posted {
     unread: VecDeque<Arc<Orders>>,
     /// For each worker, the number of the orders that it has read.
     read: Vec<u64>,
+    /// The plans of the orders that were dropped last. Workers follow them until the next orders hold, and whoever drops a plan
+    /// of thousands of subscriptions last takes a while to free it.
+    left: Vec<Arc<Plan>>,
 }
 
 /// A plan in words.
@@ -184,7 +187,7 @@ impl Desk {
             latest: Time(0),
         };
         Ok(Desk {
-            orders: Mutex::new(Posted { unread: VecDeque::new(), read: vec![0; workers] }),
+            orders: Mutex::new(Posted { unread: VecDeque::new(), read: vec![0; workers], left: Vec::new() }),
             settings,
             workers,
             interval,
@@ -359,18 +362,18 @@ impl Desk {
         let number = self.latest.load(Ordering::Relaxed) + 1;
         let (plan, ways) = (Arc::clone(&state.plan), state.ways.clone());
         let orders = Arc::new(Orders { from, plan, ways, number });
-        let read = {
+        let (read, left) = {
             let mut posted = self.posted();
             let oldest = posted.read.iter().copied().min().unwrap_or(number);
-            // Workers follow the latest that all have read until the next ones hold. They are kept until then, because who drops a
-            // plan of thousands of subscriptions last frees them, which takes a while.
-            let all_read = posted.unread.iter().take_while(|orders| orders.number < oldest).count();
+            let all_read = posted.unread.iter().take_while(|orders| orders.number <= oldest).count();
             let read: Vec<Arc<Orders>> = posted.unread.drain(..all_read).collect();
             posted.unread.push_back(orders);
             self.latest.store(number, Ordering::Release);
-            read
+            let plans = read.iter().map(|orders| Arc::clone(&orders.plan)).collect::<Vec<_>>();
+            let left = if plans.is_empty() { plans } else { std::mem::replace(&mut posted.left, plans) };
+            (read, left)
         };
-        drop(read);
+        drop((read, left));
         from
     }
 
@@ -568,9 +571,9 @@ mod tests {
         assert_eq!(from(desk.orders(0, &mut read[0])), held[3..]);
         assert_eq!(from(desk.orders(1, &mut read[1])), held);
         assert!(desk.orders(1, &mut read[1]).is_empty());
-        // Orders are dropped when all workers have read later ones.
+        // Orders that all workers have read are dropped with the next one.
         desk.write_packets_to(None);
-        assert_eq!(desk.posted().unread.len(), 2, "the latest that all have read, and the new ones");
+        assert_eq!(desk.posted().unread.len(), 1);
     }
 
     #[test]

@@ -211,7 +211,7 @@ pub async fn add(
         if !client.rights.has(Right::Packets) {
             specs.iter().try_for_each(|spec| shows_no_payload(&desk, spec))?;
         }
-        let added = shared.hub.clients.add(&desk, &client.holder(), specs, clock());
+        let added = shared.hub.clients.add(&desk, &client.name, specs, clock());
         drop(posted.place);
         let (from, ids) = added?;
         Ok(Added { from: seconds(from.0), ids: ids.into_iter().map(|id| id.0).collect() })
@@ -233,7 +233,7 @@ pub async fn remove(
     let id = numbered(&id)?;
     let work = move || {
         let desk = desk(&shared)?;
-        let until = shared.hub.clients.remove(&desk, &client.holder(), &[id], clock())?;
+        let until = shared.hub.clients.remove(&desk, &client.name, &[id], clock())?;
         Ok(Removed { until: seconds(until.0) })
     };
     Ok(Json(app.wait(work).await?))
@@ -245,7 +245,7 @@ pub async fn list(
     State(app): State<Shared>,
     Extension(client): Extension<Client>,
 ) -> Json<ClientSubscriptions> {
-    let own = app.hub.clients.of(&client.holder(), clock());
+    let own = app.hub.clients.of(&client.name, clock());
     let has_payload = client.rights.has(Right::Packets);
     let subscriptions = own.into_iter().map(|one| shown(one, has_payload)).collect();
     Json(ClientSubscriptions { subscriptions })
@@ -260,7 +260,7 @@ pub async fn one(
     Extension(client): Extension<Client>,
     Path(id): Path<String>,
 ) -> Result<Json<ClientSubscription>, Failure> {
-    let found = app.hub.clients.one(&client.holder(), numbered(&id)?, clock());
+    let found = app.hub.clients.one(&client.name, numbered(&id)?, clock());
     let found = found.ok_or(Refused::Unknown)?;
     Ok(Json(shown(found, client.rights.has(Right::Packets))))
 }
