@@ -474,9 +474,10 @@ impl Sessions {
             self.announced.end();
             self.packet = 0;
         }
-        let session = self.entry(seen.row).and_then(|entry| entry.session.as_ref());
-        let arrived = session.map_or(0, |session| session.arrived(seen.direction));
         if let Some(held) = &mut self.held_packets {
+            let session = self.entries.get(seen.row).and_then(Option::as_ref);
+            let session = session.and_then(|entry| entry.session.as_ref());
+            let arrived = session.map_or(0, |session| session.arrived(seen.direction));
             let carried = held::carried(seen, arrived, &self.streams);
             held.packet(seen, carried, &mut tap.functions.decisions, &tap.plan.writes, tap.sink);
         }
