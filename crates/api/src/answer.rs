@@ -98,13 +98,16 @@ impl Outline {
         Self { plan, empty, order }
     }
 
-    /// The answers in the order of the plan, as for [`Outline::new`].
-    pub(crate) fn listed(&self) -> Vec<(&Answer, bool)> {
-        let in_order: Vec<&Entry> = match self.order.as_slice() {
+    fn in_order(&self) -> Vec<&Entry> {
+        match self.order.as_slice() {
             [] => self.empty.iter().collect(),
             order => order.iter().filter_map(|at| self.empty.get(*at as usize)).collect(),
-        };
-        in_order.into_iter().map(|entry| (&*entry.answer, entry.is_counted)).collect()
+        }
+    }
+
+    /// The answers in the order of the plan, as for [`Outline::new`].
+    pub(crate) fn listed(&self) -> Vec<(&Answer, bool)> {
+        self.in_order().into_iter().map(|entry| (&*entry.answer, entry.is_counted)).collect()
     }
 
     /// The outline without the answers of clients; `None` if it has none of them.
@@ -113,11 +116,7 @@ impl Outline {
         if self.empty.iter().all(|entry| is_other(&entry)) {
             return None;
         }
-        let in_order: Vec<&Entry> = match self.order.as_slice() {
-            [] => self.empty.iter().collect(),
-            order => order.iter().filter_map(|at| self.empty.get(*at as usize)).collect(),
-        };
-        let others = in_order.into_iter().filter(is_other);
+        let others = self.in_order().into_iter().filter(is_other);
         Some(Self::new(self.plan, others.map(|entry| (Arc::clone(&entry.answer), entry.is_counted))))
     }
 
