@@ -135,19 +135,20 @@ impl Clients {
             specs.iter().map(|spec| desk.alone(spec)).collect::<Result<_, _>>().map_err(Refused::Plan)?;
         let memory: Vec<usize> =
             alone.iter().map(|plan| plan.memory_of_readings().saturating_mul(KEPT)).collect();
-        let owner = {
+        let number = {
             let mut state = self.state();
             state.may_add(client, &memory, desk.limit() / PART)?;
             state.number(client)
         };
-        let prepared = desk.prepare(vec![Change::Add(owner, specs.clone())]).map_err(Refused::Plan)?;
+        let prepared =
+            desk.prepare(vec![Change::Add(Owner::Client(number), specs.clone())]).map_err(Refused::Plan)?;
         {
             // Another request of the client may have been faster.
             let mut state = self.state();
             state.may_add(client, &memory, desk.limit() / PART)?;
             let added = prepared.added().iter().copied().zip(specs).zip(alone.iter().zip(memory));
             for ((id, spec), (plan, memory)) in added {
-                let owned = Owned::new(client_of(owner), Arc::new(spec), plan, memory, now);
+                let owned = Owned::new(number, Arc::new(spec), plan, memory, now);
                 state.subscriptions.insert(id, owned);
             }
             desk.keep(state.memory());
@@ -202,11 +203,7 @@ impl Clients {
     /// Adds the answers of an interval, in which all workers have ended.
     pub fn interval(&self, interval: Interval, answers: Vec<Answer>) {
         let mut state = self.state();
-        for Answer { id, reading, .. } in answers {
-            if let Some(owned) = state.subscriptions.get_mut(&id.subscription) {
-                owned.add(id.place, interval, reading);
-            }
-        }
+        state.add(interval, answers);
         for owned in state.subscriptions.values_mut() {
             owned.summed = owned.summed.max(interval.end);
         }
@@ -214,12 +211,7 @@ impl Clients {
 
     /// Adds answers of packets that came after their interval was reported.
     pub fn late(&self, interval: Interval, answers: Vec<Answer>) {
-        let mut state = self.state();
-        for Answer { id, reading, .. } in answers {
-            if let Some(owned) = state.subscriptions.get_mut(&id.subscription) {
-                owned.add(id.place, interval, reading);
-            }
-        }
+        self.state().add(interval, answers);
     }
 
     /// The subscriptions of a client, in the order of their numbers.
@@ -266,19 +258,20 @@ impl Clients {
     }
 }
 
-/// The number of a client.
-fn client_of(owner: Owner) -> u32 {
-    match owner {
-        Owner::Client(number) => number,
-        Owner::Run | Owner::Configuration => 0,
-    }
-}
-
 impl State {
     /// The number of a client, which is given to no other one.
-    fn number(&mut self, client: &str) -> Owner {
+    fn number(&mut self, client: &str) -> u32 {
         let next = self.numbers.len() as u32 + 1;
-        Owner::Client(*self.numbers.entry(client.to_owned()).or_insert(next))
+        *self.numbers.entry(client.to_owned()).or_insert(next)
+    }
+
+    /// Adds answers of an interval of the run to the sums of their subscriptions.
+    fn add(&mut self, interval: Interval, answers: Vec<Answer>) {
+        for Answer { id, reading, .. } in answers {
+            if let Some(owned) = self.subscriptions.get_mut(&id.subscription) {
+                owned.add(id.place, interval, reading);
+            }
+        }
     }
 
     /// Bytes that the sums of all clients may take.
@@ -449,7 +442,7 @@ mod tests {
         assert_eq!(state(&clients, "ann", long), (1_111, Some((3, 6, 11))));
         second(&clients, 8, long, 0);
         assert_eq!(state(&clients, "ann", long), (1_111, Some((6, 9, 1_100))), "it ends with this second");
-        // A subscription of nobody, and one of another client.
+        // A subscription of no client, and one of another client.
         second(&clients, 8, SubscriptionId(9_999), 5);
         assert_eq!(state(&clients, "bob", others[0]), (0, None));
         assert!(clients.one("bob", short, 1).is_none() && clients.of("cyd", 1).is_empty());

@@ -71,8 +71,8 @@ struct Posted {
     unread: VecDeque<Arc<Orders>>,
     /// For each worker, the number of the orders that it has read.
     read: Vec<u64>,
-    /// The plans of the orders that were dropped last. Workers follow them until the next orders hold, and whoever drops a plan
-    /// of thousands of subscriptions last takes a while to free it.
+    /// The plans of the orders that were dropped last. Workers follow them until the next orders hold, and the thread that
+    /// drops a plan of thousands of subscriptions last takes a while to free it.
     left: Vec<Arc<Plan>>,
 }
 

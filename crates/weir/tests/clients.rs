@@ -1,5 +1,5 @@
 //! Subscriptions of clients over HTTP on a live link: what each counts is what a count over the dump of its own time has, and
-//! nobody else sees it. Needs root and ip(8); otherwise each test is skipped, with the reason.
+//! no other client sees it. Needs root and ip(8); otherwise each test is skipped, with the reason.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! Subscriptions of clients: each gets the answers of its own, and nobody else gets them.
+//! Subscriptions of clients: each gets the answers of its own, and no other client gets them.
 
 use super::settings::{Posted, Text};
 use crate::clients::{Answered, FunctionAnswer, Refused};
@@ -303,8 +303,8 @@ fn shown(one: Answered, has_payload: bool) -> ClientSubscription {
 fn shown_answer(place: u16, answer: FunctionAnswer, has_payload: bool) -> ClientAnswer {
     let FunctionAnswer { function, total, latest } = answer;
     // The text was refused if it names such a field. A client may have lost the right since.
-    let holds_payload = Withheld::default().columns(&total.cells().columns).contains(&true);
-    let reading = |reading: &Reading| match has_payload || !holds_payload {
+    let is_shown = has_payload || !Withheld::default().columns(&total.cells().columns).contains(&true);
+    let reading = |reading: &Reading| match is_shown {
         true => ndjson::reading(reading),
         false => serde_json::Value::Null,
     };
