@@ -91,7 +91,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     drop((to, load));
     let mut collector = run.collector(outputs, workers);
     collector.take_from(&room);
-    let pool = run.workers(workers);
+    let pool = run.workers(workers, &run.turns);
     let progress = Progress::new(!options.quiet);
     let plan = run.plan();
     let input = Input {

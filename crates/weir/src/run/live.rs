@@ -67,7 +67,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     // removed.
     let waits = run.beside.is_some();
     let removed = Arc::new(AtomicBool::new(false));
-    for (at, (rings, worker)) in rings.into_iter().zip(run.workers(workers)).enumerate() {
+    for (at, (rings, worker)) in rings.into_iter().zip(run.workers(workers, &run.turns)).enumerate() {
         let worker_output = WorkerOutput::new(at, to.clone(), WhenFull::Shed, load.clone());
         let (stop, desk, limit) = (Arc::clone(&run.signals.stop), Arc::clone(&run.desk), run.request.limit);
         let removed = Arc::clone(&removed);

@@ -476,7 +476,8 @@ impl Run {
         if self.request.limit.is_some() { 1 } else { self.request.workers }
     }
 
-    fn workers(&self, count: usize) -> Vec<Worker> {
+    /// Workers, whose packets have an order over files.
+    fn workers(&self, count: usize, turns: &Arc<Turns>) -> Vec<Worker> {
         let flows = FlowConfig {
             memory: self.division.flows / count,
             seed: [self.request.seeds.run, !self.request.seeds.run],
@@ -501,7 +502,7 @@ impl Run {
             let mut worker = Worker::with(Arc::clone(&plan), &flows, &sessions);
             let in_order = count > 1 && !self.work.is_live;
             worker.share(&match in_order {
-                true => announcements.in_order(at, Arc::clone(&self.turns) as Arc<dyn PacketOrder>),
+                true => announcements.in_order(at, Arc::clone(turns) as Arc<dyn PacketOrder>),
                 false => announcements.clone(),
             });
             worker.measure(clock::nanoseconds);

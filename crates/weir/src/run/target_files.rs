@@ -54,13 +54,13 @@ impl Run {
                 let (snaplen, counts) = (self.options.snaplen, self.counts_of(target));
                 Some(FileSpec::of_option(&file.name, rotate, snaplen, counts))
             }
-            (Place::Logs, Some(directory)) => Some(self.file_in(target, file, directory)),
+            (Place::Logs, Some(directory)) => Some(self.file_in(file, directory, self.counts_of(target))),
             (Place::Logs, None) => None,
         }
     }
 
     /// The file of a target in a directory. Where files follow each other by time, the time is before the ending.
-    fn file_in(&self, target: &Target, file: &NamedFile, directory: &Path) -> FileSpec {
+    pub(super) fn file_in(&self, file: &NamedFile, directory: &Path, counts: Arc<Delivered>) -> FileSpec {
         let zone = self.zone.time_zone().clone();
         let name = &file.name;
         let (seconds, bytes) = match file.rotation {
@@ -80,7 +80,7 @@ impl Run {
         let kept = file.files.filter(|_| seconds.is_some()).map(|files| files as usize);
         let snaplen = file.snaplen.unwrap_or_default();
         let snaplen = [snaplen, self.options.snaplen].into_iter().filter(|length| *length > 0).min();
-        FileSpec::plain(path, rotate, kept, snaplen.unwrap_or_default(), self.counts_of(target))
+        FileSpec::plain(path, rotate, kept, snaplen.unwrap_or_default(), counts)
     }
 }
 
