@@ -13,7 +13,7 @@ use crate::mode::Mode;
 /// Name of the file in each folder that its process keeps locked.
 const LOCK: &str = ".lock";
 
-/// A folder of mode 0700 in the folder for temporary files, removed when the value is dropped. The folder of a killed
+/// A folder of mode 0700, by default in the folder for temporary files, removed when the value is dropped. The folder of a killed
 /// process remains until the next [`TemporaryFolder::create`] removes it: a lock marks the folders in use.
 #[derive(Debug)]
 pub struct TemporaryFolder {
@@ -38,6 +38,15 @@ impl TemporaryFolder {
     /// The folder cannot be created, or its owner cannot be changed.
     pub fn create_for(prefix: &str, user: u32, group: u32) -> io::Result<Self> {
         Self::create_in(&std::env::temp_dir(), prefix, Some((user, group)))
+    }
+
+    /// Creates a folder in another folder than the one for temporary files, so that its files can be renamed into it. Removes
+    /// leftovers there, as [`TemporaryFolder::create`] does.
+    ///
+    /// # Errors
+    /// The folder cannot be created.
+    pub fn create_within(place: &Path, prefix: &str) -> io::Result<Self> {
+        Self::create_in(place, prefix, None)
     }
 
     fn create_in(place: &Path, prefix: &str, owner: Option<(u32, u32)>) -> io::Result<Self> {
