@@ -3,11 +3,13 @@
 //! A function writes the packets of whole flows, or those that carry the bytes of records. For the latter each packet is held
 //! with the positions of its payload, in the terms of [`Span`].
 
+use crate::decided::{DecidedFlow, DecidedFlows};
 use crate::history::History;
 use crate::sink::{Emitted, Sink};
 use crate::target::{Before, Of, Target};
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 use weir_api::AnswerId;
 use weir_filter::{MASK_PACKETS, PacketMask};
 use weir_flow::FlowPacket;
@@ -207,12 +209,20 @@ pub(crate) struct HeldPackets {
     flows: HashMap<u32, HeldFlow>,
     /// The row of each flow.
     rows: HashMap<FlowKey, u32>,
+    /// The flows that an earlier pass over the same packets has decided.
+    known: Arc<DecidedFlows>,
 }
 
 struct HeldFlow {
     key: FlowKey,
+    /// The number of its first packet.
+    first: u32,
+    /// Number of its packets so far.
+    packets: u64,
     /// The functions that write its packets.
     functions: Vec<AnswerId>,
+    /// Those that will, each with the number of packets before its first one.
+    known: Vec<(AnswerId, u64)>,
     /// Packets of the flow so far that the history has not any more.
     missing: u64,
     /// Those of them that carry payload which a file of records may not have, by side.
@@ -222,8 +232,28 @@ struct HeldFlow {
 }
 
 impl HeldFlow {
-    fn new(key: FlowKey) -> Self {
-        Self { key, functions: Vec::new(), missing: 0, lost: Default::default(), reach: [0; 2] }
+    fn new(key: FlowKey, first: u32, known: &DecidedFlows) -> Self {
+        Self {
+            key,
+            first,
+            packets: 0,
+            functions: Vec::new(),
+            known: known.of(key, first).map(|flow| (flow.id, flow.skipped)).collect(),
+            missing: 0,
+            lost: Default::default(),
+            reach: [0; 2],
+        }
+    }
+
+    /// Counts the next packet, and adds the known functions that write from it on.
+    fn count(&mut self) {
+        let Self { packets, functions, known, .. } = self;
+        for (id, _) in known.extract_if(.., |(_, skipped)| *skipped <= *packets) {
+            if !functions.contains(&id) {
+                functions.push(id);
+            }
+        }
+        *packets += 1;
     }
 
     /// The note of the flow's next packet.
@@ -252,7 +282,18 @@ impl HeldPackets {
     /// `memory` is the maximum number of bytes of packets, with what is held with them.
     pub fn new(memory: usize) -> Self {
         let files = Files([const { None }; MAX_OF_RECORDS]);
-        Self { history: History::new(memory), files, flows: HashMap::new(), rows: HashMap::new() }
+        Self {
+            history: History::new(memory),
+            files,
+            flows: HashMap::new(),
+            rows: HashMap::new(),
+            known: Arc::default(),
+        }
+    }
+
+    /// Knows the flows that an earlier pass over the same packets has decided. Call it before the first packet.
+    pub fn know(&mut self, known: Arc<DecidedFlows>) {
+        self.known = known;
     }
 
     /// Bytes of memory of flows, without their packets.
@@ -269,10 +310,10 @@ impl HeldPackets {
         writes: &Writes,
         sink: &mut dyn Sink,
     ) {
-        let Self { flows, rows, .. } = self;
+        let Self { flows, rows, known, .. } = self;
         flows.entry(seen.row).or_insert_with(|| {
             rows.insert(seen.flow.key, seen.row);
-            HeldFlow::new(seen.flow.key)
+            HeldFlow::new(seen.flow.key, seen.packet.number, known)
         });
         self.decide_on_flows(decisions, writes, sink);
         self.hold(seen, carried, writes, sink);
@@ -282,14 +323,15 @@ impl HeldPackets {
 
     /// Emits a packet for the functions that write its flow, and holds it if another one may write it later.
     fn hold(&mut self, seen: &FlowPacket<'_>, carried: Range<u64>, writes: &Writes, sink: &mut dyn Sink) {
-        let Self { history, flows, files, .. } = self;
+        let Self { history, flows, files, known, .. } = self;
         let Some(flow) = flows.get_mut(&seen.row) else { return };
+        flow.count();
         if !flow.functions.is_empty() {
             emit(&flow.functions, seen.packet, sink);
         }
         let note = flow.note(seen.direction, carried);
         let files = files.bits();
-        if writes.asks_besides(&flow.functions) {
+        if known.may_be_others() && writes.asks_besides(&flow.functions) {
             history.push(seen.row, seen.packet, note, &mut |row, note| {
                 if let Some(flow) = flows.get_mut(&row) {
                     flow.lose(note, files);
@@ -339,6 +381,12 @@ impl HeldPackets {
                 (held.saturating_sub(number), u64::from(number.saturating_sub(held)).min(flow.missing))
             }
         };
+        let skipped_so_far = match *before {
+            Before::All => 0,
+            Before::Packets(number) => flow.packets.saturating_sub(number.into()),
+        };
+        let decided = DecidedFlow { packet: flow.first, key: flow.key, id, skipped: skipped_so_far };
+        sink.take(Emitted::Decided(&decided));
         let mut at = 0;
         self.history.visit(row, |packet, _| {
             if at >= skipped {
@@ -421,9 +469,9 @@ mod tests {
     use weir_flow::stream::{Segment, StreamConfig};
     use weir_wire::{Direction, LinkType, Time, build, decode};
 
-    /// The times of the packets of each function, and the packets that are missing.
+    /// The times of the packets of each function, the packets that are missing, and the decisions.
     #[derive(Default)]
-    struct Got(Vec<(u32, u64)>, Vec<(u32, u64)>);
+    struct Got(Vec<(u32, u64)>, Vec<(u32, u64)>, Vec<DecidedFlow>);
 
     impl Sink for Got {
         fn take(&mut self, emitted: Emitted<'_>) {
@@ -433,6 +481,7 @@ mod tests {
                     self.0.extend(functions.iter().map(|(id, _)| (id.subscription.0, time)));
                 }
                 Emitted::Missing(id, missing) => self.1.push((id.subscription.0, missing)),
+                Emitted::Decided(flow) => self.2.push(*flow),
                 _ => {}
             }
         }
@@ -531,6 +580,38 @@ mod tests {
         held.write(1, id(2), &writes, &mut got);
         assert_eq!(got.0.len() as u64, 2 * kept);
         assert_eq!(got.1, [(1, 200 - kept), (2, 150 - kept)]);
+    }
+
+    #[test]
+    fn a_second_pass_that_knows_the_decisions_of_the_first_has_all_packets_in_order() {
+        let writes = writes(&[
+            (1, "a.pcap", Before::All),
+            (2, "b.pcap", Before::Packets(150)),
+            (3, "c.pcap", Before::Packets(0)),
+        ]);
+        let pass = |memory: usize, known: DecidedFlows| {
+            let (mut held, mut got) = (HeldPackets::new(memory), Got::default());
+            held.know(Arc::new(known));
+            for time in 0..200 {
+                input(&mut held, 1, time, if time == 180 { &[2, 3] } else { &[] }, &writes, &mut got);
+                input(&mut held, 2, 1000 + time, &[], &writes, &mut got);
+            }
+            held.write(1, id(1), &writes, &mut got);
+            held.end(1);
+            // A later flow with the same row is not written.
+            input(&mut held, 3, 2000, &[], &writes, &mut got);
+            (got, held.history.memory())
+        };
+        let (whole, _) = pass(8 << 20, DecidedFlows::default());
+        let (part, _) = pass(64 << 10, DecidedFlows::default());
+        assert!(whole.1.is_empty() && !part.1.is_empty() && part.2 == whole.2);
+        let (again, memory) = pass(64 << 10, DecidedFlows::new(part.2, true));
+        assert_eq!((memory, again.1.len()), (0, 0));
+        for number in 1..4 {
+            let of = |got: &Got| got.0.iter().filter(|(one, _)| *one == number).copied().collect::<Vec<_>>();
+            assert_eq!(of(&again), of(&whole), "{number}");
+            assert!(!of(&again).is_empty() && of(&again).is_sorted());
+        }
     }
 
     /// One flow whose packets are read and held, and what its functions over records write.

@@ -35,6 +35,7 @@ mod checksum;
 mod chosen;
 mod composition;
 mod cover;
+mod decided;
 mod demand;
 mod edits;
 mod expressions;
@@ -67,6 +68,7 @@ mod worker;
 
 pub use announced::{Announcements, PacketOrder};
 pub use chosen::ChosenFlows;
+pub use decided::{DecidedFlow, DecidedFlows};
 pub use demand::{Demand, Tables};
 pub use function::{
     Argument, Arguments, Block, BuildJudge, BuildTarget, CallError, Callable, DELIVERIES, Delivery,

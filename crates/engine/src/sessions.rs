@@ -1,6 +1,7 @@
 //! Sessions: reassembled streams, and the parsers that read them.
 
 use crate::announced::{Announced, Announcements};
+use crate::decided::DecidedFlows;
 use crate::demand::Demand;
 use crate::held::{self, HeldPackets};
 use crate::odd_segments::OddSegments;
@@ -444,6 +445,13 @@ impl Sessions {
     /// Shares announcements of flows with other workers from now on.
     pub fn share(&mut self, announcements: Announcements) {
         self.announced.share(announcements);
+    }
+
+    /// Knows the flows that an earlier pass over the same packets has decided. Call it before the first packet.
+    pub fn know(&mut self, known: Arc<DecidedFlows>) {
+        if let Some(held) = &mut self.held_packets {
+            held.know(known);
+        }
     }
 
     /// Reads no flow that began at that time or before.

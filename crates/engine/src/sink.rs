@@ -1,5 +1,6 @@
 //! What leaves a worker, and where it goes.
 
+use crate::decided::DecidedFlow;
 use crate::{FlowIdentity, FlowRecord};
 use weir_api::AnswerId;
 use weir_filter::PacketMask;
@@ -29,6 +30,8 @@ pub enum Emitted<'a> {
     Packets(Batch<'a>, &'a [(AnswerId, PacketMask)]),
     /// The number of packets of a flow before a decision that a function should deliver and that are held no more.
     Missing(AnswerId, u64),
+    /// That a function writes packets of a flow, before those of them that are held.
+    Decided(&'a DecidedFlow),
     /// A measurement of a flow.
     Measured(&'a Measure, Measured<'a>),
 }

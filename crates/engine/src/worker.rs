@@ -4,6 +4,7 @@ use crate::announced::Announcements;
 use crate::chains::Functions;
 use crate::checksum::ChecksumWatch;
 use crate::composition;
+use crate::decided::DecidedFlows;
 use crate::expressions::Finder;
 use crate::feeder::Feeder;
 use crate::function::block::{Block, first};
@@ -163,6 +164,14 @@ impl Worker {
         self.announcements = announcements.clone();
         if let Some(sessions) = &mut self.sessions {
             sessions.share(announcements.clone());
+        }
+    }
+
+    /// Knows the flows that an earlier pass over the same packets has decided, before the first packet: each of their packets
+    /// leaves when it is seen.
+    pub fn know(&mut self, known: Arc<DecidedFlows>) {
+        if let Some(sessions) = &mut self.sessions {
+            sessions.know(known);
         }
     }
 

@@ -81,6 +81,19 @@ impl Delivered {
         add(&self.lost, number);
     }
 
+    /// Takes the counts of a destination that has taken its place.
+    pub fn replace(&self, other: &Self) {
+        let set = |count: &AtomicU64, number: u64| count.store(number, Ordering::Relaxed);
+        let DeliveredCount { offered, written, shed, lost, limited, missing, bytes } = other.count();
+        set(&self.offered, offered);
+        set(&self.written, written);
+        set(&self.shed, shed);
+        set(&self.lost, lost);
+        set(&self.limited, limited);
+        set(&self.missing, missing);
+        set(&self.bytes, bytes);
+    }
+
     /// The counts so far.
     pub fn count(&self) -> DeliveredCount {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);

@@ -15,6 +15,7 @@ mod configuration;
 mod cost_profile;
 mod count;
 mod database;
+mod decisions;
 mod delivered;
 mod desk;
 mod drive;

@@ -1,6 +1,7 @@
 //! Outlets: the ways by which packets leave a run. Each has a writer on a thread, and its row of the ledger.
 
 use crate::carve::Carver;
+use crate::decisions::Decisions;
 use crate::delivered::Delivered;
 use crate::drive::WhenFull;
 use crate::dump::{FileSpec, ForFile, Intake, Mark, Parcel};
@@ -9,6 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use weir_api::{AnswerId, Level, SessionCount, Snapshot};
 use weir_capture::Rotate;
+use weir_engine::DecidedFlow;
 use weir_filter::PacketMask;
 use weir_proto::Record;
 use weir_wire::{Batch, PacketBuf, Time};
@@ -313,6 +315,8 @@ pub struct TargetOutlet {
     pub intake: Option<Intake>,
     /// The file of each function, by the number of its answer.
     pub files: Arc<HashMap<AnswerId, Arc<FileSpec>>>,
+    /// The flows whose packets go to the files, if the packets may be read again.
+    pub decisions: Option<Arc<Decisions>>,
     /// Packets that have not been sent.
     unsent: Unsent,
 }
@@ -349,7 +353,7 @@ impl TargetOutlet {
         functions: &[(AnswerId, PacketMask)],
         when_full: WhenFull,
     ) {
-        let Self { intake: Some(intake), files, unsent } = self else { return };
+        let Self { intake: Some(intake), files, unsent, .. } = self else { return };
         let mut masks: BTreeMap<u32, (&Arc<FileSpec>, PacketMask)> = BTreeMap::new();
         for (id, mask) in functions {
             let Some(file) = files.get(id) else { continue };
@@ -387,6 +391,13 @@ impl TargetOutlet {
     pub fn miss(&self, id: AnswerId, packets: u64) {
         if let Some(file) = self.files.get(&id) {
             file.delivered.miss(packets);
+        }
+    }
+
+    /// Remembers that the packets of a flow go to a file.
+    pub fn decide(&self, flow: &DecidedFlow) {
+        if let Some(decisions) = self.decisions.as_ref().filter(|_| self.files.contains_key(&flow.id)) {
+            decisions.remember(flow);
         }
     }
 

@@ -392,7 +392,8 @@ impl Sink for Gather {
             | Emitted::Chunk(..)
             | Emitted::Unidentified(_)
             | Emitted::Packets(..)
-            | Emitted::Missing(..) => {}
+            | Emitted::Missing(..)
+            | Emitted::Decided(_) => {}
         }
     }
 }

@@ -338,6 +338,9 @@ impl Sink for WorkerOutput {
             Emitted::Missing(id, packets) => {
                 self.load.ways.targets.iter().for_each(|outlet| outlet.miss(id, packets));
             }
+            Emitted::Decided(flow) => {
+                self.load.ways.targets.iter().for_each(|outlet| outlet.decide(flow));
+            }
             // No output of a run takes streams or details of measurements.
             Emitted::Chunk(..) | Emitted::Measured(..) => {}
         }

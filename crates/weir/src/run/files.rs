@@ -2,6 +2,7 @@
 
 use super::packet_files::PacketWriters;
 use super::progress::Progress;
+use super::second_pass::SecondPass;
 use super::summary;
 use super::verbose;
 use super::{Exit, Run, complain};
@@ -80,6 +81,10 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     confined.map_err(|error| (Exit::Output, error))?;
     let mut dumps = PacketWriters::start(run, files.interfaces(), For::Files)?;
     dumps.follow(&run.plan(), &run.request).map_err(|error| (Exit::Output, error))?;
+    let second = SecondPass::prepare(run, &files);
+    if let Some(second) = &second {
+        dumps.remember(second.decisions());
+    }
     let outputs = run.outputs()?;
     let room = Room::new(run.division.queue);
     let (rows, open_every) = (run.plan().demand().rows, run.open_every());
@@ -117,6 +122,9 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let Ok(outcome) = outcome else {
         return Err((Exit::Partial, "a worker failed: the results are partial".to_owned()));
     };
+    if let Some(second) = second {
+        exit = exit.or(second.complete(&read, &outcome));
+    }
     total.ledger.time_jumps += outcome.jumps;
     total.ledger.late += outcome.late;
     total.ledger.capture.outside += outcome.files.outside().packets;

@@ -12,6 +12,7 @@ mod progress;
 mod reload;
 mod request;
 mod screen;
+mod second_pass;
 mod short;
 mod summary;
 mod target_files;

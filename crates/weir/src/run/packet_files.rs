@@ -3,6 +3,7 @@
 use super::target_files::TargetWriters;
 use super::{Exit, Request, Run};
 use crate::carve::{Carver, Carving, Limits};
+use crate::decisions::Decisions;
 use crate::delivered::{DeliveredCount, DestinationKind, Destinations, Row};
 use crate::dump::index::DumpIndex;
 use crate::dump::{Dump, DumpOptions, FileSpec, For, Outcome};
@@ -221,6 +222,12 @@ impl<'r> PacketWriters<'r> {
             OutletId::Unidentified => DumpIndex::default(),
         };
         self.run.start_dump(spec, files, &self.interfaces, self.purpose, dump_index)
+    }
+
+    /// Remembers the flows whose packets leave late, from the first packet on.
+    pub fn remember(&mut self, decisions: Arc<Decisions>) {
+        let [_, late] = &mut self.targets.outlets;
+        late.decisions = Some(decisions);
     }
 
     /// Changes to other files. Those before end when the workers follow.
