@@ -154,7 +154,8 @@ impl<'r> SecondPass<'r> {
         if stamps(&self.inputs) != self.stamps {
             return Err(changed());
         }
-        let again = Files::open(&run.request.inputs, read).map_err(|_| changed())?;
+        let again = Files::open(&run.request.inputs, read)
+            .map_err(|error| (Exit::Partial, format!("the captures cannot be read again: {error}")))?;
         let level = (Level::Flow, files);
         let writer = run.start_writer(&[], level, again.interfaces(), For::Files, DumpIndex::default());
         let writer = writer.map_err(|error| (Exit::Output, error.to_string()))?;
