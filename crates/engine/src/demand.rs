@@ -77,8 +77,6 @@ pub struct Demand {
     pub streams: bool,
     /// Protocols are identified; those that announce flows are parsed.
     pub identifies: bool,
-    /// Number of ports of unidentified flows that are counted separately; 0 for none.
-    pub ports: usize,
     /// Tables whose records are delivered.
     pub logged: Tables,
     /// Tables whose records functions see.
@@ -138,7 +136,6 @@ impl Demand {
         self.chunks |= other.chunks;
         self.streams |= other.streams;
         self.identifies |= other.identifies;
-        self.ports = self.ports.max(other.ports);
         self.logged.add(&other.logged);
         self.tested.add(&other.tested);
         self.fields.add(&other.fields);
@@ -248,7 +245,6 @@ impl Demand {
             flag(self.streams, "bytes of streams of the flows that functions cover"),
             flag(self.identifies && !self.parses(), "protocols are identified"),
             flag(self.parses(), "protocols are parsed"),
-            flag(self.ports > 0, "unidentified flows by port"),
             (!self.logged.is_none()).then(|| format!("records for logs: {}", self.logged)),
             (!self.tested.is_none()).then(|| format!("records for functions: {}", self.tested)),
             (!self.fields.is_none()).then(|| format!("fields before their records: {}", self.fields)),
@@ -283,7 +279,7 @@ mod tests {
         let some = |table: &'static Table| Tables::Some(vec![table]);
         let demands = [
             Demand { logged: some(&FILES), rows: true, ..Demand::default() },
-            Demand { logged: some(&STREAM), tested: Tables::All, ports: 16, ..Demand::default() },
+            Demand { logged: some(&STREAM), tested: Tables::All, ..Demand::default() },
             Demand { measure: Some(Measuring { sample: 5, details: false }), ..Demand::default() },
             Demand { measure: Some(Measuring { sample: 3, details: true }), ..Demand::default() },
         ];

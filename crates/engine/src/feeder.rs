@@ -211,7 +211,8 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
             sessions.carrier(record, &mut tap);
             sessions.count(record, found);
         }
-        let record = if READS { &FlowRecord { services: found.services, ..*record } } else { record };
+        let Found { services, is_unidentified } = found;
+        let record = if READS { &FlowRecord { services, is_unidentified, ..*record } } else { record };
         let functions = self.functions.flow_end(self.plan, record);
         self.sink.take(Emitted::Flow(record, To { run: true, functions }));
         if let (Some(sessions), Some((row, is_over))) = (self.sessions.as_deref_mut(), self.leaving.take()) {

@@ -85,7 +85,6 @@ pub use settings::{ChecksumMode, PlanError, Seeds, Settings};
 pub use sink::{Emitted, Sink, To};
 pub use streams::Measuring;
 pub use target::{Before, LogFormat, NamedDirectory, NamedFile, NamedLog, Of, Place, Rotation, Target};
-pub use unidentified::UNIDENTIFIED;
 pub use weir_flow::measure::{Burst, Exchange, Measure, Measured};
 pub use weir_flow::{
     CommunityId, ConnState, Control, EndReason, FlowConfig, FlowIdentity, FlowRecord, FlowStats, History,

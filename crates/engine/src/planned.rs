@@ -468,14 +468,6 @@ impl Chain {
                         delivery.level.name()
                     ));
                 }
-                let reading = delivery.empty_reading(call, seeds);
-                let judges = Vec::new();
-                chain.readings.extend(reading.map(|reading| ChainReading {
-                    place,
-                    function: delivery.name,
-                    reading,
-                    judges,
-                }));
             } else if event::is_threshold(call)? {
                 let is_after = matches!(chain.calls.last(), Some((_, Call::Measure(..))));
                 let last = chain.readings.last_mut().filter(|_| is_after);
@@ -498,6 +490,7 @@ impl Chain {
                 if !function.levels.contains(&spec.level) {
                     return Err(format!("`{}` cannot be used at {} level", call.name, spec.level.name()));
                 }
+                chain.demand.identifies |= function.identifies;
                 let judges = if function.judge.is_some() { vec![call.clone()] } else { Vec::new() };
                 let reading = built.take();
                 chain.readings.push(ChainReading { place, function: function.name, reading, judges });

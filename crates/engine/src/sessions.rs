@@ -11,11 +11,11 @@ use crate::streams::Measurer;
 use crate::tap::Tap;
 use crate::token_bucket::{TokenBucket, weight};
 use crate::tunnels;
-use crate::unidentified::{Unidentified, UnidentifiedPackets};
+use crate::unidentified::UnidentifiedPackets;
 use crate::{Emitted, FlowIdentity, FlowRecord, Item, Plan, Sink, To};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
-use weir_api::{Answer, AnswerId, Applications, SessionCount};
+use weir_api::{AnswerId, Applications, SessionCount};
 use weir_filter::Directions;
 use weir_flow::defrag::{Defrag, DefragConfig, DefragStats};
 use weir_flow::stream::{Overlap, StreamConfig, StreamStats, Streams};
@@ -230,8 +230,6 @@ pub(crate) struct Sessions {
     /// Reused for the tests of flows.
     found: Vec<(u32, Directions)>,
     announced: Announced,
-    /// Unidentified traffic by port.
-    unidentified: Unidentified,
     /// What was told of odd segments.
     odd: OddSegments,
     /// Applications of flows that ended in this interval.
@@ -366,8 +364,8 @@ pub(crate) struct Found {
 }
 
 impl Sessions {
-    /// `seed` keys the hashes.
-    pub fn new(config: &SessionConfig, demand: &Arc<Demand>, seed: u64) -> Self {
+    /// Sessions for what is required of them.
+    pub fn new(config: &SessionConfig, demand: &Arc<Demand>) -> Self {
         let limit = limit(config, demand);
         let streams = StreamConfig {
             memory: limit / STREAM_PART,
@@ -388,7 +386,6 @@ impl Sessions {
             announcing: Refused::default(),
             found: Vec::new(),
             announced: Announced::default(),
-            unidentified: Unidentified::new(seed, demand.ports),
             odd: OddSegments::default(),
             applications: Applications::default(),
             held_packets: demand.held.then(|| HeldPackets::new(config.memory / 4)),
@@ -737,7 +734,6 @@ impl Sessions {
     /// Counts a flow, or a part of it, by the protocol that was found, or as unidentified.
     pub fn count(&mut self, flow: &FlowRecord, found: Found) {
         let Found { services: [first, ..], is_unidentified } = found;
-        self.unidentified.flow(flow, is_unidentified);
         if (first > 0 || is_unidentified) && !flow.carrier {
             let (address, port) = flow.responder();
             let server = Ipv6Addr::from(address).to_canonical();
@@ -749,11 +745,6 @@ impl Sessions {
     /// The applications of flows that were counted since the last call.
     pub fn take_applications(&mut self) -> Applications {
         std::mem::take(&mut self.applications)
-    }
-
-    /// Unidentified traffic by port since the last call.
-    pub fn take_unidentified(&mut self) -> Option<Answer> {
-        self.unidentified.take().filter(|_| self.asked.demand.ports > 0)
     }
 
     /// Ends the input: no more packets follow.

@@ -1,18 +1,11 @@
-//! Unidentified flows: counted by port, and their packets emitted on request.
+//! Packets of unidentified flows.
 
 use crate::history::{self, History};
-use crate::{Emitted, FlowRecord, Function, FunctionSpec, Item, Sink};
+use crate::{Emitted, Sink};
 use std::collections::HashMap;
-use std::sync::Arc;
-use weir_api::{Answer, AnswerId, AnswerLabel, FunctionCall, builtin};
-use weir_filter::Directions;
 use weir_flow::FlowPacket;
 use weir_proto::{TCP, UDP};
 use weir_wire::{Packet, Slot};
-
-/// The subscription and function name of the answer that counts unidentified traffic by transport protocol and
-/// responder's port. It follows the plan's answers in runs that read payload.
-pub const UNIDENTIFIED: &str = "unidentified";
 
 /// Maximum number of packets held for a flow: a protocol is identified within one kilobyte of a stream or 32
 /// datagrams.
@@ -20,46 +13,8 @@ const PACKETS: usize = 128;
 /// Maximum number of bytes held for a flow.
 const BYTES: usize = 256 << 10;
 
-/// Unidentified traffic by port.
-pub(crate) struct Unidentified {
-    /// `None` if the list cannot be built from its arguments.
-    list: Option<Box<dyn Function>>,
-    label: Arc<AnswerLabel>,
-}
-
-impl Unidentified {
-    /// `seed` keys the hashes; `ports` is the number of ports in the list. The list counts ports without room as shed.
-    pub fn new(seed: u64, ports: usize) -> Self {
-        let call = FunctionCall::new("top").with("by", "service").with("rows", ports.max(16));
-        let label = AnswerLabel {
-            subscription: UNIDENTIFIED.to_owned(),
-            chart: None,
-            function: UNIDENTIFIED.to_owned(),
-            ..AnswerLabel::default()
-        };
-        let list = FunctionSpec::find("top").and_then(|top| top.call(&call, seed)).ok();
-        Self { list, label: Arc::new(label) }
-    }
-
-    /// Counts a flow that has ended, or a part of it. A TCP or UDP flow is unidentified if its session identified no
-    /// protocol. Flows of other transports with ports are always unidentified. Tunnels are identified as such.
-    pub fn flow(&mut self, flow: &FlowRecord, is_unidentified: bool) {
-        let counts = is_unidentified || nobody_reads(flow.key.proto);
-        if let Some(list) = self.list.as_mut().filter(|_| counts && !flow.carrier) {
-            list.item(&Item::FlowEnd(flow, Directions::BOTH));
-        }
-    }
-
-    /// Returns the list since the last call and resets it.
-    pub fn take(&mut self) -> Option<Answer> {
-        let reading = self.list.as_mut()?.take();
-        let id = AnswerId { subscription: builtin::UNIDENTIFIED, place: 0 };
-        Some(Answer { id, label: Arc::clone(&self.label), reading, nanoseconds: 0 })
-    }
-}
-
-/// Transports with ports for which there is no protocol parser: DCCP, SCTP, UDP-Lite.
-fn nobody_reads(ip_proto: u8) -> bool {
+/// Whether a transport has ports and no protocol parser: DCCP, SCTP, UDP-Lite.
+pub(crate) fn has_no_parser(ip_proto: u8) -> bool {
     matches!(ip_proto, 33 | 132 | 136)
 }
 
@@ -104,7 +59,7 @@ impl UnidentifiedPackets {
     /// protocol was identified.
     pub fn packet(&mut self, seen: &FlowPacket<'_>, found: Option<(bool, bool)>, sink: &mut dyn Sink) {
         let (row, packet, proto) = (seen.row, seen.packet, seen.flow.key.proto);
-        if nobody_reads(proto) {
+        if has_no_parser(proto) {
             return self.emit(packet, sink);
         }
         if proto != TCP && proto != UDP {

@@ -139,7 +139,7 @@ impl Worker {
         Self {
             functions: Functions::new(&plan, Meter::new(None)),
             flows: plan.flows.then(|| FlowTable::new(flows)),
-            sessions: reads.then(|| Sessions::new(sessions, &plan.demand, plan.settings.seeds.run)),
+            sessions: reads.then(|| Sessions::new(sessions, &plan.demand)),
             announcements: Announcements::default(),
             session_config: sessions.clone(),
             shown: Finder::new(&plan.shown),
@@ -470,7 +470,7 @@ impl Worker {
         match &mut self.sessions {
             Some(sessions) => sessions.demand(demand, self.latest_of_run, sink),
             None if plan.flows && demand.reads() => {
-                let mut sessions = Sessions::new(&self.session_config, demand, plan.settings.seeds.run);
+                let mut sessions = Sessions::new(&self.session_config, demand);
                 // The beginnings of these flows were not read.
                 sessions.pass_over(self.latest_of_run);
                 sessions.share(self.announcements.clone());
@@ -493,7 +493,6 @@ impl Worker {
     fn answers(&mut self) -> Vec<Answer> {
         let mut answers = self.functions.answers(&self.plan);
         self.take_sums(&mut answers);
-        answers.extend(self.sessions.as_mut().and_then(Sessions::take_unidentified));
         answers.sort_by_key(|answer| answer.id);
         self.leave_out_empty(&mut answers);
         answers

@@ -36,6 +36,8 @@ pub struct FlowRecord {
     /// The protocols that were identified in the flow, the first one first: their positions in the list of protocols,
     /// plus 1; 0 for none.
     pub services: [u8; 4],
+    /// Whether payload was read and no protocol was identified in it.
+    pub is_unidentified: bool,
     /// VLAN identifiers of the first packet, outer and next; 0 when absent.
     pub vlan: [u16; 2],
     /// The tunnel that carried the first packet; [`Tunnel::None`] if none.
@@ -87,6 +89,7 @@ impl FlowRecord {
             carries: Tunnel::None,
             interface: 0,
             services: [0; 4],
+            is_unidentified: false,
         }
     }
 

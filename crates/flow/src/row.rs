@@ -445,6 +445,7 @@ impl<'a> Row<'a> {
             carries: self.hot.carries(),
             interface: origin.interface,
             services: [0; 4],
+            is_unidentified: false,
         }
     }
 

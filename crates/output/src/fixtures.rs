@@ -259,6 +259,7 @@ pub fn flow() -> FlowRecord {
         carries: Tunnel::None,
         interface: 0,
         services: [0; 4],
+        is_unidentified: false,
     };
     flow.tcp.as_mut().unwrap().stream_bytes = [136, 5007];
     flow

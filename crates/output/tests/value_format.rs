@@ -117,6 +117,7 @@ fn flow(row: &Row) -> Option<FlowRecord> {
         carries: Tunnel::None,
         interface: 0,
         services: [0; 4],
+        is_unidentified: false,
     };
     if proto == 6 {
         let tcp = flow.tcp.insert(Default::default());

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use weir_api::web::CostRow;
 use weir_api::{Answer, Snapshot};
-use weir_engine::UNIDENTIFIED;
 use weir_output::figures::printable;
 
 /// The cost of a subscription, or of all lines of a chart.
@@ -18,8 +17,7 @@ struct Cost<'s> {
 fn subscriptions(total: &Snapshot) -> Vec<Cost<'_>> {
     let mut costs: Vec<Cost<'_>> = Vec::new();
     let mut last: Option<&Answer> = None;
-    // Unidentified flows are counted with all flows and have no separate cost.
-    for answer in total.answers.iter().filter(|answer| answer.label.function != UNIDENTIFIED) {
+    for answer in &total.answers {
         let is_same = last.is_some_and(|last| {
             let same_chart = answer.label.chart.is_some() && last.label.chart == answer.label.chart;
             same_chart

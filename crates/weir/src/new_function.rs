@@ -28,6 +28,7 @@ static NETS: FunctionSpec = FunctionSpec {
     memory: |_| Ok(Memory { state: 1 << 20, reading: 1 << 20 }),
     judge: Some(|_, _| Ok(Box::new(Odd))),
     delivers: None,
+    identifies: false,
     build: |_| Ok(Box::new(Nets::default())),
 };
 

@@ -246,6 +246,7 @@ pub(super) static RECORDS: FunctionSpec = FunctionSpec {
     memory: |_| Ok(memory(1, &[], 0)),
     judge: None,
     delivers: None,
+    identifies: false,
     build: |arguments| Ok(Box::new(ByField::new(Vec::new(), None, Fold::Sum, 1, 1, arguments.seeds))),
 };
 
@@ -266,6 +267,7 @@ pub(super) static TOP: FunctionSpec = FunctionSpec {
     memory: |arguments| top(arguments).map(|(keys, _, rows)| memory(rows, &keys, 0)),
     judge: None,
     delivers: None,
+    identifies: false,
     build: |arguments| {
         let (keys, show, rows) = top(arguments)?;
         Ok(Box::new(ByField::new(keys, None, Fold::Sum, show, rows, arguments.seeds)))
@@ -297,6 +299,7 @@ pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
     },
     judge: None,
     delivers: None,
+    identifies: false,
     build: |arguments| {
         let (of, keys, show, rows) = valued(arguments, "distinct")?;
         Ok(Box::new(ByField::new(keys, Some(of), Fold::Distinct, show, rows, arguments.seeds)))
@@ -320,6 +323,7 @@ pub(super) static QUANTILES: FunctionSpec = FunctionSpec {
     },
     judge: None,
     delivers: None,
+    identifies: false,
     build: |arguments| {
         let (of, keys, show, rows) = valued(arguments, "quantiles")?;
         Ok(Box::new(ByField::new(keys, Some(of), Fold::Sketch, show, rows, arguments.seeds)))

@@ -28,6 +28,7 @@ pub(super) static SPEC: FunctionSpec = FunctionSpec {
     },
     judge: None,
     delivers: None,
+    identifies: false,
     build: |arguments| {
         let (show, rows) = shape(arguments)?;
         let schema = Schema { shown: Shown::Heaviest(show), ..CALLS.clone() };

@@ -15,6 +15,7 @@ pub(super) static CAST: FunctionSpec = FunctionSpec {
     memory: |_| Ok(Memory::SMALL),
     judge: None,
     delivers: None,
+    identifies: false,
     build: |_| {
         Ok(Classifier::boxed(&["mcast", "ucast", "bcast", "xtra"], Unit::Bytes, |item| match item {
             Item::Packet(packet, layers) => Some(cast(packet, layers)),

@@ -13,6 +13,7 @@ pub(super) static PACKETS: FunctionSpec = FunctionSpec {
     memory: |_| Ok(Memory::SMALL),
     judge: None,
     delivers: None,
+    identifies: false,
     build,
 };
 
@@ -25,6 +26,7 @@ pub(super) static BYTES: FunctionSpec = FunctionSpec {
     memory: |_| Ok(Memory::SMALL),
     judge: None,
     delivers: None,
+    identifies: false,
     build,
 };
 

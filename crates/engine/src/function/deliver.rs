@@ -1,16 +1,14 @@
 //! Functions that deliver what they see instead of measuring it: to logs, to files of packets, streams or content.
 
 use super::{Argument, Arguments};
-use crate::Seeds;
 use crate::demand::{Demand, Tables};
 use crate::streams::Measuring;
-use crate::unidentified::Unidentified;
-use weir_api::{FunctionCall, Level, Reading};
+use weir_api::{FunctionCall, Level};
 use weir_proto::{Hashes, Table, tables};
 
 /// Every function that delivers, in the order of the manual.
 pub static DELIVERIES: &[&Delivery] =
-    &[&ROWS, &WRITE, &STREAM, &EXTRACT, &HASH, &MEASURE, &WRITE_UNIDENTIFIED, &UNIDENTIFIED];
+    &[&ROWS, &WRITE, &STREAM, &EXTRACT, &HASH, &MEASURE, &WRITE_UNIDENTIFIED];
 
 /// Description of a function that delivers.
 #[derive(Debug)]
@@ -25,8 +23,6 @@ pub struct Delivery {
     pub level: Level,
     /// What it needs of the pass.
     demand: fn(&Arguments<'_>) -> Result<Demand, String>,
-    /// Its reading without packets, if it has one.
-    reading: fn(&Arguments<'_>) -> Option<Reading>,
 }
 
 impl Delivery {
@@ -41,11 +37,6 @@ impl Delivery {
     /// An argument is invalid; the text has the accepted values.
     pub fn demand(&self, call: &FunctionCall) -> Result<Demand, String> {
         (self.demand)(&Arguments::new(self.name, self.arguments, call, 0_u64.into())?)
-    }
-
-    /// The reading of a call without packets, if it has readings.
-    pub(crate) fn empty_reading(&self, call: &FunctionCall, seeds: Seeds) -> Option<Reading> {
-        (self.reading)(&Arguments::new(self.name, self.arguments, call, seeds).ok()?)
     }
 }
 
@@ -89,7 +80,6 @@ static ROWS: Delivery = Delivery {
         }
         Ok(demand)
     },
-    reading: |_| None,
 };
 
 static WRITE: Delivery = Delivery {
@@ -98,7 +88,6 @@ static WRITE: Delivery = Delivery {
     arguments: &[],
     level: Level::Packet,
     demand: |_| Ok(Demand { packets: true, ..Demand::default() }),
-    reading: |_| None,
 };
 
 static STREAM: Delivery = Delivery {
@@ -107,7 +96,6 @@ static STREAM: Delivery = Delivery {
     arguments: &[],
     level: Level::Stream,
     demand: |_| Ok(Demand { chunks: true, ..Demand::default() }),
-    reading: |_| None,
 };
 
 static EXTRACT: Delivery = Delivery {
@@ -118,7 +106,6 @@ static EXTRACT: Delivery = Delivery {
     demand: |_| {
         Ok(Demand { content: true, logged: Tables::Some(vec![&weir_proto::FILES]), ..Demand::default() })
     },
-    reading: |_| None,
 };
 
 static HASH: Delivery = Delivery {
@@ -143,7 +130,6 @@ static HASH: Delivery = Delivery {
         }
         Ok(Demand { hashes, ..Demand::default() })
     },
-    reading: |_| None,
 };
 
 static MEASURE: Delivery = Delivery {
@@ -168,7 +154,6 @@ static MEASURE: Delivery = Delivery {
         let measure = Some(Measuring { sample: sample.saturating_mul(1_000_000_000), details });
         Ok(Demand { measure, measured: true, ..Demand::default() })
     },
-    reading: |_| None,
 };
 
 static WRITE_UNIDENTIFIED: Delivery = Delivery {
@@ -177,25 +162,6 @@ static WRITE_UNIDENTIFIED: Delivery = Delivery {
     arguments: &[],
     level: Level::Stream,
     demand: |_| Ok(Demand { unidentified: true, ..Demand::default() }),
-    reading: |_| None,
-};
-
-static UNIDENTIFIED: Delivery = Delivery {
-    name: "unidentified",
-    help: "Unidentified flows by port. The protocols of flows are identified by their content.",
-    arguments: &[Argument {
-        name: "ports",
-        help: "Number of ports that are counted separately.",
-        default: Some("4096"),
-    }],
-    level: Level::Flow,
-    demand: |arguments| {
-        Ok(Demand { identifies: true, ports: arguments.parse("ports")?, ..Demand::default() })
-    },
-    reading: |arguments| {
-        let ports = arguments.parse("ports").ok()?;
-        Unidentified::new(arguments.seeds.run, ports).take().map(|answer| answer.reading)
-    },
 };
 
 #[cfg(test)]

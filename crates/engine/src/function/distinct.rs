@@ -22,6 +22,7 @@ pub(super) static DISTINCT: FunctionSpec = FunctionSpec {
     memory: |_| Ok(Memory { state: 512 + Distinct::SIZE, reading: 512 + Distinct::SIZE }),
     judge: None,
     delivers: None,
+    identifies: false,
     build: |arguments: &Arguments<'_>| {
         let of = arguments.choice("of", &DistinctOf::ALL)?;
         Ok(Box::new(DistinctFunction {

@@ -22,6 +22,7 @@ pub(super) static DISTRIBUTION: FunctionSpec = FunctionSpec {
     },
     judge: None,
     delivers: None,
+    identifies: false,
     build: |arguments| {
         let of = arguments.choice(
             "of",

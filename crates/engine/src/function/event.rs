@@ -70,6 +70,7 @@ const SPEC: FunctionSpec = FunctionSpec {
         })
     }),
     delivers: None,
+    identifies: false,
     build: |arguments| {
         let asked = Asked::of(arguments)?;
         let list = Bounded::new(asked.rows.next_multiple_of(8), Unit::Packets, arguments.seeds.run);

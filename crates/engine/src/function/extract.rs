@@ -35,6 +35,7 @@ pub(super) static EXTRACT: FunctionSpec = FunctionSpec {
     memory: |arguments| named(arguments).map(|_| Memory::SMALL),
     judge: None,
     delivers: Some(|arguments, _| named(arguments).map(Target::Files)),
+    identifies: false,
     build: |arguments| named(arguments).map(|_| Box::new(Rows::default()) as Box<dyn Function>),
 };
 

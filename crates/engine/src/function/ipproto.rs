@@ -15,6 +15,7 @@ pub(super) static IPPROTO: FunctionSpec = FunctionSpec {
     memory: |_| Ok(Memory::SMALL),
     judge: None,
     delivers: None,
+    identifies: false,
     build: |_| {
         Ok(Classifier::boxed(&["tcp", "udp", "icmp", "xtra"], Unit::Bytes, |item| {
             let proto = match item {

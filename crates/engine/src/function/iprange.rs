@@ -20,6 +20,7 @@ pub(super) static IPRANGE: FunctionSpec = FunctionSpec {
     memory: |_| Ok(Memory::SMALL),
     judge: None,
     delivers: None,
+    identifies: false,
     build: |arguments| {
         let (one, two): (Net, Net) = (arguments.parse("net1")?, arguments.parse("net2")?);
         let labels = [format!("{}-{}", arguments.text("net1")?, arguments.text("net2")?), "xtra".to_owned()];

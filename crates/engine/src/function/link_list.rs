@@ -60,6 +60,7 @@ pub(super) const fn spec<K: LinkKey>(name: &'static str, help: &'static str) -> 
         memory: memory::<K>,
         judge: None,
         delivers: None,
+        identifies: false,
         build: build::<K>,
     }
 }

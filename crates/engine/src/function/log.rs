@@ -29,6 +29,7 @@ const SPEC: FunctionSpec = FunctionSpec {
     memory: |arguments| named(arguments).map(|_| Memory { state: 1024, reading: 1024 }),
     judge: None,
     delivers: Some(|arguments, _| named(arguments).map(Target::Log)),
+    identifies: false,
     build: |arguments| named(arguments).map(|_| Box::new(Rows::default()) as Box<dyn Function>),
 };
 

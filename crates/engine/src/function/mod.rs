@@ -35,6 +35,7 @@ mod syn;
 mod tcp3;
 mod top;
 mod typed;
+mod unidentified;
 mod wifi;
 mod write;
 
@@ -71,6 +72,7 @@ pub static FUNCTIONS: &[&FunctionSpec] = &[
     &arp::ARP,
     &scans::SCANS,
     &syn::SYN,
+    &unidentified::UNIDENTIFIED,
     &event::EVENT,
     &log::LOG,
     &write::WRITE,
@@ -115,6 +117,8 @@ pub struct FunctionSpec {
     pub judge: Option<BuildJudge>,
     /// Where the items leave to that reach it, if they do. The error lists the accepted values.
     pub delivers: Option<BuildTarget>,
+    /// Whether the protocols of flows are identified for it.
+    pub identifies: bool,
     /// Builds an instance for a worker; the error lists the accepted values.
     pub build: fn(&Arguments<'_>) -> Result<Box<dyn Function>, String>,
 }

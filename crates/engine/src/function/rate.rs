@@ -15,6 +15,7 @@ pub(super) static RATE: FunctionSpec = FunctionSpec {
     memory: |_| Ok(Memory { state: 512 + CELLS, reading: CELLS }),
     judge: None,
     delivers: None,
+    identifies: false,
     build: |_| Ok(Box::new(Rate { series: Series::new(STEP), from: 1, to: 0, pending: Count::default() })),
 };
 

@@ -38,6 +38,7 @@ pub(super) static SCANS: FunctionSpec = FunctionSpec {
     },
     judge: Some(|_, _| Ok(Box::<super::probes::Probes>::default())),
     delivers: None,
+    identifies: false,
     build: |arguments| Ok(Box::new(Scans { list: Bounded::new(KEPT, Unit::Packets, arguments.seeds.run) })),
 };
 
@@ -239,6 +240,7 @@ pub(super) mod tests {
             carries: Tunnel::None,
             interface: 0,
             services: [0; 4],
+            is_unidentified: false,
         }
     }
 

@@ -14,6 +14,7 @@ pub(super) static SIZE: FunctionSpec = FunctionSpec {
     memory: |_| Ok(Memory::SMALL),
     judge: None,
     delivers: None,
+    identifies: false,
     build: |_| {
         Ok(Classifier::boxed(&["tiny", "small", "med", "big"], Unit::Packets, |item| match item {
             Item::Packet(packet, _) => Some(match packet.wire_len {

@@ -30,6 +30,7 @@ pub(super) static SYN: FunctionSpec = FunctionSpec {
     },
     judge: None,
     delivers: None,
+    identifies: false,
     build: |arguments| {
         let (show, rows) = shape(arguments)?;
         let schema = Schema { shown: Shown::Heaviest(show), ..SCHEMA };

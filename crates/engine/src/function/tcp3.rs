@@ -21,6 +21,7 @@ pub(super) static TCP3: FunctionSpec = FunctionSpec {
     memory: |_| Ok(Memory::SMALL),
     judge: None,
     delivers: None,
+    identifies: false,
     build: |arguments| {
         let (first, second): (u16, u16) = (arguments.parse("port1")?, arguments.parse("port2")?);
         let labels = [first.to_string(), second.to_string(), "xtra".to_owned()];

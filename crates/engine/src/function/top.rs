@@ -29,6 +29,7 @@ pub(super) static TOP: FunctionSpec = FunctionSpec {
     memory,
     judge: None,
     delivers: None,
+    identifies: false,
     build,
 };
 

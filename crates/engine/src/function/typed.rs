@@ -30,6 +30,7 @@ static WRITE: FunctionSpec = FunctionSpec {
     memory: |_| Ok(Memory::SMALL),
     judge: None,
     delivers: Some(packets),
+    identifies: false,
     build: count::build,
 };
 
@@ -42,6 +43,7 @@ static WRITE_OF_RECORDS: FunctionSpec = FunctionSpec {
     memory: |_| Ok(Memory::SMALL),
     judge: None,
     delivers: Some(packets),
+    identifies: false,
     build: rows,
 };
 
@@ -59,6 +61,7 @@ static EXTRACT: FunctionSpec = FunctionSpec {
     memory: |_| Ok(Memory::SMALL),
     judge: None,
     delivers: Some(files),
+    identifies: false,
     build: rows,
 };
 
@@ -71,6 +74,7 @@ static HOST_NAMES: FunctionSpec = FunctionSpec {
     memory: |_| Ok(Memory::SMALL),
     judge: None,
     delivers: Some(|_, _| Ok(Target::Names)),
+    identifies: false,
     build: rows,
 };
 
@@ -87,6 +91,7 @@ const ROWS: FunctionSpec = FunctionSpec {
     memory: |_| Ok(Memory { state: 1024, reading: 1024 }),
     judge: None,
     delivers: Some(|arguments, _| Ok(Target::OfRun(arguments.text("to")?.into()))),
+    identifies: false,
     build: rows,
 };
 

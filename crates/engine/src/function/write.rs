@@ -36,6 +36,7 @@ const SPEC: FunctionSpec = FunctionSpec {
     memory: |arguments| checked(arguments).map(|()| Memory::SMALL),
     judge: None,
     delivers: Some(target),
+    identifies: false,
     build: |arguments| checked(arguments).and_then(|()| count::build(arguments)),
 };
 
