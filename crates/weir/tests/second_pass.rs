@@ -49,6 +49,20 @@ fn captures(folder: &Path) -> [PathBuf; 2] {
     [put(folder, "a.pcap", &pcap(1, first)), put(folder, "b.pcap", &pcap(1, second))]
 }
 
+/// Two datagrams of each of many flows, and at the end the answer of each, which is refused.
+fn many_flows(folder: &Path, flows: u16) -> PathBuf {
+    let mut packets: Vec<(u64, Vec<u8>)> = Vec::new();
+    let time = |n: usize| 1_700_000_000_000_000_000 + n as u64 * 50_000;
+    for n in 0..3 {
+        for client in 0..flows {
+            let mut payload = dns(n == 2, if n == 2 { 5 } else { 0 });
+            payload.resize(if n == 2 { payload.len() } else { BYTES / 2 }, n);
+            packets.push((time(packets.len()), frame(client, n == 2, &payload)));
+        }
+    }
+    put(folder, "many.pcap", &pcap(1, &packets))
+}
+
 /// The files of a run with that memory, and its summary.
 fn written(captures: &[&Path], out: &Path, chains: &[(&str, &str, &str)], more: &[&str]) -> Run {
     let _ = fs::remove_dir_all(out);
@@ -153,5 +167,28 @@ fn what_cannot_be_read_again_is_missing() {
             assert_eq!((small[0] + small[5], small[1]), (full[0], small[0]), "{name}, {workers} workers");
             println!("{name}, {workers} workers: {} of {} packets are missing", small[5], full[0]);
         }
+    }
+}
+
+/// Of flows beyond those that are remembered the latest packets are written, as without a second pass, and counted.
+#[test]
+fn flows_beyond_the_bound_have_their_latest_packets() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let capture = many_flows(folder.path(), 6_000);
+    let chains = [("flow", "flow.packets > 2", "\"write long.pcap\"")];
+    let full = written(&[&capture], &out, &chains, &FULL);
+    let whole = full.row("long.pcap");
+    assert_eq!((whole[0], whole[1], whole[5]), (18_000, 18_000, 0));
+    for workers in ["1", "3"] {
+        let small = written(&[&capture], &out, &chains, &[SMALL[0], SMALL[1], "--workers", workers]);
+        let row = small.row("long.pcap");
+        println!("{workers} workers: {} of {} packets are missing", row[5], whole[0]);
+        assert_eq!((row[0] + row[5], row[1]), (whole[0], row[0]), "{workers} workers: {row:?}");
+        // More than the latest packets of all flows, and not all.
+        assert!(row[5] > 0 && row[1] > 6_000 + 2_000, "{workers} workers: {row:?}");
+        let capture = fs::read(&capture).unwrap();
+        let packets = |bytes: &[u8]| (bytes.len() - 24) as u64;
+        assert!(packets(&small.files["long.pcap"]) < packets(&capture));
     }
 }
