@@ -15,6 +15,8 @@ pub struct Progress {
     started: Instant,
     /// Whether standard error is a terminal.
     visible: bool,
+    /// What is under way, before the bar.
+    label: &'static str,
     bar: Mutex<Option<ProgressBar>>,
 }
 
@@ -22,7 +24,12 @@ impl Progress {
     /// A bar that is shown later if `wanted` and if standard error is a terminal.
     pub fn new(wanted: bool) -> Progress {
         let visible = wanted && std::io::stderr().is_terminal();
-        Progress { started: Instant::now(), visible, bar: Mutex::new(None) }
+        Progress { started: Instant::now(), visible, label: "", bar: Mutex::new(None) }
+    }
+
+    /// The bar of a second pass.
+    pub fn again(wanted: bool) -> Progress {
+        Progress { label: "second pass  ", ..Progress::new(wanted) }
     }
 
     /// Updates the bar with the position of reading.
@@ -32,7 +39,7 @@ impl Progress {
         }
         let progress = files.progress();
         let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
-        bar.get_or_insert_with(|| begin(progress.total)).set_position(progress.bytes);
+        bar.get_or_insert_with(|| begin(progress.total, self.label)).set_position(progress.bytes);
     }
 
     /// Removes the bar.
@@ -43,16 +50,18 @@ impl Progress {
     }
 }
 
-fn begin(total: Option<u64>) -> ProgressBar {
+fn begin(total: Option<u64>, label: &'static str) -> ProgressBar {
     let (bar, template) = match total {
-        Some(total) => {
-            (ProgressBar::new(total), "{bar:30} {percent}% of {total_bytes}  {bytes_per_sec}  {eta} left")
-        }
+        Some(total) => (
+            ProgressBar::new(total),
+            "{prefix}{bar:30} {percent}% of {total_bytes}  {bytes_per_sec}  {eta} left",
+        ),
         // The length of a pipe is unknown.
-        None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {bytes_per_sec}  {elapsed}"),
+        None => (ProgressBar::new_spinner(), "{prefix}{spinner} {bytes}  {bytes_per_sec}  {elapsed}"),
     };
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
+    bar.set_prefix(label);
     bar
 }

@@ -6,6 +6,7 @@
 //! has emitted it. The new files are written in a directory of their own, and replace those of the first pass when they are
 //! complete: a pass that fails changes nothing.
 
+use super::progress::Progress;
 use super::{Exit, Run, complain};
 use crate::decisions::Decisions;
 use crate::delivered::Delivered;
@@ -178,7 +179,9 @@ impl<'r> SecondPass<'r> {
             limit: run.request.limit,
             stop: &run.signals.stop,
         };
-        let (outcome, replays) = offline::run(input, workers, replays, &|_| ());
+        let progress = Progress::again(!run.options.quiet);
+        let (outcome, replays) = offline::run(input, workers, replays, &|files| progress.watch(files));
+        progress.finish();
         drop(replays);
         let written = Dump::finish(writer);
         if run.signals.has_interrupted() {
