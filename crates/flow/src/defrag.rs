@@ -45,6 +45,20 @@ pub struct DefragStats {
     pub overlap_conflict: u64,
 }
 
+/// What is odd about a fragment beside those of its packet that came before.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct OddFragment {
+    /// Its IP header has another length than the first one's, or in IPv6 its fragment header has another protocol. An IPv4
+    /// fragment of another protocol belongs to another packet.
+    pub header: bool,
+    /// It contradicts the others about the end of the packet.
+    pub size: bool,
+    /// It overlaps them.
+    pub overlap: bool,
+    /// It overlaps them with other bytes.
+    pub conflict: bool,
+}
+
 /// Identifies the packet of a fragment.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct Id {
@@ -71,6 +85,8 @@ struct Datagram {
     end: Option<u64>,
     /// Whether the packet was dropped. Its later fragments are still recognised.
     bad: bool,
+    /// Length in bytes of the first seen fragment's headers, and the protocol of that fragment or of the one at offset 0.
+    form: (u32, u8),
 }
 
 /// Bytes for an incomplete packet without its fragments: the map and the queue have up to twice as many slots as
@@ -89,6 +105,8 @@ pub struct Defrag {
     order: VecDeque<(Id, u64)>,
     bytes: usize,
     stats: DefragStats,
+    /// What is odd about the last fragment.
+    odd: OddFragment,
     /// The packet that was reassembled last.
     whole: Vec<u8>,
 }
@@ -102,6 +120,7 @@ impl Defrag {
             order: VecDeque::new(),
             bytes: 0,
             stats: DefragStats::default(),
+            odd: OddFragment::default(),
             whole: Vec::new(),
         }
     }
@@ -109,6 +128,7 @@ impl Defrag {
     /// Takes a fragment. If it completes a packet, returns the whole packet, with link type [`LinkType::RAW`], and its
     /// layers.
     pub fn fragment(&mut self, packet: &Packet<'_>, layers: &Layers) -> Option<(Packet<'_>, Layers)> {
+        self.odd = OddFragment::default();
         let fragment = IpFragment::of(packet, layers)?;
         let proto = if layers.network_kind == Network::Ipv4 { fragment.proto } else { 0 };
         let (vlan, within) = (layers.vlan[0], layers.within);
@@ -125,9 +145,12 @@ impl Defrag {
             header: Vec::new(),
             end: None,
             bad: false,
+            form: form(&fragment, layers),
         });
+        self.odd.header = datagram.changes(&fragment, layers);
         let before = if datagram.number == number { 0 } else { datagram.cost() };
-        let is_whole = datagram.add(&fragment, packet, layers, self.config.overlap, &mut self.stats);
+        let is_whole =
+            datagram.add(&fragment, packet, layers, self.config.overlap, &mut self.stats, &mut self.odd);
         let is_bad = datagram.bad;
         self.bytes = self.bytes + datagram.cost() - before;
         if self.packets.len() > known {
@@ -167,6 +190,11 @@ impl Defrag {
         let mut inner = decode(&whole);
         (inner.vlan, inner.within) = (layers.vlan, layers.within);
         Some((whole, inner))
+    }
+
+    /// What is odd about the last fragment, as far as the others of its packet were kept.
+    pub fn odd(&self) -> OddFragment {
+        self.odd
     }
 
     /// Counts since the beginning.
@@ -247,6 +275,17 @@ impl Datagram {
         true
     }
 
+    /// Whether a fragment has other headers than the first seen one. The protocol of an IPv6 packet is that of its first
+    /// fragment (RFC 8200 4.5), also when this one comes later.
+    fn changes(&mut self, fragment: &IpFragment<'_>, layers: &Layers) -> bool {
+        let this = form(fragment, layers);
+        let is_other = self.form != this;
+        if fragment.offset == 0 {
+            self.form.1 = this.1;
+        }
+        is_other
+    }
+
     /// Adds a fragment. Returns whether the packet is complete now.
     fn add(
         &mut self,
@@ -255,6 +294,7 @@ impl Datagram {
         layers: &Layers,
         overlap: Overlap,
         stats: &mut DefragStats,
+        odd: &mut OddFragment,
     ) -> bool {
         if self.bad {
             return false;
@@ -277,6 +317,7 @@ impl Datagram {
         let last = if fragment.more { self.end } else { Some(end) };
         let contradicts = self.end.is_some_and(|known| Some(known) != last || end > known)
             || last.is_some_and(|last| self.queue.end().is_some_and(|held| held > last));
+        odd.size = contradicts && !is_cut;
         if is_cut || is_irregular || contradicts || is_linux && data.is_empty() {
             return self.spoil(stats);
         }
@@ -285,6 +326,7 @@ impl Datagram {
         let prefers_new = |new, old| overlap.prefers_new_fragment(new, old);
         let inserted = self.queue.insert(start, data, packet.time, false, prefers_new);
         stats.overlap_conflict += inserted.overlap_conflict;
+        (odd.overlap, odd.conflict) = (inserted.retransmitted > 0, inserted.overlap_conflict > 0);
         if drops || self.queue.len() > MAX_FRAGMENTS {
             return self.spoil(stats);
         }
@@ -332,6 +374,11 @@ impl Datagram {
         }
         true
     }
+}
+
+/// The length of a fragment's headers in bytes, and its protocol.
+fn form(fragment: &IpFragment<'_>, layers: &Layers) -> (u32, u8) {
+    (fragment.start.saturating_sub(layers.network), fragment.proto)
 }
 
 /// The headers before the fragmented part, as headers of the whole packet.
@@ -454,6 +501,40 @@ mod tests {
         assert!(take(&mut defrag, 1, &v4(7, 0, true, &payload[..32])).is_none());
         assert!(take(&mut defrag, 2, &v4(7, 0, true, &payload[..32])).is_none());
         assert!(take(&mut defrag, 3, &v4(7, 32, false, &payload[32..])).is_some());
+    }
+
+    #[test]
+    fn a_fragment_is_odd_beside_others() {
+        let odd = |overlap, frames: &[Vec<u8>]| {
+            let mut defrag = Defrag::new(DefragConfig { overlap, ..DefragConfig::default() });
+            frames.iter().for_each(|frame| drop(take(&mut defrag, 1, frame)));
+            defrag.odd()
+        };
+        let usual = OddFragment::default();
+        let first = v4(7, 0, true, &[1; 32]);
+        for overlap in [Overlap::First, Overlap::Linux] {
+            let beside = |frame| odd(overlap, &[first.clone(), frame]);
+            assert_eq!(beside(v4(7, 32, true, &[1; 32])), usual);
+            let same = OddFragment { overlap: true, ..usual };
+            assert_eq!(beside(first.clone()), same);
+            assert_eq!(beside(v4(7, 24, true, &[1; 32])), same);
+            assert_eq!(beside(v4(7, 24, true, &[2; 32])), OddFragment { conflict: true, ..same });
+            assert_eq!(beside(v4(8, 0, true, &[2; 32])), usual, "of another packet");
+            let size = OddFragment { size: true, ..usual };
+            assert_eq!(beside(v4(7, 16, false, &[1; 8])), size, "the end lies within");
+            let last = v4(7, 80, false, &[1; 8]);
+            assert_eq!(odd(overlap, &[last.clone(), v4(7, 88, false, &[1; 8])]), size);
+            assert_eq!(odd(overlap, &[last.clone(), v4(7, 96, true, &[1; 8])]), size);
+            assert_eq!(odd(overlap, &[last, v4(7, 64, true, &[1; 8])]), usual);
+            // An option of four bytes in the header of one fragment.
+            let mut longer = v4(7, 32, true, &[1; 36]);
+            longer[0] = 0x46;
+            assert!(beside(longer).header);
+            let mut other = v6(7, 48, true, &[1; 48]);
+            assert_eq!(odd(overlap, &[v6(7, 0, true, &[1; 48]), other.clone()]), usual);
+            other[48] = 6;
+            assert!(odd(overlap, &[v6(7, 0, true, &[1; 48]), other]).header);
+        }
     }
 
     #[test]
