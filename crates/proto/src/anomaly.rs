@@ -1,8 +1,9 @@
-//! Malformed messages, exceeded limits, and segments that TCP does not allow.
+//! Malformed messages, exceeded limits, and segments and packets that TCP, UDP, ICMP and IP do not allow.
 
 use crate::dce_rpc::{DCE_RPC, is_in_pipe, is_in_zeeks_log};
 use crate::kerberos::is_between;
 use crate::mysql::{MYSQL, has_command};
+use crate::odd_packet::{OddPacket, Words, ZeekEnds, zeek_ends};
 use crate::{Kind, Out, Privacy, Protocol, Record, Table, Value, field, record};
 use weir_wire::{Direction, Time};
 
@@ -22,7 +23,7 @@ pub struct Anomaly<'a> {
 /// Malformed messages, exceeded limits, and other violations of a protocol, TCP among them.
 pub static ANOMALY: Table = Table {
     name: "anomaly",
-    help: "A message that is malformed or exceeds a limit, or a segment that TCP does not allow.",
+    help: "A message that is malformed or exceeds a limit, or a segment or packet that TCP, UDP, ICMP or IP does not allow.",
     zeek: "weird",
     eve: "anomaly",
     fields: &[
@@ -34,15 +35,15 @@ pub static ANOMALY: Table = Table {
         field(
             "type",
             Kind::Word,
-            "Stage that found the error, in Suricata's words: applayer, or stream for TCP.",
+            "Stage that found the error, in Suricata's words: applayer, stream for TCP, or decode for a single packet.",
         )
         .eve("anomaly.type"),
-        field("layer", Kind::Word, "Part of that stage, in Suricata's words: proto_parser; none for TCP.")
+        field("layer", Kind::Word, "Part of that stage, in Suricata's words: proto_parser; none for TCP and for single packets.")
             .eve("anomaly.layer"),
         field("reverse", Kind::Bool, "Whether the responder sent the message."),
         field("transaction", Kind::Uint, "Number of the transaction in the flow, from 0, where it is known.")
             .eve("tx_id"),
-        field("detail", Kind::Text, "Bytes that caused the error, at most 256.")
+        field("detail", Kind::Text, "Bytes that caused the error, at most 256; of a packet the numbers that do not agree.")
             .zeek("addl")
             .privacy(Privacy::Content),
     ],
@@ -90,6 +91,31 @@ pub fn odd_segment(name: &'static str, direction: Direction, time: Time) -> Reco
         reverse = direction == Direction::Reverse,
         transaction = Value::None,
         detail = Value::None,
+    )
+}
+
+/// The record of a packet that is odd. `protocol`: IP protocol of the packet; `detail`: numbers in Zeek's words, "" for none.
+pub fn odd_packet(
+    odd: OddPacket,
+    protocol: u8,
+    in_tunnel: bool,
+    detail: String,
+    direction: Direction,
+    time: Time,
+) -> Record<'static> {
+    let Words { source, name, event } = odd.words(protocol, in_tunnel);
+    record!(
+        ANOMALY,
+        time,
+        protocol = source.unwrap_or("IP").to_ascii_lowercase(),
+        source = source.map_or(Value::None, Value::from),
+        name = name,
+        event = event,
+        type = "decode",
+        layer = Value::None,
+        reverse = direction == Direction::Reverse,
+        transaction = Value::None,
+        detail = if detail.is_empty() { Value::None } else { detail.into() },
     )
 }
 
@@ -210,6 +236,15 @@ pub struct ZeekLog {
     pub name: &'static str,
     /// Whether the record's row has `addl`, where the log has this column.
     pub has_addl: bool,
+    /// What the record's row names.
+    pub ends: ZeekEnds,
+}
+
+impl ZeekLog {
+    /// The log of that name, with rows of connections.
+    const fn of(name: &'static str, has_addl: bool) -> Self {
+        Self { name, has_addl, ends: ZeekEnds::Connection }
+    }
 }
 
 /// Zeek's log that has a record. Anomalies that Zeek has no name for are in `weir.log`, which has the columns of
@@ -218,21 +253,28 @@ pub fn zeek_log(record: &Record<'_>) -> ZeekLog {
     let is_left_out = *record.table == DCE_RPC && !is_in_zeeks_log(record)
         || *record.table == MYSQL && !has_command(record);
     if is_left_out {
-        return ZeekLog { name: "", has_addl: false };
+        return ZeekLog::of("", false);
     }
     if *record.table != ANOMALY {
-        return ZeekLog { name: record.table.zeek, has_addl: true };
+        return ZeekLog::of(record.table.zeek, true);
     }
     if *record.get("type") == "stream".into() {
-        return ZeekLog { name: "weird", has_addl: true };
+        return ZeekLog::of("weird", true);
+    }
+    if *record.get("type") == "decode".into() {
+        let ends = match record.get("event") {
+            Value::Text(event) => zeek_ends(event),
+            _ => ZeekEnds::Connection,
+        };
+        return ZeekLog { ends, ..ZeekLog::of("weird", true) };
     }
     let known = match record.get("name") {
         Value::Text(name) => ZEEKS.iter().find(|(known, _)| known.as_bytes() == &**name),
         _ => None,
     };
     match known {
-        Some((_, has_addl)) => ZeekLog { name: "weird", has_addl: *has_addl },
-        None => ZeekLog { name: "weir", has_addl: true },
+        Some((_, has_addl)) => ZeekLog::of("weird", *has_addl),
+        None => ZeekLog::of("weir", true),
     }
 }
 
@@ -242,5 +284,44 @@ fn parser(protocol: &str, anomaly: &str) -> String {
         (_, "contentline_size_exceeded") => "CONTENTLINE".to_owned(),
         ("tls", _) => "SSL".to_owned(),
         (protocol, _) => protocol.to_ascii_uppercase(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_has_zeeks_words_and_names_the_tunnel() {
+        let record = |odd: OddPacket, protocol, in_tunnel| {
+            odd_packet(odd, protocol, in_tunnel, "9 != 8".to_owned(), Direction::Reverse, Time(7))
+        };
+        let mismatch = record(OddPacket::UdpLen, 17, true);
+        for (field, value) in [
+            ("name", "UDP_datagram_length_mismatch"),
+            ("event", "udp_datagram_length_mismatch"),
+            ("source", "UDP"),
+            ("protocol", "udp"),
+            ("type", "decode"),
+            ("detail", "9 != 8"),
+        ] {
+            assert_eq!(*mismatch.get(field), value.into(), "{field}");
+        }
+        let short = record(OddPacket::ShortHeader, 6, true);
+        assert_eq!(*short.get("name"), "truncated_header_in_tunnel".into());
+        assert_eq!(*short.get("source"), "TCP".into());
+        let overlap = record(OddPacket::FragmentOverlap, 6, true);
+        assert_eq!(
+            (overlap.get("source"), overlap.get("protocol"), overlap.get("name")),
+            (&Value::None, &"ip".into(), &"fragment_overlap".into())
+        );
+        let cut = record(OddPacket::TcpHeaderCut, 6, false);
+        let ends = [&mismatch, &short, &overlap, &cut].map(|record| zeek_log(record).ends);
+        assert_eq!(ends, [ZeekEnds::Connection, ZeekEnds::Hosts, ZeekEnds::Hosts, ZeekEnds::Connection]);
+        assert_eq!(zeek_log(&record(OddPacket::RedirectCut, 58, true)).ends, ZeekEnds::None);
+        assert_eq!(
+            (cut.get("name"), short.get("event")),
+            (&"truncated_header".into(), &"truncated_header_in_tunnel".into())
+        );
     }
 }

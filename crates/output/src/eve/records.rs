@@ -2,6 +2,7 @@
 
 use super::{push_common, push_ours, push_proto};
 use crate::json::Object;
+use crate::ports;
 use crate::records::json::{Shapes, Style};
 use crate::row::Times;
 use crate::zone::Zone;
@@ -39,15 +40,24 @@ impl Events {
             std::mem::swap(&mut from, &mut to);
         }
         let ((source, source_port), (destination, destination_port)) = (from, to);
+        let has_ports = ports::has_ports(flow.key.proto);
+        // What is odd about fragments is of two hosts.
+        let is_of_hosts = has_ports && source_port == 0 && destination_port == 0;
         Object::write(out, |event| {
             push_common(event, zone, record.time.0, flow.id(), record.packet, record.table.eve, flow.vlan);
             event.address("src_ip", source);
-            event.number("src_port", source_port);
+            if has_ports && !is_of_hosts {
+                event.number("src_port", source_port);
+            }
             event.address("dest_ip", destination);
-            event.number("dest_port", destination_port);
+            if has_ports && !is_of_hosts {
+                event.number("dest_port", destination_port);
+            }
             event.number("ip_v", if source.is_ipv4() { 4_u8 } else { 6 });
             event.ours("proto", |out| push_proto(out, flow.key.proto));
-            event.ours("community_id", |out| out.extend_from_slice(&flow.community_id(0).text()));
+            if !is_of_hosts {
+                event.ours("community_id", |out| out.extend_from_slice(&flow.community_id(0).text()));
+            }
             let mut write = |object: &mut Object<'_>| self.shapes.write(object, record.table, &record.values);
             if OURS.contains(&record.table.eve) {
                 push_ours(event, write);
@@ -70,9 +80,9 @@ fn is_reverse(record: &Record<'_>) -> bool {
 
 /// Whether the event is of the packet that acknowledges the message, which its receiver sends. Suricata reads a segment of TCP
 /// when it is acknowledged, and an anomaly has the ends of the packet that is read then. An event of any other type has the ends of
-/// the message.
+/// the message, and an anomaly of a single packet those of the packet.
 fn is_found_late(record: &Record<'_>, protocol: u8) -> bool {
-    *record.table == weir_proto::ANOMALY && protocol == 6
+    *record.table == weir_proto::ANOMALY && protocol == 6 && *record.get("type") != "decode".into()
 }
 
 #[cfg(test)]
@@ -81,7 +91,7 @@ mod tests {
     use crate::fixtures;
     use serde_json::json;
     use weir_proto::Table;
-    use weir_proto::{Anomaly, PROTOCOLS};
+    use weir_proto::{Anomaly, OddPacket, PROTOCOLS, odd_packet};
     use weir_wire::FlowKey;
     use weir_wire::{Direction, Time};
 
@@ -97,6 +107,33 @@ mod tests {
             let event = object(table, &vec![Value::None; table.fields.len()]);
             assert_eq!(event, json!({ table.eve: {} }), "{}", table.name);
         }
+    }
+
+    #[test]
+    fn an_anomaly_of_a_packet_has_the_ends_of_the_packet_and_no_types_for_ports() {
+        let event = |proto: u8, port: [u16; 2]| {
+            let identity = fixtures::identity();
+            let flow = FlowIdentity { key: FlowKey { proto, port, ..identity.key }, ..identity };
+            let mut out = Vec::new();
+            let record =
+                odd_packet(OddPacket::ShortHeader, proto, false, String::new(), Direction::Forward, Time(0));
+            Events::default().write(&mut out, &flow, &record, &Zone::utc());
+            serde_json::from_slice::<serde_json::Value>(&out).unwrap()
+        };
+        let of_flow = event(6, [40000, 443]);
+        assert_eq!((&of_flow["src_ip"], &of_flow["src_port"]), (&json!("10.0.0.5"), &json!(40000)));
+        assert!(of_flow.get("community_id").is_some());
+        assert_eq!(
+            of_flow["anomaly"],
+            json!({"type": "decode", "event": "truncated_header", "app_proto": "tcp"})
+        );
+        for event in [event(6, [0, 0]), event(58, [134, 0])] {
+            assert_eq!(
+                (&event["src_ip"], event.get("src_port"), event.get("dest_port")),
+                (&json!("10.0.0.5"), None, None)
+            );
+        }
+        assert!(event(6, [0, 0]).get("community_id").is_none());
     }
 
     #[test]

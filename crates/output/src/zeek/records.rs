@@ -12,7 +12,7 @@ use crate::zone::{Zone, push_epoch_micros};
 use std::io::{self, Write};
 use std::net::IpAddr;
 use weir_engine::FlowIdentity;
-use weir_proto::{Field, Kind, Record, Table, Value, ZeekLog, is_of_proxy, zeek_log};
+use weir_proto::{Field, Kind, Record, Table, Value, ZeekEnds, ZeekLog, is_of_proxy, zeek_log};
 
 /// Columns before those of a table.
 const FLOW: [(&str, &str); 6] = [
@@ -62,7 +62,7 @@ impl Logs {
             return;
         }
         let zone = &self.zone;
-        let ZeekLog { name: log, has_addl } = zeek_log(record);
+        let ZeekLog { name: log, has_addl, ends: named } = zeek_log(record);
         if log.is_empty() {
             return;
         }
@@ -77,15 +77,22 @@ impl Logs {
         };
         let Some(file) = self.files.get(&format!("{log}.log"), frame) else { return };
         file.line(record.time.0, |out| {
-            let [(source, source_port), (destination, destination_port)] = ends(flow, record);
             push_epoch_micros(out, record.time.0);
             out.push(b'\t');
-            push_uid(out, flow.id());
-            for (address, port) in [(source, source_port), (destination, destination_port)] {
-                out.push(b'\t');
-                push_address(out, address);
-                out.push(b'\t');
-                push_number(out, port.into());
+            match named {
+                ZeekEnds::Connection => push_uid(out, flow.id()),
+                ZeekEnds::Hosts | ZeekEnds::None => out.push(b'-'),
+            }
+            match ends(flow, record, named) {
+                Some(ends) => {
+                    for (address, port) in ends {
+                        out.push(b'\t');
+                        push_address(out, address);
+                        out.push(b'\t');
+                        push_number(out, port.into());
+                    }
+                }
+                None => out.extend_from_slice(b"\t-\t-\t-\t-"),
             }
             for (field, value) in columns(record) {
                 out.push(b'\t');
@@ -93,7 +100,10 @@ impl Logs {
                 write_value(out, if is_written { value } else { &Value::None }, false);
             }
             out.push(b'\t');
-            out.extend_from_slice(&flow.community_id(0).text());
+            match named {
+                ZeekEnds::Connection => out.extend_from_slice(&flow.community_id(0).text()),
+                ZeekEnds::Hosts | ZeekEnds::None => out.push(b'-'),
+            }
         });
     }
 
@@ -124,10 +134,18 @@ impl Logs {
 }
 
 /// The initiator's and the responder's address and port as Zeek has them: of a tunnel through a proxy the initiator has
-/// no port, as many connections are one tunnel.
-fn ends(flow: &FlowIdentity, record: &Record<'_>) -> [(IpAddr, u16); 2] {
-    let (source, source_port) = flow.initiator();
-    [(source, if is_of_proxy(record) { 0 } else { source_port }), flow.responder()]
+/// no port, as many connections are one tunnel. A row of two hosts has the sender first.
+fn ends(flow: &FlowIdentity, record: &Record<'_>, named: ZeekEnds) -> Option<[(IpAddr, u16); 2]> {
+    let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());
+    match named {
+        ZeekEnds::Connection => {
+            let source_port = if is_of_proxy(record) { 0 } else { source_port };
+            Some([(source, source_port), (destination, destination_port)])
+        }
+        ZeekEnds::Hosts if *record.get("reverse") == true.into() => Some([(destination, 0), (source, 0)]),
+        ZeekEnds::Hosts => Some([(source, 0), (destination, 0)]),
+        ZeekEnds::None => None,
+    }
 }
 
 /// A frame with the last line of Zeek's logs.
@@ -301,22 +319,30 @@ impl JsonLogs {
         }
         let name = format!("{}.json", log.name);
         let Some(file) = self.files.get(&name, Frame::default) else { return };
-        let [(source, source_port), (destination, destination_port)] = ends(flow, record);
+        let is_of_connection = log.ends == ZeekEnds::Connection;
         file.line(record.time.0, |out| {
             Object::write(out, |object| {
                 push_epoch_micros(object.member("ts"), record.time.0);
-                object.ours("uid", |out| push_uid(out, flow.id()));
-                object.address("id.orig_h", source);
-                object.number("id.orig_p", source_port);
-                object.address("id.resp_h", destination);
-                object.number("id.resp_p", destination_port);
+                if is_of_connection {
+                    object.ours("uid", |out| push_uid(out, flow.id()));
+                }
+                if let Some([(source, source_port), (destination, destination_port)]) =
+                    ends(flow, record, log.ends)
+                {
+                    object.address("id.orig_h", source);
+                    object.number("id.orig_p", source_port);
+                    object.address("id.resp_h", destination);
+                    object.number("id.resp_p", destination_port);
+                }
                 // Dots in names of columns make no nested objects.
                 let is_written = |field: &Field| log.has_addl || field.zeek != ADDL;
                 let columns = columns(record).filter(|(_, value)| !value.is_none());
                 for (field, value) in columns.filter(|(field, _)| is_written(field)) {
                     push_value(object.member(field.zeek), value, &field.kind, None, Times::Epoch);
                 }
-                object.ours(COMMUNITY.0, |out| out.extend_from_slice(&flow.community_id(0).text()));
+                if is_of_connection {
+                    object.ours(COMMUNITY.0, |out| out.extend_from_slice(&flow.community_id(0).text()));
+                }
             });
         });
     }
@@ -346,6 +372,8 @@ mod tests {
     use crate::fixtures;
     use crate::row::uid;
     use serde_json::Value as Json;
+    use weir_proto::{OddPacket, odd_packet};
+    use weir_wire::Direction;
 
     fn escaped(text: &str, in_set: bool) -> String {
         let mut out = Vec::new();
@@ -382,6 +410,45 @@ mod tests {
         let row: Json = serde_json::from_str(&text).unwrap();
         assert_eq!((&row["ts"], &row["name"]), (&serde_json::json!(1795225568.992), &"line_too_long".into()));
         assert_eq!(row["addl"], "a\tb, \"c\" \\xff\u{1b}[0m");
+    }
+
+    #[test]
+    fn a_row_of_a_packet_names_its_hosts_or_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let context = OutputContext { directory: directory.path().to_owned(), ..OutputContext::default() };
+        let (mut logs, mut json) = (Logs::new(&context), JsonLogs::new(&context));
+        let (flow, time) = (fixtures::identity(), fixtures::record().time);
+        for (odd, direction) in [
+            (OddPacket::UdpLen, Direction::Reverse),
+            (OddPacket::ShortHeader, Direction::Forward),
+            (OddPacket::ShortHeader, Direction::Reverse),
+            (OddPacket::RedirectCut, Direction::Forward),
+        ] {
+            let record = odd_packet(odd, 17, false, "9 != 8".to_owned(), direction, time);
+            logs.record(&flow, &record);
+            json.record(&flow, &record);
+        }
+        logs.finish().unwrap();
+        json.finish().unwrap();
+        let text = std::fs::read_to_string(directory.path().join("weird.log")).unwrap();
+        let rows: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let (uid, community) = (uid(flow.id()), flow.community_id(0));
+        for (row, expected) in rows.iter().zip([
+            format!("{uid}\t10.0.0.5\t40000\t192.0.2.1\t443\tUDP\tUDP_datagram_length_mismatch\t9 != 8\t{community}"),
+            "-\t10.0.0.5\t0\t192.0.2.1\t0\tUDP\ttruncated_header\t9 != 8\t-".to_owned(),
+            "-\t192.0.2.1\t0\t10.0.0.5\t0\tUDP\ttruncated_header\t9 != 8\t-".to_owned(),
+            "-\t-\t-\t-\t-\tUDP\ticmp6_redirect_bad_opt_offset\t9 != 8\t-".to_owned(),
+        ]) {
+            assert_eq!(row.split_once('\t').unwrap().1, expected);
+        }
+        let text = std::fs::read_to_string(directory.path().join("weird.json")).unwrap();
+        let rows: Vec<Json> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!((rows.len(), &rows[0]["uid"]), (4, &uid.as_str().into()));
+        assert_eq!((&rows[2]["id.orig_h"], &rows[2]["id.orig_p"]), (&"192.0.2.1".into(), &0.into()));
+        assert_eq!(
+            (&rows[2]["uid"], &rows[2]["community_id"], &rows[3]["id.orig_h"]),
+            (&Json::Null, &Json::Null, &Json::Null)
+        );
     }
 
     #[test]
