@@ -127,8 +127,8 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
     }
 
     fn fragment(&mut self, packet: &Packet<'_>, layers: &Layers) {
-        if let Some(sessions) = &mut self.sessions {
-            sessions.fragment(packet, layers);
+        if let (Some(sessions), mut tap) = self.tap() {
+            sessions.fragment(packet, layers, &mut tap);
         }
     }
 

@@ -49,6 +49,7 @@ mod interval;
 mod item;
 mod keyed;
 mod meter;
+mod odd_packets;
 mod odd_segments;
 mod plan;
 mod planned;

@@ -4,6 +4,7 @@ use crate::announced::{Announced, Announcements};
 use crate::decided::DecidedFlows;
 use crate::demand::Demand;
 use crate::held::{self, HeldPackets};
+use crate::odd_packets::OddPackets;
 use crate::odd_segments::OddSegments;
 use crate::read::Reading;
 use crate::stream_demand::{Covered, Covering, StreamDemand};
@@ -80,6 +81,8 @@ struct Asked {
     announcing: Wants,
     /// What functions see before records.
     early: weir_proto::Asked,
+    /// Whether records of odd segments and packets are asked for.
+    oddities: bool,
 }
 
 /// The number of measurements that are delivered as records, of those emitted.
@@ -94,7 +97,8 @@ impl Asked {
         let reads_payload = parses || demand.chunks || demand.streams || wants.identifies;
         let announcing =
             Wants { identifies: true, max: wants.max, inflation: wants.inflation, ..Wants::default() };
-        Self { demand: Arc::clone(demand), reads_payload, parses, wants, announcing, early: demand.early() }
+        let (early, oddities) = (demand.early(), demand.has(&ANOMALY));
+        Self { demand: Arc::clone(demand), reads_payload, parses, wants, announcing, early, oddities }
     }
 
     /// What parsers of a flow are asked for. `is_whole`: all that is demanded, and not only the flows that it announces.
@@ -128,6 +132,23 @@ impl Allowances {
     fn receive(&mut self, bytes: usize) {
         self.inflation.receive(bytes);
         self.records.receive(bytes);
+    }
+
+    /// Emits a record that is not a parser's, as far as records may be emitted.
+    fn emit(
+        &mut self,
+        flow: &FlowIdentity,
+        record: Record<'_>,
+        stats: &mut SessionStats,
+        sink: &mut dyn Sink,
+    ) {
+        if self.records.is_open() {
+            self.records.take(weight(&record));
+            stats.records += 1;
+            sink.take(Emitted::Record(flow, record, To::RUN));
+        } else {
+            stats.records_refused += 1;
+        }
     }
 }
 
@@ -232,6 +253,8 @@ pub(crate) struct Sessions {
     announced: Announced,
     /// What was told of odd segments.
     odd: OddSegments,
+    /// What was told of odd packets.
+    odd_packets: OddPackets,
     /// Applications of flows that ended in this interval.
     applications: Applications,
     /// Packets of flows, if a function may write them later.
@@ -387,6 +410,7 @@ impl Sessions {
             found: Vec::new(),
             announced: Announced::default(),
             odd: OddSegments::default(),
+            odd_packets: OddPackets::default(),
             applications: Applications::default(),
             held_packets: demand.held.then(|| HeldPackets::new(config.memory / 4)),
             unidentified_packets: demand.unidentified.then(|| UnidentifiedPackets::new(config.memory / 4)),
@@ -472,6 +496,10 @@ impl Sessions {
         if let Some(measurer) = &mut self.measurer {
             self.stats.records += handed_on(&self.asked, measurer.packet(seen, tap));
         }
+        if self.asks_oddities() {
+            let Self { odd_packets, allowances, stats, .. } = self;
+            odd_packets.packet(seen, |record| allowances.emit(&seen.flow, record, stats, tap));
+        }
         if self.asked.reads_payload {
             self.packet = seen.packet.number;
             self.announced.begin(self.packet);
@@ -537,6 +565,7 @@ impl Sessions {
             + self.defrag.memory()
             + self.announced.memory()
             + self.odd.memory()
+            + self.odd_packets.memory()
             + self.held_packets.as_ref().map_or(0, HeldPackets::memory);
         if let Some(segment) = seen.segment() {
             // Held packets get a share of the remaining memory, and a small share in any case.
@@ -642,20 +671,14 @@ impl Sessions {
 
     /// Whether [`Sessions::odd`] is to be called.
     pub fn asks_oddities(&self) -> bool {
-        self.asked.demand.has(&ANOMALY)
+        self.asked.oddities
     }
 
     /// Takes a segment that is odd: each oddity of a flow is one record.
     pub fn odd(&mut self, odd: &OddSegment, sink: &mut dyn Sink) {
         for name in self.odd.tell(odd).names() {
             let record = odd_segment(name, odd.direction, odd.time);
-            if self.allowances.records.is_open() {
-                self.allowances.records.take(weight(&record));
-                self.stats.records += 1;
-                sink.take(Emitted::Record(&odd.flow, record, To::RUN));
-            } else {
-                self.stats.records_refused += 1;
-            }
+            self.allowances.emit(&odd.flow, record, &mut self.stats, sink);
         }
     }
 
@@ -682,11 +705,17 @@ impl Sessions {
     }
 
     /// Takes a fragment. If it completes a packet, [`Sessions::take_whole`] returns the packet.
-    pub fn fragment(&mut self, packet: &Packet<'_>, layers: &Layers) {
+    pub fn fragment(&mut self, packet: &Packet<'_>, layers: &Layers, sink: &mut dyn Sink) {
         if let Some((packet, layers)) = self.defrag.fragment(packet, layers) {
             let (packets, all) = self.whole.get_or_insert_default();
             packets.push(&packet);
             all.push(layers);
+        }
+        if self.asks_oddities() {
+            let Self { defrag, odd_packets, allowances, stats, .. } = self;
+            odd_packets.fragment(packet, layers, defrag.odd(), |flow, record| {
+                allowances.emit(flow, record, stats, sink);
+            });
         }
     }
 
@@ -724,6 +753,7 @@ impl Sessions {
         self.announcing.remove(row);
         self.stream_demand.end(row);
         self.odd.end(row);
+        self.odd_packets.end(row);
         if let Some(packets) = &mut self.unidentified_packets {
             packets.end(row, found.is_unidentified, tap);
         }
@@ -786,6 +816,7 @@ impl Sessions {
             + self.defrag.memory()
             + self.announced.memory()
             + self.odd.memory()
+            + self.odd_packets.memory()
             + self.held_packets.as_ref().map_or(0, HeldPackets::memory)
             + self.streams.memory()
     }

@@ -33,7 +33,7 @@ const REQUIRED: &[(&str, [usize; 2])] = &[
     ("ssl", [12, 8]),
     ("syslog", [5, 0]),
     ("tunnel", [31, 10]),
-    ("weird", [7, 3]),
+    ("weird", [11, 3]),
     ("x509", [13, 15]),
 ];
 
