@@ -311,7 +311,7 @@ fn of_distinct(count: &DistinctCount) -> Cells<'_> {
         values: vec![
             text(count.of.name()),
             Cell::Whole(estimate),
-            Cell::Flag(relative_error == 0.0 && count.most() == estimate),
+            Cell::Flag(count.is_exact()),
             Cell::Number(relative_error),
         ],
         error: Some((relative_error * estimate as f64).ceil() as u64 + (count.most() - estimate)),

@@ -95,6 +95,11 @@ impl DistinctCount {
         }
     }
 
+    /// Whether the number is exact: no value is counted by two hashes, and no counter estimates.
+    pub fn is_exact(&self) -> bool {
+        self.relative_error() == 0.0 && self.most() == self.estimate()
+    }
+
     pub(crate) fn merge(&mut self, other: &DistinctCount) {
         for (hash, theirs) in &other.counters {
             match self.counters.binary_search_by_key(hash, |(hash, _)| *hash) {

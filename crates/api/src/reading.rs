@@ -64,6 +64,19 @@ impl Reading {
         }
     }
 
+    /// The most by which a sum of the reading may be off, in the unit by which its rows are ranked; 0 if all of its numbers are
+    /// exact. `None` if it has estimates, whose errors are not of that unit and stand beside them.
+    pub fn bound(&self) -> Option<u64> {
+        match self {
+            Reading::Count(_) | Reading::Classes { .. } | Reading::Histogram(_) | Reading::Series(_) => {
+                Some(0)
+            }
+            Reading::Top(top) => Some(top.bound()),
+            Reading::Distinct(count) => count.is_exact().then_some(0),
+            Reading::Table(table) => table.bound(),
+        }
+    }
+
     /// Merges the reading of the same function from another worker, interval or machine. Readings of different shapes
     /// come from different functions and are never merged: `self` is left unchanged.
     pub fn merge(&mut self, other: &Reading) {

@@ -323,6 +323,19 @@ impl Table {
         self.absent == 0 && self.rows.iter().all(|row| row.error == 0)
     }
 
+    /// The most by which the first column of a row may be off, or of a key without a row; 0 if every number is exact. `None` if a
+    /// column has estimates.
+    pub(crate) fn bound(&self) -> Option<u64> {
+        let is_estimate = |value: &Folded| match value {
+            Folded::Distinct(values) => !values.is_exact(),
+            Folded::Sketch(sketch) => sketch.max().is_some(),
+            _ => false,
+        };
+        let has_estimates = self.rows.iter().flat_map(|row| &row.values).any(is_estimate);
+        let errors = self.rows.iter().map(|row| row.error).max().unwrap_or(0);
+        (!has_estimates).then_some(errors.max(self.absent))
+    }
+
     /// Approximate size in bytes.
     pub fn memory(&self) -> usize {
         self.rows.iter().map(TableRow::memory).sum()

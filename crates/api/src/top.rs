@@ -105,6 +105,11 @@ impl Top {
         self.shed == Count::default() && self.rows.iter().all(|row| row.error == 0)
     }
 
+    /// The most by which a row may be off, or a key without a row has, in the list's unit; 0 if the list is exact.
+    pub fn bound(&self) -> u64 {
+        self.rows.iter().map(|row| row.error).max().unwrap_or(0).max(self.absent)
+    }
+
     /// The rows to show, heaviest first; rows of equal weight in the order of their keys.
     pub fn ranked(&self) -> Vec<TopRow> {
         let mut rows = self.rows.clone();

@@ -47,6 +47,8 @@ struct Owned {
     until: Option<Time>,
     /// End in nanoseconds of the last interval in its sums.
     summed: u64,
+    /// Nanoseconds in its sums that were watched.
+    watched: u64,
     /// By the place of the function in the chain.
     sums: BTreeMap<u16, Sums>,
     /// Bytes that its sums may take.
@@ -61,9 +63,20 @@ struct Sums {
     function: String,
     total: Reading,
     /// The interval of the subscription that is under way; without length before the first.
-    current: (Interval, Reading),
+    current: Part,
     /// The one before.
-    latest: Option<(Interval, Reading)>,
+    latest: Option<Part>,
+}
+
+/// What a function counted in an interval of its subscription.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The interval. The subscription may have begun or ended within it.
+    pub interval: Interval,
+    /// Nanoseconds of it that were watched while the subscription was there.
+    pub watched: u64,
+    /// What was counted.
+    pub reading: Reading,
 }
 
 /// The state of a subscription, for its client.
@@ -79,6 +92,8 @@ pub struct Answered {
     pub until: Option<Time>,
     /// End in nanoseconds of the last interval in its sums; 0 before the first.
     pub summed: u64,
+    /// Nanoseconds in its sums that were watched.
+    pub watched: u64,
     /// The readings of its functions, by their place in the chain.
     pub answers: Vec<(u16, FunctionAnswer)>,
 }
@@ -90,11 +105,16 @@ pub struct FunctionAnswer {
     pub function: String,
     /// Its reading since the beginning.
     pub total: Reading,
-    /// The last whole interval of the subscription and its reading.
-    pub latest: Option<(Interval, Reading)>,
+    /// The last whole interval of the subscription.
+    pub latest: Option<Part>,
 }
 
 impl Answered {
+    /// The part of a time in which the subscription was there; without length if it was not.
+    pub fn present(&self, time: Interval) -> Interval {
+        present(time, self.from, self.until)
+    }
+
     /// Whether no answer will be added: the subscription is removed, and all that it saw is in the sums.
     pub fn is_complete(&self) -> bool {
         self.until.is_some_and(|until| self.summed >= until.0)
@@ -200,18 +220,21 @@ impl Clients {
         Ok(until)
     }
 
-    /// Adds the answers of an interval, in which all workers have ended.
-    pub fn interval(&self, interval: Interval, answers: Vec<Answer>) {
+    /// Adds the answers of an interval, in which all workers have ended. `watched` is the part of it that was watched.
+    pub fn interval(&self, interval: Interval, watched: Interval, answers: Vec<Answer>) {
         let mut state = self.state();
-        state.add(interval, answers);
+        state.add(interval, watched, answers);
         for owned in state.subscriptions.values_mut() {
             owned.summed = owned.summed.max(interval.end);
+            owned.watched += owned.seen(watched);
         }
     }
 
     /// Adds answers of packets that came after their interval was reported.
     pub fn late(&self, interval: Interval, answers: Vec<Answer>) {
-        self.state().add(interval, answers);
+        // The time of the interval was counted when it ended.
+        let no_time = Interval { start: interval.end, end: interval.end };
+        self.state().add(interval, no_time, answers);
     }
 
     /// The subscriptions of a client, in the order of their numbers.
@@ -266,10 +289,10 @@ impl State {
     }
 
     /// Adds answers of an interval of the run to the sums of their subscriptions.
-    fn add(&mut self, interval: Interval, answers: Vec<Answer>) {
+    fn add(&mut self, interval: Interval, watched: Interval, answers: Vec<Answer>) {
         for Answer { id, reading, .. } in answers {
             if let Some(owned) = self.subscriptions.get_mut(&id.subscription) {
-                owned.add(id.place, interval, reading);
+                owned.add(id.place, interval, watched, reading);
             }
         }
     }
@@ -306,15 +329,25 @@ impl Owned {
     /// `alone` is the plan of the subscription alone, whose answers have seen nothing.
     fn new(client: u32, spec: Arc<SubscriptionSpec>, alone: &Plan, memory: usize, read: u64) -> Self {
         let sums = alone.outline().answers().map(|(id, answer)| (id.place, Sums::of_nothing(answer)));
-        Self { client, spec, from: None, until: None, summed: 0, sums: sums.collect(), memory, read }
+        let sums = sums.collect();
+        Self { client, spec, from: None, until: None, summed: 0, watched: 0, sums, memory, read }
     }
 
     /// Adds the reading of a function in an interval of the run.
-    fn add(&mut self, place: u16, interval: Interval, reading: Reading) {
+    fn add(&mut self, place: u16, interval: Interval, watched: Interval, reading: Reading) {
         let own = own_interval(interval, self.spec.interval);
+        let watched = self.seen(watched);
         if let Some(sums) = self.sums.get_mut(&place) {
-            sums.add(own, reading);
+            sums.add(Part { interval: own, watched, reading });
         }
+    }
+
+    /// Nanoseconds of a watched time in which the subscription was there.
+    fn seen(&self, watched: Interval) -> u64 {
+        self.from.map_or(0, |from| {
+            let Interval { start, end } = present(watched, from, self.until);
+            end - start
+        })
     }
 
     fn answered(&mut self, id: SubscriptionId, now: u64) -> Option<Answered> {
@@ -326,6 +359,7 @@ impl Owned {
             from: self.from?,
             until: self.until,
             summed: self.summed,
+            watched: self.watched,
             answers: answers.collect(),
         })
     }
@@ -334,30 +368,38 @@ impl Owned {
 impl Sums {
     fn of_nothing(answer: &Answer) -> Self {
         let empty = || answer.reading.clone();
-        let current = (Interval::default(), empty());
+        let current = Part { interval: Interval::default(), watched: 0, reading: empty() };
         Self { function: answer.label.function.clone(), total: empty(), current, latest: None }
     }
 
-    fn add(&mut self, interval: Interval, reading: Reading) {
-        self.total.merge(&reading);
-        let (current, sum) = &mut self.current;
-        if interval.start <= current.start {
+    fn add(&mut self, part: Part) {
+        self.total.merge(&part.reading);
+        let current = &mut self.current;
+        if part.interval.start <= current.interval.start {
             // What is late belongs to the interval before, whose reading is out already.
-            if interval == *current {
-                sum.merge(&reading);
+            if part.interval == current.interval {
+                current.watched += part.watched;
+                current.reading.merge(&part.reading);
             }
             return;
         }
-        let before = std::mem::replace(&mut self.current, (interval, reading));
-        self.latest = Some(before).filter(|(interval, _)| interval.end > 0);
+        let before = std::mem::replace(current, part);
+        self.latest = Some(before).filter(|before| before.interval.end > 0);
     }
 
     /// `summed`: end in nanoseconds of the last interval of the run that was added.
     fn answer(&self, summed: u64) -> FunctionAnswer {
-        let is_over = (1..=summed).contains(&self.current.0.end);
+        let is_over = (1..=summed).contains(&self.current.interval.end);
         let latest = if is_over { Some(&self.current) } else { self.latest.as_ref() };
         FunctionAnswer { function: self.function.clone(), total: self.total.clone(), latest: latest.cloned() }
     }
+}
+
+/// The part of a time from `from` until `until`; without length if there is no such part.
+fn present(time: Interval, from: Time, until: Option<Time>) -> Interval {
+    let start = time.start.max(from.0);
+    let end = until.map_or(time.end, |until| time.end.min(until.0));
+    Interval { start, end: end.max(start) }
 }
 
 /// The interval of a subscription that contains an interval of the run. `length` in nanoseconds; 0 for the run's.
@@ -405,7 +447,8 @@ mod tests {
             reading: Reading::Count(Count { packets, bytes: 0 }),
             nanoseconds: 0,
         };
-        clients.interval(Interval { start: start * SECOND, end: (start + 1) * SECOND }, vec![answer]);
+        let interval = Interval { start: start * SECOND, end: (start + 1) * SECOND };
+        clients.interval(interval, interval, vec![answer]);
     }
 
     fn count(reading: &Reading) -> u64 {
@@ -419,10 +462,9 @@ mod tests {
     fn state(clients: &Clients, client: &str, id: SubscriptionId) -> (u64, Option<(u64, u64, u64)>) {
         let answered = clients.one(client, id, 1).unwrap();
         let [(0, answer)] = answered.answers.as_slice() else { panic!("{answered:?}") };
-        let latest = answer
-            .latest
-            .as_ref()
-            .map(|(interval, reading)| (interval.start / SECOND, interval.end / SECOND, count(reading)));
+        let latest = answer.latest.as_ref().map(|Part { interval, reading, .. }| {
+            (interval.start / SECOND, interval.end / SECOND, count(reading))
+        });
         (count(&answer.total), latest)
     }
 
@@ -448,6 +490,52 @@ mod tests {
         assert!(clients.one("bob", short, 1).is_none() && clients.of("cyd", 1).is_empty());
         assert_eq!(clients.remove(&desk, "bob", &[short], 1), Err(Refused::Unknown));
         assert_eq!(clients.of("ann", 1).len(), 2);
+    }
+
+    #[test]
+    fn only_watched_time_of_the_subscription_counts() {
+        let (desk, clients) = (desk(usize::MAX), Clients::default());
+        let long = SubscriptionSpec { interval: 3 * SECOND, ..packets("long") };
+        let (_, ids) = clients.add(&desk, "ann", vec![long], 1).unwrap();
+        let id = ids[0];
+        let owned = |from: u64, until: Option<u64>| {
+            let mut state = clients.state();
+            let one = state.subscriptions.get_mut(&id).unwrap();
+            (one.from, one.until) = (Some(Time(from)), until.map(Time));
+        };
+        let passes = |start: u64, (from, to): (u64, u64)| {
+            let answer = Answer {
+                id: AnswerId { subscription: id, place: 0 },
+                label: Arc::new(AnswerLabel::default()),
+                reading: Reading::Count(Count { packets: 1, bytes: 0 }),
+                nanoseconds: 0,
+            };
+            let interval = Interval { start: start * SECOND, end: (start + 1) * SECOND };
+            clients.interval(interval, Interval { start: from, end: to }, vec![answer]);
+        };
+        let watched = || {
+            let one = clients.one("ann", id, 1).unwrap();
+            (one.watched, one.answers[0].1.latest.as_ref().map(|part| part.watched))
+        };
+        let half = SECOND / 2;
+        owned(4 * SECOND + half, None);
+        passes(3, (3 * SECOND, 4 * SECOND));
+        assert_eq!(watched(), (0, None), "it was not there");
+        passes(4, (4 * SECOND, 5 * SECOND));
+        passes(5, (5 * SECOND, 6 * SECOND));
+        assert_eq!(watched(), (3 * half, Some(3 * half)), "it began within its interval");
+        // No interface, and then one that came within a second.
+        passes(6, (6 * SECOND, 6 * SECOND));
+        passes(7, (7 * SECOND + half, 8 * SECOND));
+        let late = Interval { start: 7 * SECOND, end: 8 * SECOND };
+        clients.late(late, Vec::new());
+        owned(4 * SECOND + half, Some(8 * SECOND + half));
+        passes(8, (8 * SECOND, 9 * SECOND));
+        passes(9, (9 * SECOND, 10 * SECOND));
+        assert_eq!(watched(), (5 * half, Some(2 * half)), "it ended within its interval");
+        let one = clients.one("ann", id, 1).unwrap();
+        let present = one.present(Interval { start: 3 * SECOND, end: 10 * SECOND });
+        assert_eq!(present, Interval { start: 4 * SECOND + half, end: 8 * SECOND + half });
     }
 
     #[test]

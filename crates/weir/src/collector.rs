@@ -555,6 +555,7 @@ impl Collector {
         }
         let mut merged = *merged.unwrap_or_default();
         let original = merged.interval;
+        let watched = merged.watched.unwrap_or(original);
         merged.share_costs();
         // Charts and metrics have a value for each interval.
         if self.hub.is_some() {
@@ -564,7 +565,7 @@ impl Collector {
             anonymiser.snapshot(&mut merged);
         }
         if let Some(hub) = &self.hub {
-            hub.clients.interval(original, self.client_answers.take(&mut merged));
+            hub.clients.interval(original, watched, self.client_answers.take(&mut merged));
         }
         self.take_events(&mut merged);
         let before = self.total.outline.plan;

@@ -189,6 +189,13 @@ fn changes_while_packets_pass(changes: u64, packets: u64, pause: u64, workers: &
         assert!(counted.is_some() || counted_bytes.is_some(), "{answer}");
         assert_eq!(counted.unwrap_or(packets), packets, "{expression}: {answer}");
         assert_eq!(counted_bytes.unwrap_or(bytes), bytes, "{expression}: {answer}");
+        // It is complete: what was asked is what is answered, and all of it was watched.
+        let basis = &answer["answers"][0]["basis"];
+        let times = json!([answer["from"], answer["until"]]);
+        assert_eq!((&basis["asked"], &basis["range"]), (&times, &times), "{answer}");
+        let length = (until - from) as f64 / 1e9;
+        assert!((basis["watched"].as_f64().unwrap() - length).abs() < 2e-6, "{length}: {answer}");
+        assert_eq!((&basis["source"], &basis["bound"]), (&json!("cells"), &json!(0)), "{answer}");
         equal += 1;
         with_packets += usize::from(packets > 0);
     }
@@ -204,6 +211,24 @@ fn what_a_client_counts_is_what_the_dump_has() {
     for workers in ["1", "2"] {
         changes_while_packets_pass(120, 60_000, 2_000, workers);
     }
+}
+
+/// The basis of each reading of a subscription that is there: its own time, up to the last whole second.
+fn check_basis(one: &Value) {
+    let number = |value: &Value| value.as_f64().unwrap();
+    let [answer] = one["answers"].as_array().unwrap().as_slice() else { panic!("{one}") };
+    let (basis, from, summed) = (&answer["basis"], number(&one["from"]), number(&one["summed"]));
+    assert_eq!(basis["range"], json!([from, summed]), "{one}");
+    assert_eq!(number(&basis["asked"][0]), from, "{one}");
+    assert!(number(&basis["asked"][1]) >= summed, "{one}");
+    assert!((number(&basis["watched"]) - (summed - from)).abs() < 2e-6, "{one}");
+    assert_eq!(answer["partial"], "the interval under way is not counted yet", "{one}");
+    let latest = &answer["latest"];
+    let (basis, start, end) = (&latest["basis"], number(&latest["start"]), number(&latest["end"]));
+    assert_eq!(basis["asked"], json!([start, end]), "{one}");
+    assert_eq!(basis["range"], json!([start.max(from), end]), "{one}");
+    assert!((number(&basis["watched"]) - (end - start.max(from))).abs() < 2e-6, "{one}");
+    assert_eq!((&latest["partial"], &basis["bound"]), (&Value::Null, &json!(0)), "{one}");
 }
 
 /// A client sees its own subscriptions, within its rights and limits; outputs, lists, metrics and other clients see nothing.
@@ -245,6 +270,8 @@ fn a_client_alone_has_its_answers() {
     assert!(eventually(|| counted() == Some(sent)), "{:?} of {sent}", counted());
     let (_, whole) = ask(ann, "GET", path, "");
     assert_eq!(whole["subscriptions"].as_array().unwrap().len(), 1, "{whole}");
+    check_basis(&whole["subscriptions"][0]);
+    check_basis(&ask(ann, "GET", &one, "").1);
     assert_eq!(whole["subscriptions"][0]["answers"][0]["total"]["rows"][0]["label"], "10.77.0.1", "{whole}");
     // Others.
     for other in [lou, bob] {

@@ -323,6 +323,68 @@ fn over_a_range(document: &Value) -> Vec<String> {
     found
 }
 
+/// Routes whose answers have no numbers over a time: what is there, what is running, single flows and events with times of
+/// their own, and packets of exactly the times that are asked for.
+const WITHOUT_BASIS: [&str; 15] = [
+    "/api/openapi.json",
+    "/api/v1/charts",
+    "/api/v1/config",
+    "/api/v1/events",
+    "/api/v1/fields",
+    "/api/v1/filter",
+    "/api/v1/flows/{id}",
+    "/api/v1/functions",
+    "/api/v1/lists",
+    "/api/v1/packets/size",
+    "/api/v1/plan",
+    "/api/v1/protocols",
+    "/api/v1/sensor",
+    "/api/v1/series",
+    "/api/v1/status",
+];
+
+/// Whether a value of a schema has a basis.
+fn has_basis(document: &Value, schema: &Value, within: &mut Vec<String>) -> bool {
+    let named = schema["$ref"].as_str().and_then(|name| name.rsplit('/').next());
+    match (named, schema) {
+        (Some("Basis"), _) => true,
+        // A schema that contains itself.
+        (Some(name), _) if within.iter().any(|outer| outer == name) => false,
+        (Some(name), _) => {
+            within.push(name.to_owned());
+            let found = has_basis(document, &document["components"]["schemas"][name], within);
+            within.pop();
+            found
+        }
+        (None, Value::Object(parts)) => parts.values().any(|part| has_basis(document, part, within)),
+        (None, Value::Array(parts)) => parts.iter().any(|part| has_basis(document, part, within)),
+        _ => false,
+    }
+}
+
+#[test]
+fn every_answer_with_numbers_over_a_time_has_a_basis() {
+    let server = Server::open(&[]);
+    let document = server.json("/api/openapi.json");
+    let mut with = 0;
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let answer = &methods["get"]["responses"]["200"]["content"]["application/json"];
+        if answer.is_null() {
+            continue;
+        }
+        let is_needed = !WITHOUT_BASIS.contains(&path.as_str());
+        assert_eq!(has_basis(&document, answer, &mut Vec::new()), is_needed, "{path}");
+        with += usize::from(is_needed);
+    }
+    assert!(with >= 14, "{with}");
+    // Each reading of a function has one of its own.
+    for reading in ["ClientAnswer", "IntervalReading"] {
+        let schema = &document["components"]["schemas"][reading];
+        let has = |name: &str| array(schema, "required").iter().any(|required| required == name);
+        assert!(has("basis") && has("partial"), "{schema}");
+    }
+}
+
 #[test]
 fn every_answer_over_a_range_is_of_the_moved_one() {
     let server = Server::open(&["--interval", "3s"]);

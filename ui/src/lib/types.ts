@@ -153,10 +153,17 @@ export interface Checked {
 
 /** The answer of a function. */
 export interface ClientAnswer {
+  /**
+   * What the numbers of the total are of. What was asked for begins with the subscription, and ends with it or
+   * now.
+   */
+  basis: Basis;
   /** Name of the function. */
   function: string;
   /** Its last whole interval; `null` before the end of the first. */
   latest: IntervalReading | null;
+  /** What the total leaves out, and why. */
+  partial: string | null;
   /** The place of the function in the chain, from 0. */
   place: number;
   /** Its reading since `from`, as it stands in a line of weir.ndjson. */
@@ -687,8 +694,12 @@ export interface Functions {
 
 /** The reading of an interval. */
 export interface IntervalReading {
+  /** What its numbers are of. The answered time is the part of the interval in which the subscription was there. */
+  basis: Basis;
   /** End of the interval, excluded. */
   end: number;
+  /** What it leaves out, and why. */
+  partial: string | null;
   /** The reading, as it stands in a line of weir.ndjson. */
   reading: unknown;
   /** Start of the interval. */

@@ -350,11 +350,6 @@ fn lists_since(from: &Connection, path: &Path) -> Result<[u64; LISTS.len()], Sto
     Ok(since)
 }
 
-/// The most by which a row of a list may be off, or a key without a row has.
-fn list_bound(top: &weir_api::Top) -> u64 {
-    top.rows.iter().map(|row| row.error).max().unwrap_or(0).max(top.absent)
-}
-
 fn weight(row: &weir_api::TopRow, by: RankBy) -> u64 {
     match by {
         RankBy::Unit(unit) => row.count.in_unit(unit),
@@ -521,7 +516,7 @@ impl Store for SqliteStore {
             list: list.to_owned(),
             key: top.key.name().to_owned(),
             unit: top.unit.name().to_owned(),
-            basis: Basis { range: [from, to], bound: Some(list_bound(&top)), ..Basis::default() },
+            basis: Basis { range: [from, to], bound: Some(top.bound()), ..Basis::default() },
             rows: named,
             absent: top.absent,
             inserts: top.inserts,

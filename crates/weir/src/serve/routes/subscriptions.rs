@@ -1,7 +1,7 @@
 //! Subscriptions of clients: each gets the answers of its own, and no other client gets them.
 
 use super::settings::{Posted, Text};
-use crate::clients::{Answered, FunctionAnswer, Refused};
+use crate::clients::{Answered, FunctionAnswer, Part, Refused};
 use crate::config::load_subscriptions;
 use crate::desk::Desk;
 use crate::fields::RunFields;
@@ -16,6 +16,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 use utoipa::ToSchema;
+use weir_api::basis::{Basis, Source};
 use weir_api::web::Mode;
 use weir_api::{Answer, Interval, Level, Reading, SubscriptionId, SubscriptionSpec};
 use weir_engine::Callable;
@@ -86,6 +87,11 @@ pub struct ClientAnswer {
     function: String,
     /// Its reading since `from`, as it stands in a line of weir.ndjson.
     total: serde_json::Value,
+    /// What the numbers of the total are of. What was asked for begins with the subscription, and ends with it or now.
+    basis: Basis,
+    /// What the total leaves out, and why.
+    #[schema(required = true)]
+    partial: Option<String>,
     /// Its last whole interval; `null` before the end of the first.
     #[schema(required = true)]
     latest: Option<IntervalReading>,
@@ -100,6 +106,11 @@ pub struct IntervalReading {
     end: f64,
     /// The reading, as it stands in a line of weir.ndjson.
     reading: serde_json::Value,
+    /// What its numbers are of. The answered time is the part of the interval in which the subscription was there.
+    basis: Basis,
+    /// What it leaves out, and why.
+    #[schema(required = true)]
+    partial: Option<String>,
 }
 
 /// The desk of a live run.
@@ -245,9 +256,10 @@ pub async fn list(
     State(app): State<Shared>,
     Extension(client): Extension<Client>,
 ) -> Json<ClientSubscriptions> {
-    let own = app.hub.clients.of(&client.name, clock());
+    let now = clock();
+    let own = app.hub.clients.of(&client.name, now);
     let has_payload = client.rights.has(Right::Packets);
-    let subscriptions = own.into_iter().map(|one| shown(one, has_payload)).collect();
+    let subscriptions = own.into_iter().map(|one| shown(one, now, has_payload)).collect();
     Json(ClientSubscriptions { subscriptions })
 }
 
@@ -260,9 +272,10 @@ pub async fn one(
     Extension(client): Extension<Client>,
     Path(id): Path<String>,
 ) -> Result<Json<ClientSubscription>, Failure> {
-    let found = app.hub.clients.one(&client.name, numbered(&id)?, clock());
+    let now = clock();
+    let found = app.hub.clients.one(&client.name, numbered(&id)?, now);
     let found = found.ok_or(Refused::Unknown)?;
-    Ok(Json(shown(found, client.rights.has(Right::Packets))))
+    Ok(Json(shown(found, now, client.rights.has(Right::Packets))))
 }
 
 /// Removes the subscriptions that their clients have left, from time to time, until the program ends.
@@ -280,38 +293,86 @@ pub async fn sweep(app: Arc<App>) {
     }
 }
 
-fn shown(one: Answered, has_payload: bool) -> ClientSubscription {
-    let complete = one.is_complete();
-    let Answered { id, spec, from, until, summed, answers } = one;
+fn shown(mut one: Answered, now: u64, has_payload: bool) -> ClientSubscription {
+    let answers = std::mem::take(&mut one.answers);
     ClientSubscription {
-        id: id.0,
-        name: spec.name.clone(),
-        level: spec.level.name().to_owned(),
-        expression: spec.expression.clone(),
-        interval: seconds(spec.interval),
-        from: seconds(from.0),
-        until: until.map(|until| seconds(until.0)),
-        summed: (summed > 0).then(|| seconds(summed)),
-        complete,
+        id: one.id.0,
+        name: one.spec.name.clone(),
+        level: one.spec.level.name().to_owned(),
+        expression: one.spec.expression.clone(),
+        interval: seconds(one.spec.interval),
+        from: seconds(one.from.0),
+        until: one.until.map(|until| seconds(until.0)),
+        summed: (one.summed > 0).then(|| seconds(one.summed)),
+        complete: one.is_complete(),
         answers: answers
             .into_iter()
-            .map(|(place, answer)| shown_answer(place, answer, has_payload))
+            .map(|(place, answer)| shown_answer(&one, place, answer, now, has_payload))
             .collect(),
     }
 }
 
-fn shown_answer(place: u16, answer: FunctionAnswer, has_payload: bool) -> ClientAnswer {
+/// `now` in nanoseconds since the epoch.
+fn shown_answer(
+    of: &Answered,
+    place: u16,
+    answer: FunctionAnswer,
+    now: u64,
+    has_payload: bool,
+) -> ClientAnswer {
     let FunctionAnswer { function, total, latest } = answer;
     // The text was refused if it names such a field. A client may have lost the right since.
-    let is_shown = has_payload || !Withheld::default().columns(&total.cells().columns).contains(&true);
+    let mut withheld = Withheld::default();
+    let is_shown = has_payload || !withheld.columns(&total.cells().columns).contains(&true);
     let reading = |reading: &Reading| match is_shown {
         true => ndjson::reading(reading),
         false => serde_json::Value::Null,
     };
-    let latest = latest.map(|(Interval { start, end }, of)| IntervalReading {
-        start: seconds(start),
-        end: seconds(end),
-        reading: reading(&of),
+    let withheld = withheld.sentence();
+    let asked = Interval { start: of.from.0, end: of.until.map_or(now, |until| until.0).max(of.from.0) };
+    let summed = of.present(Interval { start: of.from.0, end: of.summed });
+    let open = (!of.is_complete()).then(|| "the interval under way is not counted yet".to_owned());
+    let latest = latest.map(|Part { interval, watched, reading: counted }| IntervalReading {
+        start: seconds(interval.start),
+        end: seconds(interval.end),
+        reading: reading(&counted),
+        basis: basis(interval, of.present(interval), watched, &counted),
+        partial: sentences([withheld.clone(), not_shown(&counted)]),
     });
-    ClientAnswer { place, function, total: reading(&total), latest }
+    ClientAnswer {
+        place,
+        function,
+        total: reading(&total),
+        basis: basis(asked, summed, of.watched, &total),
+        partial: sentences([withheld, open, not_shown(&total)]),
+        latest,
+    }
+}
+
+/// What the numbers of a reading are of; `watched` in nanoseconds. At every level they are sums of intervals, as the pass counts
+/// them, and not those of stored flows or records.
+fn basis(asked: Interval, range: Interval, watched: u64, reading: &Reading) -> Basis {
+    let ends = |of: Interval| [seconds(of.start), seconds(of.end)];
+    Basis {
+        asked: ends(asked),
+        range: ends(range),
+        watched: seconds(watched),
+        source: Source::Cells,
+        bound: reading.bound(),
+    }
+}
+
+/// A sentence about the keys of a list that have a row and are not shown; `None` if all are.
+fn not_shown(reading: &Reading) -> Option<String> {
+    let (shown, all) = match reading {
+        Reading::Top(top) => (top.rows.len().min(top.show), top.rows.len()),
+        Reading::Table(table) => (table.shown().len(), table.rows.len()),
+        _ => return None,
+    };
+    (shown < all).then(|| format!("{shown} of {all} keys are shown"))
+}
+
+fn sentences<const N: usize>(all: [Option<String>; N]) -> Option<String> {
+    let all: Vec<String> = all.into_iter().flatten().collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
