@@ -87,8 +87,10 @@ impl Division {
 
     /// `None` if lists leave less than an eighth for the rest.
     fn divide(memory: usize, work: &Work) -> Option<Self> {
-        // A plan may grow while it runs, unless memory is short. What it needs beyond this reduces all other shares.
-        let sizes = [work.lists + memory / 32, work.lists].map(|lists| lists.max(memory / 16));
+        // A plan may grow while it runs, on a link by several lists with sketches, unless memory is short. What it needs beyond
+        // this reduces all other shares.
+        let growth = if work.is_live { memory / 8 } else { memory / 32 };
+        let sizes = [growth, memory / 32, 0].map(|growth| (work.lists + growth).max(memory / 16));
         sizes.into_iter().find_map(|lists| Self::with_lists(memory, work, lists))
     }
 
