@@ -286,6 +286,12 @@ impl<K: Keyed, V: Amount> Bounded<K, V> {
         }
     }
 
+    /// Whether nothing was added since it was taken.
+    pub fn is_empty(&self) -> bool {
+        let is_new = self.added == Count::default() && self.inserts == 0 && !self.crowded;
+        is_new && self.pending.is_empty() && self.used.iter().all(|used| *used == 0)
+    }
+
     /// Number of slots in the list.
     pub fn capacity(&self) -> usize {
         self.rows.len()

@@ -449,12 +449,12 @@ mod tests {
 
     #[test]
     fn equal_chains_cost_one_evaluation_and_one_state() {
-        let top: &[&str] = &["where", "top"];
-        let equal: Vec<(u32, &[&str])> = (1..=50).map(|id| (id, top)).collect();
+        let size: &[&str] = &["where", "size"];
+        let equal: Vec<(u32, &[&str])> = (1..=50).map(|id| (id, size)).collect();
         let (one, many) = (plan(None, &equal[..1]), plan(None, &equal));
         assert_eq!((one.trees.nodes.len(), many.trees.nodes.len()), (2, 2));
         assert_eq!(many.sources.packets, [0]);
-        let state = crate::FunctionSpec::find("top").unwrap().memory(&FunctionCall::new("top")).unwrap();
+        let state = crate::FunctionSpec::find("size").unwrap().memory(&FunctionCall::new("size")).unwrap();
         assert!(many.needs().contains(&"functions that several subscriptions share: 2".to_owned()));
         assert!(!one.needs().iter().any(|line| line.contains("share")));
         // Readings may wait beside the state.

@@ -134,9 +134,15 @@ fn skipped(joined: &[(SubscriptionId, usize)], id: SubscriptionId) -> usize {
 }
 
 impl Measure {
-    /// Whether its reading may hold something. A function that has seen nothing gives its reading without packets.
+    /// Whether its reading may hold something. A function that has seen nothing, or nothing that it counts, gives its reading
+    /// without packets.
     pub fn may_hold(&self) -> bool {
-        self.has_seen || !self.parts.is_empty()
+        self.holds() || !self.parts.is_empty()
+    }
+
+    /// Whether what it was shown since the last reading may be in the next one.
+    fn holds(&self) -> bool {
+        self.has_seen && !self.function.is_empty()
     }
 
     /// The reading of the interval for the only subscription.
@@ -188,7 +194,7 @@ impl Measure {
     /// Whether there is room for the part before a subscription that begins.
     pub fn has_room(&self) -> bool {
         // One more part may follow, when a subscription is removed.
-        self.parts.len() + usize::from(self.has_seen && self.is_at_join()) < MAX_PARTS
+        self.parts.len() + usize::from(self.holds() && self.is_at_join()) < MAX_PARTS
     }
 
     /// Whether a subscription began after the last part.
@@ -198,7 +204,9 @@ impl Measure {
 
     /// Ends a part of the interval. It is joined to the part before if no subscription begins between them.
     fn part(&mut self) {
-        if !std::mem::take(&mut self.has_seen) {
+        let holds = self.holds();
+        self.has_seen = false;
+        if !holds {
             return;
         }
         let reading = self.function.take();

@@ -490,6 +490,10 @@ fn real(value: &FieldValue<'_>) -> Option<f64> {
 }
 
 impl Function for ByField {
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     fn item(&mut self, item: &Item<'_>) {
         let Item::Record(record) = item else { return };
         let mut scratch = std::mem::take(&mut self.scratch);

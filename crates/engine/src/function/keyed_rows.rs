@@ -89,6 +89,11 @@ impl<V: Weighed> KeyedRows<V> {
         self.capacity
     }
 
+    /// Whether there are no rows. The first key gets one, so that no key was refused either.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Bytes of what keys without a row have, for lists of this number of rows.
     pub const fn doors_of(capacity: usize) -> usize {
         doors_for(capacity) * size_of::<Door>()

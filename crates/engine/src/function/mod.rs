@@ -180,6 +180,11 @@ pub trait Function: Send {
     /// Returns the reading since the last call and resets it. Without an item since then it is the reading of a new function,
     /// which is not asked for.
     fn take(&mut self) -> Reading;
+    /// Whether its reading would be that of a new function, although it was shown items: then it is not asked for. `false` where
+    /// the reading itself has to tell.
+    fn is_empty(&self) -> bool {
+        false
+    }
     /// Bytes of heap memory that the function holds now, if it holds more than a few counts.
     fn held(&self) -> usize {
         0

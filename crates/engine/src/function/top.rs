@@ -188,6 +188,10 @@ impl<K: Keyed + Send + 'static, F: Fn(&EndpointRoles) -> [Option<K>; 2] + Send +
         self.list.memory()
     }
 
+    fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     fn take(&mut self) -> Reading {
         let capacity = self.list.capacity();
         let Taken { rows, absent, shed, inserts } = self.list.take();

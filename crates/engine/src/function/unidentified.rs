@@ -46,6 +46,10 @@ impl Function for Unidentified {
         }
     }
 
+    fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     fn take(&mut self) -> Reading {
         self.list.take()
     }
