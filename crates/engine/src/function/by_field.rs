@@ -498,33 +498,38 @@ impl Function for ByField {
         let Item::Record(record) = item else { return };
         let mut scratch = std::mem::take(&mut self.scratch);
         let Scratch { keys, values, spare, measured } = &mut scratch;
-        // Every combination of the values of the parts is a key.
-        keys.clear();
-        keys.push_empty();
-        for part in &self.keys {
-            values.clear();
-            part.values(record, &mut |value| values.push(&value));
-            keys.multiply(values, spare);
+        measured.clear();
+        if let Some(part) = self.of {
+            let (fold, seed) = (self.fold, self.seeds.distinct);
+            part.values(record, &mut |value| {
+                if measured.len() == KEYS {
+                    return;
+                }
+                measured.extend(match fold {
+                    Fold::Distinct => {
+                        values.clear();
+                        values.push(&value);
+                        let key = values.iter().next().unwrap_or_default();
+                        Some(Measured::Distinct(number_of(&value, key, seed)))
+                    }
+                    _ => real(&value).map(Measured::Number),
+                });
+            });
+        }
+        // A record without the measured value is in no row: its keys are not made.
+        if self.of.is_none() || !measured.is_empty() {
+            // Every combination of the values of the parts is a key.
+            keys.clear();
+            keys.push_empty();
+            for part in &self.keys {
+                values.clear();
+                part.values(record, &mut |value| values.push(&value));
+                keys.multiply(values, spare);
+            }
         }
         match self.of {
             None => keys.iter().for_each(|key| self.add(key, None)),
-            Some(part) => {
-                measured.clear();
-                let (fold, seed) = (self.fold, self.seeds.distinct);
-                part.values(record, &mut |value| {
-                    if measured.len() == KEYS {
-                        return;
-                    }
-                    measured.extend(match fold {
-                        Fold::Distinct => {
-                            values.clear();
-                            values.push(&value);
-                            let key = values.iter().next().unwrap_or_default();
-                            Some(Measured::Distinct(number_of(&value, key, seed)))
-                        }
-                        _ => real(&value).map(Measured::Number),
-                    });
-                });
+            Some(_) => {
                 for measured in &*measured {
                     keys.iter().for_each(|key| self.add(key, Some(*measured)));
                 }
