@@ -14,7 +14,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 use weir_anon::{Anonymiser, Key, Mode, Originals, Payload, Policy};
-use weir_capture::{Files, InterfaceInfo, PacketWriter, Patience, ReadOptions, Target, WriteOptions};
+use weir_capture::{Files, Input, InterfaceInfo, PacketWriter, Patience, ReadOptions, Target, WriteOptions};
 use weir_files::open_named;
 use weir_output::figures::count;
 use weir_wire::{PacketBuf, Time};
@@ -124,6 +124,12 @@ pub fn nameless(interfaces: &[InterfaceInfo]) -> Vec<InterfaceInfo> {
     known.map(|interface| InterfaceInfo { name: None, description: None, ..interface }).collect()
 }
 
+/// Whether a file that is to be written is one of the inputs.
+fn is_read(output: &Path, inputs: &[Input]) -> bool {
+    let Ok(output) = output.canonicalize() else { return false };
+    Input::files(inputs).iter().any(|path| path.canonicalize().is_ok_and(|path| path == output))
+}
+
 /// Writes an anonymised copy of a capture.
 pub fn anon(options: &cli::Anon) -> Exit {
     let mut anonymiser = match anonymiser(mode(options.mode), &options.how, &config::Anon::default()) {
@@ -142,6 +148,10 @@ pub fn anon(options: &cli::Anon) -> Exit {
     let Some(output) = &options.output else {
         return audit::look_through(&options.input, &options.audit_path, &mut anonymiser, options.quiet);
     };
+    if is_read(output, &inputs([&options.input])) {
+        let text = format!("anon: {} is read: give another name for the copy", output.display());
+        return complain(Exit::Usage, text);
+    }
     // After a signal, the packets read so far are written and the file gets its final name.
     let signals = Signals::default();
     if let Err(error) = signals.take(false, false) {

@@ -246,3 +246,30 @@ fn what_cannot_be_asked_is_refused_with_the_reason() {
     weir([text(&sample), "-q", "-w", &format!("{}=", text(&name))]).exits(0);
     assert!(name.exists());
 }
+
+#[test]
+fn no_output_replaces_a_capture_that_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let before = std::fs::read(sample()).unwrap();
+    let (capture, key) = (put(folder.path(), "x.pcap", &before), put_private(folder.path(), "key", &[1; 32]));
+    std::os::unix::fs::symlink("x.pcap", folder.path().join("y.pcap")).unwrap();
+    let [linked, expression, all] = ["y.pcap", "y.pcap=tcp", "z.pcap"].map(|name| folder.path().join(name));
+    let (capture, linked, folder) = (text(&capture), text(&linked), text(folder.path()));
+    for given in [
+        &[capture, "-w", capture][..],
+        &[capture, "-w", linked, "udp"],
+        &[linked, "--unidentified", capture],
+        &[capture, "-w", text(&expression)],
+        &[folder, "-w", capture],
+        &["anon", capture, linked, "--key-file", text(&key)],
+        &["anon", folder, capture, "--key-file", text(&key)],
+    ] {
+        let ran = weir(given).exits(1);
+        let is_said = ran.stderr.contains("are one file") || ran.stderr.contains("is read");
+        assert!(is_said && ran.stderr.contains("another name"), "{given:?}: {}", ran.stderr);
+        assert_eq!(std::fs::read(capture).unwrap(), before, "{given:?}");
+    }
+    // One that is read twice, or that is beside the others, is no reason.
+    weir([capture, capture, "-q", "-w", text(&all)]).exits(0);
+    weir(["anon", capture, text(&all), "--key-file", text(&key)]).exits(0);
+}

@@ -62,6 +62,12 @@ impl Input {
         all.into_iter().map(keep).collect()
     }
 
+    /// The paths of the files of inputs, also of those in directories; none if an input is not there.
+    pub fn files(inputs: &[Input]) -> Vec<PathBuf> {
+        let files = expand(inputs).unwrap_or_default();
+        files.iter().filter_map(|origin| origin.input.path().map(Path::to_owned)).collect()
+    }
+
     /// The path, if it has one.
     pub fn path(&self) -> Option<&Path> {
         match self {

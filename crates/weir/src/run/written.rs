@@ -1,4 +1,4 @@
-//! The files that a run writes: each has one writer, by whatever path it is named.
+//! The files that a run writes: each has one writer, by whatever path it is named, and is not read by the run.
 
 use super::Request;
 use crate::outlet::OUTLETS;
@@ -6,11 +6,12 @@ use crate::outputs;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use weir_capture::Input;
 use weir_engine::{Place, Plan, Target};
 use weir_files::directory_of;
 use weir_output::Log;
 
-/// The files and directories that are named so far, each with what writes it.
+/// The files and directories that are named so far, each with what reads or writes it.
 #[derive(Default)]
 struct Written {
     known: HashMap<PathBuf, String>,
@@ -18,12 +19,16 @@ struct Written {
     directories: HashMap<PathBuf, PathBuf>,
 }
 
-/// Checks that no two outputs of a run write one file. Files that rotation begins later have names of their own.
+/// Checks that no two outputs of a run write one file, and that none replaces a capture that is read. Files that rotation begins
+/// later have names of their own.
 ///
 /// # Errors
-/// Two do: the text names both.
+/// Two do, or one does: the text names both.
 pub fn check(plan: &Plan, request: &Request) -> Result<(), String> {
     let mut written = Written::default();
+    for path in Input::files(&request.inputs) {
+        written.read(&path);
+    }
     for spec in OUTLETS {
         if let Some(name) = (spec.file)(&request.packets).filter(|name| *name != "-") {
             written.add(Path::new(name), format!("{} {name}", spec.option))?;
@@ -61,6 +66,12 @@ pub fn check(plan: &Plan, request: &Request) -> Result<(), String> {
 }
 
 impl Written {
+    /// Adds a file that is read, any number of times.
+    fn read(&mut self, path: &Path) {
+        let real = self.real(path);
+        self.known.insert(real, format!("the input {}", path.display()));
+    }
+
     /// Adds what writes a file or a directory.
     fn add(&mut self, path: &Path, by: String) -> Result<(), String> {
         let path = self.real(path);
