@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -38,9 +38,11 @@ async function watch(t, out) {
   const command = `echo "$LAB_NS" >${out}/space && exec ip netns exec "$LAB_NS" ${serve}`;
   const seed = String(1 + Math.floor(Math.random() * 32_000));
   console.log(`seed ${seed}`);
+  // Its hosts talk until all was seen, however long a browser takes for it here.
+  const seen = join(out, 'seen');
   const lab = spawn(
     LAB,
-    ['-q', '--hosts', '3', '--rounds', '1', '--seed', seed, '--lead', '5', '--out', join(out, 'lab'), '--command', command],
+    ['-q', '--hosts', '3', '--until', seen, '--seed', seed, '--lead', '5', '--out', join(out, 'lab'), '--command', command],
     { stdio: ['ignore', 'inherit', 'inherit'] },
   );
   const over = new Promise((resolve) => {
@@ -81,6 +83,7 @@ async function watch(t, out) {
   await download.saveAs(some);
   assert.ok(announced > 0, `${announced}`);
   assert.deepEqual([count(some, 'tcp port 80').packets, count(some, '').packets], [announced, announced]);
+  writeFileSync(seen, '');
   // The browser ends with the namespace.
   return over;
 }
