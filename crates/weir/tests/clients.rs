@@ -160,9 +160,8 @@ fn changes_while_packets_pass(changes: u64, packets: u64, pause: u64, workers: &
         ["serve", "-i", "far", "--port", &port, "-w", text(&file), "--workers", workers, "-n", "-j"];
     let server = Server::start(&mut net.weir(&arguments));
     let order = json!({"host": server.host(), "changes": changes, "seed": 7 + changes}).to_string();
-    let own = std::env::current_exe().unwrap();
-    let mut command = net.inside(&net.there, text(&own));
-    command.args(["--ignored", "--exact", "changer", "--nocapture"]).env("WEIR_CHANGE", order);
+    let mut command = net.test(&net.there, "changer");
+    command.env("WEIR_CHANGE", order);
     let sender: Child = net.begin_to_send(packets, pause);
     let changer = start(&mut command);
     let ran = finish(changer).exits(0);
@@ -245,13 +244,11 @@ fn a_client_alone_has_its_answers() {
     let all = ["serve", "-i", "far", "--port", &port, "--token-file", text(&tokens), "--interval", "1s"];
     let server = Server::start(&mut net.weir(&[&all[..], &["-o", text(&logs), "--log", "ndjson"]].concat()));
     let requests = std::cell::RefCell::new(Vec::new());
-    let own = std::env::current_exe().unwrap();
     let ask = |token: &str, method: &str, path: &str, body: &str| -> (u64, Value) {
         let order =
             json!({"host": server.host(), "token": token, "method": method, "path": path, "body": body});
         requests.borrow_mut().push(path.to_owned());
-        let mut command = net.inside(&net.there, text(&own));
-        command.args(["--ignored", "--exact", "one_request", "--nocapture"]);
+        let mut command = net.test(&net.there, "one_request");
         let ran = run(command.env("WEIR_ASK", order.to_string())).exits(0);
         let answer = ran.text();
         let line = answer.lines().find_map(|line| line.split_once("answer: ")).unwrap().1.to_owned();

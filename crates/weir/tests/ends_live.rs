@@ -10,10 +10,9 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
-use support::configured::Configured;
+use support::configured::{Configured, contents, rows};
 use support::*;
 
 /// The server at the far end.
@@ -126,31 +125,11 @@ fn visits(place: usize) -> std::ops::RangeInclusive<usize> {
     place + 1..=place + SUBSCRIPTIONS.len()
 }
 
-/// The text of all files of the directory whose names begin and end with these texts.
-fn texts(folder: &Path, stem: &str, extension: &str) -> Vec<Vec<u8>> {
-    let files = fs::read_dir(folder).into_iter().flatten().flatten();
-    let is_one = |name: &str| name.starts_with(stem) && name.ends_with(extension);
-    files
-        .filter(|file| is_one(&file.file_name().to_string_lossy()))
-        .map(|file| fs::read(file.path()).unwrap())
-        .collect()
-}
-
-fn rows(folder: &Path, stem: &str, extension: &str) -> String {
-    String::from_utf8(texts(folder, stem, extension).concat()).unwrap()
-}
-
 fn run_with(workers: &str) -> Option<()> {
     let head = "[output]\ndir = \"LOGS\"\nlog = [\"csv:dns+event\"]\n";
     let run = Configured::begin(head, &["-v", "--interval", "1", "--workers", workers])?;
-    let logs = run.folder.path().join("logs");
     run.net.ip(&run.net.there, &["address", "add", "10.77.0.2/24", "dev", "far"]);
-    let own = |space: &str, test: &str, variable: &str, value: &str| -> Command {
-        let mut command = run.net.inside(space, text(&std::env::current_exe().unwrap()));
-        command.args(["--ignored", "--exact", test, "--nocapture"]).env(variable, value);
-        command
-    };
-    let mut served = start(&mut own(&run.net.there, "server", "WEIR_SERVER", "1"));
+    let mut served = start(run.net.test(&run.net.there, "server").env("WEIR_SERVER", "1"));
     let is_there = |port: &str| {
         let mut command = run.net.inside(&run.net.there, "ss");
         let listening = command.args(["-Hltn", &format!("sport = :{port}")]).output().unwrap();
@@ -158,9 +137,10 @@ fn run_with(workers: &str) -> Option<()> {
     };
     assert!(eventually(|| is_there("21") && is_there("80")), "the server does not listen");
     let visit = |number: usize| {
-        support::run(&mut own(&run.net.here, "visitor", "WEIR_VISIT", &number.to_string())).exits(0);
+        let mut visitor = run.net.test(&run.net.here, "visitor");
+        support::run(visitor.env("WEIR_VISIT", number.to_string())).exits(0);
         let last = format!("n{}-of-{number}.test", QUESTIONS - 1);
-        assert!(eventually(|| rows(&logs, "dns.", "csv").contains(&last)), "{last}: {}", run.errors());
+        assert!(eventually(|| run.log("dns.csv").contains(&last)), "{last}: {}", run.errors());
     };
     visit(0);
     for change in 1..=2 * SUBSCRIPTIONS.len() {
@@ -169,7 +149,7 @@ fn run_with(workers: &str) -> Option<()> {
         if change == visits(2).end() + 1 {
             // Flows end some time after their last packet.
             let slow = format!(",{},{SERVER},21,", usize::from(FTP_PORTS) + visits(2).end());
-            assert!(eventually(|| rows(&logs, "slow.", "csv").contains(&slow)), "{}", run.errors());
+            assert!(eventually(|| run.log("slow.csv").contains(&slow)), "{}", run.errors());
         }
         let each = |place: &usize| format!("[[subscription]]\n{}", SUBSCRIPTIONS[*place]);
         run.apply(
@@ -201,7 +181,7 @@ fn check(logs: &Path, summary: &str, workers: &str) {
         assert_eq!(row[..6], [offered, offered, 0, 0, 0, 0], "{name}, {workers} workers");
     };
     // Packets: the questions and answers of five visits.
-    let names = texts(logs, "names-", ".pcapng").concat();
+    let names = contents(logs, "names-", ".pcapng");
     let questions = 2 * QUESTIONS as u64 * each;
     is_whole("names.pcapng", questions);
     let count = |name: &str, bytes: &[u8]| {
@@ -215,7 +195,7 @@ fn check(logs: &Path, summary: &str, workers: &str) {
     let seen: BTreeSet<usize> = failed.iter().map(|row| ports(&row["source_port"])).collect();
     assert_eq!((failed.len(), &seen), (on(1).len(), &on(1)), "{workers} workers");
     is_whole("failed.ndjson", each);
-    let flows = texts(logs, "failed.", ".pcapng").concat();
+    let flows = contents(logs, "failed.", ".pcapng");
     let counted = count("all-failed.pcapng", &flows);
     assert_eq!(counted.fact("flows", "created"), each, "{workers} workers");
     is_whole("failed.pcapng", counted.fact("ledger", "caught"));

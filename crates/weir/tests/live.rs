@@ -255,12 +255,7 @@ fn logs_of_subscriptions_are_added_and_removed() {
         let (folder, ran) = run.end();
         ledger(&ran);
         let logs = folder.path().join("logs");
-        let sent: String = fs::read_dir(&logs)
-            .unwrap()
-            .flatten()
-            .filter(|file| file.file_name().to_string_lossy().starts_with("sent."))
-            .map(|file| fs::read_to_string(file.path()).unwrap())
-            .collect();
+        let sent = support::configured::rows(&logs, "sent.", "");
         let flows = sent.lines().filter(|line| !line.starts_with("start,")).count();
         // Flows end some time after their packet: those that ended in the meantime are there, and no other.
         assert!(flows <= 6, "{sent}");
@@ -349,15 +344,9 @@ fn a_configuration_that_is_read_again_changes_extracted_files_and_unidentified_p
     let Some(run) = Configured::start(logs, &["--workers", "2"]) else { return };
     let net = &run.net;
     net.ip(&net.there, &["address", "add", "10.77.0.2/24", "dev", "far"]);
-    let own = std::env::current_exe().unwrap();
-    let own = |space: &str, test: &str, variable: &str, value: &str| {
-        let mut command = net.inside(space, text(&own));
-        command.args(["--ignored", "--exact", test, "--nocapture"]).env(variable, value);
-        command
-    };
-    let mut giver = start(&mut own(&net.there, "giver", "WEIR_GIVE", GIVER));
+    let mut giver = start(net.test(&net.there, "giver").env("WEIR_GIVE", GIVER));
     let take = |path: &str| {
-        support::run(&mut own(&net.here, "taker", "WEIR_TAKE", &format!("{GIVER} {path}"))).exits(0);
+        support::run(net.test(&net.here, "taker").env("WEIR_TAKE", format!("{GIVER} {path}"))).exits(0);
     };
     let kept = |folder: &str| -> Vec<String> {
         let files = fs::read_dir(run.folder.path().join("logs").join(folder)).into_iter().flatten().flatten();

@@ -125,9 +125,7 @@ impl<'n> Pages<'n> {
     }
 
     fn own(&self, test: &str) -> std::process::Command {
-        let mut command = self.net.inside(&self.net.there, text(&std::env::current_exe().unwrap()));
-        command.args(["--ignored", "--exact", test, "--nocapture"]);
-        command
+        self.net.test(&self.net.there, test)
     }
 
     /// Status and body of each request.

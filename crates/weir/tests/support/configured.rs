@@ -55,23 +55,16 @@ impl Configured {
 
     /// Sends a line of syslog in a new flow, by the test `speaker` of the program, and waits until a log has it.
     pub fn speak(&mut self, line: &str, log: &str) {
-        let mut command = self.net.inside(&self.net.here, super::text(&std::env::current_exe().unwrap()));
-        command.args(["--ignored", "--exact", "speaker", "--nocapture"]);
+        let mut command = self.net.test(&self.net.here, "speaker");
         run(command.env("WEIR_SPEAK", format!("{} {line}", self.port))).exits(0);
         self.port += 1;
         assert!(eventually(|| self.log(log).contains(line)), "{line} in {log}: {}", self.errors());
     }
 
-    /// The files of a log: SIGHUP also rotates them.
+    /// The text of a log.
     pub fn log(&self, name: &str) -> String {
         let (stem, extension) = name.split_once('.').unwrap();
-        let entries = fs::read_dir(self.folder.path().join("logs")).unwrap().flatten();
-        let paths = entries.map(|entry| entry.path());
-        let is_of_log = |path: &PathBuf| {
-            let name = path.file_name().unwrap().to_string_lossy();
-            name.starts_with(&format!("{stem}.")) && name.ends_with(extension)
-        };
-        paths.filter(is_of_log).map(|path| fs::read_to_string(path).unwrap_or_default()).collect()
+        rows(&self.folder.path().join("logs"), &format!("{stem}."), extension)
     }
 
     /// Ends the run with an interrupt.
@@ -79,4 +72,19 @@ impl Configured {
         signal(&self.child, "INT");
         (self.folder, finish(self.child).exits(130))
     }
+}
+
+/// The bytes of all files of a directory whose names begin and end with these texts: SIGHUP also rotates files.
+pub fn contents(directory: &Path, begin: &str, end: &str) -> Vec<u8> {
+    let is_one = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy();
+        name.starts_with(begin) && name.ends_with(end)
+    };
+    let paths = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    paths.filter(is_one).flat_map(|path| fs::read(path).unwrap_or_default()).collect()
+}
+
+/// As [`contents`], as text; what is not UTF-8, such as half a character that is being written, is replaced.
+pub fn rows(directory: &Path, begin: &str, end: &str) -> String {
+    String::from_utf8_lossy(&contents(directory, begin, end)).into_owned()
 }

@@ -70,6 +70,13 @@ impl Net {
         command
     }
 
+    /// An ignored test of this test program in a namespace, in a process of its own.
+    pub fn test(&self, space: &str, name: &str) -> Command {
+        let mut command = self.inside(space, text(&std::env::current_exe().unwrap()));
+        command.args(["--ignored", "--exact", name, "--nocapture"]);
+        command
+    }
+
     /// The program at the far end of the link.
     pub fn weir(&self, arguments: &[&str]) -> Command {
         let mut command = self.inside(&self.there, env!("CARGO_BIN_EXE_weir"));
@@ -114,24 +121,21 @@ impl Net {
 
     /// Starts to send `packets` datagrams, with a pause of `pause` microseconds after each hundred.
     pub fn begin_to_send(&self, packets: u64, pause: u64) -> Child {
-        let mut command = self.inside(&self.here, text(&std::env::current_exe().unwrap()));
-        command.args(["--ignored", "--exact", "sender", "--nocapture"]);
+        let mut command = self.test(&self.here, "sender");
         command.env("WEIR_SEND", format!("{packets} {pause}"));
         start(&mut command)
     }
 
     /// Starts to send datagrams of 1,472 bytes, which fill a frame; see [`Net::begin_to_send`].
     pub fn begin_to_send_large(&self, packets: u64, pause: u64) -> Child {
-        let mut command = self.inside(&self.here, text(&std::env::current_exe().unwrap()));
-        command.args(["--ignored", "--exact", "sender", "--nocapture"]);
+        let mut command = self.test(&self.here, "sender");
         command.env("WEIR_SEND", format!("{packets} {pause} 1472"));
         start(&mut command)
     }
 
     /// Starts to send datagrams on the loopback interface at the far end; see [`Net::begin_to_send`].
     pub fn begin_to_send_there(&self, packets: u64, pause: u64) -> Child {
-        let mut command = self.inside(&self.there, text(&std::env::current_exe().unwrap()));
-        command.args(["--ignored", "--exact", "sender", "--nocapture"]);
+        let mut command = self.test(&self.there, "sender");
         command.env("WEIR_SEND", format!("{packets} {pause}")).env("WEIR_SEND_FROM", "127.0.0.1");
         start(&mut command)
     }
