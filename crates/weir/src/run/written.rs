@@ -11,7 +11,7 @@ use weir_engine::{Place, Plan, Target};
 use weir_files::directory_of;
 use weir_output::Log;
 
-/// The files and directories that are named so far, each with what reads or writes it.
+/// The files and directories that are named so far, each with what writes it.
 #[derive(Default)]
 struct Written {
     known: HashMap<PathBuf, String>,
@@ -26,9 +26,6 @@ struct Written {
 /// Two do, or one does: the text names both.
 pub fn check(plan: &Plan, request: &Request) -> Result<(), String> {
     let mut written = Written::default();
-    for path in Input::files(&request.inputs) {
-        written.read(&path);
-    }
     for spec in OUTLETS {
         if let Some(name) = (spec.file)(&request.packets).filter(|name| *name != "-") {
             written.add(Path::new(name), format!("{} {name}", spec.option))?;
@@ -62,16 +59,10 @@ pub fn check(plan: &Plan, request: &Request) -> Result<(), String> {
             written.add(&path, format!("the {} {name}", target.kind()))?;
         }
     }
-    Ok(())
+    written.replaces_none(&request.inputs)
 }
 
 impl Written {
-    /// Adds a file that is read, any number of times.
-    fn read(&mut self, path: &Path) {
-        let real = self.real(path);
-        self.known.insert(real, format!("the input {}", path.display()));
-    }
-
     /// Adds what writes a file or a directory.
     fn add(&mut self, path: &Path, by: String) -> Result<(), String> {
         let path = self.real(path);
@@ -82,6 +73,22 @@ impl Written {
                 Ok(())
             }
         }
+    }
+
+    /// Checks that no file that is written is read. Directories of inputs are searched only if one of the files is there.
+    fn replaces_none(&self, inputs: &[Input]) -> Result<(), String> {
+        if !self.known.keys().any(|path| path.is_file()) {
+            return Ok(());
+        }
+        for input in Input::files(inputs) {
+            if let Some(by) = input.canonicalize().ok().and_then(|path| self.known.get(&path)) {
+                return Err(format!(
+                    "the input {} and {by} are one file: give another name",
+                    input.display()
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// The path of a file without links in it, as far as it is there.
