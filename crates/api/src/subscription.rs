@@ -23,6 +23,8 @@ pub enum Owner {
     Run,
     /// The configuration.
     Configuration,
+    /// A key of the live screen.
+    Screen,
     /// A client of the HTTP interface, by its number.
     Client(u32),
 }
@@ -39,6 +41,7 @@ impl std::fmt::Display for Owner {
         match self {
             Owner::Run => f.write_str("run"),
             Owner::Configuration => f.write_str("configuration"),
+            Owner::Screen => f.write_str("screen"),
             Owner::Client(number) => write!(f, "client {number}"),
         }
     }

@@ -187,8 +187,9 @@ impl Functions {
         }
     }
 
-    /// Emits the packets of the block that was shown that functions deliver.
-    pub fn deliver(&mut self, block: Batch<'_>, sink: &mut dyn Sink) {
+    /// Emits the packets of the block that was shown that functions deliver; `whole` are those that deliver all of them.
+    pub fn deliver(&mut self, block: Batch<'_>, whole: &[AnswerId], sink: &mut dyn Sink) {
+        self.selected.extend(whole.iter().map(|id| (*id, first(block.len()))));
         if !self.selected.is_empty() {
             sink.take(Emitted::Packets(block, &self.selected));
             self.selected.clear();

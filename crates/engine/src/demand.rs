@@ -1,7 +1,7 @@
 //! What the subscriptions of a plan need of the pass, apart from packets and tallies.
 
-use crate::Target;
 use crate::streams::Measuring;
+use crate::{Of, Target};
 use std::fmt;
 use weir_api::Level;
 use weir_proto::{ANOMALY, Asked, Buffer, FILES, Hashes, Inflation, STREAM, STREAM_SAMPLE, Table, Wants};
@@ -69,8 +69,6 @@ impl fmt::Display for Tables {
 pub struct Demand {
     /// Rows of flows that end are delivered.
     pub rows: bool,
-    /// Packets that match the run's expression are delivered.
-    pub packets: bool,
     /// Bytes of the reassembled streams of all flows are delivered.
     pub chunks: bool,
     /// Functions see bytes of the streams of the flows that their subscriptions cover.
@@ -123,6 +121,9 @@ impl Demand {
                 ..Self::default()
             },
             Target::Packets { of: None, .. } => Self::default(),
+            Target::Packets { of: Some(Of::Unidentified), .. } => {
+                Self { unidentified: true, ..Self::default() }
+            }
             Target::Packets { of: Some(_), .. } => {
                 Self { identifies: level == Level::Flow, held: true, ..Self::default() }
             }
@@ -132,7 +133,6 @@ impl Demand {
     /// Adds the demand of another subscription.
     pub fn add(&mut self, other: &Demand) {
         self.rows |= other.rows;
-        self.packets |= other.packets;
         self.chunks |= other.chunks;
         self.streams |= other.streams;
         self.identifies |= other.identifies;
@@ -240,7 +240,6 @@ impl Demand {
             hashes.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect();
         [
             flag(self.rows, "rows of flows that end"),
-            flag(self.packets, "matching packets"),
             flag(self.chunks, "bytes of streams"),
             flag(self.streams, "bytes of streams of the flows that functions cover"),
             flag(self.identifies && !self.parses(), "protocols are identified"),
@@ -297,7 +296,7 @@ mod tests {
     #[test]
     fn nothing_is_read_without_a_demand_and_names_of_tables_exist() {
         assert!(!Demand::default().reads() && Demand::default().lines().is_empty());
-        assert!(!Demand { rows: true, packets: true, ..Demand::default() }.reads());
+        assert!(!Demand { rows: true, ..Demand::default() }.reads());
         assert!(MAILS.iter().all(|name| tables().any(|table| table.name == *name)));
     }
 }

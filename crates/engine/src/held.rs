@@ -52,6 +52,9 @@ impl Writes {
         let (mut writes, mut known) = (Self::default(), HashMap::new());
         for (id, target) in targets {
             let Target::Packets { of: Some(of), .. } = target else { continue };
+            if *of == Of::Unidentified {
+                continue;
+            }
             let number = *known.entry(target.name()).or_insert_with(|| {
                 writes.targets.push(target.name().into());
                 writes.targets.len() as u32 - 1
@@ -501,7 +504,7 @@ mod tests {
             let file = NamedFile {
                 place: Place::Logs,
                 name: (*name).into(),
-                rotation: crate::Rotation::Never,
+                rotation: crate::Rotation::NEVER,
                 files: None,
                 snaplen: None,
             };

@@ -47,8 +47,33 @@ pub struct Plan {
     pub(crate) read: Read,
     /// The functions that write packets of flows.
     pub(crate) writes: Writes,
+    /// The functions that write packets without a test of their own.
+    pub(crate) whole: WholeWrites,
     /// Memory of the functions, and of what is compiled.
     memory: PlanMemory,
+}
+
+/// The functions that write packets without a test of their own, by the numbers of their answers.
+#[derive(Default)]
+pub(crate) struct WholeWrites {
+    /// Those of all packets that match the run's expression.
+    pub matching: Vec<AnswerId>,
+    /// Those of all packets of unidentified flows.
+    pub unidentified: Vec<AnswerId>,
+}
+
+impl WholeWrites {
+    fn new<'t>(deliveries: impl Iterator<Item = (AnswerId, &'t Target)>) -> Self {
+        let mut whole = Self::default();
+        for (id, target) in deliveries {
+            match target {
+                Target::Packets { of: None, .. } => whole.matching.push(id),
+                Target::Packets { of: Some(Of::Unidentified), .. } => whole.unidentified.push(id),
+                _ => {}
+            }
+        }
+        whole
+    }
 }
 
 /// Positions of subscriptions by their source, so that nothing visits the thousands that have another one. Of those that share
@@ -323,6 +348,7 @@ impl Plan {
             records: Cover::after(before.map(|plan| &plan.records), &covering(&sources.records)),
             read: Read::after(before.map(|plan| &plan.read), asking),
             writes: Writes::new(planned.iter().flat_map(|planned| planned.compiled.targets())),
+            whole: WholeWrites::new(planned.iter().flat_map(|planned| planned.compiled.deliveries())),
             scope,
             subscriptions: planned,
             settings,
@@ -419,6 +445,11 @@ impl Plan {
     /// The functions that deliver, by the numbers of their answers: the target of each.
     pub fn targets(&self) -> impl Iterator<Item = (AnswerId, &Target)> {
         self.subscriptions.iter().flat_map(|planned| planned.compiled.targets())
+    }
+
+    /// Whether a function writes all packets that match the run's expression.
+    pub fn writes_all(&self, function: &AnswerId) -> bool {
+        self.whole.matching.contains(function)
     }
 
     /// What the plan needs of the pass.

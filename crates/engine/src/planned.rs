@@ -19,6 +19,8 @@ pub(crate) struct Compiled {
     id: SubscriptionId,
     /// The functions that measure and those that select, each with its place in the chain.
     calls: Vec<(u16, Call)>,
+    /// Where packets leave to by functions that deliver without measuring, each with its place in the chain.
+    deliveries: Vec<(u16, Target)>,
     /// Whether the functions see what parsers emit before records.
     pub is_early: bool,
     /// What the functions need besides packets and flows, if anything.
@@ -277,7 +279,7 @@ impl Compiled {
     pub fn new(one: &Subscription, settings: &Settings) -> Result<Self, PlanError> {
         let Subscription { id, owner, spec } = one;
         let wrong = |error: String| PlanError::Function { name: spec.name.clone(), error };
-        let Chain { calls, mut demand, readings } =
+        let Chain { calls, deliveries, mut demand, readings } =
             Chain::new(spec, &settings.filter, settings.seeds).map_err(wrong)?;
         if spec.level != Level::Packet && spec.remainder {
             return Err(wrong("a remainder needs level = \"packet\"".to_owned()));
@@ -323,6 +325,7 @@ impl Compiled {
         let mut compiled = Self {
             id: *id,
             calls,
+            deliveries,
             is_early,
             demand,
             reads,
@@ -388,10 +391,16 @@ impl Compiled {
 
     /// The functions that deliver, by the numbers of their answers.
     pub fn targets(&self) -> impl Iterator<Item = (AnswerId, &Target)> {
-        self.calls.iter().filter_map(|(place, call)| match call {
+        let of_calls = self.calls.iter().filter_map(|(place, call)| match call {
             Call::Measure(_, _, Some(target)) => Some((self.answer(*place), target)),
             _ => None,
-        })
+        });
+        of_calls.chain(self.deliveries())
+    }
+
+    /// Those of them that deliver without measuring.
+    pub fn deliveries(&self) -> impl Iterator<Item = (AnswerId, &Target)> {
+        self.deliveries.iter().map(|(place, target)| (self.answer(*place), target))
     }
 
     fn answer(&self, place: u16) -> AnswerId {
@@ -450,6 +459,7 @@ pub fn check_chain(level: Level, functions: &[FunctionCall], options: &Options<'
 #[derive(Default)]
 struct Chain {
     calls: Vec<(u16, Call)>,
+    deliveries: Vec<(u16, Target)>,
     demand: Demand,
     readings: Vec<ChainReading>,
 }
@@ -469,6 +479,7 @@ impl Chain {
         for (place, call) in (0_u16..).zip(&spec.functions) {
             if let Some(delivery) = Delivery::find(&call.name) {
                 chain.demand.add(&delivery.demand(call)?);
+                chain.deliveries.extend(delivery.target(call)?.map(|target| (place, target)));
                 if delivery.level != spec.level || spec.remainder || !spec.expression.trim().is_empty() {
                     return Err(format!(
                         "`{}` needs level = \"{}\", without an expression",

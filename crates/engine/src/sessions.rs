@@ -519,7 +519,7 @@ impl Sessions {
         let found = session
             .and_then(|entry| entry.session.as_ref())
             .map(|session| (session.is_unidentified(), session.found().next().is_some()));
-        packets.packet(seen, found, tap);
+        packets.packet(seen, found, &tap.plan.whole.unidentified, tap.sink);
     }
 
     /// Whether a session reads the packet's flow, or will begin to.
@@ -755,7 +755,7 @@ impl Sessions {
         self.odd.end(row);
         self.odd_packets.end(row);
         if let Some(packets) = &mut self.unidentified_packets {
-            packets.end(row, found.is_unidentified, tap);
+            packets.end(row, found.is_unidentified, &tap.plan.whole.unidentified, tap.sink);
         }
         self.decide(tap);
         found

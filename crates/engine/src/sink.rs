@@ -19,14 +19,12 @@ pub enum Emitted<'a> {
     Open(&'a FlowRecord),
     /// The packets that match the run's expression, in order.
     Matching(Batch<'a>),
-    /// Packets of an unidentified flow. Packets of one flow come in order.
-    Unidentified(Batch<'a>),
     /// A record of a flow.
     Record(&'a FlowIdentity, Record<'a>, To<'a>),
     /// A chunk of a stream, or a datagram.
     Chunk(&'a FlowIdentity, &'a Chunk<'a>),
     /// Packets for functions that deliver packets: a mask of the packets for each function, by the number of its answer. Packets
-    /// that functions over flows or records deliver come one by one, later than they were seen.
+    /// that are delivered because of their flow or a record come later than they were seen, those of one flow in order.
     Packets(Batch<'a>, &'a [(AnswerId, PacketMask)]),
     /// The number of packets of a flow before a decision that a function should deliver and that are held no more.
     Missing(AnswerId, u64),

@@ -88,19 +88,21 @@ pub struct NamedFile {
     pub place: Place,
     /// When the next file begins.
     pub rotation: Rotation,
-    /// Number of files that are kept; `None` for all.
+    /// Number of files that are kept; `None` for all. At a path by time, the number after which none begins.
     pub files: Option<u32>,
     /// Maximum number of bytes of a packet that are written; `None` for all.
     pub snaplen: Option<u32>,
 }
 
-/// The packets that a function over flows or records writes.
+/// The packets of flows that a function writes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Of {
     /// Those of the flow: these before the decision, and all that follow.
     Flow(Before),
     /// Those so far that carry bytes of the record.
     Record,
+    /// Those of each flow in which no protocol was identified, with the ones before that was known.
+    Unidentified,
 }
 
 /// The packets of a flow before the one that decided which are written.
@@ -112,15 +114,28 @@ pub enum Before {
     All,
 }
 
-/// When the next file of a sequence begins.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Rotation {
-    /// Never: all packets are in one file.
-    Never,
+/// When the next file of a sequence begins; by default never, so that all packets are in one file.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Rotation {
     /// After this number of seconds.
-    Seconds(u64),
+    pub seconds: Option<u64>,
     /// Before a packet, if the file has more bytes than this.
-    Bytes(u64),
+    pub bytes: Option<u64>,
+}
+
+impl Rotation {
+    /// All packets are in one file.
+    pub const NEVER: Rotation = Rotation { seconds: None, bytes: None };
+
+    /// A file begins after this number of seconds.
+    pub fn by_time(seconds: u64) -> Self {
+        Rotation { seconds: Some(seconds), bytes: None }
+    }
+
+    /// A file begins before it has more bytes than this.
+    pub fn by_size(bytes: u64) -> Self {
+        Rotation { seconds: None, bytes: Some(bytes) }
+    }
 }
 
 impl fmt::Display for Target {

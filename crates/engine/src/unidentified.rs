@@ -1,17 +1,21 @@
 //! Packets of unidentified flows.
 
+use crate::function::block::first;
 use crate::history::{self, History};
 use crate::{Emitted, Sink};
 use std::collections::HashMap;
+use weir_api::AnswerId;
+use weir_filter::{MASK_PACKETS, PacketMask};
 use weir_flow::FlowPacket;
 use weir_proto::{TCP, UDP};
-use weir_wire::{Packet, Slot};
+use weir_wire::{Batch, Packet, Slot};
 
 /// Maximum number of packets held for a flow: a protocol is identified within one kilobyte of a stream or 32
 /// datagrams.
 const PACKETS: usize = 128;
 /// Maximum number of bytes held for a flow.
 const BYTES: usize = 256 << 10;
+const _: () = assert!(PACKETS <= MASK_PACKETS);
 
 /// Whether a transport has ports and no protocol parser: DCCP, SCTP, UDP-Lite.
 pub(crate) fn has_no_parser(ip_proto: u8) -> bool {
@@ -56,11 +60,17 @@ impl UnidentifiedPackets {
     }
 
     /// Takes a packet of a flow. `found` is set for a flow with payload: whether its parser has ended, and whether a
-    /// protocol was identified.
-    pub fn packet(&mut self, seen: &FlowPacket<'_>, found: Option<(bool, bool)>, sink: &mut dyn Sink) {
+    /// protocol was identified. Packets are emitted for the functions `to`.
+    pub fn packet(
+        &mut self,
+        seen: &FlowPacket<'_>,
+        found: Option<(bool, bool)>,
+        to: &[AnswerId],
+        sink: &mut dyn Sink,
+    ) {
         let (row, packet, proto) = (seen.row, seen.packet, seen.flow.key.proto);
         if has_no_parser(proto) {
-            return self.emit(packet, sink);
+            return self.emit(packet, to, sink);
         }
         if proto != TCP && proto != UDP {
             return;
@@ -68,7 +78,7 @@ impl UnidentifiedPackets {
         let decision = self.flows.entry(row).or_insert(Decision::Open(0));
         match (*decision, found) {
             (Decision::Read, _) => {}
-            (Decision::Unknown, _) => self.emit(packet, sink),
+            (Decision::Unknown, _) => self.emit(packet, to, sink),
             (Decision::Open(_), Some((_, true))) => {
                 *decision = Decision::Read;
                 self.history.take(row, |_| ());
@@ -76,7 +86,7 @@ impl UnidentifiedPackets {
             (Decision::Open(_), found) => {
                 self.keep(row, packet);
                 if found.is_some_and(|(is_unidentified, _)| is_unidentified) {
-                    self.end(row, true, sink);
+                    self.end(row, true, to, sink);
                     self.flows.insert(row, Decision::Unknown);
                 }
             }
@@ -99,38 +109,48 @@ impl UnidentifiedPackets {
         }
     }
 
-    /// Ends the flow of a row: its packets are emitted if it is unidentified, and discarded otherwise.
-    pub fn end(&mut self, row: u32, is_unidentified: bool, sink: &mut dyn Sink) {
+    /// Ends the flow of a row: its packets are emitted for the functions `to` if it is unidentified, and discarded otherwise.
+    pub fn end(&mut self, row: u32, is_unidentified: bool, to: &[AnswerId], sink: &mut dyn Sink) {
         let Some(Decision::Open(missing)) = self.flows.remove(&row) else { return };
         let mut emitted = 0;
         self.history.take(row, |packets| {
             if is_unidentified {
                 emitted += packets.len() as u64;
-                sink.take(Emitted::Unidentified(packets));
+                emit(packets, to, sink);
             }
         });
         self.emitted += emitted;
         self.lost += if is_unidentified { missing } else { 0 };
     }
 
-    fn emit(&mut self, packet: &Packet<'_>, sink: &mut dyn Sink) {
+    fn emit(&mut self, packet: &Packet<'_>, to: &[AnswerId], sink: &mut dyn Sink) {
         self.emitted += 1;
-        sink.take(Emitted::Unidentified(history::one(packet, &mut Slot::default())));
+        emit(history::one(packet, &mut Slot::default()), to, sink);
     }
+}
+
+/// Emits packets for functions.
+fn emit(packets: Batch<'_>, to: &[AnswerId], sink: &mut dyn Sink) {
+    let functions: Vec<(AnswerId, PacketMask)> = to.iter().map(|id| (*id, first(packets.len()))).collect();
+    sink.take(Emitted::Packets(packets, &functions));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::FlowIdentity;
+    use weir_api::SubscriptionId;
     use weir_wire::{Direction, LinkType, Time, build, decode};
+
+    /// The function that the packets are emitted for.
+    const TO: AnswerId = AnswerId { subscription: SubscriptionId(1), place: 0 };
 
     #[derive(Default)]
     struct Got(Vec<u64>);
 
     impl Sink for Got {
         fn take(&mut self, emitted: Emitted<'_>) {
-            if let Emitted::Unidentified(packets) = emitted {
+            if let Emitted::Packets(packets, [(TO, _)]) = emitted {
                 self.0.extend(packets.slots.iter().map(|slot| slot.time.0));
             }
         }
@@ -150,7 +170,7 @@ mod tests {
         let key = weir_wire::FlowKey { proto: UDP, ..Default::default() };
         let flow = FlowIdentity { key, initiator_is_lower: true, first: Time(0), vlan: [0; 2], alias: 0 };
         let seen = FlowPacket { row, flow, direction: Direction::Forward, packet: &packet, layers: &layers };
-        held.packet(&seen, found, got);
+        held.packet(&seen, found, &[TO], got);
     }
 
     #[test]
@@ -167,13 +187,13 @@ mod tests {
         // A flow whose parser gave up counts as identified.
         input(&mut held, 2, 14, Some((true, true)), &mut got);
         assert_eq!(got.0, [0, 1, 2, 3, 4]);
-        held.end(1, true, &mut got);
-        held.end(2, false, &mut got);
+        held.end(1, true, &[TO], &mut got);
+        held.end(2, false, &[TO], &mut got);
         // A flow that is decided at its end, and a flow without payload.
         input(&mut held, 3, 20, Some((false, false)), &mut got);
-        held.end(3, true, &mut got);
+        held.end(3, true, &[TO], &mut got);
         input(&mut held, 4, 30, None, &mut got);
-        held.end(4, false, &mut got);
+        held.end(4, false, &[TO], &mut got);
         assert_eq!(got.0, [0, 1, 2, 3, 4, 20]);
         assert_eq!((held.emitted(), held.lost(), held.history.memory()), (6, 0, 0));
     }
@@ -186,15 +206,15 @@ mod tests {
                 input(&mut held, row, time, Some((false, false)), &mut got);
             }
         }
-        held.end(1, true, &mut got);
-        held.end(2, false, &mut got);
+        held.end(1, true, &[TO], &mut got);
+        held.end(2, false, &[TO], &mut got);
         assert_eq!((got.0.len(), held.emitted(), held.lost()), (PACKETS, PACKETS as u64, 5));
         // The limit for all flows together: the oldest packets are lost.
         let (mut held, mut got) = (UnidentifiedPackets::new(32 << 10), Got::default());
         for row in 0..100 {
             input(&mut held, row, row.into(), None, &mut got);
         }
-        (0..100).for_each(|row| held.end(row, true, &mut got));
+        (0..100).for_each(|row| held.end(row, true, &[TO], &mut got));
         assert_eq!(held.emitted() + held.lost(), 100);
         assert!(held.lost() > 50, "{}", held.lost());
         assert_eq!(got.0, (held.lost()..100).collect::<Vec<_>>());

@@ -260,7 +260,7 @@ impl Worker {
         self.count(block, found, &by_flow);
         self.show(block, layers);
         self.show_without_ip(block, layers, &without_ip);
-        self.functions.deliver(block, sink);
+        self.functions.deliver(block, &self.plan.whole.matching, sink);
         self.checksums.look(block, layers, &mut self.ledger);
         self.stages.checksums += self.functions.meter.lap();
         let mut flowed = 0;

@@ -18,6 +18,7 @@ pub use anon::{Anon, AnonHow, AnonMode, AnonPayload, AnonRun};
 pub use expressions::{Count, Explain};
 pub use logs::LogOptions;
 pub use model::{Generate, Report};
+pub use packets::PacketOptions;
 pub use pages::{Open, PORT, Pages, Serve};
 pub use run::{Checksum, RunOptions};
 pub use store::{Query, StoreCommand};

@@ -4,7 +4,6 @@
 //! Workers read the number of the latest orders after each batch, and the orders only when it has changed. What a
 //! subscription counts can therefore be compared with a count over the packets from that time on.
 
-use crate::dump::{FileSpec, Intake};
 use crate::leaving::{Leaving, file_name, of_functions, of_options};
 use crate::memory;
 use crate::outlet::Ways;
@@ -336,13 +335,6 @@ impl Desk {
         Ok(Prepared { desk: self, state, plan, next, expression, subscriptions, added })
     }
 
-    /// Changes the destination of matching packets.
-    pub fn write_packets_to(&self, packets: Option<(Intake, Arc<FileSpec>)>) -> Time {
-        let mut state = self.state();
-        state.ways.write_to(packets);
-        self.post(&mut state)
-    }
-
     /// Drops the ways by which packets and files leave, after the last worker has ended.
     pub fn close(&self) {
         self.state().ways = Ways::default();
@@ -572,7 +564,7 @@ mod tests {
         assert_eq!(from(desk.orders(1, &mut read[1])), held);
         assert!(desk.orders(1, &mut read[1]).is_empty());
         // Orders that all workers have read are dropped with the next one.
-        desk.write_packets_to(None);
+        desk.prepare(vec![Change::Expression(String::new())]).unwrap().post();
         assert_eq!(desk.posted().unread.len(), 1);
     }
 

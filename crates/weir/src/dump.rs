@@ -8,9 +8,8 @@ mod order;
 use crate::cli;
 use crate::failures::Failures;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
-pub use file::FileSpec;
 use file::{Common, PacketFile};
-use index::DumpIndex;
+pub use file::{FileSpec, Has};
 use lanes::Lanes;
 use order::{Merge, Reorder, Round};
 use std::collections::BTreeMap;
@@ -63,8 +62,6 @@ pub struct DumpOptions<'r> {
     pub room: usize,
     /// In a run over files, bytes within which packets that leave late are put in order.
     pub reorder: usize,
-    /// The index of its files.
-    pub dump_index: DumpIndex,
     /// Set to end the run, because the reader of a pipe has closed it.
     pub stop: Arc<AtomicBool>,
     /// Set after a signal has requested the end of the run.
@@ -92,13 +89,6 @@ pub struct ForFile {
 }
 
 impl Parcel {
-    /// Counts its packets as shed. Returns their number.
-    pub fn count_shed(&self) -> u64 {
-        let number = |one: &ForFile| one.packets.slots.len() as u64;
-        self.packets.iter().for_each(|one| one.file.delivered.shed(number(one)));
-        self.packets.iter().map(number).sum()
-    }
-
     /// Bytes that its packets occupy.
     fn memory(&self) -> usize {
         self.packets.iter().map(|one| memory(&one.packets)).sum()
@@ -176,14 +166,21 @@ pub struct Outcome {
     pub reader_gone: bool,
 }
 
+/// A packet file that has ended.
+pub struct Ended {
+    /// The file.
+    pub file: Arc<FileSpec>,
+    /// Its result.
+    pub outcome: Outcome,
+}
+
 /// Packet files that are being written.
 pub struct Dump {
     intake: Intake,
-    dump_index: DumpIndex,
     purpose: For,
     /// Set when the run is to end.
     ends: Arc<AtomicBool>,
-    thread: JoinHandle<Vec<Outcome>>,
+    thread: JoinHandle<Vec<Ended>>,
 }
 
 impl Dump {
@@ -204,7 +201,6 @@ impl Dump {
             anonymiser,
             room,
             reorder,
-            dump_index,
             stop,
             interrupted,
             failures,
@@ -237,11 +233,11 @@ impl Dump {
             ended: Vec::new(),
         };
         for first in first {
-            let file = PacketFile::start(first, &work.common, now(), dump_index.reporter())?;
+            let file = PacketFile::start(first, &work.common, now())?;
             work.begin(first, file);
         }
         let thread = std::thread::spawn(move || work.write_all(&from));
-        Ok(Dump { intake, dump_index, purpose, ends, thread })
+        Ok(Dump { intake, purpose, ends, thread })
     }
 
     /// A sender of packets to the writer.
@@ -249,19 +245,16 @@ impl Dump {
         self.intake.clone()
     }
 
-    /// The index of the files that it has started.
-    pub fn files(&self) -> DumpIndex {
-        self.dump_index.clone()
-    }
-
-    /// Ends the files while the run continues. The thread ends after the last packet that a worker sends.
-    pub fn end(self) -> JoinHandle<Vec<Outcome>> {
-        self.thread
+    /// Opens a file during a live run, before its first packet.
+    pub fn open(&self, file: Arc<FileSpec>) {
+        let packets = vec![ForFile { file, packets: PacketBuf::default() }];
+        // Without room its first packet opens it.
+        let _ = self.intake.offer(Parcel { worker: 0, packets, mark: Mark::More });
     }
 
     /// Writes the remaining packets. A live run waits a few seconds for the reader of a pipe; a run over files waits
     /// until it is interrupted.
-    pub fn finish(self) -> Vec<Outcome> {
+    pub fn finish(self) -> Vec<Ended> {
         drop(self.intake);
         if self.purpose == For::Link {
             self.ends.store(true, Ordering::Relaxed);
@@ -290,7 +283,7 @@ struct Work {
     /// The open files, by number.
     files: BTreeMap<u32, Open>,
     /// The results of those that ended.
-    ended: Vec<Outcome>,
+    ended: Vec<Ended>,
 }
 
 /// An open file, and its packets that wait.
@@ -304,7 +297,7 @@ struct Open {
 }
 
 impl Work {
-    fn write_all(mut self, from: &Receiver<Parcel>) -> Vec<Outcome> {
+    fn write_all(mut self, from: &Receiver<Parcel>) -> Vec<Ended> {
         let mut next_tick = 0;
         loop {
             match from.recv_timeout(TICK) {
@@ -381,7 +374,8 @@ impl Work {
                 *reached = last.time.max(*reached);
             }
             let first = packets.slots.first().map_or(Time(0), |slot| slot.time);
-            if let Some(lanes) = self.open(&file, first).and_then(|open| open.lanes.as_mut()) {
+            let lanes = self.open(&file, first).and_then(|open| open.lanes.as_mut());
+            if let Some(lanes) = lanes.filter(|_| !packets.slots.is_empty()) {
                 lanes.push(worker, packets);
             }
         }
@@ -424,16 +418,16 @@ impl Work {
         };
         let unused: Vec<Open> =
             self.files.extract_if(.., |_, open| is_unused(open)).map(|(_, open)| open).collect();
-        let ended: Vec<Outcome> = unused.into_iter().map(|open| self.end(open)).collect();
+        let ended: Vec<Ended> = unused.into_iter().map(|open| self.end(open)).collect();
         self.ended.extend(ended);
     }
 
-    fn end(&self, open: Open) -> Outcome {
-        let Open { reorder, mut file, .. } = open;
+    fn end(&self, open: Open) -> Ended {
+        let Open { spec, reorder, mut file, .. } = open;
         if let Some(mut reorder) = reorder {
             reorder.finish(|packets| file.write(packets));
         }
-        file.close()
+        Ended { file: spec, outcome: file.close() }
     }
 }
 

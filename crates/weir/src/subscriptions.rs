@@ -2,7 +2,7 @@
 
 use crate::cli;
 use crate::memory::{FULL_LISTS, list_rows};
-use crate::outlet::PacketFiles;
+use crate::run::PacketFiles;
 use std::sync::Arc;
 use weir_api::{FunctionCall, Level, Owner, Subscription, SubscriptionId, SubscriptionSpec, builtin};
 use weir_output::Log;
@@ -126,15 +126,18 @@ pub fn ourmon(memory: usize) -> Vec<Subscription> {
 /// ports of unidentified flows that are counted separately.
 pub fn of_options(
     options: &cli::RunOptions,
+    packets: &PacketFiles,
     logs: Vec<SubscriptionSpec>,
     is_read: bool,
     ports: usize,
 ) -> Vec<Subscription> {
     let mut specs = Vec::new();
-    let mut add = |is_given: bool, spec: SubscriptionSpec| specs.extend(is_given.then_some(spec));
     let carves = options.extraction.whole().next().is_some();
-    add(options.packets.whole().next().is_some(), write());
-    add(options.packets.unidentified.is_some(), write_unidentified());
+    let given = &options.packets;
+    let [whole, unidentified] = packet_files(packets);
+    specs.extend(whole.filter(|_| given.whole().next().is_some()));
+    specs.extend(unidentified.filter(|_| given.unidentified.is_some()));
+    let mut add = |is_given: bool, spec: SubscriptionSpec| specs.extend(is_given.then_some(spec));
     add(carves, extract());
     // Extracted files are named by their SHA-256.
     let by_default = Hashes { sha256: carves, ..Hashes::default() };
@@ -162,22 +165,32 @@ pub fn of_options(
 pub fn of_files(options: &cli::RunOptions, packets: &PacketFiles, extracts: bool) -> Vec<SubscriptionSpec> {
     let given = &options.packets;
     let extracts = extracts && options.extraction.whole().next().is_none();
-    let wanted = [
-        (packets.write.is_some() && given.whole().next().is_none(), write()),
-        (packets.unidentified.is_some() && given.unidentified.is_none(), write_unidentified()),
-        (extracts, extract()),
-        (extracts && options.extraction.hash.is_none(), hash("sha256")),
+    let [whole, unidentified] = packet_files(packets);
+    let requested = [
+        whole.filter(|_| given.whole().next().is_none()),
+        unidentified.filter(|_| given.unidentified.is_none()),
+        extracts.then(extract),
+        (extracts && options.extraction.hash.is_none()).then(|| hash("sha256")),
     ];
-    wanted.into_iter().filter_map(|(is_wanted, spec)| is_wanted.then_some(spec)).collect()
+    requested.into_iter().flatten().collect()
 }
 
-fn write() -> SubscriptionSpec {
-    SubscriptionSpec::handing_on("-w", Level::Packet, vec![FunctionCall::new("writematching")])
+/// The subscriptions of -w and of --unidentified.
+fn packet_files(packets: &PacketFiles) -> [Option<SubscriptionSpec>; 2] {
+    let unidentified = |to: &String| {
+        // The options of rotation are for -w.
+        let call = FunctionCall::new("writeunidentified").with("to", to);
+        SubscriptionSpec::handing_on("--unidentified", Level::Stream, vec![call])
+    };
+    [
+        packets.write.as_deref().map(|to| whole("-w", to, packets)),
+        packets.unidentified.as_ref().map(unidentified),
+    ]
 }
 
-fn write_unidentified() -> SubscriptionSpec {
-    let call = FunctionCall::new("writeunidentified");
-    SubscriptionSpec::handing_on("--unidentified", Level::Stream, vec![call])
+/// The subscription of all matching packets to a file, or to those that follow each other.
+pub fn whole(name: &str, to: &str, packets: &PacketFiles) -> SubscriptionSpec {
+    SubscriptionSpec::handing_on(name, Level::Packet, vec![packets.call("writematching", to)])
 }
 
 fn extract() -> SubscriptionSpec {

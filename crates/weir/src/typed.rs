@@ -6,6 +6,7 @@
 use crate::cli::RunOptions;
 use crate::config::{self, check_at, over_records, toml_string};
 use crate::leaving::file_name;
+use crate::run::PacketFiles;
 use crate::{fields, outputs};
 use std::path::Path;
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
@@ -29,9 +30,10 @@ pub fn subscriptions(options: &RunOptions) -> Result<Vec<SubscriptionSpec>, Stri
     for text in subscribe {
         all.push(subscription(text)?);
     }
+    let files = PacketFiles::given(packets);
     for (file, expression) in packets.selected() {
         let option = format!("-w {file}");
-        all.push(packet_file(file, expression).map_err(|error| wrong(&option, expression, &error))?);
+        all.push(packet_file(&files, file, expression).map_err(|error| wrong(&option, expression, &error))?);
     }
     let limits = extraction.limits();
     for (directory, expression) in extraction.selected() {
@@ -82,19 +84,14 @@ fn selected(option: &str, level: Level, expression: &str, functions: Vec<Functio
 }
 
 /// The subscription of `-w FILE=EXPRESSION`: packets, or those of flows that match or have a record that matches.
-fn packet_file(file: &str, expression: &str) -> Result<SubscriptionSpec, String> {
+fn packet_file(files: &PacketFiles, file: &str, expression: &str) -> Result<SubscriptionSpec, String> {
     is_named(file)?;
     if file == "-" {
         return Err("on standard output are all packets that match: give the expression as that of the run"
             .to_owned());
     }
     let level = level_of(expression, &[Level::Packet, Level::Flow, Level::Record])?;
-    Ok(selected(
-        &format!("-w {}", file_name(file)),
-        level,
-        expression,
-        vec![FunctionCall::new("writeto").with("to", file)],
-    ))
+    Ok(selected(&format!("-w {}", file_name(file)), level, expression, vec![files.call("writeto", file)]))
 }
 
 /// The subscriptions of `--log LOG=EXPRESSION`: to flows where it tests what they have, and to records.

@@ -366,7 +366,7 @@ fn a_configuration_that_is_read_again_changes_extracted_files_and_unidentified_p
     take("/other");
     assert!(eventually(|| kept("two") == ["/other\n/other\n/other"]), "{:?}", kept("two"));
     let equal = "[packets]\nwrite = \"LOGS/u.pcap\"\nunidentified = \"LOGS/u.pcap\"\n";
-    run.apply(equal, &["u.pcap are one file: give another name"]);
+    run.apply(equal, &["u.pcap is written with other arguments, or at another level"]);
     run.apply(logs, &["configuration applied: +0 -5 lines\n"]);
     take("/after");
     net.send(200);

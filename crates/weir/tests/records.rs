@@ -212,7 +212,7 @@ fn an_invalid_file_for_unidentified_packets_is_an_error() {
     weir([text(&sample), "--unidentified", "-"]).exits(1).says("standard output is for -w");
     weir([text(&sample), "-w", "x.pcap", "--unidentified", "x.pcap"])
         .exits(1)
-        .says("-w x.pcap and --unidentified x.pcap are one file");
+        .says("x.pcap is written with other arguments, or at another level, by the subscription `-w`");
     weir([text(&sample), "--unidentified", "/nowhere/x.pcap"]).exits(4).says("/nowhere/x.pcap");
 }
 

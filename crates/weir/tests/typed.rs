@@ -205,14 +205,16 @@ fn what_cannot_be_asked_is_refused_with_the_reason() {
         (&["-w", "a=port 5x"], "-w a='port 5x': unknown port '5x'"),
         (&["-w", "=tcp"], "the name is missing"),
         (&["-w-=tcp"], "give the expression as that of the run"),
-        (&["-w", "x.pcap=tcp", "-w", "x.pcap"], "-w x.pcap and the packet file x.pcap are one file"),
         (
             &["-w", "x.pcap=tcp", "-w", "./x.pcap=udp"],
             "the packet file x.pcap and the packet file ./x.pcap are one file",
         ),
-        (&["-w", "x.pcap", "--unidentified", "./x.pcap"], "--unidentified ./x.pcap are one file"),
+        (
+            &["-w", "x.pcap", "--unidentified", "./x.pcap"],
+            "the packet file x.pcap and the packet file ./x.pcap are one file",
+        ),
         (&["-w", linked, "-w", real], "are one file: give another name"),
-        (&["-w", of_log, "-o", out, "--log", "eve"], "--log eve are one file"),
+        (&["-w", of_log, "-o", out, "--log", "eve"], "--log eve and the packet file"),
         (
             &["--files", "x", "--files", "./x=files.total_bytes > 1"],
             "--files x and the directory ./x are one file",
@@ -241,6 +243,12 @@ fn what_cannot_be_asked_is_refused_with_the_reason() {
     let file = put(folder.path(), "weir.toml", chain.as_bytes());
     let ran = weir([text(&sample), "-q", "--anon", "table", "--config", text(&file)]).exits(1);
     assert!(ran.stderr.contains("cannot be combined with anonymisation"), "{}", ran.stderr);
+    // Two that name one file share it: a packet is once in it.
+    let [all, both] = ["all.pcap", "both.pcap"].map(|name| folder.path().join(name));
+    let selected = format!("{}=tcp", text(&both));
+    weir([text(&sample), "-q", "-w", text(&all)]).exits(0);
+    weir([text(&sample), "-q", "-w", &selected, "-w", text(&both)]).exits(0);
+    assert_eq!(std::fs::read(all).unwrap(), std::fs::read(both).unwrap());
     // A name that has an equals sign.
     let name = folder.path().join("a=b.pcap");
     weir([text(&sample), "-q", "-w", &format!("{}=", text(&name))]).exits(0);

@@ -1,8 +1,10 @@
 //! Functions that deliver what they see instead of measuring it: to logs, to files of packets, streams or content.
 
-use super::{Argument, Arguments};
+use super::typed::{PACKET_FILE, packet_file};
+use super::{Argument, Arguments, BuildTarget};
 use crate::demand::{Demand, Tables};
 use crate::streams::Measuring;
+use crate::target::{Of, Target};
 use weir_api::{FunctionCall, Level};
 use weir_proto::{Hashes, Table, tables};
 
@@ -23,6 +25,8 @@ pub struct Delivery {
     pub level: Level,
     /// What it needs of the pass.
     demand: fn(&Arguments<'_>) -> Result<Demand, String>,
+    /// Where packets leave to, if it delivers packets.
+    target: Option<BuildTarget>,
 }
 
 impl Delivery {
@@ -36,7 +40,19 @@ impl Delivery {
     /// # Errors
     /// An argument is invalid; the text has the accepted values.
     pub fn demand(&self, call: &FunctionCall) -> Result<Demand, String> {
-        (self.demand)(&Arguments::new(self.name, self.arguments, call, 0_u64.into())?)
+        (self.demand)(&self.arguments(call)?)
+    }
+
+    /// Where packets leave to by a call; `None` if it delivers no packets.
+    ///
+    /// # Errors
+    /// An argument is invalid.
+    pub fn target(&self, call: &FunctionCall) -> Result<Option<Target>, String> {
+        self.target.map(|target| target(&self.arguments(call)?, self.level)).transpose()
+    }
+
+    fn arguments<'c>(&self, call: &'c FunctionCall) -> Result<Arguments<'c>, String> {
+        Arguments::new(self.name, self.arguments, call, 0_u64.into())
     }
 }
 
@@ -80,14 +96,16 @@ static ROWS: Delivery = Delivery {
         }
         Ok(demand)
     },
+    target: None,
 };
 
 static WRITE: Delivery = Delivery {
     name: "writematching",
-    help: "The packets, into a packet file.",
-    arguments: &[],
+    help: "The packets that match the expression of the run, into a packet file.",
+    arguments: PACKET_FILE,
     level: Level::Packet,
-    demand: |_| Ok(Demand { packets: true, ..Demand::default() }),
+    demand: |_| Ok(Demand::default()),
+    target: Some(|arguments, _| Ok(Target::Packets { file: packet_file(arguments)?, of: None })),
 };
 
 static STREAM: Delivery = Delivery {
@@ -96,6 +114,7 @@ static STREAM: Delivery = Delivery {
     arguments: &[],
     level: Level::Stream,
     demand: |_| Ok(Demand { chunks: true, ..Demand::default() }),
+    target: None,
 };
 
 static EXTRACT: Delivery = Delivery {
@@ -106,6 +125,7 @@ static EXTRACT: Delivery = Delivery {
     demand: |_| {
         Ok(Demand { content: true, logged: Tables::Some(vec![&weir_proto::FILES]), ..Demand::default() })
     },
+    target: None,
 };
 
 static HASH: Delivery = Delivery {
@@ -130,6 +150,7 @@ static HASH: Delivery = Delivery {
         }
         Ok(Demand { hashes, ..Demand::default() })
     },
+    target: None,
 };
 
 static MEASURE: Delivery = Delivery {
@@ -154,14 +175,18 @@ static MEASURE: Delivery = Delivery {
         let measure = Some(Measuring { sample: sample.saturating_mul(1_000_000_000), details });
         Ok(Demand { measure, measured: true, ..Demand::default() })
     },
+    target: None,
 };
 
 static WRITE_UNIDENTIFIED: Delivery = Delivery {
     name: "writeunidentified",
     help: "The packets of flows in which no protocol was identified, into a packet file.",
-    arguments: &[],
+    arguments: PACKET_FILE,
     level: Level::Stream,
     demand: |_| Ok(Demand { unidentified: true, ..Demand::default() }),
+    target: Some(|arguments, _| {
+        Ok(Target::Packets { file: packet_file(arguments)?, of: Some(Of::Unidentified) })
+    }),
 };
 
 #[cfg(test)]
@@ -177,8 +202,12 @@ mod tests {
             assert!(delivery.arguments.iter().all(|argument| argument.help.ends_with('.')), "{name}");
             assert!(DELIVERIES[..at].iter().all(|other| other.name != name), "{name}");
             assert!(FUNCTIONS.iter().all(|function| function.name != name), "{name}");
-            let demand = delivery.demand(&FunctionCall::new(name)).unwrap();
-            assert_ne!(demand, Demand::default(), "{name} needs nothing");
+            let call = FunctionCall::new(name);
+            let is_to_path = delivery.arguments.iter().any(|argument| argument.name == "to");
+            let call = if is_to_path { call.with("to", "x.pcap") } else { call };
+            let needs = delivery.demand(&call).unwrap() != Demand::default();
+            assert!(needs || delivery.target(&call).unwrap().is_some(), "{name} needs nothing");
+            assert_eq!(delivery.target(&call).unwrap().is_some(), is_to_path, "{name}");
         }
     }
 
@@ -187,6 +216,12 @@ mod tests {
         let error = |call: FunctionCall| Delivery::find(&call.name).unwrap().demand(&call).unwrap_err();
         assert!(error(FunctionCall::new("rows").with("of", "flow+htp")).contains("htp"));
         assert!(error(FunctionCall::new("hash").with("of", "crc")).contains("md5"));
-        assert!(error(FunctionCall::new("writematching").with("to", "x")).contains("no arguments"));
+        assert!(error(FunctionCall::new("stream").with("to", "x")).contains("no arguments"));
+        let write = Delivery::find("writematching").unwrap();
+        let target = |call| write.target(&call).unwrap_err();
+        assert!(target(FunctionCall::new("writematching")).contains("needs the argument `to`"));
+        assert!(
+            target(FunctionCall::new("writematching").with("to", "x").with("files", "-1")).contains("files")
+        );
     }
 }

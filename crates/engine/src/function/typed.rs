@@ -21,10 +21,26 @@ pub(super) fn find(name: &str, level: Level) -> Option<&'static FunctionSpec> {
 
 const TO: Argument = Argument { name: "to", help: "The path.", default: None };
 
+/// The path of a packet file, and when the next file of a sequence begins.
+pub(super) const PACKET_FILE: &[Argument] = &[
+    TO,
+    Argument {
+        name: "seconds",
+        help: "Seconds after which the next file begins; 0 for never.",
+        default: Some("0"),
+    },
+    Argument {
+        name: "bytes",
+        help: "Bytes before which the next file begins; 0 for no limit.",
+        default: Some("0"),
+    },
+    Argument { name: "files", help: "Number of files; 0 for any.", default: Some("0") },
+];
+
 static WRITE: FunctionSpec = FunctionSpec {
     name: "writeto",
     help: "Writes packets into a file: those that reach it or, at flow level, those of the flows that do.",
-    arguments: &[TO],
+    arguments: PACKET_FILE,
     levels: &[Level::Packet, Level::Flow],
     input: InputKind::Packets,
     memory: |_| Ok(Memory::SMALL),
@@ -37,7 +53,7 @@ static WRITE: FunctionSpec = FunctionSpec {
 static WRITE_OF_RECORDS: FunctionSpec = FunctionSpec {
     name: "writeto",
     help: "Writes the packets of the flows of the records that reach it into a file.",
-    arguments: &[TO],
+    arguments: PACKET_FILE,
     levels: &[Level::Record],
     input: InputKind::Packets,
     memory: |_| Ok(Memory::SMALL),
@@ -99,15 +115,22 @@ fn rows(_: &Arguments<'_>) -> Result<Box<dyn Function>, String> {
     Ok(Box::new(Rows::default()))
 }
 
-/// All packets of a flow are written, whenever it is decided.
-fn packets(arguments: &Arguments<'_>, level: Level) -> Result<Target, String> {
-    let file = NamedFile {
+/// The packet file at a path, of a call with the arguments [`PACKET_FILE`].
+pub(super) fn packet_file(arguments: &Arguments<'_>) -> Result<NamedFile, String> {
+    let number = |name| arguments.parse::<u64>(name).map(|number| (number > 0).then_some(number));
+    let files = arguments.parse::<u32>("files")?;
+    Ok(NamedFile {
         name: arguments.text("to")?.into(),
         place: Place::Path,
-        rotation: Rotation::Never,
-        files: None,
+        rotation: Rotation { seconds: number("seconds")?, bytes: number("bytes")? },
+        files: (files > 0).then_some(files),
         snaplen: None,
-    };
+    })
+}
+
+/// All packets of a flow are written, whenever it is decided.
+fn packets(arguments: &Arguments<'_>, level: Level) -> Result<Target, String> {
+    let file = packet_file(arguments)?;
     Ok(Target::Packets { file, of: (level != Level::Packet).then_some(Of::Flow(Before::All)) })
 }
 

@@ -87,7 +87,7 @@ fn named(arguments: &Arguments<'_>) -> Result<NamedFile, String> {
     }
     let rotation = rotation(arguments.text("rotate")?)?;
     let files = number(arguments, "files", "all", 1..=MAX_FILES)?;
-    if files.is_some() && rotation == Rotation::Never {
+    if files.is_some() && rotation == Rotation::NEVER {
         return Err("`write`: files needs rotate".to_owned());
     }
     let snaplen = number(arguments, "snaplen", "all", 1..=u32::MAX)?;
@@ -162,20 +162,20 @@ fn rotation(text: &str) -> Result<Rotation, String> {
         )
     };
     if text == "never" {
-        return Ok(Rotation::Never);
+        return Ok(Rotation::NEVER);
     }
     let unit = text.chars().next_back().ok_or_else(wrong)?;
     let seconds = |each: u64| {
         let count: u64 = text.strip_suffix(unit)?.parse().ok()?;
         let all = count.checked_mul(each)?;
-        (1..=366 * 86_400).contains(&all).then_some(Rotation::Seconds(all))
+        (1..=366 * 86_400).contains(&all).then(|| Rotation::by_time(all))
     };
     let rotation = match unit {
         's' => seconds(1),
         'm' => seconds(60),
         'h' => seconds(3_600),
         'd' => seconds(86_400),
-        'K' | 'M' | 'G' => size(text).map(Rotation::Bytes),
+        'K' | 'M' | 'G' => size(text).map(Rotation::by_size),
         _ => None,
     };
     rotation.ok_or_else(wrong)
@@ -204,12 +204,12 @@ mod tests {
         };
         let at_packets = |arguments: &[_]| target(Level::Packet, arguments);
         let dns = ("to", "dns.pcapng");
-        let plain = file(Rotation::Never, None, None);
+        let plain = file(Rotation::NEVER, None, None);
         assert_eq!(at_packets(&[dns]), Ok(Target::Packets { file: plain, of: None }));
         let hourly = [dns, ("rotate", "1h"), ("files", "24"), ("snaplen", "128")];
-        let expected = file(Rotation::Seconds(3600), Some(24), Some(128));
+        let expected = file(Rotation::by_time(3600), Some(24), Some(128));
         assert_eq!(at_packets(&hourly), Ok(Target::Packets { file: expected, of: None }));
-        let sized = file(Rotation::Bytes(100 << 20), None, None);
+        let sized = file(Rotation::by_size(100 << 20), None, None);
         for (before, expected) in
             [("all", Before::All), ("none", Before::Packets(0)), ("64", Before::Packets(64))]
         {
@@ -222,7 +222,7 @@ mod tests {
         let given = [dns, ("rotate", "100M"), ("of", "record")];
         assert_eq!(target(Level::Record, &given), Ok(of_record));
         let of_flow =
-            Target::Packets { file: file(Rotation::Never, None, None), of: Some(Of::Flow(Before::All)) };
+            Target::Packets { file: file(Rotation::NEVER, None, None), of: Some(Of::Flow(Before::All)) };
         assert_eq!(target(Level::Flow, &[dns, ("of", "flow")]), Ok(of_flow));
     }
 

@@ -390,7 +390,6 @@ impl Sink for Gather {
             Emitted::Measured(flow, measured_value) => self.measured(flow, measured_value),
             Emitted::Open(_)
             | Emitted::Chunk(..)
-            | Emitted::Unidentified(_)
             | Emitted::Packets(..)
             | Emitted::Missing(..)
             | Emitted::Decided(_) => {}

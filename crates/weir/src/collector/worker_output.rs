@@ -4,7 +4,7 @@
 use super::{Held, Message, OpenFlows, Part, ROWS, Records, Rows};
 use crate::drive::{Boundary, Destination, WhenFull};
 use crate::memory::{Charge, Room};
-use crate::outlet::{LEVELS, OutletId, Ways};
+use crate::outlet::{LEVELS, Ways};
 use crate::resolved::Resolved;
 use crossbeam_channel::{Sender, TrySendError};
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use weir_api::{AnswerId, SessionCount, Snapshot};
 use weir_engine::{Emitted, FlowIdentity, FlowRecord, Sink, To};
 use weir_proto::{FILES, Record};
-use weir_wire::{Batch, Time};
+use weir_wire::Time;
 
 /// Maximum bytes of records in a message, not counting the last record.
 const MAX_PACKED: usize = 256 << 10;
@@ -89,7 +89,6 @@ impl WorkerOutput {
 
     /// All packets of a live run up to a time were taken, as far as they are the worker's.
     pub fn reach(&self, time: Time) {
-        self.load.ways.outlets.iter().for_each(|outlet| outlet.reach(self.worker, time));
         self.load.ways.targets.iter().for_each(|outlet| outlet.reach(self.worker, time));
     }
 
@@ -118,13 +117,6 @@ impl WorkerOutput {
                 self.backlog.push_front(message);
                 return;
             }
-        }
-    }
-
-    /// Passes packets to an outlet, if it is open.
-    fn leave(&mut self, id: OutletId, packets: Batch<'_>) {
-        if let Some(outlet) = self.load.ways.outlets.iter_mut().find(|outlet| outlet.spec.id == id) {
-            outlet.take(self.worker, packets, self.when_full);
         }
     }
 
@@ -225,7 +217,7 @@ impl Destination for WorkerOutput {
         self.send_records();
         self.send_open();
         snapshot.ledger.rows_shed += std::mem::take(&mut self.rows_shed);
-        self.load.ways.outlets.iter_mut().for_each(|outlet| outlet.count_shed(&mut snapshot));
+        self.load.ways.targets.iter_mut().for_each(|outlet| outlet.count_shed(&mut snapshot));
         snapshot.sessions.add(&std::mem::take(&mut self.files_ended));
         if let Some(carver) = &mut self.load.ways.carver {
             snapshot.sessions.add(&carver.take_count());
@@ -258,11 +250,6 @@ impl Destination for WorkerOutput {
 
     fn boundary(&mut self, boundary: Boundary) {
         let worker = self.worker;
-        for outlet in &mut self.load.ways.outlets {
-            if boundary.ends_round(outlet.spec.level) {
-                outlet.end_round(worker);
-            }
-        }
         for (outlet, level) in self.load.ways.targets.iter_mut().zip(LEVELS) {
             if boundary.ends_round(level) {
                 outlet.end_round(worker);
@@ -310,11 +297,6 @@ impl WorkerOutput {
             self.send_records();
         }
     }
-
-    fn matching(&mut self, packets: Batch<'_>) {
-        self.kept += packets.len() as u64;
-        self.leave(OutletId::Matching, packets);
-    }
 }
 
 impl Sink for WorkerOutput {
@@ -326,8 +308,7 @@ impl Sink for WorkerOutput {
                     open.push(flow);
                 }
             }
-            Emitted::Matching(packets) => self.matching(packets),
-            Emitted::Unidentified(packets) => self.leave(OutletId::Unidentified, packets),
+            Emitted::Matching(packets) => self.kept += packets.len() as u64,
             Emitted::Record(flow, record, to) => self.record(flow, record, to),
             Emitted::Packets(packets, functions) => {
                 let (worker, when_full) = (self.worker, self.when_full);

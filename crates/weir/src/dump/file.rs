@@ -33,8 +33,25 @@ pub struct FileSpec {
     snaplen: u32,
     /// Whether only a regular file is opened, and no link is followed.
     is_plain: bool,
+    /// The name in the request.
+    pub name: Box<str>,
+    /// What packets it has.
+    pub has: Has,
+    /// The index of its files, if others read them while they are written.
+    index: DumpIndex,
     /// What is counted of it.
     pub delivered: Arc<Delivered>,
+}
+
+/// The packets that a file has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Has {
+    /// All that match the expression of the run.
+    Matching,
+    /// All of unidentified flows.
+    Unidentified,
+    /// Those that functions select.
+    Selected,
 }
 
 /// The number of the next file.
@@ -45,7 +62,18 @@ impl FileSpec {
     /// maximum number of bytes of a packet that are written; 0 for all.
     pub fn of_option(name: &str, rotate: Rotate, snaplen: u32, delivered: Arc<Delivered>) -> Self {
         let target = if name == "-" { Target::Stdout } else { Target::Path(PathBuf::from(name)) };
-        Self { number: number(), target, rotate, kept: None, snaplen, is_plain: false, delivered }
+        Self {
+            number: number(),
+            target,
+            rotate,
+            kept: None,
+            snaplen,
+            is_plain: false,
+            name: name.into(),
+            has: Has::Selected,
+            index: DumpIndex::default(),
+            delivered,
+        }
     }
 
     /// A regular file, of whose sequence by time at most `kept` files are kept. `path` is a pattern where `rotate` is by time.
@@ -56,8 +84,12 @@ impl FileSpec {
         snaplen: u32,
         delivered: Arc<Delivered>,
     ) -> Self {
+        let name = path.to_string_lossy().into();
         Self {
             number: number(),
+            name,
+            has: Has::Selected,
+            index: DumpIndex::default(),
             target: Target::Path(path),
             rotate,
             kept,
@@ -69,6 +101,11 @@ impl FileSpec {
 }
 
 impl FileSpec {
+    /// The file with what it has, and the index of its files.
+    pub fn having(self, has: Has, index: DumpIndex) -> Self {
+        Self { has, index, ..self }
+    }
+
     /// Whether it is opened before its first packet: the user who started the program named it.
     pub fn opens_early(&self) -> bool {
         !self.is_plain
@@ -150,13 +187,8 @@ impl PacketFile {
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn start(
-        spec: &FileSpec,
-        common: &Common,
-        now: Time,
-        reporter: FileReporter,
-    ) -> Result<Self, WriteError> {
-        let mut file = Self::closed(spec, common, now, reporter);
+    pub fn start(spec: &FileSpec, common: &Common, now: Time) -> Result<Self, WriteError> {
+        let mut file = Self::closed(spec, common, now);
         let writer = create(spec, common, now)?;
         file.reporter.look(&writer, Time(0));
         file.writer = Some(writer);
@@ -166,21 +198,21 @@ impl PacketFile {
 
     /// Opens a file during the run. The packets of one that cannot be opened are lost, and counted.
     pub fn start_later(spec: &FileSpec, common: &Common, now: Time) -> Self {
-        Self::start(spec, common, now, DumpIndex::default().reporter()).unwrap_or_else(|error| {
-            let mut file = Self::closed(spec, common, now, DumpIndex::default().reporter());
+        Self::start(spec, common, now).unwrap_or_else(|error| {
+            let mut file = Self::closed(spec, common, now);
             file.note(error);
             file
         })
     }
 
-    fn closed(spec: &FileSpec, common: &Common, now: Time, reporter: FileReporter) -> Self {
+    fn closed(spec: &FileSpec, common: &Common, now: Time) -> Self {
         let every = spec.rotate.seconds.filter(|_| spec.is_plain).unwrap_or_default();
         let every = every.saturating_mul(1_000_000_000);
         Self {
             writer: None,
             purpose: common.purpose,
             anonymiser: common.anonymiser.clone(),
-            reporter,
+            reporter: spec.index.reporter(),
             stop: Arc::clone(&common.stop),
             failures: common.failures.clone(),
             outcome: Outcome::default(),

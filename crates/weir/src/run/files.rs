@@ -80,7 +80,6 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     };
     confined.map_err(|error| (Exit::Output, error))?;
     let mut dumps = PacketWriters::start(run, files.interfaces(), For::Files)?;
-    dumps.follow(&run.plan(), &run.request).map_err(|error| (Exit::Output, error))?;
     let second = SecondPass::prepare(run, &files);
     if let Some(second) = &second {
         dumps.remember(second.decisions());

@@ -5,13 +5,13 @@ use super::packet_files::PacketWriters;
 use crate::carve::{Carving, Limits};
 use crate::delivered::Delivered;
 use crate::dump::index::DumpIndex;
-use crate::dump::{Dump, FileSpec};
+use crate::dump::{Dump, FileSpec, Has};
 use crate::outlet::{Extract, LEVELS};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use weir_api::{AnswerId, Level};
-use weir_engine::{NamedDirectory, Place, Plan, Target};
+use weir_engine::{NamedDirectory, NamedFile, Of, Place, Plan, Target};
 
 impl PacketWriters<'_> {
     /// Follows a plan, whose files are in the directory of a request's logs. Files that both plans have go on. Returns whether
@@ -31,7 +31,7 @@ impl PacketWriters<'_> {
         for (id, target) in plan.targets() {
             let Target::Packets { file, of: late } = target else { continue };
             let stays = goes_on || file.place == Place::Path;
-            let open = || self.run.file_of(target, file, directory.as_deref()).map(Arc::new);
+            let open = || self.file_of(plan, target, file, directory.as_deref()).map(Arc::new);
             let file = known(target, &files).or_else(|| known(target, &before).filter(|_| stays));
             let Some(file) = file.or_else(open) else { continue };
             if let Some(map) = maps.get_mut(usize::from(late.is_some())) {
@@ -67,14 +67,12 @@ impl PacketWriters<'_> {
                 files.dedup_by_key(|file| file.number);
                 let level = (level, files.len());
                 files.retain(|file| file.opens_early());
-                let started = self.run.start_writer(
-                    &files,
-                    level,
-                    &self.interfaces,
-                    self.purpose,
-                    DumpIndex::default(),
-                );
+                let started = self.run.start_writer(&files, level, &self.interfaces, self.purpose);
                 *writer = Some(started.map_err(|error| error.to_string())?);
+            } else if let Some(writer) = writer {
+                let is_new = |file: &&Arc<FileSpec>| before.iter().all(|(_, one)| one.number != file.number);
+                let new = map.values().filter(is_new).filter(|file| file.opens_early());
+                new.for_each(|file| writer.open(Arc::clone(file)));
             }
             outlet.intake = writer.as_ref().map(Dump::intake);
             outlet.files = Arc::new(map);
@@ -83,6 +81,27 @@ impl PacketWriters<'_> {
         self.targets.files = files;
         self.targets.directory = directory;
         Ok(has_changed)
+    }
+
+    /// The file of a target of a plan; `directory` is that of logs. `None` for a file in it if there is no such directory.
+    fn file_of(
+        &self,
+        plan: &Plan,
+        target: &Target,
+        file: &NamedFile,
+        directory: Option<&Path>,
+    ) -> Option<FileSpec> {
+        let file = self.run.file_of(target, file, directory)?;
+        Some(match target {
+            Target::Packets { of: Some(Of::Unidentified), .. } => {
+                file.having(Has::Unidentified, DumpIndex::default())
+            }
+            // One function among those that share the file suffices.
+            _ if plan.targets().any(|(id, other)| other == target && plan.writes_all(&id)) => {
+                file.having(Has::Matching, self.dump_index.clone())
+            }
+            _ => file,
+        })
     }
 
     /// Follows the directories of files of a plan.

@@ -9,11 +9,10 @@ use super::{Exit, Run, complain};
 use crate::applies::{Links, Misfits};
 use crate::collector::{Collector, Emission, Load, Message, WorkerOutput, queue};
 use crate::drive::WhenFull;
-use crate::dump::{Dump, For};
+use crate::dump::{Ended, For};
 use crate::live::Screen;
 use crate::memory::Room;
 use crate::online::{self, LiveClock};
-use crate::outlet::OutletId;
 use crate::printer::Printer;
 use crate::privileges::{self, helper};
 use crate::web_service::Changes;
@@ -50,7 +49,6 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let misfit = refuse(run, &interfaces)?;
     let purpose = if full_screen { For::Screen } else { For::Link };
     let mut writers = PacketWriters::start(run, &interfaces, purpose)?;
-    writers.follow(&run.plan(), &run.request).map_err(|error| (Exit::Output, error))?;
     let outputs = run.outputs()?;
     let room = Room::new(run.division.queue);
     let (rows, open_every) = (run.plan().demand().rows, run.open_every());
@@ -83,11 +81,11 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let mut reload = Reload::new(run);
     if full_screen {
         let screen = Screen::open().map_err(|error| (Exit::Output, format!("the terminal: {error}")))?;
-        let mut view = FullScreen::new(run, screen, clock, interfaces);
+        let mut view = FullScreen::new(run, screen, clock);
         exit = exit.or(view.watch(&mut collector, &from, &mut reload, &mut writers));
     } else {
         if let Some(beside) = &run.beside {
-            beside.begin(writers.of(OutletId::Matching).map(Dump::files));
+            beside.begin(writers.index());
         }
         let mut lines = Lines::new(run, waits);
         watch(&mut collector, &from, &mut lines, &mut reload, &mut writers);
@@ -135,16 +133,16 @@ fn refuse(run: &Run, interfaces: &[InterfaceInfo]) -> Result<Exit, (Exit, String
 
 /// Reports in runs without a summary how many matching packets are missing in the packet files.
 fn unwritten(total: &Snapshot, written: &Finished) -> Exit {
-    let files: Vec<_> = written.of(OutletId::Matching).collect();
-    let Some((name, _)) = files.last() else { return Exit::Good };
+    let files: Vec<&Ended> = written.whole().collect();
+    let Some(last) = files.last() else { return Exit::Good };
+    let (name, outcomes) = (&last.file.name, || files.iter().map(|ended| &ended.outcome));
     // The reader closed the pipe because it needs no more packets.
-    if files.iter().any(|(_, outcome)| outcome.reader_gone) {
+    if outcomes().any(|outcome| outcome.reader_gone) {
         return Exit::Good;
     }
-    match total.ledger.packets_unwritten + files.iter().map(|(_, outcome)| outcome.written.lost).sum::<u64>()
-    {
+    match total.ledger.packets_unwritten + outcomes().map(|outcome| outcome.written.lost).sum::<u64>() {
         // The error was reported when it occurred.
-        0 if files.iter().any(|(_, outcome)| outcome.trouble.is_some()) => Exit::Output,
+        0 if outcomes().any(|outcome| outcome.trouble.is_some()) => Exit::Output,
         0 => Exit::Good,
         shed => {
             let shed = count(shed);

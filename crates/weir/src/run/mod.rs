@@ -20,7 +20,7 @@ mod targets;
 mod verbose;
 mod written;
 
-pub use request::{Request, worker_count};
+pub use request::{PacketFiles, Request, worker_count};
 
 use crate::cli;
 use crate::clock;
@@ -36,7 +36,6 @@ use crate::inputs::{filter_options, netmask};
 use crate::interfaces;
 use crate::memory::{self, Division, Work, list_rows};
 use crate::online::LiveClock;
-use crate::outlet::PacketFiles;
 use crate::outputs;
 use crate::privileges::{Account, Paths, explained};
 use crate::signals::{Signals, end_with_reader};
@@ -209,9 +208,10 @@ impl Run {
             is_named: plan.demand().reads(),
             has_store: store,
             has_pages: beside.is_some(),
-            dumps: usize::from(request.packets.write.is_some() || is_live && may_write)
-                + usize::from(request.packets.unidentified.is_some() || is_live && configuration.is_some())
-                + target_files::levels(&plan),
+            dumps: target_files::writers(
+                &plan,
+                [may_write, configuration.is_some()].map(|may| is_live && may),
+            ),
             lists: plan.memory(request.workers),
         };
         let division = Division::new(request.memory, &work).map_err(|error| (Exit::Usage, error))?;
@@ -321,7 +321,7 @@ impl Run {
             built_in.extend(subscriptions::host_names());
         }
         let ports = list_rows(request.memory, 4096);
-        built_in.extend(subscriptions::of_options(options, given, is_read, ports));
+        built_in.extend(subscriptions::of_options(options, &request.packets, given, is_read, ports));
         built_in.extend(subscriptions::typed(&request.typed));
         (built_in, request.subscriptions.iter().cloned().chain(configured).chain(of_files).collect())
     }
@@ -353,12 +353,8 @@ impl Run {
 
     /// The files and folders that the run opens after it has dropped its privileges.
     fn paths(&self) -> Paths {
-        let PacketFiles { write, unidentified, .. } = &self.request.packets;
         let files = self.request.extracted.as_ref().map(|(folder, _)| folder);
         let mut paths = Paths::default();
-        for name in [write, unidentified].into_iter().flatten().filter(|name| *name != "-") {
-            paths.file(Path::new(name));
-        }
         let logs = self.request.logs.as_ref().map(|(directory, _)| directory);
         let logs = logs.filter(|_| !self.request.streams_log());
         for folder in [files, logs].into_iter().flatten() {
@@ -368,6 +364,7 @@ impl Run {
         for (_, target) in plan.targets().filter(|(_, target)| target.place() == Some(Place::Path)) {
             match target {
                 Target::Files(directory) => paths.folder(Path::new(&*directory.name)),
+                _ if target.name() == "-" => {}
                 _ => paths.file(Path::new(target.name())),
             }
         }

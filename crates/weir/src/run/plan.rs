@@ -6,7 +6,6 @@ use crate::cli::{Cli, Command};
 use crate::desk::Described;
 use crate::exit::{Exit, complain, print};
 use crate::leaving::Leaving;
-use crate::outlet::OUTLETS;
 use crate::outputs;
 use clap::Parser;
 use std::fmt::Write as _;
@@ -57,9 +56,6 @@ fn of_options(request: &Request, logs: &[Log], plan: &Plan) -> Vec<Leaving> {
         Some(id) => all.push(Leaving::by(id, what, to)),
         None => all.push(Leaving { what: what.to_owned(), to: to.to_owned(), subscription: None }),
     };
-    for spec in OUTLETS {
-        (spec.file)(&request.packets).into_iter().for_each(|file| add(spec.option, "packet file", file));
-    }
     if let Some((directory, _)) = &request.extracted {
         add("--files", "directory", &directory.display().to_string());
     }

@@ -1,6 +1,6 @@
 //! Applying a configuration to a live run: one from the pages, or the file again after SIGHUP.
 
-use super::packet_files::{PacketWriters, named};
+use super::packet_files::PacketWriters;
 use super::{Request, Run, targets};
 use crate::collector::{Collector, OpenOutput};
 use crate::config::Config;
@@ -63,9 +63,9 @@ impl<'r> Reload<'r> {
         while let Ok(submitted) = self.submitted.try_recv() {
             let Submitted { text, config, is_check, .. } = &submitted;
             let result = match is_check {
-                true => {
-                    self.verdict(&configuration, config.clone(), true, collector).map(|next| next.restart)
-                }
+                true => self
+                    .verdict(&configuration, config.clone(), true, (collector, writers))
+                    .map(|next| next.restart),
                 false => self
                     .apply(&configuration, text, config.clone(), true, (collector, writers))
                     .map(|(_, restart)| restart),
@@ -99,7 +99,7 @@ impl<'r> Reload<'r> {
         configuration: &Configuration,
         config: Config,
         is_new: bool,
-        collector: &Collector,
+        (collector, writers): (&Collector, &PacketWriters<'_>),
     ) -> Result<Next, Refusal> {
         let run = self.run;
         let (config, mut restart) = configuration.changing(config);
@@ -110,7 +110,6 @@ impl<'r> Reload<'r> {
         }
         let logs = Run::logs(&request, run.beside.is_some())
             .map_err(|(_, error)| Refusal::new(error, "other logs"))?;
-        named(&request.packets).map_err(|error| Refusal::new(error, "another file"))?;
         let changes = self.changes(&request, &logs);
         let prepared = run.desk.prepare(changes.clone()).map_err(uncompiled)?;
         targets::check(prepared.plan(), &request, run.is_anonymised()).map_err(uncompiled)?;
@@ -118,9 +117,11 @@ impl<'r> Reload<'r> {
         if let Some((directory, _)) = directory {
             may_create_in(directory).map_err(|error| Refusal::new(error.text, FOLDERS))?;
         }
+        writers
+            .may_change(prepared.plan(), &self.request, &request)
+            .map_err(|error| Refusal::new(error, FOLDERS))?;
         drop(prepared);
         let unopened = self.unopened(&request, &logs, collector)?;
-        PacketWriters::may_change(&self.request, &request).map_err(|error| Refusal::new(error, FOLDERS))?;
         if is_new {
             configuration.may_write()?;
         }
@@ -140,17 +141,18 @@ impl<'r> Reload<'r> {
         let run = self.run;
         // The plan is compiled twice: files are opened only for a plan that compiles, and the desk is not locked meanwhile.
         let Next { config, restart, request, logs, changes, unopened } =
-            self.verdict(configuration, config, is_new, collector)?;
+            self.verdict(configuration, config, is_new, (collector, writers))?;
         let opened = self.open(&request, &unopened)?;
-        let files = writers.change(&self.request, &request).map_err(|error| Refusal::new(error, FOLDERS))?;
+        let carving =
+            writers.change(&self.request, &request).map_err(|error| Refusal::new(error, FOLDERS))?;
         let mut prepared = run.desk.prepare(changes).map_err(uncompiled)?;
         if is_new {
             configuration.write(text)?;
         }
-        let other_targets = writers.follow(prepared.plan(), &request);
-        let other_targets = other_targets.map_err(|error| Refusal::new(error, FOLDERS))?;
-        if files.is_some() || other_targets {
-            files.into_iter().for_each(|files| writers.replace(files));
+        let followed = writers.follow(prepared.plan(), &request);
+        let has_changed = followed.map_err(|error| Refusal::new(error, FOLDERS))?;
+        if carving.is_some() || has_changed {
+            carving.into_iter().for_each(|carving| writers.replace(carving));
             prepared = prepared.leaving_by(writers.ways());
         }
         let (from, _) = prepared.post();
@@ -160,6 +162,11 @@ impl<'r> Reload<'r> {
         collector.roll_every(request.rotate, Arc::clone(&run.signals.hangup));
         self.request = request;
         Ok((configuration.set(text.to_owned(), config, restart.clone()), restart))
+    }
+
+    /// The request in effect.
+    pub fn request(&self) -> &Request {
+        &self.request
     }
 
     /// The changes of the desk for a request.

@@ -3,20 +3,17 @@
 use super::lines::notice;
 use super::packet_files::PacketWriters;
 use super::reload::Reload;
-use super::{Exit, Run, complain};
+use super::{Exit, Request, Run, complain, targets};
 use crate::collector::{Collector, Message};
 use crate::desk::Change;
-use crate::dump::index::DumpIndex;
-use crate::dump::{Dump, For};
 use crate::live::{Action, History, LiveView, Screen};
 use crate::online::LiveClock;
-use crate::outlet::{MATCHING, PacketFiles};
+use crate::subscriptions;
 use crossbeam_channel::Receiver;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_api::Snapshot;
-use weir_capture::InterfaceInfo;
+use weir_api::{Owner, Snapshot, SubscriptionId};
 
 /// Maximum wait for a key between checks for messages.
 const PATIENCE: Duration = Duration::from_millis(40);
@@ -28,25 +25,23 @@ pub struct FullScreen<'s> {
     run: &'s Run,
     screen: Screen,
     clock: LiveClock,
-    interfaces: Vec<InterfaceInfo>,
     started: u64,
     last: Snapshot,
     /// Totals since the expression was changed.
     total: Snapshot,
     history: History,
     notice: Option<String>,
-    /// The file that the `w` key started.
-    writing: Option<(String, Dump)>,
+    /// The file that the `w` key started, and its subscription.
+    writing: Option<(String, SubscriptionId)>,
 }
 
 impl<'s> FullScreen<'s> {
     /// Takes over the terminal.
-    pub fn new(run: &'s Run, screen: Screen, clock: LiveClock, interfaces: Vec<InterfaceInfo>) -> Self {
+    pub fn new(run: &'s Run, screen: Screen, clock: LiveClock) -> Self {
         Self {
             run,
             screen,
             clock,
-            interfaces,
             started: clock.now().0,
             last: Snapshot::default(),
             total: Snapshot::default(),
@@ -76,7 +71,9 @@ impl<'s> FullScreen<'s> {
             // Without its terminal the run cannot be controlled and therefore ends.
             if terminal.is_ok() {
                 match self.screen.poll(PATIENCE) {
-                    Ok(action) => changed |= action.is_some_and(|action| self.act(action)),
+                    Ok(action) => {
+                        changed |= action.is_some_and(|action| self.act(action, reload.request(), writers));
+                    }
                     Err(error) => terminal = Err(error),
                 }
             } else {
@@ -88,10 +85,9 @@ impl<'s> FullScreen<'s> {
                 drawn = Some(Instant::now());
             }
         }
-        let exit = self.end_writing();
         match terminal {
-            Ok(()) => exit,
-            Err(error) => exit.or(complain(Exit::Output, format!("terminal: {error}"))),
+            Ok(()) => Exit::Good,
+            Err(error) => complain(Exit::Output, format!("terminal: {error}")),
         }
     }
 
@@ -139,13 +135,16 @@ impl<'s> FullScreen<'s> {
     }
 
     /// Performs the action of a key. Returns whether the screen has changed.
-    fn act(&mut self, action: Action) -> bool {
+    fn act(&mut self, action: Action, request: &Request, writers: &mut PacketWriters<'_>) -> bool {
         match action {
             Action::Quit => self.run.signals.stop.store(true, Ordering::Relaxed),
-            Action::Write if self.writing.is_some() => {
-                self.end_writing();
-            }
-            Action::Write => self.begin_writing(),
+            Action::Write => match self.writing.take() {
+                Some((name, id)) => {
+                    let ended = self.change(vec![Change::Remove(Owner::Screen, vec![id])], request, writers);
+                    self.notice = Some(ended.err().unwrap_or_else(|| format!("{name} written")));
+                }
+                None => self.begin_writing(request, writers),
+            },
             Action::Filter(expression) => self.change_expression(expression),
             Action::Redraw => {}
         }
@@ -163,37 +162,32 @@ impl<'s> FullScreen<'s> {
     }
 
     /// Starts writing packets to a file named after the time.
-    fn begin_writing(&mut self) {
+    fn begin_writing(&mut self, request: &Request, writers: &mut PacketWriters<'_>) {
         let now = self.clock.now().0;
         let stamp: String =
             self.run.zone.date_time(now).chars().filter(char::is_ascii_digit).take(14).collect();
         let name = format!("weir-{stamp}.pcapng");
-        let files = PacketFiles { write: Some(name.clone()), ..self.run.request.packets.clone() };
-        let started =
-            self.run.start_dump(&MATCHING, &files, &self.interfaces, For::Screen, DumpIndex::default());
-        match started {
-            Ok((file, dump)) => {
-                self.run.desk.write_packets_to(Some((dump.intake(), file)));
+        let spec = subscriptions::whole(&format!("-w {name}"), &name, &request.packets);
+        match self.change(vec![Change::Add(Owner::Screen, vec![spec])], request, writers) {
+            Ok(added) => {
                 self.notice = None;
-                self.writing = Some((name, dump));
+                self.writing = added.first().map(|id| (name, *id));
             }
-            Err(error) => self.notice = Some(error.to_string()),
+            Err(error) => self.notice = Some(error),
         }
     }
 
-    /// Ends the file that the `w` key started. It is finished in the background, because workers hold senders to it
-    /// until they have read their orders.
-    fn end_writing(&mut self) -> Exit {
-        let Some((name, dump)) = self.writing.take() else { return Exit::Good };
-        self.run.desk.write_packets_to(None);
-        self.notice = Some(format!("{name} written"));
-        let ending = std::thread::spawn(move || dump.finish());
-        if !self.run.signals.stop.load(Ordering::Relaxed) {
-            return Exit::Good;
-        }
-        match ending.join() {
-            Ok(outcomes) if outcomes.iter().all(|outcome| outcome.trouble.is_none()) => Exit::Good,
-            _ => Exit::Output,
-        }
+    /// Puts changes into effect, and follows them with the packet files.
+    fn change(
+        &self,
+        changes: Vec<Change>,
+        request: &Request,
+        writers: &mut PacketWriters<'_>,
+    ) -> Result<Vec<SubscriptionId>, String> {
+        let prepared = self.run.desk.prepare(changes)?;
+        targets::check(prepared.plan(), request, self.run.is_anonymised())?;
+        writers.may_change(prepared.plan(), request, request)?;
+        writers.follow(prepared.plan(), request)?;
+        Ok(prepared.leaving_by(writers.ways()).post().1)
     }
 }

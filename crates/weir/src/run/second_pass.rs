@@ -11,8 +11,7 @@ use super::{Exit, Run, complain};
 use crate::decisions::Decisions;
 use crate::delivered::Delivered;
 use crate::drive::{Boundary, Destination, WhenFull};
-use crate::dump::index::DumpIndex;
-use crate::dump::{Dump, FileSpec, For, Outcome};
+use crate::dump::{Dump, FileSpec, For};
 use crate::offline::{self, Input};
 use crate::outlet::TargetOutlet;
 use crate::turns::Turns;
@@ -24,7 +23,7 @@ use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 use weir_api::{AnswerId, Level, Snapshot};
 use weir_capture::{Files, ReadOptions};
-use weir_engine::{Before, Emitted, NamedFile, Of, Place, Rotation, Sink, Target};
+use weir_engine::{Before, Emitted, NamedFile, Of, Place, Sink, Target};
 use weir_files::TemporaryFolder;
 use weir_output::figures::printable;
 
@@ -158,7 +157,7 @@ impl<'r> SecondPass<'r> {
         let again = Files::open(&run.request.inputs, read)
             .map_err(|error| (Exit::Partial, format!("the captures cannot be read again: {error}")))?;
         let level = (Level::Flow, files);
-        let writer = run.start_writer(&[], level, again.interfaces(), For::Files, DumpIndex::default());
+        let writer = run.start_writer(&[], level, again.interfaces(), For::Files);
         let writer = writer.map_err(|error| (Exit::Output, error.to_string()))?;
         outlet.intake = Some(writer.intake());
         let count = run.worker_count();
@@ -191,7 +190,7 @@ impl<'r> SecondPass<'r> {
         if packets(&outcome) != packets(first) || stamps(&self.inputs) != self.stamps {
             return Err(changed());
         }
-        if written.iter().any(Outcome::is_trouble) {
+        if written.iter().any(|ended| ended.outcome.is_trouble()) {
             return Err((Exit::Output, "they could not be written again".to_owned()));
         }
         Ok(())
@@ -206,9 +205,7 @@ fn interrupted() -> (Exit, String) {
 /// packets: those of the first pass would stay beside the whole ones.
 fn rewritable(target: &Target) -> Option<&NamedFile> {
     let Target::Packets { file, of: Some(Of::Flow(before)) } = target else { return None };
-    let is_it = *before != Before::Packets(0)
-        && file.place == Place::Logs
-        && !matches!(file.rotation, Rotation::Seconds(_));
+    let is_it = *before != Before::Packets(0) && file.place == Place::Logs && file.rotation.seconds.is_none();
     is_it.then_some(file)
 }
 

@@ -3,7 +3,7 @@
 use super::Run;
 use crate::carve::Carving;
 use crate::delivered::Delivered;
-use crate::dump::{Dump, FileSpec, Outcome};
+use crate::dump::{Dump, Ended, FileSpec};
 use crate::outlet::TargetOutlet;
 use std::collections::HashMap;
 use std::io;
@@ -31,13 +31,15 @@ pub struct TargetWriters {
     pub(super) directory: Option<std::path::PathBuf>,
 }
 
-/// Number of levels at which packets leave for the files of a plan.
-pub fn levels(plan: &Plan) -> usize {
+/// Number of writers that a run may have: one for each level at which packets leave for the files of its plan, or of a later one
+/// where `may_have` says that it may have such a file.
+pub fn writers(plan: &Plan, may_have: [bool; 2]) -> usize {
     let has = |is_late: bool| {
         let is_it = |target: &Target| matches!(target, Target::Packets { of, .. } if of.is_some() == is_late);
         plan.targets().any(|(_, target)| is_it(target))
     };
-    usize::from(has(false)) + usize::from(has(true))
+    let levels = [false, true].into_iter().zip(may_have);
+    levels.filter(|(is_late, may_have)| *may_have || has(*is_late)).count()
 }
 
 impl Run {
@@ -50,7 +52,9 @@ impl Run {
     ) -> Option<FileSpec> {
         match (file.place, directory) {
             (Place::Path, _) => {
-                let rotate = self.request.packets.rotation(self.zone.time_zone().clone());
+                let zone = self.zone.time_zone().clone();
+                let Rotation { seconds, bytes } = file.rotation;
+                let rotate = Rotate { seconds, bytes, files: file.files, zone };
                 let (snaplen, counts) = (self.options.snaplen, self.counts_of(target));
                 Some(FileSpec::of_option(&file.name, rotate, snaplen, counts))
             }
@@ -63,11 +67,7 @@ impl Run {
     pub(super) fn file_in(&self, file: &NamedFile, directory: &Path, counts: Arc<Delivered>) -> FileSpec {
         let zone = self.zone.time_zone().clone();
         let name = &file.name;
-        let (seconds, bytes) = match file.rotation {
-            Rotation::Never => (None, None),
-            Rotation::Seconds(seconds) => (Some(seconds), None),
-            Rotation::Bytes(bytes) => (None, Some(bytes)),
-        };
+        let Rotation { seconds, bytes } = file.rotation;
         let path = match (seconds, name.rsplit_once('.')) {
             (Some(_), Some((stem, ending))) => {
                 // The whole path is a pattern.
@@ -96,7 +96,7 @@ impl TargetWriters {
     }
 
     /// Ends the writers, and returns the results of their files, and whether a file of a directory could not be written.
-    pub fn finish(mut self) -> (Vec<Outcome>, bool) {
+    pub fn finish(mut self) -> (Vec<Ended>, bool) {
         // A file is written as long as its specification is known.
         self.outlets = Default::default();
         let outcomes = self.writers.into_iter().flatten().flat_map(Dump::finish).collect();

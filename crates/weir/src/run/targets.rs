@@ -27,6 +27,12 @@ pub fn check(plan: &Plan, request: &Request, is_anonymised: bool) -> Result<(), 
         if let Target::OfRun(name) = target {
             check_files(name, &logs).map_err(|error| wrong(&error))?;
         }
+        if let Target::Packets { file, of: Some(_) } = target
+            && file.place == Place::Path
+            && &*file.name == "-"
+        {
+            return Err(wrong("standard output is for -w; give another file"));
+        }
         if matches!(target, Target::Files(_)) && is_anonymised {
             return Err(wrong("files are written as they are, which cannot be combined with anonymisation"));
         }

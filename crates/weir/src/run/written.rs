@@ -1,7 +1,6 @@
 //! The files that a run writes: each has one writer, by whatever path it is named, and is not read by the run.
 
 use super::Request;
-use crate::outlet::OUTLETS;
 use crate::outputs;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsString;
@@ -26,11 +25,6 @@ struct Written {
 /// Two do, or one does: the text names both.
 pub fn check(plan: &Plan, request: &Request) -> Result<(), String> {
     let mut written = Written::default();
-    for spec in OUTLETS {
-        if let Some(name) = (spec.file)(&request.packets).filter(|name| *name != "-") {
-            written.add(Path::new(name), format!("{} {name}", spec.option))?;
-        }
-    }
     if let Some((directory, _)) = &request.extracted {
         written.add(directory, format!("--files {}", directory.display()))?;
     }
@@ -53,6 +47,9 @@ pub fn check(plan: &Plan, request: &Request) -> Result<(), String> {
     for (_, target) in plan.targets() {
         let Some(place) = target.place().filter(|_| !matches!(target, Target::OfRun(_))) else { continue };
         let (name, is_path) = (target.to_string(), place == Place::Path);
+        if is_path && name == "-" {
+            continue;
+        }
         let path = if is_path { PathBuf::from(&name) } else { directory.join(&name) };
         // Subscriptions that name one target share its writer.
         if targets.insert((target.kind(), is_path, name.clone())) {
