@@ -6,7 +6,8 @@
 //! gives the same results with any number of workers. On a link they hold from the moment at which they are made.
 
 use crate::FlowIdentity;
-use std::collections::{HashMap, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,10 +22,12 @@ const MAX_EXPECTED: usize = 4096;
 /// The expected flows.
 #[derive(Default)]
 struct Expectations {
-    /// Expected flows, by protocol, responder address and port.
-    waiting: HashMap<(IpAddr, u16, u8), Expected>,
-    /// Keys in the order of announcement.
-    order: VecDeque<(IpAddr, u16, u8)>,
+    /// Expected flows with their places in the order, by protocol, responder address and port.
+    waiting: HashMap<(IpAddr, u16, u8), (u64, Expected)>,
+    /// Keys in the order of announcement. One that is taken leaves from anywhere: flows begin in any order.
+    order: BTreeMap<u64, (IpAddr, u16, u8)>,
+    /// The next place in the order.
+    next: u64,
     in_vain: u64,
 }
 
@@ -35,10 +38,17 @@ impl Expectations {
         while self.order.len() >= MAX_EXPECTED {
             self.drop_oldest();
         }
-        // A newer announcement of the same port replaces the older one.
-        match self.waiting.insert(at, expected) {
-            Some(_) => self.in_vain += 1,
-            None => self.order.push_back(at),
+        match self.waiting.entry(at) {
+            // A newer announcement of the same port replaces the older one, in its place.
+            Entry::Occupied(mut older) => {
+                older.get_mut().1 = expected;
+                self.in_vain += 1;
+            }
+            Entry::Vacant(room) => {
+                room.insert((self.next, expected));
+                self.order.insert(self.next, at);
+                self.next += 1;
+            }
         }
     }
 
@@ -54,16 +64,17 @@ impl Expectations {
         }
         let ((initiator, _), (responder, port)) = (flow.initiator(), flow.responder());
         let at = (responder, port, flow.key.proto);
-        let is_it = |expected: &&Expected| {
+        let is_it = |(_, expected): &&(u64, Expected)| {
             expected.initiator.is_none_or(|address| address == initiator) && now <= expected.until
         };
         self.waiting.get(&at).filter(is_it)?;
-        self.order.retain(|waiting| *waiting != at);
-        self.waiting.remove(&at)
+        let (place, expected) = self.waiting.remove(&at)?;
+        self.order.remove(&place);
+        Some(expected)
     }
 
     fn forget(&mut self, now: Time) {
-        while let Some(oldest) = self.order.front().and_then(|at| self.waiting.get(at)) {
+        while let Some((_, oldest)) = self.order.values().next().and_then(|at| self.waiting.get(at)) {
             if oldest.until >= now {
                 return;
             }
@@ -72,7 +83,7 @@ impl Expectations {
     }
 
     fn drop_oldest(&mut self) {
-        if self.order.pop_front().and_then(|at| self.waiting.remove(&at)).is_some() {
+        if self.order.pop_first().and_then(|(_, at)| self.waiting.remove(&at)).is_some() {
             self.in_vain += 1;
         }
     }
@@ -285,5 +296,27 @@ mod tests {
         one.end();
         one.add(&call, expected(&call, None, media, 5004));
         assert_eq!((one.in_vain(), one.memory(), other.memory()), (2, 0, 0));
+    }
+
+    /// A flow that begins leaves its room to another, and the order of the others as it is; the oldest goes first.
+    #[test]
+    fn announcements_that_are_taken_leave_room() {
+        let mut all = Expectations::default();
+        let (client, server) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+        let control = flow(client, server, 21);
+        let add = |all: &mut Expectations, port| all.add(expected(&control, None, client, port));
+        let take = |all: &mut Expectations, port| all.take(&flow(server, client, port), Time(5)).is_some();
+        let last = 2000 + MAX_EXPECTED as u16;
+        (2000..last).for_each(|port| add(&mut all, port));
+        // The same port again keeps its place.
+        add(&mut all, 2000);
+        assert!(take(&mut all, 3000) && !take(&mut all, 3000));
+        assert_eq!((all.waiting.len(), all.in_vain), (MAX_EXPECTED - 1, 1));
+        add(&mut all, last);
+        assert_eq!((all.waiting.len(), all.in_vain), (MAX_EXPECTED, 1));
+        add(&mut all, last + 1);
+        assert_eq!((all.waiting.len(), all.in_vain), (MAX_EXPECTED, 2));
+        assert!(!take(&mut all, 2000) && take(&mut all, 2001) && take(&mut all, last));
+        assert_eq!(all.order.len(), all.waiting.len());
     }
 }
