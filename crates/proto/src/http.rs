@@ -14,14 +14,15 @@ mod side;
 mod table;
 mod transaction;
 mod uri;
+mod waiting;
 
 use crate::file::Files;
 use crate::{Out, Parser, Protocol, Setup, Step, Transport, tunnel};
 use body::{Body, Ranges};
 use message::{Head, Headers, RawLines, RequestLine, StatusLine, chomped, decimal};
 use side::{IrregularLine, Side, State, carry, finish};
-use std::collections::VecDeque;
 use transaction::{Shared, Transaction};
+use waiting::Waiting;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 
@@ -111,7 +112,7 @@ impl Parser for Http {
             }
             finish(side, flow, whole, time, out);
         }
-        for transaction in std::mem::take(&mut self.flow.waiting) {
+        while let Some(transaction) = self.flow.waiting.pop() {
             transaction.emit(out);
         }
         self.flow.ranges.end(out);
@@ -128,10 +129,7 @@ impl Parser for Http {
             let irregular = if let State::Irregular(line) = &side.state { 32 + line.0.capacity() } else { 0 };
             side.lines.memory() + head + body + irregular
         };
-        let unused = self.flow.waiting.capacity() - self.flow.waiting.len();
-        let waiting: usize = self.flow.waiting.iter().map(Transaction::memory).sum();
-        let waiting = waiting + unused * size_of::<Transaction>();
-        of(&self.request) + of(&self.response) + waiting + self.flow.ranges.memory()
+        of(&self.request) + of(&self.response) + self.flow.waiting.memory() + self.flow.ranges.memory()
     }
 }
 
@@ -153,7 +151,7 @@ impl Http {
             flow: Shared {
                 files: Files::new(setup),
                 ranges: Ranges::default(),
-                waiting: VecDeque::new(),
+                waiting: Waiting::new(),
                 begun: 0,
                 pipelined: false,
                 unmatched: false,
@@ -316,7 +314,9 @@ impl Http {
         });
         let is_old = line.protocol().is_none();
         // Requests of one time do not wait for each other; others may follow a response that is lost.
-        self.flow.pipelined |= self.flow.waiting.iter().any(|t| !t.is_begun && t.time == time);
+        if !self.flow.pipelined {
+            self.flow.pipelined = self.flow.waiting.iter().any(|t| !t.is_begun && t.time == time);
+        }
         let id = self.flow.begin(time, out);
         if let Some(transaction) = self.flow.transaction(id) {
             transaction.request = Some(line);
@@ -377,9 +377,10 @@ impl Http {
                             self.flow.forget_unanswered(out);
                         }
                     }
+                    None if self.flow.pipelined => {}
                     None => {
                         let unanswered = self.flow.waiting.iter().filter(|t| !t.is_begun);
-                        self.flow.pipelined |= unanswered.take(2).count() == 2;
+                        self.flow.pipelined = unanswered.take(2).count() == 2;
                     }
                 }
                 self.flow.versions.response(&status, &mut |name, detail| {

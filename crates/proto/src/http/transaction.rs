@@ -5,9 +5,9 @@ use super::body::{Described, Listed, Ranges};
 use super::message::{Headers, RequestLine, StatusLine};
 use super::odd::Versions;
 use super::uri;
+use super::waiting::Waiting;
 use crate::file::Files;
 use crate::{Out, Span};
-use std::collections::VecDeque;
 use weir_wire::{Direction, Time};
 
 /// Maximum number of requests without a response; Suricata's limit.
@@ -19,8 +19,7 @@ const MAX_WAITING_BYTES: usize = 1 << 20;
 pub(super) struct Shared {
     pub(super) files: Files,
     pub(super) ranges: Ranges,
-    /// Transactions without a complete response; their identifiers are consecutive.
-    pub(super) waiting: VecDeque<Transaction>,
+    pub(super) waiting: Waiting,
     pub(super) begun: u32,
     /// Whether a request was sent before the response to an earlier one.
     pub(super) pipelined: bool,
@@ -62,29 +61,24 @@ pub(super) struct Answer {
 
 impl Shared {
     pub(super) fn transaction(&mut self, id: u32) -> Option<&mut Transaction> {
-        let first = self.waiting.front()?.id;
-        self.waiting.get_mut(id.checked_sub(first)? as usize)
+        self.waiting.open(id)
     }
 
     pub(super) fn held(&self, id: u32) -> Option<&Transaction> {
-        let first = self.waiting.front()?.id;
-        self.waiting.get(id.checked_sub(first)? as usize)
+        self.waiting.get(id)
     }
 
     /// Creates a transaction.
     pub(super) fn begin(&mut self, time: Time, out: &mut dyn Out) -> u32 {
-        let held: usize = self.waiting.iter().map(Transaction::memory).sum();
-        if self.waiting.len() >= MAX_WAITING || held >= MAX_WAITING_BYTES {
+        if self.waiting.len() >= MAX_WAITING || self.waiting.held() >= MAX_WAITING_BYTES {
             PROTOCOL.emit_anomaly("too_many_requests", Direction::Forward, b"", time, out);
-            if let Some(transaction) = self.waiting.pop_front() {
+            if let Some(transaction) = self.waiting.pop() {
                 transaction.emit(out);
             }
         }
         let id = self.begun;
         self.begun += 1;
-        // Usually there is only one.
-        self.waiting.reserve_exact(usize::from(self.waiting.is_empty()));
-        self.waiting.push_back(Transaction {
+        self.waiting.push(Transaction {
             time,
             at: Span::default(),
             request: None,
@@ -118,26 +112,28 @@ impl Shared {
 
     /// Handles lost requests: earlier requests get no more responses, except one whose response has begun.
     pub(super) fn forget_asked(&mut self, out: &mut dyn Out) {
-        for transaction in &mut self.waiting {
+        self.waiting.mark(|transaction| {
             transaction.is_asked = true;
             transaction.is_answered |= !transaction.is_begun;
-        }
+        });
         self.settle(out);
     }
 
     /// Handles lost responses: the next response answers the last request.
     pub(super) fn forget_unanswered(&mut self, out: &mut dyn Out) {
         let last = self.waiting.back().map(|transaction| transaction.id);
-        for transaction in self.waiting.iter_mut().filter(|transaction| Some(transaction.id) != last) {
-            (transaction.is_asked, transaction.is_answered) = (true, true);
-        }
+        self.waiting.mark(|transaction| {
+            let is_over = Some(transaction.id) != last;
+            transaction.is_asked |= is_over;
+            transaction.is_answered |= is_over;
+        });
         self.settle(out);
     }
 
     /// Emits complete transactions.
     pub(super) fn settle(&mut self, out: &mut dyn Out) {
         while self.waiting.front().is_some_and(|front| front.is_asked && front.is_answered) {
-            if let Some(transaction) = self.waiting.pop_front() {
+            if let Some(transaction) = self.waiting.pop() {
                 transaction.emit(out);
             }
         }
