@@ -146,9 +146,10 @@ fn preface(head: &[u8]) -> Option<Probe> {
 
 /// Whether bytes are text, as the lines before a banner are. They are of UTF-8, and may have escape sequences.
 fn is_text(bytes: &[u8]) -> bool {
-    bytes
-        .iter()
-        .all(|byte| !byte.is_ascii_control() || byte.is_ascii_whitespace() || matches!(byte, 0x1b | 7 | 8))
+    let is_one =
+        |byte: &u8| !byte.is_ascii_control() | byte.is_ascii_whitespace() | matches!(byte, 0x1b | 7 | 8);
+    // Blocks, which are compared many bytes at a time, and the first of which rules out most other protocols.
+    bytes.chunks(32).all(|block| block.iter().fold(true, |all, byte| all & is_one(byte)))
 }
 
 /// State of a side.

@@ -276,7 +276,9 @@ fn is_loud(method: &[u8]) -> bool {
 
 /// Whether a byte may stand in a method (RFC 9110, 5.6.2), as Zeek has it.
 fn is_of_token(byte: &u8) -> bool {
-    byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?={}".contains(byte)
+    let is_separator =
+        matches!(byte, b'"' | b'(' | b')' | b',' | b'/' | b':'..=b'@' | b'['..=b']' | b'{' | b'}');
+    byte.is_ascii_graphic() && !is_separator
 }
 
 impl RequestLine {

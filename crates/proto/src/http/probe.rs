@@ -28,9 +28,12 @@ pub(super) fn probe(heads: &Heads<'_>) -> Probe {
 /// Whether the first line is a whole request of HTTP/0.9: GET and a path or a URL.
 fn is_simple(head: &[u8]) -> bool {
     let head = head.trim_ascii_start();
+    // The end of the line is looked for last: a stream is probed again with each segment.
+    if !head.starts_with(b"GET /") && !head.starts_with(b"GET http://") {
+        return false;
+    }
     let line = head.iter().position(|byte| *byte == b'\n').and_then(|end| head.get(..end));
-    let is_path = |line: &[u8]| line.starts_with(b"GET /") || line.starts_with(b"GET http://");
-    line.is_some_and(|line| is_path(line) && is_printable(line))
+    line.is_some_and(is_printable)
 }
 
 /// Whether a response without a head can be a document: not an answer of a protocol with commands, some of which also have
@@ -86,7 +89,9 @@ fn request(head: &[u8], is_home: bool) -> Probe {
 }
 
 fn is_printable(line: &[u8]) -> bool {
-    line.iter().all(|byte| !byte.is_ascii_control() || matches!(byte, b'\t' | b'\r'))
+    let is_one = |byte: &u8| !byte.is_ascii_control() | matches!(byte, b'\t' | b'\r');
+    // Blocks, which are compared many bytes at a time.
+    line.chunks(32).all(|block| block.iter().fold(true, |all, byte| all & is_one(byte)))
 }
 
 fn response(head: &[u8]) -> Probe {
