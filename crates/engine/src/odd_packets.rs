@@ -1,11 +1,13 @@
-//! What is odd about single packets and fragments, told once for each flow, and of fragments once in ten minutes for two hosts.
+//! What is odd about single packets, fragments and windows, told once for each flow, and of fragments once in ten minutes for two
+//! hosts.
 //!
 //! The conditions are those of Zeek's analyzers of packets (`packet_analysis/protocol/{ip,tcp,udp,icmp}`, `IP.cc`, `Frag.cc`).
 
 use std::collections::HashMap;
 use weir_flow::defrag::OddFragment;
-use weir_flow::{FlowIdentity, FlowPacket, Rows};
-use weir_proto::{OddPacket, Record, odd_packet};
+use weir_flow::{FlowIdentity, FlowPacket, MAX_SCALE, Oddities, Rows, Windows, window_scale};
+use weir_proto::{OddPacket, Record, odd_packet, odd_segment};
+use weir_wire::build::flags::SYN;
 use weir_wire::{
     DecodeError, Direction, ErrorKind, FlowKey, IpFragment, Layer, Layers, Network, Packet, Time,
 };
@@ -40,6 +42,7 @@ pub(crate) struct OddPackets {
     flows: Rows<Told>,
     /// By the hosts of fragments, the sender first: the time of the first row, and what was told since.
     hosts: HashMap<FlowKey, (Time, Told)>,
+    windows: Windows,
 }
 
 impl OddPackets {
@@ -51,6 +54,9 @@ impl OddPackets {
                 emit(record(odd, detail(), packet, layers, seen.direction));
             }
         });
+        for name in self.windows.packet(seen).into_iter().flat_map(Oddities::names) {
+            emit(odd_segment(name, seen.direction, packet.time));
+        }
     }
 
     /// Emits what is odd about a fragment and was not told of its hosts. `beside`: what is odd beside the fragments before it.
@@ -78,6 +84,7 @@ impl OddPackets {
 
     /// Forgets the flow of a row.
     pub fn end(&mut self, row: u32) {
+        self.windows.end(row);
         if let Some(told) = self.flows.get_mut(row) {
             *told = Told::default();
         }
@@ -85,7 +92,9 @@ impl OddPackets {
 
     /// Memory in bytes.
     pub fn memory(&self) -> usize {
-        self.flows.memory() + self.hosts.capacity() * size_of::<(FlowKey, (Time, Told))>()
+        self.flows.memory()
+            + self.windows.memory()
+            + self.hosts.capacity() * size_of::<(FlowKey, (Time, Told))>()
     }
 }
 
@@ -231,6 +240,11 @@ fn of_transport(packet: &Packet<'_>, layers: &Layers, stated: u32, note: Note<'_
                 note(OddPacket::TcpHeaderLen, &nothing);
             } else if header > len || header as usize > captured.len() {
                 note(OddPacket::TcpHeaderCut, &nothing);
+            } else if layers.tcp_flags & SYN != 0
+                && let Some(scale) = captured.get(..header as usize).and_then(window_scale)
+                && scale > MAX_SCALE
+            {
+                note(OddPacket::WindowScale, &|| scale.to_string());
             }
         }
         UDP => {
@@ -447,6 +461,14 @@ mod tests {
         assert!(layers.common);
         of_packet(&packet, &layers, &mut |odd, _| all.push(odd));
         assert_eq!(all, [OddPacket::TcpHeaderCut]);
+    }
+
+    #[test]
+    fn a_window_scale_is_at_most_14() {
+        let syn = |flag, scale| of(&v4().tcp(1, 2, flag).options(&[1, 3, 3, scale]).payload(b""));
+        assert_eq!(syn(flags::SYN, 14), []);
+        assert_eq!(syn(flags::SYN, 15), with(OddPacket::WindowScale, "15"));
+        assert_eq!(syn(flags::ACK, 15), [], "only a SYN has the option");
     }
 
     #[test]

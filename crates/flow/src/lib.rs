@@ -69,6 +69,7 @@ mod tcp;
 mod tcp_end;
 mod timers;
 mod tunnel_ends;
+mod windows;
 
 pub use community::{CommunityId, community_id};
 pub use config::{FlowConfig, LATE};
@@ -81,3 +82,4 @@ pub use rows::Rows;
 pub use servers::is_likely_server;
 pub use table::FlowTable;
 pub use tunnel_ends::IpTunnel;
+pub use windows::{MAX_SCALE, Windows, window_scale};

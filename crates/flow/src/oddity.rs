@@ -55,11 +55,17 @@ pub enum Oddity {
     ActiveConnectionReuse,
     /// A SYN begins another connection between the ports of one that was closed less than 5 seconds before.
     PrematureConnectionReuse,
+    /// A receiver takes back a part of the window that it announced ([`crate::Windows`]).
+    WindowRecision,
+    /// A thousand FINs of one endpoint or more, the last within a second of its segment before.
+    FinStorm,
+    /// The same with RSTs.
+    RstStorm,
 }
 
 impl Oddity {
     /// Each of them, with Zeek's name.
-    const NAMES: [(Self, &'static str); 23] = [
+    const NAMES: [(Self, &'static str); 26] = [
         (Self::SynSeqJump, "SYN_seq_jump"),
         (Self::SynInsideConnection, "SYN_inside_connection"),
         (Self::ConnectionOriginatorSynAck, "connection_originator_SYN_ack"),
@@ -83,6 +89,9 @@ impl Oddity {
         (Self::AboveHoleDataWithoutAnyAcks, "above_hole_data_without_any_acks"),
         (Self::ActiveConnectionReuse, "active_connection_reuse"),
         (Self::PrematureConnectionReuse, "premature_connection_reuse"),
+        (Self::WindowRecision, "window_recision"),
+        (Self::FinStorm, "FIN_storm"),
+        (Self::RstStorm, "RST_storm"),
     ];
 
     const fn bit(self) -> u32 {

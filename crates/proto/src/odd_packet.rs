@@ -66,6 +66,8 @@ pub enum OddPacket {
     FragmentOverlap,
     /// Fragments overlap, with different bytes.
     FragmentConflict,
+    /// A SYN has a window scale of more than 14 (RFC 7323 2.3).
+    WindowScale,
 }
 
 /// What tells an oddity in Zeek, and so the columns of its row.
@@ -86,7 +88,7 @@ enum Scope {
 }
 
 /// Every oddity with Zeek's name, in the order of the enumeration.
-static ALL: [(OddPacket, Scope, &str); 31] = {
+static ALL: [(OddPacket, Scope, &str); 32] = {
     use {OddPacket as P, Scope as S};
     [
         (P::IpLenZero, S::IpHeader, "ip_hdr_len_zero"),
@@ -120,6 +122,7 @@ static ALL: [(OddPacket, Scope, &str); 31] = {
         (P::FragmentProtocol, S::Hosts, "fragment_protocol_inconsistency"),
         (P::FragmentOverlap, S::Hosts, "fragment_overlap"),
         (P::FragmentConflict, S::Hosts, "fragment_inconsistency"),
+        (P::WindowScale, S::Connection, "TCP_scale_range"),
     ]
 };
 
@@ -206,6 +209,6 @@ mod tests {
         let event = |odd: OddPacket, name: &str| odd.event().unwrap_or(name).to_ascii_lowercase();
         let events: BTreeSet<String> = ALL.iter().map(|(odd, _, name)| event(*odd, name)).collect();
         assert_eq!(events.len(), ALL.len());
-        assert_eq!(ALL.iter().fold(0_u32, |bits, (odd, ..)| bits ^ odd.bit()), (1 << 31) - 1);
+        assert_eq!(ALL.iter().fold(0_u32, |bits, (odd, ..)| bits ^ odd.bit()), u32::MAX);
     }
 }
