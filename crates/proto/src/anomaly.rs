@@ -120,7 +120,8 @@ pub fn odd_packet(
 }
 
 /// Names of [`odd_segment`] without a source in Zeek's weird.log.
-const OF_CONNECTION: [&str; 3] = ["SYN_inside_connection", "SYN_seq_jump", "possible_split_routing"];
+const OF_CONNECTION: [&str; 4] =
+    ["SYN_inside_connection", "SYN_seq_jump", "possible_split_routing", "window_recision"];
 
 impl Protocol {
     /// Emits a record about a malformed or excessive message, with the name, the side and the bytes of an [`Anomaly`].
@@ -137,10 +138,12 @@ impl Protocol {
 }
 
 /// Names that Zeek has for the same: these rows are in its weird.log. `true`: with the bytes in question in `addl`.
-const ZEEKS: [(&str, bool); 56] = [
+const ZEEKS: [(&str, bool); 58] = [
     ("DNS_Conn_count_too_large", false),
     ("DNS_NAME_too_long", false),
     ("DNS_RR_bad_length", false),
+    ("DNS_RR_length_mismatch", false),
+    ("DNS_RR_unknown_type", true),
     ("DNS_label_forward_compress_offset", false),
     ("DNS_label_len_gt_pkt", false),
     ("DNS_label_too_long", false),
@@ -224,9 +227,11 @@ fn event(protocol: &str, name: &'static str, direction: Direction) -> String {
     }
 }
 
-/// Whether a record is of what another protocol carries: Suricata has no event of it.
-pub fn is_carried(record: &Record<'_>) -> bool {
-    is_in_pipe(record) || is_between(record)
+/// Whether Suricata has no event of a record: it is of what another protocol carries, or is no error but a type of DNS that Zeek
+/// does not read.
+pub fn is_no_event(record: &Record<'_>) -> bool {
+    let is_type = *record.table == ANOMALY && *record.get("name") == "DNS_RR_unknown_type".into();
+    is_in_pipe(record) || is_between(record) || is_type
 }
 
 /// Zeek's log of a record.
@@ -283,6 +288,8 @@ fn parser(protocol: &str, anomaly: &str) -> String {
     match (protocol, anomaly) {
         (_, "contentline_size_exceeded") => "CONTENTLINE".to_owned(),
         ("tls", _) => "SSL".to_owned(),
+        // Zeek reads them with one parser.
+        ("mdns" | "llmnr" | "nbns", _) => "DNS".to_owned(),
         (protocol, _) => protocol.to_ascii_uppercase(),
     }
 }

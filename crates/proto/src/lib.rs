@@ -114,7 +114,7 @@ pub mod work;
 mod work;
 mod xmpp;
 
-pub use anomaly::{ANOMALY, Anomaly, ZeekLog, is_carried, odd_packet, odd_segment, zeek_log};
+pub use anomaly::{ANOMALY, Anomaly, ZeekLog, is_no_event, odd_packet, odd_segment, zeek_log};
 pub use dns::DNS;
 pub use early::{Asked, Buffer, early_fields};
 pub use file::{FILES, file_id, file_name};

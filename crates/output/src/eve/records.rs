@@ -30,7 +30,7 @@ impl Events {
     /// none. What another protocol carries is in the event of its command, or in none.
     pub fn has(record: &Record<'_>) -> bool {
         let is_nameless = *record.table == weir_proto::FILES && record.get("name_or_path").is_none();
-        !record.table.eve.is_empty() && !is_nameless && !weir_proto::is_carried(record)
+        !record.table.eve.is_empty() && !is_nameless && !weir_proto::is_no_event(record)
     }
 
     /// Writes a record as an event.

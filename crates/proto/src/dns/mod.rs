@@ -192,6 +192,8 @@ struct Dns {
     /// Messages so far.
     count: u64,
     is_full: bool,
+    /// Whether an answer of an unknown type was noted: once for a flow.
+    has_unknown: bool,
 }
 
 impl Dns {
@@ -204,6 +206,7 @@ impl Dns {
             waiting: VecDeque::new(),
             count: 0,
             is_full: false,
+            has_unknown: false,
         }
     }
 
@@ -228,6 +231,13 @@ impl Dns {
         } else {
             if let Some(fault) = message.fault {
                 self.flavour.protocol().emit_anomaly(fault, direction, data, time, out);
+            }
+            if let Some(unknown) = message.records.iter().find(|rr| rr.is_unknown_to_zeek())
+                && !std::mem::replace(&mut self.has_unknown, true)
+            {
+                let kind = unknown.kind.to_string();
+                let protocol = self.flavour.protocol();
+                protocol.emit_anomaly("DNS_RR_unknown_type", direction, kind.as_bytes(), time, out);
             }
             if !is_bare {
                 self.emitted(&message, data, time, direction, out);

@@ -15,6 +15,8 @@ const MAX_HOPS: usize = 128;
 /// Maximum length of the text of all names of one message. A message of 64 KiB can refer to a name of maximum length
 /// 5,000 times.
 const MAX_TEXT: usize = 1 << 18;
+/// Maximum number of questions before a message is odd (Zeek's `dns_max_queries`).
+const MAX_QUESTIONS: u16 = 25;
 /// Maximum number of records and questions of one message.
 pub(super) const MAX_RECORDS: usize = 4096;
 
@@ -134,6 +136,9 @@ impl Message {
         let Some(header) = Header::read(data) else { return false };
         self.header = header;
         let [questions, counts @ ..] = header.counts;
+        if questions > MAX_QUESTIONS {
+            self.note("DNS_Conn_count_too_large");
+        }
         for _ in 0..questions {
             if self.questions.len() == MAX_RECORDS || self.question(data).is_none() {
                 self.note("DNS_truncated_quest_too_short");
@@ -206,6 +211,8 @@ impl Message {
         if from < to && self.data(body, &mut rr).is_none() {
             self.note("DNS_RR_bad_length");
             (rr.data, rr.rest) = (Data::Bytes, rr.from);
+        } else if from < to && section == Section::Answer && rr.end_of_names().is_some_and(|end| end != to) {
+            self.note("DNS_RR_length_mismatch");
         }
         self.records.push(rr);
         self.len = to;
@@ -311,6 +318,31 @@ impl Message {
 }
 
 impl Rr {
+    /// Where the data of an answer with names ends by its names.
+    fn end_of_names(&self) -> Option<usize> {
+        match (self.kind, self.data) {
+            (kind::NS | kind::CNAME | kind::PTR | kind::MX, Data::Name(_)) => Some(self.rest),
+            // Five numbers follow the names (RFC 1035 3.3.13).
+            (kind::SOA, Data::Names(..)) => Some(self.rest + 20),
+            _ => None,
+        }
+    }
+
+    /// Whether it is an answer of a type that Zeek does not read. Zeek skips the other sections.
+    pub fn is_unknown_to_zeek(&self) -> bool {
+        /// A6, and its number for keys of BIND, which have no numbers here.
+        const OTHERS: [u16; 2] = [38, 65_534];
+        use kind::*;
+        let is_known = matches!(
+            self.kind,
+            A | NS | CNAME | SOA | WKS | PTR | HINFO | MX | TXT | AAAA | LOC | NB | SRV | NAPTR | OPT | DS
+        ) || matches!(
+            self.kind,
+            SSHFP | RRSIG | NSEC | DNSKEY | NSEC3 | NSEC3PARAM | SVCB | HTTPS | SPF | TSIG | CAA
+        );
+        self.section == Section::Answer && !is_known && !OTHERS.contains(&self.kind)
+    }
+
     /// The bytes of the record's data.
     pub fn bytes<'a>(&self, message: &'a [u8]) -> &'a [u8] {
         message.get(self.from..self.to).unwrap_or_default()
@@ -470,5 +502,60 @@ mod tests {
         assert!(read.questions[0].name.is_cut);
         assert_eq!(read.text(read.questions[0].name).len(), MAX_NAME);
         assert_eq!(read.len, data.len());
+    }
+
+    /// A response whose section at `section` (1: answers) has one record of that type with that data.
+    fn response(section: usize, kind: u16, data: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0, 7, 0x81, 0x80, 0, 0, 0, 0, 0, 0, 0, 0];
+        bytes[5 + 2 * section] = 1;
+        bytes.push(0);
+        bytes.extend(kind.to_be_bytes());
+        bytes.extend([0, 1, 0, 0, 0, 9]);
+        bytes.extend((data.len() as u16).to_be_bytes());
+        bytes.extend(data);
+        bytes
+    }
+
+    #[test]
+    fn an_answer_is_as_long_as_its_names() {
+        let fault = |section, kind, data: &[u8]| {
+            let mut read = Message::default();
+            assert!(read.read(&response(section, kind, data)));
+            read.fault
+        };
+        let soa = [&b"\x01a\0\x01b\0"[..], &[0; 20]].concat();
+        for (kind, data) in [
+            (kind::NS, &b"\x01a\0"[..]),
+            (kind::CNAME, b"\x01a\0"),
+            (kind::PTR, b"\x01a\0"),
+            (kind::MX, b"\0\x05\x01a\0"),
+            (kind::SOA, &soa),
+        ] {
+            assert_eq!(fault(1, kind, data), None, "{kind}");
+            let long = [data, b"x"].concat();
+            assert_eq!(fault(1, kind, &long), Some("DNS_RR_length_mismatch"), "{kind}");
+            assert_eq!(fault(2, kind, &long), None, "{kind}: Zeek skips this section");
+        }
+    }
+
+    #[test]
+    fn answers_of_some_types_are_unknown() {
+        let is_unknown = |section, kind| {
+            let mut read = Message::default();
+            assert!(read.read(&response(section, kind, &[0; 4])));
+            read.records.iter().any(Rr::is_unknown_to_zeek)
+        };
+        assert!(is_unknown(1, kind::TLSA) && is_unknown(1, 65_280));
+        assert!(!is_unknown(2, kind::TLSA) && !is_unknown(1, kind::A) && !is_unknown(1, kind::NAPTR));
+    }
+
+    #[test]
+    fn more_than_25_questions_are_too_many() {
+        let question = b"\x01a\0\0\x01\0\x01";
+        let mut read = Message::default();
+        assert!(read.read(&message(25, &question.repeat(25))));
+        assert_eq!((read.fault, read.questions.len()), (None, 25));
+        assert!(read.read(&message(26, &question.repeat(26))));
+        assert_eq!((read.fault, read.questions.len()), (Some("DNS_Conn_count_too_large"), 26));
     }
 }
