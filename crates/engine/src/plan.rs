@@ -47,19 +47,21 @@ pub struct Plan {
     pub(crate) read: Read,
     /// The functions that write packets of flows.
     pub(crate) writes: Writes,
-    /// The functions that write packets without a test of their own.
+    /// The functions that write packets or files without a test of their own.
     pub(crate) whole: WholeWrites,
     /// Memory of the functions, and of what is compiled.
     memory: PlanMemory,
 }
 
-/// The functions that write packets without a test of their own, by the numbers of their answers.
+/// The functions that write packets or files without a test of their own, by the numbers of their answers.
 #[derive(Default)]
 pub(crate) struct WholeWrites {
     /// Those of all packets that match the run's expression.
     pub matching: Vec<AnswerId>,
     /// Those of all packets of unidentified flows.
     pub unidentified: Vec<AnswerId>,
+    /// Those of all files.
+    pub files: Vec<AnswerId>,
 }
 
 impl WholeWrites {
@@ -69,6 +71,7 @@ impl WholeWrites {
             match target {
                 Target::Packets { of: None, .. } => whole.matching.push(id),
                 Target::Packets { of: Some(Of::Unidentified), .. } => whole.unidentified.push(id),
+                Target::Files(_) => whole.files.push(id),
                 _ => {}
             }
         }
@@ -447,9 +450,9 @@ impl Plan {
         self.subscriptions.iter().flat_map(|planned| planned.compiled.targets())
     }
 
-    /// Whether a function writes all packets that match the run's expression.
+    /// Whether a function writes all packets that match the run's expression, or all files.
     pub fn writes_all(&self, function: &AnswerId) -> bool {
-        self.whole.matching.contains(function)
+        self.whole.matching.contains(function) || self.whole.files.contains(function)
     }
 
     /// What the plan needs of the pass.
@@ -484,7 +487,8 @@ impl Plan {
             (count(|source| matches!(source, ItemSource::Records)), "functions see records"),
         ];
         let shared = (self.trees.shared(), "functions that several subscriptions share");
-        let used = sources.into_iter().chain([shared]).filter(|(n, _)| *n > 0);
+        let whole = (self.whole.matching.len(), "matching packets are written");
+        let used = sources.into_iter().chain([shared, whole]).filter(|(n, _)| *n > 0);
         needs.extend(used.map(|(n, text)| format!("{text}: {n}")));
         needs.extend(self.demand.lines());
         needs

@@ -1,4 +1,4 @@
-//! Writes files from streams to disk: `--files`.
+//! Writes files from streams to disk, into the directories of functions.
 //!
 //! The worker that parses a file decides at once, without the disk, which part is kept and under which name; a thread
 //! writes. No part of a name comes from the traffic. A complete file is named by its SHA-256, others by their
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use weir_api::SessionCount;
+use weir_api::{FunctionCall, SessionCount};
 use weir_engine::PacketOrder;
 use weir_files::Part;
 use weir_proto::{Record, Value, file_id, file_name};
@@ -29,6 +29,14 @@ pub struct Limits {
     pub files: u64,
     /// Maximum bytes of all files.
     pub total: u64,
+}
+
+impl Limits {
+    /// The call of a function that keeps files in a directory within these limits.
+    pub fn call(&self, function: &str, to: &str) -> FunctionCall {
+        let call = FunctionCall::new(function).with("to", to);
+        call.with("each", self.each).with("files", self.files).with("total", self.total)
+    }
 }
 
 impl Default for Limits {
@@ -75,55 +83,50 @@ fn take(taken: &AtomicU64, wanted: u64, max: u64) -> u64 {
 const AMPLE_FILES: u64 = 50_000;
 const AMPLE_BYTES: u64 = 1 << 30;
 
+/// Number of files that existed already, and the first error.
+pub type Carved = (u64, Option<io::Error>);
+
 /// The thread that writes files.
 pub struct Carving {
     to: Sender<Order>,
     taken: Arc<Taken>,
     limits: Limits,
-    /// What is counted of it besides the counts of sessions, if it is of a function.
-    delivered: Option<Arc<Delivered>>,
-    thread: JoinHandle<(u64, Option<io::Error>)>,
+    /// What is counted of the directory.
+    delivered: Arc<Delivered>,
+    /// Whether it keeps all files. If not, the record of a file decides.
+    is_whole: bool,
+    thread: JoinHandle<Carved>,
 }
 
 impl Carving {
-    /// Starts to write into a directory, which is created with the first file. What becomes of files is counted in `delivered`.
-    pub fn start_later(
-        directory: &Path,
-        limits: Limits,
-        failures: Failures,
-        delivered: Arc<Delivered>,
-    ) -> Self {
-        Self::begin(directory, limits, failures, Some(delivered))
-    }
-
-    /// Starts to write into a directory, which is created if missing.
+    /// Starts to write into a directory, which is created now if all files are kept (`is_whole`), and else with the first file.
+    /// What becomes of files is counted in `delivered`.
     ///
     /// # Errors
     /// The directory cannot be created.
-    pub fn start(directory: &Path, limits: Limits, failures: Failures) -> io::Result<Self> {
-        let named =
-            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", directory.display()));
-        weir_files::make_folders(directory).map_err(named)?;
-        Ok(Self::begin(directory, limits, failures, None))
-    }
-
-    fn begin(
+    pub fn start(
         directory: &Path,
         limits: Limits,
+        is_whole: bool,
         failures: Failures,
-        delivered: Option<Arc<Delivered>>,
-    ) -> Self {
+        delivered: Arc<Delivered>,
+    ) -> io::Result<Self> {
+        if is_whole {
+            let named =
+                |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", directory.display()));
+            weir_files::make_folders(directory).map_err(named)?;
+        }
         let (to, from) = crossbeam_channel::bounded(QUEUE);
         let files = CarvedFiles {
             directory: directory.to_owned(),
-            is_made: delivered.is_none(),
+            is_made: is_whole,
             open: BTreeMap::new(),
             known: HashMap::new(),
             failed: None,
             failures,
         };
         let thread = std::thread::spawn(move || files.work(&from));
-        Self { to, taken: Arc::default(), limits, delivered, thread }
+        Ok(Self { to, taken: Arc::default(), limits, delivered, is_whole, thread })
     }
 
     /// The handle of a worker of a live run, which sheds what the disk is too slow for.
@@ -147,13 +150,14 @@ impl Carving {
             reached: 0,
             files: HashMap::new(),
             count: SessionCount::default(),
-            delivered: self.delivered.clone(),
+            delivered: Arc::clone(&self.delivered),
+            is_whole: self.is_whole,
         }
     }
 
     /// Ends the extraction. The thread ends after the last piece that a worker sends, with the number of files that existed
     /// already, and the first error.
-    pub fn end(self) -> JoinHandle<(u64, Option<io::Error>)> {
+    pub fn end(self) -> JoinHandle<Carved> {
         self.thread
     }
 }
@@ -171,7 +175,9 @@ pub struct Carver {
     /// Files that have not ended.
     files: HashMap<u64, Kept>,
     count: SessionCount,
-    delivered: Option<Arc<Delivered>>,
+    delivered: Arc<Delivered>,
+    /// Whether all files are kept. If not, the record of a file decides, and the file counts with it.
+    is_whole: bool,
 }
 
 /// The kept part of a file.
@@ -197,7 +203,8 @@ impl Clone for Carver {
             reached: self.reached,
             files: HashMap::new(),
             count: SessionCount::default(),
-            delivered: self.delivered.clone(),
+            delivered: Arc::clone(&self.delivered),
+            is_whole: self.is_whole,
         }
     }
 }
@@ -213,18 +220,26 @@ impl Carver {
         Arc::ptr_eq(&self.taken, &other.taken)
     }
 
-    /// Takes the place of the worker's carver before. Files that began there are not kept.
-    pub fn replace(&mut self, before: Self) {
-        self.worker = before.worker;
-        self.count.add(&before.count);
-        let refused = |file| (file, Kept { refused: true, ..Kept::default() });
-        self.files.extend(before.files.into_keys().map(refused));
+    /// Whether all files are kept.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
-    /// Ends while the run continues. Files that have not ended are not kept. Returns the counts since the last call of
-    /// [`Carver::take_count`].
-    pub fn end(self) -> SessionCount {
-        SessionCount { files_skipped: self.count.files_skipped + self.files.len() as u64, ..self.count }
+    /// The files that have begun and not ended.
+    pub fn begun(&self) -> impl Iterator<Item = u64> {
+        self.files.keys().copied()
+    }
+
+    /// Keeps nothing of a file whose beginning it has not seen.
+    pub fn refuse(&mut self, file: u64) {
+        self.files.insert(file, Kept { refused: true, ..Kept::default() });
+    }
+
+    /// Ends while the run continues. Files that have not ended are not kept: they are counted where nothing `follows` that counts
+    /// them when they end. Returns the counts since the last call of [`Carver::take_count`].
+    pub fn end(self, follows: bool) -> SessionCount {
+        let unended = if follows { 0 } else { self.files.len() as u64 };
+        SessionCount { files_skipped: self.count.files_skipped + unended, ..self.count }
     }
 
     /// The worker has taken its packets before the one of that number.
@@ -252,8 +267,7 @@ impl Carver {
         if !self.files.contains_key(&file) {
             self.count.files += 1;
             // Where the record decides, a file counts with its record.
-            let refused =
-                self.delivered.is_none() && self.take(&self.taken.files, 1, files, AMPLE_FILES, packet) == 0;
+            let refused = self.is_whole && self.take(&self.taken.files, 1, files, AMPLE_FILES, packet) == 0;
             self.files.insert(file, Kept { refused, ..Kept::default() });
         }
         let wanted = match self.files.get(&file) {
@@ -294,20 +308,21 @@ impl Carver {
             // The file is empty.
             return record.set("stored", Value::Bool(false));
         };
-        if let Some(delivered) = self.delivered.clone() {
-            delivered.offer(1);
-            let (files, packet) = (self.limits.files, record.packet);
-            if kept.bytes == 0 || self.take(&self.taken.files, 1, files, AMPLE_FILES, packet) == 0 {
-                delivered.limit(1);
-                return self.drop_kept(id, &kept);
-            }
-            delivered.write(1, kept.bytes);
+        self.delivered.offer(1);
+        let (files, packet) = (self.limits.files, record.packet);
+        let is_refused = kept.refused || kept.bytes == 0;
+        if !self.is_whole && (is_refused || self.take(&self.taken.files, 1, files, AMPLE_FILES, packet) == 0)
+        {
+            self.delivered.limit(1);
+            return self.drop_kept(id, &kept);
         }
-        if kept.refused || kept.bytes == 0 {
+        if is_refused {
+            self.delivered.limit(1);
             self.count.files_skipped += 1;
             record.set("stored", Value::Bool(false));
             return;
         }
+        self.delivered.write(1, kept.bytes);
         self.count.files_kept += 1;
         self.count.files_cut += u64::from(kept.cut);
         let ending = match record.get("mime_type") {
@@ -414,7 +429,7 @@ struct CarvedFiles {
 }
 
 impl CarvedFiles {
-    fn work(mut self, from: &Receiver<Order>) -> (u64, Option<io::Error>) {
+    fn work(mut self, from: &Receiver<Order>) -> Carved {
         let mut again = 0;
         for order in from {
             match order {

@@ -36,7 +36,6 @@ pub fn of_options(subscriptions: &[Subscription]) -> Vec<Leaving> {
         let name = &one.spec.name;
         let (what, to) = match one.spec.functions.first()?.name.as_str() {
             "rows" => ("log of the run", name.strip_prefix("--log ").unwrap_or(name)),
-            "extractall" => ("directory", name.as_str()),
             _ => return None,
         };
         Some(Leaving::by(one.id, what, to))

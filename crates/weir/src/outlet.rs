@@ -5,7 +5,7 @@ use crate::decisions::Decisions;
 use crate::delivered::Delivered;
 use crate::drive::WhenFull;
 use crate::dump::{FileSpec, ForFile, Has, Intake, Mark, Parcel};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use weir_api::{AnswerId, Level, SessionCount, Snapshot};
 use weir_engine::DecidedFlow;
@@ -23,8 +23,6 @@ pub struct Ways {
     pub targets: [TargetOutlet; 2],
     /// What is counted of the log of each function, by the number of its answer.
     pub logs: Arc<HashMap<AnswerId, Arc<Delivered>>>,
-    /// The writer of files.
-    pub carver: Option<Carver>,
     /// The directories of files of functions that deliver.
     pub extracts: Vec<Extract>,
 }
@@ -39,21 +37,41 @@ pub struct Extract {
 }
 
 impl Ways {
-    /// Changes to other directories of functions. Files that have not ended in those that end are not kept.
-    fn follow_extracts(&mut self, others: &[Extract], worker: usize) {
+    /// Changes to other directories of functions. Files that have not ended in those that end are not kept, nor are those that have
+    /// begun by directories that are new. Returns the counts of directories of all files that ended.
+    fn follow_extracts(&mut self, others: &[Extract], worker: usize) -> SessionCount {
+        let begun: HashSet<u64> = self.extracts.iter().flat_map(|extract| extract.carver.begun()).collect();
         let mut before = std::mem::take(&mut self.extracts);
         for other in others {
             let mine = before.iter().position(|mine| mine.carver.is_of(&other.carver));
-            let mut extract = mine.map_or_else(|| other.clone(), |at| before.swap_remove(at));
+            let mut extract = mine.map_or_else(
+                || {
+                    let mut new = other.clone();
+                    begun.iter().for_each(|file| new.carver.refuse(*file));
+                    new
+                },
+                |at| before.swap_remove(at),
+            );
             extract.functions = Arc::clone(&other.functions);
             extract.carver.set_worker(worker);
             self.extracts.push(extract);
         }
+        let follows = self.extracts.iter().any(|extract| extract.carver.is_whole());
+        let ended = before.into_iter().filter(|extract| extract.carver.is_whole());
+        let mut count = SessionCount::default();
+        ended.for_each(|extract| count.add(&extract.carver.end(follows)));
+        count
     }
 
     /// All that keep files.
     fn carvers(&mut self) -> impl Iterator<Item = &mut Carver> {
-        self.carver.iter_mut().chain(self.extracts.iter_mut().map(|extract| &mut extract.carver))
+        self.extracts.iter_mut().map(|extract| &mut extract.carver)
+    }
+
+    /// Adds the counts of the directories of all files since the last call.
+    pub fn count_files(&mut self, count: &mut SessionCount) {
+        let whole = self.carvers().filter(|carver| carver.is_whole());
+        whole.for_each(|carver| count.add(&carver.take_count()));
     }
 
     /// Takes bytes of a file for all that keep files. Returns whether any of them has kept the whole file so far.
@@ -62,13 +80,11 @@ impl Ways {
         kept.fold(None, |any, is_kept| Some(any.unwrap_or(false) | is_kept)).unwrap_or(true)
     }
 
-    /// Ends a file with its record: the functions that deliver the record keep it in their directories.
+    /// Ends a file with its record: the functions that deliver the record keep it in their directories, beside those that keep all
+    /// files.
     pub fn end_file(&mut self, record: &mut Record<'_>, functions: &[AnswerId]) {
-        if let Some(carver) = &mut self.carver {
-            carver.close(record);
-        }
         for Extract { functions: these, carver } in &mut self.extracts {
-            match functions.iter().any(|id| these.contains(id)) {
+            match carver.is_whole() || functions.iter().any(|id| these.contains(id)) {
                 true => carver.close(record),
                 false => carver.discard(record),
             }
@@ -100,27 +116,13 @@ impl Ways {
         }
     }
 
-    /// Changes to other ways between two packets of a worker. Returns the
-    /// counts of a writer of files that ended.
+    /// Changes to other ways between two packets of a worker. Returns the counts of directories of all files that ended.
     pub fn follow(&mut self, others: &Ways, worker: usize) -> SessionCount {
         for (mine, other) in self.targets.iter_mut().zip(&others.targets) {
             mine.follow(other);
         }
         self.logs = Arc::clone(&others.logs);
-        self.follow_extracts(&others.extracts, worker);
-        if let (Some(mine), Some(other)) = (&self.carver, &others.carver)
-            && mine.is_of(other)
-        {
-            return SessionCount::default();
-        }
-        let before = std::mem::replace(&mut self.carver, others.carver.clone());
-        match (&mut self.carver, before) {
-            (Some(carver), Some(before)) => carver.replace(before),
-            (Some(carver), None) => carver.set_worker(worker),
-            (None, Some(before)) => return before.end(),
-            (None, None) => {}
-        }
-        SessionCount::default()
+        self.follow_extracts(&others.extracts, worker)
     }
 }
 

@@ -1,8 +1,10 @@
 //! The built-in subscriptions, on which the summary, the live screen and the pages depend.
 
+use crate::carve::Limits;
 use crate::cli;
 use crate::memory::{FULL_LISTS, list_rows};
-use crate::run::PacketFiles;
+use crate::run::{PacketFiles, Request};
+use std::path::PathBuf;
 use std::sync::Arc;
 use weir_api::{FunctionCall, Level, Owner, Subscription, SubscriptionId, SubscriptionSpec, builtin};
 use weir_output::Log;
@@ -126,19 +128,20 @@ pub fn ourmon(memory: usize) -> Vec<Subscription> {
 /// ports of unidentified flows that are counted separately.
 pub fn of_options(
     options: &cli::RunOptions,
-    packets: &PacketFiles,
+    request: &Request,
     logs: Vec<SubscriptionSpec>,
     is_read: bool,
     ports: usize,
 ) -> Vec<Subscription> {
     let mut specs = Vec::new();
-    let carves = options.extraction.whole().next().is_some();
+    let extracted = request.extracted.as_ref().filter(|_| options.extraction.whole().next().is_some());
+    let carves = extracted.is_some();
     let given = &options.packets;
-    let [whole, unidentified] = packet_files(packets);
+    let [whole, unidentified] = packet_files(&request.packets);
     specs.extend(whole.filter(|_| given.whole().next().is_some()));
     specs.extend(unidentified.filter(|_| given.unidentified.is_some()));
+    specs.extend(extracted.map(extract));
     let mut add = |is_given: bool, spec: SubscriptionSpec| specs.extend(is_given.then_some(spec));
-    add(carves, extract());
     // Extracted files are named by their SHA-256.
     let by_default = Hashes { sha256: carves, ..Hashes::default() };
     let hashes = options.extraction.hash.unwrap_or(by_default);
@@ -162,15 +165,19 @@ pub fn of_options(
 }
 
 /// The subscriptions of the packet files and the extracted files that a configuration asks for, and the command line does not.
-pub fn of_files(options: &cli::RunOptions, packets: &PacketFiles, extracts: bool) -> Vec<SubscriptionSpec> {
+pub fn of_files(
+    options: &cli::RunOptions,
+    packets: &PacketFiles,
+    extracted: Option<&(PathBuf, Limits)>,
+) -> Vec<SubscriptionSpec> {
     let given = &options.packets;
-    let extracts = extracts && options.extraction.whole().next().is_none();
+    let extracted = extracted.filter(|_| options.extraction.whole().next().is_none());
     let [whole, unidentified] = packet_files(packets);
     let requested = [
         whole.filter(|_| given.whole().next().is_none()),
         unidentified.filter(|_| given.unidentified.is_none()),
-        extracts.then(extract),
-        (extracts && options.extraction.hash.is_none()).then(|| hash("sha256")),
+        extracted.map(extract),
+        extracted.filter(|_| options.extraction.hash.is_none()).map(|_| hash("sha256")),
     ];
     requested.into_iter().flatten().collect()
 }
@@ -193,8 +200,10 @@ pub fn whole(name: &str, to: &str, packets: &PacketFiles) -> SubscriptionSpec {
     SubscriptionSpec::handing_on(name, Level::Packet, vec![packets.call("writematching", to)])
 }
 
-fn extract() -> SubscriptionSpec {
-    SubscriptionSpec::handing_on("--files", Level::Stream, vec![FunctionCall::new("extractall")])
+/// The subscription of all files to a directory.
+fn extract((directory, limits): &(PathBuf, Limits)) -> SubscriptionSpec {
+    let call = limits.call("extractall", &directory.to_string_lossy());
+    SubscriptionSpec::handing_on("--files", Level::Stream, vec![call])
 }
 
 /// Checksums of files, joined by `+`.

@@ -26,6 +26,9 @@ pub fn subscriptions(options: &RunOptions) -> Result<Vec<SubscriptionSpec>, Stri
     let RunOptions { packets, extraction, logs, subscribe, .. } = options;
     one_alone("-w", packets.whole().map(str::to_owned))?;
     one_alone("--files", extraction.whole().map(|path| path.display().to_string()))?;
+    if let Some(path) = extraction.whole().find(|path| path.to_str().is_none()) {
+        return Err(config::printable(&format!("--files {}: the name is not UTF-8", path.display())));
+    }
     let mut all = Vec::new();
     for text in subscribe {
         all.push(subscription(text)?);
@@ -38,11 +41,7 @@ pub fn subscriptions(options: &RunOptions) -> Result<Vec<SubscriptionSpec>, Stri
     let limits = extraction.limits();
     for (directory, expression) in extraction.selected() {
         let option = format!("--files {directory}");
-        let call = FunctionCall::new("extractto")
-            .with("to", directory)
-            .with("each", limits.each)
-            .with("files", limits.files)
-            .with("total", limits.total);
+        let call = limits.call("extractto", directory);
         let is_valid = is_named(directory).and_then(|()| holds_at(expression, &[Level::Record]));
         is_valid.map_err(|error| wrong(&option, expression, &error))?;
         // Clients see the name.

@@ -217,7 +217,7 @@ fn what_cannot_be_asked_is_refused_with_the_reason() {
         (&["-w", of_log, "-o", out, "--log", "eve"], "--log eve and the packet file"),
         (
             &["--files", "x", "--files", "./x=files.total_bytes > 1"],
-            "--files x and the directory ./x are one file",
+            "the directory x and the directory ./x are one file",
         ),
         (&["-w", "no/x.pcap=tcp"], "no/x.pcap: cannot create"),
         (&["-o", out, "--log", "zeek", "--log", "zeek:dns=net 10.0.0.0/8"], "--log zeek writes all its rows"),

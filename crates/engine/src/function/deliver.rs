@@ -1,6 +1,6 @@
 //! Functions that deliver what they see instead of measuring it: to logs, to files of packets, streams or content.
 
-use super::typed::{PACKET_FILE, packet_file};
+use super::typed::{DIRECTORY, PACKET_FILE, directory, packet_file};
 use super::{Argument, Arguments, BuildTarget};
 use crate::demand::{Demand, Tables};
 use crate::streams::Measuring;
@@ -25,7 +25,7 @@ pub struct Delivery {
     pub level: Level,
     /// What it needs of the pass.
     demand: fn(&Arguments<'_>) -> Result<Demand, String>,
-    /// Where packets leave to, if it delivers packets.
+    /// Where packets or files leave to, if it delivers any.
     target: Option<BuildTarget>,
 }
 
@@ -43,7 +43,7 @@ impl Delivery {
         (self.demand)(&self.arguments(call)?)
     }
 
-    /// Where packets leave to by a call; `None` if it delivers no packets.
+    /// Where packets or files leave to by a call; `None` if it delivers neither.
     ///
     /// # Errors
     /// An argument is invalid.
@@ -119,13 +119,13 @@ static STREAM: Delivery = Delivery {
 
 static EXTRACT: Delivery = Delivery {
     name: "extractall",
-    help: "The content of files, into a directory. Files are named by their SHA-256.",
-    arguments: &[],
+    help: "The content of all files, into a directory. Files are named by their SHA-256.",
+    arguments: DIRECTORY,
     level: Level::Stream,
     demand: |_| {
         Ok(Demand { content: true, logged: Tables::Some(vec![&weir_proto::FILES]), ..Demand::default() })
     },
-    target: None,
+    target: Some(|arguments, _| directory(arguments)),
 };
 
 static HASH: Delivery = Delivery {
@@ -205,6 +205,9 @@ mod tests {
             let call = FunctionCall::new(name);
             let is_to_path = delivery.arguments.iter().any(|argument| argument.name == "to");
             let call = if is_to_path { call.with("to", "x.pcap") } else { call };
+            let limits = delivery.arguments.iter().filter(|argument| argument.default.is_none());
+            let limits = limits.filter(|argument| argument.name != "to");
+            let call = limits.fold(call, |call, argument| call.with(argument.name, 1));
             let needs = delivery.demand(&call).unwrap() != Demand::default();
             assert!(needs || delivery.target(&call).unwrap().is_some(), "{name} needs nothing");
             assert_eq!(delivery.target(&call).unwrap().is_some(), is_to_path, "{name}");

@@ -37,6 +37,14 @@ pub(super) const PACKET_FILE: &[Argument] = &[
     Argument { name: "files", help: "Number of files; 0 for any.", default: Some("0") },
 ];
 
+/// The path of a directory of files, and its limits.
+pub(super) const DIRECTORY: &[Argument] = &[
+    TO,
+    Argument { name: "each", help: "Bytes of a file that are kept at most.", default: None },
+    Argument { name: "files", help: "Files that are kept at most.", default: None },
+    Argument { name: "total", help: "Bytes that are kept at most.", default: None },
+];
+
 static WRITE: FunctionSpec = FunctionSpec {
     name: "writeto",
     help: "Writes packets into a file: those that reach it or, at flow level, those of the flows that do.",
@@ -66,17 +74,12 @@ static WRITE_OF_RECORDS: FunctionSpec = FunctionSpec {
 static EXTRACT: FunctionSpec = FunctionSpec {
     name: "extractto",
     help: "Keeps the content of the files whose records reach it in a directory.",
-    arguments: &[
-        TO,
-        Argument { name: "each", help: "Bytes of a file that are kept at most.", default: None },
-        Argument { name: "files", help: "Files that are kept at most.", default: None },
-        Argument { name: "total", help: "Bytes that are kept at most.", default: None },
-    ],
+    arguments: DIRECTORY,
     levels: &[Level::Record],
     input: InputKind::Packets,
     memory: |_| Ok(Memory::SMALL),
     judge: None,
-    delivers: Some(files),
+    delivers: Some(|arguments, _| directory(arguments)),
     identifies: false,
     build: rows,
 };
@@ -134,7 +137,8 @@ fn packets(arguments: &Arguments<'_>, level: Level) -> Result<Target, String> {
     Ok(Target::Packets { file, of: (level != Level::Packet).then_some(Of::Flow(Before::All)) })
 }
 
-fn files(arguments: &Arguments<'_>, _: Level) -> Result<Target, String> {
+/// The directory at a path, of a call with the arguments [`DIRECTORY`].
+pub(super) fn directory(arguments: &Arguments<'_>) -> Result<Target, String> {
     let [each, files, total] = ["each", "files", "total"].map(|name| arguments.parse(name));
     let name = arguments.text("to")?.into();
     Ok(Target::Files(NamedDirectory { name, place: Place::Path, each: each?, files: files?, total: total? }))

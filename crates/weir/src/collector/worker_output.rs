@@ -219,9 +219,7 @@ impl Destination for WorkerOutput {
         snapshot.ledger.rows_shed += std::mem::take(&mut self.rows_shed);
         self.load.ways.targets.iter_mut().for_each(|outlet| outlet.count_shed(&mut snapshot));
         snapshot.sessions.add(&std::mem::take(&mut self.files_ended));
-        if let Some(carver) = &mut self.load.ways.carver {
-            snapshot.sessions.add(&carver.take_count());
-        }
+        self.load.ways.count_files(&mut snapshot.sessions);
         let worker = self.worker;
         let part = self.part;
         self.part = Part { stretch: part.stretch + 1, silence: 0 };

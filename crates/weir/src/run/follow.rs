@@ -2,6 +2,7 @@
 
 use super::Request;
 use super::packet_files::PacketWriters;
+use super::target_files::Directory;
 use crate::carve::{Carving, Limits};
 use crate::delivered::Delivered;
 use crate::dump::index::DumpIndex;
@@ -45,11 +46,11 @@ impl PacketWriters<'_> {
         let logs = plan.targets().filter(|(_, target)| is_log(target));
         let logs: HashMap<AnswerId, Arc<Delivered>> =
             logs.map(|(id, target)| (id, self.run.counts_of(target))).collect();
-        let has_carvings = !self.targets.carvings.is_empty();
-        self.follow_extracts(plan, directory.as_deref(), goes_on);
+        let had_directories = !self.targets.directories.is_empty();
+        self.follow_directories(plan, directory.as_deref(), goes_on)?;
         let mut has_changed = !(logs.is_empty() && self.targets.logs.is_empty())
-            || has_carvings
-            || !self.targets.carvings.is_empty();
+            || had_directories
+            || !self.targets.directories.is_empty();
         self.targets.logs = Arc::new(logs);
         for (at, map) in maps.into_iter().enumerate() {
             let level = LEVELS.get(at).copied().unwrap_or(Level::Flow);
@@ -105,8 +106,16 @@ impl PacketWriters<'_> {
     }
 
     /// Follows the directories of files of a plan.
-    fn follow_extracts(&mut self, plan: &Plan, directory: Option<&Path>, goes_on: bool) {
-        let mut before = std::mem::take(&mut self.targets.carvings);
+    ///
+    /// # Errors
+    /// The directory of all files cannot be created.
+    fn follow_directories(
+        &mut self,
+        plan: &Plan,
+        directory: Option<&Path>,
+        goes_on: bool,
+    ) -> Result<(), String> {
+        let mut before = std::mem::take(&mut self.targets.directories);
         let mut functions: Vec<(&Target, Vec<AnswerId>)> = Vec::new();
         for (id, target) in plan.targets().filter(|(_, target)| matches!(target, Target::Files(_))) {
             match functions.iter_mut().find(|(one, _)| *one == target) {
@@ -114,7 +123,7 @@ impl PacketWriters<'_> {
                 None => functions.push((target, vec![id])),
             }
         }
-        for (target, ids) in functions {
+        for (target, functions) in functions {
             let Target::Files(named) = target else { continue };
             let path = match (named.place, directory) {
                 (Place::Path, _) => Path::new(&*named.name).to_owned(),
@@ -122,27 +131,31 @@ impl PacketWriters<'_> {
                 (Place::Logs, None) => continue,
             };
             let stays = goes_on || named.place == Place::Path;
-            let at = before.iter().position(|(one, ..)| one == target).filter(|_| stays);
-            let carving = at.map_or_else(
-                || {
+            let is_whole = functions.iter().any(|id| plan.writes_all(id));
+            let is_it = |one: &Directory| one.target == *target && one.is_whole == is_whole;
+            let carving = match before.iter().position(is_it).filter(|_| stays) {
+                Some(at) => before.swap_remove(at).carving,
+                None => {
                     let NamedDirectory { each, files, total, .. } = named;
                     let limits = Limits { each: *each, files: *files, total: *total };
                     let (failures, delivered) = (self.run.failures.clone(), self.run.counts_of(target));
-                    Carving::start_later(&path, limits, failures, delivered)
-                },
-                |at| before.swap_remove(at).2,
-            );
-            self.targets.carvings.push((target.clone(), ids.into(), carving));
+                    let started = Carving::start(&path, limits, is_whole, failures, delivered);
+                    started.map_err(|error| error.to_string())?
+                }
+            };
+            let (target, functions) = (target.clone(), functions.into());
+            self.targets.directories.push(Directory { target, functions, is_whole, carving });
         }
-        self.targets.carved.extend(before.into_iter().map(|(.., carving)| carving.end()));
+        self.targets.ended.extend(before.into_iter().map(Directory::end));
+        Ok(())
     }
 
     /// The directories of files of functions, for the workers.
     pub fn extracts(&self) -> Vec<Extract> {
-        let extract = |(_, functions, carving): &(Target, Arc<[AnswerId]>, Carving)| Extract {
-            functions: Arc::clone(functions),
-            carver: self.carver(carving),
+        let extract = |directory: &Directory| Extract {
+            functions: Arc::clone(&directory.functions),
+            carver: self.carver(&directory.carving),
         };
-        self.targets.carvings.iter().map(extract).collect()
+        self.targets.directories.iter().map(extract).collect()
     }
 }

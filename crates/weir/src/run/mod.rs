@@ -311,7 +311,7 @@ impl Run {
             request.config.is_some() && options.logs.log.is_empty() && options.logs.output.is_none();
         let (configured, given) = if is_configured { (of_logs, Vec::new()) } else { (Vec::new(), of_logs) };
         // The packet files and extracted files of the configuration belong to it too.
-        let of_files = subscriptions::of_files(options, &request.packets, request.extracted.is_some());
+        let of_files = subscriptions::of_files(options, &request.packets, request.extracted.as_ref());
         let is_read = has_log || !of_files.is_empty();
         let mut built_in = request.built_in();
         if !options.numeric && request.memory >= subscriptions::FULL_SUMMARY {
@@ -321,7 +321,7 @@ impl Run {
             built_in.extend(subscriptions::host_names());
         }
         let ports = list_rows(request.memory, 4096);
-        built_in.extend(subscriptions::of_options(options, &request.packets, given, is_read, ports));
+        built_in.extend(subscriptions::of_options(options, request, given, is_read, ports));
         built_in.extend(subscriptions::typed(&request.typed));
         (built_in, request.subscriptions.iter().cloned().chain(configured).chain(of_files).collect())
     }
@@ -353,13 +353,10 @@ impl Run {
 
     /// The files and folders that the run opens after it has dropped its privileges.
     fn paths(&self) -> Paths {
-        let files = self.request.extracted.as_ref().map(|(folder, _)| folder);
         let mut paths = Paths::default();
         let logs = self.request.logs.as_ref().map(|(directory, _)| directory);
         let logs = logs.filter(|_| !self.request.streams_log());
-        for folder in [files, logs].into_iter().flatten() {
-            paths.folder(folder);
-        }
+        logs.into_iter().for_each(|folder| paths.folder(folder));
         let plan = self.desk.plan();
         for (_, target) in plan.targets().filter(|(_, target)| target.place() == Some(Place::Path)) {
             match target {

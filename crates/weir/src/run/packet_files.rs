@@ -1,18 +1,16 @@
 //! The packet files of a run: their writers, and their results.
 
-use super::target_files::TargetWriters;
-use super::{Exit, Request, Run};
-use crate::carve::{Carver, Carving, Limits};
+use super::target_files::{Extraction, TargetWriters};
+use super::{Exit, Run};
+use crate::carve::{Carver, Carving};
 use crate::decisions::Decisions;
 use crate::delivered::{DeliveredCount, DestinationKind, Destinations, Row};
 use crate::dump::index::DumpIndex;
 use crate::dump::{Dump, DumpOptions, Ended, FileSpec, For, Has};
 use crate::outlet::Ways;
 use crate::privileges::{may_create_in, may_write};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use weir_api::{Level, SessionCount, Snapshot};
 use weir_capture::{InterfaceInfo, WriteError, Written};
 use weir_engine::{Place, Plan, Target};
@@ -31,25 +29,13 @@ pub struct PacketWriters<'r> {
     pub(super) targets: TargetWriters,
     /// The files of all matching packets, which the pages read.
     pub(super) dump_index: DumpIndex,
-    /// Extracted files: the folder, and what writes them.
-    carving: Option<(PathBuf, Carving)>,
-    /// Folders whose extraction ended before the run.
-    carved: Vec<(PathBuf, JoinHandle<Carved>)>,
 }
-
-/// The extraction that another request has, started.
-pub struct OtherCarving(Option<(PathBuf, Carving)>);
-
-/// Number of extracted files that existed already, and the first error.
-type Carved = (u64, Option<io::Error>);
 
 /// The results of the packet files and of extracted files, and the first error of each.
 pub struct Finished {
     packet_files: Vec<Ended>,
-    /// Whether a file in a directory of a function could not be written.
-    has_unkept: bool,
-    /// Results of extraction by folder.
-    carved: Vec<(PathBuf, Carved)>,
+    /// Results of extraction.
+    extractions: Vec<Extraction>,
 }
 
 impl Run {
@@ -87,7 +73,7 @@ impl Run {
 }
 
 impl<'r> PacketWriters<'r> {
-    /// Opens the directory of extracted files and the packet files of the plan.
+    /// Opens the packet files and the directories of the plan.
     pub fn start(run: &'r Run, interfaces: &[InterfaceInfo], purpose: For) -> Result<Self, (Exit, String)> {
         let mut writers = Self {
             run,
@@ -95,54 +81,30 @@ impl<'r> PacketWriters<'r> {
             purpose,
             targets: TargetWriters::default(),
             dump_index: DumpIndex::default(),
-            carving: None,
-            carved: Vec::new(),
         };
         writers.follow(&run.plan(), &run.request).map_err(|error| (Exit::Output, error))?;
-        if let Some((folder, limits)) = &run.request.extracted {
-            let carving = Carving::start(folder, *limits, run.failures.clone())
-                .map_err(|error| (Exit::Output, error.to_string()))?;
-            writers.carving = Some((folder.clone(), carving));
-        }
         Ok(writers)
     }
 
-    /// Checks that the process may write the packet files of another plan and the extracted files of another request, without
-    /// opening them.
+    /// Checks that the process may write the packet files and the directories that another plan has at paths, without opening
+    /// them.
     ///
     /// # Errors
-    /// A file or a folder that the process may not write to.
-    pub fn may_change(&self, plan: &Plan, before: &Request, after: &Request) -> Result<(), String> {
-        for (_, target) in plan.targets() {
-            self.may_open(target)?;
-        }
-        let folder = after.extracted.as_ref().filter(|_| before.extracted != after.extracted);
-        folder.map_or(Ok(()), |(folder, _)| may_create_in(folder).map_err(|error| error.text))
-    }
-
-    /// Checks that a packet file at a path that is not open can be.
-    pub(super) fn may_open(&self, target: &Target) -> Result<(), String> {
-        match target {
-            Target::Packets { file, .. } if file.place == Place::Path && &*file.name != "-" => {
-                let is_open = self.targets.files.iter().any(|(open, _)| open == target);
-                if is_open { Ok(()) } else { may_write(Path::new(&*file.name)).map_err(|error| error.text) }
+    /// A file or a directory that the process may not write to.
+    pub fn may_follow(&self, plan: &Plan) -> Result<(), String> {
+        for (_, target) in plan.targets().filter(|(_, target)| target.place() == Some(Place::Path)) {
+            let path = Path::new(target.name());
+            match target {
+                Target::Packets { .. } if target.name() != "-" && !self.targets.has_file(target) => {
+                    may_write(path).map_err(|error| error.text)?;
+                }
+                Target::Files(_) if !self.targets.has_directory(target) => {
+                    may_create_in(path).map_err(|error| error.text)?;
+                }
+                _ => {}
             }
-            _ => Ok(()),
         }
-    }
-
-    /// Starts the extraction that another request has, into which files go once [`PacketWriters::replace`] has it. `None` if both
-    /// have the same.
-    pub fn change(&self, before: &Request, after: &Request) -> Result<Option<OtherCarving>, String> {
-        if before.extracted == after.extracted {
-            return Ok(None);
-        }
-        let start = |(folder, limits): &(PathBuf, Limits)| {
-            Carving::start(folder, *limits, self.run.failures.clone())
-                .map(|carving| (folder.clone(), carving))
-        };
-        let carving = after.extracted.as_ref().map(start).transpose();
-        carving.map(|carving| Some(OtherCarving(carving))).map_err(|error| error.to_string())
+        Ok(())
     }
 
     /// Remembers the flows whose packets leave late, from the first packet on.
@@ -151,17 +113,10 @@ impl<'r> PacketWriters<'r> {
         late.decisions = Some(decisions);
     }
 
-    /// Changes to another extraction. The one before ends when the workers follow.
-    pub fn replace(&mut self, OtherCarving(carving): OtherCarving) {
-        let before = std::mem::replace(&mut self.carving, carving);
-        self.carved.extend(before.map(|(folder, carving)| (folder, carving.end())));
-    }
-
     /// The ways by which packets and files leave, for the workers.
     pub fn ways(&self) -> Ways {
-        let carver = self.carving.as_ref().map(|(_, carving)| self.carver(carving));
         let (targets, logs) = (self.targets.outlets(), self.targets.logs());
-        Ways { targets, logs, carver, extracts: self.extracts() }
+        Ways { targets, logs, extracts: self.extracts() }
     }
 
     /// A handle to a writer of files, for a worker.
@@ -180,11 +135,8 @@ impl<'r> PacketWriters<'r> {
 
     /// Writes what is left.
     pub fn finish(self) -> Finished {
-        let last = self.carving.map(|(folder, carving)| (folder, carving.end()));
-        let carving = self.carved.into_iter().chain(last);
-        let carved = carving.map(|(folder, thread)| (folder, thread.join().unwrap_or((0, None)))).collect();
-        let (packet_files, has_unkept) = self.targets.finish();
-        Finished { packet_files, has_unkept, carved }
+        let (packet_files, extractions) = self.targets.finish();
+        Finished { packet_files, extractions }
     }
 }
 
@@ -197,8 +149,7 @@ impl Finished {
     /// The exit code of these results; errors were reported when they occurred.
     pub fn exit(&self) -> Exit {
         let troubled = self.packet_files.iter().any(|ended| ended.outcome.is_trouble())
-            || self.has_unkept
-            || self.carved.iter().any(|(_, (_, trouble))| trouble.is_some());
+            || self.extractions.iter().any(|extraction| extraction.has_failed);
         if troubled { Exit::Output } else { Exit::Good }
     }
 
@@ -214,11 +165,11 @@ impl Finished {
             let lost = if lost > 0 { format!(", {} LOST", count(lost)) } else { String::new() };
             Some(format!("{} {what} written to {}{lost}", count(packets), file.name))
         });
-        let mut folders: Vec<String> =
-            self.carved.iter().map(|(folder, _)| folder.display().to_string()).collect();
+        let whole = || self.extractions.iter().filter(|extraction| extraction.is_whole);
+        let mut folders: Vec<&str> = whole().map(|extraction| &*extraction.directory).collect();
         folders.dedup();
         let carved = (!folders.is_empty()).then(|| {
-            let again = self.carved.iter().map(|(_, (again, _))| again).sum();
+            let again = whole().map(|extraction| extraction.again).sum();
             let SessionCount { files_kept, files_cut, files_skipped, .. } = total.sessions;
             let parts = [("duplicates", again), ("truncated", files_cut), ("skipped: limits", files_skipped)];
             let parts =
@@ -226,14 +177,15 @@ impl Finished {
             let parts: String = parts.collect();
             format!("{} files kept in {}{parts}", count(files_kept), folders.join(" and "))
         });
-        // Packet files of options have their own lines. That a log of the run is written is no news.
+        // Packet files and directories without an expression have their own lines. That a log of the run is written is no news.
         let is_other = |row: &Row| match row.kind {
             DestinationKind::Packets => {
                 let mut whole = self.packet_files.iter().filter(|ended| ended.file.has != Has::Selected);
                 whole.all(|ended| *ended.file.name != *row.name)
             }
+            DestinationKind::Files => whole().all(|extraction| *extraction.directory != *row.name),
             DestinationKind::OfRun => row.count.lost > 0,
-            DestinationKind::Files | DestinationKind::Log => true,
+            DestinationKind::Log => true,
         };
         let others = destinations.counts().into_iter().filter(is_other);
         let others = delivered_line(others.collect());

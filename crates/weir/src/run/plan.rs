@@ -56,9 +56,6 @@ fn of_options(request: &Request, logs: &[Log], plan: &Plan) -> Vec<Leaving> {
         Some(id) => all.push(Leaving::by(id, what, to)),
         None => all.push(Leaving { what: what.to_owned(), to: to.to_owned(), subscription: None }),
     };
-    if let Some((directory, _)) = &request.extracted {
-        add("--files", "directory", &directory.display().to_string());
-    }
     for log in logs {
         let name = log.spec().name;
         let what = if outputs::is_store(log) { "store" } else { "log of the run" };

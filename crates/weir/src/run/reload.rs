@@ -117,9 +117,7 @@ impl<'r> Reload<'r> {
         if let Some((directory, _)) = directory {
             may_create_in(directory).map_err(|error| Refusal::new(error.text, FOLDERS))?;
         }
-        writers
-            .may_change(prepared.plan(), &self.request, &request)
-            .map_err(|error| Refusal::new(error, FOLDERS))?;
+        writers.may_follow(prepared.plan()).map_err(|error| Refusal::new(error, FOLDERS))?;
         drop(prepared);
         let unopened = self.unopened(&request, &logs, collector)?;
         if is_new {
@@ -143,16 +141,12 @@ impl<'r> Reload<'r> {
         let Next { config, restart, request, logs, changes, unopened } =
             self.verdict(configuration, config, is_new, (collector, writers))?;
         let opened = self.open(&request, &unopened)?;
-        let carving =
-            writers.change(&self.request, &request).map_err(|error| Refusal::new(error, FOLDERS))?;
         let mut prepared = run.desk.prepare(changes).map_err(uncompiled)?;
         if is_new {
             configuration.write(text)?;
         }
         let followed = writers.follow(prepared.plan(), &request);
-        let has_changed = followed.map_err(|error| Refusal::new(error, FOLDERS))?;
-        if carving.is_some() || has_changed {
-            carving.into_iter().for_each(|carving| writers.replace(carving));
+        if followed.map_err(|error| Refusal::new(error, FOLDERS))? {
             prepared = prepared.leaving_by(writers.ways());
         }
         let (from, _) = prepared.post();

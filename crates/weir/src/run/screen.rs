@@ -186,7 +186,7 @@ impl<'s> FullScreen<'s> {
     ) -> Result<Vec<SubscriptionId>, String> {
         let prepared = self.run.desk.prepare(changes)?;
         targets::check(prepared.plan(), request, self.run.is_anonymised())?;
-        writers.may_change(prepared.plan(), request, request)?;
+        writers.may_follow(prepared.plan())?;
         writers.follow(prepared.plan(), request)?;
         Ok(prepared.leaving_by(writers.ways()).post().1)
     }

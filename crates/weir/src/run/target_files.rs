@@ -1,12 +1,11 @@
 //! The packet files of functions that deliver: one writer for those at packet level, and one for those whose packets leave late.
 
 use super::Run;
-use crate::carve::Carving;
+use crate::carve::{Carved, Carving};
 use crate::delivered::Delivered;
 use crate::dump::{Dump, Ended, FileSpec};
 use crate::outlet::TargetOutlet;
 use std::collections::HashMap;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -19,16 +18,65 @@ use weir_engine::{NamedFile, Place, Plan, Rotation, Target};
 pub struct TargetWriters {
     pub(super) writers: [Option<Dump>; 2],
     pub(super) outlets: [TargetOutlet; 2],
-    /// The directories of the plan's files, each with its functions.
-    pub(super) carvings: Vec<(Target, Arc<[AnswerId]>, Carving)>,
+    /// The directories of the plan's files.
+    pub(super) directories: Vec<Directory>,
     /// Those that ended before the run.
-    pub(super) carved: Vec<JoinHandle<(u64, Option<io::Error>)>>,
+    pub(super) ended: Vec<EndedDirectory>,
     /// What is counted of the log of each function.
     pub(super) logs: Arc<HashMap<AnswerId, Arc<Delivered>>>,
     /// The files of the plan.
     pub(super) files: Vec<(Target, Arc<FileSpec>)>,
     /// The directory of the files.
     pub(super) directory: Option<std::path::PathBuf>,
+}
+
+/// A directory of files that are being written.
+pub struct Directory {
+    pub(super) target: Target,
+    /// The functions that keep files in it.
+    pub(super) functions: Arc<[AnswerId]>,
+    /// Whether one of them keeps all files.
+    pub(super) is_whole: bool,
+    pub(super) carving: Carving,
+}
+
+/// A directory whose last files are being written.
+pub struct EndedDirectory {
+    name: Box<str>,
+    is_whole: bool,
+    thread: JoinHandle<Carved>,
+}
+
+/// The result of a directory.
+pub struct Extraction {
+    /// The directory.
+    pub directory: Box<str>,
+    /// Whether it has all files.
+    pub is_whole: bool,
+    /// Number of files that existed already.
+    pub again: u64,
+    /// Whether a file could not be written.
+    pub has_failed: bool,
+}
+
+impl Directory {
+    /// Ends it, while the run may go on.
+    pub fn end(self) -> EndedDirectory {
+        EndedDirectory {
+            name: self.target.name().into(),
+            is_whole: self.is_whole,
+            thread: self.carving.end(),
+        }
+    }
+}
+
+impl EndedDirectory {
+    /// Waits for its last files.
+    fn finish(self) -> Extraction {
+        let (again, error) = self.thread.join().unwrap_or((0, None));
+        let Self { name: directory, is_whole, .. } = self;
+        Extraction { directory, is_whole, again, has_failed: error.is_some() }
+    }
 }
 
 /// Number of writers that a run may have: one for each level at which packets leave for the files of its plan, or of a later one
@@ -95,14 +143,23 @@ impl TargetWriters {
         Arc::clone(&self.logs)
     }
 
-    /// Ends the writers, and returns the results of their files, and whether a file of a directory could not be written.
-    pub fn finish(mut self) -> (Vec<Ended>, bool) {
+    /// Whether a packet file is open.
+    pub fn has_file(&self, target: &Target) -> bool {
+        self.files.iter().any(|(open, _)| open == target)
+    }
+
+    /// Whether files are written into a directory.
+    pub fn has_directory(&self, target: &Target) -> bool {
+        self.directories.iter().any(|open| open.target == *target)
+    }
+
+    /// Ends the writers, and returns the results of their packet files and directories.
+    pub fn finish(mut self) -> (Vec<Ended>, Vec<Extraction>) {
         // A file is written as long as its specification is known.
         self.outlets = Default::default();
         let outcomes = self.writers.into_iter().flatten().flat_map(Dump::finish).collect();
-        let last = self.carvings.into_iter().map(|(.., carving)| carving.end());
-        let carved: Vec<_> = self.carved.into_iter().chain(last).collect();
-        let failed = carved.into_iter().map(|thread| thread.join().unwrap_or((0, None)));
-        (outcomes, failed.filter(|(_, error)| error.is_some()).count() > 0)
+        let last = self.directories.into_iter().map(Directory::end);
+        let ended: Vec<EndedDirectory> = self.ended.into_iter().chain(last).collect();
+        (outcomes, ended.into_iter().map(EndedDirectory::finish).collect())
     }
 }

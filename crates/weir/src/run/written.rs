@@ -25,9 +25,6 @@ struct Written {
 /// Two do, or one does: the text names both.
 pub fn check(plan: &Plan, request: &Request) -> Result<(), String> {
     let mut written = Written::default();
-    if let Some((directory, _)) = &request.extracted {
-        written.add(directory, format!("--files {}", directory.display()))?;
-    }
     let logs = request.logs.as_ref().filter(|_| !request.streams_log());
     let directory = logs.map_or(Path::new(""), |(directory, _)| directory);
     let known = outputs::all();
