@@ -11,7 +11,7 @@ use crate::outlet::{Extract, LEVELS};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use weir_api::{AnswerId, Level};
+use weir_api::AnswerId;
 use weir_engine::{NamedDirectory, NamedFile, Of, Place, Plan, Target};
 
 impl PacketWriters<'_> {
@@ -19,16 +19,16 @@ impl PacketWriters<'_> {
     /// packets leave by other ways now.
     ///
     /// # Errors
-    /// A writer cannot be started.
+    /// A writer cannot be started, or a directory cannot be created. The files of the plan before go on.
     pub fn follow(&mut self, plan: &Plan, request: &Request) -> Result<bool, String> {
         let directory = request.logs.as_ref().map(|(directory, _)| directory.clone());
-        let before = std::mem::take(&mut self.targets.files);
+        let before = self.targets.files.clone();
         let goes_on = directory == self.targets.directory;
         let known = |target: &Target, all: &[(Target, Arc<FileSpec>)]| {
             all.iter().find(|(one, _)| one == target).map(|(_, file)| Arc::clone(file))
         };
         let mut files: Vec<(Target, Arc<FileSpec>)> = Vec::new();
-        let mut maps: [HashMap<_, Arc<FileSpec>>; 2] = Default::default();
+        let mut maps: [HashMap<AnswerId, Arc<FileSpec>>; 2] = Default::default();
         for (id, target) in plan.targets() {
             let Target::Packets { file, of: late } = target else { continue };
             let stays = goes_on || file.place == Place::Path;
@@ -42,35 +42,22 @@ impl PacketWriters<'_> {
                 files.push((target.clone(), file));
             }
         }
+        self.start_writers(&maps)?;
+        let had_directories = !self.targets.directories.is_empty();
+        self.follow_directories(plan, directory.as_deref(), goes_on)?;
         let is_log = |target: &Target| matches!(target, Target::Log(_) | Target::OfRun(_));
         let logs = plan.targets().filter(|(_, target)| is_log(target));
         let logs: HashMap<AnswerId, Arc<Delivered>> =
             logs.map(|(id, target)| (id, self.run.counts_of(target))).collect();
-        let had_directories = !self.targets.directories.is_empty();
-        self.follow_directories(plan, directory.as_deref(), goes_on)?;
         let mut has_changed = !(logs.is_empty() && self.targets.logs.is_empty())
             || had_directories
             || !self.targets.directories.is_empty();
         self.targets.logs = Arc::new(logs);
-        for (at, map) in maps.into_iter().enumerate() {
-            let level = LEVELS.get(at).copied().unwrap_or(Level::Flow);
-            let (Some(outlet), Some(writer)) =
-                (self.targets.outlets.get_mut(at), self.targets.writers.get_mut(at))
-            else {
-                continue;
-            };
-            if map.is_empty() && outlet.files.is_empty() {
-                continue;
-            }
-            if writer.is_none() {
-                let mut files: Vec<Arc<FileSpec>> = map.values().map(Arc::clone).collect();
-                files.sort_by_key(|file| file.number);
-                files.dedup_by_key(|file| file.number);
-                let level = (level, files.len());
-                files.retain(|file| file.opens_early());
-                let started = self.run.start_writer(&files, level, &self.interfaces, self.purpose);
-                *writer = Some(started.map_err(|error| error.to_string())?);
-            } else if let Some(writer) = writer {
+        let ways = maps.into_iter().zip(&mut self.targets.outlets).zip(&self.targets.writers);
+        for ((map, outlet), writer) in
+            ways.filter(|((map, outlet), _)| !(map.is_empty() && outlet.files.is_empty()))
+        {
+            if let Some(writer) = writer.as_ref().filter(|_| outlet.intake.is_some()) {
                 let is_new = |file: &&Arc<FileSpec>| before.iter().all(|(_, one)| one.number != file.number);
                 let new = map.values().filter(is_new).filter(|file| file.opens_early());
                 new.for_each(|file| writer.open(Arc::clone(file)));
@@ -82,6 +69,23 @@ impl PacketWriters<'_> {
         self.targets.files = files;
         self.targets.directory = directory;
         Ok(has_changed)
+    }
+
+    /// Starts the writers that are missing, with the files of functions at each level.
+    fn start_writers(&mut self, maps: &[HashMap<AnswerId, Arc<FileSpec>>; 2]) -> Result<(), String> {
+        for ((map, writer), level) in maps.iter().zip(&mut self.targets.writers).zip(LEVELS) {
+            if writer.is_some() || map.is_empty() {
+                continue;
+            }
+            let mut files: Vec<Arc<FileSpec>> = map.values().map(Arc::clone).collect();
+            files.sort_by_key(|file| file.number);
+            files.dedup_by_key(|file| file.number);
+            let level = (level, files.len());
+            files.retain(|file| file.opens_early());
+            let started = self.run.start_writer(&files, level, &self.interfaces, self.purpose);
+            *writer = Some(started.map_err(|error| error.to_string())?);
+        }
+        Ok(())
     }
 
     /// The file of a target of a plan; `directory` is that of logs. `None` for a file in it if there is no such directory.
@@ -115,7 +119,6 @@ impl PacketWriters<'_> {
         directory: Option<&Path>,
         goes_on: bool,
     ) -> Result<(), String> {
-        let mut before = std::mem::take(&mut self.targets.directories);
         let mut functions: Vec<(&Target, Vec<AnswerId>)> = Vec::new();
         for (id, target) in plan.targets().filter(|(_, target)| matches!(target, Target::Files(_))) {
             match functions.iter_mut().find(|(one, _)| *one == target) {
@@ -123,6 +126,8 @@ impl PacketWriters<'_> {
                 None => functions.push((target, vec![id])),
             }
         }
+        // What can fail comes first, so that an error changes nothing.
+        let mut next = Vec::new();
         for (target, functions) in functions {
             let Target::Files(named) = target else { continue };
             let path = match (named.place, directory) {
@@ -133,16 +138,22 @@ impl PacketWriters<'_> {
             let stays = goes_on || named.place == Place::Path;
             let is_whole = functions.iter().any(|id| plan.writes_all(id));
             let is_it = |one: &Directory| one.target == *target && one.is_whole == is_whole;
-            let carving = match before.iter().position(is_it).filter(|_| stays) {
-                Some(at) => before.swap_remove(at).carving,
-                None => {
-                    let NamedDirectory { each, files, total, .. } = named;
-                    let limits = Limits { each: *each, files: *files, total: *total };
-                    let (failures, delivered) = (self.run.failures.clone(), self.run.counts_of(target));
-                    let started = Carving::start(&path, limits, is_whole, failures, delivered);
-                    started.map_err(|error| error.to_string())?
-                }
+            let new = if stays && self.targets.directories.iter().any(is_it) {
+                None
+            } else {
+                let NamedDirectory { each, files, total, .. } = named;
+                let limits = Limits { each: *each, files: *files, total: *total };
+                let (failures, delivered) = (self.run.failures.clone(), self.run.counts_of(target));
+                let started = Carving::start(&path, limits, is_whole, failures, delivered);
+                Some(started.map_err(|error| error.to_string())?)
             };
+            next.push((target, functions, is_whole, new));
+        }
+        let mut before = std::mem::take(&mut self.targets.directories);
+        for (target, functions, is_whole, new) in next {
+            let is_it = |one: &Directory| one.target == *target && one.is_whole == is_whole;
+            let mut known = || Some(before.swap_remove(before.iter().position(is_it)?).carving);
+            let Some(carving) = new.or_else(&mut known) else { continue };
             let (target, functions) = (target.clone(), functions.into());
             self.targets.directories.push(Directory { target, functions, is_whole, carving });
         }
