@@ -794,6 +794,34 @@ fn screen(bytes: &str) -> String {
 }
 
 #[test]
+fn a_file_of_the_screen_is_beside_that_of_the_command_line() {
+    let Some(net) = Net::new() else { return };
+    let Some(mut terminal) = Terminal::new(&net, "-i far -w all.pcapng") else { return };
+    terminal.shows("[1 overview]");
+    let mut sent = net.send(100);
+    terminal.shows("offered 100");
+    terminal.press("w", "WRITING weir-");
+    let keyed = |folder: &Path| -> Vec<PathBuf> {
+        let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        files.filter(|path| path.to_string_lossy().contains("weir-")).collect()
+    };
+    assert!(eventually(|| !keyed(terminal.folder.path()).is_empty()), "a file is started");
+    thread::sleep(Duration::from_millis(2500));
+    let between = net.send(300);
+    terminal.shows("offered 400");
+    terminal.press("w", " written");
+    sent += between + net.send(200);
+    terminal.shows("offered 600");
+    terminal.child.stdin.as_mut().unwrap().write_all(b"q").unwrap();
+    let (code, after, folder) = terminal.end();
+    assert_eq!(code, Some(0), "{after}");
+    let caught = |path: &Path| weir([text(path), "-j"]).exits(0).fact("ledger", "caught");
+    let keyed = keyed(folder.path());
+    let [file] = keyed.as_slice() else { panic!("not one file: {keyed:?}") };
+    assert_eq!((caught(file), caught(&folder.path().join("all.pcapng"))), (between, sent));
+}
+
+#[test]
 fn the_full_screen_reacts_to_every_key_and_restores_the_terminal() {
     let Some(net) = Net::new() else { return };
     let Some(mut terminal) = Terminal::new(&net, "-i far") else { return };
