@@ -47,6 +47,7 @@ mod query;
 mod recent;
 mod remote;
 mod report;
+mod requested;
 mod resolved;
 mod run;
 mod serve;

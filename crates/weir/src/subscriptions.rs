@@ -3,7 +3,7 @@
 use crate::carve::Limits;
 use crate::cli;
 use crate::memory::{FULL_LISTS, list_rows};
-use crate::run::{PacketFiles, Request};
+use crate::requested::PacketFiles;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_api::{FunctionCall, Level, Owner, Subscription, SubscriptionId, SubscriptionSpec, builtin};
@@ -123,21 +123,24 @@ pub fn ourmon(memory: usize) -> Vec<Subscription> {
     subscriptions
 }
 
+/// The packet files of a run, and the directory of all files with its limits.
+type Files<'r> = (&'r PacketFiles, Option<&'r (PathBuf, Limits)>);
+
 /// The subscriptions of the options of a run: packet files, extracted files, measurements, the names of services, and the
 /// logs that the command line names. `is_read` is whether the configuration asks for rows or payload; `ports` is the number of
 /// ports of unidentified flows that are counted separately.
 pub fn of_options(
     options: &cli::RunOptions,
-    request: &Request,
+    (packets, extracted): Files<'_>,
     logs: Vec<SubscriptionSpec>,
     is_read: bool,
     ports: usize,
 ) -> Vec<Subscription> {
     let mut specs = Vec::new();
-    let extracted = request.extracted.as_ref().filter(|_| options.extraction.whole().next().is_some());
+    let extracted = extracted.filter(|_| options.extraction.whole().next().is_some());
     let carves = extracted.is_some();
     let given = &options.packets;
-    let [whole, unidentified] = packet_files(&request.packets);
+    let [whole, unidentified] = packet_files(packets);
     specs.extend(whole.filter(|_| given.whole().next().is_some()));
     specs.extend(unidentified.filter(|_| given.unidentified.is_some()));
     specs.extend(extracted.map(extract));
@@ -165,11 +168,7 @@ pub fn of_options(
 }
 
 /// The subscriptions of the packet files and the extracted files that a configuration asks for, and the command line does not.
-pub fn of_files(
-    options: &cli::RunOptions,
-    packets: &PacketFiles,
-    extracted: Option<&(PathBuf, Limits)>,
-) -> Vec<SubscriptionSpec> {
+pub fn of_files(options: &cli::RunOptions, (packets, extracted): Files<'_>) -> Vec<SubscriptionSpec> {
     let given = &options.packets;
     let extracted = extracted.filter(|_| options.extraction.whole().next().is_none());
     let [whole, unidentified] = packet_files(packets);

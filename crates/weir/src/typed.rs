@@ -6,7 +6,7 @@
 use crate::cli::RunOptions;
 use crate::config::{self, check_at, over_records, toml_string};
 use crate::leaving::file_name;
-use crate::run::PacketFiles;
+use crate::requested::PacketFiles;
 use crate::{fields, outputs};
 use std::path::Path;
 use weir_api::{FunctionCall, Level, SubscriptionSpec};

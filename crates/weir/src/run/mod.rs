@@ -20,7 +20,7 @@ mod targets;
 mod verbose;
 mod written;
 
-pub use request::{PacketFiles, Request, worker_count};
+pub use request::{Request, worker_count};
 
 use crate::cli;
 use crate::clock;
@@ -310,8 +310,9 @@ impl Run {
         let is_configured =
             request.config.is_some() && options.logs.log.is_empty() && options.logs.output.is_none();
         let (configured, given) = if is_configured { (of_logs, Vec::new()) } else { (Vec::new(), of_logs) };
+        let files = (&request.packets, request.extracted.as_ref());
         // The packet files and extracted files of the configuration belong to it too.
-        let of_files = subscriptions::of_files(options, &request.packets, request.extracted.as_ref());
+        let of_files = subscriptions::of_files(options, files);
         let is_read = has_log || !of_files.is_empty();
         let mut built_in = request.built_in();
         if !options.numeric && request.memory >= subscriptions::FULL_SUMMARY {
@@ -321,7 +322,7 @@ impl Run {
             built_in.extend(subscriptions::host_names());
         }
         let ports = list_rows(request.memory, 4096);
-        built_in.extend(subscriptions::of_options(options, request, given, is_read, ports));
+        built_in.extend(subscriptions::of_options(options, files, given, is_read, ports));
         built_in.extend(subscriptions::typed(&request.typed));
         (built_in, request.subscriptions.iter().cloned().chain(configured).chain(of_files).collect())
     }
