@@ -1,6 +1,7 @@
 //! Packets of unidentified flows.
 
 use crate::function::block::first;
+use crate::function::has_no_parser;
 use crate::history::{self, History};
 use crate::{Emitted, Sink};
 use std::collections::HashMap;
@@ -16,11 +17,6 @@ const PACKETS: usize = 128;
 /// Maximum number of bytes held for a flow.
 const BYTES: usize = 256 << 10;
 const _: () = assert!(PACKETS <= MASK_PACKETS);
-
-/// Whether a transport has ports and no protocol parser: DCCP, SCTP, UDP-Lite.
-pub(crate) fn has_no_parser(ip_proto: u8) -> bool {
-    matches!(ip_proto, 33 | 132 | 136)
-}
 
 /// Emits the packets of unidentified flows, with the first packets and the handshake.
 pub(crate) struct UnidentifiedPackets {

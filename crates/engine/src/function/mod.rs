@@ -45,6 +45,7 @@ pub use deliver::{DELIVERIES, Delivery};
 pub use ends::Share;
 pub use judge::{BuildJudge, Judge, judge_of};
 pub use select::{CallError, Callable, Selector};
+pub(crate) use unidentified::has_no_parser;
 
 use crate::target::Target;
 use crate::{Item, Seeds};

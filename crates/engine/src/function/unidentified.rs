@@ -2,7 +2,6 @@
 
 use super::top::TOP;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind};
-use crate::unidentified::has_no_parser;
 use crate::{FlowRecord, Item};
 use weir_api::{FunctionCall, Level, Reading};
 
@@ -63,6 +62,11 @@ impl Function for Unidentified {
 /// unidentified, tunnels never.
 fn is_unidentified(flow: &FlowRecord) -> bool {
     (flow.is_unidentified || has_no_parser(flow.key.proto)) && !flow.carrier
+}
+
+/// Whether a transport has ports and no protocol parser: DCCP, SCTP, UDP-Lite.
+pub(crate) fn has_no_parser(ip_proto: u8) -> bool {
+    matches!(ip_proto, 33 | 132 | 136)
 }
 
 #[cfg(test)]

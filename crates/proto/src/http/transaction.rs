@@ -5,7 +5,7 @@ use super::body::{Described, Listed, Ranges};
 use super::message::{Headers, RequestLine, StatusLine};
 use super::odd::Versions;
 use super::uri;
-use super::waiting::Waiting;
+use super::waiting::{Waiting, Waits};
 use crate::file::Files;
 use crate::{Out, Span};
 use weir_wire::{Direction, Time};
@@ -19,7 +19,8 @@ const MAX_WAITING_BYTES: usize = 1 << 20;
 pub(super) struct Shared {
     pub(super) files: Files,
     pub(super) ranges: Ranges,
-    pub(super) waiting: Waiting,
+    /// Their identifiers are consecutive.
+    pub(super) waiting: Waiting<Transaction>,
     pub(super) begun: u32,
     /// Whether a request was sent before the response to an earlier one.
     pub(super) pipelined: bool,
@@ -137,6 +138,16 @@ impl Shared {
                 transaction.emit(out);
             }
         }
+    }
+}
+
+impl Waits for Transaction {
+    fn id(&self) -> u32 {
+        self.id
+    }
+
+    fn memory(&self) -> usize {
+        Self::memory(self)
     }
 }
 
