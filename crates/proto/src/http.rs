@@ -683,7 +683,7 @@ mod tests {
         let chunk = |data| Chunk { time: Time(1), direction: Direction::Forward, gap: 0, data };
         session.chunk(&chunk(request), &setup, &mut emitted);
         let whole = session.memory() + size_of::<Session>();
-        assert!(whole <= 544, "{whole}");
+        assert!(whole <= 560, "{whole}");
         session.chunk(&chunk([b'x'; 1000].as_slice()), &setup, &mut emitted);
         assert_eq!(session.memory() + size_of::<Session>(), whole);
     }
