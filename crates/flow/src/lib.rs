@@ -67,6 +67,7 @@ pub mod stream;
 mod table;
 mod tcp;
 mod tcp_end;
+mod tcp_options;
 mod timers;
 mod tunnel_ends;
 mod windows;
@@ -81,5 +82,6 @@ pub use record::{ConnState, Control, EndReason, FlowRecord, FlowSink, FlowStats,
 pub use rows::Rows;
 pub use servers::is_likely_server;
 pub use table::FlowTable;
+pub use tcp_options::{MAX_SCALE, window_scale};
 pub use tunnel_ends::IpTunnel;
-pub use windows::{MAX_SCALE, Windows, window_scale};
+pub use windows::Windows;

@@ -59,7 +59,7 @@ pub enum Oddity {
     WindowRecision,
     /// A thousand FINs of one endpoint or more, the last within a second of its segment before.
     FinStorm,
-    /// The same with RSTs.
+    /// A thousand RSTs of one endpoint or more, the last within a second of its segment before.
     RstStorm,
 }
 

@@ -5,6 +5,7 @@
 //! `tcp_storm_interarrival_thresh` of `init-bare.zeek`).
 
 use crate::oddity::{Oddities, Oddity};
+use crate::tcp_options::{MAX_SCALE, window_scale};
 use crate::{FlowPacket, Rows};
 use weir_wire::build::flags::{ACK, FIN, RST, SYN};
 use weir_wire::{Direction, Reader, Time};
@@ -13,8 +14,6 @@ use weir_wire::{Direction, Reader, Time};
 const STORM: u16 = 1000;
 /// Nanoseconds in which the endpoint sent its last segment before one of a storm.
 const STORM_GAP: u64 = 1_000_000_000;
-/// Maximum window scale (RFC 7323 2.3).
-pub const MAX_SCALE: u8 = 14;
 
 /// The window that an endpoint announced last, as a receiver.
 #[derive(Clone, Copy, Debug, Default)]
@@ -134,26 +133,6 @@ impl End {
                 *count = count.saturating_add(1);
                 oddities.note(oddity, *count >= STORM && is_soon);
                 self.has_ended = true;
-            }
-        }
-    }
-}
-
-/// The window scale in the options of a SYN (RFC 7323 2.2), given the TCP header with its options.
-pub fn window_scale(header: &[u8]) -> Option<u8> {
-    let mut options = Reader::new(header.get(20..)?);
-    loop {
-        match options.u8()? {
-            0 => return None,
-            1 => {}
-            kind => {
-                let len = options.u8()?.checked_sub(2)?;
-                let value = options.take(len.into())?;
-                if kind == 3
-                    && let [scale, ..] = value
-                {
-                    return Some(*scale);
-                }
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::Jitter;
 use crate::FlowPacket;
 use crate::stream::Segment;
+use crate::tcp_options::{MAX_SCALE, tcp_options};
 use weir_wire::build::flags::{ACK, FIN, RST, SYN};
 use weir_wire::{Reader, Time};
 
@@ -140,25 +141,12 @@ impl Options {
 
     fn read(seen: &FlowPacket<'_>) -> Option<Self> {
         let header = seen.packet.data.get(seen.layers.transport as usize..seen.layers.payload as usize)?;
-        let mut options = Reader::new(header.get(20..)?);
         let mut found = Self::default();
-        while let Some(kind) = options.u8() {
-            match kind {
-                0 => break,
-                1 => continue,
-                _ => {}
-            }
-            let Some(mut value) = options
-                .u8()
-                .and_then(|length| options.take(usize::from(length).checked_sub(2)?))
-                .map(Reader::new)
-            else {
-                break;
-            };
+        for (kind, mut value) in tcp_options(header) {
             match kind {
                 2 => found.mss = value.u16(),
                 // RFC 7323 2.3: more than 14 is taken as 14.
-                3 => found.scale = value.u8().map(|scale| scale.min(14)),
+                3 => found.scale = value.u8().map(|scale| scale.min(MAX_SCALE)),
                 8 => found.stamps = value.u32().zip(value.u32()),
                 _ => {}
             }
