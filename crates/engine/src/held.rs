@@ -4,6 +4,7 @@
 //! with the positions of its payload, in the terms of [`Span`].
 
 use crate::decided::{DecidedFlow, DecidedFlows};
+use crate::function::block::first;
 use crate::history::History;
 use crate::sink::{Emitted, Sink};
 use crate::target::{Before, Of, Target};
@@ -11,11 +12,11 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use weir_api::AnswerId;
-use weir_filter::{MASK_PACKETS, PacketMask};
+use weir_filter::PacketMask;
 use weir_flow::FlowPacket;
 use weir_flow::stream::Streams;
 use weir_proto::Span;
-use weir_wire::{Direction, FlowKey, Packet};
+use weir_wire::{Batch, Direction, FlowKey, Packet};
 
 /// Files that the packets of records are written to in a plan: a bit of each packet says for each whether it has the packet.
 pub(crate) const MAX_OF_RECORDS: usize = 64;
@@ -458,10 +459,14 @@ impl HeldPackets {
 
 /// Emits a packet for functions.
 fn emit(functions: &[AnswerId], packet: &Packet<'_>, sink: &mut dyn Sink) {
-    let mut first: PacketMask = [0; MASK_PACKETS / 64];
-    first[0] = 1;
-    let functions: Vec<(AnswerId, PacketMask)> = functions.iter().map(|id| (*id, first)).collect();
-    sink.take(Emitted::Packets(crate::history::one(packet, &mut Default::default()), &functions));
+    emit_all(functions, crate::history::one(packet, &mut Default::default()), sink);
+}
+
+/// Emits packets for functions; at most [`MASK_PACKETS`](weir_filter::MASK_PACKETS) of them.
+pub(crate) fn emit_all(functions: &[AnswerId], packets: Batch<'_>, sink: &mut dyn Sink) {
+    let mask = first(packets.len());
+    let functions: Vec<(AnswerId, PacketMask)> = functions.iter().map(|id| (*id, mask)).collect();
+    sink.take(Emitted::Packets(packets, &functions));
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub(crate) struct Compiled {
     id: SubscriptionId,
     /// The functions that measure and those that select, each with its place in the chain.
     calls: Vec<(u16, Call)>,
-    /// Where packets leave to by functions that deliver without measuring, each with its place in the chain.
+    /// Where packets or files leave to by functions that deliver without measuring, each with its place in the chain.
     deliveries: Vec<(u16, Target)>,
     /// Whether the functions see what parsers emit before records.
     pub is_early: bool,

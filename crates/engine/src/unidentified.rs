@@ -1,15 +1,15 @@
 //! Packets of unidentified flows.
 
-use crate::function::block::first;
+use crate::Sink;
 use crate::function::has_no_parser;
+use crate::held::emit_all;
 use crate::history::{self, History};
-use crate::{Emitted, Sink};
 use std::collections::HashMap;
 use weir_api::AnswerId;
-use weir_filter::{MASK_PACKETS, PacketMask};
+use weir_filter::MASK_PACKETS;
 use weir_flow::FlowPacket;
 use weir_proto::{TCP, UDP};
-use weir_wire::{Batch, Packet, Slot};
+use weir_wire::{Packet, Slot};
 
 /// Maximum number of packets held for a flow: a protocol is identified within one kilobyte of a stream or 32
 /// datagrams.
@@ -112,7 +112,7 @@ impl UnidentifiedPackets {
         self.history.take(row, |packets| {
             if is_unidentified {
                 emitted += packets.len() as u64;
-                emit(packets, to, sink);
+                emit_all(to, packets, sink);
             }
         });
         self.emitted += emitted;
@@ -121,20 +121,14 @@ impl UnidentifiedPackets {
 
     fn emit(&mut self, packet: &Packet<'_>, to: &[AnswerId], sink: &mut dyn Sink) {
         self.emitted += 1;
-        emit(history::one(packet, &mut Slot::default()), to, sink);
+        emit_all(to, history::one(packet, &mut Slot::default()), sink);
     }
-}
-
-/// Emits packets for functions.
-fn emit(packets: Batch<'_>, to: &[AnswerId], sink: &mut dyn Sink) {
-    let functions: Vec<(AnswerId, PacketMask)> = to.iter().map(|id| (*id, first(packets.len()))).collect();
-    sink.take(Emitted::Packets(packets, &functions));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::FlowIdentity;
+    use crate::{Emitted, FlowIdentity};
     use weir_api::SubscriptionId;
     use weir_wire::{Direction, LinkType, Time, build, decode};
 
