@@ -155,6 +155,11 @@ impl Carving {
         }
     }
 
+    /// Whether it keeps all files.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
     /// Ends the extraction. The thread ends after the last piece that a worker sends, with the number of files that existed
     /// already, and the first error.
     pub fn end(self) -> JoinHandle<Carved> {
@@ -310,14 +315,14 @@ impl Carver {
         };
         self.delivered.offer(1);
         let (files, packet) = (self.limits.files, record.packet);
-        let is_refused = kept.refused || kept.bytes == 0;
-        if !self.is_whole && (is_refused || self.take(&self.taken.files, 1, files, AMPLE_FILES, packet) == 0)
-        {
-            self.delivered.limit(1);
-            return self.drop_kept(id, &kept);
-        }
+        let is_refused = kept.refused
+            || kept.bytes == 0
+            || !self.is_whole && self.take(&self.taken.files, 1, files, AMPLE_FILES, packet) == 0;
         if is_refused {
             self.delivered.limit(1);
+            if !self.is_whole {
+                return self.drop_kept(id, &kept);
+            }
             self.count.files_skipped += 1;
             record.set("stored", Value::Bool(false));
             return;

@@ -137,7 +137,7 @@ impl PacketWriters<'_> {
             };
             let stays = goes_on || named.place == Place::Path;
             let is_whole = functions.iter().any(|id| plan.writes_all(id));
-            let is_it = |one: &Directory| one.target == *target && one.is_whole == is_whole;
+            let is_it = |one: &Directory| one.target == *target && one.carving.is_whole() == is_whole;
             let new = if stays && self.targets.directories.iter().any(is_it) {
                 None
             } else {
@@ -151,11 +151,11 @@ impl PacketWriters<'_> {
         }
         let mut before = std::mem::take(&mut self.targets.directories);
         for (target, functions, is_whole, new) in next {
-            let is_it = |one: &Directory| one.target == *target && one.is_whole == is_whole;
+            let is_it = |one: &Directory| one.target == *target && one.carving.is_whole() == is_whole;
             let mut known = || Some(before.swap_remove(before.iter().position(is_it)?).carving);
             let Some(carving) = new.or_else(&mut known) else { continue };
             let (target, functions) = (target.clone(), functions.into());
-            self.targets.directories.push(Directory { target, functions, is_whole, carving });
+            self.targets.directories.push(Directory { target, functions, carving });
         }
         self.targets.ended.extend(before.into_iter().map(Directory::end));
         Ok(())

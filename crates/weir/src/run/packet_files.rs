@@ -31,7 +31,7 @@ pub struct PacketWriters<'r> {
     pub(super) dump_index: DumpIndex,
 }
 
-/// The results of the packet files and of extracted files, and the first error of each.
+/// The results of the packet files and of the directories of files.
 pub struct Finished {
     packet_files: Vec<Ended>,
     /// Results of extraction.

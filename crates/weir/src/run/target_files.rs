@@ -35,8 +35,6 @@ pub struct Directory {
     pub(super) target: Target,
     /// The functions that keep files in it.
     pub(super) functions: Arc<[AnswerId]>,
-    /// Whether one of them keeps all files.
-    pub(super) is_whole: bool,
     pub(super) carving: Carving,
 }
 
@@ -64,7 +62,7 @@ impl Directory {
     pub fn end(self) -> EndedDirectory {
         EndedDirectory {
             name: self.target.name().into(),
-            is_whole: self.is_whole,
+            is_whole: self.carving.is_whole(),
             thread: self.carving.end(),
         }
     }
