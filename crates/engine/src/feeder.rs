@@ -126,6 +126,18 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
         }
     }
 
+    fn wrong_checksum(&mut self, seen: &FlowPacket<'_>) {
+        if let (Some(sessions), mut tap) = self.tap() {
+            sessions.wrong_checksum(seen, &mut tap);
+        }
+    }
+
+    fn wrong_header(&mut self, packet: &Packet<'_>, layers: &Layers) {
+        if let (Some(sessions), mut tap) = self.tap() {
+            sessions.wrong_header(packet, layers, &mut tap);
+        }
+    }
+
     fn fragment(&mut self, packet: &Packet<'_>, layers: &Layers) {
         if let (Some(sessions), mut tap) = self.tap() {
             sessions.fragment(packet, layers, &mut tap);

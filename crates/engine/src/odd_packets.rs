@@ -20,12 +20,13 @@ const MAX_PAIRS: usize = 4096;
 /// IP protocols.
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+const GRE: u8 = 47;
 const NO_NEXT: u8 = 59;
 const ICMPV6: u8 = 58;
 
 /// A set of oddities.
 #[derive(Clone, Copy, Default)]
-struct Told(u32);
+struct Told(u64);
 
 impl Told {
     /// Adds an oddity; whether it is new.
@@ -59,6 +60,44 @@ impl OddPackets {
         }
     }
 
+    /// Emits that a packet's TCP, UDP or ICMP checksum is wrong if it was not told of its flow.
+    pub fn wrong_checksum(&mut self, seen: &FlowPacket<'_>, mut emit: impl FnMut(Record<'static>)) {
+        let odd = match seen.layers.ip_proto {
+            TCP => OddPacket::TcpChecksum,
+            UDP => OddPacket::UdpChecksum,
+            _ => OddPacket::IcmpChecksum,
+        };
+        if self.flows.make(seen.row).is_some_and(|told| told.add(odd)) {
+            emit(record(odd, String::new(), seen.packet, seen.layers, seen.direction));
+        }
+    }
+
+    /// Emits that the checksum of a packet's IPv4 header is wrong if it was not told of its hosts.
+    pub fn wrong_header(
+        &mut self,
+        packet: &Packet<'_>,
+        layers: &Layers,
+        mut emit: impl FnMut(&FlowIdentity, Record<'static>),
+    ) {
+        if let Some((hosts, flow)) = between(packet, layers)
+            && self.is_new(hosts, packet.time, OddPacket::IpChecksum)
+        {
+            emit(&flow, record(OddPacket::IpChecksum, String::new(), packet, layers, Direction::Forward));
+        }
+    }
+
+    /// Whether an oddity was not told of two hosts in the last ten minutes. It is told now.
+    fn is_new(&mut self, hosts: FlowKey, now: Time, odd: OddPacket) -> bool {
+        if self.hosts.len() >= MAX_PAIRS && !self.hosts.contains_key(&hosts) {
+            self.hosts.clear();
+        }
+        let (since, told) = self.hosts.entry(hosts).or_insert((now, Told::default()));
+        if now.since(*since) >= AGAIN {
+            (*since, *told) = (now, Told::default());
+        }
+        told.add(odd)
+    }
+
     /// Emits what is odd about a fragment and was not told of its hosts. `beside`: what is odd beside the fragments before it.
     pub fn fragment(
         &mut self,
@@ -69,14 +108,7 @@ impl OddPackets {
     ) {
         of_fragment(packet, layers, beside, &mut |odd, detail| {
             let Some((hosts, flow)) = between(packet, layers) else { return };
-            if self.hosts.len() >= MAX_PAIRS && !self.hosts.contains_key(&hosts) {
-                self.hosts.clear();
-            }
-            let (since, told) = self.hosts.entry(hosts).or_insert((packet.time, Told::default()));
-            if packet.time.since(*since) >= AGAIN {
-                (*since, *told) = (packet.time, Told::default());
-            }
-            if told.add(odd) {
+            if self.is_new(hosts, packet.time, odd) {
                 emit(&flow, record(odd, detail(), packet, layers, Direction::Forward));
             }
         });
@@ -216,14 +248,15 @@ fn of_routing(data: &[u8], layers: &Layers, note: Note<'_>) {
 
 /// TCP, UDP, ICMP and ICMPv6.
 fn of_transport(packet: &Packet<'_>, layers: &Layers, stated: u32, note: Note<'_>) {
-    let min = match layers.ip_proto {
-        TCP => 20,
-        UDP | 1 | ICMPV6 => 8,
-        _ => return,
-    };
     let end = layers.network.saturating_add(layers.network_len) as usize;
     let whole = packet.data.get(..end).unwrap_or(packet.data);
     let captured = whole.get(layers.transport as usize..).unwrap_or_default();
+    let min = match layers.ip_proto {
+        TCP => 20,
+        UDP | 1 | ICMPV6 => 8,
+        GRE => return of_gre(captured, note),
+        _ => return,
+    };
     let len = (layers.network + stated).saturating_sub(layers.transport);
     if len > 0 && len < min {
         return note(OddPacket::ShortHeader, &nothing);
@@ -255,6 +288,55 @@ fn of_transport(packet: &Packet<'_>, layers: &Layers, stated: u32, note: Note<'_
         }
         ICMPV6 if layers.network_kind == Network::Ipv6 => of_icmpv6(captured, note),
         _ => {}
+    }
+}
+
+/// GRE (RFC 2784, RFC 2890, and version 1 of RFC 2637). A tunnel whose content is read is none of these.
+#[cold]
+fn of_gre(message: &[u8], note: Note<'_>) {
+    /// Flags of the first word, and its version.
+    const CHECKSUM: u16 = 0x8000;
+    const ROUTING: u16 = 0x4000;
+    const KEY: u16 = 0x2000;
+    const SEQUENCE: u16 = 0x1000;
+    const ACKNOWLEDGEMENT: u16 = 0x0080;
+    const RESERVED: u16 = 0x0078;
+    const VERSION: u16 = 7;
+    /// PPP, the only content of version 1, and its protocols IPv4 and IPv6.
+    const PPP: u16 = 0x880b;
+    const PPP_IP: [u16; 2] = [0x0021, 0x0057];
+    let (Some(flags), Some(carries)) = (word(message, 0), word(message, 2)) else {
+        return note(OddPacket::GreCut, &nothing);
+    };
+    let version = flags & VERSION;
+    if version > 1 {
+        return note(OddPacket::GreVersion, &|| format!("version={version}"));
+    }
+    if version == 1 && carries != PPP {
+        return note(OddPacket::GreProtocol, &|| format!("proto={carries}"));
+    }
+    if flags & ROUTING != 0 {
+        return note(OddPacket::GreRouting, &nothing);
+    }
+    if flags & RESERVED != 0 {
+        return note(OddPacket::GreFlags, &nothing);
+    }
+    let optional = [CHECKSUM, KEY, SEQUENCE, ACKNOWLEDGEMENT];
+    let header = 4 + 4 * optional.into_iter().filter(|flag| flags & flag != 0).count();
+    let Some(content) = message.get(header..) else { return note(OddPacket::GreCut, &nothing) };
+    // Ethernet: transparent bridging, and ERSPAN of types I to III, of which the second and third have headers.
+    let content_min = match (version, carries) {
+        (1, _) => 4,
+        (_, 0x6558) => 15,
+        (_, 0x88be) if flags & SEQUENCE != 0 => 22,
+        (_, 0x88be) => 15,
+        (_, 0x22eb) => 27,
+        _ => 0,
+    };
+    if content.len() < content_min {
+        note(OddPacket::GreCut, &nothing);
+    } else if version == 1 && !word(content, 2).is_some_and(|protocol| PPP_IP.contains(&protocol)) {
+        note(OddPacket::GreContent, &nothing);
     }
 }
 
@@ -610,6 +692,62 @@ mod tests {
             assert_eq!(told(&mut odd, &data, 0, OddFragment::default()).len(), 1);
         }
         assert!(odd.memory() < 2 << 20, "{}", odd.memory());
+    }
+
+    #[test]
+    fn gre_headers_are_odd_by_their_flags_and_by_what_they_announce() {
+        let gre = |message: &[u8]| {
+            let data = v4().proto(47).raw(message).payload(b"");
+            of(&data)
+        };
+        // IPv4 without content, with all optional words, and with one of them cut.
+        assert_eq!(gre(&[0, 0, 8, 0]), []);
+        assert_eq!(gre(&[&[0xb0, 0x80, 8, 0][..], &[0; 16]].concat()), []);
+        assert_eq!(gre(&[&[0xb0, 0x80, 8, 0][..], &[0; 15]].concat()), only(OddPacket::GreCut));
+        assert_eq!(gre(&[0, 0, 8]), only(OddPacket::GreCut));
+        assert_eq!(gre(&[0, 2, 8, 0]), with(OddPacket::GreVersion, "version=2"));
+        assert_eq!(gre(&[0, 1, 8, 0]), with(OddPacket::GreProtocol, "proto=2048"));
+        assert_eq!(gre(&[0x40, 0, 8, 0]), only(OddPacket::GreRouting));
+        assert_eq!(gre(&[0, 8, 8, 0]), only(OddPacket::GreFlags));
+        assert_eq!(
+            gre(&[&[0x30, 1, 0x88, 0x0b][..], &[0; 8], &[0xff, 3, 0xc0, 0x21]].concat()),
+            [(OddPacket::GreContent, String::new())]
+        );
+        assert_eq!(gre(&[&[0x30, 1, 0x88, 0x0b][..], &[0; 8], &[0xff, 3, 0, 0x21]].concat()), []);
+        for (kind, flags, min) in
+            [(0x6558_u16, 0, 15), (0x88be, 0, 15), (0x88be, 0x10, 26), (0x22eb, 0x10, 31)]
+        {
+            let [high, low] = kind.to_be_bytes();
+            let whole = [&[flags, 0, high, low][..], &vec![0; min]].concat();
+            assert_eq!(
+                gre(&whole).iter().filter(|(odd, _)| *odd == OddPacket::GreCut).count(),
+                0,
+                "{kind:x}"
+            );
+            assert_eq!(gre(&whole[..whole.len() - 1]), only(OddPacket::GreCut), "{kind:x}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_checksum_is_told_once_of_a_flow_and_of_two_hosts() {
+        let mut odd = OddPackets::default();
+        let mut all = Vec::new();
+        for (row, data) in [
+            (1, v4().tcp(1, 2, flags::ACK).payload(b"a")),
+            (1, v4().tcp(1, 2, flags::ACK).payload(b"b")),
+            (2, v4().udp(1, 2).payload(b"a")),
+            (3, v4().icmp(8, 0, [0; 4]).payload(b"a")),
+        ] {
+            let packet = build::packet(&data, LinkType::RAW);
+            let layers = decode(&packet);
+            let (_, flow) = between(&packet, &layers).unwrap();
+            let seen =
+                FlowPacket { row, flow, direction: Direction::Forward, packet: &packet, layers: &layers };
+            odd.wrong_checksum(&seen, |record| all.push(record));
+            odd.wrong_header(&packet, &layers, |_, record| all.push(record));
+        }
+        let expected = ["bad_TCP_checksum", "bad_IP_checksum", "bad_UDP_checksum", "bad_ICMP_checksum"];
+        assert_eq!(names(&all), expected);
     }
 
     #[test]

@@ -704,6 +704,24 @@ impl Sessions {
         }
     }
 
+    /// Takes a packet of a flow whose checksum is wrong: it is not read.
+    pub fn wrong_checksum(&mut self, seen: &FlowPacket<'_>, sink: &mut dyn Sink) {
+        if self.asks_oddities() {
+            let Self { odd_packets, allowances, stats, .. } = self;
+            odd_packets.wrong_checksum(seen, |record| allowances.emit(&seen.flow, record, stats, sink));
+        }
+    }
+
+    /// Takes a packet whose IPv4 header has a wrong checksum: it is of no flow.
+    pub fn wrong_header(&mut self, packet: &Packet<'_>, layers: &Layers, sink: &mut dyn Sink) {
+        if self.asks_oddities() {
+            let Self { odd_packets, allowances, stats, .. } = self;
+            odd_packets.wrong_header(packet, layers, |flow, record| {
+                allowances.emit(flow, record, stats, sink);
+            });
+        }
+    }
+
     /// Takes a fragment. If it completes a packet, [`Sessions::take_whole`] returns the packet.
     pub fn fragment(&mut self, packet: &Packet<'_>, layers: &Layers, sink: &mut dyn Sink) {
         if let Some((packet, layers)) = self.defrag.fragment(packet, layers) {

@@ -345,7 +345,8 @@ pub trait FlowSink {
     fn odd(&mut self, odd: &OddSegment) {
         let _ = odd;
     }
-    /// Whether [`FlowSink::packet`], [`FlowSink::ahead`], [`FlowSink::fragment`] and [`FlowSink::leaving`] are called.
+    /// Whether [`FlowSink::packet`], [`FlowSink::ahead`], [`FlowSink::fragment`], [`FlowSink::leaving`],
+    /// [`FlowSink::wrong_checksum`] and [`FlowSink::wrong_header`] are called.
     const PACKETS: bool = false;
     /// Announces packets that are likely to belong to the flows in these rows, so that per-flow state can be
     /// prefetched in parallel.
@@ -359,6 +360,14 @@ pub trait FlowSink {
     /// checksums are verified, and for packets that carry others.
     fn packet(&mut self, seen: &FlowPacket<'_>) {
         let _ = seen;
+    }
+    /// Takes a packet of a flow whose TCP, UDP or ICMP checksum is wrong, where checksums are verified.
+    fn wrong_checksum(&mut self, seen: &FlowPacket<'_>) {
+        let _ = seen;
+    }
+    /// Takes a packet whose IPv4 header has a wrong checksum, where checksums are verified: it is of no flow.
+    fn wrong_header(&mut self, packet: &Packet<'_>, layers: &Layers) {
+        let _ = (packet, layers);
     }
     /// Takes a fragment of an IP packet; in a tunnel, the layers are the fragment's.
     fn fragment(&mut self, packet: &Packet<'_>, layers: &Layers) {

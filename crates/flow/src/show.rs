@@ -25,6 +25,25 @@ impl FlowTable {
         }
     }
 
+    /// Passes a packet with a wrong checksum of the flow in that row to the sink, if the sink reads packets.
+    #[cold]
+    pub(crate) fn show_wrong<S: FlowSink>(
+        &self,
+        row: Option<u32>,
+        flow_ref: &FlowRef,
+        packet: &Packet<'_>,
+        layers: &Layers,
+        sink: &mut S,
+    ) {
+        if S::PACKETS
+            && let Some(row) = row
+            && let Some(flow) = self.identity(row)
+        {
+            let direction = direction(flow_ref, &flow);
+            sink.wrong_checksum(&FlowPacket { row, flow, direction, packet, layers });
+        }
+    }
+
     /// Reports what is odd about a segment of the flow in that row.
     #[cold]
     pub(crate) fn report(

@@ -68,6 +68,26 @@ pub enum OddPacket {
     FragmentConflict,
     /// A SYN has a window scale of more than 14 (RFC 7323 2.3).
     WindowScale,
+    /// An IPv4 header has a wrong checksum.
+    IpChecksum,
+    /// A TCP segment has a wrong checksum.
+    TcpChecksum,
+    /// A UDP datagram has a wrong checksum.
+    UdpChecksum,
+    /// An ICMP or ICMPv6 message has a wrong checksum.
+    IcmpChecksum,
+    /// A GRE header (RFC 2784) or that of the content ends after the packet.
+    GreCut,
+    /// A GRE header has a version other than 0 and 1.
+    GreVersion,
+    /// A GRE header of version 1 (RFC 2637 4.1) announces something other than PPP.
+    GreProtocol,
+    /// A GRE header has a source route, which RFC 2784 dropped.
+    GreRouting,
+    /// A GRE header has a flag that is reserved.
+    GreFlags,
+    /// The PPP frame in a GRE tunnel of version 1 has no IP packet.
+    GreContent,
 }
 
 /// What tells an oddity in Zeek, and so the columns of its row.
@@ -85,10 +105,12 @@ enum Scope {
     Discovery,
     /// Extension headers and reassembly: the row names the hosts and no source.
     Hosts,
+    /// The reader of GRE headers: the row names the hosts.
+    Gre,
 }
 
 /// Every oddity with Zeek's name, in the order of the enumeration.
-static ALL: [(OddPacket, Scope, &str); 32] = {
+static ALL: [(OddPacket, Scope, &str); 42] = {
     use {OddPacket as P, Scope as S};
     [
         (P::IpLenZero, S::IpHeader, "ip_hdr_len_zero"),
@@ -123,6 +145,16 @@ static ALL: [(OddPacket, Scope, &str); 32] = {
         (P::FragmentOverlap, S::Hosts, "fragment_overlap"),
         (P::FragmentConflict, S::Hosts, "fragment_inconsistency"),
         (P::WindowScale, S::Connection, "TCP_scale_range"),
+        (P::IpChecksum, S::Ip, "bad_IP_checksum"),
+        (P::TcpChecksum, S::Connection, "bad_TCP_checksum"),
+        (P::UdpChecksum, S::Connection, "bad_UDP_checksum"),
+        (P::IcmpChecksum, S::Connection, "bad_ICMP_checksum"),
+        (P::GreCut, S::Gre, "truncated_GRE"),
+        (P::GreVersion, S::Gre, "unknown_gre_version"),
+        (P::GreProtocol, S::Gre, "egre_protocol_type"),
+        (P::GreRouting, S::Gre, "gre_routing"),
+        (P::GreFlags, S::Gre, "unknown_gre_flags"),
+        (P::GreContent, S::Gre, "non_ip_packet_in_encap"),
     ]
 };
 
@@ -131,7 +163,7 @@ const IN_TUNNEL: &str = "_in_tunnel";
 
 impl OddPacket {
     /// A bit of its own, for sets.
-    pub const fn bit(self) -> u32 {
+    pub const fn bit(self) -> u64 {
         1 << self as u32
     }
 
@@ -148,11 +180,12 @@ impl OddPacket {
     pub(crate) fn words(self, protocol: u8, in_tunnel: bool) -> Words {
         let (scope, name) =
             ALL.get(self as usize).map_or((Scope::Hosts, ""), |(_, scope, name)| (*scope, *name));
-        let tells_tunnel = matches!(scope, Scope::IpHeader | Scope::Ip | Scope::Transport);
+        let tells_tunnel = matches!(scope, Scope::IpHeader | Scope::Ip | Scope::Transport | Scope::Gre);
         let end = if in_tunnel && tells_tunnel { IN_TUNNEL } else { "" };
         let source = match (scope, protocol) {
             (Scope::Hosts, _) => None,
             (Scope::IpHeader | Scope::Ip, _) => Some("IP"),
+            (Scope::Gre, _) => Some("GRE"),
             (_, 6) => Some("TCP"),
             (_, 17) => Some("UDP"),
             _ => Some("ICMP"),
@@ -191,7 +224,7 @@ pub(crate) fn zeek_ends(event: &[u8]) -> ZeekEnds {
     };
     match ALL.iter().find(is_it) {
         Some((_, Scope::IpHeader | Scope::Discovery, _)) => ZeekEnds::None,
-        Some((_, Scope::Ip | Scope::Transport | Scope::Hosts, _)) => ZeekEnds::Hosts,
+        Some((_, Scope::Ip | Scope::Transport | Scope::Hosts | Scope::Gre, _)) => ZeekEnds::Hosts,
         Some((_, Scope::Connection, _)) | None => ZeekEnds::Connection,
     }
 }
@@ -209,6 +242,6 @@ mod tests {
         let event = |odd: OddPacket, name: &str| odd.event().unwrap_or(name).to_ascii_lowercase();
         let events: BTreeSet<String> = ALL.iter().map(|(odd, _, name)| event(*odd, name)).collect();
         assert_eq!(events.len(), ALL.len());
-        assert_eq!(ALL.iter().fold(0_u32, |bits, (odd, ..)| bits ^ odd.bit()), u32::MAX);
+        assert_eq!(ALL.iter().fold(0_u64, |bits, (odd, ..)| bits ^ odd.bit()), (1 << ALL.len()) - 1);
     }
 }

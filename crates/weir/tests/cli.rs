@@ -588,6 +588,13 @@ fn checksums_are_verified_according_to_the_option() {
         assert_eq!(packets("orig_pkts") + packets("resp_pkts"), counted, "{mode}: {flows:?}");
         let marked = flows.iter().any(|flow| flow["history"].to_string().contains('C'));
         assert_eq!(marked, mode == "on", "{mode}: {flows:?}");
+        // Where the checksum keeps a packet out of the flows, a row of the flow says so.
+        let odd = fs::read_to_string(out.join("weird.json")).map_or_else(|_| Vec::new(), |log| objects(&log));
+        let names = odd.iter().filter_map(|row| row["name"].as_str());
+        let wrong: Vec<&str> = names.filter(|name| name.starts_with("bad_")).collect();
+        assert_eq!(wrong, if mode == "on" { &["bad_UDP_checksum"][..] } else { &[] }, "{mode}");
+        let is_of_a_flow = |row: &serde_json::Value| flows.iter().any(|flow| flow["uid"] == row["uid"]);
+        assert!(odd.iter().all(is_of_a_flow), "{mode}: {odd:?}");
     }
 }
 

@@ -77,10 +77,11 @@ impl FlowTable {
                 }
             };
             carrier = row.filter(|_| facts.carrier);
-            if facts.carrier || facts.bad_checksum {
+            if facts.carrier {
                 continue;
             }
             match layers.fragment {
+                _ if facts.bad_checksum => self.show_wrong(row, flow_ref, packet, layers, sink),
                 Fragment::Whole => self.show(row, flow_ref, packet, layers, sink),
                 _ => sink.fragment(packet, layers),
             }

@@ -79,7 +79,10 @@ impl FlowTable {
                     && let Some((packet, layers)) = self.levels.get(usize::from(probe.at)).copied().flatten()
                     && let Some((packet, _)) = get(usize::from(packet))
                 {
-                    self.show(row, &probe.flow_ref, &packet, &layers, sink);
+                    match facts.bad_checksum {
+                        false => self.show(row, &probe.flow_ref, &packet, &layers, sink),
+                        true => self.show_wrong(row, &probe.flow_ref, &packet, &layers, sink),
+                    }
                 }
             }
         }

@@ -59,7 +59,8 @@ impl FlowTable {
         };
         look.look_inside(packet, layers, name, |parsed, layers| {
             is_counted = true;
-            let is_shown = S::PACKETS && !parsed.facts.carrier && !parsed.facts.bad_checksum;
+            let is_shown = S::PACKETS && !parsed.facts.carrier;
+            let is_wrong = parsed.facts.bad_checksum;
             if layers.fragment == Fragment::Whole {
                 parsed_packets.push(parsed);
             } else {
@@ -68,7 +69,7 @@ impl FlowTable {
             if is_shown && layers.fragment == Fragment::Whole {
                 levels.resize(parsed_packets.len() - 1, None);
                 levels.push(Some((at, *layers)));
-            } else if is_shown {
+            } else if is_shown && !is_wrong {
                 sink.fragment(packet, layers);
             }
         });
@@ -80,6 +81,9 @@ impl FlowTable {
         {
             // Its network header has a wrong checksum.
             uncounted(&flow_ref, &look.facts(packet, layers, true), sink);
+            if S::PACKETS {
+                sink.wrong_header(packet, layers);
+            }
         }
         for (at, parsed) in parsed_packets.iter().enumerate().skip(before) {
             let flow_ref = parsed.flow_ref;
