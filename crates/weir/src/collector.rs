@@ -6,7 +6,9 @@ mod client_answers;
 mod open_flows;
 mod open_output;
 mod queued;
+mod run_total;
 mod targets;
+
 mod worker_output;
 
 pub use open_flows::OpenFlows;
@@ -22,6 +24,7 @@ use crate::resolved::{HostNames, Resolved};
 use client_answers::ClientAnswers;
 use crossbeam_channel::{Receiver, Sender};
 use queued::{Queued, Records, Rows, in_order};
+use run_total::RunTotal;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -128,7 +131,7 @@ pub struct Collector {
     reports: BTreeMap<u64, Snapshot>,
     /// When a report is emitted.
     emission: Emission,
-    total: Snapshot,
+    total: RunTotal,
     failures: Vec<String>,
     /// Whether failures are only shown on the live screen. Standard error is the terminal of that screen.
     silent: bool,
@@ -183,7 +186,7 @@ impl Collector {
             report_length,
             reports: BTreeMap::new(),
             emission: Emission::Held,
-            total: Snapshot::default(),
+            total: RunTotal::default(),
             failures: Vec::new(),
             silent: false,
             // Names get a part of the memory for rows.
@@ -384,7 +387,7 @@ impl Collector {
                     hub.clients.late(original, self.client_answers.take(&mut snapshot));
                 }
                 self.take_events(&mut snapshot);
-                self.total.merge(&snapshot);
+                self.total.add(&snapshot);
                 if let Some(hub) = &self.hub {
                     hub.late(&snapshot);
                 }
@@ -425,19 +428,20 @@ impl Collector {
             self.complete(part);
         }
         self.emit_reports(0);
-        let ended = self.events.finish(&mut self.total);
+        let ended = self.events.finish(self.total.get());
         self.emit_events(&ended);
         for at in 0..self.outputs.len() {
             self.attempt(at, |output| output.finish());
         }
         let failed = self.targets.each(|output| output.finish());
         self.fail_all(failed);
-        self.total.fill();
-        self.total.arrange();
+        let mut total = self.total.take();
+        total.fill();
+        total.arrange();
         let resolved = self.pseudonyms.as_ref().unwrap_or(&self.resolved);
-        let talkers = top_of(&self.total, builtin::TALKERS);
+        let talkers = top_of(&total, builtin::TALKERS);
         let names = talkers.map(|talkers| resolved.of_talkers(talkers)).unwrap_or_default();
-        (self.total, self.failures, names)
+        (total, self.failures, names)
     }
 
     /// Makes the outputs write their buffered rows.
@@ -568,11 +572,7 @@ impl Collector {
             hub.clients.interval(original, watched, self.client_answers.take(&mut merged));
         }
         self.take_events(&mut merged);
-        let before = self.total.outline.plan;
-        self.total.merge(&merged);
-        if self.total.outline.plan != before {
-            self.total.forget_removed();
-        }
+        self.total.add(&merged);
         if let Some(hub) = &self.hub {
             hub.tick(&merged, &self.load());
         }
