@@ -70,8 +70,8 @@ pub enum Message {
     Records(Part, Records, Charge),
     /// The flows that are open at the end of the given part.
     Open(Part, Box<OpenFlows>, Charge),
-    /// The part has ended for this worker, and so have those before it.
-    Snapshot(Part, Box<Snapshot>, Held),
+    /// These parts have ended for this worker, and so have those before them.
+    Snapshots(Vec<(Part, Box<Snapshot>)>, Held),
     /// Packets of an interval whose snapshot this worker has sent already.
     Late(Box<Snapshot>, Charge),
     /// An interface has changed its state.
@@ -80,9 +80,9 @@ pub enum Message {
     Done,
 }
 
-/// Memory that a worker holds at the end of its interval.
+/// Memory that a worker holds at the end of its last interval.
 pub struct Held {
-    /// Charge for the snapshot, out of the room for messages.
+    /// Charge for the snapshots, out of the room for messages.
     charge: Charge,
     /// Index of the worker.
     worker: usize,
@@ -362,18 +362,20 @@ impl Collector {
                 self.relieve();
                 Vec::new()
             }
-            Message::Snapshot(part, snapshot, held) => {
+            Message::Snapshots(snapshots, held) => {
                 let Held { charge, worker, sessions } = held;
                 drop(charge);
                 if let Some(place) = self.sessions.get_mut(worker) {
                     *place = sessions;
                 }
-                match &mut self.pending.entry(part).or_default().merged {
-                    Some(merged) => merged.merge(&snapshot),
-                    first => *first = Some(snapshot),
-                }
-                if let Some(next) = self.next.get_mut(worker) {
-                    *next = part.next();
+                for (part, snapshot) in snapshots {
+                    match &mut self.pending.entry(part).or_default().merged {
+                        Some(merged) => merged.merge(&snapshot),
+                        first => *first = Some(snapshot),
+                    }
+                    if let Some(next) = self.next.get_mut(worker) {
+                        *next = part.next();
+                    }
                 }
                 self.complete_ended()
             }

@@ -348,8 +348,16 @@ pub fn table(shares: &[Share], total: &Snapshot, load: &Load) -> String {
 #[derive(Debug)]
 pub struct Room {
     limit: usize,
-    used: Mutex<usize>,
+    used: Mutex<Used>,
     freed: Condvar,
+}
+
+/// What of a [`Room`] is in use.
+#[derive(Debug, Default)]
+struct Used {
+    bytes: usize,
+    /// Threads that wait for room. Where none does, none is woken, which saves a system call for each message.
+    waiting: usize,
 }
 
 /// Bytes of a [`Room`], returned when the value is dropped.
@@ -365,8 +373,8 @@ impl Room {
         Arc::new(Self { limit, used: Mutex::default(), freed: Condvar::new() })
     }
 
-    fn used_bytes(&self) -> MutexGuard<'_, usize> {
-        // The value is a number, which a panic cannot leave inconsistent.
+    fn in_use(&self) -> MutexGuard<'_, Used> {
+        // The values are numbers, which a panic cannot leave inconsistent.
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -377,26 +385,28 @@ impl Room {
 
     /// Bytes in use.
     pub fn used(&self) -> usize {
-        *self.used_bytes()
+        self.in_use().bytes
     }
 
     /// Takes bytes, and waits until they fit.
     pub fn wait(self: &Arc<Self>, bytes: usize) -> Charge {
-        let mut used = self.used_bytes();
-        while *used > 0 && *used + bytes > self.limit {
+        let mut used = self.in_use();
+        while used.bytes > 0 && used.bytes + bytes > self.limit {
+            used.waiting += 1;
             used = self.freed.wait(used).unwrap_or_else(PoisonError::into_inner);
+            used.waiting -= 1;
         }
-        *used += bytes;
+        used.bytes += bytes;
         Charge { room: Arc::clone(self), bytes }
     }
 
     /// Takes bytes; `None` if they do not fit.
     pub fn attempt(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
-        let mut used = self.used_bytes();
-        if *used > 0 && *used + bytes > self.limit {
+        let mut used = self.in_use();
+        if used.bytes > 0 && used.bytes + bytes > self.limit {
             return None;
         }
-        *used += bytes;
+        used.bytes += bytes;
         Some(Charge { room: Arc::clone(self), bytes })
     }
 }
@@ -404,15 +414,18 @@ impl Room {
 impl Room {
     /// Takes bytes even if they do not fit.
     pub fn take(self: &Arc<Self>, bytes: usize) -> Charge {
-        *self.used_bytes() += bytes;
+        self.in_use().bytes += bytes;
         Charge { room: Arc::clone(self), bytes }
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        *self.room.used_bytes() -= self.bytes;
-        self.room.freed.notify_all();
+        let mut used = self.room.in_use();
+        used.bytes -= self.bytes;
+        if used.waiting > 0 {
+            self.room.freed.notify_all();
+        }
     }
 }
 

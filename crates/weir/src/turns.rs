@@ -1,6 +1,6 @@
 //! The order of the packets of several workers, for results that depend on it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use weir_engine::PacketOrder;
@@ -11,6 +11,8 @@ use weir_engine::PacketOrder;
 pub struct Turns {
     workers: Vec<Progress>,
     sleepers: Mutex<()>,
+    /// Number of workers that sleep. To wake none would take a system call.
+    asleep: AtomicUsize,
     changed: Condvar,
 }
 
@@ -31,13 +33,16 @@ impl Turns {
     /// For that many workers at the beginning of a run.
     pub fn new(workers: usize) -> Self {
         let workers = (0..workers).map(|_| Progress::default()).collect();
-        Self { workers, sleepers: Mutex::new(()), changed: Condvar::new() }
+        Self { workers, sleepers: Mutex::new(()), asleep: AtomicUsize::new(0), changed: Condvar::new() }
     }
 
     /// A worker has taken all of its packets before the one of that number; `None` if it takes no more.
     pub fn reach(&self, worker: usize, packet: Option<u32>) {
         self.set(worker, packet.map_or(DONE, u64::from));
-        self.changed.notify_all();
+        // A worker that falls asleep meanwhile looks again after its nap.
+        if self.asleep.load(Ordering::Relaxed) > 0 {
+            self.changed.notify_all();
+        }
     }
 
     fn set(&self, worker: usize, reached: u64) {
@@ -69,10 +74,12 @@ impl PacketOrder for Turns {
             std::thread::yield_now();
         }
         let mut sleeps = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.asleep.fetch_add(1, Ordering::Relaxed);
         while self.is_behind(packet) {
             let woken = self.changed.wait_timeout(sleeps, NAP);
             sleeps = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
+        self.asleep.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -18,6 +18,10 @@ use weir_wire::Time;
 const MAX_PACKED: usize = 256 << 10;
 /// Maximum number of ticks that wait in a live worker for room in the queue. Further ones are added to the last of them.
 const MAX_BACKLOG: usize = 4;
+/// Number of snapshots of a run over files that are sent together, and the bytes after which they are sent at once: each time the
+/// collector is woken costs as much as a short interval.
+const TOGETHER: usize = 16;
+const MAX_UNSENT: usize = 64 << 10;
 
 /// The contents of a worker's output besides snapshots.
 #[derive(Clone)]
@@ -51,6 +55,12 @@ pub struct WorkerOutput {
     kept: u64,
     /// Messages of a live worker that found no room, oldest first.
     backlog: VecDeque<Message>,
+    /// Snapshots of a run over files that will be sent together. They have no charge, because a worker that waits for others must
+    /// not hold room that these wait for.
+    unsent: Vec<(Part, Box<Snapshot>)>,
+    /// Bytes of those, and of the worker's sessions at the end of the last one.
+    unsent_bytes: usize,
+    sessions: usize,
     /// Counts of a writer of files that ended since the last snapshot.
     files_ended: SessionCount,
 }
@@ -72,6 +82,9 @@ impl WorkerOutput {
             rows_shed: 0,
             kept: 0,
             backlog: VecDeque::new(),
+            unsent: Vec::new(),
+            unsent_bytes: 0,
+            sessions: 0,
             files_ended: SessionCount::default(),
         }
     }
@@ -99,10 +112,21 @@ impl WorkerOutput {
         self.send_later(Message::Late(Box::new(snapshot), charge));
     }
 
-    /// Sends a message, and waits while the queue is full.
+    /// Sends a message after the snapshots before it, and waits while the queue is full.
     fn send(&mut self, message: Message) {
+        self.send_snapshots();
         // The collector outlives the workers, unless the run has ended.
         let _ = self.to.send(message);
+    }
+
+    /// Sends the snapshots that were not sent yet.
+    fn send_snapshots(&mut self) {
+        if self.unsent.is_empty() {
+            return;
+        }
+        let charge = self.load.room.wait(std::mem::take(&mut self.unsent_bytes));
+        let held = Held { charge, worker: self.worker, sessions: self.sessions };
+        let _ = self.to.send(Message::Snapshots(std::mem::take(&mut self.unsent), held));
     }
 
     /// Sends a message without waiting: if the queue is full, it is sent before the next one.
@@ -172,17 +196,17 @@ impl WorkerOutput {
 
     /// Sends a message of `bytes` bytes if there is room for it, for which a run over files waits. Returns whether it was sent.
     fn attempt(&mut self, bytes: usize, message: impl FnOnce(Charge) -> Message) -> bool {
-        let room = &self.load.room;
         match self.when_full {
             WhenFull::Wait => {
-                let message = message(room.wait(bytes));
+                self.send_snapshots();
+                let message = message(self.load.room.wait(bytes));
                 self.send(message);
                 true
             }
             // Rows do not overtake the snapshots of earlier intervals.
             WhenFull::Shed => {
                 self.backlog.is_empty()
-                    && room.attempt(bytes).is_some_and(|charge| {
+                    && self.load.room.attempt(bytes).is_some_and(|charge| {
                         !matches!(self.to.try_send(message(charge)), Err(TrySendError::Full(_)))
                     })
             }
@@ -224,12 +248,19 @@ impl Destination for WorkerOutput {
         let part = self.part;
         self.part = Part { stretch: part.stretch + 1, silence: 0 };
         if self.when_full == WhenFull::Wait {
-            let charge = self.load.room.wait(snapshot.memory());
-            return self.send(Message::Snapshot(part, Box::new(snapshot), Held { charge, worker, sessions }));
+            self.sessions = sessions;
+            self.unsent_bytes += snapshot.memory();
+            self.unsent.push((part, Box::new(snapshot)));
+            if self.unsent.len() >= TOGETHER || self.unsent_bytes > MAX_UNSENT {
+                self.send_snapshots();
+            }
+            return;
         }
         self.send_backlog();
         let is_full = self.backlog.len() >= MAX_BACKLOG;
-        if let Some(Message::Snapshot(last, waiting, held)) = self.backlog.back_mut().filter(|_| is_full) {
+        if let Some(Message::Snapshots(snapshots, held)) = self.backlog.back_mut().filter(|_| is_full)
+            && let Some((last, waiting)) = snapshots.last_mut()
+        {
             // The queue is full for seconds. Counts are added up, so that only their resolution is lost.
             snapshot.ledger.ticks_joined += 1;
             waiting.merge(&snapshot);
@@ -239,7 +270,10 @@ impl Destination for WorkerOutput {
         }
         // A live run sends one per second, for which the room always suffices.
         let charge = self.load.room.take(snapshot.memory());
-        self.send_later(Message::Snapshot(part, Box::new(snapshot), Held { charge, worker, sessions }));
+        self.send_later(Message::Snapshots(
+            vec![(part, Box::new(snapshot))],
+            Held { charge, worker, sessions },
+        ));
     }
 
     fn kept_packets(&self) -> u64 {
@@ -247,6 +281,10 @@ impl Destination for WorkerOutput {
     }
 
     fn boundary(&mut self, boundary: Boundary) {
+        // The next unit may be long in coming.
+        if boundary == Boundary::Unit {
+            self.send_snapshots();
+        }
         let worker = self.worker;
         for (outlet, level) in self.load.ways.targets.iter_mut().zip(LEVELS) {
             if boundary.ends_round(level) {
