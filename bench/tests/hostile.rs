@@ -56,7 +56,7 @@ struct Work {
 fn pass(capture: &Capture, inflation: Inflation) -> Work {
     let mut packets = PacketBuf::default();
     for (at, frame) in (0..).zip(&capture.frames) {
-        packets.push(&Packet { time: Time(at * 1000), ..packet(frame, LinkType::ETHERNET) });
+        packets.push(&Packet { time: Time(at * capture.step * 1000), ..packet(frame, LinkType::ETHERNET) });
     }
     let settings = Settings {
         filter: Options::default(),

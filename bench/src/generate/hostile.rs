@@ -34,7 +34,7 @@ pub fn write(folder: &Path, conversations: &Path) -> Result<Facts> {
 fn file(path: &Path, capture: &Capture) -> Result<Facts> {
     let mut out = Writer::create(path)?;
     for (at, frame) in (0..).zip(&capture.frames) {
-        out.write(at, frame)?;
+        out.write(at * capture.step, frame)?;
     }
     out.finish()
 }

@@ -147,12 +147,14 @@ pub fn of_talk(talk: &Talk, way: Way, bytes: usize) -> Option<Capture> {
     Some(capture)
 }
 
-/// Frames of Ethernet, a microsecond apart.
+/// Frames of Ethernet.
 pub struct Capture {
     /// The frames in their order.
     pub frames: Vec<Vec<u8>>,
     /// Bytes of all frames.
     pub bytes: usize,
+    /// Microseconds from a frame to the next; 1 unless the case is about time.
+    pub step: u64,
     /// Number of bytes; the capture ends with the frame that reaches it.
     limit: usize,
     flows: u32,
@@ -160,7 +162,7 @@ pub struct Capture {
 
 impl Capture {
     fn new(limit: usize) -> Self {
-        Self { frames: Vec::new(), bytes: 0, limit, flows: 0 }
+        Self { frames: Vec::new(), bytes: 0, step: 1, limit, flows: 0 }
     }
 
     fn is_full(&self) -> bool {

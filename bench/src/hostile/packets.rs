@@ -8,6 +8,7 @@ use weir_wire::build::{Builder, ethernet};
 
 pub const CASES: &[Case] = &[
     Case { name: "packet-flows", about: "a UDP flow of one byte in each frame", fill: packet_flows },
+    Case { name: "packet-hours", about: "the same, an hour apart", fill: hours },
     Case { name: "packet-syns", about: "a connection begun in each frame", fill: syns },
     Case { name: "packet-empty", about: "the shortest datagrams, each a flow", fill: empty },
     Case { name: "packet-icmp", about: "ICMP errors that quote a packet", fill: icmp },
@@ -79,6 +80,12 @@ fn packet_flows(capture: &mut Capture) {
             ethernet().ipv4(host(bits), host(bits >> 8)).udp((bits >> 16) as u16, bits as u16).payload(b"a"),
         );
     });
+}
+
+/// Each packet begins an interval, and the end of its flow another one in the silence.
+fn hours(capture: &mut Capture) {
+    capture.step = 3_600_000_000;
+    packet_flows(capture);
 }
 
 fn syns(capture: &mut Capture) {

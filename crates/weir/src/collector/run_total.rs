@@ -2,39 +2,56 @@
 
 use weir_api::Snapshot;
 
-/// Number of intervals that are added up before they are added to the sum of the run.
-const TOGETHER: u32 = 64;
-/// Bytes of such a sum beyond which it is added to the sum of the run at once: it costs as much as that sum then.
-const MAX_RECENT: usize = 256 << 10;
+/// Number of sums on the way to that of the run. Each takes [`TOGETHER`] of the one before it.
+const LEVELS: usize = 2;
+/// Number of intervals, or of sums, that are added up before they go to the next sum.
+const TOGETHER: u32 = 32;
+/// Bytes of a sum beyond which it goes to the next one at once: it costs as much as the next one then.
+const MAX_BYTES: [usize; LEVELS] = [256 << 10, 1 << 20];
 
-/// The sum of all intervals of a run. Its lists grow with the run, and a new key is put between those that are known: the
+/// The sum of all intervals of a run. Its lists grow with the run, and to put a new key into one moves the keys after it: the
 /// latest intervals are therefore added up apart, in lists that are short.
 #[derive(Default)]
 pub struct RunTotal {
     sum: Snapshot,
-    recent: Snapshot,
-    /// Number of intervals in `recent`.
-    intervals: u32,
+    recent: [Recent; LEVELS],
+}
+
+/// The sum of some of the latest intervals.
+#[derive(Default)]
+struct Recent {
+    sum: Snapshot,
+    /// Number of intervals or sums in it.
+    parts: u32,
 }
 
 impl RunTotal {
     /// Adds an interval, or what belongs to an earlier one. Answers of subscriptions that its plan does not have are forgotten.
     pub fn add(&mut self, snapshot: &Snapshot) {
-        let before = self.recent.outline.plan.max(self.sum.outline.plan);
-        self.recent.merge(snapshot);
-        self.intervals += 1;
-        let has_changed = self.recent.outline.plan.max(self.sum.outline.plan) != before;
-        if has_changed || self.intervals >= TOGETHER || self.recent.memory() > MAX_RECENT {
-            self.settle();
+        let before = self.plan();
+        if let Some(first) = self.recent.first_mut() {
+            first.sum.merge(snapshot);
+            first.parts += 1;
+        }
+        let has_changed = self.plan() != before;
+        for (level, max) in MAX_BYTES.into_iter().enumerate() {
+            let is_full = self
+                .recent
+                .get(level)
+                .is_some_and(|recent| recent.parts >= TOGETHER || recent.sum.memory() > max);
+            if !is_full {
+                break;
+            }
+            self.pass(level);
         }
         if has_changed {
-            self.sum.forget_removed();
+            self.get().forget_removed();
         }
     }
 
     /// The sum.
     pub fn get(&mut self) -> &mut Snapshot {
-        self.settle();
+        (0..LEVELS).for_each(|level| self.pass(level));
         &mut self.sum
     }
 
@@ -43,10 +60,24 @@ impl RunTotal {
         std::mem::take(self.get())
     }
 
-    fn settle(&mut self) {
-        if self.intervals > 0 {
-            self.intervals = 0;
-            self.sum.merge(&std::mem::take(&mut self.recent));
+    /// The latest plan of an interval.
+    fn plan(&self) -> u64 {
+        let recent = self.recent.iter().map(|recent| recent.sum.outline.plan);
+        recent.fold(self.sum.outline.plan, u64::max)
+    }
+
+    /// Adds the sum at a level to the next one.
+    fn pass(&mut self, level: usize) {
+        let Some(Recent { sum, parts }) = self.recent.get_mut(level).map(std::mem::take) else { return };
+        if parts == 0 {
+            return;
+        }
+        match self.recent.get_mut(level + 1) {
+            Some(next) => {
+                next.sum.merge(&sum);
+                next.parts += 1;
+            }
+            None => self.sum.merge(&sum),
         }
     }
 }
@@ -98,24 +129,24 @@ mod tests {
         }
     }
 
-    /// Long and short intervals, and a plan without the first subscription from the two hundredth on.
+    /// Long and short intervals, and a plan without the first subscription from the two thousandth on.
     #[test]
     fn the_sum_is_that_of_all_intervals_one_by_one() {
         let (mut total, mut plain) = (RunTotal::default(), Snapshot::default());
-        for second in 0..300 {
-            let addresses = if second % 90 == 7 { 4_000 } else { 2 };
+        for second in 0..2_500 {
+            let addresses = if second % 900 == 7 { 4_000 } else { 2 };
             let mut answers = vec![answer(7, second, addresses)];
-            if second < 200 {
+            if second < 2_000 {
                 answers.insert(0, answer(3, second, 1));
             }
-            let one = interval(if second < 200 { 1 } else { 2 }, second, answers);
+            let one = interval(if second < 2_000 { 1 } else { 2 }, second, answers);
             total.add(&one);
             let before = plain.outline.plan;
             plain.merge(&one);
             if plain.outline.plan != before {
                 plain.forget_removed();
             }
-            if second % 50 == 49 {
+            if second % 400 == 399 {
                 assert_eq!(*total.get(), plain, "after {second}");
             }
         }

@@ -18,7 +18,7 @@ const REQUIRED: &[(&str, [usize; 2])] = &[
     ("dhcp", [1, 0]),
     ("dns", [168, 1]),
     ("fileinfo", [14, 2]),
-    ("flow", [19, 4]),
+    ("flow", [21, 4]),
     ("ftp", [0, 9]),
     ("http", [12, 9]),
     ("mqtt", [42, 7]),
