@@ -9,7 +9,7 @@ use crate::meter::{Cost, Meter};
 use crate::plan::{Planned, Shared};
 use crate::planned::{Link, Readings};
 use crate::stream_demand::Covering;
-use crate::trees::{Node, Trees};
+use crate::trees::{Node, Since, Trees};
 use crate::{Control, Emitted, FlowIdentity, FlowRecord, Item, Plan, Share, Sink, Tally};
 use std::collections::HashMap;
 use weir_api::{Answer, AnswerId, States};
@@ -74,6 +74,29 @@ impl Functions {
     /// Changes to another plan. The functions of subscriptions that both plans have stay as they are, and others may join them.
     /// Returns the readings of those that are removed. The sums of the old plan must have been taken.
     pub fn change(&mut self, old: &Plan, new: &Plan) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        match new.trees.since(old.number()) {
+            Some(since) => self.follow(old, new, since, &mut answers),
+            None => self.rearrange(old, new, &mut answers),
+        }
+        self.counted.change(&new.counted);
+        answers
+    }
+
+    /// Changes to the next plan. What both plans have is not visited.
+    fn follow(&mut self, old: &Plan, new: &Plan, since: &Since, answers: &mut Vec<Answer>) {
+        for at in since.subscriptions.gone() {
+            self.leave(old, at, answers);
+        }
+        since.subscriptions.apply(&mut self.costs, |_| Cost::default());
+        since.functions.apply(&mut self.links, |_| None);
+        let begun: Vec<usize> = since.subscriptions.places().collect();
+        self.join(new, &begun, answers);
+        since.functions.places().for_each(|at| self.make(new, at));
+    }
+
+    /// Changes to any other plan.
+    fn rearrange(&mut self, old: &Plan, new: &Plan, answers: &mut Vec<Answer>) {
         let shared = Shared::between(old, new);
         let id = |at: usize| new.subscriptions.get(at).map(|planned| planned.id);
         let before = shared.positions(new.subscriptions.len(), id);
@@ -81,35 +104,25 @@ impl Functions {
         for at in before.iter().flatten() {
             is_kept[*at] = true;
         }
-        let mut answers = Vec::new();
         for at in (0..is_kept.len()).filter(|at| !is_kept[*at]) {
-            self.leave(old, at, &mut answers);
+            self.leave(old, at, answers);
         }
         let costs = std::mem::take(&mut self.costs);
         self.costs =
             before.iter().map(|at| at.and_then(|at| costs.get(at).copied()).unwrap_or_default()).collect();
-        // Functions that are new are built after those before them were joined.
-        let edits = new.trees.edits(old.number());
-        match edits {
-            Some(edits) => edits.apply(&mut self.links, |_| None),
-            None => {
-                let mut links = std::mem::take(&mut self.links);
-                let origins = new.trees.origins(&old.trees, &before);
-                self.links.extend(origins.into_iter().map(|was| links.get_mut(was? as usize)?.take()));
-            }
+        let mut links = std::mem::take(&mut self.links);
+        let origins = new.trees.origins(&old.trees, &before);
+        self.links.extend(origins.into_iter().map(|was| links.get_mut(was? as usize)?.take()));
+        let begun: Vec<usize> = (0..before.len()).filter(|at| before[*at].is_none()).collect();
+        self.join(new, &begun, answers);
+        (0..new.trees.nodes.len()).for_each(|at| self.make(new, at));
+    }
+
+    /// Builds the function at a place, unless it is there. New functions are built after those before them were joined.
+    fn make(&mut self, plan: &Plan, at: usize) {
+        if let (Some(link @ None), Some(node)) = (self.links.get_mut(at), plan.trees.nodes.get(at)) {
+            *link = build(plan, node);
         }
-        self.join(new, &before, &mut answers);
-        let mut make = |at: usize| {
-            if let (Some(link @ None), Some(node)) = (self.links.get_mut(at), new.trees.nodes.get(at)) {
-                *link = build(new, node);
-            }
-        };
-        match edits {
-            Some(edits) => edits.places().for_each(make),
-            None => (0..new.trees.nodes.len()).for_each(&mut make),
-        }
-        self.counted.change(&new.counted);
-        answers
     }
 
     /// Takes the readings of the subscription at a position, which is removed.
@@ -124,22 +137,20 @@ impl Functions {
         answers.extend(planned.answers(readings, spent));
     }
 
-    /// Lets the subscriptions that were not in the plan before join the functions that they share with others. Where too many
-    /// joined a function in one interval, those before get what it has read so far.
-    fn join(&mut self, plan: &Plan, before: &[Option<usize>], answers: &mut Vec<Answer>) {
-        let new = before.iter().enumerate().filter(|(_, before)| before.is_none());
-        for (at, planned) in new.filter_map(|(at, _)| Some((at, plan.subscriptions.get(at)?))) {
+    /// Lets the subscriptions that were not in the plan before, at the positions `begun`, join the functions that they share with
+    /// others. Where too many joined a function in one interval, those before get what it has read so far.
+    fn join(&mut self, plan: &Plan, begun: &[usize], answers: &mut Vec<Answer>) {
+        for (at, planned) in begun.iter().filter_map(|at| Some((*at, plan.subscriptions.get(*at)?))) {
             for (call, node) in plan.trees.path(at).iter().enumerate() {
                 let link = self.links.get_mut(*node as usize).and_then(Option::as_mut);
                 let Some(measure) = link.and_then(Link::measure) else { continue };
                 if !measure.has_room() {
                     let readings = measure.take();
-                    let others = plan.subscriptions.iter().zip(before).enumerate();
-                    let others = others.filter(|(at, (_, before))| {
-                        before.is_some() && plan.trees.path(*at).get(call) == Some(node)
+                    let others = plan.subscriptions.iter().enumerate().filter(|(at, _)| {
+                        begun.binary_search(at).is_err() && plan.trees.path(*at).get(call) == Some(node)
                     });
                     let answer = |other: &Planned| other.answer(call, readings.of(other.id)?.clone());
-                    answers.extend(others.filter_map(|(_, (other, _))| answer(other)));
+                    answers.extend(others.filter_map(|(_, other)| answer(other)));
                 }
                 measure.join(planned.id);
             }

@@ -40,6 +40,11 @@ impl Edits {
         }
     }
 
+    /// The places of the list before that are gone, in order.
+    pub fn gone(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().flat_map(|edit| edit.gone.clone())
+    }
+
     /// The new places, in order.
     pub fn places(&self) -> impl Iterator<Item = usize> {
         self.0.iter().flat_map(|edit| edit.new.clone())
@@ -73,6 +78,7 @@ mod tests {
             });
             assert_eq!(list, after, "{before:?}");
             assert_eq!(edits.places().count(), made, "{before:?}");
+            assert_eq!(edits.gone().count(), before.len() + made - after.len(), "{before:?}");
             assert_eq!(made, origins.iter().filter(|origin| origin.is_none()).count(), "{before:?}");
         }
         assert_eq!(Edits::of(3, &[Some(1), Some(0)]), None);

@@ -110,9 +110,17 @@ pub(crate) struct Trees {
     starts: Vec<u32>,
     /// Bytes of the functions' state in a worker.
     pub state: usize,
-    /// The number of the plan before and the differences of its `nodes`: a worker that changes from one plan to the other needs
-    /// not look for them.
-    since: Option<(u64, Edits)>,
+    since: Option<Since>,
+}
+
+/// The differences to the plan before: a worker that changes from one plan to the other needs not look for them.
+pub(crate) struct Since {
+    /// The number of that plan.
+    number: u64,
+    /// The differences of the subscriptions, by position.
+    pub subscriptions: Edits,
+    /// The differences of the functions.
+    pub functions: Edits,
 }
 
 /// A chain of a plan.
@@ -209,13 +217,19 @@ impl Trees {
 
     /// Notes the differences to the trees of the plan before, whose number this is. `origins` as for [`Trees::origins`].
     pub fn follow(&mut self, number: u64, before: &Trees, origins: &[Option<usize>]) {
-        let edits = Edits::of(before.nodes.len(), &self.origins(before, origins));
-        self.since = edits.map(|edits| (number, edits));
+        let functions = Edits::of(before.nodes.len(), &self.origins(before, origins));
+        let places: Vec<Option<u32>> = origins.iter().map(|was| was.map(|was| was as u32)).collect();
+        let subscriptions = Edits::of(before.starts.len().saturating_sub(1), &places);
+        self.since = subscriptions.zip(functions).map(|(subscriptions, functions)| Since {
+            number,
+            subscriptions,
+            functions,
+        });
     }
 
-    /// The differences to the trees of the plan with that number, if they were noted.
-    pub fn edits(&self, number: u64) -> Option<&Edits> {
-        self.since.as_ref().filter(|(since, _)| *since == number).map(|(_, edits)| edits)
+    /// The differences to the plan with that number, if they were noted.
+    pub fn since(&self, number: u64) -> Option<&Since> {
+        self.since.as_ref().filter(|since| since.number == number)
     }
 
     /// Number of functions that several subscriptions share.

@@ -14,6 +14,8 @@ const MAX_BYTES: [usize; LEVELS] = [256 << 10, 1 << 20];
 #[derive(Default)]
 pub struct RunTotal {
     sum: Snapshot,
+    /// Whether the sum holds an interval. The first one is not added to nothing, which would cost as much as to make it.
+    is_begun: bool,
     recent: [Recent; LEVELS],
 }
 
@@ -30,7 +32,10 @@ impl RunTotal {
     pub fn add(&mut self, snapshot: &Snapshot) {
         let before = self.plan();
         if let Some(first) = self.recent.first_mut() {
-            first.sum.merge(snapshot);
+            match first.parts {
+                0 => first.sum = snapshot.clone(),
+                _ => first.sum.merge(snapshot),
+            }
             first.parts += 1;
         }
         let has_changed = self.plan() != before;
@@ -57,7 +62,9 @@ impl RunTotal {
 
     /// The sum; nothing is left.
     pub fn take(&mut self) -> Snapshot {
-        std::mem::take(self.get())
+        let sum = std::mem::take(self.get());
+        self.is_begun = false;
+        sum
     }
 
     /// The latest plan of an interval.
@@ -73,12 +80,15 @@ impl RunTotal {
             return;
         }
         match self.recent.get_mut(level + 1) {
+            Some(next) if next.parts == 0 => *next = Recent { sum, parts: 1 },
             Some(next) => {
                 next.sum.merge(&sum);
                 next.parts += 1;
             }
-            None => self.sum.merge(&sum),
+            None if self.is_begun => self.sum.merge(&sum),
+            None => self.sum = sum,
         }
+        self.is_begun |= level + 1 == LEVELS;
     }
 }
 
