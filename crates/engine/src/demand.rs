@@ -100,11 +100,13 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// The demand of functions over records of these tables. Measurements are made for functions that see them.
-    pub(crate) fn of_tested(tested: Tables) -> Self {
+    /// The demand of functions over records of these tables. Measurements are made for functions that see them. `delays`: whether
+    /// the functions see nothing else of measurements than [`crate::streams::DELAYS`].
+    pub(crate) fn of_tested(tested: Tables, delays: bool) -> Self {
         let sample = if tested.has(&STREAM_SAMPLE) { SAMPLE } else { 0 };
         let is_measured = sample > 0 || tested.has(&STREAM);
-        let measure = is_measured.then_some(Measuring { sample, details: false });
+        let measure =
+            is_measured.then_some(Measuring { sample, details: false, delays: delays && sample == 0 });
         Self { tested, measure, ..Self::default() }
     }
 
@@ -150,14 +152,7 @@ impl Demand {
         self.held |= other.held;
         self.measured |= other.measured;
         self.measure = match (self.measure, other.measure) {
-            (Some(one), Some(other)) => Some(Measuring {
-                // The finer of two samples has what the coarser one has.
-                sample: match (one.sample, other.sample) {
-                    (0, sample) | (sample, 0) => sample,
-                    (one, other) => one.min(other),
-                },
-                details: one.details || other.details,
-            }),
+            (Some(one), Some(other)) => Some(one.with(other)),
             (one, other) => one.or(other),
         };
     }
@@ -258,6 +253,7 @@ impl Demand {
             flag(self.unidentified, "packets of unidentified flows"),
             flag(self.held, "packets of flows until it is decided whether they are written"),
             self.measure.map(|measure| match measure.sample {
+                0 if measure.delays => "handshakes and first bytes of flows are measured".to_owned(),
                 0 => "measurements of flows".to_owned(),
                 sample => format!("measurements of flows, and samples of {} s", sample / 1_000_000_000),
             }),
@@ -271,6 +267,8 @@ impl Demand {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Plan, Settings};
+    use weir_api::{FunctionCall, SubscriptionSpec};
     use weir_proto::tables;
 
     #[test]
@@ -279,8 +277,14 @@ mod tests {
         let demands = [
             Demand { logged: some(&FILES), rows: true, ..Demand::default() },
             Demand { logged: some(&STREAM), tested: Tables::All, ..Demand::default() },
-            Demand { measure: Some(Measuring { sample: 5, details: false }), ..Demand::default() },
-            Demand { measure: Some(Measuring { sample: 3, details: true }), ..Demand::default() },
+            Demand {
+                measure: Some(Measuring { sample: 5, details: false, delays: true }),
+                ..Demand::default()
+            },
+            Demand {
+                measure: Some(Measuring { sample: 3, details: true, delays: false }),
+                ..Demand::default()
+            },
         ];
         let sum = |order: &mut dyn Iterator<Item = &Demand>| {
             let mut sum = Demand::default();
@@ -290,7 +294,7 @@ mod tests {
         let (one, other) = (sum(&mut demands.iter()), sum(&mut demands.iter().rev()));
         assert!(one.logged.has(&FILES) && one.logged.has(&STREAM) && !one.logged.has(&ANOMALY));
         assert_eq!(one.lines(), other.lines());
-        assert_eq!(one.measure, Some(Measuring { sample: 3, details: true }));
+        assert_eq!(one.measure, Some(Measuring { sample: 3, details: true, delays: false }));
     }
 
     #[test]
@@ -298,5 +302,48 @@ mod tests {
         assert!(!Demand::default().reads() && Demand::default().lines().is_empty());
         assert!(!Demand { rows: true, ..Demand::default() }.reads());
         assert!(MAILS.iter().all(|name| tables().any(|table| table.name == *name)));
+    }
+
+    /// What a plan with these subscriptions over records measures: whether only delays. `None`: nothing.
+    fn measures_only_delays(of: &[(&str, &str)]) -> Option<bool> {
+        let settings = Settings {
+            filter: weir_filter::Options { fields: Some(&crate::fields::tests::All), ..Default::default() },
+            checksum: crate::ChecksumMode::Off,
+            seeds: 1_u64.into(),
+            chosen: None,
+        };
+        let specs = of.iter().map(|(expression, call)| {
+            let mut words = call.split(' ');
+            let mut function = FunctionCall::new(words.next().unwrap_or_default());
+            while let (Some(name), Some(value)) = (words.next(), words.next()) {
+                function = function.with(name, value);
+            }
+            SubscriptionSpec {
+                level: Level::Record,
+                ..SubscriptionSpec::new("one", expression, vec![function])
+            }
+        });
+        let plan = Plan::new("", specs.collect(), settings).unwrap();
+        plan.demand.measure.map(|measure| measure.delays)
+    }
+
+    #[test]
+    fn flows_are_measured_to_their_end_if_anything_but_delays_is_seen() {
+        let latency = ("", "quantiles of stream.first_byte by destination,port");
+        let of_net = ("net 10.0.0.0/8", "quantiles of stream.handshake by destination");
+        for only in [&[latency][..], &[of_net], &[latency, of_net], &[latency, ("", "top by dns.query")]] {
+            assert_eq!(measures_only_delays(only), Some(true), "{only:?}");
+        }
+        for more in [
+            ("stream.rtt_forward > 0.1", "quantiles of stream.first_byte by destination"),
+            ("", "quantiles of stream.first_byte by stream.bytes_forward"),
+            ("", "top by stream.requests"),
+            ("", "records"),
+            ("stream", "records"),
+        ] {
+            assert_eq!(measures_only_delays(&[more]), Some(false), "{more:?}");
+            assert_eq!(measures_only_delays(&[latency, more]), Some(false), "{more:?}");
+        }
+        assert_eq!(measures_only_delays(&[("", "top by dns.query")]), None);
     }
 }

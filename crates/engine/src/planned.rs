@@ -2,8 +2,9 @@
 
 use crate::demand::{Demand, Tables};
 use crate::function::select::Select;
-use crate::function::{event, record_tables};
+use crate::function::{event, record_fields, record_tables};
 use crate::settings::{PlanError, Seeds, Settings};
+use crate::streams::DELAYS;
 use crate::{Block, Delivery, Function, FunctionSpec, InputKind, Item, Memory, Selector, Target};
 use std::sync::Arc;
 use weir_api::{
@@ -11,7 +12,7 @@ use weir_api::{
     SubscriptionSpec,
 };
 use weir_filter::{FlowTest, Options, PacketMask, RecordTest};
-use weir_proto::{FILES, Table};
+use weir_proto::{FILES, STREAM, Table};
 
 /// The functions and tests of a subscription. A subscription never changes, so that plans with equal settings share it.
 pub(crate) struct Compiled {
@@ -317,7 +318,8 @@ impl Compiled {
             return Err(wrong(text.to_owned()));
         }
         if let Some(test) = &record_test {
-            demand.add(&Demand::of_tested(tested(test, &calls, &spec.functions)));
+            let delays = sees_only_delays(expression, settings, &calls, &spec.functions);
+            demand.add(&Demand::of_tested(tested(test, &calls, &spec.functions), delays));
         }
         let reads = Reads::new(spec.level, &demand, is_early, flow_test.as_ref(), record_test.as_ref());
         let is_announced = demand.identifies || demand.may_be_announced();
@@ -523,6 +525,25 @@ impl Chain {
         chain.calls.truncate(chain.calls.iter().rposition(measures).map_or(0, |last| last + 1));
         Ok(chain)
     }
+}
+
+/// Whether the functions of a chain over records see nothing else of measurements than what the beginning of a flow decides: no
+/// field is tested, and each function names its fields.
+fn sees_only_delays(
+    expression: &str,
+    settings: &Settings,
+    calls: &[(u16, Call)],
+    functions: &[FunctionCall],
+) -> bool {
+    let tests_no_field = expression.is_empty() || FlowTest::of_key(expression, &settings.filter).is_ok();
+    let sees_delays = |(place, call): &(u16, Call)| match call {
+        Call::Measure(_, _, None) => functions
+            .get(usize::from(*place))
+            .and_then(|call| record_fields(call, STREAM.name))
+            .is_some_and(|fields| fields.iter().all(|field| DELAYS.contains(field))),
+        Call::Measure(..) | Call::Select(_) => false,
+    };
+    tests_no_field && calls.iter().all(sees_delays)
 }
 
 /// The tables whose records a test and the functions of a chain can use.

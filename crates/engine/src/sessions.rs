@@ -438,7 +438,11 @@ impl Sessions {
             self.stream_demand = StreamDemand::default();
         }
         let was_unread = self.asked.is_unread();
-        if self.asked.demand.measure != demand.measure {
+        let follows = match (&mut self.measurer, self.asked.demand.measure, demand.measure) {
+            (Some(measurer), Some(before), Some(now)) => measurer.follow(before, now),
+            (_, before, now) => before == now,
+        };
+        if !follows {
             if let Some(mut measurer) = self.measurer.take() {
                 self.stats.records += handed_on(&self.asked, measurer.end_all(sink));
                 self.stats.unmeasured += measurer.refused();
@@ -485,7 +489,8 @@ impl Sessions {
         let touched = rows.fold(0, |touched, row| {
             let session = self.entry(row).and_then(|entry| entry.session.as_ref());
             let with_payload = session.map_or(0, Session::touch);
-            touched ^ self.streams.touch(row) ^ with_payload
+            let measured = self.measurer.as_ref().map_or(0, |measurer| measurer.touch(row));
+            touched ^ self.streams.touch(row) ^ with_payload ^ measured
         });
         self.touched ^= touched;
     }

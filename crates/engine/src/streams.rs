@@ -2,7 +2,9 @@
 
 use crate::{Emitted, Sink, To};
 use weir_flow::FlowPacket;
-use weir_flow::measure::{HalfMeasure, Measure, MeasureConfig, Measured, Measures, Sample, SampleSide};
+use weir_flow::measure::{
+    Delays, HalfMeasure, Measure, MeasureConfig, Measured, Measures, Sample, SampleSide,
+};
 use weir_proto::{Record, STREAM, STREAM_SAMPLE, Value, assert_names, fields_from, record, values};
 use weir_wire::Time;
 
@@ -13,6 +15,27 @@ pub struct Measuring {
     pub sample: u64,
     /// Whether each packet, exchange and burst is emitted: [`Emitted::Measured`].
     pub details: bool,
+    /// Whether of all measurements only [`DELAYS`] are asked for. Then a flow is measured until they are known.
+    pub delays: bool,
+}
+
+/// The fields of [`STREAM`] that the beginning of a flow decides.
+pub(crate) const DELAYS: [&str; 5] =
+    ["protocol", "handshake", "handshake_responder", "handshake_initiator", "first_byte"];
+
+impl Measuring {
+    /// What two subscriptions ask for together.
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            // The finer of two samples has what the coarser one has.
+            sample: match (self.sample, other.sample) {
+                (0, sample) | (sample, 0) => sample,
+                (one, other) => one.min(other),
+            },
+            details: self.details || other.details,
+            delays: self.delays && other.delays,
+        }
+    }
 }
 
 /// Measures flows and emits the results as records.
@@ -23,8 +46,20 @@ pub(crate) struct Measurer {
 
 impl Measurer {
     pub fn new(measuring: Measuring, memory: usize) -> Self {
-        let Measuring { sample, details } = measuring;
-        Self { measures: Measures::new(MeasureConfig { sample, memory, details }), details }
+        let Measuring { sample, details, delays } = measuring;
+        Self { measures: Measures::new(MeasureConfig { sample, memory, details, delays }), details }
+    }
+
+    /// Follows a change of what is asked for. `false` if the flows have to be measured from the beginning.
+    pub fn follow(&mut self, before: Measuring, now: Measuring) -> bool {
+        self.measures.set_delays(now.delays);
+        before == Measuring { delays: before.delays, ..now }
+    }
+
+    /// Reads the memory that the next packet of a row's flow needs.
+    #[inline]
+    pub fn touch(&self, row: u32) -> u64 {
+        self.measures.touch(row)
     }
 
     /// Takes a packet that was counted to a flow. Returns the number of records emitted.
@@ -45,7 +80,13 @@ impl Measurer {
     /// Ends the flow of a row.
     pub fn end(&mut self, row: u32, sink: &mut dyn Sink) -> u64 {
         let (details, mut records) = (self.details, 0);
-        self.measures.end(row, |flow, measured_value| records += emit(flow, measured_value, details, sink));
+        let known = self
+            .measures
+            .end(row, |flow, measured_value| records += emit(flow, measured_value, details, sink));
+        if let Some(delays) = known {
+            sink.take(Emitted::Record(&delays.flow, beginning(&delays), To::RUN));
+            records += 1;
+        }
         records
     }
 
@@ -138,6 +179,23 @@ fn stream(flow: &Measure) -> Record<'static> {
     )
 }
 
+/// The record of a flow of which only the delays are known.
+fn beginning(delays: &Delays) -> Record<'static> {
+    let [forward, reverse] = delays.handshakes;
+    let rest = fields_from(STREAM.fields, "packets_forward").len();
+    record!(
+        STREAM,
+        delays.flow.first,
+        protocol = delays.flow.key.proto,
+        duration = Value::None,
+        handshake = span(delays.handshake()),
+        handshake_responder = span(forward),
+        handshake_initiator = span(reverse),
+        first_byte = span(delays.first_byte),
+        ..std::iter::repeat_n(Value::None, rest)
+    )
+}
+
 fn stream_sample(sample: &Sample) -> Record<'static> {
     let seconds = sample.length as f64 / 1e9;
     let sides = of_sides!(
@@ -174,7 +232,8 @@ mod tests {
             }
         }
         let mut rows = Rows::default();
-        let mut measurer = Measurer::new(Measuring { sample: 1_000_000_000, details: false }, 1 << 20);
+        let mut measurer =
+            Measurer::new(Measuring { sample: 1_000_000_000, details: false, delays: false }, 1 << 20);
         let bytes =
             weir_wire::build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1, 2, 2).payload(b"x");
         let packet = weir_wire::build::packet(&bytes, weir_wire::LinkType::ETHERNET);

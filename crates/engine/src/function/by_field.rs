@@ -231,6 +231,17 @@ pub fn tables(call: &FunctionCall) -> Option<Vec<&'static str>> {
     common(&found).unwrap_or_default()
 }
 
+/// The fields of a table that a call names; `None` if it names no field of a record.
+pub fn fields(call: &FunctionCall, table: &str) -> Option<Vec<&'static str>> {
+    let named = call.arguments.iter().filter(|(name, _)| name == "by" || name == "of");
+    let found: Vec<Part> = named.flat_map(|(_, text)| parts(text).unwrap_or_default()).collect();
+    let of_table = |part: &Part| match part {
+        Part::Field(info) if info.table == table => Some(info.name),
+        _ => None,
+    };
+    found.iter().any(|part| part.tables().is_some()).then(|| found.iter().filter_map(of_table).collect())
+}
+
 /// Arguments of lists.
 const BY: Argument =
     Argument { name: "by", help: "The key, as in top; none for all records together.", default: Some("") };

@@ -172,7 +172,8 @@ static MEASURE: Delivery = Delivery {
     demand: |arguments| {
         let sample: u64 = arguments.parse("sample")?;
         let details = arguments.choice("details", &[("yes", true), ("no", false)])?;
-        let measure = Some(Measuring { sample: sample.saturating_mul(1_000_000_000), details });
+        let sample = sample.saturating_mul(1_000_000_000);
+        let measure = Some(Measuring { sample, details, delays: false });
         Ok(Demand { measure, measured: true, ..Demand::default() })
     },
     target: None,

@@ -98,6 +98,11 @@ pub(crate) fn record_tables(call: &FunctionCall) -> Option<Vec<&'static str>> {
     if call.name == calls::SPEC.name { Some(calls::TABLES.to_vec()) } else { by_field::tables(call) }
 }
 
+/// The fields of a table that a call of a function over records reads; `None` if it may read any.
+pub(crate) fn record_fields(call: &FunctionCall, table: &str) -> Option<Vec<&'static str>> {
+    if call.name == calls::SPEC.name { None } else { by_field::fields(call, table) }
+}
+
 /// Description of a function.
 #[derive(Debug)]
 pub struct FunctionSpec {

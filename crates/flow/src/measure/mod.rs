@@ -35,6 +35,27 @@ pub struct MeasureConfig {
     pub memory: usize,
     /// Whether each packet, exchange and burst is emitted too.
     pub details: bool,
+    /// Whether only the [`Delays`] of a flow are asked for: it is measured until they are known. Without samples and details.
+    pub delays: bool,
+}
+
+/// What the beginning of a flow tells: all that is known of a flow of which nothing else is asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Delays {
+    /// The flow.
+    pub flow: FlowIdentity,
+    /// Nanoseconds from the SYN of each side to the other side's acknowledgement of it: [`HalfMeasure::handshake`].
+    pub handshakes: [Option<u64>; 2],
+    /// Nanoseconds to the responder's first byte: [`Measure::first_byte`].
+    pub first_byte: Option<u64>,
+}
+
+impl Delays {
+    /// Duration of the whole handshake in nanoseconds: both of its round trips.
+    pub fn handshake(&self) -> Option<u64> {
+        let [forward, reverse] = self.handshakes;
+        Some(forward? + reverse?)
+    }
 }
 
 /// A measurement.
@@ -212,8 +233,33 @@ impl Measure {
 
     /// Duration of the whole handshake in nanoseconds: both of its round trips.
     pub fn handshake(&self) -> Option<u64> {
+        self.delays().handshake()
+    }
+
+    /// What the beginning of the flow tells, so far.
+    pub fn delays(&self) -> Delays {
         let [forward, reverse] = &self.sides;
-        Some(forward.handshake? + reverse.handshake?)
+        Delays {
+            flow: self.flow,
+            handshakes: [forward.handshake, reverse.handshake],
+            first_byte: self.first_byte,
+        }
+    }
+
+    /// Whether no packet can change the delays: the responder has spoken, which decides on the first byte, and a TCP connection
+    /// has both parts of its handshake.
+    fn has_delays(&self) -> bool {
+        let [forward, reverse] = &self.sides;
+        let [_, response] = self.spoken_at;
+        let is_open =
+            self.flow.key.proto != TCP || forward.handshake.is_some() && reverse.handshake.is_some();
+        response.is_some() && is_open
+    }
+
+    /// Reads the memory that the next packet needs. The returned value only keeps the compiler from removing the reads.
+    fn touch(&self) -> u64 {
+        let [forward, reverse] = &self.sides;
+        self.last.0 ^ self.burst.packets ^ forward.touch() ^ reverse.touch()
     }
 
     fn packet(
@@ -247,12 +293,17 @@ impl Measure {
         self.burst.bytes += bytes;
         self.last = self.last.max(time);
 
+        // A SYN after the connection was in use belongs to another one on the same ports.
+        let known = self.has_delays().then(|| self.delays().handshakes);
         let [forward, reverse] = &mut self.sides;
         let (mine, other) = match seen.direction {
             Direction::Forward => (forward, reverse),
             Direction::Reverse => (reverse, forward),
         };
         let sent = mine.packet(seen, other);
+        if let Some(known) = known {
+            self.sides.iter_mut().zip(known).for_each(|(side, handshake)| side.handshake = handshake);
+        }
         if seen.layers.ip_proto == TCP {
             let from_initiator = seen.direction == Direction::Forward;
             match seen.layers.tcp_flags & (SYN | ACK | RST) {
@@ -373,15 +424,43 @@ impl Measure {
 #[derive(Debug)]
 pub struct Measures {
     config: MeasureConfig,
-    flows: Vec<Option<Box<Measure>>>,
-    measured: usize,
+    flows: Vec<Place>,
+    /// Bytes of the flows' measurements.
+    bytes: usize,
     refused: u64,
+}
+
+/// What is known of the flow of a row.
+#[derive(Debug, Default)]
+enum Place {
+    /// The row has no flow, or no room was left for it.
+    #[default]
+    Empty,
+    /// It is measured.
+    Open(Box<Measure>),
+    /// Its delays are known, and nothing else is asked for.
+    Known(Box<Delays>),
+}
+
+impl Place {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Empty => 0,
+            Self::Open(_) => size_of::<Measure>(),
+            Self::Known(_) => size_of::<Delays>(),
+        }
+    }
 }
 
 impl Measures {
     /// An empty table of measurements.
     pub fn new(config: MeasureConfig) -> Self {
-        Self { config, flows: Vec::new(), measured: 0, refused: 0 }
+        Self { config, flows: Vec::new(), bytes: 0, refused: 0 }
+    }
+
+    /// Changes whether only delays are asked for. Flows whose delays are known already stay without other values.
+    pub fn set_delays(&mut self, delays: bool) {
+        self.config.delays = delays;
     }
 
     /// Number of rows that flows may have.
@@ -389,25 +468,39 @@ impl Measures {
         self.flows.len() as u32
     }
 
+    /// Reads the memory that the next packet of a row's flow needs. The returned value only keeps the compiler from removing
+    /// the reads.
+    #[inline]
+    pub fn touch(&self, row: u32) -> u64 {
+        match self.flows.get(row as usize) {
+            Some(Place::Open(measure)) => measure.touch(),
+            Some(Place::Known(_)) => 1,
+            Some(Place::Empty) | None => 0,
+        }
+    }
+
     /// Takes a packet that was counted to a flow. Results go to `emit`, with the flow's measurements.
     pub fn packet(&mut self, seen: &FlowPacket<'_>, mut emit: impl FnMut(&Measure, Measured<'_>)) {
         let at = seen.row as usize;
         if self.flows.len() <= at {
-            self.flows.resize_with(at + 1, || None);
+            self.flows.resize_with(at + 1, Place::default);
         }
         let Some(place) = self.flows.get_mut(at) else { return };
-        let measure = match place {
-            Some(measure) => measure,
-            None => {
-                if (self.measured + 1) * size_of::<Measure>() > self.config.memory {
-                    self.refused += 1;
-                    return;
-                }
-                self.measured += 1;
-                place.insert(Box::new(Measure::new(seen.flow)))
+        if let Place::Empty = place {
+            if self.bytes + size_of::<Measure>() > self.config.memory {
+                self.refused += 1;
+                return;
             }
-        };
+            *place = Place::Open(Box::new(Measure::new(seen.flow)));
+            self.bytes += place.bytes();
+        }
+        let Place::Open(measure) = place else { return };
         measure.packet(seen, &self.config, &mut emit);
+        if self.config.delays && measure.has_delays() {
+            let known = Place::Known(Box::new(measure.delays()));
+            self.bytes += known.bytes();
+            self.bytes -= std::mem::replace(place, known).bytes();
+        }
     }
 
     /// Ends the periods of all flows that are complete at `now`.
@@ -415,16 +508,27 @@ impl Measures {
         if self.config.sample == 0 {
             return;
         }
-        for measure in self.flows.iter_mut().flatten().filter(|measure| measure.is_sampled) {
-            measure.pass_to(now, self.config.sample, &mut emit);
+        for place in &mut self.flows {
+            if let Place::Open(measure) = place
+                && measure.is_sampled
+            {
+                measure.pass_to(now, self.config.sample, &mut emit);
+            }
         }
     }
 
-    /// Ends the flow of a row, if the row has one.
-    pub fn end(&mut self, row: u32, mut emit: impl FnMut(&Measure, Measured<'_>)) {
-        let Some(mut measure) = self.flows.get_mut(row as usize).and_then(Option::take) else { return };
-        self.measured -= 1;
-        measure.end(&self.config, &mut emit);
+    /// Ends the flow of a row, if the row has one. Returns its delays if nothing else of it is known: then nothing was emitted.
+    pub fn end(&mut self, row: u32, mut emit: impl FnMut(&Measure, Measured<'_>)) -> Option<Delays> {
+        let place = self.flows.get_mut(row as usize).map(std::mem::take)?;
+        self.bytes -= place.bytes();
+        match place {
+            Place::Empty => None,
+            Place::Open(mut measure) => {
+                measure.end(&self.config, &mut emit);
+                None
+            }
+            Place::Known(delays) => Some(*delays),
+        }
     }
 
     /// Packets of flows that were not measured for lack of memory.

@@ -15,7 +15,7 @@ struct Scene {
 }
 
 /// A segment: sender, flags, numbers, payload and timestamps.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Step {
     at: u64,
     direction: Direction,
@@ -34,7 +34,7 @@ use Direction::{Forward as Client, Reverse as Server};
 
 impl Scene {
     fn new(sample: u64) -> Self {
-        let measures = Measures::new(MeasureConfig { sample, memory: 1 << 20, details: true });
+        let measures = Measures::new(MeasureConfig { sample, memory: 1 << 20, details: true, delays: false });
         Self { measures, exchanges: Vec::new(), samples: Vec::new(), end: None }
     }
 
@@ -298,4 +298,67 @@ fn memory_is_bounded_and_unmeasured_packets_are_counted() {
     }
     assert_eq!(measures.refused(), 1);
     assert!(size_of::<Measure>() <= 1400, "{}", size_of::<Measure>());
+}
+
+/// A conversation of random segments: flags, numbers that often fit, and payload.
+fn random_steps(random: &mut impl FnMut(u64) -> u64) -> Vec<Step> {
+    const FLAGS: [u8; 7] = [SYN, SYN | ACK, ACK, ACK, ACK | PSH, ACK | FIN, RST];
+    let mut now = 0;
+    (0..1 + random(24))
+        .map(|_| {
+            now += random(30);
+            let (direction, [seq, ack]) = match random(2) {
+                0 => (Client, [100, 500]),
+                _ => (Server, [500, 100]),
+            };
+            let bytes = [0, 0, 1, 700][random(4) as usize];
+            let flags = FLAGS[random(7) as usize];
+            step(now, direction, flags, seq + random(4) as u32, ack + random(4) as u32, bytes)
+        })
+        .collect()
+}
+
+/// A flow of which only the delays are asked for is measured no further than they need, and has the same ones.
+#[test]
+fn delays_do_not_depend_on_how_long_a_flow_is_measured() {
+    let mut state = 7_u64;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut cut_short = 0;
+    for round in 0..4_000 {
+        let mut steps = if round % 2 == 0 { opened().to_vec() } else { Vec::new() };
+        steps.extend(random_steps(&mut random));
+        let mut whole = Scene::new(0);
+        whole.play(&steps);
+        let expected = whole.finish().end.unwrap().delays();
+        let config = MeasureConfig { memory: 1 << 20, delays: true, ..MeasureConfig::default() };
+        let mut scene = Scene { measures: Measures::new(config), ..Scene::new(0) };
+        scene.play(&steps);
+        let mut open = None;
+        let known = scene.measures.end(3, |_, emitted| {
+            if let Measured::End(measure) = emitted {
+                open = Some(measure.delays());
+            }
+        });
+        assert_eq!(known.or(open), Some(expected), "{steps:?}");
+        assert!(known.is_none() || open.is_none());
+        assert_eq!(scene.measures.bytes, 0);
+        cut_short += u32::from(known.is_some());
+    }
+    assert!(cut_short > 500, "{cut_short}");
+}
+
+#[test]
+fn a_flow_with_known_delays_is_not_measured_and_frees_its_memory() {
+    let config = MeasureConfig { memory: 1 << 20, delays: true, ..MeasureConfig::default() };
+    let mut scene = Scene { measures: Measures::new(config), ..Scene::new(0) };
+    scene.play(&opened());
+    scene.play(&[step(60, Client, ACK | PSH, 101, 501, 10)]);
+    assert_eq!(scene.measures.bytes, size_of::<Measure>());
+    scene.play(&[step(75, Server, ACK | PSH, 501, 111, 10), step(90, Client, ACK, 111, 511, 0)]);
+    assert_eq!(scene.measures.bytes, size_of::<Delays>());
+    let delays = scene.measures.end(3, |_, _| panic!("it is not measured")).unwrap();
+    assert_eq!((delays.handshake(), delays.first_byte), (Some(50 * MS), Some(15 * MS)));
 }

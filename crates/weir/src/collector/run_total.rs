@@ -134,7 +134,7 @@ mod tests {
         Snapshot {
             interval: Interval { start, end: start + 1 },
             answers,
-            outline: Arc::new(Outline::new(plan, every.into_iter())),
+            outline: Arc::new(Outline::new(plan, every)),
             ..Snapshot::default()
         }
     }
