@@ -15,7 +15,8 @@ pub struct Measuring {
     pub sample: u64,
     /// Whether each packet, exchange and burst is emitted: [`Emitted::Measured`].
     pub details: bool,
-    /// Whether of all measurements only [`DELAYS`] are asked for. Then a flow is measured until they are known.
+    /// Whether of all measurements only those of the handshake and the first byte are asked for. Then a flow is measured until they
+    /// are known.
     pub delays: bool,
 }
 
