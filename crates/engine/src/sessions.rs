@@ -1007,6 +1007,10 @@ impl Out for RecordEmitter<'_, '_> {
         }
     }
 
+    fn takes(&self, table: &Table) -> bool {
+        self.asked.demand.has(table)
+    }
+
     fn asked(&self) -> weir_proto::Asked {
         self.asked.early
     }

@@ -145,6 +145,12 @@ pub trait Out {
     /// Takes a record.
     fn record(&mut self, record: Record<'_>);
 
+    /// Whether records of the table are taken. Where not, a parser need not make them; one that emits them nevertheless does no harm.
+    fn takes(&self, table: &Table) -> bool {
+        let _ = table;
+        true
+    }
+
     /// What is asked for before the records: see [`Asked`]. It may change between two calls of a parser.
     fn asked(&self) -> Asked {
         Asked::NONE

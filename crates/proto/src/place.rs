@@ -193,6 +193,11 @@ pub(crate) struct Nested<'a>(pub &'a mut dyn Out);
 /// Methods that pass everything on.
 macro_rules! pass_on {
     (|$self:ident| $out:expr) => {
+        fn takes(&self, table: &Table) -> bool {
+            let $self = self;
+            $out.takes(table)
+        }
+
         fn asked(&self) -> Asked {
             let $self = self;
             $out.asked()

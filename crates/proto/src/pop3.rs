@@ -413,6 +413,9 @@ fn emit(
     time: Time,
     out: &mut dyn Out,
 ) {
+    if !out.takes(&POP3) {
+        return;
+    }
     let record = record!(
         POP3,
         command.time,

@@ -292,7 +292,9 @@ impl Calls {
 
     /// Emits the row of a call.
     fn emit(&self, call: Call, out: &mut dyn Out) {
-        out.record(self.row(&call).over(call.at));
+        if out.takes(&DCE_RPC) {
+            out.record(self.row(&call).over(call.at));
+        }
     }
 
     fn row(&self, call: &Call) -> Record<'static> {

@@ -212,6 +212,9 @@ impl Transaction {
         ends: [IpAddr; 2],
         out: &mut dyn Out,
     ) {
+        if !out.takes(&SMTP) {
+            return;
+        }
         let owned = |text: &Option<Vec<u8>>| Value::from(text.clone());
         let set = |mut texts: Vec<Vec<u8>>| {
             let mut seen = std::collections::HashSet::new();
@@ -299,6 +302,9 @@ impl Transaction {
 impl Hello {
     /// Emits a session without a mail.
     pub fn emit(&self, transaction: u64, at: Span, time: Time, last_reply: Option<&[u8]>, out: &mut dyn Out) {
+        if !out.takes(&SESSION) {
+            return;
+        }
         let owned = |text: &Option<Vec<u8>>| Value::from(text.clone());
         let record = record!(
             SESSION,
