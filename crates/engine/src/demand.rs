@@ -253,7 +253,7 @@ impl Demand {
             flag(self.unidentified, "packets of unidentified flows"),
             flag(self.held, "packets of flows until it is decided whether they are written"),
             self.measure.map(|measure| match measure.sample {
-                0 if measure.delays => "handshakes and first bytes of flows are measured".to_owned(),
+                0 if measure.delays => "measurements of handshakes and first bytes".to_owned(),
                 0 => "measurements of flows".to_owned(),
                 sample => format!("measurements of flows, and samples of {} s", sample / 1_000_000_000),
             }),
