@@ -17,11 +17,9 @@ impl FlowTable {
         sink: &mut S,
     ) {
         if S::PACKETS
-            && let Some(row) = row
-            && let Some(flow) = self.identity(row)
+            && let Some(seen) = self.seen(row, flow_ref, packet, layers)
         {
-            let direction = direction(flow_ref, &flow);
-            sink.packet(&FlowPacket { row, flow, direction, packet, layers });
+            sink.packet(&seen);
         }
     }
 
@@ -36,12 +34,24 @@ impl FlowTable {
         sink: &mut S,
     ) {
         if S::PACKETS
-            && let Some(row) = row
-            && let Some(flow) = self.identity(row)
+            && let Some(seen) = self.seen(row, flow_ref, packet, layers)
         {
-            let direction = direction(flow_ref, &flow);
-            sink.wrong_checksum(&FlowPacket { row, flow, direction, packet, layers });
+            sink.wrong_checksum(&seen);
         }
+    }
+
+    /// The packet with the flow in that row.
+    #[inline(always)]
+    fn seen<'p>(
+        &self,
+        row: Option<u32>,
+        flow_ref: &FlowRef,
+        packet: &'p Packet<'p>,
+        layers: &'p Layers,
+    ) -> Option<FlowPacket<'p>> {
+        let row = row?;
+        let flow = self.identity(row)?;
+        Some(FlowPacket { row, flow, direction: direction(flow_ref, &flow), packet, layers })
     }
 
     /// Reports what is odd about a segment of the flow in that row.
