@@ -101,7 +101,7 @@ mod tests {
         Answer, AnswerId, Count, Interval, Key, KeyKind, Outline, Reading, SubscriptionId, Top, TopRow, Unit,
     };
 
-    /// The answer of a subscription: packets of so many addresses, all different ones from second to second.
+    /// The answer of a subscription: a packet of each of `addresses` addresses. No two seconds have an address in common.
     fn answer(subscription: u32, second: u32, addresses: u32) -> Answer {
         let mut rows: Vec<TopRow> = (0..addresses)
             .map(|n| TopRow {
