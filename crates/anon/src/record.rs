@@ -271,7 +271,6 @@ impl Anonymiser {
         snapshot.offloaders.sort_unstable();
         snapshot.offloaders.dedup();
         snapshot.senders.rename(|address| self.addresses.ip(address));
-        snapshot.applications.map(|address| self.addresses.ip(address));
         for answer in &mut snapshot.answers {
             match &mut answer.reading {
                 Reading::Top(top) => self.top(top),

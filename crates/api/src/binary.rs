@@ -8,17 +8,16 @@
 //! number of bytes.
 
 mod answers;
+mod earlier;
 mod events;
 mod senders;
 
-use crate::applications::{Ports, Servers};
 use crate::distinct::Seen;
 use crate::event::MAX_EVENTS;
 use crate::{
-    Answer, AnswerId, Applications, CaptureCount, ChecksumSenders, Class, Composition, Costs, Count,
-    DecodeErrors, Distinct, DistinctCount, DistinctOf, DistinctValues, Event, EventCount, FlowCount,
-    FunctionCall, Histogram, Interval, Key, KeyKind, Ledger, Outline, Part, Reading, Series, SessionCount,
-    Sketch, Snapshot, States, Top, TopRow, Unit, WifiFrame,
+    Answer, AnswerId, CaptureCount, Class, Costs, Count, DecodeErrors, Distinct, DistinctCount, DistinctOf,
+    DistinctValues, Event, FlowCount, FunctionCall, Histogram, Interval, Key, KeyKind, Ledger, Outline,
+    Reading, Series, SessionCount, Sketch, Snapshot, Top, TopRow, Unit,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +25,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The last version of any kind of content.
-pub const VERSION: u8 = 7;
+pub const VERSION: u8 = 8;
 
 /// A kind of content.
 struct Form {
@@ -50,6 +49,9 @@ const WITH_SHED: u8 = 5;
 const WITH_LATE: u8 = 6;
 /// The first version of snapshots in which events have origins, and answers judges.
 const WITH_ORIGINS: u8 = 7;
+/// The first version of snapshots in which answers have the states of flows, the identified protocols, the tunnels and the packets
+/// without IP. Before it, the parts of a snapshot have them.
+const WITH_TABLES: u8 = 8;
 /// Maximum of a count: sums of a few do not overflow.
 const MAX_COUNT: u64 = 1 << 62;
 /// Maximum number of rows of a list.
@@ -256,8 +258,6 @@ macro_rules! position {
 position!(Unit in [Unit::Packets, Unit::Bytes]);
 position!(KeyKind in KeyKind::ALL.map(|(_, kind)| kind));
 position!(DistinctOf in DistinctOf::ALL.map(|(_, of)| of));
-position!(WifiFrame in
-    [WifiFrame::Encrypted, WifiFrame::Data, WifiFrame::Management, WifiFrame::Control]);
 
 fields!(Count counts: packets, bytes);
 fields!(Class: label, count);
@@ -302,15 +302,14 @@ impl Binary for FlowCount {
     fn write(&self, to: &mut Vec<u8>) {
         // The counts of late segments are at the end of the snapshot.
         let Self { created, ended, evicted, fragments_joined, fragments_unmatched, .. } = self;
-        let Self { fragments_shed, holes_shed, states, .. } = self;
+        let Self { fragments_shed, holes_shed, .. } = self;
         let counts =
             [created, ended, evicted, fragments_joined, fragments_unmatched, fragments_shed, holes_shed];
         counts.into_iter().for_each(|count| count.write(to));
-        states.write(to);
     }
 
     fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
+        let counts = Self {
             created: from.count()?,
             ended: from.count()?,
             evicted: from.count()?,
@@ -318,9 +317,12 @@ impl Binary for FlowCount {
             fragments_unmatched: from.count()?,
             fragments_shed: from.count()?,
             holes_shed: from.count()?,
-            states: Binary::read(from)?,
             ..Self::default()
-        })
+        };
+        if from.version < WITH_TABLES {
+            earlier::skip_states(from)?;
+        }
+        Ok(counts)
     }
 }
 
@@ -505,20 +507,6 @@ impl Binary for DecodeErrors {
     }
 }
 
-impl Binary for States {
-    fn write(&self, to: &mut Vec<u8>) {
-        self.0.iter().for_each(|count| count.write(to));
-    }
-
-    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
-        let mut states = Self::default();
-        for count in &mut states.0 {
-            *count = from.count()?;
-        }
-        Ok(states)
-    }
-}
-
 impl Binary for SessionCount {
     fn write(&self, to: &mut Vec<u8>) {
         self.named().for_each(|(.., count)| count.write(to));
@@ -526,76 +514,6 @@ impl Binary for SessionCount {
 
     fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
         Self::from_counts(|| from.count())
-    }
-}
-
-impl Binary for Applications {
-    fn write(&self, to: &mut Vec<u8>) {
-        let (ports, servers) = self.parts();
-        ports.write(to);
-        servers.write(to);
-    }
-
-    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
-        let (ports, servers) = (Ports::read(from)?, Servers::read(from)?);
-        let bytes = |shares: &BTreeMap<u8, u64>| shares.values().all(|bytes| *bytes <= MAX_COUNT);
-        if !ports.values().all(bytes) || !servers.values().all(bytes) {
-            return Err(DecodeError::Invalid("count"));
-        }
-        Ok(Self::from_parts(ports, servers))
-    }
-}
-
-impl Binary for Composition {
-    fn write(&self, to: &mut Vec<u8>) {
-        self.parts().write(to);
-    }
-
-    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
-        Binary::read(from).map(Self::from_parts)
-    }
-}
-
-impl Binary for Part {
-    fn write(&self, to: &mut Vec<u8>) {
-        match *self {
-            Part::Tunnel(name, id) => {
-                to.push(0);
-                name.to_owned().write(to);
-                id.write(to);
-            }
-            Part::Wifi(frame) => {
-                to.push(1);
-                frame.write(to);
-            }
-            Part::EtherType(kind) => {
-                to.push(2);
-                kind.write(to);
-            }
-            Part::Cisco(kind) => {
-                to.push(3);
-                kind.write(to);
-            }
-            Part::Llc(service) => {
-                to.push(4);
-                service.write(to);
-            }
-        }
-    }
-
-    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
-        Ok(match from.byte()? {
-            0 => {
-                let name = String::read(from)?;
-                let known = Part::TUNNELS.iter().find(|known| **known == name).copied();
-                Part::Tunnel(known.ok_or(DecodeError::Invalid("tunnel"))?, Binary::read(from)?)
-            }
-            1 => Part::Wifi(Binary::read(from)?),
-            2 => Part::EtherType(Binary::read(from)?),
-            3 => Part::Cisco(Binary::read(from)?),
-            4 => Part::Llc(Binary::read(from)?),
-            _ => return Err(DecodeError::Invalid("part")),
-        })
     }
 }
 
@@ -609,8 +527,6 @@ impl Binary for Snapshot {
             flows,
             sessions,
             costs,
-            applications,
-            composition,
             offloaders,
             answers,
             outline,
@@ -625,8 +541,6 @@ impl Binary for Snapshot {
         flows.write(to);
         sessions.write(to);
         costs.write(to);
-        applications.write(to);
-        composition.write(to);
         offloaders.write(to);
         answers.write(to);
         outline.write(to);
@@ -647,15 +561,14 @@ impl Binary for Snapshot {
             flows: Binary::read(from)?,
             sessions: Binary::read(from)?,
             costs: Binary::read(from)?,
-            applications: Binary::read(from)?,
-            composition: Binary::read(from)?,
-            offloaders: Binary::read(from)?,
-            answers: Binary::read(from)?,
-            outline: Arc::new(Binary::read(from)?),
-            events: Vec::new(),
-            event_count: EventCount::default(),
-            senders: ChecksumSenders::default(),
+            ..Self::default()
         };
+        if from.version < WITH_TABLES {
+            earlier::skip_tables(from)?;
+        }
+        snapshot.offloaders = Binary::read(from)?;
+        snapshot.answers = Binary::read(from)?;
+        snapshot.outline = Arc::new(Binary::read(from)?);
         if from.version >= WITH_EVENTS {
             (snapshot.events, snapshot.event_count) = (Binary::read(from)?, Binary::read(from)?);
         }

@@ -66,6 +66,14 @@ built_in! {
     DOMAINS = 32, "domains";
     /// Names that clients resolved, for the addresses of their servers.
     HOST_NAMES = 33, "host names";
+    /// Packets without IP by protocol.
+    NON_IP = 34, "packets without IP";
+    /// Packets in tunnels.
+    TUNNELS = 35, "tunnels";
+    /// Ended flows by connection state.
+    STATES = 36, "connection states";
+    /// Protocols that were identified in flows, by port, and by server and port.
+    APPLICATIONS = 37, "applications";
     /// Ourmon's list of flows.
     TOPN_IP = 16, "topn_ip";
     /// Ourmon's list of TCP flows.

@@ -299,7 +299,6 @@ mod tests {
             fragments_unmatched: count(),
             fragments_shed: count(),
             holes_shed: count(),
-            states: Default::default(),
         };
         let event_count = EventCount { begun: count(), merged: count(), ended: count(), shed: count() };
         let last = count();

@@ -163,9 +163,6 @@ pub struct FlowCount {
     /// TCP streams whose gaps were not tracked because there were too many.
     #[serde(skip_serializing_if = "is_zero")]
     pub holes_shed: u64,
-    /// The flows that ended, by state, without those of late segments.
-    #[serde(skip)]
-    pub states: States,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)]
@@ -173,7 +170,7 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// Zeek's names of the states of an ended flow (conn_state), in the order of [`States`].
+/// Zeek's names of the states of an ended flow (conn_state), in the order of their numbers.
 pub const CONN_STATES: [&str; 13] =
     ["S0", "S1", "S2", "S3", "SF", "REJ", "RSTO", "RSTR", "RSTOS0", "RSTRH", "SH", "SHR", "OTH"];
 
@@ -200,17 +197,6 @@ pub fn state_words(state: &str) -> &'static str {
     place.and_then(|at| STATE_WORDS.get(at)).copied().unwrap_or_default()
 }
 
-/// Flows by the state in which they ended.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct States(pub [u64; CONN_STATES.len()]);
-
-impl States {
-    /// The nonzero counts with their names.
-    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        CONN_STATES.into_iter().zip(self.0).filter(|(_, n)| *n > 0)
-    }
-}
-
 impl FlowCount {
     /// Flows that began, without those of late segments: connections, for TCP.
     pub fn begun(&self) -> u64 {
@@ -233,8 +219,5 @@ impl FlowCount {
         self.fragments_unmatched += other.fragments_unmatched;
         self.fragments_shed += other.fragments_shed;
         self.holes_shed += other.holes_shed;
-        for (mine, theirs) in self.states.0.iter_mut().zip(other.states.0) {
-            *mine += theirs;
-        }
     }
 }

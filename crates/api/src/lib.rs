@@ -22,14 +22,12 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod answer;
-mod applications;
 pub mod basis;
 mod binary;
 mod bits;
 pub mod builtin;
 mod calls;
 mod cells;
-mod composition;
 mod cost;
 mod counter;
 mod distinct;
@@ -49,19 +47,17 @@ mod top;
 pub mod web;
 
 pub use answer::{Answer, AnswerId, AnswerLabel, Outline};
-pub use applications::{Applications, Shares};
 pub use binary::{DecodeError, VERSION as BINARY_VERSION};
 pub use bits::Bits;
 pub use calls::{CALLS, Call};
 pub use cells::{Cell, Cells, Column, ColumnKind, Fact, Label, Layout, Row};
-pub use composition::{Composition, Part, WifiFrame};
 pub use cost::Costs;
 pub use counter::{Counter, counters};
 pub use distinct::{Distinct, DistinctCount, DistinctOf, DistinctValues, Hashed};
 pub use event::{EVENT_KINDS, Event, EventCount, EventKind, EventState, Evidence, Origin, Severity, Subject};
 pub use figure::{FAMILIES, Family, Figure, FigureValue, Metric, MetricType, SeriesName};
 pub use ledger::{
-    CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, States, state_words,
+    CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, state_words,
 };
 pub use reading::{Class, Count, Histogram, Reading, Series};
 pub use scans::{SCANS, Sweep, Trials};

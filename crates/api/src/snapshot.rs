@@ -2,8 +2,8 @@
 
 use crate::answer::{self, Answer, AnswerId, Outline};
 use crate::{
-    Applications, ChecksumSenders, Composition, Costs, Event, EventCount, FlowCount, Ledger, Reading,
-    SessionCount, SubscriptionId, event,
+    ChecksumSenders, Costs, Event, EventCount, FlowCount, Ledger, Reading, SessionCount, SubscriptionId,
+    Table, event,
 };
 use serde::Serialize;
 use std::net::IpAddr;
@@ -52,10 +52,6 @@ pub struct Snapshot {
     pub sessions: SessionCount,
     /// Cost of the pass in the interval, without the functions.
     pub costs: Costs,
-    /// Application protocols of the flows that ended in the interval.
-    pub applications: Applications,
-    /// Packets in tunnels and packets without IP.
-    pub composition: Composition,
     /// The lowest addresses, at most four, of senders whose packets hold what Linux leaves for the network card to finish.
     /// [`Snapshot::offloading`] has those of all systems.
     pub offloaders: Vec<IpAddr>,
@@ -126,6 +122,14 @@ impl Snapshot {
         self.answers.iter().find(|answer| answer.id == id).map(|answer| &answer.reading)
     }
 
+    /// The table of a function; `None` if its reading is no table.
+    pub fn table_at(&self, id: AnswerId) -> Option<&Table> {
+        match self.reading_at(id)? {
+            Reading::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
     /// The time from the first packet to the last; the interval if it has no packet.
     pub fn times(&self) -> Interval {
         self.packets.unwrap_or(self.interval)
@@ -148,7 +152,6 @@ impl Snapshot {
             size_of::<Answer>() + 96 + rows
         };
         size_of::<Self>()
-            + self.applications.memory()
             + self.answers.iter().map(of).sum::<usize>()
             + self.events.iter().map(Event::memory).sum::<usize>()
             + self.senders.memory()
@@ -177,8 +180,6 @@ impl Snapshot {
         self.sessions.add(&other.sessions);
         self.event_count.add(&other.event_count);
         self.costs.add(&other.costs);
-        self.applications.merge(&other.applications);
-        self.composition.merge(&other.composition);
         self.offloaders.extend(&other.offloaders);
         self.offloaders.sort_unstable();
         self.offloaders.dedup();

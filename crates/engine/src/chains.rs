@@ -12,7 +12,7 @@ use crate::stream_demand::Covering;
 use crate::trees::{Node, Since, Trees};
 use crate::{Control, Emitted, FlowIdentity, FlowRecord, Item, Plan, Share, Sink, Tally};
 use std::collections::HashMap;
-use weir_api::{Answer, AnswerId, States};
+use weir_api::{Answer, AnswerId};
 use weir_filter::{Directions, Matches, PacketMask};
 use weir_proto::Record;
 use weir_wire::stream::Chunk;
@@ -34,8 +34,6 @@ pub(crate) struct Functions {
     tallied: Vec<OwnedTally>,
     /// The tallies in the form for lists, while they are shown.
     shares: Vec<Share>,
-    /// The flows that ended in this interval, by state, without those that follow a closed connection.
-    pub states: States,
     pub meter: Meter,
     /// Reused for the masks after functions that select.
     masks: Vec<PacketMask>,
@@ -60,7 +58,6 @@ impl Functions {
             counted_cost: Cost::default(),
             tallied: Vec::with_capacity(TOGETHER),
             shares: Vec::with_capacity(TOGETHER),
-            states: States::default(),
             meter,
             masks: Vec::new(),
             found: Vec::new(),

@@ -213,15 +213,9 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
     }
 
     fn end(&mut self, record: &FlowRecord) {
-        if let Some(state) = self.functions.states.0.get_mut(record.state as usize)
-            && record.follows == 0
-        {
-            *state += 1;
-        }
         let found = std::mem::take(&mut self.found);
         if let (Some(sessions), mut tap) = self.tap() {
             sessions.carrier(record, &mut tap);
-            sessions.count(record, found);
         }
         let Found { services, is_unidentified } = found;
         let record = if READS { &FlowRecord { services, is_unidentified, ..*record } } else { record };

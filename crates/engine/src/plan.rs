@@ -87,6 +87,8 @@ pub(crate) struct Sources {
     pub packets: Vec<usize>,
     /// Subscriptions of all packets without IP.
     pub without_ip: Vec<usize>,
+    /// Subscriptions of all packets in tunnels.
+    pub tunnelled: Vec<usize>,
     /// Subscriptions of the packets of an expression, by its number in [`Plan::shown`]: (number, position), in order.
     matching: Vec<(u32, usize)>,
     pub tallies: Vec<usize>,
@@ -105,6 +107,7 @@ impl Sources {
             ItemSource::Packets(Selection::Matching(number)) => self.matching.push((*number, at)),
             ItemSource::Packets(_) => self.packets.push(at),
             ItemSource::WithoutIp => self.without_ip.push(at),
+            ItemSource::Tunnelled => self.tunnelled.push(at),
             ItemSource::Tallies => self.tallies.push(at),
             ItemSource::Control => {
                 self.tallies.push(at);
@@ -128,7 +131,7 @@ impl Sources {
 
     /// Number of subscriptions whose functions see packets.
     pub fn see_packets(&self) -> usize {
-        self.packets.len() + self.without_ip.len() + self.matching.len()
+        self.packets.len() + self.without_ip.len() + self.tunnelled.len() + self.matching.len()
     }
 }
 
@@ -184,6 +187,8 @@ pub(crate) enum ItemSource {
     Packets(Selection),
     /// Each packet without IP.
     WithoutIp,
+    /// Each packet in a tunnel.
+    Tunnelled,
     /// Tallies of flows, in place of their packets.
     Tallies,
     /// Tallies of flows and their control packets, in place of all their packets.
@@ -472,10 +477,11 @@ impl Plan {
         ];
         let mut needs: Vec<String> =
             parts.into_iter().filter(|(n, _)| *n > 0).map(|(_, text)| text.to_owned()).collect();
-        let sources: [(usize, &str); 9] = [
+        let sources: [(usize, &str); 10] = [
             (count(|source| matches!(source, ItemSource::Sum(_))), "packets are counted by expression"),
             (count(|source| matches!(source, ItemSource::Packets(_))), "functions see packets"),
             (count(|source| matches!(source, ItemSource::WithoutIp)), "functions see packets without IP"),
+            (count(|source| matches!(source, ItemSource::Tunnelled)), "functions see packets in tunnels"),
             (count(|source| matches!(source, ItemSource::Tallies)), "functions see sums of flows"),
             (
                 count(|source| matches!(source, ItemSource::Control)),
@@ -748,6 +754,7 @@ impl Planned {
             Level::Packet if is_all && compiled.takes(InputKind::Tallies) => ItemSource::Tallies,
             Level::Packet if is_all && compiled.takes(InputKind::Control) => ItemSource::Control,
             Level::Packet if is_all && compiled.takes(InputKind::WithoutIp) => ItemSource::WithoutIp,
+            Level::Packet if is_all && compiled.takes(InputKind::Tunnelled) => ItemSource::Tunnelled,
             Level::Packet if is_all => ItemSource::Packets(Selection::All),
             Level::Packet if spec.remainder => {
                 ItemSource::Packets(Selection::Remainder(lines(&mut sets.shown)))
@@ -810,6 +817,7 @@ impl Planned {
             ItemSource::Packets(Selection::All) => self.compiled.reads_layers(),
             ItemSource::Packets(_)
             | ItemSource::WithoutIp
+            | ItemSource::Tunnelled
             | ItemSource::Tallies
             | ItemSource::Control
             | ItemSource::Chunks

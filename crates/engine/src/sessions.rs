@@ -16,7 +16,7 @@ use crate::unidentified::UnidentifiedPackets;
 use crate::{Emitted, FlowIdentity, FlowRecord, Item, Plan, Sink, To};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
-use weir_api::{AnswerId, Applications, SessionCount};
+use weir_api::{AnswerId, SessionCount};
 use weir_filter::Directions;
 use weir_flow::defrag::{Defrag, DefragConfig, DefragStats};
 use weir_flow::stream::{Overlap, StreamConfig, StreamStats, Streams};
@@ -255,8 +255,6 @@ pub(crate) struct Sessions {
     odd: OddSegments,
     /// What was told of odd packets.
     odd_packets: OddPackets,
-    /// Applications of flows that ended in this interval.
-    applications: Applications,
     /// Packets of flows, if a function may write them later.
     held_packets: Option<HeldPackets>,
     /// Packets of undecided flows, if packets of unidentified flows are emitted.
@@ -411,7 +409,6 @@ impl Sessions {
             announced: Announced::default(),
             odd: OddSegments::default(),
             odd_packets: OddPackets::default(),
-            applications: Applications::default(),
             held_packets: demand.held.then(|| HeldPackets::new(config.memory / 4)),
             unidentified_packets: demand.unidentified.then(|| UnidentifiedPackets::new(config.memory / 4)),
             measurer: demand.measure.map(|measuring| Measurer::new(measuring, config.memory / 4)),
@@ -782,22 +779,6 @@ impl Sessions {
         }
         self.decide(tap);
         found
-    }
-
-    /// Counts a flow, or a part of it, by the protocol that was found, or as unidentified.
-    pub fn count(&mut self, flow: &FlowRecord, found: Found) {
-        let Found { services: [first, ..], is_unidentified } = found;
-        if (first > 0 || is_unidentified) && !flow.carrier {
-            let (address, port) = flow.responder();
-            let server = Ipv6Addr::from(address).to_canonical();
-            let bytes = flow.forward.frame_bytes + flow.reverse.frame_bytes;
-            self.applications.add(flow.key.proto, port, server, first, bytes);
-        }
-    }
-
-    /// The applications of flows that were counted since the last call.
-    pub fn take_applications(&mut self) -> Applications {
-        std::mem::take(&mut self.applications)
     }
 
     /// Ends the input: no more packets follow.

@@ -3,12 +3,12 @@
 use crate::announced::Announcements;
 use crate::chains::Functions;
 use crate::checksum::ChecksumWatch;
-use crate::composition;
 use crate::decided::DecidedFlows;
 use crate::expressions::Finder;
 use crate::feeder::Feeder;
 use crate::function::block::{Block, first};
 use crate::meter::{Clock, Meter};
+use crate::non_ip::is_without_ip;
 use crate::plan::{ItemSource, Selection, Sum};
 use crate::sessions::Sessions;
 use crate::sink::{Emitted, Sink};
@@ -17,12 +17,11 @@ use crate::{FlowRecord, Plan, SessionConfig, SessionStats};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use weir_api::{
-    Answer, Composition, Costs, Count, EventCount, FlowCount, Interval, Ledger, Reading, SessionCount,
-    Snapshot,
+    Answer, Costs, Count, EventCount, FlowCount, Interval, Ledger, Reading, SessionCount, Snapshot,
 };
 use weir_filter::{PacketMask, Total, Totals};
 use weir_flow::{FlowConfig, FlowSink, FlowStats, FlowTable};
-use weir_wire::{Batch, Layers, Slot, Time, decode_batch, shows_its_key};
+use weir_wire::{Batch, Layers, Slot, Time, Tunnel, decode_batch, shows_its_key};
 
 /// Packets that pass a stage together: few enough that their headers stay in the first-level cache, and enough that
 /// the flow table's memory accesses overlap.
@@ -56,7 +55,6 @@ pub struct Worker {
     /// Counts of sessions at the beginning of the interval.
     sessions_before: SessionCount,
     ledger: Ledger,
-    composition: Composition,
     /// Times of the earliest and the latest packet since the last snapshot.
     earliest: Time,
     latest: Time,
@@ -83,6 +81,8 @@ struct Looked {
     by_flow: [u64; BLOCK / 64],
     /// A bit for each packet without IP.
     without_ip: PacketMask,
+    /// A bit for each packet in a tunnel.
+    tunnelled: PacketMask,
 }
 
 /// An operation on the flow table between packets.
@@ -149,7 +149,6 @@ impl Worker {
             flows_before: FlowStats::default(),
             sessions_before: SessionCount::default(),
             ledger: Ledger::default(),
-            composition: Composition::default(),
             earliest: Time(u64::MAX),
             latest: Time::default(),
             latest_of_run: Time::default(),
@@ -255,11 +254,11 @@ impl Worker {
         self.analysed.bytes += bytes;
         // Not decoded when no stage needs the layers.
         let found = self.plan.needs_layers().then_some(layers);
-        let Looked { by_flow, without_ip } =
+        let Looked { by_flow, without_ip, tunnelled } =
             found.map(|layers| self.look_at(block, layers)).unwrap_or_default();
         self.count(block, found, &by_flow);
         self.show(block, layers);
-        self.show_without_ip(block, layers, &without_ip);
+        self.show_uncommon(block, layers, (&without_ip, &tunnelled));
         self.functions.deliver(block, &self.plan.whole.matching, sink);
         self.checksums.look(block, layers, &mut self.ledger);
         self.stages.checksums += self.functions.meter.lap();
@@ -292,17 +291,19 @@ impl Worker {
         self.checksums.closely = closely;
     }
 
-    /// Counts decoding errors, tunnels and packets without IP.
+    /// Counts decoding errors, and finds the packets that are not plain IP packets.
     fn look_at(&mut self, block: Batch<'_>, layers: &[Layers]) -> Looked {
         let mut looked = Looked::default();
-        let words = looked.by_flow.iter_mut().zip(&mut looked.without_ip);
+        let words = looked.by_flow.iter_mut().zip(&mut looked.without_ip).zip(&mut looked.tunnelled);
         let parts = block.slots.chunks(64).zip(layers.chunks(64)).zip(words);
-        for ((slots, layers), (word, without_ip)) in parts {
+        for ((slots, layers), ((by_flow, without_ip), tunnelled)) in parts {
             for (at, (slot, layers)) in slots.iter().zip(layers).enumerate() {
                 let packet = block.packet(slot);
-                *word |= u64::from(shows_its_key(&packet, layers)) << at;
-                let is_without_ip = composition::count(&mut self.composition, &packet, layers);
-                *without_ip |= u64::from(is_without_ip) << at;
+                *by_flow |= u64::from(shows_its_key(&packet, layers)) << at;
+                if !layers.common {
+                    *without_ip |= u64::from(is_without_ip(layers)) << at;
+                    *tunnelled |= u64::from(layers.tunnel != Tunnel::None) << at;
+                }
                 if let Some(error) = layers.error {
                     self.ledger.errors.0[error.layer as usize][error.kind as usize] += 1;
                 }
@@ -350,14 +351,16 @@ impl Worker {
         }
     }
 
-    /// Shows the packets without IP to their subscriptions.
-    fn show_without_ip(&mut self, block: Batch<'_>, layers: &[Layers], mask: &PacketMask) {
-        if *mask == PacketMask::default() {
-            return;
-        }
+    /// Shows the packets without IP, and the packets in tunnels, to their subscriptions.
+    fn show_uncommon(&mut self, block: Batch<'_>, layers: &[Layers], masks: (&PacketMask, &PacketMask)) {
         let Plan { trees, sources, .. } = &*self.plan;
-        for at in &sources.without_ip {
-            self.functions.packets(trees, *at, &Block::Packets(block, layers), mask);
+        for (mask, subscriptions) in [(masks.0, &sources.without_ip), (masks.1, &sources.tunnelled)] {
+            if *mask == PacketMask::default() {
+                continue;
+            }
+            for at in subscriptions {
+                self.functions.packets(trees, *at, &Block::Packets(block, layers), mask);
+            }
         }
     }
 
@@ -542,7 +545,6 @@ impl Worker {
         let earliest = std::mem::replace(&mut self.earliest, Time(u64::MAX));
         let latest = std::mem::take(&mut self.latest);
         let answers = self.answers();
-        let applications = self.sessions.as_mut().map(Sessions::take_applications).unwrap_or_default();
         let sessions_now =
             self.sessions().map_or_else(SessionCount::default, |stats| SessionCount::from(&stats));
         let costs = self.take_costs();
@@ -563,7 +565,6 @@ impl Worker {
                 fragments_unmatched: stats.fragments_unmatched - before.fragments_unmatched,
                 fragments_shed: stats.fragments_shed - before.fragments_shed,
                 holes_shed: stats.holes_shed - before.holes_shed,
-                states: std::mem::take(&mut self.functions.states),
             },
             sessions: sessions_now.since(&std::mem::replace(&mut self.sessions_before, sessions_now)),
             offloaders: self
@@ -573,8 +574,6 @@ impl Worker {
                 .map(|sender| Ipv6Addr::from(sender).to_canonical())
                 .collect(),
             costs,
-            applications,
-            composition: std::mem::take(&mut self.composition),
             answers,
             outline: Arc::clone(&self.plan.outline),
             events: Vec::new(),

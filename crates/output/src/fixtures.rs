@@ -151,8 +151,6 @@ pub fn snapshot() -> Snapshot {
         },
         flows: FlowCount { created: 405, ended: 405, ..FlowCount::default() },
         sessions: weir_api::SessionCount::default(),
-        applications: weir_api::Applications::default(),
-        composition: weir_api::Composition::default(),
         offloaders: vec![ip("10.99.0.2")],
         senders: weir_api::ChecksumSenders::default(),
         costs: weir_api::Costs::default(),

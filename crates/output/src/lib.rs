@@ -36,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 mod aligned;
+mod applications;
 mod assigned;
 pub mod csv;
 mod destination;
@@ -68,6 +69,7 @@ mod zeek;
 pub mod zone;
 
 pub use aligned::aligned;
+pub use applications::{Applications, Service};
 pub use assigned::assigned;
 pub use destination::Existing;
 pub use file::Rolling;

@@ -4,6 +4,7 @@
 //! As an output it is `weir.prom`, a file that is replaced as a whole at each interval and read by the textfile
 //! collector of the Prometheus node exporter.
 
+use crate::summary::states;
 use crate::{Output, OutputContext, OutputSpec, Takes};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -20,10 +21,12 @@ use weir_api::{
     Histogram, LAYERS, MetricType, Snapshot, counters,
 };
 
+/// The name of the output.
+pub const NAME: &str = "prometheus";
 const FILE: &str = "weir.prom";
 
 pub(crate) static METRICS: OutputSpec = OutputSpec {
-    name: "prometheus",
+    name: NAME,
     help: "All counters and the cost profile as OpenMetrics text.",
     files: &[FILE],
     is_stream: false,
@@ -62,6 +65,8 @@ struct Sums {
     /// Sum of all intervals, without their answers.
     counted: Snapshot,
     lines: Vec<Line>,
+    /// Ended flows by state.
+    states: BTreeMap<String, u64>,
     /// Findings by kind of event.
     found: BTreeMap<&'static str, u64>,
     /// The end of the last interval, in nanoseconds since the epoch.
@@ -125,6 +130,9 @@ impl Metrics {
         let sums = Arc::make_mut(&mut self.0);
         sums.counted.merge_counters(snapshot);
         sums.end = sums.end.max(snapshot.interval.end);
+        for (state, flows) in states(snapshot) {
+            *sums.states.entry(state).or_default() += flows;
+        }
         for event in &snapshot.events {
             let found = sums.found.entry(event.kind.name).or_default();
             *found = found.saturating_add(event.count);
@@ -238,8 +246,9 @@ impl Sums {
         }
         let help = "Ended flows by connection state, as Zeek names it";
         let mut metric = to.encode_descriptor("flows_by_state", help, None, Type::Counter)?;
-        for (state, value) in CONN_STATES.iter().zip(self.counted.flows.states.0) {
-            total(&mut metric.encode_family(&[("state", *state)])?, value)?;
+        for state in CONN_STATES {
+            let value = self.states.get(state).copied().unwrap_or_default();
+            total(&mut metric.encode_family(&[("state", state)])?, value)?;
         }
         Ok(())
     }

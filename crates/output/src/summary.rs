@@ -22,11 +22,16 @@ pub use naming::Naming;
 pub use render::{MAX_LINES, MIN_WIDTH, render};
 pub use sections::scan_line;
 
+use crate::Applications;
 use crate::figures::{bit_rate, count, loss_percent, packet_rate, percent};
 use crate::zone::Zone;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use weir_api::{Count, Reading, Series, Snapshot, SubscriptionId, Top, Trials, builtin};
+use weir_api::{
+    AnswerId, CONN_STATES, Count, Datum, Reading, Series, Snapshot, SubscriptionId, TableRow, Top, Trials,
+    builtin,
+};
 
 /// Contents of the summary.
 #[derive(Clone, Debug, Default)]
@@ -125,6 +130,20 @@ pub fn scans(snapshot: &Snapshot) -> Vec<Trials> {
     found
 }
 
+/// The ended flows of a snapshot by state, in descending order.
+pub fn states(snapshot: &Snapshot) -> Vec<(String, u64)> {
+    let table = snapshot.table_at(AnswerId { subscription: builtin::STATES, place: 0 });
+    let named = |row: &TableRow| match row.key.first() {
+        Some(Datum::Text(state)) => Some((String::from(&**state), row.weight())),
+        _ => None,
+    };
+    let mut states: Vec<(String, u64)> =
+        table.iter().flat_map(|table| &table.rows).filter_map(named).collect();
+    let place = |state: &str| CONN_STATES.iter().position(|known| *known == state);
+    states.sort_by_key(|(state, flows)| (Reverse(*flows), place(state)));
+    states
+}
+
 /// Packets and bytes over time of a snapshot.
 pub fn series(snapshot: &Snapshot) -> Option<&Series> {
     match snapshot.reading_of(builtin::RATE)? {
@@ -161,7 +180,8 @@ pub fn line(snapshot: &Snapshot, zone: &Zone, names: bool) -> String {
     let talkers = top_of(snapshot, builtin::TALKERS);
     if let Some((top, row)) = talkers.and_then(|top| Some((top, *top.ranked().first()?))) {
         let share = percent(row.count.in_unit(top.unit), in_unit(&all, top));
-        let naming = Naming::of(&snapshot.applications, names);
+        let applications = Applications::of(snapshot);
+        let naming = Naming::of(&applications, names);
         line.push_str(&format!("  top {} {share}", key(&row.key, naming)));
         if let Some(error) = error_share(row.error, row.count.in_unit(top.unit)) {
             line.push_str(&format!(" {error}"));

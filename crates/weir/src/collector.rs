@@ -284,7 +284,7 @@ impl Collector {
         while let Some(at) = self.outputs.iter_mut().position(|output| output.has_ended(now)) {
             // The part of the present report until now.
             for mut report in self.reports.values().cloned().collect::<Vec<_>>() {
-                for_outputs(&mut report);
+                for_outputs(&mut report, &self.outputs);
                 self.attempt(at, |output| output.interval(&report));
             }
             self.attempt(at, |output| output.finish());
@@ -666,7 +666,7 @@ impl Collector {
 
     fn emit_first(&mut self) {
         let Some((_, mut report)) = self.reports.pop_first() else { return };
-        for_outputs(&mut report);
+        for_outputs(&mut report, &self.outputs);
         for at in 0..self.outputs.len() {
             self.attempt(at, |output| output.interval(&report));
         }
@@ -705,8 +705,10 @@ impl Collector {
     }
 }
 
-/// Puts the answers of a report in order for the outputs, without those that go to none.
-fn for_outputs(report: &mut Snapshot) {
+/// Puts the answers of a report in order for the outputs, without those that none of them takes.
+fn for_outputs(report: &mut Snapshot, open: &[OpenOutput]) {
     report.arrange();
-    report.answers.retain(|answer| answer.label.outputs.as_ref().is_none_or(|outputs| !outputs.is_empty()));
+    let is_open = |name: &String| open.iter().any(|output| output.name() == name);
+    let is_taken = |names: &Vec<String>| names.iter().any(is_open);
+    report.answers.retain(|answer| answer.label.outputs.as_ref().is_none_or(is_taken));
 }

@@ -18,6 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use weir_api::web::{Event, ListRow, MemoryRow, Mode, QueueRow, Tick};
 use weir_api::{Answer, Count, Reading, Snapshot, builtin};
+use weir_output::Applications;
 use weir_output::event::web;
 use weir_output::metrics::Metrics;
 use weir_output::summary::{Naming, top_of};
@@ -354,12 +355,16 @@ impl Drop for OpenStream {
     }
 }
 
-/// A snapshot without readings: its size does not grow when it is added up.
+/// A snapshot without readings but the identified protocols, which name services: its size is bounded when it is added up.
 fn without_readings(snapshot: &Snapshot) -> Snapshot {
+    let reading = |answer: &Answer| match answer.id.subscription {
+        builtin::APPLICATIONS => answer.reading.clone(),
+        _ => Reading::Count(Count::default()),
+    };
     let answer = |answer: &Answer| Answer {
         id: answer.id,
         label: Arc::clone(&answer.label),
-        reading: Reading::Count(Count::default()),
+        reading: reading(answer),
         nanoseconds: answer.nanoseconds,
     };
     Snapshot {
@@ -370,8 +375,6 @@ fn without_readings(snapshot: &Snapshot) -> Snapshot {
         flows: snapshot.flows,
         sessions: snapshot.sessions,
         costs: snapshot.costs,
-        applications: snapshot.applications.clone(),
-        composition: snapshot.composition.clone(),
         offloaders: snapshot.offloaders.clone(),
         answers: snapshot.answers.iter().map(answer).collect(),
         outline: Arc::clone(&snapshot.outline),
@@ -387,7 +390,8 @@ fn described(tick: &Snapshot, total: &Snapshot) -> Tick {
     let length = tick.watched_seconds();
     let talkers = top_of(tick, builtin::TALKERS).map_or_else(Vec::new, |top| {
         let rows = top.ranked().into_iter().take(TALKERS);
-        let naming = Naming::by_content(&total.applications);
+        let applications = Applications::of(total);
+        let naming = Naming::by_content(&applications);
         rows.map(|row| list_row(&row, naming)).collect::<Vec<ListRow>>()
     });
     Tick {

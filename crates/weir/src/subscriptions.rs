@@ -7,7 +7,7 @@ use crate::requested::PacketFiles;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_api::{FunctionCall, Level, Owner, Subscription, SubscriptionId, SubscriptionSpec, builtin};
-use weir_output::Log;
+use weir_output::{Log, metrics};
 use weir_proto::Hashes;
 
 /// The subscriptions of the summary; `memory` is the memory limit in bytes, by which the lists are sized.
@@ -24,6 +24,19 @@ pub fn summary(memory: usize) -> Vec<Subscription> {
         all("rate", FunctionCall::new("rate")),
         SubscriptionSpec { level: Level::Flow, ..all("scans", FunctionCall::new("scans")) },
     ]);
+    subscriptions.extend(built_in([
+        of_summary(
+            "packets without IP",
+            Level::Packet,
+            vec![FunctionCall::new("nonip").with("rows", share(memory, 256, 16))],
+        ),
+        of_summary(
+            "tunnels",
+            Level::Packet,
+            vec![FunctionCall::new("tunnels").with("rows", share(memory, 256, 16))],
+        ),
+        of_summary("connection states", Level::Flow, vec![FunctionCall::new("states")]),
+    ]));
     if memory >= FULL_SUMMARY {
         let of_link = |name| all(name, FunctionCall::new(name).with("rows", share(memory, 256, 16)));
         subscriptions.extend(built_in([of_link("wifi"), of_link("arp")]));
@@ -67,16 +80,27 @@ pub fn applications(memory: usize) -> Vec<Subscription> {
     ])
 }
 
-/// The subscription to the names that clients resolved, which rows of flows and the summary show. Its reading is of no use.
-pub fn host_names() -> Vec<Subscription> {
+/// The subscriptions that name services and hosts: the protocols of flows, by which the summary, the live screen and the pages name
+/// services; and the names that clients resolved, which rows of flows and the summary show. `memory` is the memory limit in
+/// bytes, by which the lists are sized.
+pub fn of_names(memory: usize) -> Vec<Subscription> {
+    // With little memory, packets need it.
+    let rows = |most: usize| if memory < FULL_SUMMARY { 32 } else { share(memory, most, 32) };
+    let applications =
+        |by: &str, most: usize| FunctionCall::new("applications").with("by", by).with("rows", rows(most));
+    let functions = vec![applications("port", 512), applications("server", 2048)];
+    let mut subscriptions = built_in([of_summary("applications", Level::Flow, functions)]);
+    subscriptions.extend(host_names());
+    subscriptions
+}
+
+/// The subscription to the names that clients resolved. Its reading is of no use.
+fn host_names() -> Vec<Subscription> {
     // Other answers have no addresses.
     let with_addresses = "dns.answers and (dns.type = 1 or dns.type = 28)";
     let functions = vec![FunctionCall::new("hostnames")];
-    built_in([SubscriptionSpec {
-        level: Level::Record,
-        outputs: Some(Vec::new()),
-        ..SubscriptionSpec::new("host names", with_addresses, functions)
-    }])
+    let spec = of_summary("host names", Level::Record, functions);
+    built_in([SubscriptionSpec { expression: with_addresses.to_owned(), ..spec }])
 }
 
 /// The subscriptions of a report: those of the summary, all records, and each measurement.
@@ -251,6 +275,15 @@ fn built_in(specs: impl IntoIterator<Item = SubscriptionSpec>) -> Vec<Subscripti
 
 fn top(by: &str) -> FunctionCall {
     FunctionCall::new("top").with("by", by)
+}
+
+/// A subscription whose readings are for the summary, the live screen, the pages and the metrics, and go to no other output.
+fn of_summary(name: &str, level: Level, functions: Vec<FunctionCall>) -> SubscriptionSpec {
+    SubscriptionSpec {
+        level,
+        outputs: Some(vec![metrics::NAME.to_owned()]),
+        ..SubscriptionSpec::new(name, "", functions)
+    }
 }
 
 fn all(name: &str, function: FunctionCall) -> SubscriptionSpec {

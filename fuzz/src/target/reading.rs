@@ -39,8 +39,7 @@ fn seeds() -> Vec<Vec<u8>> {
         Reading::Distinct(DistinctCount::new(DistinctOf::Ports, 5, seen)),
         Reading::Table(Table::new(&SCANS, 64, vec![trials.row(0)], 0)),
     ];
-    let mut snapshot = Snapshot::default();
-    snapshot.applications.add(6, 443, source, 2, 100);
+    let snapshot = Snapshot::default();
     let mut seeds: Vec<Vec<u8>> = readings.iter().map(Reading::encode).collect();
     seeds.push(snapshot.encode());
     seeds

@@ -2,10 +2,10 @@
 
 use super::FunctionSpec;
 use super::link_list::{self, LinkKey, Ssid, mac, word};
-use crate::composition::carried;
 use crate::keyed::{KeyHash, Keyed};
+use crate::non_ip::{NonIp, WifiFrame};
 use std::borrow::Cow;
-use weir_api::{Datum, KeyColumn, NETWORK_NAMES, OWN_WORDS, Part, Schema, WifiFrame};
+use weir_api::{Datum, KeyColumn, NETWORK_NAMES, OWN_WORDS, Schema};
 use weir_wire::{Layers, LinkEnds, Mac, Packet, WifiKind, link_ends};
 
 pub(super) static FRAMES: FunctionSpec = link_list::spec::<Key>(
@@ -50,11 +50,11 @@ impl Kind {
             (Some(kind), Some(_)) => return Kind::Wifi(kind),
             (None, Some(_)) => return Kind::Undecoded,
         }
-        match carried(packet, layers) {
-            Part::EtherType(kind) => Kind::EtherType(kind),
-            Part::Cisco(kind) => Kind::Cisco(kind),
-            Part::Llc(service) => Kind::Llc(service),
-            Part::Tunnel(..) | Part::Wifi(_) => Kind::Undecoded,
+        match NonIp::carried(packet, layers) {
+            NonIp::EtherType(kind) => Kind::EtherType(kind),
+            NonIp::Cisco(kind) => Kind::Cisco(kind),
+            NonIp::Llc(service) => Kind::Llc(service),
+            NonIp::Wifi(_) => Kind::Undecoded,
         }
     }
 
@@ -80,10 +80,10 @@ impl Kind {
     fn name(self) -> Cow<'static, str> {
         match self {
             Kind::Undecoded => Cow::Borrowed("not decoded"),
-            Kind::EtherType(kind) => Part::EtherType(kind).name(),
-            Kind::Broken(kind) => Cow::Owned(format!("{}, cut or malformed", Part::EtherType(kind).name())),
-            Kind::Cisco(kind) => Part::Cisco(kind).name(),
-            Kind::Llc(service) => Part::Llc(service).name(),
+            Kind::EtherType(kind) => NonIp::EtherType(kind).name(),
+            Kind::Broken(kind) => Cow::Owned(format!("{}, cut or malformed", NonIp::EtherType(kind).name())),
+            Kind::Cisco(kind) => NonIp::Cisco(kind).name(),
+            Kind::Llc(service) => NonIp::Llc(service).name(),
             Kind::Wifi(kind) => wifi_name(kind),
         }
     }
@@ -116,8 +116,8 @@ fn wifi_name(kind: WifiKind) -> Cow<'static, str> {
         WifiKind::Control(12) => "CTS",
         WifiKind::Control(13) => "ack",
         WifiKind::Control(14 | 15) => "CF-End",
-        WifiKind::Data => return Part::Wifi(WifiFrame::Data).name(),
-        WifiKind::Encrypted => return Part::Wifi(WifiFrame::Encrypted).name(),
+        WifiKind::Data => return NonIp::Wifi(WifiFrame::Data).name(),
+        WifiKind::Encrypted => return NonIp::Wifi(WifiFrame::Encrypted).name(),
         WifiKind::Null => "Wi-Fi data without content",
         WifiKind::Fragment => "later fragment of Wi-Fi data",
         WifiKind::Management(subtype) => return Cow::Owned(format!("Wi-Fi management {subtype}")),

@@ -1,16 +1,16 @@
-//! Lists of packets without IP in fixed memory, by what their link layer or ARP shows.
+//! Lists of packets without IP, or in tunnels, in fixed memory, by what their headers show.
 
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
 use crate::bounded::{Bounded, Row, Taken};
-use crate::composition::is_without_ip;
 use crate::keyed::Keyed;
+use crate::non_ip::is_without_ip;
 use std::borrow::Cow;
 use std::sync::Arc;
 use weir_api::{
     Datum, Fold, Folded, KeyColumn, Level, Reading, Schema, Shown, Table, TableColumn, TableRow, Unit,
 };
-use weir_wire::{Layers, Mac, Packet};
+use weir_wire::{Layers, Mac, Packet, Tunnel};
 
 /// What such a list is by.
 pub(super) trait LinkKey: Keyed + Send + 'static {
@@ -18,8 +18,10 @@ pub(super) trait LinkKey: Keyed + Send + 'static {
     const SCHEMA: Schema;
     /// Maximum bytes of the texts of a key, as a reading has them.
     const TEXTS: usize;
+    /// The packets that it counts: those without IP, or those in tunnels.
+    const PACKETS: InputKind = InputKind::WithoutIp;
 
-    /// Calls `each` with every key that a packet without IP counts to.
+    /// Calls `each` with every key that such a packet counts to.
     fn each(packet: &Packet<'_>, layers: &Layers, each: &mut dyn FnMut(Self));
 
     /// The parts of the key, in the order of the schema.
@@ -38,7 +40,6 @@ static COLUMNS: [TableColumn; 2] = [
     TableColumn::new("bytes", Fold::Sum, "bytes", "Bytes on the wire, link-layer headers included."),
 ];
 
-/// A part of the keys.
 /// The columns of a list by these parts.
 pub(super) const fn schema(name: &'static str, keys: &'static [KeyColumn]) -> Schema {
     Schema {
@@ -56,7 +57,7 @@ pub(super) const fn spec<K: LinkKey>(name: &'static str, help: &'static str) -> 
         help,
         arguments: &ARGUMENTS,
         levels: &[Level::Packet],
-        input: InputKind::WithoutIp,
+        input: K::PACKETS,
         memory: memory::<K>,
         judge: None,
         delivers: None,
@@ -107,7 +108,7 @@ struct LinkList<K> {
 impl<K: LinkKey> Function for LinkList<K> {
     fn item(&mut self, item: &Item<'_>) {
         if let Item::Packet(packet, layers) = item
-            && is_without_ip(layers)
+            && is_meant::<K>(layers)
         {
             let count = item.count();
             K::each(packet, layers, &mut |key| self.list.add(key, count, 0));
@@ -130,6 +131,11 @@ impl<K: LinkKey> Function for LinkList<K> {
         let shed = vec![shed.packets, shed.bytes];
         Reading::Table(Table::counting(Arc::clone(&self.schema), capacity, rows, absent, shed))
     }
+}
+
+/// Whether a list counts a packet.
+fn is_meant<K: LinkKey>(layers: &Layers) -> bool {
+    if K::PACKETS == InputKind::Tunnelled { layers.tunnel != Tunnel::None } else { is_without_ip(layers) }
 }
 
 /// A hardware address as a word; no address differs from each of them.

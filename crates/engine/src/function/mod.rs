@@ -3,6 +3,7 @@
 //! To add one: a file here with a [`FunctionSpec`], and a line in [`FUNCTIONS`]. The configuration, `explain` and the
 //! manual page read that static.
 
+mod applications;
 mod arguments;
 mod arp;
 pub(crate) mod block;
@@ -24,6 +25,7 @@ mod judge;
 mod keyed_rows;
 mod link_list;
 mod log;
+mod nonip;
 mod probes;
 mod rate;
 mod record_key;
@@ -31,9 +33,11 @@ mod scans;
 mod search;
 pub(crate) mod select;
 mod size;
+mod states;
 mod syn;
 mod tcp3;
 mod top;
+mod tunnels;
 mod typed;
 mod unidentified;
 mod wifi;
@@ -69,10 +73,14 @@ pub static FUNCTIONS: &[&FunctionSpec] = &[
     &rate::RATE,
     &distribution::DISTRIBUTION,
     &frames::FRAMES,
+    &nonip::NONIP,
+    &tunnels::TUNNELS,
     &wifi::WIFI,
     &arp::ARP,
     &scans::SCANS,
     &syn::SYN,
+    &states::STATES,
+    &applications::APPLICATIONS,
     &unidentified::UNIDENTIFIED,
     &event::EVENT,
     &log::LOG,
@@ -170,6 +178,8 @@ pub enum InputKind {
     Tallies,
     /// Each packet without IP.
     WithoutIp,
+    /// Each packet in a tunnel.
+    Tunnelled,
     /// The sums of flows, and each packet with SYN, FIN or RST and the first of each flow, if the subscription covers whole
     /// flows; else packets.
     Control,

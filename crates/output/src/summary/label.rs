@@ -185,7 +185,7 @@ mod tests {
     fn keys_have_readable_labels() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         let talker = Key::Talker { server: ip("10.0.0.1"), port: 443, client: ip("10.0.0.9"), protocol: 6 };
-        let nothing = weir_api::Applications::default();
+        let nothing = crate::Applications::default();
         let (names, numbers) = (Naming::by_content(&nothing), Naming::numeric());
         assert_eq!(key(&talker, names), "10.0.0.1:443 <-> 10.0.0.9 https?");
         assert_eq!(key(&talker, numbers), "10.0.0.1:443 <-> 10.0.0.9 tcp");

@@ -1,9 +1,8 @@
 //! Names of services: the protocols that were identified, and by port only where none was.
 
-use crate::ports;
+use crate::{Applications, ports};
 use std::net::IpAddr;
-use weir_api::{Applications, Key};
-use weir_proto::PROTOCOLS;
+use weir_api::Key;
 
 /// The mark after a name that the port suggests and no content confirms.
 const BY_PORT: char = '?';
@@ -14,13 +13,13 @@ const SECOND: u64 = 10;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Naming<'a> {
     /// The protocols that were identified.
-    applications: Option<&'a Applications>,
+    applications: Option<&'a Applications<'a>>,
     is_numeric: bool,
 }
 
 impl<'a> Naming<'a> {
     /// Names by content where a protocol was identified, else by port.
-    pub fn by_content(applications: &'a Applications) -> Self {
+    pub fn by_content(applications: &'a Applications<'_>) -> Self {
         Self { applications: Some(applications), is_numeric: false }
     }
 
@@ -30,7 +29,7 @@ impl<'a> Naming<'a> {
     }
 
     /// [`Self::by_content`] with `names`, else [`Self::numeric`].
-    pub fn of(applications: &'a Applications, names: bool) -> Self {
+    pub fn of(applications: &'a Applications<'_>, names: bool) -> Self {
         if names { Self::by_content(applications) } else { Self::numeric() }
     }
 
@@ -46,16 +45,14 @@ impl<'a> Naming<'a> {
 
     /// The protocols that were identified in most of a port's bytes.
     pub fn identified(&self, ip_proto: u8, port: u16, server: Option<IpAddr>) -> Option<String> {
-        let shares = self.applications?.of(ip_proto, port, server)?;
-        let mut ranked: Vec<(u8, u64)> = shares.iter().map(|(place, bytes)| (*place, *bytes)).collect();
+        let shares = self.applications?.shares(ip_proto, port, server);
+        let mut ranked: Vec<(&str, u64)> = shares.iter().map(|share| (share.name, share.bytes)).collect();
         ranked.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
-        let all: u64 = shares.values().fold(0, |sum, bytes| sum.saturating_add(*bytes));
-        let name =
-            |place: u8| PROTOCOLS.get(usize::from(place.checked_sub(1)?)).map(|protocol| protocol.name);
+        let all: u64 = ranked.iter().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes));
         let (first, rest) = ranked.split_first()?;
-        let first = name(first.0)?;
+        let first = Some(first.0).filter(|name| !name.is_empty())?;
         let second = rest.iter().filter(|(_, bytes)| bytes.saturating_mul(SECOND) >= all);
-        let second = second.filter_map(|(place, _)| name(*place)).next();
+        let second = second.map(|(name, _)| *name).find(|name| !name.is_empty());
         Some(second.map_or_else(|| first.to_owned(), |second| format!("{first}+{second}")))
     }
 
@@ -72,20 +69,32 @@ impl<'a> Naming<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
+
+    /// The applications of flows of TCP: port, server, protocol and bytes.
+    fn applications<'a>(flows: &[(u16, IpAddr, &'a str, u64)]) -> Applications<'a> {
+        let (mut ports, mut servers) = (BTreeMap::new(), BTreeMap::new());
+        for (port, server, name, bytes) in flows {
+            *ports.entry(((*port, 6), *name)).or_default() += bytes;
+            *servers.entry((*server, (*port, 6), *name)).or_default() += bytes;
+        }
+        Applications::of_sums(&ports, &servers)
+    }
 
     #[test]
     fn content_names_a_service_and_the_port_only_suggests_one() {
-        let place = |name: &str| PROTOCOLS.iter().position(|known| known.name == name).unwrap() as u8 + 1;
         let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse::<IpAddr>().unwrap());
-        let mut found = Applications::default();
-        found.add(6, 443, one, place("ssh"), 1_000);
-        found.add(6, 443, other, place("tls"), 10_000);
-        found.add(6, 80, one, place("http"), 900);
-        found.add(6, 80, one, place("tls"), 100);
-        found.add(6, 80, one, 0, 500);
-        found.add(6, 21, one, 0, 501);
-        found.add(6, 21, one, place("ftp"), 500);
-        found.add(6, 8000, one, place("http"), 1);
+        let mut flows = vec![
+            (443, one, "ssh", 1_000),
+            (443, other, "tls", 10_000),
+            (80, one, "http", 900),
+            (80, one, "tls", 100),
+            (80, one, "", 500),
+            (21, one, "", 501),
+            (21, one, "ftp", 500),
+            (8000, one, "http", 1),
+        ];
+        let found = applications(&flows);
         let naming = Naming::by_content(&found);
         let name = |port, server| naming.service(6, port, server);
         assert_eq!(name(443, Some(one)).as_deref(), Some("ssh"));
@@ -98,7 +107,10 @@ mod tests {
         assert_eq!(name(40_000, None), None);
         assert_eq!(naming.service(1, 0, None), None);
         assert_eq!(Naming::numeric().service(6, 80, None), None);
-        found.add(6, 80, one, place("tls"), 1_000);
-        assert_eq!(Naming::by_content(&found).service(6, 80, None).as_deref(), Some("tls+http"));
+        flows.push((80, one, "tls", 1_000));
+        assert_eq!(
+            Naming::by_content(&applications(&flows)).service(6, 80, None).as_deref(),
+            Some("tls+http")
+        );
     }
 }

@@ -5,14 +5,19 @@ use super::{
     Facts, InputFacts, Naming, RangeFacts, Style, analysed, claims, error_share, key, key_short, scan_short,
     series, top_of,
 };
+use crate::Applications;
 use crate::figures::{
     bar, bit_rate, bytes, count, counted, duration, left, loss_percent, packet_rate, percent, printable,
     right, sparkline, squeeze, width, wrap,
 };
 use crate::ports;
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use weir_api::{Count, ERROR_KINDS, Key, Part, Series, Sweep, Top, TopRow, Trials, builtin, state_words};
+use weir_api::{
+    AnswerId, Count, Datum, ERROR_KINDS, Key, Series, Snapshot, SubscriptionId, Sweep, Top, TopRow, Trials,
+    builtin, state_words,
+};
 
 /// The decode error of packets whose link type is not supported.
 const UNKNOWN_LINK: &str = ERROR_KINDS[2];
@@ -400,7 +405,8 @@ pub(super) fn talkers(facts: &Facts, style: &Style, room: usize, max: usize) -> 
     let Some(top) = top_of(&facts.total, builtin::TALKERS) else { return section };
     let rows: Vec<TopRow> = top.ranked().into_iter().take(max).collect();
     let greatest = rows.first().map_or(0, |row| row.count.in_unit(top.unit));
-    let naming = Naming::of(&facts.total.applications, style.names);
+    let applications = Applications::of(&facts.total);
+    let naming = Naming::of(&applications, style.names);
     let cells: Vec<[String; 4]> = rows.iter().map(|row| cells(row, top, naming)).collect();
     let widest = |column: usize| {
         cells.iter().filter_map(|row| row.get(column)).map(|text| width(text)).max().unwrap_or(0)
@@ -463,18 +469,28 @@ fn named(name: &str, key: &Key, room: usize) -> Option<String> {
     Some(ending(&printable(name), room) + &port)
 }
 
+/// The keys of a built-in table with what ranks them, the heaviest first.
+fn ranked(total: &Snapshot, subscription: SubscriptionId) -> Vec<(&[Datum], u64)> {
+    let table = total.table_at(AnswerId { subscription, place: 0 });
+    let rows = table.map_or(&[][..], |table| &table.rows);
+    let mut ranked: Vec<(&[Datum], u64)> = rows.iter().map(|row| (&*row.key, row.weight())).collect();
+    // Rows of equal weight stay in the order of their keys.
+    ranked.sort_by_key(|(_, weight)| Reverse(*weight));
+    ranked
+}
+
 /// The tunnels: all packets, or the shares in each.
 pub(super) fn tunnels(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("TUNNELS");
-    let found = facts.total.composition.ranked(|part| matches!(part, Part::Tunnel(..)));
     let all = analysed(&facts.total).packets;
-    let entry = |(part, count): &(Part, Count)| {
-        let Part::Tunnel(name, network) = part else { return None };
-        let network = network.map(|network| format!(" {network}")).unwrap_or_default();
-        let share = if count.packets >= all { "all".to_owned() } else { percent(count.packets, all) };
+    let entry = |(key, packets): &(&[Datum], u64)| {
+        let [Datum::Text(name), network] = key else { return None };
+        let network =
+            if let Datum::Number(network) = network { format!(" {network}") } else { String::new() };
+        let share = if *packets >= all { "all".to_owned() } else { percent(*packets, all) };
         Some(format!("{share} inside {name}{network}"))
     };
-    let entries: Vec<String> = found.iter().filter_map(entry).collect();
+    let entries: Vec<String> = ranked(&facts.total, builtin::TUNNELS).iter().filter_map(entry).collect();
     section.entries(&entries, entries.len(), Some("tunnel"), room);
     section
 }
@@ -482,10 +498,11 @@ pub(super) fn tunnels(facts: &Facts, room: usize) -> Section {
 /// Packets without IP by kind: `80 ARP, 20 LLDP`, in at most `room` columns.
 fn without_ip(facts: &Facts, room: usize) -> String {
     let mut text = String::new();
-    let found = facts.total.composition.ranked(|part| !matches!(part, Part::Tunnel(..)));
-    for (at, (part, parts)) in found.iter().enumerate() {
+    let found = ranked(&facts.total, builtin::NON_IP);
+    for (at, (key, packets)) in found.iter().enumerate() {
+        let [Datum::Text(name)] = key else { continue };
         let comma = if at == 0 { "" } else { ", " };
-        let entry = format!("{comma}{} {}", count(parts.packets), part.name());
+        let entry = format!("{comma}{} {name}", count(*packets));
         let more = if at + 1 < found.len() { ", ...".len() } else { 0 };
         if width(&text) + width(&entry) + more > room {
             text.push_str(if at == 0 { "" } else { ", ..." });
@@ -592,7 +609,8 @@ pub(super) fn ports(facts: &Facts, style: &Style, room: usize) -> Section {
     let mut section = Section::new("PORTS");
     let Some(top) = top_of(&facts.total, builtin::SERVICES) else { return section };
     let all = analysed(&facts.total).in_unit(top.unit);
-    let naming = Naming::of(&facts.total.applications, style.names);
+    let applications = Applications::of(&facts.total);
+    let naming = Naming::of(&applications, style.names);
     let ranked = top.ranked();
     let worth = |row: &TopRow| row.count.in_unit(top.unit).saturating_mul(100) >= all;
     if ranked.len() > 3 && !ranked.iter().any(worth) {

@@ -6,7 +6,7 @@ use weir_api::{
     Answer, AnswerId, Datum, Fold, Folded, KeyColumn, KeyKind, Schema, Shown, Sketch, Table, TableColumn,
     TableRow,
 };
-use weir_api::{CaptureCount, Composition, DecodeErrors, Key, Part, TopRow, WifiFrame};
+use weir_api::{CaptureCount, DecodeErrors, Key, TopRow};
 
 fn facts() -> Facts {
     let total = fixtures::snapshot();
@@ -518,29 +518,38 @@ fn the_time_range_is_shown_with_what_is_outside() {
 fn tunnels_and_packets_without_ip_are_named() {
     let mut facts = facts();
     let all = analysed(&facts.total);
-    facts.total.composition.add(Part::Tunnel("VXLAN", Some(42)), &all);
+    let tunnel = |name: &str, network| vec![Datum::Text(name.into()), network];
+    let vxlan = |n| tunnel("VXLAN", Datum::Number(n));
+    facts.total.answers.push(weighed("tunnels", vec![(vxlan(42), all.packets)]));
     let text = render(&facts, &Style::default());
     assert!(text.contains("\nTUNNELS   all inside VXLAN 42\n"), "{text}");
 
-    facts.total.composition = Composition::default();
-    let part = |n| Count { packets: n, bytes: n };
-    facts.total.composition.add(Part::Tunnel("GRE", None), &part(453));
-    (0..90).for_each(|n| facts.total.composition.add(Part::Tunnel("VXLAN", Some(n)), &part(1)));
+    facts.total.answers.pop();
+    let mut tunnels = vec![(tunnel("GRE", Datum::Nothing), 453)];
+    tunnels.extend((0..90).map(|n| (vxlan(n), 1)));
     facts.total.ledger.unflowed = 12;
-    for (kind, n) in [
-        (Part::Wifi(WifiFrame::Encrypted), 6),
-        (Part::Wifi(WifiFrame::Management), 3),
-        (Part::EtherType(0x0806), 2),
-        (Part::EtherType(0x1234), 1),
-    ] {
-        facts.total.composition.add(kind, &part(n));
-    }
+    let kinds = [("type 0x1234", 1), ("ARP", 2), ("encrypted Wi-Fi", 6), ("Wi-Fi management", 3)];
+    let kinds = kinds.map(|(name, n)| (vec![Datum::Text(name.into())], n));
+    facts.total.answers.extend([weighed("tunnels", tunnels), weighed("packets without IP", kinds.into())]);
     let text = render(&facts, &Style::default());
     assert!(text.contains("\nTUNNELS   50% inside GRE   <1% inside VXLAN 0"), "{text}");
     assert!(text.contains("more tunnels\n"), "{text}");
     let kinds =
         "12 packets outside flows: 6 encrypted Wi-Fi, 3 Wi-Fi management, 2\n          ARP, 1 type 0x1234\n";
     assert!(text.contains(kinds), "{text}");
+}
+
+/// The answer of a built-in subscription: a table of keys with their weights.
+fn weighed(subscription: &str, rows: Vec<(Vec<Datum>, u64)>) -> Answer {
+    let schema = Schema {
+        name: "rows".into(),
+        keys: Vec::new().into(),
+        columns: Vec::new().into(),
+        shown: Shown::Heaviest(10),
+    };
+    let row = |(key, weight)| TableRow { key, values: vec![Folded::Sum(weight)], error: 0 };
+    let rows = rows.into_iter().map(row).collect();
+    fixtures::answer(subscription, None, "rows", Reading::Table(Table::new(schema, 512, rows, 0)))
 }
 
 /// A resolved name takes the place of the server's address; the bar stays.
@@ -611,9 +620,8 @@ fn each_list_states_its_own_remainder() {
             total.answers.push(listed(*of, keys));
         }
         total.answers.sort_by_key(|answer| answer.id);
-        for n in 0..9 {
-            total.composition.add(Part::Tunnel("VXLAN", Some(n)), &fixtures::count(1, 1));
-        }
+        let tunnels = (0..9).map(|n| (vec![Datum::Text("VXLAN".into()), Datum::Number(n)], 1));
+        total.answers.push(weighed("tunnels", tunnels.collect()));
         let facts = Facts { total, ..Facts::default() };
         for room in 50..200 {
             let sections = [

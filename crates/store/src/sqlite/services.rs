@@ -5,14 +5,23 @@ use super::partition::{Part, Progress};
 use crate::{StoreError, TimeRange};
 use rusqlite::params_from_iter;
 use rusqlite::types::Value as Sql;
-use std::collections::BTreeSet;
-use weir_api::{Applications, Key};
+use std::collections::{BTreeMap, BTreeSet};
+use weir_api::Key;
+use weir_output::Applications;
 use weir_output::row::ip;
 use weir_proto::PROTOCOLS;
 
+/// Maximum number of servers' ports whose protocols are named apart: those of the lowest addresses. Every port has its
+/// protocols in any case.
+const MAX_SERVERS: usize = 4096;
+
 /// The protocols that were identified in the flows of a range on the ports of these keys. Flows without an identified
 /// protocol do not count: the store does not tell which of them had payload.
-pub fn identified(parts: &[Part], span: TimeRange, keys: &[Key]) -> Result<Applications, StoreError> {
+pub fn identified(
+    parts: &[Part],
+    span: TimeRange,
+    keys: &[Key],
+) -> Result<Applications<'static>, StoreError> {
     let ports: BTreeSet<u16> = keys
         .iter()
         .filter_map(|key| match *key {
@@ -20,10 +29,10 @@ pub fn identified(parts: &[Part], span: TimeRange, keys: &[Key]) -> Result<Appli
             _ => None,
         })
         .collect();
-    let mut found = Applications::default();
     if ports.is_empty() {
-        return Ok(found);
+        return Ok(Applications::default());
     }
+    let (mut by_port, mut by_server) = (BTreeMap::new(), BTreeMap::new());
     let (from, to) = bounds(span);
     let places = vec!["?"; ports.len()].join(", ");
     let text = format!(
@@ -40,9 +49,13 @@ pub fn identified(parts: &[Part], span: TimeRange, keys: &[Key]) -> Result<Appli
             while let Some(row) = rows.next()? {
                 let services: String = row.get(3)?;
                 let first = services.split(' ').next().unwrap_or_default();
-                if let Some(at) = PROTOCOLS.iter().position(|protocol| protocol.name == first) {
-                    let bytes = row.get::<_, i64>(4)? as u64;
-                    found.add(row.get(0)?, row.get(1)?, ip(row.get(2)?), at as u8 + 1, bytes);
+                if let Some(protocol) = PROTOCOLS.iter().find(|protocol| protocol.name == first) {
+                    let (service, bytes) = ((row.get(1)?, row.get(0)?), row.get::<_, i64>(4)? as u64);
+                    *by_port.entry((service, protocol.name)).or_default() += bytes;
+                    *by_server.entry((ip(row.get(2)?), service, protocol.name)).or_default() += bytes;
+                    if by_server.len() > MAX_SERVERS {
+                        by_server.pop_last();
+                    }
                 }
             }
             Ok(())
@@ -52,5 +65,5 @@ pub fn identified(parts: &[Part], span: TimeRange, keys: &[Key]) -> Result<Appli
             break;
         }
     }
-    Ok(found)
+    Ok(Applications::of_sums(&by_port, &by_server))
 }

@@ -1,5 +1,6 @@
 //! An output that is open, and the logs whose rows it takes.
 
+use crate::database;
 use crate::delivered::Delivered;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +22,8 @@ impl Selection {
 
 /// An output and the rows that it takes.
 pub struct OpenOutput {
+    /// Its name, by which subscriptions choose the outputs of their readings.
+    name: &'static str,
     /// Folder of its files.
     folder: PathBuf,
     /// The output.
@@ -34,18 +37,24 @@ pub struct OpenOutput {
 impl OpenOutput {
     /// The store of the pages.
     pub fn of_pages(folder: &Path, output: Box<dyn Output>, delivered: Arc<Delivered>) -> Self {
-        Self { folder: folder.to_owned(), output, delivered, selections: Vec::new() }
+        Self {
+            name: database::OUTPUT.name,
+            folder: folder.to_owned(),
+            output,
+            delivered,
+            selections: Vec::new(),
+        }
     }
 
     /// An output without a folder, which takes all rows until the end.
     pub fn of_all(output: Box<dyn Output>, delivered: Arc<Delivered>) -> Self {
-        Self { folder: PathBuf::new(), output, delivered, selections: Vec::new() }
+        Self { name: "syslog", folder: PathBuf::new(), output, delivered, selections: Vec::new() }
     }
 
     /// A log in a folder.
     pub fn of_log(folder: &Path, log: &Log, output: Box<dyn Output>, delivered: Arc<Delivered>) -> Self {
         let selections = vec![Selection { log: log.clone(), ends: None }];
-        Self { folder: folder.to_owned(), output, delivered, selections }
+        Self { name: log.spec().name, folder: folder.to_owned(), output, delivered, selections }
     }
 
     /// Counts a row that it took.
@@ -81,6 +90,11 @@ impl OpenOutput {
         let mine = &self.selections.first().filter(|_| self.folder == folder)?.log;
         let is_same = mine.spec().name == log.spec().name;
         (is_same || mine.shares(log).is_some()).then_some(is_same)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
     }
 
     /// Takes the rows of the logs in a folder from a packet time on.

@@ -7,6 +7,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 use weir_api::{Key, SubscriptionId, Top, TopRow, builtin};
+use weir_output::Applications;
 use weir_output::summary::top_of;
 use weir_output::summary::{Naming, error_share};
 use weir_output::{figures, ports};
@@ -26,7 +27,8 @@ const ROWS: usize = 8;
 
 /// Draws the details of a key.
 pub fn detail(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, key: &Key, palette: Palette) {
-    let naming = Naming::of(&view.total.applications, view.names);
+    let applications = Applications::of(view.total);
+    let naming = Naming::of(&applications, view.names);
     let rest = titled(frame, area, "DETAILS", "Esc goes back, / filters these packets", palette);
     let mut lines = vec![key_text(key, naming), format!("packets: {}", label::expression(key))];
     if let Key::Talker { server, port, protocol, .. } = *key {

@@ -9,6 +9,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Sparkline;
 use weir_api::{Class, Count, Interval, Key, Ledger, Reading, Snapshot, SubscriptionId, Top, Unit, builtin};
+use weir_output::Applications;
 use weir_output::figures;
 use weir_output::summary::top_of;
 use weir_output::summary::{Naming, error_share, scan, scans};
@@ -139,7 +140,8 @@ fn top_list(
     let entries =
         ranked(top_of(view.last, list), total, state.order, usize::from(rest.height).saturating_sub(1));
     let max = entries.first().map_or(0, |entry| entry.weight(state.order).0);
-    let naming = Naming::of(&view.total.applications, view.names);
+    let applications = Applications::of(view.total);
+    let naming = Naming::of(&applications, view.names);
     let rows = entries.iter().map(|entry| {
         let [bits, packets] = rates(entry.now, view.last.interval);
         let all = [

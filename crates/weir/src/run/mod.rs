@@ -319,7 +319,7 @@ impl Run {
             built_in.extend(subscriptions::applications(request.memory));
         }
         if !options.numeric {
-            built_in.extend(subscriptions::host_names());
+            built_in.extend(subscriptions::of_names(request.memory));
         }
         let ports = list_rows(request.memory, 4096);
         built_in.extend(subscriptions::of_options(options, files, given, is_read, ports));

@@ -11,9 +11,10 @@ use std::collections::HashSet;
 use std::io::IsTerminal;
 use weir_api::{Answer, AnswerId, Snapshot, SubscriptionId, builtin};
 use weir_capture::{Compression, Files, InputInfo, ReadError};
+use weir_output::Applications;
 use weir_output::figures::counted;
 use weir_output::ndjson;
-use weir_output::summary::{Facts, InputFacts, Naming, RangeFacts, Style, answers, lists, render};
+use weir_output::summary::{Facts, InputFacts, Naming, RangeFacts, Style, answers, lists, render, states};
 
 /// Columns of the summary.
 const WIDTH: usize = 80;
@@ -102,7 +103,8 @@ fn asked(run: &Run, total: &Snapshot) -> String {
     let mut ids: Vec<SubscriptionId> = found.iter().map(|answer| answer.id.subscription).collect();
     ids.dedup();
     let last = ids.get(ASKED - 1).copied().unwrap_or(SubscriptionId(u32::MAX));
-    let naming = Naming::of(&total.applications, !run.options.numeric);
+    let applications = Applications::of(total);
+    let naming = Naming::of(&applications, !run.options.numeric);
     let mut text = answers(found.into_iter().filter(|answer| answer.id.subscription <= last), naming, WIDTH);
     if let Some(more) = ids.len().checked_sub(ASKED).filter(|more| *more > 0) {
         text += &format!("\nand {}: see -j\n", counted(more as u64, "more subscription"));
@@ -156,14 +158,6 @@ fn facts(
         range: None,
         interrupted: run.signals.has_interrupted(),
     }
-}
-
-/// Ended flows by state, in descending order.
-fn states(total: &Snapshot) -> Vec<(String, u64)> {
-    let mut states: Vec<(String, u64)> =
-        total.flows.states.named().map(|(name, n)| (name.to_owned(), n)).collect();
-    states.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
-    states
 }
 
 fn summary(run: &Run, facts: &Facts) -> String {
