@@ -6,13 +6,14 @@
 //! gives the same results with any number of workers. On a link they hold from the moment at which they are made.
 
 use crate::FlowIdentity;
+use crate::announcers::{Announcers, Outlook};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weir_proto::Expected;
-use weir_wire::Time;
+use weir_proto::{Expected, may_begin_elsewhere};
+use weir_wire::{Batch, Layers, Time};
 
 /// Bytes of an expected flow, including its parser.
 const EXPECTED: usize = 512;
@@ -57,8 +58,8 @@ impl Expectations {
         self.waiting.len() * EXPECTED
     }
 
-    /// Removes and returns the expectation of that flow.
-    fn take(&mut self, flow: &FlowIdentity, now: Time) -> Option<Expected> {
+    /// Where the expectation of that flow waits; `None` if it is not expected.
+    fn find(&self, flow: &FlowIdentity, now: Time) -> Option<(IpAddr, u16, u8)> {
         if self.waiting.is_empty() {
             return None;
         }
@@ -67,7 +68,12 @@ impl Expectations {
         let is_it = |(_, expected): &&(u64, Expected)| {
             expected.initiator.is_none_or(|address| address == initiator) && now <= expected.until
         };
-        self.waiting.get(&at).filter(is_it)?;
+        self.waiting.get(&at).filter(is_it).map(|_| at)
+    }
+
+    /// Removes and returns the expectation of that flow.
+    fn take(&mut self, flow: &FlowIdentity, now: Time) -> Option<Expected> {
+        let at = self.find(flow, now)?;
         let (place, expected) = self.waiting.remove(&at)?;
         self.order.remove(&place);
         Some(expected)
@@ -98,8 +104,15 @@ pub trait PacketOrder: Send + Sync {
     /// A worker has taken its packets before the one of that number. Numbers wrap around.
     fn pass(&self, worker: usize, packet: u32);
 
+    /// No packet of a worker before the one of that number will announce a flow, whether it was taken or not.
+    fn promise(&self, worker: usize, packet: u32);
+
     /// Waits until all workers have taken their packets before the one of that number, which `worker` takes now.
     fn wait(&self, worker: usize, packet: u32);
+
+    /// Waits until each worker has taken its packets before the one of that number, which `worker` takes now, or has promised
+    /// that the others before it announce nothing.
+    fn wait_for_promises(&self, worker: usize, packet: u32);
 }
 
 /// Announcements that all workers of a run share. Clones share them.
@@ -131,11 +144,21 @@ impl Announcements {
         }
     }
 
-    /// The announcements before a packet.
+    fn promise(&self, packet: u32) {
+        if let Some((worker, order)) = &self.order {
+            order.promise(*worker, packet);
+        }
+    }
+
+    /// The announcements, after all workers have taken what is before a packet.
     fn before(&self, packet: u32) -> MutexGuard<'_, Expectations> {
         if let Some((worker, order)) = &self.order {
             order.wait(*worker, packet);
         }
+        self.lock()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Expectations> {
         self.shared.expected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -150,10 +173,14 @@ impl Announcements {
 
     /// Removes and returns the expectation of a flow that begins with that packet.
     fn take(&self, packet: u32, flow: &FlowIdentity, now: Time) -> Option<Expected> {
+        if let Some((worker, order)) = &self.order {
+            order.wait_for_promises(*worker, packet);
+        }
         // Without an order, none is missed that could be taken.
-        if self.order.is_none() && self.number() == 0 {
+        if self.number() == 0 || self.lock().find(flow, now).is_none() {
             return None;
         }
+        // A flow before this one, which another worker reads, may take it.
         let mut all = self.before(packet);
         let taken = all.take(flow, now);
         self.shared.number.store(all.waiting.len(), Ordering::Release);
@@ -176,6 +203,10 @@ pub(crate) struct Announced {
     in_vain: u64,
     /// Number of the packet that is read; `None` between packets.
     packet: Option<u32>,
+    /// The flows of this worker that may announce flows between other hosts.
+    announcers: Announcers,
+    /// What the worker reads next, if packets have an order.
+    outlook: Outlook,
 }
 
 impl Announced {
@@ -184,10 +215,22 @@ impl Announced {
         self.elsewhere = elsewhere;
     }
 
+    /// Looks at packets that are read next, so that other workers need not wait until they were read.
+    pub fn look_ahead(&mut self, batch: Batch<'_>, layers: &[Layers]) {
+        if self.elsewhere.order.is_some()
+            && let Some(promised) = self.outlook.look(batch, layers, &self.announcers)
+        {
+            self.elsewhere.promise(promised);
+        }
+    }
+
     /// A packet of that number is read.
     pub fn begin(&mut self, packet: u32) {
         self.packet = Some(packet);
         self.elsewhere.pass(packet);
+        if let Some(promised) = self.outlook.pass(packet) {
+            self.elsewhere.promise(promised);
+        }
     }
 
     /// No packet is read until the next one begins. Flows that end meanwhile announce nothing to other hosts: when they end
@@ -196,15 +239,37 @@ impl Announced {
         self.packet = None;
     }
 
-    /// Takes the announcement of a flow.
-    pub fn add(&mut self, flow: &FlowIdentity, expected: Expected) {
+    /// Follows whether the flow of a row may announce flows between other hosts, after its session has read a packet with this
+    /// payload.
+    pub fn follow(&mut self, row: u32, flow: &FlowIdentity, may_announce: bool, payload: &[u8]) {
+        if !may_announce {
+            self.announcers.remove(row);
+        } else if !self.announcers.has(row)
+            && begins(flow, payload)
+            && self.announcers.add(row, flow.key.port)
+        {
+            self.outlook.open();
+        }
+    }
+
+    /// The flow of a row has ended.
+    pub fn end_flow(&mut self, row: u32) {
+        self.announcers.remove(row);
+    }
+
+    /// Takes the announcement of the flow of a row, which reads a packet with this payload. Flows between other hosts are announced
+    /// only by flows that began to do so with a packet whose payload shows it: others could not be told before they are read.
+    pub fn add(&mut self, row: u32, flow: &FlowIdentity, payload: &[u8], expected: Expected) {
         let (hosts, other) = ((flow.initiator().0, flow.responder().0), expected.responder.0);
         let is_here = expected
             .initiator
             .is_some_and(|initiator| [(initiator, other), (other, initiator)].contains(&hosts));
         match self.packet {
             _ if is_here => self.here.add(expected),
-            Some(packet) if expected.responder.1 >= FIRST_PORT => {
+            Some(packet)
+                if expected.responder.1 >= FIRST_PORT
+                    && (self.announcers.has(row) || begins(flow, payload)) =>
+            {
                 self.in_vain += self.elsewhere.add(packet, expected);
             }
             _ => self.in_vain += 1,
@@ -221,13 +286,18 @@ impl Announced {
 
     /// Memory of the expected flows in bytes. Those that are shared count in full for each worker: there are at most 4,096.
     pub fn memory(&self) -> usize {
-        self.here.memory() + self.elsewhere.number() * EXPECTED
+        self.here.memory() + self.elsewhere.number() * EXPECTED + self.announcers.memory()
     }
 
     /// Number of expected flows that did not begin in time, or for which there was no room.
     pub fn in_vain(&self) -> u64 {
         self.here.in_vain + self.in_vain
     }
+}
+
+/// Whether a flow may begin to announce flows between other hosts with a packet of this payload.
+fn begins(flow: &FlowIdentity, payload: &[u8]) -> bool {
+    may_begin_elsewhere(flow.key.proto, flow.key.port, payload)
 }
 
 #[cfg(test)]
@@ -238,6 +308,7 @@ mod tests {
     use weir_wire::FlowKey;
 
     const UDP: u8 = 17;
+    const INVITE: &[u8] = b"INVITE sip:b@example.test SIP/2.0\r\n";
 
     fn flow(from: [u8; 4], to: [u8; 4], port: u16) -> FlowIdentity {
         let mapped = |address: [u8; 4]| Ipv4Addr::from(address).to_ipv6_mapped().octets();
@@ -281,20 +352,20 @@ mod tests {
         let call = flow(caller, proxy, 5060);
         one.begin(0);
         other.begin(0);
-        one.add(&call, expected(&call, None, media, 5004));
+        one.add(7, &call, INVITE, expected(&call, None, media, 5004));
         let found = flow([10, 0, 0, 9], media, 5004);
         assert!(other.take(&flow([10, 0, 0, 9], media, 5006), Time(5)).is_none());
         assert!(other.take(&found, Time(101)).is_none());
         assert!(other.take(&found, Time(5)).is_some());
         assert!(one.take(&found, Time(5)).is_none());
         // Between the hosts of the call it waits with the worker that reads both.
-        one.add(&call, expected(&call, Some(proxy), caller, 900));
+        one.add(7, &call, INVITE, expected(&call, Some(proxy), caller, 900));
         let back = flow(proxy, caller, 900);
         assert!(other.take(&back, Time(5)).is_none() && one.take(&back, Time(5)).is_some());
         // Ports of services, and what is announced when a flow ends, are not shared.
-        one.add(&call, expected(&call, None, media, 80));
+        one.add(7, &call, INVITE, expected(&call, None, media, 80));
         one.end();
-        one.add(&call, expected(&call, None, media, 5004));
+        one.add(7, &call, INVITE, expected(&call, None, media, 5004));
         assert_eq!((one.in_vain(), one.memory(), other.memory()), (2, 0, 0));
     }
 

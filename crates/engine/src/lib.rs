@@ -29,6 +29,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod announced;
+mod announcers;
 mod bounded;
 mod chains;
 mod checksum;

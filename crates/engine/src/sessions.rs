@@ -26,7 +26,7 @@ use weir_proto::{
     odd_segment,
 };
 use weir_wire::stream::Chunk;
-use weir_wire::{Direction, FlowKey, Layers, Packet, PacketBuf, Space, Time};
+use weir_wire::{Batch, Direction, FlowKey, Layers, Packet, PacketBuf, Space, Time};
 
 /// Streams may hold at most this part of all memory for waiting segments.
 const STREAM_PART: usize = 4;
@@ -481,6 +481,13 @@ impl Sessions {
         self.since = Time(time.0.saturating_add(1));
     }
 
+    /// Looks at packets that are read next.
+    pub fn look_ahead(&mut self, batch: Batch<'_>, layers: &[Layers]) {
+        if self.asked.reads_payload {
+            self.announced.look_ahead(batch, layers);
+        }
+    }
+
     /// Prefetches the state of the flows of those rows, so that their memory reads overlap.
     pub fn ahead(&mut self, rows: impl Iterator<Item = u32>) {
         let touched = rows.fold(0, |touched, row| {
@@ -577,24 +584,25 @@ impl Sessions {
             let waiting = self.streams.stats().held as usize;
             let is_full = others + waiting >= self.admitted();
             let room = self.limit.saturating_sub(others - self.held + waiting);
-            let (streams, mut feed) = self.feed(seen.row, is_full, room, tap);
+            let (streams, mut feed) = self.feed(seen.row, is_full, room, segment.data, tap);
             streams.segment(seen.row, &segment, |chunk| feed.chunk(seen.row, &seen.flow, &chunk));
         } else if let Some(data) = seen.datagram().filter(|data| !data.is_empty()) {
             let chunk = Chunk { time: seen.packet.time, direction: seen.direction, gap: 0, data };
             let is_full = others + self.streams.memory() >= self.admitted();
             let room = self.limit.saturating_sub(others - self.held + self.streams.memory());
-            let (_, mut feed) = self.feed(seen.row, is_full, room, tap);
+            let (_, mut feed) = self.feed(seen.row, is_full, room, data, tap);
             feed.chunk(seen.row, &seen.flow, &chunk);
         }
     }
 
     /// The streams, and the way of the chunks of a row to its session and to functions. `is_full`: whether there is no room
-    /// for another flow; `room`: bytes that sessions may hold.
+    /// for another flow; `room`: bytes that sessions may hold; `payload`: that of the packet that is read.
     fn feed<'w, 't>(
         &'w mut self,
         row: u32,
         is_full: bool,
         room: usize,
+        payload: &'w [u8],
         tap: &'w mut Tap<'t>,
     ) -> (&'w mut Streams, SessionFeed<'w, 't>) {
         let Self {
@@ -628,6 +636,7 @@ impl Sessions {
             room,
             stats,
             packet,
+            payload,
             since,
             covering,
             tap,
@@ -756,7 +765,7 @@ impl Sessions {
         }
         let identity = self.entry(row).map(|entry| entry.compact.identity());
         // The flow is inspected already, so that it needs no room.
-        let (streams, mut feed) = self.feed(row, true, usize::MAX, tap);
+        let (streams, mut feed) = self.feed(row, true, usize::MAX, &[], tap);
         streams.end(row, time, |chunk| {
             if let Some(identity) = &identity {
                 feed.chunk(row, identity, &chunk);
@@ -771,6 +780,7 @@ impl Sessions {
         self.refused.remove(row);
         self.unread.remove(row);
         self.announcing.remove(row);
+        self.announced.end_flow(row);
         self.stream_demand.end(row);
         self.odd.end(row);
         self.odd_packets.end(row);
@@ -797,6 +807,9 @@ impl Sessions {
         self.held -= entry.held as usize;
         let Some(session) = &mut entry.session else { return Found::default() };
         let mut emitter = RecordEmitter {
+            // No packet is read: the flow announces nothing to other hosts.
+            row: u32::MAX,
+            payload: &[],
             identity,
             announced: &mut self.announced,
             allowances: &mut self.allowances,
@@ -878,8 +891,9 @@ struct SessionFeed<'w, 't> {
     /// Bytes that sessions may hold.
     room: usize,
     stats: &'w mut SessionStats,
-    /// Number of the packet that is being read.
+    /// Number of the packet that is being read, and its payload.
     packet: u32,
+    payload: &'w [u8],
     /// Flows that begin before this time are not parsed, unless they are parsed already.
     since: Time,
     /// The subscriptions whose functions see the stream.
@@ -935,6 +949,8 @@ impl SessionFeed<'_, '_> {
         }
         let (identity, wants) = (compact.identity(), self.asked.wants_of(!self.announcing.contains(row)));
         let mut emitter = RecordEmitter {
+            row,
+            payload: self.payload,
             identity: &identity,
             announced: self.announced,
             allowances: self.allowances,
@@ -943,7 +959,11 @@ impl SessionFeed<'_, '_> {
             packet: self.packet,
             tap: self.tap,
         };
+        let did_announce = session.may_announce();
         session.chunk(chunk, &|| setup(&identity, wants), &mut emitter);
+        if did_announce || session.may_announce() {
+            emitter.announced.follow(row, &identity, session.may_announce(), self.payload);
+        }
         *uncounted = uncounted.saturating_add(chunk.data.len() as u32);
         if *held > COUNTED && *uncounted < *held / 16 && !session.is_unidentified() {
             return;
@@ -964,6 +984,9 @@ impl SessionFeed<'_, '_> {
 
 /// Passes records of parsers to the sink, and what they emit before to functions.
 struct RecordEmitter<'w, 't> {
+    /// The row of the flow, and the payload of the packet that is read.
+    row: u32,
+    payload: &'w [u8],
     identity: &'w FlowIdentity,
     announced: &'w mut Announced,
     allowances: &'w mut Allowances,
@@ -1005,7 +1028,7 @@ impl Out for RecordEmitter<'_, '_> {
     }
 
     fn expect(&mut self, expected: Expected) {
-        self.announced.add(self.identity, expected);
+        self.announced.add(self.row, self.identity, self.payload, expected);
     }
 
     fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) -> bool {

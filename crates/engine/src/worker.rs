@@ -197,6 +197,9 @@ impl Worker {
 
     /// Takes packets that are already decoded: `layers` has one entry for each packet of the batch, in order.
     pub fn decoded(&mut self, batch: Batch<'_>, layers: &[Layers], sink: &mut dyn Sink) {
+        if let Some(sessions) = &mut self.sessions {
+            sessions.look_ahead(batch, layers);
+        }
         for (slots, layers) in batch.slots.chunks(BLOCK).zip(layers.chunks(BLOCK)) {
             self.block(Batch { bytes: batch.bytes, slots }, layers, sink);
         }

@@ -95,6 +95,11 @@ impl Home {
         self.parts.iter().map(Session::memory).sum()
     }
 
+    /// As [`Session::may_announce`].
+    pub fn may_announce(&self) -> bool {
+        self.parts.iter().any(Session::may_announce)
+    }
+
     /// Prefetches memory: see [`Session::touch`].
     pub fn touch(&self) -> u64 {
         self.parts.get(Kind::Media as usize).map_or(0, Session::touch)

@@ -54,6 +54,7 @@ mod dhcpv6;
 mod dns;
 mod dtls;
 mod early;
+mod elsewhere;
 mod file;
 mod frames;
 mod ftp;
@@ -117,6 +118,7 @@ mod xmpp;
 pub use anomaly::{ANOMALY, Anomaly, ZeekLog, is_no_event, odd_packet, odd_segment, zeek_log};
 pub use dns::DNS;
 pub use early::{Asked, Buffer, early_fields};
+pub use elsewhere::may_begin_elsewhere;
 pub use file::{FILES, file_id, file_name};
 pub use inflation::Inflation;
 pub use mime::MAIL;
@@ -223,6 +225,13 @@ pub static ANNOUNCING: &[&Protocol] = &[
     &irc::PROTOCOL,
     &sip::PROTOCOL,
     &tftp::PROTOCOL,
+];
+
+/// Those of [`ANNOUNCING`] whose announced flows may be between other hosts than those of the announcing flow.
+pub(crate) static ELSEWHERE: &[&Protocol] = &[
+    &ftp::PROTOCOL, //
+    &irc::PROTOCOL,
+    &sip::PROTOCOL,
 ];
 
 /// Protocols that are also identified where the server is taken for the initiator, because a response came first: those whose

@@ -1,5 +1,6 @@
 //! The parser of a flow, identified by payload.
 
+use crate::elsewhere::may_be;
 use crate::home::{Home, Kind};
 use crate::identified::is_only_identified;
 use crate::names::Names;
@@ -7,8 +8,8 @@ use crate::place::{Places, Placing};
 use crate::turned::{self, Turned};
 use crate::work::looked_at;
 use crate::{
-    ALONE, ANNOUNCING, Expected, Heads, Out, PROTOCOLS, Parser, Probe, Protocol, Setup, Step, TCP, TURNING,
-    UDP, Wants, stun, tls,
+    ALONE, ANNOUNCING, ELSEWHERE, Expected, Heads, Out, PROTOCOLS, Parser, Probe, Protocol, Setup, Step, TCP,
+    TURNING, UDP, Wants, stun, tls,
 };
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -37,13 +38,31 @@ pub struct Session {
     state: State,
     pub(crate) found: Names,
     turns: u8,
-    /// Whether it is a part of a [`Home`]: it gets the datagrams of one kind.
-    is_part: bool,
-    /// Whether the parser gets a stream: datagrams are messages.
-    is_stream: bool,
-    /// Whether the server is the initiator: see [`turned`].
-    is_turned: bool,
+    marks: Marks,
     places: Places,
+}
+
+/// What holds for a session: each flow has one, so that a mark takes a bit.
+#[derive(Clone, Copy, Default)]
+struct Marks(u8);
+
+impl Marks {
+    /// It is a part of a [`Home`]: it gets the datagrams of one kind.
+    const PART: u8 = 1;
+    /// The parser gets a stream: datagrams are messages.
+    const STREAM: u8 = 2;
+    /// The server is the initiator: see [`turned`].
+    const TURNED: u8 = 4;
+    /// The flow may announce flows between other hosts, unless it is unidentified or shared.
+    const ANNOUNCES: u8 = 8;
+
+    fn has(self, mark: u8) -> bool {
+        self.0 & mark != 0
+    }
+
+    fn set(&mut self, mark: u8, holds: bool) {
+        self.0 = if holds { self.0 | mark } else { self.0 & !mark };
+    }
 }
 
 enum State {
@@ -149,7 +168,7 @@ impl Session {
 
     /// A session of the datagrams of one kind.
     pub(crate) fn part() -> Self {
-        Self { is_part: true, ..Self::default() }
+        Self { marks: Marks(Marks::PART), ..Self::default() }
     }
 
     /// Takes the next chunk of either direction; `setup` describes the flow.
@@ -174,7 +193,7 @@ impl Session {
     fn read(&mut self, chunk: &Chunk<'_>, setup: &dyn Fn() -> Setup, out: &mut dyn Out) {
         match &mut self.state {
             State::Identified(parser) => {
-                if !self.is_stream {
+                if !self.marks.has(Marks::STREAM) {
                     self.places.message(chunk.direction, 0);
                 }
                 let side = Some(chunk.direction);
@@ -268,6 +287,16 @@ impl Session {
         matches!(self.state, State::Unknown)
     }
 
+    /// Whether the flow is, or may be, of a protocol that announces flows between other hosts.
+    #[inline]
+    pub fn may_announce(&self) -> bool {
+        match &self.state {
+            State::Probing(_) | State::Identified(_) => self.marks.has(Marks::ANNOUNCES),
+            State::Shared(home) => home.may_announce(),
+            State::Watched(_) | State::Again(_) | State::Unknown => false,
+        }
+    }
+
     /// Number of bytes of a side that have arrived, missing ones included: the position after them in a [`Span`](crate::Span).
     pub fn arrived(&self, side: Direction) -> u64 {
         self.places.arrived(side)
@@ -315,7 +344,7 @@ impl Session {
         let max = if is_stream { HEAD } else { DATAGRAM_BYTES };
         let State::Probing(pieces) = &mut self.state else { return };
         let mut pieces = std::mem::take(pieces);
-        if !is_stream && !self.is_part && !pieces.is_empty() && stun::is_message(chunk.data) {
+        if !is_stream && !self.marks.has(Marks::PART) && !pieces.is_empty() && stun::is_message(chunk.data) {
             // What came before shares the ports.
             pieces.push(Piece::of(chunk, &self.places));
             return self.begin(&stun::PROTOCOL, &pieces, &flow_ref, setup, out);
@@ -362,7 +391,13 @@ impl Session {
                 let chunks: Vec<Chunk<'_>> = pieces.iter().map(Piece::chunk).collect();
                 self.miss(&chunks, &flow_ref, setup, out);
             }
-            Verdict::Wait => self.state = State::Probing(pieces),
+            Verdict::Wait => {
+                let ports = [flow_ref.initiator.1, flow_ref.responder.1];
+                let (ip_proto, forward, reverse) = (flow_ref.ip_proto, &forward, &reverse);
+                let may_be = may_be(&Heads { forward, reverse, ports, ip_proto });
+                self.marks.set(Marks::ANNOUNCES, may_be);
+                self.state = State::Probing(pieces);
+            }
         }
     }
 
@@ -377,18 +412,18 @@ impl Session {
     ) {
         self.enter_new(protocol, flow_ref);
         let arrived = self.places.before(Direction::Forward, 0);
-        if self.is_stream {
+        if self.marks.has(Marks::STREAM) {
             self.take_back(pieces.iter().map(Piece::chunk).collect::<Vec<_>>().iter());
             self.places.begin(Direction::Forward, 0);
         }
         for piece in pieces {
-            if self.is_stream {
+            if self.marks.has(Marks::STREAM) {
                 self.chunk(&piece.chunk(), setup, out);
             } else {
                 self.datagram(piece.before, &piece.chunk(), setup, out);
             }
         }
-        if !self.is_stream {
+        if !self.marks.has(Marks::STREAM) {
             self.places.go_to(arrived);
         }
     }
@@ -412,7 +447,7 @@ impl Session {
         for protocol in TURNING {
             match (protocol.probe)(&heads) {
                 Probe::Match => {
-                    self.is_turned = true;
+                    self.marks.set(Marks::TURNED, true);
                     return Verdict::Found(protocol);
                 }
                 Probe::Maybe if !is_all => return Verdict::Wait,
@@ -424,7 +459,7 @@ impl Session {
 
     /// Begins to parse a protocol.
     fn enter_new(&mut self, protocol: &'static Protocol, flow_ref: &Setup) {
-        let parser: Box<dyn Parser> = if self.is_turned {
+        let parser: Box<dyn Parser> = if self.marks.has(Marks::TURNED) {
             Box::new(Turned((protocol.parser)(&turned::setup(flow_ref))))
         } else {
             (protocol.parser)(flow_ref)
@@ -439,16 +474,17 @@ impl Session {
         wants: Wants,
         ip_proto: u8,
     ) {
-        self.is_stream = ip_proto == TCP;
+        self.marks.set(Marks::STREAM, ip_proto == TCP);
         if let Some(before) = self.found().last() {
             parser.follows(before);
         }
         self.found.add(protocol);
         let alone = ALONE.iter().position(|alone| std::ptr::eq(*alone, protocol));
         let announces = || ANNOUNCING.iter().any(|known| std::ptr::eq(*known, protocol));
+        self.marks.set(Marks::ANNOUNCES, ELSEWHERE.iter().any(|known| std::ptr::eq(*known, protocol)));
         let is_unread =
             alone.is_some_and(|at| wants.unread >> at & 1 == 1) || wants.identifies && !announces();
-        let shared = Kind::of_protocol(protocol).filter(|_| ip_proto != TCP && !self.is_part);
+        let shared = Kind::of_protocol(protocol).filter(|_| ip_proto != TCP && !self.marks.has(Marks::PART));
         self.state = match (shared, is_unread) {
             // If another of them is read, the flow may still have it.
             (Some(kind), _) if !is_unread || !wants.identifies && wants.reads_sharing() => {
@@ -456,7 +492,9 @@ impl Session {
                 part.enter(protocol, parser, wants, ip_proto);
                 State::Shared(Box::new(Home::with(kind, part)))
             }
-            _ if self.is_stream && is_only_identified(protocol) => State::Watched(Box::default()),
+            _ if self.marks.has(Marks::STREAM) && is_only_identified(protocol) => {
+                State::Watched(Box::default())
+            }
             (_, true) => State::Unknown,
             (_, false) => State::Identified(parser),
         };
@@ -507,9 +545,7 @@ impl Default for Session {
             state: State::Probing(Vec::new()),
             found: Names::default(),
             turns: 0,
-            is_part: false,
-            is_stream: false,
-            is_turned: false,
+            marks: Marks::default(),
             places: Places::default(),
         }
     }

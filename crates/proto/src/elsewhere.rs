@@ -1,0 +1,68 @@
+//! Packets with which a protocol of [`ELSEWHERE`] may begin.
+
+use crate::{ELSEWHERE, Heads, Probe, TCP, UDP};
+use std::sync::OnceLock;
+
+/// Whether a flow whose packet has this payload may be, by the payload alone, of a protocol that announces flows between other
+/// hosts. `ports` are those of the packet, in any order. It depends on nothing else, so that it can be asked of packets before they
+/// are read.
+pub fn may_begin_elsewhere(ip_proto: u8, ports: [u16; 2], payload: &[u8]) -> bool {
+    let Some(first) = payload.first() else { return false };
+    let bit = match ip_proto {
+        TCP => 1,
+        UDP => 2,
+        _ => return false,
+    };
+    first_bytes().get(usize::from(*first)).is_some_and(|known| known & bit != 0)
+        && fits(ip_proto, [ports[0].min(ports[1]), ports[0].max(ports[1])], payload)
+}
+
+/// Whether a protocol may begin with the payload, whichever side has sent it.
+fn fits(ip_proto: u8, ports: [u16; 2], payload: &[u8]) -> bool {
+    [(payload, &[][..]), (&[][..], payload)].into_iter().any(|(forward, reverse)| {
+        let heads = Heads { forward, reverse, ports, ip_proto };
+        may_be(&heads)
+    })
+}
+
+/// Whether the payload of a flow may be that of such a protocol.
+pub(crate) fn may_be(heads: &Heads<'_>) -> bool {
+    let spoken = ELSEWHERE.iter().filter(|protocol| protocol.transport.covers(heads.ip_proto));
+    spoken.into_iter().any(|protocol| (protocol.probe)(heads) != Probe::Reject)
+}
+
+/// For each first byte a bit for TCP and a bit for UDP: whether a payload of that byte alone fits. Most payload is excluded by
+/// it.
+fn first_bytes() -> &'static [u8; 256] {
+    static FIRST: OnceLock<[u8; 256]> = OnceLock::new();
+    FIRST.get_or_init(|| {
+        std::array::from_fn(|byte| {
+            // At the ports of each protocol too, where some are less strict.
+            let ports = || ELSEWHERE.iter().flat_map(|protocol| protocol.ports).copied().chain([0]);
+            let fits = |ip_proto| ports().any(|port| fits(ip_proto, [port, port], &[byte as u8]));
+            u8::from(fits(TCP)) | u8::from(fits(UDP)) << 1
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_begin_is_told_by_the_payload() {
+        let may = |ip_proto, payload: &[u8]| may_begin_elsewhere(ip_proto, [40_000, 50_000], payload);
+        let invite = b"INVITE sip:b@example.test SIP/2.0\r\n";
+        assert!(may(UDP, invite) && may(TCP, invite) && may(UDP, b"\r\n\r\n") == may(UDP, b"\r\n"));
+        for begun in
+            [&b"220 ready\r\n"[..], b"2", b"USER x\r\n", b"NICK x\r\n", b":irc.example.test 001 x :hi\r\n"]
+        {
+            assert!(may(TCP, begun), "{}", String::from_utf8_lossy(begun));
+        }
+        for other in
+            [&b"GET / HTTP/1.1\r\n"[..], b"HTTP/1.1 200 OK\r\n", b"\x16\x03\x01", b"", b"SSH-2.0-x\r\n", b"{"]
+        {
+            assert!(!may(TCP, other) && !may(UDP, other), "{}", String::from_utf8_lossy(other));
+        }
+    }
+}
