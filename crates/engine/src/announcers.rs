@@ -1,8 +1,8 @@
-//! The flows of a worker that may announce flows between other hosts, and what a worker can promise of packets that it has not read.
+//! The flows of a worker that may announce flows between other hosts, and the packets that may do so.
 //!
-//! A flow that begins has to know what was announced before it, also in packets that another worker has not read yet. A worker would
-//! have to wait for every such packet. Nearly all of them announce nothing, and that can be seen without reading them: by their
-//! ports, if a flow of the worker announces, and by their payload, with which another such flow would begin.
+//! A flow that begins has to know what was announced before it, also in packets that another worker has not read yet. Its worker
+//! would have to wait until they are read. Nearly all packets announce nothing, and their headers and first bytes show it: they
+//! have other ports than the flows that announce, and no such flow begins with their payload.
 
 use std::collections::HashMap;
 use weir_proto::may_begin_elsewhere;
