@@ -42,18 +42,29 @@ impl Measuring {
 /// Measures flows and emits the results as records.
 pub(crate) struct Measurer {
     measures: Measures,
+    shown: Shown,
+}
+
+/// What is emitted of the measurements.
+#[derive(Clone, Copy)]
+struct Shown {
+    /// As [`Measuring::details`].
     details: bool,
+    /// As [`Measuring::delays`].
+    delays: bool,
 }
 
 impl Measurer {
     pub fn new(measuring: Measuring, memory: usize) -> Self {
         let Measuring { sample, details, delays } = measuring;
-        Self { measures: Measures::new(MeasureConfig { sample, memory, details, delays }), details }
+        let measures = Measures::new(MeasureConfig { sample, memory, details, delays });
+        Self { measures, shown: Shown { details, delays } }
     }
 
     /// Follows a change of what is asked for. `false` if the flows have to be measured from the beginning.
     pub fn follow(&mut self, before: Measuring, now: Measuring) -> bool {
         self.measures.set_delays(now.delays);
+        self.shown.delays = now.delays;
         before == Measuring { delays: before.delays, ..now }
     }
 
@@ -65,30 +76,24 @@ impl Measurer {
 
     /// Takes a packet that was counted to a flow. Returns the number of records emitted.
     pub fn packet(&mut self, seen: &FlowPacket<'_>, sink: &mut dyn Sink) -> u64 {
-        let (details, mut records) = (self.details, 0);
-        self.measures
-            .packet(seen, |flow, measured_value| records += emit(flow, measured_value, details, sink));
+        let (shown, mut records) = (self.shown, 0);
+        self.measures.packet(seen, |flow, measured_value| records += emit(flow, measured_value, shown, sink));
         records
     }
 
     /// Ends the samples that are complete at `now`.
     pub fn tick(&mut self, now: Time, sink: &mut dyn Sink) -> u64 {
-        let (details, mut records) = (self.details, 0);
-        self.measures.tick(now, |flow, measured_value| records += emit(flow, measured_value, details, sink));
+        let (shown, mut records) = (self.shown, 0);
+        self.measures.tick(now, |flow, measured_value| records += emit(flow, measured_value, shown, sink));
         records
     }
 
     /// Ends the flow of a row.
     pub fn end(&mut self, row: u32, sink: &mut dyn Sink) -> u64 {
-        let (details, mut records) = (self.details, 0);
-        let known = self
-            .measures
-            .end(row, |flow, measured_value| records += emit(flow, measured_value, details, sink));
-        if let Some(delays) = known {
-            sink.take(Emitted::Record(&delays.flow, beginning(&delays), To::RUN));
-            records += 1;
-        }
-        records
+        let (shown, mut records) = (self.shown, 0);
+        let known =
+            self.measures.end(row, |flow, measured_value| records += emit(flow, measured_value, shown, sink));
+        records + known.map_or(0, |delays| emit_delays(&delays, sink))
     }
 
     /// Ends all flows, because nothing is measured any more.
@@ -102,12 +107,23 @@ impl Measurer {
     }
 }
 
-fn emit(flow: &Measure, measured_value: Measured<'_>, details: bool, sink: &mut dyn Sink) -> u64 {
-    if details {
+/// Emits the delays of a flow, if any of them is known. Returns the number of records emitted.
+fn emit_delays(delays: &Delays, sink: &mut dyn Sink) -> u64 {
+    let Delays { handshakes: [forward, reverse], first_byte, .. } = delays;
+    if forward.or(*reverse).or(*first_byte).is_none() {
+        return 0;
+    }
+    sink.take(Emitted::Record(&delays.flow, beginning(delays), To::RUN));
+    1
+}
+
+fn emit(flow: &Measure, measured_value: Measured<'_>, shown: Shown, sink: &mut dyn Sink) -> u64 {
+    if shown.details {
         sink.take(Emitted::Measured(flow, measured_value));
     }
     let record = match measured_value {
         Measured::Sample(sample) => stream_sample(sample),
+        Measured::End(flow) if shown.delays => return emit_delays(&flow.delays(), sink),
         Measured::End(flow) => stream(flow),
         Measured::Packet { .. } | Measured::Exchange(_) | Measured::Burst(_) => return 0,
     };
