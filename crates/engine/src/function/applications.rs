@@ -104,19 +104,11 @@ struct Shape {
 
 impl Shape {
     fn of(arguments: &Arguments<'_>) -> Result<Self, String> {
-        let by = match arguments.parse::<String>("by")?.as_str() {
-            "port" => By::Port,
-            "server" => By::Server,
-            other => return Err(format!("`applications`: by = {other} is neither port nor server")),
-        };
-        let (show, rows) = (arguments.parse("show")?, arguments.parse("rows")?);
-        if !(1..=1000).contains(&show) {
-            return Err(format!("`applications`: show = {show} is not between 1 and 1000"));
-        }
-        if !(16..=1 << 20).contains(&rows) {
-            return Err(format!("`applications`: rows = {rows} is not between 16 and 1048576"));
-        }
-        Ok(Self { by, show, rows })
+        Ok(Self {
+            by: arguments.choice("by", &[("port", By::Port), ("server", By::Server)])?,
+            show: arguments.within("show", 1..=1000)?,
+            rows: arguments.within("rows", 16..=1 << 20)?,
+        })
     }
 }
 

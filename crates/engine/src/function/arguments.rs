@@ -3,6 +3,7 @@
 use super::Argument;
 use crate::Seeds;
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use weir_api::FunctionCall;
 
@@ -81,6 +82,26 @@ impl<'a> Arguments<'a> {
     {
         let text = self.text(name)?;
         text.parse().map_err(|error| format!("`{}`: {name} = `{text}`: {error}", self.function))
+    }
+
+    /// An argument that is a number of a range.
+    pub fn within<T: Copy + Display + FromStr + PartialOrd>(
+        &self,
+        name: &str,
+        range: RangeInclusive<T>,
+    ) -> Result<T, String>
+    where
+        T::Err: Display,
+    {
+        let (function, value) = (self.function, self.parse(name)?);
+        match range.contains(&value) {
+            true => Ok(value),
+            false => Err(format!(
+                "`{function}`: {name} = {value} is not between {} and {}",
+                range.start(),
+                range.end()
+            )),
+        }
     }
 
     /// An argument that is a number of bytes: `500`, `64K`, `10M` or `1G`, whose units are powers of 1,024.

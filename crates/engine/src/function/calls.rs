@@ -45,14 +45,7 @@ pub(super) const TABLES: [&str; 2] = ["sip", "rtp"];
 
 /// Rows to show, and calls to keep.
 fn shape(arguments: &Arguments<'_>) -> Result<(u32, usize), String> {
-    let (show, rows): (u32, usize) = (arguments.parse("show")?, arguments.parse("rows")?);
-    if !(1..=1000).contains(&show) {
-        return Err(format!("`calls`: show = {show} is not between 1 and 1000"));
-    }
-    if !(16..=1 << 16).contains(&rows) {
-        return Err(format!("`calls`: rows = {rows} is not between 16 and 65536"));
-    }
-    Ok((show, rows))
+    Ok((arguments.within("show", 1..=1000)?, arguments.within("rows", 16..=1 << 16)?))
 }
 
 /// Maximum bytes of the name of a party. Longer ones are cut.

@@ -122,10 +122,7 @@ impl<'a> Asked<'a> {
                 number => Err(format!("`event`: {argument} = `{number}` is not a number")),
             },
         };
-        let rows: usize = arguments.parse("rows")?;
-        if !(16..=1 << 16).contains(&rows) {
-            return Err(format!("`event`: rows = {rows} is not between 16 and 65536"));
-        }
+        let rows: usize = arguments.within("rows", 16..=1 << 16)?;
         let severities = [("low", Severity::Notice), ("high", Severity::Warning)];
         Ok(Self {
             name,

@@ -67,20 +67,13 @@ pub(super) const fn spec<K: LinkKey>(name: &'static str, help: &'static str) -> 
 }
 
 /// Rows to show, and keys to keep.
-fn shape(name: &str, arguments: &Arguments<'_>) -> Result<(u32, usize), String> {
-    let (show, rows): (u32, usize) = (arguments.parse("show")?, arguments.parse("rows")?);
-    if !(1..=1000).contains(&show) {
-        return Err(format!("`{name}`: show = {show} is not between 1 and 1000"));
-    }
-    if !(16..=1 << 20).contains(&rows) {
-        return Err(format!("`{name}`: rows = {rows} is not between 16 and 1048576"));
-    }
-    Ok((show, rows))
+fn shape(arguments: &Arguments<'_>) -> Result<(u32, usize), String> {
+    Ok((arguments.within("show", 1..=1000)?, arguments.within("rows", 16..=1 << 20)?))
 }
 
 /// Memory of a list.
 fn memory<K: LinkKey>(arguments: &Arguments<'_>) -> Result<Memory, String> {
-    let (_, rows) = shape(&K::SCHEMA.name, arguments)?;
+    let (_, rows) = shape(arguments)?;
     let rows = rows.next_multiple_of(8).max(16);
     let row = size_of::<TableRow>()
         + K::SCHEMA.keys.len() * size_of::<Datum>()
@@ -91,7 +84,7 @@ fn memory<K: LinkKey>(arguments: &Arguments<'_>) -> Result<Memory, String> {
 
 /// Builds a list.
 fn build<K: LinkKey>(arguments: &Arguments<'_>) -> Result<Box<dyn Function>, String> {
-    let (show, rows) = shape(&K::SCHEMA.name, arguments)?;
+    let (show, rows) = shape(arguments)?;
     let schema = Schema { shown: Shown::Heaviest(show), ..K::SCHEMA };
     Ok(Box::new(LinkList::<K> {
         schema: Arc::new(schema),

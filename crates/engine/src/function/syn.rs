@@ -41,14 +41,7 @@ pub(super) static SYN: FunctionSpec = FunctionSpec {
 
 /// Rows to show and to keep.
 fn shape(arguments: &Arguments<'_>) -> Result<(u32, usize), String> {
-    let (show, rows) = (arguments.parse("show")?, arguments.parse("rows")?);
-    if !(1..=1000).contains(&show) {
-        return Err(format!("`syn`: show = {show} is not between 1 and 1000"));
-    }
-    if !(16..=1 << 20).contains(&rows) {
-        return Err(format!("`syn`: rows = {rows} is not between 16 and 1048576"));
-    }
-    Ok((show, rows))
+    Ok((arguments.within("show", 1..=1000)?, arguments.within("rows", 16..=1 << 20)?))
 }
 
 /// A column of packets.

@@ -37,13 +37,7 @@ pub(super) static TOP: FunctionSpec = FunctionSpec {
 fn shape(arguments: &Arguments<'_>) -> Result<(Shape, usize), String> {
     let kind = arguments.choice("by", &KeyKind::ALL)?;
     let unit = arguments.choice("unit", &[("bytes", Unit::Bytes), ("packets", Unit::Packets)])?;
-    let (show, rows): (usize, usize) = (arguments.parse("show")?, arguments.parse("rows")?);
-    if !(1..=1000).contains(&show) {
-        return Err(format!("`top`: show = {show} is not between 1 and 1000"));
-    }
-    if !(16..=1 << 20).contains(&rows) {
-        return Err(format!("`top`: rows = {rows} is not between 16 and 1048576"));
-    }
+    let (show, rows) = (arguments.within("show", 1..=1000)?, arguments.within("rows", 16..=1 << 20)?);
     Ok((Shape { kind, show, unit }, rows))
 }
 

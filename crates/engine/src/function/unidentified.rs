@@ -24,10 +24,7 @@ pub(super) static UNIDENTIFIED: FunctionSpec = FunctionSpec {
 
 /// The call of the list.
 fn by_port(arguments: &Arguments<'_>) -> Result<FunctionCall, String> {
-    let ports: usize = arguments.parse("ports")?;
-    if !(16..=1 << 20).contains(&ports) {
-        return Err(format!("`unidentified`: ports = {ports} is not between 16 and 1048576"));
-    }
+    let ports: usize = arguments.within("ports", 16..=1 << 20)?;
     Ok(FunctionCall::new("top").with("by", "service").with("rows", ports))
 }
 
