@@ -42,29 +42,20 @@ impl Measuring {
 /// Measures flows and emits the results as records.
 pub(crate) struct Measurer {
     measures: Measures,
-    shown: Shown,
-}
-
-/// What is emitted of the measurements.
-#[derive(Clone, Copy)]
-struct Shown {
-    /// As [`Measuring::details`].
-    details: bool,
-    /// As [`Measuring::delays`].
-    delays: bool,
+    measuring: Measuring,
 }
 
 impl Measurer {
     pub fn new(measuring: Measuring, memory: usize) -> Self {
         let Measuring { sample, details, delays } = measuring;
         let measures = Measures::new(MeasureConfig { sample, memory, details, delays });
-        Self { measures, shown: Shown { details, delays } }
+        Self { measures, measuring }
     }
 
     /// Follows a change of what is asked for. `false` if the flows have to be measured from the beginning.
     pub fn follow(&mut self, before: Measuring, now: Measuring) -> bool {
         self.measures.set_delays(now.delays);
-        self.shown.delays = now.delays;
+        self.measuring.delays = now.delays;
         before == Measuring { delays: before.delays, ..now }
     }
 
@@ -76,23 +67,26 @@ impl Measurer {
 
     /// Takes a packet that was counted to a flow. Returns the number of records emitted.
     pub fn packet(&mut self, seen: &FlowPacket<'_>, sink: &mut dyn Sink) -> u64 {
-        let (shown, mut records) = (self.shown, 0);
-        self.measures.packet(seen, |flow, measured_value| records += emit(flow, measured_value, shown, sink));
+        let (measuring, mut records) = (self.measuring, 0);
+        self.measures
+            .packet(seen, |flow, measured_value| records += emit(flow, measured_value, measuring, sink));
         records
     }
 
     /// Ends the samples that are complete at `now`.
     pub fn tick(&mut self, now: Time, sink: &mut dyn Sink) -> u64 {
-        let (shown, mut records) = (self.shown, 0);
-        self.measures.tick(now, |flow, measured_value| records += emit(flow, measured_value, shown, sink));
+        let (measuring, mut records) = (self.measuring, 0);
+        self.measures
+            .tick(now, |flow, measured_value| records += emit(flow, measured_value, measuring, sink));
         records
     }
 
     /// Ends the flow of a row.
     pub fn end(&mut self, row: u32, sink: &mut dyn Sink) -> u64 {
-        let (shown, mut records) = (self.shown, 0);
-        let known =
-            self.measures.end(row, |flow, measured_value| records += emit(flow, measured_value, shown, sink));
+        let (measuring, mut records) = (self.measuring, 0);
+        let known = self
+            .measures
+            .end(row, |flow, measured_value| records += emit(flow, measured_value, measuring, sink));
         records + known.map_or(0, |delays| emit_delays(&delays, sink))
     }
 
@@ -117,13 +111,13 @@ fn emit_delays(delays: &Delays, sink: &mut dyn Sink) -> u64 {
     1
 }
 
-fn emit(flow: &Measure, measured_value: Measured<'_>, shown: Shown, sink: &mut dyn Sink) -> u64 {
-    if shown.details {
+fn emit(flow: &Measure, measured_value: Measured<'_>, measuring: Measuring, sink: &mut dyn Sink) -> u64 {
+    if measuring.details {
         sink.take(Emitted::Measured(flow, measured_value));
     }
     let record = match measured_value {
         Measured::Sample(sample) => stream_sample(sample),
-        Measured::End(flow) if shown.delays => return emit_delays(&flow.delays(), sink),
+        Measured::End(flow) if measuring.delays => return emit_delays(&flow.delays(), sink),
         Measured::End(flow) => stream(flow),
         Measured::Packet { .. } | Measured::Exchange(_) | Measured::Burst(_) => return 0,
     };
