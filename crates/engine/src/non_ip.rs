@@ -32,6 +32,13 @@ pub(crate) enum WifiFrame {
     Control,
 }
 
+/// The key of an empty row.
+impl Default for NonIp {
+    fn default() -> Self {
+        Self::EtherType(0)
+    }
+}
+
 /// Whether the packet has no IP header, or none that could be decoded.
 pub(crate) fn is_without_ip(layers: &Layers) -> bool {
     matches!(layers.network_kind, Network::None | Network::Arp)

@@ -7,7 +7,7 @@ use crate::non_ip::{MAX_NAME, NonIp};
 use weir_api::{Datum, KeyColumn, OWN_WORDS, Schema};
 use weir_wire::{Layers, Packet, Tunnel};
 
-pub(super) static NONIP: FunctionSpec = link_list::spec::<Kind>(
+pub(super) static NONIP: FunctionSpec = link_list::spec::<NonIp>(
     "nonip",
     "Packets without IP by protocol (ARP, STP, management of Wi-Fi), without packets in tunnels and those that could not be decoded, in fixed memory: exact while the distinct keys fit, else with an upper bound of the error for each row.",
 );
@@ -15,39 +15,29 @@ pub(super) static NONIP: FunctionSpec = link_list::spec::<Kind>(
 static KEYS: [KeyColumn; 1] =
     [KeyColumn::new("protocol", OWN_WORDS, "Protocol that the link layer announces, or kind of the frame.")];
 
-/// What a packet is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Kind(NonIp);
-
-impl Default for Kind {
-    fn default() -> Self {
-        Self(NonIp::EtherType(0))
-    }
-}
-
-impl LinkKey for Kind {
+impl LinkKey for NonIp {
     const SCHEMA: Schema = link_list::schema("non_ip", &KEYS);
     const TEXTS: usize = MAX_NAME;
 
     fn each(packet: &Packet<'_>, layers: &Layers, each: &mut dyn FnMut(Self)) {
         // Errors of decoding are counted in the ledger.
         if layers.tunnel == Tunnel::None && layers.error.is_none() {
-            each(Self(NonIp::of(packet, layers)));
+            each(Self::of(packet, layers));
         }
     }
 
     fn parts(&self) -> Vec<Datum> {
-        vec![Datum::Text(self.0.name().into())]
+        vec![Datum::Text(self.name().into())]
     }
 }
 
-impl Keyed for Kind {
+impl Keyed for NonIp {
     fn hash(&self, hash: &KeyHash) -> u64 {
-        let (class, value) = match self.0 {
-            NonIp::Wifi(frame) => (0, frame as u16),
-            NonIp::EtherType(kind) => (1, kind),
-            NonIp::Cisco(kind) => (2, kind),
-            NonIp::Llc(service) => (3, service.into()),
+        let (class, value) = match *self {
+            Self::Wifi(frame) => (0, frame as u16),
+            Self::EtherType(kind) => (1, kind),
+            Self::Cisco(kind) => (2, kind),
+            Self::Llc(service) => (3, service.into()),
         };
         hash.of([class << 16 | u64::from(value)])
     }
