@@ -24,22 +24,14 @@ pub fn summary(memory: usize) -> Vec<Subscription> {
         all("rate", FunctionCall::new("rate")),
         SubscriptionSpec { level: Level::Flow, ..all("scans", FunctionCall::new("scans")) },
     ]);
+    let of_link = |function| FunctionCall::new(function).with("rows", share(memory, 256, 16));
     subscriptions.extend(built_in([
-        of_summary(
-            "packets without IP",
-            Level::Packet,
-            vec![FunctionCall::new("nonip").with("rows", share(memory, 256, 16))],
-        ),
-        of_summary(
-            "tunnels",
-            Level::Packet,
-            vec![FunctionCall::new("tunnels").with("rows", share(memory, 256, 16))],
-        ),
+        of_summary("packets without IP", Level::Packet, vec![of_link("nonip")]),
+        of_summary("tunnels", Level::Packet, vec![of_link("tunnels")]),
         of_summary("connection states", Level::Flow, vec![FunctionCall::new("states")]),
     ]));
     if memory >= FULL_SUMMARY {
-        let of_link = |name| all(name, FunctionCall::new(name).with("rows", share(memory, 256, 16)));
-        subscriptions.extend(built_in([of_link("wifi"), of_link("arp")]));
+        subscriptions.extend(built_in(["wifi", "arp"].map(|name| all(name, of_link(name)))));
     }
     subscriptions
 }
