@@ -42,32 +42,34 @@ fn rtp(stream: u32, packet: u16) -> Vec<u8> {
     bytes
 }
 
+/// A capture of frames a microsecond apart.
+fn in_time(frames: Vec<Vec<u8>>) -> Vec<u8> {
+    let times = (1_700_000_000_000_000_000..).step_by(1_000);
+    pcap(1, &times.zip(frames).collect::<Vec<_>>())
+}
+
 const ROUNDS: usize = 600;
 
 /// In each round two callers announce media to one host and port, with different codecs, and two hosts send there. The first
 /// one sends the announced stream, and the later announcement describes it.
 fn rounds() -> Vec<u8> {
-    let mut packets = Vec::new();
-    let mut add = |frame| {
-        let time = packets.len() as u64 * 1_000;
-        packets.push((1_700_000_000_000_000_000 + time, frame));
-    };
+    let mut frames = Vec::new();
     for round in 0..ROUNDS {
         let (high, low) = ((round / 200) as u8, (round % 200) as u8 + 1);
         let media = ([10, 2, high, low], 20_000);
         let proxy = ([10, 0, 0, 1], 5060);
         for (caller, codec) in [(1, "opus/48000/2"), (2, "speex/16000")] {
             let caller = ([10, 10 + caller, high, low.wrapping_mul(7)], 5060);
-            add(datagram(caller, proxy, &invite(round * 2 + usize::from(caller.0[1]), media, codec)));
+            frames.push(datagram(caller, proxy, &invite(round * 2 + usize::from(caller.0[1]), media, codec)));
         }
         for packet in 0..6 {
             for sender in [1, 2] {
                 let from = ([10, 20 + sender, high, low.wrapping_mul(13)], 30_000 + u16::from(sender));
-                add(datagram(from, media, &rtp(round as u32 * 2 + u32::from(sender), packet)));
+                frames.push(datagram(from, media, &rtp(round as u32 * 2 + u32::from(sender), packet)));
             }
         }
     }
-    pcap(1, &packets)
+    in_time(frames)
 }
 
 /// A segment of TCP.
@@ -78,11 +80,7 @@ fn segment(from: (Host, u16), to: (Host, u16), (seq, ack): (u32, u32), payload: 
 /// In each round a client of IRC offers a file of a third host, and a fourth host fetches it. The client's bytes come in segments
 /// of each size, in every second round the later ones first, and in every third round after a line of another protocol.
 fn offers() -> Vec<u8> {
-    let mut packets = Vec::new();
-    let mut add = |frame| {
-        let time = packets.len() as u64 * 1_000;
-        packets.push((1_700_000_000_000_000_000 + time, frame));
-    };
+    let mut frames = Vec::new();
     for round in 0..ROUNDS {
         let (high, low) = ((round / 200) as u8, (round % 200) as u8 + 1);
         let host = |net: u8, factor: u8| [10, net, high, low.wrapping_mul(factor)];
@@ -90,7 +88,7 @@ fn offers() -> Vec<u8> {
         let (holder, fetcher) = ((host(3, 7), 20_000), (host(4, 13), 41_000));
         let address = u32::from_be_bytes(holder.0);
         let hello = b":irc.example.org NOTICE AUTH :*** Looking up\r\n";
-        add(segment(server, client, (500, 100), hello));
+        frames.push(segment(server, client, (500, 100), hello));
         let offer = format!(
             "NICK a\r\nUSER a b c :d\r\nPRIVMSG b :\x01DCC SEND file.txt {address} {} 5\x01\r\n",
             holder.1
@@ -102,16 +100,16 @@ fn offers() -> Vec<u8> {
             pieces.reverse();
         }
         if round % 3 == 2 {
-            add(segment(client, server, (80, 500), b"GET / HTTP/1.1\r\n\r\n\r\n"));
+            frames.push(segment(client, server, (80, 500), b"GET / HTTP/1.1\r\n\r\n\r\n"));
         }
         for (piece, at) in pieces {
-            add(segment(client, server, (100 + at, 546), piece));
+            frames.push(segment(client, server, (100 + at, 546), piece));
         }
         for (payload, at) in [(&b"12"[..], 0), (b"345", 2)] {
-            add(segment(holder, fetcher, (900 + at, 700), payload));
+            frames.push(segment(holder, fetcher, (900 + at, 700), payload));
         }
     }
-    pcap(1, &packets)
+    in_time(frames)
 }
 
 /// The lines of all logs of a run, in order, by the names of their files.
