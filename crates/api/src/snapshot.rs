@@ -2,8 +2,8 @@
 
 use crate::answer::{self, Answer, AnswerId, Outline};
 use crate::{
-    ChecksumSenders, Costs, Event, EventCount, FlowCount, Ledger, Reading, SessionCount, SubscriptionId,
-    Table, event,
+    ChecksumSenders, Costs, Datum, Event, EventCount, FlowCount, Folded, Ledger, Reading, SessionCount,
+    SubscriptionId, Table, TableRow, event,
 };
 use serde::Serialize;
 use std::net::IpAddr;
@@ -147,6 +147,12 @@ impl Snapshot {
         let of = |answer: &Answer| {
             let rows = match &answer.reading {
                 Reading::Top(top) => size_of_val(top.rows.as_slice()),
+                // Those of the servers of protocols are long; texts are left out, so that no row is visited.
+                Reading::Table(Table { schema, rows, .. }) => {
+                    let (keys, values) = (schema.keys.len(), schema.columns.len());
+                    rows.len()
+                        * (size_of::<TableRow>() + keys * size_of::<Datum>() + values * size_of::<Folded>())
+                }
                 _ => 256,
             };
             size_of::<Answer>() + 96 + rows
