@@ -73,7 +73,7 @@ fn pass(capture: &Capture, inflation: Inflation) -> Work {
         (Level::Stream, extract),
         (Level::Stream, FunctionCall::new("hash").with("of", "md5+sha1+sha256")),
     ];
-    let specs = asked.map(|(level, call)| SubscriptionSpec::handing_on("all", level, vec![call]));
+    let specs = asked.map(|(level, call)| SubscriptionSpec::delivering("all", level, vec![call]));
     let plan = Plan::new("", specs.into(), settings).unwrap();
     let sessions = SessionConfig { inflation, ..SessionConfig::default() };
     let mut worker = Worker::with(Arc::new(plan), &FlowConfig::default(), &sessions);

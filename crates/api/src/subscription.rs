@@ -120,7 +120,7 @@ impl SubscriptionSpec {
     }
 
     /// A subscription to everything at a level, for functions that deliver.
-    pub fn handing_on(name: &str, level: Level, functions: Vec<FunctionCall>) -> Self {
+    pub fn delivering(name: &str, level: Level, functions: Vec<FunctionCall>) -> Self {
         Self { level, ..Self::new(name, "", functions) }
     }
 }

@@ -204,13 +204,14 @@ impl Functions {
         }
     }
 
-    /// Shows a flow that has ended to the subscriptions that cover it. Returns the functions that deliver it.
-    pub fn flow_end(&mut self, plan: &Plan, record: &FlowRecord) -> &[AnswerId] {
-        self.delivered.clear();
+    /// Shows a flow that has ended to the subscriptions that cover it. Returns the functions that deliver it, with those that deliver
+    /// all flows.
+    pub fn flow_end<'s>(&'s mut self, plan: &'s Plan, record: &FlowRecord) -> &'s [AnswerId] {
         if plan.flow_ends.is_empty() {
-            return &self.delivered;
+            return &plan.whole.flows;
         }
         let Self { links, found, delivered, .. } = self;
+        delivered.clone_from(&plan.whole.flows);
         plan.flow_ends.each(&EndedFlow::new(record), found, |at, directions| {
             let directions = fields::with_packets(record, directions);
             if directions != Directions::NONE {
@@ -220,11 +221,13 @@ impl Functions {
         &self.delivered
     }
 
-    /// Shows a record to the subscriptions that cover it. Returns the functions that deliver it.
+    /// Shows a record to the subscriptions that cover it. Returns the functions that deliver it, with those that deliver all records
+    /// of its table.
     pub fn record(&mut self, plan: &Plan, flow: &FlowIdentity, record: &Record<'_>) -> &[AnswerId] {
         let view = RecordView { endpoints: fields::endpoints(flow), record };
         let Self { links, matches, delivered, .. } = self;
         delivered.clear();
+        delivered.extend_from_slice(plan.whole.records(record.table));
         plan.records.each(&view, matches, |at| {
             show(&plan.trees, links, at, &Item::Record(&view), delivered);
         });
@@ -237,11 +240,20 @@ impl Functions {
         &self.delivered
     }
 
-    /// Shows a chunk of a stream to the subscriptions that cover its direction.
-    pub fn chunk(&mut self, plan: &Plan, covering: &[Covering], flow: &FlowIdentity, chunk: &Chunk<'_>) {
+    /// Shows a chunk of a stream to the subscriptions that cover its direction. Returns the functions that deliver it.
+    pub fn chunk(
+        &mut self,
+        plan: &Plan,
+        covering: &[Covering],
+        flow: &FlowIdentity,
+        chunk: &Chunk<'_>,
+    ) -> &[AnswerId] {
+        let Self { links, delivered, .. } = self;
+        delivered.clear();
         for one in covering.iter().filter(|one| one.directions.has(chunk.direction)) {
-            show(&plan.trees, &mut self.links, one.at, &Item::Chunk(flow, chunk), &mut Vec::new());
+            show(&plan.trees, links, one.at, &Item::Chunk(flow, chunk), delivered);
         }
+        delivered
     }
 
     /// Shows what a parser emits before a record to the subscriptions that cover its flow.

@@ -69,8 +69,6 @@ impl fmt::Display for Tables {
 pub struct Demand {
     /// Rows of flows that end are delivered.
     pub rows: bool,
-    /// Bytes of the reassembled streams of all flows are delivered.
-    pub chunks: bool,
     /// Functions see bytes of the streams of the flows that their subscriptions cover.
     pub streams: bool,
     /// Protocols are identified; those that announce flows are parsed.
@@ -113,7 +111,7 @@ impl Demand {
     /// The demand of a function at a level that delivers to a target. Fields of flows that end name their protocols.
     pub(crate) fn of_target(target: &Target, level: Level) -> Self {
         match target {
-            Target::Names => Self::default(),
+            Target::Names | Target::Streams | Target::Rows(_) => Self::default(),
             Target::Log(_) | Target::OfRun(_) => {
                 Self { identifies: level == Level::Flow, bodies: level == Level::Record, ..Self::default() }
             }
@@ -135,7 +133,6 @@ impl Demand {
     /// Adds the demand of another subscription.
     pub fn add(&mut self, other: &Demand) {
         self.rows |= other.rows;
-        self.chunks |= other.chunks;
         self.streams |= other.streams;
         self.identifies |= other.identifies;
         self.logged.add(&other.logged);
@@ -177,21 +174,12 @@ impl Demand {
 
     /// Whether flows are read beyond the first bytes, which identify a protocol.
     pub fn reads_on(&self) -> bool {
-        self.parses() || self.chunks || self.streams || self.held || self.measure.is_some()
+        self.parses() || self.streams || self.held || self.measure.is_some()
     }
 
     /// Whether payload is read at all.
     pub fn reads(&self) -> bool {
         self.reads_on() || self.identifies
-    }
-
-    /// Whether a record of a table is delivered.
-    pub(crate) fn hands_on(&self, table: &Table) -> bool {
-        if *table == STREAM || *table == STREAM_SAMPLE {
-            return self.measured;
-        }
-        // Tunnels are of no table that a log names.
-        self.logged.has(table) || !self.tested.has(table)
     }
 
     /// Whether records of a table are used.
@@ -235,7 +223,6 @@ impl Demand {
             hashes.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect();
         [
             flag(self.rows, "rows of flows that end"),
-            flag(self.chunks, "bytes of streams"),
             flag(self.streams, "bytes of streams of the flows that functions cover"),
             flag(self.identifies && !self.parses(), "protocols are identified"),
             flag(self.parses(), "protocols are parsed"),

@@ -2,7 +2,7 @@
 
 use crate::chains::Functions;
 use crate::sessions::{Found, Sessions};
-use crate::sink::{Emitted, Sink, To};
+use crate::sink::{Emitted, Sink};
 use crate::tap::Tap;
 use crate::{Control, FlowRecord, Plan, Tally};
 use weir_flow::{FlowPacket, FlowSink, FlowTable, IpTunnel, OddSegment};
@@ -220,7 +220,7 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
         let Found { services, is_unidentified } = found;
         let record = if READS { &FlowRecord { services, is_unidentified, ..*record } } else { record };
         let functions = self.functions.flow_end(self.plan, record);
-        self.sink.take(Emitted::Flow(record, To { run: true, functions }));
+        self.sink.take(Emitted::Flow(record, functions));
         if let (Some(sessions), Some((row, is_over))) = (self.sessions.as_deref_mut(), self.leaving.take()) {
             sessions.leave(row, functions, is_over, self.plan, self.sink);
         }

@@ -75,7 +75,7 @@ pub use demand::{Demand, Tables};
 pub use function::{
     Argument, Arguments, Block, BuildJudge, BuildTarget, CallError, Callable, DELIVERIES, Delivery,
     FUNCTIONS, Function, FunctionSpec, InputKind, Judge, Memory, OwnedTally, RECORD_FUNCTIONS, SELECTORS,
-    Selector, Share, judge_of,
+    SUPPLEMENTS, Selector, Share, Supplement, judge_of,
 };
 pub use interval::{IntervalClock, Stretch};
 pub use item::Item;
@@ -84,9 +84,11 @@ pub use plan::Plan;
 pub use planned::check_chain;
 pub use sessions::{RECORD_RATIO, SessionConfig, SessionStats};
 pub use settings::{ChecksumMode, PlanError, Seeds, Settings};
-pub use sink::{Emitted, Sink, To};
+pub use sink::{Emitted, Sink};
 pub use streams::Measuring;
-pub use target::{Before, LogFormat, NamedDirectory, NamedFile, NamedLog, Of, Place, Rotation, Target};
+pub use target::{
+    AllRows, Before, LogFormat, NamedDirectory, NamedFile, NamedLog, Of, Place, Rotation, Target,
+};
 pub use weir_flow::measure::{Burst, Exchange, Measure, Measured};
 pub use weir_flow::{
     CommunityId, ConnState, Control, EndReason, FlowConfig, FlowIdentity, FlowRecord, FlowStats, History,

@@ -14,6 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_api::{Answer, AnswerId, Level, Outline, Reading, Subscription, SubscriptionId, SubscriptionSpec};
 use weir_filter::{Filter, FilterError, FlowTests, RecordSet, Strategy};
+use weir_proto::{FILES, STREAM, STREAM_SAMPLE, Table};
 use weir_wire::{Layers, LinkType, Packet};
 
 /// Subscriptions, compiled.
@@ -47,36 +48,68 @@ pub struct Plan {
     pub(crate) read: Read,
     /// The functions that write packets of flows.
     pub(crate) writes: Writes,
-    /// The functions that write packets or files without a test of their own.
-    pub(crate) whole: WholeWrites,
+    /// The functions that deliver everything of a kind.
+    pub(crate) whole: Whole,
     /// Memory of the functions, and of what is compiled.
     memory: PlanMemory,
 }
 
-/// The functions that write packets or files without a test of their own, by the numbers of their answers.
+/// The functions that deliver everything of a kind, by the numbers of their answers.
 #[derive(Default)]
-pub(crate) struct WholeWrites {
+pub(crate) struct Whole {
     /// Those of all packets that match the run's expression.
     pub matching: Vec<AnswerId>,
     /// Those of all packets of unidentified flows.
     pub unidentified: Vec<AnswerId>,
     /// Those of all files.
     pub files: Vec<AnswerId>,
+    /// Those of all flows that end.
+    pub flows: Vec<AnswerId>,
+    /// Those of all records of each table, by the address of the table, in order.
+    records: Vec<(usize, Vec<AnswerId>)>,
 }
 
-impl WholeWrites {
-    fn new<'t>(deliveries: impl Iterator<Item = (AnswerId, &'t Target)>) -> Self {
+impl Whole {
+    /// Those of a plan with this demand.
+    fn new<'t>(deliveries: impl Iterator<Item = (AnswerId, &'t Target)>, demand: &Demand) -> Self {
         let mut whole = Self::default();
+        let mut rows = Vec::new();
         for (id, target) in deliveries {
             match target {
                 Target::Packets { of: None, .. } => whole.matching.push(id),
                 Target::Packets { of: Some(Of::Unidentified), .. } => whole.unidentified.push(id),
                 Target::Files(_) => whole.files.push(id),
+                Target::Rows(of) => {
+                    whole.flows.extend(of.flows.then_some(id));
+                    rows.push((id, &of.tables));
+                }
                 _ => {}
             }
         }
+        // Measurements are made for functions over them, too.
+        let is_delivered = |table: &Table| demand.measured || ![&STREAM, &STREAM_SAMPLE].contains(&table);
+        for table in weir_proto::tables().filter(|table| is_delivered(table)) {
+            let of_rows = rows.iter().filter(|(_, tables)| tables.has(table)).map(|(id, _)| *id);
+            let of_files = whole.files.iter().filter(|_| *table == FILES).copied();
+            let functions: Vec<AnswerId> = of_rows.chain(of_files).collect();
+            if !functions.is_empty() {
+                whole.records.push((address(table), functions));
+            }
+        }
+        whole.records.sort_unstable_by_key(|(table, _)| *table);
         whole
     }
+
+    /// Those of all records of a table.
+    pub fn records(&self, table: &'static Table) -> &[AnswerId] {
+        let found = self.records.binary_search_by_key(&address(table), |(table, _)| *table);
+        found.ok().and_then(|at| self.records.get(at)).map_or(&[], |(_, functions)| functions)
+    }
+}
+
+/// The identity of a table.
+fn address(table: &'static Table) -> usize {
+    std::ptr::from_ref(table).addr()
 }
 
 /// Positions of subscriptions by their source, so that nothing visits the thousands that have another one. Of those that share
@@ -349,14 +382,14 @@ impl Plan {
         let asking = covering(&asking);
         Ok(Plan {
             outline: Arc::new(Outline::new(number, empty)),
-            demand: Arc::new(demand),
             streams: Cover::after(before.map(|plan| &plan.streams), &covering(&sources.streams)),
             early: Cover::after(before.map(|plan| &plan.early), &covering(&sources.early)),
             flow_ends: Cover::after(before.map(|plan| &plan.flow_ends), &covering(&sources.flow_ends)),
             records: Cover::after(before.map(|plan| &plan.records), &covering(&sources.records)),
             read: Read::after(before.map(|plan| &plan.read), asking),
             writes: Writes::new(planned.iter().flat_map(|planned| planned.compiled.targets())),
-            whole: WholeWrites::new(planned.iter().flat_map(|planned| planned.compiled.deliveries())),
+            whole: Whole::new(planned.iter().flat_map(|planned| planned.compiled.deliveries()), &demand),
+            demand: Arc::new(demand),
             scope,
             subscriptions: planned,
             settings,
@@ -523,7 +556,7 @@ fn check_targets(planned: &[Arc<Planned>]) -> Result<(), PlanError> {
                 names.entry((target.kind(), target.name())).or_insert((target, &one.spec.name));
             if *first != target {
                 return Err(wrong(match target {
-                    Target::Log(_) | Target::OfRun(_) | Target::Names => {
+                    Target::Log(_) | Target::OfRun(_) | Target::Rows(_) | Target::Names | Target::Streams => {
                         format!("the log {target} is {first} in the subscription `{name}`")
                     }
                     Target::Packets { .. } => format!(

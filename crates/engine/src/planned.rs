@@ -5,7 +5,7 @@ use crate::function::select::Select;
 use crate::function::{event, record_fields, record_tables};
 use crate::settings::{PlanError, Seeds, Settings};
 use crate::streams::DELAYS;
-use crate::{Block, Delivery, Function, FunctionSpec, InputKind, Item, Memory, Selector, Target};
+use crate::{Block, Delivery, Function, FunctionSpec, InputKind, Item, Memory, Selector, Supplement, Target};
 use std::sync::Arc;
 use weir_api::{
     Answer, AnswerId, AnswerLabel, Count, FunctionCall, Level, Reading, Subscription, SubscriptionId,
@@ -58,7 +58,7 @@ impl Reads {
         flow_test: Option<&FlowTest>,
         record_test: Option<&RecordTest>,
     ) -> Self {
-        if !demand.parses() && !demand.identifies && !demand.chunks {
+        if !demand.parses() && !demand.identifies {
             return Self::Nothing;
         }
         let test = match level {
@@ -481,14 +481,11 @@ impl Chain {
         for (place, call) in (0_u16..).zip(&spec.functions) {
             if let Some(delivery) = Delivery::find(&call.name) {
                 chain.demand.add(&delivery.demand(call)?);
-                chain.deliveries.extend(delivery.target(call)?.map(|target| (place, target)));
-                if delivery.level != spec.level || spec.remainder || !spec.expression.trim().is_empty() {
-                    return Err(format!(
-                        "`{}` needs level = \"{}\", without an expression",
-                        call.name,
-                        delivery.level.name()
-                    ));
-                }
+                chain.deliveries.push((place, delivery.target(call)?));
+                check_whole(spec, call, delivery.level)?;
+            } else if let Some(supplement) = Supplement::find(&call.name) {
+                chain.demand.add(&supplement.demand(call)?);
+                check_whole(spec, call, supplement.level)?;
             } else if event::is_threshold(call)? {
                 let is_after = matches!(chain.calls.last(), Some((_, Call::Measure(..))));
                 let last = chain.readings.last_mut().filter(|_| is_after);
@@ -525,6 +522,14 @@ impl Chain {
         chain.calls.truncate(chain.calls.iter().rposition(measures).map_or(0, |last| last + 1));
         Ok(chain)
     }
+}
+
+/// Checks that a function of everything is in a subscription of its level without an expression.
+fn check_whole(spec: &SubscriptionSpec, call: &FunctionCall, level: Level) -> Result<(), String> {
+    if level == spec.level && !spec.remainder && spec.expression.trim().is_empty() {
+        return Ok(());
+    }
+    Err(format!("`{}` needs level = \"{}\", without an expression", call.name, level.name()))
 }
 
 /// Whether the functions of a chain over records see nothing else of measurements than what the beginning of a flow decides: no

@@ -13,7 +13,7 @@ use crate::tap::Tap;
 use crate::token_bucket::{TokenBucket, weight};
 use crate::tunnels;
 use crate::unidentified::UnidentifiedPackets;
-use crate::{Emitted, FlowIdentity, FlowRecord, Item, Plan, Sink, To};
+use crate::{Emitted, FlowIdentity, FlowRecord, Item, Plan, Sink};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use weir_api::{AnswerId, SessionCount};
@@ -94,7 +94,7 @@ impl Asked {
     fn new(demand: &Arc<Demand>, config: &SessionConfig) -> Self {
         let wants = demand.wants(config.max_file, config.inflation);
         let parses = demand.parses();
-        let reads_payload = parses || demand.chunks || demand.streams || wants.identifies;
+        let reads_payload = parses || demand.streams || wants.identifies;
         let announcing =
             Wants { identifies: true, max: wants.max, inflation: wants.inflation, ..Wants::default() };
         let (early, oddities) = (demand.early(), demand.has(&ANOMALY));
@@ -145,7 +145,7 @@ impl Allowances {
         if self.records.is_open() {
             self.records.take(weight(&record));
             stats.records += 1;
-            sink.take(Emitted::Record(flow, record, To::RUN));
+            sink.take(Emitted::Record(flow, record, &[]));
         } else {
             stats.records_refused += 1;
         }
@@ -552,7 +552,7 @@ impl Sessions {
 
     /// Whether the stream of the packet's flow is read.
     fn is_read(&mut self, seen: &FlowPacket<'_>, plan: &Plan) -> bool {
-        let is_otherwise = self.is_parsed(seen, plan) || self.asked.demand.chunks;
+        let is_otherwise = self.is_parsed(seen, plan);
         if !self.asked.demand.streams {
             return is_otherwise;
         }
@@ -699,7 +699,7 @@ impl Sessions {
             && let Some(record) = tunnels::over_ip(tunnel)
         {
             self.stats.records += 1;
-            sink.take(Emitted::Record(&tunnel.identity, record, To::RUN));
+            sink.take(Emitted::Record(&tunnel.identity, record, &[]));
         }
     }
 
@@ -710,7 +710,7 @@ impl Sessions {
         {
             for record in records {
                 self.stats.records += 1;
-                sink.take(Emitted::Record(&identity, record, To::RUN));
+                sink.take(Emitted::Record(&identity, record, &[]));
             }
         }
     }
@@ -1007,7 +1007,7 @@ impl Out for RecordEmitter<'_, '_> {
             self.allowances.records.take(weight(&record));
             self.stats.records += 1;
             let record = Record { packet: self.packet, ..record };
-            self.tap.take(Emitted::Record(self.identity, record, To::RUN));
+            self.tap.take(Emitted::Record(self.identity, record, &[]));
         }
     }
 

@@ -9,20 +9,20 @@ use weir_proto::Record;
 use weir_wire::Batch;
 use weir_wire::stream::Chunk;
 
-/// A part of what a worker emits. The plan's [`Demand`](crate::Demand) decides which of these a run has, apart from flows and
-/// matching packets.
+/// A part of what a worker emits, with the functions of the plan that deliver it to their [targets](crate::Target). The plan's
+/// [`Demand`](crate::Demand) decides which of these a run has, apart from flows and matching packets.
 #[derive(Clone, Debug)]
 pub enum Emitted<'a> {
-    /// A flow that has ended, or a part of a flow that continues.
-    Flow(&'a FlowRecord, To<'a>),
+    /// A flow that has ended, or a part of a flow that continues, and the functions that deliver it, by the numbers of their answers.
+    Flow(&'a FlowRecord, &'a [AnswerId]),
     /// The record so far of a flow that is open.
     Open(&'a FlowRecord),
     /// The packets that match the run's expression, in order.
     Matching(Batch<'a>),
-    /// A record of a flow.
-    Record(&'a FlowIdentity, Record<'a>, To<'a>),
-    /// A chunk of a stream, or a datagram.
-    Chunk(&'a FlowIdentity, &'a Chunk<'a>),
+    /// A record of a flow, and the functions that deliver it.
+    Record(&'a FlowIdentity, Record<'a>, &'a [AnswerId]),
+    /// A chunk of a stream, or a datagram, and the functions that deliver it.
+    Chunk(&'a FlowIdentity, &'a Chunk<'a>, &'a [AnswerId]),
     /// Packets for functions that deliver packets: a mask of the packets for each function, by the number of its answer. Packets
     /// that are delivered because of their flow or a record come later than they were seen, those of one flow in order.
     Packets(Batch<'a>, &'a [(AnswerId, PacketMask)]),
@@ -32,20 +32,6 @@ pub enum Emitted<'a> {
     Decided(&'a DecidedFlow),
     /// A measurement of a flow.
     Measured(&'a Measure, Measured<'a>),
-}
-
-/// Where a flow or a record goes.
-#[derive(Clone, Copy, Debug)]
-pub struct To<'a> {
-    /// Whether the logs of the run and the store may take it.
-    pub run: bool,
-    /// The functions that deliver it to their [targets](crate::Target), by the numbers of their answers.
-    pub functions: &'a [AnswerId],
-}
-
-impl To<'static> {
-    /// To the logs of the run and the store alone.
-    pub const RUN: To<'static> = To { run: true, functions: &[] };
 }
 
 /// The destination of what a worker emits, apart from snapshots. `()` ignores it.

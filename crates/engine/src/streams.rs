@@ -1,6 +1,6 @@
 //! Measurements of flows as rows.
 
-use crate::{Emitted, Sink, To};
+use crate::{Emitted, Sink};
 use weir_flow::FlowPacket;
 use weir_flow::measure::{
     Delays, HalfMeasure, Measure, MeasureConfig, Measured, Measures, Sample, SampleSide,
@@ -107,7 +107,7 @@ fn emit_delays(delays: &Delays, sink: &mut dyn Sink) -> u64 {
     if forward.or(*reverse).or(*first_byte).is_none() {
         return 0;
     }
-    sink.take(Emitted::Record(&delays.flow, beginning(delays), To::RUN));
+    sink.take(Emitted::Record(&delays.flow, beginning(delays), &[]));
     1
 }
 
@@ -121,7 +121,7 @@ fn emit(flow: &Measure, measured_value: Measured<'_>, measuring: Measuring, sink
         Measured::End(flow) => stream(flow),
         Measured::Packet { .. } | Measured::Exchange(_) | Measured::Burst(_) => return 0,
     };
-    sink.take(Emitted::Record(&flow.flow, record, To::RUN));
+    sink.take(Emitted::Record(&flow.flow, record, &[]));
     1
 }
 

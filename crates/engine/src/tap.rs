@@ -1,7 +1,7 @@
 //! Shows what sessions emit to functions, on its way to the sink.
 
 use crate::chains::Functions;
-use crate::sink::{Emitted, Sink, To};
+use crate::sink::{Emitted, Sink};
 use crate::stream_demand::Covering;
 use crate::{FlowIdentity, Item, Plan};
 use weir_proto::FILES;
@@ -15,12 +15,12 @@ pub(crate) struct Tap<'w> {
 }
 
 impl Tap<'_> {
-    /// Shows a chunk to the functions of the subscriptions that cover its direction of its flow, and hands it on if the
-    /// plan asks for it.
+    /// Shows a chunk to the functions of the subscriptions that cover its direction of its flow, and emits it if any of them
+    /// delivers it.
     pub fn chunk(&mut self, covering: &[Covering], flow: &FlowIdentity, chunk: &Chunk<'_>) {
-        self.functions.chunk(self.plan, covering, flow, chunk);
-        if self.plan.demand.chunks {
-            self.sink.take(Emitted::Chunk(flow, chunk));
+        let functions = self.functions.chunk(self.plan, covering, flow, chunk);
+        if !functions.is_empty() {
+            self.sink.take(Emitted::Chunk(flow, chunk, functions));
         }
     }
 
@@ -36,13 +36,12 @@ impl Sink for Tap<'_> {
         let demand = &self.plan.demand;
         let functions = match demand.tested.has(record.table) {
             true => self.functions.record(self.plan, flow, &record),
-            false => &[],
+            false => self.plan.whole.records(record.table),
         };
-        let run = demand.hands_on(record.table);
         // The record of a file ends its content, also where nothing delivers it.
         let ends_content = demand.content && *record.table == FILES;
-        if run || ends_content || !functions.is_empty() {
-            self.sink.take(Emitted::Record(flow, record, To { run, functions }));
+        if ends_content || !functions.is_empty() {
+            self.sink.take(Emitted::Record(flow, record, functions));
         }
     }
 

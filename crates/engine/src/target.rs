@@ -1,5 +1,6 @@
 //! Targets: where the items leave to that reach a delivering function of a chain.
 
+use crate::demand::Tables;
 use std::fmt;
 
 /// Where the items leave to that reach a function, apart from its reading. The writers are the caller's.
@@ -11,6 +12,10 @@ pub enum Target {
     Files(NamedDirectory),
     /// Rows in the files of a log of the run, such as `eve`.
     OfRun(Box<str>),
+    /// All rows of a log of the run. What it is opened with is the caller's.
+    Rows(AllRows),
+    /// The bytes of streams, which the caller writes.
+    Streams,
     /// Names of hosts, which the caller gives to addresses. Nothing is opened for them.
     Names,
     /// Packets, in a file of a subscription.
@@ -21,6 +26,19 @@ pub enum Target {
         /// itself.
         of: Option<Of>,
     },
+}
+
+/// The rows that a log of the run has, whatever they hold.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct AllRows {
+    /// The name of the log.
+    pub log: Box<str>,
+    /// Whether it has a row for each flow that ends.
+    pub flows: bool,
+    /// Whether it has a row for each event.
+    pub events: bool,
+    /// The tables of its records.
+    pub tables: Tables,
 }
 
 /// A log that a subscription names. Subscriptions that name one log write into one file.
@@ -143,7 +161,7 @@ impl fmt::Display for Target {
         match self {
             Target::Log(NamedLog { name, format }) => write!(f, "{name}.{}", format.name()),
             Target::OfRun(name) => f.write_str(name),
-            Target::Names => f.write_str(self.name()),
+            Target::Names | Target::Streams | Target::Rows(_) => f.write_str(self.name()),
             Target::Files(directory) => f.write_str(&directory.name),
             Target::Packets { file, .. } => f.write_str(&file.name),
         }
@@ -156,6 +174,8 @@ impl Target {
         match self {
             Target::Log(log) => &log.name,
             Target::OfRun(name) => name,
+            Target::Rows(rows) => &rows.log,
+            Target::Streams => "streams",
             Target::Names => "host names",
             Target::Files(directory) => &directory.name,
             Target::Packets { file, .. } => &file.name,
@@ -165,7 +185,7 @@ impl Target {
     /// Where it is; `None` if it is no file and no directory.
     pub fn place(&self) -> Option<Place> {
         match self {
-            Target::Names => None,
+            Target::Names | Target::Streams | Target::Rows(_) => None,
             Target::Log(_) | Target::OfRun(_) => Some(Place::Logs),
             Target::Files(directory) => Some(directory.place),
             Target::Packets { file, .. } => Some(file.place),
@@ -176,7 +196,8 @@ impl Target {
     pub fn kind(&self) -> &'static str {
         match self {
             Target::Log(_) => "log",
-            Target::OfRun(_) => "log of the run",
+            Target::OfRun(_) | Target::Rows(_) => "log of the run",
+            Target::Streams => "streams",
             Target::Names => "names",
             Target::Files(_) => "directory",
             Target::Packets { .. } => "packet file",

@@ -12,9 +12,9 @@ mod targets;
 mod worker_output;
 
 pub use open_flows::OpenFlows;
-pub use open_output::OpenOutput;
+pub use open_output::{OpenOutput, RowSources};
 pub use targets::Plan as TargetPlan;
-pub use worker_output::{Load, WorkerOutput};
+pub use worker_output::WorkerOutput;
 
 use crate::events::Events;
 use crate::failures::Failures;
@@ -32,9 +32,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use targets::{Failed, Targets};
 use weir_anon::Anonymiser;
-use weir_api::{Event, EventKind, Interval, Snapshot, builtin};
+use weir_api::{AnswerId, Event, EventKind, Interval, Snapshot, builtin};
 use weir_capture::LinkEvent;
-use weir_engine::{FlowRecord, To};
+use weir_engine::FlowRecord;
 use weir_output::summary::top_of;
 use weir_output::{Log, OpenFlow, Output};
 use weir_wire::Time;
@@ -95,6 +95,9 @@ const DAY: u64 = 24 * 3_600_000_000_000;
 /// Maximum number of open reports in a run over files: packets around the end of an interval may be out of order, and
 /// merged captures may alternate between two intervals.
 const OPEN_REPORTS: usize = 2;
+
+/// A flow, the functions that deliver it, and the name of its responder.
+type NamedFlow<'r> = (&'r FlowRecord, &'r [AnswerId], Option<&'r str>);
 
 /// A queue from the workers to the collector.
 pub fn queue() -> (Sender<Message>, Receiver<Message>) {
@@ -265,12 +268,19 @@ impl Collector {
         }
     }
 
-    /// Writes these logs in a folder, and no others, from a packet time on. `opened` are the outputs of new ones.
-    pub fn change_logs(&mut self, folder: Option<&Path>, logs: &[Log], opened: Vec<OpenOutput>, from: Time) {
-        for output in &mut self.outputs {
-            output.follow(folder, logs, from);
-        }
+    /// Writes these logs in a directory, and no others, with the rows of these functions, from a packet time on. `opened` are the
+    /// outputs of new ones.
+    pub fn change_logs(
+        &mut self,
+        (folder, logs): (Option<&Path>, &[Log]),
+        rows: &RowSources,
+        opened: Vec<OpenOutput>,
+        from: Time,
+    ) {
         self.outputs.extend(opened);
+        for output in &mut self.outputs {
+            output.follow(folder, logs, rows, from);
+        }
     }
 
     /// Delivers by a plan from a packet time on.
@@ -486,12 +496,13 @@ impl Collector {
             queued::flows_mut(&mut records).for_each(|flow| anonymiser.identity(flow));
             order = in_order(&records);
         }
-        let mut named: Vec<((&FlowRecord, To<'_>), Option<&str>)> =
-            rows.iter().flat_map(Rows::each).zip(names.iter().map(Option::as_deref)).collect();
-        named.sort_by_key(|((row, _), _)| (row.first, row.key));
+        let flows = rows.iter().flat_map(Rows::each).zip(names.iter().map(Option::as_deref));
+        let mut named: Vec<NamedFlow<'_>> =
+            flows.map(|((row, functions), name)| (row, functions, name)).collect();
+        named.sort_by_key(|(row, ..)| (row.first, row.key));
         for queued in order.iter().filter_map(|at| Queued::at(&records, *at)) {
-            let to = queued.to();
-            if to.is_none() && self.pseudonyms.is_none() {
+            let functions = queued.functions();
+            if functions.is_none() && self.pseudonyms.is_none() {
                 continue;
             }
             let (flow, mut record) = (queued.flow(), queued.record());
@@ -501,24 +512,22 @@ impl Collector {
                     names.record(flow, &record);
                 }
             }
-            let Some(to) = to else { continue };
+            let Some(functions) = functions else { continue };
             for at in 0..self.outputs.len() {
-                if to.run
-                    && self.outputs.get(at).is_some_and(|one| one.takes_record(record.table, record.time))
-                {
+                if self.outputs.get(at).is_some_and(|one| one.is_fed_by(functions, queued.time())) {
                     self.row(at, |output| output.record(flow, &record));
                 }
             }
-            let failed = self.targets.record(to.functions, flow, &record);
+            let failed = self.targets.record(functions, flow, &record);
             self.fail_all(failed);
         }
-        for ((row, to), name) in named {
+        for (row, functions, name) in named {
             for at in 0..self.outputs.len() {
-                if to.run && self.outputs.get(at).is_some_and(|one| one.takes_flow(row.last)) {
+                if self.outputs.get(at).is_some_and(|one| one.is_fed_by(functions, row.last)) {
                     self.row(at, |output| output.named_flow(row, name));
                 }
             }
-            let failed = self.targets.flow(to.functions, row, name);
+            let failed = self.targets.flow(functions, row, name);
             self.fail_all(failed);
         }
     }
@@ -596,7 +605,8 @@ impl Collector {
                 hub.event(event);
             }
             for at in 0..self.outputs.len() {
-                if self.outputs.get(at).is_some_and(|one| one.takes_event(Time(event.last))) {
+                let takes = |one: &&OpenOutput| one.has_events(Time(event.last));
+                if self.outputs.get(at).filter(takes).map(OpenOutput::offer).is_some() {
                     self.row(at, |output| output.event(event));
                 }
             }
@@ -672,7 +682,7 @@ impl Collector {
         }
     }
 
-    /// Calls an output with a row, which is counted.
+    /// Calls an output with a row that was offered to it, and counts whether it is written.
     fn row(&mut self, at: usize, call: impl FnOnce(&mut Box<dyn Output>) -> io::Result<()>) {
         let is_written = self.attempt(at, call);
         self.outputs.iter().skip(at).take(1).for_each(|one| one.count(is_written));

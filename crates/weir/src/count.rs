@@ -2,13 +2,12 @@
 
 use crate::applies::{Links, Misfits};
 use crate::cli;
-use crate::collector::{Collector, Load, WorkerOutput, queue};
+use crate::collector::{Collector, WorkerOutput, queue};
 use crate::drive::WhenFull;
 use crate::exit::{Exit, complain, print};
 use crate::inputs::{inputs, report_read_errors};
 use crate::memory::Room;
 use crate::offline::{self, Input};
-use crate::outlet::Ways;
 use crate::run::by_record::{self, Captures};
 use crate::run::{seeds, worker_count};
 use crate::times;
@@ -179,9 +178,8 @@ fn expressions(options: &cli::Count) -> Result<Vec<String>, String> {
 fn pass(files: Files, plan: &Arc<Plan>, workers: usize) -> (Snapshot, Links, Exit) {
     let (to, from) = queue();
     let room = Room::new(usize::MAX);
-    let load = Load { room, rows: false, open_every: None, ways: Ways::default() };
     let worker_outputs =
-        (0..workers).map(|at| WorkerOutput::new(at, to.clone(), WhenFull::Wait, load.clone())).collect();
+        (0..workers).map(|at| WorkerOutput::new(at, to.clone(), WhenFull::Wait, &room)).collect();
     drop(to);
     // Counting needs no flows.
     let flows = FlowConfig::default();

@@ -4,9 +4,9 @@
 //! Workers read the number of the latest orders after each batch, and the orders only when it has changed. What a
 //! subscription counts can therefore be compared with a count over the packets from that time on.
 
-use crate::leaving::{Leaving, file_name, of_functions, of_options};
+use crate::leaving::{Leaving, file_name, of_functions};
 use crate::memory;
-use crate::outlet::Ways;
+use crate::routes::Routes;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -29,8 +29,8 @@ pub struct Orders {
     pub from: Time,
     /// The plan.
     pub plan: Arc<Plan>,
-    /// The ways by which packets and files leave.
-    pub ways: Ways,
+    /// Where what the functions of the plan deliver goes.
+    pub routes: Routes,
     number: u64,
 }
 
@@ -59,7 +59,7 @@ struct State {
     /// By owner, and for each owner in the order in which they were added.
     subscriptions: Vec<Subscription>,
     plan: Arc<Plan>,
-    ways: Ways,
+    routes: Routes,
     /// Time from which the latest orders hold.
     latest: Time,
 }
@@ -182,7 +182,7 @@ impl Desk {
             expression: expression.to_owned(),
             subscriptions,
             plan,
-            ways: Ways::default(),
+            routes: Routes::default(),
             latest: Time(0),
         };
         Ok(Desk {
@@ -265,7 +265,6 @@ impl Desk {
         };
         let mut leaves = of_functions(&state.plan, &state.subscriptions);
         leaves.iter_mut().for_each(|one| one.to = file_name(&one.to).to_owned());
-        leaves.extend(of_options(&state.subscriptions));
         leaves.sort_by_key(|one| one.subscription);
         Described {
             leaves,
@@ -335,15 +334,15 @@ impl Desk {
         Ok(Prepared { desk: self, state, plan, next, expression, subscriptions, added })
     }
 
-    /// Drops the ways by which packets and files leave, after the last worker has ended.
+    /// Drops the destinations, whose writers end with them, after the last worker has ended.
     pub fn close(&self) {
-        self.state().ways = Ways::default();
+        self.state().routes = Routes::default();
         self.posted().unread.clear();
     }
 
-    /// The ways by which packets and files leave at the start of the run.
-    pub fn starts_with(&self, ways: Ways) {
-        self.state().ways = ways;
+    /// The destinations at the start of the run.
+    pub fn starts_with(&self, routes: Routes) {
+        self.state().routes = routes;
     }
 
     /// Posts what is in effect as orders. Returns the time from which they hold, which is a whole number of microseconds: seconds
@@ -352,8 +351,8 @@ impl Desk {
         let from = Time((now() + AHEAD).max(state.latest.0 + APART).next_multiple_of(1_000));
         state.latest = from;
         let number = self.latest.load(Ordering::Relaxed) + 1;
-        let (plan, ways) = (Arc::clone(&state.plan), state.ways.clone());
-        let orders = Arc::new(Orders { from, plan, ways, number });
+        let (plan, routes) = (Arc::clone(&state.plan), state.routes.clone());
+        let orders = Arc::new(Orders { from, plan, routes, number });
         let (read, left) = {
             let mut posted = self.posted();
             let oldest = posted.read.iter().copied().min().unwrap_or(number);
@@ -396,9 +395,9 @@ impl Prepared<'_> {
         &self.plan
     }
 
-    /// Changes the ways by which packets and files leave with it.
-    pub fn leaving_by(mut self, ways: Ways) -> Self {
-        self.state.ways = ways;
+    /// Changes the destinations with it.
+    pub fn leaving_by(mut self, routes: Routes) -> Self {
+        self.state.routes = routes;
         self
     }
 

@@ -1,10 +1,11 @@
 //! What leaves a run: every log, packet file, directory and event, each as the end of the chain of a subscription.
 
+use crate::{database, syslog};
 use serde::Serialize;
 use std::path::Path;
 use utoipa::ToSchema;
 use weir_api::{Subscription, SubscriptionId};
-use weir_engine::{Plan, judge_of};
+use weir_engine::{Plan, Target, judge_of};
 
 /// Something that leaves a run.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, ToSchema)]
@@ -30,24 +31,20 @@ pub fn file_name(path: &str) -> &str {
     Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path)
 }
 
-/// What leaves by the options of a run, by the names of their subscriptions: clients do not see the paths.
-pub fn of_options(subscriptions: &[Subscription]) -> Vec<Leaving> {
-    let of_call = |one: &Subscription| {
-        let name = &one.spec.name;
-        let (what, to) = match one.spec.functions.first()?.name.as_str() {
-            "rows" => ("log of the run", name.strip_prefix("--log ").unwrap_or(name)),
-            _ => return None,
-        };
-        Some(Leaving::by(one.id, what, to))
-    };
-    subscriptions.iter().filter_map(of_call).collect()
+/// What a target is, in a word.
+fn kind(target: &Target) -> &'static str {
+    match target {
+        Target::Rows(rows) if *rows.log == *database::OUTPUT.name => "store",
+        Target::Rows(rows) if *rows.log == *syslog::NAME => "syslog",
+        _ => target.kind(),
+    }
 }
 
 /// What leaves by the functions of subscriptions: their targets, and the events that they find.
 pub fn of_functions(plan: &Plan, subscriptions: &[Subscription]) -> Vec<Leaving> {
     let mut all: Vec<Leaving> = plan
         .targets()
-        .map(|(id, target)| Leaving::by(id.subscription, target.kind(), &target.to_string()))
+        .map(|(id, target)| Leaving::by(id.subscription, kind(target), &target.to_string()))
         .collect();
     for one in subscriptions {
         for call in &one.spec.functions {

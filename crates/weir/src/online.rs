@@ -209,8 +209,7 @@ impl<'r> Run<'r> {
     fn follow_orders_until(&mut self, time: u64) {
         while let Some(orders) = self.orders.pop_front_if(|orders| orders.from.0 <= time) {
             self.drive.change_plan(Arc::clone(&orders.plan));
-            self.drive.destination.send_rows_if(orders.plan.demand().rows);
-            self.drive.destination.leave_by(&orders.ways);
+            self.drive.destination.follow(&orders.routes);
         }
     }
 

@@ -66,7 +66,7 @@ pub fn streams(options: &cli::Streams) -> Exit {
         seeds: SEED.into(),
         chosen: scope.chosen,
     };
-    let whole = SubscriptionSpec::handing_on("streams", Level::Stream, vec![FunctionCall::new("stream")]);
+    let whole = SubscriptionSpec::delivering("streams", Level::Stream, vec![FunctionCall::new("stream")]);
     let plan = match Plan::new(&scope.expression, vec![whole], settings) {
         Ok(plan) => Arc::new(plan),
         Err(error) => return complain(Exit::Usage, error),
@@ -207,7 +207,7 @@ struct Console<'o> {
 
 impl Sink for Console<'_> {
     fn take(&mut self, emitted: Emitted<'_>) {
-        if let Emitted::Chunk(flow, chunk) = emitted
+        if let Emitted::Chunk(flow, chunk, _) = emitted
             && flow.key.proto == 6
             && self.failure.is_none()
         {
@@ -335,7 +335,7 @@ impl Sink for Folder<'_> {
                     self.open -= usize::from(written.is_some_and(|written| written.file.is_some()));
                 }
             }
-            Emitted::Chunk(flow, chunk) if flow.key.proto == 6 => {
+            Emitted::Chunk(flow, chunk, _) if flow.key.proto == 6 => {
                 if let Err(error) = self.write(flow, chunk)
                     && self.failure.is_none()
                 {

@@ -3,7 +3,8 @@
 use crate::carve::Limits;
 use crate::cli;
 use crate::memory::{FULL_LISTS, list_rows};
-use crate::requested::PacketFiles;
+use crate::requested::WriteCalls;
+use crate::syslog;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_api::{FunctionCall, Level, Owner, Subscription, SubscriptionId, SubscriptionSpec, builtin};
@@ -98,8 +99,8 @@ fn host_names() -> Vec<Subscription> {
 /// The subscriptions of a report: those of the summary, all records, and each measurement.
 pub fn of_report() -> Vec<Subscription> {
     let specs = [
-        SubscriptionSpec::handing_on("records", Level::Record, vec![FunctionCall::new("rows")]),
-        SubscriptionSpec::handing_on(
+        SubscriptionSpec::delivering("records", Level::Record, vec![FunctionCall::new("rows")]),
+        SubscriptionSpec::delivering(
             "measurements",
             Level::Flow,
             vec![FunctionCall::new("measure").with("details", "yes")],
@@ -140,15 +141,15 @@ pub fn ourmon(memory: usize) -> Vec<Subscription> {
 }
 
 /// The packet files of a run, and the directory of all files with its limits.
-type Files<'r> = (&'r PacketFiles, Option<&'r (PathBuf, Limits)>);
+type Files<'r> = (&'r WriteCalls, Option<&'r (PathBuf, Limits)>);
 
 /// The subscriptions of the options of a run: packet files, extracted files, measurements, the names of services, and the
-/// logs that the command line names. `is_read` is whether the configuration asks for rows or payload; `ports` is the number of
-/// ports of unidentified flows that are counted separately.
+/// logs that the command line names. `is_read` is whether a log or the configuration asks for rows or payload; `ports` is the number
+/// of ports of unidentified flows that are counted separately.
 pub fn of_options(
     options: &cli::RunOptions,
     (packets, extracted): Files<'_>,
-    logs: Vec<SubscriptionSpec>,
+    (logs, has_syslog): (Vec<SubscriptionSpec>, bool),
     is_read: bool,
     ports: usize,
 ) -> Vec<Subscription> {
@@ -169,15 +170,16 @@ pub fn of_options(
     add(!names.is_empty(), hash(&names.join("+")));
     let sample = options.logs.sample.unwrap_or(0);
     let measure = FunctionCall::new("measure").with("sample", sample);
-    let measure = SubscriptionSpec::handing_on("--measure", Level::Flow, vec![measure]);
+    let measure = SubscriptionSpec::delivering("--measure", Level::Flow, vec![measure]);
     add(options.logs.measure || sample > 0, measure);
+    let is_read = is_read || !specs.is_empty();
     // The numbers of the others do not depend on the logs.
     specs.extend(logs);
-    let is_read = is_read || !specs.is_empty();
+    specs.extend(has_syslog.then(of_syslog));
     let mut subscriptions: Vec<Subscription> = numbered(specs).collect();
     if is_read || !options.numeric {
         let call = FunctionCall::new("unidentified").with("ports", ports);
-        let spec = SubscriptionSpec::handing_on("unidentified", Level::Flow, vec![call]);
+        let spec = SubscriptionSpec::delivering("unidentified", Level::Flow, vec![call]);
         subscriptions.push(of_run(builtin::UNIDENTIFIED, spec));
     }
     subscriptions
@@ -198,32 +200,30 @@ pub fn of_files(options: &cli::RunOptions, (packets, extracted): Files<'_>) -> V
 }
 
 /// The subscriptions of -w and of --unidentified.
-fn packet_files(packets: &PacketFiles) -> [Option<SubscriptionSpec>; 2] {
-    let unidentified = |to: &String| {
-        // The options of rotation are for -w.
-        let call = FunctionCall::new("writeunidentified").with("to", to);
-        SubscriptionSpec::handing_on("--unidentified", Level::Stream, vec![call])
+fn packet_files(packets: &WriteCalls) -> [Option<SubscriptionSpec>; 2] {
+    let delivering = |name: &str, level: Level, call: &Option<FunctionCall>| {
+        call.as_ref().map(|call| SubscriptionSpec::delivering(name, level, vec![call.clone()]))
     };
     [
-        packets.write.as_deref().map(|to| whole("-w", to, packets)),
-        packets.unidentified.as_ref().map(unidentified),
+        delivering("-w", Level::Packet, &packets.matching),
+        delivering("--unidentified", Level::Stream, &packets.unidentified),
     ]
-}
-
-/// The subscription of all matching packets to a file, or to those that follow each other.
-pub fn whole(name: &str, to: &str, packets: &PacketFiles) -> SubscriptionSpec {
-    SubscriptionSpec::handing_on(name, Level::Packet, vec![packets.call("writematching", to)])
 }
 
 /// The subscription of all files to a directory.
 fn extract((directory, limits): &(PathBuf, Limits)) -> SubscriptionSpec {
     let call = limits.call("extractall", &directory.to_string_lossy());
-    SubscriptionSpec::handing_on("--files", Level::Stream, vec![call])
+    SubscriptionSpec::delivering("--files", Level::Stream, vec![call])
 }
 
 /// Checksums of files, joined by `+`.
 fn hash(of: &str) -> SubscriptionSpec {
-    SubscriptionSpec::handing_on("--hash", Level::Stream, vec![FunctionCall::new("hash").with("of", of)])
+    SubscriptionSpec::delivering("--hash", Level::Stream, vec![FunctionCall::new("hash").with("of", of)])
+}
+
+/// Whether a log has rows of flows or records, for which payload is read.
+pub fn reads(log: &Log) -> bool {
+    log.flows() || !log.tables().is_empty()
 }
 
 /// The subscriptions of logs to their rows. A log of counts has none.
@@ -231,14 +231,22 @@ pub fn of_logs(logs: &[Log]) -> Vec<SubscriptionSpec> {
     logs.iter().filter_map(of_log).collect()
 }
 
+/// The subscription of syslog to events.
+fn of_syslog() -> SubscriptionSpec {
+    let call = FunctionCall::new("rows").with("of", "event").with("to", syslog::NAME).with("bodies", "no");
+    SubscriptionSpec::delivering("--syslog", Level::Record, vec![call])
+}
+
 /// The subscription of a log to its rows; `None` if it has only counts.
 fn of_log(log: &Log) -> Option<SubscriptionSpec> {
     let mut rows: Vec<&str> = log.tables().iter().map(|table| table.name).collect();
     rows.extend(log.flows().then_some("flow"));
+    rows.extend(log.events().then_some("event"));
     let bodies = if log.fields().any(|field| field.of_body) { "yes" } else { "no" };
-    let call = FunctionCall::new("rows").with("of", rows.join("+")).with("bodies", bodies);
-    let name = format!("--log {}", log.spec().name);
-    (!rows.is_empty()).then(|| SubscriptionSpec::handing_on(&name, Level::Record, vec![call]))
+    let to = log.spec().name;
+    let call = FunctionCall::new("rows").with("of", rows.join("+")).with("to", to).with("bodies", bodies);
+    let name = format!("--log {to}");
+    (!rows.is_empty()).then(|| SubscriptionSpec::delivering(&name, Level::Record, vec![call]))
 }
 
 /// Numbers the subscriptions that the command line makes. They are free, as those of a configuration, which follow.

@@ -12,6 +12,9 @@ use weir_api::{Event, Snapshot};
 use weir_output::Output;
 use weir_output::syslog::message;
 
+/// Its name among the outputs.
+pub const NAME: &str = "syslog";
+
 /// The port of syslog over UDP (RFC 5426).
 const PORT: u16 = 514;
 

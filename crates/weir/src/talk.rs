@@ -41,7 +41,7 @@ pub fn talk(options: &cli::Talk) -> Exit {
         seeds: SEED.into(),
         chosen: scope.chosen,
     };
-    let whole = SubscriptionSpec::handing_on("streams", Level::Stream, vec![FunctionCall::new("stream")]);
+    let whole = SubscriptionSpec::delivering("streams", Level::Stream, vec![FunctionCall::new("stream")]);
     let plan = match Plan::new(&scope.expression, vec![whole], settings) {
         Ok(plan) => Arc::new(plan),
         Err(error) => return complain(Exit::Usage, error),
@@ -148,7 +148,7 @@ impl Sink for Talks<'_> {
             Emitted::Flow(flow, _) if flow.end != EndReason::Active => {
                 self.open.remove(&flow.id);
             }
-            Emitted::Chunk(flow, chunk) if self.failure.is_none() => {
+            Emitted::Chunk(flow, chunk, _) if self.failure.is_none() => {
                 self.failure = self.write(flow, chunk).err();
             }
             _ => {}

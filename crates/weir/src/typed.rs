@@ -6,7 +6,7 @@
 use crate::cli::RunOptions;
 use crate::config::{self, check_at, over_records, toml_string};
 use crate::leaving::file_name;
-use crate::requested::PacketFiles;
+use crate::requested::Sequence;
 use crate::{fields, outputs};
 use std::path::Path;
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
@@ -33,10 +33,10 @@ pub fn subscriptions(options: &RunOptions) -> Result<Vec<SubscriptionSpec>, Stri
     for text in subscribe {
         all.push(subscription(text)?);
     }
-    let files = PacketFiles::given(packets);
+    let files = Sequence::given(packets);
     for (file, expression) in packets.selected() {
         let option = format!("-w {file}");
-        all.push(packet_file(&files, file, expression).map_err(|error| wrong(&option, expression, &error))?);
+        all.push(packet_file(files, file, expression).map_err(|error| wrong(&option, expression, &error))?);
     }
     let limits = extraction.limits();
     for (directory, expression) in extraction.selected() {
@@ -83,7 +83,7 @@ fn selected(option: &str, level: Level, expression: &str, functions: Vec<Functio
 }
 
 /// The subscription of `-w FILE=EXPRESSION`: packets, or those of flows that match or have a record that matches.
-fn packet_file(files: &PacketFiles, file: &str, expression: &str) -> Result<SubscriptionSpec, String> {
+fn packet_file(files: Sequence, file: &str, expression: &str) -> Result<SubscriptionSpec, String> {
     is_named(file)?;
     if file == "-" {
         return Err("on standard output are all packets that match: give the expression as that of the run"

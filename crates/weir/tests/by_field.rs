@@ -148,7 +148,7 @@ fn a_log_that_is_added_in_mid_run_has_the_records_of_flows_that_begin_later() {
     let log = Subscription {
         id: SubscriptionId(1),
         owner: Owner::Client(1),
-        spec: Arc::new(SubscriptionSpec::handing_on("log", Level::Record, vec![FunctionCall::new("rows")])),
+        spec: Arc::new(SubscriptionSpec::delivering("log", Level::Record, vec![FunctionCall::new("rows")])),
     };
     let with = Arc::new(Plan::of(None, 1, "", std::slice::from_ref(&log), settings()).unwrap());
     let bytes = SubscriptionSpec::new("bytes", "", vec![FunctionCall::new("bytes")]);

@@ -61,7 +61,7 @@ fn records() -> (Records, usize) {
         seeds: 1_u64.into(),
         chosen: None,
     };
-    let all = SubscriptionSpec::handing_on("records", Level::Record, vec![FunctionCall::new("rows")]);
+    let all = SubscriptionSpec::delivering("records", Level::Record, vec![FunctionCall::new("rows")]);
     let plan = Arc::new(Plan::new("", vec![all], settings).unwrap());
     let (mut records, captures) = (Records::default(), captures());
     for path in &captures {

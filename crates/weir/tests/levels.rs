@@ -72,7 +72,7 @@ fn count(snapshot: &Snapshot, name: &str) -> Count {
 #[test]
 fn functions_see_the_chunks_that_are_handed_on_of_the_flows_that_they_cover() {
     let bytes = [FunctionCall::new("bytes")];
-    let hands_on = SubscriptionSpec::handing_on("chunks", Level::Stream, vec![FunctionCall::new("stream")]);
+    let hands_on = SubscriptionSpec::delivering("chunks", Level::Stream, vec![FunctionCall::new("stream")]);
     let specs = EXPRESSIONS.iter().map(|(text, _)| over_streams(text, &bytes)).chain([hands_on]);
     let plan = Arc::new(Plan::new("", specs.collect(), settings()).unwrap());
     let (mut captures, mut chunks, mut covered) = (0, 0, 0);
@@ -166,7 +166,7 @@ fn a_young_subscription_sees_open_flows_from_their_next_packet_on() {
     let web = || one(1, over_streams("tcp port 80", &bytes));
     let all = || one(2, over_streams("", &bytes));
     let log = || {
-        let spec = SubscriptionSpec::handing_on("log", Level::Record, vec![FunctionCall::new("rows")]);
+        let spec = SubscriptionSpec::delivering("log", Level::Record, vec![FunctionCall::new("rows")]);
         one(3, spec)
     };
     let packets = segments();

@@ -127,7 +127,7 @@ impl Flows {
 impl Sink for Flows {
     fn take(&mut self, emitted: Emitted<'_>) {
         match emitted {
-            Emitted::Chunk(flow, chunk) => {
+            Emitted::Chunk(flow, chunk, _) => {
                 let piece = Piece(chunk.time, chunk.direction, chunk.gap, chunk.data.to_vec());
                 self.of(flow).pieces.push(piece);
             }
@@ -202,8 +202,8 @@ impl Kept {
 /// neither they nor the records depend on how the streams are cut.
 #[test]
 fn records_stand_for_bytes_of_their_streams() {
-    let log = SubscriptionSpec::handing_on("log", Level::Record, vec![FunctionCall::new("rows")]);
-    let chunks = SubscriptionSpec::handing_on("chunks", Level::Stream, vec![FunctionCall::new("stream")]);
+    let log = SubscriptionSpec::delivering("log", Level::Record, vec![FunctionCall::new("rows")]);
+    let chunks = SubscriptionSpec::delivering("chunks", Level::Stream, vec![FunctionCall::new("stream")]);
     let plan = Arc::new(Plan::new("", vec![log, chunks], settings()).unwrap());
     let (mut records, mut placed, mut requests, mut cut) = (0, 0, 0, 0);
     let (mut answers, mut begun) = (0, 0);

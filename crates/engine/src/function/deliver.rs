@@ -1,18 +1,18 @@
-//! Functions that deliver what they see instead of measuring it: to logs, to files of packets, streams or content.
+//! Functions that deliver everything of a kind, whatever it holds: no code of theirs sees it. What they need of the pass, and where it
+//! leaves to, follows from their arguments. Functions that deliver what reaches them at the end of a chain are among those that
+//! measure: they count it.
 
 use super::typed::{DIRECTORY, PACKET_FILE, directory, packet_file};
 use super::{Argument, Arguments, BuildTarget};
 use crate::demand::{Demand, Tables};
-use crate::streams::Measuring;
-use crate::target::{Of, Target};
+use crate::target::{AllRows, Of, Target};
 use weir_api::{FunctionCall, Level};
-use weir_proto::{Hashes, Table, tables};
+use weir_proto::{Table, tables};
 
 /// Every function that delivers, in the order of the manual.
-pub static DELIVERIES: &[&Delivery] =
-    &[&ROWS, &WRITE, &STREAM, &EXTRACT, &HASH, &MEASURE, &WRITE_UNIDENTIFIED];
+pub static DELIVERIES: &[&Delivery] = &[&ROWS, &WRITE, &EXTRACT, &WRITE_UNIDENTIFIED];
 
-/// Description of a function that delivers.
+/// Description of a function that delivers everything of a kind.
 #[derive(Debug)]
 pub struct Delivery {
     /// Its name in the configuration.
@@ -25,8 +25,8 @@ pub struct Delivery {
     pub level: Level,
     /// What it needs of the pass.
     demand: fn(&Arguments<'_>) -> Result<Demand, String>,
-    /// Where packets or files leave to, if it delivers any.
-    target: Option<BuildTarget>,
+    /// Where what it delivers leaves to.
+    target: BuildTarget,
 }
 
 impl Delivery {
@@ -43,12 +43,12 @@ impl Delivery {
         (self.demand)(&self.arguments(call)?)
     }
 
-    /// Where packets or files leave to by a call; `None` if it delivers neither.
+    /// Where what a call delivers leaves to.
     ///
     /// # Errors
     /// An argument is invalid.
-    pub fn target(&self, call: &FunctionCall) -> Result<Option<Target>, String> {
-        self.target.map(|target| target(&self.arguments(call)?, self.level)).transpose()
+    pub fn target(&self, call: &FunctionCall) -> Result<Target, String> {
+        (self.target)(&self.arguments(call)?, self.level)
     }
 
     fn arguments<'c>(&self, call: &'c FunctionCall) -> Result<Arguments<'c>, String> {
@@ -56,17 +56,23 @@ impl Delivery {
     }
 }
 
-/// The name for rows of flows.
+/// The names for rows of flows and of events.
 const FLOW: &str = "flow";
+const EVENT: &str = "event";
 
 static ROWS: Delivery = Delivery {
     name: "rows",
-    help: "Rows of the logs of the run: of flows that end, and of records.",
+    help: "All rows of a log: of flows that end, of records, and of events.",
     arguments: &[
         Argument {
             name: "of",
-            help: "Names of tables and `flow`, joined by plus signs, or `all`.",
+            help: "Names of tables, `flow` and `event`, joined by plus signs, or `all`.",
             default: Some("all"),
+        },
+        Argument {
+            name: "to",
+            help: "The name of the log; by default the caller takes the rows.",
+            default: Some("caller"),
         },
         Argument {
             name: "bodies",
@@ -76,28 +82,36 @@ static ROWS: Delivery = Delivery {
     ],
     level: Level::Record,
     demand: |arguments| {
-        let rows = arguments.text("of")?;
+        let AllRows { flows: rows, tables: logged, .. } = all_rows(arguments)?;
         let bodies = arguments.choice("bodies", &[("yes", true), ("no", false)])?;
-        if rows == "all" {
-            return Ok(Demand { rows: true, logged: Tables::All, bodies, ..Demand::default() });
-        }
-        let mut demand = Demand { bodies, ..Demand::default() };
-        let mut logged: Vec<&'static Table> = Vec::new();
-        for row in rows.split('+').filter(|row| !row.is_empty()) {
-            if row == FLOW {
-                demand.rows = true;
-                continue;
-            }
-            let table = tables().find(|table| table.name == row);
-            logged.push(table.ok_or_else(|| format!("`rows`: of = `{row}`: no such table"))?);
-        }
-        if !logged.is_empty() {
-            demand.logged = Tables::Some(logged);
-        }
-        Ok(demand)
+        Ok(Demand { rows, logged, bodies, ..Demand::default() })
     },
-    target: None,
+    target: |arguments, _| all_rows(arguments).map(Target::Rows),
 };
+
+/// The rows of a call.
+fn all_rows(arguments: &Arguments<'_>) -> Result<AllRows, String> {
+    let (of, log) = (arguments.text("of")?, arguments.text("to")?.into());
+    if of == "all" {
+        return Ok(AllRows { log, flows: true, events: true, tables: Tables::All });
+    }
+    let mut rows = AllRows { log, flows: false, events: false, tables: Tables::None };
+    let mut named: Vec<&'static Table> = Vec::new();
+    for name in of.split('+').filter(|name| !name.is_empty()) {
+        match name {
+            FLOW => rows.flows = true,
+            EVENT => rows.events = true,
+            _ => {
+                let table = tables().find(|table| table.name == name);
+                named.push(table.ok_or_else(|| format!("`rows`: of = `{name}`: no such table"))?);
+            }
+        }
+    }
+    if !named.is_empty() {
+        rows.tables = Tables::Some(named);
+    }
+    Ok(rows)
+}
 
 static WRITE: Delivery = Delivery {
     name: "writematching",
@@ -105,16 +119,7 @@ static WRITE: Delivery = Delivery {
     arguments: PACKET_FILE,
     level: Level::Packet,
     demand: |_| Ok(Demand::default()),
-    target: Some(|arguments, _| Ok(Target::Packets { file: packet_file(arguments)?, of: None })),
-};
-
-static STREAM: Delivery = Delivery {
-    name: "stream",
-    help: "The bytes of reassembled streams.",
-    arguments: &[],
-    level: Level::Stream,
-    demand: |_| Ok(Demand { chunks: true, ..Demand::default() }),
-    target: None,
+    target: |arguments, _| Ok(Target::Packets { file: packet_file(arguments)?, of: None }),
 };
 
 static EXTRACT: Delivery = Delivery {
@@ -125,58 +130,7 @@ static EXTRACT: Delivery = Delivery {
     demand: |_| {
         Ok(Demand { content: true, logged: Tables::Some(vec![&weir_proto::FILES]), ..Demand::default() })
     },
-    target: Some(|arguments, _| directory(arguments)),
-};
-
-static HASH: Delivery = Delivery {
-    name: "hash",
-    help: "Checksums of files in records of files.",
-    arguments: &[Argument {
-        name: "of",
-        help: "md5, sha1, sha256, joined by plus signs, or `none`.",
-        default: Some("sha256"),
-    }],
-    level: Level::Stream,
-    demand: |arguments| {
-        let mut hashes = Hashes::default();
-        for name in arguments.text("of")?.split('+') {
-            match name {
-                "md5" => hashes.md5 = true,
-                "sha1" => hashes.sha1 = true,
-                "sha256" => hashes.sha256 = true,
-                "none" => {}
-                other => return Err(format!("`hash`: of = `{other}` is none of md5, sha1, sha256, none")),
-            }
-        }
-        Ok(Demand { hashes, ..Demand::default() })
-    },
-    target: None,
-};
-
-static MEASURE: Delivery = Delivery {
-    name: "measure",
-    help: "Measurements of flows: round-trip times, loss, windows.",
-    arguments: &[
-        Argument {
-            name: "sample",
-            help: "Length of running samples in seconds; 0 for none.",
-            default: Some("0"),
-        },
-        Argument {
-            name: "details",
-            help: "Whether each packet, exchange and burst is emitted: yes or no.",
-            default: Some("no"),
-        },
-    ],
-    level: Level::Flow,
-    demand: |arguments| {
-        let sample: u64 = arguments.parse("sample")?;
-        let details = arguments.choice("details", &[("yes", true), ("no", false)])?;
-        let sample = sample.saturating_mul(1_000_000_000);
-        let measure = Some(Measuring { sample, details, delays: false });
-        Ok(Demand { measure, measured: true, ..Demand::default() })
-    },
-    target: None,
+    target: |arguments, _| directory(arguments),
 };
 
 static WRITE_UNIDENTIFIED: Delivery = Delivery {
@@ -185,9 +139,7 @@ static WRITE_UNIDENTIFIED: Delivery = Delivery {
     arguments: PACKET_FILE,
     level: Level::Stream,
     demand: |_| Ok(Demand { unidentified: true, ..Demand::default() }),
-    target: Some(|arguments, _| {
-        Ok(Target::Packets { file: packet_file(arguments)?, of: Some(Of::Unidentified) })
-    }),
+    target: |arguments, _| Ok(Target::Packets { file: packet_file(arguments)?, of: Some(Of::Unidentified) }),
 };
 
 #[cfg(test)]
@@ -209,9 +161,7 @@ mod tests {
             let limits = delivery.arguments.iter().filter(|argument| argument.default.is_none());
             let limits = limits.filter(|argument| argument.name != "to");
             let call = limits.fold(call, |call, argument| call.with(argument.name, 1));
-            let needs = delivery.demand(&call).unwrap() != Demand::default();
-            assert!(needs || delivery.target(&call).unwrap().is_some(), "{name} needs nothing");
-            assert_eq!(delivery.target(&call).unwrap().is_some(), is_to_path, "{name}");
+            assert!(delivery.demand(&call).is_ok() && delivery.target(&call).is_ok(), "{name}");
         }
     }
 
@@ -219,8 +169,6 @@ mod tests {
     fn wrong_arguments_are_named() {
         let error = |call: FunctionCall| Delivery::find(&call.name).unwrap().demand(&call).unwrap_err();
         assert!(error(FunctionCall::new("rows").with("of", "flow+htp")).contains("htp"));
-        assert!(error(FunctionCall::new("hash").with("of", "crc")).contains("md5"));
-        assert!(error(FunctionCall::new("stream").with("to", "x")).contains("no arguments"));
         let write = Delivery::find("writematching").unwrap();
         let target = |call| write.target(&call).unwrap_err();
         assert!(target(FunctionCall::new("writematching")).contains("needs the argument `to`"));

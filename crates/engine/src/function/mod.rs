@@ -34,6 +34,7 @@ mod search;
 pub(crate) mod select;
 mod size;
 mod states;
+mod supplement;
 mod syn;
 mod tcp3;
 mod top;
@@ -49,6 +50,7 @@ pub use deliver::{DELIVERIES, Delivery};
 pub use ends::Share;
 pub use judge::{BuildJudge, Judge, judge_of};
 pub use select::{CallError, Callable, Selector};
+pub use supplement::{SUPPLEMENTS, Supplement};
 pub(crate) use unidentified::has_no_parser;
 
 use crate::target::Target;

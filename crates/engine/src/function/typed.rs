@@ -1,5 +1,5 @@
 //! Functions that the program alone calls: those of the command line, whose files and directories are paths of the user who
-//! started the program, as in `-w dns.pcapng='port 53'`, and that of the names of hosts. A configuration names files in the
+//! started the program, as in `-w dns.pcapng='port 53'`, and those of the names of hosts and of streams. A configuration names files in the
 //! directory of logs instead, and clients can name no path.
 
 use super::log::Rows;
@@ -7,8 +7,8 @@ use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory, coun
 use crate::target::{Before, NamedDirectory, NamedFile, Of, Place, Rotation, Target};
 use weir_api::Level;
 
-/// The functions over packets and flows.
-static FUNCTIONS: [&FunctionSpec; 2] = [&WRITE, &ROWS_OF_FLOWS];
+/// The functions over packets, flows and streams.
+static FUNCTIONS: [&FunctionSpec; 3] = [&WRITE, &ROWS_OF_FLOWS, &STREAM];
 
 /// The functions over records.
 static OF_RECORDS: [&FunctionSpec; 4] = [&WRITE_OF_RECORDS, &ROWS_OF_RECORDS, &EXTRACT, &HOST_NAMES];
@@ -95,6 +95,19 @@ static HOST_NAMES: FunctionSpec = FunctionSpec {
     delivers: Some(|_, _| Ok(Target::Names)),
     identifies: false,
     build: rows,
+};
+
+static STREAM: FunctionSpec = FunctionSpec {
+    name: "stream",
+    help: "Gives the bytes of the streams that reach it to the command, which writes them. Its reading is their number.",
+    arguments: &[],
+    levels: &[Level::Stream],
+    input: InputKind::Packets,
+    memory: |_| Ok(Memory::SMALL),
+    judge: None,
+    delivers: Some(|_, _| Ok(Target::Streams)),
+    identifies: false,
+    build: count::build,
 };
 
 static ROWS_OF_FLOWS: FunctionSpec = FunctionSpec { levels: &[Level::Flow], ..ROWS };

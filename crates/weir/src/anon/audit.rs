@@ -69,7 +69,7 @@ fn originals(path: &Path) -> Result<Originals, String> {
         seeds: 1_u64.into(),
         chosen: None,
     };
-    let all = SubscriptionSpec::handing_on("records", Level::Record, vec![FunctionCall::new("rows")]);
+    let all = SubscriptionSpec::delivering("records", Level::Record, vec![FunctionCall::new("rows")]);
     let plan = Arc::new(Plan::new("", vec![all], settings).map_err(|error| error.to_string())?);
     let worker = Worker::new(Arc::clone(&plan), &FlowConfig::default());
     let files = Files::open(&[Input::Path(path.to_owned())], &ReadOptions::default())

@@ -2,47 +2,65 @@
 
 use crate::resolved::Resolved;
 use weir_api::AnswerId;
-use weir_engine::{FlowIdentity, FlowRecord, To};
+use weir_engine::{FlowIdentity, FlowRecord};
 use weir_proto::{Packed, Place, Record, Table};
+use weir_wire::Time;
 
 /// Bytes per record or row for sorting while they are written, and for the names added to rows.
 const ORDER: usize = 16;
 const NAMED: usize = 64;
 
-/// Where a queued item goes: its functions lie in a list that the items of a batch share.
-#[derive(Clone, Copy, Debug)]
-struct QueuedTo {
-    run: bool,
+/// The functions that deliver a queued item, in the list of its batch. Items one after another that equal functions deliver share
+/// them.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Delivering {
     first: u32,
     number: u32,
 }
 
-impl QueuedTo {
-    fn push(to: To<'_>, functions: &mut Vec<AnswerId>) -> Self {
-        let first = functions.len() as u32;
-        functions.extend_from_slice(to.functions);
-        Self { run: to.run, first, number: to.functions.len() as u32 }
+impl Delivering {
+    /// Adds the functions of an item after one with these.
+    fn next(self, functions: &[AnswerId], all: &mut Vec<AnswerId>) -> Self {
+        if self.of(all) == functions {
+            return self;
+        }
+        let first = all.len() as u32;
+        all.extend_from_slice(functions);
+        Self { first, number: functions.len() as u32 }
     }
 
-    fn of(self, functions: &[AnswerId]) -> To<'_> {
+    fn of(self, all: &[AnswerId]) -> &[AnswerId] {
         let (first, number) = (self.first as usize, self.number as usize);
-        To { run: self.run, functions: functions.get(first..first + number).unwrap_or_default() }
+        all.get(first..first + number).unwrap_or_default()
     }
+}
+
+/// The different functions of items one after another, each with the number of items.
+fn runs(items: impl Iterator<Item = Delivering>, all: &[AnswerId]) -> Vec<(Box<[AnswerId]>, u64)> {
+    let mut runs: Vec<(Delivering, u64)> = Vec::new();
+    for item in items {
+        match runs.last_mut() {
+            Some((last, number)) if *last == item => *number += 1,
+            _ => runs.push((item, 1)),
+        }
+    }
+    runs.into_iter().map(|(item, number)| (item.of(all).into(), number)).collect()
 }
 
 /// Flows that ended, of one batch.
 #[derive(Debug, Default)]
 pub struct Rows {
     rows: Vec<FlowRecord>,
-    to: Vec<QueuedTo>,
+    by: Vec<Delivering>,
     functions: Vec<AnswerId>,
 }
 
 impl Rows {
-    /// Adds a flow.
-    pub fn push(&mut self, flow: &FlowRecord, to: To<'_>) {
+    /// Adds a flow that functions deliver.
+    pub fn push(&mut self, flow: &FlowRecord, functions: &[AnswerId]) {
         self.rows.push(*flow);
-        self.to.push(QueuedTo::push(to, &mut self.functions));
+        let last = self.by.last().copied().unwrap_or_default();
+        self.by.push(last.next(functions, &mut self.functions));
     }
 
     /// Number of flows.
@@ -50,15 +68,15 @@ impl Rows {
         self.rows.len()
     }
 
-    /// The functions that deliver a flow, for each flow that has any.
-    pub fn functions(&self) -> impl Iterator<Item = Box<[AnswerId]>> + '_ {
-        self.to.iter().filter(|to| to.number > 0).map(|to| to.of(&self.functions).functions.into())
+    /// The functions that deliver flows one after another, with the number of these flows.
+    pub fn functions(&self) -> Vec<(Box<[AnswerId]>, u64)> {
+        runs(self.by.iter().copied(), &self.functions)
     }
 
     /// Bytes of memory that the rows occupy.
     pub fn memory(&self) -> usize {
         self.rows.capacity() * size_of::<FlowRecord>()
-            + self.to.capacity() * size_of::<QueuedTo>()
+            + self.by.capacity() * size_of::<Delivering>()
             + self.functions.capacity() * size_of::<AnswerId>()
     }
 
@@ -77,9 +95,9 @@ impl Rows {
         self.rows.iter_mut()
     }
 
-    /// The flows, each with where it goes.
-    pub fn each(&self) -> impl Iterator<Item = (&FlowRecord, To<'_>)> {
-        self.rows.iter().zip(self.to.iter().map(|to| to.of(&self.functions)))
+    /// The flows, each with the functions that deliver it.
+    pub fn each(&self) -> impl Iterator<Item = (&FlowRecord, &[AnswerId])> {
+        self.rows.iter().zip(self.by.iter().map(|by| by.of(&self.functions)))
     }
 }
 
@@ -91,26 +109,27 @@ pub struct Records {
     functions: Vec<AnswerId>,
 }
 
-/// A record, its flow, and where it goes.
+/// A record, its flow, and the functions that deliver it.
 #[derive(Debug)]
 struct QueuedRecord {
     flow: FlowIdentity,
     place: Place,
     /// `None` if no log takes it: it has the fields that names of hosts are read from.
-    to: Option<QueuedTo>,
+    by: Option<Delivering>,
 }
 
 impl Records {
-    /// Adds a record.
-    pub fn push(&mut self, flow: &FlowIdentity, record: &Record<'_>, to: To<'_>) {
-        let to = Some(QueuedTo::push(to, &mut self.functions));
-        self.records.push(QueuedRecord { flow: *flow, place: self.packed.push(record), to });
+    /// Adds a record that functions deliver.
+    pub fn push(&mut self, flow: &FlowIdentity, record: &Record<'_>, functions: &[AnswerId]) {
+        let last = self.records.last().and_then(|last| last.by).unwrap_or_default();
+        let by = Some(last.next(functions, &mut self.functions));
+        self.records.push(QueuedRecord { flow: *flow, place: self.packed.push(record), by });
     }
 
     /// Adds a record that only names of hosts are read from.
     pub fn push_names(&mut self, flow: &FlowIdentity, record: &Record<'_>) {
         let place = self.packed.push_fields(record, Resolved::places());
-        self.records.push(QueuedRecord { flow: *flow, place, to: None });
+        self.records.push(QueuedRecord { flow: *flow, place, by: None });
     }
 
     /// Number of records.
@@ -118,10 +137,9 @@ impl Records {
         self.records.len()
     }
 
-    /// The functions that deliver a record, for each record that has any.
-    pub fn functions(&self) -> impl Iterator<Item = Box<[AnswerId]>> + '_ {
-        let to = self.records.iter().filter_map(|record| record.to).filter(|to| to.number > 0);
-        to.map(|to| to.of(&self.functions).functions.into())
+    /// The functions that deliver records one after another, with the number of these records.
+    pub fn functions(&self) -> Vec<(Box<[AnswerId]>, u64)> {
+        runs(self.records.iter().filter_map(|record| record.by), &self.functions)
     }
 
     /// Bytes of the packed records.
@@ -178,14 +196,19 @@ impl<'a> Queued<'a> {
         self.entry.place.table
     }
 
+    /// Its time, as the packets have it.
+    pub fn time(self) -> Time {
+        self.entry.place.time
+    }
+
     /// The record, unpacked.
     pub fn record(self) -> Record<'a> {
         self.batch.packed.get(&self.entry.place)
     }
 
-    /// Where it goes; `None` if no log takes it.
-    pub fn to(self) -> Option<To<'a>> {
-        self.entry.to.map(|to| to.of(&self.batch.functions))
+    /// The functions that deliver it; `None` if no log takes it.
+    pub fn functions(self) -> Option<&'a [AnswerId]> {
+        self.entry.by.map(|by| by.of(&self.batch.functions))
     }
 }
 

@@ -4,13 +4,13 @@
 use super::{Held, Message, OpenFlows, Part, ROWS, Records, Rows};
 use crate::drive::{Boundary, Destination, WhenFull};
 use crate::memory::{Charge, Room};
-use crate::outlet::{LEVELS, Ways};
 use crate::resolved::Resolved;
+use crate::routes::{LEVELS, Routes};
 use crossbeam_channel::{Sender, TrySendError};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_api::{AnswerId, SessionCount, Snapshot};
-use weir_engine::{Emitted, FlowIdentity, FlowRecord, Sink, To};
+use weir_engine::{Emitted, FlowIdentity, FlowRecord, Sink};
 use weir_proto::{FILES, Record};
 use weir_wire::Time;
 
@@ -23,24 +23,19 @@ const MAX_BACKLOG: usize = 4;
 const TOGETHER: usize = 16;
 const MAX_UNSENT: usize = 64 << 10;
 
-/// The contents of a worker's output besides snapshots.
-#[derive(Clone)]
-pub struct Load {
-    /// Room for messages on their way to the collector, shared by all workers.
-    pub room: Arc<Room>,
-    /// Whether an output reads flow rows.
-    pub rows: bool,
-    /// Where an output reads open flows, the length of the intervals at whose ends they are delivered, in nanoseconds.
-    pub open_every: Option<u64>,
-    /// The ways by which packets and files leave.
-    pub ways: Ways,
-}
+/// Functions that deliver rows one after another, with the number of these rows.
+type Shared = Vec<(Box<[AnswerId]>, u64)>;
 
 /// Sends one worker's results to the collector.
 pub struct WorkerOutput {
     to: Sender<Message>,
     when_full: WhenFull,
-    load: Load,
+    /// Room for messages on their way to the collector, shared by all workers.
+    room: Arc<Room>,
+    /// Where an output reads open flows, the length of the intervals at whose ends they are delivered, in nanoseconds.
+    open_every: Option<u64>,
+    /// Where what the functions of the plan deliver goes.
+    routes: Routes,
     worker: usize,
     /// The part under way.
     part: Part,
@@ -66,13 +61,14 @@ pub struct WorkerOutput {
 }
 
 impl WorkerOutput {
-    /// The output of one worker.
-    pub fn new(worker: usize, to: Sender<Message>, when_full: WhenFull, mut load: Load) -> Self {
-        load.ways.set_worker(worker);
+    /// The output of one worker, of a run without destinations. The workers share the room.
+    pub fn new(worker: usize, to: Sender<Message>, when_full: WhenFull, room: &Arc<Room>) -> Self {
         Self {
             to,
             when_full,
-            load,
+            room: Arc::clone(room),
+            open_every: None,
+            routes: Routes::default(),
             worker,
             part: Part::default(),
             rows: Rows::default(),
@@ -89,26 +85,29 @@ impl WorkerOutput {
         }
     }
 
-    /// Changes whether an output reads flow rows.
-    pub fn send_rows_if(&mut self, has_readers: bool) {
-        self.load.rows = has_readers;
+    /// Begins with these destinations, and with the length of the intervals at whose ends open flows are delivered, if an output
+    /// reads them.
+    pub fn to(mut self, routes: &Routes, open_every: Option<u64>) -> Self {
+        (self.routes, self.open_every) = (routes.clone(), open_every);
+        self.routes.set_worker(self.worker);
+        self
     }
 
-    /// Packets and files leave by these ways from now on.
-    pub fn leave_by(&mut self, ways: &Ways) {
-        let ended = self.load.ways.follow(ways, self.worker);
+    /// What functions deliver goes to these destinations from now on.
+    pub fn follow(&mut self, routes: &Routes) {
+        let ended = self.routes.follow(routes, self.worker);
         self.files_ended.add(&ended);
     }
 
     /// All packets of a live run up to a time were taken, as far as they are the worker's.
     pub fn reach(&self, time: Time) {
-        self.load.ways.targets.iter().for_each(|outlet| outlet.reach(self.worker, time));
+        self.routes.packets.iter().for_each(|outlet| outlet.reach(self.worker, time));
     }
 
     /// Sends the snapshot of packets of an interval that was sent already.
     pub fn send_late(&mut self, snapshot: Snapshot) {
         self.see_packets(&snapshot);
-        let charge = self.load.room.take(snapshot.memory());
+        let charge = self.room.take(snapshot.memory());
         self.send_later(Message::Late(Box::new(snapshot), charge));
     }
 
@@ -124,7 +123,7 @@ impl WorkerOutput {
         if self.unsent.is_empty() {
             return;
         }
-        let charge = self.load.room.wait(std::mem::take(&mut self.unsent_bytes));
+        let charge = self.room.wait(std::mem::take(&mut self.unsent_bytes));
         let held = Held { charge, worker: self.worker, sessions: self.sessions };
         let _ = self.to.send(Message::Snapshots(std::mem::take(&mut self.unsent), held));
     }
@@ -150,8 +149,7 @@ impl WorkerOutput {
         if number == 0 {
             return;
         }
-        let has_logs = !self.load.ways.logs.is_empty();
-        let functions: Vec<_> = records.functions().filter(|_| has_logs).collect();
+        let functions = self.may_shed(|| records.functions());
         if !self.attempt(records.memory(), |charge| Message::Records(part, records, charge)) {
             self.shed(number, &functions);
         }
@@ -163,8 +161,7 @@ impl WorkerOutput {
         if number == 0 {
             return;
         }
-        let has_logs = !self.load.ways.logs.is_empty();
-        let functions: Vec<_> = rows.functions().filter(|_| has_logs).collect();
+        let functions = self.may_shed(|| rows.functions());
         if !self.attempt(rows.memory(), |charge| Message::Rows(part, rows, charge)) {
             self.shed(number, &functions);
         }
@@ -186,11 +183,16 @@ impl WorkerOutput {
         }
     }
 
-    /// Counts rows as shed, and those of them that functions deliver for their logs.
-    fn shed(&mut self, rows: usize, functions: &[Box<[AnswerId]>]) {
+    /// The functions of the rows of a message that may be shed; none in a run that waits.
+    fn may_shed(&self, functions: impl FnOnce() -> Shared) -> Shared {
+        if self.when_full == WhenFull::Shed { functions() } else { Vec::new() }
+    }
+
+    /// Counts rows as shed, each for the logs that functions deliver it to.
+    fn shed(&mut self, rows: usize, functions: &[(Box<[AnswerId]>, u64)]) {
         self.rows_shed += rows as u64;
-        for functions in functions {
-            self.load.ways.count_row(functions, |log| log.shed(1));
+        for (functions, number) in functions {
+            self.routes.logs.count(functions, |log| log.shed(*number));
         }
     }
 
@@ -199,14 +201,14 @@ impl WorkerOutput {
         match self.when_full {
             WhenFull::Wait => {
                 self.send_snapshots();
-                let message = message(self.load.room.wait(bytes));
+                let message = message(self.room.wait(bytes));
                 self.send(message);
                 true
             }
             // Rows do not overtake the snapshots of earlier intervals.
             WhenFull::Shed => {
                 self.backlog.is_empty()
-                    && self.load.room.attempt(bytes).is_some_and(|charge| {
+                    && self.room.attempt(bytes).is_some_and(|charge| {
                         !matches!(self.to.try_send(message(charge)), Err(TrySendError::Full(_)))
                     })
             }
@@ -229,8 +231,8 @@ impl Destination for WorkerOutput {
     fn asks_open(&mut self, snapshot: &Snapshot) -> Option<Time> {
         self.see_packets(snapshot);
         let (since, until) = (self.moved_since?, snapshot.interval.end);
-        let every = self.load.open_every.filter(|every| until.is_multiple_of(*every))?;
-        let max = OpenFlows::fitting(self.load.room.limit() / 4);
+        let every = self.open_every.filter(|every| until.is_multiple_of(*every))?;
+        let max = OpenFlows::fitting(self.room.limit() / 4);
         self.open = Some(Box::new(OpenFlows::new(since / every * every, until, max)));
         Some(Time(since))
     }
@@ -241,9 +243,9 @@ impl Destination for WorkerOutput {
         self.send_records();
         self.send_open();
         snapshot.ledger.rows_shed += std::mem::take(&mut self.rows_shed);
-        self.load.ways.targets.iter_mut().for_each(|outlet| outlet.count_shed(&mut snapshot));
+        self.routes.packets.iter_mut().for_each(|outlet| outlet.count_shed(&mut snapshot));
         snapshot.sessions.add(&std::mem::take(&mut self.files_ended));
-        self.load.ways.count_files(&mut snapshot.sessions);
+        self.routes.count_files(&mut snapshot.sessions);
         let worker = self.worker;
         let part = self.part;
         self.part = Part { stretch: part.stretch + 1, silence: 0 };
@@ -269,7 +271,7 @@ impl Destination for WorkerOutput {
             return;
         }
         // A live run sends one per second, for which the room always suffices.
-        let charge = self.load.room.take(snapshot.memory());
+        let charge = self.room.take(snapshot.memory());
         self.send_later(Message::Snapshots(
             vec![(part, Box::new(snapshot))],
             Held { charge, worker, sessions },
@@ -286,13 +288,13 @@ impl Destination for WorkerOutput {
             self.send_snapshots();
         }
         let worker = self.worker;
-        for (outlet, level) in self.load.ways.targets.iter_mut().zip(LEVELS) {
+        for (outlet, level) in self.routes.packets.iter_mut().zip(LEVELS) {
             if boundary.ends_round(level) {
                 outlet.end_round(worker);
             }
         }
         if let Boundary::Packet(number) = boundary {
-            self.load.ways.reach(number);
+            self.routes.reach(number);
         }
     }
 
@@ -306,26 +308,24 @@ impl Destination for WorkerOutput {
 }
 
 impl WorkerOutput {
-    fn flow(&mut self, flow: &FlowRecord, to: To<'_>) {
-        self.load.ways.count_row(to.functions, |log| log.offer(1));
-        if self.load.rows || !to.functions.is_empty() {
-            self.rows.push(flow, to);
+    fn flow(&mut self, flow: &FlowRecord, functions: &[AnswerId]) {
+        if self.routes.logs.count(functions, |log| log.offer(1)) {
+            self.rows.push(flow, functions);
             if self.rows.len() == ROWS {
                 self.send_rows();
             }
         }
     }
 
-    fn record(&mut self, flow: &FlowIdentity, mut record: Record<'_>, to: To<'_>) {
+    fn record(&mut self, flow: &FlowIdentity, mut record: Record<'_>, functions: &[AnswerId]) {
         if *record.table == FILES {
-            self.load.ways.end_file(&mut record, to.functions);
+            self.routes.end_file(&mut record, functions);
         }
-        if !to.run && to.functions.is_empty() {
+        if functions.is_empty() {
             return;
         }
-        let is_logged = self.load.ways.count_row(to.functions, |log| log.offer(1));
-        if to.run || is_logged {
-            self.records.push(flow, &record, to);
+        if self.routes.logs.count(functions, |log| log.offer(1)) {
+            self.records.push(flow, &record, functions);
         } else if Resolved::reads(record.table) {
             self.records.push_names(flow, &record);
         }
@@ -338,25 +338,25 @@ impl WorkerOutput {
 impl Sink for WorkerOutput {
     fn take(&mut self, emitted: Emitted<'_>) {
         match emitted {
-            Emitted::Flow(flow, to) => self.flow(flow, to),
+            Emitted::Flow(flow, functions) => self.flow(flow, functions),
             Emitted::Open(flow) => {
                 if let Some(open) = &mut self.open {
                     open.push(flow);
                 }
             }
             Emitted::Matching(packets) => self.kept += packets.len() as u64,
-            Emitted::Record(flow, record, to) => self.record(flow, record, to),
+            Emitted::Record(flow, record, functions) => self.record(flow, record, functions),
             Emitted::Packets(packets, functions) => {
                 let (worker, when_full) = (self.worker, self.when_full);
-                for outlet in &mut self.load.ways.targets {
+                for outlet in &mut self.routes.packets {
                     outlet.take(worker, packets, functions, when_full);
                 }
             }
             Emitted::Missing(id, packets) => {
-                self.load.ways.targets.iter().for_each(|outlet| outlet.miss(id, packets));
+                self.routes.packets.iter().for_each(|outlet| outlet.miss(id, packets));
             }
             Emitted::Decided(flow) => {
-                self.load.ways.targets.iter().for_each(|outlet| outlet.decide(flow));
+                self.routes.packets.iter().for_each(|outlet| outlet.decide(flow));
             }
             // No output of a run takes streams or details of measurements.
             Emitted::Chunk(..) | Emitted::Measured(..) => {}
@@ -364,6 +364,6 @@ impl Sink for WorkerOutput {
     }
 
     fn content(&mut self, _: &FlowIdentity, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {
-        self.load.ways.content(packet, file, offset, bytes)
+        self.routes.content(packet, file, offset, bytes)
     }
 }

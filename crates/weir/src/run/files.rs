@@ -7,7 +7,7 @@ use super::summary;
 use super::verbose;
 use super::{Exit, Run, complain};
 use crate::applies::{Links, Misfits};
-use crate::collector::{Load, WorkerOutput, queue};
+use crate::collector::{WorkerOutput, queue};
 use crate::drive::WhenFull;
 use crate::dump::For;
 use crate::inputs::report_read_errors;
@@ -86,13 +86,12 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     }
     let outputs = run.outputs()?;
     let room = Room::new(run.division.queue);
-    let (rows, open_every) = (run.plan().demand().rows, run.open_every());
-    let load = Load { room: Arc::clone(&room), rows, open_every, ways: dumps.ways() };
-
+    let routes = dumps.routes();
     let (to, from) = queue();
-    let worker_outputs =
-        (0..workers).map(|at| WorkerOutput::new(at, to.clone(), WhenFull::Wait, load.clone())).collect();
-    drop((to, load));
+    let worker_output =
+        |at| WorkerOutput::new(at, to.clone(), WhenFull::Wait, &room).to(&routes, run.open_every());
+    let worker_outputs = (0..workers).map(worker_output).collect();
+    drop((to, routes));
     let mut collector = run.collector(outputs, workers);
     collector.take_from(&room);
     let pool = run.workers(workers, &run.turns);

@@ -4,10 +4,9 @@ use super::Request;
 use super::packet_files::PacketWriters;
 use super::target_files::Directory;
 use crate::carve::{Carving, Limits};
-use crate::delivered::Delivered;
 use crate::dump::index::DumpIndex;
 use crate::dump::{Dump, FileSpec, Has};
-use crate::outlet::{Extract, LEVELS};
+use crate::routes::{DirectoryRoute, LEVELS, LogRoutes};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use weir_engine::{NamedDirectory, NamedFile, Of, Place, Plan, Target};
 
 impl PacketWriters<'_> {
     /// Follows a plan, whose files are in the directory of a request's logs. Files that both plans have go on. Returns whether
-    /// packets leave by other ways now.
+    /// there are other destinations now.
     ///
     /// # Errors
     /// A writer cannot be started, or a directory cannot be created. The files of the plan before go on.
@@ -45,17 +44,16 @@ impl PacketWriters<'_> {
         self.start_writers(&maps)?;
         let had_directories = !self.targets.directories.is_empty();
         self.follow_directories(plan, directory.as_deref(), goes_on)?;
-        let is_log = |target: &Target| matches!(target, Target::Log(_) | Target::OfRun(_));
+        let is_log = |target: &Target| matches!(target, Target::Log(_) | Target::OfRun(_) | Target::Rows(_));
         let logs = plan.targets().filter(|(_, target)| is_log(target));
-        let logs: HashMap<AnswerId, Arc<Delivered>> =
-            logs.map(|(id, target)| (id, self.run.counts_of(target))).collect();
+        let logs = LogRoutes::new(logs.map(|(id, target)| (id, self.run.counts_of(target))));
         let mut has_changed = !(logs.is_empty() && self.targets.logs.is_empty())
             || had_directories
             || !self.targets.directories.is_empty();
-        self.targets.logs = Arc::new(logs);
-        let ways = maps.into_iter().zip(&mut self.targets.outlets).zip(&self.targets.writers);
+        self.targets.logs = logs;
+        let routes = maps.into_iter().zip(&mut self.targets.packets).zip(&self.targets.writers);
         for ((map, outlet), writer) in
-            ways.filter(|((map, outlet), _)| !(map.is_empty() && outlet.files.is_empty()))
+            routes.filter(|((map, outlet), _)| !(map.is_empty() && outlet.files.is_empty()))
         {
             if let Some(writer) = writer.as_ref().filter(|_| outlet.intake.is_some()) {
                 let is_new = |file: &&Arc<FileSpec>| before.iter().all(|(_, one)| one.number != file.number);
@@ -162,11 +160,11 @@ impl PacketWriters<'_> {
     }
 
     /// The directories of files of functions, for the workers.
-    pub fn extracts(&self) -> Vec<Extract> {
-        let extract = |directory: &Directory| Extract {
+    pub fn directories(&self) -> Vec<DirectoryRoute> {
+        let route = |directory: &Directory| DirectoryRoute {
             functions: Arc::clone(&directory.functions),
             carver: self.carver(&directory.carving),
         };
-        self.targets.directories.iter().map(extract).collect()
+        self.targets.directories.iter().map(route).collect()
     }
 }

@@ -7,7 +7,7 @@ use super::screen::FullScreen;
 use super::summary;
 use super::{Exit, Run, complain};
 use crate::applies::{Links, Misfits};
-use crate::collector::{Collector, Emission, Load, Message, WorkerOutput, queue};
+use crate::collector::{Collector, Emission, Message, WorkerOutput, queue};
 use crate::drive::WhenFull;
 use crate::dump::{Ended, For};
 use crate::live::Screen;
@@ -51,22 +51,22 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let mut writers = PacketWriters::start(run, &interfaces, purpose)?;
     let outputs = run.outputs()?;
     let room = Room::new(run.division.queue);
-    let (rows, open_every) = (run.plan().demand().rows, run.open_every());
-    let load = Load { room: Arc::clone(&room), rows, open_every, ways: writers.ways() };
+    let routes = writers.routes();
     let (to, from) = queue();
     let mut collector = run.collector(outputs, workers);
     collector.take_from(&room);
     let is_one = run.request.interfaces.len() == 1;
     collector.emit_reports_when(if is_one { Emission::WhenOver } else { Emission::WhenNextBegins });
     let clock = LiveClock::start();
-    run.desk.starts_with(load.ways.clone());
+    run.desk.starts_with(routes.clone());
     let mut threads: Vec<JoinHandle<Result<(), LiveError>>> = Vec::new();
     // A service continues when its interface returns. On the command line a run ends when all its interfaces are
     // removed.
     let waits = run.beside.is_some();
     let removed = Arc::new(AtomicBool::new(false));
     for (at, (rings, worker)) in rings.into_iter().zip(run.workers(workers, &run.turns)).enumerate() {
-        let worker_output = WorkerOutput::new(at, to.clone(), WhenFull::Shed, load.clone());
+        let worker_output = WorkerOutput::new(at, to.clone(), WhenFull::Shed, &room);
+        let worker_output = worker_output.to(&routes, run.open_every());
         let (stop, desk, limit) = (Arc::clone(&run.signals.stop), Arc::clone(&run.desk), run.request.limit);
         let removed = Arc::clone(&removed);
         threads.push(std::thread::spawn(move || {
@@ -75,7 +75,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
             online::work(rings, worker, worker_output, &context, limit)
         }));
     }
-    drop((to, load));
+    drop((to, routes));
 
     let mut exit = misfit;
     let mut reload = Reload::new(run);

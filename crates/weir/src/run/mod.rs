@@ -24,7 +24,7 @@ pub use request::{Request, worker_count};
 
 use crate::cli;
 use crate::clock;
-use crate::collector::{Collector, OpenOutput};
+use crate::collector::{Collector, OpenOutput, RowSources};
 use crate::configuration::Configuration;
 use crate::database;
 use crate::delivered::{Delivered, DestinationKind, Destinations};
@@ -40,7 +40,7 @@ use crate::outputs;
 use crate::privileges::{Account, Paths, explained};
 use crate::signals::{Signals, end_with_reader};
 use crate::subscriptions;
-use crate::syslog::Syslog;
+use crate::syslog::{self, Syslog};
 use crate::times;
 use crate::turns::Turns;
 use crate::web_service::{Changes, WebService};
@@ -50,7 +50,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weir_anon::Anonymiser;
-use weir_api::{Snapshot, Subscription, SubscriptionSpec};
+use weir_api::{AnswerId, Snapshot, Subscription, SubscriptionSpec};
 use weir_engine::{
     Announcements, ChecksumMode, FlowConfig, PacketOrder, Place, Plan, Seeds, SessionConfig, Settings,
     Target, Worker,
@@ -306,14 +306,14 @@ impl Run {
         logs: &[Log],
     ) -> (Vec<Subscription>, Vec<SubscriptionSpec>) {
         let of_logs = subscriptions::of_logs(logs);
-        let has_log = !of_logs.is_empty();
+        let has_rows = logs.iter().any(subscriptions::reads);
         let is_configured =
             request.config.is_some() && options.logs.log.is_empty() && options.logs.output.is_none();
         let (configured, given) = if is_configured { (of_logs, Vec::new()) } else { (Vec::new(), of_logs) };
         let files = (&request.packets, request.extracted.as_ref());
         // The packet files and extracted files of the configuration belong to it too.
         let of_files = subscriptions::of_files(options, files);
-        let is_read = has_log || !of_files.is_empty();
+        let is_read = has_rows || !of_files.is_empty();
         let mut built_in = request.built_in();
         if !options.numeric && request.memory >= subscriptions::FULL_SUMMARY {
             built_in.extend(subscriptions::applications(request.memory));
@@ -322,7 +322,13 @@ impl Run {
             built_in.extend(subscriptions::of_names(request.memory));
         }
         let ports = list_rows(request.memory, 4096);
-        built_in.extend(subscriptions::of_options(options, files, given, is_read, ports));
+        built_in.extend(subscriptions::of_options(
+            options,
+            files,
+            (given, request.syslog.is_some()),
+            is_read,
+            ports,
+        ));
         built_in.extend(subscriptions::typed(&request.typed));
         (built_in, request.subscriptions.iter().cloned().chain(configured).chain(of_files).collect())
     }
@@ -399,14 +405,13 @@ impl Run {
             let store = database::write(&self.context(&beside.store), self.keep())
                 .map_err(|error| (Exit::Output, error.to_string()))?;
             beside.hub.set_health(store.health());
-            opened.push(OpenOutput::of_pages(&beside.store, Box::new(store), self.counts_of_run("store")));
+            let counts = self.counts_of_run(database::OUTPUT.name);
+            opened.push(OpenOutput::of_pages(Box::new(store), counts));
         }
         if let Some(syslog) = &self.syslog {
             let failed = |error| (Exit::Output, format!("syslog: {error}"));
-            opened.push(OpenOutput::of_all(
-                Box::new(syslog.again().map_err(failed)?),
-                self.counts_of_run("syslog"),
-            ));
+            let again = Box::new(syslog.again().map_err(failed)?);
+            opened.push(OpenOutput::of_syslog(again, self.counts_of_run(syslog::NAME)));
         }
         Ok(opened)
     }
@@ -518,7 +523,10 @@ impl Run {
         // Without names of services, hosts have none either, whatever records pass for a log.
         collector.remember_names(self.division.names, !self.options.numeric);
         collector.hold_events(self.division.events, self.failures.clone());
-        collector.deliver(&self.targets(&self.plan(), &self.request), Time(0));
+        let plan = self.plan();
+        collector.deliver(&self.targets(&plan, &self.request), Time(0));
+        let folder = self.request.logs.as_ref().map(|(folder, _)| folder.as_path());
+        collector.change_logs((folder, &self.logs), &row_sources(&plan), Vec::new(), Time(0));
         collector.emit(self.beside.as_ref().map(|beside| Arc::clone(&beside.hub)));
         collector.roll_every(self.request.rotate, Arc::clone(&self.signals.hangup));
         collector
@@ -545,6 +553,15 @@ impl Run {
         }
         exit
     }
+}
+
+/// The functions of a plan that deliver all rows of logs.
+fn row_sources(plan: &Plan) -> RowSources {
+    let rows = |(id, target): (AnswerId, &Target)| match target {
+        Target::Rows(rows) => Some((id, rows.clone())),
+        _ => None,
+    };
+    plan.targets().filter_map(rows).collect()
 }
 
 /// Unpredictable keys of hashes while packets come from a link.

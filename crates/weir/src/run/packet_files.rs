@@ -7,8 +7,8 @@ use crate::decisions::Decisions;
 use crate::delivered::{DeliveredCount, DestinationKind, Destinations, Row};
 use crate::dump::index::DumpIndex;
 use crate::dump::{Dump, DumpOptions, Ended, FileSpec, For, Has};
-use crate::outlet::Ways;
 use crate::privileges::{may_create_in, may_write};
+use crate::routes::Routes;
 use std::path::Path;
 use std::sync::Arc;
 use weir_api::{Level, SessionCount, Snapshot};
@@ -109,14 +109,14 @@ impl<'r> PacketWriters<'r> {
 
     /// Remembers the flows whose packets leave late, from the first packet on.
     pub fn remember(&mut self, decisions: Arc<Decisions>) {
-        let [_, late] = &mut self.targets.outlets;
+        let [_, late] = &mut self.targets.packets;
         late.decisions = Some(decisions);
     }
 
-    /// The ways by which packets and files leave, for the workers.
-    pub fn ways(&self) -> Ways {
-        let (targets, logs) = (self.targets.outlets(), self.targets.logs());
-        Ways { targets, logs, extracts: self.extracts() }
+    /// The destinations of the functions of the plan, for the workers.
+    pub fn routes(&self) -> Routes {
+        let (packets, logs) = (self.targets.packets.clone(), self.targets.logs.clone());
+        Routes { packets, logs, directories: self.directories() }
     }
 
     /// A handle to a writer of files, for a worker.

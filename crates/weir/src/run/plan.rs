@@ -6,10 +6,10 @@ use crate::cli::{Cli, Command};
 use crate::desk::Described;
 use crate::exit::{Exit, complain, print};
 use crate::leaving::Leaving;
-use crate::outputs;
+use crate::syslog;
 use clap::Parser;
 use std::fmt::Write as _;
-use weir_engine::Plan;
+use weir_engine::{Plan, Target};
 use weir_output::figures::{counted, printable};
 use weir_output::{Log, aligned};
 
@@ -37,7 +37,11 @@ pub fn explain(options: &[String], json: bool) -> Exit {
         let plan = desk.plan();
         let mut described = desk.described();
         described.leaves = desk.leaves();
-        described.leaves.extend(of_options(&request, &logs, &plan));
+        described.leaves.extend(without_rows(&logs, &plan));
+        if let Some(server) = &request.syslog {
+            let of_syslog = described.leaves.iter_mut().filter(|one| one.what == syslog::NAME);
+            of_syslog.for_each(|one| one.to = server.to_string());
+        }
         described.leaves.sort_by_key(|one| one.subscription);
         Ok(described)
     });
@@ -49,23 +53,15 @@ pub fn explain(options: &[String], json: bool) -> Exit {
     print(&text)
 }
 
-/// What leaves by the options of a run, whose subscriptions have fixed names.
-fn of_options(request: &Request, logs: &[Log], plan: &Plan) -> Vec<Leaving> {
-    let mut all = Vec::new();
-    let mut add = |name: &str, what: &str, to: &str| match plan.number_of(name) {
-        Some(id) => all.push(Leaving::by(id, what, to)),
-        None => all.push(Leaving { what: what.to_owned(), to: to.to_owned(), subscription: None }),
+/// The logs that have readings alone, so that no function delivers to them.
+fn without_rows(logs: &[Log], plan: &Plan) -> Vec<Leaving> {
+    let has_rows = |name: &str| {
+        plan.targets().any(|(_, target)| matches!(target, Target::Rows(rows) if *rows.log == *name))
     };
-    for log in logs {
-        let name = log.spec().name;
-        let what = if outputs::is_store(log) { "store" } else { "log of the run" };
-        // Those of readings alone have no subscription to rows.
-        add(&format!("--log {name}"), what, name);
-    }
-    if let Some(server) = &request.syslog {
-        add("", "syslog", &server.to_string());
-    }
-    all
+    let names = logs.iter().map(|log| log.spec().name).filter(|name| !has_rows(name));
+    names
+        .map(|name| Leaving { what: "log of the run".to_owned(), to: name.to_owned(), subscription: None })
+        .collect()
 }
 
 /// The plan as a table, and the demand that follows from it.

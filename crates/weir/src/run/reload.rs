@@ -1,7 +1,7 @@
 //! Applying a configuration to a live run: one from the pages, or the file again after SIGHUP.
 
 use super::packet_files::PacketWriters;
-use super::{Request, Run, targets};
+use super::{Request, Run, row_sources, targets};
 use crate::collector::{Collector, OpenOutput};
 use crate::config::Config;
 use crate::configuration::{Configuration, Refusal, Submitted, applied_text};
@@ -147,12 +147,12 @@ impl<'r> Reload<'r> {
         }
         let followed = writers.follow(prepared.plan(), &request);
         if followed.map_err(|error| Refusal::new(error, FOLDERS))? {
-            prepared = prepared.leaving_by(writers.ways());
+            prepared = prepared.leaving_by(writers.routes());
         }
         let (from, _) = prepared.post();
         collector.deliver(&run.targets(&run.plan(), &request), from);
         let folder = request.logs.as_ref().map(|(folder, _)| folder.as_path());
-        collector.change_logs(folder, &logs, opened, from);
+        collector.change_logs((folder, &logs), &row_sources(&run.plan()), opened, from);
         collector.roll_every(request.rotate, Arc::clone(&run.signals.hangup));
         self.request = request;
         Ok((configuration.set(text.to_owned(), config, restart.clone()), restart))

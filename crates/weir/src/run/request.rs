@@ -7,7 +7,7 @@ use crate::config::{self, Config, nearest};
 use crate::exit::Exit;
 use crate::inputs::{inputs, words};
 use crate::outputs;
-use crate::requested::PacketFiles;
+use crate::requested::WriteCalls;
 use crate::{subscriptions, syslog, times, typed};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -40,8 +40,8 @@ pub struct Request {
     pub rotate: Option<u64>,
     /// Further rotation of logs.
     pub rolling: Rolling,
-    /// Packet files.
-    pub packets: PacketFiles,
+    /// The packet files without an expression of their own.
+    pub packets: WriteCalls,
     /// The folder of extracted files, and their limits.
     pub extracted: Option<(PathBuf, Limits)>,
     /// Whether pages are served, which need further subscriptions.
@@ -164,7 +164,7 @@ impl Request {
                 bytes: options.logs.log_rotate_size.or(config.output.rotate_size.value),
                 zstd: options.logs.log_zstd || config.output.zstd.value,
             },
-            packets: packet_files(options, &config),
+            packets: WriteCalls::new(&options.packets, &config),
             extracted: extracted(options, &config),
             pages: false,
             server: config.server,
@@ -204,7 +204,7 @@ impl Request {
             subscriptions: config.plan(),
             logs: logs(options, config),
             rotate: options.logs.log_rotate.or(config.output.rotate.value),
-            packets: packet_files(options, config),
+            packets: WriteCalls::new(&options.packets, config),
             extracted: extracted(options, config),
             ..self.clone()
         }
@@ -235,7 +235,7 @@ impl Request {
 
     /// Whether standard output carries packets or lines of a log, so that nothing else may be printed there.
     pub fn has_standard_output(&self) -> bool {
-        self.packets.write.as_deref() == Some("-") || self.streams_log()
+        self.packets.has_standard_output() || self.streams_log()
     }
 
     /// Checks that a log on standard output is one that can be there, and has it for itself.
@@ -257,7 +257,7 @@ impl Request {
             [log] if !log.spec().is_stream => {
                 format!("the log {} does not consist of lines of JSON: use {}", log.text(), able())
             }
-            [_] if self.packets.write.as_deref() == Some("-") => "-w - writes packets there".to_owned(),
+            [_] if self.packets.has_standard_output() => "-w - writes packets there".to_owned(),
             [_] if options.json => "--json prints the summary there".to_owned(),
             [_] if self.rotate.is_some() || self.rolling.bytes.is_some() || self.rolling.zstd => {
                 "it cannot be rotated or compressed".to_owned()
@@ -358,23 +358,6 @@ pub fn worker_count(asked: usize) -> usize {
         n => n,
     }
     .min(256)
-}
-
-/// The packet files; -w overrides the one of the configuration and its rotation.
-fn packet_files(options: &cli::RunOptions, config: &Config) -> PacketFiles {
-    let (given, packets) = (PacketFiles::given(&options.packets), &config.packets);
-    let name = |path: &PathBuf| path.to_string_lossy().into_owned();
-    let unidentified = given.unidentified.clone().or_else(|| packets.unidentified.value.as_ref().map(name));
-    if given.write.is_some() {
-        return PacketFiles { unidentified, ..given };
-    }
-    PacketFiles {
-        write: packets.write.value.as_ref().map(name),
-        seconds: packets.rotate.value.map(|nanoseconds| nanoseconds / 1_000_000_000),
-        bytes: packets.rotate_size.value,
-        files: packets.files.value,
-        unidentified,
-    }
 }
 
 /// The extracted files; --files overrides those of the configuration and their limits.

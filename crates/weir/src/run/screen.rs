@@ -8,12 +8,11 @@ use crate::collector::{Collector, Message};
 use crate::desk::Change;
 use crate::live::{Action, History, LiveView, Screen};
 use crate::online::LiveClock;
-use crate::subscriptions;
 use crossbeam_channel::Receiver;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_api::{Owner, Snapshot, SubscriptionId};
+use weir_api::{Level, Owner, Snapshot, SubscriptionId, SubscriptionSpec};
 
 /// Maximum wait for a key between checks for messages.
 const PATIENCE: Duration = Duration::from_millis(40);
@@ -167,7 +166,8 @@ impl<'s> FullScreen<'s> {
         let stamp: String =
             self.run.zone.date_time(now).chars().filter(char::is_ascii_digit).take(14).collect();
         let name = format!("weir-{stamp}.pcapng");
-        let spec = subscriptions::whole(&format!("-w {name}"), &name, &request.packets);
+        let call = request.packets.sequence.call("writematching", &name);
+        let spec = SubscriptionSpec::delivering(&format!("-w {name}"), Level::Packet, vec![call]);
         match self.change(vec![Change::Add(Owner::Screen, vec![spec])], request, writers) {
             Ok(added) => {
                 self.notice = None;
@@ -188,6 +188,6 @@ impl<'s> FullScreen<'s> {
         targets::check(prepared.plan(), request, self.run.is_anonymised())?;
         writers.may_follow(prepared.plan())?;
         writers.follow(prepared.plan(), request)?;
-        Ok(prepared.leaving_by(writers.ways()).post().1)
+        Ok(prepared.leaving_by(writers.routes()).post().1)
     }
 }

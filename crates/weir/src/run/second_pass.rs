@@ -13,7 +13,7 @@ use crate::delivered::Delivered;
 use crate::drive::{Boundary, Destination, WhenFull};
 use crate::dump::{Dump, FileSpec, For};
 use crate::offline::{self, Input};
-use crate::outlet::TargetOutlet;
+use crate::routes::PacketRoutes;
 use crate::turns::Turns;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -113,7 +113,7 @@ impl<'r> SecondPass<'r> {
     ) -> Result<(), (Exit, String)> {
         let output = |error: std::io::Error| (Exit::Output, error.to_string());
         let mut folders: BTreeMap<&Path, TemporaryFolder> = BTreeMap::new();
-        let (mut outlet, mut written) = (TargetOutlet::default(), Vec::new());
+        let (mut routes, mut written) = (PacketRoutes::default(), Vec::new());
         let mut by_function: HashMap<AnswerId, Arc<FileSpec>> = HashMap::new();
         for file in files {
             if !folders.contains_key(&*file.directory) {
@@ -127,8 +127,8 @@ impl<'r> SecondPass<'r> {
             by_function.extend(file.functions.iter().map(|id| (*id, Arc::clone(&spec))));
             written.push((file, counts));
         }
-        outlet.files = Arc::new(by_function);
-        self.read_again(outlet, written.len(), read, first)?;
+        routes.files = Arc::new(by_function);
+        self.read_again(routes, written.len(), read, first)?;
         for (directory, folder) in &folders {
             move_files(folder.path(), directory).map_err(output)?;
         }
@@ -139,7 +139,7 @@ impl<'r> SecondPass<'r> {
     /// Reads the captures again.
     fn read_again(
         &self,
-        mut outlet: TargetOutlet,
+        mut routes: PacketRoutes,
         files: usize,
         read: &ReadOptions,
         first: &offline::Outcome,
@@ -159,15 +159,15 @@ impl<'r> SecondPass<'r> {
         let level = (Level::Flow, files);
         let writer = run.start_writer(&[], level, again.interfaces(), For::Files);
         let writer = writer.map_err(|error| (Exit::Output, error.to_string()))?;
-        outlet.intake = Some(writer.intake());
+        routes.intake = Some(writer.intake());
         let count = run.worker_count();
         let turns = Arc::new(Turns::new(count));
         let known = Arc::new(self.decisions.take());
         let mut workers = run.workers(count, &turns);
         workers.iter_mut().for_each(|worker| worker.know(Arc::clone(&known)));
-        let replay = |worker| Replay { worker, outlet: outlet.clone(), matching: 0 };
+        let replay = |worker| Replay { worker, routes: routes.clone(), matching: 0 };
         let replays = (0..count).map(replay).collect();
-        drop(outlet);
+        drop(routes);
         let plan = run.plan();
         let input = Input {
             files: again,
@@ -242,7 +242,7 @@ struct Unwhole {
 /// The destination of a worker in a second pass: the files alone.
 struct Replay {
     worker: usize,
-    outlet: TargetOutlet,
+    routes: PacketRoutes,
     /// Packets that matched the run's expression.
     matching: u64,
 }
@@ -251,9 +251,9 @@ impl Sink for Replay {
     fn take(&mut self, emitted: Emitted<'_>) {
         match emitted {
             Emitted::Packets(packets, functions) => {
-                self.outlet.take(self.worker, packets, functions, WhenFull::Wait);
+                self.routes.take(self.worker, packets, functions, WhenFull::Wait);
             }
-            Emitted::Missing(id, packets) => self.outlet.miss(id, packets),
+            Emitted::Missing(id, packets) => self.routes.miss(id, packets),
             Emitted::Matching(packets) => self.matching += packets.len() as u64,
             _ => {}
         }
@@ -271,7 +271,7 @@ impl Destination for Replay {
 
     fn boundary(&mut self, boundary: Boundary) {
         if boundary.ends_round(Level::Flow) {
-            self.outlet.end_round(self.worker);
+            self.routes.end_round(self.worker);
         }
     }
 

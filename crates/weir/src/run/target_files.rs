@@ -4,8 +4,7 @@ use super::Run;
 use crate::carve::{Carved, Carving};
 use crate::delivered::Delivered;
 use crate::dump::{Dump, Ended, FileSpec};
-use crate::outlet::TargetOutlet;
-use std::collections::HashMap;
+use crate::routes::{LogRoutes, PacketRoutes};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -17,13 +16,13 @@ use weir_engine::{NamedFile, Place, Plan, Rotation, Target};
 #[derive(Default)]
 pub struct TargetWriters {
     pub(super) writers: [Option<Dump>; 2],
-    pub(super) outlets: [TargetOutlet; 2],
+    pub(super) packets: [PacketRoutes; 2],
     /// The directories of the plan's files.
     pub(super) directories: Vec<Directory>,
     /// Those that ended before the run.
     pub(super) ended: Vec<EndedDirectory>,
     /// What is counted of the log of each function.
-    pub(super) logs: Arc<HashMap<AnswerId, Arc<Delivered>>>,
+    pub(super) logs: LogRoutes,
     /// The files of the plan.
     pub(super) files: Vec<(Target, Arc<FileSpec>)>,
     /// The directory of the files.
@@ -131,16 +130,6 @@ impl Run {
 }
 
 impl TargetWriters {
-    /// The ways of packets to the files.
-    pub fn outlets(&self) -> [TargetOutlet; 2] {
-        self.outlets.clone()
-    }
-
-    /// What is counted of the log of each function.
-    pub fn logs(&self) -> Arc<HashMap<AnswerId, Arc<Delivered>>> {
-        Arc::clone(&self.logs)
-    }
-
     /// Whether a packet file is open.
     pub fn has_file(&self, target: &Target) -> bool {
         self.files.iter().any(|(open, _)| open == target)
@@ -154,7 +143,7 @@ impl TargetWriters {
     /// Ends the writers, and returns the results of their packet files and directories.
     pub fn finish(mut self) -> (Vec<Ended>, Vec<Extraction>) {
         // A file is written as long as its specification is known.
-        self.outlets = Default::default();
+        self.packets = Default::default();
         let outcomes = self.writers.into_iter().flatten().flat_map(Dump::finish).collect();
         let last = self.directories.into_iter().map(Directory::end);
         let ended: Vec<EndedDirectory> = self.ended.into_iter().chain(last).collect();

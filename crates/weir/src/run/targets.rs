@@ -78,7 +78,8 @@ impl Run {
     pub(super) fn counts_of(&self, target: &Target) -> Arc<Delivered> {
         let kind = match target {
             Target::Files(_) => DestinationKind::Files,
-            Target::Log(_) | Target::OfRun(_) | Target::Names => DestinationKind::Log,
+            Target::Log(_) | Target::OfRun(_) | Target::Names | Target::Streams => DestinationKind::Log,
+            Target::Rows(_) => DestinationKind::OfRun,
             Target::Packets { .. } => DestinationKind::Packets,
         };
         self.destinations.of(kind, &target.to_string())

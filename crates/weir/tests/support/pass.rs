@@ -173,7 +173,7 @@ impl Sink for Rows {
         match emitted {
             Emitted::Flow(flow, _) => self.0.push(*flow),
             Emitted::Matching(packets) => self.1 += packets.len() as u64,
-            Emitted::Chunk(flow, chunk) => self.2.push((*flow, chunk.direction, chunk.data.len())),
+            Emitted::Chunk(flow, chunk, _) => self.2.push((*flow, chunk.direction, chunk.data.len())),
             _ => {}
         }
     }

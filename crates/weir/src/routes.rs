@@ -1,4 +1,5 @@
-//! The ways by which packets and files leave a worker. Each has a writer on a thread, and each file its row of the ledger.
+//! Where what the functions of a plan deliver goes: a table of destinations by the numbers of their answers, which is made and removed
+//! with the plan. Each worker has a copy, with buffers of its own. Each destination has a writer on a thread, and a row of the ledger.
 
 use crate::carve::Carver;
 use crate::decisions::Decisions;
@@ -16,35 +17,81 @@ use weir_wire::{Batch, PacketBuf, Time};
 /// Bytes of packets after which a worker of a run over files sends them.
 const PARCEL: usize = 256 << 10;
 
-/// The ways by which packets and files leave a live run. A copy is for a worker.
+/// The destinations of the functions of a plan. A copy is for a worker.
 #[derive(Clone, Default)]
-pub struct Ways {
-    /// The packet files of functions that deliver, at packet level and at the levels at which packets leave late.
-    pub targets: [TargetOutlet; 2],
-    /// What is counted of the log of each function, by the number of its answer.
-    pub logs: Arc<HashMap<AnswerId, Arc<Delivered>>>,
-    /// The directories of files of functions that deliver.
-    pub extracts: Vec<Extract>,
+pub struct Routes {
+    /// The packet files of functions that deliver at packet level, and of those whose packets leave late.
+    pub packets: [PacketRoutes; 2],
+    /// The logs, whose rows the collector writes.
+    pub logs: LogRoutes,
+    /// The directories of files.
+    pub directories: Vec<DirectoryRoute>,
 }
 
-/// A directory of files of functions that deliver, at one worker.
+/// What is counted of the log of each function. Several functions may deliver to one log.
+#[derive(Clone, Default)]
+pub struct LogRoutes(Arc<[(AnswerId, Arc<Delivered>)]>);
+
+impl LogRoutes {
+    /// Those of functions.
+    pub fn new(logs: impl IntoIterator<Item = (AnswerId, Arc<Delivered>)>) -> Self {
+        let mut logs: Vec<(AnswerId, Arc<Delivered>)> = logs.into_iter().collect();
+        logs.sort_unstable_by_key(|(function, _)| *function);
+        Self(logs.into())
+    }
+
+    /// Whether no function delivers to a log.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn of(&self, function: &AnswerId) -> Option<&Arc<Delivered>> {
+        let at = self.0.binary_search_by_key(function, |(function, _)| *function).ok()?;
+        self.0.get(at).map(|(_, delivered)| delivered)
+    }
+
+    /// Counts a row once for each log that these functions deliver it to. Returns whether there is one.
+    pub fn count(&self, functions: &[AnswerId], count: impl Fn(&Delivered)) -> bool {
+        match functions {
+            [] => false,
+            [one] => self.of(one).map(|delivered| count(delivered)).is_some(),
+            [one, other] => match (self.of(one), self.of(other)) {
+                (Some(one), Some(other)) if !Arc::ptr_eq(one, other) => {
+                    count(one);
+                    count(other);
+                    true
+                }
+                (one, other) => one.or(other).map(|delivered| count(delivered)).is_some(),
+            },
+            many => {
+                let mut all: Vec<&Arc<Delivered>> = many.iter().filter_map(|id| self.of(id)).collect();
+                all.sort_unstable_by_key(|delivered| Arc::as_ptr(delivered));
+                all.dedup_by_key(|delivered| Arc::as_ptr(delivered));
+                all.iter().for_each(|delivered| count(delivered));
+                !all.is_empty()
+            }
+        }
+    }
+}
+
+/// A directory of files, at one worker.
 #[derive(Clone)]
-pub struct Extract {
+pub struct DirectoryRoute {
     /// The functions, by the numbers of their answers.
     pub functions: Arc<[AnswerId]>,
     /// The writer of its files.
     pub carver: Carver,
 }
 
-impl Ways {
+impl Routes {
     /// Changes to other directories of functions. Files that have not ended in those that end are not kept, nor are those that have
     /// begun by directories that are new. Returns the counts of directories of all files that ended.
-    fn follow_extracts(&mut self, others: &[Extract], worker: usize) -> SessionCount {
-        let begun: HashSet<u64> = self.extracts.iter().flat_map(|extract| extract.carver.begun()).collect();
-        let mut before = std::mem::take(&mut self.extracts);
+    fn follow_directories(&mut self, others: &[DirectoryRoute], worker: usize) -> SessionCount {
+        let begun: HashSet<u64> = self.directories.iter().flat_map(|one| one.carver.begun()).collect();
+        let mut before = std::mem::take(&mut self.directories);
         for other in others {
             let mine = before.iter().position(|mine| mine.carver.is_of(&other.carver));
-            let mut extract = mine.map_or_else(
+            let mut route = mine.map_or_else(
                 || {
                     let mut new = other.clone();
                     begun.iter().for_each(|file| new.carver.refuse(*file));
@@ -52,20 +99,20 @@ impl Ways {
                 },
                 |at| before.swap_remove(at),
             );
-            extract.functions = Arc::clone(&other.functions);
-            extract.carver.set_worker(worker);
-            self.extracts.push(extract);
+            route.functions = Arc::clone(&other.functions);
+            route.carver.set_worker(worker);
+            self.directories.push(route);
         }
-        let follows = self.extracts.iter().any(|extract| extract.carver.is_whole());
-        let ended = before.into_iter().filter(|extract| extract.carver.is_whole());
+        let follows = self.directories.iter().any(|route| route.carver.is_whole());
+        let ended = before.into_iter().filter(|route| route.carver.is_whole());
         let mut count = SessionCount::default();
-        ended.for_each(|extract| count.add(&extract.carver.end(follows)));
+        ended.for_each(|route| count.add(&route.carver.end(follows)));
         count
     }
 
     /// All that keep files.
     fn carvers(&mut self) -> impl Iterator<Item = &mut Carver> {
-        self.extracts.iter_mut().map(|extract| &mut extract.carver)
+        self.directories.iter_mut().map(|route| &mut route.carver)
     }
 
     /// Adds the counts of the directories of all files since the last call.
@@ -80,11 +127,10 @@ impl Ways {
         kept.fold(None, |any, is_kept| Some(any.unwrap_or(false) | is_kept)).unwrap_or(true)
     }
 
-    /// Ends a file with its record: the functions that deliver the record keep it in their directories, beside those that keep all
-    /// files.
+    /// Ends a file with its record: the functions that deliver the record keep the file in their directories.
     pub fn end_file(&mut self, record: &mut Record<'_>, functions: &[AnswerId]) {
-        for Extract { functions: these, carver } in &mut self.extracts {
-            match carver.is_whole() || functions.iter().any(|id| these.contains(id)) {
+        for DirectoryRoute { functions: these, carver } in &mut self.directories {
+            match functions.iter().any(|id| these.contains(id)) {
                 true => carver.close(record),
                 false => carver.discard(record),
             }
@@ -101,28 +147,14 @@ impl Ways {
         self.carvers().for_each(|carver| carver.set_worker(worker));
     }
 
-    /// Counts a row for each log that functions deliver it to. Returns whether there is one.
-    pub fn count_row(&self, functions: &[AnswerId], count: impl Fn(&Delivered)) -> bool {
-        match functions {
-            [] => false,
-            [one] => self.logs.get(one).map(|delivered| count(delivered)).is_some(),
-            many => {
-                let mut all: Vec<&Arc<Delivered>> = many.iter().filter_map(|id| self.logs.get(id)).collect();
-                all.sort_unstable_by_key(|delivered| Arc::as_ptr(delivered));
-                all.dedup_by_key(|delivered| Arc::as_ptr(delivered));
-                all.iter().for_each(|delivered| count(delivered));
-                !all.is_empty()
-            }
-        }
-    }
-
-    /// Changes to other ways between two packets of a worker. Returns the counts of directories of all files that ended.
-    pub fn follow(&mut self, others: &Ways, worker: usize) -> SessionCount {
-        for (mine, other) in self.targets.iter_mut().zip(&others.targets) {
+    /// Changes to the destinations of another plan, between two packets of a worker. Returns the counts of directories of all files
+    /// that ended.
+    pub fn follow(&mut self, others: &Routes, worker: usize) -> SessionCount {
+        for (mine, other) in self.packets.iter_mut().zip(&others.packets) {
             mine.follow(other);
         }
-        self.logs = Arc::clone(&others.logs);
-        self.follow_extracts(&others.extracts, worker)
+        self.logs = others.logs.clone();
+        self.follow_directories(&others.directories, worker)
     }
 }
 
@@ -136,7 +168,7 @@ fn reach(intake: Option<&Intake>, worker: usize, time: Time) {
 
 /// The packet files of the functions of a plan at one worker.
 #[derive(Clone, Default)]
-pub struct TargetOutlet {
+pub struct PacketRoutes {
     /// The writer of the files; `None` while there are none.
     pub intake: Option<Intake>,
     /// The file of each function, by the number of its answer.
@@ -171,7 +203,7 @@ impl Shed {
     }
 }
 
-/// The levels at which the packets of [`Ways::targets`] leave: at once, and late.
+/// The levels at which the packets of [`Routes::packets`] leave: at once, and late.
 pub const LEVELS: [Level; 2] = [Level::Packet, Level::Flow];
 
 /// Packets of one worker by the number of their file: a copy for another worker has none.
@@ -187,9 +219,9 @@ impl Clone for Unsent {
     }
 }
 
-impl TargetOutlet {
+impl PacketRoutes {
     /// Changes to the files of another plan. What a run over files has not sent is sent: its plan does not change.
-    fn follow(&mut self, other: &TargetOutlet) {
+    fn follow(&mut self, other: &PacketRoutes) {
         self.intake.clone_from(&other.intake);
         self.files = Arc::clone(&other.files);
     }
