@@ -22,6 +22,8 @@ use weir_wire::Time;
 const AHEAD: u64 = 2_000_000;
 /// Nanoseconds between two orders.
 const APART: u64 = 3_000_000;
+/// Number of times that a change waits for the orders before it, which others may post meanwhile.
+const MAX_WAITS: usize = 100;
 
 /// Orders that all workers follow from a certain packet on.
 pub struct Orders {
@@ -281,14 +283,26 @@ impl Desk {
         of_functions(&state.plan, &state.subscriptions)
     }
 
+    /// The state after the latest orders are in effect: otherwise quick changes would hold later and later after they were posted.
+    /// The desk is free while this waits.
+    fn state_in_turn(&self) -> MutexGuard<'_, State> {
+        // Under a flood of changes this one takes its turn all the same.
+        for _ in 0..MAX_WAITS {
+            let early = self.state().latest.0.saturating_sub(now());
+            if early == 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_nanos(early.min(AHEAD + APART)));
+        }
+        self.state()
+    }
+
     /// Compiles changes into one plan. Waits until the orders before are in effect.
     ///
     /// # Errors
     /// The message names the error, or the memory that the plan needs and has. Nothing is changed.
     pub fn prepare(&self, changes: Vec<Change>) -> Result<Prepared<'_>, String> {
-        let state = self.state();
-        // Otherwise quick changes would hold later and later after they were posted.
-        std::thread::sleep(Duration::from_nanos(state.latest.0.saturating_sub(now()).min(AHEAD + APART)));
+        let state = self.state_in_turn();
         let (mut next, mut expression) = (state.next, state.expression.clone());
         let mut subscriptions = state.subscriptions.clone();
         let mut added = Vec::new();
