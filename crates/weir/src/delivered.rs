@@ -118,8 +118,7 @@ pub enum DestinationKind {
     Files,
     /// A log of a subscription.
     Log,
-    /// A log of the whole run, the store or syslog. Rows that workers shed before are in the ledger alone, because they are shed
-    /// before it is known which logs take them.
+    /// A log of the whole run, the store or syslog.
     OfRun,
 }
 
