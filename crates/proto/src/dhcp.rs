@@ -430,6 +430,9 @@ impl Lease {
     }
 
     fn emit(self, out: &mut dyn Out) {
+        if !out.takes(&DHCP) {
+            return;
+        }
         let [client_message, server_message] = self.messages;
         let [circuit, remote, subscriber] = self.relay;
         out.record(record!(
@@ -531,7 +534,9 @@ impl Parser for Dhcp {
         if message.is_cut {
             PROTOCOL.emit_anomaly("truncated_options", direction, &[], time, out);
         }
-        out.record(message.record(time));
+        if out.takes(&MESSAGE) {
+            out.record(message.record(time));
+        }
         looked_at(self.leases.len());
         if self.leases.iter().any(|lease| lease.is_over(time)) {
             let leases = std::mem::take(&mut self.leases);

@@ -537,6 +537,9 @@ impl File {
             self.skip(self.last, out);
         }
         self.decide();
+        if !out.takes(&FILES) {
+            return;
+        }
         let is_whole = whole && self.missing == 0;
         let sums = self.sums.take();
         let Sums { md5, sha1, sha256 } = sums.map(|sums| *sums).unwrap_or_default();

@@ -4,13 +4,13 @@
 mod keys;
 
 use crate::tls::handshake::{Handshake, Over};
-use crate::tls::hello::{hex, md5};
+use crate::tls::hello::{ClientHello, ServerHello, hex, md5};
 use crate::tls::message::{Message, header};
 use crate::tls::{QUIC_TLS, names};
 use crate::work::looked_at;
 use crate::{
-    Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Span, Step, Table, Transport, Value, field,
-    record, values,
+    Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Span, Step, Table, Transport, Value,
+    field, record, values,
 };
 use keys::{Keys, VERSION_2};
 use std::collections::BTreeMap;
@@ -538,34 +538,13 @@ impl Quic {
             entry.server_name = offer.server_names.first().cloned();
             entry.protocol = offer.alpn.first().cloned();
         }
-        let ja3 = offer.map(|offer| offer.ja3());
-        let ja3s = answer.map(|answer| answer.ja3s());
-        let kinds = offer.map(|offer| &offer.extensions).or(answer.map(|answer| &answer.extensions));
-        let rows = kinds.into_iter().flatten().map(|kind| {
-            let texts = match (*kind, offer) {
-                (0, Some(offer)) => offer.server_names.clone(),
-                (16, Some(offer)) => offer.alpn.clone(),
-                _ => Vec::new(),
-            };
-            values!(EXTENSION, name = names::extension(*kind), type = *kind, values = Value::list(texts))
-        });
-        let record = record!(
-            HELLO,
-            chunk.time,
-            version = word(version),
-            server_name = offer.and_then(|offer| offer.server_names.first()).cloned(),
-            ja3 = ja3.as_deref().map(md5),
-            ja3_text = ja3,
-            ja3s = ja3s.as_deref().map(md5),
-            ja3s_text = ja3s,
-            ja4 = offer.map(|offer| offer.ja4('q')),
-            extensions = Value::Rows(rows.collect()),
-            reverse = chunk.direction == Direction::Reverse,
-        );
-        if offer.is_some() || answer.is_some() {
-            out.record(record);
-            self.note(chunk, 's', out);
+        if offer.is_none() && answer.is_none() {
+            return;
         }
+        if out.takes(&HELLO) {
+            out.record(hello_record(offer, answer, chunk, version));
+        }
+        self.note(chunk, 's', out);
     }
 
     /// Emits a connection and resets the state.
@@ -584,6 +563,39 @@ impl Quic {
         );
         out.record(record.over(entry.at));
     }
+}
+
+/// The record of a hello, by the client or the server.
+fn hello_record(
+    offer: Option<&ClientHello>,
+    answer: Option<&ServerHello>,
+    chunk: &Chunk<'_>,
+    version: u32,
+) -> Record<'static> {
+    let ja3 = offer.map(|offer| offer.ja3());
+    let ja3s = answer.map(|answer| answer.ja3s());
+    let kinds = offer.map(|offer| &offer.extensions).or(answer.map(|answer| &answer.extensions));
+    let rows = kinds.into_iter().flatten().map(|kind| {
+        let texts = match (*kind, offer) {
+            (0, Some(offer)) => offer.server_names.clone(),
+            (16, Some(offer)) => offer.alpn.clone(),
+            _ => Vec::new(),
+        };
+        values!(EXTENSION, name = names::extension(*kind), type = *kind, values = Value::list(texts))
+    });
+    record!(
+        HELLO,
+        chunk.time,
+        version = word(version),
+        server_name = offer.and_then(|offer| offer.server_names.first()).cloned(),
+        ja3 = ja3.as_deref().map(md5),
+        ja3_text = ja3,
+        ja3s = ja3s.as_deref().map(md5),
+        ja3s_text = ja3s,
+        ja4 = offer.map(|offer| offer.ja4('q')),
+        extensions = Value::Rows(rows.collect()),
+        reverse = chunk.direction == Direction::Reverse,
+    )
 }
 
 /// A version in the words of Suricata.

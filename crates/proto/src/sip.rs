@@ -660,6 +660,9 @@ impl Sip {
 }
 
 fn emit_message(message: &Message, description: Option<&Description<'_>>, time: Time, out: &mut dyn Out) {
+    if !out.takes(&SIP_MESSAGE) {
+        return;
+    }
     let (first, second, third) = message.parts();
     let is_request = message.status.is_none();
     let version = if is_request { third } else { first };

@@ -411,7 +411,9 @@ impl Parser for Snmp {
         if message.count > MAX_VARIABLES as u64 {
             PROTOCOL.emit_anomaly("too_many_variables", direction, &[], time, out);
         }
-        out.record(message.record(time));
+        if out.takes(&MESSAGE) {
+            out.record(message.record(time));
+        }
         self.add(&message, time);
         Step::Next
     }

@@ -506,8 +506,7 @@ impl<'a> ParsedMessage<'a> {
             dnssec_ok = edns.map(|rr| rr.ttl & 0x8000 != 0),
         );
         // Both tables have the same fields.
-        let table = if self.flavour == Flavour::LinkLocal { &LLMNR } else { &MESSAGE };
-        Record { table, ..record }
+        Record { table: self.flavour.messages().unwrap_or(&MESSAGE), ..record }
     }
 
     fn queries(&self, is_lower: bool) -> Value<'a> {

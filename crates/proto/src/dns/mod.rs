@@ -9,7 +9,7 @@ mod wire;
 mod words;
 
 use crate::work::looked_at;
-use crate::{Buffer, Heads, Out, Parser, Probe, Protocol, Setup, Span, Step, TCP, Transport};
+use crate::{Buffer, Heads, Out, Parser, Probe, Protocol, Setup, Span, Step, TCP, Table, Transport};
 use std::collections::{BTreeMap, VecDeque};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
@@ -82,6 +82,16 @@ impl Flavour {
             Self::Multicast => &MDNS,
             Self::LinkLocal => &LLMNR,
             Self::NetBios => &NBNS,
+        }
+    }
+
+    /// The table of its messages; `None` where only transactions have records.
+    fn messages(self) -> Option<&'static Table> {
+        match self {
+            Self::Plain => Some(&emit::MESSAGE),
+            Self::Multicast => Some(&emit::MDNS),
+            Self::LinkLocal => Some(&emit::LLMNR),
+            Self::NetBios => None,
         }
     }
 }
@@ -264,7 +274,7 @@ impl Dns {
         }
         let tx = self.count;
         self.count += 1;
-        if self.flavour != Flavour::NetBios {
+        if self.flavour.messages().is_some_and(|table| out.takes(table)) {
             out.record(emitted.message(time, tx));
         }
         let header = message.header;

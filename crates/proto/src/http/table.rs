@@ -267,6 +267,9 @@ impl Transaction {
 
     /// Emits the transaction, as far as it was seen.
     pub(super) fn emit(mut self, out: &mut dyn Out) {
+        if !out.takes(&HTTP) {
+            return;
+        }
         let sent = self.sent.take().map(|listed| *listed).unwrap_or_default();
         let received = self.answer.as_mut().and_then(|answer| answer.received.take());
         let received = received.map(|listed| *listed).unwrap_or_default();
