@@ -4,7 +4,9 @@ use crate::streams::Measuring;
 use crate::{Of, Target};
 use std::fmt;
 use weir_api::Level;
-use weir_proto::{ANOMALY, Asked, Buffer, FILES, Hashes, Inflation, STREAM, STREAM_SAMPLE, Table, Wants};
+use weir_proto::{
+    ANOMALY, Asked, Buffer, Columns, FILES, Hashes, Inflation, STREAM, STREAM_SAMPLE, Table, Wants,
+};
 
 /// Tables whose rows need the content of mails.
 const MAILS: [&str; 5] = ["anomaly", "files", "mail", "smtp", "smtp_session"];
@@ -64,6 +66,24 @@ impl fmt::Display for Tables {
     }
 }
 
+/// Fields of tables.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ReadColumns(Vec<(&'static Table, Columns)>);
+
+impl ReadColumns {
+    /// Adds fields of a table.
+    pub(crate) fn add(&mut self, table: &'static Table, columns: Columns) {
+        match self.0.iter_mut().find(|(one, _)| *one == table) {
+            Some((_, before)) => *before = before.with(columns),
+            None => self.0.push((table, columns)),
+        }
+    }
+
+    fn of(&self, table: &Table) -> Columns {
+        self.0.iter().find(|(one, _)| *one == table).map_or(Columns::ALL, |(_, columns)| *columns)
+    }
+}
+
 /// What subscriptions need. A plan has the sum of the demands of its subscriptions.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Demand {
@@ -77,6 +97,8 @@ pub struct Demand {
     pub logged: Tables,
     /// Tables whose records functions see.
     pub tested: Tables,
+    /// The fields that functions and tests read of records of these tables; of other tables that functions see, all.
+    pub columns: ReadColumns,
     /// Tables of whose records functions see fields before the records.
     pub fields: Tables,
     /// Buffers that functions see.
@@ -136,6 +158,16 @@ impl Demand {
         self.streams |= other.streams;
         self.identifies |= other.identifies;
         self.logged.add(&other.logged);
+        // Of a table that one of both sees whole, all fields are read.
+        let seen = |demand: &Demand, table: &'static Table| match demand.tested.has(table) {
+            true => demand.columns.of(table),
+            false => Columns::NONE,
+        };
+        let named: Vec<&'static Table> =
+            self.columns.0.iter().chain(&other.columns.0).map(|(table, _)| *table).collect();
+        let mut columns = ReadColumns::default();
+        named.iter().for_each(|table| columns.add(table, seen(self, table).with(seen(other, table))));
+        self.columns = columns;
         self.tested.add(&other.tested);
         self.fields.add(&other.fields);
         let new = other.buffers.iter().filter(|buffer| !self.buffers.contains(buffer));
@@ -185,6 +217,17 @@ impl Demand {
     /// Whether records of a table are used.
     pub(crate) fn has(&self, table: &Table) -> bool {
         self.logged.has(table) || self.tested.has(table)
+    }
+
+    /// The fields of records of a table that anything reads.
+    pub(crate) fn reads_of(&self, table: &Table) -> Columns {
+        if self.logged.has(table) {
+            Columns::ALL
+        } else if self.tested.has(table) {
+            self.columns.of(table)
+        } else {
+            Columns::NONE
+        }
     }
 
     /// What parsers are asked for; `max` is the maximum size of a file with checksums, in bytes.

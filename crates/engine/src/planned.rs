@@ -1,6 +1,6 @@
 //! A subscription, compiled as far as it depends on itself alone, so that the next plan takes it over.
 
-use crate::demand::{Demand, Tables};
+use crate::demand::{Demand, ReadColumns, Tables};
 use crate::function::select::Select;
 use crate::function::{event, record_fields, record_tables};
 use crate::settings::{PlanError, Seeds, Settings};
@@ -12,7 +12,7 @@ use weir_api::{
     SubscriptionSpec,
 };
 use weir_filter::{FlowTest, Options, PacketMask, RecordTest};
-use weir_proto::{FILES, STREAM, Table};
+use weir_proto::{Columns, FILES, STREAM, Table};
 
 /// The functions and tests of a subscription. A subscription never changes, so that plans with equal settings share it.
 pub(crate) struct Compiled {
@@ -319,7 +319,9 @@ impl Compiled {
         }
         if let Some(test) = &record_test {
             let delays = sees_only_delays(expression, settings, &calls, &spec.functions);
-            demand.add(&Demand::of_tested(tested(test, &calls, &spec.functions), delays));
+            let mut of_test = Demand::of_tested(tested(test, &calls, &spec.functions), delays);
+            of_test.columns = read_columns(test, &of_test.tested, &calls, &spec.functions);
+            demand.add(&of_test);
         }
         let reads = Reads::new(spec.level, &demand, is_early, flow_test.as_ref(), record_test.as_ref());
         if let (Some(test), Tables::Some(tables)) = (&mut record_test, &demand.tested) {
@@ -552,6 +554,30 @@ fn sees_only_delays(
         Call::Measure(..) | Call::Select(_) => false,
     };
     tests_no_field && calls.iter().all(sees_delays)
+}
+
+/// The fields of these tables that a test and the functions of a chain read, where each function names them.
+fn read_columns(
+    test: &RecordTest,
+    tables: &Tables,
+    calls: &[(u16, Call)],
+    functions: &[FunctionCall],
+) -> ReadColumns {
+    let mut read = ReadColumns::default();
+    let Tables::Some(tables) = tables else { return read };
+    for table in tables {
+        let mut names: Vec<&'static str> = Vec::new();
+        test.fields(&mut |test| names.extend((test.field.table == table.name).then_some(test.field.name)));
+        let of_calls = calls.iter().map(|(place, call)| match call {
+            Call::Measure(_, _, None) => record_fields(functions.get(usize::from(*place))?, table.name),
+            Call::Measure(..) | Call::Select(_) => None,
+        });
+        if let Some(of_calls) = of_calls.collect::<Option<Vec<_>>>() {
+            names.extend(of_calls.into_iter().flatten());
+            read.add(table, Columns::of(table, names));
+        }
+    }
+    read
 }
 
 /// The tables whose records a test and the functions of a chain can use.

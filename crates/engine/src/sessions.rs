@@ -22,8 +22,8 @@ use weir_flow::defrag::{Defrag, DefragConfig, DefragStats};
 use weir_flow::stream::{Overlap, StreamConfig, StreamStats, Streams};
 use weir_flow::{FlowPacket, IpTunnel, OddSegment, Rows};
 use weir_proto::{
-    ANOMALY, Buffer, Expected, FILES, Field, Inflation, Out, Record, Session, Setup, Table, Value, Wants,
-    odd_segment,
+    ANOMALY, Buffer, Columns, Expected, FILES, Field, Inflation, Out, Record, Session, Setup, Table, Value,
+    Wants, odd_segment,
 };
 use weir_wire::stream::Chunk;
 use weir_wire::{Batch, Direction, FlowKey, Layers, Packet, PacketBuf, Space, Time};
@@ -1013,6 +1013,10 @@ impl Out for RecordEmitter<'_, '_> {
 
     fn takes(&self, table: &Table) -> bool {
         self.asked.demand.has(table)
+    }
+
+    fn reads(&self, table: &'static Table) -> Columns {
+        self.asked.demand.reads_of(table)
     }
 
     fn asked(&self) -> weir_proto::Asked {

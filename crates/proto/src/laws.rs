@@ -4,8 +4,8 @@
 
 use crate::talk::{Talk, Turn};
 use crate::{
-    Asked, Buffer, Expected, Field, Out, PROTOCOLS, Record, Session, Setup, TCP, Table, Value, Wants,
-    buffers, lossless, tables,
+    Asked, Buffer, Columns, Expected, Field, Out, PROTOCOLS, Record, Session, Setup, TCP, Table, Value,
+    Wants, buffers, lossless, tables,
 };
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -256,6 +256,65 @@ fn records_do_not_depend_on_segmentation() {
             assert_eq!(emitted.content, expected.content, "{} in pieces of {size}", path.display());
         }
     }
+}
+
+/// Takes records of one table, of which some fields are read.
+struct Reading {
+    table: &'static Table,
+    columns: Columns,
+    records: Vec<Record<'static>>,
+}
+
+impl Out for Reading {
+    fn record(&mut self, record: Record<'_>) {
+        self.records.extend((*record.table == *self.table).then(|| record.into_owned()));
+    }
+
+    fn takes(&self, table: &Table) -> bool {
+        *table == *self.table
+    }
+
+    fn reads(&self, table: &'static Table) -> Columns {
+        if self.takes(table) { self.columns } else { Columns::NONE }
+    }
+
+    fn expect(&mut self, _: Expected) {}
+
+    fn content(&mut self, _: u64, _: u64, _: &[u8]) -> bool {
+        true
+    }
+}
+
+/// What is read of a record does not depend on what else is read, and other values may be missing.
+#[test]
+fn a_field_that_is_read_is_that_of_the_whole_record() {
+    let mut left_out = 0;
+    for (path, talk) in all_talks() {
+        let whole = talk.emitted(whole).records;
+        let tables: BTreeSet<&str> = whole.iter().map(|record| record.table.name).collect();
+        for table in tables.iter().filter_map(|name| table_of(name)) {
+            let whole: Vec<&Record<'_>> = whole.iter().filter(|record| *record.table == *table).collect();
+            for (place, field) in table.fields.iter().enumerate() {
+                let columns = Columns::of(table, [field.name]);
+                let mut reading = Reading { table, columns, records: Vec::new() };
+                talk.emit(|data, see| see(data), &mut reading);
+                let place_of = format!("{}: {}.{}", path.display(), table.name, field.name);
+                assert_eq!(reading.records.len(), whole.len(), "{place_of}");
+                for (part, whole) in reading.records.iter().zip(&whole) {
+                    assert_eq!((part.time, part.at), (whole.time, whole.at), "{place_of}");
+                    assert_eq!(part.values[place], whole.values[place], "{place_of}");
+                    let others = part.values.iter().zip(&whole.values);
+                    let missing = others.filter(|(part, whole)| part != whole);
+                    left_out += missing.inspect(|(part, _)| assert!(part.is_none(), "{place_of}")).count();
+                }
+            }
+        }
+    }
+    assert!(left_out > 1_000, "{left_out} values were left out");
+}
+
+fn table_of(name: &str) -> Option<&'static Table> {
+    tables().find(|table| table.name == name)
 }
 
 /// Tables whose records may come in another order than the messages of a side: transactions overlap in them, or a record of

@@ -48,6 +48,7 @@
 
 mod anomaly;
 mod ber;
+mod columns;
 mod dce_rpc;
 mod dhcp;
 mod dhcpv6;
@@ -116,6 +117,7 @@ mod work;
 mod xmpp;
 
 pub use anomaly::{ANOMALY, Anomaly, ZeekLog, is_no_event, odd_packet, odd_segment, zeek_log};
+pub use columns::Columns;
 pub use dns::DNS;
 pub use early::{Asked, Buffer, early_fields};
 pub use elsewhere::may_begin_elsewhere;

@@ -1,6 +1,6 @@
 //! The contract between a stream and its parser.
 
-use crate::{ALONE, ANOMALY, Asked, Buffer, Field, Inflation, Protocol, Record, Span, Table, Value};
+use crate::{ALONE, ANOMALY, Asked, Buffer, Columns, Field, Inflation, Protocol, Record, Span, Table, Value};
 use std::net::IpAddr;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
@@ -149,6 +149,11 @@ pub trait Out {
     fn takes(&self, table: &Table) -> bool {
         let _ = table;
         true
+    }
+
+    /// The fields of records of the table that anything reads. A parser need not make the values of others.
+    fn reads(&self, table: &'static Table) -> Columns {
+        if self.takes(table) { Columns::ALL } else { Columns::NONE }
     }
 
     /// What is asked for before the records: see [`Asked`]. It may change between two calls of a parser.

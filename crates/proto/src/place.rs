@@ -6,7 +6,7 @@
 //! stream was cut.
 
 use crate::names::Names;
-use crate::{Asked, Buffer, Expected, Field, Out, Protocol, Record, Table, Value};
+use crate::{Asked, Buffer, Columns, Expected, Field, Out, Protocol, Record, Table, Value};
 use std::ops::Range;
 use weir_wire::Direction;
 
@@ -196,6 +196,11 @@ macro_rules! pass_on {
         fn takes(&self, table: &Table) -> bool {
             let $self = self;
             $out.takes(table)
+        }
+
+        fn reads(&self, table: &'static Table) -> Columns {
+            let $self = self;
+            $out.reads(table)
         }
 
         fn asked(&self) -> Asked {

@@ -231,6 +231,22 @@ macro_rules! values {
     }};
 }
 
+/// The values of a row whose fields are in a set of [`Columns`](crate::Columns), as [`values!`] has them; those of other fields are
+/// not computed, and [`Value::None`].
+macro_rules! values_of {
+    ($columns:expr, $fields:expr, $($name:ident = $value:expr),+ $(,)?) => {{
+        const { $crate::assert_names(&$fields, &[$(stringify!($name)),+], false) };
+        let columns: $crate::Columns = $columns;
+        vec![$(
+            match columns.has(const { $crate::record::at(&$fields, stringify!($name)) }) {
+                true => $crate::Value::from($value),
+                false => $crate::Value::None,
+            }
+        ),+]
+    }};
+}
+pub(crate) use values_of;
+
 /// A record of a table: its time, and its values with the names of their fields, see [`values!`](crate::values!).
 #[macro_export]
 macro_rules! record {

@@ -6,7 +6,8 @@
 
 use crate::file::FILES;
 use crate::{
-    ANOMALY, Asked, Buffer, Expected, Field, Out, Parser, Protocol, Record, Setup, Span, Step, Table, Value,
+    ANOMALY, Asked, Buffer, Columns, Expected, Field, Out, Parser, Protocol, Record, Setup, Span, Step,
+    Table, Value,
 };
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
@@ -63,6 +64,14 @@ impl Out for Turning<'_> {
             }
         }
         self.0.record(record);
+    }
+
+    fn takes(&self, table: &Table) -> bool {
+        self.0.takes(table)
+    }
+
+    fn reads(&self, table: &'static Table) -> Columns {
+        self.0.reads(table)
     }
 
     fn asked(&self) -> Asked {

@@ -231,12 +231,14 @@ pub fn tables(call: &FunctionCall) -> Option<Vec<&'static str>> {
     common(&found).unwrap_or_default()
 }
 
-/// The fields of a table that a call names; `None` if it names no field of a record.
+/// The fields of a table that a call reads; `None` if it names no field of a record.
 pub fn fields(call: &FunctionCall, table: &str) -> Option<Vec<&'static str>> {
     let named = call.arguments.iter().filter(|(name, _)| name == "by" || name == "of");
     let found: Vec<Part> = named.flat_map(|(_, text)| parts(text).unwrap_or_default()).collect();
     let of_table = |part: &Part| match part {
         Part::Field(info) if info.table == table => Some(info.name),
+        Part::Site => SITE.iter().find(|(of, _)| *of == table).map(|(_, field)| *field),
+        Part::Domain if table == NAME.0 => Some(NAME.1),
         _ => None,
     };
     found.iter().any(|part| part.tables().is_some()).then(|| found.iter().filter_map(of_table).collect())

@@ -5,9 +5,11 @@ use super::message::{Headers, RequestLine, StatusLine, content_range};
 use super::{Transaction, buffers, uri};
 use crate::Record;
 use crate::early::early;
-use crate::{Kind, Out, Privacy, Protocol, Table, Value, field, record, values, websocket};
+use crate::record::values_of;
+use crate::{Columns, Kind, Out, Privacy, Protocol, Table, Value, field, record, values, websocket};
 use base64::Engine;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use std::cell::LazyCell;
 use weir_wire::Direction;
 
 const HEADER: &[crate::Field] = &[
@@ -273,7 +275,8 @@ impl Transaction {
         let sent = self.sent.take().map(|listed| *listed).unwrap_or_default();
         let received = self.answer.as_mut().and_then(|answer| answer.received.take());
         let received = received.map(|listed| *listed).unwrap_or_default();
-        out.record(self.record(sent, received).over(self.at));
+        let columns = out.reads(&HTTP);
+        out.record(self.record(sent, received, columns).over(self.at));
     }
 
     /// Hands on what the head of a side has shown.
@@ -281,7 +284,7 @@ impl Transaction {
         if out.asked().has_buffers() {
             buffers::hand_on(self, side, out);
         }
-        let record = || self.record(Listed::default(), Listed::default());
+        let record = || self.record(Listed::default(), Listed::default(), Columns::ALL);
         match side {
             Direction::Forward => early!(
                 out, HTTP, of { record() } method, host, hostname, port, uri, url, referrer, protocol, user_agent,
@@ -296,9 +299,8 @@ impl Transaction {
     }
 
     /// The transaction, as far as it was seen, with the files of both bodies.
-    fn record(&self, sent: Listed, received: Listed) -> Record<'_> {
+    fn record(&self, sent: Listed, received: Listed, columns: Columns) -> Record<'_> {
         let (asked, answered) = (&self.request_headers, self.headers(Direction::Reverse));
-        let (hostname, port) = self.hostname();
         let request = self.request.as_ref();
         let answer = self.answer.as_ref();
         let response = answer.and_then(|answer| answer.line.as_ref());
@@ -306,28 +308,28 @@ impl Transaction {
         let version = response.map(StatusLine::version).or_else(|| self.is_simple().then_some(&b"0.9"[..]));
         let info = answer.and_then(|answer| answer.info.as_ref());
         let ended = answer.and_then(|answer| answer.ended).unwrap_or(self.time);
-        let credentials = asked.get(b"authorization").or_else(|| asked.get(b"proxy-authorization"));
-        let (user, password) = credentials.and_then(basic).unzip();
-        let scheme = credentials
-            .map(|value| value.split(|byte| *byte == b' ').next().unwrap_or_default().to_ascii_lowercase());
-        let proxied: Vec<Vec<u8>> = asked
-            .iter()
-            .filter(|(name, _)| PROXIES.iter().any(|proxy| name.eq_ignore_ascii_case(proxy)))
-            .map(|(name, value)| [&name.to_ascii_uppercase(), &b" -> "[..], value].concat())
-            .collect();
-        let raw_range = answered.get(b"content-range");
-        let range = raw_range.and_then(content_range);
-        let cookies: Vec<&[u8]> = answered.all(b"set-cookie").collect();
+        let hostname = LazyCell::new(|| self.hostname());
+        let credentials = || asked.get(b"authorization").or_else(|| asked.get(b"proxy-authorization"));
+        let scheme =
+            |value: &[u8]| value.split(|byte| *byte == b' ').next().unwrap_or_default().to_ascii_lowercase();
+        let proxied = || -> Vec<Vec<u8>> {
+            let is_proxy = |name: &[u8]| PROXIES.iter().any(|proxy| name.eq_ignore_ascii_case(proxy));
+            let headers = asked.iter().filter(|(name, _)| is_proxy(name));
+            headers.map(|(name, value)| [&name.to_ascii_uppercase(), &b" -> "[..], value].concat()).collect()
+        };
+        let user = LazyCell::new(|| credentials().and_then(basic));
+        let raw_range = || answered.get(b"content-range");
+        let range = LazyCell::new(|| raw_range().and_then(content_range));
         let status_string = response.filter(|r| code.is_none() && !r.status().is_empty());
-        record!(
-            HTTP,
-            self.time,
+        let values = values_of!(
+            columns,
+            HTTP.fields,
             depth = u64::from(self.id) + 1,
             transaction = self.id,
             method = request.map(RequestLine::method),
             host = asked.get(b"host"),
-            hostname = hostname,
-            port = port,
+            hostname = hostname.0.clone(),
+            port = hostname.1,
             uri = request.map(|r| uri::unescaped(r.uri())),
             url = request.map(RequestLine::uri),
             referrer = asked.get(b"referer"),
@@ -343,9 +345,9 @@ impl Transaction {
             info_code = info.and_then(StatusLine::code),
             info_msg = info.map(StatusLine::message),
             tags = Value::List(Vec::new()),
-            username = user,
-            password = password.flatten(),
-            proxied = Value::list(proxied),
+            username = user.as_ref().map(|(user, _)| user.clone()),
+            password = user.as_ref().and_then(|(_, password)| password.clone()),
+            proxied = Value::list(proxied()),
             orig_fuids = Value::list(sent.names),
             orig_filenames = Value::list(sent.filenames),
             orig_mime_types = Value::list(sent.kinds),
@@ -355,20 +357,21 @@ impl Transaction {
             forwarded_for = asked.get(b"x-forwarded-for"),
             content_type = declared(answered),
             request_content_type = declared(asked),
-            range = raw_range,
+            range = raw_range(),
             range_start = range.map(|(start, _, _)| start),
             range_end = range.map(|(_, end, _)| end),
             range_size = range.and_then(|(_, _, size)| size),
             redirect = answered.get(b"location"),
             length = answer.map_or(0, |answer| answer.wire),
             server = answered.get(b"server"),
-            authorization = scheme,
+            authorization = credentials().map(scheme),
             cookie = asked.get(b"cookie"),
-            set_cookie = Value::list(cookies),
+            set_cookie = Value::list(answered.all(b"set-cookie")),
             request_headers = rows(asked),
             response_headers = rows(answered),
             duration = response.map_or(Value::None, |_| Value::Duration(ended.since(self.time))),
-        )
+        );
+        Record::new(&HTTP, self.time, values)
     }
 }
 

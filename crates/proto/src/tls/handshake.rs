@@ -6,11 +6,15 @@ use super::message::Message;
 use super::names;
 use super::{CERTIFICATES, QUIC_TLS, SNI, TLS, X509};
 use crate::early::early;
-use crate::{Out, Protocol, Record, Span, Value, record};
+use crate::record::values_of;
+use crate::{ANOMALY, Asked, Columns, Out, Protocol, Record, Span, Table, Value, record};
+use std::cell::LazyCell;
 use weir_wire::{Direction, Reader, Time};
 
 /// Maximum number of certificates of a chain: browsers stop at about ten.
 const MAX_CERTIFICATES: usize = 32;
+/// The fields that certificates are read for.
+const OF_CERTIFICATES: Columns = Columns::between(&TLS, "chain", "client_names");
 /// Maximum number of letters of a history, as in Zeek.
 const MAX_HISTORY: usize = 100;
 
@@ -296,6 +300,10 @@ impl Handshake {
         out: &mut dyn Out,
     ) {
         let (role, is_quic) = (self.role(direction), self.over == Over::Quic);
+        let reads = out.reads(self.table()).meets(OF_CERTIFICATES)
+            || out.takes(&X509)
+            || out.takes(&ANOMALY)
+            || out.asked() != Asked::NONE;
         for bytes in certificates {
             if bytes.is_empty() {
                 self.protocol.emit_anomaly("zero_length_certificate", direction, &[], time, out);
@@ -308,8 +316,13 @@ impl Handshake {
             if out.asked().has(&CERTIFICATES) {
                 out.buffer(&CERTIFICATES, direction, bytes);
             }
-            let certificate = Certificate::parse(bytes);
             let is_host = chain.is_empty();
+            // A certificate that nothing reads is counted.
+            if !reads {
+                chain.push(Certificate::default());
+                continue;
+            }
+            let certificate = Certificate::parse(bytes);
             if let Some(content) =
                 certificate.content.as_ref().filter(|_| is_host && role != CLIENT && !is_quic)
             {
@@ -396,13 +409,19 @@ impl Handshake {
         }
     }
 
+    /// The table of its record.
+    fn table(&self) -> &'static Table {
+        if self.over == Over::Quic { &QUIC_TLS } else { &TLS }
+    }
+
     /// Emits the handshake once, and releases its state.
     pub fn emit(&mut self, out: &mut dyn Out) {
         let Some(begun) = self.begun.filter(|_| !self.emitted) else { return };
         self.emitted = true;
         let chains = std::mem::take(&mut self.chains);
-        let hello = self.hello.take();
-        let answer = self.answer.take();
+        let (hello, answer, history) =
+            (self.hello.take(), self.answer.take(), std::mem::take(&mut self.history));
+        let columns = out.reads(self.table());
         let host = hello.as_ref().and_then(|hello| hello.server_names.first());
         let [server, client] = &chains;
         let leaf = |chain: &[Certificate]| chain.first().and_then(|leaf| leaf.content.clone());
@@ -411,12 +430,13 @@ impl Handshake {
             _ => chain.iter().map(|certificate| certificate.sha256.clone()).collect(),
         };
         let (server_leaf, client_leaf) = (leaf(server), leaf(client));
-        let matches = host.and_then(|host| server.first().and_then(|leaf| leaf.is_for(host)));
+        let matches = || host.and_then(|host| server.first().and_then(|leaf| leaf.is_for(host)));
         let texts = |list: &[Vec<u8>]| Value::list(list.iter().cloned());
         let plain = |values: &[u16]| -> Value<'static> {
             values.iter().copied().filter(|value| !names::is_grease(*value)).collect()
         };
-        let (ja3, ja3s) = (hello.as_ref().map(ClientHello::ja3), answer.as_ref().map(ServerHello::ja3s));
+        let ja3 = LazyCell::new(|| hello.as_ref().map(ClientHello::ja3));
+        let ja3s = LazyCell::new(|| answer.as_ref().map(ServerHello::ja3s));
         let over = self.letter();
         let offered = hello.as_ref().map(|hello| {
             let offered = hello.versions.iter().copied().filter(|version| !names::is_grease(*version));
@@ -440,9 +460,9 @@ impl Handshake {
         let client_certificate = certificate(client, &client_leaf);
         let subject = |leaf: &Option<Content>| Value::from(leaf.as_ref().map(|leaf| leaf.subject.clone()));
         let issuer = |leaf: &Option<Content>| Value::from(leaf.as_ref().map(|leaf| leaf.issuer.clone()));
-        let record = record!(
-            TLS,
-            begun,
+        let values = values_of!(
+            columns,
+            TLS.fields,
             version = self.version.map(|version| names::version(version).into_owned()),
             cipher = self.cipher.map(|cipher| names::cipher(cipher).into_owned()),
             curve = self.curve.map(|curve| names::group(curve).into_owned()),
@@ -451,14 +471,14 @@ impl Handshake {
             last_alert = self.last_alert.map(|alert| names::alert(alert).into_owned()),
             next_protocol = alpn.clone(),
             established = self.established,
-            history = std::mem::take(&mut self.history),
+            history = history,
             chain = marks(server),
             client_chain = marks(client),
             subject = subject(&server_leaf),
             issuer = issuer(&server_leaf),
             client_subject = subject(&client_leaf),
             client_issuer = issuer(&client_leaf),
-            name_matches = matches,
+            name_matches = matches(),
             subject_line = server_certificate.subject_line,
             issuer_line = server_certificate.issuer_line,
             serial = server_certificate.serial,
@@ -476,9 +496,9 @@ impl Handshake {
             spoken = names::long_version(drafted.or(self.version)).into_owned(),
             session_resumed = self.resumed.then_some(true),
             ja3 = ja3.as_deref().map(md5),
-            ja3_text = ja3,
+            ja3_text = ja3.clone(),
             ja3s = ja3s.as_deref().map(md5),
-            ja3s_text = ja3s,
+            ja3s_text = ja3s.clone(),
             ja4 = hello.as_ref().map(|hello| hello.ja4(over)),
             client_protocols = hello.as_ref().map_or(Value::None, |hello| texts(&hello.alpn)),
             server_protocols = alpn.map_or(Value::None, |alpn| [alpn].into_iter().collect()),
@@ -496,10 +516,9 @@ impl Handshake {
             early_data = hello.as_ref().map(|hello| hello.early_data),
             from_protocol = self.from.map(|protocol| protocol.name),
         );
-        let table = if self.over == Over::Quic { &QUIC_TLS } else { &TLS };
         let mut at = self.at;
         at.add(out.both());
-        out.record(Record { table, ..record }.over(at));
+        out.record(Record::new(self.table(), begun, values).over(at));
     }
 }
 
