@@ -296,7 +296,7 @@ impl Compiled {
             }
             _ => None,
         };
-        let mut record_test = match spec.level {
+        let record_test = match spec.level {
             Level::Record if !calls.is_empty() => {
                 Some(RecordTest::compile(expression, &settings.filter).map_err(no_expression)?)
             }
@@ -324,9 +324,6 @@ impl Compiled {
             demand.add(&of_test);
         }
         let reads = Reads::new(spec.level, &demand, is_early, flow_test.as_ref(), record_test.as_ref());
-        if let (Some(test), Tables::Some(tables)) = (&mut record_test, &demand.tested) {
-            *test = test.among(&tables.iter().map(|table| table.name).collect::<Vec<_>>());
-        }
         let is_announced = demand.identifies || demand.may_be_announced();
         let demand = (demand != Demand::default()).then_some(demand);
         let mut compiled = Self {

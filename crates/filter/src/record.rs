@@ -108,13 +108,6 @@ impl RecordTest {
         self.tables.iter().find(|(known, _)| *known == table).map_or(&self.others, |(_, test)| test)
     }
 
-    /// This test for records of these tables, and none for records of others: what reads no other tables need not be asked for them.
-    #[must_use]
-    pub fn among(&self, tables: &[&'static str]) -> Self {
-        let of_tables = tables.iter().map(|table| (*table, self.of(table).clone()));
-        Self { tables: of_tables.collect(), others: FlowTest::Any(Vec::new()) }
-    }
-
     /// A test of the key of a flow that holds for every flow of which a record can satisfy this one: see
     /// [`FlowTest::possible`].
     pub fn possible(&self) -> FlowTest {

@@ -24,24 +24,6 @@ fn compile(text: &str) -> Result<RecordTest, FilterError> {
 }
 
 #[test]
-fn a_test_among_tables_is_the_test_for_their_records_and_none_for_others() {
-    let row = row();
-    for text in ["", "host 10.0.0.8", "not dns.rcode_name = NXDOMAIN", "http.status_code = 404 or udp"] {
-        let test = compile(text).unwrap();
-        let among = test.among(&["dns", "smtp"]);
-        assert_eq!(among, among.among(&["dns", "smtp"]), "{text}");
-        let (set, limited) = (RecordSet::new([&test]), RecordSet::new([&among]));
-        for table in ["dns", "http", "smtp"] {
-            let mut matches = Matches::default();
-            let whole = set.matches(&Of(table, &row), &mut matches).to_vec();
-            let expected = if table == "http" { Vec::new() } else { whole };
-            assert_eq!(limited.matches(&Of(table, &row), &mut matches), expected, "{text}: {table}");
-        }
-        assert!(!among.tables().have("http"), "{text}");
-    }
-}
-
-#[test]
 fn a_record_is_tested_by_itself() {
     let row = row();
     for (text, dns, http, smtp) in [
