@@ -71,11 +71,21 @@ impl fmt::Display for Tables {
 pub struct ReadColumns(Vec<(&'static Table, Columns)>);
 
 impl ReadColumns {
-    /// Adds fields of a table.
-    pub(crate) fn add(&mut self, table: &'static Table, columns: Columns) {
-        match self.0.iter_mut().find(|(one, _)| *one == table) {
-            Some((_, before)) => *before = before.with(columns),
-            None => self.0.push((table, columns)),
+    /// Sets the fields of a table that has none yet.
+    pub(crate) fn push(&mut self, table: &'static Table, columns: Columns) {
+        self.0.push((table, columns));
+    }
+
+    /// Adds the fields that others read; `mine` and `theirs` are the tables that these and the others see.
+    fn join(&mut self, mine: &Tables, others: &ReadColumns, theirs: &Tables) {
+        for (table, columns) in self.0.iter_mut().filter(|(table, _)| theirs.has(table)) {
+            *columns = columns.with(others.of(table));
+        }
+        for (table, columns) in &others.0 {
+            if self.0.iter().all(|(one, _)| one != table) {
+                // Those that see the table without naming its fields read all of them.
+                self.0.push((table, if mine.has(table) { Columns::ALL } else { *columns }));
+            }
         }
     }
 
@@ -158,16 +168,7 @@ impl Demand {
         self.streams |= other.streams;
         self.identifies |= other.identifies;
         self.logged.add(&other.logged);
-        // Of a table that one of both sees whole, all fields are read.
-        let seen = |demand: &Demand, table: &'static Table| match demand.tested.has(table) {
-            true => demand.columns.of(table),
-            false => Columns::NONE,
-        };
-        let named: Vec<&'static Table> =
-            self.columns.0.iter().chain(&other.columns.0).map(|(table, _)| *table).collect();
-        let mut columns = ReadColumns::default();
-        named.iter().for_each(|table| columns.add(table, seen(self, table).with(seen(other, table))));
-        self.columns = columns;
+        self.columns.join(&self.tested, &other.columns, &other.tested);
         self.tested.add(&other.tested);
         self.fields.add(&other.fields);
         let new = other.buffers.iter().filter(|buffer| !self.buffers.contains(buffer));
@@ -325,6 +326,37 @@ mod tests {
         assert!(one.logged.has(&FILES) && one.logged.has(&STREAM) && !one.logged.has(&ANOMALY));
         assert_eq!(one.lines(), other.lines());
         assert_eq!(one.measure, Some(Measuring { sample: 3, details: true, delays: false }));
+    }
+
+    #[test]
+    fn a_field_is_read_if_any_of_the_demands_reads_it() {
+        let of = |names: &[&str]| {
+            let mut columns = ReadColumns::default();
+            columns.push(&FILES, Columns::of(&FILES, names.iter().copied()));
+            Demand { tested: Tables::Some(vec![&FILES]), columns, ..Demand::default() }
+        };
+        let (name, size) = (of(&["filename"]), of(&["size"]));
+        let other = Demand { tested: Tables::Some(vec![&STREAM]), ..Demand::default() };
+        let whole = Demand { tested: Tables::Some(vec![&FILES]), ..Demand::default() };
+        let all = Demand { tested: Tables::All, ..Demand::default() };
+        let logged = Demand { logged: Tables::Some(vec![&FILES]), ..Demand::default() };
+        let both = Columns::of(&FILES, ["filename", "size"]);
+        for (demands, expected) in [
+            (vec![&name, &size], both),
+            (vec![&other, &name, &size], both),
+            (vec![&other], Columns::NONE),
+            (vec![&name, &whole, &size], Columns::ALL),
+            (vec![&all, &name], Columns::ALL),
+            (vec![&name, &logged], Columns::ALL),
+        ] {
+            let sum = |order: &mut dyn Iterator<Item = &&Demand>| {
+                let mut sum = Demand::default();
+                order.for_each(|demand| sum.add(demand));
+                sum.reads_of(&FILES)
+            };
+            assert_eq!(sum(&mut demands.iter()), expected, "{demands:?}");
+            assert_eq!(sum(&mut demands.iter().rev()), expected, "{demands:?}, reversed");
+        }
     }
 
     #[test]

@@ -571,7 +571,7 @@ fn read_columns(
         });
         if let Some(of_calls) = of_calls.collect::<Option<Vec<_>>>() {
             names.extend(of_calls.into_iter().flatten());
-            read.add(table, Columns::of(table, names));
+            read.push(table, Columns::of(table, names));
         }
     }
     read

@@ -7,7 +7,7 @@ use crate::{FlowIdentity, Item, Plan};
 use weir_proto::FILES;
 use weir_wire::stream::Chunk;
 
-/// The way of what sessions emit.
+/// The way of what sessions emit. They do not know the functions that deliver a record, and leave them out: these are added here.
 pub(crate) struct Tap<'w> {
     pub plan: &'w Plan,
     pub functions: &'w mut Functions,
