@@ -29,7 +29,7 @@ mod write;
 pub use afpacket::{LinkChange, LinkEvent, LiveError, RingHelper, RingOptions, Rings, SockFilter};
 pub use file::{
     Blocks, Comment, Compression, Files, Format, Input, InputInfo, InterfaceInfo, Kept, LATEST,
-    MAX_INTERFACES, Order, Outside, Progress, ReadError, ReadOptions, Severity, TimeRange, latest,
+    MAX_INTERFACES, Order, Outside, Progress, ReadAhead, ReadError, ReadOptions, Severity, TimeRange, latest,
 };
 pub use interface::{Counters, Interface, interfaces};
 pub use source::{CaptureStats, Source};

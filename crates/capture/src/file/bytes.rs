@@ -2,14 +2,15 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use flate2::bufread::GzDecoder;
 
+use super::ahead::{ROOM, ReadAhead};
 use super::idle;
+use super::read::read_spare;
 
 /// Compression of an input.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -56,7 +57,7 @@ impl ByteSource {
         let is_regular = file.metadata().is_ok_and(|data| data.is_file());
         let stop = stop.filter(|_| !is_regular).cloned();
         let at = if is_regular { Some((&file).stream_position()?) } else { None };
-        let mut file = Counted { file, at, taken: Arc::clone(&taken), stop };
+        let mut file = Counted { file: Arc::new(file), at, taken: Arc::clone(&taken), stop };
         let mut head = Vec::with_capacity(4);
         while head.len() < 4 {
             let missing = 4 - head.len();
@@ -106,6 +107,34 @@ impl ByteSource {
             Stream::Zstd(decoder) => append(decoder, out, max, &mut self.broken),
         }
     }
+
+    /// As [`ByteSource::read`], by a block that was read ahead, if there is one: then `out` is another buffer afterwards.
+    pub(crate) fn read_on(&mut self, out: &mut Vec<u8>, max: usize, ahead: &ReadAhead) -> io::Result<Filled> {
+        let block = match &mut self.stream {
+            Stream::Plain(file) if self.head.is_empty() => file.take_block(max, ahead)?,
+            _ => None,
+        };
+        let Some(mut block) = block else {
+            return self.read(out, max).map(|count| Filled { count, from: 0 });
+        };
+        let count = block.len() - ROOM;
+        let Some(from) = ROOM.checked_sub(out.len()) else {
+            out.extend_from_slice(block.get(ROOM..).unwrap_or_default());
+            ahead.reuse(block);
+            return Ok(Filled { count, from: 0 });
+        };
+        block.get_mut(from..ROOM).unwrap_or_default().copy_from_slice(out);
+        ahead.reuse(std::mem::replace(out, block));
+        Ok(Filled { count, from })
+    }
+}
+
+/// Bytes that were read into a buffer.
+pub(crate) struct Filled {
+    /// Their number; 0 at the end.
+    pub(crate) count: usize,
+    /// Where the bytes that were in the buffer before begin now: what is before them has no meaning.
+    pub(crate) from: usize,
 }
 
 /// Decompresses up to `max` bytes, always in steps of the reader's buffer. A decoder that finds corrupt data loses the
@@ -142,7 +171,7 @@ fn append(
 
 /// A file, and the count of bytes taken from it.
 struct Counted {
-    file: File,
+    file: Arc<File>,
     /// Position of the next byte in a regular file. Descriptors that share one position do not disturb each other.
     at: Option<u64>,
     taken: Arc<AtomicU64>,
@@ -171,32 +200,27 @@ impl Counted {
         self.at = self.at.map(|at| at + count);
     }
 
-    #[allow(unsafe_code)]
+    /// The block at the position in a regular file, if it was read ahead.
+    fn take_block(&mut self, max: usize, ahead: &ReadAhead) -> io::Result<Option<Vec<u8>>> {
+        let Some(at) = self.at else { return Ok(None) };
+        let block = ahead.take(&self.file, at, max)?;
+        if let Some(block) = &block {
+            self.count((block.len() - ROOM) as u64);
+        }
+        Ok(block)
+    }
+
     /// Makes one read(2), or pread(2) of a regular file, of at most `max` bytes to the end of `out`.
     fn read_spare(&mut self, out: &mut Vec<u8>, max: usize) -> io::Result<usize> {
-        out.reserve(max);
-        let spare = out.spare_capacity_mut();
-        let max = max.min(spare.len());
         loop {
             self.wait()?;
-            let (from, to) = (self.file.as_raw_fd(), spare.as_mut_ptr().cast());
-            // SAFETY: `spare` is writable memory of at least `max` bytes that belongs to `out`, and both calls write at
-            // most that many into it. Read::read() would want it zeroed first: 4 ns per packet.
-            let count = unsafe {
-                match self.at {
-                    Some(at) => libc::pread(from, to, max, at as libc::off_t),
-                    None => libc::read(from, to, max),
+            match read_spare(&self.file, out, max, self.at) {
+                Ok(count) => {
+                    self.count(count as u64);
+                    return Ok(count);
                 }
-            };
-            if let Ok(count) = usize::try_from(count) {
-                // SAFETY: the call has written the first `count` bytes after the old length.
-                unsafe { out.set_len(out.len() + count) };
-                self.count(count as u64);
-                return Ok(count);
-            }
-            let error = io::Error::last_os_error();
-            if !self.again(&error) {
-                return Err(error);
+                Err(error) if self.again(&error) => {}
+                Err(error) => return Err(error),
             }
         }
     }
@@ -223,7 +247,7 @@ impl Read for Replay {
             let file = &self.file;
             let read = match file.at {
                 Some(at) => file.file.read_at(out, at),
-                None => (&file.file).read(out),
+                None => (&*file.file).read(out),
             };
             match read {
                 Ok(count) => {

@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use weir_wire::PacketBuf;
 
-use super::bytes::{ByteSource, Compression};
+use super::ahead::{ROOM, ReadAhead};
+use super::bytes::{ByteSource, Compression, Filled};
 use super::describe::{Format, InputInfo, InterfaceInfo};
 use super::error::ReadError;
 use super::idle::Stopped;
@@ -123,12 +124,13 @@ impl Capture {
     }
 
     /// Clears `chunk` and fills it with the next packets, at most `limits.packets`; without packets at the end.
-    /// Returns an error after all packets before it.
+    /// Returns an error after all packets before it. Takes blocks of `ahead`, if it is given.
     pub(crate) fn fill(
         &mut self,
         chunk: &mut PacketBuf,
         limits: &Limits,
         interfaces: &mut Interfaces,
+        ahead: Option<&ReadAhead>,
     ) -> Result<bool, ReadError> {
         chunk.clear();
         self.comments.clear();
@@ -161,7 +163,7 @@ impl Capture {
                 chunk.bytes.drain(..at);
                 self.base += at as u64;
                 at = 0;
-                ended = !self.more(chunk);
+                ended = !self.more(chunk, &mut at, ahead);
             }
         }
         self.keep(chunk, at);
@@ -253,11 +255,24 @@ impl Capture {
         }
     }
 
-    /// Reads more bytes; `false` at the end, and after an error.
-    fn more(&mut self, chunk: &mut PacketBuf) -> bool {
+    /// Reads more bytes; `false` at the end, and after an error. What was read before begins at `at` afterwards.
+    fn more(&mut self, chunk: &mut PacketBuf, at: &mut usize, ahead: Option<&ReadAhead>) -> bool {
         let start = chunk.bytes.len();
         let room = self.chunk_bytes.saturating_sub(start).max(self.chunk_bytes / 2);
-        match self.bytes.read(&mut chunk.bytes, room) {
+        // A block that was read ahead has room before its bytes, which the offset of the buffer's first byte accounts for.
+        let takes_block = self.state == State::Walking && self.base >= ROOM as u64;
+        let filled = match ahead {
+            Some(ahead) if takes_block => self.bytes.read_on(&mut chunk.bytes, self.chunk_bytes, ahead),
+            _ => {
+                ahead.into_iter().for_each(ReadAhead::clear);
+                self.bytes.read(&mut chunk.bytes, room).map(|count| Filled { count, from: 0 })
+            }
+        };
+        if let Ok(filled) = &filled {
+            *at = filled.from;
+            self.base -= filled.from as u64;
+        }
+        match filled.map(|filled| filled.count) {
             Ok(0) => {
                 if let State::Skipping(left, from) = self.state
                     && left > 0

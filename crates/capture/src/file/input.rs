@@ -68,6 +68,11 @@ impl Input {
         files.iter().filter_map(|origin| origin.input.path().map(Path::to_owned)).collect()
     }
 
+    /// Bytes of the files of inputs on the disk; `None` if one of them is not a regular file, or not there.
+    pub fn bytes(inputs: &[Input]) -> Option<u64> {
+        expand(inputs).ok()?.iter().map(|origin| origin.size).sum()
+    }
+
     /// The path, if it has one.
     pub fn path(&self) -> Option<&Path> {
         match self {

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use weir_wire::{PacketBuf, Time};
 
+use super::ahead::ReadAhead;
 use super::capture::Capture;
 use super::describe::InputInfo;
 use super::error::ReadError;
@@ -43,6 +44,8 @@ pub(crate) struct Merge {
     streams: BTreeMap<usize, Stream>,
     /// Streams with unread packets, by the time of the next one.
     ready: BinaryHeap<Reverse<(Time, usize)>>,
+    /// The next blocks of the only input.
+    ahead: ReadAhead,
 }
 
 /// The result of reading more of an input.
@@ -59,6 +62,10 @@ impl Merge {
     pub(crate) fn add(&mut self, input: usize, capture: Capture) {
         let stream = Stream { capture, chunk: PacketBuf::default(), at: 0, comment: 0, clock: Time(0) };
         self.streams.insert(input, stream);
+    }
+
+    pub(crate) fn ahead(&self) -> ReadAhead {
+        self.ahead.clone()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -102,7 +109,7 @@ impl Merge {
         comments: &mut Vec<Comment>,
     ) -> Read {
         let Some(stream) = self.streams.get_mut(&input) else { return Read::Held };
-        let result = stream.capture.fill(chunk, limits, interfaces);
+        let result = stream.capture.fill(chunk, limits, interfaces, Some(&self.ahead));
         if !matches!(result, Ok(true)) {
             return self.end(input, result);
         }
@@ -123,7 +130,7 @@ impl Merge {
     /// Reads on in an input that has been drained.
     pub(crate) fn refill(&mut self, input: usize, limits: &Limits, interfaces: &mut Interfaces) -> Read {
         let Some(stream) = self.streams.get_mut(&input) else { return Read::Held };
-        let result = stream.capture.fill(&mut stream.chunk, limits, interfaces);
+        let result = stream.capture.fill(&mut stream.chunk, limits, interfaces, None);
         if !matches!(result, Ok(true)) {
             return self.end(input, result);
         }

@@ -276,10 +276,10 @@ fn one_bad_file_does_not_stop_the_others() {
 }
 
 /// A small generator of random numbers, so that failures can be reproduced.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn below(&mut self, limit: usize) -> usize {
+    pub fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -287,7 +287,7 @@ impl Random {
     }
 }
 
-fn mutated(original: &[u8], random: &mut Random) -> Vec<u8> {
+pub fn mutated(original: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = original.to_vec();
     for _ in 0..=random.below(8) {
         let at = random.below(bytes.len());
@@ -304,7 +304,7 @@ fn mutated(original: &[u8], random: &mut Random) -> Vec<u8> {
 }
 
 #[test]
-fn mutated_captures_neither_panic_nor_hang() {
+pub fn mutated_captures_neither_panic_nor_hang() {
     let mut seeds = vec![small_pcap(), small_pcapng(), gzip(&small_pcap()), zstandard(&small_pcapng())];
     if let Some(data) = shared() {
         let small = |path: &PathBuf| path.metadata().is_ok_and(|data| (30..3_000).contains(&data.len()));

@@ -3,6 +3,7 @@
 // clippy exempts test functions, but not their helpers.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+mod ahead;
 mod conformance;
 mod damage;
 mod formats;

@@ -1,6 +1,8 @@
 //! Helpers of the tests: files made by hand, reading to the end, and the captures of other projects.
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use weir_capture::{Comment, Files, Input, InputInfo, ReadError, ReadOptions};
 use weir_wire::{LinkType, PacketBuf, Time};
@@ -26,17 +28,54 @@ pub struct Outcome {
 }
 
 pub fn read(inputs: &[Input], options: &ReadOptions) -> Outcome {
+    read_by(inputs, options, 1).0
+}
+
+/// Reads with several threads, each of which reads blocks and parses them in turn. Returns also how many blocks were read so.
+pub fn read_by(inputs: &[Input], options: &ReadOptions, threads: usize) -> (Outcome, usize) {
     let mut outcome = Outcome::default();
-    let mut files = match Files::open(inputs, options) {
+    let files = match Files::open(inputs, options) {
         Ok(files) => files,
         Err(error) => {
             outcome.errors.push(error);
-            return outcome;
+            return (outcome, 0);
         }
     };
-    let mut chunk = PacketBuf::default();
-    loop {
-        match files.fill(&mut chunk) {
+    let (ahead, shared) = (files.ahead(), Mutex::new((files, outcome, false)));
+    let blocks = AtomicUsize::new(0);
+    let work = || {
+        let mut chunk = PacketBuf::default();
+        loop {
+            if threads > 1 && ahead.read() {
+                blocks.fetch_add(1, Ordering::Relaxed);
+            }
+            let mut shared = shared.lock().unwrap();
+            let (files, outcome, ended) = &mut *shared;
+            if *ended || !outcome.fill(files, &mut chunk) {
+                *ended = true;
+                ahead.clear();
+                break;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        (1..threads).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+    let (mut files, mut outcome, _) = shared.into_inner().unwrap();
+    assert!(!files.fill(&mut PacketBuf::default()).unwrap(), "no packets follow the end");
+    outcome.inputs = files.describe().cloned().collect();
+    outcome.interfaces = files.interfaces().len();
+    assert_eq!(files.progress().packets, outcome.packets.len() as u64);
+    let counted: u64 = outcome.inputs.iter().map(|input| input.packets).sum();
+    assert!(counted >= outcome.packets.len() as u64);
+    (outcome, blocks.into_inner())
+}
+
+impl Outcome {
+    /// Adds the next packets, or an error; `false` at the end.
+    fn fill(&mut self, files: &mut Files, chunk: &mut PacketBuf) -> bool {
+        match files.fill(chunk) {
             Ok(true) => {
                 assert!(!chunk.slots.is_empty());
                 for (slot, packet) in chunk.batch().packets().enumerate() {
@@ -47,7 +86,7 @@ pub fn read(inputs: &[Input], options: &ReadOptions) -> Outcome {
                         "a slot points outside of the bytes"
                     );
                     let of_slot = |comment: &&Comment| comment.slot == slot;
-                    outcome.packets.push(Owned {
+                    self.packets.push(Owned {
                         time: packet.time,
                         data: packet.data.to_vec(),
                         wire_len: packet.wire_len,
@@ -57,17 +96,11 @@ pub fn read(inputs: &[Input], options: &ReadOptions) -> Outcome {
                     });
                 }
             }
-            Ok(false) => break,
-            Err(error) => outcome.errors.push(error),
+            Ok(false) => return false,
+            Err(error) => self.errors.push(error),
         }
+        true
     }
-    assert!(!files.fill(&mut chunk).unwrap(), "no packets follow the end");
-    outcome.inputs = files.describe().cloned().collect();
-    outcome.interfaces = files.interfaces().len();
-    assert_eq!(files.progress().packets, outcome.packets.len() as u64);
-    let counted: u64 = outcome.inputs.iter().map(|input| input.packets).sum();
-    assert!(counted >= outcome.packets.len() as u64);
-    outcome
 }
 
 pub fn read_path(path: &Path) -> Outcome {
