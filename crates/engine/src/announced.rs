@@ -215,13 +215,19 @@ impl Announced {
         self.elsewhere = elsewhere;
     }
 
-    /// Looks at packets that are read next, so that other workers need not wait until they were read.
-    pub fn look_ahead(&mut self, batch: Batch<'_>, layers: &[Layers]) {
+    /// Looks at packets that are read after those that it looked at before, and before the packet of number `end`, so that other
+    /// workers need not wait until they were read.
+    pub fn look_ahead(&mut self, batch: Batch<'_>, layers: &[Layers], end: u32) {
         if self.elsewhere.order.is_some()
-            && let Some(promised) = self.outlook.look(batch, layers, &self.announcers)
+            && let Some(promised) = self.outlook.look(batch, layers, end, &self.announcers)
         {
             self.elsewhere.promise(promised);
         }
+    }
+
+    /// Whether the packets that were looked at are to be looked at again, from the next one on.
+    pub fn looks_again(&mut self) -> bool {
+        self.outlook.forget()
     }
 
     /// A packet of that number is read.

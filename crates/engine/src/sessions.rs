@@ -481,11 +481,16 @@ impl Sessions {
         self.since = Time(time.0.saturating_add(1));
     }
 
-    /// Looks at packets that are read next.
-    pub fn look_ahead(&mut self, batch: Batch<'_>, layers: &[Layers]) {
+    /// See [`Worker::look_ahead`](crate::Worker::look_ahead).
+    pub fn look_ahead(&mut self, batch: Batch<'_>, layers: &[Layers], end: u32) {
         if self.asked.reads_payload {
-            self.announced.look_ahead(batch, layers);
+            self.announced.look_ahead(batch, layers, end);
         }
+    }
+
+    /// See [`Worker::looks_again`](crate::Worker::looks_again).
+    pub fn looks_again(&mut self) -> bool {
+        self.announced.looks_again()
     }
 
     /// Prefetches the state of the flows of those rows, so that their memory reads overlap.

@@ -72,6 +72,18 @@ struct Buffers {
     /// The packets that match the run's expression, if it does not match all.
     kept: Vec<Slot>,
     kept_layers: Vec<Layers>,
+    /// Accumulates the values read for prefetching, so that the compiler keeps the reads.
+    touched: u8,
+}
+
+/// Reads the first lines of packets, which another worker may have in its caches: the processor waits for many lines at once,
+/// and for one at a time where each packet is looked at.
+fn touch(batch: Batch<'_>) -> u8 {
+    let lines = |slot: &Slot| {
+        let byte = |at: usize| batch.bytes.get(slot.offset as usize + at).copied().unwrap_or_default();
+        byte(0) ^ byte(64)
+    };
+    batch.slots.iter().fold(0, |touched, slot| touched ^ lines(slot))
 }
 
 /// What was seen of the packets of a block.
@@ -195,11 +207,23 @@ impl Worker {
         self.buffers.layers = layers;
     }
 
+    /// Looks at packets that the worker takes after those that it looked at before, and before the packet of number `end`: other
+    /// workers need not wait for those that announce no flow.
+    pub fn look_ahead(&mut self, batch: Batch<'_>, layers: &[Layers], end: u32) {
+        self.buffers.touched ^= touch(batch);
+        if let Some(sessions) = &mut self.sessions {
+            sessions.look_ahead(batch, layers, end);
+        }
+    }
+
+    /// Whether the worker has to look ahead again at all packets that it takes from now on, because a flow began to announce others.
+    pub fn looks_again(&mut self) -> bool {
+        self.sessions.as_mut().is_some_and(Sessions::looks_again)
+    }
+
     /// Takes packets that are already decoded: `layers` has one entry for each packet of the batch, in order.
     pub fn decoded(&mut self, batch: Batch<'_>, layers: &[Layers], sink: &mut dyn Sink) {
-        if let Some(sessions) = &mut self.sessions {
-            sessions.look_ahead(batch, layers);
-        }
+        self.buffers.touched ^= touch(batch);
         for (slots, layers) in batch.slots.chunks(BLOCK).zip(layers.chunks(BLOCK)) {
             self.block(Batch { bytes: batch.bytes, slots }, layers, sink);
         }

@@ -14,7 +14,7 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use weir_api::{Event, Interval, Snapshot};
-use weir_capture::{Files, ReadError};
+use weir_capture::{Files, ReadAhead, ReadError};
 use weir_engine::{IntervalClock, Plan, Sink, Stretch, Worker};
 use weir_wire::{Batch, Layers, PacketBuf, Slot, Time, decode_batch, steer_hash};
 
@@ -164,6 +164,8 @@ struct Pipeline<'a> {
     turns: Option<Arc<Turns>>,
     plan: &'a Plan,
     reader: Mutex<UnitReader>,
+    /// The blocks that follow in the input.
+    ahead: ReadAhead,
     /// Whether reading may wait for a writer.
     may_wait: bool,
     board: Mutex<Board>,
@@ -227,6 +229,16 @@ struct Board {
     closed: bool,
     /// Units for reuse.
     spare: Vec<WorkUnit>,
+    /// Number of workers that wait for a change. To wake none would take a system call.
+    asleep: usize,
+}
+
+impl Board {
+    /// The unit of a number, if it is posted.
+    fn posted(&self, number: u64) -> Option<Arc<WorkUnit>> {
+        let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        self.posted.get(at)?.clone()
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -254,6 +266,7 @@ impl<'a> Pipeline<'a> {
             interval: input.interval.max(1),
             turns: input.turns,
             plan: input.plan,
+            ahead: reader.files.ahead(),
             may_wait: reader.files.may_wait(),
             reader: Mutex::new(reader),
             board: Mutex::new(Board::default()),
@@ -275,10 +288,10 @@ impl<'a> Pipeline<'a> {
     fn work<D: Destination>(&self, index: usize, worker: Worker, destination: D) -> D {
         let mut drive = Drive::new(worker, destination, self.stop, self.limit);
         let turn = Turn { turns: self.turns.as_deref(), worker: index };
-        let mut next = 0;
+        let (mut next, mut looked) = (0, 0);
         let mut current: Option<Stretch> = None;
         let mut leaps = Vec::new();
-        'units: while let Some(unit) = self.unit(next) {
+        'units: while let Some(unit) = self.unit(next, index, drive.worker(), &mut looked) {
             let mut begun = 0;
             leaps.extend(unit.leaps.event(begun).filter(|_| index == 0));
             for segment in &unit.segments {
@@ -321,6 +334,9 @@ impl<'a> Pipeline<'a> {
             drive.destination.boundary(Boundary::Unit);
             self.taken(next, unit);
             next += 1;
+            if drive.worker().looks_again() {
+                looked = next;
+            }
         }
         let snapshot = of_file(drive.finish(), current, &leaps);
         drive.destination.boundary(Boundary::End);
@@ -329,27 +345,54 @@ impl<'a> Pipeline<'a> {
         drive.destination
     }
 
-    /// The unit with that number, made here unless another worker makes it; `None` after the last one.
-    fn unit(&self, number: u64) -> Option<Arc<WorkUnit>> {
+    /// The unit with that number, made here unless another worker makes it; `None` after the last one. Where packets have an
+    /// order, the worker of that index looks at all units that are made, from number `looked` on.
+    fn unit(
+        &self,
+        number: u64,
+        index: usize,
+        worker: &mut Worker,
+        looked: &mut u64,
+    ) -> Option<Arc<WorkUnit>> {
         let mut board = lock(&self.board);
+        let mut reads_ahead = self.workers > 1;
         loop {
-            let at = (number - board.first) as usize;
-            if let Some(Some(unit)) = board.posted.get(at) {
-                return Some(Arc::clone(unit));
+            // First, because others may wait for it.
+            if let Some(unit) = self.turns.as_ref().and_then(|_| board.posted(*looked)) {
+                drop(board);
+                look_ahead(&unit, index, worker);
+                *looked += 1;
+                board = lock(&self.board);
+                continue;
+            }
+            if let Some(unit) = board.posted(number) {
+                return Some(unit);
             }
             if board.closed && number >= board.issued {
                 return None;
             }
             let has_room = ((board.issued - board.first) as usize) < self.workers * UNITS_PER_WORKER;
             let may_read = !board.closed && has_room && (!self.may_wait || number >= board.issued);
-            if let Some(reader) = may_read.then(|| self.idle_reader()).flatten() {
-                let spare = board.spare.pop().unwrap_or_default();
+            if may_read && reads_ahead {
+                // Read before the reader is locked, so that several workers read at once.
                 drop(board);
-                self.make(reader, spare);
+                reads_ahead = self.ahead.read();
+                if reads_ahead {
+                    self.make(lock(&self.reader));
+                }
                 board = lock(&self.board);
                 continue;
             }
+            reads_ahead = self.workers > 1;
+            if let Some(reader) = may_read.then(|| self.idle_reader()).flatten() {
+                drop(board);
+                self.make(reader);
+                board = lock(&self.board);
+                continue;
+            }
+            board.asleep += 1;
             board = self.changed.wait(board).unwrap_or_else(PoisonError::into_inner);
+            board.asleep -= 1;
         }
     }
 
@@ -363,15 +406,16 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Reads, decodes and posts the next unit.
-    fn make(&self, mut reader: MutexGuard<'_, UnitReader>, mut unit: WorkUnit) {
+    fn make(&self, mut reader: MutexGuard<'_, UnitReader>) {
+        let mut unit = lock(&self.board).spare.pop().unwrap_or_default();
         let mut cuts = Vec::new();
         if !reader.read(&mut unit.buffer, &mut cuts, &mut unit.leaps, self.stop) {
             let mut board = lock(&self.board);
             board.closed = true;
+            self.ahead.clear();
             board.spare.push(unit);
             drop(reader);
-            drop(board);
-            self.changed.notify_all();
+            self.change(board);
             return;
         }
         (self.watch)(&reader.files);
@@ -387,8 +431,7 @@ impl<'a> Pipeline<'a> {
         board.posted.push_back(None);
         board.untaken.push_back(self.workers);
         drop(reader);
-        drop(board);
-        self.changed.notify_all();
+        self.change(board);
 
         unit.end = unit.buffer.slots.last().map_or(0, |slot| slot.number.wrapping_add(1));
         let parts = parts(length, &cuts, close);
@@ -403,8 +446,16 @@ impl<'a> Pipeline<'a> {
         if let Some(place) = board.posted.get_mut(at) {
             *place = Some(Arc::new(unit));
         }
+        self.change(board);
+    }
+
+    /// Wakes the workers that wait, after a change of the board.
+    fn change(&self, board: MutexGuard<'_, Board>) {
+        let asleep = board.asleep;
         drop(board);
-        self.changed.notify_all();
+        if asleep > 0 {
+            self.changed.notify_all();
+        }
     }
 
     /// Returns a unit; the last worker to do so frees its place.
@@ -422,8 +473,7 @@ impl<'a> Pipeline<'a> {
                 board.spare.push(unit);
             }
         }
-        drop(board);
-        self.changed.notify_all();
+        self.change(board);
     }
 }
 
@@ -598,6 +648,17 @@ fn give(unit: &mut WorkUnit, parts: Vec<Part>, owner: usize) {
     }));
 }
 
+/// Lets a worker look at its packets of a unit that it takes later.
+fn look_ahead(unit: &WorkUnit, index: usize, worker: &mut Worker) {
+    let ends = unit.segments.iter().skip(1).map(|segment| segment.first).chain([unit.end]);
+    for (segment, end) in unit.segments.iter().zip(ends) {
+        let Some(share) = segment.shares.get(index).cloned() else { continue };
+        let (slots, layers) = (unit.slots.get(share.clone()), unit.layers.get(share));
+        let batch = Batch { bytes: &unit.buffer.bytes, slots: slots.unwrap_or_default() };
+        worker.look_ahead(batch, layers.unwrap_or_default(), end);
+    }
+}
+
 /// Decodes a unit's packets and sorts them by owner within each interval.
 fn sort(unit: &mut WorkUnit, parts: Vec<Part>, workers: usize) {
     let WorkUnit { buffer, slots, layers, segments, .. } = unit;
@@ -605,32 +666,34 @@ fn sort(unit: &mut WorkUnit, parts: Vec<Part>, workers: usize) {
     layers.clear();
     segments.clear();
     let batch = buffer.batch();
-    let mut decoded = Vec::new();
+    let (mut decoded, mut order) = (Vec::new(), Vec::new());
     decode_batch(batch, &mut decoded);
     let owner = |(packet, layers)| steer_hash(&packet, layers) as usize % workers;
     let owners: Vec<usize> = batch.packets().zip(&decoded).map(owner).collect();
     for Part { packets, begins, closely } in parts {
         let first = buffer.slots.get(packets.start).map_or(0, |slot| slot.number);
-        // Start of each worker's range, and then position of its next packet.
+        // Start of each worker's range in `order`, and then position of its next packet.
         let mut ends = vec![0; workers];
         for owner in owners.get(packets.clone()).unwrap_or_default() {
             ends[*owner] += 1;
         }
         let mut from = slots.len();
         let mut shares = Vec::with_capacity(workers);
+        let mut sum = 0;
         for end in &mut ends {
-            let length = std::mem::replace(end, from);
+            let length = std::mem::replace(end, sum);
             shares.push(from..from + length);
-            from += length;
+            (from, sum) = (from + length, sum + length);
         }
-        slots.resize(from, Slot::default());
-        layers.resize(from, Layers::default());
+        order.clear();
+        order.resize(sum, 0);
         for at in packets {
-            let place = ends[owners[at]];
-            ends[owners[at]] += 1;
-            slots[place] = buffer.slots[at];
-            layers[place] = decoded[at];
+            let place = &mut ends[owners[at]];
+            order[*place] = at;
+            *place += 1;
         }
+        slots.extend(order.iter().map(|at| buffer.slots[*at]));
+        layers.extend(order.iter().map(|at| decoded[*at]));
         segments.push(Segment { first, begins, closely, shares });
     }
 }

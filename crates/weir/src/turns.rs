@@ -33,7 +33,7 @@ struct Progress {
 const DONE: u64 = u64::MAX;
 /// Number of looks at the others before a worker that waits gives its core to others, and before it sleeps. They are usually a
 /// few packets behind.
-const LOOKS: usize = 1000;
+const LOOKS: usize = 200;
 const YIELDS: usize = 20;
 /// Time after which a sleeping worker looks again: others that pass its packet while it falls asleep do not wake it.
 const NAP: Duration = Duration::from_micros(100);

@@ -16,24 +16,23 @@ use crate::offline::{self, Input};
 use crate::printer::print_until;
 use crate::privileges;
 use std::sync::Arc;
-use weir_capture::{Files, ReadOptions};
+use weir_capture::{Files, ReadAhead, ReadOptions};
 use weir_output::figures::printable;
 
-/// Read size of one worker: it stays in the second-level cache until the packets are processed.
-const ALONE: usize = 256 << 10;
-/// Read size of several workers: they share the units through the third-level cache, and synchronise four times less
-/// often.
-const SHARED: usize = 1 << 20;
+/// Read size: a unit stays in the second-level cache until its packets are processed, and several workers need not synchronise
+/// more often than that.
+const CHUNK: usize = 256 << 10;
 
 /// Minimum read size in bytes.
 const MIN_CHUNK: usize = 64 << 10;
 /// Bytes of a unit per byte read if packets are small: slots, layers, and both sorted by owner.
 const SPREAD: usize = 4;
 
-/// The read size with which all units in work fit into `memory`.
+/// The read size with which all units in work, and blocks that are read ahead, fit into `memory`.
 fn chunk_bytes(memory: usize, workers: usize) -> usize {
-    let each = memory / (workers * offline::UNITS_PER_WORKER * SPREAD);
-    each.clamp(MIN_CHUNK, if workers == 1 { ALONE } else { SHARED })
+    let blocks = if workers > 1 { ReadAhead::BLOCKS } else { 0 };
+    let each = memory / ((workers * offline::UNITS_PER_WORKER + blocks) * SPREAD);
+    each.clamp(MIN_CHUNK, CHUNK)
 }
 
 /// Reads everything, then prints the summary.
