@@ -144,7 +144,7 @@ impl Counting<'_> {
         if expressions.iter().all(|expression| ahead.nowhere.contains(*expression)) {
             return nothing(exit);
         }
-        let (total, links, read) = pass(files, &plan, worker_count(options.workers));
+        let (total, links, read) = pass(files, &plan, worker_count(options.workers, &self.inputs));
         exit = exit.or(read);
         // The link types are compared after reading: a file may describe an interface after packets of others, and
         // standard input can be read only once.

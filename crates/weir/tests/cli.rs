@@ -623,6 +623,8 @@ fn display_options_change_only_the_text() {
     assert!(
         verbose.contains("Ledger") && verbose.contains("caught") && verbose.contains("1,000,000 ticks/s")
     );
+    assert!(verbose.contains("read by 1 worker\n"), "{verbose}");
+    weir([text(&sample), "-v", "--workers", "3"]).exits(0).prints("read by 3 workers\n");
     weir([text(&sample), "--max-loss", "0"]).exits(0).quietly();
     weir([text(&sample), "--workers", "0", "--memory", "64MiB", "--interval", "5m"]).exits(0).quietly();
 }

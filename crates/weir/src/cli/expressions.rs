@@ -35,7 +35,7 @@ pub struct Count {
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub snaplen: u32,
 
-    /// Number of worker threads; 0 for one per core.
+    /// Number of worker threads; 0 for one per core, and for one alone for captures below 64 MiB.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub workers: usize,
 

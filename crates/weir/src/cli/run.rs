@@ -157,7 +157,7 @@ pub struct RunOptions {
     #[arg(short, long, overrides_with = "verbose", help_heading = "Display")]
     pub verbose: bool,
 
-    /// Number of worker threads; 0 for one per core.
+    /// Number of worker threads; 0 for one per core, and for one alone for captures below 64 MiB.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Limits", hide_short_help = true)]
     pub workers: usize,
 

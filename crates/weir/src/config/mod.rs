@@ -299,7 +299,7 @@ static KEYS: [Key<Config>; 17] = [
     },
     Key {
         name: "workers",
-        takes: "a whole number from 1 to 1024; without it there is one for each core",
+        takes: "a whole number from 1 to 1024; without it there is one for each core, and one alone for captures below 64 MiB",
         read: |r, node, config| {
             let line = Some(r.line(node.span().start));
             if let Some(value) = r.integer(node, 1, 1024) {

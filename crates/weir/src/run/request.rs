@@ -149,7 +149,8 @@ impl Request {
         let interval = options.interval.unwrap_or(config.interval.value.as_nanos() as u64);
         let memory = options.memory.unwrap_or(config.memory.value as usize);
         let seeds = if inputs.is_empty() { super::seeds() } else { SEED_OF_FILES.into() };
-        let workers = if options.workers == 0 { config.workers.value.unwrap_or(0) } else { options.workers };
+        let asked = if options.workers == 0 { config.workers.value.unwrap_or(0) } else { options.workers };
+        let workers = worker_count(asked, &inputs);
         Ok(Request {
             inputs,
             interfaces,
@@ -179,7 +180,7 @@ impl Request {
                 total: options.inflate_total.unwrap_or(config.inflate_total.value),
                 total_ratio: options.inflate_total_ratio.unwrap_or(config.inflate_total_ratio.value),
             },
-            workers: worker_count(workers),
+            workers,
             limit,
             times,
             checksum: match options.checksum {
@@ -351,9 +352,14 @@ fn read_expression(path: &Path) -> Result<String, String> {
     Ok(lines.join(" ").trim().to_owned())
 }
 
-/// The number of workers; 0 stands for the number of cores.
-pub fn worker_count(asked: usize) -> usize {
+/// Bytes of captures below which one worker reads them, unless a number is asked for: what a second one would save in time, it
+/// takes for tables and lists of its own.
+const ALONE: u64 = 64 << 20;
+
+/// The number of workers for inputs; 0 stands for one for small captures, and else for the number of cores.
+pub fn worker_count(asked: usize, inputs: &[Input]) -> usize {
     match asked {
+        0 if Input::bytes(inputs).is_some_and(|bytes| bytes < ALONE) => 1,
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         n => n,
     }
@@ -392,4 +398,30 @@ fn logs(options: &cli::RunOptions, config: &Config) -> Option<(PathBuf, Vec<Stri
         kinds.push("csv".to_owned());
     }
     Some((dir, kinds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_captures_have_one_worker_unless_more_are_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: u64| {
+            let path = folder.path().join(name);
+            std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
+            Input::Path(path)
+        };
+        let cores = worker_count(0, &[]);
+        assert!(cores >= 1);
+        let (small, half) = (file("small.pcap", ALONE - 1), file("half.pcap", ALONE / 2));
+        let large = file("large.pcap", ALONE);
+        assert_eq!(worker_count(0, std::slice::from_ref(&small)), 1);
+        assert_eq!(worker_count(0, &[large]), cores);
+        assert_eq!(worker_count(0, &[half.clone(), half]), cores);
+        assert_eq!(worker_count(3, &[small]), 3);
+        // The size of what comes through a pipe, or is not there, is not known.
+        assert_eq!(worker_count(0, &[Input::Stdin]), cores);
+        assert_eq!(worker_count(0, &[Input::Path(folder.path().join("none.pcap"))]), cores);
+    }
 }

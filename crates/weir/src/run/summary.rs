@@ -79,7 +79,7 @@ pub fn text(run: &Run, facts: &Facts, load: &Load, files: Option<&Files>) -> Str
         text += &memory::table(&run.division.shares(&run.work), &facts.total, load);
         text += &lists(&facts.total);
         text += &cost_profile::table(&facts.total);
-        text += &files.map(verbose::files).unwrap_or_default();
+        text += &files.map(|files| verbose::files(files, run.worker_count())).unwrap_or_default();
     }
     text
 }

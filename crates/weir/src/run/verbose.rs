@@ -4,7 +4,7 @@ use crate::delivered::{DestinationKind, Row};
 use std::fmt::Write;
 use weir_api::{FlowCount, Ledger, SessionCount, Snapshot};
 use weir_capture::{Files, InputInfo, InterfaceInfo, LATEST};
-use weir_output::figures::{count, printable};
+use weir_output::figures::{count, counted, printable};
 use weir_output::zone::Zone;
 
 /// Maximum number of interfaces and of comments listed per file.
@@ -93,9 +93,10 @@ pub fn destinations(rows: &[Row]) -> String {
     text
 }
 
-/// The contents of each input.
-pub fn files(files: &Files) -> String {
+/// The contents of each input, and the number of workers that read them.
+pub fn files(files: &Files, workers: usize) -> String {
     let mut text = String::from("\nInputs\n");
+    let _ = writeln!(text, "  read by {}", counted(workers as u64, "worker"));
     for (index, info) in files.describe().enumerate() {
         let interfaces: Vec<&InterfaceInfo> =
             files.interfaces().iter().filter(|interface| interface.input == index).collect();
