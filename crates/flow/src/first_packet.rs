@@ -187,6 +187,12 @@ impl Hot {
         self.numbers[1 - (self.sender() & 1)].next
     }
 
+    /// Sets the index slot of a row of one packet.
+    pub fn set_fresh_place(&mut self, place: u32) {
+        let you = 1 - (self.sender() & 1);
+        self.numbers[you].next = place;
+    }
+
     /// Converts a fresh row into the normal form, with its cold part in `cold`.
     #[inline(never)]
     pub fn settle<'a>(&'a mut self, cold: &'a mut Cold) -> Row<'a> {

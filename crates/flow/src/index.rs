@@ -12,14 +12,19 @@ const TAG_WORDS: usize = WAYS / 2;
 /// Position of the stamp: the value of [`Index::now`] at the last insertion into the set.
 const STAMP: usize = SET_WORDS - 1;
 
+/// Number of sets of an index at first, and the factor by which it grows.
+const FIRST_SETS: usize = 1024;
+const GROWTH: usize = 4;
+
 /// A set-associative table of row numbers. A lookup reads one line here and the first line of a row.
 ///
-/// There is a set for every three rows, so that a set has three flows on average. All ten ways are in use once in a
-/// thousand sets; then the least recently used flow is evicted.
+/// The index grows with the number of rows, so that the flows of a short capture are in few pages: to four sets for each row, as soon
+/// as there is a row for each set. The last size has a set for every three rows of the full table, so that a set has three flows on
+/// average. All ten ways are in use once in a thousand sets; then the least recently used flow is evicted.
 pub(crate) struct Index {
-    /// Plain numbers, all 0 at first: the operating system provides such memory when it is touched, so that an index
-    /// for a million flows costs nothing while there are ten.
     words: Vec<u32>,
+    /// Number of sets of the last size.
+    most: usize,
     /// Offset of the first set, aligned to a cache line.
     start: usize,
     lines: Lines,
@@ -70,11 +75,31 @@ impl Index {
     pub const BYTES_PER_SET: usize = SET_WORDS * size_of::<u32>();
     pub const ROWS_PER_SET: usize = 3;
 
+    /// An index for that many rows of a full table.
     pub fn new(rows: usize) -> Self {
-        let sets = rows.div_ceil(Self::ROWS_PER_SET).max(1);
-        let words = vec![0_u32; (sets + 1) * SET_WORDS];
-        let start = words.as_ptr().align_offset(Self::BYTES_PER_SET).min(SET_WORDS);
-        Self { words, start, lines: Lines { sets: sets as u64 }, now: 0 }
+        let most = rows.div_ceil(Self::ROWS_PER_SET).max(1);
+        let mut index = Self { words: Vec::new(), most, start: 0, lines: Lines { sets: 0 }, now: 0 };
+        index.resize(most.min(FIRST_SETS));
+        index
+    }
+
+    /// Makes the index empty, with that many sets.
+    fn resize(&mut self, sets: usize) {
+        self.words = vec![0; (sets + 1) * SET_WORDS];
+        self.start = self.words.as_ptr().align_offset(Self::BYTES_PER_SET).min(SET_WORDS);
+        self.lines = Lines { sets: sets as u64 };
+    }
+
+    /// Whether the index is to grow for that many rows.
+    #[inline]
+    pub fn is_small_for(&self, rows: usize) -> bool {
+        let sets = self.lines.sets as usize;
+        rows > sets && sets < self.most
+    }
+
+    /// Makes the index larger, and empty: all rows are to be inserted again, at other places.
+    pub fn grow(&mut self) {
+        self.resize((self.lines.sets as usize * GROWTH).min(self.most));
     }
 
     /// The tag of a hash; never 0, which marks an empty way.
@@ -107,6 +132,12 @@ impl Index {
         if let Some(word) = self.words.get_mut(self.start + (place as usize | STAMP)) {
             *word = self.now.wrapping_sub(1);
         }
+    }
+
+    /// Memory in bytes.
+    #[cfg(test)]
+    pub fn memory(&self) -> usize {
+        self.words.capacity() * size_of::<u32>()
     }
 
     /// Positions of the sets.
@@ -170,6 +201,9 @@ impl Index {
         let set = self.set_at(line);
         set.into_iter().flat_map(|set| set.iter().skip(TAG_WORDS).take(WAYS).map(|row| row.wrapping_sub(1)))
     }
+
+    /// A slot that no index has.
+    pub const NOWHERE: u32 = u32::MAX;
 
     /// Removes the row in a slot.
     #[inline]

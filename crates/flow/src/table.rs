@@ -142,7 +142,7 @@ impl FlowTable {
             fragments: Fragments::new(sets, hash, config.fragment),
             tunnel_ends: TunnelEnds::new(tunnels),
             closed: Closed::new(capacity / ROWS_PER_CLOSED),
-            linked: vec![0; capacity],
+            linked: Vec::with_capacity(capacity),
             probes: Vec::with_capacity(PROBES),
             parsed_packets: Vec::with_capacity(PROBES),
             levels: Vec::new(),
@@ -413,5 +413,36 @@ mod tests {
             uncounted.0 <= usual.0 + 10 && uncounted.1 <= usual.1 + 10,
             "{uncounted:?}, of random flows {usual:?}"
         );
+    }
+    /// The index grows between packets: no flow is lost, and each is found again, settled or of one packet.
+    #[test]
+    fn the_index_grows_with_the_rows() {
+        let config = FlowConfig { memory: 64 << 20, seed: [5, 6], ..FlowConfig::default() };
+        let mut table = FlowTable::new(&config);
+        let before = table.index.memory();
+        let flow = |n: u32| {
+            let [a, b, c, d] = n.to_be_bytes();
+            build::ethernet().ipv4([10 + a, b, c, d], [192, 0, 2, 1]).udp(n as u16, 443).payload(b"x")
+        };
+        let count = |table: &mut FlowTable, n: u32| {
+            let data = flow(n);
+            let packet = build::packet(&data, LinkType::ETHERNET);
+            table.packet(&packet, &decode(&packet), &mut Nowhere);
+        };
+        const FLOWS: u32 = 20_000;
+        for n in 0..FLOWS {
+            count(&mut table, n);
+            // Every third flow is settled early, and has its packets on both sides of a growth.
+            if n % 3 == 0 {
+                count(&mut table, n);
+            }
+        }
+        (0..FLOWS).for_each(|n| count(&mut table, n));
+        let stats = table.stats();
+        assert_eq!((stats.created, stats.evicted), (u64::from(FLOWS), 0));
+        let after = table.index.memory();
+        assert!(before < 128 << 10 && after > 10 * before && after < 64 << 20, "{before} {after}");
+        table.drain(&mut Nowhere);
+        assert_eq!(table.stats().ended, u64::from(FLOWS));
     }
 }

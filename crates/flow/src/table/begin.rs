@@ -2,6 +2,7 @@
 
 use super::emit::{end_fresh, uncounted};
 use super::{Begun, Carrier, Probe};
+use crate::index::Index;
 use crate::parsed_packet::{Facts, FlowRef};
 use crate::row::{Cold, Hot, Row, mark};
 use crate::servers::is_likely_server;
@@ -158,6 +159,41 @@ impl FlowTable {
         }
     }
 
+    /// Makes the index larger if it is small for its rows. No packet that was looked up may be left.
+    #[inline]
+    pub(super) fn fit_index(&mut self, sink: &mut impl FlowSink) {
+        if self.index.is_small_for(self.hot.len()) {
+            self.grow_index(sink);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow_index(&mut self, sink: &mut impl FlowSink) {
+        self.index.grow();
+        self.look.lines = self.index.lines();
+        let mut without_place = Vec::new();
+        for ((at, hot), cold) in (0..).zip(&mut self.hot).zip(&mut self.cold) {
+            if hot.is_free() {
+                continue;
+            }
+            let hash = self.look.hash.of(&hot.key);
+            let place = self.index.insert(self.look.lines.of(hash), hash, at);
+            if place.is_none() {
+                without_place.push(at);
+            }
+            let place = place.unwrap_or(Index::NOWHERE);
+            match hot.has(mark::FRESH) {
+                true => hot.set_fresh_place(place),
+                false => cold.origin.place = place,
+            }
+        }
+        // A larger set has room for all of a smaller one, but for one time in many million.
+        for at in without_place {
+            self.end(at, EndReason::Evicted, sink);
+        }
+    }
+
     /// A row for a new flow whose set is full: the least recently used flow ends.
     #[cold]
     #[inline(never)]
@@ -205,6 +241,7 @@ impl FlowTable {
         if self.free == 0 && self.hot.len() < self.capacity {
             self.hot.push(Hot::default());
             self.cold.push(Cold::default());
+            self.linked.push(0);
             return Some(self.hot.len() as u32 - 1);
         }
         if self.free == 0 {

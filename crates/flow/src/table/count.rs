@@ -90,6 +90,7 @@ impl FlowTable {
         self.probes.clear();
         self.parsed_packets.clear();
         self.levels.clear();
+        self.fit_index(sink);
     }
 
     fn copy_of(&self, at: u32) -> Option<(Hot, Cold)> {
