@@ -2,14 +2,6 @@
 
 use super::{Anonymiser, Payload};
 
-/// The result of rewriting a control message.
-pub(super) enum Body {
-    /// Number of parsed and rewritten bytes; the rest is payload.
-    Rewritten(usize),
-    /// The packet that the message is about begins at this offset.
-    Packet(usize),
-}
-
 /// Sets a range of bytes to 0, as far as they are captured.
 pub(super) fn blank(out: &mut [u8], from: usize, to: usize) {
     let to = to.min(out.len());
@@ -138,24 +130,24 @@ fn extension_options(anonymiser: &mut Anonymiser, header: &mut [u8]) {
     }
 }
 
-/// ICMP (RFC 792, RFC 1256).
-pub(super) fn icmp(anonymiser: &mut Anonymiser, message: &mut [u8]) -> Body {
+/// ICMP (RFC 792, RFC 1256), without the packet that an error quotes. Returns the end of what was rewritten.
+pub(super) fn icmp(anonymiser: &mut Anonymiser, message: &mut [u8]) -> usize {
     match message.first() {
-        Some(3 | 4 | 11 | 12) => Body::Packet(8.min(message.len())),
+        // Redirect: the better router.
         Some(5) => {
             anonymiser.v4_at(message, 4);
-            Body::Packet(8.min(message.len()))
+            8.min(message.len())
         }
         // Router advertisement: addresses with a preference each.
         Some(9) => {
             let count = message.get(4).map_or(0, |count| usize::from(*count));
             (0..count).for_each(|n| anonymiser.v4_at(message, 8 + 8 * n));
-            Body::Rewritten((8 + 8 * count).min(message.len()))
+            (8 + 8 * count).min(message.len())
         }
         // Times, and masks.
-        Some(13 | 14) => Body::Rewritten(20.min(message.len())),
-        Some(17 | 18) => Body::Rewritten(12.min(message.len())),
-        _ => Body::Rewritten(8.min(message.len())),
+        Some(13 | 14) => 20.min(message.len()),
+        Some(17 | 18) => 12.min(message.len()),
+        _ => 8.min(message.len()),
     }
 }
 
@@ -193,8 +185,8 @@ fn sources(
     header + size * count
 }
 
-/// IGMP (RFC 2236, RFC 9776): groups and sources.
-pub(super) fn igmp(anonymiser: &mut Anonymiser, message: &mut [u8]) -> Body {
+/// IGMP (RFC 2236, RFC 9776): groups and sources. Returns the end of what was rewritten.
+pub(super) fn igmp(anonymiser: &mut Anonymiser, message: &mut [u8]) -> usize {
     let known = match message.first() {
         Some(0x22) => memberships(anonymiser, message, 4, Anonymiser::v4_at),
         Some(0x11 | 0x12 | 0x16 | 0x17) => {
@@ -203,13 +195,13 @@ pub(super) fn igmp(anonymiser: &mut Anonymiser, message: &mut [u8]) -> Body {
         }
         _ => 4,
     };
-    Body::Rewritten(known.min(message.len()))
+    known.min(message.len())
 }
 
-/// ICMPv6 (RFC 4443, RFC 4861, RFC 2710, RFC 9777).
-pub(super) fn icmpv6(anonymiser: &mut Anonymiser, message: &mut [u8]) -> Body {
+/// ICMPv6 (RFC 4443, RFC 4861, RFC 2710, RFC 9777), without the packet that an error quotes. Returns the end of what was
+/// rewritten.
+pub(super) fn icmpv6(anonymiser: &mut Anonymiser, message: &mut [u8]) -> usize {
     let known = match message.first() {
-        Some(1..=4) => return Body::Packet(8.min(message.len())),
         Some(133) => neighbours(anonymiser, message, 8),
         Some(134) => neighbours(anonymiser, message, 16),
         Some(135 | 136) => {
@@ -228,7 +220,7 @@ pub(super) fn icmpv6(anonymiser: &mut Anonymiser, message: &mut [u8]) -> Body {
         Some(143) => memberships(anonymiser, message, 16, Anonymiser::v6_at),
         _ => 8,
     };
-    Body::Rewritten(known.min(message.len()))
+    known.min(message.len())
 }
 
 /// Options of neighbour discovery.

@@ -3,14 +3,15 @@
 //! Bytes are rewritten in place, level by level of a tunnel, and lengths are kept. Unknown content is not passed on:
 //! unless payload is kept, everything after the last known header is blanked, and so are trailers.
 
-use super::body::{self, Body, blank};
+use super::body::{self, blank};
 use super::scrub::Lines;
 use super::{Anonymiser, Payload, dns};
 use std::ops::Range;
 use weir_wire::build::flags::SYN;
 use weir_wire::{
     Checksum, Checksums, DecodeError, Fragment, Hints, Layer, Layers, LinkType, MAX_TUNNELS, Network, Packet,
-    Tunnel, addresses, checksum, decapsulate, decode, final_destination, is_pseudo_header_sum, verify,
+    Quoted, Tunnel, addresses, checksum, decapsulate, decode, final_destination, is_pseudo_header_sum,
+    quoted, quotes, verify,
 };
 
 impl Anonymiser {
@@ -178,18 +179,20 @@ impl Anonymiser {
             6 => body::tcp_options(self, out.get_mut(start + 20..payload.min(end)).unwrap_or_default()),
             1 | 2 | 58 if layers.fragment == Fragment::Whole => {
                 let Some(message) = out.get_mut(start..end) else { return payload };
-                let found = match layers.ip_proto {
+                let length = match layers.ip_proto {
                     1 => body::icmp(self, message),
                     2 => body::igmp(self, message),
                     _ => body::icmpv6(self, message),
                 };
-                return match found {
-                    Body::Rewritten(length) => start + length,
-                    Body::Packet(at) => {
-                        self.embedded(before, out, start + at, end);
-                        end
+                let Some(quoted) = quoted(before, layers) else {
+                    // An error whose quote is not found may have one.
+                    if quotes(layers.ip_proto, message.first().copied().map_or(0, u16::from)) {
+                        blank(message, 8, usize::MAX);
                     }
+                    return start + length;
                 };
+                self.embedded(&quoted, out);
+                return end;
             }
             _ => {}
         }
@@ -197,17 +200,9 @@ impl Anonymiser {
     }
 
     /// Rewrites the beginning of the packet that an error message is about.
-    fn embedded(&mut self, before: &Packet<'_>, out: &mut [u8], from: usize, to: usize) {
-        let (Some(data), Some(out)) = (before.data.get(from..to), out.get_mut(from..to)) else { return };
-        // It has its true length in its header, and most of it is missing.
-        let packet = Packet {
-            data,
-            wire_len: u32::from(u16::MAX).max(data.len() as u32),
-            link: LinkType::RAW,
-            hints: Hints::default(),
-            ..*before
-        };
-        let layers = decode(&packet);
+    fn embedded(&mut self, quoted: &Quoted<'_>, out: &mut [u8]) {
+        let Some(out) = out.get_mut(quoted.place()) else { return };
+        let (packet, layers) = (&quoted.packet, &quoted.layers);
         if layers.network_kind == Network::None {
             if self.policy.payload != Payload::Keep {
                 out.fill(0);
@@ -219,15 +214,15 @@ impl Anonymiser {
         if is_icmp {
             match layers.network_kind {
                 Network::Ipv4 => self.ipv4(out, 0),
-                _ => self.ipv6(out, 0, &layers),
+                _ => self.ipv6(out, 0, layers),
             }
             if self.policy.payload != Payload::Keep {
                 blank(out, layers.transport as usize + 8, usize::MAX);
             }
         } else {
-            self.level(&packet, out, &layers, None);
+            self.level(packet, out, layers, None);
         }
-        mend(&packet, &layers, out);
+        mend(packet, layers, out);
     }
 
     /// Rewrites the link-layer addresses of the whole packet.

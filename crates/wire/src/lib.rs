@@ -41,6 +41,7 @@ mod key;
 mod layers;
 mod link;
 mod packet;
+mod quoted;
 mod reader;
 mod steer;
 pub mod stream;
@@ -59,6 +60,7 @@ pub use key::{
 pub use layers::{DecodeError, ErrorKind, Fragment, Layer, Layers, Network, Tunnel};
 pub use link::LinkType;
 pub use packet::{Batch, Hints, Packet, PacketBuf, Slot, Time};
+pub use quoted::{Quoted, quoted, quotes};
 pub use reader::Reader;
 pub use steer::{STEER_MULTIPLIER, steer_hash};
 pub use tag::Tag;
