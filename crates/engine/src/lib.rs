@@ -65,6 +65,7 @@ mod target;
 mod token_bucket;
 mod trees;
 mod tunnels;
+mod uncommon;
 mod unidentified;
 mod worker;
 
@@ -89,6 +90,7 @@ pub use streams::Measuring;
 pub use target::{
     AllRows, Before, LogFormat, NamedDirectory, NamedFile, NamedLog, Of, Place, Rotation, Target,
 };
+pub use uncommon::Uncommon;
 pub use weir_flow::measure::{Burst, Exchange, Measure, Measured};
 pub use weir_flow::{
     CommunityId, ConnState, Control, EndReason, FlowConfig, FlowIdentity, FlowRecord, FlowStats, History,

@@ -10,6 +10,7 @@ use crate::read::Read;
 use crate::settings::{ChecksumMode, PlanError, Settings};
 use crate::target::{Of, Target};
 use crate::trees::{Chain, Lineage, Lineages, Trees};
+use crate::uncommon::Uncommon;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_api::{Answer, AnswerId, Level, Outline, Reading, Subscription, SubscriptionId, SubscriptionSpec};
@@ -118,10 +119,8 @@ fn address(table: &'static Table) -> usize {
 pub(crate) struct Sources {
     /// Subscriptions of all packets, and of remainders: each block visits them.
     pub packets: Vec<usize>,
-    /// Subscriptions of all packets without IP.
-    pub without_ip: Vec<usize>,
-    /// Subscriptions of all packets in tunnels.
-    pub tunnelled: Vec<usize>,
+    /// Subscriptions of all packets of each uncommon kind.
+    pub uncommon: [Vec<usize>; Uncommon::KINDS],
     /// Subscriptions of the packets of an expression, by its number in [`Plan::shown`]: (number, position), in order.
     matching: Vec<(u32, usize)>,
     pub tallies: Vec<usize>,
@@ -139,8 +138,9 @@ impl Sources {
         match source {
             ItemSource::Packets(Selection::Matching(number)) => self.matching.push((*number, at)),
             ItemSource::Packets(_) => self.packets.push(at),
-            ItemSource::WithoutIp => self.without_ip.push(at),
-            ItemSource::Tunnelled => self.tunnelled.push(at),
+            ItemSource::Uncommon(kind) => {
+                self.uncommon.get_mut(*kind as usize).into_iter().for_each(|all| all.push(at));
+            }
             ItemSource::Tallies => self.tallies.push(at),
             ItemSource::Control => {
                 self.tallies.push(at);
@@ -164,7 +164,7 @@ impl Sources {
 
     /// Number of subscriptions whose functions see packets.
     pub fn see_packets(&self) -> usize {
-        self.packets.len() + self.without_ip.len() + self.tunnelled.len() + self.matching.len()
+        self.packets.len() + self.uncommon.iter().map(Vec::len).sum::<usize>() + self.matching.len()
     }
 }
 
@@ -218,10 +218,8 @@ pub(crate) struct Planned {
 pub(crate) enum ItemSource {
     /// Each packet of the selection.
     Packets(Selection),
-    /// Each packet without IP.
-    WithoutIp,
-    /// Each packet in a tunnel.
-    Tunnelled,
+    /// Each packet of an uncommon kind.
+    Uncommon(Uncommon),
     /// Tallies of flows, in place of their packets.
     Tallies,
     /// Tallies of flows and their control packets, in place of all their packets.
@@ -500,8 +498,9 @@ impl Plan {
 
     /// What the pass does for the plan, in words.
     pub fn needs(&self) -> Vec<String> {
-        let count =
-            |source: fn(&ItemSource) -> bool| self.subscriptions.iter().filter(|p| source(&p.source)).count();
+        let count = |source: &dyn Fn(&ItemSource) -> bool| {
+            self.subscriptions.iter().filter(|p| source(&p.source)).count()
+        };
         let parts = [
             (usize::from(!self.takes_all()), "packets are tested with the run's expression"),
             (usize::from(self.needs_layers), "packets are decoded"),
@@ -510,20 +509,36 @@ impl Plan {
         ];
         let mut needs: Vec<String> =
             parts.into_iter().filter(|(n, _)| *n > 0).map(|(_, text)| text.to_owned()).collect();
-        let sources: [(usize, &str); 10] = [
-            (count(|source| matches!(source, ItemSource::Sum(_))), "packets are counted by expression"),
-            (count(|source| matches!(source, ItemSource::Packets(_))), "functions see packets"),
-            (count(|source| matches!(source, ItemSource::WithoutIp)), "functions see packets without IP"),
-            (count(|source| matches!(source, ItemSource::Tunnelled)), "functions see packets in tunnels"),
-            (count(|source| matches!(source, ItemSource::Tallies)), "functions see sums of flows"),
+        let uncommon = Uncommon::ALL
+            .map(|kind| (count(&|source: &ItemSource| *source == ItemSource::Uncommon(kind)), kind.text()));
+        let [without_ip, tunnelled, icmp_errors] = uncommon;
+        let sources: [(usize, &str); 11] = [
             (
-                count(|source| matches!(source, ItemSource::Control)),
+                count(&|source: &ItemSource| matches!(source, ItemSource::Sum(_))),
+                "packets are counted by expression",
+            ),
+            (count(&|source: &ItemSource| matches!(source, ItemSource::Packets(_))), "functions see packets"),
+            without_ip,
+            tunnelled,
+            icmp_errors,
+            (
+                count(&|source: &ItemSource| matches!(source, ItemSource::Tallies)),
+                "functions see sums of flows",
+            ),
+            (
+                count(&|source: &ItemSource| matches!(source, ItemSource::Control)),
                 "functions see sums of flows and control packets",
             ),
-            (count(|source| matches!(source, ItemSource::Chunks)), "functions see streams"),
-            (count(|source| matches!(source, ItemSource::Early)), "functions see texts of messages"),
-            (count(|source| matches!(source, ItemSource::FlowEnds)), "functions see flows that end"),
-            (count(|source| matches!(source, ItemSource::Records)), "functions see records"),
+            (count(&|source: &ItemSource| matches!(source, ItemSource::Chunks)), "functions see streams"),
+            (
+                count(&|source: &ItemSource| matches!(source, ItemSource::Early)),
+                "functions see texts of messages",
+            ),
+            (
+                count(&|source: &ItemSource| matches!(source, ItemSource::FlowEnds)),
+                "functions see flows that end",
+            ),
+            (count(&|source: &ItemSource| matches!(source, ItemSource::Records)), "functions see records"),
         ];
         let shared = (self.trees.shared(), "functions that several subscriptions share");
         let whole = (self.whole.matching.len(), "matching packets are written");
@@ -786,9 +801,11 @@ impl Planned {
             }),
             Level::Packet if is_all && compiled.takes(InputKind::Tallies) => ItemSource::Tallies,
             Level::Packet if is_all && compiled.takes(InputKind::Control) => ItemSource::Control,
-            Level::Packet if is_all && compiled.takes(InputKind::WithoutIp) => ItemSource::WithoutIp,
-            Level::Packet if is_all && compiled.takes(InputKind::Tunnelled) => ItemSource::Tunnelled,
-            Level::Packet if is_all => ItemSource::Packets(Selection::All),
+            Level::Packet if is_all => {
+                let uncommon = |kind: &Uncommon| compiled.takes(InputKind::Uncommon(*kind));
+                let kind = Uncommon::ALL.into_iter().find(uncommon);
+                kind.map_or(ItemSource::Packets(Selection::All), ItemSource::Uncommon)
+            }
             Level::Packet if spec.remainder => {
                 ItemSource::Packets(Selection::Remainder(lines(&mut sets.shown)))
             }
@@ -849,8 +866,7 @@ impl Planned {
         match &self.source {
             ItemSource::Packets(Selection::All) => self.compiled.reads_layers(),
             ItemSource::Packets(_)
-            | ItemSource::WithoutIp
-            | ItemSource::Tunnelled
+            | ItemSource::Uncommon(_)
             | ItemSource::Tallies
             | ItemSource::Control
             | ItemSource::Chunks

@@ -8,11 +8,11 @@ use crate::expressions::Finder;
 use crate::feeder::Feeder;
 use crate::function::block::{Block, first};
 use crate::meter::{Clock, Meter};
-use crate::non_ip::is_without_ip;
 use crate::plan::{ItemSource, Selection, Sum};
 use crate::sessions::Sessions;
 use crate::sink::{Emitted, Sink};
 use crate::tap::Tap;
+use crate::uncommon::Uncommon;
 use crate::{FlowRecord, Plan, SessionConfig, SessionStats};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use weir_api::{
 };
 use weir_filter::{PacketMask, Total, Totals};
 use weir_flow::{FlowConfig, FlowSink, FlowStats, FlowTable};
-use weir_wire::{Batch, Layers, Slot, Time, Tunnel, decode_batch, shows_its_key};
+use weir_wire::{Batch, Layers, Slot, Time, decode_batch, shows_its_key};
 
 /// Packets that pass a stage together: few enough that their headers stay in the first-level cache, and enough that
 /// the flow table's memory accesses overlap.
@@ -91,10 +91,8 @@ fn touch(batch: Batch<'_>) -> u8 {
 struct Looked {
     /// A bit for each packet that its flow key describes fully.
     by_flow: [u64; BLOCK / 64],
-    /// A bit for each packet without IP.
-    without_ip: PacketMask,
-    /// A bit for each packet in a tunnel.
-    tunnelled: PacketMask,
+    /// A bit for each packet of each uncommon kind.
+    uncommon: [PacketMask; Uncommon::KINDS],
 }
 
 /// An operation on the flow table between packets.
@@ -281,11 +279,11 @@ impl Worker {
         self.analysed.bytes += bytes;
         // Not decoded when no stage needs the layers.
         let found = self.plan.needs_layers().then_some(layers);
-        let Looked { by_flow, without_ip, tunnelled } =
+        let Looked { by_flow, uncommon } =
             found.map(|layers| self.look_at(block, layers)).unwrap_or_default();
         self.count(block, found, &by_flow);
         self.show(block, layers);
-        self.show_uncommon(block, layers, (&without_ip, &tunnelled));
+        self.show_uncommon(block, layers, &uncommon);
         self.functions.deliver(block, &self.plan.whole.matching, sink);
         self.checksums.look(block, layers, &mut self.ledger);
         self.stages.checksums += self.functions.meter.lap();
@@ -321,15 +319,16 @@ impl Worker {
     /// Counts decoding errors, and finds the packets that are not plain IP packets.
     fn look_at(&mut self, block: Batch<'_>, layers: &[Layers]) -> Looked {
         let mut looked = Looked::default();
-        let words = looked.by_flow.iter_mut().zip(&mut looked.without_ip).zip(&mut looked.tunnelled);
-        let parts = block.slots.chunks(64).zip(layers.chunks(64)).zip(words);
-        for ((slots, layers), ((by_flow, without_ip), tunnelled)) in parts {
+        let parts = block.slots.chunks(64).zip(layers.chunks(64)).zip(&mut looked.by_flow).enumerate();
+        for (word, ((slots, layers), by_flow)) in parts {
             for (at, (slot, layers)) in slots.iter().zip(layers).enumerate() {
                 let packet = block.packet(slot);
                 *by_flow |= u64::from(shows_its_key(&packet, layers)) << at;
                 if !layers.common {
-                    *without_ip |= u64::from(is_without_ip(layers)) << at;
-                    *tunnelled |= u64::from(layers.tunnel != Tunnel::None) << at;
+                    for (kind, mask) in Uncommon::ALL.iter().zip(&mut looked.uncommon) {
+                        let word = mask.get_mut(word);
+                        word.into_iter().for_each(|word| *word |= u64::from(kind.is(layers)) << at);
+                    }
                 }
                 if let Some(error) = layers.error {
                     self.ledger.errors.0[error.layer as usize][error.kind as usize] += 1;
@@ -378,10 +377,10 @@ impl Worker {
         }
     }
 
-    /// Shows the packets without IP, and the packets in tunnels, to their subscriptions.
-    fn show_uncommon(&mut self, block: Batch<'_>, layers: &[Layers], masks: (&PacketMask, &PacketMask)) {
+    /// Shows the packets of uncommon kinds to their subscriptions.
+    fn show_uncommon(&mut self, block: Batch<'_>, layers: &[Layers], masks: &[PacketMask]) {
         let Plan { trees, sources, .. } = &*self.plan;
-        for (mask, subscriptions) in [(masks.0, &sources.without_ip), (masks.1, &sources.tunnelled)] {
+        for (mask, subscriptions) in masks.iter().zip(&sources.uncommon) {
             if *mask == PacketMask::default() {
                 continue;
             }

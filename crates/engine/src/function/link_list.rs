@@ -4,13 +4,13 @@ use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
 use crate::bounded::{Bounded, Row, Taken};
 use crate::keyed::Keyed;
-use crate::non_ip::is_without_ip;
+use crate::uncommon::Uncommon;
 use std::borrow::Cow;
 use std::sync::Arc;
 use weir_api::{
     Datum, Fold, Folded, KeyColumn, Level, Reading, Schema, Shown, Table, TableColumn, TableRow, Unit,
 };
-use weir_wire::{Layers, Mac, Packet, Tunnel};
+use weir_wire::{Layers, Mac, Packet};
 
 /// What such a list is by.
 pub(super) trait LinkKey: Keyed + Send + 'static {
@@ -19,7 +19,7 @@ pub(super) trait LinkKey: Keyed + Send + 'static {
     /// Maximum bytes of the texts of a key, as a reading has them.
     const TEXTS: usize;
     /// The packets that it counts: those without IP, or those in tunnels.
-    const PACKETS: InputKind = InputKind::WithoutIp;
+    const PACKETS: Uncommon = Uncommon::WithoutIp;
 
     /// Calls `each` with every key that such a packet counts to.
     fn each(packet: &Packet<'_>, layers: &Layers, each: &mut dyn FnMut(Self));
@@ -57,7 +57,7 @@ pub(super) const fn spec<K: LinkKey>(name: &'static str, help: &'static str) -> 
         help,
         arguments: &ARGUMENTS,
         levels: &[Level::Packet],
-        input: K::PACKETS,
+        input: InputKind::Uncommon(K::PACKETS),
         memory: memory::<K>,
         judge: None,
         delivers: None,
@@ -101,7 +101,7 @@ struct LinkList<K> {
 impl<K: LinkKey> Function for LinkList<K> {
     fn item(&mut self, item: &Item<'_>) {
         if let Item::Packet(packet, layers) = item
-            && is_meant::<K>(layers)
+            && K::PACKETS.is(layers)
         {
             let count = item.count();
             K::each(packet, layers, &mut |key| self.list.add(key, count, 0));
@@ -124,11 +124,6 @@ impl<K: LinkKey> Function for LinkList<K> {
         let shed = vec![shed.packets, shed.bytes];
         Reading::Table(Table::counting(Arc::clone(&self.schema), capacity, rows, absent, shed))
     }
-}
-
-/// Whether a list counts a packet.
-fn is_meant<K: LinkKey>(layers: &Layers) -> bool {
-    if K::PACKETS == InputKind::Tunnelled { layers.tunnel != Tunnel::None } else { is_without_ip(layers) }
 }
 
 /// A hardware address as a word; no address differs from each of them.

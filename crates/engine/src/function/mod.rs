@@ -54,6 +54,7 @@ pub use supplement::{SUPPLEMENTS, Supplement};
 pub(crate) use unidentified::has_no_parser;
 
 use crate::target::Target;
+use crate::uncommon::Uncommon;
 use crate::{Item, Seeds};
 use weir_api::{FunctionCall, Level, Reading};
 use weir_filter::PacketMask;
@@ -178,10 +179,8 @@ pub enum InputKind {
     Packets,
     /// The sums of flows if they give the same result (the subscription covers whole flows), else packets.
     Tallies,
-    /// Each packet without IP.
-    WithoutIp,
-    /// Each packet in a tunnel.
-    Tunnelled,
+    /// Each packet of an uncommon kind.
+    Uncommon(Uncommon),
     /// The sums of flows, and each packet with SYN, FIN or RST and the first of each flow, if the subscription covers whole
     /// flows; else packets.
     Control,

@@ -1,8 +1,9 @@
 //! Packets in tunnels.
 
+use super::FunctionSpec;
 use super::link_list::{self, LinkKey};
-use super::{FunctionSpec, InputKind};
 use crate::keyed::{KeyHash, Keyed};
+use crate::uncommon::Uncommon;
 use weir_api::{Datum, KeyColumn, OWN_WORDS, Schema};
 use weir_wire::{Layers, Packet, Tunnel, tunnel_network};
 
@@ -35,7 +36,7 @@ impl Default for Carrier {
 impl LinkKey for Carrier {
     const SCHEMA: Schema = link_list::schema("tunnels", &KEYS);
     const TEXTS: usize = MAX_NAME;
-    const PACKETS: InputKind = InputKind::Tunnelled;
+    const PACKETS: Uncommon = Uncommon::Tunnelled;
 
     fn each(packet: &Packet<'_>, layers: &Layers, each: &mut dyn FnMut(Self)) {
         // What carries IP and what carries frames have one name.
