@@ -19,6 +19,7 @@ mod ends;
 pub(crate) mod event;
 mod extract;
 mod frames;
+mod icmperror;
 mod ipproto;
 mod iprange;
 mod judge;
@@ -82,6 +83,7 @@ pub static FUNCTIONS: &[&FunctionSpec] = &[
     &arp::ARP,
     &scans::SCANS,
     &syn::SYN,
+    &icmperror::ICMPERROR,
     &states::STATES,
     &applications::APPLICATIONS,
     &unidentified::UNIDENTIFIED,

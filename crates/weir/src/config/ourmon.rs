@@ -80,13 +80,16 @@ static TAGS: [Tag; 33] = [
     Tag { name: "topn_ip", translate: |t, s| t.lists(s, "flow", &["ip", "tcp", "udp", "icmp"]) },
     Tag { name: "topn_port", translate: |t, s| t.lists(s, "port", &["tcp", "udp"]) },
     Tag { name: "sysname", translate: not_yet },
-    Tag { name: "topn_syn", translate: not_yet },
+    Tag { name: "topn_syn", translate: |t, s| t.list(s, FunctionCall::new("syn")) },
     Tag { name: "topn_syn_wormfile", translate: not_yet },
     Tag { name: "topn_syn_homeip", translate: not_yet },
     Tag { name: "topn_syn_sort", translate: not_yet },
     Tag { name: "topn_syn_wormdiff", translate: not_yet },
     Tag { name: "tworm_weight", translate: not_yet },
-    Tag { name: "topn_icmperror", translate: not_yet },
+    Tag {
+        name: "topn_icmperror",
+        translate: |t, s| t.list(s, FunctionCall::new("icmperror").with("by", "drawn")),
+    },
     Tag { name: "topn_scans", translate: not_yet },
     Tag { name: "topn_port_scans", translate: not_yet },
     Tag { name: "topn_irc", translate: not_yet },
@@ -226,21 +229,35 @@ impl Translation {
 
     /// Top lists: one for all protocols and one for each, as Ourmon prints them.
     fn lists(&mut self, statement: &Statement, by: &str, protocols: &[&str]) -> Result<(), String> {
-        let wanted = "a number: 10, 20, ... 100";
-        let [show] = statement.exactly(wanted)?;
-        let show = show.parse::<usize>().ok().filter(|n| (10..=100).contains(n) && n % 10 == 0);
-        let show = show.ok_or_else(|| format!("{} takes {wanted}", statement.tag))?;
+        let show = shown(statement)?;
         for protocol in protocols {
             let name =
                 if by == "port" { format!("topn_port_{protocol}") } else { format!("topn_{protocol}") };
-            if self.subscriptions.iter().any(|subscription| subscription.name == name) {
-                return Err(format!("{} was given before", statement.tag));
-            }
             let call = FunctionCall::new("top").with("by", by).with("show", show);
             // Every flow has addresses: the list for all protocols needs no expression.
             let expression = if *protocol == "ip" { "" } else { protocol };
-            self.subscriptions.push(SubscriptionSpec::new(&name, expression, vec![call]));
+            self.add_list(statement, &name, expression, call)?;
         }
+        Ok(())
+    }
+
+    /// Adds a list that a function of its own makes, of all packets.
+    fn list(&mut self, statement: &Statement, call: FunctionCall) -> Result<(), String> {
+        let call = call.with("show", shown(statement)?);
+        self.add_list(statement, &statement.tag, "", call)
+    }
+
+    fn add_list(
+        &mut self,
+        statement: &Statement,
+        name: &str,
+        expression: &str,
+        call: FunctionCall,
+    ) -> Result<(), String> {
+        if self.subscriptions.iter().any(|subscription| subscription.name == name) {
+            return Err(format!("{} was given before", statement.tag));
+        }
+        self.subscriptions.push(SubscriptionSpec::new(name, expression, vec![call]));
         Ok(())
     }
 
@@ -325,6 +342,14 @@ impl Translation {
         }
         out
     }
+}
+
+/// The number of rows that the tag of a list shows.
+fn shown(statement: &Statement) -> Result<usize, String> {
+    let wanted = "a number: 10, 20, ... 100";
+    let [show] = statement.exactly(wanted)?;
+    let show = show.parse::<usize>().ok().filter(|n| (10..=100).contains(n) && n % 10 == 0);
+    show.ok_or_else(|| format!("{} takes {wanted}", statement.tag))
 }
 
 /// A tag without a counterpart in Weir. It is reported, and kept as a comment.
@@ -457,10 +482,12 @@ mod tests {
                 "/topn_icmp: icmp: { top = \"flow\", show = 60 }",
                 "/topn_port_tcp: tcp: { top = \"port\", show = 20 }",
                 "/topn_port_udp: udp: { top = \"port\", show = 20 }",
+                "/topn_syn: : { syn = 20 }",
+                "/topn_icmperror: : { icmperror = \"drawn\", show = 20 }",
             ]
         );
         let notes: Vec<&str> = outcome.stderr.lines().collect();
-        assert_eq!(notes.len(), 15, "{}", outcome.stderr);
+        assert_eq!(notes.len(), 13, "{}", outcome.stderr);
         assert_eq!(notes[0], "ourmon.conf:2: not yet: sysname");
         assert!(
             outcome.stdout.contains("# not yet: trigger_worm 30 10000 /usr/dumps (line 30)\n"),
