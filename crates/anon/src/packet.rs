@@ -9,9 +9,9 @@ use super::{Anonymiser, Payload, dns};
 use std::ops::Range;
 use weir_wire::build::flags::SYN;
 use weir_wire::{
-    Checksum, Checksums, DecodeError, Fragment, Hints, Layer, Layers, LinkType, MAX_TUNNELS, Network, Packet,
-    Quoted, Tunnel, addresses, checksum, decapsulate, decode, final_destination, is_pseudo_header_sum,
-    quoted, quotes, verify,
+    Checksum, Checksums, DecodeError, Fragment, Hints, Layer, Layers, LinkType, Network, Packet, Quoted,
+    Tunnel, addresses, checksum, decode, final_destination, is_pseudo_header_sum, levels, quoted, quotes,
+    verify,
 };
 
 impl Anonymiser {
@@ -38,13 +38,7 @@ impl Anonymiser {
 
     /// Rewrites a packet in place. Returns the end of the header bytes, and the bytes that rules for fields keep.
     fn rewrite(&mut self, before: &Packet<'_>, out: &mut [u8]) -> (usize, usize) {
-        let mut levels = Vec::with_capacity(2);
-        levels.push(decode(before));
-        while levels.len() <= MAX_TUNNELS
-            && let Some(inner) = levels.last().and_then(|outer| decapsulate(before, outer))
-        {
-            levels.push(inner);
-        }
+        let levels: Vec<Layers> = levels(before, &decode(before)).collect();
         self.link(out, before.link);
         let (mut keep, mut kept) = (out.len(), out.len());
         for (at, layers) in levels.iter().enumerate() {

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use weir_proto::may_begin_elsewhere;
-use weir_wire::{Batch, Fragment, Layers, LinkType, MAX_TUNNELS, Packet, decapsulate, further_frames};
+use weir_wire::{Batch, Fragment, Layers, LinkType, Packet, further_frames, levels};
 
 /// Bytes of a flow in the lists.
 const FLOW: usize = 64;
@@ -110,9 +110,8 @@ impl Announcers {
         if packet.link != LinkType::ETHERNET && further_frames(packet).next().is_some() {
             return true;
         }
-        let levels = std::iter::successors(Some(*layers), |level| decapsulate(packet, level));
-        let mut levels = levels.take(MAX_TUNNELS + 1);
-        levels.any(|level| level.fragment != Fragment::Whole || self.may_be_of_one(packet, &level))
+        levels(packet, layers)
+            .any(|level| level.fragment != Fragment::Whole || self.may_be_of_one(packet, &level))
     }
 
     /// Whether the packet at a level belongs to a flow that announces, or begins one.

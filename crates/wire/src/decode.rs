@@ -174,12 +174,12 @@ pub fn further_frames<'a>(packet: &Packet<'a>) -> impl Iterator<Item = Packet<'a
 /// The layers of the innermost packet, at most [`MAX_TUNNELS`] levels deep; `layers` itself if the packet is no
 /// tunnel.
 pub fn innermost(packet: &Packet<'_>, layers: &Layers) -> Layers {
-    let mut inner = *layers;
-    for _ in 0..MAX_TUNNELS {
-        let Some(next) = decapsulate(packet, &inner) else { break };
-        inner = next;
-    }
-    inner
+    levels(packet, layers).last().unwrap_or(*layers)
+}
+
+/// The layers of each level of a packet, from its own to those of the innermost packet, at most [`MAX_TUNNELS`] levels deeper.
+pub fn levels(packet: &Packet<'_>, layers: &Layers) -> impl Iterator<Item = Layers> {
+    std::iter::successors(Some(*layers), |level| decapsulate(packet, level)).take(MAX_TUNNELS + 1)
 }
 
 #[cold]

@@ -50,7 +50,7 @@ mod tag;
 pub use checksum::{Checksum, Checksums, is_pseudo_header_sum, verify};
 pub use decode::{
     LinkEnds, MAX_HEADERS, MAX_TUNNELS, Mac, WifiKind, decapsulate, decode, decode_batch, further_frames,
-    innermost, link_ends, tunnel_network,
+    innermost, levels, link_ends, tunnel_network,
 };
 pub use fragment::IpFragment;
 pub use key::{
