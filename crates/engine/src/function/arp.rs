@@ -85,7 +85,8 @@ impl Keyed for Claim {
 mod tests {
     use super::*;
     use crate::Item;
-    use weir_api::{FunctionCall, Reading, Table};
+    use crate::function::tests::table_of;
+    use weir_api::{FunctionCall, Table};
     use weir_wire::build::packet;
     use weir_wire::{LinkType, decode};
 
@@ -101,21 +102,10 @@ mod tests {
     }
 
     fn table(packets: &[Vec<u8>], workers: usize) -> Table {
-        let mut whole: Option<Reading> = None;
-        for worker in 0..workers {
-            let mut list = ARP.call(&FunctionCall::new("arp").with("rows", 64), 1_u64).unwrap();
-            for data in packets.iter().skip(worker).step_by(workers) {
-                let packet = packet(data, LinkType::ETHERNET);
-                list.item(&Item::Packet(&packet, &decode(&packet)));
-            }
-            let reading = list.take();
-            match &mut whole {
-                Some(whole) => whole.merge(&reading),
-                None => whole = Some(reading),
-            }
-        }
-        let Some(Reading::Table(table)) = whole else { panic!("a table") };
-        table
+        table_of(&ARP, &FunctionCall::new("arp").with("rows", 64), (packets, workers), |list, data| {
+            let packet = packet(data, LinkType::ETHERNET);
+            list.item(&Item::Packet(&packet, &decode(&packet)));
+        })
     }
 
     fn claims(table: &Table) -> Vec<(Vec<Datum>, u64)> {

@@ -226,6 +226,7 @@ fn party(uri: &[u8]) -> Option<Datum> {
 mod tests {
     use super::*;
     use crate::fields::RecordView;
+    use crate::function::tests::table_of;
     use weir_api::FunctionCall;
     use weir_filter::FlowEndpoints;
     use weir_wire::Time;
@@ -276,22 +277,11 @@ mod tests {
 
     /// The table of some workers, to each of which every n-th record goes.
     fn read(records: &[Record<'static>], workers: usize, rows: usize) -> Table {
-        let mut whole: Option<Reading> = None;
-        for worker in 0..workers {
-            let call = FunctionCall::new("calls").with("rows", rows);
-            let mut function = SPEC.call(&call, 1_u64).unwrap();
-            let endpoints = FlowEndpoints { address: [[0; 16]; 2], port: [1, 2], protocol: 17, vlan: 0 };
-            for record in records.iter().skip(worker).step_by(workers) {
-                function.item(&Item::Record(&RecordView { endpoints, record }));
-            }
-            let reading = function.take();
-            match &mut whole {
-                Some(whole) => whole.merge(&reading),
-                None => whole = Some(reading),
-            }
-        }
-        let Some(Reading::Table(table)) = whole else { panic!("a table") };
-        table
+        let endpoints = FlowEndpoints { address: [[0; 16]; 2], port: [1, 2], protocol: 17, vlan: 0 };
+        let call = FunctionCall::new("calls").with("rows", rows);
+        table_of(&SPEC, &call, (records, workers), |function, record| {
+            function.item(&Item::Record(&RecordView { endpoints, record }));
+        })
     }
 
     fn call(table: &Table, id: &str) -> Call {

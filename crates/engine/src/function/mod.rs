@@ -267,7 +267,28 @@ impl FunctionSpec {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+    use weir_api::Table;
     use weir_filter::Directions;
+
+    /// The merged table of a function in several workers, of which each is shown its share of the items by `show`.
+    pub fn table_of<T>(
+        spec: &FunctionSpec,
+        call: &FunctionCall,
+        (items, workers): (&[T], usize),
+        show: impl Fn(&mut dyn Function, &T),
+    ) -> Table {
+        let readings = (0..workers).map(|worker| {
+            let mut function = spec.call(call, 1_u64).unwrap();
+            items.iter().skip(worker).step_by(workers).for_each(|item| show(&mut *function, item));
+            function.take()
+        });
+        let whole = readings.reduce(|mut whole, reading| {
+            whole.merge(&reading);
+            whole
+        });
+        let Some(Reading::Table(table)) = whole else { panic!("a table") };
+        table
+    }
 
     #[test]
     fn names_are_unique_well_formed_and_have_help() {

@@ -72,7 +72,8 @@ impl Keyed for Key {
 mod tests {
     use super::*;
     use crate::Item;
-    use weir_api::{FunctionCall, Reading, Table};
+    use crate::function::tests::table_of;
+    use weir_api::{FunctionCall, Table};
     use weir_wire::build::packet;
     use weir_wire::{LinkType, decode};
 
@@ -92,21 +93,10 @@ mod tests {
     }
 
     fn table(frames: &[Vec<u8>], workers: usize, rows: usize) -> Table {
-        let mut whole: Option<Reading> = None;
-        for worker in 0..workers {
-            let mut list = WIFI.call(&FunctionCall::new("wifi").with("rows", rows), 1_u64).unwrap();
-            for frame in frames.iter().skip(worker).step_by(workers) {
-                let packet = packet(frame, LinkType::IEEE802_11);
-                list.item(&Item::Packet(&packet, &decode(&packet)));
-            }
-            let reading = list.take();
-            match &mut whole {
-                Some(whole) => whole.merge(&reading),
-                None => whole = Some(reading),
-            }
-        }
-        let Some(Reading::Table(table)) = whole else { panic!("a table") };
-        table
+        table_of(&WIFI, &FunctionCall::new("wifi").with("rows", rows), (frames, workers), |list, frame| {
+            let packet = packet(frame, LinkType::IEEE802_11);
+            list.item(&Item::Packet(&packet, &decode(&packet)));
+        })
     }
 
     fn frames() -> Vec<Vec<u8>> {
