@@ -57,6 +57,55 @@ pub(crate) trait Amount: Clone + Default {
     fn error(&mut self) -> &mut u32;
 }
 
+/// Numbers of packets that are added up for a key, and rank it.
+pub(crate) trait Numbers: Copy + Default {
+    /// See [`Amount::LEAST`].
+    const LEAST: u32;
+
+    /// What the key is ranked by.
+    fn weight(&self) -> u64;
+    /// Adds each number.
+    fn add(&mut self, other: &Self);
+}
+
+/// The sums of a key.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Summed<N> {
+    /// The sums.
+    pub numbers: N,
+    error: u32,
+}
+
+impl<N: Numbers> Amount for Summed<N> {
+    type More = N;
+    const LEAST: u32 = N::LEAST;
+
+    fn weight_of(more: &N, _: Unit) -> u64 {
+        more.weight()
+    }
+
+    fn count_of(more: &N) -> Count {
+        Count { packets: more.weight(), bytes: 0 }
+    }
+
+    fn add(&mut self, more: &N, _: Unit) -> u64 {
+        self.numbers.add(more);
+        more.weight()
+    }
+
+    fn weight(&self, _: Unit) -> u64 {
+        self.numbers.weight()
+    }
+
+    fn count(&self) -> Count {
+        Self::count_of(&self.numbers)
+    }
+
+    fn error(&mut self) -> &mut u32 {
+        &mut self.error
+    }
+}
+
 /// Packets, bytes and flows of a key.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counted {

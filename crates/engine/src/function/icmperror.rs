@@ -4,15 +4,13 @@ use super::ends::words;
 use super::top::ip;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
-use crate::bounded::{Amount, Bounded};
+use crate::bounded::{Bounded, Numbers, Summed};
 use crate::keyed::{Address, KeyHash, Keyed};
 use crate::uncommon::Uncommon;
 use std::borrow::Cow;
 use std::sync::Arc;
-use weir_api::{
-    Count, Datum, Fold, Folded, KeyColumn, Level, Reading, Schema, Shown, TableColumn, TableRow, Unit,
-};
-use weir_wire::{Layers, MAX_TUNNELS, Packet, Quoted, addresses, decapsulate, has_ports, quoted};
+use weir_api::{Datum, Fold, Folded, KeyColumn, Level, Reading, Schema, Shown, TableColumn, TableRow, Unit};
+use weir_wire::{Layers, Packet, Quoted, addresses, has_ports, levels, quoted};
 
 pub(super) static ICMPERROR: FunctionSpec = FunctionSpec {
     name: "icmperror",
@@ -31,7 +29,10 @@ pub(super) static ICMPERROR: FunctionSpec = FunctionSpec {
     memory: |arguments| {
         let (_, _, rows) = shape(arguments)?;
         let kept = rows.next_multiple_of(8).max(16);
-        Ok(Memory { state: 256 + Bounded::<Subject, Errors>::bytes(rows), reading: 1024 + kept * ROW })
+        Ok(Memory {
+            state: 256 + Bounded::<Subject, Summed<Errors>>::bytes(rows),
+            reading: 1024 + kept * ROW,
+        })
     },
     judge: None,
     delivers: None,
@@ -167,7 +168,7 @@ impl Keyed for Subject {
 
 /// Errors of a subject.
 #[derive(Clone, Copy, Debug, Default)]
-struct Numbers {
+struct Errors {
     kinds: [u64; Kind::NUMBER],
     tcp: u64,
     udp: u64,
@@ -176,7 +177,7 @@ struct Numbers {
     unreadable: u64,
 }
 
-impl Numbers {
+impl Errors {
     /// One error. `is_foreign`: the quoted packet has another sender than the host that the error returns to.
     fn one(kind: Kind, protocol: Option<u8>, is_foreign: bool) -> Self {
         let mut kinds = [0; Kind::NUMBER];
@@ -191,8 +192,13 @@ impl Numbers {
             unreadable: protocol.is_none().into(),
         }
     }
+}
 
-    fn sum(&self) -> u64 {
+impl Numbers for Errors {
+    /// Each error counts.
+    const LEAST: u32 = 1;
+
+    fn weight(&self) -> u64 {
         self.kinds.iter().sum()
     }
 
@@ -206,47 +212,10 @@ impl Numbers {
     }
 }
 
-/// What is kept of a subject.
-#[derive(Clone, Copy, Debug, Default)]
-struct Errors {
-    numbers: Numbers,
-    error: u32,
-}
-
-impl Amount for Errors {
-    type More = Numbers;
-    const LEAST: u32 = 1;
-
-    fn weight_of(more: &Numbers, _: Unit) -> u64 {
-        more.sum()
-    }
-
-    fn count_of(more: &Numbers) -> Count {
-        Count { packets: more.sum(), bytes: 0 }
-    }
-
-    fn add(&mut self, more: &Numbers, _: Unit) -> u64 {
-        self.numbers.add(more);
-        more.sum()
-    }
-
-    fn weight(&self, _: Unit) -> u64 {
-        self.numbers.sum()
-    }
-
-    fn count(&self) -> Count {
-        Self::count_of(&self.numbers)
-    }
-
-    fn error(&mut self) -> &mut u32 {
-        &mut self.error
-    }
-}
-
 struct IcmpErrors {
     by: By,
     schema: Arc<Schema>,
-    list: Bounded<Subject, Errors>,
+    list: Bounded<Subject, Summed<Errors>>,
 }
 
 impl IcmpErrors {
@@ -255,7 +224,7 @@ impl IcmpErrors {
         let Some((from, to)) = addresses(packet, layers) else { return };
         let ends = addresses(&quote.packet, &quote.layers);
         let protocol = ends.map(|_| quote.layers.ip_proto);
-        let more = Numbers::one(Kind::of(layers), protocol, ends.is_some_and(|(sender, _)| sender != to));
+        let more = Errors::one(Kind::of(layers), protocol, ends.is_some_and(|(sender, _)| sender != to));
         let subject = match self.by {
             By::Drawn => Subject { host: words(to), ..Subject::default() },
             By::Sent => Subject { host: words(from), ..Subject::default() },
@@ -285,8 +254,7 @@ impl IcmpErrors {
 impl Function for IcmpErrors {
     fn item(&mut self, item: &Item<'_>) {
         let Item::Packet(packet, layers) = item else { return };
-        let levels = std::iter::successors(Some(**layers), |level| decapsulate(packet, level));
-        for level in levels.take(MAX_TUNNELS + 1) {
+        for level in levels(packet, layers) {
             if let Some(quote) = quoted(packet, &level) {
                 self.error(packet, &level, &quote);
             }
@@ -299,10 +267,10 @@ impl Function for IcmpErrors {
 
     fn take(&mut self) -> Reading {
         let by = self.by;
-        self.list.take_table(&self.schema, |subject, Errors { numbers, .. }| {
-            let Numbers { kinds, tcp, udp, icmp, foreign, unreadable } = numbers;
+        self.list.take_table(&self.schema, |subject, Summed { numbers, .. }| {
+            let Errors { kinds, tcp, udp, icmp, foreign, unreadable } = numbers;
             let values =
-                [numbers.sum()].into_iter().chain(kinds).chain([tcp, udp, icmp, foreign, unreadable]);
+                [numbers.weight()].into_iter().chain(kinds).chain([tcp, udp, icmp, foreign, unreadable]);
             (Self::key(by, subject), values.map(Folded::Sum).collect())
         })
     }
@@ -311,6 +279,7 @@ impl Function for IcmpErrors {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::function::tests::table_of;
     use weir_api::{FunctionCall, Table};
     use weir_wire::build::{self, flags};
     use weir_wire::{LinkType, decode};
@@ -321,21 +290,11 @@ mod tests {
 
     /// The rows of a list by `by`, as texts `key: column=number ...` without columns of 0.
     fn rows(by: &str, frames: &[Vec<u8>], workers: usize) -> Vec<String> {
-        let mut whole: Option<Reading> = None;
-        for worker in 0..workers {
-            let mut function = ICMPERROR.call(&FunctionCall::new("icmperror").with("by", by), 1_u64).unwrap();
-            for frame in frames.iter().skip(worker).step_by(workers) {
-                let packet = build::packet(frame, LinkType::ETHERNET);
-                function.item(&Item::Packet(&packet, &decode(&packet)));
-            }
-            let reading = function.take();
-            match &mut whole {
-                Some(whole) => whole.merge(&reading),
-                None => whole = Some(reading),
-            }
-        }
-        let Some(Reading::Table(table)) = whole else { panic!("a table") };
-        texts(&table)
+        let call = FunctionCall::new("icmperror").with("by", by);
+        texts(&table_of(&ICMPERROR, &call, (frames, workers), |function, frame| {
+            let packet = build::packet(frame, LinkType::ETHERNET);
+            function.item(&Item::Packet(&packet, &decode(&packet)));
+        }))
     }
 
     fn texts(table: &Table) -> Vec<String> {

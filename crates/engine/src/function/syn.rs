@@ -4,13 +4,11 @@ use super::ends::{EndpointRoles, words};
 use super::top::ip;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
-use crate::bounded::{Amount, Bounded};
+use crate::bounded::{Bounded, Numbers, Summed};
 use crate::keyed::Address;
 use std::borrow::Cow;
 use std::sync::Arc;
-use weir_api::{
-    Count, Datum, Fold, Folded, KeyColumn, Level, Reading, Schema, Shown, TableColumn, TableRow, Unit,
-};
+use weir_api::{Datum, Fold, Folded, KeyColumn, Level, Reading, Schema, Shown, TableColumn, TableRow, Unit};
 use weir_wire::build::flags::{ACK, FIN, RST, SYN as SYNCHRONISE};
 use weir_wire::{Layers, Packet, addresses};
 
@@ -26,7 +24,10 @@ pub(super) static SYN: FunctionSpec = FunctionSpec {
     memory: |arguments| {
         let (_, rows) = shape(arguments)?;
         let kept = rows.next_multiple_of(8).max(16);
-        Ok(Memory { state: 256 + Bounded::<Address, Work>::bytes(rows), reading: 1024 + kept * ROW })
+        Ok(Memory {
+            state: 256 + Bounded::<Address, Summed<Packets>>::bytes(rows),
+            reading: 1024 + kept * ROW,
+        })
     },
     judge: None,
     delivers: None,
@@ -100,9 +101,14 @@ impl Packets {
         let has = |flag| u64::from(flags & flag != 0);
         Self { fin_received: has(FIN), rst_received: has(RST), ..Self::default() }
     }
+}
+
+impl Numbers for Packets {
+    /// Most packets begin and end nothing.
+    const LEAST: u32 = 0;
 
     /// The host's part in beginning and ending connections.
-    fn work(&self) -> u64 {
+    fn weight(&self) -> u64 {
         self.syn + self.fin_sent + self.rst_received
     }
 
@@ -118,47 +124,9 @@ impl Packets {
     }
 }
 
-/// What is kept of a host.
-#[derive(Clone, Copy, Debug, Default)]
-struct Work {
-    packets: Packets,
-    error: u32,
-}
-
-/// Hosts are ranked by their work.
-impl Amount for Work {
-    type More = Packets;
-    const LEAST: u32 = 0;
-
-    fn weight_of(more: &Packets, _: Unit) -> u64 {
-        more.work()
-    }
-
-    fn count_of(more: &Packets) -> Count {
-        Count { packets: more.work(), bytes: 0 }
-    }
-
-    fn add(&mut self, more: &Packets, _: Unit) -> u64 {
-        self.packets.add(more);
-        more.work()
-    }
-
-    fn weight(&self, _: Unit) -> u64 {
-        self.packets.work()
-    }
-
-    fn count(&self) -> Count {
-        Self::count_of(&self.packets)
-    }
-
-    fn error(&mut self) -> &mut u32 {
-        &mut self.error
-    }
-}
-
 struct Hosts {
     schema: Arc<Schema>,
-    list: Bounded<Address, Work>,
+    list: Bounded<Address, Summed<Packets>>,
 }
 
 impl Hosts {
@@ -212,10 +180,10 @@ impl Function for Hosts {
     }
 
     fn take(&mut self) -> Reading {
-        self.list.take_table(&self.schema, |host, Work { packets, .. }| {
-            let work = packets.work();
+        self.list.take_table(&self.schema, |host, Summed { numbers, .. }| {
+            let work = numbers.weight();
             let Packets { syn, synack, fin_sent, fin_received, rst_sent, rst_received, sent, received } =
-                packets;
+                numbers;
             let values = [work, syn, synack, fin_sent, fin_received, rst_sent, rst_received, sent, received];
             (vec![Datum::Address(ip(host))], values.map(Folded::Sum).into())
         })
