@@ -35,7 +35,7 @@ struct State {
     file: Option<Arc<File>>,
     /// Length of the file in bytes when its first block was read.
     end: u64,
-    /// Offset of the first byte that nobody reads or has read.
+    /// Offset of the first byte that no thread reads or has read.
     next: u64,
     /// Bytes of a block.
     length: usize,
