@@ -9,6 +9,7 @@
 
 use crate::{Count, KeyKind, Unit, lightest};
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::net::IpAddr;
 
 /// The subject of a row of a top list.
@@ -56,6 +57,49 @@ pub enum Key {
     },
 }
 
+impl Key {
+    /// The first 64 bits of the order of keys of one kind: of two keys with other prefixes the one with the lower prefix is
+    /// lower.
+    fn prefix(&self) -> u64 {
+        /// Bits, the first one highest, and their number.
+        type Bits = (u128, u32);
+        fn address(address: IpAddr) -> Bits {
+            // IPv4 is lower than IPv6.
+            match address {
+                IpAddr::V4(four) => (u128::from(four.to_bits()) << 95, 33),
+                IpAddr::V6(six) => (1 << 127 | six.to_bits() >> 1, 128),
+            }
+        }
+        fn port(port: u16) -> Bits {
+            (u128::from(port) << 112, 16)
+        }
+        /// Each part stands after the bits of the parts before it.
+        fn joined(parts: [Bits; 3]) -> u64 {
+            let mut from = 0;
+            let joined = parts.into_iter().fold(0, |joined, (bits, number)| {
+                let placed = bits.checked_shr(from).unwrap_or(0);
+                from += number;
+                joined | placed
+            });
+            (joined >> 64) as u64
+        }
+        const NOTHING: Bits = (0, 0);
+        match *self {
+            Key::Address(one) => joined([address(one), NOTHING, NOTHING]),
+            Key::Pair(one, other) => joined([address(one), address(other), NOTHING]),
+            Key::Flow { source, source_port, destination, .. } => {
+                joined([address(source), port(source_port), address(destination)])
+            }
+            Key::Port { protocol, port } => u64::from(protocol) << 16 | u64::from(port),
+            Key::Protocol(protocol) => protocol.into(),
+            Key::Vlan(vlan) => vlan.into(),
+            Key::Talker { server, port: of_server, client, .. } => {
+                joined([address(server), port(of_server), address(client)])
+            }
+        }
+    }
+}
+
 /// A list of the heaviest keys: exact while the distinct keys fit into `capacity`, else with bounds; see the module.
 ///
 /// Rows are ordered by key, so that equal lists compare as equal. [`Top::ranked`] sorts rows for display and truncates
@@ -98,6 +142,21 @@ pub struct TopRow {
     pub error: u64,
 }
 
+impl TopRow {
+    /// Sorts rows whose keys are of one kind by key.
+    ///
+    /// A key has 40 bytes in several parts, a row 80: numbers that have the order of the keys are sorted in their place, and
+    /// each row is moved once.
+    pub fn sorted(rows: &[TopRow]) -> Vec<TopRow> {
+        let mut order: Vec<(u64, u32)> = rows.iter().map(|row| row.key.prefix()).zip(0..).collect();
+        let row = |at: u32| rows.get(at as usize);
+        order.sort_unstable_by(|(one, at), (next, other)| {
+            one.cmp(next).then_with(|| row(*at).map(|row| row.key).cmp(&row(*other).map(|row| row.key)))
+        });
+        order.into_iter().filter_map(|(_, at)| row(at).copied()).collect()
+    }
+}
+
 impl Top {
     /// Whether every row is exact and no key is missing.
     pub fn is_exact(&self) -> bool {
@@ -111,17 +170,16 @@ impl Top {
 
     /// The rows to show, heaviest first; rows of equal weight in the order of their keys.
     pub fn ranked(&self) -> Vec<TopRow> {
-        let mut rows = self.rows.clone();
-        self.rank(&mut rows);
-        rows.truncate(self.show);
-        rows
-    }
-
-    fn rank(&self, rows: &mut [TopRow]) {
-        rows.sort_by(|a, b| {
-            let (x, y) = (a.count.in_unit(self.unit), b.count.in_unit(self.unit));
-            y.cmp(&x).then_with(|| a.key.cmp(&b.key))
-        });
+        // Rows are sorted by key, so that their places have the order of their keys.
+        let mut order: Vec<(Reverse<u64>, u32)> =
+            self.rows.iter().map(|row| Reverse(row.count.in_unit(self.unit))).zip(0..).collect();
+        // A list of thousands shows few rows: the others are not sorted.
+        if self.show < order.len() {
+            order.select_nth_unstable(self.show);
+            order.truncate(self.show);
+        }
+        order.sort_unstable();
+        order.into_iter().filter_map(|(_, at)| self.rows.get(at as usize).copied()).collect()
     }
 
     /// Merges another list; see the module for the bounds of the sum.
@@ -234,6 +292,35 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
+    fn ip() -> impl Strategy<Value = IpAddr> {
+        // Few values in few places, so that parts are equal or nearly so.
+        let bytes = || proptest::sample::select(vec![0_u8, 1, 2, 127, 128, 254, 255]);
+        let four = (bytes(), bytes()).prop_map(|(a, b)| IpAddr::from([a, 0, 0, b]));
+        let six = (bytes(), 0..16_usize, bytes()).prop_map(|(a, at, b)| {
+            let mut six = [0; 16];
+            six[0] = a;
+            six[at] = b;
+            IpAddr::from(six)
+        });
+        prop_oneof![four, six]
+    }
+
+    fn key() -> impl Strategy<Value = [Key; 2]> {
+        let number = || prop_oneof![Just(0_u16), Just(1), Just(255), Just(256), Just(u16::MAX)];
+        let part = || (ip(), number(), ip(), number(), proptest::sample::select(vec![0_u8, 6, 17, 255]));
+        (0..7_u8, part(), part()).prop_map(|(kind, one, other)| {
+            [one, other].map(|(source, source_port, destination, destination_port, protocol)| match kind {
+                0 => Key::Address(source),
+                1 => Key::Pair(source, destination),
+                2 => Key::Flow { source, source_port, destination, destination_port, protocol },
+                3 => Key::Port { protocol, port: source_port },
+                4 => Key::Protocol(protocol),
+                5 => Key::Vlan(source_port),
+                _ => Key::Talker { server: source, port: source_port, client: destination, protocol },
+            })
+        })
+    }
+
     fn row(v: u16, bytes: u64, error: u64) -> TopRow {
         TopRow { key: Key::Vlan(v), count: Count { packets: 1, bytes }, flows: 1, error }
     }
@@ -262,11 +349,22 @@ mod tests {
 
     proptest! {
         #[test]
+        fn prefixes_of_keys_of_one_kind_have_the_order_of_the_keys([one, other] in key()) {
+            prop_assert!(one.prefix() == other.prefix() || one.prefix().cmp(&other.prefix()) == one.cmp(&other));
+            let rows = [one, other].map(|key| TopRow { key, count: Count::default(), flows: 0, error: 0 });
+            prop_assert!(TopRow::sorted(&rows).is_sorted_by_key(|row| row.key));
+        }
+
+        #[test]
         fn a_trimmed_list_has_the_first_rows_of_the_ranking(weights in prop::collection::vec(0..20_u64, 0..60), capacity in 0..40_usize) {
             let rows: Vec<TopRow> = weights.iter().zip(0..).map(|(bytes, v)| row(v, *bytes, bytes % 3)).collect();
             let whole = list(100, 7, rows.clone());
             let mut ranked = rows;
-            whole.rank(&mut ranked);
+            ranked.sort_by_key(|row| (Reverse(row.count.bytes), row.key));
+            for show in [0, 1, 7, ranked.len()] {
+                let shown: Vec<TopRow> = ranked.iter().take(show).copied().collect();
+                prop_assert_eq!(Top { show, ..whole.clone() }.ranked(), shown);
+            }
             let shed = whole.shed.bytes;
             let removed = ranked.split_off(capacity.min(ranked.len()));
             ranked.sort_by_key(|row| row.key);

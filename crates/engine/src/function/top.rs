@@ -189,7 +189,7 @@ impl<K: Keyed + Send + 'static, F: Fn(&EndpointRoles) -> [Option<K>; 2] + Send +
     fn take(&mut self) -> Reading {
         let capacity = self.list.capacity();
         let Taken { rows, absent, shed, inserts } = self.list.take();
-        let mut rows: Vec<TopRow> = rows
+        let rows: Vec<TopRow> = rows
             .into_iter()
             .map(|row| TopRow {
                 key: (self.show)(row.key),
@@ -198,7 +198,7 @@ impl<K: Keyed + Send + 'static, F: Fn(&EndpointRoles) -> [Option<K>; 2] + Send +
                 error: row.error,
             })
             .collect();
-        rows.sort_unstable_by_key(|row| row.key);
+        let rows = TopRow::sorted(&rows);
         let Shape { kind, show, unit } = self.shape;
         Reading::Top(TopReading { key: kind, show, unit, capacity, rows, absent, inserts, shed })
     }
