@@ -60,7 +60,7 @@ pub enum Key {
 impl Key {
     /// The first 64 bits of the order of keys of one kind: of two keys with other prefixes the one with the lower prefix is
     /// lower.
-    fn prefix(&self) -> u64 {
+    pub fn prefix(&self) -> u64 {
         /// Bits, the first one highest, and their number.
         type Bits = (u128, u32);
         fn address(address: IpAddr) -> Bits {
@@ -140,21 +140,6 @@ pub struct TopRow {
     /// Upper bound of the undercount, in the list's unit; 0 when `count` is exact. The true value is never below
     /// `count`.
     pub error: u64,
-}
-
-impl TopRow {
-    /// Sorts rows whose keys are of one kind by key.
-    ///
-    /// A key has 40 bytes in several parts, a row 80: numbers that have the order of the keys are sorted in their place, and
-    /// each row is moved once.
-    pub fn sorted(rows: &[TopRow]) -> Vec<TopRow> {
-        let mut order: Vec<(u64, u32)> = rows.iter().map(|row| row.key.prefix()).zip(0..).collect();
-        let row = |at: u32| rows.get(at as usize);
-        order.sort_unstable_by(|(one, at), (next, other)| {
-            one.cmp(next).then_with(|| row(*at).map(|row| row.key).cmp(&row(*other).map(|row| row.key)))
-        });
-        order.into_iter().filter_map(|(_, at)| row(at).copied()).collect()
-    }
 }
 
 impl Top {
@@ -351,8 +336,6 @@ mod tests {
         #[test]
         fn prefixes_of_keys_of_one_kind_have_the_order_of_the_keys([one, other] in key()) {
             prop_assert!(one.prefix() == other.prefix() || one.prefix().cmp(&other.prefix()) == one.cmp(&other));
-            let rows = [one, other].map(|key| TopRow { key, count: Count::default(), flows: 0, error: 0 });
-            prop_assert!(TopRow::sorted(&rows).is_sorted_by_key(|row| row.key));
         }
 
         #[test]

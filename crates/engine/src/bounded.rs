@@ -17,6 +17,7 @@
 //! `count` and at most `count + error`.
 
 use crate::keyed::{KeyHash, Keyed, next};
+use std::cmp::Ordering;
 use std::hint::black_box;
 use std::sync::Arc;
 use weir_api::{Count, Datum, Folded, Reading, Schema, Table, TableRow, Unit};
@@ -167,9 +168,9 @@ pub(crate) struct Row<K, V = Counted> {
 
 /// Contents of a list.
 #[derive(Debug)]
-pub(crate) struct Taken<K, V = Counted> {
-    /// The rows, unordered.
-    pub rows: Vec<Row<K, V>>,
+pub(crate) struct Taken<R> {
+    /// The rows.
+    pub rows: Vec<R>,
     /// Upper bound for a key without a row, in the ranking unit.
     pub absent: u64,
     /// Counts of keys without a row.
@@ -560,34 +561,59 @@ impl<K: Keyed, V: Amount> Bounded<K, V> {
         *lost = had.max(*lost);
     }
 
-    /// Returns the content of the list and empties it.
-    pub fn take(&mut self) -> Taken<K, V> {
+    /// Returns the content of the list, unordered, and empties it.
+    pub fn take(&mut self) -> Taken<Row<K, V>> {
+        self.take_as(|_, _| {}, |row| row)
+    }
+
+    /// Returns the content of the list, sorted by `compare`, and empties it. Of two keys with other prefixes the one with the lower
+    /// prefix is lower.
+    ///
+    /// Rows are large: the numbers are sorted in their place, and each row is copied once.
+    pub fn take_sorted<R>(
+        &mut self,
+        prefix: impl Fn(&K) -> u64,
+        compare: impl Fn(&K, &K) -> Ordering,
+        form: impl Fn(Row<K, V>) -> R,
+    ) -> Taken<R> {
+        let sort = |rows: &[Kept<K, V>], places: &mut [u32]| {
+            let key = |place: u32| rows.get(place as usize).map(|row| row.key).unwrap_or_default();
+            let mut order: Vec<(u64, u32)> =
+                places.iter().map(|place| (prefix(&key(*place)), *place)).collect();
+            order.sort_unstable_by(|(one, at), (next, other)| {
+                one.cmp(next).then_with(|| compare(&key(*at), &key(*other)))
+            });
+            places.iter_mut().zip(order).for_each(|(place, (_, sorted))| *place = sorted);
+        };
+        self.take_as(sort, form)
+    }
+
+    /// Returns the rows in the order that `sort` gives to their places, and empties the list.
+    fn take_as<R>(
+        &mut self,
+        sort: impl FnOnce(&[Kept<K, V>], &mut [u32]),
+        form: impl Fn(Row<K, V>) -> R,
+    ) -> Taken<R> {
         self.settle();
-        let added = std::mem::take(&mut self.added);
-        let mut shed = added;
-        let mut rows = Vec::new();
-        for (word, used) in self.used.iter_mut().enumerate() {
-            let mut left = std::mem::take(used);
-            while left != 0 {
-                let at = word * SETS_PER_WORD + left.trailing_zeros() as usize;
-                left &= left - 1;
-                let set = &mut self.sets[at];
-                let kept = &mut self.rows[at * WAYS..(at + 1) * WAYS];
-                for (_, row) in set.weights.iter().zip(kept).filter(|(weight, _)| **weight != 0) {
-                    let mut amount = std::mem::take(&mut row.amount);
-                    let (count, error) = (amount.count(), *amount.error());
-                    shed.packets -= count.packets;
-                    shed.bytes -= count.bytes;
-                    rows.push(Row { key: row.key, amount, error: error.into() });
-                }
-                *set = Set::default();
-            }
+        let mut places = self.take_places();
+        let mut shed = std::mem::take(&mut self.added);
+        for place in &places {
+            let count = self.rows[*place as usize].amount.count();
+            shed.packets -= count.packets;
+            shed.bytes -= count.bytes;
         }
         // The loss of one key is at most the loss of all keys together.
         let all = shed.in_unit(self.unit);
         let shift = self.shift;
         let bound = |lost: u64| if lost >= u64::from(u32::MAX) { all } else { all.min(lost << shift) };
-        rows.iter_mut().for_each(|row| row.error = bound(row.error));
+        sort(&self.rows, &mut places);
+        let mut rows = Vec::with_capacity(places.len());
+        for place in places {
+            let row = &mut self.rows[place as usize];
+            let mut amount = std::mem::take(&mut row.amount);
+            let error = bound(u64::from(*amount.error()));
+            rows.push(form(Row { key: row.key, amount, error }));
+        }
         let mut absent = 0;
         if std::mem::take(&mut self.crowded) {
             for door in &mut self.doors {
@@ -596,6 +622,23 @@ impl<K: Keyed, V: Amount> Bounded<K, V> {
             }
         }
         Taken { rows, absent: bound(absent.into()), shed, inserts: std::mem::take(&mut self.inserts) }
+    }
+
+    /// The places of all rows, whose sets are empty afterwards.
+    fn take_places(&mut self) -> Vec<u32> {
+        let mut places = Vec::new();
+        for (word, used) in self.used.iter_mut().enumerate() {
+            let mut left = std::mem::take(used);
+            while left != 0 {
+                let at = word * SETS_PER_WORD + left.trailing_zeros() as usize;
+                left &= left - 1;
+                let set = std::mem::take(&mut self.sets[at]);
+                let first = (at * WAYS) as u32;
+                let taken = set.weights.iter().zip(first..).filter(|(weight, _)| **weight != 0);
+                places.extend(taken.map(|(_, place)| place));
+            }
+        }
+        places
     }
 }
 

@@ -46,7 +46,7 @@ fn flood(packets: usize, flows: usize, seed: u64) -> (Vec<Tuple>, HashMap<Tuple,
 const ONE: Count = Count { packets: 1, bytes: 64 };
 
 /// The rows, heaviest first.
-fn ranked<K: Keyed>(taken: &Taken<K>) -> Vec<Row<K>> {
+fn ranked<K: Keyed>(taken: &Taken<Row<K>>) -> Vec<Row<K>> {
     let mut rows = taken.rows.clone();
     rows.sort_by_key(|row| std::cmp::Reverse(row.amount.count.packets));
     rows
@@ -64,7 +64,7 @@ fn recall<K: Keyed + std::hash::Hash + Ord>(rows: &[Row<K>], truth: &HashMap<K, 
 const SEEN_ONCE: u64 = 1;
 
 #[track_caller]
-fn bounds_hold<K: Keyed + std::hash::Hash + std::fmt::Debug>(taken: &Taken<K>, truth: &HashMap<K, u64>) {
+fn bounds_hold<K: Keyed + std::hash::Hash + std::fmt::Debug>(taken: &Taken<Row<K>>, truth: &HashMap<K, u64>) {
     for row in &taken.rows {
         let true_count = truth.get(&row.key).copied().unwrap_or(SEEN_ONCE);
         let (min, max) = (row.amount.count.packets, row.amount.count.packets + row.error);
@@ -237,7 +237,7 @@ fn bounds_hold_when_counters_saturate() {
     }
 }
 
-fn text<K: Keyed + Ord + std::fmt::Debug>(mut taken: Taken<K>) -> String {
+fn text<K: Keyed + Ord + std::fmt::Debug>(mut taken: Taken<Row<K>>) -> String {
     taken.rows.sort_by_key(|row| row.key);
     format!("{taken:?}")
 }
@@ -315,4 +315,20 @@ fn crafted_keys_cost_no_more_than_others() {
     let truth = keys.iter().map(|key| (*key, 1)).collect();
     keys.iter().for_each(|key| list.add(*key, ONE, 1));
     bounds_hold(&list.take(), &truth);
+}
+
+#[test]
+fn a_sorted_list_has_the_rows_of_an_unsorted_one() {
+    for keys in [0, 1, 500, 5000] {
+        let lists = || {
+            let mut list: Bounded<u64> = Bounded::new(1024, Unit::Packets, 5);
+            for key in 0..keys {
+                list.add(key * 7919 % 5003, Count { packets: 1 + key % 3, bytes: 60 }, 1);
+            }
+            list
+        };
+        // Prefixes that many keys have, so that keys decide too.
+        let sorted = lists().take_sorted(|key| key / 100, u64::cmp, |row| row);
+        assert_eq!(text(lists().take()), format!("{sorted:?}"));
+    }
 }

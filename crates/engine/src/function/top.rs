@@ -4,7 +4,7 @@ use super::block::{Block, each};
 use super::ends::{EndpointRoles, Share};
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
-use crate::bounded::{Bounded, Taken};
+use crate::bounded::{Bounded, Row, Taken};
 use crate::keyed::{Address, Keyed, Tuple};
 use std::net::{IpAddr, Ipv6Addr};
 use weir_api::{Key, KeyKind, Level, Reading, Top as TopReading, TopRow, Unit};
@@ -188,17 +188,17 @@ impl<K: Keyed + Send + 'static, F: Fn(&EndpointRoles) -> [Option<K>; 2] + Send +
 
     fn take(&mut self) -> Reading {
         let capacity = self.list.capacity();
-        let Taken { rows, absent, shed, inserts } = self.list.take();
-        let rows: Vec<TopRow> = rows
-            .into_iter()
-            .map(|row| TopRow {
-                key: (self.show)(row.key),
-                count: row.amount.count,
-                flows: row.amount.flows.into(),
-                error: row.error,
-            })
-            .collect();
-        let rows = TopRow::sorted(&rows);
+        let show = self.show;
+        let Taken { rows, absent, shed, inserts } = self.list.take_sorted(
+            |key| show(*key).prefix(),
+            |key, other| show(*key).cmp(&show(*other)),
+            |Row { key, amount, error }| TopRow {
+                key: show(key),
+                count: amount.count,
+                flows: amount.flows.into(),
+                error,
+            },
+        );
         let Shape { kind, show, unit } = self.shape;
         Reading::Top(TopReading { key: kind, show, unit, capacity, rows, absent, inserts, shed })
     }
