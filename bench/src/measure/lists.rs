@@ -51,6 +51,78 @@ fn key_of(by: &str, (source, destination, ports): Endpoints) -> Key {
     }
 }
 
+/// Six lists as the summary has, each of the given number of rows.
+const SIX: [&str; 6] = ["source", "destination", "pair", "flow", "service", "talker"];
+/// Rows of each.
+const FULL: usize = 8192;
+/// Intervals that are measured.
+const INTERVALS: usize = 15;
+
+/// Measures what the end of an interval takes with six full lists of two workers: taken, merged, and ranked to be shown.
+/// Prints the median time of each.
+pub fn interval(seed: u64) -> Result<()> {
+    let mut random = Random(seed);
+    let make = || -> Result<Vec<_>> {
+        let mut lists = Vec::new();
+        for by in SIX {
+            let call = FunctionCall::new("top").with("by", by).with("rows", FULL);
+            lists.push(FunctionSpec::find("top")?.call(&call, seed)?);
+        }
+        Ok(lists)
+    };
+    let mut workers = [make()?, make()?];
+    let mut nanos = [const { Vec::new() }; 3];
+    let mut rows = 0;
+    for _ in 0..INTERVALS {
+        for list in workers.iter_mut().flatten() {
+            for _ in 0..4 * FULL {
+                let (key, source_is_lower) = flow_key(random_ends(&mut random));
+                list.item(&Item::Tally(&tally(&key, source_is_lower)));
+            }
+        }
+        let mut readings: Vec<Vec<Reading>> = Vec::new();
+        nanos[0].push(timed(|| {
+            readings
+                .extend(workers.iter_mut().map(|lists| lists.iter_mut().map(|list| list.take()).collect()));
+        }));
+        let (mut whole, other) = (readings.remove(0), readings.remove(0));
+        nanos[1].push(timed(|| whole.iter_mut().zip(&other).for_each(|(list, more)| list.merge(more))));
+        let mut shown = 0;
+        nanos[2].push(timed(|| {
+            for list in &whole {
+                if let Reading::Top(top) = list {
+                    shown += top.ranked().len();
+                }
+            }
+        }));
+        rows = other.iter().map(|list| if let Reading::Top(top) = list { top.rows.len() } else { 0 }).sum();
+        assert_eq!(shown, SIX.len() * 10, "each list shows ten rows");
+    }
+    let [taken, merged, ranked] = nanos.map(|mut each| {
+        each.sort_unstable();
+        each[INTERVALS / 2]
+    });
+    println!(
+        "{}",
+        json!({ "what": "interval", "rows": rows, "taken": taken, "merged": merged, "ranked": ranked })
+    );
+    Ok(())
+}
+
+fn tally(key: &FlowKey, source_is_lower: bool) -> Tally<'_> {
+    Tally {
+        key,
+        source_is_lower,
+        initiator_is_lower: source_is_lower,
+        vlan: 0,
+        tag: weir_wire::Tag::NONE,
+        packets: 1,
+        bytes: 64,
+        begins: true,
+        carrier: false,
+    }
+}
+
 /// Measures and prints the rows.
 pub fn measure(count: usize, seed: u64) -> Result<()> {
     for (by, rows) in LISTS {
@@ -74,17 +146,7 @@ pub fn measure(count: usize, seed: u64) -> Result<()> {
             }
             nanos += timed(|| {
                 for (key, source_is_lower) in &together {
-                    list.item(&Item::Tally(&Tally {
-                        key,
-                        source_is_lower: *source_is_lower,
-                        initiator_is_lower: *source_is_lower,
-                        vlan: 0,
-                        tag: weir_wire::Tag::NONE,
-                        packets: 1,
-                        bytes: 64,
-                        begins: true,
-                        carrier: false,
-                    }));
+                    list.item(&Item::Tally(&tally(key, *source_is_lower)));
                 }
             });
         }

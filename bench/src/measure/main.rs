@@ -106,7 +106,7 @@ fn main() -> ExitCode {
         }
         Part::Costs { packets } => costs::measure(packets, rounds, seed),
         Part::Tables { packets } => tables::measure(packets, rounds, seed),
-        Part::Lists { items } => lists::measure(items, seed),
+        Part::Lists { items } => lists::interval(seed).and_then(|()| lists::measure(items, seed)),
         Part::Fields { records } => fields::measure(records, rounds, seed),
         Part::Bandwidth => bandwidth::measure(rounds),
         Part::Addresses { count } => addresses::measure(rounds, seed, count),
