@@ -51,6 +51,12 @@ const QUEUE: usize = 256;
 /// Maximum number of open files. Others are reopened when more of them arrives.
 const OPEN: usize = 64;
 
+/// Maximum bytes of a file that the thread holds until it ends. Most files of a flow of many are of that size, and many are equal:
+/// one of which the directory has a copy under the final name costs a look at that name, and no file.
+const SMALL: usize = 16 << 10;
+/// Maximum bytes of all files that it holds.
+const HELD: usize = 4 << 20;
+
 /// Messages to the thread.
 enum Order {
     /// The bytes of a file at an offset.
@@ -120,6 +126,8 @@ impl Carving {
         let files = CarvedFiles {
             directory: directory.to_owned(),
             is_made: is_whole,
+            small: HashMap::new(),
+            held: 0,
             open: BTreeMap::new(),
             known: HashMap::new(),
             failed: None,
@@ -425,6 +433,10 @@ struct CarvedFiles {
     directory: PathBuf,
     /// Whether the directory is there.
     is_made: bool,
+    /// The content of files that have not ended and are not on the disk.
+    small: HashMap<u64, Vec<u8>>,
+    /// Bytes of these.
+    held: usize,
     /// Open files.
     open: BTreeMap<u64, File>,
     /// Temporary names of the files that have not ended; `None` after a failed write.
@@ -438,38 +450,15 @@ impl CarvedFiles {
         let mut again = 0;
         for order in from {
             match order {
-                Order::Write { file, offset, bytes } => {
-                    if let Err((path, error)) = self.write(file, offset, &bytes) {
-                        self.note(&path, &error);
-                        self.known.insert(file, None);
-                        self.open.remove(&file);
-                        // The record says that the file is kept, but a write failed: the incomplete file must not get
-                        // the name of a complete one.
-                        let _ = std::fs::remove_file(path);
-                    }
-                }
+                Order::Write { file, offset, bytes } => self.take(file, offset, &bytes),
                 Order::Discard { file } => {
+                    self.release(file);
                     self.open.remove(&file);
                     if let Some(path) = self.known.remove(&file).flatten() {
                         let _ = std::fs::remove_file(path);
                     }
                 }
-                Order::Close { file, name } => {
-                    self.open.remove(&file);
-                    let Some(from) = self.known.remove(&file).flatten() else { continue };
-                    let to = self.directory.join(name);
-                    let is_again = to.exists();
-                    again += u64::from(is_again);
-                    // The name is the hash of the content: an equal file exists and need not be synchronised again.
-                    let done = if is_again && same_length(&from, &to) {
-                        std::fs::remove_file(&from)
-                    } else {
-                        weir_files::put_in_place(&from, &to)
-                    };
-                    if let Err(error) = done {
-                        self.note(&from, &error);
-                    }
-                }
+                Order::Close { file, name } => again += u64::from(self.close(file, &name)),
             }
         }
         // Files that did not end before the extraction ended.
@@ -479,8 +468,68 @@ impl CarvedFiles {
         (again, self.failed)
     }
 
+    /// Takes a part of a file. A small one is held until it ends.
+    fn take(&mut self, file: u64, offset: u64, bytes: &[u8]) {
+        if !self.known.contains_key(&file) {
+            let so_far = self.small.get(&file).map_or(0, Vec::len);
+            let is_small = so_far + bytes.len() <= SMALL && self.held + bytes.len() <= HELD;
+            if is_small && offset == so_far as u64 {
+                self.held += bytes.len();
+                self.small.entry(file).or_default().extend_from_slice(bytes);
+                return;
+            }
+            if let Some(before) = self.release(file) {
+                self.write(file, 0, &before);
+            }
+        }
+        self.write(file, offset, bytes);
+    }
+
+    /// The content of a file that was held, which is held no more.
+    fn release(&mut self, file: u64) -> Option<Vec<u8>> {
+        let content = self.small.remove(&file)?;
+        self.held -= content.len();
+        Some(content)
+    }
+
+    /// Gives a file its final name. Returns whether the directory had a file of that name.
+    fn close(&mut self, file: u64, name: &str) -> bool {
+        let to = self.directory.join(name);
+        let before = length(&to);
+        // The name is the hash of the content: a file of equal length is equal, and is not written nor synchronised again.
+        let is_equal = |content: u64| before == Some(content);
+        if let Some(content) = self.release(file) {
+            if is_equal(content.len() as u64) {
+                return true;
+            }
+            self.write(file, 0, &content);
+        }
+        self.open.remove(&file);
+        let Some(from) = self.known.remove(&file).flatten() else { return false };
+        let done = match length(&from) {
+            Some(content) if is_equal(content) => std::fs::remove_file(&from),
+            _ => weir_files::put_in_place(&from, &to),
+        };
+        if let Err(error) = done {
+            self.note(&from, &error);
+        }
+        before.is_some()
+    }
+
+    /// Writes a part of a file to the disk.
+    fn write(&mut self, file: u64, offset: u64, bytes: &[u8]) {
+        if let Err((path, error)) = self.try_write(file, offset, bytes) {
+            self.note(&path, &error);
+            self.known.insert(file, None);
+            self.open.remove(&file);
+            // The record says that the file is kept, but a write failed: the incomplete file must not get the name of a
+            // complete one.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
     /// Writes a part of a file. An error comes with the path of the file.
-    fn write(&mut self, file: u64, offset: u64, bytes: &[u8]) -> Result<(), (PathBuf, io::Error)> {
+    fn try_write(&mut self, file: u64, offset: u64, bytes: &[u8]) -> Result<(), (PathBuf, io::Error)> {
         let final_path = self.directory.join(file_name(file));
         let path = match self.known.get(&file) {
             // An earlier write failed.
@@ -536,7 +585,7 @@ impl CarvedFiles {
     }
 }
 
-fn same_length(one: &Path, other: &Path) -> bool {
-    let length = |path: &Path| std::fs::metadata(path).ok().map(|data| data.len());
-    length(one).is_some() && length(one) == length(other)
+/// The length of a file; `None` if it is not there.
+fn length(path: &Path) -> Option<u64> {
+    std::fs::metadata(path).ok().map(|data| data.len())
 }
