@@ -291,6 +291,9 @@ pub struct Tally<'a> {
     pub begins: bool,
     /// Whether the flow carries others (a tunnel over UDP). Its packets are then also in tallies of the carried flows.
     pub carrier: bool,
+    /// Whether the receiver has sent no packet of the flow so far, so that it asked for nothing. A flow that the active timeout
+    /// has cut begins again in this respect, and one that follows a closed connection is never unasked.
+    pub unasked: bool,
 }
 
 /// A packet that may begin or end a connection, or that begins its flow: one with SYN, FIN or RST, or a flow's first packet.

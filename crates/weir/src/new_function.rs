@@ -136,6 +136,7 @@ fn snapshot(interval: u64) -> Snapshot {
             bytes,
             begins: true,
             carrier: false,
+            unasked: false,
         }));
     }
     let start = START + interval * 30 * SECOND;

@@ -87,20 +87,63 @@ pub struct OwnedTally {
     bytes: u64,
     begins: bool,
     carrier: bool,
+    unasked: bool,
 }
 
 impl OwnedTally {
     pub(crate) fn of(tally: &Tally<'_>) -> Self {
-        let Tally { key, source_is_lower, initiator_is_lower, vlan, tag, packets, bytes, begins, carrier } =
-            *tally;
-        Self { key: *key, source_is_lower, initiator_is_lower, vlan, tag, packets, bytes, begins, carrier }
+        let Tally {
+            key,
+            source_is_lower,
+            initiator_is_lower,
+            vlan,
+            tag,
+            packets,
+            bytes,
+            begins,
+            carrier,
+            unasked,
+        } = *tally;
+        Self {
+            key: *key,
+            source_is_lower,
+            initiator_is_lower,
+            vlan,
+            tag,
+            packets,
+            bytes,
+            begins,
+            carrier,
+            unasked,
+        }
     }
 
     /// The tally.
     pub fn tally(&self) -> Tally<'_> {
-        let Self { ref key, source_is_lower, initiator_is_lower, vlan, tag, packets, bytes, begins, carrier } =
-            *self;
-        Tally { key, source_is_lower, initiator_is_lower, vlan, tag, packets, bytes, begins, carrier }
+        let Self {
+            ref key,
+            source_is_lower,
+            initiator_is_lower,
+            vlan,
+            tag,
+            packets,
+            bytes,
+            begins,
+            carrier,
+            unasked,
+        } = *self;
+        Tally {
+            key,
+            source_is_lower,
+            initiator_is_lower,
+            vlan,
+            tag,
+            packets,
+            bytes,
+            begins,
+            carrier,
+            unasked,
+        }
     }
 }
 

@@ -125,6 +125,7 @@ mod tests {
             bytes: 60,
             begins: false,
             carrier: false,
+            unasked: false,
         }));
     }
 

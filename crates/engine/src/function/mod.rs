@@ -346,6 +346,7 @@ mod tests {
                         bytes: 60,
                         begins: true,
                         carrier: false,
+                        unasked: false,
                     }));
                 } else {
                     function.item(&Item::Record(&crate::fields::RecordView { endpoints, record: &record }));
@@ -388,6 +389,7 @@ mod tests {
             bytes: 60,
             begins: true,
             carrier: false,
+            unasked: false,
         };
         let frame = [0xff; 60];
         let packet = weir_wire::build::packet(&frame, weir_wire::LinkType::ETHERNET);
@@ -454,6 +456,7 @@ mod tests {
                     bytes: 60,
                     begins: true,
                     carrier: false,
+                    unasked: false,
                 }));
             }
             let held = function.held();

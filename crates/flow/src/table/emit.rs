@@ -109,12 +109,13 @@ impl FlowTable {
     fn tally_of<'k>(&mut self, at: u32, flow_ref: &'k FlowRef, s: &Facts, begins: bool) -> Option<Tally<'k>> {
         let hot = self.hot.get_mut(at as usize)?;
         let (tag, carrier) = (hot.tag(), hot.has(mark::CARRIER));
-        let (initiator, vlan, follows) = if hot.has(mark::FRESH) {
-            (hot.fresh_initiator(), hot.fresh_vlan(), false)
+        let (initiator, vlan, follows, unasked) = if hot.has(mark::FRESH) {
+            (hot.fresh_initiator(), hot.fresh_vlan(), false, true)
         } else {
             let cold = self.cold.get_mut(at as usize)?;
             let (vlan, follows) = (cold.origin.vlan[0], hot.has(mark::FOLLOWS));
-            (Row::new(hot, cold).initiator(), vlan, follows)
+            let row = Row::new(hot, cold);
+            (row.initiator(), vlan, follows, is_unasked(&row, usize::from(flow_ref.sender & 1)))
         };
         Some(Tally {
             key: &flow_ref.key,
@@ -126,6 +127,7 @@ impl FlowTable {
             bytes: s.frame_bytes,
             begins: begins && !follows,
             carrier,
+            unasked,
         })
     }
 }
@@ -145,6 +147,7 @@ pub(super) fn uncounted(flow_ref: &FlowRef, s: &Facts, sink: &mut impl FlowSink)
             bytes: s.frame_bytes,
             begins: false,
             carrier: false,
+            unasked: false,
         });
     }
 }
@@ -185,8 +188,14 @@ pub(super) fn tally(row: &mut Row<'_>, sink: &mut impl FlowSink) {
             bytes,
             begins,
             carrier: row.has(mark::CARRIER),
+            unasked: is_unasked(row, side),
         });
     }
+}
+
+/// Whether what a side of a flow sends was not asked for: see [`Tally::unasked`]. The row is not fresh.
+fn is_unasked(row: &Row<'_>, side: usize) -> bool {
+    row.counts(1 - side).packets == 0 && !row.has(mark::FOLLOWS)
 }
 
 /// Emits all of a fresh row; `record` is overwritten.
@@ -224,5 +233,7 @@ pub(super) fn tally_fresh(row: &mut Hot, sink: &mut impl FlowSink) {
         bytes: u64::from(row.counts[side].frame_bytes),
         begins: true,
         carrier: false,
+        // The row has one packet.
+        unasked: true,
     });
 }
