@@ -18,6 +18,7 @@ mod distribution;
 mod ends;
 pub(crate) mod event;
 mod extract;
+mod flood;
 mod frames;
 mod icmperror;
 mod ipproto;
@@ -84,6 +85,7 @@ pub static FUNCTIONS: &[&FunctionSpec] = &[
     &scans::SCANS,
     &syn::SYN,
     &icmperror::ICMPERROR,
+    &flood::FLOOD,
     &states::STATES,
     &applications::APPLICATIONS,
     &unidentified::UNIDENTIFIED,
@@ -430,6 +432,22 @@ mod tests {
         })
     }
 
+    /// Shows a packet of the lower endpoint of a flow, which begins it.
+    fn show_packet(function: &mut dyn Function, key: &weir_wire::FlowKey, vlan: u16) {
+        function.item(&Item::Tally(&crate::Tally {
+            key,
+            source_is_lower: true,
+            initiator_is_lower: true,
+            vlan,
+            tag: weir_wire::Tag::NONE,
+            packets: 1,
+            bytes: 60,
+            begins: true,
+            carrier: false,
+            unasked: false,
+        }));
+    }
+
     /// What is stated is what a function holds under a flood of flows from everywhere to everywhere, and in its
     /// reading: no less, and for the large ones not much more.
     #[test]
@@ -445,19 +463,18 @@ mod tests {
             for n in 0..40_000_u32 {
                 let flow = scans::tests::flood(n);
                 function.item(&Item::FlowEnd(&flow, Directions::BOTH));
-                let key = &flow.key;
-                function.item(&Item::Tally(&crate::Tally {
-                    key,
-                    source_is_lower: true,
-                    initiator_is_lower: true,
-                    vlan: n as u16 & 0xfff,
-                    tag: weir_wire::Tag::NONE,
-                    packets: 1,
-                    bytes: 60,
-                    begins: true,
-                    carrier: false,
-                    unasked: false,
-                }));
+                show_packet(&mut *function, &flow.key, n as u16 & 0xfff);
+            }
+            // Rows of a function may hold more of what they have many of.
+            if stated.state > (1 << 16).max(2 * function.held()) {
+                for (source, target) in
+                    (0..300_u32).flat_map(|source| (0..1024_u32).map(move |to| (source, to)))
+                {
+                    let mut key = scans::tests::flood(source).key;
+                    key.proto = 17;
+                    key.addr[1] = weir_wire::mapped((0xc000_0000 | target).to_be_bytes());
+                    show_packet(&mut *function, &key, 0);
+                }
             }
             let held = function.held();
             let reading = function.take().memory();

@@ -324,6 +324,7 @@ fn calls(name: &str, level: Level) -> Vec<FunctionCall> {
         ("tcp3", _) => return vec![call.with("port1", 80).with("port2", 443)],
         ("iprange", _) => return vec![call.with("net1", "10.0.0.0/8").with("net2", "192.168.0.0/16")],
         ("event", Level::Flow) => return vec![call.with("name", "found").with("rows", 4096)],
+        ("flood", _) => return vec![call.with("rows", 4096)],
         ("log", _) => return vec![call.with("to", "rows")],
         ("write", level) => return vec![call.with("to", format!("{level:?}.pcap"))],
         // With a threshold it has no state: it judges what the function before it measured.
