@@ -37,6 +37,7 @@ impl Bits {
             Form::Few(list) => match list.binary_search(&number) {
                 Ok(_) => false,
                 Err(at) if list.len() < Self::FEW => {
+                    list.reserve_exact(growth(list, Self::FEW) / size_of::<u16>());
                     list.insert(at, number);
                     true
                 }
@@ -110,8 +111,18 @@ impl Bits {
     /// Bytes of heap memory.
     pub fn memory(&self) -> usize {
         match &self.0 {
-            Form::Few(list) => size_of_val(list.as_slice()),
+            Form::Few(list) => list.capacity() * size_of::<u16>(),
             Form::Many(words, _) => size_of_val(words.as_slice()),
+        }
+    }
+
+    /// Bytes of heap memory that a number needs beyond those of before.
+    pub(crate) fn further(&self, number: u16) -> usize {
+        match &self.0 {
+            Form::Few(list) if list.binary_search(&number).is_ok() => 0,
+            Form::Few(list) if list.len() < Self::FEW => growth(list, Self::FEW),
+            Form::Few(_) => Self::MEMORY.saturating_sub(self.memory()),
+            Form::Many(..) => 0,
         }
     }
 
@@ -139,6 +150,14 @@ impl Bits {
             });
         }
     }
+}
+
+/// Bytes by which a list of at most `max` values grows for one more: it doubles when it is full, so that its memory is known
+/// before.
+pub(crate) fn growth<T>(list: &Vec<T>, max: usize) -> usize {
+    let capacity = list.capacity();
+    let more = if list.len() < capacity { 0 } else { capacity.max(4).min(max.saturating_sub(capacity)) };
+    more * size_of::<T>()
 }
 
 impl FromIterator<u16> for Bits {

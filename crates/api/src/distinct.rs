@@ -7,6 +7,7 @@
 //! by side and never added: the number of values is then between that of the greatest and the sum of all.
 
 use crate::Bits;
+use crate::bits::growth;
 use serde::{Deserialize, Serialize};
 
 /// The kind of value that is counted.
@@ -172,8 +173,17 @@ impl<T: Hashed> Distinct<T> {
     /// Bytes of heap memory.
     pub fn memory(&self) -> usize {
         match self {
-            Distinct::Few(few) => size_of_val(few.as_slice()),
+            Distinct::Few(few) => few.capacity() * size_of::<T>(),
             Distinct::Registers(registers) => registers.len(),
+        }
+    }
+
+    /// Bytes of heap memory that a new value needs beyond those of before.
+    fn further(&self) -> usize {
+        match self {
+            Distinct::Few(few) if few.len() < Self::EXACT => growth(few, Self::EXACT),
+            Distinct::Few(few) => Distinct::SIZE.saturating_sub(few.capacity() * size_of::<T>()),
+            Distinct::Registers(_) => 0,
         }
     }
 
@@ -191,6 +201,7 @@ impl<T: Hashed> Distinct<T> {
             Distinct::Few(values) => {
                 let Err(at) = values.binary_search(&value) else { return };
                 if values.len() < Self::EXACT {
+                    values.reserve_exact(growth(values, Self::EXACT) / size_of::<T>());
                     values.insert(at, value);
                 } else {
                     self.spread();
@@ -311,6 +322,28 @@ impl Seen {
         }
     }
 
+    /// Bytes of heap memory.
+    fn memory(&self) -> usize {
+        match self {
+            Seen::Values(values) => values.memory(),
+            Seen::Numbers(numbers) => numbers.memory(),
+        }
+    }
+
+    /// Upper bound of the bytes of heap memory that a value needs beyond those of before.
+    fn further(&self, value: u128) -> usize {
+        match self {
+            Seen::Values(all) => match all {
+                Distinct::Few(few) if few.binary_search(&value).is_ok() => 0,
+                _ => all.further(),
+            },
+            Seen::Numbers(numbers) => match u16::try_from(value) {
+                Ok(number) => numbers.further(number),
+                Err(_) => Distinct::SIZE.saturating_sub(numbers.memory()),
+            },
+        }
+    }
+
     fn merge(&mut self, other: &Seen) {
         match (&mut *self, other) {
             (Seen::Numbers(mine), Seen::Numbers(theirs)) => mine.merge(theirs),
@@ -338,6 +371,12 @@ impl DistinctValues {
     pub fn add(&mut self, value: u128) -> bool {
         self.added = (self.added + 1).min(Self::UNKNOWN);
         self.seen.add(value)
+    }
+
+    /// Counts a value as [`DistinctValues::add`] does, if it needs at most `room` bytes of heap memory beyond those of before.
+    /// Returns whether the value may be new; `None` if it was not counted.
+    pub fn add_within(&mut self, value: u128, room: usize) -> Option<bool> {
+        (self.seen.further(value) <= room).then(|| self.add(value))
     }
 
     /// Number of distinct values, an estimate unless [`DistinctValues::is_exact`]; at most the number of additions.
@@ -369,10 +408,7 @@ impl DistinctValues {
 
     /// Bytes of heap memory.
     pub fn memory(&self) -> usize {
-        match &self.seen {
-            Seen::Values(values) => values.memory(),
-            Seen::Numbers(numbers) => numbers.memory(),
-        }
+        self.seen.memory()
     }
 
     /// The values, the estimate from before they were renamed, and how often one was added.
@@ -548,6 +584,31 @@ mod tests {
                 assert_eq!((near.estimate(), near.is_exact()), (many, true));
                 assert_eq!(near.values().map(|values| values.len() as u64), Some(many));
                 assert!(near.memory() <= Bits::MEMORY);
+            }
+        }
+    }
+
+    #[test]
+    fn values_need_no_more_room_than_they_may() {
+        for (first, step) in [(0, 1), (1 << 40, 1), (0, 300), (65_000, 7)] {
+            for room in [0, 63, 64, 1_000, 4_096, 8_192] {
+                let mut values = DistinctValues::default();
+                let mut counted = 0;
+                for n in 0..3_000 {
+                    let left = room - values.memory();
+                    counted += u64::from(values.add_within(first + n * step, left) == Some(true));
+                    assert!(values.memory() <= room, "{first} {step} {room}");
+                }
+                match room {
+                    0 | 63 => assert_eq!((counted, values.estimate()), (0, 0)),
+                    64 => assert_eq!((counted, values.estimate()), (4, 4)),
+                    8_192 => assert_eq!(counted, 3_000),
+                    _ => assert!(counted >= 32, "{counted}"),
+                }
+                // A value that is known needs no room.
+                if counted > 0 && values.values().is_some() {
+                    assert_eq!(values.add_within(first, 0), Some(false));
+                }
             }
         }
     }
