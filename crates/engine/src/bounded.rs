@@ -42,13 +42,24 @@ pub(crate) trait Amount: Clone + Default {
     type More: Copy;
     /// Least weight of what is counted at once.
     const LEAST: u32;
+    /// Bytes of heap memory that each row may have, whatever the others have. Beyond them rows share the room of the list.
+    const OWN: usize = 0;
 
     /// Weight of an addition to a new key.
     fn weight_of(more: &Self::More, unit: Unit) -> u64;
     /// Packets and bytes of an addition.
     fn count_of(more: &Self::More) -> Count;
-    /// Adds to the amount, and returns the weight that it gained.
-    fn add(&mut self, more: &Self::More, unit: Unit) -> u64;
+    /// Adds to the amount, and returns the weight that it gained. It may take `room` bytes of heap memory beyond those of
+    /// before.
+    fn add(&mut self, more: &Self::More, unit: Unit, room: usize) -> u64;
+    /// Bytes of heap memory.
+    fn memory(&self) -> usize {
+        0
+    }
+    /// Upper bound of the weight that was not counted for want of room.
+    fn uncounted(&self) -> u64 {
+        0
+    }
     /// Weight of the whole amount.
     fn weight(&self, unit: Unit) -> u64;
     /// Packets and bytes of the whole amount.
@@ -89,7 +100,7 @@ impl<N: Numbers> Amount for Summed<N> {
         Count { packets: more.weight(), bytes: 0 }
     }
 
-    fn add(&mut self, more: &N, _: Unit) -> u64 {
+    fn add(&mut self, more: &N, _: Unit, _: usize) -> u64 {
         self.numbers.add(more);
         more.weight()
     }
@@ -133,7 +144,7 @@ impl Amount for Counted {
     }
 
     #[inline]
-    fn add(&mut self, (count, flows): &(Count, u32), unit: Unit) -> u64 {
+    fn add(&mut self, (count, flows): &(Count, u32), unit: Unit, _: usize) -> u64 {
         self.count.add(count);
         self.flows = self.flows.saturating_add(*flows);
         count.in_unit(unit)
@@ -293,6 +304,9 @@ pub(crate) struct Bounded<K, V: Amount = Counted> {
     crowded: bool,
     /// All that was counted, with and without a row.
     added: Count,
+    /// Bytes of heap memory that rows share beyond their own ([`Amount::OWN`]), and those that are left.
+    room: usize,
+    left: usize,
     /// Rows whose keys were compared.
     #[cfg(test)]
     compared: u64,
@@ -312,6 +326,11 @@ impl<K: Keyed, V: Amount> Bounded<K, V> {
     /// Weights in bytes have a resolution of 16 when the lightest row is searched for: the smallest frame has 14
     /// bytes. Weights above 2^32 packets or 2^36 bytes are equal.
     pub fn new(rows: usize, unit: Unit, seed: u64) -> Self {
+        Self::with_room(rows, unit, seed, 0)
+    }
+
+    /// A list whose rows share `room` bytes of heap memory, beyond the bytes that each has of its own.
+    pub fn with_room(rows: usize, unit: Unit, seed: u64, room: usize) -> Self {
         let sets = Self::sets_for(rows);
         let mut state = !seed;
         Self {
@@ -333,6 +352,8 @@ impl<K: Keyed, V: Amount> Bounded<K, V> {
             inserts: 0,
             crowded: false,
             added: Count::default(),
+            room,
+            left: room,
         }
     }
 
@@ -347,13 +368,14 @@ impl<K: Keyed, V: Amount> Bounded<K, V> {
         self.rows.len()
     }
 
-    /// Memory of a list of `rows` slots in bytes, keys included.
+    /// Memory of a list of `rows` slots in bytes, keys and what rows have of their own included. The room that they share is
+    /// beyond it.
     pub fn bytes(rows: usize) -> usize {
         let sets = Self::sets_for(rows);
         size_of::<Self>()
             + sets * size_of::<Set>()
             + sets.div_ceil(SETS_PER_WORD) * size_of::<u64>()
-            + sets * WAYS * size_of::<Kept<K, V>>()
+            + sets * WAYS * (size_of::<Kept<K, V>>() + V::OWN)
             + sets * DOORS * size_of::<Door>()
             + TOGETHER * size_of::<Pending<K, V::More>>()
     }
@@ -362,19 +384,15 @@ impl<K: Keyed, V: Amount> Bounded<K, V> {
         rows.div_ceil(WAYS).max(2)
     }
 
-    /// Memory of the list in bytes, keys included.
+    /// Memory of the list in bytes, keys and heap memory of the rows included.
     pub fn memory(&self) -> usize {
         size_of_val(self)
+            + self.rows.iter().map(|row| row.amount.memory()).sum::<usize>()
             + size_of_val(self.sets.as_slice())
             + size_of_val(self.used.as_slice())
             + size_of_val(self.rows.as_slice())
             + size_of_val(self.doors.as_slice())
             + self.pending.capacity() * size_of::<Pending<K, V::More>>()
-    }
-
-    /// What is counted of each key, with those that were counted and emptied.
-    pub fn amounts(&self) -> impl Iterator<Item = &V> {
-        self.rows.iter().map(|row| &row.amount)
     }
 
     /// Takes the contents as a table; `form` gives the key and the values of a row.
@@ -468,7 +486,7 @@ impl<K: Keyed, V: Amount> Bounded<K, V> {
             let set = sets[which];
             let row = &mut self.rows[set * WAYS + way];
             if row.key == add.key {
-                let gained = row.amount.add(&add.more, self.unit);
+                let gained = grow(&mut row.amount, &add.more, self.unit, &mut self.left);
                 let total = &mut self.sets[set].weights[way];
                 *total = total.saturating_add(Self::scaled(self.shift, gained, V::LEAST));
                 return;
@@ -513,7 +531,7 @@ impl<K: Keyed, V: Amount> Bounded<K, V> {
         to.set_tag(way, tag(add.hash));
         to.weights[way] = weight;
         let mut amount = V::default();
-        amount.add(&add.more, self.unit);
+        grow(&mut amount, &add.more, self.unit, &mut self.left);
         *amount.error() = error;
         self.rows[set * WAYS + way] = Kept { key: add.key, amount };
     }
@@ -553,7 +571,9 @@ impl<K: Keyed, V: Amount> Bounded<K, V> {
     fn displace(&mut self, at: usize) {
         let (unit, shift) = (self.unit, self.shift);
         let row = &mut self.rows[at];
-        let had = row.amount.error().saturating_add(Self::scaled(shift, row.amount.weight(unit), 1));
+        self.left += shared::<V>(row.amount.memory());
+        let weight = row.amount.weight(unit).saturating_add(row.amount.uncounted());
+        let had = row.amount.error().saturating_add(Self::scaled(shift, weight, 1));
         let key = row.key;
         let place = self.place(key.hash(&self.hash));
         // The row's error is part of the counter's value already.
@@ -595,6 +615,7 @@ impl<K: Keyed, V: Amount> Bounded<K, V> {
         form: impl Fn(Row<K, V>) -> R,
     ) -> Taken<R> {
         self.settle();
+        self.left = self.room;
         let mut places = self.take_places();
         let mut shed = std::mem::take(&mut self.added);
         for place in &places {
@@ -611,7 +632,7 @@ impl<K: Keyed, V: Amount> Bounded<K, V> {
         for place in places {
             let row = &mut self.rows[place as usize];
             let mut amount = std::mem::take(&mut row.amount);
-            let error = bound(u64::from(*amount.error()));
+            let error = bound(u64::from(*amount.error())).saturating_add(amount.uncounted());
             rows.push(form(Row { key: row.key, amount, error }));
         }
         let mut absent = 0;
@@ -640,6 +661,21 @@ impl<K: Keyed, V: Amount> Bounded<K, V> {
         }
         places
     }
+}
+
+/// The part of a row's heap memory that is taken from the room of the list.
+#[inline]
+fn shared<V: Amount>(memory: usize) -> usize {
+    memory.saturating_sub(V::OWN)
+}
+
+/// Adds to an amount within its own memory and what is left of the room, and returns the weight that it gained.
+#[inline]
+fn grow<V: Amount>(amount: &mut V, more: &V::More, unit: Unit, left: &mut usize) -> u64 {
+    let before = amount.memory();
+    let gained = amount.add(more, unit, V::OWN.saturating_sub(before) + *left);
+    *left = (*left + shared::<V>(before)).saturating_sub(shared::<V>(amount.memory()));
+    gained
 }
 
 /// Moves other bits of a hash to the high end (the golden ratio).

@@ -332,3 +332,80 @@ fn a_sorted_list_has_the_rows_of_an_unsorted_one() {
         assert_eq!(text(lists().take()), format!("{sorted:?}"));
     }
 }
+
+/// A list of values, for which rows need room.
+#[derive(Clone, Default)]
+struct Valued(Vec<u64>, u64, u32);
+
+impl Amount for Valued {
+    type More = u64;
+    const LEAST: u32 = 0;
+    const OWN: usize = 32;
+
+    fn weight_of(_: &u64, _: Unit) -> u64 {
+        1
+    }
+
+    fn count_of(_: &u64) -> Count {
+        Count { packets: 1, bytes: 0 }
+    }
+
+    fn add(&mut self, more: &u64, _: Unit, room: usize) -> u64 {
+        if room >= 8 {
+            self.0.reserve_exact(1);
+            self.0.push(*more);
+        } else {
+            self.1 += 1;
+        }
+        1
+    }
+
+    fn memory(&self) -> usize {
+        8 * self.0.capacity()
+    }
+
+    fn uncounted(&self) -> u64 {
+        self.1
+    }
+
+    fn weight(&self, _: Unit) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn count(&self) -> Count {
+        Count { packets: self.0.len() as u64 + self.1, bytes: 0 }
+    }
+
+    fn error(&mut self) -> &mut u32 {
+        &mut self.2
+    }
+}
+
+/// What rows take of the room of their list is what they have beyond their own, also after rows were displaced.
+#[test]
+fn rows_share_the_room_of_their_list() {
+    const ROOM: usize = 8 * 200;
+    let mut list: Bounded<u64, Valued> = Bounded::with_room(64, Unit::Packets, 3, ROOM);
+    let mut state = 1;
+    for round in 0..3 {
+        let mut truth: BTreeMap<u64, u64> = BTreeMap::new();
+        for n in 0..4_000 {
+            let random = next(&mut state);
+            let key = if random.is_multiple_of(3) { random } else { random >> 32 & 31 };
+            *truth.entry(key).or_default() += 1;
+            list.add_more(key, n);
+            if n % 64 == 0 {
+                let taken: usize = list.rows.iter().map(|row| shared::<Valued>(row.amount.memory())).sum();
+                assert_eq!(list.left, ROOM - taken, "{round} {n}");
+                assert!(list.memory() <= Bounded::<u64, Valued>::bytes(64) + ROOM);
+            }
+        }
+        let taken = list.take();
+        assert_eq!(list.left, ROOM);
+        assert!(taken.rows.iter().any(|row| row.amount.1 > 0));
+        for row in taken.rows {
+            let (counted, of) = (row.amount.weight(Unit::Packets), truth[&row.key]);
+            assert!(counted <= of && counted + row.error >= of, "{counted} + {} of {of}", row.error);
+        }
+    }
+}

@@ -300,7 +300,7 @@ impl Amount for Found {
         Count { packets: 1, bytes: 0 }
     }
 
-    fn add(&mut self, more: &Time, _: Unit) -> u64 {
+    fn add(&mut self, more: &Time, _: Unit, _: usize) -> u64 {
         self.items += 1;
         let (first, last) = self.times.unwrap_or((*more, *more));
         self.times = Some((first.min(*more), last.max(*more)));

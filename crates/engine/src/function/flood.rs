@@ -231,7 +231,7 @@ impl Amount for Received {
         }
     }
 
-    fn add(&mut self, more: &More, unit: Unit) -> u64 {
+    fn add(&mut self, more: &More, unit: Unit, _: usize) -> u64 {
         match more {
             More::From([high, low], count) => {
                 self.count.add(count);
@@ -241,6 +241,10 @@ impl Amount for Received {
             More::Answered(packets) => self.answered += packets,
         }
         Self::weight_of(more, unit)
+    }
+
+    fn memory(&self) -> usize {
+        self.sources.memory()
     }
 
     fn weight(&self, unit: Unit) -> u64 {
@@ -344,7 +348,7 @@ impl Function for Flood {
     }
 
     fn held(&self) -> usize {
-        self.list.memory() + self.list.amounts().map(|received| received.sources.memory()).sum::<usize>()
+        self.list.memory()
     }
 
     fn take(&mut self) -> Reading {

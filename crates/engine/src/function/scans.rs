@@ -14,12 +14,11 @@ use weir_api::{
 const ROWS: usize = 1024;
 /// Rows of a worker: exact while three quarters of them are in use.
 const KEPT: usize = 4 * ROWS;
-/// Bytes of the values of a row that is a scan.
-const VALUES: usize = Bits::MEMORY;
-/// Rows that are assumed to have that many values: others have few, as in a flood.
-const WIDE: usize = 32;
-/// Bytes of the few values of another row: a list has room for four of them.
+/// Bytes of the values of a row that each has: room for four of them. Most rows of a flood have one.
 const FEW: usize = 4 * size_of::<u128>();
+/// Bytes that are assumed for further values of all rows, as if 32 had all ports. It is no limit: a scan must not be missed because
+/// other hosts have many targets.
+const FURTHER: usize = 32 * Bits::MEMORY;
 const TCP: u8 = 6;
 /// The first ephemeral port (Linux's `ip_local_port_range`). An ephemeral port that answers was not found by probing:
 /// another connection announced it, as FTP's passive mode does for every file.
@@ -32,9 +31,8 @@ pub(super) static SCANS: FunctionSpec = FunctionSpec {
     levels: &[Level::Flow],
     input: InputKind::Packets,
     memory: |_| {
-        let values = WIDE * VALUES;
-        let state = Bounded::<Tuple, Attempts>::bytes(KEPT) + KEPT * FEW + values;
-        Ok(Memory { state, reading: ROWS * (ROW + FEW) + values })
+        let state = Bounded::<Tuple, Attempts>::bytes(KEPT) + FURTHER;
+        Ok(Memory { state, reading: ROWS * (ROW + FEW) + FURTHER })
     },
     judge: Some(|_, _| Ok(Box::<super::probes::Probes>::default())),
     delivers: None,
@@ -75,17 +73,11 @@ struct Attempt {
     began: u64,
 }
 
-impl Attempts {
-    /// Bytes of heap memory.
-    fn memory(&self) -> usize {
-        self.failed.memory() + self.answered.memory()
-    }
-}
-
 /// Rows are ranked by their number of failed targets.
 impl Amount for Attempts {
     type More = Attempt;
     const LEAST: u32 = 0;
+    const OWN: usize = FEW;
 
     fn weight_of(more: &Attempt, _: Unit) -> u64 {
         u64::from(more.outcome != Outcome::Answered)
@@ -95,7 +87,7 @@ impl Amount for Attempts {
         Count { packets: 1, bytes: 0 }
     }
 
-    fn add(&mut self, more: &Attempt, _: Unit) -> u64 {
+    fn add(&mut self, more: &Attempt, _: Unit, _: usize) -> u64 {
         self.flows += 1;
         match more.outcome {
             Outcome::Answered => {
@@ -109,6 +101,10 @@ impl Amount for Attempts {
         self.times = Some((first.min(more.began), last.max(more.began)));
         // Where the values are no longer known, each flow counts.
         u64::from(self.failed.add(more.value))
+    }
+
+    fn memory(&self) -> usize {
+        self.failed.memory() + self.answered.memory()
     }
 
     fn weight(&self, _: Unit) -> u64 {
@@ -126,7 +122,7 @@ impl Amount for Attempts {
 
 /// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Outcome {
+pub(super) enum Outcome {
     Answered,
     Refused,
     Unanswered,
@@ -134,7 +130,7 @@ enum Outcome {
 
 impl Outcome {
     /// `None` if the initiator is unknown, or if it is uncertain whether the flow was an attempt.
-    fn of(flow: &FlowRecord) -> Option<Outcome> {
+    pub(super) fn of(flow: &FlowRecord) -> Option<Outcome> {
         // Late segments of a closed connection are no attempt.
         if flow.key.proto != TCP || flow.follows != 0 {
             return None;
@@ -176,7 +172,7 @@ impl Function for Scans {
     }
 
     fn held(&self) -> usize {
-        self.list.memory() + self.list.amounts().map(Attempts::memory).sum::<usize>()
+        self.list.memory()
     }
 
     fn take(&mut self) -> Reading {
@@ -212,7 +208,7 @@ pub(super) mod tests {
     use weir_wire::{FlowKey, Time, Tunnel, mapped};
 
     /// A TCP flow from 10.0.0.`source` to 10.0.1.`target` with one packet in each direction.
-    fn flow(source: u8, target: u8, port: u16, state: ConnState) -> FlowRecord {
+    pub fn flow(source: u8, target: u8, port: u16, state: ConnState) -> FlowRecord {
         let side = Side { packets: 1, frame_bytes: 60, ip_bytes: 40, ..Side::default() };
         FlowRecord {
             key: FlowKey {
