@@ -18,6 +18,7 @@ mod distribution;
 mod ends;
 pub(crate) mod event;
 mod extract;
+mod fanout;
 mod flood;
 mod frames;
 mod icmperror;
@@ -83,6 +84,7 @@ pub static FUNCTIONS: &[&FunctionSpec] = &[
     &wifi::WIFI,
     &arp::ARP,
     &scans::SCANS,
+    &fanout::FANOUT,
     &syn::SYN,
     &icmperror::ICMPERROR,
     &flood::FLOOD,
