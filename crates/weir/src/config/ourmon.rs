@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 use std::path::Path;
-use weir_api::{FunctionCall, SubscriptionSpec, Unit};
+use weir_api::{FunctionCall, Level, SubscriptionSpec, Unit};
 
 /// `weir config from-ourmon FILE`.
 pub fn from_ourmon(path: &Path) -> Outcome {
@@ -90,8 +90,8 @@ static TAGS: [Tag; 33] = [
         name: "topn_icmperror",
         translate: |t, s| t.list(s, FunctionCall::new("icmperror").with("by", "drawn")),
     },
-    Tag { name: "topn_scans", translate: not_yet },
-    Tag { name: "topn_port_scans", translate: not_yet },
+    Tag { name: "topn_scans", translate: |t, s| t.fanout(s, "addresses") },
+    Tag { name: "topn_port_scans", translate: |t, s| t.fanout(s, "ports") },
     Tag { name: "topn_irc", translate: not_yet },
     Tag { name: "trigger_topn_ip", translate: not_yet },
     Tag { name: "trigger_worm", translate: not_yet },
@@ -247,6 +247,15 @@ impl Translation {
         self.add_list(statement, &statement.tag, "", call)
     }
 
+    /// Adds a list of hosts by what they try to reach, which are flows.
+    fn fanout(&mut self, statement: &Statement, by: &str) -> Result<(), String> {
+        self.list(statement, FunctionCall::new("fanout").with("by", by))?;
+        if let Some(list) = self.subscriptions.last_mut() {
+            list.level = Level::Flow;
+        }
+        Ok(())
+    }
+
     fn add_list(
         &mut self,
         statement: &Statement,
@@ -319,6 +328,9 @@ impl Translation {
             let _ = write!(out, "\n[[subscription]]\nname = {}\n", toml_string(&subscription.name));
             if !subscription.expression.is_empty() {
                 let _ = writeln!(out, "expression = {}", toml_string(&subscription.expression));
+            }
+            if subscription.level != Level::Packet {
+                let _ = writeln!(out, "level = {}", toml_string(subscription.level.name()));
             }
             let calls: Vec<String> = subscription.functions.iter().map(written).collect();
             let _ = writeln!(out, "functions = [{}]", calls.join(", "));
@@ -484,10 +496,14 @@ mod tests {
                 "/topn_port_udp: udp: { top = \"port\", show = 20 }",
                 "/topn_syn: : { syn = 20 }",
                 "/topn_icmperror: : { icmperror = \"drawn\", show = 20 }",
+                "/topn_scans: : { fanout = \"addresses\", show = 10 }",
+                "/topn_port_scans: : { fanout = \"ports\", show = 10 }",
             ]
         );
+        let by_flow = plan.iter().filter(|spec| spec.level == Level::Flow).map(|spec| &*spec.name);
+        assert_eq!(by_flow.collect::<Vec<_>>(), ["topn_scans", "topn_port_scans"]);
         let notes: Vec<&str> = outcome.stderr.lines().collect();
-        assert_eq!(notes.len(), 13, "{}", outcome.stderr);
+        assert_eq!(notes.len(), 11, "{}", outcome.stderr);
         assert_eq!(notes[0], "ourmon.conf:2: not yet: sysname");
         assert!(
             outcome.stdout.contains("# not yet: trigger_worm 30 10000 /usr/dumps (line 30)\n"),
