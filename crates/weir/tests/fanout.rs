@@ -1,0 +1,188 @@
+//! What `fanout` finds of SYNs is what tshark finds, in each of its lists, with any number of workers.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+#[path = "support/pass.rs"]
+#[allow(dead_code)]
+mod pass;
+mod support;
+
+use pass::{Loaded, Pass, settings};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use weir_api::{Datum, Folded, FunctionCall, Level, Reading, Snapshot, SubscriptionSpec, Table};
+use weir_engine::Plan;
+use weir_wire::{Tunnel, decode, further_frames};
+
+/// Largest capture in bytes.
+const MAX_BYTES: u64 = 1_000_000;
+
+/// Source, target and port of flows.
+type Tried = BTreeSet<(IpAddr, IpAddr, u16)>;
+
+/// What SYNs try: of the flows that begin with one, and of all.
+struct Theirs {
+    first: Tried,
+    all: Tried,
+}
+
+/// An error of ICMP quotes TCP, which is no packet of its own.
+fn theirs(path: &Path) -> Theirs {
+    const FIELDS: [&str; 7] =
+        ["ip.src", "ipv6.src", "ip.dst", "ipv6.dst", "tcp.srcport", "tcp.dstport", "tcp.flags"];
+    let mut command = Command::new("tshark");
+    command
+        .args([
+            "-n",
+            "-Y",
+            "tcp and not icmp and not icmpv6",
+            "-T",
+            "fields",
+            "-E",
+            "separator=;",
+            "-E",
+            "occurrence=f",
+            "-r",
+        ])
+        .arg(path);
+    FIELDS.iter().for_each(|field| _ = command.args(["-e", field]));
+    let ran = command.stdin(Stdio::null()).output().unwrap();
+    let (mut first, mut all) = (Tried::new(), Tried::new());
+    let mut seen = BTreeSet::new();
+    for line in String::from_utf8_lossy(&ran.stdout).lines() {
+        let fields: Vec<&str> = line.split(';').collect();
+        let address = |one: usize, other: usize| fields[one].parse().or(fields[other].parse::<IpAddr>());
+        let (Ok(source), Ok(target)) = (address(0, 1), address(2, 3)) else { continue };
+        let (Ok(from), Ok(port)) = (fields[4].parse::<u16>(), fields[5].parse::<u16>()) else { continue };
+        let Ok(flags) = u16::from_str_radix(fields[6].trim_start_matches("0x"), 16) else { continue };
+        let (one, other) = ((source, from), (target, port));
+        let begins = seen.insert((one.min(other), one.max(other)));
+        // SYN without FIN, RST and ACK.
+        if flags & 0x17 == 2 {
+            all.insert((source, target, port));
+            if begins {
+                first.insert((source, target, port));
+            }
+        }
+    }
+    Theirs { first, all }
+}
+
+fn is_small(path: &Path) -> bool {
+    path.metadata().is_ok_and(|data| data.len() <= MAX_BYTES)
+}
+
+/// Whether the packets of a capture carry no others, which have flows of their own.
+fn is_plain(capture: &Loaded) -> bool {
+    capture
+        .packets()
+        .all(|packet| decode(&packet).tunnel == Tunnel::None && further_frames(&packet).next().is_none())
+}
+
+const LISTS: [&str; 4] = ["addresses", "ports", "vertical", "horizontal"];
+
+fn table<'s>(snapshot: &'s Snapshot, by: &str) -> &'s Table {
+    let answer = snapshot.answers.iter().find(|answer| answer.label.subscription == by);
+    match answer.map(|answer| &answer.reading) {
+        Some(Reading::Table(table)) => table,
+        other => panic!("{by}: {other:?}"),
+    }
+}
+
+/// The values of a column of the flows that begin with a SYN, by the other parts of their keys.
+fn values(table: &Table, column: usize) -> BTreeMap<Vec<Datum>, BTreeSet<u128>> {
+    let mut found: BTreeMap<_, BTreeSet<u128>> = BTreeMap::new();
+    for row in &table.rows {
+        let (Some((Datum::Text(kind), rest)), Folded::Distinct(values)) =
+            (row.key.split_last(), &row.values[column])
+        else {
+            panic!("{row:?}")
+        };
+        if matches!(&**kind, "syn" | "connect") {
+            found.entry(rest.to_vec()).or_default().extend(values.values().unwrap());
+        }
+    }
+    found
+}
+
+/// The number that stands for an address.
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().into(),
+        IpAddr::V6(address) => address.into(),
+    }
+}
+
+/// The flows of the list of pairs.
+fn vertical(snapshot: &Snapshot) -> Tried {
+    let mut tried = Tried::new();
+    for (key, ports) in values(table(snapshot, "vertical"), 0) {
+        let [Datum::Address(source), Datum::Address(target)] = key[..] else { panic!("{key:?}") };
+        tried.extend(ports.into_iter().map(|port| (source, target, port as u16)));
+    }
+    tried
+}
+
+#[test]
+fn syns_are_those_that_tshark_finds() {
+    if Command::new("tshark").arg("--version").stdin(Stdio::null()).output().is_err() {
+        println!("skipped: tshark is not installed");
+        return;
+    }
+    let spec = |by: &str| {
+        let call = FunctionCall::new("fanout").with("by", by).with("rows", 65_536);
+        SubscriptionSpec { level: Level::Flow, ..SubscriptionSpec::new(by, "", vec![call]) }
+    };
+    let plan = Arc::new(Plan::new("", LISTS.map(spec).into(), settings()).unwrap());
+    let (mut captures, mut flows) = (0, 0);
+    for path in support::diverse(300).into_iter().filter(|path| is_small(path)) {
+        let capture = Loaded::read(&path);
+        if !is_plain(&capture) {
+            continue;
+        }
+        let run = |workers| {
+            let pass = Pass::new(&plan, workers, capture.ample_memory());
+            pass.run(&capture, capture.interval(3), |_| ()).total()
+        };
+        let total = run(1);
+        let tried = vertical(&total);
+        if tried.is_empty() {
+            continue;
+        }
+        let theirs = theirs(&path);
+        let name = path.display();
+        assert!(tried.is_subset(&theirs.all), "{name}: {:?}", tried.difference(&theirs.all));
+        assert!(theirs.first.is_subset(&tried), "{name}: {:?}", theirs.first.difference(&tried));
+        // The other lists have equal flows.
+        let mut expected = [const { BTreeMap::<Vec<Datum>, BTreeSet<u128>>::new() }; 3];
+        for (source, target, port) in &tried {
+            let host = vec![Datum::Address(*source)];
+            let service = vec![Datum::Address(*source), Datum::Number((*port).into())];
+            let parts = [(host.clone(), number(*target)), (host, (*port).into()), (service, number(*target))];
+            for (list, (key, value)) in expected.iter_mut().zip(parts) {
+                list.entry(key).or_default().insert(value);
+            }
+        }
+        let [addresses, ports, services] = expected;
+        assert_eq!(values(table(&total, "addresses"), 0), addresses, "{name}");
+        assert_eq!(values(table(&total, "addresses"), 1), ports, "{name}");
+        assert_eq!(values(table(&total, "ports"), 0), ports, "{name}");
+        assert_eq!(values(table(&total, "ports"), 1), addresses, "{name}");
+        assert_eq!(values(table(&total, "horizontal"), 0), services, "{name}");
+        for workers in [2, 3, 7] {
+            let several = run(workers);
+            for by in LISTS {
+                assert!(table(&total, by).is_exact());
+                assert_eq!(table(&several, by), table(&total, by), "{name}, {workers} workers: {by}");
+            }
+        }
+        captures += 1;
+        flows += tried.len();
+    }
+    println!("{captures} captures: {flows} ports of hosts that were tried");
+    let has_shared = support::root().join("../shared/data").is_dir();
+    assert!(flows > 50 || !has_shared, "{flows}");
+}
