@@ -120,6 +120,7 @@ fn tally(key: &FlowKey, source_is_lower: bool) -> Tally<'_> {
         bytes: 64,
         begins: true,
         carrier: false,
+        unasked: true,
     }
 }
 
