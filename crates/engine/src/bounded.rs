@@ -381,7 +381,7 @@ impl<K: Keyed, V: Amount> Bounded<K, V> {
     }
 
     fn sets_for(rows: usize) -> usize {
-        rows.div_ceil(WAYS).max(2)
+        kept(rows) / WAYS
     }
 
     /// Memory of the list in bytes, keys and heap memory of the rows included.
@@ -676,6 +676,11 @@ fn grow<V: Amount>(amount: &mut V, more: &V::More, unit: Unit, left: &mut usize)
     let gained = amount.add(more, unit, V::OWN.saturating_sub(before) + *left);
     *left = (*left + shared::<V>(before)).saturating_sub(shared::<V>(amount.memory()));
     gained
+}
+
+/// The slots of a list that is asked to keep `rows` rows: whole sets, of which a key has two.
+pub(crate) fn kept(rows: usize) -> usize {
+    rows.next_multiple_of(WAYS).max(2 * WAYS)
 }
 
 /// Moves other bits of a hash to the high end (the golden ratio).

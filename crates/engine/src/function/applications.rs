@@ -3,7 +3,7 @@
 use super::ends::words;
 use super::top::ip;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
-use crate::bounded::{Bounded, Row, Taken};
+use crate::bounded::{Bounded, Row, Taken, kept};
 use crate::keyed::{Address, KeyHash, Keyed};
 use crate::{FlowRecord, Item};
 use std::borrow::Cow;
@@ -26,7 +26,7 @@ pub(super) static APPLICATIONS: FunctionSpec = FunctionSpec {
     input: InputKind::Packets,
     memory: |arguments| {
         let Shape { by, rows, .. } = Shape::of(arguments)?;
-        let rows = rows.next_multiple_of(8).max(16);
+        let rows = kept(rows);
         let row = size_of::<TableRow>()
             + by.keys().len() * size_of::<Datum>()
             + COLUMNS.len() * size_of::<Folded>()

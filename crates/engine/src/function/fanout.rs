@@ -4,7 +4,7 @@ use super::ends::words;
 use super::scans::Outcome;
 use super::top::ip;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
-use crate::bounded::{Amount, Bounded};
+use crate::bounded::{Amount, Bounded, kept};
 use crate::keyed::{Address, KeyHash, Keyed};
 use crate::{FlowRecord, Item};
 use std::borrow::Cow;
@@ -63,11 +63,6 @@ fn shape(arguments: &Arguments<'_>) -> Result<(By, u32, usize), String> {
     ];
     let by = arguments.choice("by", &choices)?;
     Ok((by, arguments.within("show", 1..=1000)?, arguments.within("rows", 16..=1 << 20)?))
-}
-
-/// Rows that a list keeps.
-fn kept(rows: usize) -> usize {
-    rows.next_multiple_of(8).max(16)
 }
 
 /// Bytes of addresses and ports that each row has: room for four of both. Most rows of a flood have one.

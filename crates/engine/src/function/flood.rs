@@ -3,7 +3,7 @@
 use super::ends::EndpointRoles;
 use super::top::ip;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
-use crate::bounded::{Amount, Bounded};
+use crate::bounded::{Amount, Bounded, kept};
 use crate::keyed::{Address, KeyHash, Keyed};
 use crate::{Item, Tally};
 use std::borrow::Cow;
@@ -26,7 +26,7 @@ pub(super) static FLOOD: FunctionSpec = FunctionSpec {
     input: InputKind::Control,
     memory: |arguments| {
         let (_, rows) = shape(arguments)?;
-        let kept = rows.next_multiple_of(8).max(16);
+        let kept = kept(rows);
         Ok(Memory {
             state: 256 + Bounded::<Subject, Received>::bytes(rows) + kept * SOURCES,
             reading: 1024 + kept * (ROW + SOURCES),

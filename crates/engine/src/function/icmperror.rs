@@ -4,7 +4,7 @@ use super::ends::words;
 use super::top::ip;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
-use crate::bounded::{Bounded, Numbers, Summed};
+use crate::bounded::{Bounded, Numbers, Summed, kept};
 use crate::keyed::{Address, KeyHash, Keyed};
 use crate::uncommon::Uncommon;
 use std::borrow::Cow;
@@ -28,7 +28,7 @@ pub(super) static ICMPERROR: FunctionSpec = FunctionSpec {
     input: InputKind::Uncommon(Uncommon::IcmpErrors),
     memory: |arguments| {
         let (_, _, rows) = shape(arguments)?;
-        let kept = rows.next_multiple_of(8).max(16);
+        let kept = kept(rows);
         Ok(Memory {
             state: 256 + Bounded::<Subject, Summed<Errors>>::bytes(rows),
             reading: 1024 + kept * ROW,

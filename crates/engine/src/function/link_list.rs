@@ -2,7 +2,7 @@
 
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
-use crate::bounded::{Bounded, Row, Taken};
+use crate::bounded::{Bounded, Row, Taken, kept};
 use crate::keyed::Keyed;
 use crate::uncommon::Uncommon;
 use std::borrow::Cow;
@@ -74,7 +74,7 @@ fn shape(arguments: &Arguments<'_>) -> Result<(u32, usize), String> {
 /// Memory of a list.
 fn memory<K: LinkKey>(arguments: &Arguments<'_>) -> Result<Memory, String> {
     let (_, rows) = shape(arguments)?;
-    let rows = rows.next_multiple_of(8).max(16);
+    let rows = kept(rows);
     let row = size_of::<TableRow>()
         + K::SCHEMA.keys.len() * size_of::<Datum>()
         + COLUMNS.len() * size_of::<Folded>()

@@ -4,7 +4,7 @@ use super::ends::{EndpointRoles, words};
 use super::top::ip;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
-use crate::bounded::{Bounded, Numbers, Summed};
+use crate::bounded::{Bounded, Numbers, Summed, kept};
 use crate::keyed::Address;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) static SYN: FunctionSpec = FunctionSpec {
     input: InputKind::Control,
     memory: |arguments| {
         let (_, rows) = shape(arguments)?;
-        let kept = rows.next_multiple_of(8).max(16);
+        let kept = kept(rows);
         Ok(Memory {
             state: 256 + Bounded::<Address, Summed<Packets>>::bytes(rows),
             reading: 1024 + kept * ROW,

@@ -4,7 +4,7 @@ use super::block::{Block, each};
 use super::ends::{EndpointRoles, Share};
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
-use crate::bounded::{Bounded, Row, Taken};
+use crate::bounded::{Bounded, Row, Taken, kept};
 use crate::keyed::{Address, Keyed, Tuple};
 use std::net::{IpAddr, Ipv6Addr};
 use weir_api::{Key, KeyKind, Level, Reading, Top as TopReading, TopRow, Unit};
@@ -51,7 +51,7 @@ fn memory(arguments: &Arguments<'_>) -> Result<Memory, String> {
         KeyKind::Protocol => Bounded::<u8>::bytes(rows),
         KeyKind::Vlan => Bounded::<u16>::bytes(rows),
     };
-    Ok(Memory { state: 256 + state, reading: 256 + rows.next_multiple_of(8).max(16) * size_of::<TopRow>() })
+    Ok(Memory { state: 256 + state, reading: 256 + kept(rows) * size_of::<TopRow>() })
 }
 
 fn build(arguments: &Arguments<'_>) -> Result<Box<dyn Function>, String> {
