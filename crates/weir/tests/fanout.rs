@@ -11,14 +11,10 @@ use pass::{Loaded, Pass, settings};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
+use support::tshark;
 use weir_api::{Datum, Folded, FunctionCall, Level, Reading, Snapshot, SubscriptionSpec, Table};
 use weir_engine::Plan;
-use weir_wire::{Tunnel, decode, further_frames};
-
-/// Largest capture in bytes.
-const MAX_BYTES: u64 = 1_000_000;
 
 /// Source, target and port of flows.
 type Tried = BTreeSet<(IpAddr, IpAddr, u16)>;
@@ -33,26 +29,11 @@ struct Theirs {
 fn theirs(path: &Path) -> Theirs {
     const FIELDS: [&str; 7] =
         ["ip.src", "ipv6.src", "ip.dst", "ipv6.dst", "tcp.srcport", "tcp.dstport", "tcp.flags"];
-    let mut command = Command::new("tshark");
-    command
-        .args([
-            "-n",
-            "-Y",
-            "tcp and not icmp and not icmpv6",
-            "-T",
-            "fields",
-            "-E",
-            "separator=;",
-            "-E",
-            "occurrence=f",
-            "-r",
-        ])
-        .arg(path);
-    FIELDS.iter().for_each(|field| _ = command.args(["-e", field]));
-    let ran = command.stdin(Stdio::null()).output().unwrap();
+    let text =
+        tshark::fields(path, &["-Y", "tcp and not icmp and not icmpv6", "-E", "occurrence=f"], &FIELDS);
     let (mut first, mut all) = (Tried::new(), Tried::new());
     let mut seen = BTreeSet::new();
-    for line in String::from_utf8_lossy(&ran.stdout).lines() {
+    for line in text.lines() {
         let fields: Vec<&str> = line.split(';').collect();
         let address = |one: usize, other: usize| fields[one].parse().or(fields[other].parse::<IpAddr>());
         let (Ok(source), Ok(target)) = (address(0, 1), address(2, 3)) else { continue };
@@ -69,17 +50,6 @@ fn theirs(path: &Path) -> Theirs {
         }
     }
     Theirs { first, all }
-}
-
-fn is_small(path: &Path) -> bool {
-    path.metadata().is_ok_and(|data| data.len() <= MAX_BYTES)
-}
-
-/// Whether the packets of a capture carry no others, which have flows of their own.
-fn is_plain(capture: &Loaded) -> bool {
-    capture
-        .packets()
-        .all(|packet| decode(&packet).tunnel == Tunnel::None && further_frames(&packet).next().is_none())
 }
 
 const LISTS: [&str; 4] = ["addresses", "ports", "vertical", "horizontal"];
@@ -128,8 +98,7 @@ fn vertical(snapshot: &Snapshot) -> Tried {
 
 #[test]
 fn syns_are_those_that_tshark_finds() {
-    if Command::new("tshark").arg("--version").stdin(Stdio::null()).output().is_err() {
-        println!("skipped: tshark is not installed");
+    if !tshark::is_installed() {
         return;
     }
     let spec = |by: &str| {
@@ -138,9 +107,9 @@ fn syns_are_those_that_tshark_finds() {
     };
     let plan = Arc::new(Plan::new("", LISTS.map(spec).into(), settings()).unwrap());
     let (mut captures, mut flows) = (0, 0);
-    for path in support::diverse(300).into_iter().filter(|path| is_small(path)) {
+    for path in support::diverse(300).into_iter().filter(|path| support::is_small(path)) {
         let capture = Loaded::read(&path);
-        if !is_plain(&capture) {
+        if !support::carry_none(capture.packets()) {
             continue;
         }
         let run = |workers| {

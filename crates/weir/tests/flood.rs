@@ -11,15 +11,12 @@ mod support;
 use pass::{Loaded, Pass, settings};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
+use support::tshark;
 use weir_api::{Datum, FunctionCall, Reading, SubscriptionSpec, Table};
 use weir_engine::Plan;
 use weir_wire::build::flags::{ACK, SYN};
 use weir_wire::{Fragment, Network, Tunnel, decode, further_frames};
-
-/// Largest capture in bytes.
-const MAX_BYTES: u64 = 1_000_000;
 
 /// Packets, bytes, sources and answers.
 type Numbers = [u64; 4];
@@ -121,14 +118,7 @@ impl Seen {
             "udp.srcport",
             "udp.dstport",
         ];
-        let mut command = Command::new("tshark");
-        command.args(["-n", "-o", "ip.defragment:FALSE", "-T", "fields", "-E", "separator=;"]);
-        command.args(["-E", "occurrence=f", "-r"]).arg(path);
-        FIELDS.iter().for_each(|field| {
-            command.args(["-e", field]);
-        });
-        let ran = command.stdin(Stdio::null()).output().unwrap();
-        let text = String::from_utf8_lossy(&ran.stdout);
+        let text = tshark::fields(path, &["-o", "ip.defragment:FALSE", "-E", "occurrence=f"], &FIELDS);
         let mut all: Vec<Seen> = text.lines().filter_map(Seen::of).collect();
         let key = |seen: &Seen| (seen.from.clone(), seen.to.clone(), seen.protocol, seen.fragment.0.clone());
         let firsts = all.iter().filter(|seen| seen.has_more && seen.fragment.1 == 0);
@@ -205,8 +195,7 @@ fn theirs(path: &Path) -> Rows {
 
 #[test]
 fn captured_attacks_have_the_rows_that_tshark_finds() {
-    if Command::new("tshark").arg("--version").stdin(Stdio::null()).output().is_err() {
-        println!("skipped: tshark is not installed");
+    if !tshark::is_installed() {
         return;
     }
     // The heaviest rows: packets, and about the number of sources.
@@ -335,8 +324,7 @@ impl Sums {
 fn rows_hold_each_packet_once_and_do_not_depend_on_workers() {
     let plan = plan();
     let (mut captures, mut packets) = (0, 0);
-    let is_small = |path: &PathBuf| path.metadata().is_ok_and(|data| data.len() <= MAX_BYTES);
-    for path in support::captures().into_iter().filter(is_small).step_by(3) {
+    for path in support::captures().into_iter().filter(|path| support::is_small(path)).step_by(3) {
         let capture = Loaded::read(&path);
         if capture.len() < 2 || !is_plain(&capture) {
             continue;

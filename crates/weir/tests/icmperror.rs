@@ -11,15 +11,11 @@ use pass::{Loaded, Pass, settings};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
-
+use support::tshark;
 use weir_api::{Datum, Folded, FunctionCall, Reading, SubscriptionSpec};
 use weir_engine::Plan;
-use weir_wire::{Tunnel, decode, further_frames};
 
-/// Largest capture in bytes.
-const MAX_BYTES: u64 = 1_000_000;
 /// Errors, those of each of seven kinds, and those that quote TCP and UDP.
 type Numbers = [u64; 10];
 
@@ -54,26 +50,9 @@ fn theirs(path: &Path) -> [Hosts; 2] {
         "icmpv6.code",
         "ipv6.nxt",
     ];
-    let mut command = Command::new("tshark");
-    command.args([
-        "-n",
-        "-Y",
-        "icmp or icmpv6",
-        "-T",
-        "fields",
-        "-E",
-        "separator=;",
-        "-E",
-        "occurrence=a",
-        "-r",
-    ]);
-    command.arg(path);
-    for field in FIELDS {
-        command.args(["-e", field]);
-    }
-    let ran = command.stdin(Stdio::null()).output().unwrap();
+    let text = tshark::fields(path, &["-Y", "icmp or icmpv6", "-E", "occurrence=a"], &FIELDS);
     let mut found = [Hosts::new(), Hosts::new()];
-    for line in String::from_utf8_lossy(&ran.stdout).lines() {
+    for line in text.lines() {
         let fields: Vec<Vec<&str>> = line.split(';').map(|field| field.split(',').collect()).collect();
         let number = |field: usize, at: usize| fields.get(field)?.get(at)?.parse::<u64>().ok();
         let (version, first) = if number(2, 0).is_some() { (4, 0) } else { (6, 5) };
@@ -93,30 +72,18 @@ fn theirs(path: &Path) -> [Hosts; 2] {
     found
 }
 
-fn is_small(path: &Path) -> bool {
-    path.metadata().is_ok_and(|data| data.len() <= MAX_BYTES)
-}
-
-/// Whether the packets of a capture carry no others, which tshark would number among the headers of IP.
-fn is_plain(capture: &Loaded) -> bool {
-    capture
-        .packets()
-        .all(|packet| decode(&packet).tunnel == Tunnel::None && further_frames(&packet).next().is_none())
-}
-
 #[test]
 fn errors_are_those_that_tshark_finds() {
-    if Command::new("tshark").arg("--version").stdin(Stdio::null()).output().is_err() {
-        println!("skipped: tshark is not installed");
+    if !tshark::is_installed() {
         return;
     }
     let call = |by: &str| vec![FunctionCall::new("icmperror").with("by", by).with("rows", 65_536)];
     let specs = ["drawn", "sent"].map(|by| SubscriptionSpec::new(by, "", call(by)));
     let plan = Arc::new(Plan::new("", specs.into(), settings()).unwrap());
     let (mut captures, mut hosts, mut errors) = (0, 0, 0);
-    for path in support::captures().into_iter().filter(|path| is_small(path)) {
+    for path in support::captures().into_iter().filter(|path| support::is_small(path)) {
         let capture = Loaded::read(&path);
-        if !is_plain(&capture) {
+        if !support::carry_none(capture.packets()) {
             continue;
         }
         let run = |workers| {

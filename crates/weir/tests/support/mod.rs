@@ -8,6 +8,7 @@ pub mod configured;
 pub mod http;
 pub mod net;
 pub mod random;
+pub mod tshark;
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use weir_wire::build;
+use weir_wire::{Packet, Tunnel, build, decode, further_frames};
 
 /// A limit that only a hang reaches, even on a slow machine.
 pub const HANGS: Duration = Duration::from_secs(600);
@@ -244,6 +245,16 @@ pub fn captures() -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+/// Whether a capture has at most a megabyte.
+pub fn is_small(capture: &Path) -> bool {
+    capture.metadata().is_ok_and(|data| data.len() <= 1_000_000)
+}
+
+/// Whether packets carry no others, in tunnels or in frames.
+pub fn carry_none<'a>(mut packets: impl Iterator<Item = Packet<'a>>) -> bool {
+    packets.all(|packet| decode(&packet).tunnel == Tunnel::None && further_frames(&packet).next().is_none())
 }
 
 /// The number of captures for which [`diverse`] takes as many as it is asked for. It is constant, so that a new capture
