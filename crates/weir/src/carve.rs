@@ -497,19 +497,17 @@ impl CarvedFiles {
         let to = self.directory.join(name);
         let before = length(&to);
         // The name is the hash of the content: a file of equal length is equal, and is not written nor synchronised again.
-        let is_equal = |content: u64| before == Some(content);
-        if let Some(content) = self.release(file) {
-            if is_equal(content.len() as u64) {
+        let held = self.release(file);
+        if let Some(content) = &held {
+            if before == Some(content.len() as u64) {
                 return true;
             }
-            self.write(file, 0, &content);
+            self.write(file, 0, content);
         }
         self.open.remove(&file);
         let Some(from) = self.known.remove(&file).flatten() else { return false };
-        let done = match length(&from) {
-            Some(content) if is_equal(content) => std::fs::remove_file(&from),
-            _ => weir_files::put_in_place(&from, &to),
-        };
+        let is_equal = held.is_none() && before.is_some() && before == length(&from);
+        let done = if is_equal { std::fs::remove_file(&from) } else { weir_files::put_in_place(&from, &to) };
         if let Err(error) = done {
             self.note(&from, &error);
         }
