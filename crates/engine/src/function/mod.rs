@@ -294,6 +294,22 @@ mod tests {
         table
     }
 
+    /// A tally of the first packet of a flow, of 60 bytes, from the lower endpoint.
+    fn first_tally(key: &weir_wire::FlowKey, vlan: u16) -> crate::Tally<'_> {
+        crate::Tally {
+            key,
+            source_is_lower: true,
+            initiator_is_lower: true,
+            vlan,
+            tag: weir_wire::Tag::NONE,
+            packets: 1,
+            bytes: 60,
+            begins: true,
+            carrier: false,
+            unasked: false,
+        }
+    }
+
     #[test]
     fn names_are_unique_well_formed_and_have_help() {
         let mut names = BTreeSet::new();
@@ -340,18 +356,7 @@ mod tests {
                 let mut function = spec.call(call, 1_u64).unwrap();
                 if at < of_packets {
                     function.item(&Item::FlowEnd(&flow, Directions::BOTH));
-                    function.item(&Item::Tally(&crate::Tally {
-                        key: &flow.key,
-                        source_is_lower: true,
-                        initiator_is_lower: true,
-                        vlan: 0,
-                        tag: weir_wire::Tag::NONE,
-                        packets: 1,
-                        bytes: 60,
-                        begins: true,
-                        carrier: false,
-                        unasked: false,
-                    }));
+                    function.item(&Item::Tally(&first_tally(&flow.key, 0)));
                 } else {
                     function.item(&Item::Record(&crate::fields::RecordView { endpoints, record: &record }));
                 }
@@ -383,18 +388,7 @@ mod tests {
     #[test]
     fn a_function_without_items_since_its_last_reading_gives_that_of_a_new_one() {
         let flow = scans::tests::flood(7);
-        let tally = crate::Tally {
-            key: &flow.key,
-            source_is_lower: true,
-            initiator_is_lower: true,
-            vlan: 3,
-            tag: weir_wire::Tag::NONE,
-            packets: 1,
-            bytes: 60,
-            begins: true,
-            carrier: false,
-            unasked: false,
-        };
+        let tally = first_tally(&flow.key, 3);
         let frame = [0xff; 60];
         let packet = weir_wire::build::packet(&frame, weir_wire::LinkType::ETHERNET);
         let packet = weir_wire::Packet { time: weir_wire::Time(1 << 60), ..packet };
@@ -436,18 +430,7 @@ mod tests {
 
     /// Shows a packet of the lower endpoint of a flow, which begins it.
     fn show_packet(function: &mut dyn Function, key: &weir_wire::FlowKey, vlan: u16) {
-        function.item(&Item::Tally(&crate::Tally {
-            key,
-            source_is_lower: true,
-            initiator_is_lower: true,
-            vlan,
-            tag: weir_wire::Tag::NONE,
-            packets: 1,
-            bytes: 60,
-            begins: true,
-            carrier: false,
-            unasked: false,
-        }));
+        function.item(&Item::Tally(&first_tally(key, vlan)));
     }
 
     /// What is stated is what a function holds under a flood of flows from everywhere to everywhere, and in its
