@@ -51,9 +51,9 @@ fn key_of(by: &str, (source, destination, ports): Endpoints) -> Key {
     }
 }
 
-/// Six lists as the summary has, each of the given number of rows.
+/// The keys of six lists, as the summary has.
 const SIX: [&str; 6] = ["source", "destination", "pair", "flow", "service", "talker"];
-/// Rows of each.
+/// Rows of each of the six.
 const FULL: usize = 8192;
 /// Intervals that are measured.
 const INTERVALS: usize = 15;
