@@ -5,6 +5,7 @@ use crate::fields::{self, RecordView};
 use crate::flow_fields::EndedFlow;
 use crate::function::block::{Block, OwnedTally, first};
 use crate::held::Decision;
+use crate::item::each_error;
 use crate::meter::{Cost, Meter};
 use crate::plan::{Planned, Shared};
 use crate::planned::{Link, Readings};
@@ -16,7 +17,7 @@ use weir_api::{Answer, AnswerId};
 use weir_filter::{Directions, Matches, PacketMask};
 use weir_proto::Record;
 use weir_wire::stream::Chunk;
-use weir_wire::{Batch, Direction};
+use weir_wire::{Batch, Direction, Layers};
 
 /// Tallies that are shown together: a function's lists stay in the cache meanwhile.
 const TOGETHER: usize = 256;
@@ -279,6 +280,23 @@ impl Functions {
         }
         for at in &plan.sources.control {
             show(&plan.trees, &mut self.links, *at, &Item::Control(control), &mut Vec::new());
+        }
+    }
+
+    /// Shows the errors of ICMP among the packets of a mask to the subscriptions that see control packets.
+    pub fn errors(&mut self, plan: &Plan, block: Batch<'_>, layers: &[Layers], mask: &PacketMask) {
+        for at in &plan.sources.control {
+            Block::Packets(block, layers).each(mask, |item| {
+                if let Item::Packet(packet, layers) = item {
+                    each_error(packet, layers, |level, quote| {
+                        let error = Item::Error(packet, level, quote);
+                        show(&plan.trees, &mut self.links, *at, &error, &mut Vec::new());
+                    });
+                }
+            });
+            if let Some(cost) = self.costs.get_mut(*at) {
+                cost.in_blocks += self.meter.lap();
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use weir_api::Count;
 use weir_filter::Directions;
 use weir_proto::{Buffer, Field, Table, Value};
 use weir_wire::stream::Chunk;
-use weir_wire::{Direction, FlowKey, Layers, Packet};
+use weir_wire::{Direction, FlowKey, Layers, Packet, Quoted, levels, quoted};
 
 /// An item for a function. Its kind depends on the level and on the input of the subscription's function.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +18,9 @@ pub enum Item<'a> {
     Tally(&'a Tally<'a>),
     /// A packet that may begin or end a connection, or that begins its flow.
     Control(&'a Control<'a>),
+    /// An error of ICMP or ICMPv6 at a level of a packet: the packet, the layers of the level, and what the error quotes. It is
+    /// for functions that see sums of flows, which have its packet too, in place of packets.
+    Error(&'a Packet<'a>, &'a Layers, &'a Quoted<'a>),
     /// A chunk of a flow's stream, or a datagram.
     Chunk(&'a FlowIdentity, &'a Chunk<'a>),
     /// A whole value of a buffer that a side of a flow has sent.
@@ -52,7 +55,8 @@ impl Item<'_> {
                     bytes: sides.map(|side| side.frame_bytes).sum(),
                 }
             }
-            Item::Record(_) => Count::default(),
+            // The packet of an error is in a tally.
+            Item::Error(..) | Item::Record(_) => Count::default(),
         }
     }
 
@@ -63,7 +67,20 @@ impl Item<'_> {
             Item::Control(control) => Some(control.tally.key),
             Item::Chunk(flow, _) | Item::Buffer(flow, ..) | Item::Field(flow, ..) => Some(&flow.key),
             Item::FlowEnd(flow, _) => Some(&flow.key),
-            Item::Packet(..) | Item::Record(_) => None,
+            Item::Packet(..) | Item::Error(..) | Item::Record(_) => None,
+        }
+    }
+}
+
+/// Calls `each` with the errors of ICMP and ICMPv6 at all levels of a packet: the layers of the level, and what is quoted.
+pub(crate) fn each_error(packet: &Packet<'_>, layers: &Layers, mut each: impl FnMut(&Layers, &Quoted<'_>)) {
+    // No error is a common packet.
+    if layers.common {
+        return;
+    }
+    for level in levels(packet, layers) {
+        if let Some(quote) = quoted(packet, &level) {
+            each(&level, &quote);
         }
     }
 }

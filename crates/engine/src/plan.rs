@@ -162,9 +162,10 @@ impl Sources {
         rest.iter().take_while(move |(other, _)| *other == number).map(|(_, at)| *at)
     }
 
-    /// Number of subscriptions whose functions see packets.
+    /// Number of subscriptions whose functions see packets, or errors among them.
     pub fn see_packets(&self) -> usize {
-        self.packets.len() + self.uncommon.iter().map(Vec::len).sum::<usize>() + self.matching.len()
+        let uncommon = self.uncommon.iter().map(Vec::len).sum::<usize>() + self.control.len();
+        self.packets.len() + uncommon + self.matching.len()
     }
 }
 
@@ -222,7 +223,7 @@ pub(crate) enum ItemSource {
     Uncommon(Uncommon),
     /// Tallies of flows, in place of their packets.
     Tallies,
-    /// Tallies of flows and their control packets, in place of all their packets.
+    /// Tallies of flows, their control packets and ICMP errors, in place of all packets.
     Control,
     /// Chunks of streams.
     Chunks,
@@ -527,7 +528,7 @@ impl Plan {
             ),
             (
                 count(&|source: &ItemSource| matches!(source, ItemSource::Control)),
-                "functions see sums of flows and control packets",
+                "functions see sums of flows, control packets and ICMP errors",
             ),
             (count(&|source: &ItemSource| matches!(source, ItemSource::Chunks)), "functions see streams"),
             (

@@ -377,7 +377,7 @@ impl Worker {
         }
     }
 
-    /// Shows the packets of uncommon kinds to their subscriptions.
+    /// Shows the packets of uncommon kinds to their subscriptions, and the errors among them to those of sums of flows.
     fn show_uncommon(&mut self, block: Batch<'_>, layers: &[Layers], masks: &[PacketMask]) {
         let Plan { trees, sources, .. } = &*self.plan;
         for (mask, subscriptions) in masks.iter().zip(&sources.uncommon) {
@@ -387,6 +387,10 @@ impl Worker {
             for at in subscriptions {
                 self.functions.packets(trees, *at, &Block::Packets(block, layers), mask);
             }
+        }
+        let errors = masks.get(Uncommon::IcmpErrors as usize);
+        if let Some(errors) = errors.filter(|mask| **mask != PacketMask::default()) {
+            self.functions.errors(&self.plan, block, layers, errors);
         }
     }
 

@@ -220,39 +220,45 @@ fn early_segments_wait_for_functions_over_streams_if_nothing_else_is_read() {
     assert_eq!((line["packets"].as_u64(), line["bytes"].as_u64()), (Some(4), Some(400)), "{line}");
 }
 
-/// The TCP packets of each IPv4 host, counted packet by packet with expressions.
-fn by_host(capture: &Loaded) -> BTreeMap<IpAddr, [u64; 9]> {
+/// The TCP packets of each IPv4 host and the ICMP errors that return to it, counted packet by packet with expressions.
+fn by_host(capture: &Loaded) -> BTreeMap<IpAddr, [u64; 11]> {
     let filter = |text: &str| Filter::compile(text, &settings().filter).unwrap();
-    let [tcp, syn, synack, fin, rst] = [
+    let [tcp, error, syn, synack, fin, rst] = [
         "ip proto \\tcp",
+        "icmp[0] == 3 or icmp[0] == 4 or icmp[0] == 5 or icmp[0] == 11 or icmp[0] == 12",
         "tcp[tcpflags] & tcp-syn != 0",
         "tcp[tcpflags] & (tcp-syn|tcp-ack) == (tcp-syn|tcp-ack)",
         "tcp[tcpflags] & tcp-fin != 0",
         "tcp[tcpflags] & tcp-rst != 0",
     ]
     .map(filter);
-    let mut hosts: BTreeMap<IpAddr, [u64; 9]> = BTreeMap::new();
+    let mut hosts: BTreeMap<IpAddr, [u64; 11]> = BTreeMap::new();
     for packet in capture.packets() {
         let layers = decode(&packet);
-        if layers.network_kind != Network::Ipv4 || !tcp.matches(&packet, &layers) {
+        let is_error = error.matches(&packet, &layers);
+        if layers.network_kind != Network::Ipv4 || !is_error && !tcp.matches(&packet, &layers) {
             continue;
         }
         let (source, destination) = addresses(&packet, &layers).unwrap();
         let [from, to] = [source, destination].map(|end| Ipv6Addr::from(end).to_canonical());
         let [syn, synack, fin, rst] =
             [&syn, &synack, &fin, &rst].map(|filter| u64::from(filter.matches(&packet, &layers)));
-        let mut add = |host, values: [u64; 9]| {
+        let mut add = |host, values: [u64; 11]| {
             let sums = hosts.entry(host).or_default();
             sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
         };
-        add(from, [syn + fin, syn, synack, fin, 0, rst, 0, 1, 0]);
-        add(to, [rst, 0, 0, 0, fin, 0, rst, 0, 1]);
+        if is_error {
+            add(to, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+            continue;
+        }
+        add(from, [syn + fin, syn, synack, fin, 0, rst, 0, 1, 0, 0, 0]);
+        add(to, [rst, 0, 0, 0, fin, 0, rst, 0, 1, syn, 0]);
     }
     hosts
 }
 
 /// The rows of IPv4 hosts of a reading of `syn`.
-fn rows(snapshot: &Snapshot, name: &str) -> BTreeMap<IpAddr, [u64; 9]> {
+fn rows(snapshot: &Snapshot, name: &str) -> BTreeMap<IpAddr, [u64; 11]> {
     let mut rows = BTreeMap::new();
     for answer in snapshot.answers.iter().filter(|answer| answer.label.subscription == name) {
         let Reading::Table(table) = &answer.reading else { panic!("{answer:?}") };
@@ -289,31 +295,44 @@ fn is_plain(capture: &Loaded) -> bool {
 #[test]
 fn control_packets_are_those_that_an_expression_finds_among_all_packets() {
     let syn = || vec![FunctionCall::new("syn").with("rows", 65_536)];
-    let specs =
-        ["", "tcp"].map(|expression| SubscriptionSpec::new(&format!("{expression}!"), expression, syn()));
+    let specs = ["", "ip", "tcp"]
+        .map(|expression| SubscriptionSpec::new(&format!("{expression}!"), expression, syn()));
     let plan = Arc::new(Plan::new("", specs.into(), settings()).unwrap());
-    let (mut captures, mut packets, mut hosts) = (0, 0, 0);
+    let (mut captures, mut packets, mut hosts, mut errors) = (0, 0, 0, 0);
     for path in diverse(300) {
         let capture = Loaded::read(&path);
         if !(2..=MAX_PACKETS).contains(&capture.len()) || !is_plain(&capture) {
             continue;
         }
         let expected = by_host(&capture);
+        // An expression leaves out the errors that it does not match, and the hosts that only draw errors.
+        let without_errors = expected.iter().map(|(host, [values @ .., _])| (*host, *values));
+        let without_errors = without_errors.filter(|(_, values)| *values != [0; 10]);
+        let without_errors: BTreeMap<IpAddr, [u64; 11]> = without_errors
+            .map(|(host, values)| {
+                let mut all = [0; 11];
+                all[..10].copy_from_slice(&values);
+                (host, all)
+            })
+            .collect();
         for workers in [1, 2, 3, 7] {
             let total = Pass::new(&plan, workers, capture.ample_memory())
                 .run(&capture, capture.interval(3), |_| ())
                 .total();
             // From control packets and tallies, and from the packets that an expression selects.
-            for name in ["!", "tcp!"] {
-                assert_eq!(rows(&total, name), expected, "{}, {workers} workers: {name}", path.display());
+            for (name, expected) in [("!", &expected), ("ip!", &expected), ("tcp!", &without_errors)] {
+                assert_eq!(rows(&total, name), *expected, "{}, {workers} workers: {name}", path.display());
             }
         }
         captures += 1;
         hosts += expected.len();
         packets += expected.values().map(|values| values[0]).sum::<u64>();
+        errors += expected.values().map(|values| values[10]).sum::<u64>();
     }
-    println!("{captures} captures, {hosts} hosts with {packets} packets that begin or end connections");
-    assert!(packets > 200);
+    println!(
+        "{captures} captures, {hosts} hosts with {packets} packets that begin or end connections, {errors} ICMP errors"
+    );
+    assert!(packets > 200 && errors > 0);
 }
 
 /// Expressions that a sender or a receiver decides, at times in both directions of a flow.

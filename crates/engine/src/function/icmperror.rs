@@ -5,12 +5,13 @@ use super::top::ip;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::Item;
 use crate::bounded::{Bounded, Numbers, Summed, kept};
+use crate::item::each_error;
 use crate::keyed::{Address, KeyHash, Keyed};
 use crate::uncommon::Uncommon;
 use std::borrow::Cow;
 use std::sync::Arc;
 use weir_api::{Datum, Fold, Folded, KeyColumn, Level, Reading, Schema, Shown, TableColumn, TableRow, Unit};
-use weir_wire::{Layers, Packet, Quoted, addresses, has_ports, levels, quoted};
+use weir_wire::{Layers, Packet, Quoted, addresses, has_ports};
 
 pub(super) static ICMPERROR: FunctionSpec = FunctionSpec {
     name: "icmperror",
@@ -254,11 +255,7 @@ impl IcmpErrors {
 impl Function for IcmpErrors {
     fn item(&mut self, item: &Item<'_>) {
         let Item::Packet(packet, layers) = item else { return };
-        for level in levels(packet, layers) {
-            if let Some(quote) = quoted(packet, &level) {
-                self.error(packet, &level, &quote);
-            }
-        }
+        each_error(packet, layers, |level, quote| self.error(packet, level, quote));
     }
 
     fn held(&self) -> usize {

@@ -187,8 +187,8 @@ pub enum InputKind {
     Tallies,
     /// Each packet of an uncommon kind.
     Uncommon(Uncommon),
-    /// The sums of flows, and each packet with SYN, FIN or RST and the first of each flow, if the subscription covers whole
-    /// flows; else packets.
+    /// The sums of flows, each packet with SYN, FIN or RST and the first of each flow, and each ICMP error, if the subscription
+    /// covers whole flows; else packets.
     Control,
 }
 

@@ -316,7 +316,7 @@ impl Select for Sample {
                 (ends.address, ends.port, ends.protocol, time, record.record.table.name).hash(&mut hasher);
             }
             // A tally stands for packets that were not looked at.
-            Item::Tally(_) | Item::Control(_) => return false,
+            Item::Tally(_) | Item::Control(_) | Item::Error(..) => return false,
         }
         hasher.finish().is_multiple_of(u64::from(self.one_in))
     }
