@@ -4,7 +4,7 @@
 
 use crate::{
     Count, Datum, DistinctCount, Fold, Folded, Histogram, Key, Reading, Series, Shown, Sketch, Sweep, Table,
-    TableColumn, TableRow, Top, Trials, mac_text,
+    TableColumn, TableRow, Top, Trials, UdpHost, mac_text,
 };
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -172,6 +172,18 @@ static DISTINCT: [Column<'static>; 4] = [
     EXACT,
     column("relative_error", ColumnKind::Error, "", "The standard error, relative to the true number."),
 ];
+
+/// What follows from the sums of a host over UDP.
+const OF_UDP: [Column<'static>; 2] = [
+    column("weight", ColumnKind::Statistic, "", "(sent - received) x errors; 0 if the host received more."),
+    column(
+        "class",
+        ColumnKind::Statistic,
+        "",
+        "What the sums suggest: scan, flood, resolver, server or p2p; nothing if none of them.",
+    ),
+];
+
 impl<'r> Cells<'r> {
     fn new(shape: &'r str, layout: Layout<'r>, columns: &'r [Column<'r>]) -> Self {
         let columns = Cow::Borrowed(columns);
@@ -331,6 +343,9 @@ fn of_table(table: &Table) -> Cells<'_> {
         .map(key)
         .map(|(name, help)| Column { name, kind: ColumnKind::Key, unit: Cow::Borrowed(""), help })
         .collect();
+    if let Shown::Udp(_) = schema.shown {
+        columns.extend(OF_UDP);
+    }
     // Whether a row is exact stands after the last number that can be an estimate.
     let last_estimate = schema.columns.iter().rposition(|column| column.fold == Fold::Distinct);
     for (at, column) in schema.columns.iter().enumerate() {
@@ -345,7 +360,7 @@ fn of_table(table: &Table) -> Cells<'_> {
         rows: table.shown().into_iter().map(row).collect(),
         ..Cells::new(&schema.name, Layout::Keyed(&schema.name), &[])
     };
-    if let Shown::Heaviest(_) = schema.shown {
+    if schema.shown != Shown::Scans {
         cells.facts.push((EXACT, Cell::Flag(table.is_exact())));
         cells.rest = rest_of(table);
         let absent = "Upper bound of the first column for a key without a row.";
@@ -366,7 +381,8 @@ fn of_table(table: &Table) -> Cells<'_> {
 /// What keys without a row have; `None` if nothing is missing, or if it is not counted.
 fn rest_of(table: &Table) -> Option<Row<'_>> {
     let shed = table.shed.as_ref().filter(|_| table.absent > 0)?;
-    let keys = table.schema.keys.iter().map(|_| Cell::Nothing);
+    let derived = if let Shown::Udp(_) = table.schema.shown { OF_UDP.len() } else { 0 };
+    let keys = std::iter::repeat_n(Cell::Nothing, table.schema.keys.len() + derived);
     let sums = table.schema.columns.iter().zip(shed).flat_map(|(column, sum)| match column.fold {
         Fold::Sum => vec![Cell::Whole(*sum)],
         Fold::Sketch => vec![Cell::Nothing; QUANTILES.len()],
@@ -407,6 +423,10 @@ fn of_row<'r>(table: &'r Table, row: &'r TableRow, last_estimate: Option<usize>)
         Datum::Mac(mac) => Cell::Text(Cow::Owned(mac_text(mac))),
     };
     let mut values: Vec<Cell<'r>> = row.key.iter().map(datum).collect();
+    if let Shown::Udp(_) = table.schema.shown {
+        let host = UdpHost::of(row).unwrap_or_default();
+        values.extend([Cell::Whole(host.weight()), host.class().map_or(Cell::Nothing, text)]);
+    }
     let is_estimate = |value: &Folded| matches!(value, Folded::Distinct(values) if !values.is_exact());
     for (at, (value, column)) in row.values.iter().zip(table.schema.columns.iter()).enumerate() {
         let number =

@@ -44,6 +44,7 @@ mod snapshot;
 mod subscription;
 mod table;
 mod top;
+mod udp;
 pub mod web;
 
 pub use answer::{Answer, AnswerId, AnswerLabel, Outline};
@@ -73,3 +74,4 @@ pub use table::{
     TableRow, mac_text,
 };
 pub use top::{Key, Top, TopRow};
+pub use udp::{UDP, UdpHost};

@@ -116,6 +116,16 @@ pub enum Shown {
     Heaviest(u32),
     /// The rows that are scans: see [`crate::Trials::is_scan`].
     Scans,
+    /// The given number of hosts over UDP, by their weight: see [`crate::UdpHost::weight`].
+    Udp(u32),
+}
+
+impl Shown {
+    /// As many rows, by what these are shown by.
+    #[must_use]
+    pub fn limited(self, rows: u32) -> Self {
+        if let Self::Udp(_) = self { Self::Udp(rows) } else { Self::Heaviest(rows) }
+    }
 }
 
 /// A part of a key, or a value that is not added up.
@@ -353,6 +363,11 @@ impl Table {
                 ranked.into_iter().take(rows as usize).map(|(_, row)| row).collect()
             }
             Shown::Scans => crate::scans::ranked(self),
+            Shown::Udp(rows) => {
+                let mut ranked = crate::udp::ranked(self);
+                ranked.truncate(rows as usize);
+                ranked
+            }
         }
     }
 

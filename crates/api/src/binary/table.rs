@@ -31,6 +31,10 @@ impl Binary for Schema {
                 rows.write(to);
             }
             Shown::Scans => to.push(1),
+            Shown::Udp(rows) => {
+                to.push(2);
+                rows.write(to);
+            }
         }
     }
 
@@ -42,6 +46,7 @@ impl Binary for Schema {
             shown: match from.byte()? {
                 0 => Shown::Heaviest(Binary::read(from)?),
                 1 => Shown::Scans,
+                2 => Shown::Udp(Binary::read(from)?),
                 _ => return Err(DecodeError::Invalid("rows shown")),
             },
         })

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use weir_api::event::FINDING;
 use weir_api::{
     Count, Datum, Event, Fold, Folded, FunctionCall, Interval, Key, KeyColumn, Level, Reading, Schema,
-    Severity, Shown, Subject, TableColumn, TableRow, Unit, mac_text,
+    Severity, Shown, Subject, TableColumn, TableRow, UdpHost, Unit, mac_text,
 };
 use weir_wire::Time;
 
@@ -188,6 +188,9 @@ pub(crate) fn judging(
     }
 }
 
+/// The weight of a host over UDP, which follows from its columns.
+const WEIGHT: &str = "weight";
+
 /// The columns of a reading that hold numbers to compare.
 fn columns(reading: &Reading) -> Vec<&str> {
     match reading {
@@ -199,7 +202,10 @@ fn columns(reading: &Reading) -> Vec<&str> {
                 matches!(column.fold, Fold::Sum | Fold::Distinct)
                     || column.unit != "time" && column.fold == Fold::Max
             };
-            table.schema.columns.iter().filter(is_number).map(|column| &*column.name).collect()
+            let names = table.schema.columns.iter().filter(is_number).map(|column| &*column.name);
+            // What rows are ranked by is compared unless another column is named.
+            let weight = matches!(table.schema.shown, Shown::Udp(_)).then_some(WEIGHT);
+            weight.into_iter().chain(names).collect()
         }
         Reading::Histogram(_) | Reading::Series(_) => Vec::new(),
     }
@@ -220,6 +226,12 @@ fn each_row(reading: &Reading, column: &str, each: &mut dyn FnMut(&dyn Fn() -> S
             for row in &top.rows {
                 let number = if column == "flows" { row.flows } else { of_count(&row.count) };
                 each(&|| of_key(&row.key), number);
+            }
+        }
+        Reading::Table(table) if column == WEIGHT && matches!(table.schema.shown, Shown::Udp(_)) => {
+            for row in &table.rows {
+                let weight = UdpHost::of(row).map_or(0, |host| host.weight());
+                each(&|| of_parts(&row.key), weight);
             }
         }
         Reading::Table(table) => {
@@ -589,6 +601,30 @@ mod tests {
         // A late part of an earlier minute changes nothing in the one under way.
         assert_eq!(show(&mut *judge, 120, 60, 0, 11), [(120, 179, 1)]);
         assert_eq!(in_seconds(&judge.finish()), [(180, 209, 1)]);
+    }
+
+    /// The weight of a host over UDP is that of the sums of a whole interval.
+    #[test]
+    fn weights_are_judged_of_merged_sums() {
+        let part = |sent: u64, received: u64, errors: u64| {
+            let host = UdpHost { sent, received, errors, ..UdpHost::default() };
+            let key = vec![Datum::Address([10, 0, 0, 1].into())];
+            let row = TableRow { key, values: host.values(), error: 0 };
+            Reading::Table(weir_api::Table::new(&weir_api::UDP, 16, vec![row], 0))
+        };
+        for (last, expected) in [(part(0, 90, 8), 0), (part(0, 89, 8), 1)] {
+            let call = judging(&call(&[("above", "100")]), "udp", &part(0, 0, 0)).unwrap();
+            let mut judge = super::super::judge_of(&call, MINUTE).unwrap();
+            let mut found = Vec::new();
+            for (at, reading) in [(2, part(100, 0, 2)), (3, last)] {
+                let interval = Interval { start: at * MINUTE / 2, end: (at + 1) * MINUTE / 2 };
+                found.extend(judge.judge(&reading, interval, interval, &|_| false));
+            }
+            assert_eq!(found.len(), expected);
+            assert!(found.iter().all(|event| event.value("most") == Some(&Folded::Max(Some(110)))));
+        }
+        let named = judging(&call(&[("above", "1"), ("column", "received")]), "udp", &part(0, 0, 0)).unwrap();
+        assert!(named.arguments.contains(&("column".to_owned(), "received".to_owned())));
     }
 
     #[test]

@@ -43,6 +43,7 @@ mod tcp3;
 mod top;
 mod tunnels;
 mod typed;
+mod udp;
 mod unidentified;
 mod wifi;
 mod write;
@@ -86,6 +87,7 @@ pub static FUNCTIONS: &[&FunctionSpec] = &[
     &scans::SCANS,
     &fanout::FANOUT,
     &syn::SYN,
+    &udp::UDP,
     &icmperror::ICMPERROR,
     &flood::FLOOD,
     &states::STATES,

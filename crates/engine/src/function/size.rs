@@ -4,6 +4,7 @@ use super::classes::Classifier;
 use super::{FunctionSpec, InputKind, Memory};
 use crate::Item;
 use weir_api::{Level, Unit};
+use weir_wire::Packet;
 
 pub(super) static SIZE: FunctionSpec = FunctionSpec {
     name: "size",
@@ -17,13 +18,18 @@ pub(super) static SIZE: FunctionSpec = FunctionSpec {
     identifies: false,
     build: |_| {
         Ok(Classifier::boxed(&["tiny", "small", "med", "big"], Unit::Packets, |item| match item {
-            Item::Packet(packet, _) => Some(match packet.wire_len {
-                0..=100 => 0,
-                101..=499 => 1,
-                500..=999 => 2,
-                1000.. => 3,
-            }),
+            Item::Packet(packet, _) => Some(class(packet)),
             _ => None,
         }))
     },
 };
+
+/// The class of a packet by its size.
+pub(super) fn class(packet: &Packet<'_>) -> usize {
+    match packet.wire_len {
+        0..=100 => 0,
+        101..=499 => 1,
+        500..=999 => 2,
+        1000.. => 3,
+    }
+}

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
 use weir_api::basis::Basis;
-use weir_api::{Cell, Column, ColumnKind, Folded, Label, Reading, Row, Shown};
+use weir_api::{Cell, Column, ColumnKind, Folded, Label, Reading, Row};
 use weir_filter::FlowTest;
 use weir_output::summary::{Naming, key};
 use weir_store::basis;
@@ -358,7 +358,8 @@ impl Asked<'_> {
         if let Some(limit) = self.limit {
             match &mut reading {
                 Reading::Table(table) => {
-                    Arc::make_mut(&mut table.schema).shown = Shown::Heaviest(limit as u32)
+                    let schema = Arc::make_mut(&mut table.schema);
+                    schema.shown = schema.shown.limited(limit as u32);
                 }
                 Reading::Top(top) => top.show = limit,
                 _ => {}
