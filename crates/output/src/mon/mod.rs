@@ -12,12 +12,15 @@
 //! | `topn_ip`, `topn_tcp`, `topn_udp`, `topn_icmp` | top by flow, of the subscription of that name |
 //! | `tcp_ports`, `udp_ports` | top by port, of `topn_port_tcp` and `topn_port_udp` |
 //! | `hs_stat` | number of keys inserted into the first list of flows |
+//! | `syn_list`, `icmp_errorlist`, `udperror_list` | syn, icmperror and udp, of `topn_syn`, `topn_icmperror` and `topn_udperror` |
 //!
 //! Over files (when existing logs are replaced) it covers the whole run, as the probe with `-r` does; live, the last
 //! interval.
 //!
 //! Ourmon uses colons as separators: in names they become underscores. IPv6 addresses, which Ourmon does not support,
 //! are in brackets with dots for colons.
+
+mod hosts;
 
 use crate::Existing;
 use crate::{Output, OutputContext, OutputSpec, Takes};
@@ -131,6 +134,7 @@ fn mon_lite(snapshot: &Snapshot, dialect: Dialect, restarted: bool) -> String {
             _ => None,
         }
     }));
+    lines.extend(in_no_chart().filter_map(hosts::line));
     lines.iter().fold(String::new(), |all, line| all + line + "\n")
 }
 
@@ -226,9 +230,14 @@ fn flows_line(name: &str, top: &Top) -> String {
 
 /// `a.b.c.d.port`.
 fn end(address: IpAddr, port: u16) -> String {
+    format!("{}.{port}", host(address))
+}
+
+/// An address without separators.
+fn host(address: IpAddr) -> String {
     match address {
-        IpAddr::V4(v4) => format!("{v4}.{port}"),
-        IpAddr::V6(v6) => format!("[{}].{port}", v6.to_string().replace(':', ".")),
+        IpAddr::V4(v4) => v4.to_string(),
+        IpAddr::V6(v6) => format!("[{}]", v6.to_string().replace(':', ".")),
     }
 }
 
@@ -252,179 +261,4 @@ fn plain(name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fixtures::{answer, classes, count, ip, row, top};
-    use weir_api::{CaptureCount, Ledger};
-
-    /// The configuration of the paper's figure 3, with additions.
-    fn snapshot() -> Snapshot {
-        let line = |name: &str, bytes| answer(name, Some("ports"), "bytes", Reading::Count(count(7, bytes)));
-        let flow = |port, protocol| Key::Flow {
-            source: ip("10.0.0.1"),
-            source_port: port,
-            destination: ip("192.0.2.9"),
-            destination_port: 80,
-            protocol,
-        };
-        let v6 = Key::Flow {
-            source: ip("2001:db8::1"),
-            source_port: 1,
-            destination: ip("2001:db8::2"),
-            destination_port: 2,
-            protocol: 17,
-        };
-        let fixed = [("a", 1, 10), ("b", 2, 20), ("xtra", 3, 30)];
-        Snapshot {
-            ledger: Ledger {
-                caught: 53420,
-                capture: CaptureCount { dropped: 7, ..CaptureCount::default() },
-                ..Ledger::default()
-            },
-            answers: vec![
-                answer(
-                    "fixed",
-                    None,
-                    "ipproto",
-                    classes(Unit::Bytes, &[("tcp", 1, 10), ("udp", 1, 20), ("icmp", 1, 30), ("xtra", 1, 40)]),
-                ),
-                answer(
-                    "fixed",
-                    None,
-                    "tcp3",
-                    classes(Unit::Bytes, &[("80", 1, 10), ("25", 2, 20), ("xtra", 3, 30)]),
-                ),
-                answer(
-                    "fixed",
-                    None,
-                    "iprange",
-                    classes(Unit::Bytes, &[("10.0.0.0/8-2001:db8::/32", 1, 10), ("xtra", 3, 30)]),
-                ),
-                answer(
-                    "fixed",
-                    None,
-                    "cast",
-                    classes(
-                        Unit::Bytes,
-                        &[("mcast", 1, 2337215), ("ucast", 1, 15691896), ("bcast", 0, 0), ("xtra", 0, 0)],
-                    ),
-                ),
-                answer(
-                    "fixed",
-                    None,
-                    "size",
-                    classes(
-                        Unit::Packets,
-                        &[("tiny", 1, 60), ("small", 2, 400), ("med", 3, 0), ("big", 9, 9000)],
-                    ),
-                ),
-                line("ssh", 254153),
-                line("p2p", 19371519),
-                answer("in:the:way", Some("other\nchart"), "packets", Reading::Count(count(5, 500))),
-                line("web", 41028782),
-                line("ftp", 32941),
-                line("email", 1157835),
-                line("xtra", 99),
-                answer("xtra", Some("other\nchart"), "packets", Reading::Count(count(6, 600))),
-                answer(
-                    "topn_ip",
-                    None,
-                    "top",
-                    top(
-                        KeyKind::Flow,
-                        vec![row(flow(5, 6), 3, 300, 1), row(flow(6, 1), 3, 900, 1), row(v6, 1, 10, 1)],
-                    ),
-                ),
-                answer("topn_tcp", None, "top", top(KeyKind::Flow, vec![row(flow(5, 6), 3, 300, 1)])),
-                answer(
-                    "topn_port_tcp",
-                    None,
-                    "top",
-                    top(KeyKind::Port, vec![row(Key::Port { protocol: 6, port: 80 }, 3, 300, 1)]),
-                ),
-                answer("topn_port_udp", None, "top", top(KeyKind::Port, vec![])),
-                answer("mine", None, "cast", classes(Unit::Bytes, &fixed)),
-            ],
-            ..Snapshot::default()
-        }
-    }
-
-    #[test]
-    fn the_format_of_the_probe() {
-        let expected = "\
-elog: ourmon restarted
-pkts: caught:53420 : drops:7: caught2:0 : drop2:0
-fixed_ipproto: tcp:10 : udp:20 : icmp:30 : xtra:40:
-fixed_tcp3: 80:10 : 25:20 : xtra:30:
-fixed_iprange1: 10.0.0.0/8-2001_db8__/32:10 : xtra:30:
-fixed_cast: mcast:2337215 : ucast:15691896 : bcast:0 : xtra:0:
-fixed_size: tiny:1 : small:2 : med:3 : big:9:
-bpf:ports:0:5:ssh:254153:p2p:19371519:web:41028782:ftp:32941:email:1157835:xtra:99
-bpf:other\\x0achart:1:1:in_the_way:5:xtra:6
-topn_ip : 3 : 10.0.0.1.6->192.0.2.9.80(icmp): 900 : 10.0.0.1.5->192.0.2.9.80(tcp): 300 : [2001.db8..1].1->[2001.db8..2].2(udp): 10 :
-topn_tcp : 1 : 10.0.0.1.5->192.0.2.9.80: 300 :
-hs_stat: 0: 0: 0: 0: 0: 0: 3: 3:
-tcp_ports: 1: 300,80,3,0:
-udp_ports: 0:
-";
-        assert_eq!(mon_lite(&snapshot(), Dialect::Probe, true), expected);
-    }
-
-    /// The figures of the paper, without the line breaks of its columns.
-    #[test]
-    fn the_format_of_the_paper() {
-        let text = mon_lite(&snapshot(), Dialect::Paper, true);
-        for line in [
-            "pkts: caught 53420 drops: 7",
-            "fixed_cast: mcast: 2337215: unicast: 15691896: bcast: 0:",
-            "bpf:ports:5:ssh:254153:p2p:19371519:web:41028782:ftp:32941:email:1157835",
-        ] {
-            assert!(text.lines().any(|other| other == line), "{line}\n{text}");
-        }
-    }
-
-    /// Parses a line like Ourmon's graphics engine: spaces are removed, colons separate, counts are every second item
-    /// from the third on.
-    #[test]
-    fn the_graphics_engine_finds_its_counts() {
-        let text = mon_lite(&snapshot(), Dialect::Probe, false);
-        let items = |tag: &str| -> Vec<String> {
-            let line = text.lines().find(|line| line.starts_with(tag)).unwrap().replace(' ', "");
-            line.split(':').map(str::to_owned).collect()
-        };
-        assert_eq!(items("pkts")[2], "53420");
-        assert_eq!(items("pkts")[4], "7");
-        assert_eq!([2, 4, 6, 8].map(|at| items("fixed_ipproto")[at].clone()), ["10", "20", "30", "40"]);
-        assert_eq!(items("fixed_iprange1")[2], "10");
-        let set = items("bpf:ports");
-        let lines: usize = set[3].parse().unwrap();
-        assert_eq!(set.len(), 4 + 2 * lines + 2);
-        assert_eq!(items("hs_stat")[7], "3");
-    }
-
-    #[test]
-    fn the_file_covers_the_interval_live_and_the_run_over_files() {
-        let directory = tempfile::tempdir().unwrap();
-        let context = |existing| OutputContext {
-            directory: directory.path().to_owned(),
-            existing,
-            ..OutputContext::default()
-        };
-        let read = || std::fs::read_to_string(directory.path().join(FILE)).unwrap();
-        let mut mon = (MON.open)(&context(Existing::Continue)).unwrap();
-        mon.interval(&snapshot()).unwrap();
-        assert!(read().starts_with("elog: ourmon restarted\n"));
-        mon.interval(&snapshot()).unwrap();
-        assert!(read().starts_with("pkts: caught:53420 : drops:7:"));
-        mon.finish().unwrap();
-
-        let mut mon = (MON.open)(&context(Existing::Replace)).unwrap();
-        mon.interval(&snapshot()).unwrap();
-        mon.interval(&snapshot()).unwrap();
-        assert!(
-            read().contains("pkts: caught:106840 : drops:14:") && read().contains("fixed_size: tiny:2 :")
-        );
-        mon.finish().unwrap();
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
-    }
-}
+mod tests;

@@ -1,0 +1,284 @@
+use super::*;
+use crate::fixtures::{answer, classes, count, ip, row, top};
+use std::collections::BTreeMap;
+use weir_api::{CaptureCount, Datum, Folded, FunctionCall, Ledger, Table, TableRow};
+use weir_engine::FunctionSpec;
+
+/// The configuration of the paper's figure 3, with additions.
+fn snapshot() -> Snapshot {
+    let line = |name: &str, bytes| answer(name, Some("ports"), "bytes", Reading::Count(count(7, bytes)));
+    let flow = |port, protocol| Key::Flow {
+        source: ip("10.0.0.1"),
+        source_port: port,
+        destination: ip("192.0.2.9"),
+        destination_port: 80,
+        protocol,
+    };
+    let v6 = Key::Flow {
+        source: ip("2001:db8::1"),
+        source_port: 1,
+        destination: ip("2001:db8::2"),
+        destination_port: 2,
+        protocol: 17,
+    };
+    let fixed = [("a", 1, 10), ("b", 2, 20), ("xtra", 3, 30)];
+    Snapshot {
+        ledger: Ledger {
+            caught: 53420,
+            capture: CaptureCount { dropped: 7, ..CaptureCount::default() },
+            ..Ledger::default()
+        },
+        answers: vec![
+            answer(
+                "fixed",
+                None,
+                "ipproto",
+                classes(Unit::Bytes, &[("tcp", 1, 10), ("udp", 1, 20), ("icmp", 1, 30), ("xtra", 1, 40)]),
+            ),
+            answer(
+                "fixed",
+                None,
+                "tcp3",
+                classes(Unit::Bytes, &[("80", 1, 10), ("25", 2, 20), ("xtra", 3, 30)]),
+            ),
+            answer(
+                "fixed",
+                None,
+                "iprange",
+                classes(Unit::Bytes, &[("10.0.0.0/8-2001:db8::/32", 1, 10), ("xtra", 3, 30)]),
+            ),
+            answer(
+                "fixed",
+                None,
+                "cast",
+                classes(
+                    Unit::Bytes,
+                    &[("mcast", 1, 2337215), ("ucast", 1, 15691896), ("bcast", 0, 0), ("xtra", 0, 0)],
+                ),
+            ),
+            answer(
+                "fixed",
+                None,
+                "size",
+                classes(
+                    Unit::Packets,
+                    &[("tiny", 1, 60), ("small", 2, 400), ("med", 3, 0), ("big", 9, 9000)],
+                ),
+            ),
+            line("ssh", 254153),
+            line("p2p", 19371519),
+            answer("in:the:way", Some("other\nchart"), "packets", Reading::Count(count(5, 500))),
+            line("web", 41028782),
+            line("ftp", 32941),
+            line("email", 1157835),
+            line("xtra", 99),
+            answer("xtra", Some("other\nchart"), "packets", Reading::Count(count(6, 600))),
+            answer(
+                "topn_ip",
+                None,
+                "top",
+                top(
+                    KeyKind::Flow,
+                    vec![row(flow(5, 6), 3, 300, 1), row(flow(6, 1), 3, 900, 1), row(v6, 1, 10, 1)],
+                ),
+            ),
+            answer("topn_tcp", None, "top", top(KeyKind::Flow, vec![row(flow(5, 6), 3, 300, 1)])),
+            answer(
+                "topn_port_tcp",
+                None,
+                "top",
+                top(KeyKind::Port, vec![row(Key::Port { protocol: 6, port: 80 }, 3, 300, 1)]),
+            ),
+            answer("topn_port_udp", None, "top", top(KeyKind::Port, vec![])),
+            answer("mine", None, "cast", classes(Unit::Bytes, &fixed)),
+        ],
+        ..Snapshot::default()
+    }
+}
+
+#[test]
+fn the_format_of_the_probe() {
+    let expected = "\
+elog: ourmon restarted
+pkts: caught:53420 : drops:7: caught2:0 : drop2:0
+fixed_ipproto: tcp:10 : udp:20 : icmp:30 : xtra:40:
+fixed_tcp3: 80:10 : 25:20 : xtra:30:
+fixed_iprange1: 10.0.0.0/8-2001_db8__/32:10 : xtra:30:
+fixed_cast: mcast:2337215 : ucast:15691896 : bcast:0 : xtra:0:
+fixed_size: tiny:1 : small:2 : med:3 : big:9:
+bpf:ports:0:5:ssh:254153:p2p:19371519:web:41028782:ftp:32941:email:1157835:xtra:99
+bpf:other\\x0achart:1:1:in_the_way:5:xtra:6
+topn_ip : 3 : 10.0.0.1.6->192.0.2.9.80(icmp): 900 : 10.0.0.1.5->192.0.2.9.80(tcp): 300 : [2001.db8..1].1->[2001.db8..2].2(udp): 10 :
+topn_tcp : 1 : 10.0.0.1.5->192.0.2.9.80: 300 :
+hs_stat: 0: 0: 0: 0: 0: 0: 3: 3:
+tcp_ports: 1: 300,80,3,0:
+udp_ports: 0:
+";
+    assert_eq!(mon_lite(&snapshot(), Dialect::Probe, true), expected);
+}
+
+/// The table of a function with rows of numbers by host. The number of the place and 1 is in each column that is not named.
+fn hosts(function: &str, rows: &[(&str, &[(&str, u64)])]) -> Reading {
+    let mut built = FunctionSpec::find(function).unwrap().call(&FunctionCall::new(function), 1_u64).unwrap();
+    let Reading::Table(empty) = built.take() else { panic!("a table") };
+    let row = |(host, named): &(&str, &[(&str, u64)])| {
+        let columns = empty.schema.columns.iter().zip(1..);
+        let value = |(column, place): (&weir_api::TableColumn, u64)| {
+            let value = named.iter().find(|(name, _)| *name == column.name);
+            Folded::Sum(value.map_or(place, |(_, value)| *value))
+        };
+        TableRow { key: vec![Datum::Address(ip(host))], values: columns.map(value).collect(), error: 0 }
+    };
+    Reading::Table(Table::new(empty.schema.clone(), 16, rows.iter().map(row).collect(), 0))
+}
+
+/// A line of hosts, read as Ourmon's graphics engine would: the numbers of each host.
+fn read_hosts(line: &str) -> Vec<(IpAddr, Vec<u64>)> {
+    let line: String = line.chars().filter(|c| *c != ' ').collect();
+    let mut parts = line.trim_end_matches(':').split(':');
+    let numbers = match parts.next() {
+        Some("syn_list") => 8,
+        Some("icmp_errorlist") => 7,
+        Some("udperror_list") => 6,
+        name => panic!("{name:?}"),
+    };
+    let count: usize = parts.next().unwrap().parse().unwrap();
+    let parts: Vec<&str> = parts.collect();
+    assert_eq!(parts.len(), count * (1 + numbers), "{line}");
+    let address = |text: &str| match text.strip_prefix('[') {
+        Some(six) => six.trim_end_matches(']').replace('.', ":").parse().unwrap(),
+        None => text.parse().unwrap(),
+    };
+    let host = |parts: &[&str]| {
+        (address(parts[0]), parts[1..].iter().map(|number| number.parse().unwrap()).collect())
+    };
+    parts.chunks(1 + numbers).map(host).collect()
+}
+
+#[test]
+fn lists_of_hosts_are_read_back() {
+    let syn = [
+        ("syn", 20),
+        ("synack", 3),
+        ("fin_received", 4),
+        ("rst_received", 5),
+        ("packets_sent", 60),
+        ("packets_received", 7),
+        ("icmp_errors", 8),
+    ];
+    let errors = [
+        ("errors", 100),
+        ("tcp", 1),
+        ("udp", 2),
+        ("icmp", 3),
+        ("unreachable", 10),
+        ("port_unreachable", 20),
+        ("prohibited", 30),
+        ("too_big", 40),
+        ("redirect", 6),
+        ("time_exceeded", 7),
+    ];
+    let udp = [("sent", 9), ("received", 4), ("errors", 6), ("unreachable", 5), ("pings", 2)];
+    let quiet = [("sent", 900), ("received", 900), ("unreachable", 0), ("pings", 0)];
+    let mut snapshot = snapshot();
+    snapshot.answers.extend([
+        answer(
+            "topn_syn",
+            None,
+            "syn",
+            hosts("syn", &[("10.0.0.1", &syn), ("2001:db8::1", &[("work", 90)])]),
+        ),
+        answer("topn_icmperror", None, "icmperror", hosts("icmperror", &[("10.0.0.1", &errors)])),
+        answer("topn_udperror", None, "udp", hosts("udp", &[("10.0.0.2", &quiet), ("10.0.0.1", &udp)])),
+        // In no list of Ourmon.
+        answer("mine", None, "syn", hosts("syn", &[("10.0.0.1", &syn)])),
+    ]);
+    for dialect in [Dialect::Probe, Dialect::Paper] {
+        let text = mon_lite(&snapshot, dialect, false);
+        let lists: BTreeMap<&str, &str> = text
+            .lines()
+            .filter(|line| line.contains("list:"))
+            .map(|line| (line.split(':').next().unwrap(), line))
+            .collect();
+        assert_eq!(lists.len(), 3, "{text}");
+        let of = |numbers: &[u64]| numbers.to_vec();
+        assert_eq!(
+            read_hosts(lists["syn_list"]),
+            [
+                (ip("2001:db8::1"), of(&[2, 3, 5, 7, 8, 9, 11, 0])),
+                (ip("10.0.0.1"), of(&[20, 3, 4, 5, 60, 7, 8, 0]))
+            ]
+        );
+        assert_eq!(read_hosts(lists["icmp_errorlist"]), [(ip("10.0.0.1"), of(&[100, 1, 2, 3, 100, 6, 7]))]);
+        assert_eq!(
+            read_hosts(lists["udperror_list"]),
+            [(ip("10.0.0.1"), of(&[30, 9, 4, 5, 2, 0])), (ip("10.0.0.2"), of(&[0, 900, 900, 0, 0, 0]))]
+        );
+        assert!(text.contains("\nicmp_errorlist: 1 : 10.0.0.1:100:1:2:3:100:6:7:\n"), "{text}");
+    }
+    // A list without hosts, and a table that lacks a column.
+    let table = Table::new(&weir_api::UDP, 16, vec![], 0);
+    snapshot.answers = vec![
+        answer("topn_udperror", None, "udp", Reading::Table(table)),
+        answer("topn_syn", None, "syn", Reading::Table(Table::new(&weir_api::SCANS, 16, vec![], 0))),
+    ];
+    let text = mon_lite(&snapshot, Dialect::Probe, false);
+    assert!(text.ends_with("\nudperror_list: 0 :\nsyn_list: 0 :\n"), "{text}");
+    assert!(read_hosts("udperror_list: 0 :").is_empty());
+}
+
+/// The figures of the paper, without the line breaks of its columns.
+#[test]
+fn the_format_of_the_paper() {
+    let text = mon_lite(&snapshot(), Dialect::Paper, true);
+    for line in [
+        "pkts: caught 53420 drops: 7",
+        "fixed_cast: mcast: 2337215: unicast: 15691896: bcast: 0:",
+        "bpf:ports:5:ssh:254153:p2p:19371519:web:41028782:ftp:32941:email:1157835",
+    ] {
+        assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+    }
+}
+
+/// Parses a line like Ourmon's graphics engine: spaces are removed, colons separate, counts are every second item
+/// from the third on.
+#[test]
+fn the_graphics_engine_finds_its_counts() {
+    let text = mon_lite(&snapshot(), Dialect::Probe, false);
+    let items = |tag: &str| -> Vec<String> {
+        let line = text.lines().find(|line| line.starts_with(tag)).unwrap().replace(' ', "");
+        line.split(':').map(str::to_owned).collect()
+    };
+    assert_eq!(items("pkts")[2], "53420");
+    assert_eq!(items("pkts")[4], "7");
+    assert_eq!([2, 4, 6, 8].map(|at| items("fixed_ipproto")[at].clone()), ["10", "20", "30", "40"]);
+    assert_eq!(items("fixed_iprange1")[2], "10");
+    let set = items("bpf:ports");
+    let lines: usize = set[3].parse().unwrap();
+    assert_eq!(set.len(), 4 + 2 * lines + 2);
+    assert_eq!(items("hs_stat")[7], "3");
+}
+
+#[test]
+fn the_file_covers_the_interval_live_and_the_run_over_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let context = |existing| OutputContext {
+        directory: directory.path().to_owned(),
+        existing,
+        ..OutputContext::default()
+    };
+    let read = || std::fs::read_to_string(directory.path().join(FILE)).unwrap();
+    let mut mon = (MON.open)(&context(Existing::Continue)).unwrap();
+    mon.interval(&snapshot()).unwrap();
+    assert!(read().starts_with("elog: ourmon restarted\n"));
+    mon.interval(&snapshot()).unwrap();
+    assert!(read().starts_with("pkts: caught:53420 : drops:7:"));
+    mon.finish().unwrap();
+
+    let mut mon = (MON.open)(&context(Existing::Replace)).unwrap();
+    mon.interval(&snapshot()).unwrap();
+    mon.interval(&snapshot()).unwrap();
+    assert!(read().contains("pkts: caught:106840 : drops:14:") && read().contains("fixed_size: tiny:2 :"));
+    mon.finish().unwrap();
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+}
