@@ -60,7 +60,7 @@ struct Tag {
 }
 
 /// Every tag, `-` written as `_`.
-static TAGS: [Tag; 33] = [
+static TAGS: [Tag; 34] = [
     Tag { name: "pkts", translate: |_, _| Ok(()) },
     Tag { name: "fixed_ipproto", translate: |t, _| t.fixed(FunctionCall::new("ipproto")) },
     Tag { name: "fixed_tcp3", translate: tcp3 },
@@ -86,10 +86,8 @@ static TAGS: [Tag; 33] = [
     Tag { name: "topn_syn_sort", translate: not_yet },
     Tag { name: "topn_syn_wormdiff", translate: not_yet },
     Tag { name: "tworm_weight", translate: not_yet },
-    Tag {
-        name: "topn_icmperror",
-        translate: |t, s| t.list(s, FunctionCall::new("icmperror").with("by", "drawn")),
-    },
+    Tag { name: "topn_icmperror", translate: icmp_errors },
+    Tag { name: "topn_udperror", translate: |t, s| t.udp_errors(s, false) },
     Tag { name: "topn_scans", translate: |t, s| t.fanout(s, "addresses") },
     Tag { name: "topn_port_scans", translate: |t, s| t.fanout(s, "ports") },
     Tag { name: "topn_irc", translate: not_yet },
@@ -112,6 +110,8 @@ struct Translation {
     names: HashSet<String>,
     known: Known,
     unit: Unit,
+    /// Whether the list of errors of UDP is there for another tag than its own.
+    implies_udp: bool,
     /// Whether a chart is left out, because its first line has an error.
     skipping: bool,
     /// Lines to be kept as comments.
@@ -247,6 +247,26 @@ impl Translation {
         self.add_list(statement, &statement.tag, "", call)
     }
 
+    /// Adds the list of hosts by errors of UDP. One that a tag `is_implied` by makes way for that of its own tag.
+    fn udp_errors(&mut self, statement: &Statement, is_implied: bool) -> Result<(), String> {
+        const NAME: &str = "topn_udperror";
+        let call = FunctionCall::new("udp").with("show", shown(statement)?);
+        let known = self.subscriptions.iter_mut().find(|subscription| subscription.name == NAME);
+        let was_implied = std::mem::replace(&mut self.implies_udp, is_implied);
+        match known {
+            None => self.add_list(statement, NAME, "", call),
+            Some(_) if is_implied => {
+                self.implies_udp = was_implied;
+                Ok(())
+            }
+            Some(known) if was_implied => {
+                known.functions = vec![call];
+                Ok(())
+            }
+            Some(_) => Err(format!("{} was given before", statement.tag)),
+        }
+    }
+
     /// Adds a list of hosts by what they try to reach, which are flows.
     fn fanout(&mut self, statement: &Statement, by: &str) -> Result<(), String> {
         self.list(statement, FunctionCall::new("fanout").with("by", by))?;
@@ -369,6 +389,12 @@ fn not_yet(translation: &mut Translation, statement: &Statement) -> Result<(), S
     translation.notes.push((statement.line, format!("not yet: {}", statement.tag)));
     translation.comment("not yet", statement);
     Ok(())
+}
+
+/// Ourmon makes two lists of hosts that draw errors with one tag: of all errors, and of those of UDP.
+fn icmp_errors(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
+    translation.list(statement, FunctionCall::new("icmperror").with("by", "drawn"))?;
+    translation.udp_errors(statement, true)
 }
 
 fn tcp3(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
@@ -496,6 +522,7 @@ mod tests {
                 "/topn_port_udp: udp: { top = \"port\", show = 20 }",
                 "/topn_syn: : { syn = 20 }",
                 "/topn_icmperror: : { icmperror = \"drawn\", show = 20 }",
+                "/topn_udperror: : { udp = 20 }",
                 "/topn_scans: : { fanout = \"addresses\", show = 10 }",
                 "/topn_port_scans: : { fanout = \"ports\", show = 10 }",
             ]
@@ -543,6 +570,25 @@ mod tests {
                 "ports/xtra: remainder: \"bytes\"",
             ]
         );
+    }
+
+    /// `topn_icmperror` makes two lists, unless the list of UDP has a tag of its own.
+    #[test]
+    fn the_list_of_udp_has_the_rows_of_its_own_tag() {
+        for (text, udp) in [
+            ("topn_icmperror 20\n", 20),
+            ("topn_icmperror 20\ntopn_udperror 50\n", 50),
+            ("topn_udperror 50\ntopn_icmperror 20\n", 50),
+        ] {
+            let (outcome, plan) = plan(text);
+            assert_eq!((outcome.exit, outcome.stderr.as_str()), (0, ""));
+            let mut rows = rows(&plan);
+            rows.sort();
+            let udp = format!("/topn_udperror: : {{ udp = {udp} }}");
+            assert_eq!(rows, ["/topn_icmperror: : { icmperror = \"drawn\", show = 20 }", &udp]);
+        }
+        let twice = translate("f", "topn_icmperror 20\ntopn_udperror 50\ntopn_udperror 10\n");
+        assert_eq!(twice.stderr, "f:3: topn_udperror was given before\n");
     }
 
     /// All of many lines are translated, and a duplicate name is found.
