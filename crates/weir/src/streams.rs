@@ -9,9 +9,10 @@ use crate::offline::{self, Input};
 use crate::run::by_record::{self, Captures};
 use crate::signals::Signals;
 use crate::{cli, config, times};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, IoSlice, Seek, SeekFrom, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -116,7 +117,8 @@ pub fn streams(options: &cli::Streams) -> Exit {
         });
     }
     let folder = Folder::new(&options.output, options.both, anonymiser);
-    let (exit, WholeRun { sink: folder, sessions }) = read(files, &plan, worker, folder, &signals);
+    let (exit, WholeRun { sink: mut folder, sessions }) = read(files, &plan, worker, folder, &signals);
+    folder.write_held();
     let exit = misfit.or(exit).or(match &folder.failure {
         Some(error) => complain(Exit::Output, error),
         None => Exit::Good,
@@ -216,12 +218,22 @@ impl Sink for Console<'_> {
     }
 }
 
+/// Maximum bytes of a stream that are held before they are written. Most streams are shorter: their file costs one write.
+const HELD_EACH: usize = 16 << 10;
+/// Maximum bytes held of all streams.
+const HELD: usize = 8 << 20;
+
 /// The output file of a stream.
 struct Written {
     path: PathBuf,
-    file: Option<File>,
-    /// Length in bytes, including holes.
+    /// Whether the file was created.
+    exists: bool,
+    /// The open file, and the place in it at which the next write would begin.
+    file: Option<(File, u64)>,
+    /// Length in bytes, including holes, without the held bytes.
     length: u64,
+    /// The bytes that follow, which are not in the file yet.
+    held: Vec<u8>,
     /// Time of the last use, counted in chunks.
     used: u64,
     /// State of the lines of each direction, for the anonymiser.
@@ -238,7 +250,9 @@ struct Folder<'o> {
     /// Number of flows with equal endpoints so far, by the name of their file.
     names: HashMap<String, u32>,
     open: usize,
-    /// Number of files created.
+    /// Bytes held of all streams.
+    held: usize,
+    /// Number of streams, each of which has a file.
     begun: u64,
     chunks: u64,
     /// The anonymiser of names and bytes, if requested.
@@ -247,20 +261,62 @@ struct Folder<'o> {
     failure: Option<String>,
 }
 
+impl Written {
+    /// Writes what is held, and bytes after a gap. A gap is a hole in the file.
+    fn write(&mut self, gap: u64, bytes: &[u8]) -> io::Result<()> {
+        let held = std::mem::take(&mut self.held);
+        let (file, at) = match &mut self.file {
+            Some(open) => open,
+            None => {
+                let open = if self.exists { weir_files::open } else { weir_files::create };
+                let opened = open(&self.path)?;
+                self.exists = true;
+                self.file.insert((opened, 0))
+            }
+        };
+        if *at != self.length {
+            file.seek(SeekFrom::Start(self.length))?;
+        }
+        let end = self.length + held.len() as u64 + gap + bytes.len() as u64;
+        if gap == 0 {
+            write_both(file, &held, bytes)?;
+        } else {
+            file.write_all(&held)?;
+            file.seek(SeekFrom::Start(end - bytes.len() as u64))?;
+            file.write_all(bytes)?;
+            if bytes.is_empty() {
+                file.set_len(end)?;
+            }
+        }
+        (*at, self.length) = (end, end);
+        Ok(())
+    }
+}
+
+/// Writes two parts as one: with one call in general, and without a copy.
+fn write_both(file: &mut File, first: &[u8], second: &[u8]) -> io::Result<()> {
+    let written = loop {
+        match file.write_vectored(&[IoSlice::new(first), IoSlice::new(second)]) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => break done?,
+        }
+    };
+    file.write_all(first.get(written..).unwrap_or_default())?;
+    file.write_all(second.get(written.saturating_sub(first.len())..).unwrap_or_default())
+}
+
 impl<'o> Folder<'o> {
     fn new(path: &'o Path, both: bool, anonymiser: Option<Anonymiser>) -> Self {
         let (files, names) = (HashMap::new(), HashMap::new());
-        Self { path, both, files, names, open: 0, begun: 0, chunks: 0, anonymiser, failure: None }
+        Self { path, both, files, names, open: 0, held: 0, begun: 0, chunks: 0, anonymiser, failure: None }
     }
 
     fn write(&mut self, flow: &FlowIdentity, chunk: &Piece<'_>) -> io::Result<()> {
         let is_reverse = chunk.direction == Direction::Reverse && !self.both;
         let key = (flow.id(), is_reverse);
         self.chunks += 1;
-        if self.open >= OPEN && self.files.get(&key).is_none_or(|written| written.file.is_none()) {
-            self.close_oldest();
-        }
-        let Self { files, names, path, open, begun, chunks, anonymiser, .. } = self;
+        self.make_room(&key);
+        let Self { files, names, path, open, held, begun, chunks, anonymiser, .. } = self;
         let written = files.entry(key).or_insert_with(|| {
             let name = match anonymiser {
                 Some(anonymiser) => {
@@ -277,44 +333,81 @@ impl<'o> Folder<'o> {
             let name = if *before > 1 { format!("{name}c{}", *before - 1) } else { name };
             Written {
                 path: path.join(name),
+                exists: false,
                 file: None,
                 length: 0,
+                held: Vec::new(),
                 used: 0,
                 lines: [Lines::unknown(), Lines::unknown()],
             }
         });
         written.used = *chunks;
-        let file = match &mut written.file {
-            Some(file) => file,
-            None => {
-                *open += 1;
-                let is_new = written.length == 0;
-                let open = if is_new { weir_files::create } else { weir_files::open };
-                written.file.insert(open(&written.path)?)
+        let mut bytes = Cow::Borrowed(chunk.data);
+        if let Some(anonymiser) = anonymiser {
+            let [forward, reverse] = &mut written.lines;
+            let lines = if chunk.direction == Direction::Reverse { reverse } else { forward };
+            if chunk.gap > 0 {
+                *lines = Lines::unknown();
             }
-        };
-        written.length += chunk.gap;
-        file.seek(SeekFrom::Start(written.length))?;
-        match anonymiser {
-            Some(anonymiser) => {
-                let direction = usize::from(chunk.direction == Direction::Reverse);
-                if let Some(lines) = written.lines.get_mut(direction) {
-                    if chunk.gap > 0 {
-                        *lines = Lines::unknown();
-                    }
-                    if let Some(scrub) = anonymiser.scrub(lines, chunk.data) {
-                        file.write_all(&scrub)?;
-                    }
-                }
+            // Where nothing may be shown, the file stays empty.
+            let Some(scrubbed) = anonymiser.scrub(lines, chunk.data) else { return Ok(()) };
+            bytes = scrubbed.into();
+        }
+        if chunk.gap == 0 && written.held.len() + bytes.len() <= HELD_EACH {
+            written.held.extend_from_slice(&bytes);
+            *held += bytes.len();
+            if *held > HELD {
+                self.write_held();
             }
-            None => file.write_all(chunk.data)?,
+            return Ok(());
         }
-        written.length += chunk.data.len() as u64;
-        if chunk.data.is_empty() {
-            // A gap at the end is a hole in the file too.
-            file.set_len(written.length)?;
+        *held -= written.held.len();
+        let is_open = written.file.is_some();
+        let done = written.write(chunk.gap, &bytes);
+        *open += usize::from(!is_open && written.file.is_some());
+        done
+    }
+
+    /// Writes what is held of all streams.
+    fn write_held(&mut self) {
+        let held: Vec<(u64, bool)> =
+            self.files.iter().filter(|(_, written)| !written.held.is_empty()).map(|(key, _)| *key).collect();
+        for key in held {
+            self.make_room(&key);
+            let Some(written) = self.files.get_mut(&key) else { continue };
+            let is_open = written.file.is_some();
+            let done = written.write(0, &[]);
+            self.open += usize::from(!is_open && written.file.is_some());
+            self.note(done);
         }
-        Ok(())
+        self.held = 0;
+    }
+
+    /// Notes the first error.
+    fn note(&mut self, done: io::Result<()>) {
+        if let Err(error) = done
+            && self.failure.is_none()
+        {
+            self.failure = Some(format!("{}: {error}", self.path.display()));
+        }
+    }
+
+    /// Closes the least recently used file if there is no room to open that of a stream.
+    fn make_room(&mut self, key: &(u64, bool)) {
+        if self.open >= OPEN && self.files.get(key).is_none_or(|written| written.file.is_none()) {
+            self.close_oldest();
+        }
+    }
+
+    /// Ends a stream: writes what is held of it, and closes its file.
+    fn end(&mut self, key: &(u64, bool)) {
+        let Some(mut written) = self.files.remove(key) else { return };
+        self.open -= usize::from(written.file.is_some());
+        self.held -= written.held.len();
+        if !written.held.is_empty() || !written.exists {
+            let done = written.write(0, &[]);
+            self.note(done);
+        }
     }
 
     fn close_oldest(&mut self) {
@@ -331,16 +424,12 @@ impl Sink for Folder<'_> {
         match emitted {
             Emitted::Flow(flow, _) if flow.end != EndReason::Active => {
                 for is_reverse in [false, true] {
-                    let written = self.files.remove(&(flow.id, is_reverse));
-                    self.open -= usize::from(written.is_some_and(|written| written.file.is_some()));
+                    self.end(&(flow.id, is_reverse));
                 }
             }
             Emitted::Chunk(flow, chunk, _) if flow.key.proto == 6 => {
-                if let Err(error) = self.write(flow, chunk)
-                    && self.failure.is_none()
-                {
-                    self.failure = Some(format!("{}: {error}", self.path.display()));
-                }
+                let done = self.write(flow, chunk);
+                self.note(done);
             }
             _ => {}
         }
@@ -360,4 +449,62 @@ pub fn name(flow: &FlowIdentity, is_reverse: bool) -> String {
     let (from, to) =
         if is_reverse { (flow.responder(), flow.initiator()) } else { (flow.initiator(), flow.responder()) };
     format!("{}-{}", end(from), end(to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_wire::{FlowKey, Space, Time};
+
+    /// The chunks of more streams than files may be open, of sizes about those that are held, and some after gaps.
+    fn chunks() -> impl Iterator<Item = (usize, u64, Vec<u8>)> {
+        const SIZES: [usize; 7] = [1, 10, 1448, 1448, HELD_EACH - 1448, HELD_EACH, HELD_EACH + 1];
+        const GAPS: [u64; 8] = [0, 0, 0, 0, 0, 0, 7, 5000];
+        let mut random = 1_u64;
+        (0..6000).map(move |at| {
+            let mut draw = |below: usize| {
+                random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                (random >> 33) as usize % below
+            };
+            let (stream, gap, size) = (draw(OPEN * 3), GAPS[draw(GAPS.len())], SIZES[draw(SIZES.len())]);
+            (stream, gap, (0..size).map(|byte| (byte + at) as u8).collect())
+        })
+    }
+
+    fn flow(stream: usize) -> FlowIdentity {
+        let addr = [[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 10, 0, 0, 1]; 2];
+        let key = FlowKey { addr, port: [stream as u16, 80], space: Space::default(), proto: 6 };
+        FlowIdentity { key, initiator_is_lower: true, first: Time(1), vlan: [0; 2], alias: 0 }
+    }
+
+    #[test]
+    fn a_file_has_the_bytes_of_its_stream_with_holes_for_gaps() {
+        let place = tempfile::tempdir().unwrap();
+        let mut folder = Folder::new(place.path(), false, None);
+        let mut expected: HashMap<usize, Vec<u8>> = HashMap::new();
+        for (stream, gap, bytes) in chunks() {
+            let chunk = Piece { time: Time(1), direction: Direction::Forward, gap, data: &bytes };
+            folder.write(&flow(stream), &chunk).unwrap();
+            let file = expected.entry(stream).or_default();
+            file.resize(file.len() + gap as usize, 0);
+            file.extend_from_slice(&bytes);
+            let held: usize = folder.files.values().map(|written| written.held.len()).sum();
+            assert!(held == folder.held && held <= HELD && folder.open <= OPEN, "{held}, {}", folder.open);
+        }
+        // A gap at the end, for half of the streams: some of these have held bytes.
+        for stream in (0..OPEN * 3).step_by(2) {
+            let chunk = Piece { time: Time(1), direction: Direction::Forward, gap: 3, data: &[] };
+            folder.write(&flow(stream), &chunk).unwrap();
+            let file = expected.entry(stream).or_default();
+            file.resize(file.len() + 3, 0);
+        }
+        // Some end, and the run ends while the others are open.
+        (0..100).for_each(|stream| folder.end(&(flow(stream).id(), false)));
+        folder.write_held();
+        assert!(folder.failure.is_none() && folder.held == 0);
+        for (stream, bytes) in &expected {
+            let file = std::fs::read(place.path().join(name(&flow(*stream), false))).unwrap();
+            assert!(file == *bytes, "{stream}: {} of {} bytes", file.len(), bytes.len());
+        }
+    }
 }
