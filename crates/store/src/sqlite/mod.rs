@@ -41,6 +41,7 @@ pub use writer::{STORE, Writer};
 use super::basis::{Kept, Moved};
 use super::label::{detail_rows, list_row, text_row, title};
 use super::loan::{Lender, Loan};
+use super::query::lists_kept;
 use super::share::crossing_bound;
 use super::tally::{Cell, Dimension, GroupBy, Measure, Subject, Tally, TallyWanted};
 use super::{
@@ -486,7 +487,8 @@ impl Store for SqliteStore {
         let (from, to) = (from.max(first) as f64 / SECOND, to.min(last) as f64 / SECOND);
         let Some(top) = top else {
             let lists = self.lists()?.lists;
-            if lists.iter().any(|known| known.name == list) {
+            // Before the end of the first interval nothing is stored, not even the name.
+            if lists.iter().any(|known| known.name == list) || lists_kept().any(|kept| kept == list) {
                 return Ok(TopList {
                     list: list.to_owned(),
                     basis: Basis { range: [from, to.max(from)], bound: Some(0), ..Basis::default() },
