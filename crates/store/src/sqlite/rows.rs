@@ -57,6 +57,8 @@ pub struct Stored {
 
 /// The number of open flows without a row, among the numbers of a partition.
 pub const LEFT_OUT: &str = "open left out";
+/// Least size of the cache of pages, in KiB.
+const MIN_CACHE: i64 = 512;
 
 /// A flow or a record to write.
 #[derive(Clone, Debug)]
@@ -151,31 +153,35 @@ pub struct Partition {
 
 impl Partition {
     /// Continues the last partition of a folder, or creates the first one.
-    pub fn open(folder: &Path, now: u64, keep: &Keep) -> Result<Self, StoreError> {
+    pub fn open(folder: &Path, now: u64, keep: &Keep, cache: usize) -> Result<Self, StoreError> {
         let Some((second, path)) = schema::partitions(folder).pop() else {
-            return Self::begin(folder, now, keep);
+            return Self::begin(folder, now, keep, cache);
         };
-        let last = Self::at(path, second, keep)?;
+        let last = Self::at(path, second, keep, cache)?;
         last.end_open()?;
         match keep.has_room(last.begun, now, schema::size(&last.path)) {
             true => Ok(last),
-            false => Self::begin(folder, now, keep),
+            false => Self::begin(folder, now, keep, cache),
         }
     }
 
     /// Creates a new partition. If one of that second exists, the name has the next free second.
-    pub fn begin(folder: &Path, now: u64, keep: &Keep) -> Result<Self, StoreError> {
+    pub fn begin(folder: &Path, now: u64, keep: &Keep, cache: usize) -> Result<Self, StoreError> {
         let mut second = now / 1_000_000_000;
         let name = |second: u64| folder.join(format!("{}{second:012}.db", schema::PARTITION));
         while name(second).exists() {
             second += 1;
         }
-        Self::at(name(second), second, keep)
+        Self::at(name(second), second, keep, cache)
     }
 
-    fn at(path: PathBuf, second: u64, keep: &Keep) -> Result<Self, StoreError> {
+    fn at(path: PathBuf, second: u64, keep: &Keep, cache: usize) -> Result<Self, StoreError> {
         let connection = schema::open(&path, Kind::Rows)?;
         keep.bound_log(&connection).map_err(describe(&path))?;
+        // Identifiers of flows are random: each row changes a page anywhere in the index. A page that does not fit is written to the
+        // log and read again. A negative number is in KiB.
+        let kib = i64::try_from(cache >> 10).unwrap_or(i64::MAX);
+        connection.pragma_update(None, "cache_size", -kib.max(MIN_CACHE)).map_err(describe(&path))?;
         let has_rows: bool = connection
             .query_row("SELECT EXISTS (SELECT 1 FROM meta)", [], |row| row.get(0))
             .map_err(describe(&path))?;

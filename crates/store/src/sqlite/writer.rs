@@ -126,6 +126,8 @@ pub struct Writer {
     /// Maximum bytes of rows that wait; also the bytes that are collected before writing.
     max_rows: usize,
     batch: usize,
+    /// Bytes of pages of the partition that are held in memory.
+    cache: usize,
     health: Arc<Health>,
     /// Set when the last attempt has failed.
     failing: Option<Failing>,
@@ -201,6 +203,7 @@ impl Writer {
             rows_memory: 0,
             max_rows,
             batch: BATCH.min(max_rows / 4),
+            cache: share / 4,
             health,
             failing: None,
             clock: context.clock,
@@ -228,7 +231,7 @@ impl Writer {
     /// Begins a new partition, whatever room the present one has.
     #[cfg(test)]
     pub(super) fn begin_partition(&mut self, now: u64) {
-        let mut next = Partition::begin(&self.folder, now, &self.keep).unwrap();
+        let mut next = Partition::begin(&self.folder, now, &self.keep, self.cache).unwrap();
         if let Some(full) = self.partition.take() {
             next.take_open(&full).unwrap();
         }
@@ -321,11 +324,11 @@ impl Writer {
                 partition
             }
             Some(full) => {
-                let mut next = Partition::begin(&self.folder, now, keep)?;
+                let mut next = Partition::begin(&self.folder, now, keep, self.cache)?;
                 next.take_open(&full)?;
                 next
             }
-            None => Partition::open(&self.folder, now, keep)?,
+            None => Partition::open(&self.folder, now, keep, self.cache)?,
         };
         let is_new = had_one && partition.is_empty();
         let written = partition.write(batch);
