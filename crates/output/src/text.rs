@@ -34,7 +34,8 @@ impl Output for Texts {
     }
 
     fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
-        let Some(file) = self.files.get(&format!("{}.txt", record.table.name), Frame::default) else {
+        let Some(file) = self.files.of(record.table.name, |name| format!("{name}.txt"), Frame::default)
+        else {
             return Ok(());
         };
         let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());

@@ -198,15 +198,21 @@ pub(crate) fn with_header<'f>(
     name: &str,
     header: impl FnOnce() -> String,
 ) -> Option<&'f mut LineFile> {
-    let frame = || {
-        let line = header() + "\r\n";
-        Frame::head(move |_| line.clone())
-    };
-    let file = files.get(name, frame)?;
+    files.get(name, || begins_with(header())).map(after_header)
+}
+
+/// The frame of a file that begins with this header.
+fn begins_with(header: String) -> Frame {
+    let line = header + "\r\n";
+    Frame::head(move |_| line.clone())
+}
+
+/// Continues an existing file, which has its header.
+fn after_header(file: &mut LineFile) -> &mut LineFile {
     if !file.is_empty() {
         file.go_on();
     }
-    Some(file)
+    file
 }
 
 /// Opens a file and writes its header, or checks the existing one.

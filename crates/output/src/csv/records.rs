@@ -1,6 +1,6 @@
 //! Records as CSV: a file for each table, with our own names.
 
-use super::{cell, with_header};
+use super::{after_header, begins_with, cell};
 use crate::OutputContext;
 use crate::file::LineFile;
 use crate::format::{push_address, push_number, push_uid};
@@ -35,8 +35,10 @@ impl Csvs {
     /// Adds a record to the file of its table.
     pub fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) {
         let table = record.table;
-        let name = format!("{}{}.csv", self.prefix, table.name);
-        let Some(file) = with_header(&mut self.files, &name, || header(table)) else { return };
+        let prefix = &self.prefix;
+        let name = |table: &str| format!("{prefix}{table}.csv");
+        let file = self.files.of(table.name, name, || begins_with(header(table)));
+        let Some(file) = file.map(after_header) else { return };
         let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());
         file.line(record.time.0, |out| {
             push_rfc3339(out, record.time.0);

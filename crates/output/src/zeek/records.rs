@@ -75,7 +75,7 @@ impl Logs {
                 }),
             )
         };
-        let Some(file) = self.files.get(&format!("{log}.log"), frame) else { return };
+        let Some(file) = self.files.of(log, |log| format!("{log}.log"), frame) else { return };
         file.line(record.time.0, |out| {
             push_epoch_micros(out, record.time.0);
             out.push(b'\t');
@@ -317,8 +317,8 @@ impl JsonLogs {
         if log.name.is_empty() {
             return;
         }
-        let name = format!("{}.json", log.name);
-        let Some(file) = self.files.get(&name, Frame::default) else { return };
+        let name = |log: &str| format!("{log}.json");
+        let Some(file) = self.files.of(log.name, name, Frame::default) else { return };
         let is_of_connection = log.ends == ZeekEnds::Connection;
         file.line(record.time.0, |out| {
             Object::write(out, |object| {
