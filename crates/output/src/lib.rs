@@ -59,6 +59,7 @@ mod open;
 pub mod parquet;
 pub mod ports;
 pub mod records;
+mod replaced;
 pub mod report;
 pub mod row;
 mod standard;

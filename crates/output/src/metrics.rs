@@ -4,6 +4,7 @@
 //! As an output it is `weir.prom`, a file that is replaced as a whole at each interval and read by the textfile
 //! collector of the Prometheus node exporter.
 
+use crate::replaced::Replaced;
 use crate::summary::states;
 use crate::{Output, OutputContext, OutputSpec, Takes};
 use prometheus_client::collector::Collector;
@@ -14,7 +15,6 @@ use prometheus_client::registry::{Registry, Unit};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use weir_api::{
     Answer, AnswerId, AnswerLabel, CONN_STATES, Counter, ERROR_KINDS, FAMILIES, Family, Figure, FigureValue,
@@ -39,20 +39,24 @@ pub(crate) static METRICS: OutputSpec = OutputSpec {
 };
 
 struct MetricsFile {
-    path: PathBuf,
+    file: Replaced,
     metrics: Metrics,
 }
 
 impl MetricsFile {
     fn new(context: &OutputContext) -> Self {
-        Self { path: context.directory.join(FILE), metrics: Metrics::default() }
+        Self { file: Replaced::new(context, FILE), metrics: Metrics::default() }
     }
 }
 
 impl Output for MetricsFile {
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         self.metrics.add(snapshot);
-        weir_files::replace(&self.path, self.metrics.text().as_bytes())
+        self.file.interval(|| self.metrics.text())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.file.finish(|| self.metrics.text())
     }
 }
 

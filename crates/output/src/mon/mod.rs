@@ -22,12 +22,11 @@
 
 mod hosts;
 
-use crate::Existing;
-use crate::{Output, OutputContext, OutputSpec, Takes};
+use crate::replaced::Replaced;
+use crate::{Existing, Output, OutputContext, OutputSpec, Takes};
 use std::fmt::Write;
 use std::io;
 use std::net::IpAddr;
-use std::path::PathBuf;
 use weir_api::{Answer, Class, Key, KeyKind, Reading, Snapshot, Top, Unit};
 
 const FILE: &str = "mon.lite";
@@ -67,7 +66,7 @@ enum Dialect {
 }
 
 struct Mon {
-    path: PathBuf,
+    file: Replaced,
     dialect: Dialect,
     restarted: bool,
     /// Totals of earlier intervals, if the whole run is reported.
@@ -77,22 +76,28 @@ struct Mon {
 impl Mon {
     fn boxed(context: &OutputContext, dialect: Dialect) -> Box<dyn Output> {
         let before = (context.existing == Existing::Replace).then(Snapshot::default);
-        Box::new(Self { path: context.directory.join(FILE), dialect, restarted: true, before })
+        Box::new(Self { file: Replaced::new(context, FILE), dialect, restarted: true, before })
     }
 }
 
 impl Output for Mon {
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
-        let text = match &mut self.before {
+        match &mut self.before {
             Some(before) => {
                 before.merge(snapshot);
-                mon_lite(before, self.dialect, true)
+                self.file.interval(|| mon_lite(before, self.dialect, true))
             }
-            None => mon_lite(snapshot, self.dialect, self.restarted),
-        };
-        weir_files::replace(&self.path, text.as_bytes())?;
-        self.restarted = false;
-        Ok(())
+            None => {
+                self.file.interval(|| mon_lite(snapshot, self.dialect, self.restarted))?;
+                self.restarted = false;
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        let whole = self.before.as_ref();
+        whole.map_or(Ok(()), |whole| self.file.finish(|| mon_lite(whole, self.dialect, true)))
     }
 }
 
