@@ -249,7 +249,7 @@ impl Files {
             total: about.total,
             range: None,
             at: Span::default(),
-            carrier: vec![Value::None; carried],
+            carrier: Value::absent(carried),
             wants: self.wants,
             begun: time,
             last: time,

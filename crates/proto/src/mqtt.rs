@@ -226,7 +226,7 @@ struct Exchange {
 
 impl Exchange {
     fn new(time: Time, at: Span, direction: Direction, kind: u8) -> Self {
-        let values = vec![Value::None; WIDTH];
+        let values = Value::absent(WIDTH);
         Self { time, at, direction, kind, id: None, qos: 0, last: kind, values, pairs: Vec::new() }
     }
 

@@ -95,6 +95,11 @@ impl Value<'_> {
         }
     }
 
+    /// That number of absent values. `vec!` would clone each of them, which takes ten times as long.
+    pub(crate) fn absent(number: usize) -> Vec<Self> {
+        std::iter::repeat_with(|| Self::None).take(number).collect()
+    }
+
     /// Whether there is no value.
     pub fn is_none(&self) -> bool {
         matches!(self, Self::None)

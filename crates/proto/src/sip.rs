@@ -666,7 +666,7 @@ fn emit_message(message: &Message, description: Option<&Description<'_>>, time: 
     let (first, second, third) = message.parts();
     let is_request = message.status.is_none();
     let version = if is_request { third } else { first };
-    let described = description.map_or_else(|| vec![Value::None; sdp::FIELDS.len()], Description::values);
+    let described = description.map_or_else(|| Value::absent(sdp::FIELDS.len()), Description::values);
     out.record(record!(
         SIP_MESSAGE,
         time,

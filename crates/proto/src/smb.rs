@@ -517,13 +517,7 @@ impl Smb {
 
     /// A new row.
     fn request(key: Key, time: Time) -> Request {
-        Request {
-            time,
-            at: Span::default(),
-            key,
-            values: vec![Value::None; SMB.fields.len()],
-            what: What::Other,
-        }
+        Request { time, at: Span::default(), key, values: Value::absent(SMB.fields.len()), what: What::Other }
     }
 
     /// Adds a waiting command. One of the same number has got its response, which was lost.
