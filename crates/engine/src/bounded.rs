@@ -598,12 +598,19 @@ impl<K: Keyed, V: Amount> Bounded<K, V> {
     ) -> Taken<R> {
         let sort = |rows: &[Kept<K, V>], places: &mut [u32]| {
             let key = |place: u32| rows.get(place as usize).map(|row| row.key).unwrap_or_default();
-            let mut order: Vec<(u64, u32)> =
-                places.iter().map(|place| (prefix(&key(*place)), *place)).collect();
-            order.sort_unstable_by(|(one, at), (next, other)| {
-                one.cmp(next).then_with(|| compare(&key(*at), &key(*other)))
-            });
-            places.iter_mut().zip(order).for_each(|(place, (_, sorted))| *place = sorted);
+            // One number for each row: numbers are compared without branches.
+            let numbered = |place: &u32| u128::from(prefix(&key(*place))) << 32 | u128::from(*place);
+            let mut order: Vec<u128> = places.iter().map(numbered).collect();
+            order.sort_unstable();
+            places.iter_mut().zip(&order).for_each(|(place, number)| *place = *number as u32);
+            let mut rest = places;
+            for equal in order.chunk_by(|one, next| one >> 32 == next >> 32) {
+                let (run, after) = rest.split_at_mut(equal.len());
+                if run.len() > 1 {
+                    run.sort_unstable_by(|one, other| compare(&key(*one), &key(*other)));
+                }
+                rest = after;
+            }
         };
         self.take_as(sort, form)
     }
