@@ -30,7 +30,7 @@ mod replace;
 mod temporary;
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io;
+use std::io::{self, IoSlice, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -65,12 +65,27 @@ pub fn open(path: &Path) -> io::Result<File> {
     private(OpenOptions::new().write(true).create(true).truncate(false), path)
 }
 
+/// Writes two parts, one after the other: with one call in general, and without a copy.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_both(file: &mut File, first: &[u8], second: &[u8]) -> io::Result<()> {
+    let written = loop {
+        match file.write_vectored(&[IoSlice::new(first), IoSlice::new(second)]) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => break done?,
+        }
+    };
+    file.write_all(first.get(written..).unwrap_or_default())?;
+    file.write_all(second.get(written.saturating_sub(first.len())..).unwrap_or_default())
+}
+
 /// Writes a whole file in place. Use [`replace`] for a file that other processes may read at any time.
 ///
 /// # Errors
 /// The file cannot be written.
 pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
-    io::Write::write_all(&mut create(path)?, content)
+    create(path)?.write_all(content)
 }
 
 fn private(options: &mut OpenOptions, path: &Path) -> io::Result<File> {

@@ -10,7 +10,7 @@ use crate::turns::Turns;
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,8 +51,8 @@ const QUEUE: usize = 256;
 /// Maximum number of open files. Others are reopened when more of them arrives.
 const OPEN: usize = 64;
 
-/// Maximum bytes of a file that the thread holds until it ends. Most files of a flow of many are of that size, and many are equal:
-/// one of which the directory has a copy under the final name costs a look at that name, and no file.
+/// Maximum bytes of a file that the thread holds before it writes them: decoders give some dozens of bytes at once. A file that ends
+/// within them is often equal to one that is there under the final name, which then costs a look at that name, and no file.
 const SMALL: usize = 16 << 10;
 /// Maximum bytes of all files that it holds.
 const HELD: usize = 4 << 20;
@@ -126,7 +126,7 @@ impl Carving {
         let files = CarvedFiles {
             directory: directory.to_owned(),
             is_made: is_whole,
-            small: HashMap::new(),
+            waiting: HashMap::new(),
             held: 0,
             open: BTreeMap::new(),
             known: HashMap::new(),
@@ -428,14 +428,28 @@ static ENDINGS: &[(&str, &str)] = &[
     ("video/quicktime", "mov"),
 ];
 
+/// The last bytes of a file.
+#[derive(Default)]
+struct Waiting {
+    /// Their place in the file.
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl Waiting {
+    fn end(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
+    }
+}
+
 /// The state of the writing thread.
 struct CarvedFiles {
     directory: PathBuf,
     /// Whether the directory is there.
     is_made: bool,
-    /// The content of files that have not ended and are not on the disk.
-    small: HashMap<u64, Vec<u8>>,
-    /// Bytes of these.
+    /// The last bytes of files that have not ended, which are not on the disk.
+    waiting: HashMap<u64, Waiting>,
+    /// Number of these bytes.
     held: usize,
     /// Open files.
     open: BTreeMap<u64, File>,
@@ -468,28 +482,32 @@ impl CarvedFiles {
         (again, self.failed)
     }
 
-    /// Takes a part of a file. A small one is held until it ends.
+    /// Takes a part of a file. Consecutive parts are held and written together.
     fn take(&mut self, file: u64, offset: u64, bytes: &[u8]) {
-        if !self.known.contains_key(&file) {
-            let so_far = self.small.get(&file).map_or(0, Vec::len);
-            let is_small = so_far + bytes.len() <= SMALL && self.held + bytes.len() <= HELD;
-            if is_small && offset == so_far as u64 {
-                self.held += bytes.len();
-                self.small.entry(file).or_default().extend_from_slice(bytes);
-                return;
-            }
-            if let Some(before) = self.release(file) {
-                self.write(file, 0, &before);
-            }
+        let before = self.waiting.get(&file);
+        let (end, so_far) = before.map_or((offset, 0), |before| (before.end(), before.bytes.len()));
+        let has_room = so_far + bytes.len() <= SMALL && self.held + bytes.len() <= HELD;
+        if has_room && offset == end {
+            self.held += bytes.len();
+            let waiting = self.waiting.entry(file).or_insert(Waiting { offset, bytes: Vec::new() });
+            waiting.bytes.extend_from_slice(bytes);
+            return;
         }
-        self.write(file, offset, bytes);
+        match self.release(file) {
+            Some(before) if offset == end => self.write(file, before.offset, &before.bytes, bytes),
+            Some(before) => {
+                self.write(file, before.offset, &before.bytes, &[]);
+                self.write(file, offset, bytes, &[]);
+            }
+            None => self.write(file, offset, bytes, &[]),
+        }
     }
 
-    /// The content of a file that was held, which is held no more.
-    fn release(&mut self, file: u64) -> Option<Vec<u8>> {
-        let content = self.small.remove(&file)?;
-        self.held -= content.len();
-        Some(content)
+    /// The bytes of a file that were held, which are held no more.
+    fn release(&mut self, file: u64) -> Option<Waiting> {
+        let waiting = self.waiting.remove(&file)?;
+        self.held -= waiting.bytes.len();
+        Some(waiting)
     }
 
     /// Gives a file its final name. Returns whether the directory had a file of that name.
@@ -497,16 +515,16 @@ impl CarvedFiles {
         let to = self.directory.join(name);
         let before = length(&to);
         // The name is the hash of the content: a file of equal length is equal, and is not written nor synchronised again.
-        let held = self.release(file);
-        if let Some(content) = &held {
-            if before == Some(content.len() as u64) {
+        let is_on_disk = self.known.contains_key(&file);
+        if let Some(Waiting { offset, bytes }) = self.release(file) {
+            if !is_on_disk && offset == 0 && before == Some(bytes.len() as u64) {
                 return true;
             }
-            self.write(file, 0, content);
+            self.write(file, offset, &bytes, &[]);
         }
         self.open.remove(&file);
         let Some(from) = self.known.remove(&file).flatten() else { return false };
-        let is_equal = held.is_none() && before.is_some() && before == length(&from);
+        let is_equal = is_on_disk && before.is_some() && before == length(&from);
         let done = if is_equal { std::fs::remove_file(&from) } else { weir_files::put_in_place(&from, &to) };
         if let Err(error) = done {
             self.note(&from, &error);
@@ -514,9 +532,9 @@ impl CarvedFiles {
         before.is_some()
     }
 
-    /// Writes a part of a file to the disk.
-    fn write(&mut self, file: u64, offset: u64, bytes: &[u8]) {
-        if let Err((path, error)) = self.try_write(file, offset, bytes) {
+    /// Writes two consecutive parts of a file to the disk.
+    fn write(&mut self, file: u64, offset: u64, first: &[u8], second: &[u8]) {
+        if let Err((path, error)) = self.try_write(file, offset, first, second) {
             self.note(&path, &error);
             self.known.insert(file, None);
             self.open.remove(&file);
@@ -526,8 +544,14 @@ impl CarvedFiles {
         }
     }
 
-    /// Writes a part of a file. An error comes with the path of the file.
-    fn try_write(&mut self, file: u64, offset: u64, bytes: &[u8]) -> Result<(), (PathBuf, io::Error)> {
+    /// Writes two consecutive parts of a file. An error comes with the path of the file.
+    fn try_write(
+        &mut self,
+        file: u64,
+        offset: u64,
+        first: &[u8],
+        second: &[u8],
+    ) -> Result<(), (PathBuf, io::Error)> {
         let final_path = self.directory.join(file_name(file));
         let path = match self.known.get(&file) {
             // An earlier write failed.
@@ -548,7 +572,8 @@ impl CarvedFiles {
             self.hold(file, opened);
         }
         let Some(to) = self.open.get_mut(&file) else { return Ok(()) };
-        to.seek(SeekFrom::Start(offset)).and_then(|_| to.write_all(bytes)).map_err(named)
+        let moved = to.seek(SeekFrom::Start(offset));
+        moved.and_then(|_| weir_files::write_both(to, first, second)).map_err(named)
     }
 
     /// Makes the directory of a function with its first file. A link is not followed.

@@ -12,7 +12,7 @@ use crate::{cli, config, times};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufWriter, IoSlice, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -279,7 +279,7 @@ impl Written {
         }
         let end = self.length + held.len() as u64 + gap + bytes.len() as u64;
         if gap == 0 {
-            write_both(file, &held, bytes)?;
+            weir_files::write_both(file, &held, bytes)?;
         } else {
             file.write_all(&held)?;
             file.seek(SeekFrom::Start(end - bytes.len() as u64))?;
@@ -291,18 +291,6 @@ impl Written {
         (*at, self.length) = (end, end);
         Ok(())
     }
-}
-
-/// Writes two parts as one: with one call in general, and without a copy.
-fn write_both(file: &mut File, first: &[u8], second: &[u8]) -> io::Result<()> {
-    let written = loop {
-        match file.write_vectored(&[IoSlice::new(first), IoSlice::new(second)]) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            done => break done?,
-        }
-    };
-    file.write_all(first.get(written..).unwrap_or_default())?;
-    file.write_all(second.get(written.saturating_sub(first.len())..).unwrap_or_default())
 }
 
 impl<'o> Folder<'o> {
