@@ -3,10 +3,11 @@
 use crate::csv::records::text;
 use crate::figures::push_escaped;
 use crate::file::{Frame, LineFile};
+use crate::format::{push_address, push_number, push_uid};
 use crate::records::Files;
-use crate::row::uid;
-use crate::{Output, OutputSpec, Takes, ports, zone};
-use std::io::{self, Write};
+use crate::zone::push_rfc3339;
+use crate::{Output, OutputSpec, Takes, ports};
+use std::io;
 use weir_api::Snapshot;
 use weir_engine::FlowIdentity;
 use weir_proto::{Field, Kind, Record, Value, lossless};
@@ -40,15 +41,21 @@ impl Output for Texts {
         };
         let ((source, source_port), (destination, destination_port)) = (flow.initiator(), flow.responder());
         file.line(record.time.0, |out| {
-            // Writing into memory does not fail.
-            let _ = write!(
-                out,
-                "{} {source} > {destination}\n  {} {source_port} > {destination_port}  {}\n  {}",
-                zone::rfc3339(record.time.0),
-                ports::protocol(flow.key.proto),
-                uid(flow.id()),
-                record.table.name
-            );
+            push_rfc3339(out, record.time.0);
+            out.push(b' ');
+            push_address(out, source);
+            out.extend_from_slice(b" > ");
+            push_address(out, destination);
+            out.extend_from_slice(b"\n  ");
+            out.extend_from_slice(ports::protocol(flow.key.proto).as_bytes());
+            out.push(b' ');
+            push_number(out, source_port.into());
+            out.extend_from_slice(b" > ");
+            push_number(out, destination_port.into());
+            out.extend_from_slice(b"  ");
+            push_uid(out, flow.id());
+            out.extend_from_slice(b"\n  ");
+            out.extend_from_slice(record.table.name.as_bytes());
             for (field, value) in record.table.fields.iter().zip(&record.values) {
                 write_field(out, field, value, 0);
             }
@@ -87,6 +94,9 @@ fn write_field(out: &mut Vec<u8>, field: &Field, value: &Value<'_>, depth: usize
             out.push(b' ');
             out.extend_from_slice(field.name.as_bytes());
             out.push(b'=');
+            if let Value::Uint(number) = value {
+                return push_number(out, *number);
+            }
             let text = text(value);
             let is_plain = !text.is_empty() && text.chars().all(|c| !c.is_control() && !" \"=\\".contains(c));
             if is_plain {
