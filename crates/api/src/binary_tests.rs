@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    AnswerLabel, Datum, EVENT_KINDS, Event, Fold, Folded, KeyColumn, Origin, SCANS, Schema, Shown, Subject,
-    SubscriptionId, Sweep, Table, TableColumn, TableRow, Trials,
+    AnswerLabel, Datum, EVENT_KINDS, Event, Fold, Folded, KeyColumn, Origin, SCANS, SampledValues, Schema,
+    Shown, Subject, SubscriptionId, Sweep, Table, TableColumn, TableRow, Trials,
 };
 use proptest::prelude::*;
 use std::borrow::Cow;
@@ -20,6 +20,7 @@ static SCHEMA: Schema = Schema {
         of("distinct", Fold::Distinct),
         of("last", Fold::Last),
         of("sketch", Fold::Sketch),
+        of("sample", Fold::Sample),
     ]),
     shown: Shown::Heaviest(3),
 };
@@ -87,6 +88,8 @@ fn readings(numbers: &[u64]) -> Vec<Reading> {
         });
         let mut sketch = Sketch::default();
         sketch.add(f64::from_bits(*n));
+        let mut sample = SampledValues::default();
+        numbers.iter().for_each(|port| sample.add(u128::from(*port as u16), n % 4));
         let datum = match n % 5 {
             0 => Datum::Nothing,
             1 => Datum::Address(ip(*n)),
@@ -102,6 +105,7 @@ fn readings(numbers: &[u64]) -> Vec<Reading> {
                 Folded::Distinct(values.clone()),
                 Folded::Last(Some((*n, datum.clone()))),
                 Folded::Sketch(sketch),
+                Folded::Sample(sample),
             ],
             key: vec![datum],
             error: n % 3,
@@ -117,7 +121,7 @@ fn readings(numbers: &[u64]) -> Vec<Reading> {
         }
         scans.merge(&Table::new(&SCANS, 100, vec![trials.row(0)], 0));
     }
-    let mut counting = Table::counting(&SCHEMA, 3, table.rows.clone(), 0, vec![7; 6]);
+    let mut counting = Table::counting(&SCHEMA, 3, table.rows.clone(), 0, vec![7; 7]);
     counting.merge(&Table::counting(&SCHEMA, 3, Vec::new(), 2, vec![1; 6]));
     let class = |label: &str, n| Class { label: label.to_owned(), count: count(n) };
     vec![

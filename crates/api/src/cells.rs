@@ -70,6 +70,8 @@ pub enum ColumnKind {
     Distinct,
     /// The latest value.
     Last,
+    /// Some of the values, with their counts.
+    Sample,
     /// A quantile, or another statistic.
     Statistic,
     /// Whether the row, or the reading, is exact; or by how much it may be wrong.
@@ -139,6 +141,14 @@ pub enum Cell<'r> {
     Key(Key),
     /// Packets and bytes.
     Count(Count),
+    /// Values, such as ports, and the count of each, sorted by value.
+    Sample(Vec<(u128, u64)>),
+}
+
+/// A sample as text: `22:1 443:5`, each value before its count.
+pub fn sample_text(sample: &[(u128, u64)]) -> String {
+    let texts: Vec<String> = sample.iter().map(|(value, count)| format!("{value}:{count}")).collect();
+    texts.join(" ")
 }
 
 const fn column(
@@ -401,6 +411,7 @@ fn add_columns<'r>(columns: &mut Vec<Column<'r>>, column: &'r TableColumn) {
         Fold::Max => ColumnKind::Max,
         Fold::Distinct => ColumnKind::Distinct,
         Fold::Last => ColumnKind::Last,
+        Fold::Sample => ColumnKind::Sample,
         Fold::Sketch => ColumnKind::Statistic,
     };
     let (unit, help) = (Cow::Borrowed(&*column.unit), Cow::Borrowed(&*column.help));
@@ -439,6 +450,7 @@ fn of_row<'r>(table: &'r Table, row: &'r TableRow, last_estimate: Option<usize>)
                 values.push(value.as_ref().map_or(Cell::Nothing, |(_, value)| datum(value)))
             }
             Folded::Sketch(sketch) => values.extend(quantiles(sketch)),
+            Folded::Sample(sample) => values.push(Cell::Sample(sample.values())),
         }
         if last_estimate == Some(at) {
             values.push(Cell::Flag(row.error == 0 && !row.values.iter().any(is_estimate)));

@@ -320,6 +320,7 @@ impl Evidence {
     pub fn map(&mut self, mut value: impl FnMut(u128) -> u128, time: impl Fn(u64) -> u64) {
         match &mut self.value {
             Folded::Distinct(values) => values.rename(&mut value),
+            Folded::Sample(sample) => sample.rename(&mut value),
             Folded::Min(Some(at)) | Folded::Max(Some(at)) if self.unit == "time" => *at = time(*at),
             _ => {}
         }

@@ -252,8 +252,8 @@ fn of_table<'r>(table: &'r Table, show: &mut dyn FnMut(Figure<'r>)) {
                     show(Figure { statistic, ..gauge(sketch.quantile(place)) });
                 }
             }
-            // It can be text.
-            Folded::Last(_) => {}
+            // It can be text, and a sample has values of packets.
+            Folded::Last(_) | Folded::Sample(_) => {}
         }
     }
 }

@@ -36,6 +36,7 @@ mod figure;
 mod ledger;
 mod lightest;
 mod reading;
+mod sample;
 mod scans;
 mod senders;
 mod sessions;
@@ -51,7 +52,7 @@ pub use answer::{Answer, AnswerId, AnswerLabel, Outline};
 pub use binary::{DecodeError, VERSION as BINARY_VERSION};
 pub use bits::Bits;
 pub use calls::{CALLS, Call};
-pub use cells::{Cell, Cells, Column, ColumnKind, Fact, Label, Layout, Row};
+pub use cells::{Cell, Cells, Column, ColumnKind, Fact, Label, Layout, Row, sample_text};
 pub use cost::Costs;
 pub use counter::{Counter, counters};
 pub use distinct::{Distinct, DistinctCount, DistinctOf, DistinctValues, Hashed};
@@ -61,6 +62,7 @@ pub use ledger::{
     CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, state_words,
 };
 pub use reading::{Class, Count, Histogram, Reading, Series};
+pub use sample::SampledValues;
 pub use scans::{SCANS, Sweep, Trials};
 pub use senders::ChecksumSenders;
 pub use sessions::SessionCount;

@@ -8,7 +8,7 @@
 //! Merging is commutative. It is associative while the rows of the sum fit into `capacity`. Beyond that the lightest
 //! rows are left out, which depends on the order; the bounds hold in every order.
 
-use crate::{DistinctValues, Sketch, lightest};
+use crate::{DistinctValues, SampledValues, Sketch, lightest};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::cmp::{Ordering, Reverse};
@@ -34,11 +34,14 @@ pub enum Fold {
     Last,
     /// Their quantiles.
     Sketch,
+    /// Some of them, with the exact count of each.
+    Sample,
 }
 
 impl Fold {
     /// All folds, in the order of the binary form.
-    pub const ALL: [Fold; 6] = [Fold::Sum, Fold::Min, Fold::Max, Fold::Distinct, Fold::Last, Fold::Sketch];
+    pub const ALL: [Fold; 7] =
+        [Fold::Sum, Fold::Min, Fold::Max, Fold::Distinct, Fold::Last, Fold::Sketch, Fold::Sample];
 }
 
 /// Rewrites the values of a table, for example to anonymise them.
@@ -165,6 +168,8 @@ pub enum Folded {
     Last(Option<(u64, Datum)>),
     /// See [`Fold::Sketch`].
     Sketch(Sketch),
+    /// See [`Fold::Sample`].
+    Sample(SampledValues),
 }
 
 /// Rows of values by key; see the module.
@@ -203,6 +208,7 @@ impl Folded {
             Fold::Distinct => Folded::Distinct(DistinctValues::default()),
             Fold::Last => Folded::Last(None),
             Fold::Sketch => Folded::Sketch(Sketch::default()),
+            Fold::Sample => Folded::Sample(SampledValues::default()),
         }
     }
 
@@ -215,6 +221,7 @@ impl Folded {
             Folded::Distinct(_) => Fold::Distinct,
             Folded::Last(_) => Fold::Last,
             Folded::Sketch(_) => Fold::Sketch,
+            Folded::Sample(_) => Fold::Sample,
         }
     }
 
@@ -226,6 +233,7 @@ impl Folded {
             Folded::Distinct(values) => values.estimate(),
             Folded::Last(value) => u64::from(value.is_some()),
             Folded::Sketch(sketch) => sketch.count(),
+            Folded::Sample(sample) => sample.added(),
         }
     }
 
@@ -247,6 +255,7 @@ impl Folded {
                 }
             }
             (Folded::Sketch(a), Folded::Sketch(b)) => a.merge(b),
+            (Folded::Sample(a), Folded::Sample(b)) => a.merge(b),
             _ => debug_assert!(false, "values of two columns were merged"),
         }
     }
@@ -257,6 +266,7 @@ impl Folded {
             Folded::Distinct(values) => values.memory(),
             Folded::Last(Some((_, Datum::Text(text)))) => text.len(),
             Folded::Sketch(sketch) => sketch.memory(),
+            Folded::Sample(sample) => sample.memory(),
             _ => 0,
         }
     }
@@ -465,6 +475,7 @@ impl Table {
             for (folded, column) in row.values.iter_mut().zip(self.schema.columns.iter()) {
                 match folded {
                     Folded::Distinct(values) => values.rename(&mut |value| by.rewrite_number(value)),
+                    Folded::Sample(sample) => sample.rename(&mut |value| by.rewrite_number(value)),
                     Folded::Last(Some((at, datum))) => {
                         (*at, *datum) = (by.rewrite_time(*at), by.rewrite_datum(datum, ""))
                     }
@@ -530,6 +541,7 @@ mod tests {
             of("distinct", Fold::Distinct),
             of("last", Fold::Last),
             of("sketch", Fold::Sketch),
+            of("sample", Fold::Sample),
         ]),
         shown: Shown::Heaviest(3),
     };
@@ -542,6 +554,8 @@ mod tests {
         values.add(weight.into());
         let mut sketch = Sketch::default();
         sketch.add(weight as f64);
+        let mut sample = SampledValues::default();
+        sample.add(weight.into(), time);
         let last = Some((time, Datum::Text(weight.to_string().into())));
         TableRow {
             key: vec![Datum::Text(format!("{}.example", key / 3).into()), Datum::Number(u64::from(key % 3))],
@@ -552,6 +566,7 @@ mod tests {
                 Folded::Distinct(values),
                 Folded::Last(last),
                 Folded::Sketch(sketch),
+                Folded::Sample(sample),
             ],
             error: 0,
         }
@@ -603,12 +618,12 @@ mod tests {
         let items: Vec<Item> = (1..40).map(|n| (n as u8 % 23, n * 7, n)).collect();
         let all: u64 = items.iter().map(|(_, weight, _)| weight).sum();
         for capacity in [1, 3, 8, 100] {
-            let of = |item: &Item| Table::counting(&SCHEMA, capacity, vec![row(item)], 0, vec![0; 6]);
-            let mut whole = Table::counting(&SCHEMA, capacity, Vec::new(), 0, vec![0; 6]);
+            let of = |item: &Item| Table::counting(&SCHEMA, capacity, vec![row(item)], 0, vec![0; 7]);
+            let mut whole = Table::counting(&SCHEMA, capacity, Vec::new(), 0, vec![0; 7]);
             items.iter().for_each(|item| whole.merge(&of(item)));
             let shed = whole.shed.clone().unwrap();
             assert_eq!(whole.whole()[0].weight() + shed[0], all, "{capacity}");
-            assert_eq!((shed[0] == 0, &shed[1..]), (capacity == 100, &[0; 5][..]), "{capacity}");
+            assert_eq!((shed[0] == 0, &shed[1..]), (capacity == 100, &[0; 6][..]), "{capacity}");
             let cut = whole.clone().within(1);
             assert_eq!(cut.whole()[0].weight() + cut.shed.unwrap()[0], all, "{capacity}");
             // Of a sum with a table that does not count it, it is unknown.
@@ -639,6 +654,8 @@ mod tests {
         table.rewrite(&mut Renamed);
         assert_eq!(table.rows.iter().map(TableRow::weight).collect::<Vec<_>>(), [40, 2]);
         assert_eq!(table.rows[0].values[4], Folded::Last(Some((6, Datum::Text("10".into())))));
+        let Folded::Sample(sample) = &table.rows[0].values[6] else { panic!("a sample") };
+        assert_eq!(sample.values(), [(1_000_010, 5), (1_000_030, 1)]);
     }
 
     fn items() -> impl Strategy<Value = Vec<Item>> {

@@ -150,6 +150,7 @@ impl Serialize for Value<'_> {
             Cell::Address(address) => address.serialize(to),
             Cell::Key(key) => key.serialize(to),
             Cell::Count(count) => count.serialize(to),
+            Cell::Sample(sample) => sample.serialize(to),
         }
     }
 }

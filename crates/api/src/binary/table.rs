@@ -1,7 +1,7 @@
 //! The binary form of tables.
 
 use super::{Binary, Bytes, DecodeError, MAX_ROWS, WITH_SHED, check};
-use crate::{Datum, Fold, Folded, KeyColumn, Schema, Shown, Table, TableColumn, TableRow};
+use crate::{Datum, Fold, Folded, KeyColumn, SampledValues, Schema, Shown, Table, TableColumn, TableRow};
 use std::borrow::Cow;
 
 position!(Fold in Fold::ALL);
@@ -97,6 +97,7 @@ impl Binary for Folded {
             Folded::Distinct(values) => values.write(to),
             Folded::Last(value) => value.write(to),
             Folded::Sketch(sketch) => sketch.write(to),
+            Folded::Sample(sample) => sample.write(to),
         }
     }
 
@@ -108,7 +109,21 @@ impl Binary for Folded {
             Fold::Distinct => Folded::Distinct(Binary::read(from)?),
             Fold::Last => Folded::Last(Binary::read(from)?),
             Fold::Sketch => Folded::Sketch(Binary::read(from)?),
+            Fold::Sample => Folded::Sample(Binary::read(from)?),
         })
+    }
+}
+
+impl Binary for SampledValues {
+    fn write(&self, to: &mut Vec<u8>) {
+        let (kept, added) = self.parts();
+        kept.write(to);
+        added.write(to);
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        let kept = Binary::read(from)?;
+        Self::from_parts(kept, from.count()?).ok_or(DecodeError::Invalid("sample"))
     }
 }
 

@@ -172,6 +172,7 @@ fn value_text(value: &Cell<'_>) -> String {
         Cell::Address(address) => address.to_string(),
         Cell::Key(one) => key(one, Naming::numeric()),
         Cell::Count(Count { packets, bytes }) => format!("{packets} packets, {bytes} bytes"),
+        Cell::Sample(sample) => weir_api::sample_text(sample),
     }
 }
 

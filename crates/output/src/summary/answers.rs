@@ -127,6 +127,7 @@ fn shown(value: &Cell<'_>, unit: &str, naming: Naming<'_>) -> String {
         Cell::Address(address) => address.to_string(),
         Cell::Key(one) => key(one, naming),
         Cell::Count(both) => format!("{} packets", count(both.packets)),
+        Cell::Sample(sample) => weir_api::sample_text(sample),
     }
 }
 

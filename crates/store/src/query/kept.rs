@@ -62,5 +62,6 @@ fn shown(question: &Question, value: &Cell<'_>) -> Value {
         Cell::Address(address) => json!(address),
         Cell::Key(one) => json!(key(one, Naming::numeric())),
         Cell::Count(Count { packets, bytes }) => json!([packets, bytes]),
+        Cell::Sample(sample) => json!(weir_api::sample_text(sample)),
     }
 }

@@ -427,6 +427,7 @@ fn column_of(column: &Column<'_>) -> FunctionColumn {
         ColumnKind::Max => "max",
         ColumnKind::Distinct => "distinct",
         ColumnKind::Last => "last",
+        ColumnKind::Sample => "sample",
         ColumnKind::Statistic => "statistic",
         ColumnKind::Error => "error",
     };
@@ -463,5 +464,6 @@ fn value_of(cell: &Cell<'_>) -> Value {
         Cell::Address(address) => json!(address),
         Cell::Key(one) => json!(key(one, Naming::numeric())),
         Cell::Count(count) => json!([count.packets, count.bytes]),
+        Cell::Sample(sample) => json!(weir_api::sample_text(sample)),
     }
 }
