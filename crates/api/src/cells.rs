@@ -3,8 +3,8 @@
 //! Outputs read this view and know no shape of [`Reading`], so that a new shape or a new column is in every output.
 
 use crate::{
-    Count, Datum, DistinctCount, Fold, Folded, Histogram, Key, Reading, Series, Shown, Sketch, Sweep, Table,
-    TableColumn, TableRow, Top, Trials, UdpHost, mac_text,
+    Count, Datum, DistinctCount, Fold, Folded, Histogram, Key, Reading, SampledValues, Series, Shown, Sketch,
+    Sweep, SynCounts, SynHost, Table, TableColumn, TableRow, Top, Trials, UdpHost, WorkWeight, mac_text,
 };
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -194,6 +194,41 @@ const OF_UDP: [Column<'static>; 2] = [
     ),
 ];
 
+/// What follows from the sums of a host over TCP.
+static OF_SYN: [Column<'static>; 6] = [
+    column(
+        "weight",
+        ColumnKind::Statistic,
+        "percent",
+        "The work weight: work in percent of the TCP packets that the host sent and received.",
+    ),
+    column(
+        "weight_probe",
+        ColumnKind::Statistic,
+        "percent",
+        "The same with the FINs that the host received in place of those that it sent, as Ourmon's probe 2.5 counts.",
+    ),
+    column("weight_no_fin", ColumnKind::Statistic, "percent", "The same without FINs."),
+    column(
+        "synack_share",
+        ColumnKind::Statistic,
+        "percent",
+        "SYNs with ACK in percent of the SYNs that the host sent: 100 for a server, 0 for a client.",
+    ),
+    column(
+        "flags",
+        ColumnKind::Statistic,
+        "",
+        "Ourmon's flags: E, many errors for SYNs that no FIN follows; W, w, work above 90 and 50 percent; O, SYNs and hardly a FIN; R, RSTs and no FIN; M, nothing received.",
+    ),
+    column(
+        "sampled",
+        ColumnKind::Statistic,
+        "packets",
+        "SYNs to the ports of the sample of destination ports. `syn` has all SYNs.",
+    ),
+];
+
 impl<'r> Cells<'r> {
     fn new(shape: &'r str, layout: Layout<'r>, columns: &'r [Column<'r>]) -> Self {
         let columns = Cow::Borrowed(columns);
@@ -364,6 +399,9 @@ fn of_table(table: &Table) -> Cells<'_> {
             columns.push(EXACT);
         }
     }
+    if let Shown::Syn(_) = schema.shown {
+        columns.extend_from_slice(&OF_SYN);
+    }
     let row = |row| of_row(table, row, last_estimate);
     let mut cells = Cells {
         columns: Cow::Owned(columns),
@@ -456,6 +494,9 @@ fn of_row<'r>(table: &'r Table, row: &'r TableRow, last_estimate: Option<usize>)
             values.push(Cell::Flag(row.error == 0 && !row.values.iter().any(is_estimate)));
         }
     }
+    if let Shown::Syn(_) = table.schema.shown {
+        values.extend(of_syn(row));
+    }
     let (label, error) = match (table.schema.shown, Trials::of(row)) {
         (Shown::Scans, Some(Trials { sweep, failed, .. })) => {
             let (targets, is_exact) = (failed.estimate(), failed.is_exact());
@@ -464,6 +505,21 @@ fn of_row<'r>(table: &'r Table, row: &'r TableRow, last_estimate: Option<usize>)
         _ => (Label::Parts(&row.key), Some(row.error)),
     };
     Row { label, values, error }
+}
+
+/// What follows from the sums of a host over TCP; nothing for a row of another table.
+fn of_syn(row: &TableRow) -> Vec<Cell<'static>> {
+    let Some(counts) = SynCounts::of(row) else { return vec![Cell::Nothing; OF_SYN.len()] };
+    let flags = counts.flags();
+    let sampled = SynHost::of(row).map(|host| host.samples.first().map_or(0, SampledValues::sampled));
+    vec![
+        Cell::Whole(counts.weight(WorkWeight::Sent)),
+        Cell::Whole(counts.weight(WorkWeight::Received)),
+        Cell::Whole(counts.weight(WorkWeight::None)),
+        Cell::Whole(counts.synack_percent()),
+        if flags.is_empty() { Cell::Nothing } else { Cell::Text(Cow::Owned(flags)) },
+        sampled.map_or(Cell::Nothing, Cell::Whole),
+    ]
 }
 
 fn quantiles(sketch: &Sketch) -> [Cell<'static>; QUANTILES.len()] {

@@ -379,6 +379,11 @@ impl DistinctValues {
         (self.seen.further(value) <= room).then(|| self.add(value))
     }
 
+    /// Counts a number of further additions of a value that was counted.
+    pub fn add_again(&mut self, times: u64) {
+        self.added = self.added.saturating_add(times).min(Self::UNKNOWN);
+    }
+
     /// Number of distinct values, an estimate unless [`DistinctValues::is_exact`]; at most the number of additions.
     pub fn estimate(&self) -> u64 {
         let seen = match &self.seen {
@@ -564,6 +569,10 @@ mod tests {
         let mut values = DistinctValues::default();
         let new = (0..200).filter(|n| values.add(n % 100)).count();
         assert_eq!((new, values.estimate(), values.is_exact()), (100, 100, true));
+        let mut again = DistinctValues::default();
+        (0..100).for_each(|n| _ = again.add(n));
+        again.add_again(100);
+        assert_eq!(again, values);
         assert_eq!(values.values().unwrap(), (0..100).collect::<Vec<u128>>());
         for many in [300_u64, 5_000, 65_536, 1_000_000] {
             let of = |first: u64| {

@@ -43,6 +43,7 @@ mod sessions;
 mod sketch;
 mod snapshot;
 mod subscription;
+mod syn;
 mod table;
 mod top;
 mod udp;
@@ -71,6 +72,7 @@ pub use snapshot::{Interval, Snapshot};
 pub use subscription::{
     FunctionCall, KeyKind, Level, Owner, Subscription, SubscriptionId, SubscriptionSpec, Unit,
 };
+pub use syn::{SYN, SynCounts, SynHost, WorkWeight};
 pub use table::{
     Datum, Fold, Folded, KeyColumn, NETWORK_NAMES, OWN_WORDS, Rewrite, Schema, Shown, Table, TableColumn,
     TableRow, mac_text,

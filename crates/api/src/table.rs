@@ -121,13 +121,19 @@ pub enum Shown {
     Scans,
     /// The given number of hosts over UDP, by their weight: see [`crate::UdpHost::weight`].
     Udp(u32),
+    /// The given number of hosts over TCP, heaviest first, with what follows from their sums: see [`crate::SynCounts`].
+    Syn(u32),
 }
 
 impl Shown {
     /// As many rows, by what these are shown by.
     #[must_use]
     pub fn limited(self, rows: u32) -> Self {
-        if let Self::Udp(_) = self { Self::Udp(rows) } else { Self::Heaviest(rows) }
+        match self {
+            Self::Udp(_) => Self::Udp(rows),
+            Self::Syn(_) => Self::Syn(rows),
+            Self::Heaviest(_) | Self::Scans => Self::Heaviest(rows),
+        }
     }
 }
 
@@ -365,7 +371,7 @@ impl Table {
     /// before it is merged.
     pub fn shown(&self) -> Vec<&TableRow> {
         match self.schema.shown {
-            Shown::Heaviest(rows) => {
+            Shown::Heaviest(rows) | Shown::Syn(rows) => {
                 let mut ranked: Vec<(Reverse<u64>, &TableRow)> =
                     self.rows.iter().map(|row| (Reverse(row.weight()), row)).collect();
                 // Rows of equal weight stay in the order of their keys.

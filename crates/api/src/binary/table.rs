@@ -35,6 +35,10 @@ impl Binary for Schema {
                 to.push(2);
                 rows.write(to);
             }
+            Shown::Syn(rows) => {
+                to.push(3);
+                rows.write(to);
+            }
         }
     }
 
@@ -47,6 +51,7 @@ impl Binary for Schema {
                 0 => Shown::Heaviest(Binary::read(from)?),
                 1 => Shown::Scans,
                 2 => Shown::Udp(Binary::read(from)?),
+                3 => Shown::Syn(Binary::read(from)?),
                 _ => return Err(DecodeError::Invalid("rows shown")),
             },
         })
