@@ -9,13 +9,13 @@ mod pass;
 mod support;
 
 use pass::{Loaded, Pass, settings};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use support::*;
 use weir_api::{
-    Count, Datum, Folded, FunctionCall, Level, Owner, Reading, Snapshot, Subscription, SubscriptionId,
-    SubscriptionSpec,
+    Count, Datum, Folded, FunctionCall, Hashed, Level, Owner, Reading, Snapshot, Subscription,
+    SubscriptionId, SubscriptionSpec, SynHost,
 };
 use weir_engine::{Control, FlowConfig, FlowIdentity, FlowRecord, Plan, Tally, Worker};
 use weir_filter::Filter;
@@ -220,8 +220,35 @@ fn early_segments_wait_for_functions_over_streams_if_nothing_else_is_read() {
     assert_eq!((line["packets"].as_u64(), line["bytes"].as_u64()), (Some(4), Some(400)), "{line}");
 }
 
-/// The TCP packets of each IPv4 host and the ICMP errors that return to it, counted packet by packet with expressions.
-fn by_host(capture: &Loaded) -> BTreeMap<IpAddr, [u64; 11]> {
+/// The TCP packets of a host and the ICMP errors that return to it; the addresses that it sends SYNs without ACK to; and how many
+/// of them have each destination and source port.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct OfHost {
+    sums: [u64; 11],
+    targets: BTreeSet<IpAddr>,
+    ports: [BTreeMap<u16, u64>; 2],
+}
+
+/// The same, as a row of `syn` has it: numbers of addresses and ports, and samples of ports.
+type Listed = ([u64; 11], [u64; 2], [Vec<(u128, u64)>; 2]);
+
+impl OfHost {
+    fn listed(&self) -> Listed {
+        let sample = |ports: &BTreeMap<u16, u64>| {
+            let mut all: Vec<(u128, u64)> =
+                ports.iter().map(|(port, count)| ((*port).into(), *count)).collect();
+            all.sort_by_key(|(port, _)| port.hash());
+            all.truncate(10);
+            all.sort_unstable();
+            all
+        };
+        let [to, from] = &self.ports;
+        (self.sums, [self.targets.len() as u64, to.len() as u64], [sample(to), sample(from)])
+    }
+}
+
+/// IPv4 hosts, counted packet by packet with expressions.
+fn by_host(capture: &Loaded) -> BTreeMap<IpAddr, OfHost> {
     let filter = |text: &str| Filter::compile(text, &settings().filter).unwrap();
     let [tcp, error, syn, synack, fin, rst] = [
         "ip proto \\tcp",
@@ -232,7 +259,7 @@ fn by_host(capture: &Loaded) -> BTreeMap<IpAddr, [u64; 11]> {
         "tcp[tcpflags] & tcp-rst != 0",
     ]
     .map(filter);
-    let mut hosts: BTreeMap<IpAddr, [u64; 11]> = BTreeMap::new();
+    let mut hosts: BTreeMap<IpAddr, OfHost> = BTreeMap::new();
     for packet in capture.packets() {
         let layers = decode(&packet);
         let is_error = error.matches(&packet, &layers);
@@ -244,7 +271,7 @@ fn by_host(capture: &Loaded) -> BTreeMap<IpAddr, [u64; 11]> {
         let [syn, synack, fin, rst] =
             [&syn, &synack, &fin, &rst].map(|filter| u64::from(filter.matches(&packet, &layers)));
         let mut add = |host, values: [u64; 11]| {
-            let sums = hosts.entry(host).or_default();
+            let OfHost { sums, .. } = hosts.entry(host).or_default();
             sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
         };
         if is_error {
@@ -253,24 +280,36 @@ fn by_host(capture: &Loaded) -> BTreeMap<IpAddr, [u64; 11]> {
         }
         add(from, [syn + fin, syn, synack, fin, 0, rst, 0, 1, 0, 0, 0]);
         add(to, [rst, 0, 0, 0, fin, 0, rst, 0, 1, syn, 0]);
+        if (syn, synack) == (1, 0) {
+            let host = hosts.entry(from).or_default();
+            host.targets.insert(to);
+            // The ports of the header, at its beginning.
+            for (ports, port) in host.ports.iter_mut().zip([layers.ports[1], layers.ports[0]]) {
+                *ports.entry(port).or_default() += 1;
+            }
+        }
     }
     hosts
 }
 
 /// The rows of IPv4 hosts of a reading of `syn`.
-fn rows(snapshot: &Snapshot, name: &str) -> BTreeMap<IpAddr, [u64; 11]> {
+fn rows(snapshot: &Snapshot, name: &str) -> BTreeMap<IpAddr, Listed> {
     let mut rows = BTreeMap::new();
     for answer in snapshot.answers.iter().filter(|answer| answer.label.subscription == name) {
         let Reading::Table(table) = &answer.reading else { panic!("{answer:?}") };
         assert!(table.is_exact());
         for row in &table.rows {
             let [Datum::Address(host)] = row.key[..] else { panic!("{row:?}") };
-            let values = row.values.iter().map(|value| match value {
+            let sums = row.values.iter().take(11).map(|value| match value {
                 Folded::Sum(sum) => *sum,
                 other => panic!("{other:?}"),
             });
+            let SynHost { targets, ports, last, samples, .. } = SynHost::of(row).unwrap();
+            assert_eq!(last.is_some(), targets.estimate() > 0);
             if host.is_ipv4() {
-                rows.insert(host, values.collect::<Vec<_>>().try_into().unwrap());
+                let sums = sums.collect::<Vec<_>>().try_into().unwrap();
+                let listed = samples.map(|sample| sample.values());
+                rows.insert(host, (sums, [targets.estimate(), ports.estimate()], listed));
             }
         }
     }
@@ -306,15 +345,16 @@ fn control_packets_are_those_that_an_expression_finds_among_all_packets() {
         }
         let expected = by_host(&capture);
         // An expression leaves out the errors that it does not match, and the hosts that only draw errors.
-        let without_errors = expected.iter().map(|(host, [values @ .., _])| (*host, *values));
-        let without_errors = without_errors.filter(|(_, values)| *values != [0; 10]);
-        let without_errors: BTreeMap<IpAddr, [u64; 11]> = without_errors
-            .map(|(host, values)| {
-                let mut all = [0; 11];
-                all[..10].copy_from_slice(&values);
-                (host, all)
-            })
-            .collect();
+        let without_errors = expected.iter().map(|(host, of)| {
+            let mut of = of.clone();
+            of.sums[10] = 0;
+            (*host, of)
+        });
+        let without_errors = without_errors.filter(|(_, of)| of.sums != [0; 11]);
+        let without_errors: BTreeMap<IpAddr, Listed> =
+            without_errors.map(|(host, of)| (host, of.listed())).collect();
+        let expected: BTreeMap<IpAddr, Listed> =
+            expected.iter().map(|(host, of)| (*host, of.listed())).collect();
         for workers in [1, 2, 3, 7] {
             let total = Pass::new(&plan, workers, capture.ample_memory())
                 .run(&capture, capture.interval(3), |_| ())
@@ -326,8 +366,8 @@ fn control_packets_are_those_that_an_expression_finds_among_all_packets() {
         }
         captures += 1;
         hosts += expected.len();
-        packets += expected.values().map(|values| values[0]).sum::<u64>();
-        errors += expected.values().map(|values| values[10]).sum::<u64>();
+        packets += expected.values().map(|values| values.0[0]).sum::<u64>();
+        errors += expected.values().map(|values| values.0[10]).sum::<u64>();
     }
     println!(
         "{captures} captures, {hosts} hosts with {packets} packets that begin or end connections, {errors} ICMP errors"

@@ -461,6 +461,12 @@ mod tests {
                     key.proto = 17;
                     key.addr[1] = weir_wire::mapped((0xc000_0000 | target).to_be_bytes());
                     show_packet(&mut *function, &key, 0);
+                    // A host of TCP may begin many connections.
+                    key.proto = 6;
+                    key.port = [target as u16; 2];
+                    let tally = first_tally(&key, 0);
+                    let time = weir_wire::Time(1);
+                    function.item(&Item::Control(&crate::Control { tally, time, flags: 2 }));
                 }
             }
             let held = function.held();
