@@ -6,12 +6,13 @@
 //! | `icmp_errorlist` | errors drawn; those that quote TCP, UDP and ICMP; unreachable, redirect, time exceeded |
 //! | `udperror_list` | weight, UDP packets sent, received; errors that quote UDP with an unreachable destination, errors that quote ICMP; ports |
 //!
-//! Ourmon gives samples of destination ports at the end of two lines, after their number. The lists here have none, so that
-//! their number is 0. Its documents do not say what exactly it counts as pings; here they are errors about pings.
+//! Two lines end with the number of sampled destination ports. It is 0 in `udperror_list`. In `syn_list` the ports follow, each with its
+//! number of SYNs, in one field: `2:443,5,80,1,:`. A host without ports has no such field. Ourmon's documents do not say what
+//! exactly it counts as pings; here they are errors about pings.
 
-use super::host;
+use super::{host, worms};
 use std::fmt::Write;
-use weir_api::{Answer, Datum, Reading, Table, TableRow, UdpHost};
+use weir_api::{Answer, Datum, Reading, SynHost, Table, TableRow, UdpHost};
 
 /// The numbers of a host, of a row of a table; `None` if a column is missing, as in a table of an older version.
 type Numbers = fn(&Table, &TableRow) -> Option<Vec<u64>>;
@@ -32,6 +33,9 @@ pub(super) fn line(answer: &Answer) -> Option<String> {
         for number in numbers(table, row)? {
             let _ = write!(text, "{number}:");
         }
+        if name == "syn_list" {
+            text += &ports(row);
+        }
         Some(text)
     });
     let hosts: Vec<String> = hosts.collect();
@@ -50,8 +54,20 @@ fn sum(table: &Table, row: &TableRow, columns: &[&str]) -> Option<u64> {
 fn syn(table: &Table, row: &TableRow) -> Option<Vec<u64>> {
     let columns =
         ["syn", "synack", "fin_received", "rst_received", "packets_sent", "packets_received", "icmp_errors"];
-    let numbers = columns.iter().map(|name| sum(table, row, &[name]));
-    numbers.chain([Some(0)]).collect()
+    columns.iter().map(|name| sum(table, row, &[name])).collect()
+}
+
+/// The number of sampled destination ports, and the ports with their numbers of SYNs.
+fn ports(row: &TableRow) -> String {
+    let host = SynHost::of(row).unwrap_or_default();
+    let [to, _] = host.samples;
+    let ports = worms::ports(&to);
+    let mut text = format!("{}:", ports.len());
+    ports.iter().for_each(|(port, count)| _ = write!(text, "{port},{count},"));
+    if !ports.is_empty() {
+        text.push(':');
+    }
+    text
 }
 
 fn icmp_errors(table: &Table, row: &TableRow) -> Option<Vec<u64>> {

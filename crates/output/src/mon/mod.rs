@@ -14,6 +14,8 @@
 //! | `hs_stat` | number of keys inserted into the first list of flows |
 //! | `syn_list`, `icmp_errorlist`, `udperror_list` | syn, icmperror and udp, of `topn_syn`, `topn_icmperror` and `topn_udperror` |
 //!
+//! | `tworm` | number of hosts in portreport.txt, a further file beside `topn_syn` |
+//!
 //! Over files (when existing logs are replaced) it covers the whole run, as the probe with `-r` does; live, the last
 //! interval.
 //!
@@ -21,6 +23,7 @@
 //! are in brackets with dots for colons.
 
 mod hosts;
+mod worms;
 
 use crate::replaced::Replaced;
 use crate::{Existing, Output, OutputContext, OutputSpec, Takes};
@@ -30,6 +33,8 @@ use std::net::IpAddr;
 use weir_api::{Answer, Class, Key, KeyKind, Reading, Snapshot, Top, Unit};
 
 const FILE: &str = "mon.lite";
+/// The port signatures of the list of SYNs, if there is one.
+const PORTS: &str = "portreport.txt";
 /// The line of a filter-set that counts the packets of no other line.
 const REMAINDER: &str = "xtra";
 
@@ -67,6 +72,7 @@ enum Dialect {
 
 struct Mon {
     file: Replaced,
+    ports: Replaced,
     dialect: Dialect,
     restarted: bool,
     /// Totals of earlier intervals, if the whole run is reported.
@@ -76,28 +82,35 @@ struct Mon {
 impl Mon {
     fn boxed(context: &OutputContext, dialect: Dialect) -> Box<dyn Output> {
         let before = (context.existing == Existing::Replace).then(Snapshot::default);
-        Box::new(Self { file: Replaced::new(context, FILE), dialect, restarted: true, before })
+        let [file, ports] = [FILE, PORTS].map(|name| Replaced::new(context, name));
+        Box::new(Self { file, ports, dialect, restarted: true, before })
     }
 }
 
 impl Output for Mon {
     fn interval(&mut self, snapshot: &Snapshot) -> io::Result<()> {
-        match &mut self.before {
+        let (snapshot, is_first) = match &mut self.before {
             Some(before) => {
                 before.merge(snapshot);
-                self.file.interval(|| mon_lite(before, self.dialect, true))
+                (&*before, true)
             }
-            None => {
-                self.file.interval(|| mon_lite(snapshot, self.dialect, self.restarted))?;
-                self.restarted = false;
-                Ok(())
-            }
+            None => (snapshot, self.restarted),
+        };
+        self.file.interval(|| mon_lite(snapshot, self.dialect, is_first))?;
+        if let Some(table) = snapshot.answers.iter().find_map(worms::list) {
+            self.ports.interval(|| worms::report(table))?;
         }
+        self.restarted = false;
+        Ok(())
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        let whole = self.before.as_ref();
-        whole.map_or(Ok(()), |whole| self.file.finish(|| mon_lite(whole, self.dialect, true)))
+        let Some(whole) = &self.before else { return Ok(()) };
+        self.file.finish(|| mon_lite(whole, self.dialect, true))?;
+        match whole.answers.iter().find_map(worms::list) {
+            Some(table) => self.ports.finish(|| worms::report(table)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -140,6 +153,7 @@ fn mon_lite(snapshot: &Snapshot, dialect: Dialect, restarted: bool) -> String {
         }
     }));
     lines.extend(in_no_chart().filter_map(hosts::line));
+    lines.extend(in_no_chart().find_map(worms::list).map(worms::line));
     lines.iter().fold(String::new(), |all, line| all + line + "\n")
 }
 

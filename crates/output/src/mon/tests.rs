@@ -1,7 +1,9 @@
 use super::*;
 use crate::fixtures::{answer, classes, count, ip, row, top};
 use std::collections::BTreeMap;
-use weir_api::{CaptureCount, Datum, Folded, FunctionCall, Ledger, Table, TableRow};
+use weir_api::{
+    CaptureCount, Datum, DistinctValues, Fold, Folded, FunctionCall, Ledger, SampledValues, Table, TableRow,
+};
 use weir_engine::FunctionSpec;
 
 /// The configuration of the paper's figure 3, with additions.
@@ -117,6 +119,24 @@ udp_ports: 0:
     assert_eq!(mon_lite(&snapshot(), Dialect::Probe, true), expected);
 }
 
+/// The value of a column from a number: itself, or that many values; a sample has port 1000 + n n times.
+fn folded(fold: Fold, n: u64) -> Folded {
+    match fold {
+        Fold::Distinct => {
+            let mut values = DistinctValues::default();
+            (0..n).for_each(|value| _ = values.add(value.into()));
+            Folded::Distinct(values)
+        }
+        Fold::Last => Folded::Last(Some((n, Datum::Address([192, 0, 2, n as u8].into())))),
+        Fold::Sample => {
+            let mut sample = SampledValues::default();
+            (1..=n).for_each(|port| sample.add((1000 + port).into(), port));
+            Folded::Sample(sample)
+        }
+        _ => Folded::Sum(n),
+    }
+}
+
 /// The table of a function with rows of numbers by host. The number of the place and 1 is in each column that is not named.
 fn hosts(function: &str, rows: &[(&str, &[(&str, u64)])]) -> Reading {
     let mut built = FunctionSpec::find(function).unwrap().call(&FunctionCall::new(function), 1_u64).unwrap();
@@ -125,7 +145,7 @@ fn hosts(function: &str, rows: &[(&str, &[(&str, u64)])]) -> Reading {
         let columns = empty.schema.columns.iter().zip(1..);
         let value = |(column, place): (&weir_api::TableColumn, u64)| {
             let value = named.iter().find(|(name, _)| *name == column.name);
-            Folded::Sum(value.map_or(place, |(_, value)| *value))
+            folded(column.fold, value.map_or(place, |(_, value)| *value))
         };
         TableRow { key: vec![Datum::Address(ip(host))], values: columns.map(value).collect(), error: 0 }
     };
@@ -135,24 +155,114 @@ fn hosts(function: &str, rows: &[(&str, &[(&str, u64)])]) -> Reading {
 /// A line of hosts, read as Ourmon's graphics engine would: the numbers of each host.
 fn read_hosts(line: &str) -> Vec<(IpAddr, Vec<u64>)> {
     let line: String = line.chars().filter(|c| *c != ' ').collect();
-    let mut parts = line.trim_end_matches(':').split(':');
-    let numbers = match parts.next() {
-        Some("syn_list") => 8,
-        Some("icmp_errorlist") => 7,
-        Some("udperror_list") => 6,
+    let mut parts = line.strip_suffix(':').unwrap().split(':').peekable();
+    let (numbers, has_ports) = match parts.next() {
+        Some("syn_list") => (7, true),
+        Some("icmp_errorlist") => (7, false),
+        Some("udperror_list") => (5, true),
         name => panic!("{name:?}"),
     };
     let count: usize = parts.next().unwrap().parse().unwrap();
-    let parts: Vec<&str> = parts.collect();
-    assert_eq!(parts.len(), count * (1 + numbers), "{line}");
+    parts.next_if(|last| last.is_empty());
     let address = |text: &str| match text.strip_prefix('[') {
         Some(six) => six.trim_end_matches(']').replace('.', ":").parse().unwrap(),
         None => text.parse().unwrap(),
     };
-    let host = |parts: &[&str]| {
-        (address(parts[0]), parts[1..].iter().map(|number| number.parse().unwrap()).collect())
+    let mut hosts = Vec::new();
+    for _ in 0..count {
+        let host = address(parts.next().unwrap());
+        let mut values: Vec<u64> = parts.by_ref().take(numbers).map(|n| n.parse().unwrap()).collect();
+        assert_eq!(values.len(), numbers, "{line}");
+        if has_ports {
+            values.push(parts.next().unwrap().parse().unwrap());
+        }
+        if has_ports && values.last() > Some(&0) {
+            let ports = parts.next().unwrap().strip_suffix(',').unwrap();
+            let before = values.len();
+            values.extend(ports.split(',').map(|n| n.parse::<u64>().unwrap()));
+            assert_eq!((values.len() - before) as u64, 2 * values[before - 1], "{line}");
+        }
+        hosts.push((host, values));
+    }
+    assert_eq!(parts.next(), None, "{line}");
+    hosts
+}
+
+/// A line of portreport.txt: host, flags, the two percentages, the four pairs and the target, as text, and the ports.
+fn read_signature(line: &str) -> (String, Vec<String>, Vec<(u64, u64)>) {
+    let mut parts = line.split_whitespace();
+    let host = parts.next().unwrap().to_owned();
+    let flags = parts.next().and_then(|flags| flags.strip_prefix('(')?.strip_suffix(')')).unwrap();
+    let columns = [flags].into_iter().chain(parts.by_ref().take(7)).map(str::to_owned).collect();
+    let ports = parts.next().unwrap_or_default();
+    assert_eq!(parts.next(), None, "{line}");
+    let pair = |text: &str| {
+        let (port, percent) = text.strip_prefix('[').unwrap().split_once(',').unwrap();
+        (port.parse().unwrap(), percent.parse().unwrap())
     };
-    parts.chunks(1 + numbers).map(host).collect()
+    (host, columns, ports.split_terminator(']').map(pair).collect())
+}
+
+#[test]
+fn port_signatures_are_read_back() {
+    let worm = [
+        ("syn", 400),
+        ("synack", 0),
+        ("fin_received", 0),
+        ("fin_sent", 0),
+        ("rst_received", 300),
+        ("packets_sent", 400),
+        ("packets_received", 300),
+        ("icmp_errors", 200),
+        ("targets", 390),
+        ("ports", 3),
+        ("last_target", 9),
+        ("port_sample", 3),
+        ("source_port_sample", 2),
+    ];
+    // As many SYNs beyond FINs as a host may have, and one more.
+    let quiet = [("syn", 24), ("fin_received", 4), ("port_sample", 1)];
+    let busy = [("syn", 25), ("fin_received", 4), ("port_sample", 0), ("source_port_sample", 0)];
+    let list = hosts("syn", &[("2001:db8::1", &busy), ("10.0.0.2", &worm), ("10.0.0.1", &quiet)]);
+    let mut snapshot = snapshot();
+    snapshot.answers.push(answer("topn_syn", None, "syn", list.clone()));
+    for dialect in [Dialect::Probe, Dialect::Paper] {
+        let text = mon_lite(&snapshot, dialect, false);
+        assert!(text.ends_with("\ntworm: 2: 0: 2:\n"), "{text}");
+    }
+    let Reading::Table(table) = &list else { panic!("a table") };
+    let text = worms::report(table);
+    let read: Vec<_> = text.lines().map(read_signature).collect();
+    let columns = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(
+        read,
+        [
+            (
+                "10.0.0.2".into(),
+                columns("EWOR 100 0 390/3 2/1001 192.0.2.9 400/300 6/400"),
+                vec![(1001, 16), (1002, 33), (1003, 50)],
+            ),
+            ("[2001.db8..1]".into(), columns("WO 211 12 12/13 0/- 192.0.2.14 8/9 0/25"), vec![]),
+        ]
+    );
+    assert!(text.starts_with("10.0.0.2         (EWOR)     100   0 390/3"), "{text}");
+    // An older table has no ports.
+    let schema = weir_api::Schema {
+        columns: table.schema.columns[..11].to_vec().into(),
+        shown: weir_api::Shown::Heaviest(10),
+        ..(*table.schema).clone()
+    };
+    let rows = table.rows.iter().map(|row| TableRow { values: row.values[..11].to_vec(), ..row.clone() });
+    let older = Table::new(schema, 16, rows.collect(), 0);
+    let line = worms::report(&older);
+    assert_eq!(read_signature(line.lines().next().unwrap()).1, columns("EWOR 100 0 -/- -/- - 400/300 -/400"));
+    // It is beside mon.lite.
+    let directory = tempfile::tempdir().unwrap();
+    let context = OutputContext { directory: directory.path().to_owned(), ..OutputContext::default() };
+    let mut mon = (MON.open)(&context).unwrap();
+    mon.interval(&snapshot).unwrap();
+    mon.finish().unwrap();
+    assert_eq!(std::fs::read_to_string(directory.path().join(PORTS)).unwrap(), text);
 }
 
 #[test]
@@ -165,6 +275,7 @@ fn lists_of_hosts_are_read_back() {
         ("packets_sent", 60),
         ("packets_received", 7),
         ("icmp_errors", 8),
+        ("port_sample", 3),
     ];
     let errors = [
         ("errors", 100),
@@ -186,7 +297,7 @@ fn lists_of_hosts_are_read_back() {
             "topn_syn",
             None,
             "syn",
-            hosts("syn", &[("10.0.0.1", &syn), ("2001:db8::1", &[("work", 90)])]),
+            hosts("syn", &[("10.0.0.1", &syn), ("2001:db8::1", &[("work", 90), ("port_sample", 0)])]),
         ),
         answer("topn_icmperror", None, "icmperror", hosts("icmperror", &[("10.0.0.1", &errors)])),
         answer("topn_udperror", None, "udp", hosts("udp", &[("10.0.0.2", &quiet), ("10.0.0.1", &udp)])),
@@ -206,7 +317,7 @@ fn lists_of_hosts_are_read_back() {
             read_hosts(lists["syn_list"]),
             [
                 (ip("2001:db8::1"), of(&[2, 3, 5, 7, 8, 9, 11, 0])),
-                (ip("10.0.0.1"), of(&[20, 3, 4, 5, 60, 7, 8, 0]))
+                (ip("10.0.0.1"), of(&[20, 3, 4, 5, 60, 7, 8, 3, 1003, 3, 1002, 2, 1001, 1]))
             ]
         );
         assert_eq!(read_hosts(lists["icmp_errorlist"]), [(ip("10.0.0.1"), of(&[100, 1, 2, 3, 100, 6, 7]))]);
@@ -223,7 +334,7 @@ fn lists_of_hosts_are_read_back() {
         answer("topn_syn", None, "syn", Reading::Table(Table::new(&weir_api::SCANS, 16, vec![], 0))),
     ];
     let text = mon_lite(&snapshot, Dialect::Probe, false);
-    assert!(text.ends_with("\nudperror_list: 0 :\nsyn_list: 0 :\n"), "{text}");
+    assert!(text.ends_with("\nudperror_list: 0 :\nsyn_list: 0 :\ntworm: 0: 0: 0:\n"), "{text}");
     assert!(read_hosts("udperror_list: 0 :").is_empty());
 }
 

@@ -1,0 +1,102 @@
+//! Ourmon's report of hosts that may be worms: the line `tworm`, and the port signatures in portreport.txt.
+//!
+//! A host is in the report if it sent more than 20 SYNs beyond the FINs that it received. portreport.txt has a line for each, in the
+//! order of their addresses, in columns that spaces separate:
+//!
+//! | column | meaning |
+//! |---|---|
+//! | `192.0.2.7` | the host |
+//! | `(WOR)` | its flags: [`SynCounts::flags`] |
+//! | `95` | its work weight in percent |
+//! | `0` | SYNs with ACK in percent of its SYNs |
+//! | `L3D/L4D` | distinct addresses and distinct ports that it sent SYNs to |
+//! | `L4S/src` | number of its sampled source ports, and the lowest of them |
+//! | `198.51.100.9` | the last address that it sent a SYN to |
+//! | `snt/rcv` | TCP packets that it sent and received |
+//! | `sampled/sent` | SYNs to sampled destination ports, and all its SYNs |
+//! | `[22,80][443,20]` | the sampled destination ports, and the percentage of the sampled SYNs that each has |
+//!
+//! A dash is in the place of what a host does not have, and of what is not known of an older table. Applications are not marked.
+
+use super::host;
+use std::cmp::Reverse;
+use std::fmt::Write;
+use std::net::IpAddr;
+use weir_api::{Answer, Datum, Reading, SampledValues, SynCounts, SynHost, Table, WorkWeight};
+
+/// Ourmon's default of `topn_syn_wormdiff`.
+const DIFFERENCE: u64 = 20;
+
+/// The table of an answer, if it is the list of SYNs.
+pub(super) fn list(answer: &Answer) -> Option<&Table> {
+    let is_list = (answer.label.subscription.as_str(), answer.label.function.as_str()) == ("topn_syn", "syn");
+    match &answer.reading {
+        Reading::Table(table) if is_list => Some(table),
+        _ => None,
+    }
+}
+
+/// The hosts of the report, in the order of their addresses.
+fn hosts(table: &Table) -> Vec<(IpAddr, SynCounts, Option<SynHost>)> {
+    let host = |row: &weir_api::TableRow| {
+        let [Datum::Address(address)] = row.key[..] else { return None };
+        let counts = SynCounts::of(row)?;
+        let [_, fin] = counts.fin;
+        (counts.syn > fin.saturating_add(DIFFERENCE)).then(|| (address, counts, SynHost::of(row)))
+    };
+    let mut hosts: Vec<_> = table.rows.iter().filter_map(host).collect();
+    hosts.sort_by_key(|(address, ..)| *address);
+    hosts
+}
+
+/// The number of hosts in the report: all, those of the home network, and others. No network is known to be the home network.
+pub(super) fn line(table: &Table) -> String {
+    let all = hosts(table).len();
+    format!("tworm: {all}: 0: {all}:")
+}
+
+/// The ports of a sample and their counts, those with the most SYNs first.
+pub(super) fn ports(sample: &SampledValues) -> Vec<(u128, u64)> {
+    let mut ports = sample.values();
+    ports.sort_by_key(|(_, count)| Reverse(*count));
+    ports
+}
+
+/// The text of portreport.txt.
+pub(super) fn report(table: &Table) -> String {
+    let mut text = String::new();
+    for (address, counts, known) in hosts(table) {
+        let [sent, received] = counts.packets;
+        let _ = write!(
+            text,
+            "{:<16} {:<10} {:>3} {:>3}",
+            host(address),
+            format!("({})", counts.flags()),
+            counts.weight(WorkWeight::Sent),
+            counts.synack_percent()
+        );
+        let Some(SynHost { targets, ports, last, samples: [to, from], .. }) = known else {
+            let _ = writeln!(text, " -/- -/- - {sent}/{received} -/{}", counts.syn);
+            continue;
+        };
+        let sources = from.values();
+        let source = sources.first().map_or("-".to_owned(), |(port, _)| port.to_string());
+        let target = last.map_or("-".to_owned(), |(_, address)| host(address));
+        let sampled = to.sampled();
+        let _ = write!(
+            text,
+            " {}/{} {}/{source} {target} {sent}/{received} {sampled}/{} ",
+            targets.estimate(),
+            ports.estimate(),
+            sources.len(),
+            counts.syn
+        );
+        for (port, count) in to.values() {
+            let percent = (u128::from(count) * 100).checked_div(sampled.into()).unwrap_or(0);
+            let _ = write!(text, "[{port},{percent}]");
+        }
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+    }
+    text
+}
