@@ -14,7 +14,7 @@ use std::sync::Arc;
 use weir_api::event::FINDING;
 use weir_api::{
     Count, Datum, Event, Fold, Folded, FunctionCall, Interval, Key, KeyColumn, Level, Reading, Schema,
-    Severity, Shown, Subject, TableColumn, TableRow, UdpHost, Unit, mac_text,
+    Severity, Shown, Subject, SynCounts, TableColumn, TableRow, UdpHost, Unit, WorkWeight, mac_text,
 };
 use weir_wire::Time;
 
@@ -188,7 +188,7 @@ pub(crate) fn judging(
     }
 }
 
-/// The weight of a host over UDP, which follows from its columns.
+/// The weight of a host over UDP, and the work weight of a host over TCP in percent. They follow from other columns.
 const WEIGHT: &str = "weight";
 
 /// The columns of a reading that hold numbers to compare.
@@ -204,8 +204,10 @@ fn columns(reading: &Reading) -> Vec<&str> {
             };
             let names = table.schema.columns.iter().filter(is_number).map(|column| &*column.name);
             // What rows are ranked by is compared unless another column is named.
-            let weight = matches!(table.schema.shown, Shown::Udp(_)).then_some(WEIGHT);
-            weight.into_iter().chain(names).collect()
+            let shown = table.schema.shown;
+            let first = matches!(shown, Shown::Udp(_)).then_some(WEIGHT);
+            let last = matches!(shown, Shown::Syn(_)).then_some(WEIGHT);
+            first.into_iter().chain(names).chain(last).collect()
         }
         Reading::Histogram(_) | Reading::Series(_) => Vec::new(),
     }
@@ -231,6 +233,12 @@ fn each_row(reading: &Reading, column: &str, each: &mut dyn FnMut(&dyn Fn() -> S
         Reading::Table(table) if column == WEIGHT && matches!(table.schema.shown, Shown::Udp(_)) => {
             for row in &table.rows {
                 let weight = UdpHost::of(row).map_or(0, |host| host.weight());
+                each(&|| of_parts(&row.key), weight);
+            }
+        }
+        Reading::Table(table) if column == WEIGHT && matches!(table.schema.shown, Shown::Syn(_)) => {
+            for row in &table.rows {
+                let weight = SynCounts::of(row).map_or(0, |counts| counts.weight(WorkWeight::Sent));
                 each(&|| of_parts(&row.key), weight);
             }
         }
@@ -625,6 +633,33 @@ mod tests {
         }
         let named = judging(&call(&[("above", "1"), ("column", "received")]), "udp", &part(0, 0, 0)).unwrap();
         assert!(named.arguments.contains(&("column".to_owned(), "received".to_owned())));
+    }
+
+    /// The work weight of a host over TCP can be judged; without a name of a column it is the work.
+    #[test]
+    fn work_weights_are_judged_of_merged_sums() {
+        let part = |syn: u64, packets: [u64; 2]| {
+            let counts = SynCounts { syn, packets, ..SynCounts::default() };
+            let host = weir_api::SynHost { counts, ..Default::default() };
+            let key = vec![Datum::Address([10, 0, 0, 1].into())];
+            let row = TableRow { key, values: host.values(), error: 0 };
+            Reading::Table(weir_api::Table::new(&weir_api::SYN, 16, vec![row], 0))
+        };
+        let empty = part(0, [0, 0]);
+        for (column, last, expected) in
+            [("weight", [0, 40], 0), ("weight", [0, 20], 1), ("syn", [0, 40], 1), ("", [0, 40], 1)]
+        {
+            let limits = [("above", "75"), ("column", column)];
+            let limits = if column.is_empty() { &limits[..1] } else { &limits[..] };
+            let call = judging(&call(limits), "syn", &empty).unwrap();
+            let mut judge = super::super::judge_of(&call, MINUTE).unwrap();
+            let mut found = Vec::new();
+            for (at, reading) in [(2, part(90, [90, 0])), (3, part(0, last))] {
+                let interval = Interval { start: at * MINUTE / 2, end: (at + 1) * MINUTE / 2 };
+                found.extend(judge.judge(&reading, interval, interval, &|_| false));
+            }
+            assert_eq!(found.len(), expected, "{column}");
+        }
     }
 
     #[test]
