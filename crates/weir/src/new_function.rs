@@ -11,7 +11,8 @@ use std::sync::Arc;
 use weir_api::event::PORT_SCAN;
 use weir_api::{
     Answer, AnswerId, AnswerLabel, Datum, DistinctValues, Event, Fold, Folded, FunctionCall, Interval,
-    KeyColumn, Level, Reading, Schema, Shown, Sketch, Snapshot, Subject, Table, TableColumn, TableRow,
+    KeyColumn, Level, Reading, SampledValues, Schema, Shown, Sketch, Snapshot, Subject, Table, TableColumn,
+    TableRow,
 };
 use weir_engine::{Function, FunctionSpec, InputKind, Item, Judge, Memory, Tally};
 use weir_output::metrics::Metrics;
@@ -41,13 +42,24 @@ static SCHEMA: Schema = Schema {
         TableColumn::new("weight", Fold::Sketch, "bytes", "Bytes of a tally."),
         TableColumn::new("smallest", Fold::Min, "bytes", "Bytes of the smallest tally."),
         TableColumn::new("newest", Fold::Last, "", "Port of the last tally."),
+        TableColumn::new("some_ports", Fold::Sample, "tallies", "Ports of tallies."),
     ]),
     shown: Shown::Heaviest(5),
 };
 
 /// The names under which a user meets these columns: a sketch has one for each quantile.
-const COLUMNS: [&str; 9] =
-    ["net", "volume", "peers", "weight_p50", "weight_p90", "weight_p99", "weight_max", "smallest", "newest"];
+const COLUMNS: [&str; 10] = [
+    "net",
+    "volume",
+    "peers",
+    "weight_p50",
+    "weight_p90",
+    "weight_p99",
+    "weight_max",
+    "smallest",
+    "newest",
+    "some_ports",
+];
 
 #[derive(Default)]
 struct Nets {
@@ -62,12 +74,15 @@ impl Function for Nets {
         peers.add(u128::from_be_bytes(upper));
         let mut weight = Sketch::default();
         weight.add(tally.bytes as f64);
+        let mut ports = SampledValues::default();
+        ports.add(tally.key.port[1].into(), tally.packets);
         let values = [
             Folded::Sum(tally.bytes),
             Folded::Distinct(peers),
             Folded::Sketch(weight),
             Folded::Min(Some(tally.bytes)),
             Folded::Last(Some((tally.bytes, Datum::Number(tally.key.port[1].into())))),
+            Folded::Sample(ports),
         ];
         let folds = SCHEMA.columns.iter().map(|column| column.fold);
         let empty = || folds.map(Folded::new).collect::<Vec<_>>();
@@ -190,10 +205,10 @@ fn its_columns_are_in_every_output() {
             text += &fs::read_to_string(folder.path().join(name)).unwrap_or_default();
         }
         let is_counter = spec.name == "prometheus";
-        // Counters have no key: it comes from packets, and a last value can be text. A key is the label of a line of
+        // Counters have no key: it comes from packets, as the values of a sample do, and a last value can be text. A key is the label of a line of
         // values.csv.
         let needless: &[&str] = match spec.name {
-            "prometheus" => &["net", "newest"],
+            "prometheus" => &["net", "newest", "some_ports"],
             "csv" => &["net"],
             _ => &[],
         };
@@ -205,6 +220,8 @@ fn its_columns_are_in_every_output() {
         if is_expected {
             let values = if is_counter { ["6050", "3000"] } else { ["6000", "10.0.0.0/8"] };
             assert!(values.iter().all(|value| text.contains(value)), "{values:?} in\n{text}");
+            let sample = if spec.name == "ndjson" { "[[443,3]]" } else { "443:3" };
+            assert!(is_counter || text.contains(sample), "{sample} in\n{text}");
         }
     }
 }
@@ -257,6 +274,7 @@ fn its_rows_and_series_are_in_the_store_and_in_answers_of_the_pages() {
         (cell("weight_max"), cell("smallest"), cell("newest")),
         (3_000.0.into(), 1_000.into(), 443.into())
     );
+    assert_eq!(cell("some_ports"), "443:9");
     let half = cell("weight_p50").as_f64().unwrap();
     assert!((half / 2_000.0 - 1.0).abs() < 0.01, "{half}");
 }

@@ -111,7 +111,7 @@ pub struct FunctionTable {
 pub struct FunctionColumn {
     /// Name.
     name: String,
-    /// How its values are made: `key`, `sum`, `min`, `max`, `distinct`, `last`, `statistic` or `error`.
+    /// How its values are made: `key`, `sum`, `min`, `max`, `distinct`, `last`, `sample`, `statistic` or `error`.
     kind: String,
     /// Unit; "" without one.
     unit: String,
