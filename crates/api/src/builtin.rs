@@ -86,6 +86,12 @@ built_in! {
     TOPN_PORT_TCP = 20, "topn_port_tcp";
     /// Ourmon's list of UDP ports.
     TOPN_PORT_UDP = 21, "topn_port_udp";
+    /// Ourmon's list of hosts by SYNs, FINs and RSTs.
+    TOPN_SYN = 38, "topn_syn";
+    /// Ourmon's list of hosts by errors of ICMP that they drew.
+    TOPN_ICMPERROR = 39, "topn_icmperror";
+    /// Ourmon's list of hosts by UDP that is not answered, and errors.
+    TOPN_UDPERROR = 40, "topn_udperror";
 }
 
 /// The first number of the subscriptions that options of a run make: logs, packet files, measurements.

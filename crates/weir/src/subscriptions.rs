@@ -42,7 +42,8 @@ fn share(memory: usize, most: usize, min: usize) -> usize {
     (most * memory.min(FULL_LISTS) / FULL_LISTS).max(min)
 }
 
-/// The memory limit in bytes from which a run has [`applications`] and the lists of stations: with less, packets need all of it.
+/// The memory limit in bytes from which a run has [`applications`], the lists of stations and Ourmon's lists of hosts: with less,
+/// packets need all of it.
 pub const FULL_SUMMARY: usize = 64 << 20;
 
 /// The subscriptions to what the protocols of flows show: names, sites, versions, programs, states, latency and calls.
@@ -137,6 +138,17 @@ pub fn ourmon(memory: usize) -> Vec<Subscription> {
         list("topn_port_tcp", "tcp", "port"),
         list("topn_port_udp", "udp", "port"),
     ]));
+    if memory >= FULL_SUMMARY {
+        let hosts = |name: &str, function: &str| {
+            let function = FunctionCall::new(function).with("show", 20).with("rows", share(memory, 1024, 16));
+            SubscriptionSpec::new(name, "", vec![function])
+        };
+        subscriptions.extend(built_in([
+            hosts("topn_syn", "syn"),
+            hosts("topn_icmperror", "icmperror"),
+            hosts("topn_udperror", "udp"),
+        ]));
+    }
     subscriptions
 }
 
