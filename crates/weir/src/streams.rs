@@ -303,8 +303,7 @@ impl<'o> Folder<'o> {
         let is_reverse = chunk.direction == Direction::Reverse && !self.both;
         let key = (flow.id(), is_reverse);
         self.chunks += 1;
-        self.make_room(&key);
-        let Self { files, names, path, open, held, begun, chunks, anonymiser, .. } = self;
+        let Self { files, names, path, held, begun, chunks, anonymiser, .. } = self;
         let written = files.entry(key).or_insert_with(|| {
             let name = match anonymiser {
                 Some(anonymiser) => {
@@ -349,10 +348,20 @@ impl<'o> Folder<'o> {
             }
             return Ok(());
         }
-        *held -= written.held.len();
-        let is_open = written.file.is_some();
-        let done = written.write(chunk.gap, &bytes);
-        *open += usize::from(!is_open && written.file.is_some());
+        self.write_out(&key, chunk.gap, &bytes)
+    }
+
+    /// Writes what is held of a stream, and bytes after a gap. Closes the least recently used file if there is no room to open that of
+    /// the stream.
+    fn write_out(&mut self, key: &(u64, bool), gap: u64, bytes: &[u8]) -> io::Result<()> {
+        if self.open >= OPEN && self.files.get(key).is_some_and(|written| written.file.is_none()) {
+            self.close_oldest();
+        }
+        let Some(written) = self.files.get_mut(key) else { return Ok(()) };
+        self.held -= written.held.len();
+        let was_open = written.file.is_some();
+        let done = written.write(gap, bytes);
+        self.open += usize::from(!was_open && written.file.is_some());
         done
     }
 
@@ -361,14 +370,9 @@ impl<'o> Folder<'o> {
         let held: Vec<(u64, bool)> =
             self.files.iter().filter(|(_, written)| !written.held.is_empty()).map(|(key, _)| *key).collect();
         for key in held {
-            self.make_room(&key);
-            let Some(written) = self.files.get_mut(&key) else { continue };
-            let is_open = written.file.is_some();
-            let done = written.write(0, &[]);
-            self.open += usize::from(!is_open && written.file.is_some());
+            let done = self.write_out(&key, 0, &[]);
             self.note(done);
         }
-        self.held = 0;
     }
 
     /// Notes the first error.
@@ -377,13 +381,6 @@ impl<'o> Folder<'o> {
             && self.failure.is_none()
         {
             self.failure = Some(format!("{}: {error}", self.path.display()));
-        }
-    }
-
-    /// Closes the least recently used file if there is no room to open that of a stream.
-    fn make_room(&mut self, key: &(u64, bool)) {
-        if self.open >= OPEN && self.files.get(key).is_none_or(|written| written.file.is_none()) {
-            self.close_oldest();
         }
     }
 
