@@ -191,6 +191,15 @@ pub(crate) fn judging(
 /// The weight of a host over UDP, and the work weight of a host over TCP in percent. They follow from other columns.
 const WEIGHT: &str = "weight";
 
+/// How [`WEIGHT`] follows from a row of a table that is shown in this way; `None` if the table has no such weight.
+fn weight_of(shown: Shown) -> Option<fn(&TableRow) -> u64> {
+    match shown {
+        Shown::Udp(_) => Some(|row| UdpHost::of(row).map_or(0, |host| host.weight())),
+        Shown::Syn(_) => Some(|row| SynCounts::of(row).map_or(0, |counts| counts.weight(WorkWeight::Sent))),
+        Shown::Heaviest(_) | Shown::Scans => None,
+    }
+}
+
 /// The columns of a reading that hold numbers to compare.
 fn columns(reading: &Reading) -> Vec<&str> {
     match reading {
@@ -230,19 +239,12 @@ fn each_row(reading: &Reading, column: &str, each: &mut dyn FnMut(&dyn Fn() -> S
                 each(&|| of_key(&row.key), number);
             }
         }
-        Reading::Table(table) if column == WEIGHT && matches!(table.schema.shown, Shown::Udp(_)) => {
-            for row in &table.rows {
-                let weight = UdpHost::of(row).map_or(0, |host| host.weight());
-                each(&|| of_parts(&row.key), weight);
-            }
-        }
-        Reading::Table(table) if column == WEIGHT && matches!(table.schema.shown, Shown::Syn(_)) => {
-            for row in &table.rows {
-                let weight = SynCounts::of(row).map_or(0, |counts| counts.weight(WorkWeight::Sent));
-                each(&|| of_parts(&row.key), weight);
-            }
-        }
         Reading::Table(table) => {
+            if column == WEIGHT
+                && let Some(weight) = weight_of(table.schema.shown)
+            {
+                return table.rows.iter().for_each(|row| each(&|| of_parts(&row.key), weight(row)));
+            }
             let Some(at) = table.schema.columns.iter().position(|known| known.name == column) else { return };
             for row in &table.rows {
                 if let Some(value) = row.values.get(at) {
