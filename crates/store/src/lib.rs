@@ -44,7 +44,7 @@ mod tiers;
 pub use health::Health;
 pub use keep::Keep;
 pub use loan::{Lender, Loan};
-pub use sqlite::{Point, class_id, counter_id, line_id, points};
+pub use sqlite::{Point, cached, class_id, counter_id, line_id, points};
 pub use stored::{StoredFlow, StoredRecord};
 pub use tally::GroupBy;
 pub use tiers::{LISTS, SERIES, Tier};

@@ -115,7 +115,8 @@ impl Division {
             answers: if work.has_pages { (rest / 16).min(64 * MIB) } else { 0 },
         };
         // Overhead of allocators and stacks beyond the requested memory, and the page caches of the database.
-        let caches = if work.has_store { (memory / 16).min(2 * MIB) + fixed.store / 4 } else { 0 };
+        let caches =
+            if work.has_store { (memory / 16).min(2 * MIB) + weir_store::cached(fixed.store) } else { 0 };
         let slack = 2 * MIB + (memory / 16).min(8 * MIB) + caches;
         let left = memory.checked_sub(slack + fixed.all())?;
         // A parsed flow needs half as much again for its stream and its parser; on links the clock ends flows.

@@ -36,7 +36,7 @@ mod watched;
 mod writer;
 
 pub use series::{Point, class_id, counter_id, line_id, points};
-pub use writer::{STORE, Writer};
+pub use writer::{STORE, Writer, cached};
 
 use super::basis::{Kept, Moved};
 use super::label::{detail_rows, list_row, text_row, title};

@@ -148,6 +148,11 @@ pub struct Writer {
     swept: u64,
 }
 
+/// Bytes of pages of the newest partition that a store holds in memory, beyond its `share` for what waits to be written.
+pub fn cached(share: usize) -> usize {
+    share / 4
+}
+
 impl Writer {
     /// Opens the store of a folder with these limits, or creates one.
     ///
@@ -203,7 +208,7 @@ impl Writer {
             rows_memory: 0,
             max_rows,
             batch: BATCH.min(max_rows / 4),
-            cache: share / 4,
+            cache: cached(share),
             health,
             failing: None,
             clock: context.clock,
