@@ -229,7 +229,7 @@ struct OfHost {
     ports: [BTreeMap<u16, u64>; 2],
 }
 
-/// The same, as a row of `syn` has it: numbers of addresses and ports, and samples of ports.
+/// What a row of `syn` has of these targets: numbers of addresses and ports, and samples of ports.
 type Listed = ([u64; 11], [u64; 2], [Vec<(u128, u64)>; 2]);
 
 impl OfHost {

@@ -80,7 +80,7 @@ struct Host {
 enum Begun {
     #[default]
     None,
-    /// The same SYN, a number of times.
+    /// SYNs with equal addresses and ports, and their number.
     One(Begin, u32),
     Many(Box<Begins>),
 }
