@@ -161,9 +161,16 @@ impl Looker {
 
     /// The flow of a packet that is [`Layers::common`] and thus untagged.
     #[inline(always)]
-    pub fn flow_ref_common(&self, packet: &Packet<'_>, layers: &Layers) -> Option<FlowRef> {
+    pub fn flow_ref_common(packet: &Packet<'_>, layers: &Layers) -> Option<FlowRef> {
         let (key, is_lower) = FlowKey::of_common(packet, layers)?;
-        Some(self.of_key(key, is_lower))
+        Some(FlowRef { key, sender: u8::from(!is_lower), hash: 0, line: 0 })
+    }
+
+    /// Sets the hash and the place in the index.
+    #[inline(always)]
+    pub fn find(&self, flow_ref: &mut FlowRef) {
+        flow_ref.hash = self.hash.of(&flow_ref.key);
+        flow_ref.line = self.lines.of(flow_ref.hash);
     }
 
     #[inline(always)]

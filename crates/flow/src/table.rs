@@ -5,6 +5,7 @@ mod begin;
 mod count;
 mod emit;
 mod look;
+mod probes;
 
 use crate::closed::Closed;
 use crate::config::FlowConfig;
@@ -12,12 +13,13 @@ use crate::fragments::Fragments;
 use crate::hash::KeyHash;
 use crate::holes::Pool;
 use crate::index::Index;
-use crate::parsed_packet::{FlowRef, Looker, ParsedPacket};
+use crate::parsed_packet::{Looker, ParsedPacket};
 use crate::row::{Cold, Hot, Row, mark};
 use crate::timers::Timers;
 use crate::tunnel_ends::TunnelEnds;
 use crate::{EndReason, FlowRecord, FlowSink, FlowStats};
 use emit::{record_of, tally, tally_fresh};
+use probes::Probes;
 use weir_wire::{Batch, Layers, MAX_TUNNELS, Packet, Time, shows_its_key};
 
 /// Number of packets that are looked up together: enough that their memory accesses overlap, few enough that their
@@ -41,20 +43,6 @@ const ROWS_PER_CLOSED: usize = 4;
 
 /// Minimum memory in bytes.
 const MIN_MEMORY: usize = 128 << 10;
-
-/// A packet, or a level of one, that has yet to be counted.
-struct Probe {
-    flow_ref: FlowRef,
-    /// Position in the batch; for a packet that is not plain, position among the parsed packets.
-    at: u8,
-    /// Whether it may change the state of its connection, which is in the cold part of the row.
-    is_cold: bool,
-    is_plain: bool,
-    /// For a plain packet, see [`Facts::regular`].
-    is_regular: bool,
-    /// The likely row of the flow, plus 1; 0 for none.
-    likely: u32,
-}
 
 /// A table of flows: fixed memory, one owner, no clock.
 ///
@@ -80,7 +68,7 @@ pub struct FlowTable {
     /// For each row of a flow that follows a closed connection, the connection's identifier; for each other row with a parent,
     /// [`FlowRecord::other_parent`].
     linked: Vec<u64>,
-    probes: Vec<Probe>,
+    probes: Probes,
     /// The parsed packets of the probes that are not plain.
     parsed_packets: Vec<ParsedPacket>,
     /// For each of these, the packet and its layers, if the sink reads packets and the packet is no fragment.
@@ -110,7 +98,7 @@ impl FlowTable {
         let tunnels = (memory / 256 / TunnelEnds::BYTES_PER_SET).clamp(1, 1024);
         let fixed = sets * Fragments::BYTES_PER_SET
             + tunnels * TunnelEnds::BYTES_PER_SET
-            + PROBES * (size_of::<ParsedPacket>() + size_of::<Probe>());
+            + PROBES * (size_of::<ParsedPacket>() + Probes::BYTES_EACH);
         let indexed = Index::BYTES_PER_SET.div_ceil(Index::ROWS_PER_SET);
         let each = size_of::<Hot>()
             + size_of::<Cold>()
@@ -143,7 +131,7 @@ impl FlowTable {
             tunnel_ends: TunnelEnds::new(tunnels),
             closed: Closed::new(capacity / ROWS_PER_CLOSED),
             linked: Vec::with_capacity(capacity),
-            probes: Vec::with_capacity(PROBES),
+            probes: Probes::with_capacity(PROBES),
             parsed_packets: Vec::with_capacity(PROBES),
             levels: Vec::new(),
             timers: Timers::new(config),

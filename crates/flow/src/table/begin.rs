@@ -1,7 +1,8 @@
 //! Rows for new flows: a free one, or that of a flow that is evicted.
 
 use super::emit::{end_fresh, uncounted};
-use super::{Begun, Carrier, Probe};
+use super::probes::Probe;
+use super::{Begun, Carrier};
 use crate::index::Index;
 use crate::parsed_packet::{Facts, FlowRef};
 use crate::row::{Cold, Hot, Row, mark};
@@ -86,13 +87,13 @@ impl FlowTable {
     #[inline(never)]
     pub(super) fn fresh(
         &mut self,
-        probe: &Probe,
+        probe: &Probe<'_>,
         packet: &Packet<'_>,
         layers: &Layers,
         sink: &mut impl FlowSink,
     ) -> Option<u32> {
-        let flow_ref = &probe.flow_ref;
-        let facts = self.look.facts(packet, layers, probe.is_regular);
+        let flow_ref = probe.flow_ref;
+        let facts = self.look.facts(packet, layers, probe.kind.is_regular);
         // A packet of this flow may have arrived after the lookup.
         if !first_packet::is_simple(flow_ref, &facts)
             || !self.index.is_as_looked_up(flow_ref.line)
@@ -114,7 +115,7 @@ impl FlowTable {
         self.timers.set_fresh(hot);
         self.stats.created += 1;
         debug_assert!(self.is_as_if_settled(flow_ref, &facts.clone(), flips, place));
-        if !probe.is_regular {
+        if !probe.kind.is_regular {
             self.irregular(at, flow_ref, &self.look.facts(packet, layers, false), sink);
         }
         if sink.asks_control() {
@@ -214,8 +215,8 @@ impl FlowTable {
     /// Reports that a plain packet was not counted to any flow.
     #[cold]
     #[inline(never)]
-    fn uncounted(&self, probe: &Probe, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
-        uncounted(&probe.flow_ref, &self.look.facts(packet, layers, probe.is_regular), sink);
+    fn uncounted(&self, probe: &Probe<'_>, packet: &Packet<'_>, layers: &Layers, sink: &mut impl FlowSink) {
+        uncounted(probe.flow_ref, &self.look.facts(packet, layers, probe.kind.is_regular), sink);
     }
 
     /// Whether the row that this packet creates on the fast path equals the row of the slow path.

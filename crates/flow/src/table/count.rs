@@ -1,7 +1,8 @@
 //! Counts packets to the rows of their flows, on the fast path or on the slow one.
 
 use super::emit::uncounted;
-use super::{Begun, Carrier, Probe};
+use super::probes::Probe;
+use super::{Begun, Carrier};
 use crate::index::same;
 use crate::oddity::Oddities;
 use crate::parsed_packet::{Facts, FlowRef, ParsedPacket};
@@ -25,16 +26,15 @@ impl FlowTable {
                 self.touch_shown(sink);
             }
         } else {
-            for probe in &mut self.probes {
-                probe.likely = self.index.likely(probe.flow_ref.line, probe.flow_ref.hash);
-            }
+            self.find_likely();
         }
         let probes = std::mem::take(&mut self.probes);
         let asks_tags = sink.asks_tags();
         let mut carrier = None;
-        for probe in &probes {
-            if probe.is_plain {
-                let Some((packet, layers)) = get(usize::from(probe.at)) else { continue };
+        for probe in probes.iter() {
+            let probe = &probe;
+            if probe.kind.is_plain {
+                let Some((packet, layers)) = get(usize::from(probe.kind.at)) else { continue };
                 #[cfg(test)]
                 if self.is_thorough {
                     self.plain(probe, &packet, layers, sink);
@@ -42,12 +42,12 @@ impl FlowTable {
                 }
                 if probe.likely == 0 {
                     let row = self.fresh(probe, &packet, layers, sink);
-                    self.show(row, &probe.flow_ref, &packet, layers, sink);
+                    self.show(row, probe.flow_ref, &packet, layers, sink);
                     continue;
                 }
                 let at = probe.likely - 1;
                 let before = if cfg!(debug_assertions) { self.copy_of(at) } else { None };
-                let (flow_ref, timers, active) = (&probe.flow_ref, &self.timers, self.config.active);
+                let (flow_ref, timers, active) = (probe.flow_ref, &self.timers, self.config.active);
                 let is_counted = self.hot.get_mut(at as usize).is_some_and(|row| {
                     fast_path::count(row, flow_ref, &packet, layers, timers, active)
                         || self.cold.get_mut(at as usize).is_some_and(|cold| {
@@ -58,30 +58,31 @@ impl FlowTable {
                 let row = if !is_counted {
                     self.plain(probe, &packet, layers, sink)
                 } else {
-                    if !probe.is_regular {
-                        self.irregular(at, &probe.flow_ref, &self.look.facts(&packet, layers, false), sink);
+                    if !probe.kind.is_regular {
+                        self.irregular(at, probe.flow_ref, &self.look.facts(&packet, layers, false), sink);
                     } else if asks_tags && self.has_other_tag(at, Tag::of(packet.link, layers)) {
-                        self.irregular(at, &probe.flow_ref, &self.look.facts(&packet, layers, true), sink);
+                        self.irregular(at, probe.flow_ref, &self.look.facts(&packet, layers, true), sink);
                     }
                     Some(at)
                 };
-                self.show(row, &probe.flow_ref, &packet, layers, sink);
+                self.show(row, probe.flow_ref, &packet, layers, sink);
             } else if let Some((facts, outer)) =
-                self.parsed_packets.get(usize::from(probe.at)).map(|s| (s.facts.clone(), s.outer))
+                self.parsed_packets.get(usize::from(probe.kind.at)).map(|s| (s.facts.clone(), s.outer))
             {
                 let carrier_of_it = match carrier.filter(|_| facts.carried) {
                     Some(row) => Carrier::Row(row),
                     None => Carrier::Named(outer),
                 };
-                let row = self.sight(&probe.flow_ref, probe.likely, &facts, carrier_of_it, sink);
+                let row = self.sight(probe.flow_ref, probe.likely, &facts, carrier_of_it, sink);
                 carrier = row.filter(|_| facts.carrier);
                 if S::PACKETS
-                    && let Some((packet, layers)) = self.levels.get(usize::from(probe.at)).copied().flatten()
+                    && let Some((packet, layers)) =
+                        self.levels.get(usize::from(probe.kind.at)).copied().flatten()
                     && let Some((packet, _)) = get(usize::from(packet))
                 {
                     match facts.bad_checksum {
-                        false => self.show(row, &probe.flow_ref, &packet, &layers, sink),
-                        true => self.show_wrong(row, &probe.flow_ref, &packet, &layers, sink),
+                        false => self.show(row, probe.flow_ref, &packet, &layers, sink),
+                        true => self.show_wrong(row, probe.flow_ref, &packet, &layers, sink),
                     }
                 }
             }
@@ -102,12 +103,12 @@ impl FlowTable {
         &mut self,
         at: u32,
         before: Option<(Hot, Cold)>,
-        probe: &Probe,
+        probe: &Probe<'_>,
         packet: &Packet<'_>,
         layers: &Layers,
     ) -> bool {
         let Some((mut hot, mut cold)) = before else { return false };
-        let facts = self.look.facts(packet, layers, probe.is_regular);
+        let facts = self.look.facts(packet, layers, probe.kind.is_regular);
         let mut row = Row::new(&mut hot, &mut cold);
         self.timers.count(&mut row, &mut self.pool, usize::from(probe.flow_ref.sender & 1), &facts);
         row.save();
@@ -118,13 +119,13 @@ impl FlowTable {
     #[inline(never)]
     pub(super) fn plain(
         &mut self,
-        probe: &Probe,
+        probe: &Probe<'_>,
         packet: &Packet<'_>,
         layers: &Layers,
         sink: &mut impl FlowSink,
     ) -> Option<u32> {
-        let facts = self.look.facts(packet, layers, probe.is_regular);
-        self.sight(&probe.flow_ref, probe.likely, &facts, Carrier::NONE, sink)
+        let facts = self.look.facts(packet, layers, probe.kind.is_regular);
+        self.sight(probe.flow_ref, probe.likely, &facts, Carrier::NONE, sink)
     }
 
     /// Counts the facts of a packet and returns the row of its flow. `likely` is the likely row plus 1.

@@ -1,9 +1,9 @@
 //! Which flow each packet is of: packets are looked up together, and what will be used is brought into the cache.
 
-use super::Probe;
 use super::emit::uncounted;
+use super::probes::{Kind, Probes};
 use crate::fragments::{Counted, Fragments};
-use crate::parsed_packet::{FlowRef, ParsedPacket};
+use crate::parsed_packet::{FlowRef, Looker, ParsedPacket};
 use crate::row::{Cold, Hot, mark};
 use crate::{FlowSink, FlowTable};
 use weir_wire::build::flags::{FIN, RST, SYN};
@@ -23,7 +23,7 @@ impl FlowTable {
         let at = at as u8;
         if layers.common
             && !self.look.checksums
-            && let Some(flow_ref) = self.look.flow_ref_common(packet, layers)
+            && let Some(flow_ref) = Looker::flow_ref_common(packet, layers)
         {
             self.probe(at, flow_ref, layers, true);
         } else if !self.look.is_plain(layers) {
@@ -45,7 +45,7 @@ impl FlowTable {
     fn probe(&mut self, at: u8, flow_ref: FlowRef, layers: &Layers, is_regular: bool) {
         self.stats.packets += 1;
         let is_cold = layers.tcp_flags & (SYN | FIN | RST) != 0;
-        self.probes.push(Probe { flow_ref, at, is_cold, is_plain: true, is_regular, likely: 0 });
+        self.probes.push(flow_ref, Kind { at, is_cold, is_plain: true, is_regular });
     }
 
     /// Looks up the flows of a fragment or of a packet that carries others.
@@ -86,15 +86,8 @@ impl FlowTable {
             }
         }
         for (at, parsed) in parsed_packets.iter().enumerate().skip(before) {
-            let flow_ref = parsed.flow_ref;
-            self.probes.push(Probe {
-                flow_ref,
-                at: at as u8,
-                is_cold: true,
-                is_plain: false,
-                is_regular: false,
-                likely: 0,
-            });
+            let kind = Kind { at: at as u8, is_cold: true, is_plain: false, is_regular: false };
+            self.probes.push(parsed.flow_ref, kind);
         }
     }
 
@@ -102,19 +95,21 @@ impl FlowTable {
     /// has as many reads in flight as it can. (A read among other work delays that work: with the reads spread over
     /// it, two at a time are in flight, and a packet of 65,536 flows takes twice as long.)
     pub(super) fn touch(&mut self) {
-        let index = &self.index;
-        let sum = self.probes.iter().fold(0, |sum, probe| sum ^ index.touch(probe.flow_ref.line));
-        let mut missing = 0;
-        for probe in &mut self.probes {
-            probe.likely = index.likely(probe.flow_ref.line, probe.flow_ref.hash);
-            missing += usize::from(probe.likely == 0);
-        }
+        let (index, look) = (&self.index, &self.look);
+        let Probes { flow_refs, kinds, lines, likely } = &mut self.probes;
+        lines.extend(flow_refs.iter_mut().map(|flow_ref| {
+            look.find(flow_ref);
+            flow_ref.line
+        }));
+        let sum = lines.iter().fold(0, |sum, line| sum ^ index.touch(*line));
+        likely.extend(flow_refs.iter().map(|flow_ref| index.likely(flow_ref.line, flow_ref.hash)));
+        let missing = likely.iter().filter(|likely| **likely == 0).count();
         let hot = &self.hot;
-        let mut lines = self.probes.iter().fold(0, |lines, probe| {
-            lines ^ hot.get((probe.likely as usize).wrapping_sub(1)).map_or(0, Hot::touch)
+        let mut lines = likely.iter().fold(0, |lines, likely| {
+            lines ^ hot.get((*likely as usize).wrapping_sub(1)).map_or(0, Hot::touch)
         });
-        for probe in self.probes.iter().filter(|probe| probe.is_cold) {
-            lines ^= self.cold.get((probe.likely as usize).wrapping_sub(1)).map_or(0, Cold::touch);
+        for (likely, _) in likely.iter().zip(kinds.iter()).filter(|(_, kind)| kind.is_cold) {
+            lines ^= self.cold.get((*likely as usize).wrapping_sub(1)).map_or(0, Cold::touch);
         }
         if missing > 0 && self.free == 0 && self.hot.len() == self.capacity {
             // The rows that will be evicted next, and their slots in the index.
@@ -133,9 +128,18 @@ impl FlowTable {
         self.touched ^= u64::from(sum) ^ lines;
     }
 
+    /// Looks up a few packets, without prefetches.
+    pub(super) fn find_likely(&mut self) {
+        let Probes { flow_refs, likely, .. } = &mut self.probes;
+        for flow_ref in flow_refs {
+            self.look.find(flow_ref);
+            likely.push(self.index.likely(flow_ref.line, flow_ref.hash));
+        }
+    }
+
     /// Prefetches the rows that [`FlowTable::show`] and readers of packets need.
     pub(super) fn touch_shown(&mut self, sink: &mut impl FlowSink) {
-        let known = || self.probes.iter().filter_map(|probe| probe.likely.checked_sub(1));
+        let known = || self.probes.likely.iter().filter_map(|likely| likely.checked_sub(1));
         let lines = known().fold(0, |lines, row| lines ^ self.cold.get(row as usize).map_or(0, Cold::touch));
         sink.ahead(known());
         self.touched ^= lines;
