@@ -159,14 +159,14 @@ impl Looker {
         Some(self.of_key(key, is_lower))
     }
 
-    /// The flow of a packet that is [`Layers::common`] and thus untagged.
+    /// The flow of a packet that is [`Layers::common`] and thus untagged, before [`Looker::find`].
     #[inline(always)]
     pub fn flow_ref_common(packet: &Packet<'_>, layers: &Layers) -> Option<FlowRef> {
         let (key, is_lower) = FlowKey::of_common(packet, layers)?;
-        Some(FlowRef { key, sender: u8::from(!is_lower), hash: 0, line: 0 })
+        Some(FlowRef { key, sender: u8::from(!is_lower), ..FlowRef::default() })
     }
 
-    /// Sets the hash and the place in the index.
+    /// Sets the hash and the line in the index from the key.
     #[inline(always)]
     pub fn find(&self, flow_ref: &mut FlowRef) {
         flow_ref.hash = self.hash.of(&flow_ref.key);
@@ -175,8 +175,9 @@ impl Looker {
 
     #[inline(always)]
     fn of_key(&self, key: FlowKey, is_lower: bool) -> FlowRef {
-        let hash = self.hash.of(&key);
-        FlowRef { hash, key, line: self.lines.of(hash), sender: u8::from(!is_lower) }
+        let mut flow_ref = FlowRef { key, sender: u8::from(!is_lower), ..FlowRef::default() };
+        self.find(&mut flow_ref);
+        flow_ref
     }
 
     /// The facts of one level of a packet.
