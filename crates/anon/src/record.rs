@@ -5,9 +5,8 @@ use aes::Aes128;
 use aes::cipher::BlockEncrypt;
 use aes::cipher::generic_array::GenericArray;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
-use weir_api::{Datum, Interval, Key, NETWORK_NAMES, OWN_WORDS, Reading, Rewrite, Snapshot, Top, TopRow};
+use weir_api::{Datum, Interval, Key, NETWORK_NAMES, OWN_WORDS, Reading, Rewrite, Rows, Snapshot, Top};
 use weir_flow::{FlowIdentity, FlowRecord};
 use weir_proto::{Field, Kind, Privacy, Record, Value, tables};
 use weir_wire::FlowKey;
@@ -304,18 +303,9 @@ impl Anonymiser {
     }
 
     fn top(&mut self, top: &mut Top) {
-        let mut rows: BTreeMap<Key, TopRow> = BTreeMap::new();
-        for row in &top.rows {
-            let key = self.top_key(row.key);
-            rows.entry(key)
-                .and_modify(|mine| {
-                    mine.count.add(&row.count);
-                    mine.flows += row.flows;
-                    mine.error += row.error;
-                })
-                .or_insert(TopRow { key, ..*row });
-        }
-        top.rows = rows.into_values().collect();
+        let mut rows = std::mem::take(top.rows.edit());
+        rows.iter_mut().for_each(|row| row.key = self.top_key(row.key));
+        top.rows = Rows::merged(rows);
     }
 
     fn top_key(&mut self, key: Key) -> Key {

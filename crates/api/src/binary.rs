@@ -16,8 +16,8 @@ use crate::distinct::Seen;
 use crate::event::MAX_EVENTS;
 use crate::{
     Answer, AnswerId, CaptureCount, Class, Costs, Count, DecodeErrors, Distinct, DistinctCount, DistinctOf,
-    DistinctValues, Event, FlowCount, FunctionCall, Histogram, Interval, Key, KeyKind, Ledger, Outline,
-    Reading, Series, SessionCount, Sketch, Snapshot, Top, TopRow, Unit,
+    DistinctValues, Event, FlowCount, FunctionCall, Histogram, Interval, Key, KeyKind, Keyed, Ledger,
+    Outline, Reading, Rows, Series, SessionCount, Sketch, Snapshot, Top, TopRow, Unit,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -444,6 +444,22 @@ impl<T: Binary> Binary for Vec<T> {
     }
 }
 
+/// Rows are written in the order of their keys: zstd of level 3 makes a stored list 9 % to 12 % larger where rows lie as they
+/// came (`mix`, and all captures of ../shared/data; `zipf`, of random addresses, 1 %). A store keeps up to 1,024 rows of a list,
+/// and its writer's thread puts them in order. No worker and no merge does.
+impl<R: Keyed + Binary> Binary for Rows<R> {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.len().write(to);
+        self.by_key().into_iter().for_each(|row| row.write(to));
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        let rows = Vec::<R>::read(from)?;
+        check(rows.is_sorted_by(|one, next| one.key() < next.key()), "order of rows")?;
+        Ok(rows.into())
+    }
+}
+
 impl<A: Binary, B: Binary> Binary for (A, B) {
     fn write(&self, to: &mut Vec<u8>) {
         self.0.write(to);
@@ -740,7 +756,6 @@ impl Binary for Top {
         };
         check(top.show as u64 <= MAX_ROWS && top.capacity as u64 <= MAX_ROWS, "number of rows")?;
         check(top.rows.len() <= top.capacity, "number of rows")?;
-        check(top.rows.is_sorted_by(|one, next| one.key < next.key), "order of rows")?;
         Ok(top)
     }
 }

@@ -121,7 +121,7 @@ fn readings(numbers: &[u64]) -> Vec<Reading> {
         }
         scans.merge(&Table::new(&SCANS, 100, vec![trials.row(0)], 0));
     }
-    let mut counting = Table::counting(&SCHEMA, 3, table.rows.clone(), 0, vec![7; 7]);
+    let mut counting = Table::counting(&SCHEMA, 3, table.rows.to_vec(), 0, vec![7; 7]);
     counting.merge(&Table::counting(&SCHEMA, 3, Vec::new(), 2, vec![1; 6]));
     let class = |label: &str, n| Class { label: label.to_owned(), count: count(n) };
     vec![

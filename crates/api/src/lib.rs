@@ -34,8 +34,8 @@ mod distinct;
 pub mod event;
 mod figure;
 mod ledger;
-mod lightest;
 mod reading;
+mod rows;
 mod sample;
 mod scans;
 mod senders;
@@ -63,6 +63,7 @@ pub use ledger::{
     CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, state_words,
 };
 pub use reading::{Class, Count, Histogram, Reading, Series};
+pub use rows::{Keyed, Rows};
 pub use sample::SampledValues;
 pub use scans::{SCANS, Sweep, Trials};
 pub use senders::ChecksumSenders;

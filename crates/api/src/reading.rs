@@ -53,7 +53,7 @@ impl Reading {
     pub fn memory(&self) -> usize {
         match self {
             Reading::Count(_) => 0,
-            Reading::Top(top) => size_of_val(top.rows.as_slice()),
+            Reading::Top(top) => top.rows.memory(),
             Reading::Classes { classes, .. } => {
                 classes.iter().map(|class| size_of::<Class>() + class.label.len()).sum()
             }

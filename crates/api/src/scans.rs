@@ -283,7 +283,8 @@ mod tests {
             (row.first, row.last) = (5, 6);
             row
         };
-        let trials = |table: &Table| table.rows.iter().filter_map(Trials::of).collect::<Vec<_>>();
+        let trials =
+            |table: &Table| table.rows.by_key().into_iter().filter_map(Trials::of).collect::<Vec<_>>();
         let rename =
             |table: &mut Table, source: &dyn Fn(IpAddr) -> IpAddr| table.rewrite(&mut Renamed(source));
         let mut scans = table(10, vec![hosts(1, 0, 100), hosts(2, 50, 120), hosts(3, 0, 5_000)]);
@@ -382,7 +383,7 @@ mod tests {
             row
         });
         let scans = table(3, rows.collect());
-        let sources: Vec<Option<Sweep>> = scans.rows.iter().map(|row| Sweep::of(&row.key)).collect();
+        let sources: Vec<Option<Sweep>> = scans.rows.by_key().iter().map(|row| Sweep::of(&row.key)).collect();
         assert_eq!(sources, [7, 8, 9].map(|n| Some(Sweep::Hosts { source: ip(n), port: 22 })));
         assert_eq!(scans.absent, 6);
     }

@@ -146,7 +146,7 @@ impl Snapshot {
     pub fn memory(&self) -> usize {
         let of = |answer: &Answer| {
             let rows = match &answer.reading {
-                Reading::Top(top) => size_of_val(top.rows.as_slice()),
+                Reading::Top(top) => top.rows.memory(),
                 // Those of the servers of protocols are long; texts are left out, so that no row is visited.
                 Reading::Table(Table { schema, rows, .. }) => {
                     let (keys, values) = (schema.keys.len(), schema.columns.len());

@@ -8,15 +8,12 @@
 //! Merging is commutative. It is associative while the rows of the sum fit into `capacity`. Beyond that the lightest
 //! rows are left out, which depends on the order; the bounds hold in every order.
 
-use crate::{DistinctValues, SampledValues, Sketch, lightest};
+use crate::rows::{Keyed, Limit, Rows};
+use crate::{DistinctValues, Key, SampledValues, Sketch};
 use serde::Serialize;
 use std::borrow::Cow;
-use std::cmp::{Ordering, Reverse};
 use std::net::IpAddr;
 use std::sync::Arc;
-
-/// Up to this number of rows are added to a table that is much longer without a walk over its rows.
-const FEW: usize = 32;
 
 /// How the values of a column add up.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
@@ -153,6 +150,24 @@ pub enum Datum {
     Mac([u8; 6]),
 }
 
+impl Datum {
+    /// A part of the order of values: of two values with other prefixes the one with the lower prefix is lower.
+    fn prefix(&self) -> u64 {
+        let (kind, order) = match self {
+            Datum::Nothing => (0, 0),
+            Datum::Address(address) => (1, Key::Address(*address).prefix()),
+            Datum::Number(number) => (2, *number),
+            Datum::Text(text) => {
+                let first = text.as_bytes().iter().chain(std::iter::repeat(&0)).take(8);
+                (3, first.fold(0, |order, byte| order << 8 | u64::from(*byte)))
+            }
+            Datum::Mac([a, b, c, d, e, f]) => (4, u64::from_be_bytes([*a, *b, *c, *d, *e, *f, 0, 0])),
+        };
+        // The kind is decided first, in three bits.
+        kind << 61 | order >> 3
+    }
+}
+
 /// A hardware address as text: `02:00:5e:10:00:01`.
 pub fn mac_text(mac: &[u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
@@ -185,8 +200,8 @@ pub struct Table {
     pub schema: Arc<Schema>,
     /// Maximum number of rows.
     pub capacity: usize,
-    /// The rows, sorted by key.
-    pub rows: Vec<TableRow>,
+    /// The rows.
+    pub rows: Rows<TableRow>,
     /// Upper bound for the first column of a key without a row; 0 when no key is missing.
     pub absent: u64,
     /// What keys without a row have in each column that is a sum, and 0 for the other columns; `None` if that is not counted.
@@ -284,18 +299,6 @@ impl TableRow {
         self.values.first().map_or(0, Folded::weight)
     }
 
-    fn merge(&mut self, other: &TableRow) {
-        for (mine, theirs) in self.values.iter_mut().zip(&other.values) {
-            mine.merge(theirs);
-        }
-        self.error = self.error.saturating_add(other.error);
-    }
-
-    /// The row, of a key that may have had `absent` in a table without a row for it.
-    fn unsure(self, absent: u64) -> Self {
-        TableRow { error: self.error.saturating_add(absent), ..self }
-    }
-
     fn memory(&self) -> usize {
         let text = |part: &Datum| if let Datum::Text(text) = part { text.len() } else { 0 };
         size_of::<Self>()
@@ -328,8 +331,7 @@ impl Table {
         absent: u64,
         shed: Option<Vec<u64>>,
     ) -> Self {
-        let mut table = Self { schema, capacity, rows, absent, shed };
-        table.rows.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        let mut table = Self { schema, capacity, rows: rows.into(), absent, shed };
         table.trim();
         table
     }
@@ -371,19 +373,9 @@ impl Table {
     /// before it is merged.
     pub fn shown(&self) -> Vec<&TableRow> {
         match self.schema.shown {
-            Shown::Heaviest(rows) | Shown::Syn(rows) => {
-                let mut ranked: Vec<(Reverse<u64>, &TableRow)> =
-                    self.rows.iter().map(|row| (Reverse(row.weight()), row)).collect();
-                // Rows of equal weight stay in the order of their keys.
-                ranked.sort_by_key(|(weight, _)| *weight);
-                ranked.into_iter().take(rows as usize).map(|(_, row)| row).collect()
-            }
+            Shown::Heaviest(rows) | Shown::Syn(rows) => self.rows.heaviest(rows as usize, TableRow::weight),
             Shown::Scans => crate::scans::ranked(self),
-            Shown::Udp(rows) => {
-                let mut ranked = crate::udp::ranked(self);
-                ranked.truncate(rows as usize);
-                ranked
-            }
+            Shown::Udp(rows) => crate::udp::ranked(self, rows as usize),
         }
     }
 
@@ -399,11 +391,7 @@ impl Table {
 
     /// Merges another table; see the module for the bounds of the sum.
     pub fn merge(&mut self, other: &Table) {
-        if other.absent == 0 && other.rows.len() <= FEW.min(self.rows.len() / 8) {
-            self.merge_few(other);
-        } else {
-            self.merge_all(other);
-        }
+        let absent = (self.absent, other.absent);
         self.absent = self.absent.saturating_add(other.absent);
         self.shed = match (self.shed.take(), &other.shed) {
             (Some(mut shed), Some(more)) => {
@@ -413,54 +401,7 @@ impl Table {
             _ => None,
         };
         self.capacity = self.capacity.max(other.capacity);
-        self.trim();
-    }
-
-    /// Adds the rows of a much shorter table without an absent key, and visits only the rows of equal keys.
-    fn merge_few(&mut self, other: &Table) {
-        // The places of new rows among the known rows.
-        let mut places: Vec<usize> = Vec::new();
-        let mut end = self.rows.len();
-        for theirs in &other.rows {
-            let known = self.rows.get_mut(..end).unwrap_or_default();
-            match known.binary_search_by(|mine| mine.key.cmp(&theirs.key)) {
-                Ok(at) => known.get_mut(at).into_iter().for_each(|mine| mine.merge(theirs)),
-                Err(at) => {
-                    places.push(at);
-                    self.rows.push(theirs.clone().unsure(self.absent));
-                }
-            }
-        }
-        // After the known rows that follow the last place are all new ones, of which the last has that place. Each known row
-        // is moved once at most.
-        for (before, at) in places.into_iter().enumerate().rev() {
-            let behind = self.rows.get_mut(at..=end + before).unwrap_or_default();
-            behind.rotate_right((before + 1).min(behind.len()));
-            end = at;
-        }
-    }
-
-    fn merge_all(&mut self, other: &Table) {
-        let mut mine = std::mem::take(&mut self.rows).into_iter().peekable();
-        let mut theirs = other.rows.iter().peekable();
-        self.rows.reserve(mine.len().max(theirs.len()));
-        loop {
-            let order = match (mine.peek(), theirs.peek()) {
-                (Some(a), Some(b)) => a.key.cmp(&b.key),
-                (Some(_), None) => Ordering::Less,
-                (None, Some(_)) => Ordering::Greater,
-                (None, None) => break,
-            };
-            let row = match order {
-                Ordering::Less => mine.next().map(|row| row.unsure(other.absent)),
-                Ordering::Greater => theirs.next().map(|row| row.clone().unsure(self.absent)),
-                Ordering::Equal => mine.next().zip(theirs.next()).map(|(mut row, more)| {
-                    row.merge(more);
-                    row
-                }),
-            };
-            self.rows.extend(row);
-        }
+        self.rows.merge(&other.rows, absent, limit(self.capacity, &mut self.shed, &mut self.absent));
     }
 
     /// Reduces the table to the heaviest `capacity` rows.
@@ -473,7 +414,7 @@ impl Table {
 
     /// Rewrites every key and every value that is not a number. Rows that become equal are merged.
     pub fn rewrite(&mut self, by: &mut dyn Rewrite) {
-        let mut rows = std::mem::take(&mut self.rows);
+        let mut rows = std::mem::take(self.rows.edit());
         for row in &mut rows {
             for (datum, column) in row.key.iter_mut().zip(self.schema.keys.iter()) {
                 *datum = by.rewrite_datum(datum, &column.field);
@@ -492,24 +433,49 @@ impl Table {
                 }
             }
         }
-        rows.sort_by(|a, b| a.key.cmp(&b.key));
-        for row in rows {
-            match self.rows.last_mut().filter(|last| last.key == row.key) {
-                Some(last) => last.merge(&row),
-                None => self.rows.push(row),
-            }
-        }
+        self.rows = Rows::merged(rows);
     }
 
     fn trim(&mut self) {
-        let excess = self.rows.len().saturating_sub(self.capacity);
-        let (absent, shed) = (&mut self.absent, &mut self.shed);
-        lightest::remove(&mut self.rows, excess, TableRow::weight, |row, weight| {
-            *absent = (*absent).max(weight.saturating_add(row.error));
-            if let Some(shed) = shed {
-                add_to(shed, row.values.iter().map(Folded::sum));
-            }
-        });
+        self.rows.trim(limit(self.capacity, &mut self.shed, &mut self.absent));
+    }
+}
+
+/// The heaviest `capacity` rows; rows that leave are counted as shed, if that is counted.
+fn limit<'t>(
+    capacity: usize,
+    shed: &'t mut Option<Vec<u64>>,
+    absent: &'t mut u64,
+) -> Limit<impl Fn(&TableRow) -> u64, impl FnMut(&TableRow, u64) + 't> {
+    let removed = |row: &TableRow, weight: u64| {
+        *absent = (*absent).max(weight.saturating_add(row.error));
+        if let Some(shed) = shed.as_mut() {
+            add_to(shed, row.values.iter().map(Folded::sum));
+        }
+    };
+    Limit { capacity, weight: TableRow::weight, removed }
+}
+
+impl Keyed for TableRow {
+    type Key = Vec<Datum>;
+
+    fn key(&self) -> &Vec<Datum> {
+        &self.key
+    }
+
+    fn prefix(&self) -> u64 {
+        self.key.first().map_or(0, Datum::prefix)
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.values.iter_mut().zip(&other.values) {
+            mine.merge(theirs);
+        }
+        self.add_error(other.error);
+    }
+
+    fn add_error(&mut self, absent: u64) {
+        self.error = self.error.saturating_add(absent);
     }
 }
 
@@ -601,21 +567,8 @@ mod tests {
     fn a_key_missing_in_one_table_is_uncertain_by_its_absent_bound() {
         let mut one = Table { absent: 7, ..table(&[(1, 10, 0), (2, 50, 0)], 9) };
         one.merge(&Table { absent: 100, ..table(&[(1, 5, 0), (3, 70, 0)], 9) });
-        let errors: Vec<u64> = one.rows.iter().map(|row| row.error).collect();
+        let errors: Vec<u64> = one.rows.by_key().iter().map(|row| row.error).collect();
         assert_eq!((errors, one.absent), (vec![0, 100, 7], 107));
-    }
-
-    #[test]
-    fn a_short_table_is_added_as_a_long_one_is() {
-        let long: Vec<Item> = (0..50).map(|key| (key * 4, 10, 3)).collect();
-        let short = table(&[(0, 1, 9), (1, 7, 1), (5, 2, 2), (8, 4, 4), (201, 1, 0)], 90);
-        for absent in [0, 9] {
-            let long = Table { absent, ..table(&long, 90) };
-            let (mut few, mut all) = (long.clone(), long);
-            few.merge_few(&short);
-            all.merge_all(&short);
-            assert_eq!(few, all);
-        }
     }
 
     /// Whatever is left out, rows and what is shed add up to all.
@@ -658,10 +611,21 @@ mod tests {
     fn renamed_keys_are_merged() {
         let mut table = table(&[(1, 10, 5), (2, 30, 1), (4, 2, 0)], 100);
         table.rewrite(&mut Renamed);
-        assert_eq!(table.rows.iter().map(TableRow::weight).collect::<Vec<_>>(), [40, 2]);
-        assert_eq!(table.rows[0].values[4], Folded::Last(Some((6, Datum::Text("10".into())))));
-        let Folded::Sample(sample) = &table.rows[0].values[6] else { panic!("a sample") };
+        let rows = table.rows.by_key();
+        assert_eq!(rows.iter().map(|row| row.weight()).collect::<Vec<_>>(), [40, 2]);
+        assert_eq!(rows[0].values[4], Folded::Last(Some((6, Datum::Text("10".into())))));
+        let Folded::Sample(sample) = &rows[0].values[6] else { panic!("a sample") };
         assert_eq!(sample.values(), [(1_000_010, 5), (1_000_030, 1)]);
+    }
+
+    fn datum() -> impl Strategy<Value = Datum> {
+        prop_oneof![
+            Just(Datum::Nothing),
+            any::<IpAddr>().prop_map(Datum::Address),
+            any::<u64>().prop_map(Datum::Number),
+            "[a\0é]{0,9}".prop_map(|text| Datum::Text(text.into())),
+            any::<[u8; 6]>().prop_map(Datum::Mac),
+        ]
     }
 
     fn items() -> impl Strategy<Value = Vec<Item>> {
@@ -670,6 +634,11 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn prefixes_of_values_have_the_order_of_the_values(one in datum(), other in datum()) {
+            prop_assert!(one.prefix() == other.prefix() || one.prefix().cmp(&other.prefix()) == one.cmp(&other));
+        }
 
         #[test]
         fn merging_parts_in_any_order_gives_the_whole(

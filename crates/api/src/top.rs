@@ -7,9 +7,9 @@
 //! Merging is commutative. It is associative while the rows of the sum fit into `capacity`. Beyond that the lightest
 //! rows are left out, which depends on the order; the bounds hold in every order.
 
-use crate::{Count, KeyKind, Unit, lightest};
+use crate::rows::{Keyed, Limit, Rows};
+use crate::{Count, KeyKind, Unit};
 use serde::{Deserialize, Serialize};
-use std::cmp::Reverse;
 use std::net::IpAddr;
 
 /// The subject of a row of a top list.
@@ -102,8 +102,7 @@ impl Key {
 
 /// A list of the heaviest keys: exact while the distinct keys fit into `capacity`, else with bounds; see the module.
 ///
-/// Rows are ordered by key, so that equal lists compare as equal. [`Top::ranked`] sorts rows for display and truncates
-/// the list; this happens only after the merge.
+/// Rows have no order. [`Top::ranked`] selects those to show; this happens only after the merge.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Top {
     /// The kind of key.
@@ -115,8 +114,8 @@ pub struct Top {
     /// Maximum number of rows.
     #[serde(skip)]
     pub capacity: usize,
-    /// The rows, sorted by key.
-    pub rows: Vec<TopRow>,
+    /// The rows.
+    pub rows: Rows<TopRow>,
     /// Upper bound for a key without a row, in the list's unit; 0 when no key is missing.
     pub absent: u64,
     /// Number of inserts of keys without a row: new keys, and keys that were refused or displaced before. Far above
@@ -155,95 +154,19 @@ impl Top {
 
     /// The rows to show, heaviest first; rows of equal weight in the order of their keys.
     pub fn ranked(&self) -> Vec<TopRow> {
-        // Rows are sorted by key, so that their places have the order of their keys.
-        let mut order: Vec<(Reverse<u64>, u32)> =
-            self.rows.iter().map(|row| Reverse(row.count.in_unit(self.unit))).zip(0..).collect();
-        // A list of thousands shows few rows: the others are not sorted.
-        if self.show < order.len() {
-            order.select_nth_unstable(self.show);
-            order.truncate(self.show);
-        }
-        order.sort_unstable();
-        order.into_iter().filter_map(|(_, at)| self.rows.get(at as usize).copied()).collect()
+        self.rows.heaviest(self.show, |row| row.count.in_unit(self.unit)).into_iter().copied().collect()
     }
 
     /// Merges another list; see the module for the bounds of the sum.
     pub(crate) fn merge(&mut self, other: &Top) {
-        if other.absent == 0 && other.rows.len() * 8 < self.rows.len() {
-            self.merge_few(other);
-        } else {
-            self.merge_all(other);
-        }
+        let absent = (self.absent, other.absent);
         self.absent = self.absent.saturating_add(other.absent);
         self.shed.add(&other.shed);
         self.capacity = self.capacity.max(other.capacity);
-        self.trim();
-    }
-
-    /// Adds the rows of a much shorter, complete list without visiting the other rows of this one.
-    fn merge_few(&mut self, other: &Top) {
-        let mut both = 0;
-        // New rows, each with its place among the known rows.
-        let mut new: Vec<(usize, TopRow)> = Vec::new();
-        for row in &other.rows {
-            match self.rows.binary_search_by(|mine| mine.key.cmp(&row.key)) {
-                Ok(at) => {
-                    if let Some(mine) = self.rows.get_mut(at) {
-                        mine.count.add(&row.count);
-                        mine.flows += row.flows;
-                        mine.error = mine.error.saturating_add(row.error);
-                    }
-                    both += 1;
-                }
-                Err(at) => new.push((at, TopRow { error: row.error.saturating_add(self.absent), ..*row })),
-            }
-        }
-        self.insert(&new);
-        self.inserts = (self.inserts + other.inserts).saturating_sub(both);
-    }
-
-    /// Inserts rows, sorted by key, at their places among the known rows. Each known row is moved once at most.
-    fn insert(&mut self, new: &[(usize, TopRow)]) {
-        let mut end = self.rows.len();
-        self.rows.extend(new.iter().map(|(_, row)| *row));
-        for (before, (at, row)) in new.iter().enumerate().rev() {
-            self.rows.copy_within(*at..end, *at + before + 1);
-            if let Some(place) = self.rows.get_mut(*at + before) {
-                *place = *row;
-            }
-            end = *at;
-        }
-    }
-
-    /// Adds the rows of any list, in one walk over both: rows are sorted by key.
-    fn merge_all(&mut self, other: &Top) {
-        let mut theirs = other.rows.iter().peekable();
-        let mut both = 0;
-        // Rows that only the other list has.
-        let mut new: Vec<(usize, TopRow)> = Vec::new();
-        let unknown = self.absent;
-        let mut add = |at: usize, row: &TopRow| {
-            new.push((at, TopRow { error: row.error.saturating_add(unknown), ..*row }));
-        };
-        for (at, mine) in self.rows.iter_mut().enumerate() {
-            while let Some(row) = theirs.next_if(|row| row.key < mine.key) {
-                add(at, row);
-            }
-            match theirs.next_if(|row| row.key == mine.key) {
-                Some(row) => {
-                    mine.count.add(&row.count);
-                    mine.flows += row.flows;
-                    mine.error = mine.error.saturating_add(row.error);
-                    both += 1;
-                }
-                None => mine.error = mine.error.saturating_add(other.absent),
-            }
-        }
-        let end = self.rows.len();
-        theirs.for_each(|row| add(end, row));
-        self.insert(&new);
+        let limit = limit(self.capacity, self.unit, &mut self.shed, &mut self.absent);
+        let both = self.rows.merge(&other.rows, absent, limit);
         // A key in both lists is one key, so that the sum does not depend on the number of workers.
-        self.inserts = (self.inserts + other.inserts).saturating_sub(both);
+        self.inserts = (self.inserts + other.inserts).saturating_sub(both as u64);
     }
 
     /// Reduces the list to `rows` rows: the heaviest. The rest is counted as shed.
@@ -256,18 +179,43 @@ impl Top {
 
     /// Keeps the heaviest `capacity` rows; removed rows are counted as shed.
     fn trim(&mut self) {
-        let excess = self.rows.len().saturating_sub(self.capacity);
-        let (unit, shed, absent) = (self.unit, &mut self.shed, &mut self.absent);
-        // Rows are sorted by key, so that of equal weight the last key leaves first.
-        lightest::remove(
-            &mut self.rows,
-            excess,
-            |row| row.count.in_unit(unit),
-            |row, weight| {
-                shed.add(&row.count);
-                *absent = (*absent).max(weight.saturating_add(row.error));
-            },
-        );
+        self.rows.trim(limit(self.capacity, self.unit, &mut self.shed, &mut self.absent));
+    }
+}
+
+/// The heaviest `capacity` rows; rows that leave are counted as shed.
+fn limit<'t>(
+    capacity: usize,
+    unit: Unit,
+    shed: &'t mut Count,
+    absent: &'t mut u64,
+) -> Limit<impl Fn(&TopRow) -> u64, impl FnMut(&TopRow, u64) + 't> {
+    let removed = |row: &TopRow, weight: u64| {
+        shed.add(&row.count);
+        *absent = (*absent).max(weight.saturating_add(row.error));
+    };
+    Limit { capacity, weight: move |row: &TopRow| row.count.in_unit(unit), removed }
+}
+
+impl Keyed for TopRow {
+    type Key = Key;
+
+    fn key(&self) -> &Key {
+        &self.key
+    }
+
+    fn prefix(&self) -> u64 {
+        self.key.prefix()
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.count.add(&other.count);
+        self.flows += other.flows;
+        self.add_error(other.error);
+    }
+
+    fn add_error(&mut self, absent: u64) {
+        self.error = self.error.saturating_add(absent);
     }
 }
 
@@ -275,6 +223,7 @@ impl Top {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::cmp::Reverse;
     use std::collections::BTreeMap;
 
     fn ip() -> impl Strategy<Value = IpAddr> {
@@ -313,23 +262,7 @@ mod tests {
     fn list(capacity: usize, absent: u64, rows: Vec<TopRow>) -> Top {
         let (key, unit, shed) = (KeyKind::Vlan, Unit::Bytes, Count { packets: 0, bytes: absent });
         let inserts = rows.len() as u64;
-        Top { key, show: 2, unit, capacity, rows, absent, inserts, shed }
-    }
-
-    #[test]
-    fn a_short_list_is_added_as_a_long_one_is() {
-        let long: Vec<TopRow> = (0..100).map(|v| row(v * 2, 10, 1)).collect();
-        let short = list(
-            200,
-            0,
-            vec![row(1, 1, 0), row(3, 5, 2), row(4, 7, 0), row(5, 2, 0), row(250, 1, 0), row(251, 1, 0)],
-        );
-        for absent in [0, 9] {
-            let (mut few, mut all) = (list(200, absent, long.clone()), list(200, absent, long.clone()));
-            few.merge_few(&short);
-            all.merge_all(&short);
-            assert_eq!(few, all);
-        }
+        Top { key, show: 2, unit, capacity, rows: rows.into(), absent, inserts, shed }
     }
 
     proptest! {
@@ -350,9 +283,8 @@ mod tests {
             }
             let shed = whole.shed.bytes;
             let removed = ranked.split_off(capacity.min(ranked.len()));
-            ranked.sort_by_key(|row| row.key);
             let trimmed = whole.within(capacity);
-            prop_assert_eq!(&trimmed.rows, &ranked);
+            prop_assert_eq!(&trimmed.rows, &Rows::from(ranked));
             let bytes: u64 = removed.iter().map(|row| row.count.bytes).sum();
             prop_assert_eq!(trimmed.shed.bytes, shed + bytes);
             let heaviest = removed.iter().map(|row| row.count.bytes + row.error).max().unwrap_or(0);
@@ -364,7 +296,7 @@ mod tests {
     fn a_trimmed_list_keeps_the_heaviest_and_counts_the_rest() {
         let mut a = list(3, 0, vec![row(1, 10, 0), row(2, 50, 0)]);
         a.merge(&list(3, 0, vec![row(1, 5, 0), row(3, 70, 0), row(4, 1, 0)]));
-        assert_eq!(a.rows.iter().map(|r| r.count.bytes).collect::<Vec<_>>(), [15, 50, 70]);
+        assert_eq!(a.rows.by_key().iter().map(|r| r.count.bytes).collect::<Vec<_>>(), [15, 50, 70]);
         assert_eq!((a.shed, a.absent), (Count { packets: 1, bytes: 1 }, 1));
         assert_eq!(a.ranked().iter().map(|r| r.key).collect::<Vec<_>>(), [Key::Vlan(3), Key::Vlan(2)]);
         assert!(!a.is_exact());
@@ -374,7 +306,7 @@ mod tests {
     fn a_key_missing_in_one_list_is_uncertain_by_its_absent_bound() {
         let mut a = list(9, 7, vec![row(1, 10, 1), row(2, 50, 0)]);
         a.merge(&list(9, 100, vec![row(1, 5, 2), row(3, 70, 3)]));
-        let errors: Vec<u64> = a.rows.iter().map(|row| row.error).collect();
+        let errors: Vec<u64> = a.rows.by_key().iter().map(|row| row.error).collect();
         assert_eq!((errors, a.absent), (vec![3, 100, 10], 107));
     }
 

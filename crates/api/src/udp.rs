@@ -5,7 +5,6 @@
 
 use crate::{Fold, Folded, KeyColumn, Schema, Shown, Table, TableColumn, TableRow};
 use std::borrow::Cow;
-use std::cmp::Reverse;
 
 const fn packets(name: &'static str, help: &'static str) -> TableColumn {
     TableColumn::new(name, Fold::Sum, "packets", help)
@@ -145,14 +144,9 @@ impl UdpHost {
     }
 }
 
-/// The rows of a table of hosts by their weight, those of equal weight by what they sent.
-pub(crate) fn ranked(table: &Table) -> Vec<&TableRow> {
-    let weight =
-        |row: &TableRow| (Reverse(UdpHost::of(row).map_or(0, |host| host.weight())), Reverse(row.weight()));
-    let mut ranked: Vec<_> = table.rows.iter().map(|row| (weight(row), row)).collect();
-    // Rows of equal weight stay in the order of their keys.
-    ranked.sort_by_key(|(weight, _)| *weight);
-    ranked.into_iter().map(|(_, row)| row).collect()
+/// The first rows of a table of hosts by their weight, those of equal weight by what they sent.
+pub(crate) fn ranked(table: &Table, count: usize) -> Vec<&TableRow> {
+    table.rows.heaviest(count, |row| (UdpHost::of(row).map_or(0, |host| host.weight()), row.weight()))
 }
 
 #[cfg(test)]

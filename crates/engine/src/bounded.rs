@@ -17,7 +17,6 @@
 //! `count` and at most `count + error`.
 
 use crate::keyed::{KeyHash, Keyed, next};
-use std::cmp::Ordering;
 use std::hint::black_box;
 use std::sync::Arc;
 use weir_api::{Count, Datum, Folded, Reading, Schema, Table, TableRow, Unit};
@@ -402,12 +401,11 @@ impl<K: Keyed, V: Amount> Bounded<K, V> {
         form: impl Fn(K, V) -> (Vec<Datum>, Vec<Folded>),
     ) -> Reading {
         let capacity = self.capacity();
-        let taken = self.take();
-        let rows = taken.rows.into_iter().map(|Row { key, amount, error }| {
+        let taken = self.take_as(|Row { key, amount, error }| {
             let (key, values) = form(key, amount);
             TableRow { key, values, error }
         });
-        Reading::Table(Table::new(Arc::clone(schema), capacity, rows.collect(), taken.absent))
+        Reading::Table(Table::new(Arc::clone(schema), capacity, taken.rows, taken.absent))
     }
 
     /// Counts more of a key.
@@ -581,67 +579,42 @@ impl<K: Keyed, V: Amount> Bounded<K, V> {
         *lost = had.max(*lost);
     }
 
-    /// Returns the content of the list, unordered, and empties it.
+    /// Returns the content of the list in the order in which it lies in memory, and empties it.
     pub fn take(&mut self) -> Taken<Row<K, V>> {
-        self.take_as(|_, _| {}, |row| row)
+        self.take_as(|row| row)
     }
 
-    /// Returns the content of the list, sorted by `compare`, and empties it. Of two keys with other prefixes the one with the lower
-    /// prefix is lower.
+    /// Returns the content of the list, each row in another form, in the order in which it lies in memory, and empties it.
     ///
-    /// Rows are large: the numbers are sorted in their place, and each row is copied once.
-    pub fn take_sorted<R>(
-        &mut self,
-        prefix: impl Fn(&K) -> u64,
-        compare: impl Fn(&K, &K) -> Ordering,
-        form: impl Fn(Row<K, V>) -> R,
-    ) -> Taken<R> {
-        let sort = |rows: &[Kept<K, V>], places: &mut [u32]| {
-            let key = |place: u32| rows.get(place as usize).map(|row| row.key).unwrap_or_default();
-            // One number for each row: numbers are compared without branches.
-            let numbered = |place: &u32| u128::from(prefix(&key(*place))) << 32 | u128::from(*place);
-            let mut order: Vec<u128> = places.iter().map(numbered).collect();
-            order.sort_unstable();
-            places.iter_mut().zip(&order).for_each(|(place, number)| *place = *number as u32);
-            let mut rest = places;
-            for equal in order.chunk_by(|one, next| one >> 32 == next >> 32) {
-                let (run, after) = rest.split_at_mut(equal.len());
-                if run.len() > 1 {
-                    run.sort_unstable_by(|one, other| compare(&key(*one), &key(*other)));
-                }
-                rest = after;
-            }
-        };
-        self.take_as(sort, form)
-    }
-
-    /// Returns the rows in the order that `sort` gives to their places, and empties the list.
-    fn take_as<R>(
-        &mut self,
-        sort: impl FnOnce(&[Kept<K, V>], &mut [u32]),
-        form: impl Fn(Row<K, V>) -> R,
-    ) -> Taken<R> {
+    /// Rows are large: each is copied once, and read where the processor expects the next read.
+    pub fn take_as<R>(&mut self, form: impl Fn(Row<K, V>) -> R) -> Taken<R> {
         self.settle();
         self.left = self.room;
-        let mut places = self.take_places();
         let mut shed = std::mem::take(&mut self.added);
-        for place in &places {
-            let count = self.rows[*place as usize].amount.count();
+        let mut number = 0;
+        for place in self.places() {
+            let count = self.rows[place].amount.count();
             shed.packets -= count.packets;
             shed.bytes -= count.bytes;
+            number += 1;
         }
         // The loss of one key is at most the loss of all keys together.
         let all = shed.in_unit(self.unit);
         let shift = self.shift;
         let bound = |lost: u64| if lost >= u64::from(u32::MAX) { all } else { all.min(lost << shift) };
-        sort(&self.rows, &mut places);
-        let mut rows = Vec::with_capacity(places.len());
-        for place in places {
-            let row = &mut self.rows[place as usize];
-            let mut amount = std::mem::take(&mut row.amount);
-            let error = bound(u64::from(*amount.error())).saturating_add(amount.uncounted());
-            rows.push(form(Row { key: row.key, amount, error }));
+        let mut rows = Vec::with_capacity(number);
+        let (sets, kept) = (&mut self.sets, &mut self.rows);
+        for set in used_sets(&self.used) {
+            let weights = std::mem::take(&mut sets[set]).weights;
+            for (row, weight) in kept[set * WAYS..][..WAYS].iter_mut().zip(weights) {
+                if weight != 0 {
+                    let mut amount = taken(&mut row.amount);
+                    let error = bound(u64::from(*amount.error())).saturating_add(amount.uncounted());
+                    rows.push(form(Row { key: row.key, amount, error }));
+                }
+            }
         }
+        self.used.fill(0);
         let mut absent = 0;
         if std::mem::take(&mut self.crowded) {
             for door in &mut self.doors {
@@ -652,22 +625,30 @@ impl<K: Keyed, V: Amount> Bounded<K, V> {
         Taken { rows, absent: bound(absent.into()), shed, inserts: std::mem::take(&mut self.inserts) }
     }
 
-    /// The places of all rows, whose sets are empty afterwards.
-    fn take_places(&mut self) -> Vec<u32> {
-        let mut places = Vec::new();
-        for (word, used) in self.used.iter_mut().enumerate() {
-            let mut left = std::mem::take(used);
-            while left != 0 {
-                let at = word * SETS_PER_WORD + left.trailing_zeros() as usize;
-                left &= left - 1;
-                let set = std::mem::take(&mut self.sets[at]);
-                let first = (at * WAYS) as u32;
-                let taken = set.weights.iter().zip(first..).filter(|(weight, _)| **weight != 0);
-                places.extend(taken.map(|(_, place)| place));
-            }
-        }
-        places
+    /// The places of all rows.
+    fn places(&self) -> impl Iterator<Item = usize> {
+        used_sets(&self.used).flat_map(|set| {
+            let weights = self.sets[set].weights.iter();
+            weights.zip(set * WAYS..).filter(|(weight, _)| **weight != 0).map(|(_, place)| place)
+        })
     }
+}
+
+/// The sets that have a bit in [`Bounded::used`], in ascending order.
+fn used_sets(used: &[u64]) -> impl Iterator<Item = usize> {
+    used.iter().enumerate().flat_map(|(word, used)| {
+        let mut left = *used;
+        std::iter::from_fn(move || {
+            let bit = left.trailing_zeros();
+            left &= left.checked_sub(1)?;
+            Some(word * SETS_PER_WORD + bit as usize)
+        })
+    })
+}
+
+/// The amount of a row that leaves. Only memory on the heap is taken from the row: no packet reads the rest before it is written.
+fn taken<V: Amount>(amount: &mut V) -> V {
+    if std::mem::needs_drop::<V>() { std::mem::take(amount) } else { amount.clone() }
 }
 
 /// The part of a row's heap memory that is taken from the room of the list.

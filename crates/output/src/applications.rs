@@ -34,8 +34,7 @@ impl<'a> Applications<'a> {
     pub fn of(snapshot: &'a Snapshot) -> Self {
         let shares = |place| {
             let table = snapshot.table_at(AnswerId { subscription: builtin::APPLICATIONS, place });
-            // The rows are in the order of their keys.
-            table.iter().flat_map(|table| &table.rows).filter_map(share).collect()
+            table.iter().flat_map(|table| table.rows.by_key()).filter_map(share).collect()
         };
         Self { ports: shares(0), servers: shares(1) }
     }

@@ -30,7 +30,7 @@ pub fn top(key: KeyKind, rows: Vec<TopRow>) -> Reading {
         show: 10,
         unit: Unit::Bytes,
         capacity: 8192,
-        rows,
+        rows: rows.into(),
         absent: 0,
         inserts,
         shed: Count::default(),
@@ -113,7 +113,7 @@ pub fn distinct(hosts: u64) -> Reading {
 pub fn flooded(snapshot: &Snapshot) -> Reading {
     let reading = snapshot.answers.first().map(|answer| answer.reading.clone());
     let Some(Reading::Top(mut top)) = reading else { panic!("the first answer is the list of talkers") };
-    top.rows.iter_mut().for_each(|row| row.error = row.count.bytes / 20);
+    top.rows.edit().iter_mut().for_each(|row| row.error = row.count.bytes / 20);
     (top.inserts, top.shed, top.absent) = (98_304, count(98_301, 9_000_000), 4_000);
     Reading::Top(top)
 }

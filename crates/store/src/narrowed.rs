@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use weir_api::{
-    Count, Datum, Fold, Folded, Key, KeyColumn, KeyKind, Reading, Schema, Sketch, Table, TableRow, Top,
+    Count, Datum, Fold, Folded, Key, KeyColumn, KeyKind, Reading, Rows, Schema, Sketch, Table, TableRow, Top,
     TopRow, Unit,
 };
 use weir_filter::FlowTest;
@@ -283,7 +283,7 @@ fn of_flows(
     };
     let tally = store.tally(&wanted)?;
     let in_unit = |count: Count| count.in_unit(top.unit);
-    let mut rows: Vec<TopRow> = tally
+    let rows: Rows<TopRow> = tally
         .rows
         .iter()
         .filter_map(|row| match row.cells.first() {
@@ -300,7 +300,6 @@ fn of_flows(
         true => rows.last().map_or(0, |row| in_unit(row.count).saturating_add(row.error)),
         false => 0,
     };
-    rows.sort_unstable_by_key(|row| row.key);
     let inserts = tally.groups;
     let list = Top { capacity: ROWS, rows, absent, inserts, shed: tally.other.count, ..top.clone() };
     Ok((Reading::Top(list), tally.partial))

@@ -156,7 +156,6 @@ impl Binary for Table {
             shed: if from.version >= WITH_SHED { Binary::read(from)? } else { None },
         };
         check(table.capacity as u64 <= MAX_ROWS && table.rows.len() <= table.capacity, "number of rows")?;
-        check(table.rows.is_sorted_by(|one, next| one.key < next.key), "order of rows")?;
         let Schema { keys, columns, .. } = &*table.schema;
         let folds = || columns.iter().map(|column| column.fold);
         let is_row =

@@ -317,22 +317,6 @@ fn crafted_keys_cost_no_more_than_others() {
     bounds_hold(&list.take(), &truth);
 }
 
-#[test]
-fn a_sorted_list_has_the_rows_of_an_unsorted_one() {
-    for keys in [0, 1, 500, 5000] {
-        let lists = || {
-            let mut list: Bounded<u64> = Bounded::new(1024, Unit::Packets, 5);
-            for key in 0..keys {
-                list.add(key * 7919 % 5003, Count { packets: 1 + key % 3, bytes: 60 }, 1);
-            }
-            list
-        };
-        // Prefixes that many keys have, so that keys decide too.
-        let sorted = lists().take_sorted(|key| key / 100, u64::cmp, |row| row);
-        assert_eq!(text(lists().take()), format!("{sorted:?}"));
-    }
-}
-
 /// A list of values, for which rows need room.
 #[derive(Clone, Default)]
 struct Valued(Vec<u64>, u64, u32);

@@ -193,7 +193,12 @@ mod tests {
         flows.iter().for_each(|flow| list.item(&Item::FlowEnd(flow, Directions::BOTH)));
         let Reading::Table(table) = list.take() else { panic!("no table") };
         let sum = |value: &Folded| if let Folded::Sum(sum) = value { *sum } else { 0 };
-        table.rows.iter().map(|row| (row.key.clone(), [0, 1].map(|at| sum(&row.values[at])))).collect()
+        table
+            .rows
+            .by_key()
+            .into_iter()
+            .map(|row| (row.key.clone(), [0, 1].map(|at| sum(&row.values[at]))))
+            .collect()
     }
 
     #[test]

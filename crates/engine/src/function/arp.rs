@@ -109,7 +109,7 @@ mod tests {
     }
 
     fn claims(table: &Table) -> Vec<(Vec<Datum>, u64)> {
-        table.rows.iter().map(|row| (row.key.clone(), row.weight())).collect()
+        table.rows.by_key().into_iter().map(|row| (row.key.clone(), row.weight())).collect()
     }
 
     fn claim(vlan: Option<u64>, mac: Mac, packets: u64) -> (Vec<Datum>, u64) {

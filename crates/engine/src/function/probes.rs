@@ -4,7 +4,7 @@
 //! What has not become a scan is forgotten an hour after its last failed attempt.
 
 use super::Judge;
-use weir_api::{Event, Interval, Reading, SCANS, Table, Trials};
+use weir_api::{Event, Interval, Reading, Rows, SCANS, Table, Trials};
 
 /// Nanoseconds without a failed attempt after which attempts are forgotten.
 const MEMORY: u64 = 3_600_000_000_000;
@@ -16,7 +16,15 @@ pub(super) struct Probes {
 
 impl Default for Probes {
     fn default() -> Self {
-        Self { rows: Table { schema: (&SCANS).into(), capacity: 0, rows: Vec::new(), absent: 0, shed: None } }
+        Self {
+            rows: Table {
+                schema: (&SCANS).into(),
+                capacity: 0,
+                rows: Rows::default(),
+                absent: 0,
+                shed: None,
+            },
+        }
     }
 }
 
@@ -46,21 +54,20 @@ impl Judge for Probes {
                 None => {}
             }
         }
-        self.rows.rows.retain(|row| {
+        self.rows.rows.edit().retain(|row| {
             Trials::of(row).is_some_and(|trials| {
                 let gap = now.start.saturating_sub(trials.last).max(trials.first.saturating_sub(now.end));
                 trials.first != u64::MAX && gap <= MEMORY
             })
         });
         self.rows.merge(&Table::new(&SCANS, table.capacity, others, 0));
-        let rows = std::mem::take(&mut self.rows.rows);
-        for row in rows {
-            match Trials::of(&row) {
-                Some(trials) if trials.is_scan() => found.push(trials.event()),
-                Some(trials) if trials.refused + trials.unanswered > 0 => self.rows.rows.push(row),
-                _ => {}
+        self.rows.rows.edit().retain(|row| match Trials::of(row) {
+            Some(trials) if trials.is_scan() => {
+                found.push(trials.event());
+                false
             }
-        }
+            trials => trials.is_some_and(|trials| trials.refused + trials.unanswered > 0),
+        });
         found
     }
 

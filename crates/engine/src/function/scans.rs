@@ -291,7 +291,7 @@ pub(super) mod tests {
         let mut datagram = flow(1, 1, 53, ConnState::S0);
         datagram.key.proto = 17;
         let midway = flow(1, 1, 80, ConnState::Oth);
-        assert_eq!(reading(&[data, datagram, midway]).rows, Vec::new());
+        assert_eq!(reading(&[data, datagram, midway]).rows.to_vec(), Vec::new());
         let mut late = flow(1, 1, 80, ConnState::RstR);
         assert_eq!(Outcome::of(&late), Some(Outcome::Refused));
         late.reverse.payload_bytes = 9;

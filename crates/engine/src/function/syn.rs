@@ -445,7 +445,7 @@ mod tests {
         let row = |row: &TableRow| {
             (row.key[0].clone(), row.values.iter().map(Folded::weight).collect::<Vec<u64>>())
         };
-        table.rows.iter().map(row).collect()
+        table.rows.by_key().into_iter().map(row).collect()
     }
 
     #[test]
@@ -502,7 +502,7 @@ mod tests {
     }
 
     fn hosts(table: &Table) -> impl Iterator<Item = (IpAddr, SynHost, u64)> {
-        table.rows.iter().map(|row| match row.key[..] {
+        table.rows.by_key().into_iter().map(|row| match row.key[..] {
             [Datum::Address(host)] => (host, SynHost::of(row).unwrap(), row.error),
             _ => panic!("{row:?}"),
         })

@@ -189,16 +189,13 @@ impl<K: Keyed + Send + 'static, F: Fn(&EndpointRoles) -> [Option<K>; 2] + Send +
     fn take(&mut self) -> Reading {
         let capacity = self.list.capacity();
         let show = self.show;
-        let Taken { rows, absent, shed, inserts } = self.list.take_sorted(
-            |key| show(*key).prefix(),
-            |key, other| show(*key).cmp(&show(*other)),
-            |Row { key, amount, error }| TopRow {
-                key: show(key),
-                count: amount.count,
-                flows: amount.flows.into(),
-                error,
-            },
-        );
+        let Taken { rows, absent, shed, inserts } = self.list.take_as(|Row { key, amount, error }| TopRow {
+            key: show(key),
+            count: amount.count,
+            flows: amount.flows.into(),
+            error,
+        });
+        let rows = rows.into();
         let Shape { kind, show, unit } = self.shape;
         Reading::Top(TopReading { key: kind, show, unit, capacity, rows, absent, inserts, shed })
     }

@@ -128,7 +128,8 @@ mod tests {
             row(none.clone(), none, Datum::Mac(ONE), 3),
         ];
         expected.sort();
-        let found: Vec<_> = table.rows.iter().map(|row| (row.key.clone(), row.weight())).collect();
+        let found: Vec<_> =
+            table.rows.by_key().into_iter().map(|row| (row.key.clone(), row.weight())).collect();
         assert_eq!(found, expected);
         assert!(table.is_exact());
     }

@@ -158,7 +158,7 @@ mod tests {
                 show: 5,
                 unit: Unit::Packets,
                 capacity: 2,
-                rows: vec![row(80, 7, error), row(443, 1_200, 0)],
+                rows: vec![row(80, 7, error), row(443, 1_200, 0)].into(),
                 absent,
                 inserts: 3,
                 shed: Count { packets: absent, bytes: absent },

@@ -77,13 +77,12 @@ pub fn latency(facts: &Facts, room: usize) -> Section {
         _ => None,
     };
     let Some(first_byte) = table_at(FIRST_BYTE) else { return section };
-    let round_trips = table_at(ROUND_TRIP).map_or(&[][..], |table| &table.rows);
+    let round_trips = table_at(ROUND_TRIP);
     let entry = |row: &TableRow| {
         let [Datum::Address(server), Datum::Number(port)] = row.key.as_slice() else { return None };
         let port = u16::try_from(*port).ok()?;
         let server = socket(*server, port, TCP);
-        let trip = round_trips.binary_search_by(|other| other.key.cmp(&row.key)).ok();
-        let trip = trip.and_then(|at| median(round_trips.get(at)?));
+        let trip = round_trips.and_then(|table| median(table.rows.find(&row.key)?));
         let trip = trip.map(|trip| format!(", round trip {trip}")).unwrap_or_default();
         Some(format!("{server} {}{trip}", median(row)?))
     };

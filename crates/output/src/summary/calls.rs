@@ -17,7 +17,7 @@ const ID: usize = 24;
 pub fn calls(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("CALLS");
     let Some(Reading::Table(table)) = facts.total.reading_of(builtin::CALLS) else { return section };
-    let rows = table.rows.iter().filter_map(|row| Some((id(row), Call::of(row)?)));
+    let rows = table.rows.by_key().into_iter().filter_map(|row| Some((id(row), Call::of(row)?)));
     let (mut known, others): (Vec<_>, Vec<_>) = rows.filter(is_shown).partition(|(id, _)| id.is_some());
     known.sort_by_key(|(id, call)| (Reverse(call.packets), call.begun, *id));
     for (id, call) in known.iter().take(CALLS) {

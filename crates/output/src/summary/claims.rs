@@ -22,7 +22,7 @@ pub fn conflicts(facts: &Facts) -> Vec<String> {
     let mut conflicts: Vec<(&[Datum], Vec<&TableRow>)> =
         claims.into_iter().filter(|(_, rows)| rows.len() > 1).collect();
     for (_, rows) in &mut conflicts {
-        rows.sort_by_key(|row| Reverse(row.weight()));
+        rows.sort_by(|a, b| b.weight().cmp(&a.weight()).then_with(|| a.key.cmp(&b.key)));
     }
     let second = |rows: &[&TableRow]| rows.iter().skip(1).map(|row| row.weight()).sum::<u64>();
     conflicts.sort_by_key(|(_, rows)| Reverse(second(rows)));

@@ -11,12 +11,11 @@ use crate::figures::{
     right, sparkline, squeeze, width, wrap,
 };
 use crate::ports;
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use weir_api::{
-    AnswerId, Count, Datum, ERROR_KINDS, Key, Series, Snapshot, SubscriptionId, Sweep, Top, TopRow, Trials,
-    builtin, state_words,
+    AnswerId, Count, Datum, ERROR_KINDS, Key, Series, Snapshot, SubscriptionId, Sweep, TableRow, Top, TopRow,
+    Trials, builtin, state_words,
 };
 
 /// The decode error of packets whose link type is not supported.
@@ -371,10 +370,8 @@ fn shares(facts: &Facts, all: &Count) -> Vec<String> {
         }
     }
     if let Some(top) = top_of(&facts.total, builtin::PROTOCOLS).filter(|top| top.is_exact()) {
-        let mut rows = top.rows.clone();
-        rows.sort_by_key(|row| std::cmp::Reverse(row.count.bytes));
-        let in_all = rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.count.bytes));
-        for row in rows.iter().take(4) {
+        let in_all = top.rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.count.bytes));
+        for row in top.rows.heaviest(4, |row| row.count.bytes) {
             if let Key::Protocol(protocol) = row.key {
                 shares.push(format!("{} {}", protocol_name(protocol), percent(row.count.bytes, all.bytes)));
             }
@@ -472,11 +469,8 @@ fn named(name: &str, key: &Key, room: usize) -> Option<String> {
 /// The keys of a built-in table with what ranks them, the heaviest first.
 fn ranked(total: &Snapshot, subscription: SubscriptionId) -> Vec<(&[Datum], u64)> {
     let table = total.table_at(AnswerId { subscription, place: 0 });
-    let rows = table.map_or(&[][..], |table| &table.rows);
-    let mut ranked: Vec<(&[Datum], u64)> = rows.iter().map(|row| (&*row.key, row.weight())).collect();
-    // Rows of equal weight stay in the order of their keys.
-    ranked.sort_by_key(|(_, weight)| Reverse(*weight));
-    ranked
+    let ranked = table.map(|table| table.rows.heaviest(table.rows.len(), TableRow::weight));
+    ranked.into_iter().flatten().map(|row| (&*row.key, row.weight())).collect()
 }
 
 /// The tunnels: all packets, or the shares in each.

@@ -388,7 +388,7 @@ fn inexact_numbers_are_marked() {
     let mut facts = facts();
     for answer in &mut facts.total.answers {
         if let Reading::Top(top) = &mut answer.reading {
-            top.rows.iter_mut().for_each(|row| row.error = row.count.bytes / 20);
+            top.rows.edit().iter_mut().for_each(|row| row.error = row.count.bytes / 20);
         }
     }
     let text = render(&facts, &Style::default());

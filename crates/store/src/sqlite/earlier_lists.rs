@@ -3,7 +3,7 @@
 //! Cells of that form stay as they are until they are written again; both forms are read.
 
 use serde::Deserialize;
-use weir_api::{Count, Key, KeyKind, Reading, Top, TopRow, Unit};
+use weir_api::{Count, Key, KeyKind, Reading, Rows, Top, TopRow, Unit};
 
 /// A stored list.
 #[derive(Deserialize)]
@@ -31,7 +31,7 @@ pub fn is_earlier(body: &[u8]) -> bool {
 pub fn top(body: &[u8]) -> serde_json::Result<Reading> {
     let KeptTop { key, show, unit, absent, inserts, shed: (packets, bytes), rows } =
         serde_json::from_slice(body)?;
-    let rows: Vec<TopRow> = rows
+    let rows: Rows<TopRow> = rows
         .into_iter()
         .map(|(key, packets, bytes, flows, error)| TopRow {
             key,

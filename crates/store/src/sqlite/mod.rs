@@ -504,9 +504,8 @@ impl Store for SqliteStore {
             total.packets += row.count.packets;
             total.bytes += row.count.bytes;
         }
-        let mut rows = top.rows.clone();
-        rows.sort_by(|a, b| weight(b, by).cmp(&weight(a, by)).then_with(|| a.key.cmp(&b.key)));
-        rows.truncate(limit);
+        let rows: Vec<TopRow> =
+            top.rows.heaviest(limit, |row| weight(row, by)).into_iter().copied().collect();
         let mut named = self.named(&rows, span)?;
         if parts > 0 {
             let curves = self.curves(list, span, &rows, by, parts)?;

@@ -413,7 +413,7 @@ mod tests {
             show,
             unit,
             capacity: max_rows(),
-            rows,
+            rows: rows.into(),
             absent: shed.packets,
             inserts: 7,
             shed,

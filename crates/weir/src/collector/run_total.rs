@@ -98,12 +98,13 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
     use std::sync::Arc;
     use weir_api::{
-        Answer, AnswerId, Count, Interval, Key, KeyKind, Outline, Reading, SubscriptionId, Top, TopRow, Unit,
+        Answer, AnswerId, Count, Interval, Key, KeyKind, Outline, Reading, Rows, SubscriptionId, Top, TopRow,
+        Unit,
     };
 
     /// The answer of a subscription: a packet of each of `addresses` addresses. No two seconds have an address in common.
     fn answer(subscription: u32, second: u32, addresses: u32) -> Answer {
-        let mut rows: Vec<TopRow> = (0..addresses)
+        let rows: Rows<TopRow> = (0..addresses)
             .map(|n| TopRow {
                 key: Key::Address(IpAddr::V4(Ipv4Addr::from(
                     (second * 10_000 + n).wrapping_mul(0x9e37_79b9),
@@ -113,7 +114,6 @@ mod tests {
                 error: 0,
             })
             .collect();
-        rows.sort_by_key(|row| row.key);
         let top = Top {
             key: KeyKind::Source,
             show: 10,

@@ -66,7 +66,7 @@ pub fn detail(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, key: &Key,
 }
 
 fn row_of<'t>(top: &'t Top, key: &Key) -> Option<&'t TopRow> {
-    top.rows.binary_search_by(|row| row.key.cmp(key)).ok().and_then(|at| top.rows.get(at))
+    top.rows.find(key)
 }
 
 /// Whether a conversation is one of an address or of a service.

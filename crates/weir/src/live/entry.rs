@@ -5,8 +5,9 @@ use super::state::Order;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
+use std::collections::HashMap;
 use std::net::IpAddr;
-use weir_api::{Count, Interval, Key, Top, TopRow};
+use weir_api::{Count, Interval, Key, Top};
 use weir_output::summary::Naming;
 use weir_output::{figures, ports};
 
@@ -56,19 +57,16 @@ impl Entry {
     }
 }
 
-/// The first `n` keys of the list in that order. Rows of a list are sorted by key.
+/// The first `n` keys of the list in that order.
 pub fn ranked(last: Option<&Top>, total: &Top, order: Order, n: usize) -> Vec<Entry> {
-    let recent: &[TopRow] = last.map_or(&[], |top| &top.rows);
-    let now = |key: &Key| {
-        let at = recent.binary_search_by(|row| row.key.cmp(key)).ok()?;
-        recent.get(at).map(|row| row.count)
-    };
+    let recent: HashMap<Key, Count> =
+        last.iter().flat_map(|top| &top.rows).map(|row| (row.key, row.count)).collect();
     let mut entries: Vec<Entry> = total
         .rows
         .iter()
         .map(|row| Entry {
             key: row.key,
-            now: now(&row.key).unwrap_or_default(),
+            now: recent.get(&row.key).copied().unwrap_or_default(),
             all: row.count,
             flows: row.flows,
             error: row.error,

@@ -29,10 +29,9 @@ fn snapshot(hosts: u8, seconds: u64) -> Snapshot {
         bytes: seconds * 100_000 / u64::from(host),
     };
     let top = |key: KeyKind, make: &dyn Fn(u8) -> Key| {
-        let mut rows: Vec<TopRow> = (1..=hosts)
+        let rows = (1..=hosts)
             .map(|h| TopRow { key: make(h), count: weight(h), flows: seconds, error: 0 })
             .collect();
-        rows.sort_by_key(|row| row.key);
         Reading::Top(Top {
             key,
             show: 10,
@@ -352,8 +351,8 @@ fn lists_are_in_the_selected_order() {
     let mut scene = Scene::new(3).lossless();
     // In the last second the talker with the fewest total bytes was the busiest.
     if let Reading::Top(top) = &mut scene.last.answers[2].reading {
-        top.rows[2].count = Count { packets: 1, bytes: 5_000_000 };
-        top.rows[0].count.packets = 900;
+        top.rows.edit()[2].count = Count { packets: 1, bytes: 5_000_000 };
+        top.rows.edit()[0].count.packets = 900;
     }
     let firsts = [
         (state::Order::BytesNow, "10.99.0.3"),
@@ -371,7 +370,7 @@ fn lists_are_in_the_selected_order() {
 fn hosts_have_both_directions_and_findings_are_listed() {
     let mut scene = Scene::new(3).lossless();
     if let Reading::Top(top) = &mut scene.total.answers[3].reading {
-        top.rows.remove(0);
+        top.rows.edit().remove(0);
     }
     let rows = drawn(&scene.view(), None, &pane(4), 100, 20);
     assert!(rows[3].contains("sends") && rows[3].contains("received"), "{}", rows[3]);
@@ -432,7 +431,7 @@ fn enter_opens_the_details_of_a_row() {
 fn an_inexact_figure_is_marked() {
     let mut scene = Scene::new(3);
     if let Reading::Top(top) = &mut scene.total.answers[4].reading {
-        top.rows[0].error = 10;
+        top.rows.edit()[0].error = 10;
         (top.shed, top.absent) = (Count { packets: 5, bytes: 5000 }, 900);
     }
     let rows = drawn(&scene.view(), None, &pane(6), 100, 20);
