@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
+mod allowances;
 mod announced;
 mod announcers;
 mod bounded;
@@ -55,6 +56,7 @@ mod odd_segments;
 mod plan;
 mod planned;
 mod read;
+mod record_emitter;
 mod sessions;
 mod settings;
 mod sink;

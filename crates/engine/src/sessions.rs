@@ -1,5 +1,6 @@
 //! Sessions: reassembled streams, and the parsers that read them.
 
+use crate::allowances::Allowances;
 use crate::announced::{Announced, Announcements};
 use crate::decided::DecidedFlows;
 use crate::demand::Demand;
@@ -7,13 +8,13 @@ use crate::held::{self, HeldPackets};
 use crate::odd_packets::OddPackets;
 use crate::odd_segments::OddSegments;
 use crate::read::Reading;
+use crate::record_emitter::RecordEmitter;
 use crate::stream_demand::{Covered, Covering, StreamDemand};
 use crate::streams::Measurer;
 use crate::tap::Tap;
-use crate::token_bucket::{TokenBucket, weight};
 use crate::tunnels;
 use crate::unidentified::UnidentifiedPackets;
-use crate::{Emitted, FlowIdentity, FlowRecord, Item, Plan, Sink};
+use crate::{Emitted, FlowIdentity, FlowRecord, Plan, Sink};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use weir_api::{AnswerId, SessionCount};
@@ -21,20 +22,15 @@ use weir_filter::Directions;
 use weir_flow::defrag::{Defrag, DefragConfig, DefragStats};
 use weir_flow::stream::{Overlap, StreamConfig, StreamStats, Streams};
 use weir_flow::{FlowPacket, IpTunnel, OddSegment, Rows};
-use weir_proto::{
-    ANOMALY, Buffer, Columns, Expected, FILES, Field, Inflation, Out, Record, Session, Setup, Table, Value,
-    Wants, odd_segment,
-};
+use weir_proto::{ANOMALY, Inflation, Session, Setup, Wants, odd_segment};
 use weir_wire::stream::Chunk;
-use weir_wire::{Batch, Direction, FlowKey, Layers, Packet, PacketBuf, Space, Time};
+use weir_wire::{Batch, FlowKey, Layers, Packet, PacketBuf, Space, Time};
 
 /// Streams may hold at most this part of all memory for waiting segments.
 const STREAM_PART: usize = 4;
 /// Streams get at least this part of the memory, whatever sessions hold.
 const MIN_PART: usize = 32;
 
-/// Bytes of records that may be emitted at once, about as they stand in one log. Packets refill them.
-const RECORDS: u64 = 4 << 20;
 /// Bytes of records for each byte of packets, by default. DNS in small packets has 5 to 8.
 pub const RECORD_RATIO: u32 = 16;
 
@@ -70,8 +66,8 @@ impl Default for SessionConfig {
 }
 
 /// What is read of payload, from the demand of a plan.
-struct Asked {
-    demand: Arc<Demand>,
+pub(crate) struct Asked {
+    pub demand: Arc<Demand>,
     /// Whether the payload of packets is read.
     reads_payload: bool,
     /// Whether protocols are parsed, not only identified.
@@ -80,7 +76,7 @@ struct Asked {
     /// What the parsers are asked for of flows that may announce others, and of which nothing else has to be known.
     announcing: Wants,
     /// What functions see before records.
-    early: weir_proto::Asked,
+    pub early: weir_proto::Asked,
     /// Whether records of odd segments and packets are asked for.
     oddities: bool,
 }
@@ -109,46 +105,6 @@ impl Asked {
     /// Whether no protocol is identified.
     fn is_unread(&self) -> bool {
         !(self.parses || self.wants.identifies)
-    }
-}
-
-/// Limits of all flows of a worker together.
-struct Allowances {
-    /// Bytes that decompression may make.
-    inflation: TokenBucket,
-    /// Bytes of records.
-    records: TokenBucket,
-}
-
-impl Allowances {
-    fn new(config: &SessionConfig) -> Self {
-        let Inflation { total, total_ratio, .. } = config.inflation;
-        Self {
-            inflation: TokenBucket::new(total.into(), total_ratio.into()),
-            records: TokenBucket::new(RECORDS, config.record_ratio.into()),
-        }
-    }
-
-    fn receive(&mut self, bytes: usize) {
-        self.inflation.receive(bytes);
-        self.records.receive(bytes);
-    }
-
-    /// Emits a record that is not a parser's, as far as records may be emitted.
-    fn emit(
-        &mut self,
-        flow: &FlowIdentity,
-        record: Record<'_>,
-        stats: &mut SessionStats,
-        sink: &mut dyn Sink,
-    ) {
-        if self.records.is_open() {
-            self.records.take(weight(&record));
-            stats.records += 1;
-            sink.take(Emitted::Record(flow, record, &[]));
-        } else {
-            stats.records_refused += 1;
-        }
     }
 }
 
@@ -984,75 +940,6 @@ impl SessionFeed<'_, '_> {
         }
         *self.held = *self.held + now - before;
         *held = u32::try_from(now).unwrap_or(u32::MAX);
-    }
-}
-
-/// Passes records of parsers to the sink, and what they emit before to functions.
-struct RecordEmitter<'w, 't> {
-    /// The row of the flow, and the payload of the packet that is read.
-    row: u32,
-    payload: &'w [u8],
-    identity: &'w FlowIdentity,
-    announced: &'w mut Announced,
-    allowances: &'w mut Allowances,
-    stats: &'w mut SessionStats,
-    asked: &'w Asked,
-    packet: u32,
-    tap: &'w mut Tap<'t>,
-}
-
-impl Out for RecordEmitter<'_, '_> {
-    fn record(&mut self, record: Record<'_>) {
-        if self.asked.demand.has(record.table) {
-            // The record of a file ends its extraction.
-            if !self.allowances.records.is_open() && *record.table != FILES {
-                self.stats.records_refused += 1;
-                return;
-            }
-            self.allowances.records.take(weight(&record));
-            self.stats.records += 1;
-            let record = Record { packet: self.packet, ..record };
-            self.tap.take(Emitted::Record(self.identity, record, &[]));
-        }
-    }
-
-    fn takes(&self, table: &Table) -> bool {
-        self.asked.demand.has(table)
-    }
-
-    fn reads(&self, table: &'static Table) -> Columns {
-        self.asked.demand.reads_of(table)
-    }
-
-    fn asked(&self) -> weir_proto::Asked {
-        self.asked.early
-    }
-
-    fn field(&mut self, table: &'static Table, field: &'static Field, value: Value<'_>) {
-        self.tap.early(self.identity, &Item::Field(self.identity, table, field, &value));
-    }
-
-    fn buffer(&mut self, buffer: &'static Buffer, side: Direction, bytes: &[u8]) {
-        self.tap.early(self.identity, &Item::Buffer(self.identity, buffer, side, bytes));
-    }
-
-    fn expect(&mut self, expected: Expected) {
-        self.announced.add(self.row, self.identity, self.payload, expected);
-    }
-
-    fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) -> bool {
-        self.tap.content(self.identity, self.packet, file, offset, bytes)
-    }
-
-    fn may_inflate(&mut self) -> bool {
-        let may = self.allowances.inflation.is_open();
-        self.stats.inflation_refused += u64::from(!may);
-        may
-    }
-
-    fn inflated(&mut self, bytes: u64) {
-        self.stats.inflated += bytes;
-        self.allowances.inflation.take(bytes);
     }
 }
 

@@ -1,0 +1,79 @@
+//! The way of what parsers emit.
+
+use crate::allowances::Allowances;
+use crate::announced::Announced;
+use crate::sessions::{Asked, SessionStats};
+use crate::tap::Tap;
+use crate::token_bucket::weight;
+use crate::{Emitted, FlowIdentity, Item, Sink};
+use weir_proto::{Buffer, Columns, Expected, FILES, Field, Out, Record, Table, Value};
+use weir_wire::Direction;
+
+/// Passes records of parsers to the sink, and what they emit before to functions.
+pub(crate) struct RecordEmitter<'w, 't> {
+    /// The row of the flow, and the payload of the packet that is read.
+    pub row: u32,
+    pub payload: &'w [u8],
+    pub identity: &'w FlowIdentity,
+    pub announced: &'w mut Announced,
+    pub allowances: &'w mut Allowances,
+    pub stats: &'w mut SessionStats,
+    pub asked: &'w Asked,
+    pub packet: u32,
+    pub tap: &'w mut Tap<'t>,
+}
+
+impl Out for RecordEmitter<'_, '_> {
+    fn record(&mut self, record: Record<'_>) {
+        if self.asked.demand.has(record.table) {
+            // The record of a file ends its extraction.
+            if !self.allowances.records.is_open() && *record.table != FILES {
+                self.stats.records_refused += 1;
+                return;
+            }
+            self.allowances.records.take(weight(&record));
+            self.stats.records += 1;
+            let record = Record { packet: self.packet, ..record };
+            self.tap.take(Emitted::Record(self.identity, record, &[]));
+        }
+    }
+
+    fn takes(&self, table: &Table) -> bool {
+        self.asked.demand.has(table)
+    }
+
+    fn reads(&self, table: &'static Table) -> Columns {
+        self.asked.demand.reads_of(table)
+    }
+
+    fn asked(&self) -> weir_proto::Asked {
+        self.asked.early
+    }
+
+    fn field(&mut self, table: &'static Table, field: &'static Field, value: Value<'_>) {
+        self.tap.early(self.identity, &Item::Field(self.identity, table, field, &value));
+    }
+
+    fn buffer(&mut self, buffer: &'static Buffer, side: Direction, bytes: &[u8]) {
+        self.tap.early(self.identity, &Item::Buffer(self.identity, buffer, side, bytes));
+    }
+
+    fn expect(&mut self, expected: Expected) {
+        self.announced.add(self.row, self.identity, self.payload, expected);
+    }
+
+    fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) -> bool {
+        self.tap.content(self.identity, self.packet, file, offset, bytes)
+    }
+
+    fn may_inflate(&mut self) -> bool {
+        let may = self.allowances.inflation.is_open();
+        self.stats.inflation_refused += u64::from(!may);
+        may
+    }
+
+    fn inflated(&mut self, bytes: u64) {
+        self.stats.inflated += bytes;
+        self.allowances.inflation.take(bytes);
+    }
+}
