@@ -57,7 +57,7 @@ counts! {
     /// Counts of the payload of flows: inspected, identified, reassembled, extracted, or the reason why not.
     ///
     /// Over a whole run `with_payload = skipped + sessions`, `sessions = identified + unidentified`, `datagrams =
-    /// whole + timed_out + fragments_shed + fragments_bad`, `files = files_kept + files_skipped` and `file_bytes =
+    /// whole + timed_out + fragments_shed + fragments_bad`, `files = files_kept + files_skipped + files_crowded` and `file_bytes =
     /// file_bytes_kept + file_bytes_cut + file_bytes_shed`. Within an interval flows are still open, so that these
     /// sums hold only for a whole run.
     SessionCount of sessions {
@@ -130,6 +130,8 @@ counts! {
         files_cut in files at 2: "truncated: limits",
         /// Files of which nothing was kept because of a limit.
         files_skipped in files at 1: "skipped: limits",
+        /// Files of which nothing was kept because their flow had too many.
+        files_crowded in files at 1: "skipped: too many in a flow",
         /// Content bytes of all files.
         file_bytes in bytes at 1: "file bytes",
         /// Content bytes that were kept.
@@ -155,7 +157,12 @@ impl SessionCount {
                 self.identified + self.unidentified,
             ),
             ("fragmented packets", self.datagrams, "reassembled + timed out + dropped + invalid", in_pieces),
-            ("files", self.files, "kept + skipped", self.files_kept + self.files_skipped),
+            (
+                "files",
+                self.files,
+                "kept + skipped + crowded",
+                self.files_kept + self.files_skipped + self.files_crowded,
+            ),
             ("file bytes", self.file_bytes, "kept + beyond the limits + lost", bytes),
         ];
         sums.iter()

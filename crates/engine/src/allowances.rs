@@ -3,7 +3,8 @@
 use crate::sessions::{SessionConfig, SessionStats};
 use crate::token_bucket::{TokenBucket, weight};
 use crate::{Emitted, FlowIdentity, Sink};
-use weir_proto::{Inflation, Record};
+use std::collections::HashMap;
+use weir_proto::{Inflation, MAX_FILES, Record};
 
 /// Bytes of records that may be emitted at once, about as they stand in one log. Packets refill them.
 const RECORDS: u64 = 4 << 20;
@@ -14,6 +15,41 @@ pub(crate) struct Allowances {
     pub inflation: TokenBucket,
     /// Bytes of records.
     pub records: TokenBucket,
+    /// Files of each flow.
+    pub files: FileAllowances,
+}
+
+/// The files that each flow has had: see [`MAX_FILES`].
+#[derive(Default)]
+pub(crate) struct FileAllowances {
+    /// Number of files kept of a flow that has had one, by the flow's identifier.
+    kept: HashMap<u64, u64>,
+}
+
+impl FileAllowances {
+    /// Bytes for each flow that has had a file, free places of the map included.
+    const EACH: usize = 48;
+
+    /// Takes a file of a flow of which `read` bytes were read. Returns whether its content may be kept.
+    pub fn may_keep(&mut self, flow: u64, read: u64) -> bool {
+        let (first, bytes_each) = MAX_FILES;
+        let kept = self.kept.entry(flow).or_default();
+        let may = *kept < first + read / bytes_each;
+        *kept += u64::from(may);
+        may
+    }
+
+    /// Forgets a flow that has ended.
+    pub fn end(&mut self, flow: &FlowIdentity) {
+        if !self.kept.is_empty() {
+            self.kept.remove(&flow.id());
+        }
+    }
+
+    /// Approximate memory in bytes.
+    pub fn memory(&self) -> usize {
+        self.kept.len() * Self::EACH
+    }
 }
 
 impl Allowances {
@@ -23,6 +59,7 @@ impl Allowances {
         Self {
             inflation: TokenBucket::new(total.into(), total_ratio.into()),
             records: TokenBucket::new(RECORDS, config.record_ratio.into()),
+            files: FileAllowances::default(),
         }
     }
 
@@ -47,5 +84,23 @@ impl Allowances {
         } else {
             stats.records_refused += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_earns_files_by_its_bytes() {
+        let (first, bytes_each) = MAX_FILES;
+        let mut files = FileAllowances::default();
+        let kept = (0..2 * first).filter(|_| files.may_keep(1, 0)).count() as u64;
+        assert_eq!(kept, first);
+        assert!(!files.may_keep(1, bytes_each - 1));
+        assert!(files.may_keep(1, bytes_each));
+        assert!(!files.may_keep(1, bytes_each), "refused files do not count");
+        assert!(files.may_keep(2, 0), "another flow");
+        assert_eq!(files.memory(), 2 * FileAllowances::EACH);
     }
 }

@@ -62,6 +62,12 @@ impl Out for RecordEmitter<'_, '_> {
         self.announced.add(self.row, self.identity, self.payload, expected);
     }
 
+    fn file(&mut self, file: u64, read: u64) {
+        if !self.allowances.files.may_keep(self.identity.id(), read) {
+            self.tap.withhold(file);
+        }
+    }
+
     fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) -> bool {
         self.tap.content(self.identity, self.packet, file, offset, bytes)
     }

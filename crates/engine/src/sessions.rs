@@ -534,6 +534,7 @@ impl Sessions {
             + self.stream_demand.memory()
             + self.defrag.memory()
             + self.announced.memory()
+            + self.allowances.files.memory()
             + self.odd.memory()
             + self.odd_packets.memory()
             + self.held_packets.as_ref().map_or(0, HeldPackets::memory);
@@ -780,6 +781,7 @@ impl Sessions {
             tap,
         };
         session.end(time, &|| setup(identity, wants), &mut emitter);
+        self.allowances.files.end(identity);
         let found = found(session);
         self.stats.unidentified += u64::from(found.is_unidentified);
         self.stats.identified += u64::from(!found.is_unidentified);
@@ -793,6 +795,7 @@ impl Sessions {
             + self.stream_demand.memory()
             + self.defrag.memory()
             + self.announced.memory()
+            + self.allowances.files.memory()
             + self.odd.memory()
             + self.odd_packets.memory()
             + self.held_packets.as_ref().map_or(0, HeldPackets::memory)

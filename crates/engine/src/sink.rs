@@ -39,6 +39,11 @@ pub trait Sink {
     /// Takes what the worker emits, in order.
     fn take(&mut self, emitted: Emitted<'_>);
 
+    /// Takes note that nothing is to be kept of a file whose content follows, because its flow has too many files.
+    fn withhold(&mut self, file: u64) {
+        let _ = file;
+    }
+
     /// Takes bytes of a file that was seen in a flow; `packet` is the number of the packet that completed them, 0 at the
     /// end of the flow, and `offset` their position in the file. Returns whether the whole file was kept so far.
     fn content(&mut self, flow: &FlowIdentity, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {

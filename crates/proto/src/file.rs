@@ -429,6 +429,9 @@ impl File {
                 self.decide();
             }
         }
+        if self.wants.content && self.seen == bytes.len() as u64 {
+            out.file(self.id, out.both().reached());
+        }
         let is_kept = !self.wants.content || out.content(self.id, offset, bytes);
         let is_beyond = self.next > self.wants.max;
         // A checksum beyond the limits would not be emitted.

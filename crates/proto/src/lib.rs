@@ -126,7 +126,7 @@ pub use inflation::Inflation;
 pub use mime::MAIL;
 pub use odd_packet::{OddPacket, ZeekEnds};
 pub use packed::{Packed, Place};
-pub use parser::{Expected, Hashes, Heads, Out, Parser, Probe, Setup, Step, Wants};
+pub use parser::{Expected, Hashes, Heads, MAX_FILES, Out, Parser, Probe, Setup, Step, Wants};
 pub use place::Span;
 pub use protocol::{Field, Kind, Privacy, Protocol, TCP, Table, Transport, UDP, field};
 #[doc(hidden)]

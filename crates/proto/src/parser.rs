@@ -83,6 +83,10 @@ pub struct Wants {
     pub identifies: bool,
 }
 
+/// Maximum number of files of a flow whose content is kept, and number of bytes read of the flow for each further one. A few
+/// bytes of a stream are enough to begin a file, and a file costs much more than its bytes.
+pub const MAX_FILES: (u64, u64) = (1_000, 512);
+
 /// Checksums of files, each of which costs time for every byte.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Hashes {
@@ -175,6 +179,10 @@ pub trait Out {
 
     /// Takes note that messages of the flow carry another protocol, which names the flow beside its own.
     fn carries(&mut self, _protocol: &'static Protocol) {}
+
+    /// Takes note of a file whose content follows by [`Out::content`], after `read` bytes of both directions of its flow were
+    /// read. A receiver may then keep nothing of it: see [`MAX_FILES`].
+    fn file(&mut self, _file: u64, _read: u64) {}
 
     /// Takes the next bytes of a file, if [`Wants::content`] is set. `file` is the file's identifier in records,
     /// `offset` the position of the bytes: after the previous ones, or further on if some are missing. Returns whether

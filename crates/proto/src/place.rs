@@ -34,6 +34,11 @@ impl Span {
         self.begin.get(at).copied().unwrap_or_default()..self.end.get(at).copied().unwrap_or_default()
     }
 
+    /// The positions after the last bytes of both sides, added.
+    pub(crate) fn reached(&self) -> u64 {
+        self.end.iter().fold(0, |sum, end| sum.saturating_add(*end))
+    }
+
     /// Whether it has no bytes of either side.
     pub fn is_empty(&self) -> bool {
         self.begin == self.end
@@ -221,6 +226,11 @@ macro_rules! pass_on {
         fn expect(&mut self, expected: Expected) {
             let $self = self;
             $out.expect(expected);
+        }
+
+        fn file(&mut self, file: u64, read: u64) {
+            let $self = self;
+            $out.file(file, read);
         }
 
         fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) -> bool {

@@ -94,6 +94,10 @@ impl Out for Turning<'_> {
         self.0.carries(protocol);
     }
 
+    fn file(&mut self, file: u64, read: u64) {
+        self.0.file(file, read);
+    }
+
     fn content(&mut self, file: u64, offset: u64, bytes: &[u8]) -> bool {
         self.0.content(file, offset, bytes)
     }

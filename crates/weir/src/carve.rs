@@ -202,6 +202,8 @@ struct Kept {
     cut: bool,
     /// Whether nothing can be kept, because a limit is reached.
     refused: bool,
+    /// Whether that limit is the one of its flow.
+    crowded: bool,
 }
 
 impl Clone for Carver {
@@ -246,6 +248,12 @@ impl Carver {
     /// Keeps nothing of a file whose beginning it has not seen.
     pub fn refuse(&mut self, file: u64) {
         self.files.insert(file, Kept { refused: true, ..Kept::default() });
+    }
+
+    /// Keeps nothing of a file that begins, because its flow has too many.
+    pub fn withhold(&mut self, file: u64) {
+        self.count.files += 1;
+        self.files.insert(file, Kept { refused: true, crowded: true, ..Kept::default() });
     }
 
     /// Ends while the run continues. Files that have not ended are not kept: they are counted where nothing `follows` that counts
@@ -331,7 +339,8 @@ impl Carver {
             if !self.is_whole {
                 return self.drop_kept(id, &kept);
             }
-            self.count.files_skipped += 1;
+            self.count.files_skipped += u64::from(!kept.crowded);
+            self.count.files_crowded += u64::from(kept.crowded);
             record.set("stored", Value::Bool(false));
             return;
         }

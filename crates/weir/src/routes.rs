@@ -121,6 +121,11 @@ impl Routes {
         whole.for_each(|carver| count.add(&carver.take_count()));
     }
 
+    /// Keeps nothing of a file whose flow has too many.
+    pub fn withhold(&mut self, file: u64) {
+        self.carvers().for_each(|carver| carver.withhold(file));
+    }
+
     /// Takes bytes of a file for all that keep files. Returns whether any of them has kept the whole file so far.
     pub fn content(&mut self, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {
         let kept = self.carvers().map(|carver| carver.content(packet, file, offset, bytes));

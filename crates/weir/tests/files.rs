@@ -34,11 +34,11 @@ fn number(object: &Value, field: &str) -> u64 {
     object[field].as_u64().unwrap_or_else(|| panic!("no number {field} in {object}"))
 }
 
-/// Checks the sums: files = kept + skipped, bytes = kept + cut + shed.
+/// Checks the sums: files = kept + skipped + crowded, bytes = kept + cut + shed.
 #[track_caller]
 fn adds_up(counts: &Value) {
     let sum = |of: &[&str]| of.iter().map(|field| number(counts, field)).sum::<u64>();
-    assert_eq!(sum(&["files"]), sum(&["files_kept", "files_skipped"]), "{counts}");
+    assert_eq!(sum(&["files"]), sum(&["files_kept", "files_skipped", "files_crowded"]), "{counts}");
     let bytes = sum(&["file_bytes_kept", "file_bytes_cut", "file_bytes_shed"]);
     assert_eq!(sum(&["file_bytes"]), bytes, "{counts}");
 }
@@ -238,6 +238,55 @@ fn limits_hold_and_their_effects_are_counted() {
 
     // No file is written to the places that names in the traffic point to.
     assert!(!folder.path().join("evil.sh").exists() && !folder.path().join("etc").exists());
+}
+
+/// A connection with a file for every 58 bytes: content is kept of the files that its bytes allow, whatever the number of workers,
+/// and the others are rows without content.
+#[test]
+fn a_flow_of_many_small_files_keeps_those_that_its_bytes_allow() {
+    const FILES: u64 = 3_000;
+    let folder = tempfile::tempdir().unwrap();
+    let (client, server) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+    let (syn, ack) = (build::flags::SYN, build::flags::ACK);
+    let there = || build::ethernet().ipv4(client, server);
+    let back = || build::ethernet().ipv4(server, client);
+    let asked = "GET / HTTP/1.1\r\n\r\n";
+    let answer = |n: u64| format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{:02}", n % 100);
+    let mut frames = vec![
+        there().tcp(40_000, 80, syn).seq(0).payload(&[]),
+        back().tcp(80, 40_000, syn | ack).seq(0).ack(1).payload(&[]),
+    ];
+    let (mut sent, mut answered) = (1, 1);
+    for n in 0..FILES {
+        frames.push(there().tcp(40_000, 80, ack).seq(sent).ack(answered).payload(asked.as_bytes()));
+        sent += asked.len() as u32;
+        frames.push(back().tcp(80, 40_000, ack).seq(answered).ack(sent).payload(answer(n).as_bytes()));
+        answered += answer(n).len() as u32;
+    }
+    let packets: Vec<_> = frames.into_iter().zip(1..).map(|(frame, at)| (at * 1_000_000, frame)).collect();
+    let capture = put(folder.path(), "x.pcap", &pcap(1, &packets));
+    let counts = ["1", "2"].map(|workers| {
+        let (files, logs) =
+            (folder.path().join(format!("f{workers}")), folder.path().join(format!("l{workers}")));
+        let run =
+            ["-j", "--workers", workers, "--files", text(&files), "-o", text(&logs), "--log", "zeek-json"];
+        let counts = sessions(&weir([text(&capture)].into_iter().chain(run)).exits(0));
+        adds_up(&counts);
+        let rows = objects(&fs::read_to_string(logs.join("files.json")).unwrap());
+        assert_eq!(rows.len() as u64, FILES);
+        let stored = rows.iter().filter(|row| row["extracted"].is_string()).count() as u64;
+        assert_eq!(stored, number(&counts, "files_kept"));
+        assert_eq!(carved(&files).len(), 100);
+        counts
+    });
+    let [one, two] = &counts;
+    assert_eq!(number(one, "files"), FILES);
+    // The last file begins after its request and the head of its response.
+    let exchange = (asked.len() + answer(0).len()) as u64;
+    let kept = 1_000 + (FILES * exchange - 2) / 512;
+    assert_eq!(number(one, "files_kept"), kept);
+    assert_eq!(number(one, "files_crowded"), FILES - kept);
+    assert_eq!(kept, number(two, "files_kept"));
 }
 
 #[test]

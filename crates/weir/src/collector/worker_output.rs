@@ -363,6 +363,10 @@ impl Sink for WorkerOutput {
         }
     }
 
+    fn withhold(&mut self, file: u64) {
+        self.routes.withhold(file);
+    }
+
     fn content(&mut self, _: &FlowIdentity, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {
         self.routes.content(packet, file, offset, bytes)
     }

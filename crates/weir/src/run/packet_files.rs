@@ -170,8 +170,13 @@ impl Finished {
         folders.dedup();
         let carved = (!folders.is_empty()).then(|| {
             let again = whole().map(|extraction| extraction.again).sum();
-            let SessionCount { files_kept, files_cut, files_skipped, .. } = total.sessions;
-            let parts = [("duplicates", again), ("truncated", files_cut), ("skipped: limits", files_skipped)];
+            let SessionCount { files_kept, files_cut, files_skipped, files_crowded, .. } = total.sessions;
+            let parts = [
+                ("duplicates", again),
+                ("truncated", files_cut),
+                ("skipped: limits", files_skipped),
+                ("skipped: too many in a flow", files_crowded),
+            ];
             let parts =
                 parts.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!(", {} {what}", count(*n)));
             let parts: String = parts.collect();
