@@ -125,7 +125,7 @@ pub use file::{FILES, file_id, file_name};
 pub use inflation::Inflation;
 pub use mime::MAIL;
 pub use odd_packet::{OddPacket, ZeekEnds};
-pub use packed::{Packed, Place};
+pub use packed::{Packed, Place, Spare};
 pub use parser::{Expected, Hashes, Heads, MAX_FILES, Out, Parser, Probe, Setup, Step, Wants};
 pub use place::Span;
 pub use protocol::{Field, Kind, Privacy, Protocol, TCP, Table, Transport, UDP, field};

@@ -14,6 +14,20 @@ pub struct Packed {
     bytes: Vec<u8>,
 }
 
+/// Memory for the values of one record after another.
+#[derive(Debug, Default)]
+pub struct Spare(Vec<Value<'static>>);
+
+impl Spare {
+    /// Takes the memory of a record that is not needed any more.
+    pub fn take_back(&mut self, record: Record<'_>) {
+        let mut values = record.values;
+        values.clear();
+        // Nothing is left to convert: the memory changes its type, and is not allocated again.
+        self.0 = values.into_iter().map(|_| Value::None).collect();
+    }
+}
+
 /// A record in a batch: its table, its time, and the position of its values in the batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
@@ -64,10 +78,14 @@ impl Packed {
         place
     }
 
-    /// The record at a position that [`Packed::push`] returned.
-    pub fn get(&self, place: &Place) -> Record<'_> {
+    /// The record at a position that [`Packed::push`] returned. Its values are in `memory`, which is empty until the record is
+    /// [given back](Spare::take_back).
+    pub fn get<'a>(&'a self, place: &Place, memory: &mut Spare) -> Record<'a> {
         let mut rest = Rest(self.bytes.get(place.from as usize..).unwrap_or_default());
-        let values = rest.values().unwrap_or_default();
+        let mut values: Vec<Value<'a>> = std::mem::take(&mut memory.0);
+        if rest.values(&mut values).is_none() {
+            values.clear();
+        }
         Record { table: place.table, time: place.time, values, packet: place.packet, at: Span::default() }
     }
 
@@ -148,15 +166,15 @@ impl<'a> Rest<'a> {
         Some(u64::from_ne_bytes(self.array()?))
     }
 
-    fn values(&mut self) -> Option<Vec<Value<'a>>> {
+    /// Reads the values of a record into an empty vector.
+    fn values(&mut self, values: &mut Vec<Value<'a>>) -> Option<()> {
         let all = self.length()?;
-        let mut values = Vec::new();
         values.resize_with(all, || Value::None);
         for _ in 0..self.length()? {
             let at = self.length()?;
             *values.get_mut(at)? = self.value()?;
         }
-        Some(values)
+        Some(())
     }
 
     fn list(&mut self) -> Option<Vec<Value<'a>>> {
@@ -216,9 +234,23 @@ mod tests {
         let none = Record::new(&crate::FILES, Time(43), Vec::new());
         let mut packed = Packed::default();
         let places = [packed.push(&record), packed.push(&none), packed.push(&record)];
-        assert_eq!(packed.get(&places[0]), record);
-        assert_eq!(packed.get(&places[1]), none);
-        assert_eq!(packed.get(&places[2]), record);
+        let mut spare = Spare::default();
+        for (place, pushed) in places.iter().zip([&record, &none, &record]) {
+            let read = packed.get(place, &mut spare);
+            assert_eq!(read, *pushed);
+            spare.take_back(read);
+        }
+    }
+
+    #[test]
+    fn the_memory_of_values_is_used_again() {
+        let record = Record::new(&crate::ANOMALY, Time(1), vec![Value::from("text"), Value::Uint(7)]);
+        let mut packed = Packed::default();
+        let (place, mut spare) = (packed.push(&record), Spare::default());
+        let first = packed.get(&place, &mut spare);
+        let memory = first.values.as_ptr();
+        spare.take_back(first);
+        assert_eq!(packed.get(&place, &mut spare).values.as_ptr(), memory);
     }
 
     #[test]
@@ -227,6 +259,6 @@ mod tests {
         let mut packed = Packed::default();
         let place = packed.push(&record);
         packed.bytes.pop();
-        assert_eq!(packed.get(&place).values, vec![]);
+        assert_eq!(packed.get(&place, &mut Spare::default()).values, vec![]);
     }
 }

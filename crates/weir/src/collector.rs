@@ -37,6 +37,7 @@ use weir_capture::LinkEvent;
 use weir_engine::FlowRecord;
 use weir_output::summary::top_of;
 use weir_output::{Log, OpenFlow, Output};
+use weir_proto::Spare;
 use weir_wire::Time;
 
 /// Maximum number of rows in a message.
@@ -481,10 +482,12 @@ impl Collector {
     fn write(&mut self, mut rows: Vec<Rows>, mut records: Vec<Records>) {
         self.waiting -= rows.iter().map(Rows::waiting).sum::<usize>();
         self.waiting -= records.iter().map(Records::waiting).sum::<usize>();
-        let mut order = in_order(&records);
+        let (mut order, mut memory) = (in_order(&records), Spare::default());
         let named = order.iter().filter(|_| self.has_names).filter_map(|at| Queued::at(&records, *at));
         for queued in named.filter(|queued| Resolved::reads(queued.table())) {
-            self.resolved.record(queued.flow(), &queued.record());
+            let record = queued.record(&mut memory);
+            self.resolved.record(queued.flow(), &record);
+            memory.take_back(record);
         }
         let flows = rows.iter().flat_map(Rows::flows);
         let mut names: Vec<Option<Arc<str>>> = flows.map(|row| self.resolved.name(row)).collect();
@@ -505,14 +508,14 @@ impl Collector {
             if functions.is_none() && self.pseudonyms.is_none() {
                 continue;
             }
-            let (flow, mut record) = (queued.flow(), queued.record());
+            let (flow, mut record) = (queued.flow(), queued.record(&mut memory));
             if let Some(anonymiser) = &mut self.anonymiser {
                 anonymiser.record(&mut record);
                 if let Some(names) = self.pseudonyms.as_mut().filter(|_| Resolved::reads(record.table)) {
                     names.record(flow, &record);
                 }
             }
-            let Some(functions) = functions else { continue };
+            let functions = functions.unwrap_or_default();
             for at in 0..self.outputs.len() {
                 if self.outputs.get(at).is_some_and(|one| one.is_fed_by(functions, queued.time())) {
                     self.row(at, |output| output.record(flow, &record));
@@ -520,6 +523,7 @@ impl Collector {
             }
             let failed = self.targets.record(functions, flow, &record);
             self.fail_all(failed);
+            memory.take_back(record);
         }
         for (row, functions, name) in named {
             for at in 0..self.outputs.len() {

@@ -3,7 +3,7 @@
 use crate::resolved::Resolved;
 use weir_api::AnswerId;
 use weir_engine::{FlowIdentity, FlowRecord};
-use weir_proto::{Packed, Place, Record, Table};
+use weir_proto::{Packed, Place, Record, Spare, Table};
 use weir_wire::Time;
 
 /// Bytes per record or row for sorting while they are written, and for the names added to rows.
@@ -201,9 +201,9 @@ impl<'a> Queued<'a> {
         self.entry.place.time
     }
 
-    /// The record, unpacked.
-    pub fn record(self) -> Record<'a> {
-        self.batch.packed.get(&self.entry.place)
+    /// The record, unpacked into `memory`.
+    pub fn record(self, memory: &mut Spare) -> Record<'a> {
+        self.batch.packed.get(&self.entry.place, memory)
     }
 
     /// The functions that deliver it; `None` if no log takes it.
