@@ -294,6 +294,9 @@ fn least<R: Keyed, B: Borrow<R>, N: Copy + Ord>(
     rank: impl Fn(&R) -> N,
     ties: Ties,
 ) -> Vec<u32> {
+    if count <= FEW {
+        return few(rows, count, rank, ties);
+    }
     let ranks: Vec<N> = rows.iter().map(|row| rank(row.borrow())).collect();
     let (mut least, equal) = lowest((0..rows.len() as u32).collect(), &ranks, count);
     let missing = |least: &[u32]| count.saturating_sub(least.len());
@@ -316,6 +319,44 @@ fn least<R: Keyed, B: Borrow<R>, N: Copy + Ord>(
     }
     least.extend(equal.into_iter().take(missing));
     least
+}
+
+/// Number of rows that are found in one visit of all rows, without memory of their ranks: a short list that is merged into a full
+/// one removes as many as it has.
+const FEW: usize = 8;
+
+/// As [`least`], for few rows.
+fn few<R: Keyed, B: Borrow<R>, N: Copy + Ord>(
+    rows: &[B],
+    count: usize,
+    rank: impl Fn(&R) -> N,
+    ties: Ties,
+) -> Vec<u32> {
+    let flip = if ties == Ties::LastKeys { u64::MAX } else { 0 };
+    // In order, the first to be taken first.
+    let mut least: Vec<(N, u64, u32)> = Vec::with_capacity(count + 1);
+    let row = |at: u32| rows.get(at as usize).map(B::borrow);
+    let order = |one: &(N, u64, u32), other: &(N, u64, u32)| {
+        (one.0, one.1).cmp(&(other.0, other.1)).then_with(|| {
+            let order = row(one.2).map(Keyed::key).cmp(&row(other.2).map(Keyed::key));
+            if ties == Ties::LastKeys { order.reverse() } else { order }
+        })
+    };
+    for (each, at) in rows.iter().zip(0..) {
+        let rank = rank(each.borrow());
+        let last = least.last().filter(|_| least.len() == count);
+        // Most rows are refused by their rank.
+        if last.is_some_and(|last| rank > last.0) || count == 0 {
+            continue;
+        }
+        let this = (rank, each.borrow().prefix() ^ flip, at);
+        if last.is_none_or(|last| order(&this, last).is_lt()) {
+            let place = least.partition_point(|known| order(known, &this).is_lt());
+            least.insert(place, this);
+            least.truncate(count);
+        }
+    }
+    least.into_iter().map(|(.., at)| at).collect()
 }
 
 /// Of some places with their numbers those whose number is below the `count`-th lowest one, and those that have it; all and
