@@ -1,6 +1,7 @@
 //! Limits of what parsers emit.
 
-use crate::sessions::{SessionConfig, SessionStats};
+use crate::session_config::SessionConfig;
+use crate::session_stats::SessionStats;
 use crate::token_bucket::{TokenBucket, weight};
 use crate::{Emitted, FlowIdentity, Sink};
 use std::collections::HashMap;

@@ -2,7 +2,8 @@
 
 use crate::allowances::Allowances;
 use crate::announced::Announced;
-use crate::sessions::{Asked, SessionStats};
+use crate::asked::Asked;
+use crate::session_stats::SessionStats;
 use crate::tap::Tap;
 use crate::token_bucket::weight;
 use crate::{Emitted, FlowIdentity, Item, Sink};
@@ -64,7 +65,7 @@ impl Out for RecordEmitter<'_, '_> {
 
     fn file(&mut self, file: u64, read: u64) {
         if !self.allowances.files.may_keep(self.identity.id(), read) {
-            self.tap.withhold(file);
+            self.tap.take(Emitted::Withheld(file));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::allowances::Allowances;
 use crate::announced::{Announced, Announcements};
+use crate::asked::Asked;
 use crate::decided::DecidedFlows;
 use crate::demand::Demand;
 use crate::held::{self, HeldPackets};
@@ -9,6 +10,8 @@ use crate::odd_packets::OddPackets;
 use crate::odd_segments::OddSegments;
 use crate::read::Reading;
 use crate::record_emitter::RecordEmitter;
+use crate::session_config::SessionConfig;
+use crate::session_stats::SessionStats;
 use crate::stream_demand::{Covered, Covering, StreamDemand};
 use crate::streams::Measurer;
 use crate::tap::Tap;
@@ -17,12 +20,12 @@ use crate::unidentified::UnidentifiedPackets;
 use crate::{Emitted, FlowIdentity, FlowRecord, Plan, Sink};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
-use weir_api::{AnswerId, SessionCount};
+use weir_api::AnswerId;
 use weir_filter::Directions;
-use weir_flow::defrag::{Defrag, DefragConfig, DefragStats};
-use weir_flow::stream::{Overlap, StreamConfig, StreamStats, Streams};
+use weir_flow::defrag::{Defrag, DefragConfig};
+use weir_flow::stream::{StreamConfig, Streams};
 use weir_flow::{FlowPacket, IpTunnel, OddSegment, Rows};
-use weir_proto::{ANOMALY, Inflation, Session, Setup, Wants, odd_segment};
+use weir_proto::{Session, Setup, Wants, odd_segment};
 use weir_wire::stream::Chunk;
 use weir_wire::{Batch, FlowKey, Layers, Packet, PacketBuf, Space, Time};
 
@@ -31,158 +34,9 @@ const STREAM_PART: usize = 4;
 /// Streams get at least this part of the memory, whatever sessions hold.
 const MIN_PART: usize = 32;
 
-/// Bytes of records for each byte of packets, by default. DNS in small packets has 5 to 8.
-pub const RECORD_RATIO: u32 = 16;
-
-/// The memory for payload, and its limits.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct SessionConfig {
-    /// Bytes of records that may be emitted for each byte of packets: see [`RECORD_RATIO`].
-    pub record_ratio: u32,
-    /// Bytes for waiting segments, waiting fragments and parsers together. A new flow is skipped and counted while
-    /// there is no room.
-    pub memory: usize,
-    /// Which data is kept where segments or fragments overlap.
-    pub overlap: Overlap,
-    /// Whether urgent bytes are left out of streams.
-    pub urgent_apart: bool,
-    /// Maximum size in bytes of a file with checksums.
-    pub max_file: u64,
-    /// Limit of decompressed content.
-    pub inflation: Inflation,
-}
-
-impl Default for SessionConfig {
-    fn default() -> Self {
-        Self {
-            record_ratio: RECORD_RATIO,
-            memory: 256 << 20,
-            overlap: Overlap::default(),
-            urgent_apart: false,
-            max_file: u64::MAX,
-            inflation: Inflation::default(),
-        }
-    }
-}
-
-/// What is read of payload, from the demand of a plan.
-pub(crate) struct Asked {
-    pub demand: Arc<Demand>,
-    /// Whether the payload of packets is read.
-    reads_payload: bool,
-    /// Whether protocols are parsed, not only identified.
-    parses: bool,
-    wants: Wants,
-    /// What the parsers are asked for of flows that may announce others, and of which nothing else has to be known.
-    announcing: Wants,
-    /// What functions see before records.
-    pub early: weir_proto::Asked,
-    /// Whether records of odd segments and packets are asked for.
-    oddities: bool,
-}
-
 /// The number of measurements that are delivered as records, of those emitted.
 fn handed_on(asked: &Asked, emitted: u64) -> u64 {
     if asked.demand.measured { emitted } else { 0 }
-}
-
-impl Asked {
-    fn new(demand: &Arc<Demand>, config: &SessionConfig) -> Self {
-        let wants = demand.wants(config.max_file, config.inflation);
-        let parses = demand.parses();
-        let reads_payload = parses || demand.streams || wants.identifies;
-        let announcing =
-            Wants { identifies: true, max: wants.max, inflation: wants.inflation, ..Wants::default() };
-        let (early, oddities) = (demand.early(), demand.has(&ANOMALY));
-        Self { demand: Arc::clone(demand), reads_payload, parses, wants, announcing, early, oddities }
-    }
-
-    /// What parsers of a flow are asked for. `is_whole`: all that is demanded, and not only the flows that it announces.
-    fn wants_of(&self, is_whole: bool) -> Wants {
-        if is_whole { self.wants } else { self.announcing }
-    }
-
-    /// Whether no protocol is identified.
-    fn is_unread(&self) -> bool {
-        !(self.parses || self.wants.identifies)
-    }
-}
-
-/// Counts since the beginning.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct SessionStats {
-    /// Flows with payload: inspected and skipped.
-    pub with_payload: u64,
-    /// Flows that are inspected, or were until they ended.
-    pub sessions: u64,
-    /// Inspected flows that have ended with an identified protocol.
-    pub identified: u64,
-    /// Inspected flows that have ended without an identified protocol.
-    pub unidentified: u64,
-    /// Flows that were skipped because there was no memory at their first payload.
-    pub skipped: u64,
-    /// Flows whose inspection stopped for lack of memory.
-    pub stopped: u64,
-    /// Records emitted.
-    pub records: u64,
-    /// Records that were not emitted because all flows together have reached their limit.
-    pub records_refused: u64,
-    /// Packets of flows that were not measured for lack of memory.
-    pub unmeasured: u64,
-    /// Expected flows that did not begin in time, or for which there was no room.
-    pub expectation_expired: u64,
-    /// Packets of unidentified flows that were emitted.
-    pub unidentified_packets: u64,
-    /// Packets of unidentified flows for which there was no room before the decision.
-    pub unidentified_packets_lost: u64,
-    /// Bytes that were made by decompression.
-    pub inflated: u64,
-    /// Bodies that were not decompressed, or only in part, because all flows together have reached their limit.
-    pub inflation_refused: u64,
-    /// Counts of streams.
-    pub streams: StreamStats,
-    /// Counts of fragments.
-    pub fragments: DefragStats,
-}
-
-impl From<&SessionStats> for SessionCount {
-    fn from(stats: &SessionStats) -> Self {
-        let SessionStats { streams, fragments, .. } = stats;
-        Self {
-            with_payload: stats.with_payload,
-            skipped: stats.skipped,
-            stopped: stats.stopped,
-            sessions: stats.sessions,
-            identified: stats.identified,
-            unidentified: stats.unidentified,
-            records: stats.records,
-            records_refused: stats.records_refused,
-            expectation_expired: stats.expectation_expired,
-            unmeasured: stats.unmeasured,
-            streams: streams.streams,
-            stream_bytes: streams.bytes,
-            reordered: streams.reordered,
-            retransmitted: streams.retransmitted,
-            overlap_conflict: streams.overlap_conflict,
-            urgent: streams.urgent,
-            after_fin: streams.after_fin,
-            gaps: streams.gaps,
-            missing: streams.missing,
-            abandoned: streams.abandoned,
-            fragments: fragments.fragments,
-            datagrams: fragments.begun,
-            whole: fragments.whole,
-            timed_out: fragments.timed_out,
-            fragments_shed: fragments.shed,
-            fragments_bad: fragments.bad,
-            unidentified_packets: stats.unidentified_packets,
-            unidentified_packets_lost: stats.unidentified_packets_lost,
-            inflated: stats.inflated,
-            inflation_refused: stats.inflation_refused,
-            // The writer of files counts these.
-            ..Self::default()
-        }
-    }
 }
 
 /// Reads the payload of flows.

@@ -30,6 +30,8 @@ pub enum Emitted<'a> {
     Missing(AnswerId, u64),
     /// That a function writes packets of a flow, before those of them that are held.
     Decided(&'a DecidedFlow),
+    /// That nothing is to be kept of a file, by its identifier, whose content follows: its flow has too many.
+    Withheld(u64),
     /// A measurement of a flow.
     Measured(&'a Measure, Measured<'a>),
 }
@@ -38,11 +40,6 @@ pub enum Emitted<'a> {
 pub trait Sink {
     /// Takes what the worker emits, in order.
     fn take(&mut self, emitted: Emitted<'_>);
-
-    /// Takes note that nothing is to be kept of a file whose content follows, because its flow has too many files.
-    fn withhold(&mut self, file: u64) {
-        let _ = file;
-    }
 
     /// Takes bytes of a file that was seen in a flow; `packet` is the number of the packet that completed them, 0 at the
     /// end of the flow, and `offset` their position in the file. Returns whether the whole file was kept so far.

@@ -45,10 +45,6 @@ impl Sink for Tap<'_> {
         }
     }
 
-    fn withhold(&mut self, file: u64) {
-        self.sink.withhold(file);
-    }
-
     fn content(&mut self, flow: &FlowIdentity, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {
         self.sink.content(flow, packet, file, offset, bytes)
     }

@@ -392,6 +392,7 @@ impl Sink for Gather {
             | Emitted::Chunk(..)
             | Emitted::Packets(..)
             | Emitted::Missing(..)
+            | Emitted::Withheld(_)
             | Emitted::Decided(_) => {}
         }
     }

@@ -358,13 +358,10 @@ impl Sink for WorkerOutput {
             Emitted::Decided(flow) => {
                 self.routes.packets.iter().for_each(|outlet| outlet.decide(flow));
             }
+            Emitted::Withheld(file) => self.routes.withhold(file),
             // No output of a run takes streams or details of measurements.
             Emitted::Chunk(..) | Emitted::Measured(..) => {}
         }
-    }
-
-    fn withhold(&mut self, file: u64) {
-        self.routes.withhold(file);
     }
 
     fn content(&mut self, _: &FlowIdentity, packet: u32, file: u64, offset: u64, bytes: &[u8]) -> bool {
