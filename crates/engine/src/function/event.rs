@@ -47,6 +47,16 @@ const SPEC: FunctionSpec = FunctionSpec {
             help: "Number of pairs of hosts to keep, 16 to 65536.",
             default: Some("1024"),
         },
+        Argument {
+            name: "quiet",
+            help: "Seconds without a finding after which an event has ended, 1 to 86400; by default 300, or two intervals if these are longer.",
+            default: Some(""),
+        },
+        Argument {
+            name: "over",
+            help: "Seconds that are compared with above or below as a whole, 1 to 3600; by default an interval of the subscription.",
+            default: Some(""),
+        },
     ],
     levels: &Level::ALL,
     input: InputKind::Packets,
@@ -56,7 +66,8 @@ const SPEC: FunctionSpec = FunctionSpec {
     },
     judge: Some(|arguments, length| {
         let asked = Asked::of(arguments)?;
-        let quiet = QUIET.max(length.saturating_mul(2));
+        let length = asked.over.unwrap_or(length);
+        let quiet = asked.quiet.unwrap_or_else(|| QUIET.max(length.saturating_mul(2)));
         let named = Named { name: asked.name.into(), severity: asked.severity, quiet };
         Ok(match asked.is_threshold() {
             true => Box::new(Threshold {
@@ -110,6 +121,10 @@ struct Asked<'a> {
     below: Option<f64>,
     column: &'a str,
     rows: usize,
+    /// Nanoseconds without a finding after which an event has ended.
+    quiet: Option<u64>,
+    /// Nanoseconds that are judged as a whole.
+    over: Option<u64>,
 }
 
 impl<'a> Asked<'a> {
@@ -123,6 +138,10 @@ impl<'a> Asked<'a> {
             },
         };
         let rows: usize = arguments.within("rows", 16..=1 << 16)?;
+        let seconds = |name: &str, most: u64| match arguments.text(name)? {
+            "" => Ok::<_, String>(None),
+            _ => Ok(Some(arguments.within::<u64>(name, 1..=most)? * 1_000_000_000)),
+        };
         let severities = [("low", Severity::Notice), ("high", Severity::Warning)];
         Ok(Self {
             name,
@@ -131,6 +150,8 @@ impl<'a> Asked<'a> {
             below: limit("below")?,
             column: arguments.text("column")?,
             rows,
+            quiet: seconds("quiet", 86_400)?,
+            over: seconds("over", 3_600)?,
         })
     }
 
