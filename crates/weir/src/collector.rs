@@ -21,6 +21,7 @@ use crate::failures::Failures;
 use crate::hub::Hub;
 use crate::memory::{self, Charge, Room};
 use crate::resolved::{HostNames, Resolved};
+use crate::triggers::Triggers;
 use client_answers::ClientAnswers;
 use crossbeam_channel::{Receiver, Sender};
 use queued::{Queued, Records, Rows, in_order};
@@ -164,6 +165,8 @@ pub struct Collector {
     hangup: Arc<AtomicBool>,
     /// The open events.
     events: Events,
+    /// What events open.
+    triggers: Triggers,
     client_answers: ClientAnswers,
 }
 
@@ -174,6 +177,18 @@ struct Pending {
     records: Vec<Records>,
     open: Option<Box<OpenFlows>>,
     merged: Option<Box<Snapshot>>,
+}
+
+/// The results of a run.
+pub struct Results {
+    /// The totals.
+    pub total: Snapshot,
+    /// The messages of failures.
+    pub failures: Vec<String>,
+    /// The names of responders.
+    pub names: HostNames,
+    /// What events have opened.
+    pub triggers: Triggers,
 }
 
 impl Collector {
@@ -207,6 +222,7 @@ impl Collector {
             period: None,
             hangup: Arc::default(),
             events: Events::new(memory / 8, Failures::default(), report_length),
+            triggers: Triggers::default(),
             client_answers: ClientAnswers::default(),
         }
     }
@@ -219,6 +235,11 @@ impl Collector {
     /// Limits the memory of open events, in bytes, and makes events of failures, from now on.
     pub fn hold_events(&mut self, memory: usize, failures: Failures) {
         self.events = Events::new(memory, failures, self.report_length);
+    }
+
+    /// Shows the events that begin to triggers, from now on.
+    pub fn trigger(&mut self, triggers: Triggers) {
+        self.triggers = triggers;
     }
 
     /// Sends each interval to `hub` from now on.
@@ -434,9 +455,8 @@ impl Collector {
         }
     }
 
-    /// Reports the last, unfinished interval and closes the outputs. Returns the totals, the messages of failures, and
-    /// the names of responders.
-    pub fn finish(mut self) -> (Snapshot, Vec<String>, HostNames) {
+    /// Reports the last, unfinished interval and closes the outputs.
+    pub fn finish(mut self) -> Results {
         for part in self.pending.keys().copied().collect::<Vec<_>>() {
             self.complete(part);
         }
@@ -454,7 +474,7 @@ impl Collector {
         let resolved = self.pseudonyms.as_ref().unwrap_or(&self.resolved);
         let talkers = top_of(&total, builtin::TALKERS);
         let names = talkers.map(|talkers| resolved.of_talkers(talkers)).unwrap_or_default();
-        (total, self.failures, names)
+        Results { total, failures: self.failures, names, triggers: self.triggers }
     }
 
     /// Makes the outputs write their buffered rows.
@@ -605,6 +625,7 @@ impl Collector {
 
     fn emit_events(&mut self, rows: &[Event]) {
         for event in rows {
+            self.triggers.event(event);
             if let Some(hub) = &self.hub {
                 hub.event(event);
             }

@@ -192,7 +192,7 @@ fn pass(files: Files, plan: &Arc<Plan>, workers: usize) -> (Snapshot, Links, Exi
         collector.run(&from);
         pass.join()
     });
-    let (total, ..) = collector.finish();
+    let total = collector.finish().total;
     match outcome {
         Ok(outcome) => {
             times::report_outside(&outcome.files);

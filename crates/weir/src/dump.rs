@@ -10,7 +10,7 @@ use crate::failures::Failures;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 use file::{Common, PacketFile};
 pub use file::{FileSpec, Has};
-use lanes::Lanes;
+pub use lanes::Lanes;
 use order::{Merge, Reorder, Round};
 use std::collections::BTreeMap;
 use std::sync::Arc;

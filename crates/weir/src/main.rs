@@ -58,6 +58,7 @@ mod subscriptions;
 mod syslog;
 mod talk;
 mod times;
+mod triggers;
 mod turns;
 mod typed;
 mod web_service;

@@ -30,6 +30,8 @@ pub struct Work {
     pub has_pages: bool,
     /// Number of packet files to write.
     pub dumps: usize,
+    /// Whether packets are kept for triggers.
+    pub has_triggers: bool,
     /// Bytes that the functions of the plan need: see [`weir_engine::Plan::memory`].
     pub lists: usize,
 }
@@ -61,6 +63,8 @@ pub struct Division {
     pub dumps: usize,
     /// Answers to clients of the pages: their rows, and what queries count.
     pub answers: usize,
+    /// The latest packets of all workers, for triggers.
+    pub prerolls: usize,
 }
 
 impl Division {
@@ -113,12 +117,15 @@ impl Division {
             store: if work.has_store { (rest / 16).min(64 * MIB) } else { 0 },
             dumps: rest / 16 * work.dumps,
             answers: if work.has_pages { (rest / 16).min(64 * MIB) } else { 0 },
+            prerolls: 0,
         };
         // Overhead of allocators and stacks beyond the requested memory, and the page caches of the database.
         let caches =
             if work.has_store { (memory / 16).min(2 * MIB) + weir_store::cached(fixed.store) } else { 0 };
         let slack = 2 * MIB + (memory / 16).min(8 * MIB) + caches;
         let left = memory.checked_sub(slack + fixed.all())?;
+        let prerolls = if work.has_triggers { (left / 3).min(72 * MIB) } else { 0 };
+        let left = left - prerolls;
         // A parsed flow needs half as much again for its stream and its parser; on links the clock ends flows.
         let (flows, sessions) = match (work.is_read, work.is_live) {
             // Only the first bytes of a flow are kept to identify its protocol.
@@ -127,14 +134,15 @@ impl Division {
             (true, true) => (left / 2, left / 2),
             (true, false) => (left / 5 * 2, left / 5 * 3),
         };
-        Some(Self { flows, sessions, ..fixed })
+        Some(Self { flows, sessions, prerolls, ..fixed })
     }
 
     /// Sum of all shares in bytes.
     fn all(&self) -> usize {
-        let Self { flows, sessions, lists, ring, packets, queue, rows, names, events, store, dumps, answers } =
-            *self;
-        flows + sessions + lists + ring + packets + queue + rows + names + events + store + dumps + answers
+        let Self { flows, sessions, lists, ring, packets, queue, .. } = *self;
+        let Self { rows, names, events, store, dumps, answers, prerolls, .. } = *self;
+        let first = flows + sessions + lists + ring + packets + queue;
+        first + rows + names + events + store + dumps + answers + prerolls
     }
 }
 
@@ -323,6 +331,14 @@ impl Division {
                 used: None,
                 shed: |total, _| total.ledger.packets_unwritten + total.sessions.unidentified_packets_lost,
             },
+            Share {
+                table: "triggers",
+                help: "The latest packets, so that files of triggers begin before their events. The oldest leave.",
+                limit: self.prerolls,
+                each: 1,
+                used: None,
+                shed: |_, _| 0,
+            },
         ];
         shares.into_iter().filter(|share| share.limit > 0).collect()
     }
@@ -447,6 +463,7 @@ mod tests {
                     has_store,
                     has_pages: has_store,
                     dumps: 1,
+                    has_triggers: is_live,
                     lists: memory / 20,
                 };
                 let division = Division::new(memory, &work).unwrap();
@@ -468,6 +485,7 @@ mod tests {
             has_store: true,
             has_pages: true,
             dumps: 0,
+            has_triggers: true,
             lists: 100 * MIB,
         };
         let error = Division::new(128 * MIB, &work).unwrap_err();

@@ -8,6 +8,7 @@ use crate::collector::{Message, WorkerOutput};
 use crate::desk::{Desk, Orders};
 use crate::drive::{Destination, Drive};
 use crate::leaps::ClockWatch;
+use crate::triggers::Preroll;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,6 +92,7 @@ pub fn work(
     worker_output: WorkerOutput,
     context: &LiveContext<'_>,
     limit: Option<u64>,
+    mut preroll: Option<Preroll>,
 ) -> Result<(), LiveError> {
     let mut run = Run::new(worker, worker_output, context, limit);
     let mut stopped = false;
@@ -108,6 +110,9 @@ pub fn work(
         let is_empty = batch.is_empty();
         run.read_orders();
         let latest = batch.slots.last().map_or(Time(now.saturating_sub(GRACE)), |slot| slot.time);
+        if let Some(preroll) = &mut preroll {
+            preroll.take(batch, latest);
+        }
         run.batch(batch);
         run.drive.destination.reach(latest);
         for event in rings.take_events() {

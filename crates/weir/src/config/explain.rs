@@ -128,7 +128,8 @@ fn explained(path: &str, config: &Config) -> String {
     }
     let plan = config.plan();
     let charts = counted(config.charts.len(), "chart");
-    let _ = writeln!(out, "\n{}, {charts}", counted(plan.len(), "subscription"));
+    let triggers = config.counted_triggers();
+    let _ = writeln!(out, "\n{}, {charts}{triggers}", counted(plan.len(), "subscription"));
     let rows: Vec<[String; 3]> = plan.iter().map(row).collect();
     let widths =
         [0, 1].map(|column| rows.iter().map(|row| row[column].chars().count().min(44)).max().unwrap_or(0));

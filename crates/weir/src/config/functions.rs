@@ -135,7 +135,7 @@ struct Given {
 }
 
 /// Reads one function with its arguments, as the engine would build it.
-fn call(r: &mut ConfigReader<'_>, element: &Node<'_>, level: Level) -> Option<FunctionCall> {
+pub(super) fn call(r: &mut ConfigReader<'_>, element: &Node<'_>, level: Level) -> Option<FunctionCall> {
     let faults = r.faults.len();
     let (spec, given) = match element.get_ref() {
         DeValue::String(text) => from_text(r, text, element, level)?,

@@ -15,6 +15,7 @@ mod packets;
 mod read;
 mod server;
 mod store;
+mod triggers;
 
 pub use anon::{Anon, MAX_SHIFT};
 pub use explain::{explain, limits, settings};
@@ -30,6 +31,7 @@ pub use store::StoreSettings;
 
 use crate::fields::RunFields;
 use crate::privileges::{Account, Unwritable, act_as, may_create_in, may_write};
+use crate::triggers::TriggerSpec;
 use crate::{outputs, syslog};
 use fault::Fault;
 use read::{ConfigReader, Key, Node};
@@ -102,6 +104,8 @@ pub struct Config {
     pub charts: Vec<Chart>,
     /// The other subscriptions, in the order of the file.
     pub subscriptions: Vec<SubscriptionSpec>,
+    /// The triggers, in the order of the file.
+    pub triggers: Vec<TriggerSpec>,
     /// The files of `in @FILE` in its expressions, as they are written.
     pub lists: BTreeSet<String>,
 }
@@ -182,6 +186,7 @@ impl Default for Config {
             store: StoreSettings::default(),
             charts: Vec::new(),
             subscriptions: Vec::new(),
+            triggers: Vec::new(),
             lists: BTreeSet::new(),
         }
     }
@@ -212,6 +217,7 @@ impl Config {
         let mut fixed: Vec<&'static str> =
             differs.map(|((key, ..), _)| *key).filter(|key| !CHANGEABLE.contains(key)).collect();
         fixed.extend((self.anon != start.anon).then_some("anon"));
+        fixed.extend((self.triggers != start.triggers).then_some("trigger"));
         let Output { dir, log, rotate, .. } = self.output;
         let config = Config {
             expression: self.expression,
@@ -226,9 +232,19 @@ impl Config {
         (config, fixed)
     }
 
-    /// All subscriptions of the file: the lines of its charts, then its subscriptions.
+    /// The number of its triggers, after a comma; empty without one.
+    fn counted_triggers(&self) -> String {
+        match self.triggers.len() {
+            0 => String::new(),
+            number => format!(", {}", counted(number, "trigger")),
+        }
+    }
+
+    /// All subscriptions of the file: the lines of its charts, its subscriptions, then those of its triggers.
     pub fn plan(&self) -> Vec<SubscriptionSpec> {
-        self.charts.iter().flat_map(Chart::subscriptions).chain(self.subscriptions.iter().cloned()).collect()
+        let of_charts = self.charts.iter().flat_map(Chart::subscriptions);
+        let of_triggers = self.triggers.iter().filter_map(|trigger| trigger.subscription.clone());
+        of_charts.chain(self.subscriptions.iter().cloned()).chain(of_triggers).collect()
     }
 }
 
@@ -248,7 +264,7 @@ impl Chart {
     }
 }
 
-static KEYS: [Key<Config>; 17] = [
+static KEYS: [Key<Config>; 18] = [
     Key {
         name: "interval",
         takes: "a duration from \"1s\" to \"1h\", such as \"30s\" or \"5m\"",
@@ -392,6 +408,7 @@ static KEYS: [Key<Config>; 17] = [
     },
     Key { name: "chart", takes: "tables, each headed by [[chart]]", read: read_charts },
     SUBSCRIPTION,
+    Key { name: "trigger", takes: "tables, each headed by [[trigger]]", read: triggers::read },
 ];
 
 const SUBSCRIPTION: Key<Config> =
@@ -730,9 +747,10 @@ pub fn check(path: &Path) -> Outcome {
             };
             Outcome {
                 stdout: format!(
-                    "{shown}: good: {}, {}{note}\n",
+                    "{shown}: good: {}, {}{}{note}\n",
                     counted(config.plan().len(), "subscription"),
-                    counted(config.charts.len(), "chart")
+                    counted(config.charts.len(), "chart"),
+                    config.counted_triggers()
                 ),
                 stderr: doubtful,
                 exit: 0,

@@ -93,7 +93,7 @@ static TAGS: [Tag; 34] = [
     Tag { name: "topn_irc", translate: not_yet },
     Tag { name: "trigger_topn_ip", translate: not_yet },
     Tag { name: "trigger_worm", translate: not_yet },
-    Tag { name: "trigger_udpweight", translate: not_yet },
+    Tag { name: "trigger_udpweight", translate: udp_weight },
     Tag { name: "trigger_drops", translate: not_yet },
     Tag { name: "drop_trigger", translate: not_yet },
     Tag { name: "dns_include", translate: not_yet },
@@ -105,6 +105,8 @@ struct Translation {
     fixed: Vec<FunctionCall>,
     subscriptions: Vec<SubscriptionSpec>,
     charts: Vec<Chart>,
+    /// Tables of triggers, as text.
+    triggers: Vec<String>,
     /// The names of the charts, and of the lines of the last one.
     sets: HashSet<String>,
     names: HashSet<String>,
@@ -369,6 +371,7 @@ impl Translation {
             }
             out.push_str("]\n");
         }
+        self.triggers.iter().for_each(|table| out.push_str(table));
         if !self.comments.is_empty() {
             let _ = writeln!(out, "\n{}", self.comments.join("\n"));
         }
@@ -395,6 +398,22 @@ fn not_yet(translation: &mut Translation, statement: &Statement) -> Result<(), S
 fn icmp_errors(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
     translation.list(statement, FunctionCall::new("icmperror").with("by", "drawn"))?;
     translation.udp_errors(statement, true)
+}
+
+/// Ourmon's trigger on the weight of a host over UDP: a file of its packets while the weight of 30 seconds is above a value.
+fn udp_weight(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
+    let [weight, packets, directory] = statement.exactly("a weight, a number of packets and a directory")?;
+    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("{text:?} is not a number"));
+    let (weight, packets) = (number(weight)?, number(packets)?.max(1));
+    if translation.triggers.iter().any(|table| table.contains("\"udpweight\"")) {
+        return Err(format!("{} was given before", statement.tag));
+    }
+    translation.triggers.push(format!(
+        "\n[[trigger]]\nname = \"udpweight\"\nwhen = \"udp\"\ncolumn = \"weight\"\nabove = {weight}\nrearm = \"30s\"\n\
+         filter = \"host {{host}} and (udp or icmp)\"\npackets = {packets}\nto = {}\n",
+        toml_string(directory)
+    ));
+    Ok(())
 }
 
 fn tcp3(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
@@ -503,7 +522,7 @@ mod tests {
              topn_syn 20\ntopn_syn_wormfile /tmp\ntopn_syn_homeip 10.0.0.0 255.0.0.0\ntworm_weight 30\n\
              topn_syn_sort 1\ntopn_syn_wormdiff 20\ntopn_icmperror 20\ntopn_scans 10\ntopn_port_scans 10\n\
              topn_irc 60\ntrigger_topn_ip 1000 10000 /usr/dumps\ntrigger_worm 30 10000 /usr/dumps\n\
-             drop_trigger 20000 40000 /usr/dumps\ndns_include /etc/names\n",
+             drop_trigger 20000 40000 /usr/dumps\ndns_include /etc/names\ntrigger_udpweight 1000000 20000 /usr/dumps\n",
         );
         assert_eq!(outcome.exit, 0, "{}", outcome.stderr);
         assert_eq!(
@@ -525,6 +544,7 @@ mod tests {
                 "/topn_udperror: : { udp = 20 }",
                 "/topn_scans: : { fanout = \"addresses\", show = 10 }",
                 "/topn_port_scans: : { fanout = \"ports\", show = 10 }",
+                "/trigger udpweight: : \"udp\" { event = \"udpweight\", column = \"weight\", above = 1000000, quiet = 30 }",
             ]
         );
         let by_flow = plan.iter().filter(|spec| spec.level == Level::Flow).map(|spec| &*spec.name);

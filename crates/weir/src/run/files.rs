@@ -7,15 +7,17 @@ use super::summary;
 use super::verbose;
 use super::{Exit, Run, complain};
 use crate::applies::{Links, Misfits};
-use crate::collector::{WorkerOutput, queue};
+use crate::collector::{Results, WorkerOutput, queue};
 use crate::drive::WhenFull;
 use crate::dump::For;
-use crate::inputs::report_read_errors;
+use crate::inputs::{filter_options, report_read_errors};
 use crate::memory::Room;
 use crate::offline::{self, Input};
 use crate::printer::print_until;
 use crate::privileges;
+use crate::triggers::{self, Triggers};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use weir_capture::{Files, ReadAhead, ReadOptions};
 use weir_output::figures::printable;
 
@@ -68,6 +70,10 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     for complaint in &ahead.complaints {
         exit = exit.or(complain(Exit::Unreadable, complaint));
     }
+    if !run.request.triggers.is_empty() && files.may_wait() {
+        let text = "[[trigger]] needs captures that can be read twice: these are a pipe, or standard input";
+        return Err((Exit::Usage, text.to_owned()));
+    }
     // Folders are created only if the captures can be read.
     let mut paths = run.paths();
     // The others are open.
@@ -93,12 +99,13 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     drop((to, routes));
     let mut collector = run.collector(outputs, workers);
     collector.take_from(&room);
+    collector.trigger(Triggers::new(&run.request.triggers));
     let pool = run.workers(workers, &run.turns);
     let progress = Progress::new(!options.quiet);
     let plan = run.plan();
     let input = Input {
         files,
-        interval: run.request.interval,
+        interval: part_length(run),
         ticks: None,
         turns: Some(Arc::clone(&run.turns)),
         plan: &plan,
@@ -115,13 +122,14 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let load = collector.load();
     // Failures of the last packets are events of the run.
     let written = dumps.finish();
-    let (mut total, failures, names) = collector.finish();
+    let Results { mut total, failures, names, triggers } = collector.finish();
     let Ok(outcome) = outcome else {
         return Err((Exit::Partial, "a worker failed: the results are partial".to_owned()));
     };
     if let Some(second) = second {
         exit = exit.or(second.complete(&read, &outcome));
     }
+    let of_triggers = write_triggered(run, &read, triggers);
     total.ledger.time_jumps += outcome.jumps;
     total.ledger.late += outcome.late;
     total.ledger.capture.outside += outcome.files.outside().packets;
@@ -139,9 +147,51 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
         exit = exit.or(complain(Exit::Unreadable, complaint));
     }
     exit = exit.or(report_read_errors(&outcome.errors)).or(written.exit());
-    let facts = summary::of_files(run, &outcome, total, &written, &failures, names);
+    let mut facts = summary::of_files(run, &outcome, total, &written, &failures, names);
+    match of_triggers {
+        Ok(of_triggers) => {
+            facts.notes.extend(of_triggers.note());
+            for error in of_triggers.failed {
+                exit = exit.or(complain(Exit::Output, error));
+            }
+        }
+        Err(error) => exit = exit.or(complain(Exit::Partial, format!("triggers: {error}"))),
+    }
     exit = exit.or(print(run, summary::text(run, &facts, &load, Some(&outcome.files))));
     Ok(run.conclude(exit, &facts.total, failures.len()))
+}
+
+/// Nanoseconds after which workers hand over what they have: an interval, or a second if events are judged over less.
+fn part_length(run: &Run) -> u64 {
+    const SECOND: u64 = 1_000_000_000;
+    let interval = run.request.interval;
+    let is_finer = |over: u64| !over.is_multiple_of(interval.max(1));
+    let overs = run.request.subscriptions.iter().chain(&run.request.typed).filter_map(triggers::over);
+    if overs.into_iter().any(is_finer) && interval.is_multiple_of(SECOND) { SECOND } else { interval }
+}
+
+/// Writes the packets of what triggers have opened: the captures are read again.
+fn write_triggered(
+    run: &Run,
+    read: &ReadOptions,
+    mut triggers: Triggers,
+) -> Result<triggers::Outcome, String> {
+    let (opened, refused) = triggers.take();
+    if opened.is_empty() || run.signals.has_interrupted() {
+        return Ok(triggers::Outcome::default());
+    }
+    // A limit of packets has set it.
+    run.signals.stop.store(false, Ordering::Relaxed);
+    let captures = triggers::Captures {
+        inputs: &run.request.inputs,
+        read,
+        expression: &run.request.expression,
+        options: filter_options(run.options.strict_bpf, run.options.inner, run.options.snaplen),
+        chosen: run.request.chosen.as_ref().map(|chosen| &*chosen.flows),
+        stop: &run.signals.stop,
+    };
+    let outcome = triggers::write_files(&opened, &captures)?;
+    Ok(triggers::Outcome { refused, ..outcome })
 }
 
 /// Prints to standard output, unless packets or a log are written there.

@@ -7,16 +7,19 @@ use super::screen::FullScreen;
 use super::summary;
 use super::{Exit, Run, complain};
 use crate::applies::{Links, Misfits};
-use crate::collector::{Collector, Emission, Message, WorkerOutput, queue};
+use crate::collector::{Collector, Emission, Message, Results, WorkerOutput, queue};
 use crate::drive::WhenFull;
 use crate::dump::{Ended, For};
+use crate::inputs::filter_options;
 use crate::live::Screen;
 use crate::memory::Room;
 use crate::online::{self, LiveClock};
 use crate::printer::Printer;
 use crate::privileges::{self, helper};
+use crate::triggers::{LiveDumps, LiveWith, Preroll, Triggers};
 use crate::web_service::Changes;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
+use std::collections::VecDeque;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
@@ -64,15 +67,16 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     // removed.
     let waits = run.beside.is_some();
     let removed = Arc::new(AtomicBool::new(false));
+    let mut prerolls = trigger(run, &mut collector, &interfaces, workers);
     for (at, (rings, worker)) in rings.into_iter().zip(run.workers(workers, &run.turns)).enumerate() {
         let worker_output = WorkerOutput::new(at, to.clone(), WhenFull::Shed, &room);
         let worker_output = worker_output.to(&routes, run.open_every());
         let (stop, desk, limit) = (Arc::clone(&run.signals.stop), Arc::clone(&run.desk), run.request.limit);
-        let removed = Arc::clone(&removed);
+        let (removed, preroll) = (Arc::clone(&removed), prerolls.pop_front());
         threads.push(std::thread::spawn(move || {
             let context =
                 online::LiveContext { worker: at, clock, stop: &stop, desk: &desk, waits, removed: &removed };
-            online::work(rings, worker, worker_output, &context, limit)
+            online::work(rings, worker, worker_output, &context, limit, preroll)
         }));
     }
     drop((to, routes));
@@ -111,14 +115,45 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let load = collector.load();
     // Failures of the last packets are events of the run.
     let written = writers.finish();
-    let (total, failures, names) = collector.finish();
+    let Results { total, failures, names, triggers } = collector.finish();
+    let of_triggers = triggers.finish();
     if let Some(beside) = &run.beside {
         beside.hub.end(&total);
     }
     exit = exit.or(written.exit()).or(unwritten(&total, &written));
-    let facts = summary::of_links(run, total, &written, &failures, names);
+    let mut facts = summary::of_links(run, total, &written, &failures, names);
+    facts.notes.extend(of_triggers.note());
+    if !of_triggers.failed.is_empty() {
+        exit = exit.or(Exit::Output);
+    }
     exit = exit.or(print_last(run, summary::text(run, &facts, &load, None)));
     Ok(run.conclude(exit, &facts.total, failures.len()))
+}
+
+/// Starts what triggers need. Returns the part of each worker; empty without triggers.
+fn trigger(
+    run: &Run,
+    collector: &mut Collector,
+    interfaces: &[InterfaceInfo],
+    workers: usize,
+) -> VecDeque<Preroll> {
+    if run.request.triggers.is_empty() {
+        return VecDeque::new();
+    }
+    let (dumps, prerolls) = LiveDumps::start(LiveWith {
+        triggers: &run.request.triggers,
+        workers,
+        memory: run.division.prerolls,
+        desk: &run.desk,
+        options: filter_options(run.options.strict_bpf, run.options.inner, run.options.snaplen),
+        interval: run.request.interval,
+        interfaces,
+        failures: run.failures.clone(),
+    });
+    let mut triggers = Triggers::new(&run.request.triggers);
+    triggers.write_at_once(dumps);
+    collector.trigger(triggers);
+    prerolls.into()
 }
 
 /// Refuses an expression that cannot match on any link. If it can match on some links, warns about the others.

@@ -178,6 +178,7 @@ impl Run {
             let text = "--files writes the original content and cannot be combined with anonymisation";
             return Err((Exit::Usage, text.to_owned()));
         }
+        check_triggers(&request, anonymiser.is_some()).map_err(|error| (Exit::Usage, error))?;
         targets::check(&desk.plan(), &request, anonymiser.is_some()).map_err(|error| (Exit::Usage, error))?;
         // A run over files keeps its user, unless `--user` is given.
         let becomes = request.inputs.is_empty() || options.user.is_some();
@@ -212,6 +213,7 @@ impl Run {
                 &plan,
                 [may_write, configuration.is_some()].map(|may| is_live && may),
             ),
+            has_triggers: is_live && !request.triggers.is_empty(),
             lists: plan.memory(request.workers),
         };
         let division = Division::new(request.memory, &work).map_err(|error| (Exit::Usage, error))?;
@@ -372,6 +374,7 @@ impl Run {
                 _ => paths.file(Path::new(target.name())),
             }
         }
+        self.request.triggers.iter().for_each(|trigger| paths.folder(&trigger.dump.to));
         if let Some(beside) = &self.beside {
             if beside.temporary {
                 paths.temporary(&beside.store);
@@ -552,6 +555,16 @@ impl Run {
             eprintln!("weir: the payload counts do not add up: {imbalance}; please report this");
         }
         exit
+    }
+}
+
+/// Checks that the packets of triggers can be written.
+fn check_triggers(request: &Request, is_anonymised: bool) -> Result<(), String> {
+    match is_anonymised && !request.triggers.is_empty() {
+        true => {
+            Err("[[trigger]] writes original packets and cannot be combined with anonymisation".to_owned())
+        }
+        false => Ok(()),
     }
 }
 

@@ -8,6 +8,7 @@ use crate::exit::Exit;
 use crate::inputs::{inputs, words};
 use crate::outputs;
 use crate::requested::WriteCalls;
+use crate::triggers::TriggerSpec;
 use crate::{subscriptions, syslog, times, typed};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,8 @@ pub struct Request {
     pub chosen: Option<Chosen>,
     /// Subscriptions of the configuration.
     pub subscriptions: Vec<SubscriptionSpec>,
+    /// Triggers of the configuration.
+    pub triggers: Vec<TriggerSpec>,
     /// Subscriptions that the command line makes.
     pub typed: Vec<SubscriptionSpec>,
     /// The folder of logs, and the selected logs.
@@ -157,6 +160,7 @@ impl Request {
             expression,
             chosen: None,
             subscriptions: config.plan(),
+            triggers: config.triggers.clone(),
             typed: typed::subscriptions(options).map_err(usage)?,
             logs,
             syslog: options.logs.syslog.clone().or_else(|| config.output.syslog.value.clone()),
@@ -203,6 +207,7 @@ impl Request {
         Request {
             expression: expression.clone(),
             subscriptions: config.plan(),
+            triggers: config.triggers.clone(),
             logs: logs(options, config),
             rotate: options.logs.log_rotate.or(config.output.rotate.value),
             packets: WriteCalls::new(&options.packets, config),

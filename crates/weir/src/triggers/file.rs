@@ -1,0 +1,211 @@
+//! A packet file of a trigger.
+
+use super::{Opened, Outcome, TriggerSpec};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use weir_api::Event;
+use weir_capture::{InterfaceInfo, PacketWriter, Target, WriteError, WriteOptions};
+use weir_filter::{Filter, Options};
+use weir_output::zone::rfc3339;
+use weir_wire::{Layers, Packet, Time};
+
+/// The packets that a file is to have.
+#[derive(Debug)]
+pub struct Wanted {
+    /// The expression; empty for all packets.
+    text: String,
+    filter: Option<Filter>,
+    /// Time of the first and after the last packet, in nanoseconds since the epoch.
+    pub from: u64,
+    /// See `from`.
+    pub until: u64,
+}
+
+impl Wanted {
+    /// The packets for an event that has begun.
+    ///
+    /// # Errors
+    /// The subject of the event lacks what the expression of the trigger has.
+    pub fn of(opened: &Opened, options: &Options<'_>) -> Result<Self, String> {
+        let Opened { trigger, event } = opened;
+        let text = trigger.expression(event)?;
+        let filter = match &*text {
+            "" => None,
+            text => Some(Filter::compile(text, options).map_err(|error| error.to_string())?),
+        };
+        let from = event.begin.saturating_sub(trigger.dump.before);
+        Ok(Self { text, filter, from, until: event.begin.saturating_add(trigger.dump.after) })
+    }
+
+    /// Whether packets of a time may be among them.
+    pub fn has_time(&self, time: Time) -> bool {
+        (self.from..self.until).contains(&time.0)
+    }
+
+    /// Whether the expression selects a packet.
+    pub fn selects(&self, packet: &Packet<'_>, layers: &Layers) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.matches(packet, layers))
+    }
+}
+
+/// A file, which is created with its first packet.
+pub struct DumpFile {
+    trigger: Arc<TriggerSpec>,
+    event: Event,
+    /// The expression of its packets.
+    text: String,
+    from: u64,
+    path: PathBuf,
+    writer: Option<PacketWriter>,
+    packets: u64,
+    bytes: u64,
+    /// Packets that were lost on the way to the file.
+    lost: u64,
+    is_full: bool,
+    failed: Option<WriteError>,
+}
+
+impl DumpFile {
+    /// A file without packets, of a name that is not among `names`.
+    pub fn new(opened: &Opened, wanted: &Wanted, names: &mut HashSet<PathBuf>) -> Self {
+        let Opened { trigger, event } = opened;
+        let stem = format!("{}.{}", trigger.name, stamp(event.begin));
+        let named = |stem: &str| trigger.dump.to.join(format!("{stem}.pcapng"));
+        let mut path = named(&stem);
+        let mut number = 2;
+        while !names.insert(path.clone()) {
+            path = named(&format!("{stem}-{number}"));
+            number += 1;
+        }
+        Self {
+            trigger: Arc::clone(trigger),
+            event: event.clone(),
+            text: wanted.text.clone(),
+            from: wanted.from,
+            path,
+            writer: None,
+            packets: 0,
+            bytes: 0,
+            lost: 0,
+            is_full: false,
+            failed: None,
+        }
+    }
+
+    /// Whether it takes further packets.
+    pub fn is_open(&self) -> bool {
+        !self.is_full && self.failed.is_none()
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it was not written because its disk is full.
+    pub fn has_full_disk(&self) -> bool {
+        self.failed.as_ref().is_some_and(WriteError::is_full)
+    }
+
+    /// Counts packets that were lost on the way here.
+    pub fn lose(&mut self, packets: u64) {
+        self.lost += packets;
+    }
+
+    /// Writes a packet, unless a limit is reached. `interfaces` are those that packets may be of.
+    pub fn write(&mut self, packet: &Packet<'_>, interfaces: &[InterfaceInfo]) {
+        let spec = &self.trigger.dump;
+        let length = if spec.snaplen > 0 { spec.snaplen as usize } else { usize::MAX };
+        let data = packet.data.get(..length).unwrap_or(packet.data);
+        if self.packets >= spec.packets || self.bytes + data.len() as u64 > spec.bytes {
+            self.is_full = true;
+        }
+        if !self.is_open() {
+            return;
+        }
+        if self.writer.is_none() {
+            match self.start(packet.time, interfaces) {
+                Ok(writer) => self.writer = Some(writer),
+                Err(error) => return self.failed = Some(error),
+            }
+        }
+        let Some(writer) = &mut self.writer else { return };
+        // A capture may describe an interface after packets of others.
+        if let Some(interface) = interfaces.get(packet.interface as usize) {
+            writer.describe(packet.interface, interface.clone());
+        }
+        if let Err(error) = writer.write(&Packet { data, ..*packet }) {
+            self.failed = Some(error);
+        }
+        self.packets += 1;
+        self.bytes += data.len() as u64;
+    }
+
+    fn start(&self, first: Time, interfaces: &[InterfaceInfo]) -> Result<PacketWriter, WriteError> {
+        let options = WriteOptions {
+            application: concat!("weir ", env!("CARGO_PKG_VERSION")).to_owned(),
+            comments: self.comments(first),
+            snaplen: self.trigger.dump.snaplen,
+            ..WriteOptions::default()
+        };
+        PacketWriter::create(Target::Path(self.path.clone()), options, interfaces, first)
+    }
+
+    /// What the file says of itself: who decided, by which formula and number, and which packets it has.
+    fn comments(&self, first: Time) -> Vec<String> {
+        let Self { trigger, event, text, from, .. } = self;
+        let numbers: Vec<String> =
+            event.evidence.iter().map(|one| format!("{} {}", one.name, one.number())).collect();
+        let before = |time: u64| event.begin.saturating_sub(time) as f64 / 1e9;
+        vec![
+            format!("trigger {}: {}", trigger.name, trigger.formula()),
+            format!("event {} of {}, {}", event.name(), event.subject, rfc3339(event.begin)),
+            format!("numbers: {}", if numbers.is_empty() { "none".to_owned() } else { numbers.join(", ") }),
+            format!("packets: {}", if text.is_empty() { "all" } else { text }),
+            format!("before the event: {:.3} s wanted, {:.3} s written", before(*from), before(first.0)),
+        ]
+    }
+
+    /// Closes the file and adds it to the outcome.
+    pub fn finish(self, outcome: &mut Outcome) {
+        let Self { trigger, path, writer, mut failed, is_full, lost, .. } = self;
+        outcome.lost += lost;
+        match writer {
+            Some(writer) => {
+                let (written, closed) = writer.close();
+                failed = failed.or(closed.err());
+                outcome.files += 1;
+                outcome.packets += written.packets;
+                outcome.full += u64::from(is_full);
+                outcome.directories.insert(trigger.dump.to.clone());
+            }
+            None if failed.is_none() => outcome.empty += 1,
+            None => {}
+        }
+        if let Some(error) = failed {
+            outcome.failed.push(format!("trigger {}: {}: {error}", trigger.name, path.display()));
+        }
+    }
+}
+
+/// A time in UTC for the name of a file, without colons: `20261129T093000.123456Z`.
+fn stamp(time: u64) -> String {
+    let text = rfc3339(time);
+    let mut stamp: String = text.chars().filter(|c| !matches!(c, '-' | ':')).collect();
+    // To the microsecond: nine digits of a fraction, then Z.
+    stamp.truncate("20261129T093000.123456".len());
+    stamp.push('Z');
+    stamp
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_the_time_in_utc() {
+        assert_eq!(stamp(1_795_225_568_985_123_456), "20261121T014608.985123Z");
+        assert_eq!(stamp(1_795_225_568_000_000_000), "20261121T014608.000000Z");
+    }
+}

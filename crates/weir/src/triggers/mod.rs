@@ -1,0 +1,358 @@
+//! Triggers: events that each write a packet file with the packets from before they began.
+//!
+//! A trigger is a subscription whose chain ends in `event`, and what is written when such an event begins. The collector decides,
+//! where an interval is complete. A run over files then reads the captures again, as a further pass, and writes the packets of all
+//! files that were opened: they depend on the packets alone, and not on the number of workers. In a run over links each worker keeps
+//! its latest packets, and sends those that a file asks for to a thread that writes.
+
+mod again;
+mod file;
+mod live;
+mod orders;
+mod preroll;
+
+pub use again::{Captures, write_files};
+pub use live::{LiveDumps, LiveWith};
+pub use preroll::Preroll;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use weir_api::{Event, EventState, FunctionCall, Level, Subject, SubscriptionSpec};
+use weir_output::figures::{count, counted};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Maximum number of files of a run over files.
+const MAX_FILES: usize = 4_096;
+
+/// A trigger of the configuration.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TriggerSpec {
+    /// Its name, with which the names of its files begin.
+    pub name: String,
+    /// The subscription whose events open files; `None` for the events of others.
+    pub subscription: Option<SubscriptionSpec>,
+    /// The name of the events.
+    pub event: String,
+    /// What is written.
+    pub dump: DumpSpec,
+}
+
+/// The packets of a file.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DumpSpec {
+    /// The expression of the packets, with [`PLACEHOLDERS`]; `None` for that of the event and of its subscription.
+    pub filter: Option<String>,
+    /// Nanoseconds before the beginning of the event from which on packets are written.
+    pub before: u64,
+    /// Nanoseconds after the beginning of the event up to which packets are written.
+    pub after: u64,
+    /// Maximum number of packets of a file.
+    pub packets: u64,
+    /// Maximum bytes of the packets of a file.
+    pub bytes: u64,
+    /// Bytes of a packet that are written; 0 for all.
+    pub snaplen: u32,
+    /// Maximum number of files: a run over files writes the first ones, and over a link the oldest are removed.
+    pub files: u32,
+    /// The directory.
+    pub to: PathBuf,
+}
+
+impl Default for DumpSpec {
+    fn default() -> Self {
+        Self {
+            filter: None,
+            before: 5 * SECOND,
+            after: 60 * SECOND,
+            packets: 100_000,
+            bytes: 100 << 20,
+            snaplen: 0,
+            files: 100,
+            to: PathBuf::new(),
+        }
+    }
+}
+
+/// What stands for a part of the subject of an event in an expression.
+pub const PLACEHOLDERS: [&str; 4] = ["{host}", "{peer}", "{port}", "{proto}"];
+
+/// The values of [`PLACEHOLDERS`].
+pub type Filling = [Option<String>; 4];
+
+/// A filling for checks of expressions.
+pub static EXAMPLE: std::sync::LazyLock<Filling> =
+    std::sync::LazyLock::new(|| ["192.0.2.1", "192.0.2.2", "1", "tcp"].map(|text| Some(text.to_owned())));
+
+/// An expression with the values of its placeholders.
+///
+/// # Errors
+/// The subject has no such value.
+pub fn filled(text: &str, filling: &Filling) -> Result<String, String> {
+    let mut out = text.to_owned();
+    for (placeholder, value) in PLACEHOLDERS.iter().zip(filling) {
+        match value {
+            _ if !out.contains(placeholder) => {}
+            Some(value) => out = out.replace(placeholder, value),
+            None => return Err(format!("the subject of the event has no {placeholder}")),
+        }
+    }
+    Ok(out)
+}
+
+/// The values of a subject.
+fn filling(subject: &Subject) -> Filling {
+    let protocol = |number: u8| match number {
+        1 => "icmp".to_owned(),
+        6 => "tcp".to_owned(),
+        17 => "udp".to_owned(),
+        132 => "sctp".to_owned(),
+        number => format!("proto {number}"),
+    };
+    [
+        subject.source().map(|host| host.to_string()),
+        subject.target().map(|host| host.to_string()),
+        subject.port().map(|(_, port)| port.to_string()),
+        subject.port().map(|(number, _)| protocol(number)),
+    ]
+}
+
+impl TriggerSpec {
+    /// Whether an event opens a file.
+    fn is_by(&self, event: &Event) -> bool {
+        match &self.subscription {
+            Some(subscription) => {
+                event.origin.as_ref().is_some_and(|origin| *origin.subscription == *subscription.name)
+            }
+            None => event.name() == self.event,
+        }
+    }
+
+    /// The expression of the packets of an event.
+    ///
+    /// # Errors
+    /// The subject of the event lacks what the expression of the trigger has.
+    fn expression(&self, event: &Event) -> Result<String, String> {
+        if let Some(filter) = &self.dump.filter {
+            return filled(filter, &filling(&event.subject));
+        }
+        let of_packets = |subscription: &&SubscriptionSpec| {
+            subscription.level == Level::Packet && !subscription.expression.is_empty()
+        };
+        let own = self.subscription.as_ref().filter(of_packets).map(|one| one.expression.clone());
+        Ok(match (event.expression(), own) {
+            (Some(of_event), Some(own)) => format!("({of_event}) and ({own})"),
+            (one, other) => one.or(other).unwrap_or_default(),
+        })
+    }
+
+    /// Nanoseconds that are compared with its threshold as a whole; `None` for an interval of the run, or for the events of others.
+    pub fn over(&self) -> Option<u64> {
+        self.subscription.as_ref().and_then(over)
+    }
+
+    /// What decided, in words: the functions and their threshold.
+    fn formula(&self) -> String {
+        let Some(subscription) = &self.subscription else { return format!("event {}", self.event) };
+        let call = |call: &FunctionCall| {
+            let arguments = call.arguments.iter().map(|(name, value)| format!(" {name} {value}"));
+            arguments.fold(call.name.clone(), |text, argument| text + &argument)
+        };
+        let calls: Vec<String> = subscription.functions.iter().map(call).collect();
+        match &*subscription.expression {
+            "" => calls.join(", "),
+            expression => format!("{} where {expression}", calls.join(", ")),
+        }
+    }
+}
+
+/// Nanoseconds that the function `event` of a subscription compares with its threshold as a whole, if it says so.
+pub fn over(subscription: &SubscriptionSpec) -> Option<u64> {
+    let event = subscription.functions.iter().find(|call| call.name == "event")?;
+    let (_, seconds) = event.arguments.iter().find(|(name, _)| name == "over")?;
+    seconds.parse::<u64>().ok().map(|seconds| seconds * SECOND)
+}
+
+/// A file that an event has opened.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// The trigger.
+    pub trigger: Arc<TriggerSpec>,
+    /// The event, as it began.
+    pub event: Event,
+}
+
+/// What the triggers of a run have written.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Number of files.
+    pub files: u64,
+    /// Number of the packets in them.
+    pub packets: u64,
+    /// Number of files that a limit of packets or bytes ended.
+    pub full: u64,
+    /// Number of events of which no packet was found.
+    pub empty: u64,
+    /// Number of events that opened no file, because there were too many.
+    pub refused: u64,
+    /// Number of packets that were lost on the way to a file.
+    pub lost: u64,
+    /// The directories.
+    pub directories: BTreeSet<PathBuf>,
+    /// What failed, in words.
+    pub failed: Vec<String>,
+}
+
+impl Outcome {
+    /// A line for the summary; `None` if no trigger has opened a file.
+    pub fn note(&self) -> Option<String> {
+        let Self { files, packets, full, empty, refused, lost, directories, failed } = self;
+        if *files == 0 && *empty == 0 && *refused == 0 && failed.is_empty() {
+            return None;
+        }
+        let mut note = counted(*files, "packet file") + " of triggers";
+        if *files > 0 {
+            note += &format!(", {}", counted(*packets, "packet"));
+        }
+        let failed = failed.len() as u64;
+        let others = [
+            (*full, "full"),
+            (*empty, "without packets"),
+            (*refused, "too many"),
+            (*lost, "packets LOST"),
+            (failed, "FAILED"),
+        ];
+        others
+            .iter()
+            .filter(|(n, _)| *n > 0)
+            .for_each(|(n, what)| note += &format!(", {} {what}", count(*n)));
+        // A long path is cut where a line ends.
+        let folders: Vec<String> = directories.iter().map(|path| path.display().to_string()).collect();
+        if *files > 0 {
+            note += &format!(", in {}", folders.join(" and "));
+        }
+        Some(note)
+    }
+}
+
+/// The triggers of a run, and what they have opened.
+#[derive(Default)]
+pub struct Triggers {
+    specs: Vec<Arc<TriggerSpec>>,
+    /// Where the files of a run over links are written.
+    live: Option<LiveDumps>,
+    /// The files of a run over files, which are written after the pass.
+    opened: Vec<Opened>,
+    /// Number of events for which there was no room.
+    refused: u64,
+}
+
+impl Triggers {
+    /// Triggers that have opened nothing.
+    pub fn new(specs: &[TriggerSpec]) -> Self {
+        Self { specs: specs.iter().cloned().map(Arc::new).collect(), ..Self::default() }
+    }
+
+    /// Opens files for an event that begins.
+    pub fn event(&mut self, event: &Event) {
+        if event.state != EventState::Begin {
+            return;
+        }
+        let Self { specs, live, opened, refused } = self;
+        for trigger in specs.iter().filter(|trigger| trigger.is_by(event)) {
+            let this = Opened { trigger: Arc::clone(trigger), event: event.clone() };
+            let has_room = match live {
+                Some(live) => live.open(&this),
+                None => {
+                    let of_trigger = opened.iter().filter(|one| Arc::ptr_eq(&one.trigger, trigger)).count();
+                    let has_room = opened.len() < MAX_FILES && of_trigger < trigger.dump.files as usize;
+                    opened.extend(has_room.then_some(this));
+                    has_room
+                }
+            };
+            *refused += u64::from(!has_room);
+        }
+    }
+
+    /// Writes the files of a run over links, from now on.
+    pub fn write_at_once(&mut self, live: LiveDumps) {
+        self.live = Some(live);
+    }
+
+    /// Ends the files of a run over links.
+    pub fn finish(self) -> Outcome {
+        let outcome = self.live.map(LiveDumps::finish).unwrap_or_default();
+        Outcome { refused: self.refused, ..outcome }
+    }
+
+    /// What was opened, and the number of events for which there was no room.
+    pub fn take(&mut self) -> (Vec<Opened>, u64) {
+        (std::mem::take(&mut self.opened), std::mem::take(&mut self.refused))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_api::event::PORT_SCAN;
+    use weir_filter::Options;
+
+    fn trigger(filter: Option<&str>) -> TriggerSpec {
+        TriggerSpec {
+            name: "x".to_owned(),
+            subscription: Some(SubscriptionSpec::new("trigger x", "tcp port 80", Vec::new())),
+            event: "x".to_owned(),
+            dump: DumpSpec { filter: filter.map(str::to_owned), ..DumpSpec::default() },
+        }
+    }
+
+    fn event(subject: Subject) -> Event {
+        Event::at(&PORT_SCAN, subject, 7)
+    }
+
+    #[test]
+    fn placeholders_are_those_of_the_subject() {
+        let [source, target] = ["10.0.0.9", "2001:db8::1"].map(|text| text.parse().unwrap());
+        let pair = event(Subject::Pair { source, target });
+        let port = event(Subject::Port { source, protocol: 17, port: 53 });
+        let all = event(Subject::Key("all".into()));
+        let expression = |filter, event| trigger(filter).expression(event);
+        assert_eq!(
+            expression(Some("host {host} and {peer}"), &pair).unwrap(),
+            "host 10.0.0.9 and 2001:db8::1"
+        );
+        assert_eq!(
+            expression(Some("{proto} dst port {port} and src {host}"), &port).unwrap(),
+            "udp dst port 53 and src 10.0.0.9"
+        );
+        assert_eq!(expression(Some("arp"), &all).unwrap(), "arp");
+        assert_eq!(
+            expression(Some("host {host}"), &all).unwrap_err(),
+            "the subject of the event has no {host}"
+        );
+        assert_eq!(expression(None, &all).unwrap(), "tcp port 80");
+        let text = expression(None, &pair).unwrap();
+        assert_eq!(text, "(src host 10.0.0.9 and dst host 2001:db8::1 and tcp) and (tcp port 80)");
+        for filter in [None, Some("host {host} or host {peer}")] {
+            let text = expression(filter, &pair).unwrap();
+            weir_filter::check(&text, &Options::default()).unwrap();
+        }
+    }
+
+    #[test]
+    fn events_that_begin_open_files_up_to_the_limit() {
+        let own = trigger(None);
+        let others = TriggerSpec { subscription: None, event: "port_scan".to_owned(), ..own.clone() };
+        let mut triggers = Triggers::new(&[own, others]);
+        let begun = event(Subject::Sensor);
+        triggers.event(&Event { state: EventState::End, ..begun.clone() });
+        assert!(triggers.take().0.is_empty());
+        for _ in 0..102 {
+            triggers.event(&begun);
+        }
+        let (opened, refused) = triggers.take();
+        assert_eq!((opened.len(), refused), (100, 2));
+        assert!(opened.iter().all(|one| one.trigger.subscription.is_none()));
+    }
+}

@@ -1,0 +1,232 @@
+//! Triggers: events that each write a packet file, over captures and over links.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+use support::net::*;
+use support::*;
+use weir_wire::build;
+
+/// Runs in a namespace, in a separate process.
+#[test]
+#[ignore = "run by the other tests, in a namespace"]
+fn sender() {
+    send_unsegmented();
+}
+
+/// The files of a directory, by name.
+fn files(directory: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(directory).unwrap().flatten();
+    let mut files: Vec<_> = entries
+        .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()))
+        .collect();
+    files.sort();
+    files
+}
+
+/// A frame of UDP from a host to port 53 of another.
+fn datagram(host: u8, length: usize) -> Vec<u8> {
+    let frame = build::ethernet().ipv4([10, 0, 0, host], [10, 0, 0, 99]);
+    frame.udp(40_000, 53).payload(&vec![0; length])
+}
+
+/// Every second a packet of one host; in each `gap`-th second 50 packets of another: so many bursts.
+fn bursts(number: u64, gap: u64) -> Vec<u8> {
+    let mut packets = Vec::new();
+    for second in 0..number * gap {
+        let start = (1_000 + second) * SECOND;
+        packets.push((start, datagram(1, 20)));
+        if second % gap == gap / 2 {
+            packets.extend((1..=50).map(|n| (start + n * 10_000_000, datagram(2, n as usize))));
+        }
+    }
+    pcap(1, &packets)
+}
+
+fn configuration(dumps: &Path, keys: &str) -> String {
+    format!("[[trigger]]\nname = \"burst\"\nto = {:?}\n{keys}\n", text(dumps))
+}
+
+/// The packets of a capture, as `weir count` has them.
+fn packets_of(path: &Path, expression: &str) -> u64 {
+    weir(["-j", "-q", text(path), expression]).exits(0).fact("ledger", "analysed")
+}
+
+/// As many files as there are bursts, each from before its burst, and equal for any number of workers.
+#[test]
+fn each_crossing_of_a_threshold_writes_a_file_that_begins_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for (bursts_of, gap) in [(1, 30), (7, 20), (50, 12)] {
+        let capture = put(folder.path(), "x.pcap", &bursts(bursts_of, gap));
+        let mut before = None;
+        for workers in ["1", "2", "3"] {
+            let dumps = at(&format!("d{bursts_of}-{workers}"));
+            let keys = "when = \"packets\"\nabove = 40\nover = \"1s\"\nrearm = \"3s\"\nbefore = \"3s\"\nafter = \"4s\"\n\
+                        filter = \"udp port 53\"";
+            let config = put(folder.path(), "weir.toml", configuration(&dumps, keys).as_bytes());
+            let ran = weir(["-c", text(&config), "--workers", workers, text(&capture)]).exits(0);
+            let written = files(&dumps);
+            assert_eq!(written.len() as u64, bursts_of, "{}", ran.text());
+            let note = format!("{bursts_of} packet file");
+            assert!(ran.text().contains(&note), "{}", ran.text());
+            assert!(before.is_none_or(|before| before == written), "{workers} workers");
+            for (name, _) in &written {
+                let path = dumps.join(name);
+                // Three seconds before the second of the burst, that second, and three after it.
+                assert_eq!(packets_of(&path, "host 10.0.0.1"), 7, "{name}");
+                assert_eq!(packets_of(&path, "host 10.0.0.2"), 50, "{name}");
+            }
+            before = Some(written);
+        }
+    }
+}
+
+/// A number that swings about the threshold opens one file while its event is open.
+#[test]
+fn a_number_that_swings_opens_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let dumps = folder.path().join("dumps");
+    let capture = put(folder.path(), "x.pcap", &bursts(20, 4));
+    let keys = "when = \"packets\"\nabove = 40\nover = \"1s\"\nrearm = \"10s\"";
+    let config = put(folder.path(), "weir.toml", configuration(&dumps, keys).as_bytes());
+    weir(["-q", "-c", text(&config), text(&capture)]).exits(0);
+    assert_eq!(files(&dumps).len(), 1);
+}
+
+/// Limits of packets, bytes, lengths and files hold, and the summary says what they cost.
+#[test]
+fn limits_hold_and_are_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = put(folder.path(), "x.pcap", &bursts(5, 20));
+    let run = |name: &str, keys: &str| {
+        let dumps = folder.path().join(name);
+        let keys = format!(
+            "when = \"top source\"\ncolumn = \"packets\"\nabove = 40\nover = \"1s\"\nrearm = \"3s\"\nafter = \"4s\"\nfilter = \"host {{host}}\"\n{keys}"
+        );
+        let config = put(folder.path(), "weir.toml", configuration(&dumps, &keys).as_bytes());
+        let ran = weir(["-c", text(&config), text(&capture)]).exits(0);
+        let shown = ran.text();
+        let note = shown.lines().find(|line| line.contains("of triggers")).unwrap().trim().to_owned();
+        (files(&dumps), note, dumps)
+    };
+    let (written, note, dumps) = run("packets", "packets = 10");
+    assert!(note.contains("5 packet files of triggers") && note.contains("50 packets, 5 full"), "{note}");
+    assert_eq!(packets_of(&dumps.join(&written[0].0), "host 10.0.0.2"), 10);
+    let (written, note, _) = run("files", "files = 2");
+    assert_eq!(written.len(), 2);
+    assert!(note.contains("3 too many"), "{note}");
+    let (.., dumps) = run("short", "snaplen = 60");
+    let cut = weir(["-j", text(&dumps.join(&files(&dumps)[0].0))]).exits(0);
+    assert_eq!(cut.fact("ledger", "analysed"), 50);
+    let (written, note, _) = run("bytes", "bytes = \"1K\"");
+    assert!(written.iter().all(|(_, bytes)| bytes.len() < 3_000) && note.contains("5 full"), "{note}");
+}
+
+/// The comment of a file has the formula, the number and the expression.
+#[test]
+fn a_file_says_why_it_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let dumps = folder.path().join("dumps");
+    let capture = put(folder.path(), "x.pcap", &bursts(1, 20));
+    let keys = "when = \"packets\"\nabove = 40\nover = \"1s\"\nbefore = \"2s\"\nwhere = \"udp\"";
+    let config = put(folder.path(), "weir.toml", configuration(&dumps, keys).as_bytes());
+    weir(["-q", "-c", text(&config), text(&capture)]).exits(0);
+    let written = files(&dumps);
+    let [(name, bytes)] = written.as_slice() else { panic!("{written:?}") };
+    assert_eq!(name, "burst.19700101T001650.000000Z.pcapng");
+    let text = String::from_utf8_lossy(bytes);
+    for part in [
+        "trigger burst: packets, event name burst above 40 over 1 where udp",
+        "event burst of all, 1970-01-01T00:16:50.000000000Z",
+        "numbers: least 51, most 51",
+        "packets: udp",
+        "before the event: 2.000 s wanted, 2.000 s written",
+    ] {
+        assert!(text.contains(part), "{part}");
+    }
+}
+
+/// Events of others write files, too: a scan is found where flows end.
+#[test]
+fn the_events_of_others_write_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let dumps = folder.path().join("dumps");
+    let keys = "event = \"port_scan\"\nfilter = \"host {host} and host {peer}\"\npackets = 50";
+    let config = put(folder.path(), "weir.toml", configuration(&dumps, keys).as_bytes());
+    let ran = weir(["-c", text(&config), text(&sample())]).exits(0);
+    let written = files(&dumps);
+    assert!(!written.is_empty(), "{}", ran.text());
+    for (name, _) in &written {
+        let path = dumps.join(name);
+        assert_eq!(packets_of(&path, "host 10.99.0.104"), 50, "{name}");
+    }
+}
+
+#[test]
+fn invalid_triggers_are_errors_with_a_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let dumps = folder.path().join("dumps");
+    for (keys, reason) in [
+        ("when = \"packets\"", "above or below"),
+        ("above = 3", "above"),
+        ("when = \"packets\"\nabove = \"many\"", "many"),
+        ("when = \"packets\"\nabove = 3\nfilter = \"host {hots}\"", "{host}"),
+        ("when = \"packets\"\nabove = 3\nfilter = \"host\"", "host"),
+        ("event = \"port_scan\"\nabove = 3", "for the events of others"),
+        ("when = \"packets\"\nabove = 3\nname = \"b\"", "name"),
+        ("when = \"top source\"\nabove = 3\ncolumn = \"weight\"", "packets, bytes, flows"),
+    ] {
+        let config = put(folder.path(), "weir.toml", configuration(&dumps, keys).as_bytes());
+        let ran = weir(["config", "check", text(&config)]);
+        assert_ne!(ran.code, Some(0), "{keys}");
+        assert!(ran.stderr.contains(reason), "{keys}: {}", ran.stderr);
+    }
+    let config =
+        put(folder.path(), "weir.toml", configuration(&dumps, "when = \"packets\"\nabove = 3").as_bytes());
+    let anonymous = weir([
+        "-c",
+        text(&config),
+        "--anon",
+        "nullip",
+        "-o",
+        text(&folder.path().join("l")),
+        text(&sample()),
+    ]);
+    assert!(anonymous.stderr.contains("anonymisation"), "{}", anonymous.stderr);
+    let piped = weir_reads(["-c", text(&config), "-"], bursts(1, 5));
+    assert!(piped.stderr.contains("read twice"), "{}", piped.stderr);
+}
+
+/// Over a link, a file begins with packets from before its event, whichever worker had them.
+#[test]
+fn a_file_of_a_link_begins_before_its_event() {
+    for workers in ["1", "2"] {
+        let Some(net) = Net::new() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let dumps = folder.path().join("dumps");
+        let keys = "when = \"packets\"\nabove = 500\nover = \"1s\"\nbefore = \"20s\"\nafter = \"3s\"\nfilter = \"udp\"";
+        let config = put(folder.path(), "weir.toml", configuration(&dumps, keys).as_bytes());
+        let run = ["-i", "far", "-c", text(&config), "--workers", workers, "--user", "root"];
+        let child = net.start(&run);
+        assert_eq!(net.send(10), 10);
+        thread::sleep(Duration::from_millis(2_500));
+        assert_eq!(net.send(3_000), 3_000);
+        let is_written = || files(&dumps).iter().any(|(name, _)| name.ends_with("Z.pcapng"));
+        assert!(eventually(is_written), "no file");
+        signal(&child, "INT");
+        let ran = finish(child).exits(130);
+        let written = files(&dumps);
+        let [(name, _)] = written.as_slice() else { panic!("{written:?}") };
+        let path = dumps.join(name);
+        assert_eq!(packets_of(&path, "udp"), 3_010, "{}", ran.text());
+        let read = weir([text(&path)]).exits(0);
+        assert!(read.text().contains("in time order"), "{}", read.text());
+        assert!(ran.text().contains("1 packet file of triggers"), "{}", ran.text());
+    }
+}
