@@ -4,7 +4,7 @@
 //! number of workers. Two events of one kind, origin and subject are one event. The program keeps events open, adds what is
 //! found later, and ends them when nothing was found for [`Event::quiet`].
 
-use crate::{Folded, Interval};
+use crate::{Folded, Interval, LINE};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
@@ -210,6 +210,17 @@ pub enum Subject {
         /// The other host.
         target: IpAddr,
     },
+    /// A host that talks to a watched host, or about a watched address or name.
+    Watched {
+        /// The initiator.
+        source: IpAddr,
+        /// The responder.
+        target: IpAddr,
+        /// The watched address, net or name.
+        entry: Box<str>,
+        /// The file of the entry.
+        list: Box<str>,
+    },
     /// What a host does to one port of many hosts.
     Port {
         /// The acting host.
@@ -227,9 +238,10 @@ impl Subject {
     /// The acting host.
     pub fn source(&self) -> Option<IpAddr> {
         match self {
-            Subject::Host(source) | Subject::Pair { source, .. } | Subject::Port { source, .. } => {
-                Some(*source)
-            }
+            Subject::Host(source)
+            | Subject::Pair { source, .. }
+            | Subject::Watched { source, .. }
+            | Subject::Port { source, .. } => Some(*source),
             _ => None,
         }
     }
@@ -237,7 +249,7 @@ impl Subject {
     /// The host that it acts on.
     pub fn target(&self) -> Option<IpAddr> {
         match self {
-            Subject::Pair { target, .. } => Some(*target),
+            Subject::Pair { target, .. } | Subject::Watched { target, .. } => Some(*target),
             _ => None,
         }
     }
@@ -250,12 +262,12 @@ impl Subject {
         }
     }
 
-    /// The subject with other addresses.
+    /// The subject with other addresses. What of it is watched is left out, because it states an address or a name.
     #[must_use]
     pub fn map(&self, mut address: impl FnMut(IpAddr) -> IpAddr) -> Subject {
         match self {
             Subject::Host(host) => Subject::Host(address(*host)),
-            Subject::Pair { source, target } => {
+            Subject::Pair { source, target } | Subject::Watched { source, target, .. } => {
                 Subject::Pair { source: address(*source), target: address(*target) }
             }
             Subject::Port { source, protocol, port } => {
@@ -268,6 +280,7 @@ impl Subject {
     fn memory(&self) -> usize {
         match self {
             Subject::Interface(name) | Subject::Output(name) | Subject::Key(name) => name.len(),
+            Subject::Watched { entry, list, .. } => entry.len() + list.len(),
             _ => 0,
         }
     }
@@ -283,7 +296,7 @@ fn protocol_name(protocol: u8) -> Option<&'static str> {
     }
 }
 
-/// `10.0.0.1 -> 10.0.0.2`, `10.0.0.1 -> tcp/445`, `eth0`, `sensor`.
+/// `10.0.0.1 -> 10.0.0.2`, `10.0.0.1 -> 10.0.0.2 a.example of bad.txt`, `10.0.0.1 -> tcp/445`, `eth0`, `sensor`.
 impl fmt::Display for Subject {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -291,6 +304,9 @@ impl fmt::Display for Subject {
             Subject::Interface(name) | Subject::Output(name) | Subject::Key(name) => out.write_str(name),
             Subject::Host(host) => write!(out, "{host}"),
             Subject::Pair { source, target } => write!(out, "{source} -> {target}"),
+            Subject::Watched { source, target, entry, list } => {
+                write!(out, "{source} -> {target} {entry} of {list}")
+            }
             Subject::Port { source, protocol, port } => match protocol_name(*protocol) {
                 Some(name) => write!(out, "{source} -> {name}/{port}"),
                 None => write!(out, "{source} -> ip {protocol}/{port}"),
@@ -316,12 +332,13 @@ impl Evidence {
         Self { name: Cow::Borrowed(name), unit: Cow::Borrowed(unit), value }
     }
 
-    /// Rewrites distinct values and times, as far as they are not only numbers.
+    /// Rewrites distinct values and times, as far as they are not only numbers. Lines of files are left out: see [`LINE`].
     pub fn map(&mut self, mut value: impl FnMut(u128) -> u128, time: impl Fn(u64) -> u64) {
         match &mut self.value {
             Folded::Distinct(values) => values.rename(&mut value),
             Folded::Sample(sample) => sample.rename(&mut value),
             Folded::Min(Some(at)) | Folded::Max(Some(at)) if self.unit == "time" => *at = time(*at),
+            Folded::Max(line) if self.unit == LINE => *line = None,
             _ => {}
         }
     }
@@ -465,6 +482,7 @@ impl Event {
             Subject::Sensor | Subject::Interface(_) | Subject::Output(_) | Subject::Key(_) => return None,
             Subject::Host(host) => format!("host {host}"),
             Subject::Pair { source, target } => format!("src host {source} and dst host {target}"),
+            Subject::Watched { source, target, .. } => format!("host {source} and host {target}"),
             Subject::Port { source, protocol, port } => match protocol_name(*protocol) {
                 Some(name) => format!("src host {source} and {name} dst port {port}"),
                 None => format!("src host {source} and (ip proto {protocol} or ip6 proto {protocol})"),
@@ -571,6 +589,10 @@ impl Serialize for Event {
         if let Some((_, port)) = self.subject.port() {
             members.serialize_entry("port", &port)?;
         }
+        if let Subject::Watched { entry, list, .. } = &self.subject {
+            members.serialize_entry("entry", entry)?;
+            members.serialize_entry("list", list)?;
+        }
         members.serialize_entry("count", &self.count)?;
         members.serialize_entry("evidence", &Numbers(&self.evidence))?;
         if let Some(expression) = self.expression() {
@@ -596,12 +618,16 @@ mod tests {
 
     fn event(n: u64) -> Event {
         let address = |n: u64| IpAddr::from((n as u32).to_be_bytes());
-        let subject = match n % 6 {
+        let subject = match n % 7 {
             0 => Subject::Sensor,
             1 => Subject::Interface("eth0".into()),
             2 => Subject::Output("conn.log".into()),
             3 => Subject::Host(address(n % 40)),
             4 => Subject::Pair { source: address(n % 7), target: address(n % 11) },
+            5 => {
+                let [source, target] = [n % 5, n % 3].map(address);
+                Subject::Watched { source, target, entry: "a.example".into(), list: "bad.txt".into() }
+            }
             _ => Subject::Port { source: address(n % 13), protocol: 6, port: (n % 3) as u16 },
         };
         let kind = EVENT_KINDS[n as usize % EVENT_KINDS.len()];
@@ -690,6 +716,20 @@ mod tests {
             "src host 10.0.0.9 and tcp dst port 22"
         );
         assert_eq!(event("clock_leap", Subject::Sensor), None);
+    }
+
+    #[test]
+    fn what_is_watched_is_in_the_object_and_leaves_with_the_addresses() {
+        let [source, target] = ["10.0.0.9", "2001:db8::1"].map(|text| text.parse().unwrap());
+        let subject = Subject::Watched { source, target, entry: "a.example".into(), list: "bad.txt".into() };
+        let mut event = Event::at(&FINDING, subject, 5).with("line", LINE, Folded::Max(Some(7)));
+        assert_eq!(event.expression().unwrap(), "host 10.0.0.9 and host 2001:db8::1");
+        let value = serde_json::to_value(&event).unwrap();
+        assert_eq!((&value["entry"], &value["list"]), (&"a.example".into(), &"bad.txt".into()));
+        assert_eq!(value["evidence"], serde_json::json!({"line": 7}));
+        assert_eq!(event.subject.map(|_| source), Subject::Pair { source, target: source });
+        event.evidence.iter_mut().for_each(|one| one.map(|value| value, |time| time));
+        assert_eq!(event.number("line"), Some(0));
     }
 
     #[test]

@@ -75,8 +75,8 @@ pub use subscription::{
 };
 pub use syn::{SYN, SynCounts, SynHost, WorkWeight};
 pub use table::{
-    Datum, Fold, Folded, KeyColumn, NETWORK_NAMES, OWN_WORDS, Rewrite, Schema, Shown, Table, TableColumn,
-    TableRow, mac_text,
+    Datum, Fold, Folded, KeyColumn, LINE, NETWORK_NAMES, OWN_WORDS, Rewrite, Schema, Shown, Table,
+    TableColumn, TableRow, mac_text,
 };
 pub use top::{Key, Top, TopRow};
 pub use udp::{UDP, UdpHost};

@@ -87,6 +87,9 @@ impl KeyColumn {
 pub const OWN_WORDS: &str = "own words";
 /// The source of texts that name a network, such as a wireless one. They are names.
 pub const NETWORK_NAMES: &str = "network names";
+/// The unit of a column with lines of a file of the user's, by maximum. The file says which address or name is meant, so that
+/// a line is left out where these are anonymised.
+pub const LINE: &str = "line";
 
 /// A column of values.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -429,6 +432,7 @@ impl Table {
                     Folded::Min(Some(at)) | Folded::Max(Some(at)) if column.unit == "time" => {
                         *at = by.rewrite_time(*at);
                     }
+                    Folded::Max(line) if column.unit == LINE => *line = None,
                     _ => {}
                 }
             }

@@ -46,6 +46,13 @@ impl Binary for Subject {
                 to.push(6);
                 key.to_string().write(to);
             }
+            Subject::Watched { source, target, entry, list } => {
+                to.push(7);
+                source.write(to);
+                target.write(to);
+                entry.to_string().write(to);
+                list.to_string().write(to);
+            }
         }
     }
 
@@ -62,6 +69,12 @@ impl Binary for Subject {
                 port: Binary::read(from)?,
             },
             6 => Subject::Key(String::read(from)?.into()),
+            7 => Subject::Watched {
+                source: Binary::read(from)?,
+                target: Binary::read(from)?,
+                entry: String::read(from)?.into(),
+                list: String::read(from)?.into(),
+            },
             _ => return Err(DecodeError::Invalid("subject")),
         })
     }
