@@ -80,8 +80,8 @@ pub use decided::{DecidedFlow, DecidedFlows};
 pub use demand::{Demand, Tables};
 pub use function::{
     Argument, Arguments, Block, BuildJudge, BuildTarget, CallError, Callable, DELIVERIES, Delivery,
-    FUNCTIONS, Function, FunctionSpec, InputKind, Judge, Memory, OwnedTally, RECORD_FUNCTIONS, SELECTORS,
-    SUPPLEMENTS, Selector, Share, Supplement, judge_of,
+    FUNCTIONS, FileState, Function, FunctionSpec, InputKind, Judge, Memory, OwnedTally, RECORD_FUNCTIONS,
+    SELECTORS, SUPPLEMENTS, Selector, Share, Supplement, judge_of,
 };
 pub use interval::{IntervalClock, Stretch};
 pub use item::Item;

@@ -4,6 +4,7 @@ use crate::InputKind;
 use crate::cover::{Cover, Covering};
 use crate::demand::Demand;
 use crate::expressions::{Expressions, Numbering};
+use crate::function::FileState;
 use crate::held::{MAX_OF_RECORDS, Writes};
 use crate::planned::Compiled;
 use crate::read::Read;
@@ -184,7 +185,8 @@ impl PlanMemory {
     /// The memory of a subscription without its functions, which it may share; `readings` are the bytes of theirs.
     fn of(compiled: &Compiled, readings: usize) -> Self {
         Self {
-            compiled: LINE * (1 + compiled.selectors()),
+            compiled: LINE * (1 + compiled.selectors())
+                + compiled.lists().map(|list| list.memory()).sum::<usize>(),
             functions: 0,
             answers: compiled.empty.len() * ANSWER + readings,
         }
@@ -449,6 +451,24 @@ impl Plan {
         let of_counted = self.counted.errors(link).filter(|(number, _)| counted.contains(number));
         let of_shown = self.shown.errors(link).filter(|(number, _)| shown.contains(number));
         of_counted.chain(of_shown).map(|(_, error)| error).collect()
+    }
+
+    /// The files of lists of watched addresses and names, each with its subscription and its state, by what the settings have for
+    /// lists.
+    pub fn watched_files(&self) -> impl Iterator<Item = (SubscriptionId, &str, FileState)> {
+        self.settings.filter.fields.into_iter().flat_map(move |fields| {
+            self.subscriptions.iter().flat_map(move |planned| {
+                let states = planned.compiled.lists().flat_map(move |list| list.states(fields));
+                states.map(|(path, state)| (planned.id, path, state))
+            })
+        })
+    }
+
+    /// What was left out of the lists of watched addresses and names of this plan: a text for each of the first wrong lines of a file,
+    /// and for the number of its others.
+    pub fn notes(&self) -> impl Iterator<Item = &str> {
+        let lists = self.subscriptions.iter().flat_map(|planned| planned.compiled.lists());
+        lists.flat_map(|list| list.notes()).map(String::as_str)
     }
 
     /// Whether flows are tracked, so that all packets of a flow must go to one worker.

@@ -2,7 +2,7 @@
 
 use crate::demand::{Demand, ReadColumns, Tables};
 use crate::function::select::Select;
-use crate::function::{event, record_fields, record_tables};
+use crate::function::{event, record_fields, record_tables, watch};
 use crate::settings::{PlanError, Seeds, Settings};
 use crate::streams::DELAYS;
 use crate::{Block, Delivery, Function, FunctionSpec, InputKind, Item, Memory, Selector, Supplement, Target};
@@ -74,6 +74,8 @@ impl Reads {
 enum Call {
     /// It measures, and delivers if it has a target.
     Measure(&'static FunctionSpec, Memory, Option<Target>),
+    /// It measures what is in a list, and passes on nothing else.
+    Watch(&'static FunctionSpec, Memory, Arc<watch::List>),
     Select(Arc<dyn Select>),
 }
 
@@ -81,7 +83,7 @@ impl Call {
     /// The description of a function that measures.
     fn measures(&self) -> Option<&'static FunctionSpec> {
         match self {
-            Call::Measure(function, ..) => Some(function),
+            Call::Measure(function, ..) | Call::Watch(function, ..) => Some(function),
             Call::Select(_) => None,
         }
     }
@@ -89,7 +91,7 @@ impl Call {
     /// The function, if it selects.
     fn selects(&self) -> Option<&dyn Select> {
         match self {
-            Call::Measure(..) => None,
+            Call::Measure(..) | Call::Watch(..) => None,
             Call::Select(selector) => Some(&**selector),
         }
     }
@@ -137,6 +139,10 @@ fn skipped(joined: &[(SubscriptionId, usize)], id: SubscriptionId) -> usize {
 }
 
 impl Measure {
+    fn new(function: Box<dyn Function>, delivers: Option<AnswerId>) -> Self {
+        Self { function, has_seen: false, parts: Vec::new(), joined: Vec::new(), delivers }
+    }
+
     /// Whether its reading may hold something. A function that has seen nothing, or nothing that it counts, gives its reading
     /// without packets.
     pub fn may_hold(&self) -> bool {
@@ -227,8 +233,7 @@ impl Link {
         match self {
             Link::Measure(measure) => {
                 measure.has_seen = true;
-                measure.function.item(item);
-                true
+                measure.function.passes(item)
             }
             Link::Select(selector) => selector.keeps(item),
         }
@@ -376,13 +381,15 @@ impl Compiled {
     pub fn reads_layers(&self) -> bool {
         self.calls.iter().any(|(_, call)| match call {
             Call::Measure(function, ..) => !matches!(function.input, InputKind::Lengths | InputKind::Sums),
+            Call::Watch(..) => true,
             Call::Select(_) => true,
         })
     }
 
-    /// The places of the functions that measure and those that select, in order, each with whether subscriptions share it.
+    /// The places of the functions that measure and those that select, in order, each with whether subscriptions share it. Equal
+    /// calls may have other lists of watched addresses, if a file changed between them.
     pub fn places(&self) -> impl Iterator<Item = (u16, bool)> {
-        let is_shared = |call: &Call| !matches!(call, Call::Measure(_, _, Some(_)));
+        let is_shared = |call: &Call| !matches!(call, Call::Measure(_, _, Some(_)) | Call::Watch(..));
         self.calls.iter().map(move |(place, call)| (*place, is_shared(call)))
     }
 
@@ -419,8 +426,11 @@ impl Compiled {
                 let call = spec.functions.get(usize::from(*place))?;
                 let function = spec_of.call(call, seeds).ok()?;
                 let delivers = target.is_some().then(|| self.answer(*place));
-                let (parts, joined) = (Vec::new(), Vec::new());
-                Some(Link::Measure(Measure { function, has_seen: false, parts, joined, delivers }))
+                Some(Link::Measure(Measure::new(function, delivers)))
+            }
+            (place, Call::Watch(_, _, list)) => {
+                let call = spec.functions.get(usize::from(*place))?;
+                Some(Link::Measure(Measure::new(watch::with_list(call, list, seeds).ok()?, None)))
             }
             (_, Call::Select(selector)) => Some(Link::Select(Arc::clone(selector))),
         }
@@ -429,9 +439,17 @@ impl Compiled {
     /// Memory of one of these functions.
     pub fn memory_of(&self, call: usize) -> Memory {
         match self.calls.get(call) {
-            Some((_, Call::Measure(_, memory, _))) => *memory,
+            Some((_, Call::Measure(_, memory, _) | Call::Watch(_, memory, _))) => *memory,
             _ => Memory::default(),
         }
+    }
+
+    /// The lists of watched addresses and names.
+    pub fn lists(&self) -> impl Iterator<Item = &watch::List> {
+        self.calls.iter().filter_map(|(_, call)| match call {
+            Call::Watch(_, _, list) => Some(&**list),
+            _ => None,
+        })
     }
 
     /// Memory of the readings of all functions.
@@ -489,7 +507,7 @@ impl Chain {
                 chain.demand.add(&supplement.demand(call)?);
                 check_whole(spec, call, supplement.level)?;
             } else if event::is_threshold(call)? {
-                let is_after = matches!(chain.calls.last(), Some((_, Call::Measure(..))));
+                let is_after = chain.calls.last().is_some_and(|(_, call)| call.measures().is_some());
                 let last = chain.readings.last_mut().filter(|_| is_after);
                 let last = last.ok_or("`event` with above or below must follow a function that measures")?;
                 last.judges.push(event::judging(call, last.function, &last.reading)?);
@@ -516,7 +534,15 @@ impl Chain {
                 chain.readings.push(ChainReading { place, function: function.name, reading, judges });
                 let target = function.target(call, spec.level)?;
                 target.iter().for_each(|target| chain.demand.add(&Demand::of_target(target, spec.level)));
-                chain.calls.push((place, Call::Measure(function, function.memory(call)?, target)));
+                let memory = function.memory(call)?;
+                let list = watch::list_of(call, filter, seeds)?;
+                chain.calls.push((
+                    place,
+                    match list {
+                        Some(list) => Call::Watch(function, memory, list),
+                        None => Call::Measure(function, memory, target),
+                    },
+                ));
             }
         }
         // What only selects has no reader.
@@ -548,7 +574,7 @@ fn sees_only_delays(
             .get(usize::from(*place))
             .and_then(|call| record_fields(call, STREAM.name))
             .is_some_and(|fields| fields.iter().all(|field| DELAYS.contains(field))),
-        Call::Measure(..) | Call::Select(_) => false,
+        Call::Measure(..) | Call::Watch(..) | Call::Select(_) => false,
     };
     tests_no_field && calls.iter().all(sees_delays)
 }
@@ -567,7 +593,7 @@ fn read_columns(
         test.fields(&mut |test| names.extend((test.field.table == table.name).then_some(test.field.name)));
         let of_calls = calls.iter().map(|(place, call)| match call {
             Call::Measure(_, _, None) => record_fields(functions.get(usize::from(*place))?, table.name),
-            Call::Measure(..) | Call::Select(_) => None,
+            Call::Measure(..) | Call::Watch(..) | Call::Select(_) => None,
         });
         if let Some(of_calls) = of_calls.collect::<Option<Vec<_>>>() {
             names.extend(of_calls.into_iter().flatten());

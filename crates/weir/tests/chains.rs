@@ -47,7 +47,7 @@ impl Fields for All {
     }
 
     fn list(&self, _path: &str) -> Result<Vec<u8>, String> {
-        Err("no file".to_owned())
+        Ok(b"10.0.0.0/8\n192.168.0.0/16\n2001:db8::/32\nexample.org\ncom\n".to_vec())
     }
 }
 
@@ -81,6 +81,7 @@ fn measure(level: Level, random: &mut Random) -> FunctionCall {
     // Enough rows for every key of these captures.
     let rows = ("rows", "16384");
     match (level, random.below(8)) {
+        (Level::Record | Level::Flow, 7) => call("watch", &[("file", "bad.txt"), rows]),
         (Level::Record, 0) => call("records", &[]),
         (Level::Record, 1) => call("distinct", &[("of", random.of(&["source", "dns.query", "site"]))]),
         (Level::Record, 2) => call("quantiles", &[("of", random.of(&["dns.rtt", "http.duration"]))]),

@@ -6,6 +6,7 @@ use weir_engine::{
     ChecksumMode, Emitted, FUNCTIONS, FlowConfig, FunctionSpec, IntervalClock, Plan, Settings, Sink, Worker,
 };
 use weir_filter::Options;
+use weir_filter::fields::{FieldInfo, Fields};
 use weir_wire::{Batch, PacketBuf, Slot, Time, decode, steer_hash};
 
 pub const TARGET: Target = Target {
@@ -67,6 +68,31 @@ fn counts(snapshot: &Snapshot) -> Vec<(&str, &str, u64, u64)> {
     answers.collect()
 }
 
+/// No fields of records; each file is a list with hosts and names.
+struct Watched;
+
+impl Fields for Watched {
+    fn tables(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    fn names(&self, _table: &str) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    fn find(&self, _table: &str, _name: &str) -> Result<Option<FieldInfo>, String> {
+        Ok(None)
+    }
+
+    fn time(&self, _text: &str) -> Result<f64, String> {
+        Err("no time".to_owned())
+    }
+
+    fn list(&self, _path: &str) -> Result<Vec<u8>, String> {
+        Ok(b"0.0.0.0/1\n10.0.0.0/8\n::/2\nexample.org\n".to_vec())
+    }
+}
+
 /// A plan with every function at every level that it supports, over all packets, over some, and over the rest.
 fn plan(kind: u8) -> Plan {
     let mut specs = Vec::new();
@@ -90,7 +116,7 @@ fn plan(kind: u8) -> Plan {
         }
     }
     let settings = Settings {
-        filter: Options { inner: kind & 1 != 0, ..Options::default() },
+        filter: Options { inner: kind & 1 != 0, fields: Some(&Watched), ..Options::default() },
         checksum: [ChecksumMode::Auto, ChecksumMode::On, ChecksumMode::Off][usize::from(kind >> 1) % 3],
         seeds: 7_u64.into(),
         chosen: None,
@@ -105,6 +131,7 @@ fn call(function: &FunctionSpec, level: Level) -> FunctionCall {
     needed.fold(FunctionCall::new(function.name), |call, argument| match (function.name, argument.name) {
         // A file has the packets of one level.
         ("write", "to") => call.with("to", format!("{level:?}.pcap")),
+        ("watch", "file") => call.with("file", "bad.txt"),
         (_, name) => call.with(name, if name.starts_with("net") { "10.0.0.0/8" } else { "80" }),
     })
 }

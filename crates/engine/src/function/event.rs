@@ -90,7 +90,7 @@ const SPEC: FunctionSpec = FunctionSpec {
 };
 
 /// Least time without a finding after which an event has ended, in nanoseconds.
-const QUIET: u64 = 300_000_000_000;
+pub(super) const QUIET: u64 = 300_000_000_000;
 
 /// The subject of a reading without keys.
 const ALL: &str = "all";

@@ -45,6 +45,7 @@ mod tunnels;
 mod typed;
 mod udp;
 mod unidentified;
+pub(crate) mod watch;
 mod wifi;
 mod write;
 
@@ -56,6 +57,7 @@ pub use judge::{BuildJudge, Judge, judge_of};
 pub use select::{CallError, Callable, Selector};
 pub use supplement::{SUPPLEMENTS, Supplement};
 pub(crate) use unidentified::has_no_parser;
+pub use watch::FileState;
 
 use crate::target::Target;
 use crate::uncommon::Uncommon;
@@ -94,6 +96,7 @@ pub static FUNCTIONS: &[&FunctionSpec] = &[
     &applications::APPLICATIONS,
     &unidentified::UNIDENTIFIED,
     &event::EVENT,
+    &watch::WATCH,
     &log::LOG,
     &write::WRITE,
 ];
@@ -106,6 +109,7 @@ pub static RECORD_FUNCTIONS: &[&FunctionSpec] = &[
     &by_field::DISTINCT,
     &by_field::QUANTILES,
     &event::EVENT_OF_RECORDS,
+    &watch::WATCH_OF_RECORDS,
     &log::LOG_OF_RECORDS,
     &write::WRITE_OF_RECORDS,
     &extract::EXTRACT,
@@ -198,6 +202,11 @@ pub enum InputKind {
 pub trait Function: Send {
     /// Takes an item.
     fn item(&mut self, item: &Item<'_>);
+    /// Takes an item, and returns whether the functions after it see the item. Blocks of packets pass as they are.
+    fn passes(&mut self, item: &Item<'_>) -> bool {
+        self.item(item);
+        true
+    }
     /// Takes the packets or tallies of a mask, with the result of [`Function::item`] for each.
     fn block(&mut self, block: &Block<'_>, mask: &PacketMask) {
         block.each(mask, |item| self.item(item));

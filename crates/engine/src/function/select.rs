@@ -5,6 +5,7 @@
 
 use super::SELECTORS;
 use super::event::EVENT;
+use super::watch::WATCH;
 use super::{Argument, Arguments, FunctionSpec, RECORD_FUNCTIONS};
 use crate::demand::Demand;
 use crate::fields::{endpoints, with_packets};
@@ -134,7 +135,9 @@ impl Callable {
     /// Whether more than a reading leaves the pass by it: packets, rows, files or events.
     pub fn leaves(self) -> bool {
         match self {
-            Callable::Measure(spec) => spec.delivers.is_some() || spec.name == EVENT.name,
+            Callable::Measure(spec) => {
+                spec.delivers.is_some() || [EVENT.name, WATCH.name].contains(&spec.name)
+            }
             Callable::Select(_) => false,
         }
     }

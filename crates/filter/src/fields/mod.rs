@@ -101,6 +101,12 @@ pub trait Fields: Sync {
     ///
     /// The reason why it cannot be read.
     fn list(&self, path: &str) -> Result<Vec<u8>, String>;
+
+    /// A number that is another one after the content of this file has changed, found without reading it; `None` if the file cannot be
+    /// found, or where files are not followed.
+    fn stamp(&self, _path: &str) -> Option<u64> {
+        None
+    }
 }
 
 /// The most names that an error offers.

@@ -10,9 +10,10 @@ use weir_api::{FunctionCall, Interval, Level, Snapshot, SubscriptionSpec};
 use weir_capture::{Files, Input, InterfaceInfo, ReadOptions};
 use weir_engine::{
     ChecksumMode, Emitted, FUNCTIONS, FlowConfig, FlowIdentity, FlowRecord, IntervalClock, Plan, Settings,
-    Sink, Stretch, Worker,
+    Sink, Stretch, Worker, fields,
 };
 use weir_filter::Options;
+use weir_filter::fields::{FieldInfo, Fields};
 use weir_wire::{Batch, Direction, FlowKey, LinkType, Packet, PacketBuf, Slot, Time, decode, steer_hash};
 
 use super::support::{HANGS, captures};
@@ -276,9 +277,35 @@ impl Pass {
     }
 }
 
+/// The fields of records; each file is a list with all hosts.
+struct Watched;
+
+impl Fields for Watched {
+    fn tables(&self) -> Vec<&'static str> {
+        fields::tables()
+    }
+
+    fn names(&self, table: &str) -> Vec<&'static str> {
+        fields::names(table)
+    }
+
+    fn find(&self, table: &str, name: &str) -> Result<Option<FieldInfo>, String> {
+        Ok(fields::find(table, name).map(|(info, _)| info))
+    }
+
+    fn time(&self, _text: &str) -> Result<f64, String> {
+        Err("a time".to_owned())
+    }
+
+    fn list(&self, _path: &str) -> Result<Vec<u8>, String> {
+        Ok(b"0.0.0.0/0\n10.0.0.0/8\n::/0\nexample.org\n".to_vec())
+    }
+}
+
 /// Settings for the plans of these tests.
 pub fn settings() -> Settings {
-    Settings { filter: Options::default(), checksum: ChecksumMode::Auto, seeds: 1_u64.into(), chosen: None }
+    let filter = Options { fields: Some(&Watched), ..Options::default() };
+    Settings { filter, checksum: ChecksumMode::Auto, seeds: 1_u64.into(), chosen: None }
 }
 
 /// Every function at every level that it supports, over all packets and, at packet level, also over some packets.
@@ -326,6 +353,8 @@ fn calls(name: &str, level: Level) -> Vec<FunctionCall> {
         ("iprange", _) => return vec![call.with("net1", "10.0.0.0/8").with("net2", "192.168.0.0/16")],
         ("event", Level::Flow) => return vec![call.with("name", "found").with("rows", 4096)],
         ("flood", _) => return vec![call.with("rows", 4096)],
+        // A host may be in two entries.
+        ("watch", _) => return vec![call.with("file", "bad.txt").with("rows", 16384)],
         ("log", _) => return vec![call.with("to", "rows")],
         ("write", level) => return vec![call.with("to", format!("{level:?}.pcap"))],
         // With a threshold it has no state: it judges what the function before it measured.
