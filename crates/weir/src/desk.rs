@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use utoipa::ToSchema;
 use weir_api::{FunctionCall, Owner, Subscription, SubscriptionId, SubscriptionSpec, builtin};
-use weir_engine::{Plan, PlanError, Settings};
+use weir_engine::{FileState, Plan, PlanError, Settings};
 use weir_wire::Time;
 
 /// Nanoseconds from posting orders to the packets for which they hold: more than a worker needs for a batch, so that no
@@ -122,6 +122,8 @@ pub struct DescribedSubscription {
 fn call_text(call: &FunctionCall) -> String {
     let shown = |name: &str, value: &str| match name {
         "to" => file_name(value).to_owned(),
+        // Several lists of the function `watch`.
+        "file" => value.split(',').map(file_name).collect::<Vec<_>>().join(","),
         _ => value.to_owned(),
     };
     let arguments = call.arguments.iter().map(|(name, value)| format!(" {name} {}", shown(name, value)));
@@ -136,7 +138,11 @@ pub enum Change {
     /// Removes the subscriptions with these numbers, if the owner has them.
     Remove(Owner, Vec<SubscriptionId>),
     /// Replaces all subscriptions of an owner. Those that stay keep their numbers and their state.
+    /// One that watches the addresses and names of a file that has changed begins anew, with the file as it is now.
     Replace(Owner, Vec<SubscriptionSpec>),
+    /// Begins the subscriptions of the configuration anew that watch the addresses and names of files that have changed. Those of
+    /// clients keep their numbers, by which the clients know them, and so their lists.
+    Lists,
     /// Replaces the built-in subscriptions of the run. Their numbers are fixed.
     BuiltIn(Vec<Subscription>),
     /// Changes the expression of the run.
@@ -306,6 +312,7 @@ impl Desk {
         let (mut next, mut expression) = (state.next, state.expression.clone());
         let mut subscriptions = state.subscriptions.clone();
         let mut added = Vec::new();
+        let changed = with_changed_lists(&state.plan);
         for change in changes {
             match change {
                 Change::Add(owner, specs) => {
@@ -319,9 +326,19 @@ impl Desk {
                     subscriptions.retain(|one| one.owner != owner || !ids.contains(&one.id));
                 }
                 Change::Replace(owner, specs) => {
-                    let old = subscriptions.extract_if(.., |one| one.owner == owner).collect();
+                    let old = subscriptions.extract_if(.., |one| one.owner == owner);
+                    let old = old.filter(|one| !changed.contains(&one.id)).collect();
                     let new = replace(&mut next, owner, old, specs);
                     insert(&mut subscriptions, owner, new);
+                }
+                Change::Lists => {
+                    let is_changed = |one: &&mut Subscription| {
+                        one.owner == Owner::Configuration && changed.contains(&one.id)
+                    };
+                    for one in subscriptions.iter_mut().filter(is_changed) {
+                        one.id = SubscriptionId(next);
+                        next += 1;
+                    }
                 }
                 Change::BuiltIn(new) => {
                     subscriptions.retain(|one| one.owner != Owner::Run);
@@ -467,6 +484,12 @@ fn replace(
     specs.into_iter().map(subscription).collect()
 }
 
+/// The subscriptions of a plan that watch the addresses and names of files that have changed.
+fn with_changed_lists(plan: &Plan) -> HashSet<SubscriptionId> {
+    let changed = |state| matches!(state, FileState::Changed(_));
+    plan.watched_files().filter(|(_, _, state)| changed(*state)).map(|(id, ..)| id).collect()
+}
+
 /// Inserts subscriptions after the others of their owner.
 fn insert(subscriptions: &mut Vec<Subscription>, owner: Owner, new: Vec<Subscription>) {
     let at = subscriptions.partition_point(|one| one.owner <= owner);
@@ -521,6 +544,47 @@ mod tests {
         assert_eq!(numbers(&desk), named(&expected[..5]));
         desk.prepare(vec![Change::Add(Owner::Client(1), vec![spec("q", "")])]).unwrap().post();
         assert_eq!(numbers(&desk).last(), Some(&("q".to_owned(), 263)));
+    }
+
+    /// A list that has changed is another subscription, as if it were removed and added; one that is gone stays in force.
+    #[test]
+    fn a_list_is_read_again_when_its_file_has_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, two] = ["one", "two"].map(|name| folder.path().join(name));
+        for path in [&one, &two] {
+            std::fs::write(path, "192.0.2.1\n").unwrap();
+        }
+        let watch = |path: &std::path::Path| {
+            let calls = vec![FunctionCall::new("watch").with("file", path.display())];
+            SubscriptionSpec { level: weir_api::Level::Flow, ..SubscriptionSpec::new("w", "", calls) }
+        };
+        let filter =
+            weir_filter::Options { fields: Some(crate::fields::of_run()), ..weir_filter::Options::default() };
+        let settings = Settings { filter, checksum: ChecksumMode::Off, seeds: 1_u64.into(), chosen: None };
+        let configured = vec![watch(&one), watch(&two)];
+        let desk = Desk::new(settings, "", Subscription::number([]), configured.clone(), 2, SECOND).unwrap();
+        let ids = || desk.subscriptions().iter().map(|one| one.id.0).collect::<Vec<_>>();
+        let first = ids();
+        let lists = || desk.prepare(vec![Change::Lists]).map(|prepared| drop(prepared.post()));
+        lists().unwrap();
+        assert_eq!(ids(), first);
+        std::fs::write(&one, "192.0.2.1\nno name\n").unwrap();
+        lists().unwrap();
+        assert_eq!(ids()[1], first[1]);
+        assert!(ids()[0] > first[1]);
+        let notes: Vec<String> = desk.plan().notes().map(str::to_owned).collect();
+        assert!(notes.len() == 1 && notes[0].contains(":2: left out"), "{notes:?}");
+        let second = ids();
+        std::fs::remove_file(&one).unwrap();
+        lists().unwrap();
+        assert_eq!(ids(), second, "it stays in force");
+        let states: Vec<FileState> = desk.plan().watched_files().map(|(_, _, state)| state).collect();
+        assert_eq!(states, [FileState::Gone, FileState::Current]);
+        // SIGHUP reads a changed list too.
+        std::fs::write(&two, "192.0.2.0/24\n192.0.3.0/24\n").unwrap();
+        std::fs::write(&one, "192.0.2.7\n").unwrap();
+        desk.prepare(vec![Change::Replace(Owner::Configuration, configured)]).unwrap().post();
+        assert!(ids().iter().all(|id| *id > second[0]), "{:?}", ids());
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The fields that expressions of a run may test, and the files of their lists.
 
 use std::collections::BTreeSet;
+use std::fs::Metadata;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use weir_filter::fields::{FieldInfo, Fields};
@@ -93,6 +96,17 @@ impl Fields for RunFields {
         let content = self.stored().list(path)?;
         self.read.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
         Ok(content)
+    }
+
+    fn stamp(&self, path: &str) -> Option<u64> {
+        if self.known.as_ref().is_some_and(|known| !known.contains(path)) {
+            return None;
+        }
+        let found = std::fs::metadata(self.folder.join(path)).ok().filter(Metadata::is_file)?;
+        // A file that replaces another may have its time and length, but not its number while both exist.
+        let mut hasher = DefaultHasher::new();
+        (found.mtime(), found.mtime_nsec(), found.len(), found.ino()).hash(&mut hasher);
+        Some(hasher.finish())
     }
 }
 

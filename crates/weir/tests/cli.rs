@@ -134,8 +134,11 @@ fn what_the_manual_shows_besides_commands_is_right() {
                 for folder in ["/var/lib/weir", "/var/log/weir", "/etc/weir"] {
                     fs::create_dir_all(format!("{}{folder}", desk.path().display())).unwrap();
                 }
+                // The list of a configuration that watches hosts.
+                fs::write(desk.path().join("etc/weir/bad.txt"), "192.0.2.66\n").unwrap();
                 let here = |folder: &str| format!("\"{}{folder}", desk.path().display());
                 let text = block.replace("\"/var", &here("/var")).replace("\"/etc", &here("/etc"));
+                let text = text.replace("\"watch /etc", &format!("\"watch {}/etc", desk.path().display()));
                 let file = put(desk.path(), "shown.toml", text.as_bytes());
                 let ran = weir(["config", "check", self::text(&file)]);
                 assert_eq!((ran.code, &*ran.stderr), (Some(0), ""), "{name}:\n{block}");

@@ -56,6 +56,7 @@ use weir_engine::{
     Target, Worker,
 };
 use weir_filter::Options;
+use weir_output::figures::printable;
 use weir_output::zone::Zone;
 use weir_output::{Existing, Log, OutputContext};
 use weir_store::Keep;
@@ -226,6 +227,7 @@ impl Run {
         }
         desk.set_limit(division.lists);
         let desk = Arc::new(desk);
+        noted(&plan).iter().for_each(|note| eprintln!("weir: {note}"));
         if let Some(beside) = &beside {
             beside.hub.follow(&desk);
         }
@@ -333,6 +335,11 @@ impl Run {
         ));
         built_in.extend(subscriptions::typed(&request.typed));
         (built_in, request.subscriptions.iter().cloned().chain(configured).chain(of_files).collect())
+    }
+
+    /// What was left out of the lists of the plan, each once.
+    fn notes(&self) -> Vec<String> {
+        noted(&self.plan())
     }
 
     /// The plan in effect.
@@ -566,6 +573,17 @@ fn check_triggers(request: &Request, is_anonymised: bool) -> Result<(), String> 
         }
         false => Ok(()),
     }
+}
+
+/// What was left out of the lists of a plan, each once.
+fn noted(plan: &Plan) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for note in plan.notes().map(printable) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
 }
 
 /// The functions of a plan that deliver all rows of logs.

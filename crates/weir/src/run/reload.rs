@@ -11,11 +11,21 @@ use crate::privileges::may_create_in;
 use crossbeam_channel::Receiver;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 use weir_api::Owner;
+use weir_engine::FileState;
 use weir_output::Log;
 
 /// What is accepted in place of a folder that cannot be written to.
 const FOLDERS: &str = "a directory that the run could write to at its start; another needs a restart";
+
+/// Least time between two looks at the files of lists.
+const LOOKS: Duration = Duration::from_secs(1);
+
+/// A text for standard error with notes after it, each in a line.
+fn with_notes(text: String, notes: &[String]) -> String {
+    notes.iter().fold(text, |text, note| format!("{text}\nweir: {note}"))
+}
 
 /// What follows from a configuration that can be applied.
 struct Next {
@@ -43,6 +53,9 @@ pub struct Reload<'r> {
     request: Request,
     /// Whether the kernel selects packets by the expression, which then needs a restart.
     is_selected: bool,
+    /// When the files of lists were looked at last, and those that were not as they had been read.
+    looked: Instant,
+    unread: Vec<(String, FileState)>,
 }
 
 impl<'r> Reload<'r> {
@@ -54,6 +67,8 @@ impl<'r> Reload<'r> {
             submitted: configuration.map_or_else(crossbeam_channel::never, |one| one.control()),
             request: Request::clone(&run.request),
             is_selected: run.kernel_selects(),
+            looked: Instant::now(),
+            unread: Vec::new(),
         }
     }
 
@@ -73,7 +88,7 @@ impl<'r> Reload<'r> {
             submitted.answer(result);
         }
         if !self.run.signals.reload.swap(false, Ordering::Relaxed) {
-            return None;
+            return self.follow_lists((collector, writers));
         }
         let applied = configuration.read_again().and_then(|(text, config)| {
             let applied = self.apply(&configuration, &text, config, false, (collector, writers));
@@ -82,7 +97,7 @@ impl<'r> Reload<'r> {
         let path = configuration.shown_path();
         Some(match applied {
             Ok((changed, restart)) => {
-                let text = applied_text(changed, &restart);
+                let text = with_notes(applied_text(changed, &restart), &self.run.notes());
                 if let Some(beside) = &self.run.beside {
                     beside.hub.note("configuration", text.clone());
                 }
@@ -90,6 +105,62 @@ impl<'r> Reload<'r> {
             }
             Err(error) => format!("{path} is not applied, nothing is changed: {error}"),
         })
+    }
+
+    /// Reads the lists of watched addresses and names again that have changed, at most once in [`LOOKS`]. A list whose file is gone or
+    /// wrong stays in force. Returns a text about each change once.
+    fn follow_lists(
+        &mut self,
+        (collector, writers): (&mut Collector, &mut PacketWriters<'_>),
+    ) -> Option<String> {
+        if self.looked.elapsed() < LOOKS {
+            return None;
+        }
+        self.looked = Instant::now();
+        let plan = self.run.plan();
+        let mut unread: Vec<(String, FileState)> = plan
+            .watched_files()
+            .filter(|(_, _, state)| *state != FileState::Current)
+            .map(|(_, path, state)| (path.to_owned(), state))
+            .collect();
+        unread.dedup();
+        let new: Vec<(String, FileState)> =
+            unread.iter().filter(|one| !self.unread.contains(one)).cloned().collect();
+        self.unread = unread;
+        let gone = new.iter().filter(|(_, state)| *state == FileState::Gone);
+        let mut lines: Vec<String> =
+            gone.map(|(path, _)| format!("{path}: cannot be read; its list stays in force")).collect();
+        let changed: Vec<&str> = new
+            .iter()
+            .filter(|(_, state)| matches!(state, FileState::Changed(_)))
+            .map(|(path, _)| path.as_str())
+            .collect();
+        if !changed.is_empty() {
+            let paths = changed.join(", ");
+            lines.push(match self.read_lists((collector, writers)) {
+                Ok(()) => with_notes(format!("{paths}: read again"), &self.run.notes()),
+                Err(error) => format!("{paths}: not read again, the list stays in force: {error}"),
+            });
+        }
+        (!lines.is_empty()).then(|| lines.join("\nweir: "))
+    }
+
+    /// Posts a plan with the lists as their files are now. An error changes nothing.
+    fn read_lists(
+        &mut self,
+        (collector, writers): (&mut Collector, &mut PacketWriters<'_>),
+    ) -> Result<(), String> {
+        let run = self.run;
+        let logs = Run::logs(&self.request, run.beside.is_some()).map_err(|(_, error)| error)?;
+        let mut prepared = run.desk.prepare(vec![Change::Lists])?;
+        if writers.follow(prepared.plan(), &self.request)? {
+            prepared = prepared.leaving_by(writers.routes());
+        }
+        let (from, _) = prepared.post();
+        collector.deliver(&run.targets(&run.plan(), &self.request), from);
+        let folder = self.request.logs.as_ref().map(|(folder, _)| folder.as_path());
+        collector.change_logs((folder, &logs), &row_sources(&run.plan()), Vec::new(), from);
+        Ok(())
     }
 
     /// Whether a configuration can be applied, and what follows from it: compiles the plan, and checks that the process may write
